@@ -1,0 +1,32 @@
+# Flags for every target, and the helper that makes a layer: a static library that may use only what lies below it.
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wnon-virtual-dtor
+  -Wold-style-cast -Wcast-qual -Wimplicit-fallthrough -Wswitch-enum -Wno-gnu-zero-variadic-macro-arguments)
+if(ONCE_WERROR)
+  add_compile_options(-Werror)
+endif()
+
+if(ONCE_SANITIZE)
+  add_compile_options(-fsanitize=${ONCE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${ONCE_SANITIZE})
+else()
+  add_compile_options(-fstack-protector-strong -fstack-clash-protection -fcf-protection -D_GLIBCXX_ASSERTIONS
+    $<$<CONFIG:Release>:-U_FORTIFY_SOURCE> $<$<CONFIG:Release>:-D_FORTIFY_SOURCE=2>)
+  add_link_options(-Wl,-z,relro,-z,now)
+endif()
+add_link_options(-fuse-ld=lld-19)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")  # no NDEBUG: invariants are checked in release too
+
+# once_layer(name SOURCES … USES lower layers and libraries …)
+function(once_layer name)
+  cmake_parse_arguments(LAYER "" "" "SOURCES;USES" ${ARGN})
+  add_library(once_${name} STATIC ${LAYER_SOURCES})
+  target_include_directories(once_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(once_${name} PUBLIC ${LAYER_USES})
+endfunction()

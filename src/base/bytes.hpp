@@ -1,0 +1,50 @@
+// Fixed-size byte strings with a meaning, and hex. Two of them with different tags never mix.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace once {
+
+template <std::size_t Size, class Tag>
+struct Blob {
+  static constexpr std::size_t size = Size;
+  std::array<std::uint8_t, Size> bytes{};
+
+  auto operator<=>(const Blob&) const = default;
+
+  std::string_view view() const { return {reinterpret_cast<const char*>(bytes.data()), Size}; }
+};
+
+// What must happen once: HMAC-SHA-256 over scope and key. Uniformly random, so any part of it is a good hash.
+using OperationId = Blob<32, struct OperationIdTag>;
+// SHA-256 of what the request asks for.
+using Fingerprint = Blob<32, struct FingerprintTag>;
+// The random owner of a claim.
+using Nonce = Blob<16, struct NonceTag>;
+
+std::string to_hex(std::string_view bytes);
+std::optional<std::string> from_hex(std::string_view hex);
+
+template <std::size_t Size, class Tag>
+std::string to_hex(const Blob<Size, Tag>& blob) {
+  return to_hex(blob.view());
+}
+
+}  // namespace once
+
+template <std::size_t Size, class Tag>
+struct std::hash<once::Blob<Size, Tag>> {
+  std::size_t operator()(const once::Blob<Size, Tag>& blob) const noexcept {
+    std::size_t value = 0;
+    std::memcpy(&value, blob.bytes.data(), sizeof value);
+    return value;
+  }
+};

@@ -1,0 +1,26 @@
+// Time as a port. Nothing else in the tree asks the system what time it is.
+#pragma once
+
+#include <chrono>
+
+namespace once {
+
+using Duration = std::chrono::milliseconds;
+// Wall-clock time, to the millisecond: what is stored in records and shown to people.
+using Time = std::chrono::sys_time<Duration>;
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual Time now() const = 0;
+};
+
+class SystemClock final : public Clock {
+ public:
+  Time now() const override;
+};
+
+// Time that never jumps, for measuring and for deadlines.
+std::chrono::nanoseconds monotonic_now();
+
+}  // namespace once

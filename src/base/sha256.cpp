@@ -1,0 +1,56 @@
+#include "base/sha256.hpp"
+
+#include <cstring>
+#include <string>
+
+namespace once {
+
+namespace {
+
+constexpr std::size_t block_size = 64;
+
+std::string_view as_view(const Digest& digest) { return {reinterpret_cast<const char*>(digest.data()), digest.size()}; }
+
+std::string padded_key(std::string_view secret, char pad) {
+  std::string block(block_size, '\0');
+  if (secret.size() > block_size) {
+    Sha256 hash;
+    hash.update(secret);
+    const Digest digest = hash.finish();
+    std::memcpy(block.data(), digest.data(), digest.size());
+  } else {
+    std::memcpy(block.data(), secret.data(), secret.size());
+  }
+  for (char& c : block) c = static_cast<char>(c ^ pad);
+  return block;
+}
+
+}  // namespace
+
+void Sha256::update_part(std::string_view part) {
+  std::array<std::uint8_t, 8> length{};
+  for (std::size_t i = 0; i < length.size(); ++i) {
+    length[i] = static_cast<std::uint8_t>(static_cast<std::uint64_t>(part.size()) >> (56 - 8 * i));
+  }
+  SHA256_Update(&context_, length.data(), length.size());
+  update(part);
+}
+
+Digest Sha256::finish() {
+  Digest digest{};
+  SHA256_Final(digest.data(), &context_);
+  return digest;
+}
+
+HmacSha256::HmacSha256(std::string_view secret) {
+  inner_.update(padded_key(secret, 0x36));
+  outer_.update(padded_key(secret, 0x5c));
+}
+
+Digest HmacSha256::Stream::finish() {
+  const Digest inner = inner_.finish();
+  outer_.update(as_view(inner));
+  return outer_.finish();
+}
+
+}  // namespace once

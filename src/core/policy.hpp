@@ -1,0 +1,104 @@
+// Everything that can differ from route to route, as plain data. config/ fills it in; a dialect is a named
+// starting point (core/dialect.hpp). Nothing here has behaviour.
+#pragma once
+
+#include <bitset>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "core/decision.hpp"
+
+namespace once {
+
+enum class Method : std::uint8_t { get, head, post, put, patch, delete_, options, connect, trace, other };
+using MethodSet = std::bitset<10>;  // by Method
+
+enum class Required : std::uint8_t { no, yes };
+
+struct KeyPolicy {
+  std::string header = "Idempotency-Key";
+  Required required = Required::no;
+  std::size_t max_length = 255;
+};
+
+// Where the caller's identity is read from. Several make a tuple.
+struct CallerSource {
+  enum class Kind : std::uint8_t { header, cookie };
+  Kind kind = Kind::header;
+  std::string name = "Authorization";
+};
+
+enum class ScopePart : std::uint8_t { caller, method, path };
+
+struct FingerprintPolicy {
+  enum class Body : std::uint8_t {
+    raw,   // the bytes
+    json,  // the value: order of members, white space and spelling of numbers do not matter
+  };
+  Body body = Body::raw;
+  // JSON pointers (RFC 6901). With `include`, only these are compared; `exclude` leaves out.
+  std::vector<std::string> include;
+  std::vector<std::string> exclude;
+};
+
+// What a retry gets while the first request is still at work.
+enum class InFlight : std::uint8_t { reject, wait };
+
+using StatusSet = std::bitset<600>;  // by status code
+
+// What a 502, 503 or 504 from the backend itself means.
+enum class GatewayErrors : std::uint8_t { failed, unknown };
+
+struct RecordPolicy {
+  StatusSet statuses;  // recorded as succeeded
+  StatusSet refusals;  // the backend says nothing was done: the claim is released
+  GatewayErrors gateway_errors = GatewayErrors::failed;
+  std::size_t max_body = 1U << 20U;          // larger responses are recorded without their body
+  std::vector<std::string> drop_headers;     // not stored, beside hop-by-hop ones
+};
+
+// What to do with a keyed request when the store does not answer.
+enum class StoreDown : std::uint8_t { reject, bypass };
+
+// How the gateway words its own answers. What differs between dialects, and nothing else.
+struct Wording {
+  int mismatch_status = 422;
+  std::string mismatch_code = "key-mismatch";
+  int in_flight_status = 409;
+  std::string in_flight_code = "in-flight";
+  std::string in_flight_detail = "A request with this key is still being processed.";
+  std::string replay_header = "Idempotency-Replayed";
+  // Adds an `error` object with type, code and message, where client libraries of that API look for it.
+  bool error_object = false;
+};
+
+struct Timeouts {
+  Duration connect = std::chrono::seconds(5);
+  Duration response = std::chrono::seconds(60);  // from the last byte sent to the backend to its whole response
+  Duration stream_idle = std::chrono::minutes(5);  // pass-through: silence from the backend while a response streams
+};
+
+struct Policy {
+  std::string dialect = "ietf";
+  KeyPolicy key;
+  MethodSet methods;  // where keys are honoured
+  std::vector<CallerSource> caller = {CallerSource()};
+  std::vector<ScopePart> scope = {ScopePart::caller, ScopePart::method, ScopePart::path};
+  FingerprintPolicy fingerprint;
+  Duration ttl = std::chrono::hours(24);
+  Duration lease = std::chrono::seconds(30);
+  OnUnknown on_unknown = OnUnknown::takeover;
+  Duration takeover_after = std::chrono::minutes(5);
+  InFlight in_flight = InFlight::reject;
+  Duration wait_limit = std::chrono::seconds(30);  // in_flight: wait gives up after this, with a 409
+  RecordPolicy record;
+  StoreDown store_down = StoreDown::reject;
+  std::size_t max_request_body = 8U << 20U;  // keyed requests are held in memory; larger ones get 413
+  Timeouts timeouts;
+  Wording wording;
+};
+
+}  // namespace once

@@ -1,0 +1,44 @@
+// What a store holds for one operation. A plain value; decision.hpp says what follows from it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/bytes.hpp"
+#include "base/clock.hpp"
+
+namespace once {
+
+enum class State : std::uint8_t {
+  started,    // claimed; somebody is, or was, at the backend
+  succeeded,  // outcome recorded: every retry gets it
+  failed,     // the backend answered, and a retry may execute again
+  unknown,    // bytes went to the backend and no whole response came back
+  tombstone,  // expired, but remembered
+};
+
+// 1, 2, 3 …: executions of one operation.
+enum class Attempt : std::uint32_t {};
+// A number that grows with every claim, so that a backend can refuse an older owner.
+enum class Fence : std::uint64_t {};
+
+enum class BodyKept : std::uint8_t { yes, no };
+
+// The recorded response, encoded by core/outcome.hpp. Shared, so that a replay copies no bytes under a store's lock.
+using OutcomeBytes = std::shared_ptr<const std::string>;
+
+struct Record {
+  State state = State::started;
+  BodyKept body_kept = BodyKept::yes;
+  Attempt attempt{1};
+  Fence fence{1};
+  Fingerprint fingerprint;
+  Nonce nonce;            // of the claim that wrote this last
+  Time started_at;        // when that claim was made
+  Time lease_until;       // Time::max() in a store that is not shared: the owner is the process
+  Time expires_at;
+  OutcomeBytes outcome;   // for succeeded; may be null otherwise
+};
+
+}  // namespace once

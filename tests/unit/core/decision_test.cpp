@@ -1,0 +1,101 @@
+#include "core/decision.hpp"
+
+#include <gtest/gtest.h>
+
+namespace once {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+const Time start{std::chrono::sys_days(std::chrono::year(2026) / 1 / 1)};
+const ClaimTerms terms{.on_unknown = OnUnknown::takeover, .takeover_after = minutes(5), .lease = seconds(30), .ttl = hours(24)};
+
+Record record_in(State state) {
+  Record record = claimed(nullptr, Fingerprint(), Nonce(), terms, start);
+  record.state = state;
+  return record;
+}
+
+Verdict verdict_for(const Record& record, Time now, OnUnknown on_unknown = OnUnknown::takeover,
+                    const Fingerprint& fingerprint = Fingerprint()) {
+  ClaimTerms with_policy = terms;
+  with_policy.on_unknown = on_unknown;
+  return decide(facts_of(&record, fingerprint, with_policy, now));
+}
+
+const Fingerprint other{{1}};
+
+TEST(Decision, nothing_known_executes) {
+  EXPECT_EQ(decide(facts_of(nullptr, Fingerprint(), terms, start)), Verdict::execute);
+}
+
+TEST(Decision, another_request_under_the_key_is_a_mismatch_in_every_state) {
+  for (const State state : {State::started, State::succeeded, State::failed, State::unknown}) {
+    EXPECT_EQ(verdict_for(record_in(state), start, OnUnknown::retry, other), Verdict::mismatch);
+  }
+}
+
+TEST(Decision, a_live_owner_is_left_alone_under_every_policy) {
+  for (const OnUnknown policy : {OnUnknown::retry, OnUnknown::takeover, OnUnknown::hold}) {
+    EXPECT_EQ(verdict_for(record_in(State::started), start + seconds(29), policy), Verdict::in_flight);
+  }
+}
+
+TEST(Decision, a_lapsed_owner_is_treated_as_unknown) {
+  for (const State state : {State::started, State::unknown}) {
+    const Record record = record_in(state);
+    const Time lapsed = start + seconds(30);
+    EXPECT_EQ(verdict_for(record, lapsed, OnUnknown::retry), Verdict::execute);
+    EXPECT_EQ(verdict_for(record, lapsed, OnUnknown::hold), Verdict::held);
+    EXPECT_EQ(verdict_for(record, lapsed, OnUnknown::takeover), Verdict::too_early);
+    EXPECT_EQ(verdict_for(record, start + minutes(5), OnUnknown::takeover), Verdict::execute);
+  }
+}
+
+TEST(Decision, succeeded_replays_or_says_the_body_was_not_kept) {
+  Record record = record_in(State::succeeded);
+  EXPECT_EQ(verdict_for(record, start), Verdict::replay);
+  record.body_kept = BodyKept::no;
+  EXPECT_EQ(verdict_for(record, start), Verdict::not_kept);
+}
+
+TEST(Decision, failed_executes_again_with_the_next_attempt_and_a_higher_fence) {
+  const Record failed = record_in(State::failed);
+  EXPECT_EQ(verdict_for(failed, start), Verdict::execute);
+  const Record again = claimed(&failed, Fingerprint(), Nonce(), terms, start + seconds(1));
+  EXPECT_EQ(again.attempt, Attempt{2});
+  EXPECT_GT(again.fence, failed.fence);
+}
+
+TEST(Decision, an_expired_record_is_as_none_but_its_fence_lives_on) {
+  const Record record = record_in(State::succeeded);
+  EXPECT_EQ(verdict_for(record, start + hours(24), OnUnknown::hold, other), Verdict::execute);
+  const Record again = claimed(&record, other, Nonce(), terms, start + hours(24));
+  EXPECT_EQ(again.attempt, Attempt{1});
+  EXPECT_GT(again.fence, record.fence);
+}
+
+TEST(Decision, an_owner_at_work_does_not_expire) {
+  Record record = record_in(State::started);
+  record.lease_until = start + hours(48);
+  EXPECT_EQ(verdict_for(record, start + hours(25)), Verdict::in_flight);
+}
+
+TEST(Decision, a_tombstone_says_gone_whatever_is_asked) {
+  EXPECT_EQ(verdict_for(record_in(State::tombstone), start, OnUnknown::retry, other), Verdict::gone);
+}
+
+TEST(Decision, times_do_not_overflow) {
+  ClaimTerms for_ever = terms;
+  for_ever.lease = Duration::max();
+  for_ever.ttl = Duration::max();
+  for_ever.takeover_after = Duration::max();
+  const Record record = claimed(nullptr, Fingerprint(), Nonce(), for_ever, start);
+  EXPECT_EQ(record.lease_until, Time::max());
+  EXPECT_EQ(decide(facts_of(&record, Fingerprint(), for_ever, start + hours(1'000'000))), Verdict::in_flight);
+}
+
+}  // namespace
+}  // namespace once
