@@ -1,0 +1,79 @@
+// Structured log lines: a message and named values. Text for people at a terminal, JSON lines for everything else.
+// A log is given to constructors; there is no global one. The error log goes to stderr, the access log is a second
+// Log on stdout. Raw keys, secrets and bodies are never logged.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "base/clock.hpp"
+
+namespace once {
+
+enum class LogLevel : std::uint8_t { debug, info, warn, error, off };
+
+enum class LogFormat : std::uint8_t {
+  automatic,  // text when the output is a terminal, else JSON
+  text,
+  json,
+};
+
+// A name and a value, e.g. {"status", 200}. Borrows its strings: it lives as long as the call.
+struct LogField {
+  using Value = std::variant<std::string_view, std::int64_t, std::uint64_t, double, bool>;
+
+  LogField(std::string_view name_, std::string_view value_) : name(name_), value(value_) {}
+  LogField(std::string_view name_, const char* value_) : name(name_), value(std::string_view(value_)) {}
+  LogField(std::string_view name_, const std::string& value_) : name(name_), value(std::string_view(value_)) {}
+  LogField(std::string_view name_, std::same_as<bool> auto value_) : name(name_), value(value_) {}
+  LogField(std::string_view name_, std::signed_integral auto value_) : name(name_), value(std::int64_t{value_}) {}
+  LogField(std::string_view name_, std::unsigned_integral auto value_)
+    requires(!std::same_as<decltype(value_), bool>)
+      : name(name_), value(std::uint64_t{value_}) {}
+  LogField(std::string_view name_, std::floating_point auto value_) : name(name_), value(double{value_}) {}
+
+  std::string_view name;
+  Value value;
+};
+
+// Any thread may log. A line is one write(2), so lines of several processes on one pipe do not mix either.
+class Log {
+ public:
+  // Longer values are cut, so that no request can make a line of any size.
+  static constexpr std::size_t max_value = 2048;
+
+  Log(const Clock& clock, int descriptor, LogLevel level, LogFormat format);
+  Log(const Log&) = delete;
+  Log& operator=(const Log&) = delete;
+
+  bool enabled(LogLevel level) const { return level >= level_; }
+
+  void debug(std::string_view message, std::initializer_list<LogField> fields = {}) const {
+    if (enabled(LogLevel::debug)) write(LogLevel::debug, message, fields);
+  }
+  void info(std::string_view message, std::initializer_list<LogField> fields = {}) const {
+    if (enabled(LogLevel::info)) write(LogLevel::info, message, fields);
+  }
+  void warn(std::string_view message, std::initializer_list<LogField> fields = {}) const {
+    if (enabled(LogLevel::warn)) write(LogLevel::warn, message, fields);
+  }
+  void error(std::string_view message, std::initializer_list<LogField> fields = {}) const {
+    if (enabled(LogLevel::error)) write(LogLevel::error, message, fields);
+  }
+
+ private:
+  void write(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) const;
+
+  const Clock& clock_;
+  int descriptor_;
+  LogLevel level_;
+  LogFormat format_;
+  mutable std::mutex writing_;  // a line longer than a pipe's buffer is not atomic by itself
+};
+
+}  // namespace once
