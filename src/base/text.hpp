@@ -1,0 +1,39 @@
+// Small text helpers, and durations and sizes as people write them: "24h", "500ms", "1MiB". Parsing is strict:
+// anything that is not exactly such a value is nothing, never a guess.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.hpp"
+
+namespace once {
+
+// "a,,b" has three parts; "" has one, empty.
+std::vector<std::string_view> split(std::string_view text, char separator);
+// Without blanks, tabs and line ends at both ends.
+std::string_view trim(std::string_view text);
+// ASCII letters only: for header names and the like.
+bool iequals(std::string_view left, std::string_view right);
+
+// The candidate that `word` was most likely meant to be, if any is close enough to suggest.
+std::optional<std::string_view> nearest(std::string_view word, std::span<const std::string_view> candidates);
+
+// Decimal digits only.
+std::optional<std::uint64_t> parse_number(std::string_view text);
+
+// One number and one unit: ms, s, m, h or d.
+std::optional<Duration> parse_duration(std::string_view text);
+// In the largest unit that is exact; a day is "24h", a week "7d".
+std::string format_duration(Duration duration);
+
+// Bytes, or a number with B, KB, MB, GB (thousands) or KiB, MiB, GiB, TiB (1024).
+std::optional<std::size_t> parse_size(std::string_view text);
+std::string format_size(std::size_t size);
+
+}  // namespace once

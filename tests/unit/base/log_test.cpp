@@ -1,0 +1,149 @@
+#include "base/log.hpp"
+
+#include <unistd.h>
+
+#include <array>
+#include <limits>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/text.hpp"
+
+namespace once {
+namespace {
+
+using namespace std::literals;
+
+class FixedClock final : public Clock {
+ public:
+  Time now() const override { return Time(std::chrono::milliseconds(1'700'000'000'042)); }
+};
+
+// What is logged, read back from a pipe once the log is done with.
+class LogTest : public testing::Test {
+ protected:
+  LogTest() { EXPECT_EQ(::pipe(ends_.data()), 0); }
+  ~LogTest() override {
+    ::close(ends_[0]);
+    if (ends_[1] >= 0) ::close(ends_[1]);
+  }
+
+  int output() const { return ends_[1]; }
+
+  std::string written() {
+    ::close(std::exchange(ends_[1], -1));
+    std::string all;
+    std::array<char, 4096> part{};
+    for (ssize_t got = 0; (got = ::read(ends_[0], part.data(), part.size())) > 0;) {
+      all.append(part.data(), static_cast<std::size_t>(got));
+    }
+    return all;
+  }
+
+  FixedClock clock_;
+  std::array<int, 2> ends_{};
+};
+
+TEST_F(LogTest, json_line_has_time_level_message_and_fields) {
+  const Log log(clock_, output(), LogLevel::info, LogFormat::json);
+  log.info("listening", {{"address", "127.0.0.1:8080"},
+                         {"threads", 2},
+                         {"bytes", std::size_t{7}},
+                         {"ratio", 0.5},
+                         {"tls", false},
+                         {"status", std::uint16_t{200}}});
+  EXPECT_EQ(written(),
+            R"({"time":"2023-11-14T22:13:20.042Z","level":"info","message":"listening","address":"127.0.0.1:8080",)"
+            R"("threads":2,"bytes":7,"ratio":0.5,"tls":false,"status":200})"
+            "\n");
+}
+
+TEST_F(LogTest, text_line) {
+  const Log log(clock_, output(), LogLevel::debug, LogFormat::text);
+  log.warn("store slow", {{"store", "memory:"}, {"after", "1 s"}, {"why", ""}, {"tries", 3}});
+  EXPECT_EQ(written(), "2023-11-14T22:13:20.042Z warn  store slow store=memory: after=\"1 s\" why=\"\" tries=3\n");
+}
+
+TEST_F(LogTest, automatic_is_json_when_not_a_terminal) {
+  const Log log(clock_, output(), LogLevel::info, LogFormat::automatic);
+  log.error("x");
+  EXPECT_TRUE(written().starts_with('{'));
+}
+
+TEST_F(LogTest, lower_levels_are_silent) {
+  const Log log(clock_, output(), LogLevel::warn, LogFormat::text);
+  log.debug("no");
+  log.info("no");
+  EXPECT_FALSE(log.enabled(LogLevel::info));
+  log.warn("yes");
+  log.error("yes");
+  const std::string all = written();
+  EXPECT_EQ(split(all, '\n').size(), 3U) << all;
+}
+
+TEST_F(LogTest, off_is_silent) {
+  const Log log(clock_, output(), LogLevel::off, LogFormat::text);
+  log.error("no");
+  EXPECT_EQ(written(), "");
+}
+
+TEST_F(LogTest, json_stays_valid_for_any_bytes) {
+  const Log log(clock_, output(), LogLevel::info, LogFormat::json);
+  log.info("m", {{"v", "a\"b\\c\n\t\x01\x7f\0\xff\xc3\xa9\xed\xa0\x80z"sv}});
+  EXPECT_NE(written().find(R"("v":"a\"b\\c\n\t\u0001\u007f\u0000\ufffdé\ufffd\ufffd\ufffdz"})"), std::string::npos);
+}
+
+TEST_F(LogTest, json_knows_no_infinity) {
+  const Log log(clock_, output(), LogLevel::info, LogFormat::json);
+  log.info("m", {{"v", std::numeric_limits<double>::infinity()}});
+  EXPECT_NE(written().find(R"("v":null})"), std::string::npos);
+}
+
+TEST_F(LogTest, text_cannot_be_forged) {
+  const Log log(clock_, output(), LogLevel::info, LogFormat::text);
+  log.info("a\nb", {{"path", "/x\r\n2023-11-14T22:13:20.042Z error fake"},
+                    {"escape", "\x1b[31m"},
+                    {"quote", "a\" level=\"error"},
+                    {"c1", "\xc2\x9b"},
+                    {"rtl", "\xe2\x80\xae"},
+                    {"bad", "\xff"}});
+  EXPECT_EQ(written(),
+            "2023-11-14T22:13:20.042Z info  a\\nb path=\"/x\\r\\n2023-11-14T22:13:20.042Z error fake\" "
+            "escape=\"\\x1b[31m\" quote=\"a\\\" level=\\\"error\" c1=\"\\xc2\\x9b\" "
+            "rtl=\"\\xe2\\x80\\xae\" bad=\"\\xff\"\n");
+}
+
+TEST_F(LogTest, long_values_are_cut_between_characters) {
+  const Log log(clock_, output(), LogLevel::info, LogFormat::json);
+  std::string value(Log::max_value - 1, 'a');
+  value += "é and more";
+  log.info("m", {{"v", value}});
+  EXPECT_NE(written().find("\"v\":\"" + std::string(Log::max_value - 1, 'a') + "…\"}"), std::string::npos);
+}
+
+TEST_F(LogTest, lines_of_threads_do_not_mix) {
+  constexpr int lines = 40;
+  const Log log(clock_, output(), LogLevel::info, LogFormat::text);
+  std::string all;
+  {
+    std::vector<std::jthread> threads;
+    for (const char letter : {'a', 'b', 'c'}) {
+      threads.emplace_back([&log, letter] {
+        const std::string value(200, letter);
+        for (int i = 0; i < lines; ++i) log.info("m", {{"v", value}});
+      });
+    }
+  }
+  all = written();
+  const auto parts = split(all, '\n');
+  ASSERT_EQ(parts.size(), 3U * lines + 1);
+  for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
+    const std::string_view value = parts[i].substr(parts[i].find("v=") + 2);
+    EXPECT_EQ(value, std::string(200, value.front()));
+  }
+}
+
+}  // namespace
+}  // namespace once
