@@ -104,7 +104,11 @@ Record claimed(const Record* previous, const Fingerprint& fingerprint, const Non
   if (previous != nullptr) {
     // The fence outlives the record: an owner from before the expiry is still older than this one.
     record.fence = Fence{static_cast<std::uint64_t>(previous->fence) + 1};
-    if (!expired(*previous, now)) record.attempt = Attempt{static_cast<std::uint32_t>(previous->attempt) + 1};
+    if (!expired(*previous, now)) {
+      record.attempt = Attempt{static_cast<std::uint32_t>(previous->attempt) + 1};
+      record.previous_state = previous->state == State::started ? State::unknown : previous->state;
+      record.previous_started_at = previous->started_at;
+    }
   }
   record.state = State::started;
   record.fingerprint = fingerprint;
@@ -113,6 +117,17 @@ Record claimed(const Record* previous, const Fingerprint& fingerprint, const Non
   record.lease_until = saturating_add(now, terms.lease);
   record.expires_at = saturating_add(now, terms.ttl);
   return record;
+}
+
+std::optional<Record> released(const Record& record) {
+  ONCE_ASSERT(record.state == State::started);
+  if (record.attempt == Attempt{1}) return std::nullopt;
+  Record before = record;
+  before.state = record.previous_state;
+  before.attempt = Attempt{static_cast<std::uint32_t>(record.attempt) - 1};
+  before.started_at = record.previous_started_at;
+  before.nonce = Nonce();
+  return before;
 }
 
 }  // namespace once

@@ -111,4 +111,8 @@ Time saturating_add(Time now, Duration after);
 Record claimed(const Record* previous, const Fingerprint& fingerprint, const Nonce& nonce, const ClaimTerms& terms,
                Time now);
 
+// What stays when the owner of a started record takes its claim back: nothing, or the attempt before it with nobody as
+// its owner, so that neither the one who released nor the one before can write again. The fence does not go back.
+std::optional<Record> released(const Record& record);
+
 }  // namespace once

@@ -39,6 +39,9 @@ struct Record {
   Time lease_until;       // Time::max() in a store that is not shared: the owner is the process
   Time expires_at;
   OutcomeBytes outcome;   // for succeeded; may be null otherwise
+  // What a release gives back: how the attempt before this one ended, and when it began. Set while attempt > 1.
+  State previous_state = State::unknown;
+  Time previous_started_at;
 };
 
 }  // namespace once

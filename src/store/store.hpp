@@ -5,16 +5,19 @@
 // What every store promises:
 // - Durable before told: when execute() returns, what an op reports as done survives what traits() says it survives.
 // - Every write but the first carries the nonce. A write whose nonce is no longer the record's changes nothing and
-//   answers `lost`.
-// - A claim repeated with the same nonce is the same claim, so a claim whose answer was lost may be sent again.
-// - A batch never holds one id twice; the lanes see to that.
+//   answers `lost`. An expired record is as none.
+// - Every verb may be sent again after an answer that was lost or indeterminate: a claim with the same nonce is the
+// same
+//   claim (same attempt, fence and lease), a finish that was already made is done, a release already made is lost.
+// - Fences of one operation only grow, also over a release or an expiry that the store still remembers.
+// - A batch never holds one id twice; the lanes see to that. Several threads may execute batches at once.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
-#include <variant>
+#include <string_view>
 
 #include "base/bytes.hpp"
 #include "base/error.hpp"
@@ -25,8 +28,8 @@ namespace once {
 
 enum class Verb : std::uint8_t {
   claim,    // decide, and if the verdict is execute, become the owner
-  renew,    // the owner is still at work: the lease begins anew
-  finish,   // the owner records how it ended: succeeded, failed or unknown
+  renew,    // the owner is still at work: the lease begins anew, also a lapsed one that nobody took over
+  finish,   // the owner records how it ended: succeeded, failed or unknown; after unknown it may still learn more
   release,  // the owner takes the claim back, as if never made: nothing reached the backend
   lookup,   // read only
 };
@@ -58,12 +61,20 @@ struct Op {
   OpStatus status = OpStatus::failed;
   Verdict verdict = Verdict::execute;  // claim
   // claim: the record as it now stands (the caller's own if the verdict is execute). lookup: what was found, if
-  // anything. finish: times only are filled in.
+  // anything. finish that is done: started_at and expires_at at least.
   std::optional<Record> record;
   Time now;  // the store's clock when it decided
   StoreFault fault = StoreFault::unavailable;
   std::string error;  // for logs
 };
+
+// The answer of a store that could not do it.
+inline void answer_failed(Op& op, StoreFault fault, std::string_view why) {
+  op.status = OpStatus::failed;
+  op.record.reset();
+  op.fault = fault;
+  op.error = why;
+}
 
 enum class Durable : std::uint8_t { no, yes };
 enum class Shared : std::uint8_t { no, yes };

@@ -97,5 +97,26 @@ TEST(Decision, times_do_not_overflow) {
   EXPECT_EQ(decide(facts_of(&record, Fingerprint(), for_ever, start + hours(1'000'000))), Verdict::in_flight);
 }
 
+TEST(Decision, a_released_first_claim_leaves_nothing) {
+  EXPECT_FALSE(released(claimed(nullptr, Fingerprint(), Nonce{{1}}, terms, start)).has_value());
+  const Record gone = record_in(State::succeeded);
+  EXPECT_FALSE(released(claimed(&gone, Fingerprint(), Nonce{{1}}, terms, start + hours(24))).has_value());
+}
+
+TEST(Decision, a_released_later_claim_leaves_the_attempt_before_it) {
+  for (const State state : {State::failed, State::unknown, State::started}) {
+    const Record before = record_in(state);
+    const Record again = claimed(&before, Fingerprint(), Nonce{{1}}, terms, start + minutes(10));
+    const std::optional<Record> left = released(again);
+    ASSERT_TRUE(left.has_value());
+    EXPECT_EQ(left->state, state == State::failed ? State::failed : State::unknown);
+    EXPECT_EQ(left->attempt, before.attempt);
+    EXPECT_EQ(left->started_at, before.started_at);
+    EXPECT_EQ(left->fingerprint, before.fingerprint);
+    EXPECT_EQ(left->fence, again.fence);
+    EXPECT_EQ(left->nonce, Nonce());
+  }
+}
+
 }  // namespace
 }  // namespace once

@@ -1,0 +1,124 @@
+// Lanes: how requests reach the store. `co_await lanes.run(op, home)` fills in the op's results and resumes the caller
+// on its own executor. A lane is a thread that takes everything waiting, executes it as one batch and wakes the
+// callers. Nobody waits for a batch to fill: while one is at the store the next one gathers. An operation always goes
+// to the same lane and a batch never holds one id twice, so order per key holds.
+//
+// A store with inline_execution needs none of this: the caller's thread executes the op and does not suspend.
+#pragma once
+
+#include <coroutine>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/executor.hpp"
+#include "base/histogram.hpp"
+#include "store/store.hpp"
+
+namespace once {
+
+// An op on its way: queued in a lane, then, as Work, at its caller's executor. Lives in the awaiting coroutine's frame.
+struct Pending : Work {
+  Pending(Op& the_op, Executor& the_home) : op(the_op), home(the_home) {}
+
+  Op& op;
+  Executor& home;
+  std::coroutine_handle<> caller;
+};
+
+// What the gateway sees. ThreadLanes is the real one; a simulator has its own submit().
+class Lanes {
+ public:
+  explicit Lanes(Store& store) : store_(store), inline_execution_(store.traits().inline_execution) {}
+  virtual ~Lanes() = default;
+  Lanes(const Lanes&) = delete;
+  Lanes& operator=(const Lanes&) = delete;
+
+  // co_await lanes.run(op, home). `home` is the executor of the calling thread; op must live until resumed.
+  class Run;
+  Run run(Op& op, Executor& home);
+
+  Store& store() const { return store_; }
+
+ protected:
+  enum class Submit : std::uint8_t {
+    taken,    // the caller will be resumed by complete(); it may already have been
+    refused,  // the op is answered and the caller goes on at once
+  };
+
+  virtual Submit submit(Pending& pending) = 0;
+
+  // The op has its results: resume the caller on its own executor. `pending` is gone after this.
+  static void complete(Pending& pending) { pending.home.post(pending); }
+
+ private:
+  Store& store_;
+  const bool inline_execution_;
+};
+
+class [[nodiscard]] Lanes::Run final : private Pending {
+ public:
+  Run(Lanes& lanes, Op& the_op, Executor& the_home) : Pending(the_op, the_home), lanes_(lanes) {}
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  bool await_ready() {
+    if (!lanes_.inline_execution_) return false;
+    Op* const batch = &op;
+    lanes_.store_.execute({&batch, 1});
+    return true;
+  }
+  bool await_suspend(std::coroutine_handle<> the_caller) {
+    caller = the_caller;
+    run = [](Work& work) { static_cast<Pending&>(work).caller.resume(); };
+    return lanes_.submit(*this) == Submit::taken;
+  }
+  void await_resume() const noexcept {}
+
+ private:
+  Lanes& lanes_;
+};
+
+inline Lanes::Run Lanes::run(Op& op, Executor& home) {
+  return {*this, op, home};
+}
+
+struct LaneLimits {
+  std::size_t lanes = 1;
+  std::size_t queue = 65'536;  // ops waiting in one lane; more are refused as unavailable
+  std::size_t batch = 512;     // ops in one batch
+};
+
+// Everything since the start, over all lanes. Nothing is counted for a store with inline_execution.
+struct LaneStats {
+  std::uint64_t ops = 0;
+  std::uint64_t batches = 0;
+  std::uint64_t refused = 0;          // queue full, or stopped
+  std::uint64_t retried_batches = 0;  // failed as a whole and tried again op by op
+  std::uint64_t largest_batch = 0;
+  std::size_t queue_depth = 0;  // waiting now
+  HistogramSnapshot batch_size;
+  HistogramSnapshot store_time_ns;  // of execute(), per batch
+};
+
+class ThreadLanes final : public Lanes {
+ public:
+  explicit ThreadLanes(Store& store, const LaneLimits& limits = LaneLimits());
+  ~ThreadLanes() override;
+
+  // Executes what is queued, then ends the threads; ops submitted from now on are refused. The callers' executors must
+  // live until it returns.
+  void stop();
+
+  LaneStats stats() const;
+
+ protected:
+  Submit submit(Pending& pending) override;
+
+ private:
+  class Lane;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+};
+
+}  // namespace once
