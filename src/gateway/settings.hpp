@@ -1,0 +1,64 @@
+// What the gateway needs to be told, as plain data: upstreams, routes, limits, time limits. config/ fills it in.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/clock.hpp"
+#include "core/policy.hpp"
+
+namespace once {
+
+// Where in the file something was said. Line 0: not from a file.
+struct Where {
+  std::string file;
+  int line = 0;
+  int column = 0;
+};
+
+// A backend, from a URL such as http://127.0.0.1:9000/base.
+struct Upstream {
+  enum class Scheme : std::uint8_t { http };
+
+  std::string name;
+  Scheme scheme = Scheme::http;
+  std::string host;  // IPv6 without brackets
+  std::uint16_t port = 80;
+  std::string base_path;  // put before the request's path; "" or "/base", never with a trailing slash
+  Where where;
+};
+
+struct Route {
+  std::string path = "/**";          // literal segments, * or {name} for one, ** at the end for any rest
+  std::optional<MethodSet> methods;  // which methods this route matches; absent: all
+  std::string upstream;              // a name in Config::upstreams; finish() fills in the first
+  Policy policy;
+  Where where;
+};
+
+struct Limits {
+  std::size_t max_connections = 10'000;  // from clients, in the whole process
+  std::size_t max_header_bytes = std::size_t{32} << 10U;
+  std::size_t max_header_count = 100;
+  std::size_t max_uri_bytes = std::size_t{8} << 10U;
+};
+
+// Of connections from clients; those of backends are in Policy::timeouts.
+struct ClientTimeouts {
+  Duration header = std::chrono::seconds(10);     // from the first byte of a request to the end of its header
+  Duration body_idle = std::chrono::seconds(30);  // silence while a request body or a response is on its way
+  Duration idle = std::chrono::seconds(75);       // between requests
+  Duration drain = std::chrono::seconds(30);      // after SIGTERM: how long running requests may take to end
+};
+
+// Connections kept open to backends.
+struct PoolSettings {
+  std::size_t max_idle = 64;                          // per thread and upstream
+  Duration idle_max = std::chrono::seconds(4);        // shorter than what servers commonly allow (5 s and more)
+  Duration keyed_idle_max = std::chrono::seconds(1);  // keyed requests take no connection that idled longer
+};
+
+}  // namespace once
