@@ -1,0 +1,19 @@
+// The dialects: whole policies under a name, each what clients of one family of APIs expect. A route starts from
+// one and may change any setting beside it.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "core/policy.hpp"
+
+namespace once {
+
+// nullopt if there is no dialect of that name. Every field is filled in, the record policy too.
+std::optional<Policy> dialect(std::string_view name);
+
+// "ietf", the default, comes first.
+std::span<const std::string_view> dialect_names();
+
+}  // namespace once

@@ -1,0 +1,23 @@
+// The fingerprint: what a request asks for, so that a key used again for something else is noticed. SHA-256 over
+// method, path and query, media type and body, each with its length.
+// It is stored with the record: changing how it is made turns every retry in flight into a mismatch, so the domain
+// tags carry a version.
+#pragma once
+
+#include <string_view>
+
+#include "base/bytes.hpp"
+#include "core/policy.hpp"
+
+namespace once {
+
+// `target` is path and query as sent. The media type counts without its parameters and without case. The body
+// counts by its bytes, or by its JSON value if the policy says so, the media type is JSON and canonical_json() can
+// make one form of it; a canonical body and a raw one never share a fingerprint. Raw bodies allocate nothing.
+Fingerprint fingerprint(const FingerprintPolicy& policy, std::string_view method, std::string_view target,
+                        std::string_view content_type, std::string_view body);
+
+// application/json, or any type with the suffix +json; parameters are ignored.
+bool is_json(std::string_view content_type);
+
+}  // namespace once

@@ -1,0 +1,44 @@
+// Header and method names: which ones a gateway passes on, keeps, or keeps for itself. Names are compared as HTTP
+// does, ASCII letters without case. These run for every header of every message, so they look at the length first
+// and never allocate.
+#pragma once
+
+#include <initializer_list>
+#include <string_view>
+
+#include "core/policy.hpp"
+
+namespace once {
+
+bool same_name(std::string_view a, std::string_view b);
+
+// About one connection, not about the message: never passed on, never stored. Proxy-Authenticate and
+// Proxy-Authorization count: they are between the client and the proxy that asked.
+bool is_hop_by_hop(std::string_view name);
+
+// Whether a Connection header (a comma-separated list) makes `name` hop-by-hop for this message.
+bool named_in_connection(std::string_view connection_value, std::string_view name);
+
+// Only Once says these to a client. A backend's are dropped: not forwarded, not stored.
+bool is_reserved_response_header(std::string_view name);
+
+// Only Once says these to a backend. A client's are dropped.
+bool is_reserved_request_header(std::string_view name);
+
+// Whether a response header of the backend belongs to the recorded outcome. Not stored: hop-by-hop and reserved
+// headers, Set-Cookie (a session belongs to the first caller's connection, not to every retry), Date and
+// Content-Length (written anew for each reply), X-Request-Id (each reply carries its own) and the policy's own list.
+// A header named in the response's Connection header must be left out by the caller, who has that header at hand.
+bool is_stored(std::string_view name, const RecordPolicy& policy);
+
+// Methods are case-sensitive (RFC 9110): "post" is Method::other.
+Method parse_method(std::string_view name);
+// The inverse; empty for Method::other, which has no one name.
+std::string_view method_name(Method method);
+// GET, HEAD, OPTIONS and TRACE ask for nothing to be done.
+bool is_safe(Method method);
+
+MethodSet methods(std::initializer_list<Method> list);
+bool contains(const MethodSet& set, Method method);
+
+}  // namespace once

@@ -1,0 +1,33 @@
+// One text for all spellings of a JSON value: order of members, white space, escapes and the spelling of numbers do
+// not show. Members are in RFC 8785 order (by UTF-16 code units) and strings are escaped as there. Numbers are not
+// written as RFC 8785 does, because that goes through a double: two amounts that share a double are two requests.
+// They are exact decimals: 1.50, 15e-1 and 1.5 are all 15e-1, but 9007199254740993 is not 9007199254740992.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace once {
+
+// Deeper documents have no canonical form. It bounds the stack, and the copying that a hostile nesting of objects
+// in reverse order can cause; 64 is also what common parsers stop at.
+inline constexpr std::size_t max_json_depth = 64;
+// Nor do documents with a larger exponent: room for every real number, none for overflow.
+inline constexpr std::int64_t max_json_exponent = 1'000'000'000;
+
+// RFC 6901: empty, or "/" before each token, and ~ only in ~0 and ~1. For checking settings.
+bool is_json_pointer(std::string_view text);
+
+// The canonical form of `json`, which must be one valid JSON text in UTF-8. Without the values at the `exclude`
+// pointers; with `include` pointers, only an object of those that are present, each under its pointer. An array
+// element that is left out does not leave a hole.
+// nullopt if there is no one form: not valid JSON, duplicate member names, lone surrogates, past a limit above, or
+// a pointer that is none.
+std::optional<std::string> canonical_json(std::string_view json, std::span<const std::string> include = {},
+                                          std::span<const std::string> exclude = {});
+
+}  // namespace once

@@ -1,0 +1,43 @@
+// The idempotency key as a client sends it: an RFC 8941 string ("abc", with \" and \\ escaped) or bare (abc). Both
+// spell the same key. 1 to max_length visible ASCII characters, counted without the quotes and escapes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace once {
+
+enum class KeyError : std::uint8_t {
+  empty,
+  too_long,
+  bad_character,  // not visible ASCII
+  bad_string,     // starts with a quote but is not an RFC 8941 string, or has parameters
+  several,        // more than one key; parse_key sees it in "a", "b", the caller in a repeated header
+};
+
+// For people: the detail of a 400.
+const char* describe(KeyError error);
+
+// Views the header value it was parsed from, which must outlive it. Owns bytes only if there were escapes to undo.
+class Key {
+ public:
+  static Key viewing(std::string_view text) { return Key(text, {}); }
+  static Key owning(std::string unescaped) { return Key({}, std::move(unescaped)); }
+
+  std::string_view view() const { return unescaped_.empty() ? text_ : std::string_view(unescaped_); }
+
+ private:
+  Key(std::string_view text, std::string unescaped) : text_(text), unescaped_(std::move(unescaped)) {}
+
+  std::string_view text_;
+  std::string unescaped_;
+};
+
+// The value of one header line. White space around it is not part of it.
+std::expected<Key, KeyError> parse_key(std::string_view header_value, std::size_t max_length);
+
+}  // namespace once

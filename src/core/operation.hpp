@@ -1,0 +1,25 @@
+// The operation id: HMAC-SHA-256 of scope and key under the installation's secret. Two operations share an id only
+// if their scope parts and keys are equal, one by one; nobody without the secret can tell a key from its id.
+// The id is stored: changing how it is made forgets every key, so the domain tag carries a version.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "base/bytes.hpp"
+#include "base/sha256.hpp"
+
+namespace once {
+
+class OperationIds {
+ public:
+  explicit OperationIds(std::string_view secret) : hmac_(secret) {}
+
+  // Allocates nothing.
+  OperationId make(std::span<const std::string_view> scope_parts, std::string_view key) const;
+
+ private:
+  HmacSha256 hmac_;
+};
+
+}  // namespace once

@@ -1,0 +1,81 @@
+// What became of a request at the backend: what to record of it, and the bytes a recorded response is kept in.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/policy.hpp"
+#include "core/record.hpp"
+
+namespace once {
+
+// How far the request and its response got.
+enum class Delivery : std::uint8_t {
+  not_sent,   // no byte of the request was written
+  lost,       // bytes were written, then the connection broke before the response began
+  timed_out,  // bytes were written, and no whole response came in time
+  truncated,  // the response began and did not end
+  whole,      // a whole response within record.max_body
+  oversize,   // a response larger than record.max_body: its status is known, its body streams by
+};
+
+struct Settlement {
+  enum class Kind : std::uint8_t {
+    release,  // as if never claimed
+    succeed,  // recorded; every retry gets it
+    fail,     // a retry executes again; the fingerprint still binds
+    unknown,  // nobody knows what was done
+  };
+  Kind kind;
+  BodyKept body_kept = BodyKept::yes;  // no only for succeed
+
+  bool operator==(const Settlement&) const = default;
+};
+
+// `status` counts for whole and oversize only. A status both in `refusals` and in `statuses` is a refusal: the
+// narrower statement wins over the range. `no_store` (the backend said so) counts for whole only: while an oversize
+// response still streams the backend is at work, and a released claim would let a second execution in beside it.
+Settlement settle(Delivery delivery, int status, bool no_store, const RecordPolicy& policy);
+
+// {{200, 299}, {404, 404}}: ranges with both ends in it. What lies outside 0-599 is ignored.
+StatusSet statuses(std::initializer_list<std::pair<int, int>> ranges);
+bool contains(const StatusSet& set, int status);
+
+StatusSet default_statuses();  // 2xx 3xx 4xx, less the refusals
+StatusSet default_refusals();  // 401 403 407 408 413 425 429
+RecordPolicy default_record_policy();
+
+// A response as it is recorded. Views; the bytes belong to the message or to the encoded outcome.
+struct StoredResponse {
+  int status = 200;
+  std::string_view reason;
+  std::string_view headers;  // "Name: value\r\n" each, as the backend sent them, already filtered
+  std::string_view body;
+  std::string_view original_request_id;
+
+  bool operator==(const StoredResponse&) const = default;
+};
+
+// The layout, fixed and little endian. A change of it is a new version; old versions stay readable.
+//
+//   0   u8   version, 1
+//   1   u8   0
+//   2   u16  status, 0-999
+//   4   u32  length of reason
+//   8   u32  length of original_request_id
+//   12  u32  length of headers
+//   16  u64  length of body
+//   24  reason, original_request_id, headers, body; nothing after them
+std::string encode(const StoredResponse& response);
+
+// Replaces the content of `out`; allocates at most once, and not at all if it has the room.
+void encode_into(std::string& out, const StoredResponse& response);
+
+// Views into `bytes`. nullopt unless every length fits exactly; safe on any bytes.
+std::optional<StoredResponse> decode(std::string_view bytes);
+
+}  // namespace once

@@ -1,0 +1,75 @@
+// Every answer that Once makes itself, as an RFC 9457 problem. One row per kind; docs/errors/<name>.md is its page.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/error.hpp"
+
+namespace once {
+
+enum class ProblemKind : std::uint8_t {
+  // About the key; in the error object of the dialects that have one these are `idempotency_error`.
+  key_required,
+  key_invalid,
+  key_mismatch,
+  in_flight,
+  outcome_unknown,
+  response_not_kept,
+  key_expired,
+  // About the store.
+  store_unavailable,
+  store_full,
+  // About the request.
+  bad_request,
+  body_too_large,
+  uri_too_long,
+  headers_too_large,
+  request_timeout,
+  // About the backend. Unlike outcome_unknown, the last two are for requests that Once does not protect.
+  bad_gateway,      // could not be reached: nothing was sent
+  gateway_timeout,  // no response in time
+  backend_lost,     // the connection was lost after bytes were sent
+  // About this gateway.
+  no_route,
+  draining,
+  too_many_connections,
+  method_not_allowed,
+  not_found,
+  unauthorized,
+};
+
+struct ProblemRow {
+  ProblemKind kind;
+  std::string_view name;  // the default code, and the page in docs/errors/
+  std::string_view title;
+  int status;
+  // Whether sending the same request again, with the same key if it had one, is safe and may end differently.
+  Retryable retryable;
+};
+
+std::span<const ProblemRow> all_problems();
+const ProblemRow& row_of(ProblemKind kind);
+
+struct Problem {
+  ProblemKind kind;
+  int status;
+  std::string code;
+  std::string detail;  // for people; never holds a raw key or a secret
+  std::optional<int> retry_after_seconds;
+  bool error_object = false;  // Wording::error_object
+  Retryable retryable = Retryable::no;
+};
+
+// As its row says; a dialect or a moment may change status, code and retryable afterwards.
+Problem problem(ProblemKind kind, std::string detail);
+
+inline constexpr std::string_view default_type_base = "urn:once:error:";
+
+// application/problem+json: type (type_base and the row's name), title, status, detail, code, retryable.
+std::string to_json(const Problem& problem, std::string_view type_base = default_type_base);
+
+}  // namespace once
