@@ -1,0 +1,84 @@
+#include "core/key.hpp"
+
+#include "base/assert.hpp"
+
+namespace once {
+
+namespace {
+
+constexpr bool is_visible(char c) {
+  return c >= 0x21 && c <= 0x7e;
+}
+
+constexpr bool is_space(char c) {
+  return c == ' ' || c == '\t';
+}
+
+std::string_view without_leading_space(std::string_view text) {
+  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  return text;
+}
+
+std::expected<Key, KeyError> parse_bare(std::string_view text, std::size_t max_length) {
+  if (text.size() > max_length) return std::unexpected(KeyError::too_long);
+  for (const char c : text) {
+    if (!is_visible(c)) return std::unexpected(KeyError::bad_character);
+  }
+  return Key::viewing(text);
+}
+
+std::string unescape(std::string_view text) {
+  std::string plain;
+  plain.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\\') ++i;
+    plain.push_back(text[i]);
+  }
+  return plain;
+}
+
+// `text` starts after the opening quote.
+std::expected<Key, KeyError> parse_quoted(std::string_view text, std::size_t max_length) {
+  std::size_t escapes = 0;
+  std::size_t end = 0;
+  for (; end < text.size() && text[end] != '"'; ++end) {
+    if (text[end] == '\\') {
+      ++escapes;
+      ++end;
+      if (end == text.size() || (text[end] != '"' && text[end] != '\\')) return std::unexpected(KeyError::bad_string);
+    }
+    if (!is_visible(text[end])) return std::unexpected(KeyError::bad_character);
+    // Here and not at the end, so that a value of any size is read no further than a key may be long.
+    if (end + 1 - escapes > max_length) return std::unexpected(KeyError::too_long);
+  }
+  if (end == text.size()) return std::unexpected(KeyError::bad_string);
+
+  const std::string_view after = without_leading_space(text.substr(end + 1));
+  // A proxy may join repeated headers with a comma.
+  if (!after.empty()) return std::unexpected(after.front() == ',' ? KeyError::several : KeyError::bad_string);
+  if (end == 0) return std::unexpected(KeyError::empty);
+  const std::string_view content = text.substr(0, end);
+  return escapes == 0 ? Key::viewing(content) : Key::owning(unescape(content));
+}
+
+}  // namespace
+
+std::expected<Key, KeyError> parse_key(std::string_view header_value, std::size_t max_length) {
+  std::string_view text = without_leading_space(header_value);
+  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+  if (text.empty()) return std::unexpected(KeyError::empty);
+  return text.front() == '"' ? parse_quoted(text.substr(1), max_length) : parse_bare(text, max_length);
+}
+
+const char* describe(KeyError error) {
+  switch (error) {
+    case KeyError::empty: return "The idempotency key is empty.";
+    case KeyError::too_long: return "The idempotency key is too long.";
+    case KeyError::bad_character: return "The idempotency key may hold visible ASCII characters only.";
+    case KeyError::bad_string: return "The idempotency key starts with a quote but is not one quoted string.";
+    case KeyError::several: return "The request has more than one idempotency key.";
+  }
+  ONCE_ASSERT(false);
+}
+
+}  // namespace once

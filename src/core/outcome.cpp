@@ -1,0 +1,142 @@
+#include "core/outcome.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+
+#include "base/assert.hpp"
+
+namespace once {
+
+namespace {
+
+constexpr char version = 1;
+constexpr std::size_t head_size = 24;
+constexpr int max_status = 999;
+
+bool is_gateway_error(int status) {
+  return status >= 502 && status <= 504;
+}
+
+Settlement settle_answered(int status, BodyKept body_kept, const RecordPolicy& policy) {
+  using enum Settlement::Kind;
+  if (contains(policy.refusals, status)) return {release};
+  if (contains(policy.statuses, status)) return {succeed, body_kept};
+  if (is_gateway_error(status) && policy.gateway_errors == GatewayErrors::unknown) return {unknown};
+  return {fail};
+}
+
+template <class Integer>
+void append_integer(std::string& out, Integer value) {
+  for (std::size_t i = 0; i < sizeof value; ++i) out.push_back(static_cast<char>(value >> (8 * i)));
+}
+
+template <class Integer>
+Integer read_integer(std::string_view bytes, std::size_t at) {
+  std::uint64_t value = 0;
+  for (std::size_t i = 0; i < sizeof(Integer); ++i) {
+    value |= std::uint64_t{static_cast<unsigned char>(bytes[at + i])} << (8 * i);
+  }
+  return static_cast<Integer>(value);
+}
+
+std::uint32_t length32(std::string_view part) {
+  ONCE_ASSERT(part.size() <= std::numeric_limits<std::uint32_t>::max());  // the limits on headers are far below
+  return static_cast<std::uint32_t>(part.size());
+}
+
+}  // namespace
+
+Settlement settle(Delivery delivery, int status, bool no_store, const RecordPolicy& policy) {
+  switch (delivery) {
+    case Delivery::not_sent: return {Settlement::Kind::release};
+    case Delivery::lost:
+    case Delivery::timed_out:
+    case Delivery::truncated: return {Settlement::Kind::unknown};
+    case Delivery::whole:
+      if (no_store) return {Settlement::Kind::release};
+      return settle_answered(status, BodyKept::yes, policy);
+    case Delivery::oversize: return settle_answered(status, BodyKept::no, policy);
+  }
+  ONCE_ASSERT(false);
+}
+
+StatusSet statuses(std::initializer_list<std::pair<int, int>> ranges) {
+  StatusSet set;
+  for (const auto& [first, last] : ranges) {
+    const int end = std::min(last, static_cast<int>(set.size()) - 1);
+    for (int status = std::max(first, 0); status <= end; ++status) set.set(static_cast<std::size_t>(status));
+  }
+  return set;
+}
+
+bool contains(const StatusSet& set, int status) {
+  return status >= 0 && static_cast<std::size_t>(status) < set.size() && set.test(static_cast<std::size_t>(status));
+}
+
+StatusSet default_statuses() {
+  return statuses({{200, 499}}) & ~default_refusals();
+}
+
+StatusSet default_refusals() {
+  return statuses({{401, 401}, {403, 403}, {407, 408}, {413, 413}, {425, 425}, {429, 429}});
+}
+
+RecordPolicy default_record_policy() {
+  RecordPolicy policy;
+  policy.statuses = default_statuses();
+  policy.refusals = default_refusals();
+  return policy;
+}
+
+std::string encode(const StoredResponse& response) {
+  std::string out;
+  encode_into(out, response);
+  return out;
+}
+
+void encode_into(std::string& out, const StoredResponse& response) {
+  ONCE_ASSERT(response.status >= 0 && response.status <= max_status);  // three digits: the parser takes no more
+  out.clear();
+  out.reserve(head_size + response.reason.size() + response.original_request_id.size() + response.headers.size() +
+              response.body.size());
+  out.push_back(version);
+  out.push_back(0);
+  append_integer(out, static_cast<std::uint16_t>(response.status));
+  append_integer(out, length32(response.reason));
+  append_integer(out, length32(response.original_request_id));
+  append_integer(out, length32(response.headers));
+  append_integer(out, std::uint64_t{response.body.size()});
+  out.append(response.reason);
+  out.append(response.original_request_id);
+  out.append(response.headers);
+  out.append(response.body);
+}
+
+std::optional<StoredResponse> decode(std::string_view bytes) {
+  if (bytes.size() < head_size || bytes[0] != version || bytes[1] != 0) return std::nullopt;
+  StoredResponse response;
+  response.status = read_integer<std::uint16_t>(bytes, 2);
+  if (response.status > max_status) return std::nullopt;
+  const std::uint64_t reason = read_integer<std::uint32_t>(bytes, 4);
+  const std::uint64_t request_id = read_integer<std::uint32_t>(bytes, 8);
+  const std::uint64_t headers = read_integer<std::uint32_t>(bytes, 12);
+  const std::uint64_t body = read_integer<std::uint64_t>(bytes, 16);
+
+  std::string_view rest = bytes.substr(head_size);
+  // Three 32-bit lengths cannot overflow 64 bits; the body's length is compared, never added.
+  const std::uint64_t before_body = reason + request_id + headers;
+  if (before_body > rest.size() || rest.size() - before_body != body) return std::nullopt;
+  const auto take = [&rest](std::uint64_t length) {
+    const std::string_view part = rest.substr(0, length);
+    rest.remove_prefix(length);
+    return part;
+  };
+  response.reason = take(reason);
+  response.original_request_id = take(request_id);
+  response.headers = take(headers);
+  response.body = rest;
+  return response;
+}
+
+}  // namespace once

@@ -1,0 +1,116 @@
+#include "core/problem.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <iterator>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/json_text.hpp"
+
+namespace once {
+
+namespace {
+
+using enum ProblemKind;
+
+constexpr Retryable no = Retryable::no;
+constexpr Retryable yes = Retryable::yes;
+
+// clang-format off
+constexpr std::array table = {
+  ProblemRow{key_required,         "key-required",         "An idempotency key is required",               400, no},
+  ProblemRow{key_invalid,          "key-invalid",          "The idempotency key is not valid",             400, no},
+  ProblemRow{key_mismatch,         "key-mismatch",         "The key was used for another request",         422, no},
+  ProblemRow{in_flight,            "in-flight",            "A request with this key is being processed",   409, yes},
+  ProblemRow{outcome_unknown,      "outcome-unknown",      "The outcome of the request is not known",      409, yes},
+  ProblemRow{response_not_kept,    "response-not-kept",    "The request succeeded; its response is gone",  409, no},
+  ProblemRow{key_expired,          "key-expired",          "The key has expired",                          410, no},
+  ProblemRow{store_unavailable,    "store-unavailable",    "The idempotency store is not available",       503, yes},
+  ProblemRow{store_full,           "store-full",           "The idempotency store is full",                503, yes},
+  ProblemRow{bad_request,          "bad-request",          "The request is not valid HTTP",                400, no},
+  ProblemRow{body_too_large,       "body-too-large",       "The request body is too large",                413, no},
+  ProblemRow{uri_too_long,         "uri-too-long",         "The request target is too long",               414, no},
+  ProblemRow{headers_too_large,    "headers-too-large",    "The request headers are too large",            431, no},
+  ProblemRow{request_timeout,      "request-timeout",      "The request did not arrive in time",           408, yes},
+  ProblemRow{bad_gateway,          "bad-gateway",          "The backend could not be reached",             502, yes},
+  ProblemRow{gateway_timeout,      "gateway-timeout",      "The backend did not answer in time",           504, no},
+  ProblemRow{backend_lost,         "backend-lost",         "The connection to the backend was lost",       502, no},
+  ProblemRow{no_route,             "no-route",             "No route serves this request",                 404, no},
+  ProblemRow{draining,             "draining",             "The gateway is shutting down",                 503, yes},
+  ProblemRow{too_many_connections, "too-many-connections", "The gateway has too many connections",         503, yes},
+  ProblemRow{method_not_allowed,   "method-not-allowed",   "The method is not allowed here",               405, no},
+  ProblemRow{not_found,            "not-found",            "There is nothing here",                        404, no},
+  ProblemRow{unauthorized,         "unauthorized",         "Credentials are required",                     401, no},
+};
+// clang-format on
+
+consteval bool one_row_per_kind_in_order() {
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    if (static_cast<std::size_t>(table[i].kind) != i) return false;
+  }
+  return table.back().kind == unauthorized;
+}
+static_assert(one_row_per_kind_in_order(), "row_of() finds a row by its kind");
+
+bool is_about_the_key(ProblemKind kind) {
+  return kind <= key_expired;
+}
+
+void append_member(std::string& out, std::string_view name, std::string_view value) {
+  append_json_string(out, name);
+  out += ':';
+  append_json_string(out, value);
+}
+
+}  // namespace
+
+std::span<const ProblemRow> all_problems() {
+  return table;
+}
+
+const ProblemRow& row_of(ProblemKind kind) {
+  return table[static_cast<std::size_t>(kind)];
+}
+
+Problem problem(ProblemKind kind, std::string detail) {
+  const ProblemRow& row = row_of(kind);
+  return {.kind = kind,
+          .status = row.status,
+          .code = std::string(row.name),
+          .detail = std::move(detail),
+          .retry_after_seconds = std::nullopt,
+          .error_object = false,
+          .retryable = row.retryable};
+}
+
+std::string to_json(const Problem& problem, std::string_view type_base) {
+  const ProblemRow& row = row_of(problem.kind);
+  std::string type(type_base);
+  type += row.name;
+
+  std::string out = "{";
+  append_member(out, "type", type);
+  out += ',';
+  append_member(out, "title", row.title);
+  fmt::format_to(std::back_inserter(out), ",\"status\":{},", problem.status);
+  append_member(out, "detail", problem.detail);
+  out += ',';
+  append_member(out, "code", problem.code);
+  out += problem.retryable == Retryable::yes ? ",\"retryable\":true" : ",\"retryable\":false";
+  if (problem.error_object) {
+    out += ",\"error\":{";
+    append_member(out, "type", is_about_the_key(problem.kind) ? "idempotency_error" : "api_error");
+    out += ',';
+    append_member(out, "code", problem.code);
+    out += ',';
+    append_member(out, "message", problem.detail);
+    out += '}';
+  }
+  out += '}';
+  return out;
+}
+
+}  // namespace once
