@@ -8,8 +8,8 @@
 // 3. unknown and lapsed ones, oldest first. Forgetting these turns "unknown" into a second execution, so they go only
 //    when nothing finished is left;
 // never a live claim. If all that is left is live, a claim is refused as `full` and nothing changes. A finish is never
-// refused: an outcome that cannot fit is recorded as succeeded with its body not kept, so a retry is answered and not
-// executed.
+// refused: an outcome that cannot fit, or that would push out more than half of a shard, is recorded as succeeded with
+// its body not kept, so a retry is answered and not executed.
 #pragma once
 
 #include <atomic>
@@ -42,6 +42,8 @@ struct MemoryStats {
   std::uint64_t bodies_dropped = 0;  // outcomes that did not fit
 };
 
+class MemoryShard;
+
 class MemoryStore final : public Store {
  public:
   explicit MemoryStore(const Clock& clock, const MemoryLimits& limits = MemoryLimits());
@@ -57,12 +59,11 @@ class MemoryStore final : public Store {
   MemoryStats stats() const;
 
  private:
-  class Shard;
-  Shard& shard_of(const OperationId& id);
+  MemoryShard& shard_of(const OperationId& id);
 
   const Clock& clock_;
   const Shared shared_;
-  std::vector<std::unique_ptr<Shard>> shards_;
+  std::vector<std::unique_ptr<MemoryShard>> shards_;
   std::atomic<std::size_t> next_sweep_{0};
 };
 

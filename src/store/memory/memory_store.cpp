@@ -1,0 +1,69 @@
+#include "store/memory/memory_store.hpp"
+
+#include <bit>
+#include <cstring>
+
+#include "base/assert.hpp"
+#include "store/memory/shard.hpp"
+
+namespace once {
+
+namespace {
+
+constexpr std::size_t least_shard_bytes = std::size_t{4} << 20U;
+
+std::size_t shard_count(const MemoryLimits& limits) {
+  ONCE_ASSERT(std::has_single_bit(limits.shards));
+  std::size_t shards = limits.shards;
+  while (shards > 1 && limits.max_bytes / shards < least_shard_bytes) shards /= 2;
+  return shards;
+}
+
+}  // namespace
+
+MemoryStore::MemoryStore(const Clock& clock, const MemoryLimits& limits) : clock_(clock), shared_(limits.shared) {
+  const std::size_t shards = shard_count(limits);
+  shards_.reserve(shards);
+  for (std::size_t i = 0; i < shards; ++i) {
+    shards_.push_back(std::make_unique<MemoryShard>(limits.max_bytes / shards, limits.shared));
+  }
+}
+
+MemoryStore::~MemoryStore() = default;
+
+Traits MemoryStore::traits() const {
+  return {.durable = Durable::no, .shared = shared_, .inline_execution = true};
+}
+
+MemoryShard& MemoryStore::shard_of(const OperationId& id) {
+  // Other bytes than the index in the shard uses, or every shard would fill only a part of its own.
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, id.bytes.data() + sizeof bits, sizeof bits);
+  return *shards_[bits & (shards_.size() - 1)];
+}
+
+void MemoryStore::execute(std::span<Op* const> batch) {
+  const Time now = clock_.now();
+  for (Op* op : batch) shard_of(op->id).execute(*op, now);
+}
+
+std::size_t MemoryStore::sweep(std::size_t limit) {
+  const Time now = clock_.now();
+  std::size_t removed = 0;
+  for (std::size_t visited = 0; visited < shards_.size() && limit > 0; ++visited) {
+    const std::size_t at = next_sweep_.load(std::memory_order_relaxed);
+    const MemoryShard::Swept swept = shards_[at % shards_.size()]->sweep(limit, now);
+    limit -= swept.looked;
+    removed += swept.removed;
+    if (swept.to_the_end) next_sweep_.store(at + 1, std::memory_order_relaxed);
+  }
+  return removed;
+}
+
+MemoryStats MemoryStore::stats() const {
+  MemoryStats total;
+  for (const auto& shard : shards_) shard->add_to(total);
+  return total;
+}
+
+}  // namespace once

@@ -1,0 +1,242 @@
+#include "store/memory/shard.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "store/verbs.hpp"
+
+namespace once {
+
+namespace {
+
+// Two a claim is twice what a claim can add, so the memory of expired records comes back as fast as it is needed.
+constexpr std::size_t looked_at_per_claim = 2;
+constexpr std::size_t looked_at_when_full = 8;
+
+}  // namespace
+
+std::size_t MemoryShard::outcome_bytes(const OutcomeBytes& outcome) {
+  constexpr std::size_t overhead = sizeof(std::string) + 32;  // the string, its count of owners, the allocator's
+  return outcome == nullptr ? 0 : outcome->capacity() + overhead;
+}
+
+void MemoryShard::execute(Op& op, Time now) {
+  op.now = now;
+  op.status = OpStatus::done;
+  op.record.reset();
+  op.error.clear();
+  const std::scoped_lock lock(mutex_);
+  switch (op.verb) {
+    case Verb::claim: return claim(op, now);
+    case Verb::renew: return renew_lease(op, now);
+    case Verb::finish: return finish_claim(op, now);
+    case Verb::release: return release_claim(op, now);
+    case Verb::lookup: return lookup(op, now);
+  }
+  ONCE_ASSERT(false);
+}
+
+void MemoryShard::claim(Op& op, Time now) {
+  look_at_some(looked_at_per_claim, now);
+  Node* node = find(op.id, now);
+  if (node != nullptr && is_same_claim(node->record, op)) {
+    op.verdict = Verdict::execute;
+    op.record = node->record;
+    return;
+  }
+  const Record* previous = node == nullptr ? nullptr : &node->record;
+  op.verdict = decide(facts_of(previous, op.fingerprint, op.terms, now));
+  if (op.verdict != Verdict::execute) {
+    ONCE_ASSERT(node != nullptr);
+    if (op.verdict == Verdict::replay || op.verdict == Verdict::not_kept) file(*node);
+    op.record = node->record;
+    return;
+  }
+  if (node == nullptr) {
+    if (!make_room(node_bytes, nullptr, now)) {
+      ++stats_.refused;
+      return answer_failed(op, StoreFault::full, "memory store full: every record is a live claim");
+    }
+    node = &add(op.id);
+  }
+  Record record = claimed(previous, op.fingerprint, op.nonce, op.terms, now);
+  record.fence = Fence{++last_fence_};
+  if (shared_ == Shared::no) record.lease_until = Time::max();
+  op.record = record;
+  write(*node, std::move(record));
+}
+
+void MemoryShard::renew_lease(Op& op, Time now) {
+  Node* node = find(op.id, now);
+  if (node == nullptr || renew(node->record, op, now) == Written::no) {
+    op.status = OpStatus::lost;
+    return;
+  }
+  if (shared_ == Shared::no) node->record.lease_until = Time::max();
+  file(*node);
+}
+
+void MemoryShard::finish_claim(Op& op, Time now) {
+  Node* node = find(op.id, now);
+  if (node == nullptr) {
+    op.status = OpStatus::lost;
+    return;
+  }
+  Record record = node->record;
+  const Written written = finish(record, op, now);
+  if (written == Written::no) {
+    op.status = OpStatus::lost;
+    return;
+  }
+  if (written == Written::yes) {
+    const std::size_t before = outcome_bytes(node->record.outcome);
+    const std::size_t after = outcome_bytes(record.outcome);
+    if (after > before && !make_room(after - before, node, now)) {
+      record.outcome = nullptr;
+      record.body_kept = BodyKept::no;
+      ++stats_.bodies_dropped;
+    }
+    write(*node, std::move(record));
+  }
+  op.record = node->record;
+}
+
+void MemoryShard::release_claim(Op& op, Time now) {
+  Node* node = find(op.id, now);
+  if (node == nullptr || !may_release(node->record, op)) {
+    op.status = OpStatus::lost;
+    return;
+  }
+  if (std::optional<Record> left = released(node->record)) {
+    write(*node, *std::move(left));
+  } else {
+    remove(*node);
+  }
+}
+
+void MemoryShard::lookup(Op& op, Time now) {
+  if (const Node* node = find(op.id, now)) op.record = node->record;
+}
+
+MemoryShard::Node* MemoryShard::find(const OperationId& id, Time now) {
+  const auto number = index_.find(id, [&](FlatIndex::Number each) { return node_at(each).id == id; });
+  if (!number) return nullptr;
+  Node& node = node_at(*number);
+  if (!expired(node.record, now)) return &node;
+  ++stats_.expired;
+  remove(node);
+  return nullptr;
+}
+
+MemoryShard::Node& MemoryShard::add(const OperationId& id) {
+  if (free_.next == &free_) {
+    const auto first = static_cast<FlatIndex::Number>(chunks_.size() * chunk_nodes);
+    chunks_.push_back(std::make_unique<Node[]>(chunk_nodes));
+    for (FlatIndex::Number i = 0; i < chunk_nodes; ++i) {
+      Node& node = chunks_.back()[i];
+      node.number = first + i;
+      free_.append(node);
+    }
+  }
+  Node& node = static_cast<Node&>(*free_.next);
+  node.unlink();
+  node.used = true;
+  node.id = id;
+  index_.insert(id, node.number);
+  ++stats_.records;
+  stats_.bytes += node_bytes;
+  return node;
+}
+
+void MemoryShard::remove(Node& node) {
+  stats_.bytes -= node_bytes + outcome_bytes(node.record.outcome);
+  --stats_.records;
+  index_.erase(node.id, node.number);
+  node.record.outcome.reset();
+  node.used = false;
+  node.unlink();
+  free_.append(node);
+}
+
+void MemoryShard::write(Node& node, Record&& record) {
+  stats_.bytes -= outcome_bytes(node.record.outcome);
+  node.record = std::move(record);
+  stats_.bytes += outcome_bytes(node.record.outcome);
+  file(node);
+}
+
+void MemoryShard::file(Node& node) {
+  node.unlink();
+  switch (node.record.state) {
+    case State::started: return claims_.append(node);
+    case State::succeeded:
+    case State::failed:
+    case State::tombstone: return finished_.append(node);
+    case State::unknown: return unresolved_.append(node);
+  }
+  ONCE_ASSERT(false);
+}
+
+bool MemoryShard::make_room(std::size_t bytes, const Node* keep, Time now) {
+  if (stats_.bytes + bytes <= max_bytes_) return true;
+  // One large outcome does not push out everything else, least of all to find that it does not fit even then.
+  if (bytes > max_bytes_ / 2) return false;
+  look_at_some(looked_at_when_full, now);
+  while (stats_.bytes + bytes > max_bytes_) {
+    Node* node = victim(keep, now);
+    if (node == nullptr) return false;
+    ++stats_.evictions;
+    remove(*node);
+  }
+  return true;
+}
+
+MemoryShard::Node* MemoryShard::victim(const Node* keep, Time now) {
+  for (Link* list : {&finished_, &unresolved_}) {
+    Link* oldest = list->next;
+    if (oldest == keep) oldest = oldest->next;
+    if (oldest != list) return static_cast<Node*>(oldest);
+  }
+  if (shared_ == Shared::no) return nullptr;  // no lease lapses
+  for (Link* link = claims_.next; link != &claims_; link = link->next) {
+    auto* node = static_cast<Node*>(link);
+    if (node->record.lease_until <= now && node != keep) return node;
+  }
+  return nullptr;
+}
+
+void MemoryShard::look_at_some(std::size_t limit, Time now) {
+  const std::size_t nodes = chunks_.size() * chunk_nodes;
+  for (std::size_t i = 0; i < std::min(limit, nodes); ++i) {
+    if (hand_ >= nodes) hand_ = 0;
+    Node& node = node_at(static_cast<FlatIndex::Number>(hand_++));
+    if (!node.used || !expired(node.record, now)) continue;
+    ++stats_.expired;
+    remove(node);
+  }
+}
+
+MemoryShard::Swept MemoryShard::sweep(std::size_t limit, Time now) {
+  const std::scoped_lock lock(mutex_);
+  const std::size_t nodes = chunks_.size() * chunk_nodes;
+  if (hand_ >= nodes) hand_ = 0;
+  const std::uint64_t expired_before = stats_.expired;
+  Swept swept{.looked = std::min(limit, nodes - hand_)};
+  look_at_some(swept.looked, now);
+  swept.removed = static_cast<std::size_t>(stats_.expired - expired_before);
+  swept.to_the_end = hand_ >= nodes;
+  return swept;
+}
+
+void MemoryShard::add_to(MemoryStats& total) const {
+  const std::scoped_lock lock(mutex_);
+  total.records += stats_.records;
+  total.bytes += stats_.bytes;
+  total.evictions += stats_.evictions;
+  total.expired += stats_.expired;
+  total.refused += stats_.refused;
+  total.bodies_dropped += stats_.bodies_dropped;
+}
+
+}  // namespace once

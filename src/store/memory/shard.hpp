@@ -1,0 +1,104 @@
+// One shard of the memory store: a mutex, a slab of nodes, an index from id to node, and the nodes in three lists by
+// how hard they are to give up. Nothing is allocated per operation once the slab has grown to the working set.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "store/memory/flat_index.hpp"
+#include "store/memory/memory_store.hpp"
+#include "store/store.hpp"
+
+namespace once {
+
+class alignas(64) MemoryShard {
+ public:
+  MemoryShard(std::size_t max_bytes, Shared shared) : max_bytes_(max_bytes), shared_(shared) {}
+
+  void execute(Op& op, Time now);
+
+  struct Swept {
+    std::size_t looked = 0;
+    std::size_t removed = 0;
+    bool to_the_end = false;
+  };
+  // From where the last one stopped, to the end of the slab at most.
+  Swept sweep(std::size_t limit, Time now);
+
+  void add_to(MemoryStats& total) const;
+
+ private:
+  // Links and the ends of a list are the same thing, so that nothing is a special case.
+  struct Link {
+    Link* previous = this;
+    Link* next = this;
+
+    Link() = default;
+    Link(const Link&) = delete;
+    Link& operator=(const Link&) = delete;
+
+    void unlink() {
+      previous->next = next;
+      next->previous = previous;
+      previous = next = this;
+    }
+    void append(Link& link) {
+      link.previous = previous;
+      link.next = this;
+      previous->next = &link;
+      previous = &link;
+    }
+  };
+
+  struct Node : Link {
+    FlatIndex::Number number = 0;
+    bool used = false;
+    OperationId id;
+    Record record;
+  };
+
+  static constexpr std::size_t chunk_nodes = 64;
+  // A node, and its share of the index at the usual load.
+  static constexpr std::size_t node_bytes = sizeof(Node) + 24;
+  static std::size_t outcome_bytes(const OutcomeBytes& outcome);
+
+  void claim(Op& op, Time now);
+  void renew_lease(Op& op, Time now);
+  void finish_claim(Op& op, Time now);
+  void release_claim(Op& op, Time now);
+  void lookup(Op& op, Time now);
+
+  Node& node_at(FlatIndex::Number number) { return chunks_[number / chunk_nodes][number % chunk_nodes]; }
+  // Null if there is none or it expired; an expired one is forgotten on the way.
+  Node* find(const OperationId& id, Time now);
+  Node& add(const OperationId& id);
+  void remove(Node& node);
+  void write(Node& node, Record&& record);
+  // To the young end of the list where it now belongs.
+  void file(Node& node);
+  void look_at_some(std::size_t limit, Time now);
+
+  // Whether `bytes` more fit, after giving up what may be given up, but never `keep`.
+  bool make_room(std::size_t bytes, const Node* keep, Time now);
+  Node* victim(const Node* keep, Time now);
+
+  const std::size_t max_bytes_;
+  const Shared shared_;
+
+  mutable std::mutex mutex_;
+  FlatIndex index_;
+  std::vector<std::unique_ptr<Node[]>> chunks_;
+  Link free_;
+  Link claims_;                   // started; oldest lease first
+  Link finished_;                 // succeeded, failed, tombstone; least recently used first
+  Link unresolved_;               // unknown; oldest first
+  std::size_t hand_ = 0;          // where the sweep goes on
+  std::uint64_t last_fence_ = 0;  // outlives every record, so that no fence is ever given twice
+  MemoryStats stats_;
+};
+
+}  // namespace once

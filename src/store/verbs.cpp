@@ -1,0 +1,31 @@
+#include "store/verbs.hpp"
+
+namespace once {
+
+bool is_same_claim(const Record& record, const Op& claim) {
+  return record.state == State::started && record.nonce == claim.nonce && record.fingerprint == claim.fingerprint;
+}
+
+Written renew(Record& record, const Op& op, Time now) {
+  if (record.nonce != op.nonce || record.state != State::started) return Written::no;
+  record.lease_until = saturating_add(now, op.terms.lease);
+  return Written::yes;
+}
+
+Written finish(Record& record, const Op& op, Time now) {
+  if (record.nonce != op.nonce) return Written::no;
+  if (record.state == op.final_state && record.state != State::started) return Written::already;
+  const bool learned_more = record.state == State::unknown && op.final_state != State::started;
+  if (record.state != State::started && !learned_more) return Written::no;
+  record.state = op.final_state;
+  record.body_kept = op.body_kept;
+  record.outcome = op.outcome;
+  record.expires_at = saturating_add(now, op.terms.ttl);
+  return Written::yes;
+}
+
+bool may_release(const Record& record, const Op& op) {
+  return record.nonce == op.nonce && record.state == State::started;
+}
+
+}  // namespace once

@@ -1,0 +1,31 @@
+// What the verbs do to a record that exists and has not expired. Pure: the memory store and the journal call these, the
+// other stores say the same in Lua or SQL.
+#pragma once
+
+#include <cstdint>
+
+#include "core/record.hpp"
+#include "store/store.hpp"
+
+namespace once {
+
+enum class Written : std::uint8_t {
+  no,       // the op is lost: another nonce, or a state that this verb does not lead out of
+  already,  // the same was written before; nothing changes, and the op is done
+  yes,      // the record changed
+};
+
+// A claim sent again by the one who holds it.
+bool is_same_claim(const Record& record, const Op& claim);
+
+Written renew(Record& record, const Op& op, Time now);
+
+// started leads to succeeded, failed or unknown. unknown leads to succeeded or failed, for the owner that learns more
+// before anybody takes over. What is finished stays as it is: finishing it again the same way is done, any other
+// way is lost.
+Written finish(Record& record, const Op& op, Time now);
+
+// Whether released(record) may take the record's place.
+bool may_release(const Record& record, const Op& op);
+
+}  // namespace once
