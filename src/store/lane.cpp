@@ -138,6 +138,7 @@ void execute_all(Store& store, std::span<Op* const> ops) {
 void execute_one_by_one(Store& store, std::span<Op* const> ops) {
   std::size_t failures = 0;
   for (Op* const& op : ops) {
+    op->error.clear();
     execute_all(store, {&op, 1});
     failures = is_unavailable(*op) ? failures + 1 : 0;
     if (failures == lone_failures_before_giving_up) return;

@@ -9,7 +9,8 @@
 // - Every verb may be sent again after an answer that was lost or indeterminate: a claim with the same nonce is the
 // same
 //   claim (same attempt, fence and lease), a finish that was already made is done, a release already made is lost.
-// - Fences of one operation only grow, also over a release or an expiry that the store still remembers.
+// - Fences of one operation only grow, also over a release or an expiry after which no record is left. A store that
+//   forgets records takes them from a counter or a clock of its own.
 // - A batch never holds one id twice; the lanes see to that. Several threads may execute batches at once.
 #pragma once
 
@@ -47,25 +48,25 @@ enum class StoreFault : std::uint8_t {
 
 struct Op {
   Verb verb = Verb::lookup;
-  OperationId id;
-  Nonce nonce;              // claim, renew, finish, release
-  Fingerprint fingerprint;  // claim
-  ClaimTerms terms;         // claim: all of it; renew: lease; finish: ttl
+  OperationId id{};
+  Nonce nonce{};              // claim, renew, finish, release
+  Fingerprint fingerprint{};  // claim
+  ClaimTerms terms{};         // claim: all of it; renew: lease; finish: ttl
 
   // finish. A succeeded outcome with no body kept says so in body_kept.
   State final_state = State::succeeded;
   BodyKept body_kept = BodyKept::yes;
-  OutcomeBytes outcome;
+  OutcomeBytes outcome{};
 
   // Results.
   OpStatus status = OpStatus::failed;
   Verdict verdict = Verdict::execute;  // claim
   // claim: the record as it now stands (the caller's own if the verdict is execute). lookup: what was found, if
   // anything. finish that is done: started_at and expires_at at least.
-  std::optional<Record> record;
-  Time now;  // the store's clock when it decided
+  std::optional<Record> record{};
+  Time now{};  // the store's clock when it decided
   StoreFault fault = StoreFault::unavailable;
-  std::string error;  // for logs
+  std::string error{};  // for logs
 };
 
 // The answer of a store that could not do it.

@@ -1,0 +1,146 @@
+// The contract, part two: who may write. Ops sent again by the same owner, and owners that lost their claim.
+#pragma once
+
+#include "tests/store/contract/fixture.hpp"
+
+namespace once::contract {
+
+TEST_P(StoreContract, a_claim_repeated_with_the_same_nonce_is_the_same_claim) {
+  const OperationId id = new_id();
+  const Nonce nonce = new_nonce();
+  const Op first = claim(id, nonce);
+  ASSERT_EXECUTES(first);
+  for (const OnUnknown policy : {OnUnknown::retry, OnUnknown::takeover, OnUnknown::hold}) {
+    const Op again = claim(id, nonce, policy);
+    ASSERT_EXECUTES(again);
+    EXPECT_EQ(again.record->attempt, first.record->attempt);
+    EXPECT_EQ(again.record->fence, first.record->fence);
+    EXPECT_EQ(again.record->started_at, first.record->started_at);
+    EXPECT_EQ(again.record->lease_until, first.record->lease_until);
+  }
+  EXPECT_EQ(finish(id, nonce).status, OpStatus::done);
+  EXPECT_EQ(claim(id, nonce).verdict, Verdict::replay);
+}
+
+TEST_P(StoreContract, a_repeated_later_claim_still_releases_to_the_attempt_before) {
+  const Made it = made(State::failed);
+  const Nonce nonce = new_nonce();
+  ASSERT_EXECUTES(claim(it.id, nonce));
+  const Op again = claim(it.id, nonce);
+  ASSERT_EXECUTES(again);
+  EXPECT_EQ(again.record->attempt, Attempt{2});
+  ASSERT_EQ(release(it.id, nonce).status, OpStatus::done);
+  const Op found = lookup(it.id);
+  ASSERT_TRUE(found.record.has_value());
+  EXPECT_EQ(found.record->state, State::failed);
+  EXPECT_EQ(found.record->attempt, Attempt{1});
+}
+
+TEST_P(StoreContract, a_finish_repeated_is_done_and_changes_nothing) {
+  for (const State state : {State::succeeded, State::failed, State::unknown}) {
+    const Made it = made(state);
+    const Op again = finish(it.id, it.nonce, state, "another value");
+    EXPECT_EQ(again.status, OpStatus::done);
+    ASSERT_TRUE(again.record.has_value());
+    EXPECT_EQ(again.record->expires_at, it.record.expires_at);
+    const Op found = lookup(it.id);
+    ASSERT_TRUE(found.record.has_value());
+    EXPECT_EQ(found.record->state, state);
+    EXPECT_EQ(found.record->expires_at, it.record.expires_at);
+    if (state == State::succeeded) EXPECT_EQ(*found.record->outcome, "outcome");
+  }
+}
+
+TEST_P(StoreContract, a_finish_that_contradicts_an_earlier_one_is_lost) {
+  for (const auto& [first, second] : {std::pair(State::succeeded, State::failed),
+                                      {State::succeeded, State::unknown},
+                                      {State::failed, State::succeeded},
+                                      {State::failed, State::unknown}}) {
+    const Made it = made(first);
+    EXPECT_EQ(finish(it.id, it.nonce, second, "changed").status, OpStatus::lost);
+    const Op found = lookup(it.id);
+    ASSERT_TRUE(found.record.has_value());
+    EXPECT_EQ(found.record->state, first);
+  }
+}
+
+TEST_P(StoreContract, an_owner_that_said_unknown_may_learn_more_until_somebody_takes_over) {
+  const Made learned = made(State::unknown);
+  EXPECT_EQ(finish(learned.id, learned.nonce, State::succeeded, "late").status, OpStatus::done);
+  const Op replayed = claim(learned.id, new_nonce());
+  EXPECT_EQ(replayed.verdict, Verdict::replay);
+  EXPECT_EQ(*replayed.record->outcome, "late");
+
+  const Made refuted = made(State::unknown);
+  EXPECT_EQ(finish(refuted.id, refuted.nonce, State::failed).status, OpStatus::done);
+  EXPECT_EQ(claim(refuted.id, new_nonce(), OnUnknown::hold).verdict, Verdict::execute);
+
+  const Made taken = made(State::unknown);
+  ASSERT_EXECUTES(claim(taken.id, new_nonce(), OnUnknown::retry));
+  EXPECT_EQ(finish(taken.id, taken.nonce, State::succeeded).status, OpStatus::lost);
+}
+
+TEST_P(StoreContract, a_stale_nonce_writes_nothing_in_any_state) {
+  for (const State state : {State::started, State::succeeded, State::failed, State::unknown}) {
+    const Made it = made(state);
+    const Nonce stale = new_nonce();
+    EXPECT_EQ(renew(it.id, stale).status, OpStatus::lost);
+    EXPECT_EQ(release(it.id, stale).status, OpStatus::lost);
+    for (const State final_state : {State::succeeded, State::failed, State::unknown}) {
+      EXPECT_EQ(finish(it.id, stale, final_state, "stale").status, OpStatus::lost);
+    }
+    const Op found = lookup(it.id);
+    ASSERT_TRUE(found.record.has_value());
+    EXPECT_EQ(found.record->state, state);
+    EXPECT_EQ(found.record->nonce, it.nonce);
+    EXPECT_EQ(found.record->expires_at, it.record.expires_at);
+    if (state == State::succeeded) EXPECT_EQ(*found.record->outcome, "outcome");
+  }
+}
+
+TEST_P(StoreContract, after_a_takeover_the_old_owner_is_fenced_off_and_the_new_outcome_stands) {
+  const Made old = made(State::started);
+  if (!lapse()) GTEST_SKIP() << "claims do not lapse in this store";
+  const Nonce nonce = new_nonce();
+  const Op taken = claim(old.id, nonce, OnUnknown::retry);
+  ASSERT_EXECUTES(taken);
+  EXPECT_EQ(taken.record->attempt, Attempt{2});
+  EXPECT_GT(taken.record->fence, old.record.fence);
+
+  const auto old_owner_is_fenced_off = [&] {
+    EXPECT_EQ(renew(old.id, old.nonce).status, OpStatus::lost);
+    EXPECT_EQ(release(old.id, old.nonce).status, OpStatus::lost);
+    EXPECT_EQ(finish(old.id, old.nonce, State::succeeded, "old").status, OpStatus::lost);
+    EXPECT_NE(claim(old.id, old.nonce).verdict, Verdict::execute);
+  };
+  old_owner_is_fenced_off();
+  EXPECT_EQ(finish(old.id, nonce, State::succeeded, "new").status, OpStatus::done);
+  old_owner_is_fenced_off();
+  const Op replayed = claim(old.id, new_nonce());
+  EXPECT_EQ(replayed.verdict, Verdict::replay);
+  ASSERT_TRUE(replayed.record.has_value());
+  EXPECT_EQ(*replayed.record->outcome, "new");
+}
+
+TEST_P(StoreContract, fences_grow_with_every_claim_whatever_lies_between) {
+  const OperationId id = new_id();
+  Fence last{0};
+  for (int i = 0; i < 100; ++i) {
+    const Nonce nonce = new_nonce();
+    const Op op = claim(id, nonce, OnUnknown::retry);
+    ASSERT_EXECUTES(op);
+    EXPECT_GT(op.record->fence, last) << "claim " << i;
+    last = op.record->fence;
+    switch (i % 4) {
+      case 0: ASSERT_EQ(release(id, nonce).status, OpStatus::done); break;
+      case 1: ASSERT_EQ(finish(id, nonce, State::failed).status, OpStatus::done); break;
+      case 2: ASSERT_EQ(finish(id, nonce, State::unknown).status, OpStatus::done); break;
+      case 3:
+        ASSERT_EQ(finish(id, nonce, i % 32 == 31 ? State::succeeded : State::failed).status, OpStatus::done);
+        if (i % 32 == 31) advance(ttl() + unit());
+        break;
+    }
+  }
+}
+
+}  // namespace once::contract

@@ -1,0 +1,147 @@
+// The fixture of the store contract: what a store has to bring to be tested, and the verbs as short calls.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <ostream>
+#include <string>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+#include "base/random.hpp"
+#include "store/store.hpp"
+
+namespace once::contract {
+
+class StoreUnderTest {
+ public:
+  virtual ~StoreUnderTest() = default;
+  virtual Store& store() = 0;
+
+  // Moves the store's time on: a virtual clock is set, a real one is waited for.
+  virtual void advance(Duration by) = 0;
+
+  // What lease, takeover and TTL of the tests are multiples of. With a real clock: long enough that what a test does
+  // between two steps of time takes far less.
+  virtual Duration unit() const { return std::chrono::seconds(1); }
+
+  // Makes claims with this lease lapse; false if that cannot happen in this store while it runs. A journal opens again.
+  virtual bool lapse(Duration lease) {
+    if (store().traits().shared == Shared::no) return false;
+    advance(lease + unit());
+    return true;
+  }
+};
+
+struct StoreFactory {
+  std::string name;
+  std::function<std::unique_ptr<StoreUnderTest>()> make;
+};
+
+inline void PrintTo(const StoreFactory& factory, std::ostream* out) {
+  *out << factory.name;
+}
+
+inline std::string name_of(const testing::TestParamInfo<StoreFactory>& info) {
+  return info.param.name;
+}
+
+class StoreContract : public testing::TestWithParam<StoreFactory> {
+ protected:
+  // Ids are random, so one server serves all tests and none cleans up after another.
+  OperationId new_id() {
+    OperationId id;
+    const std::scoped_lock lock(random_mutex_);
+    random_.fill(id.bytes);
+    return id;
+  }
+  Nonce new_nonce() {
+    const std::scoped_lock lock(random_mutex_);
+    return random_.nonce();
+  }
+
+  ClaimTerms terms(OnUnknown on_unknown = OnUnknown::takeover) const {
+    return {.on_unknown = on_unknown, .takeover_after = takeover_after(), .lease = lease(), .ttl = ttl()};
+  }
+  Duration lease() const { return 4 * unit(); }
+  Duration takeover_after() const { return 8 * unit(); }
+  Duration ttl() const { return 20 * unit(); }
+  Duration unit() const { return subject_->unit(); }
+
+  void advance(Duration by) { subject_->advance(by); }
+  bool lapse() { return subject_->lapse(lease()); }
+  bool leases_lapse() { return store().traits().shared == Shared::yes; }
+
+  Op claim_op(const OperationId& id, const Nonce& nonce, OnUnknown on_unknown = OnUnknown::takeover,
+              const Fingerprint& fingerprint = request) const {
+    return {.verb = Verb::claim, .id = id, .nonce = nonce, .fingerprint = fingerprint, .terms = terms(on_unknown)};
+  }
+  Op owner_op(Verb verb, const OperationId& id, const Nonce& nonce) const {
+    return {.verb = verb, .id = id, .nonce = nonce, .terms = terms()};
+  }
+  Op finish_op(const OperationId& id, const Nonce& nonce, State state = State::succeeded,
+               std::string value = "outcome") const {
+    Op op = owner_op(Verb::finish, id, nonce);
+    op.final_state = state;
+    op.outcome = std::make_shared<const std::string>(std::move(value));
+    return op;
+  }
+
+  Op run(Op op) {
+    Op* const batch = &op;
+    store().execute({&batch, 1});
+    return op;
+  }
+  Op claim(const OperationId& id, const Nonce& nonce, OnUnknown on_unknown = OnUnknown::takeover) {
+    return run(claim_op(id, nonce, on_unknown));
+  }
+  Op claim_for(const Fingerprint& fingerprint, const OperationId& id) {
+    return run(claim_op(id, new_nonce(), OnUnknown::retry, fingerprint));
+  }
+  Op renew(const OperationId& id, const Nonce& nonce) { return run(owner_op(Verb::renew, id, nonce)); }
+  Op release(const OperationId& id, const Nonce& nonce) { return run(owner_op(Verb::release, id, nonce)); }
+  Op finish(const OperationId& id, const Nonce& nonce, State state = State::succeeded, std::string value = "outcome") {
+    return run(finish_op(id, nonce, state, std::move(value)));
+  }
+  Op lookup(const OperationId& id) { return run({.verb = Verb::lookup, .id = id}); }
+
+  // An operation that was claimed once, and ended like this unless it is to stay started.
+  struct Made {
+    OperationId id;
+    Nonce nonce;
+    Record record;
+  };
+  Made made(State state) {
+    Made it{new_id(), new_nonce(), {}};
+    EXPECT_EQ(claim(it.id, it.nonce).verdict, Verdict::execute);
+    if (state != State::started) EXPECT_EQ(finish(it.id, it.nonce, state).status, OpStatus::done);
+    const Op found = lookup(it.id);
+    EXPECT_TRUE(found.record.has_value());
+    it.record = found.record.value_or(Record());
+    EXPECT_EQ(it.record.state, state);
+    return it;
+  }
+
+  Store& store() { return subject_->store(); }
+
+  static constexpr Fingerprint request{{1}};
+  static constexpr Fingerprint other_request{{2}};
+
+ private:
+  std::unique_ptr<StoreUnderTest> subject_ = GetParam().make();
+  std::mutex random_mutex_;
+  SystemRandom random_;
+};
+
+}  // namespace once::contract
+
+// The claim was made, and its record may be looked into.
+#define ASSERT_EXECUTES(op)                          \
+  do {                                               \
+    const Op& checked_op = (op);                     \
+    ASSERT_EQ(checked_op.status, OpStatus::done);    \
+    ASSERT_EQ(checked_op.verdict, Verdict::execute); \
+    ASSERT_TRUE(checked_op.record.has_value());      \
+  } while (false)

@@ -1,0 +1,318 @@
+// The lanes with a store that blocks until told: how batches form, in which order, and what happens when they fail.
+#include "store/lane.hpp"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/task.hpp"
+#include "store/memory/memory_store.hpp"
+#include "tests/unit/store/lane_doubles.hpp"
+
+namespace once {
+namespace {
+
+class LaneTest : public testing::Test {
+ protected:
+  struct Answer {
+    std::uint32_t order;
+    OpStatus status;
+    std::string error;
+    std::thread::id thread;
+  };
+
+  void start(const LaneLimits& limits = LaneLimits()) { lanes_ = std::make_unique<ThreadLanes>(store_, limits); }
+
+  // Submits from this thread; the answer is given on the executor's.
+  void submit(int id) { submit(id, home_); }
+  void submit(int id, LoopExecutor& home) { spawn(one(id_of(id), ++submitted_, home)); }
+
+  // The first op is at the store, so that what follows gathers.
+  void occupy() {
+    submit(0);
+    store_.wait_for_batches(1);
+  }
+
+  std::vector<Answer> wait_for_answers(std::size_t count) {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(answered_.wait_for(lock, patience, [&] { return answers_.size() >= count; }));
+    return answers_;
+  }
+  std::size_t answered() {
+    const std::scoped_lock lock(mutex_);
+    return answers_.size();
+  }
+
+  std::vector<std::uint32_t> order_of(const OperationId& id) {
+    std::vector<std::uint32_t> order;
+    for (const ScriptedStore::Batch& batch : store_.batches()) {
+      for (const ScriptedStore::Seen& seen : batch) {
+        if (seen.id == id) order.push_back(static_cast<std::uint32_t>(seen.order));
+      }
+    }
+    return order;
+  }
+
+  Task<void> one(OperationId id, std::uint32_t order, LoopExecutor& home) {
+    Op op{.verb = Verb::lookup, .id = id, .terms = {.ttl = Duration(order)}};
+    co_await lanes_->run(op, home);
+    const std::scoped_lock lock(mutex_);
+    answers_.push_back({order, op.status, op.error, std::this_thread::get_id()});
+    answered_.notify_all();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable answered_;
+  std::vector<Answer> answers_;
+  std::uint32_t submitted_ = 0;
+
+  ScriptedStore store_;
+  LoopExecutor home_;
+  std::unique_ptr<ThreadLanes> lanes_;
+};
+
+TEST_F(LaneTest, an_op_alone_does_not_wait_for_others) {
+  start();
+  store_.permit(1);
+  submit(1);
+  const auto answers = wait_for_answers(1);
+  EXPECT_EQ(answers[0].status, OpStatus::done);
+  EXPECT_EQ(store_.batches().size(), 1U);
+}
+
+TEST_F(LaneTest, batches_gather_while_one_is_at_the_store) {
+  start();
+  occupy();
+  for (int id = 1; id <= 100; ++id) submit(id);
+  EXPECT_EQ(lanes_->stats().queue_depth, 100U);
+  EXPECT_EQ(answered(), 0U);
+  store_.permit(2);
+  wait_for_answers(101);
+  const auto batches = store_.batches();
+  ASSERT_EQ(batches.size(), 2U);
+  EXPECT_EQ(batches[0].size(), 1U);
+  EXPECT_EQ(batches[1].size(), 100U);
+
+  lanes_->stop();
+  const LaneStats stats = lanes_->stats();
+  EXPECT_EQ(stats.ops, 101U);
+  EXPECT_EQ(stats.batches, 2U);
+  EXPECT_EQ(stats.largest_batch, 100U);
+  EXPECT_EQ(stats.queue_depth, 0U);
+  EXPECT_EQ(stats.store_time_ns.count, 2U);
+  EXPECT_GT(stats.store_time_ns.sum, 0U);
+}
+
+TEST_F(LaneTest, a_batch_has_its_limit) {
+  start({.batch = 16});
+  occupy();
+  for (int id = 1; id <= 40; ++id) submit(id);
+  store_.permit(4);
+  wait_for_answers(41);
+  const auto batches = store_.batches();
+  ASSERT_EQ(batches.size(), 4U);
+  EXPECT_EQ(batches[1].size(), 16U);
+  EXPECT_EQ(batches[2].size(), 16U);
+  EXPECT_EQ(batches[3].size(), 8U);
+}
+
+TEST_F(LaneTest, no_id_is_twice_in_a_batch_and_order_per_key_holds) {
+  start();
+  occupy();
+  // 2 and 3 once each, 1 four times in between.
+  for (const int id : {1, 2, 1, 1, 3, 1}) submit(id);
+  store_.permit(5);
+  wait_for_answers(7);
+  const auto batches = store_.batches();
+  ASSERT_EQ(batches.size(), 5U);
+  EXPECT_EQ(batches[1].size(), 3U);
+  for (std::size_t i = 2; i < 5; ++i) EXPECT_EQ(batches[i].size(), 1U);
+  EXPECT_EQ(order_of(id_of(1)), (std::vector<std::uint32_t>{2, 4, 5, 7}));
+}
+
+TEST_F(LaneTest, leftovers_come_before_what_arrives_later) {
+  start();
+  occupy();
+  for (const int id : {1, 1, 1}) submit(id);
+  store_.permit(1);
+  store_.wait_for_batches(2);
+  for (const int id : {1, 2}) submit(id);
+  store_.permit(4);
+  wait_for_answers(6);
+  EXPECT_EQ(order_of(id_of(1)), (std::vector<std::uint32_t>{2, 3, 4, 5}));
+  // 2 did not have to wait behind the others.
+  EXPECT_EQ(store_.batches()[2].size(), 2U);
+}
+
+TEST_F(LaneTest, a_crowd_on_one_key_keeps_its_order_and_lets_others_pass) {
+  start({.batch = 4});
+  occupy();
+  for (int i = 0; i < 50; ++i) submit(1);
+  submit(2);
+  store_.permit(200);
+  wait_for_answers(52);
+  const std::vector<std::uint32_t> order = order_of(id_of(1));
+  EXPECT_EQ(order.size(), 50U);
+  EXPECT_TRUE(std::ranges::is_sorted(order));
+}
+
+TEST_F(LaneTest, a_batch_that_throws_is_tried_again_op_by_op) {
+  start();
+  store_.script = [](std::span<Op* const> ops) {
+    const bool has_bad_one = std::ranges::any_of(ops, [](const Op* op) { return op->id == id_of(3); });
+    for (Op* op : ops) op->status = OpStatus::done;  // filled in, and then it did not commit
+    if (has_bad_one) throw std::runtime_error("deadlock detected");
+  };
+  occupy();
+  for (const int id : {1, 2, 3, 4}) submit(id);
+  store_.permit(6);
+  const auto answers = wait_for_answers(5);
+  EXPECT_EQ(store_.batches().size(), 6U);
+  for (const Answer& answer : answers) {
+    const bool bad = answer.order == 4;
+    EXPECT_EQ(answer.status, bad ? OpStatus::failed : OpStatus::done);
+    EXPECT_EQ(answer.error, bad ? "deadlock detected" : "");
+  }
+  EXPECT_EQ(lanes_->stats().retried_batches, 1U);
+}
+
+TEST_F(LaneTest, a_batch_whose_every_op_failed_is_tried_again_and_gives_up_when_the_store_is_down) {
+  start();
+  store_.script = [](std::span<Op* const> ops) {
+    for (Op* op : ops) answer_failed(*op, StoreFault::unavailable, "down");
+  };
+  occupy();
+  for (int id = 1; id <= 100; ++id) submit(id);
+  store_.permit(5);
+  const auto answers = wait_for_answers(101);
+  for (const Answer& answer : answers) EXPECT_EQ(answer.error, "down");
+  // The first alone, the batch, and three alone: a store that is down is not asked a hundred times.
+  EXPECT_EQ(store_.batches().size(), 5U);
+}
+
+TEST_F(LaneTest, a_batch_that_failed_in_part_is_left_as_it_is) {
+  start();
+  store_.script = [](std::span<Op* const> ops) {
+    for (Op* op : ops) op->status = OpStatus::done;
+    if (ops.size() > 1) answer_failed(*ops[0], StoreFault::unavailable, "this one only");
+  };
+  occupy();
+  for (const int id : {1, 2}) submit(id);
+  store_.permit(2);
+  const auto answers = wait_for_answers(3);
+  EXPECT_EQ(std::ranges::count(answers, OpStatus::failed, &Answer::status), 1);
+  EXPECT_EQ(store_.batches().size(), 2U);
+}
+
+TEST_F(LaneTest, a_full_queue_refuses_at_once) {
+  start({.queue = 3});
+  occupy();
+  for (int id = 1; id <= 5; ++id) submit(id);
+  // Refused ops never left this thread.
+  ASSERT_EQ(answered(), 2U);
+  for (const Answer& answer : wait_for_answers(2)) {
+    EXPECT_EQ(answer.status, OpStatus::failed);
+    EXPECT_EQ(answer.error, "store queue full");
+    EXPECT_EQ(answer.thread, std::this_thread::get_id());
+  }
+  EXPECT_EQ(lanes_->stats().refused, 2U);
+  store_.permit(2);
+  wait_for_answers(6);
+  // What was taken made room again.
+  store_.permit(1);
+  submit(9);
+  EXPECT_EQ(wait_for_answers(7).back().status, OpStatus::done);
+}
+
+TEST_F(LaneTest, stop_drains_what_is_queued_and_refuses_what_comes_after) {
+  start();
+  occupy();
+  for (const int id : {1, 1, 2}) submit(id);
+  store_.permit(3);
+  lanes_->stop();
+  submit(7);
+  home_.stop();
+  const auto answers = wait_for_answers(5);
+  EXPECT_EQ(std::ranges::count(answers, OpStatus::done, &Answer::status), 4);
+  const auto refused = std::ranges::find(answers, OpStatus::failed, &Answer::status);
+  ASSERT_NE(refused, answers.end());
+  EXPECT_EQ(refused->order, 5U);
+  EXPECT_EQ(refused->error, "the store is closed");
+  lanes_->stop();
+}
+
+TEST_F(LaneTest, callers_go_on_where_they_came_from) {
+  LoopExecutor other_home;
+  start({.lanes = 3});
+  store_.permit(1000);
+  for (int id = 1; id <= 100; ++id) submit(id, id % 2 == 0 ? home_ : other_home);
+  for (const Answer& answer : wait_for_answers(100)) {
+    EXPECT_EQ(answer.thread, answer.order % 2 == 0 ? home_.thread_id() : other_home.thread_id());
+  }
+  lanes_->stop();
+}
+
+TEST_F(LaneTest, lanes_work_side_by_side_and_an_id_stays_in_its_lane) {
+  start({.lanes = 2});
+  // Ids 2 and 4 go to lane 0, 3 to lane 1.
+  submit(2);
+  store_.wait_for_batches(1);
+  submit(4);
+  submit(3);
+  store_.wait_for_batches(2);
+  EXPECT_EQ(store_.batches()[1].at(0).id, id_of(3));
+  EXPECT_EQ(lanes_->stats().queue_depth, 1U);
+  store_.permit(3);
+  wait_for_answers(3);
+}
+
+TEST_F(LaneTest, ops_from_many_threads_all_come_back) {
+  constexpr int threads = 8;
+  constexpr int rounds = 500;
+  start({.lanes = 2, .batch = 32});
+  store_.permit(threads * rounds);
+  {
+    std::vector<std::jthread> submitters;
+    for (int i = 0; i < threads; ++i) {
+      submitters.emplace_back([&, i] {
+        for (int round = 0; round < rounds; ++round) {
+          spawn(one(id_of(round % 50), static_cast<std::uint32_t>(i + 1), home_));
+        }
+      });
+    }
+  }
+  const auto answers = wait_for_answers(threads * rounds);
+  EXPECT_EQ(std::ranges::count(answers, OpStatus::done, &Answer::status), threads * rounds);
+  lanes_->stop();
+  EXPECT_EQ(lanes_->stats().ops, static_cast<std::uint64_t>(threads * rounds));
+  for (const auto& batch : store_.batches()) {
+    std::vector<OperationId> ids;
+    for (const auto& seen : batch) ids.push_back(seen.id);
+    std::ranges::sort(ids);
+    ASSERT_TRUE(std::ranges::adjacent_find(ids) == ids.end());
+  }
+}
+
+TEST(InlineLanes, a_store_that_never_blocks_is_executed_by_the_caller_itself) {
+  const SystemClock clock;
+  MemoryStore store(clock);
+  ThreadLanes lanes(store);
+  LoopExecutor home;
+  bool resumed = false;
+  const auto caller = [](ThreadLanes& through, LoopExecutor& executor, bool& done) -> Task<void> {
+    Op op{.verb = Verb::claim, .id = id_of(1), .nonce = Nonce{{1}}};
+    co_await through.run(op, executor);
+    done = op.status == OpStatus::done && op.verdict == Verdict::execute;
+  };
+  spawn(caller(lanes, home, resumed));
+  EXPECT_TRUE(resumed);
+}
+
+}  // namespace
+}  // namespace once
