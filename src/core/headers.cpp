@@ -7,14 +7,10 @@ namespace once {
 
 namespace {
 
-constexpr char lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
-}
-
 // `lower_case` is a literal of the length of `name`: the callers switched on it.
 bool is(std::string_view name, std::string_view lower_case) {
   for (std::size_t i = 0; i < lower_case.size(); ++i) {
-    if (lower(name[i]) != lower_case[i]) return false;
+    if (to_lower(name[i]) != lower_case[i]) return false;
   }
   return true;
 }
@@ -34,7 +30,7 @@ std::string_view trimmed(std::string_view text) {
 bool same_name(std::string_view a, std::string_view b) {
   if (a.size() != b.size()) return false;
   for (std::size_t i = 0; i < a.size(); ++i) {
-    if (lower(a[i]) != lower(b[i])) return false;
+    if (to_lower(a[i]) != to_lower(b[i])) return false;
   }
   return true;
 }

@@ -10,6 +10,11 @@
 
 namespace once {
 
+// ASCII only, whatever the locale.
+constexpr char to_lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
+}
+
 bool same_name(std::string_view a, std::string_view b);
 
 // About one connection, not about the message: never passed on, never stored. Proxy-Authenticate and

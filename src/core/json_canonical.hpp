@@ -19,8 +19,8 @@ inline constexpr std::size_t max_json_depth = 64;
 // Nor do documents with a larger exponent: room for every real number, none for overflow.
 inline constexpr std::int64_t max_json_exponent = 1'000'000'000;
 
-// RFC 6901: empty, or "/" before each token, and ~ only in ~0 and ~1. For checking settings.
-bool is_json_pointer(std::string_view text);
+// Nor larger documents. Requests have a limit of their own, far below.
+inline constexpr std::size_t max_json_bytes = 1U << 30U;
 
 // The canonical form of `json`, which must be one valid JSON text in UTF-8. Without the values at the `exclude`
 // pointers; with `include` pointers, only an object of those that are present, each under its pointer. An array

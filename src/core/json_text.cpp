@@ -69,17 +69,25 @@ void append_utf8(std::string& out, char32_t code_point) {
 
 void append_json_string(std::string& out, std::string_view text) {
   out += '"';
-  for (std::size_t i = 0; i < text.size();) {
-    const char c = text[i];
-    if (c == '"' || c == '\\' || static_cast<unsigned char>(c) < 0x20) {
-      append_escaped(out, c);
-      ++i;
+  std::size_t run = 0;  // where the text not yet copied begins: most text is copied in one piece
+  std::size_t i = 0;
+  while (i < text.size()) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const bool must_escape = byte == '"' || byte == '\\' || byte < 0x20;
+    const std::size_t length = must_escape ? 0 : byte < 0x80 ? 1 : utf8_sequence(text.substr(i));
+    if (length > 0) {
+      i += length;
       continue;
     }
-    const std::size_t length = utf8_sequence(text.substr(i));
-    out += length == 0 ? replacement : text.substr(i, length);
-    i += length == 0 ? 1 : length;
+    out += text.substr(run, i - run);
+    if (must_escape) {
+      append_escaped(out, text[i]);
+    } else {
+      out += replacement;
+    }
+    run = ++i;
   }
+  out += text.substr(run);
   out += '"';
 }
 

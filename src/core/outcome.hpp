@@ -52,10 +52,10 @@ RecordPolicy default_record_policy();
 // A response as it is recorded. Views; the bytes belong to the message or to the encoded outcome.
 struct StoredResponse {
   int status = 200;
-  std::string_view reason;
-  std::string_view headers;  // "Name: value\r\n" each, as the backend sent them, already filtered
-  std::string_view body;
-  std::string_view original_request_id;
+  std::string_view reason = {};
+  std::string_view headers = {};  // "Name: value\r\n" each, as the backend sent them, already filtered
+  std::string_view body = {};
+  std::string_view original_request_id = {};
 
   bool operator==(const StoredResponse&) const = default;
 };

@@ -1,0 +1,45 @@
+// JSON pointers (RFC 6901), and a set of them that follows a parser through a document.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace once {
+
+// Empty, or "/" before each token, and ~ only in ~0 and ~1. For checking settings.
+bool is_json_pointer(std::string_view text);
+
+// The tokens, unescaped. nullopt if it is no pointer.
+std::optional<std::vector<std::string>> pointer_tokens(std::string_view pointer);
+
+// Which of the pointers lead to the place the parser is at. It starts at the root; enter() and leave() come in pairs.
+// An array index is entered as its decimal digits, so a token such as "01" or "-" leads nowhere.
+class PointerSet {
+ public:
+  // nullopt if one of them is no pointer.
+  static std::optional<PointerSet> make(std::span<const std::string> pointers);
+
+  bool empty() const { return pointers_.empty(); }
+  std::size_t size() const { return pointers_.size(); }
+
+  void enter(std::string_view token);
+  void leave();
+
+  // Whether the pointer at `index` leads exactly here.
+  bool leads_here(std::size_t index) const;
+  bool any_leads_here() const;
+
+ private:
+  struct Pointer {
+    std::vector<std::string> tokens;
+    std::size_t matched = 0;  // how many of them the way from the root has in common
+  };
+  std::vector<Pointer> pointers_;
+  std::size_t depth_ = 0;
+};
+
+}  // namespace once

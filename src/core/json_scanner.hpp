@@ -1,0 +1,49 @@
+// Reads the scalars of a JSON text, strictly (RFC 8259), and writes them in their canonical form. What they make up,
+// json_canonical.cpp knows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace once {
+
+// Each read_ stands at the first character of what it reads, and returns false if that is not valid. After a false
+// the scanner is of no more use.
+class JsonScanner {
+ public:
+  explicit JsonScanner(std::string_view json) : json_(json) {}
+
+  bool at_end() const { return at_ == json_.size(); }
+  // 0 at the end; a 0 in the text is never valid either.
+  char peek() const { return at_ < json_.size() ? json_[at_] : '\0'; }
+  bool take(char c) {
+    if (at_ >= json_.size() || json_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  void skip_space() {
+    while (at_ < json_.size() && std::string_view(" \t\r\n").contains(json_[at_])) ++at_;
+  }
+
+  // `content`, without quotes and escapes, is valid UTF-8 and good until the next string is read.
+  bool read_string(std::string_view& content);
+  // Appends digits without zeros at either end and, unless it is 0, the exponent that makes up for them. False too
+  // if that exponent is past max_json_exponent.
+  bool read_number(std::string& out);
+  // true, false, null.
+  bool read_word(std::string& out, std::string_view word);
+
+ private:
+  bool read_escape();
+  bool read_hex4(char32_t& unit);
+  std::string_view read_digits();
+  std::int64_t read_exponent();
+
+  std::string_view json_;
+  std::size_t at_ = 0;
+  std::string text_;  // the last string, if it had escapes; its content is a part of the document otherwise
+};
+
+}  // namespace once
