@@ -1,0 +1,108 @@
+// Where to listen and where the backends are.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "config/codec.hpp"
+
+namespace once {
+
+namespace {
+
+constexpr std::string_view address_expected = "an address such as 127.0.0.1:8080 or [::1]:8080";
+constexpr std::string_view url_expected = "a URL such as http://127.0.0.1:9000";
+constexpr std::size_t longest_host = 253;
+
+bool is_name_character(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_';
+}
+
+bool is_ipv6_character(char c) {
+  return (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F') || (c >= '0' && c <= '9') || c == ':' || c == '.';
+}
+
+std::optional<std::uint16_t> parse_port(std::string_view text) {
+  const auto number = parse_number(text);
+  if (!number || *number > 65535 || text.size() > 5) return std::nullopt;
+  return static_cast<std::uint16_t>(*number);
+}
+
+// HOST or HOST:PORT.
+std::optional<Address> parse_authority(std::string_view text, std::optional<std::uint16_t> default_port) {
+  const bool ipv6 = text.starts_with('[');
+  const std::size_t host_end = ipv6 ? text.find(']') : std::min(text.find(':'), text.size());
+  if (host_end == std::string_view::npos) return std::nullopt;
+  const std::string_view host = ipv6 ? text.substr(1, host_end - 1) : text.substr(0, host_end);
+  std::string_view rest = text.substr(host_end + (ipv6 ? 1 : 0));
+  const bool valid = ipv6 ? std::ranges::all_of(host, is_ipv6_character) && host.contains(':')
+                          : std::ranges::all_of(host, is_name_character);
+  if (host.empty() || host.size() > longest_host || !valid) return std::nullopt;
+  if (rest.empty() && default_port) return Address{.host = std::string(host), .port = *default_port};
+  if (!rest.starts_with(':')) return std::nullopt;
+  rest.remove_prefix(1);
+  const auto port = parse_port(rest);
+  if (!port) return std::nullopt;
+  return Address{.host = std::string(host), .port = *port};
+}
+
+bool is_base_path(std::string_view path) {
+  return std::ranges::all_of(path, [](char c) { return c > ' ' && c < 0x7F; }) &&
+         path.find_first_of("?#") == std::string_view::npos;
+}
+
+}  // namespace
+
+std::optional<Address> parse_address(std::string_view text) {
+  return parse_authority(text, std::nullopt);
+}
+
+Codec<std::string> address_codec() {
+  return {
+      .expected = std::string(address_expected),
+      .range = "",
+      .parse = [](const std::string& text) -> Parsed<std::string> {
+        if (!parse_address(text)) return not_expected(address_expected, text);
+        return text;
+      },
+      .format = [](const std::string& text) { return text; },
+  };
+}
+
+Codec<std::string> address_or_off_codec() {
+  Codec<std::string> codec = address_codec();
+  codec.expected += ", or off";
+  codec.parse = [expected = codec.expected](const std::string& text) -> Parsed<std::string> {
+    if (text != "off" && !parse_address(text)) return not_expected(expected, text);
+    return text;
+  };
+  return codec;
+}
+
+Parsed<Upstream> parse_upstream(std::string_view url) {
+  constexpr std::string_view http = "http://";
+  if (url.starts_with("https://")) {
+    return std::unexpected(fmt::format("{}, TLS to backends is not supported yet",
+                                       not_expected("a URL that begins with http://", url).error()));
+  }
+  if (!url.starts_with(http)) return not_expected(url_expected, url);
+  const std::string_view rest = url.substr(http.size());
+  const std::size_t path_begin = std::min(rest.find('/'), rest.size());
+  const auto address = parse_authority(rest.substr(0, path_begin), 80);
+  std::string_view path = rest.substr(path_begin);
+  if (!address || address->port == 0 || !is_base_path(path)) return not_expected(url_expected, url);
+  while (path.ends_with('/')) path.remove_suffix(1);
+  Upstream upstream;
+  upstream.host = address->host;
+  upstream.port = address->port;
+  upstream.base_path = std::string(path);
+  return upstream;
+}
+
+std::string format_upstream(const Upstream& upstream) {
+  const bool ipv6 = upstream.host.contains(':');
+  return fmt::format("http://{}{}{}:{}{}", ipv6 ? "[" : "", upstream.host, ipv6 ? "]" : "", upstream.port,
+                     upstream.base_path);
+}
+
+}  // namespace once

@@ -1,0 +1,306 @@
+#include "config/codec.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "core/headers.hpp"
+#include "core/outcome.hpp"
+
+namespace once {
+
+namespace {
+
+std::string identity(const std::string& text) {
+  return text;
+}
+
+// Values within limits: how they are parsed and written is all that differs.
+template <class T, class Parse, class Format>
+Codec<T> ranged(std::string expected, Range<T> range, Parse parse, Format format) {
+  const std::string least = format(range.least);
+  const std::string most = format(range.most);
+  return {
+      .expected = expected,
+      .range = fmt::format("{} to {}", least, most),
+      .parse = [=](const std::string& text) -> Parsed<T> {
+        const auto value = parse(text);
+        if (!value) return not_expected(expected, text);
+        if (*value < range.least || *value > range.most) {
+          return std::unexpected(fmt::format("must be from {} to {}, got \"{}\"", least, most, text));
+        }
+        return static_cast<T>(*value);
+      },
+      .format = format,
+  };
+}
+
+// Text that only has to pass a test.
+template <class Test>
+Codec<std::string> tested(std::string expected, Test test) {
+  return {
+      .expected = expected,
+      .range = "",
+      .parse = [=](const std::string& text) -> Parsed<std::string> {
+        if (!test(text)) return not_expected(expected, text);
+        return text;
+      },
+      .format = identity,
+  };
+}
+
+bool is_visible(char c) {
+  return c > ' ' && c < 0x7F;
+}
+
+bool is_control(char c) {
+  return (c >= 0 && c < ' ') || c == 0x7F;
+}
+
+// RFC 9110: what a header or cookie name may consist of.
+bool is_token(std::string_view text) {
+  constexpr std::string_view separators = "\"(),/:;<=>?@[\\]{}";
+  return !text.empty() && text.size() <= 100 &&
+         std::ranges::all_of(text, [&](char c) { return is_visible(c) && !separators.contains(c); });
+}
+
+bool is_json_pointer(std::string_view text) {
+  if (!text.starts_with('/') || text.size() > 1000) return false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char next = i + 1 < text.size() ? text[i + 1] : '\0';
+    if (is_control(text[i]) || (text[i] == '~' && next != '0' && next != '1')) return false;
+  }
+  return true;
+}
+
+bool is_pattern_segment(std::string_view segment, bool last) {
+  if (segment == "*" || (segment == "**" && last)) return true;
+  if (segment.starts_with('{') && segment.ends_with('}')) {
+    const std::string_view name = segment.substr(1, segment.size() - 2);
+    return is_token(name) && !name.contains('*');
+  }
+  return segment.find_first_of("*{}") == std::string_view::npos;
+}
+
+bool is_pattern(std::string_view text) {
+  if (!text.starts_with('/') || text.size() > 1000 || text.find_first_of("?#") != std::string_view::npos) return false;
+  if (!std::ranges::all_of(text, is_visible)) return false;
+  const auto segments = split(text.substr(1), '/');
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    if (!is_pattern_segment(segments[i], i + 1 == segments.size())) return false;
+  }
+  return true;
+}
+
+bool is_file_path(std::string_view text) {
+  return text.size() <= 4096 && std::ranges::none_of(text, is_control);
+}
+
+}  // namespace
+
+std::unexpected<std::string> not_expected(std::string_view expected, std::string_view got) {
+  // What somebody pasted by mistake should not flood the terminal.
+  constexpr std::size_t shown = 80;
+  const bool cut = got.size() > shown;
+  return std::unexpected(
+      got.empty() ? fmt::format("expected {}, got nothing", expected)
+                  : fmt::format("expected {}, got \"{}{}\"", expected, got.substr(0, shown), cut ? "…" : ""));
+}
+
+std::string or_list(const std::vector<std::string_view>& words) {
+  if (words.size() < 2) return fmt::format("{}", fmt::join(words, ""));
+  return fmt::format("{} or {}", fmt::join(words.begin(), words.end() - 1, ", "), words.back());
+}
+
+std::string suggestion(std::string_view word, const std::vector<std::string_view>& words) {
+  const auto close = nearest(word, words);
+  return close ? fmt::format("; did you mean \"{}\"?", *close) : "";
+}
+
+Codec<Duration> duration_codec(Range<Duration> range) {
+  return ranged<Duration>("a duration such as 24h", range, parse_duration, format_duration);
+}
+
+Codec<std::size_t> size_codec(Range<std::size_t> range) {
+  return ranged<std::size_t>("a size such as 1MiB", range, parse_size, format_size);
+}
+
+Codec<std::size_t> number_codec(Range<std::size_t> range) {
+  return ranged<std::size_t>("a whole number", range, parse_number, [](std::size_t n) { return fmt::to_string(n); });
+}
+
+Codec<int> status_codec() {
+  const auto parse = [](std::string_view text) -> std::optional<int> {
+    const auto number = parse_number(text);
+    if (!number) return std::nullopt;
+    return static_cast<int>(std::min<std::uint64_t>(*number, 1000));
+  };
+  return ranged<int>("an HTTP status such as 409", {400, 599}, parse, [](int n) { return fmt::to_string(n); });
+}
+
+Codec<unsigned> threads_codec() {
+  constexpr unsigned most = 256;
+  const auto parse = [](std::string_view text) -> std::optional<std::uint64_t> { return parse_number(text); };
+  Codec<unsigned> number =
+      ranged<unsigned>("auto or a whole number", {1, most}, parse, [](unsigned n) { return fmt::to_string(n); });
+  return {
+      .expected = number.expected,
+      .range = number.range,
+      .parse = [inner = number.parse](
+                   const std::string& text) { return text == "auto" ? Parsed<unsigned>(0U) : inner(text); },
+      .format = [](unsigned n) { return n == 0 ? std::string("auto") : fmt::to_string(n); },
+  };
+}
+
+Codec<bool> yes_no_codec() {
+  Codec<bool> codec = choice_codec<bool>({{"yes", true}, {"no", false}});
+  codec.parse = [expected = codec.expected](const std::string& text) -> Parsed<bool> {
+    // The other spellings that YAML knows.
+    if (text == "yes" || text == "true" || text == "on") return true;
+    if (text == "no" || text == "false" || text == "off") return false;
+    return not_expected(expected, text);
+  };
+  return codec;
+}
+
+Codec<std::string> header_name_codec() {
+  return tested("a header name", is_token);
+}
+
+Codec<std::string> json_pointer_codec() {
+  return tested("a JSON pointer such as /timestamp", is_json_pointer);
+}
+
+Codec<std::string> word_codec(std::size_t most) {
+  return tested(fmt::format("a word of at most {} visible ASCII characters", most), [most](const std::string& text) {
+    return !text.empty() && text.size() <= most && std::ranges::all_of(text, is_visible);
+  });
+}
+
+Codec<std::string> line_codec(std::size_t most) {
+  return tested(fmt::format("a line of text of at most {} bytes", most), [most](const std::string& text) {
+    return !text.empty() && text.size() <= most && std::ranges::none_of(text, is_control);
+  });
+}
+
+Codec<std::string> path_codec() {
+  return tested("a path", [](const std::string& text) { return !text.empty() && is_file_path(text); });
+}
+
+Codec<std::string> optional_path_codec() {
+  return tested("a path", is_file_path);
+}
+
+Codec<std::string> upstream_name_codec() {
+  return tested("the name of an upstream",
+                [](const std::string& text) { return text.size() <= 64 && std::ranges::all_of(text, is_visible); });
+}
+
+Codec<std::string> pattern_codec() {
+  return tested("a path such as /v1/charges/** (* or {name} for one segment, ** at the end for any rest)", is_pattern);
+}
+
+Codec<Method> method_codec() {
+  Choices<Method> choices;
+  for (const Method method :
+       {Method::get, Method::head, Method::post, Method::put, Method::patch, Method::delete_, Method::options}) {
+    choices.emplace_back(method_name(method), method);
+  }
+  return choice_codec<Method>(std::move(choices));
+}
+
+Codec<CallerSource> caller_codec() {
+  using Kind = CallerSource::Kind;
+  const std::string expected = "header:NAME or cookie:NAME";
+  return {
+      .expected = expected,
+      .range = "",
+      .parse = [=](const std::string& text) -> Parsed<CallerSource> {
+        const std::size_t colon = std::min(text.find(':'), text.size());
+        const std::string_view kind = std::string_view(text).substr(0, colon);
+        const std::string name = text.substr(std::min(colon + 1, text.size()));
+        if ((kind != "header" && kind != "cookie") || !is_token(name)) return not_expected(expected, text);
+        return CallerSource{.kind = kind == "header" ? Kind::header : Kind::cookie, .name = name};
+      },
+      .format =
+          [](const CallerSource& source) {
+            return fmt::format("{}:{}", source.kind == Kind::header ? "header" : "cookie", source.name);
+          },
+  };
+}
+
+Codec<std::string> store_codec() {
+  constexpr std::string_view expected = "a store such as memory:";
+  return {
+      .expected = std::string(expected),
+      .range = "",
+      .parse = [=](const std::string& text) -> Parsed<std::string> {
+        // YAML reads a bare "memory:" as the beginning of a map, so the colon may be left out.
+        if (text == "memory:" || text == "memory") return "memory:";
+        const std::vector<std::string_view> planned = {"journal", "redis", "postgres", "mysql"};
+        const std::string_view kind = std::string_view(text).substr(0, text.find(':'));
+        if (std::ranges::find(planned, kind) != planned.end()) {
+          return std::unexpected(fmt::format("the {} store is not part of this build yet; use memory:", kind));
+        }
+        std::vector<std::string_view> known = planned;
+        known.insert(known.begin(), "memory");
+        return std::unexpected(not_expected(expected, text).error() + suggestion(kind, known));
+      },
+      .format = identity,
+  };
+}
+
+Parsed<MethodSet> parse_methods(const std::vector<std::string>& values) {
+  const Codec<Method> codec = method_codec();
+  MethodSet set;
+  for (const std::string& value : values) {
+    const auto method = codec.parse(value);
+    if (!method) return std::unexpected(method.error());
+    set.set(static_cast<std::size_t>(*method));
+  }
+  return set;
+}
+
+std::vector<std::string> format_methods(const MethodSet& methods) {
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < methods.size(); ++i) {
+    if (methods.test(i)) words.emplace_back(method_name(static_cast<Method>(i)));
+  }
+  return words;
+}
+
+Parsed<StatusSet> parse_statuses(const std::vector<std::string>& values) {
+  StatusSet set;
+  for (const std::string& value : values) {
+    const bool whole_class = value.size() == 3 && value.ends_with("xx") && value[0] >= '2' && value[0] <= '5';
+    const auto code = parse_number(value);
+    if (whole_class) {
+      const int first = (value[0] - '0') * 100;
+      set |= statuses({{first, first + 99}});
+    } else if (code && *code >= 200 && *code <= 599) {
+      set.set(*code);
+    } else {
+      return not_expected("statuses from 200 to 599 such as 404, or classes such as 2xx", value);
+    }
+  }
+  return set;
+}
+
+std::vector<std::string> format_statuses(const StatusSet& set) {
+  std::vector<std::string> words;
+  for (int first = 200; first < 600; first += 100) {
+    const StatusSet whole_class = statuses({{first, first + 99}});
+    if ((set & whole_class) == whole_class) {
+      words.push_back(fmt::format("{}xx", first / 100));
+      continue;
+    }
+    for (int code = first; code < first + 100; ++code) {
+      if (contains(set, code)) words.push_back(fmt::to_string(code));
+    }
+  }
+  return words;
+}
+
+}  // namespace once

@@ -1,0 +1,113 @@
+// How one kind of value is written: what is expected, in words and within which limits; from text; and back to text.
+// A codec knows nothing of settings: setting.hpp ties it to a name and a field.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "config/config.hpp"
+
+namespace once {
+
+// The error is a text that goes behind "name: ".
+template <class T>
+using Parsed = std::expected<T, std::string>;
+
+template <class T>
+struct Codec {
+  std::string expected;  // "a duration such as 24h"
+  std::string range;     // "1s to 365d", or empty
+  std::function<Parsed<T>(const std::string&)> parse;
+  std::function<std::string(const T&)> format;
+};
+
+template <class T>
+struct Range {
+  T least;
+  T most;
+};
+
+// expected a duration such as 24h, got "soon"
+std::unexpected<std::string> not_expected(std::string_view expected, std::string_view got);
+
+Codec<Duration> duration_codec(Range<Duration> range);
+Codec<std::size_t> size_codec(Range<std::size_t> range);
+Codec<std::size_t> number_codec(Range<std::size_t> range);
+Codec<int> status_codec();        // of an answer that Once makes itself
+Codec<unsigned> threads_codec();  // 0 is written "auto"
+Codec<bool> yes_no_codec();
+Codec<std::string> header_name_codec();
+Codec<std::string> json_pointer_codec();
+Codec<std::string> word_codec(std::size_t most);  // visible ASCII
+Codec<std::string> line_codec(std::size_t most);  // any text on one line
+Codec<std::string> path_codec();                  // of a file or folder
+Codec<std::string> optional_path_codec();         // may be empty
+Codec<std::string> upstream_name_codec();         // may be empty
+Codec<std::string> address_codec();
+Codec<std::string> address_or_off_codec();
+Codec<std::string> store_codec();
+Codec<std::string> pattern_codec();
+Codec<CallerSource> caller_codec();
+Codec<Method> method_codec();
+
+// Words for the values of an enum, in the order they are shown.
+template <class Enum>
+using Choices = std::vector<std::pair<std::string_view, Enum>>;
+
+// "retry, takeover or hold"
+std::string or_list(const std::vector<std::string_view>& words);
+// What to add to an error when `word` looks like one of the others; may be empty.
+std::string suggestion(std::string_view word, const std::vector<std::string_view>& words);
+
+template <class Enum>
+Codec<Enum> choice_codec(Choices<Enum> choices) {
+  std::vector<std::string_view> words;
+  for (const auto& [word, value] : choices) words.push_back(word);
+  const std::string expected = or_list(words);
+  return {
+      .expected = expected,
+      .range = "",
+      .parse = [=](const std::string& text) -> Parsed<Enum> {
+        for (const auto& [word, value] : choices) {
+          if (word == text) return value;
+        }
+        return std::unexpected(not_expected(expected, text).error() + suggestion(text, words));
+      },
+      .format =
+          [=](const Enum& wanted) {
+            for (const auto& [word, value] : choices) {
+              if (value == wanted) return std::string(word);
+            }
+            return std::string();
+          },
+  };
+}
+
+Parsed<MethodSet> parse_methods(const std::vector<std::string>& values);
+std::vector<std::string> format_methods(const MethodSet& methods);
+
+// Statuses as a list of codes and classes: 404, 2xx.
+Parsed<StatusSet> parse_statuses(const std::vector<std::string>& values);
+std::vector<std::string> format_statuses(const StatusSet& statuses);
+
+struct Address {
+  std::string host;  // IPv6 without brackets
+  std::uint16_t port = 0;
+};
+
+// 127.0.0.1:8080, localhost:8080 or [::1]:8080.
+std::optional<Address> parse_address(std::string_view text);
+
+// http://HOST[:PORT][/BASE]. The name is left empty.
+Parsed<Upstream> parse_upstream(std::string_view url);
+std::string format_upstream(const Upstream& upstream);
+
+}  // namespace once

@@ -1,0 +1,115 @@
+#include "config/finish.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "config/codec.hpp"
+#include "config/secret.hpp"
+
+namespace once {
+
+namespace {
+
+ConfigError at(const Where& where, std::string text) {
+  return {where.file, where.line, where.column, std::move(text)};
+}
+
+void check_policy(const Policy& policy, const Where& where, Checked& out) {
+  const auto error = [&](std::string text) { out.errors.push_back(at(where, std::move(text))); };
+  const auto warning = [&](std::string text) { out.warnings.push_back(at(where, std::move(text))); };
+  if (policy.lease >= policy.ttl) {
+    error(fmt::format("lease ({}) must be shorter than ttl ({})", format_duration(policy.lease),
+                      format_duration(policy.ttl)));
+  }
+  const bool json = policy.fingerprint.body == FingerprintPolicy::Body::json;
+  if (!json && !policy.fingerprint.include.empty()) error("fingerprint.include needs fingerprint.body: json");
+  if (!json && !policy.fingerprint.exclude.empty()) error("fingerprint.exclude needs fingerprint.body: json");
+  if (policy.on_unknown == OnUnknown::takeover && policy.takeover_after >= policy.ttl) {
+    warning(fmt::format("takeover_after ({}) is not shorter than ttl ({}): the key expires before anyone takes over",
+                        format_duration(policy.takeover_after), format_duration(policy.ttl)));
+  }
+  if (policy.caller.empty() && std::ranges::find(policy.scope, ScopePart::caller) != policy.scope.end()) {
+    warning("caller is none: callers that use the same key are given each other's answers");
+  }
+  if ((policy.record.statuses & ~policy.record.refusals).none()) {
+    warning("no status is recorded: every retry executes again");
+  }
+}
+
+bool covers(const std::optional<MethodSet>& earlier, const std::optional<MethodSet>& later) {
+  if (!earlier) return true;
+  return later && (*later & ~*earlier).none();
+}
+
+void check_routes(Config& config, Checked& out) {
+  std::vector<std::string_view> names;
+  for (const Upstream& upstream : config.upstreams) names.push_back(upstream.name);
+  for (auto route = config.routes.begin(); route != config.routes.end(); ++route) {
+    if (route->upstream.empty() && !names.empty()) route->upstream = names.front();
+    if (!names.empty() && std::ranges::find(names, route->upstream) == names.end()) {
+      out.errors.push_back(at(route->where, fmt::format("upstream: there is no upstream \"{}\"{}", route->upstream,
+                                                        suggestion(route->upstream, names))));
+    }
+    const auto hidden_by = std::find_if(config.routes.begin(), route, [&](const Route& earlier) {
+      return (earlier.path == "/**" || earlier.path == route->path) && covers(earlier.methods, route->methods);
+    });
+    if (hidden_by != route) {
+      out.warnings.push_back(at(
+          route->where, fmt::format("never taken: the route for {} before it matches all of this", hidden_by->path)));
+    }
+    check_policy(route->policy, route->where, out);
+  }
+}
+
+void check_process(const Config& config, Checked& out) {
+  const auto error = [&](std::string text) { out.errors.push_back({"", 0, 0, std::move(text)}); };
+  if (config.upstreams.empty()) {
+    error(
+        "no backend: say where requests go, with --upstream http://HOST:PORT or upstreams: in the configuration file");
+  }
+  const auto listen = parse_address(config.listen);
+  if (config.listen == config.admin && listen && listen->port != 0) {
+    error(fmt::format("listen and admin are both {}", config.listen));
+  }
+  if (config.pool.keyed_idle_max > config.pool.idle_max) {
+    error(fmt::format("pool.keyed_idle_max ({}) must not be longer than pool.idle_max ({})",
+                      format_duration(config.pool.keyed_idle_max), format_duration(config.pool.idle_max)));
+  }
+  if (config.limits.max_uri_bytes > config.limits.max_header_bytes) {
+    error(fmt::format("limits.max_uri_bytes ({}) must not be larger than limits.max_header_bytes ({})",
+                      format_size(config.limits.max_uri_bytes), format_size(config.limits.max_header_bytes)));
+  }
+  if (config.environment == Environment::production && config.store == "memory:") {
+    out.warnings.push_back({"", 0, 0, "store: memory: forgets every answer when the process ends"});
+  }
+}
+
+}  // namespace
+
+Checked check(Config& config) {
+  Checked out;
+  check_process(config, out);
+  if (config.routes.empty()) {
+    Route everything;
+    everything.policy = config.defaults;
+    everything.where = config.defaults_where;
+    config.routes.push_back(std::move(everything));
+  }
+  check_routes(config, out);
+  return out;
+}
+
+std::expected<ConfigErrors, ConfigErrors> finish(Config& config, const Environ& environ, Random& random) {
+  Checked checked = check(config);
+  // A process that will not start should not leave a secret behind.
+  if (!checked.errors.empty()) return std::unexpected(std::move(checked.errors));
+  auto secret = find_secret(config, environ, random);
+  if (!secret) return std::unexpected(ConfigErrors{{"", 0, 0, secret.error()}});
+  config.secret = std::move(secret->bytes);
+  if (!secret->warning.empty()) checked.warnings.push_back({"", 0, 0, std::move(secret->warning)});
+  return std::move(checked.warnings);
+}
+
+}  // namespace once

@@ -1,0 +1,31 @@
+// The last steps from settings to something that can be served: what belongs together is checked, what follows from
+// the rest is filled in, and the secret is found or made.
+#pragma once
+
+#include <expected>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/random.hpp"
+#include "config/config.hpp"
+#include "config/load.hpp"
+
+namespace once {
+
+struct Checked {
+  ConfigErrors errors;
+  ConfigErrors warnings;
+};
+
+// Fills in the route for everything and the upstreams of routes. Touches no file: `once check` is only this.
+Checked check(Config& config);
+
+// The value of an environment variable, if it is set.
+using Environ = std::function<std::optional<std::string>(std::string_view name)>;
+
+// check(), then the secret. The value is the warnings.
+std::expected<ConfigErrors, ConfigErrors> finish(Config& config, const Environ& environ, Random& random);
+
+}  // namespace once

@@ -1,0 +1,44 @@
+// From a configuration file and the command line to a Config. Every mistake is reported, each with its place.
+#pragma once
+
+#include <expected>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/config.hpp"
+
+namespace once {
+
+struct ConfigError {
+  std::string file;  // empty: not about a file
+  int line = 0;      // 0: about the file as a whole
+  int column = 0;
+  std::string text;
+};
+
+// once.yaml:12:5: unknown setting "lese"; did you mean "lease"?
+std::string to_string(const ConfigError& error);
+
+using ConfigErrors = std::vector<ConfigError>;
+
+// A setting given on the command line; it comes after the file's. `setting` is a name of the process settings,
+// upstreams.NAME, or defaults.X for a setting X of the policy.
+struct Override {
+  std::string flag;  // for errors: "--listen"
+  std::string setting;
+  std::string value;
+};
+
+// --set name=value
+std::expected<Override, ConfigError> parse_override(std::string_view name_and_value);
+
+// The built-in settings, then `defaults:` (its dialect first), then each route's (its dialect first).
+std::expected<Config, ConfigErrors> parse(std::string_view text, std::string_view filename,
+                                          std::span<const Override> overrides = {});
+
+// No path: the built-in settings and the overrides.
+std::expected<Config, ConfigErrors> load(const std::string& path, std::span<const Override> overrides = {});
+
+}  // namespace once

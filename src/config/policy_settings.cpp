@@ -1,0 +1,272 @@
+// What can differ from route to route.
+#include "base/assert.hpp"
+#include "config/settings.hpp"
+#include "core/dialect.hpp"
+#include "core/outcome.hpp"
+
+namespace once {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration day = 24h;
+constexpr std::size_t one_kib = 1024;
+constexpr std::size_t one_mib = one_kib * 1024;
+constexpr std::size_t one_gib = one_mib * 1024;
+
+template <class T, class Field>
+Setting<Policy> one(std::string_view name, Field field, const Codec<T>& codec, std::string_view help) {
+  return once::one<Policy>(name, field, codec, help);
+}
+
+template <class T, class Field>
+Setting<Policy> list(std::string_view name, Field field, const Codec<T>& codec, std::string_view none,
+                     std::string_view help) {
+  return once::list<Policy>(name, field, codec, none, help);
+}
+
+Parsed<void> apply_dialect(Policy& policy, const Values& values) {
+  const std::string& name = values.at(0);
+  const std::optional<Policy> chosen = dialect(name);
+  const std::vector<std::string_view> names(dialect_names().begin(), dialect_names().end());
+  if (!chosen) return std::unexpected(not_expected(or_list(names), name).error() + suggestion(name, names));
+  for (const Setting<Policy>* setting : dialect_settings()) {
+    const Parsed<void> done = setting->set(policy, setting->get(*chosen));
+    ONCE_ASSERT(done.has_value());
+  }
+  policy.dialect = name;
+  return {};
+}
+
+Setting<Policy> dialect_setting() {
+  const std::vector<std::string_view> names(dialect_names().begin(), dialect_names().end());
+  return {
+      .name = "dialect",
+      .shape = Shape::one,
+      .expected = or_list(names),
+      .range = "",
+      .help =
+          "The family of APIs whose clients should feel at home: sets the key header, methods, scope and wording. "
+          "Every one of them can be changed beside it.",
+      .set = apply_dialect,
+      .get = [](const Policy& policy) { return Values{policy.dialect}; },
+  };
+}
+
+Setting<Policy> key_methods_setting() {
+  return {
+      .name = "key.methods",
+      .shape = Shape::list,
+      .expected = "a list, each " + method_codec().expected,
+      .range = "",
+      .help = "Methods on which a key is honoured. Requests with another method pass through.",
+      .set = [](Policy& policy, const Values& values) -> Parsed<void> {
+        if (const auto checked = check_list(values); !checked) return checked;
+        const auto set = parse_methods(values);
+        if (!set) return std::unexpected(set.error());
+        policy.methods = *set;
+        return {};
+      },
+      .get = [](const Policy& policy) { return format_methods(policy.methods); },
+  };
+}
+
+template <class Field>
+Setting<Policy> statuses_setting(std::string_view name, Field field, std::string_view help) {
+  return {
+      .name = name,
+      .shape = Shape::list,
+      .expected = "a list, each a status such as 404 or a class such as 2xx",
+      .range = "200 to 599",
+      .help = help,
+      .set = [field](Policy& policy, const Values& values) -> Parsed<void> {
+        if (const auto checked = check_list(values); !checked) return checked;
+        const auto set = parse_statuses(values);
+        if (!set) return std::unexpected(set.error());
+        field(policy) = *set;
+        return {};
+      },
+      .get = [field](const Policy& policy) { return format_statuses(field(policy)); },
+  };
+}
+
+Setting<Policy> scope_setting() {
+  Setting<Policy> setting = list(
+      "scope", [](auto& p) -> auto& { return p.scope; },
+      choice_codec<ScopePart>(
+          {{"caller", ScopePart::caller}, {"method", ScopePart::method}, {"path", ScopePart::path}}),
+      "",
+      "What a key belongs to. The same key with another caller, method or path (as listed here) is another operation.");
+  setting.set = [inner = setting.set](Policy& policy, const Values& values) -> Parsed<void> {
+    if (values.empty()) return std::unexpected("expected at least one of caller, method and path");
+    return inner(policy, values);
+  };
+  return setting;
+}
+
+Settings<Policy> key_settings() {
+  return {
+      dialect_setting(),
+      one(
+          "key.header", [](auto& p) -> auto& { return p.key.header; }, header_name_codec(),
+          "The request header that carries the key."),
+      one(
+          "key.required", [](auto& p) -> auto& { return p.key.required; },
+          choice_codec<Required>({{"yes", Required::yes}, {"no", Required::no}}),
+          "Whether a request without a key is refused (400) or passed through unprotected."),
+      one(
+          "key.max_length", [](auto& p) -> auto& { return p.key.max_length; }, number_codec({1, 1024}),
+          "Characters a key may have. Longer ones are refused (400)."),
+      key_methods_setting(),
+      list(
+          "caller", [](auto& p) -> auto& { return p.caller; }, caller_codec(), "none",
+          "Who a key belongs to; several make a tuple. Only hashed into the operation id, never stored. With none, "
+          "callers share their keys and can be given each other's answers."),
+      scope_setting(),
+  };
+}
+
+Settings<Policy> execution_settings() {
+  using Body = FingerprintPolicy::Body;
+  return {
+      one(
+          "fingerprint.body", [](auto& p) -> auto& { return p.fingerprint.body; },
+          choice_codec<Body>({{"raw", Body::raw}, {"json", Body::json}}),
+          "How bodies are compared: byte by byte, or as JSON values, where the order of members does not matter."),
+      list(
+          "fingerprint.include", [](auto& p) -> auto& { return p.fingerprint.include; }, json_pointer_codec(), "",
+          "JSON fields to compare; all of them if empty. Needs fingerprint.body: json."),
+      list(
+          "fingerprint.exclude", [](auto& p) -> auto& { return p.fingerprint.exclude; }, json_pointer_codec(), "",
+          "JSON fields to leave out, such as a timestamp of the client. Needs fingerprint.body: json."),
+      one(
+          "ttl", [](auto& p) -> auto& { return p.ttl; }, duration_codec({1s, 365 * day}),
+          "How long an answer is kept for retries."),
+      one(
+          "lease", [](auto& p) -> auto& { return p.lease; }, duration_codec({1s, 1h}),
+          "How long a claim outlives its last renewal. Renewed while the request runs, so it need not cover a slow "
+          "backend; it is how soon others notice that a gateway died."),
+      one(
+          "on_unknown", [](auto& p) -> auto& { return p.on_unknown; },
+          choice_codec<OnUnknown>(
+              {{"retry", OnUnknown::retry}, {"takeover", OnUnknown::takeover}, {"hold", OnUnknown::hold}}),
+          "What a retry may do when nobody knows whether the first request took effect: execute at once, execute after "
+          "takeover_after, or wait for a person to resolve it."),
+      one(
+          "takeover_after", [](auto& p) -> auto& { return p.takeover_after; }, duration_codec({1s, 7 * day}),
+          "With on_unknown: takeover, how long after its start an unknown request may be executed again."),
+      one(
+          "in_flight", [](auto& p) -> auto& { return p.in_flight; },
+          choice_codec<InFlight>({{"reject", InFlight::reject}, {"wait", InFlight::wait}}),
+          "What a retry gets while the first request is still running: 409 at once, or its answer when it comes."),
+      one(
+          "in_flight_wait", [](auto& p) -> auto& { return p.wait_limit; }, duration_codec({1ms, 10min}),
+          "With in_flight: wait, how long to wait before the 409."),
+  };
+}
+
+Settings<Policy> record_settings() {
+  return {
+      statuses_setting(
+          "record.statuses", [](auto& p) -> auto& { return p.record.statuses; },
+          "Responses that are recorded and replayed. Others (but record.refusals) let a retry execute "
+          "again."),
+      statuses_setting(
+          "record.refusals", [](auto& p) -> auto& { return p.record.refusals; },
+          "Responses that mean nothing was done: the key is free again. Wins over record.statuses."),
+      one(
+          "record.gateway_errors", [](auto& p) -> auto& { return p.record.gateway_errors; },
+          choice_codec<GatewayErrors>({{"failed", GatewayErrors::failed}, {"unknown", GatewayErrors::unknown}}),
+          "What a 502, 503 or 504 of the backend itself means. Say unknown if it is a proxy that may have passed the "
+          "request on."),
+      one(
+          "record.max_body", [](auto& p) -> auto& { return p.record.max_body; }, size_codec({0, one_gib}),
+          "Larger responses are streamed to the client and recorded without their body; a retry gets 409 "
+          "response-not-kept."),
+      list(
+          "record.drop_headers", [](auto& p) -> auto& { return p.record.drop_headers; }, header_name_codec(), "",
+          "Response headers that are not recorded, beside hop-by-hop ones, Set-Cookie and Date."),
+      one(
+          "store_down", [](auto& p) -> auto& { return p.store_down; },
+          choice_codec<StoreDown>({{"reject", StoreDown::reject}, {"bypass", StoreDown::bypass}}),
+          "What happens to a request with a key when the store does not answer: 503, or forward it unprotected and say "
+          "so in Idempotency-Status."),
+      one(
+          "max_request_body", [](auto& p) -> auto& { return p.max_request_body; }, size_codec({one_kib, one_gib}),
+          "Requests with a key are held in memory; larger ones get 413. Requests without a key stream and have no "
+          "limit."),
+      one(
+          "timeouts.connect", [](auto& p) -> auto& { return p.timeouts.connect; }, duration_codec({1ms, 5min}),
+          "To connect to the backend."),
+      one(
+          "timeouts.response", [](auto& p) -> auto& { return p.timeouts.response; }, duration_codec({1ms, day}),
+          "For requests with a key: from the last byte sent to the whole response. After it the outcome is unknown."),
+      one(
+          "timeouts.stream_idle", [](auto& p) -> auto& { return p.timeouts.stream_idle; }, duration_codec({1ms, day}),
+          "For requests without a key: the longest silence of the backend."),
+  };
+}
+
+Settings<Policy> wording_settings() {
+  return {
+      one(
+          "wording.mismatch_status", [](auto& p) -> auto& { return p.wording.mismatch_status; }, status_codec(),
+          "Status when a key is used again for another request."),
+      one(
+          "wording.mismatch_code", [](auto& p) -> auto& { return p.wording.mismatch_code; }, word_codec(64),
+          "Its code in the problem document."),
+      one(
+          "wording.in_flight_status", [](auto& p) -> auto& { return p.wording.in_flight_status; }, status_codec(),
+          "Status while the first request is still running."),
+      one(
+          "wording.in_flight_code", [](auto& p) -> auto& { return p.wording.in_flight_code; }, word_codec(64),
+          "Its code in the problem document."),
+      one(
+          "wording.in_flight_detail", [](auto& p) -> auto& { return p.wording.in_flight_detail; }, line_codec(500),
+          "Its detail in the problem document."),
+      one(
+          "wording.replay_header", [](auto& p) -> auto& { return p.wording.replay_header; }, header_name_codec(),
+          "The header that marks a replay, with the value true."),
+      one(
+          "wording.error_object", [](auto& p) -> auto& { return p.wording.error_object; }, yes_no_codec(),
+          "Adds an error object (type, code, message) to problem documents, where Stripe's client libraries look for "
+          "it."),
+  };
+}
+
+}  // namespace
+
+const Settings<Policy>& policy_settings() {
+  static const Settings<Policy> table = [] {
+    Settings<Policy> all = key_settings();
+    for (auto* part : {execution_settings, record_settings, wording_settings}) {
+      for (Setting<Policy>& setting : part()) all.push_back(std::move(setting));
+    }
+    return all;
+  }();
+  return table;
+}
+
+std::vector<const Setting<Policy>*> dialect_settings() {
+  std::vector<const Setting<Policy>*> differing;
+  for (const Setting<Policy>& setting : policy_settings()) {
+    if (setting.name == "dialect") continue;
+    std::vector<Values> seen;
+    for (const std::string_view name : dialect_names()) seen.push_back(setting.get(dialect(name).value_or(Policy())));
+    const bool same = std::ranges::all_of(seen, [&](const Values& values) { return values == seen.front(); });
+    if (!same) differing.push_back(&setting);
+  }
+  return differing;
+}
+
+Policy builtin_policy() {
+  std::optional<Policy> policy = dialect("ietf");
+  ONCE_ASSERT(policy.has_value());
+  // The refusals are taken out of this set by default; here they stay in, because refusals win anyway and a status
+  // that somebody takes off that list should be recorded, not executed again.
+  if (policy->record.statuses == default_statuses()) policy->record.statuses = statuses({{200, 499}});
+  return *policy;
+}
+
+}  // namespace once

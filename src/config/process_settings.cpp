@@ -1,0 +1,203 @@
+// What the process as a whole can be told, and what belongs to a route but is not policy.
+#include "config/settings.hpp"
+
+namespace once {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t one_kib = 1024;
+constexpr std::size_t one_mib = one_kib * 1024;
+constexpr std::size_t one_tib = one_mib * one_mib;
+
+template <class T, class Field>
+Setting<Config> one(std::string_view name, Field field, const Codec<T>& codec, std::string_view help) {
+  return once::one<Config>(name, field, codec, help);
+}
+
+bool is_upstream_name(std::string_view name) {
+  return !name.empty() && name.size() <= 64 && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+  });
+}
+
+Parsed<void> set_upstream(Config& config, const Values& name_and_url) {
+  const std::string& name = name_and_url.at(0);
+  if (!is_upstream_name(name)) {
+    return std::unexpected(fmt::format("a name has 1 to 64 letters, digits, - and _, got \"{}\"", name));
+  }
+  Parsed<Upstream> upstream = parse_upstream(name_and_url.at(1));
+  if (!upstream) return std::unexpected(upstream.error());
+  upstream->name = name;
+  const auto known = std::ranges::find(config.upstreams, name, &Upstream::name);
+  if (known != config.upstreams.end()) {
+    *known = std::move(*upstream);
+  } else {
+    // The first one is where requests without a route go.
+    config.upstreams.insert(name == "default" ? config.upstreams.begin() : config.upstreams.end(),
+                            std::move(*upstream));
+  }
+  return {};
+}
+
+Setting<Config> upstreams_setting() {
+  return {
+      .name = "upstreams",
+      .shape = Shape::map,
+      .expected = "names with a URL such as http://127.0.0.1:9000 each",
+      .range = "",
+      .help = "The backends. The one named default, or else the first, gets the requests that no route matches.",
+      .set = set_upstream,
+      .get = [](const Config& config) -> Values {
+        Values values;
+        for (const Upstream& upstream : config.upstreams) {
+          values.push_back(fmt::format("{}: {}", upstream.name, format_upstream(upstream)));
+        }
+        return values;
+      },
+  };
+}
+
+Settings<Config> basic_settings() {
+  return {
+      one(
+          "listen", [](auto& c) -> auto& { return c.listen; }, address_codec(),
+          "Where clients connect. Port 0 picks a free one."),
+      one(
+          "admin", [](auto& c) -> auto& { return c.admin; }, address_or_off_codec(),
+          "Where health, metrics, keys and the dashboard are served."),
+      one(
+          "threads", [](auto& c) -> auto& { return c.threads; }, threads_codec(),
+          "Threads that serve requests; auto is one per core."),
+      one(
+          "environment", [](auto& c) -> auto& { return c.environment; },
+          choice_codec<Environment>(
+              {{"development", Environment::development}, {"production", Environment::production}}),
+          "In production a secret must be given; in development one is made and kept in data_dir."),
+      one(
+          "store", [](auto& c) -> auto& { return c.store; }, store_codec(),
+          "Where records are kept. In YAML a bare memory: must be in quotes or without its colon."),
+      one(
+          "memory.max_bytes", [](auto& c) -> auto& { return c.memory.max_bytes; }, size_codec({one_mib, one_tib}),
+          "Memory for the records of the memory store. When full, the least recently used answers are forgotten."),
+      one(
+          "data_dir", [](auto& c) -> auto& { return c.data_dir; }, path_codec(), "Where Once keeps files of its own."),
+      one(
+          "secret_file", [](auto& c) -> auto& { return c.secret_file; }, optional_path_codec(),
+          "A file with the secret that operation ids are made with, at least 16 bytes. The environment variable "
+          "ONCE_SECRET comes before it. All gateways on one store need the same; a changed secret forgets every key."),
+      one(
+          "errors_base", [](auto& c) -> auto& { return c.errors_base; }, word_codec(200),
+          "What the type of a problem document begins with; the name of the error follows."),
+      upstreams_setting(),
+  };
+}
+
+Settings<Config> server_settings() {
+  return {
+      one(
+          "log.level", [](auto& c) -> auto& { return c.log.level; },
+          choice_codec<LogLevel>({{"debug", LogLevel::debug},
+                                  {"info", LogLevel::info},
+                                  {"warn", LogLevel::warn},
+                                  {"error", LogLevel::error},
+                                  {"off", LogLevel::off}}),
+          "The least severe lines to write to stderr."),
+      one(
+          "log.format", [](auto& c) -> auto& { return c.log.format; },
+          choice_codec<LogFormat>(
+              {{"auto", LogFormat::automatic}, {"text", LogFormat::text}, {"json", LogFormat::json}}),
+          "How lines are written; auto is text at a terminal and JSON lines elsewhere."),
+      one(
+          "log.access", [](auto& c) -> auto& { return c.log.access; }, yes_no_codec(),
+          "Whether every request is a line on stdout. Keys and bodies are never logged."),
+      one(
+          "limits.max_connections", [](auto& c) -> auto& { return c.limits.max_connections; },
+          number_codec({1, 1'000'000}), "Connections from clients at one time, in the whole process."),
+      one(
+          "limits.max_header_bytes", [](auto& c) -> auto& { return c.limits.max_header_bytes; },
+          size_codec({one_kib, one_mib}), "Bytes of the header of a request or a response."),
+      one(
+          "limits.max_header_count", [](auto& c) -> auto& { return c.limits.max_header_count; },
+          number_codec({8, 1000}), "Header lines of a request or a response."),
+      one(
+          "limits.max_uri_bytes", [](auto& c) -> auto& { return c.limits.max_uri_bytes; },
+          size_codec({256, 64 * one_kib}), "Bytes of path and query."),
+      one(
+          "timeouts.header", [](auto& c) -> auto& { return c.timeouts.header; }, duration_codec({100ms, 5min}),
+          "From the first byte of a request to the end of its header."),
+      one(
+          "timeouts.body_idle", [](auto& c) -> auto& { return c.timeouts.body_idle; }, duration_codec({100ms, 1h}),
+          "The longest silence of a client while its request comes in or its response goes out."),
+      one(
+          "timeouts.idle", [](auto& c) -> auto& { return c.timeouts.idle; }, duration_codec({100ms, 1h}),
+          "How long a client's connection is kept open between requests."),
+      one(
+          "timeouts.drain", [](auto& c) -> auto& { return c.timeouts.drain; }, duration_codec({0ms, 1h}),
+          "After SIGTERM: how long running requests may take to end."),
+      one(
+          "pool.max_idle", [](auto& c) -> auto& { return c.pool.max_idle; }, number_codec({0, 10'000}),
+          "Idle connections kept for each backend and thread."),
+      one(
+          "pool.idle_max", [](auto& c) -> auto& { return c.pool.idle_max; }, duration_codec({0ms, 1h}),
+          "How long a connection to a backend may idle before it is closed. Keep it below what the backend allows."),
+      one(
+          "pool.keyed_idle_max", [](auto& c) -> auto& { return c.pool.keyed_idle_max; }, duration_codec({0ms, 1h}),
+          "Requests with a key take no connection that idled longer: one that the backend closes at that very moment "
+          "would make the outcome unknown."),
+  };
+}
+
+Setting<Route> route_methods_setting() {
+  return {
+      .name = "methods",
+      .shape = Shape::list,
+      .expected = "a list, each " + method_codec().expected + ", or all",
+      .range = "",
+      .help = "Methods that this route matches.",
+      .set = [](Route& route, const Values& values) -> Parsed<void> {
+        if (const auto checked = check_list(values); !checked) return checked;
+        route.methods.reset();
+        if (values == Values{"all"}) return {};
+        if (values.empty()) return std::unexpected("expected at least one method, or all");
+        const auto set = parse_methods(values);
+        if (!set) return std::unexpected(set.error());
+        route.methods = *set;
+        return {};
+      },
+      .get = [](const Route& route) { return route.methods ? format_methods(*route.methods) : Values{"all"}; },
+  };
+}
+
+}  // namespace
+
+const Settings<Config>& process_settings() {
+  static const Settings<Config> table = [] {
+    Settings<Config> all = basic_settings();
+    for (Setting<Config>& setting : server_settings()) all.push_back(std::move(setting));
+    return all;
+  }();
+  return table;
+}
+
+const Settings<Route>& route_settings() {
+  static const Settings<Route> table = {
+      once::one<Route>(
+          "path", [](auto& r) -> auto& { return r.path; }, pattern_codec(),
+          "Which paths this route matches; every route needs it. The first route in the file that matches is taken."),
+      route_methods_setting(),
+      once::one<Route>(
+          "upstream", [](auto& r) -> auto& { return r.upstream; }, upstream_name_codec(),
+          "The name of the backend; the default one if absent."),
+  };
+  return table;
+}
+
+Config builtin_config() {
+  Config config;
+  config.defaults = builtin_policy();
+  return config;
+}
+
+}  // namespace once

@@ -1,0 +1,170 @@
+#include "config/reference.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "base/assert.hpp"
+#include "base/text.hpp"
+#include "config/settings.hpp"
+#include "config/yaml.hpp"
+#include "core/dialect.hpp"
+
+namespace once {
+
+namespace {
+
+constexpr std::size_t comment_width = 110;
+
+constexpr std::string_view markdown_head = R"(# Configuration
+
+<!-- Made from the settings tables in src/config; do not edit. `once config --markdown` prints it. -->
+
+Once needs no configuration file: `once serve --upstream http://127.0.0.1:9000` runs with the defaults below. A file is
+given with `--config once.yaml`. `once config` prints one with every setting, its default and what it is for; `once check
+--config once.yaml` reports every mistake in one, each with its line and column. Unknown settings are mistakes.
+
+```yaml
+listen: 0.0.0.0:8080
+environment: production
+secret_file: /etc/once/secret
+upstreams:
+  payments: http://127.0.0.1:9000
+defaults:
+  ttl: 24h
+routes:
+  - path: /v1/charges/**
+    methods: [POST]
+    dialect: stripe
+    key: {required: yes}
+  - path: /**
+```
+
+- A setting such as `key.header` is written `key: {header: X}`.
+- Later wins: what is built in, the dialect of `defaults`, the settings of `defaults`, the dialect of the route, the settings
+  of the route. Inside a section the order of lines does not matter: the dialect always comes first.
+- A dialect decides only the settings in its table at the end of this page; it leaves all others alone.
+- Flags come after the file: `--listen`, `--admin`, `--upstream`, `--store`, `--threads`, and `--set name=value` for any setting
+  of the process (`--set log.level=debug`) and of the defaults (`--set defaults.ttl=1h`).
+- Durations are a number and `ms`, `s`, `m`, `h` or `d`. Sizes are bytes, or a number and `KB`, `MB`, `GB` (thousands) or `KiB`,
+  `MiB`, `GiB`, `TiB` (1024).
+- The first route that matches is taken. In a path `*` or `{name}` stands for one segment and `**`, at the end, for any rest.
+  With no routes there is one for everything, with the defaults. With routes, what none of them matches goes
+  to the default upstream untouched: keys do nothing there.
+)";
+
+constexpr std::string_view secret_section = R"(
+## The secret
+
+Operation ids are made with a secret, so that nobody who sees the store can tell a key. It is read from the environment
+variable `ONCE_SECRET`, or else from `secret_file`; at least 16 bytes, a line end is not part of it. `openssl rand -hex 32`
+makes one. With `environment: production` or a store that several gateways share, one must be given. Otherwise Once
+makes one and keeps it in `data_dir`.
+)";
+
+template <class Target>
+void table(std::string& out, const Settings<Target>& settings, const Target& defaults) {
+  out += "\n| setting | default | expected | what it is for |\n| --- | --- | --- | --- |\n";
+  for (const Setting<Target>& setting : settings) {
+    const std::string value = setting.shape == Shape::map ? "" : show_values(setting.shape, setting.get(defaults));
+    const std::string range = setting.range.empty() ? "" : fmt::format(", {}", setting.range);
+    fmt::format_to(std::back_inserter(out), "| `{}` | {} | {}{} | {} |\n", setting.name,
+                   value.empty() ? "" : fmt::format("`{}`", value), setting.expected, range, setting.help);
+  }
+}
+
+void dialect_table(std::string& out) {
+  out += "\n| setting |";
+  for (const std::string_view name : dialect_names()) fmt::format_to(std::back_inserter(out), " `{}` |", name);
+  out += "\n| --- |";
+  for (std::size_t i = 0; i < dialect_names().size(); ++i) out += " --- |";
+  out += '\n';
+  for (const Setting<Policy>* setting : dialect_settings()) {
+    fmt::format_to(std::back_inserter(out), "| `{}` |", setting->name);
+    for (const std::string_view name : dialect_names()) {
+      const std::optional<Policy> policy = dialect(name);
+      ONCE_ASSERT(policy.has_value());
+      fmt::format_to(std::back_inserter(out), " {} |", show_values(setting->shape, setting->get(*policy)));
+    }
+    out += '\n';
+  }
+}
+
+void comment(std::string& out, std::string_view indent, std::string_view text) {
+  std::string line = fmt::format("{}#", indent);
+  for (const std::string_view word : split(text, ' ')) {
+    if (line.size() + 1 + word.size() > comment_width) {
+      out += line + '\n';
+      line = fmt::format("{}#", indent);
+    }
+    fmt::format_to(std::back_inserter(line), " {}", word);
+  }
+  out += line + '\n';
+}
+
+template <class Target>
+std::string yaml_value(const Setting<Target>& setting, const Target& defaults) {
+  if (setting.shape == Shape::map) return "{}";
+  Values values = setting.get(defaults);
+  for (std::string& value : values) value = yaml_scalar(value);
+  return show_values(setting.shape, values);
+}
+
+// Settings of one group follow each other in the tables, so a group is opened when the first of it comes.
+template <class Target>
+void yaml_section(std::string& out, std::string indent, const Settings<Target>& settings, const Target& defaults) {
+  std::string_view group;
+  for (const Setting<Target>& setting : settings) {
+    const std::size_t dot = setting.name.find('.');
+    const std::string_view own_group = dot == std::string_view::npos ? "" : setting.name.substr(0, dot);
+    const std::string_view name = dot == std::string_view::npos ? setting.name : setting.name.substr(dot + 1);
+    if (own_group != group && !own_group.empty()) fmt::format_to(std::back_inserter(out), "{}{}:\n", indent, own_group);
+    group = own_group;
+    const std::string inner = indent + (group.empty() ? "" : "  ");
+    comment(out, inner, setting.help);
+    comment(out, inner,
+            fmt::format("Expected: {}{}", setting.expected, setting.range.empty() ? "" : ", " + setting.range));
+    fmt::format_to(std::back_inserter(out), "{}{}: {}\n", inner, name, yaml_value(setting, defaults));
+  }
+}
+
+}  // namespace
+
+std::string reference_markdown() {
+  const Config config = builtin_config();
+  std::string out(markdown_head);
+  out += "\n## The process\n";
+  table(out, process_settings(), config);
+  out += "\n## A route\n\nEvery item of `routes:` has these, and may have any setting of the next section.\n";
+  table(out, route_settings(), Route());
+  out += "\n## Policy: in `defaults` and in routes\n";
+  table(out, policy_settings(), config.defaults);
+  out += "\n## Dialects\n\nWhat each dialect sets.\n";
+  dialect_table(out);
+  out += secret_section;
+  return out;
+}
+
+std::string reference_yaml() {
+  const Config config = builtin_config();
+  std::string out = "# Every setting of Once with its default. Leave out what you do not change.\n\n";
+  yaml_section(out, "", process_settings(), config);
+  out += "\n# What holds for every route that does not say otherwise.\ndefaults:\n";
+  yaml_section(out, "  ", policy_settings(), config.defaults);
+  out +=
+      "\n# First match wins; with none there is one for everything. A route may have any setting of defaults, and:\n";
+  for (const Setting<Route>& setting : route_settings()) {
+    comment(out, "", fmt::format("  {}: {} Expected: {}", setting.name, setting.help, setting.expected));
+  }
+  out += R"(# For example:
+#   - path: /v1/charges/**
+#     methods: [POST]
+#     dialect: stripe
+#     key: {required: yes}
+routes: []
+)";
+  return out;
+}
+
+}  // namespace once

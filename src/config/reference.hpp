@@ -1,0 +1,14 @@
+// What the tables say, for people.
+#pragma once
+
+#include <string>
+
+namespace once {
+
+// docs/configuration.md
+std::string reference_markdown();
+
+// Every setting with its default and what it is for, as a configuration file; reading it changes nothing.
+std::string reference_yaml();
+
+}  // namespace once

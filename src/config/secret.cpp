@@ -1,0 +1,152 @@
+#include "config/secret.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "base/bytes.hpp"
+
+namespace once {
+
+namespace {
+
+constexpr std::size_t longest_secret = 4096;
+
+class File {
+ public:
+  explicit File(int descriptor) : descriptor_(descriptor) {}
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  ~File() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  int get() const { return descriptor_; }
+  bool open() const { return descriptor_ >= 0; }
+
+ private:
+  int descriptor_;
+};
+
+std::string because(std::string_view what, const std::string& path, int error) {
+  return fmt::format("{} {}: {}", what, path, std::generic_category().message(error));
+}
+
+std::string without_line_end(std::string text) {
+  while (text.ends_with('\n') || text.ends_with('\r')) text.pop_back();
+  return text;
+}
+
+std::expected<Secret, std::string> read_secret(const std::string& path) {
+  const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.open()) return std::unexpected(because("cannot read the secret in", path, errno));
+  std::array<char, longest_secret + 1> buffer{};
+  std::size_t size = 0;
+  for (;;) {
+    const ssize_t got = ::read(file.get(), buffer.data() + size, buffer.size() - size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return std::unexpected(because("cannot read the secret in", path, errno));
+    if (got == 0) break;
+    size += static_cast<std::size_t>(got);
+  }
+  if (size > longest_secret)
+    return std::unexpected(fmt::format("the secret in {} is larger than {} bytes", path, longest_secret));
+  Secret secret{.bytes = without_line_end(std::string(buffer.data(), size)), .warning = ""};
+  if (secret.bytes.size() < shortest_secret) {
+    return std::unexpected(
+        fmt::format("the secret in {} has {} bytes, at least {} are needed; make one with: openssl rand -hex 32", path,
+                    secret.bytes.size(), shortest_secret));
+  }
+  struct stat status{};
+  constexpr mode_t others = S_IRGRP | S_IROTH;
+  if (::fstat(file.get(), &status) == 0 && (status.st_mode & others) != 0) {
+    secret.warning = fmt::format("others can read the secret in {}; run: chmod 600 {}", path, path);
+  }
+  return secret;
+}
+
+bool write_all(int descriptor, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+std::expected<void, std::string> make_folder(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path parent = std::filesystem::path(path).lexically_normal().parent_path();
+  if (!parent.empty()) std::filesystem::create_directories(parent, error);
+  if (!error && ::mkdir(path.c_str(), S_IRWXU) != 0 && errno != EEXIST) error.assign(errno, std::generic_category());
+  if (error) return std::unexpected(because("cannot make the folder", path, error.value()));
+  return {};
+}
+
+// Linked under its name only when it is whole and on disk, and only if there is none: of two processes that start
+// together one wins, and both use its secret.
+std::expected<void, std::string> write_new_secret(const std::string& folder, const std::string& path, Random& random) {
+  std::array<std::uint8_t, 32> bytes{};
+  random.fill(bytes);
+  const std::string_view view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const std::string temporary = fmt::format("{}.{}", path, to_hex(random.nonce()));
+  const File file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  if (!file.open()) return std::unexpected(because("cannot write", temporary, errno));
+  const bool written = write_all(file.get(), to_hex(view) + "\n") && ::fsync(file.get()) == 0;
+  const bool linked = written && (::link(temporary.c_str(), path.c_str()) == 0 || errno == EEXIST);
+  const int error = errno;
+  ::unlink(temporary.c_str());
+  if (!linked) return std::unexpected(because("cannot write", path, error));
+  const File directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory.open() || ::fsync(directory.get()) != 0) {
+    return std::unexpected(because("cannot write", folder, errno));
+  }
+  return {};
+}
+
+std::expected<Secret, std::string> keep_secret(const std::string& folder, Random& random) {
+  const std::string path = fmt::format("{}/secret", folder);
+  if (::access(path.c_str(), F_OK) != 0) {
+    if (const auto made = make_folder(folder); !made) return std::unexpected(made.error());
+    if (const auto written = write_new_secret(folder, path, random); !written) return std::unexpected(written.error());
+  }
+  return read_secret(path);
+}
+
+std::string how_to_give_one(std::string_view why) {
+  return fmt::format(
+      "{} needs a secret: make one with `openssl rand -hex 32`, and give it in ONCE_SECRET or in a file named by "
+      "secret_file",
+      why);
+}
+
+}  // namespace
+
+bool is_shared_store(std::string_view store) {
+  return store.starts_with("redis:") || store.starts_with("postgres:") || store.starts_with("mysql:");
+}
+
+std::expected<Secret, std::string> find_secret(const Config& config, const Environ& environ, Random& random) {
+  if (const std::optional<std::string> given = environ("ONCE_SECRET")) {
+    Secret secret{.bytes = without_line_end(*given), .warning = ""};
+    if (secret.bytes.size() >= shortest_secret && secret.bytes.size() <= longest_secret) return secret;
+    return std::unexpected(
+        fmt::format("ONCE_SECRET has {} bytes, {} to {} are needed; make one with: openssl rand -hex 32",
+                    secret.bytes.size(), shortest_secret, longest_secret));
+  }
+  if (!config.secret_file.empty()) return read_secret(config.secret_file);
+  if (is_shared_store(config.store)) return std::unexpected(how_to_give_one("a shared store"));
+  if (config.environment == Environment::production) return std::unexpected(how_to_give_one("environment: production"));
+  return keep_secret(config.data_dir, random);
+}
+
+}  // namespace once

@@ -1,0 +1,100 @@
+// A setting: its name, what is expected, what it is for, and how it is set and read. The tables in settings.hpp are
+// made of these; the parser, the checks, the command line and the reference page all come from them.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "config/codec.hpp"
+
+namespace once {
+
+using Values = std::vector<std::string>;
+
+enum class Shape : std::uint8_t {
+  one,   // a single value
+  list,  // any number of them; a single one need not be in brackets
+  map,   // names with a value each; set() is called with name and value, once for each
+};
+
+template <class Target>
+struct Setting {
+  std::string_view name;  // dotted: "key.header"
+  Shape shape = Shape::one;
+  std::string expected;
+  std::string range;  // empty if there is none
+  std::string_view help;
+  std::function<Parsed<void>(Target&, const Values&)> set;
+  std::function<Values(const Target&)> get;
+};
+
+template <class Target>
+using Settings = std::vector<Setting<Target>>;
+
+inline constexpr std::size_t most_list_items = 100;
+
+// `field` gives the field of a Target: [](auto& policy) -> auto& { return policy.ttl; }
+template <class Target, class T, class Field>
+Setting<Target> one(std::string_view name, Field field, const Codec<T>& codec, std::string_view help) {
+  return {
+      .name = name,
+      .shape = Shape::one,
+      .expected = codec.expected,
+      .range = codec.range,
+      .help = help,
+      .set = [field, parse = codec.parse](Target& target, const Values& values) -> Parsed<void> {
+        auto value = parse(values.at(0));
+        if (!value) return std::unexpected(value.error());
+        field(target) = std::move(*value);
+        return {};
+      },
+      .get = [field, format = codec.format](const Target& target) { return Values{format(field(target))}; },
+  };
+}
+
+// Refuses the same value twice, and too many.
+Parsed<void> check_list(const Values& values);
+
+// The items of a list in a vector. `none`, if not empty, is a word for the empty list.
+template <class Target, class T, class Field>
+Setting<Target> list(std::string_view name, Field field, const Codec<T>& codec, std::string_view none,
+                     std::string_view help) {
+  const std::string or_none = none.empty() ? "" : fmt::format(", or {}", none);
+  return {
+      .name = name,
+      .shape = Shape::list,
+      .expected = fmt::format("a list, each {}{}", codec.expected, or_none),
+      .range = codec.range,
+      .help = help,
+      .set = [=, parse = codec.parse](Target& target, const Values& values) -> Parsed<void> {
+        if (const auto checked = check_list(values); !checked) return checked;
+        std::vector<T> items;
+        if (none.empty() || values != Values{std::string(none)}) {
+          for (const std::string& value : values) {
+            auto item = parse(value);
+            if (!item) return std::unexpected(item.error());
+            items.push_back(std::move(*item));
+          }
+        }
+        field(target) = std::move(items);
+        return {};
+      },
+      .get = [=, format = codec.format](const Target& target) -> Values {
+        Values values;
+        for (const T& item : field(target)) values.push_back(format(item));
+        if (values.empty() && !none.empty()) values.emplace_back(none);
+        return values;
+      },
+  };
+}
+
+// "24h", "[POST, PATCH]": as it could be typed behind --set name=. read_values() is the inverse.
+std::string show_values(Shape shape, const Values& values);
+Values read_values(Shape shape, std::string_view text);
+
+}  // namespace once

@@ -1,0 +1,34 @@
+// A YAML text as plain values with their place in it. The only file that knows yaml-cpp, and where its exceptions end.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace once {
+
+struct YamlNode {
+  enum class Kind : std::uint8_t { nothing, scalar, list, map };
+
+  Kind kind = Kind::nothing;
+  int line = 0;  // both from 1
+  int column = 0;
+  std::string text;                // scalar
+  std::vector<YamlNode> children;  // list: its items; map: key, value, key, value …, duplicates included
+};
+
+struct YamlError {
+  int line = 0;
+  int column = 0;
+  std::string text;
+};
+
+// An empty text is `nothing`. More than one document, or one nested too deeply, is an error.
+std::expected<YamlNode, YamlError> parse_yaml(std::string_view text);
+
+// A value as it must be written in YAML to be read back as the same text.
+std::string yaml_scalar(std::string_view text);
+
+}  // namespace once

@@ -1,0 +1,84 @@
+#include "config/finish.hpp"
+
+#include <gtest/gtest.h>
+
+#include "config/settings.hpp"
+
+namespace once {
+namespace {
+
+std::string lines(const ConfigErrors& errors) {
+  std::string all;
+  for (const ConfigError& error : errors) all += to_string(error) + "\n";
+  return all;
+}
+
+Config parsed(std::string_view text) {
+  const auto config = parse(text, "once.yaml");
+  EXPECT_TRUE(config.has_value()) << (config ? "" : lines(config.error()));
+  return config.value_or(Config());
+}
+
+struct Case {
+  const char* yaml;
+  const char* errors;
+  const char* warnings;
+};
+
+// clang-format off
+const Case cases[] = {
+  {"upstreams: {a: http://a}", "", ""},
+  {"", "no backend: say where requests go, with --upstream http://HOST:PORT or upstreams: in the configuration file\n", ""},
+  {"upstreams: {a: http://a}\ndefaults: {ttl: 10s}", "once.yaml:2:1: lease (30s) must be shorter than ttl (10s)\n",
+   "once.yaml:2:1: takeover_after (5m) is not shorter than ttl (10s): the key expires before anyone takes over\n"},
+  {"upstreams: {a: http://a}\nroutes:\n  - path: /x\n    lease: 1m\n    ttl: 1m\n    on_unknown: hold",
+   "once.yaml:3:5: lease (1m) must be shorter than ttl (1m)\n", ""},
+  {"upstreams: {payments: http://a}\nroutes: [{path: /x, upstream: payment}]",
+   "once.yaml:2:10: upstream: there is no upstream \"payment\"; did you mean \"payments\"?\n", ""},
+  {"upstreams: {a: http://a}\nroutes: [{path: /x, fingerprint: {exclude: [/t], include: [/a]}}]",
+   "once.yaml:2:10: fingerprint.include needs fingerprint.body: json\n"
+   "once.yaml:2:10: fingerprint.exclude needs fingerprint.body: json\n", ""},
+  {"upstreams: {a: http://a}\nlisten: a:1\nadmin: a:1", "listen and admin are both a:1\n", ""},
+  {"upstreams: {a: http://a}\nlisten: a:0\nadmin: a:0", "", ""},
+  {"upstreams: {a: http://a}\npool: {idle_max: 1s, keyed_idle_max: 2s}",
+   "pool.keyed_idle_max (2s) must not be longer than pool.idle_max (1s)\n", ""},
+  {"upstreams: {a: http://a}\nlimits: {max_uri_bytes: 8KiB, max_header_bytes: 4KiB}",
+   "limits.max_uri_bytes (8KiB) must not be larger than limits.max_header_bytes (4KiB)\n", ""},
+  {"upstreams: {a: http://a}\nroutes: [{path: /x, caller: none}]", "",
+   "once.yaml:2:10: caller is none: callers that use the same key are given each other's answers\n"},
+  {"upstreams: {a: http://a}\nroutes: [{path: /x, caller: none, scope: [path]}]", "", ""},
+  {"upstreams: {a: http://a}\nroutes: [{path: /x, record: {statuses: [401]}}]", "",
+   "once.yaml:2:10: no status is recorded: every retry executes again\n"},
+  {"upstreams: {a: http://a}\nroutes:\n  - path: /**\n    methods: [POST]\n  - path: /x\n    methods: [POST]\n  - path: /y", "",
+   "once.yaml:5:5: never taken: the route for /** before it matches all of this\n"},
+  {"upstreams: {a: http://a}\nenvironment: production", "", "store: memory: forgets every answer when the process ends\n"},
+};
+// clang-format on
+
+TEST(ConfigCheck, what_does_not_belong_together) {
+  for (const Case& c : cases) {
+    Config config = parsed(c.yaml);
+    const Checked checked = check(config);
+    EXPECT_EQ(lines(checked.errors), c.errors) << c.yaml;
+    EXPECT_EQ(lines(checked.warnings), c.warnings) << c.yaml;
+  }
+}
+
+TEST(ConfigCheck, without_routes_there_is_one_for_everything) {
+  Config config = parsed("upstreams: {a: http://a, b: http://b}\ndefaults: {dialect: stripe}");
+  EXPECT_TRUE(check(config).errors.empty());
+  ASSERT_EQ(config.routes.size(), 1U);
+  EXPECT_EQ(config.routes[0].path, "/**");
+  EXPECT_EQ(config.routes[0].upstream, "a");
+  EXPECT_EQ(config.routes[0].policy.dialect, "stripe");
+}
+
+TEST(ConfigCheck, routes_without_upstream_go_to_the_default_one) {
+  Config config = parsed("upstreams: {a: http://a, default: http://b}\nroutes: [{path: /x}, {path: /y, upstream: a}]");
+  EXPECT_TRUE(check(config).errors.empty());
+  EXPECT_EQ(config.routes.at(0).upstream, "default");
+  EXPECT_EQ(config.routes.at(1).upstream, "a");
+}
+
+}  // namespace
+}  // namespace once

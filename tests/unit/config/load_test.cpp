@@ -1,0 +1,307 @@
+#include "config/load.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "config/settings.hpp"
+#include "core/outcome.hpp"
+
+namespace once {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::string errors_of(std::string_view text, std::span<const Override> overrides = {}) {
+  const auto config = parse(text, "once.yaml", overrides);
+  if (config) return "";
+  std::string all;
+  for (const ConfigError& error : config.error()) all += to_string(error) + "\n";
+  return all;
+}
+
+Config parsed(std::string_view text, std::span<const Override> overrides = {}) {
+  EXPECT_EQ(errors_of(text, overrides), "");
+  return parse(text, "once.yaml", overrides).value_or(Config());
+}
+
+struct Mistake {
+  const char* yaml;
+  const char* error;
+};
+
+// clang-format off
+const Mistake mistakes[] = {
+  // Names.
+  {"lese: 1", R"(once.yaml:1:1: unknown setting "lese")"},
+  {"lissten: a:1", R"(once.yaml:1:1: unknown setting "lissten"; did you mean "listen"?)"},
+  {"routes:\n  - path: /x\n    lese: 30s", R"(once.yaml:3:5: unknown setting "lese"; did you mean "lease"?)"},
+  {"routes:\n  - path: /x\n    key: {requird: yes}", R"(once.yaml:3:11: unknown setting "key.requird"; did you mean "key.required"?)"},
+  {"log: {levle: info}", R"(once.yaml:1:7: unknown setting "log.levle"; did you mean "log.level"?)"},
+  {"ttl: 24h", R"(once.yaml:1:1: "ttl" belongs in a route or in defaults)"},
+  {"key: {required: yes}", R"(once.yaml:1:1: "key" belongs in a route or in defaults)"},
+  {"timeouts: {response: 1s}", R"(once.yaml:1:12: "timeouts.response" belongs in a route or in defaults)"},
+  {"path: /x", R"(once.yaml:1:1: "path" belongs in a route)"},
+  {"defaults: {listen: a:1}", R"(once.yaml:1:12: "listen" belongs at the top of the file, not in defaults)"},
+  {"defaults: {path: /x}", R"(once.yaml:1:12: "path" is a setting of a route)"},
+  {"routes: [{path: /x, store: memory}]", R"(once.yaml:1:21: "store" belongs at the top of the file, not in a route)"},
+  {"listen: a:1\nlisten: a:2", R"(once.yaml:2:1: "listen" is set twice)"},
+  {"log: {level: info}\nlog: {level: warn}", R"(once.yaml:2:7: "log.level" is set twice)"},
+  {"upstreams: {a: http://x, a: http://y}", R"(once.yaml:1:26: "upstreams.a" is set twice)"},
+  {"? [a]\n: b", "once.yaml:1:3: expected the name of a setting"},
+  // Shapes.
+  {"- a", "once.yaml:1:1: expected a map of settings"},
+  {"hello", "once.yaml:1:1: expected a map of settings"},
+  {"log: info", "once.yaml:1:6: log: expected a map of settings"},
+  {"listen: [a:1]", "once.yaml:1:9: listen: expected an address such as 127.0.0.1:8080 or [::1]:8080, got a list"},
+  {"listen: {a: 1}", "once.yaml:1:9: listen: expected an address such as 127.0.0.1:8080 or [::1]:8080, got a map"},
+  {"listen:\nadmin: off", "once.yaml:1:1: listen: expected an address such as 127.0.0.1:8080 or [::1]:8080, got nothing"},
+  {"defaults: 1", "once.yaml:1:11: defaults: expected a map of settings"},
+  {"defaults: {caller: {a: b}}", "once.yaml:1:20: caller: expected a list, each header:NAME or cookie:NAME, or none, got a map"},
+  {"defaults: {caller: [[a]]}", "once.yaml:1:20: caller: expected a list, each header:NAME or cookie:NAME, or none"},
+  {"routes: {path: /x}", "once.yaml:1:9: routes: expected a list of routes"},
+  {"routes: [/x]", "once.yaml:1:10: routes: expected a map of settings with at least a path"},
+  {"routes: [{ttl: 1h}]", "once.yaml:1:10: this route has no path; path: /** matches everything"},
+  {"upstreams: http://x", "once.yaml:1:12: upstreams: expected names with a URL such as http://127.0.0.1:9000 each"},
+  {"upstreams: {a: [http://x]}", "once.yaml:1:16: upstreams: expected names with a URL such as http://127.0.0.1:9000 each"},
+  // Values.
+  {"defaults:\n  ttl: soon", R"(once.yaml:2:8: ttl: expected a duration such as 24h, got "soon")"},
+  {"defaults:\n  ttl: 0s", R"(once.yaml:2:8: ttl: must be from 1s to 365d, got "0s")"},
+  {"defaults: {record: {max_body: lots}}", R"(once.yaml:1:31: record.max_body: expected a size such as 1MiB, got "lots")"},
+  {"memory: {max_bytes: 1KiB}", R"(once.yaml:1:21: memory.max_bytes: must be from 1MiB to 1TiB, got "1KiB")"},
+  {"limits: {max_header_count: 5.5}", R"(once.yaml:1:28: limits.max_header_count: expected a whole number, got "5.5")"},
+  {"limits: {max_header_count: 7}", R"(once.yaml:1:28: limits.max_header_count: must be from 8 to 1000, got "7")"},
+  {"threads: 0", R"(once.yaml:1:10: threads: must be from 1 to 256, got "0")"},
+  {"threads: many", R"(once.yaml:1:10: threads: expected auto or a whole number, got "many")"},
+  {"listen: 8080", R"(once.yaml:1:9: listen: expected an address such as 127.0.0.1:8080 or [::1]:8080, got "8080")"},
+  {"admin: no", R"(once.yaml:1:8: admin: expected an address such as 127.0.0.1:8080 or [::1]:8080, or off, got "no")"},
+  {"environment: prod", R"(once.yaml:1:14: environment: expected development or production, got "prod")"},
+  {"environment: porduction", R"(once.yaml:1:14: environment: expected development or production, got "porduction"; did you mean "production"?)"},
+  {"defaults: {on_unknown: tkeover}", R"(once.yaml:1:24: on_unknown: expected retry, takeover or hold, got "tkeover"; did you mean "takeover"?)"},
+  {"defaults: {dialect: strip}", R"(once.yaml:1:21: dialect: expected ietf, stripe, platform, workflow or streams, got "strip"; did you mean "stripe"?)"},
+  {"defaults: {key: {header: a b}}", R"(once.yaml:1:26: key.header: expected a header name, got "a b")"},
+  {"defaults: {key: {methods: [POTS]}}", R"(once.yaml:1:27: key.methods: expected GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS, got "POTS")"},
+  {"defaults: {key: {methods: [POST, POST]}}", R"(once.yaml:1:27: key.methods: "POST" is there twice)"},
+  {"defaults: {caller: [user]}", R"(once.yaml:1:20: caller: expected header:NAME or cookie:NAME, got "user")"},
+  {"defaults: {scope: []}", "once.yaml:1:19: scope: expected at least one of caller, method and path"},
+  {"defaults: {record: {statuses: [2x]}}", R"(once.yaml:1:31: record.statuses: expected statuses from 200 to 599 such as 404, or classes such as 2xx, got "2x")"},
+  {"defaults: {fingerprint: {exclude: [timestamp]}}", R"(once.yaml:1:35: fingerprint.exclude: expected a JSON pointer such as /timestamp, got "timestamp")"},
+  {"defaults: {wording: {mismatch_status: 200}}", R"(once.yaml:1:39: wording.mismatch_status: must be from 400 to 599, got "200")"},
+  {"log: {access: maybe}", R"(once.yaml:1:15: log.access: expected yes or no, got "maybe")"},
+  {"routes: [{path: v1}]", R"(once.yaml:1:17: path: expected a path such as /v1/charges/** (* or {name} for one segment, ** at the end for any rest), got "v1")"},
+  {"routes: [{path: /x, methods: []}]", "once.yaml:1:30: methods: expected at least one method, or all"},
+  {"upstreams: {a: localhost}", R"(once.yaml:1:16: upstreams.a: expected a URL such as http://127.0.0.1:9000, got "localhost")"},
+  {"upstreams: {a: }", "once.yaml:1:13: upstreams.a: expected a URL such as http://127.0.0.1:9000, got nothing"},
+  {"upstreams: {a b: http://x}", R"(once.yaml:1:18: upstreams.a b: a name has 1 to 64 letters, digits, - and _, got "a b")"},
+  {"upstreams: {a: https://x}", R"(once.yaml:1:16: upstreams.a: expected a URL that begins with http://, got "https://x", TLS to backends is not supported yet)"},
+  {"store: redis://localhost:6379", "once.yaml:1:8: store: the redis store is not part of this build yet; use memory:"},
+  {"store: journal:/var/lib/once", "once.yaml:1:8: store: the journal store is not part of this build yet; use memory:"},
+  {"store: memroy", R"(once.yaml:1:8: store: expected a store such as memory:, got "memroy"; did you mean "memory"?)"},
+  {"store: sqlite:x", R"(once.yaml:1:8: store: expected a store such as memory:, got "sqlite:x")"},
+  // Syntax.
+  {"listen: a:1\nadmin: \"x", "once.yaml:2:10: not valid YAML: illegal EOF in scalar"},
+  {"store: memory:", R"(once.yaml:1:14: not valid YAML: illegal map value (a value that ends in ":" must be in quotes))"},
+  {"a: 1\n---\nb: 2", "once.yaml:3:1: only one document is allowed"},
+};
+// clang-format on
+
+TEST(ConfigLoad, mistakes_are_told_with_their_place) {
+  for (const Mistake& mistake : mistakes) {
+    EXPECT_EQ(errors_of(mistake.yaml), std::string(mistake.error) + "\n") << mistake.yaml;
+  }
+}
+
+TEST(ConfigLoad, every_mistake_of_a_file_is_told_in_order) {
+  EXPECT_EQ(
+      errors_of("threads: x\n"
+                "defaults:\n"
+                "  ttl: soon\n"
+                "routes:\n"
+                "  - path: /a\n"
+                "    lease: never\n"
+                "  - path: b\n"
+                "nonsense: 1\n"),
+      "once.yaml:1:10: threads: expected auto or a whole number, got \"x\"\n"
+      "once.yaml:3:8: ttl: expected a duration such as 24h, got \"soon\"\n"
+      "once.yaml:6:12: lease: expected a duration such as 24h, got \"never\"\n"
+      "once.yaml:7:11: path: expected a path such as /v1/charges/** (* or {name} for one segment, ** at the end for "
+      "any rest), got \"b\"\n"
+      "once.yaml:8:1: unknown setting \"nonsense\"\n");
+}
+
+TEST(ConfigLoad, an_empty_file_is_all_defaults) {
+  for (const char* text : {"", "# nothing\n", "{}", "---\n", "defaults:\nroutes:\nupstreams:\n"}) {
+    const Config config = parsed(text);
+    EXPECT_EQ(config.listen, "127.0.0.1:8080");
+    EXPECT_EQ(config.admin, "127.0.0.1:8081");
+    EXPECT_EQ(config.threads, 0U);
+    EXPECT_EQ(config.environment, Environment::development);
+    EXPECT_EQ(config.store, "memory:");
+    EXPECT_EQ(config.defaults.ttl, 24h);
+    EXPECT_TRUE(contains(config.defaults.record.statuses, 201));
+    EXPECT_TRUE(contains(config.defaults.record.refusals, 429));
+    EXPECT_TRUE(config.routes.empty());
+  }
+}
+
+TEST(ConfigLoad, a_whole_file) {
+  const Config config = parsed(R"(
+listen: "[::]:8080"
+admin: off
+threads: 4
+environment: production
+store: "memory:"
+memory: {max_bytes: 1GiB}
+secret_file: /etc/once/secret
+upstreams:
+  payments: http://127.0.0.1:9000
+  default: http://legacy/api/
+defaults: {ttl: 7d}
+log: {level: debug, format: json, access: on}
+routes:
+  - path: /v1/charges/**
+    methods: [POST, GET]
+    upstream: payments
+    key: {required: yes, header: X-Key, max_length: 64, methods: [POST]}
+    caller: [header:Authorization, cookie:sid]
+    scope: [caller, path]
+    fingerprint: {body: json, exclude: [/timestamp, /a/0]}
+    lease: 10s
+    on_unknown: hold
+    takeover_after: 1m
+    in_flight: wait
+    in_flight_wait: 5s
+    record: {statuses: [2xx, 404], refusals: [401], max_body: 64KiB, drop_headers: [X-Trace], gateway_errors: unknown}
+    store_down: bypass
+    max_request_body: 1MiB
+    timeouts: {connect: 1s, response: 2m, stream_idle: 1h}
+    wording: {mismatch_status: 409, mismatch_code: nope, error_object: true}
+  - path: /v2/**
+    caller: none
+)");
+  EXPECT_EQ(config.listen, "[::]:8080");
+  EXPECT_EQ(config.admin, "off");
+  EXPECT_EQ(config.threads, 4U);
+  EXPECT_EQ(config.memory.max_bytes, std::size_t{1} << 30U);
+  EXPECT_EQ(config.log.level, LogLevel::debug);
+  EXPECT_TRUE(config.log.access);
+  ASSERT_EQ(config.upstreams.size(), 2U);
+  EXPECT_EQ(config.upstreams[0].name, "default") << "the one named default comes first wherever it stands";
+  EXPECT_EQ(config.upstreams[0].base_path, "/api");
+  ASSERT_EQ(config.routes.size(), 2U);
+  const Route& route = config.routes[0];
+  EXPECT_EQ(route.where.line, 15);
+  EXPECT_EQ(route.upstream, "payments");
+  EXPECT_EQ(route.methods->count(), 2U);
+  EXPECT_EQ(route.policy.key.required, Required::yes);
+  EXPECT_EQ(route.policy.key.header, "X-Key");
+  EXPECT_EQ(route.policy.key.max_length, 64U);
+  EXPECT_EQ(route.policy.methods.count(), 1U);
+  EXPECT_EQ(route.policy.caller.size(), 2U);
+  EXPECT_EQ(route.policy.caller[1].name, "sid");
+  EXPECT_EQ(route.policy.scope, (std::vector{ScopePart::caller, ScopePart::path}));
+  EXPECT_EQ(route.policy.fingerprint.exclude, (std::vector<std::string>{"/timestamp", "/a/0"}));
+  EXPECT_EQ(route.policy.ttl, 168h);
+  EXPECT_EQ(route.policy.lease, 10s);
+  EXPECT_EQ(route.policy.on_unknown, OnUnknown::hold);
+  EXPECT_EQ(route.policy.wait_limit, 5s);
+  EXPECT_TRUE(contains(route.policy.record.statuses, 404));
+  EXPECT_FALSE(contains(route.policy.record.statuses, 400));
+  EXPECT_EQ(route.policy.record.max_body, 65536U);
+  EXPECT_EQ(route.policy.record.gateway_errors, GatewayErrors::unknown);
+  EXPECT_EQ(route.policy.store_down, StoreDown::bypass);
+  EXPECT_EQ(route.policy.timeouts.response, 2min);
+  EXPECT_EQ(route.policy.wording.mismatch_status, 409);
+  EXPECT_TRUE(route.policy.wording.error_object);
+  EXPECT_TRUE(config.routes[1].policy.caller.empty());
+  EXPECT_FALSE(config.routes[1].methods.has_value());
+}
+
+TEST(ConfigLoad, the_route_wins_over_its_dialect_wins_over_defaults_win_over_their_dialect) {
+  const Config config = parsed(R"(
+defaults:
+  ttl: 1h
+  key: {header: X-Default}
+  wording: {mismatch_status: 418, replay_header: X-Replayed}
+  dialect: platform
+routes:
+  - path: /inherits
+  - path: /chooses
+    key: {header: X-Own}
+    dialect: stripe
+)");
+  EXPECT_EQ(config.defaults.dialect, "platform");
+  EXPECT_EQ(config.defaults.key.header, "X-Default") << "beats the dialect, though the dialect stands below it";
+  EXPECT_EQ(config.defaults.methods.count(), 3U) << "from the dialect";
+  const Policy& inherits = config.routes.at(0).policy;
+  EXPECT_EQ(inherits.dialect, "platform");
+  EXPECT_EQ(inherits.key.header, "X-Default");
+  EXPECT_EQ(inherits.wording.mismatch_status, 418);
+  const Policy& chooses = config.routes.at(1).policy;
+  EXPECT_EQ(chooses.dialect, "stripe");
+  EXPECT_EQ(chooses.key.header, "X-Own");
+  EXPECT_EQ(chooses.wording.mismatch_status, 400);
+  EXPECT_EQ(chooses.wording.replay_header, "Idempotent-Replayed");
+  EXPECT_EQ(chooses.ttl, 1h) << "no dialect says anything about the ttl";
+}
+
+TEST(ConfigLoad, a_dialect_can_be_gone_back_on) {
+  const Config config = parsed("defaults: {dialect: stripe}\nroutes: [{path: /x, dialect: ietf}]");
+  EXPECT_FALSE(config.routes.at(0).policy.wording.error_object);
+  EXPECT_EQ(config.routes.at(0).policy.wording.mismatch_status, 422);
+}
+
+TEST(ConfigLoad, fewer_refusals_are_recorded_instead) {
+  const Config config = parsed("defaults: {record: {refusals: [429]}}");
+  EXPECT_EQ(settle(Delivery::whole, 401, false, config.defaults.record).kind, Settlement::Kind::succeed);
+  EXPECT_EQ(settle(Delivery::whole, 429, false, config.defaults.record).kind, Settlement::Kind::release);
+}
+
+TEST(ConfigLoad, flags_come_after_the_file_and_before_routes) {
+  const Override overrides[] = {{"--listen", "listen", "0.0.0.0:1"},
+                                {"--upstream", "upstreams.default", "http://c"},
+                                {"--set defaults.key.methods", "defaults.key.methods", "[PUT]"},
+                                {"--set defaults.dialect", "defaults.dialect", "stripe"}};
+  const Config config = parsed("listen: a:1\nupstreams: {b: http://b}\nroutes: [{path: /x}]", overrides);
+  EXPECT_EQ(config.listen, "0.0.0.0:1");
+  EXPECT_EQ(config.upstreams.at(0).host, "c");
+  EXPECT_EQ(config.routes.at(0).policy.methods.count(), 1U);
+  EXPECT_TRUE(config.routes.at(0).policy.methods.test(static_cast<std::size_t>(Method::put)));
+  EXPECT_TRUE(config.routes.at(0).policy.wording.error_object);
+}
+
+TEST(ConfigLoad, mistakes_in_flags_are_worded_alike) {
+  const Override overrides[] = {{"--listen", "listen", "x"},
+                                {"--set lisen", "lisen", "x"},
+                                {"--set ttl", "ttl", "1h"},
+                                {"--set defaults.tll", "defaults.tll", "1h"},
+                                {"--set upstreams", "upstreams", "x"},
+                                {"--upstream", "upstreams.default", "x"}};
+  EXPECT_EQ(errors_of("", overrides),
+            "--listen: expected an address such as 127.0.0.1:8080 or [::1]:8080, got \"x\"\n"
+            "--set defaults.tll: unknown setting \"tll\"; did you mean \"ttl\"?\n"
+            "--set lisen: unknown setting \"lisen\"; did you mean \"listen\"?\n"
+            "--set ttl: unknown setting \"ttl\"; did you mean \"defaults.ttl\"?\n"
+            "--set upstreams: expected upstreams.NAME\n"
+            "--upstream: expected a URL such as http://127.0.0.1:9000, got \"x\"\n");
+}
+
+TEST(ConfigLoad, set_takes_name_and_value) {
+  const auto change = parse_override("log.level=debug=x");
+  ASSERT_TRUE(change.has_value());
+  EXPECT_EQ(change->setting, "log.level");
+  EXPECT_EQ(change->value, "debug=x");
+  EXPECT_EQ(change->flag, "--set log.level");
+  for (const char* bad : {"", "log.level", "=x"}) EXPECT_FALSE(parse_override(bad).has_value()) << bad;
+  EXPECT_EQ(to_string(parse_override("x").error()), "--set: expected name=value such as log.level=debug, got \"x\"");
+}
+
+TEST(ConfigLoad, files_that_cannot_be_read) {
+  const auto missing = load("/nonexistent/once.yaml");
+  ASSERT_FALSE(missing.has_value());
+  EXPECT_EQ(to_string(missing.error().at(0)), "/nonexistent/once.yaml: cannot be read");
+  EXPECT_FALSE(load("/").has_value());
+  EXPECT_TRUE(load("").has_value());
+}
+
+}  // namespace
+}  // namespace once
