@@ -10,8 +10,8 @@ using decision::table;
 
 // Walks every combination of facts.
 constexpr void for_each_fact(auto&& visit) {
-  for (const Found found : {Found::nothing, Found::started, Found::succeeded, Found::failed, Found::unknown,
-                            Found::tombstone}) {
+  for (const Found found :
+       {Found::nothing, Found::started, Found::succeeded, Found::failed, Found::unknown, Found::tombstone}) {
     for (const Same same : {Same::no, Same::yes}) {
       for (const Lease lease : {Lease::live, Lease::lapsed}) {
         for (const OnUnknown on_unknown : {OnUnknown::retry, OnUnknown::takeover, OnUnknown::hold}) {

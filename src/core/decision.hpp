@@ -52,7 +52,7 @@ struct Row {
   std::optional<OnUnknown> on_unknown;
   std::optional<Takeover> takeover;
   std::optional<BodyKept> body_kept;
-  Verdict verdict;
+  Verdict verdict = Verdict::held;
 
   constexpr bool fits(const Facts& facts) const {
     const auto cell = [](const auto& wanted, auto value) { return !wanted || *wanted == value; };

@@ -146,6 +146,7 @@ bool Canonical::read_member() {
   const std::size_t name_begin = names_.size();
   const std::size_t text_begin = out_.size();
   names_ += name;
+  const std::size_t name_end = names_.size();
   append_json_string(out_, name);
   out_ += ':';
   include_.enter(name);
@@ -163,7 +164,7 @@ bool Canonical::read_member() {
     out_.resize(text_begin);
   }
   members_.push_back({.name_begin = static_cast<std::uint32_t>(name_begin),
-                      .name_end = static_cast<std::uint32_t>(names_.size()),
+                      .name_end = static_cast<std::uint32_t>(name_end),
                       .text_begin = static_cast<std::uint32_t>(text_begin),
                       .text_end = static_cast<std::uint32_t>(out_.size())});
   return true;

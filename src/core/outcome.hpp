@@ -30,7 +30,7 @@ struct Settlement {
     fail,     // a retry executes again; the fingerprint still binds
     unknown,  // nobody knows what was done
   };
-  Kind kind;
+  Kind kind = Kind::unknown;
   BodyKept body_kept = BodyKept::yes;  // no only for succeed
 
   bool operator==(const Settlement&) const = default;

@@ -56,8 +56,8 @@ struct RecordPolicy {
   StatusSet statuses;  // recorded as succeeded
   StatusSet refusals;  // the backend says nothing was done: the claim is released
   GatewayErrors gateway_errors = GatewayErrors::failed;
-  std::size_t max_body = 1U << 20U;          // larger responses are recorded without their body
-  std::vector<std::string> drop_headers;     // not stored, beside hop-by-hop ones
+  std::size_t max_body = 1U << 20U;       // larger responses are recorded without their body
+  std::vector<std::string> drop_headers;  // not stored, beside hop-by-hop ones
 };
 
 // What to do with a keyed request when the store does not answer.
@@ -77,7 +77,7 @@ struct Wording {
 
 struct Timeouts {
   Duration connect = std::chrono::seconds(5);
-  Duration response = std::chrono::seconds(60);  // from the last byte sent to the backend to its whole response
+  Duration response = std::chrono::seconds(60);    // from the last byte sent to the backend to its whole response
   Duration stream_idle = std::chrono::minutes(5);  // pass-through: silence from the backend while a response streams
 };
 

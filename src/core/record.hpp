@@ -34,11 +34,11 @@ struct Record {
   Attempt attempt{1};
   Fence fence{1};
   Fingerprint fingerprint;
-  Nonce nonce;            // of the claim that wrote this last
-  Time started_at;        // when that claim was made
-  Time lease_until;       // Time::max() in a store that is not shared: the owner is the process
+  Nonce nonce;       // of the claim that wrote this last
+  Time started_at;   // when that claim was made
+  Time lease_until;  // Time::max() in a store that is not shared: the owner is the process
   Time expires_at;
-  OutcomeBytes outcome;   // for succeeded; may be null otherwise
+  OutcomeBytes outcome;  // for succeeded; may be null otherwise
   // What a release gives back: how the attempt before this one ended, and when it began. Set while attempt > 1.
   State previous_state = State::unknown;
   Time previous_started_at;

@@ -10,7 +10,8 @@ using std::chrono::minutes;
 using std::chrono::seconds;
 
 const Time start{std::chrono::sys_days(std::chrono::year(2026) / 1 / 1)};
-const ClaimTerms terms{.on_unknown = OnUnknown::takeover, .takeover_after = minutes(5), .lease = seconds(30), .ttl = hours(24)};
+const ClaimTerms terms{
+    .on_unknown = OnUnknown::takeover, .takeover_after = minutes(5), .lease = seconds(30), .ttl = hours(24)};
 
 Record record_in(State state) {
   Record record = claimed(nullptr, Fingerprint(), Nonce(), terms, start);

@@ -39,6 +39,7 @@ TEST(CanonicalJson, members_are_in_the_order_of_rfc_8785) {
             "{\"\\r\":2,\"1\":4,\"\xc2\x80\":6,\"\xc3\xb6\":7,\"\xe2\x82\xac\":1,\"\xf0\x9f\x98\x80\":5,"
             "\"\xef\xac\xb3\":3}");
   EXPECT_EQ(canonical(R"({"ab":1,"a":2,"":3})"), R"({"":3,"a":2,"ab":1})");
+  EXPECT_EQ(canonical(R"({"ab":1,"a":{"z":2}})"), R"({"a":{"z":2},"ab":1})");
 }
 
 TEST(CanonicalJson, strings_are_compared_by_value) {
@@ -83,6 +84,7 @@ TEST(CanonicalJson, duplicate_names_have_no_one_meaning) {
   EXPECT_EQ(canonical(R"({"a":1,"a":1})"), "none");
   EXPECT_EQ(canonical(R"({"b":0,"a":1,"c":0,"\u0061":2})"), "none");
   EXPECT_EQ(canonical(R"([{"x":{"a":1,"a":2}}])"), "none");
+  EXPECT_EQ(canonical(R"({"a":{"x":1},"a":{"y":1}})"), "none");
   EXPECT_EQ(canonical(R"({"a":{"a":1},"b":{"a":1}})"), R"({"a":{"a":1},"b":{"a":1}})");
 }
 
@@ -149,9 +151,9 @@ TEST(CanonicalJson, what_is_not_json_is_refused) {
 }
 
 TEST(CanonicalJson, what_is_not_unicode_is_refused) {
-  for (const char* json : {"\"\\ud800\"", "\"\\udc00\"", "\"\\ud800x\"", "\"\\ud800\\n\"", "\"\\ud800\\ud800\"",
-                           "\"\\ud800\\u0041\"", "\"\\udc00\\ud800\"", "\"\\ud800\\u\"", "\"\xff\"", "\"\xc0\x80\"",
-                           "\"\xed\xa0\x80\"", "\"\xe2\x82\"", "{\"\xff\":1}", "\xff"}) {
+  for (const char* json : {"\"\\ud800\"", "\"\\udc00\"", "\"\\udc00\\udc00\"", "\"\\ud800x\"", "\"\\ud800\\n\"",
+                           "\"\\ud800\\ud800\"", "\"\\ud800\\u0041\"", "\"\\udc00\\ud800\"", "\"\\ud800\\u\"",
+                           "\"\xff\"", "\"\xc0\x80\"", "\"\xed\xa0\x80\"", "\"\xe2\x82\"", "{\"\xff\":1}", "\xff"}) {
     EXPECT_EQ(canonical(json), "none") << json;
   }
 }
@@ -165,6 +167,14 @@ TEST(CanonicalJson, depth_has_a_limit) {
   EXPECT_EQ(canonical(objects), "none");
   EXPECT_NE(canonical("[" + nested(max_json_depth - 1, '[', ']') + "," + nested(max_json_depth - 1, '[', ']') + "]"),
             "none");
+}
+
+TEST(CanonicalJson, what_stands_side_by_side_is_not_deep) {
+  for (const std::string item : {"{}", "[]", "{\"a\":1}"}) {
+    std::string items = item;
+    for (std::size_t i = 0; i < 2 * max_json_depth; ++i) items += "," + item;
+    EXPECT_EQ(canonical("[" + items + "]"), "[" + items + "]");
+  }
 }
 
 TEST(CanonicalJson, excluded_values_do_not_show) {

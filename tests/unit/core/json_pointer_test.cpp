@@ -43,5 +43,16 @@ TEST(JsonPointer, a_set_follows_the_way_in_and_out) {
   EXPECT_TRUE(set->leads_here(3));
 }
 
+TEST(JsonPointer, a_way_once_lost_is_not_found_again_below) {
+  auto set = PointerSet::make(Tokens{"/a/b"});
+  ASSERT_TRUE(set);
+  set->enter("x");
+  for (int i = 0; i < 2; ++i) {
+    set->enter("b");
+    EXPECT_FALSE(set->any_leads_here());
+    set->leave();
+  }
+}
+
 }  // namespace
 }  // namespace once
