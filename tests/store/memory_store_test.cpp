@@ -58,11 +58,12 @@ class MemoryStoreTest : public testing::Test {
   Op claim(MemoryStore& store, const Claimed& who, Duration lease = std::chrono::seconds(30)) {
     return run(store, {.verb = Verb::claim, .id = who.id, .nonce = who.nonce, .terms = {.lease = lease, .ttl = ttl}});
   }
-  Op finish(MemoryStore& store, const Claimed& who, std::size_t bytes, State state = State::succeeded) {
+  Op finish(MemoryStore& store, const Claimed& who, std::size_t bytes, State state = State::succeeded,
+            Duration kept_for = ttl) {
     return run(store, {.verb = Verb::finish,
                        .id = who.id,
                        .nonce = who.nonce,
-                       .terms = {.ttl = ttl},
+                       .terms = {.ttl = kept_for},
                        .final_state = state,
                        .outcome = std::make_shared<const std::string>(bytes, 'x')});
   }
@@ -251,18 +252,21 @@ TEST_F(MemoryStoreTest, sweep_goes_round_in_steps_of_its_limit) {
 
 TEST_F(MemoryStoreTest, expired_records_go_before_others_when_it_is_full) {
   MemoryStore store(clock_, {.max_bytes = 64 << 10});
-  while (store.stats().bytes < 60'000) {
+  const Claimed owner = somebody();
+  claim(store, owner);
+  const Claimed oldest = somebody();
+  claim(store, oldest);
+  finish(store, oldest, 100);
+  while (store.stats().bytes < 63'000) {
     const Claimed who = somebody();
     claim(store, who);
-    finish(store, who, 1000);
+    finish(store, who, 1000, State::succeeded, std::chrono::minutes(1));
   }
-  clock_.advance(ttl);
-  for (int i = 0; i < 40; ++i) {
-    const Claimed who = somebody();
-    claim(store, who);
-    finish(store, who, 1000);
-  }
+  clock_.advance(std::chrono::minutes(1));
+  EXPECT_EQ(finish(store, owner, 6000).status, OpStatus::done);
+  EXPECT_TRUE(knows(store, oldest.id));
   EXPECT_EQ(store.stats().evictions, 0U);
+  EXPECT_GT(store.stats().expired, 0U);
 }
 
 }  // namespace

@@ -136,12 +136,12 @@ MemoryShard::Node& MemoryShard::add(const OperationId& id) {
     for (FlatIndex::Number i = 0; i < chunk_nodes; ++i) {
       Node& node = chunks_.back()[i];
       node.number = first + i;
+      node.record.expires_at = Time::max();
       free_.append(node);
     }
   }
   Node& node = static_cast<Node&>(*free_.next);
   node.unlink();
-  node.used = true;
   node.id = id;
   index_.insert(id, node.number);
   ++stats_.records;
@@ -154,7 +154,7 @@ void MemoryShard::remove(Node& node) {
   --stats_.records;
   index_.erase(node.id, node.number);
   node.record.outcome.reset();
-  node.used = false;
+  node.record.expires_at = Time::max();  // for the sweep, which does not know who is in use
   node.unlink();
   free_.append(node);
 }
@@ -186,7 +186,7 @@ bool MemoryShard::make_room(std::size_t bytes, const Node* keep, Time now) {
   while (stats_.bytes + bytes > max_bytes_) {
     Node* node = victim(keep, now);
     if (node == nullptr) return false;
-    ++stats_.evictions;
+    ++(expired(node->record, now) ? stats_.expired : stats_.evictions);
     remove(*node);
   }
   return true;
@@ -211,7 +211,7 @@ void MemoryShard::look_at_some(std::size_t limit, Time now) {
   for (std::size_t i = 0; i < std::min(limit, nodes); ++i) {
     if (hand_ >= nodes) hand_ = 0;
     Node& node = node_at(static_cast<FlatIndex::Number>(hand_++));
-    if (!node.used || !expired(node.record, now)) continue;
+    if (!expired(node.record, now)) continue;
     ++stats_.expired;
     remove(node);
   }

@@ -56,7 +56,6 @@ class alignas(64) MemoryShard {
 
   struct Node : Link {
     FlatIndex::Number number = 0;
-    bool used = false;
     OperationId id;
     Record record;
   };
