@@ -7,7 +7,7 @@ namespace {
 
 TEST(Histogram, a_value_counts_in_the_first_bucket_that_holds_it) {
   Histogram<3> histogram(growing_bounds<3>(10, 10));
-  for (const std::uint64_t value : {0, 10, 11, 100, 1000, 1001}) histogram.observe(value);
+  for (const std::uint64_t value : {0U, 10U, 11U, 100U, 1000U, 1001U}) histogram.observe(value);
   const HistogramSnapshot taken = histogram.snapshot();
   EXPECT_EQ(taken.bounds, (std::vector<std::uint64_t>{10, 100, 1000}));
   EXPECT_EQ(taken.counts, (std::vector<std::uint64_t>{2, 2, 1, 1}));
