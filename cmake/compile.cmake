@@ -2,11 +2,14 @@
 
 find_program(CCACHE ccache)
 if(CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  # One cache for all build folders: paths relative to the source, the build folder itself not part of the key.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=true
+    ${CCACHE})
 endif()
 
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wnon-virtual-dtor
-  -Wold-style-cast -Wcast-qual -Wimplicit-fallthrough -Wswitch-enum -Wno-gnu-zero-variadic-macro-arguments)
+  -Wold-style-cast -Wcast-qual -Wimplicit-fallthrough -Wswitch-enum -Wno-gnu-zero-variadic-macro-arguments
+  -Wno-missing-designated-field-initializers)  # defaults stand in the struct
 if(ONCE_WERROR)
   add_compile_options(-Werror)
 endif()

@@ -13,15 +13,21 @@ int hex_digit(char c) {
 
 }  // namespace
 
-std::string to_hex(std::string_view bytes) {
+void append_hex(std::string& out, std::string_view bytes) {
   static constexpr char digits[] = "0123456789abcdef";
-  std::string hex;
-  hex.reserve(bytes.size() * 2);
+  const std::size_t start = out.size();
+  out.resize(start + bytes.size() * 2);
+  char* position = out.data() + start;
   for (const char c : bytes) {
     const auto byte = static_cast<unsigned char>(c);
-    hex.push_back(digits[byte >> 4U]);
-    hex.push_back(digits[byte & 15U]);
+    *position++ = digits[byte >> 4U];
+    *position++ = digits[byte & 15U];
   }
+}
+
+std::string to_hex(std::string_view bytes) {
+  std::string hex;
+  append_hex(hex, bytes);
   return hex;
 }
 

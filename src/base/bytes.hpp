@@ -31,6 +31,7 @@ using Fingerprint = Blob<32, struct FingerprintTag>;
 using Nonce = Blob<16, struct NonceTag>;
 
 std::string to_hex(std::string_view bytes);
+void append_hex(std::string& out, std::string_view bytes);
 std::optional<std::string> from_hex(std::string_view hex);
 
 template <std::size_t Size, class Tag>

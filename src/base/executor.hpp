@@ -56,6 +56,8 @@ class SleepFor final : private Timer {
   std::coroutine_handle<> caller_;
 };
 
-inline SleepFor sleep_for(Executor& executor, Duration after) { return {executor, after}; }
+inline SleepFor sleep_for(Executor& executor, Duration after) {
+  return {executor, after};
+}
 
 }  // namespace once

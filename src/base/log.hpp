@@ -27,15 +27,15 @@ enum class LogFormat : std::uint8_t {
 struct LogField {
   using Value = std::variant<std::string_view, std::int64_t, std::uint64_t, double, bool>;
 
-  LogField(std::string_view name_, std::string_view value_) : name(name_), value(value_) {}
-  LogField(std::string_view name_, const char* value_) : name(name_), value(std::string_view(value_)) {}
-  LogField(std::string_view name_, const std::string& value_) : name(name_), value(std::string_view(value_)) {}
-  LogField(std::string_view name_, std::same_as<bool> auto value_) : name(name_), value(value_) {}
-  LogField(std::string_view name_, std::signed_integral auto value_) : name(name_), value(std::int64_t{value_}) {}
-  LogField(std::string_view name_, std::unsigned_integral auto value_)
-    requires(!std::same_as<decltype(value_), bool>)
-      : name(name_), value(std::uint64_t{value_}) {}
-  LogField(std::string_view name_, std::floating_point auto value_) : name(name_), value(double{value_}) {}
+  LogField(std::string_view field, std::string_view text) : name(field), value(text) {}
+  LogField(std::string_view field, const char* text) : name(field), value(std::string_view(text)) {}
+  LogField(std::string_view field, const std::string& text) : name(field), value(std::string_view(text)) {}
+  LogField(std::string_view field, std::same_as<bool> auto yes) : name(field), value(yes) {}
+  LogField(std::string_view field, std::signed_integral auto number) : name(field), value(std::int64_t{number}) {}
+  LogField(std::string_view field, std::unsigned_integral auto number)
+    requires(!std::same_as<decltype(number), bool>)
+      : name(field), value(std::uint64_t{number}) {}
+  LogField(std::string_view field, std::floating_point auto number) : name(field), value(double{number}) {}
 
   std::string_view name;
   Value value;

@@ -9,7 +9,9 @@ namespace {
 
 constexpr std::size_t block_size = 64;
 
-std::string_view as_view(const Digest& digest) { return {reinterpret_cast<const char*>(digest.data()), digest.size()}; }
+std::string_view as_view(const Digest& digest) {
+  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
+}
 
 std::string padded_key(std::string_view secret, char pad) {
   std::string block(block_size, '\0');

@@ -4,11 +4,11 @@
 #pragma once
 
 #define OPENSSL_SUPPRESS_DEPRECATED
-#include <openssl/sha.h>
-
 #include <array>
 #include <cstdint>
 #include <string_view>
+
+#include <openssl/sha.h>
 
 namespace once {
 

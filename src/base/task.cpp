@@ -8,8 +8,12 @@ namespace once {
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 
 // A recycled frame would hide a use after free from the sanitizers.
-void* allocate_frame(std::size_t size) { return ::operator new(size); }
-void free_frame(void* frame, std::size_t) noexcept { ::operator delete(frame); }
+void* allocate_frame(std::size_t size) {
+  return ::operator new(size);
+}
+void free_frame(void* frame, std::size_t) noexcept {
+  ::operator delete(frame);
+}
 
 #else
 
@@ -43,7 +47,9 @@ struct FramePool {
 
 thread_local FramePool pool;
 
-std::size_t class_of(std::size_t size) { return (size + size_step - 1) / size_step; }
+std::size_t class_of(std::size_t size) {
+  return (size + size_step - 1) / size_step;
+}
 
 }  // namespace
 

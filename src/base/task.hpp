@@ -114,10 +114,14 @@ struct Detached {
   };
 };
 
-inline Detached run_detached(Task<void> task) { co_await task; }
+inline Detached run_detached(Task<void> task) {
+  co_await task;
+}
 
 }  // namespace detail
 
-inline void spawn(Task<void> task) { detail::run_detached(std::move(task)); }
+inline void spawn(Task<void> task) {
+  detail::run_detached(std::move(task));
+}
 
 }  // namespace once

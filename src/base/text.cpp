@@ -137,4 +137,10 @@ std::string format_size(std::size_t size) {
   return fmt::format("{}{}", size / best->factor, best->name);
 }
 
+void append_number(std::string& out, std::uint64_t number) {
+  std::array<char, 20> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
+  out.append(digits.data(), end);
+}
+
 }  // namespace once

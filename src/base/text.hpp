@@ -36,4 +36,7 @@ std::string format_duration(Duration duration);
 std::optional<std::size_t> parse_size(std::string_view text);
 std::string format_size(std::size_t size);
 
+// Decimal digits, without a detour through a temporary string.
+void append_number(std::string& out, std::uint64_t number);
+
 }  // namespace once

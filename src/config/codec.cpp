@@ -19,7 +19,7 @@ std::string identity(const std::string& text) {
 
 // Values within limits: how they are parsed and written is all that differs.
 template <class T, class Parse, class Format>
-Codec<T> ranged(std::string expected, Range<T> range, Parse parse, Format format) {
+Codec<T> ranged(const std::string& expected, Range<T> range, Parse parse, Format format) {
   const std::string least = format(range.least);
   const std::string most = format(range.most);
   return {
@@ -39,7 +39,7 @@ Codec<T> ranged(std::string expected, Range<T> range, Parse parse, Format format
 
 // Text that only has to pass a test.
 template <class Test>
-Codec<std::string> tested(std::string expected, Test test) {
+Codec<std::string> tested(const std::string& expected, Test test) {
   return {
       .expected = expected,
       .range = "",
@@ -208,7 +208,7 @@ Codec<Method> method_codec() {
        {Method::get, Method::head, Method::post, Method::put, Method::patch, Method::delete_, Method::options}) {
     choices.emplace_back(method_name(method), method);
   }
-  return choice_codec<Method>(std::move(choices));
+  return choice_codec<Method>(choices);
 }
 
 Codec<CallerSource> caller_codec() {

@@ -68,7 +68,7 @@ std::string or_list(const std::vector<std::string_view>& words);
 std::string suggestion(std::string_view word, const std::vector<std::string_view>& words);
 
 template <class Enum>
-Codec<Enum> choice_codec(Choices<Enum> choices) {
+Codec<Enum> choice_codec(const Choices<Enum>& choices) {
   std::vector<std::string_view> words;
   for (const auto& [word, value] : choices) words.push_back(word);
   const std::string expected = or_list(words);
@@ -96,7 +96,7 @@ std::vector<std::string> format_methods(const MethodSet& methods);
 
 // Statuses as a list of codes and classes: 404, 2xx.
 Parsed<StatusSet> parse_statuses(const std::vector<std::string>& values);
-std::vector<std::string> format_statuses(const StatusSet& statuses);
+std::vector<std::string> format_statuses(const StatusSet& set);
 
 struct Address {
   std::string host;  // IPv6 without brackets

@@ -1,0 +1,182 @@
+#include "admin/admin.hpp"
+
+#include <array>
+
+#include <fmt/format.h>
+
+#include "admin/exposition.hpp"
+#include "core/problem.hpp"
+#include "store/store.hpp"
+
+namespace once {
+
+using http::ServiceRequest;
+using http::ServiceResponse;
+
+namespace {
+
+constexpr double nanoseconds_per_second = 1e9;
+
+constexpr std::array all_endings = {Ending::passed,   Ending::executed, Ending::replayed, Ending::in_flight,
+                                    Ending::mismatch, Ending::unknown,  Ending::bypassed, Ending::rejected};
+static_assert(all_endings.size() == ending_count);
+
+ServiceResponse problem_response(ProblemKind kind, std::string detail) {
+  const Problem answer = problem(kind, std::move(detail));
+  return {.status = answer.status, .content_type = "application/problem+json", .body = to_json(answer)};
+}
+
+ServiceResponse text(int status, std::string body) {
+  return {.status = status, .body = std::move(body)};
+}
+
+// The sum of one counter over all workers.
+std::uint64_t total(const std::vector<const Metrics*>& workers, Counter Metrics::* counter) {
+  std::uint64_t sum = 0;
+  for (const Metrics* metrics : workers) sum += (metrics->*counter).value();
+  return sum;
+}
+
+void write_requests(Exposition& out, const std::vector<const Metrics*>& workers) {
+  out.family("once_requests_total", "counter", "Requests by how they ended.");
+  for (const Ending ending : all_endings) {
+    std::uint64_t sum = 0;
+    for (const Metrics* metrics : workers) sum += metrics->requests[static_cast<std::size_t>(ending)].value();
+    out.sample(fmt::format("result=\"{}\"", name_of(ending)), sum);
+  }
+  out.family("once_responses_total", "counter", "Responses sent to clients, by class of status.");
+  for (std::size_t status_class = 1; status_class <= 5; ++status_class) {
+    std::uint64_t sum = 0;
+    for (const Metrics* metrics : workers) sum += metrics->responses[status_class].value();
+    out.sample(fmt::format("class=\"{}xx\"", status_class), sum);
+  }
+  out.family("once_request_duration_seconds", "histogram",
+             "From the first byte of a request to the last of its reply.");
+  for (const Ending ending : all_endings) {
+    HistogramSnapshot sum;
+    for (const Metrics* metrics : workers) {
+      sum.merge(metrics->duration_ns[static_cast<std::size_t>(ending)].snapshot());
+    }
+    out.histogram(fmt::format("result=\"{}\"", name_of(ending)), sum, nanoseconds_per_second);
+  }
+}
+
+void write_counters(Exposition& out, const std::vector<const Metrics*>& workers) {
+  struct Row {
+    std::string_view name;
+    std::string_view type;
+    std::string_view help;
+    Counter Metrics::* counter;
+  };
+  static constexpr std::array rows = {
+      Row{"once_in_flight", "gauge", "Keyed requests at work.", &Metrics::in_flight},
+      Row{"once_waiting", "gauge", "Requests that wait for another one's outcome.", &Metrics::waiting},
+      Row{"once_takeovers_total", "counter", "Executions after an attempt whose outcome was unknown.",
+          &Metrics::takeovers},
+      Row{"once_retries_after_failure_total", "counter", "Executions after a failed attempt.",
+          &Metrics::retries_after_failure},
+      Row{"once_leases_renewed_total", "counter", "Leases renewed while the backend worked.", &Metrics::leases_renewed},
+      Row{"once_claims_lost_total", "counter", "Owners that found their claim gone.", &Metrics::claims_lost},
+      Row{"once_store_errors_total", "counter", "Store operations that failed.", &Metrics::store_errors},
+      Row{"once_record_retries_total", "counter", "Further tries to record an outcome.", &Metrics::record_retries},
+      Row{"once_connections_open", "gauge", "Client connections.", &Metrics::connections_open},
+      Row{"once_connections_total", "counter", "Client connections accepted.", &Metrics::connections_opened},
+      Row{"once_connections_refused_total", "counter", "Client connections over limits.max_connections.",
+          &Metrics::connections_refused},
+      Row{"once_backend_connects_total", "counter", "Connections opened to backends.", &Metrics::backend_connects},
+      Row{"once_backend_connect_failures_total", "counter", "Backends that could not be reached.",
+          &Metrics::backend_connect_failures},
+  };
+  for (const Row& row : rows) {
+    out.family(row.name, row.type, row.help);
+    out.sample("", total(workers, row.counter));
+  }
+}
+
+void write_store(Exposition& out, const AdminSources& sources) {
+  if (sources.memory != nullptr) {
+    const MemoryStats stats = sources.memory->stats();
+    out.family("once_store_records", "gauge", "Records held.");
+    out.sample("", std::uint64_t{stats.records});
+    out.family("once_store_bytes", "gauge", "Memory they take.");
+    out.sample("", std::uint64_t{stats.bytes});
+    out.family("once_store_evictions_total", "counter", "Records dropped before they expired, for want of room.");
+    out.sample("", std::uint64_t{stats.evictions});
+    out.family("once_store_expired_total", "counter", "Records dropped because they had expired.");
+    out.sample("", std::uint64_t{stats.expired});
+  }
+  if (sources.lanes != nullptr) {
+    const LaneStats stats = sources.lanes->stats();
+    out.family("once_store_queue_depth", "gauge", "Operations that wait for a lane.");
+    out.sample("", std::uint64_t{stats.queue_depth});
+    out.family("once_store_refused_total", "counter", "Operations refused because a lane's queue was full.");
+    out.sample("", stats.refused);
+    out.family("once_store_batch_size", "histogram", "Operations in one batch.");
+    out.histogram("", stats.batch_size, 1);
+    out.family("once_store_batch_duration_seconds", "histogram", "What the store took for one batch.");
+    out.histogram("", stats.store_time_ns, nanoseconds_per_second);
+  }
+}
+
+}  // namespace
+
+Admin::~Admin() {
+  if (!thread_.joinable()) return;
+  stop_.admin = this;
+  stop_.run = [](Work& work) { static_cast<StopWork&>(work).admin->service_->stop(); };
+  loop_.post(stop_);
+  thread_.join();
+}
+
+Result<void> Admin::start() {
+  const auto endpoint = http::resolve_listener(listen_);
+  if (!endpoint) return std::unexpected(endpoint.error());
+  const auto listeners = http::listen_on(*endpoint, 1);
+  if (!listeners) return std::unexpected(listeners.error());
+  address_ = http::bound_endpoint(listeners->front()).text();
+  thread_ = std::jthread([this, fd = listeners->front()] {
+    service_ = std::make_unique<http::Service>(loop_, fd, *this);
+    loop_.run();
+    service_.reset();
+  });
+  return {};
+}
+
+Task<ServiceResponse> Admin::handle(const ServiceRequest& request) {
+  if (request.head.method != Method::get && request.head.method != Method::head) {
+    co_return problem_response(ProblemKind::method_not_allowed, "Only GET is served here.");
+  }
+  const std::string_view path = request.head.path;
+  if (path == "/healthz") co_return text(200, "ok\n");
+  if (path == "/readyz") {
+    ServiceResponse ready = co_await readyz();
+    co_return ready;
+  }
+  if (path == "/metrics") {
+    co_return ServiceResponse{
+        .status = 200, .content_type = "text/plain; version=0.0.4; charset=utf-8", .body = metrics()};
+  }
+  co_return problem_response(ProblemKind::not_found, "There are /healthz, /readyz and /metrics.");
+}
+
+// Ready: not draining, and the store answers.
+Task<ServiceResponse> Admin::readyz() {
+  if (draining_.load(std::memory_order_relaxed)) co_return text(503, "draining\n");
+  Op probe;  // a look-up of an id that nobody has
+  co_await sources_.store.run(probe, loop_);
+  if (probe.status == OpStatus::failed) co_return text(503, "store: " + probe.error + "\n");
+  co_return text(200, "ready\n");
+}
+
+std::string Admin::metrics() const {
+  Exposition out;
+  const auto workers = sources_.gateway.metrics();
+  out.family("once_build_info", "gauge", "Always 1; the version is in the label.");
+  out.sample(fmt::format("version=\"{}\"", sources_.version), std::uint64_t{1});
+  write_requests(out, workers);
+  write_counters(out, workers);
+  write_store(out, sources_);
+  return out.take();
+}
+
+}  // namespace once

@@ -1,0 +1,29 @@
+// Metrics as Prometheus reads them (text format 0.0.4). Names are stable; docs/metrics.md lists them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/histogram.hpp"
+
+namespace once {
+
+class Exposition {
+ public:
+  // A family: its help and type, then its samples.
+  void family(std::string_view name, std::string_view type, std::string_view help);
+  // `labels` as they stand between the braces, or empty.
+  void sample(std::string_view labels, std::uint64_t value);
+  void sample(std::string_view labels, double value);
+  // Buckets, sum and count; values and bounds are divided by `unit` (1e9: nanoseconds as seconds).
+  void histogram(std::string_view labels, const HistogramSnapshot& snapshot, double unit);
+
+  std::string take() { return std::move(text_); }
+
+ private:
+  std::string name_;
+  std::string text_;
+};
+
+}  // namespace once

@@ -1,0 +1,32 @@
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "cli/command.hpp"
+#include "cli/output.hpp"
+#include "config/finish.hpp"
+
+namespace once::cli {
+
+Run add_check(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("check", "Check a configuration without serving it");
+  const auto options = std::make_shared<ServeOptions>();
+  add_serve_options(*command, *options);
+  return [options] {
+    auto config = load_config(*options);
+    if (!config) {
+      print_errors(config.error(), "error");
+      return 1;
+    }
+    const Checked checked = check(*config);
+    print_errors(checked.warnings, "warning");
+    print_errors(checked.errors, "error");
+    if (!checked.errors.empty()) return 1;
+    print(fmt::format("ok: {} upstream{}, {} route{}\n", config->upstreams.size(),
+                      config->upstreams.size() == 1 ? "" : "s", config->routes.size(),
+                      config->routes.size() == 1 ? "" : "s"));
+    return 0;
+  };
+}
+
+}  // namespace once::cli

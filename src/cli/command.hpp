@@ -1,0 +1,38 @@
+// A subcommand of `once`. Each has a file of its own that adds it to the command line.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "config/load.hpp"
+
+namespace once::cli {
+
+// 0: well; 1: it could not be done; 2: it was asked for wrongly.
+using Run = std::function<int()>;
+
+// Adds the subcommand to `app` and returns what to run if it was chosen.
+Run add_serve(CLI::App& app);
+Run add_check(CLI::App& app);
+Run add_config(CLI::App& app);
+Run add_version(CLI::App& app);
+
+// The options that say what to serve; `serve` and `check` share them.
+struct ServeOptions {
+  std::string config_file;
+  std::string upstream;
+  std::string listen;
+  std::string admin;
+  std::string store;
+  std::string threads;
+  std::vector<std::string> set;
+};
+void add_serve_options(CLI::App& command, ServeOptions& options);
+
+// File and options together; every mistake is in the errors.
+std::expected<Config, ConfigErrors> load_config(const ServeOptions& options);
+
+}  // namespace once::cli

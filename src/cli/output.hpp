@@ -1,0 +1,14 @@
+// What commands say to people.
+#pragma once
+
+#include <string_view>
+
+#include "config/load.hpp"
+
+namespace once::cli {
+
+void print(std::string_view text);        // stdout
+void print_error(std::string_view text);  // stderr, as "once: text"
+void print_errors(const ConfigErrors& errors, std::string_view kind);
+
+}  // namespace once::cli

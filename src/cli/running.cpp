@@ -1,0 +1,104 @@
+#include "cli/running.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <thread>
+
+namespace once::cli {
+
+namespace {
+
+unsigned thread_count(const Config& config) {
+  return config.threads != 0 ? config.threads : std::max(1U, std::thread::hardware_concurrency());
+}
+
+GatewaySettings settings_of(const Config& config) {
+  return {.listen = config.listen,
+          .threads = thread_count(config),
+          .secret = config.secret,
+          .upstreams = config.upstreams,
+          .routes = config.routes,
+          .limits = config.limits,
+          .timeouts = config.timeouts,
+          .pool = config.pool,
+          .errors_base = config.errors_base};
+}
+
+sigset_t end_signals() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  ::sigaddset(&set, SIGINT);
+  ::sigaddset(&set, SIGTERM);
+  ::sigaddset(&set, SIGHUP);
+  return set;
+}
+
+int wait_for_signal() {
+  const sigset_t set = end_signals();
+  int signal = 0;
+  while (::sigwait(&set, &signal) != 0) {
+  }
+  return signal;
+}
+
+}  // namespace
+
+void block_signals() {
+  const sigset_t set = end_signals();
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);  // a reader of our log that goes away must not end us
+}
+
+Running::Running(const Config& config)
+    : config_(config),
+      log_(clock_, STDERR_FILENO, config.log.level, config.log.format),
+      access_log_(config.log.access ? std::make_unique<Log>(clock_, STDOUT_FILENO, LogLevel::info, config.log.format)
+                                    : nullptr),
+      store_(clock_, {.max_bytes = config.memory.max_bytes}),
+      lanes_(store_),
+      gateway_(settings_of(config_), {.store = lanes_, .clock = clock_, .log = log_, .access_log = access_log_.get()}) {
+}
+
+Result<void> Running::start() {
+  if (auto started = gateway_.start(); !started) return started;
+  if (config_.admin != "off") {
+    admin_ = std::make_unique<Admin>(
+        config_.admin,
+        AdminSources{
+            .gateway = gateway_, .store = lanes_, .lanes = nullptr, .memory = &store_, .version = ONCE_VERSION});
+    if (auto started = admin_->start(); !started) return started;
+  }
+  log_.info("listening", {{"address", address()}, {"admin", admin_address()}, {"store", config_.store}});
+  return {};
+}
+
+int Running::wait() {
+  int signal = wait_for_signal();
+  while (signal == SIGHUP) {
+    log_.warn("SIGHUP ignored: settings are read at the start only");
+    signal = wait_for_signal();
+  }
+  log_.info("draining", {{"limit_ms", config_.timeouts.drain.count()}});
+  if (admin_) admin_->set_draining();
+  gateway_.drain(config_.timeouts.drain);
+  // A second signal means now.
+  std::thread([] {
+    wait_for_signal();
+    std::_Exit(1);
+  }).detach();
+  const Gateway::Ended ended = gateway_.join();
+  if (ended == Gateway::Ended::cut_off) {
+    // What was cut off holds memory that nobody will free, and claims that will read as unknown.
+    log_.warn("stopped with requests at work; their outcomes are unknown");
+    std::_Exit(0);
+  }
+  lanes_.stop();
+  log_.info("stopped");
+  return 0;
+}
+
+}  // namespace once::cli

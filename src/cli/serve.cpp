@@ -1,0 +1,81 @@
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "base/random.hpp"
+#include "cli/command.hpp"
+#include "cli/output.hpp"
+#include "cli/running.hpp"
+#include "config/finish.hpp"
+
+namespace once::cli {
+
+namespace {
+
+std::optional<std::string> environment_variable(std::string_view name) {
+  const char* value = std::getenv(std::string(name).c_str());
+  if (value == nullptr) return std::nullopt;
+  return value;
+}
+
+int serve(const ServeOptions& options) {
+  auto config = load_config(options);
+  if (!config) {
+    print_errors(config.error(), "error");
+    return 2;
+  }
+  SystemRandom random;
+  const auto warnings = finish(*config, environment_variable, random);
+  if (!warnings) {
+    print_errors(warnings.error(), "error");
+    return 2;
+  }
+  print_errors(*warnings, "warning");
+  block_signals();
+  Running running(*config);
+  if (const auto started = running.start(); !started) {
+    print_error(started.error().detail);
+    return 1;
+  }
+  return running.wait();
+}
+
+}  // namespace
+
+void add_serve_options(CLI::App& command, ServeOptions& options) {
+  command.add_option("--upstream", options.upstream, "The backend: http://HOST:PORT[/BASE]");
+  command.add_option("--listen", options.listen, "Where clients connect (127.0.0.1:8080)");
+  command.add_option("--admin", options.admin, "Health and metrics (127.0.0.1:8081), or off");
+  command.add_option("--store", options.store, "Where outcomes are kept: memory:");
+  command.add_option("--threads", options.threads, "Worker threads, or auto for one per core");
+  command.add_option("--config", options.config_file, "A configuration file; `once config` prints one");
+  command.add_option("--set", options.set, "Any setting: NAME=VALUE, for example defaults.ttl=48h");
+}
+
+std::expected<Config, ConfigErrors> load_config(const ServeOptions& options) {
+  std::vector<Override> overrides;
+  const auto add = [&overrides](std::string_view flag, std::string_view setting, const std::string& value) {
+    if (!value.empty())
+      overrides.push_back({.flag = std::string(flag), .setting = std::string(setting), .value = value});
+  };
+  add("--listen", "listen", options.listen);
+  add("--admin", "admin", options.admin);
+  add("--store", "store", options.store);
+  add("--threads", "threads", options.threads);
+  add("--upstream", "upstreams.default", options.upstream);
+  for (const std::string& text : options.set) {
+    auto parsed = parse_override(text);
+    if (!parsed) return std::unexpected(ConfigErrors{parsed.error()});
+    overrides.push_back(std::move(*parsed));
+  }
+  return load(options.config_file, overrides);
+}
+
+Run add_serve(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("serve", "Stand in front of a backend");
+  const auto options = std::make_shared<ServeOptions>();
+  add_serve_options(*command, *options);
+  return [options] { return serve(*options); };
+}
+
+}  // namespace once::cli

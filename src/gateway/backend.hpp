@@ -1,0 +1,50 @@
+// The backend as the exchange sees it: one request out, one answer back, and how far it got. http_backend.hpp is the
+// real one; tests and the simulator have their own.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "base/task.hpp"
+#include "core/outcome.hpp"
+#include "core/policy.hpp"
+#include "http/head.hpp"
+#include "http/upstream.hpp"
+
+namespace once {
+
+// Where interim responses (1xx) go while the backend works. Nothing is recorded of them.
+class InterimSink {
+ public:
+  virtual Task<void> interim(const http::ResponseHead& head) = 0;
+
+ protected:
+  ~InterimSink() = default;
+};
+
+struct BackendRequest {
+  const http::RequestHead& head;
+  std::string_view body;
+  std::string_view added_fields;  // "Name: value\r\n" each: what Once tells the backend
+  const Timeouts& timeouts;
+  std::size_t max_response_body;  // a longer one is handed over as it comes in
+  InterimSink* interim = nullptr;
+};
+
+struct BackendAnswer {
+  Delivery delivery = Delivery::not_sent;
+  // For a whole or oversize response; views that live as long as `source`.
+  const http::ResponseHead* head = nullptr;
+  std::string_view body;           // oversize: the first part of it
+  http::ResponseSourcePtr source;  // oversize: the rest of the body
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  // Never sent twice: whatever cannot be known for certain is said in `delivery`.
+  virtual Task<BackendAnswer> send(const BackendRequest& request) = 0;
+};
+
+}  // namespace once

@@ -1,0 +1,400 @@
+#include "gateway/client.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "core/fingerprint.hpp"
+#include "core/headers.hpp"
+#include "gateway/scope.hpp"
+
+namespace once {
+
+using http::BodyChunk;
+using http::Framing;
+using http::HeadError;
+using http::Io;
+using http::IoResult;
+using http::Parsed;
+using http::Persistence;
+
+namespace {
+
+constexpr std::size_t first_buffer = 8192;
+constexpr std::size_t body_window = 4096;  // room for body bytes behind the largest head
+constexpr std::size_t max_request_id = 128;
+constexpr Duration linger_limit = std::chrono::seconds(1);
+constexpr std::size_t linger_bytes = std::size_t{1} << 20U;
+
+// Written to logs and to a header of every reply, so only what is safe in both.
+bool usable_request_id(std::string_view id) {
+  if (id.empty() || id.size() > max_request_id) return false;
+  return std::ranges::all_of(id, [](char c) { return c > 0x20 && c < 0x7f && c != '"' && c != '\\'; });
+}
+
+Problem problem_of(HeadError error) {
+  switch (error) {
+    case HeadError::target_too_long: return problem(ProblemKind::uri_too_long, describe(error));
+    case HeadError::too_large:
+    case HeadError::too_many_fields: return problem(ProblemKind::headers_too_large, describe(error));
+    case HeadError::bad_version: {
+      Problem answer = problem(ProblemKind::bad_request, describe(error));
+      answer.status = 505;
+      return answer;
+    }
+    case HeadError::unsupported_coding: {
+      Problem answer = problem(ProblemKind::bad_request, describe(error));
+      answer.status = 501;
+      return answer;
+    }
+    case HeadError::bad_request_line:
+    case HeadError::bad_field:
+    case HeadError::bad_host:
+    case HeadError::bad_framing:
+    case HeadError::bad_status_line: break;
+  }
+  return problem(ProblemKind::bad_request, describe(error));
+}
+
+struct FoundKey {
+  std::size_t count = 0;
+  std::string_view value;
+};
+
+FoundKey find_key(const http::RequestHead& head, std::string_view name) {
+  FoundKey found;
+  for (const http::Field& field : head.fields) {
+    if (!same_name(field.name, name)) continue;
+    ++found.count;
+    found.value = field.value;
+  }
+  return found;
+}
+
+}  // namespace
+
+Client::Client(Worker& worker, int fd)
+    : worker_(worker),
+      shared_(worker.shared()),
+      io_(worker.loop(), fd, worker.shared().timeouts),
+      exchange_({.store = shared_.store,
+                 .waiters = shared_.waiters,
+                 .home = worker.loop(),
+                 .clock = shared_.clock,
+                 .random = worker.random(),
+                 .metrics = worker.metrics(),
+                 .log = shared_.log,
+                 .errors_base = shared_.errors_base}),
+      pass_(io_, worker.metrics()) {
+  io_.buffer.grow(first_buffer);
+  worker_.enter(*this);
+}
+
+Client::~Client() {
+  worker_.leave(*this);
+}
+
+void Client::close_if_idle() {
+  if (idle_) io_.socket.cancel();
+}
+
+Task<void> Client::run() {
+  while (keep_) {
+    const Next next = co_await read_head();
+    if (next == Next::close) break;
+    if (next == Next::request) {
+      begin_request();
+      co_await answer();
+    }
+    account();
+    reply_.reset();
+    io_.buffer.unpin();
+  }
+  if (body_unread_) co_await linger();
+}
+
+// One read into the buffer. False: there is nothing more to come.
+Task<bool> Client::fill(Duration limit) {
+  const IoResult got = co_await io_.socket.read_some(io_.buffer.room(), limit);
+  if (got.status == Io::ok) io_.buffer.commit(got.bytes);
+  co_return got.status == Io::ok;
+}
+
+Task<Client::Next> Client::read_head() {
+  http::Buffer& buffer = io_.buffer;
+  buffer.rewind();
+  const http::HeadLimits limits{.max_bytes = shared_.limits.max_header_bytes,
+                                .max_fields = shared_.limits.max_header_count,
+                                .max_target = shared_.limits.max_uri_bytes};
+  if (buffer.empty()) {
+    if (worker_.draining()) co_return Next::close;
+    idle_ = true;
+    const bool came = co_await fill(shared_.timeouts.idle);
+    idle_ = false;
+    if (!came) co_return Next::close;
+  }
+  began_ = worker_.loop().now();
+  while (true) {
+    // An empty line before a request is a common mistake, and harmless.
+    while (buffer.unread().starts_with("\r\n")) buffer.consume(2);
+    if (!buffer.empty()) {
+      buffer.rewind();
+      const http::ParseResult result = http::parse(buffer.unread(), limits, io_.head);
+      if (result.parsed == Parsed::bad) {
+        co_await refuse(result.error);
+        co_return Next::refused;
+      }
+      if (result.parsed == Parsed::complete) {
+        if (buffer.capacity() >= io_.head.size + body_window) co_return Next::request;
+        buffer.grow(io_.head.size + body_window);  // moves the bytes: parsed again on the next turn
+        continue;
+      }
+    }
+    if (buffer.room().empty()) buffer.grow(std::min(buffer.capacity() * 2, limits.max_bytes + body_window));
+    const Duration spent = std::chrono::floor<Duration>(worker_.loop().now() - began_);
+    const bool came = co_await fill(std::max(Duration(1), shared_.timeouts.header - spent));
+    if (came) continue;
+    const bool late = worker_.loop().now() - began_ >= shared_.timeouts.header;
+    if (!late) co_return Next::close;
+    request_id_.clear();
+    co_await write_problem_reply(ProblemKind::request_timeout, "The request header did not arrive in time.");
+    co_return Next::refused;
+  }
+}
+
+Task<void> Client::refuse(HeadError error) {
+  request_id_.clear();
+  io_.head.method_text = {};
+  io_.head.path = {};
+  io_.head.persistence = Persistence::close;
+  body_unread_ = true;
+  write_problem(reply_, problem_of(error), shared_.errors_base, request_id_, Ending::rejected);
+  co_await write_reply();
+}
+
+void Client::begin_request() {
+  io_.buffer.pin(io_.head.size);
+  io_.body = http::BodyDecoder(io_.head.framing);
+  keyed_ = false;
+  body_unread_ = false;
+  const auto given = io_.head.find("X-Request-Id");
+  request_id_.clear();
+  if (given && usable_request_id(*given)) {
+    request_id_.append(*given);
+    return;
+  }
+  append_hex(request_id_, worker_.random().nonce().view());
+}
+
+Task<void> Client::answer() {
+  const http::RequestHead& head = io_.head;
+  const RoutedPolicy routed = shared_.routes.find(head.method, head.path);
+  const Policy* policy = routed.policy;
+  const bool covered = policy != nullptr && !is_safe(head.method) && contains(policy->methods, head.method);
+  if (!covered) {
+    co_await answer_unkeyed(policy, routed.upstream);
+    co_return;
+  }
+  const FoundKey found = find_key(head, policy->key.header);
+  if (found.count == 0 && policy->key.required == Required::no) {
+    co_await answer_unkeyed(policy, routed.upstream);
+    co_return;
+  }
+  if (found.count == 0) {
+    co_await write_problem_reply(ProblemKind::key_required,
+                                 "This request needs the header " + policy->key.header + ".");
+    co_return;
+  }
+  const auto key =
+      found.count > 1 ? std::unexpected(KeyError::several) : parse_key(found.value, policy->key.max_length);
+  if (!key) {
+    co_await write_problem_reply(ProblemKind::key_invalid, policy->key.header + ": " + describe(key.error()));
+    co_return;
+  }
+  co_await answer_keyed(*policy, routed.upstream, key->view());
+}
+
+Task<void> Client::answer_keyed(const Policy& policy, std::size_t upstream, std::string_view key) {
+  const BodyRead read = co_await read_body(policy.max_request_body);
+  switch (read) {
+    case BodyRead::whole: break;
+    case BodyRead::gone: keep_ = false; co_return;
+    case BodyRead::too_large:
+      co_await write_problem_reply(ProblemKind::body_too_large, "The request body is larger than this route takes.");
+      co_return;
+    case BodyRead::malformed:
+      co_await write_problem_reply(ProblemKind::bad_request, "The request body is malformed.");
+      co_return;
+    case BodyRead::timed_out:
+      co_await write_problem_reply(ProblemKind::request_timeout, "The request body did not arrive in time.");
+      co_return;
+  }
+  const http::RequestHead& head = io_.head;
+  keyed_ = true;
+  operation_ = shared_.ids.make(ScopeParts(policy, head).parts(), key);
+  const KeyedRequest request{.policy = policy,
+                             .backend = worker_.backend(upstream),
+                             .head = head,
+                             .body = whole_body_,
+                             .id = operation_,
+                             .fingerprint = fingerprint(policy.fingerprint, head.method_text, head.target,
+                                                        head.find("Content-Type").value_or(""), whole_body_),
+                             .request_id = request_id_,
+                             .interim = this};
+  co_await exchange_.run(request, reply_);
+  co_await write_reply();
+}
+
+Task<void> Client::answer_unkeyed(const Policy* policy, std::size_t upstream) {
+  static const Timeouts default_timeouts;
+  const PassedRequest request{.backend = worker_.backend(upstream),
+                              .timeouts = policy != nullptr ? policy->timeouts : default_timeouts,
+                              .request_id = request_id_,
+                              .safe_idle_max = shared_.pool.idle_max,
+                              .unsafe_idle_max = shared_.pool.keyed_idle_max,
+                              .closing = worker_.draining()};
+  const PassedResult result = co_await pass_.run(request);
+  reply_.ending = Ending::passed;
+  if (result.problem) {
+    co_await write_problem_reply(*result.problem, std::string(result.detail));
+    reply_.ending = Ending::passed;
+    co_return;
+  }
+  reply_.status = result.status;
+  keep_ = result.keep;
+  body_unread_ = !io_.body.ended();
+}
+
+Task<Client::BodyRead> Client::read_body(std::size_t limit) {
+  const Framing& framing = io_.head.framing;
+  whole_body_ = {};
+  if (framing.kind == Framing::Kind::none) co_return BodyRead::whole;
+  if (framing.kind == Framing::Kind::length && framing.length > limit) co_return BodyRead::too_large;
+  // The common case: the body came with the head, and is used where it lies.
+  const std::string_view unread = io_.buffer.unread();
+  if (framing.kind == Framing::Kind::length && unread.size() >= framing.length) {
+    whole_body_ = unread.substr(0, static_cast<std::size_t>(framing.length));
+    if (framing.length > 0) io_.body.next(io_.buffer);
+    co_return BodyRead::whole;
+  }
+  // The key is good and the size is right as far as it is known: only now is the client asked for the body.
+  if (io_.head.expects_continue && unread.empty()) {
+    const IoResult sent = co_await io_.socket.write_all("HTTP/1.1 100 Continue\r\n\r\n", shared_.timeouts.body_idle);
+    if (sent.status != Io::ok) co_return BodyRead::gone;
+  }
+  body_.clear();
+  while (true) {
+    const BodyChunk chunk = co_await io_.next_body();
+    switch (chunk.kind) {
+      case BodyChunk::Kind::data:
+        if (body_.size() + chunk.data.size() > limit) co_return BodyRead::too_large;
+        body_.append(chunk.data);
+        break;
+      case BodyChunk::Kind::end: whole_body_ = body_; co_return BodyRead::whole;
+      case BodyChunk::Kind::broken: co_return io_.sent_end ? BodyRead::gone : BodyRead::malformed;
+      case BodyChunk::Kind::timed_out: co_return BodyRead::timed_out;
+    }
+  }
+}
+
+// While a keyed request is at the backend. A client that is gone misses nothing that matters.
+Task<void> Client::interim(const http::ResponseHead& head) {
+  if (io_.head.version == http::Version::http_1_0) co_return;
+  std::string text = "HTTP/1.1 ";
+  append_number(text, static_cast<std::uint64_t>(head.status));
+  text.append(" ").append(head.reason).append("\r\n");
+  for (const http::Field& field : head.fields) {
+    if (!head.hop_by_hop(field.name)) text.append(field.line);
+  }
+  text.append("\r\n");
+  co_await io_.socket.write_all(text, shared_.timeouts.body_idle);
+}
+
+Task<void> Client::write_problem_reply(ProblemKind kind, std::string detail) {
+  // Whatever of the request was not read cannot be told from the next one.
+  if (!io_.body.ended() || kind == ProblemKind::request_timeout) {
+    io_.head.persistence = Persistence::close;
+    body_unread_ = true;
+  }
+  write_problem(reply_, problem(kind, std::move(detail)), shared_.errors_base, request_id_, Ending::rejected);
+  co_await write_reply();
+}
+
+Task<void> Client::write_reply() {
+  const bool http_1_1 = io_.head.version == http::Version::http_1_1;
+  const bool streams = reply_.source != nullptr;
+  const bool chunked = streams && !reply_.streamed_length && http_1_1;
+  const bool known_end = !streams || chunked || reply_.streamed_length;
+  keep_ = io_.head.persistence == Persistence::keep && known_end && !worker_.draining();
+  std::string& head = reply_.head;
+  if (streams && reply_.streamed_length) {
+    head.append("Content-Length: ");
+    append_number(head, *reply_.streamed_length);
+    head.append("\r\n");
+  }
+  if (chunked) head.append("Transfer-Encoding: chunked\r\n");
+  if (!keep_) head.append("Connection: close\r\n");
+  if (keep_ && !http_1_1) head.append("Connection: keep-alive\r\n");
+  head.append("\r\n");
+  const std::string_view body = streams || io_.head.method == Method::head ? std::string_view() : reply_.body;
+  const IoResult sent = co_await io_.socket.write_all(head, body, shared_.timeouts.body_idle);
+  bool whole = sent.status == Io::ok;
+  if (whole && streams) whole = co_await stream_rest(chunked);
+  if (!whole) keep_ = false;
+}
+
+// A response too large to keep: recorded already, now it passes by.
+Task<bool> Client::stream_rest(bool chunked) {
+  char size[18];
+  BodyChunk chunk{.kind = BodyChunk::Kind::data, .data = reply_.body};
+  while (true) {
+    http::WriteAll::Pieces pieces{chunk.data};
+    const bool last = chunk.kind == BodyChunk::Kind::end;
+    if (chunked && last) pieces = {http::last_chunk};
+    if (chunked && !last) {
+      const std::size_t length = http::write_chunk_size(size, chunk.data.size());
+      pieces = {std::string_view(size, length), chunk.data, "\r\n"};
+    }
+    const IoResult sent = co_await io_.socket.write_all(pieces, shared_.timeouts.body_idle);
+    if (sent.status != Io::ok) co_return false;
+    if (last) co_return true;
+    chunk = co_await reply_.source->next(Timeouts().stream_idle);
+    if (chunk.kind == BodyChunk::Kind::broken || chunk.kind == BodyChunk::Kind::timed_out) {
+      io_.socket.reset_on_close();  // half a body must not look like a whole one
+      co_return false;
+    }
+  }
+}
+
+// Closing with unread bytes resets the connection and may destroy the reply on its way: read on for a little while.
+Task<void> Client::linger() {
+  io_.socket.shut_down_writing();
+  std::size_t read = 0;
+  const auto until = worker_.loop().now() + linger_limit;
+  while (read < linger_bytes && worker_.loop().now() < until) {
+    io_.buffer.clear();
+    const IoResult got = co_await io_.socket.read_some(io_.buffer.room(), linger_limit);
+    if (got.status != Io::ok) break;
+    read += got.bytes;
+  }
+}
+
+void Client::account() {
+  Metrics& metrics = worker_.metrics();
+  const auto spent = monotonic_now() - began_;
+  const auto ending = static_cast<std::size_t>(reply_.ending);
+  metrics.requests[ending].add();
+  metrics.duration_ns[ending].observe(static_cast<std::uint64_t>(spent.count()));
+  if (reply_.status >= 100) metrics.responses[static_cast<std::size_t>(reply_.status / 100)].add();
+  if (shared_.access_log == nullptr) return;
+  const std::string operation = keyed_ ? to_hex(operation_.view().substr(0, 8)) : std::string();
+  shared_.access_log->info("request", {{"request", request_id_},
+                                       {"method", io_.head.method_text},
+                                       {"path", io_.head.path},
+                                       {"status", reply_.status},
+                                       {"result", name_of(reply_.ending)},
+                                       {"ms", static_cast<double>(spent.count()) / 1e6},
+                                       {"operation", operation},
+                                       {"attempt", static_cast<std::uint32_t>(reply_.attempt)}});
+}
+
+}  // namespace once

@@ -1,0 +1,69 @@
+// One client's connection: reads requests one after the other, sends each to the exchange or straight through, writes
+// the reply, and keeps the account of it.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "base/task.hpp"
+#include "core/key.hpp"
+#include "gateway/client_io.hpp"
+#include "gateway/exchange.hpp"
+#include "gateway/passthrough.hpp"
+#include "gateway/reply.hpp"
+#include "gateway/worker.hpp"
+
+namespace once {
+
+class Client final : private ServedConnection, private InterimSink {
+ public:
+  Client(Worker& worker, int fd);
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+  ~Client();
+
+  // Serves until the connection ends.
+  Task<void> run();
+
+ private:
+  enum class Next : std::uint8_t { request, close, refused };
+  enum class BodyRead : std::uint8_t { whole, too_large, malformed, timed_out, gone };
+
+  void close_if_idle() override;
+  Task<void> interim(const http::ResponseHead& head) override;
+
+  Task<Next> read_head();
+  Task<bool> fill(Duration limit);
+  Task<void> refuse(http::HeadError error);
+  Task<void> answer();
+  Task<void> answer_keyed(const Policy& policy, std::size_t upstream, std::string_view key);
+  Task<void> answer_unkeyed(const Policy* policy, std::size_t upstream);
+  Task<BodyRead> read_body(std::size_t limit);
+  Task<void> write_problem_reply(ProblemKind kind, std::string detail);
+  Task<void> write_reply();
+  Task<bool> stream_rest(bool chunked);
+  Task<void> linger();
+
+  void begin_request();
+  void account();
+
+  Worker& worker_;
+  GatewayShared& shared_;
+  ClientIo io_;
+  Exchange exchange_;
+  PassThrough pass_;
+  Reply reply_;
+  std::string request_id_;
+  std::string body_;  // of a keyed request, when it does not lie in the buffer as a whole
+  std::string_view whole_body_;
+  std::chrono::nanoseconds began_{};
+  OperationId operation_;
+  bool keyed_ = false;
+  bool keep_ = true;
+  bool idle_ = false;
+  bool body_unread_ = false;  // closing at once would reset the connection under the client's reply
+};
+
+}  // namespace once

@@ -1,0 +1,26 @@
+#include "gateway/client_io.hpp"
+
+namespace once {
+
+Task<http::BodyChunk> ClientIo::next_body() {
+  using http::BodyChunk;
+  using http::BodyDecoder;
+  while (true) {
+    const BodyDecoder::Step step = body.next(buffer);
+    switch (step.kind) {
+      case BodyDecoder::Kind::data: co_return BodyChunk{.kind = BodyChunk::Kind::data, .data = step.data};
+      case BodyDecoder::Kind::end: co_return BodyChunk{.kind = BodyChunk::Kind::end, .data = {}};
+      case BodyDecoder::Kind::bad: co_return BodyChunk{.kind = BodyChunk::Kind::broken, .data = {}};
+      case BodyDecoder::Kind::need_more: break;
+    }
+    const http::IoResult got = co_await socket.read_some(buffer.room(), timeouts.body_idle);
+    if (got.status == http::Io::timed_out) co_return BodyChunk{.kind = BodyChunk::Kind::timed_out, .data = {}};
+    if (got.status != http::Io::ok) {
+      sent_end = true;
+      co_return BodyChunk{.kind = BodyChunk::Kind::broken, .data = {}};
+    }
+    buffer.commit(got.bytes);
+  }
+}
+
+}  // namespace once

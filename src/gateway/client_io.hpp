@@ -1,0 +1,32 @@
+// A client's connection and the request at hand on it: what the keyed and the pass-through side both work with.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/task.hpp"
+#include "gateway/settings.hpp"
+#include "http/body.hpp"
+#include "http/buffer.hpp"
+#include "http/head.hpp"
+#include "http/socket.hpp"
+#include "http/upstream.hpp"
+
+namespace once {
+
+struct ClientIo {
+  ClientIo(http::Loop& loop, int fd, const ClientTimeouts& client_timeouts)
+      : socket(loop, fd), timeouts(client_timeouts) {}
+
+  // Some of the request's body.
+  Task<http::BodyChunk> next_body();
+
+  http::Socket socket;
+  const ClientTimeouts& timeouts;
+  http::Buffer buffer;
+  http::RequestHead head;
+  http::BodyDecoder body;
+  bool sent_end = false;  // the client's side of the stream has ended
+};
+
+}  // namespace once

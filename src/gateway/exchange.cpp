@@ -1,0 +1,454 @@
+#include "gateway/exchange.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "base/bytes.hpp"
+#include "base/text.hpp"
+#include "core/headers.hpp"
+#include "core/outcome.hpp"
+
+namespace once {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+// How often a waiter looks by itself, for owners in other processes; each look doubles it.
+constexpr Duration first_look = milliseconds(50);
+constexpr Duration slowest_look = milliseconds(1000);
+// How long between two tries to record an outcome; each doubles it.
+constexpr Duration first_record_retry = milliseconds(20);
+constexpr Duration slowest_record_retry = milliseconds(1000);
+
+constexpr int retry_in_flight_seconds = 1;
+constexpr int retry_store_seconds = 1;
+
+int seconds_until(Time then, Time now) {
+  return static_cast<int>(
+      std::clamp<std::int64_t>(std::chrono::ceil<std::chrono::seconds>(then - now).count(), 1, 86400));
+}
+
+// Outlives its exchange. Gives up when the lease has ended: from then on the record tells the truth by itself.
+Task<void> release_later(ExchangePorts ports, OperationId id, Nonce nonce, Duration lease) {
+  Op op;
+  op.verb = Verb::release;
+  op.id = id;
+  op.nonce = nonce;
+  Duration waited{};
+  Duration pause = first_record_retry;
+  while (waited < lease) {
+    co_await sleep_for(ports.home, pause);
+    waited += pause;
+    pause = std::min(pause * 2, slowest_record_retry);
+    co_await ports.store.run(op, ports.home);
+    if (op.status != OpStatus::failed) break;
+    ports.metrics.store_errors.add();
+  }
+  ports.waiters.notify(id);
+}
+
+}  // namespace
+
+Exchange::Exchange(const ExchangePorts& ports)
+    : ports_(ports),
+      shared_(ports.store.store().traits().shared == Shared::yes),
+      lease_(ports.store, ports.home, ports.metrics) {}
+
+Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
+  request_ = &request;
+  reply_ = &reply;
+  attempt_ = Attempt{};
+  ports_.metrics.in_flight.add();
+  bool decided = false;
+  while (!decided) {
+    decided = true;
+    co_await claim();
+    if (op_.status == OpStatus::failed) {
+      if (request.policy.store_down == StoreDown::bypass && op_.fault == StoreFault::unavailable) {
+        co_await bypass();
+      } else {
+        reply_store_fault();
+      }
+      break;
+    }
+    switch (op_.verdict) {
+      case Verdict::execute: co_await execute(); break;
+      case Verdict::replay: reply_replay(); break;
+      case Verdict::not_kept:
+        reply_problem(ProblemKind::response_not_kept, "The request succeeded; its response was too large to keep.",
+                      Ending::replayed);
+        break;
+      case Verdict::mismatch: reply_mismatch(); break;
+      case Verdict::in_flight: {
+        const bool owner_ended = co_await wait_for_owner();
+        decided = !owner_ended;
+        break;
+      }
+      case Verdict::too_early: reply_too_early(); break;
+      case Verdict::held:
+        reply_problem(ProblemKind::outcome_unknown,
+                      "It is not known whether this request was executed; it is held until someone resolves it.",
+                      Ending::unknown);
+        break;
+      case Verdict::gone:
+        reply_problem(ProblemKind::key_expired, "This key was used before and has expired.", Ending::rejected);
+        break;
+    }
+  }
+  reply.attempt = attempt_;
+  op_.record.reset();
+  ports_.metrics.in_flight.subtract();
+}
+
+// One atomic step at the store. A claim whose answer was lost is sent again with the same nonce: it is the same claim.
+Task<void> Exchange::claim() {
+  const Policy& policy = request_->policy;
+  op_.verb = Verb::claim;
+  op_.id = request_->id;
+  op_.fingerprint = request_->fingerprint;
+  op_.nonce = ports_.random.nonce();
+  op_.terms.on_unknown = policy.on_unknown;
+  op_.terms.takeover_after = policy.takeover_after;
+  op_.terms.lease = shared_ ? policy.lease : Duration::max();
+  op_.terms.ttl = policy.ttl;
+  op_.outcome.reset();
+  co_await ports_.store.run(op_, ports_.home);
+  if (op_.status != OpStatus::failed) co_return;
+  ports_.metrics.store_errors.add();
+  if (op_.fault == StoreFault::full) co_return;
+  co_await ports_.store.run(op_, ports_.home);
+  if (op_.status != OpStatus::failed) co_return;
+  ports_.metrics.store_errors.add();
+  ports_.log.error("claim failed", {{"request", request_->request_id}, {"error", op_.error}});
+  // It may have been made all the same, and nothing will be sent: taken back as soon as the store answers again.
+  spawn(release_later(ports_, op_.id, op_.nonce, policy.lease));
+}
+
+// True when it is worth claiming again: the owner has ended, or may have.
+Task<bool> Exchange::wait_for_owner() {
+  const Policy& policy = request_->policy;
+  if (policy.in_flight == InFlight::reject) {
+    reply_in_flight();
+    co_return false;
+  }
+  ports_.metrics.waiting.add();
+  Waiters::Ticket ticket(ports_.waiters, request_->id, ports_.home);
+  Duration waited{};
+  Duration look = first_look;
+  bool owner_works = true;
+  while (true) {
+    Op seen;
+    seen.id = request_->id;
+    co_await ports_.store.run(seen, ports_.home);
+    owner_works = seen.status == OpStatus::done && seen.record && seen.record->state == State::started &&
+                  seen.now < seen.record->lease_until;
+    if (!owner_works || waited >= policy.wait_limit) break;
+    const Duration limit = std::min(shared_ ? look : slowest_look, policy.wait_limit - waited);
+    const Time before = ports_.clock.now();
+    co_await ticket.wait(limit);
+    waited += std::clamp(ports_.clock.now() - before, Duration(1), limit);
+    look = std::min(look * 2, slowest_look);
+  }
+  ports_.metrics.waiting.subtract();
+  if (owner_works) reply_in_flight();
+  co_return !owner_works;
+}
+
+// The claim is ours and durable. From here on it is finished, released only if nothing was sent, or left unknown.
+Task<void> Exchange::execute() {
+  const Policy& policy = request_->policy;
+  const Record& record = *op_.record;
+  attempt_ = record.attempt;
+  if (attempt_ > Attempt{1}) {
+    Counter& count =
+        record.previous_state == State::failed ? ports_.metrics.retries_after_failure : ports_.metrics.takeovers;
+    count.add();
+  }
+  write_fields_for_backend();
+  if (shared_) lease_.start(op_);
+  const BackendRequest to_backend{.head = request_->head,
+                                  .body = request_->body,
+                                  .added_fields = for_backend_,
+                                  .timeouts = policy.timeouts,
+                                  .max_response_body = policy.record.max_body,
+                                  .interim = request_->interim};
+  BackendAnswer answer = co_await request_->backend.send(to_backend);
+  co_await lease_.stop();
+  co_await settle_answer(answer);
+}
+
+// What happened at the backend becomes a record, and only then a reply.
+Task<void> Exchange::settle_answer(BackendAnswer& answer) {
+  const bool answered = answer.delivery == Delivery::whole || answer.delivery == Delivery::oversize;
+  OutcomeBytes outcome;
+  int status = 0;
+  no_store_ = false;
+  if (answered) {
+    status = answer.head->status;
+    split_response_fields(*answer.head);
+    outcome = encode_answer(answer);
+  }
+  const Settlement settlement = settle(answer.delivery, status, no_store_, request_->policy.record);
+  switch (settlement.kind) {
+    case Settlement::Kind::release:
+      co_await release();
+      if (answered) {
+        reply_with(answer, std::move(outcome), Ending::executed);
+      } else {
+        reply_problem(ProblemKind::bad_gateway, "The backend could not be reached; nothing was executed.",
+                      Ending::rejected);
+      }
+      co_return;
+    case Settlement::Kind::succeed:
+    case Settlement::Kind::fail: {
+      const bool succeeded = settlement.kind == Settlement::Kind::succeed;
+      const State state = succeeded ? State::succeeded : State::failed;
+      const OutcomeBytes kept = succeeded ? outcome : OutcomeBytes();
+      const OpStatus recorded = co_await record(state, settlement.body_kept, kept);
+      if (recorded == OpStatus::done) {
+        reply_with(answer, std::move(outcome), Ending::executed);
+      } else {
+        reply_unknown(503, recorded == OpStatus::lost
+                               ? "Another attempt took this operation over before its outcome could be recorded."
+                               : "The backend answered, but its answer could not be recorded.");
+      }
+      co_return;
+    }
+    case Settlement::Kind::unknown:
+      co_await record(State::unknown, BodyKept::yes, OutcomeBytes());
+      if (answered) {
+        reply_with(answer, std::move(outcome), Ending::unknown);
+      } else {
+        reply_unknown(answer.delivery == Delivery::timed_out ? 504 : 502,
+                      answer.delivery == Delivery::timed_out
+                          ? "The backend did not answer in time; whether the request was executed is not known."
+                          : "The connection to the backend was lost; whether the request was executed is not known.");
+      }
+      co_return;
+  }
+}
+
+// Keeps trying while the claim can be ours: the outcome is known, and forgetting it is the worst that could happen.
+Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome) {
+  op_.verb = Verb::finish;
+  op_.final_state = state;
+  op_.body_kept = kept;
+  op_.outcome = std::move(outcome);
+  Duration waited{};
+  Duration pause = first_record_retry;
+  while (true) {
+    co_await ports_.store.run(op_, ports_.home);
+    if (op_.status != OpStatus::failed || waited >= request_->policy.lease) break;
+    ports_.metrics.store_errors.add();
+    ports_.metrics.record_retries.add();
+    co_await sleep_for(ports_.home, pause);
+    waited += pause;
+    pause = std::min(pause * 2, slowest_record_retry);
+  }
+  if (op_.status == OpStatus::lost) ports_.metrics.claims_lost.add();
+  if (op_.status == OpStatus::failed) {
+    ports_.log.error("outcome not recorded", {{"request", request_->request_id}, {"error", op_.error}});
+  }
+  ports_.waiters.notify(request_->id);
+  co_return op_.status;
+}
+
+// As if never claimed. A release that does not get through is tried on without keeping the client waiting for it.
+Task<void> Exchange::release() {
+  op_.verb = Verb::release;
+  co_await ports_.store.run(op_, ports_.home);
+  if (op_.status == OpStatus::failed) {
+    ports_.metrics.store_errors.add();
+    spawn(release_later(ports_, op_.id, op_.nonce, request_->policy.lease));
+  }
+  if (op_.status == OpStatus::lost) ports_.metrics.claims_lost.add();
+  ports_.waiters.notify(request_->id);
+}
+
+// The store is down and the route prefers an unprotected request to none.
+Task<void> Exchange::bypass() {
+  for_backend_.clear();
+  for_backend_.append("X-Request-Id: ").append(request_->request_id).append("\r\n");
+  const BackendRequest to_backend{.head = request_->head,
+                                  .body = request_->body,
+                                  .added_fields = for_backend_,
+                                  .timeouts = request_->policy.timeouts,
+                                  .max_response_body = request_->policy.record.max_body,
+                                  .interim = request_->interim};
+  BackendAnswer answer = co_await request_->backend.send(to_backend);
+  switch (answer.delivery) {
+    case Delivery::whole:
+    case Delivery::oversize: {
+      split_response_fields(*answer.head);
+      OutcomeBytes outcome = encode_answer(answer);
+      op_.record.reset();
+      reply_with(answer, std::move(outcome), Ending::bypassed);
+      co_return;
+    }
+    case Delivery::not_sent:
+      reply_problem(ProblemKind::bad_gateway, "The backend could not be reached; nothing was executed.",
+                    Ending::bypassed);
+      co_return;
+    case Delivery::timed_out:
+      reply_problem(ProblemKind::gateway_timeout, "The backend did not answer in time.", Ending::bypassed);
+      co_return;
+    case Delivery::lost:
+    case Delivery::truncated:
+      reply_problem(ProblemKind::backend_lost, "The connection to the backend was lost.", Ending::bypassed);
+      co_return;
+  }
+}
+
+void Exchange::write_fields_for_backend() {
+  const Record& record = *op_.record;
+  for_backend_.clear();
+  for_backend_.append("X-Request-Id: ").append(request_->request_id).append("\r\nIdempotency-Attempt: ");
+  append_number(for_backend_, static_cast<std::uint32_t>(record.attempt));
+  for_backend_.append("\r\nIdempotency-Fence: ");
+  append_number(for_backend_, static_cast<std::uint64_t>(record.fence));
+  for_backend_.append("\r\nIdempotency-Claim: ");
+  append_hex(for_backend_, op_.id.view());
+  for_backend_.push_back('.');
+  append_hex(for_backend_, op_.nonce.view());
+  for_backend_.append("\r\n");
+}
+
+// Into what every retry will get and what only this client gets.
+void Exchange::split_response_fields(const http::ResponseHead& head) {
+  stored_fields_.clear();
+  unstored_fields_.clear();
+  for (const http::Field& field : head.fields) {
+    if (is_stored(field.name, request_->policy.record)) {
+      if (!head.hop_by_hop(field.name)) stored_fields_.append(field.line);
+      continue;
+    }
+    if (same_name(field.name, "Idempotency-Policy")) {
+      no_store_ = no_store_ || same_name(field.value, "no-store");
+      continue;
+    }
+    const bool for_nobody = head.hop_by_hop(field.name) || is_reserved_response_header(field.name) ||
+                            same_name(field.name, "Content-Length") || same_name(field.name, "X-Request-Id");
+    if (!for_nobody) unstored_fields_.append(field.line);
+  }
+}
+
+OutcomeBytes Exchange::encode_answer(const BackendAnswer& answer) const {
+  const bool whole = answer.delivery == Delivery::whole;
+  auto bytes = std::make_shared<std::string>();
+  encode_into(*bytes, {.status = answer.head->status,
+                       .reason = answer.head->reason,
+                       .headers = stored_fields_,
+                       .body = whole ? answer.body : std::string_view(),
+                       .original_request_id = request_->request_id});
+  return bytes;
+}
+
+void Exchange::reply_with(BackendAnswer& answer, OutcomeBytes outcome, Ending ending) {
+  auto response = decode(*outcome);
+  ONCE_ASSERT(response.has_value());
+  if (answer.delivery == Delivery::oversize) {
+    if (answer.head->framing.kind == http::Framing::Kind::length) {
+      reply_->streamed_length = answer.head->framing.length;
+    }
+    response->body = answer.body;
+    reply_->source = std::move(answer.source);
+  }
+  reply_->outcome = std::move(outcome);
+  // The record is there when an outcome was recorded, and says until when.
+  const bool kept = op_.verb == Verb::finish && op_.final_state == State::succeeded && op_.record.has_value();
+  write_response(*reply_, *response,
+                 {.ending = ending,
+                  .request_id = request_->request_id,
+                  .extra = unstored_fields_,
+                  .expires_at = kept ? std::optional(op_.record->expires_at) : std::nullopt,
+                  .replay_header = {}});
+}
+
+void Exchange::reply_replay() {
+  const Record& record = *op_.record;
+  const auto response = record.outcome ? decode(*record.outcome) : std::nullopt;
+  if (!response) {
+    ports_.log.error("recorded outcome cannot be read", {{"operation", to_hex(op_.id)}});
+    reply_problem(ProblemKind::store_unavailable, "The recorded response cannot be read.", Ending::rejected);
+    return;
+  }
+  attempt_ = record.attempt;
+  reply_->outcome = record.outcome;
+  std::string date = "Date: ";
+  append_http_date(date, ports_.clock.now());
+  date.append("\r\n");
+  write_response(*reply_, *response,
+                 {.ending = Ending::replayed,
+                  .request_id = request_->request_id,
+                  .extra = date,
+                  .expires_at = record.expires_at,
+                  .replay_header = request_->policy.wording.replay_header});
+}
+
+void Exchange::reply_problem(ProblemKind kind, std::string detail, Ending ending) {
+  Problem answer = problem(kind, std::move(detail));
+  answer.error_object = request_->policy.wording.error_object;
+  write_problem(*reply_, answer, ports_.errors_base, request_->request_id, ending);
+}
+
+void Exchange::reply_mismatch() {
+  Problem answer = problem(ProblemKind::key_mismatch, "This key was used before with a different request.");
+  answer.status = request_->policy.wording.mismatch_status;
+  answer.code = request_->policy.wording.mismatch_code;
+  answer.error_object = request_->policy.wording.error_object;
+  write_problem(*reply_, answer, ports_.errors_base, request_->request_id, Ending::mismatch);
+}
+
+void Exchange::reply_in_flight() {
+  const Wording& wording = request_->policy.wording;
+  Problem answer = problem(ProblemKind::in_flight, wording.in_flight_detail);
+  answer.status = wording.in_flight_status;
+  answer.code = wording.in_flight_code;
+  answer.error_object = wording.error_object;
+  answer.retry_after_seconds = retry_in_flight_seconds;
+  write_problem(*reply_, answer, ports_.errors_base, request_->request_id, Ending::in_flight);
+}
+
+void Exchange::reply_too_early() {
+  Problem answer = problem(ProblemKind::outcome_unknown,
+                           "It is not known whether this request was executed; a retry may execute it later.");
+  answer.error_object = request_->policy.wording.error_object;
+  answer.retryable = Retryable::yes;
+  answer.retry_after_seconds = seconds_until(saturating_add(op_.record->started_at, op_.terms.takeover_after), op_.now);
+  write_problem(*reply_, answer, ports_.errors_base, request_->request_id, Ending::unknown);
+}
+
+// Just now at the backend, or just now not recorded. What a retry will meet is the policy's to say.
+void Exchange::reply_unknown(int status, std::string detail) {
+  const Policy& policy = request_->policy;
+  Problem answer = problem(ProblemKind::outcome_unknown, std::move(detail));
+  answer.status = status;
+  answer.error_object = policy.wording.error_object;
+  switch (policy.on_unknown) {
+    case OnUnknown::retry:
+      answer.retryable = Retryable::yes;
+      answer.retry_after_seconds = retry_in_flight_seconds;
+      break;
+    case OnUnknown::takeover:
+      answer.retryable = Retryable::yes;
+      answer.retry_after_seconds =
+          static_cast<int>(std::chrono::ceil<std::chrono::seconds>(policy.takeover_after).count());
+      break;
+    case OnUnknown::hold: answer.retryable = Retryable::no; break;
+  }
+  write_problem(*reply_, answer, ports_.errors_base, request_->request_id, Ending::unknown);
+}
+
+void Exchange::reply_store_fault() {
+  const bool full = op_.fault == StoreFault::full;
+  Problem answer = full ? problem(ProblemKind::store_full, "No room for new keys; nothing was executed.")
+                        : problem(ProblemKind::store_unavailable, "The store does not answer; nothing was executed.");
+  answer.error_object = request_->policy.wording.error_object;
+  answer.retry_after_seconds = retry_store_seconds;
+  write_problem(*reply_, answer, ports_.errors_base, request_->request_id, Ending::rejected);
+}
+
+}  // namespace once

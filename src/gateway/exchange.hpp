@@ -1,0 +1,91 @@
+// The life of a keyed request: claim, forward, record, reply. Every decision in it is a value from core/; this is the
+// order in which things happen, and the order is the promise: the claim is durable before the first byte goes to the
+// backend, and the outcome is durable before the first byte goes to the client.
+//
+// It ends by filling in a Reply and knows nothing of the client's connection: a client that goes away changes nothing.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/clock.hpp"
+#include "base/executor.hpp"
+#include "base/log.hpp"
+#include "base/random.hpp"
+#include "base/task.hpp"
+#include "core/policy.hpp"
+#include "gateway/backend.hpp"
+#include "gateway/lease_keeper.hpp"
+#include "gateway/metrics.hpp"
+#include "gateway/reply.hpp"
+#include "gateway/waiters.hpp"
+#include "store/lane.hpp"
+
+namespace once {
+
+// A request with a valid key, whole. Views live until the exchange ends.
+struct KeyedRequest {
+  const Policy& policy;
+  Backend& backend;
+  const http::RequestHead& head;
+  std::string_view body;
+  OperationId id;
+  Fingerprint fingerprint;
+  std::string_view request_id;
+  InterimSink* interim = nullptr;
+};
+
+// Everything an exchange touches outside itself.
+struct ExchangePorts {
+  Lanes& store;
+  Waiters& waiters;
+  Executor& home;
+  const Clock& clock;
+  Random& random;
+  Metrics& metrics;
+  const Log& log;
+  std::string_view errors_base;
+};
+
+class Exchange {
+ public:
+  explicit Exchange(const ExchangePorts& ports);
+
+  // One at a time; an Exchange is reused so that its scratch space is.
+  Task<void> run(const KeyedRequest& request, Reply& reply);
+
+ private:
+  Task<void> claim();
+  Task<bool> wait_for_owner();
+  Task<void> execute();
+  Task<void> settle_answer(BackendAnswer& answer);
+  Task<OpStatus> record(State state, BodyKept kept, OutcomeBytes outcome);
+  Task<void> release();
+  Task<void> bypass();
+
+  void write_fields_for_backend();
+  void split_response_fields(const http::ResponseHead& head);
+  OutcomeBytes encode_answer(const BackendAnswer& answer) const;
+  void reply_with(BackendAnswer& answer, OutcomeBytes outcome, Ending ending);
+  void reply_replay();
+  void reply_problem(ProblemKind kind, std::string detail, Ending ending);
+  void reply_mismatch();
+  void reply_in_flight();
+  void reply_unknown(int status, std::string detail);
+  void reply_too_early();
+  void reply_store_fault();
+
+  ExchangePorts ports_;
+  const bool shared_;
+  const KeyedRequest* request_ = nullptr;
+  Reply* reply_ = nullptr;
+  Op op_;
+  LeaseKeeper lease_;
+  Attempt attempt_{};
+  std::string for_backend_;      // fields that Once adds to the request
+  std::string stored_fields_;    // of the response, part of the outcome
+  std::string unstored_fields_;  // of the response, for this client alone
+  bool no_store_ = false;        // the backend said so
+};
+
+}  // namespace once

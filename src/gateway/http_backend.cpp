@@ -1,0 +1,98 @@
+#include "gateway/http_backend.hpp"
+
+#include <utility>
+
+#include "gateway/forward.hpp"
+
+namespace once {
+
+namespace {
+
+using http::BodyChunk;
+using http::Framing;
+using http::Io;
+using http::IoResult;
+using http::UpstreamConnection;
+using http::UpstreamConnectionPtr;
+
+Delivery delivery_of(UpstreamConnection::HeadRead read) {
+  switch (read) {
+    case UpstreamConnection::HeadRead::timed_out: return Delivery::timed_out;
+    case UpstreamConnection::HeadRead::no_bytes: return Delivery::lost;
+    case UpstreamConnection::HeadRead::broken: return Delivery::truncated;
+    case UpstreamConnection::HeadRead::ok: break;
+  }
+  return Delivery::whole;
+}
+
+// A body is announced as the client announced it: a POST without any stays without.
+Framing framing_for(const BackendRequest& request) {
+  if (request.head.framing.kind == Framing::Kind::none) return {};
+  return {.kind = Framing::Kind::length, .length = request.body.size()};
+}
+
+}  // namespace
+
+Task<BackendAnswer> HttpBackend::send(const BackendRequest& request) {
+  const ForwardedHead as{
+      .base_path = base_path_, .added_fields = request.added_fields, .framing = framing_for(request)};
+  while (true) {
+    UpstreamConnectionPtr connection = pool_.take_rested(keyed_idle_max_);
+    if (!connection) {
+      metrics_.backend_connects.add();
+      connection = co_await pool_.connect(request.timeouts.connect);
+    }
+    if (!connection) {
+      metrics_.backend_connect_failures.add();
+      co_return BackendAnswer{};
+    }
+    const bool reused = connection->reused();
+    std::string& head = connection->request_head();
+    write_forwarded_head(head, request.head, as);
+    const IoResult sent = co_await connection->socket().write_all(head, request.body, request.timeouts.response);
+    if (sent.bytes == 0) {
+      if (reused) continue;  // nothing went out: a fresh connection may do better
+      co_return BackendAnswer{};
+    }
+    // A backend that stopped reading may have answered all the same.
+    BackendAnswer answer = co_await receive(request, std::move(connection));
+    if (sent.status != Io::ok && answer.head == nullptr) {
+      answer.delivery = sent.status == Io::timed_out ? Delivery::timed_out : Delivery::lost;
+    }
+    co_return answer;
+  }
+}
+
+Task<BackendAnswer> HttpBackend::receive(const BackendRequest& request, UpstreamConnectionPtr connection) {
+  BackendAnswer answer;
+  const auto deadline = loop_.now() + request.timeouts.response;
+  while (true) {
+    const auto read = co_await connection->read_head(request.head.method, deadline);
+    if (read != UpstreamConnection::HeadRead::ok) {
+      answer.delivery = delivery_of(read);
+      co_return answer;
+    }
+    if (connection->head().status >= 200) break;
+    if (connection->head().status == 101) {  // nobody asked for it
+      answer.delivery = Delivery::truncated;
+      co_return answer;
+    }
+    if (request.interim != nullptr) co_await request.interim->interim(connection->head());
+    connection->drop_head();
+  }
+  const UpstreamConnection::Collected body = co_await connection->collect(request.max_response_body, deadline);
+  switch (body.kind) {
+    case BodyChunk::Kind::end:
+    case BodyChunk::Kind::data:
+      answer.delivery = body.whole ? Delivery::whole : Delivery::oversize;
+      answer.head = &connection->head();
+      answer.body = body.data;
+      answer.source = http::ResponseSourcePtr(connection.release());
+      break;
+    case BodyChunk::Kind::broken: answer.delivery = Delivery::truncated; break;
+    case BodyChunk::Kind::timed_out: answer.delivery = Delivery::timed_out; break;
+  }
+  co_return answer;
+}
+
+}  // namespace once

@@ -1,0 +1,34 @@
+#include "gateway/lease_keeper.hpp"
+
+namespace once {
+
+namespace {
+
+// Two renewals may be lost before the lease is.
+constexpr int renewals_per_lease = 3;
+
+}  // namespace
+
+void LeaseKeeper::start(const Op& claim) {
+  op_.verb = Verb::renew;
+  op_.id = claim.id;
+  op_.nonce = claim.nonce;
+  op_.terms = claim.terms;
+  home_.arm(*this, op_.terms.lease / renewals_per_lease);
+}
+
+Task<void> LeaseKeeper::renew() {
+  renewing_ = true;
+  co_await store_.run(op_, home_);
+  renewing_ = false;
+  if (op_.status == OpStatus::done) metrics_.leases_renewed.add();
+  if (op_.status == OpStatus::failed) metrics_.store_errors.add();
+  if (stopped_) {
+    stopped_.resume();
+    co_return;
+  }
+  // A lost claim stays lost: recording the outcome will say so. A store that did not answer is asked again.
+  if (op_.status != OpStatus::lost) home_.arm(*this, op_.terms.lease / renewals_per_lease);
+}
+
+}  // namespace once

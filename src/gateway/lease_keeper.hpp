@@ -1,0 +1,47 @@
+// Renews a claim's lease while its owner is at the backend, however long that takes. Only for stores that are shared:
+// in the others the owner is the process and nothing needs renewing.
+#pragma once
+
+#include <coroutine>
+
+#include "base/executor.hpp"
+#include "base/task.hpp"
+#include "gateway/metrics.hpp"
+#include "store/lane.hpp"
+
+namespace once {
+
+class LeaseKeeper final : private Timer {
+ public:
+  LeaseKeeper(Lanes& store, Executor& home, Metrics& metrics) : store_(store), home_(home), metrics_(metrics) {
+    fire = [](Timer& timer) {
+      auto& self = static_cast<LeaseKeeper&>(timer);
+      spawn(self.renew());
+    };
+  }
+  LeaseKeeper(const LeaseKeeper&) = delete;
+  LeaseKeeper& operator=(const LeaseKeeper&) = delete;
+
+  void start(const Op& claim);
+
+  // Awaited before anything else is said about the claim: a renewal on its way has arrived when it resumes.
+  LeaseKeeper& stop() {
+    home_.disarm(*this);
+    return *this;
+  }
+  bool await_ready() const noexcept { return !renewing_; }
+  void await_suspend(std::coroutine_handle<> caller) { stopped_ = caller; }
+  void await_resume() noexcept { stopped_ = nullptr; }
+
+ private:
+  Task<void> renew();
+
+  Lanes& store_;
+  Executor& home_;
+  Metrics& metrics_;
+  Op op_;
+  bool renewing_ = false;
+  std::coroutine_handle<> stopped_;
+};
+
+}  // namespace once

@@ -1,0 +1,74 @@
+// What a worker counts. Each worker writes its own, /metrics adds them up; a count is one plain store.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/histogram.hpp"
+
+namespace once {
+
+// How a request ended, as it is counted and logged, and, but for the first and the last, said in Idempotency-Status.
+enum class Ending : std::uint8_t {
+  passed,  // no key: streamed through
+  executed,
+  replayed,
+  in_flight,
+  mismatch,
+  unknown,
+  bypassed,  // executed without protection: the store was down
+  rejected,  // answered by the gateway itself, nothing was executed
+};
+inline constexpr std::size_t ending_count = 8;
+
+// As it stands in the header, the log and the metrics.
+std::string_view name_of(Ending ending);
+
+// Written by one thread, read by any.
+class Counter {
+ public:
+  void add(std::uint64_t count = 1) {
+    value_.store(value_.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
+  }
+  void subtract(std::uint64_t count = 1) {
+    value_.store(value_.load(std::memory_order_relaxed) - count, std::memory_order_relaxed);
+  }
+  std::uint64_t value() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::uint64_t> value_ = 0;
+};
+
+// 50 µs to 100 s; the last bucket is everything above.
+inline constexpr std::array<std::uint64_t, 20> duration_bounds_ns = {
+    50'000,        100'000,       250'000,        500'000,        1'000'000,      2'500'000,      5'000'000,
+    10'000'000,    25'000'000,    50'000'000,     100'000'000,    250'000'000,    500'000'000,    1'000'000'000,
+    2'500'000'000, 5'000'000'000, 10'000'000'000, 25'000'000'000, 50'000'000'000, 100'000'000'000};
+
+struct DurationHistogram : Histogram<duration_bounds_ns.size()> {
+  DurationHistogram() : Histogram(duration_bounds_ns) {}
+};
+
+struct Metrics {
+  std::array<Counter, ending_count> requests;               // by Ending
+  std::array<Counter, 6> responses;                         // by status / 100
+  std::array<DurationHistogram, ending_count> duration_ns;  // by Ending
+  Counter connections_opened;
+  Counter connections_open;
+  Counter connections_refused;
+  Counter in_flight;              // keyed requests at work
+  Counter waiting;                // requests that wait for another one's outcome
+  Counter takeovers;              // executions after an attempt whose owner was gone or whose outcome was unknown
+  Counter retries_after_failure;  // executions after a failed attempt
+  Counter leases_renewed;
+  Counter claims_lost;
+  Counter store_errors;
+  Counter record_retries;
+  Counter backend_connects;
+  Counter backend_connect_failures;
+};
+
+}  // namespace once

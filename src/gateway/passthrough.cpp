@@ -1,0 +1,297 @@
+#include "gateway/passthrough.hpp"
+
+#include "base/text.hpp"
+#include "core/headers.hpp"
+#include "gateway/forward.hpp"
+#include "gateway/tunnel.hpp"
+
+namespace once {
+
+using http::BodyChunk;
+using http::Framing;
+using http::Io;
+using http::IoResult;
+using http::Socket;
+using http::UpstreamConnection;
+using http::UpstreamConnectionPtr;
+
+namespace {
+
+PassedResult failed_with(ProblemKind kind, std::string_view detail) {
+  return {.status = 0, .keep = false, .problem = kind, .detail = detail};
+}
+
+bool is_event_stream(const http::ResponseHead& head) {
+  constexpr std::string_view type = "text/event-stream";
+  const auto value = head.find("Content-Type");
+  return value && value->size() >= type.size() && same_name(value->substr(0, type.size()), type);
+}
+
+// Waits for the uploader to end.
+struct UploadEnd {
+  const bool running;
+  std::coroutine_handle<>& awaited;
+
+  bool await_ready() const noexcept { return !running; }
+  void await_suspend(std::coroutine_handle<> caller) const { awaited = caller; }
+  void await_resume() const noexcept { awaited = nullptr; }
+};
+
+}  // namespace
+
+Task<PassedResult> PassThrough::run(const PassedRequest& request) {
+  request_ = &request;
+  upload_ = Upload::none;
+  client_gone_ = false;
+  events_ = false;
+  head_.clear();
+  PassedResult result;
+  const Sent sent = co_await send_request();
+  if (sent == Sent::unreachable) {
+    result = failed_with(ProblemKind::bad_gateway, "The backend could not be reached; nothing was executed.");
+  } else {
+    result = co_await relay();
+  }
+  client_.socket.unwatch();
+  co_await finish_upload();
+  result.keep = result.keep && client_.body.ended();
+  upstream_.reset();
+  co_return result;
+}
+
+// Only a request that asks for nothing to be done, and only while nothing of an answer was seen.
+bool PassThrough::may_send_again() const {
+  return is_safe(client_.head.method) && client_.head.framing.kind == Framing::Kind::none && upstream_->reused() &&
+         !client_.head.upgrade;
+}
+
+Task<UpstreamConnectionPtr> PassThrough::connection() {
+  const bool safe = is_safe(client_.head.method);
+  UpstreamConnectionPtr rested =
+      request_->backend.pool().take_rested(safe ? request_->safe_idle_max : request_->unsafe_idle_max);
+  if (rested) co_return std::move(rested);
+  metrics_.backend_connects.add();
+  UpstreamConnectionPtr fresh = co_await request_->backend.pool().connect(request_->timeouts.connect);
+  if (!fresh) metrics_.backend_connect_failures.add();
+  co_return std::move(fresh);
+}
+
+Task<PassThrough::Sent> PassThrough::send_request() {
+  const Framing& framing = client_.head.framing;
+  const std::string_view unread = client_.buffer.unread();
+  const bool all_here = framing.kind == Framing::Kind::length && unread.size() >= framing.length;
+  const std::string_view body = all_here ? unread.substr(0, static_cast<std::size_t>(framing.length)) : "";
+  added_.assign("X-Request-Id: ").append(request_->request_id).append("\r\n");
+  const ForwardedHead as{.base_path = request_->backend.base_path(),
+                         .added_fields = added_,
+                         .framing = framing,
+                         .upgrade = client_.head.upgrade ? UpgradeTo::backend : UpgradeTo::nobody,
+                         .forward_expect = !all_here};
+  while (true) {
+    upstream_ = co_await connection();
+    if (!upstream_) co_return Sent::unreachable;
+    std::string& head = upstream_->request_head();
+    write_forwarded_head(head, client_.head, as);
+    const IoResult sent = co_await upstream_->socket().write_all(head, body, request_->timeouts.response);
+    if (sent.bytes > 0) break;  // a backend that stopped reading may have answered all the same
+    if (!upstream_->reused()) co_return Sent::unreachable;
+  }
+  if (all_here && framing.length > 0) client_.body.next(client_.buffer);
+  if (!client_.body.ended()) {
+    upload_ = Upload::running;
+    spawn(upload());
+  }
+  co_return Sent::ok;
+}
+
+// Beside the response: a backend may answer before it has read everything.
+Task<void> PassThrough::upload() {
+  while (true) {
+    const BodyChunk chunk = co_await client_.next_body();
+    if (chunk.kind == BodyChunk::Kind::data) {
+      const bool taken = co_await upload_chunk(chunk.data);
+      if (taken) continue;
+      upload_ = Upload::failed;
+      break;
+    }
+    if (chunk.kind == BodyChunk::Kind::end) {
+      const bool chunked = client_.head.framing.kind == Framing::Kind::chunked;
+      const std::string_view end = chunked ? http::last_chunk : std::string_view();
+      co_await upstream_->socket().write_all(end, request_->timeouts.response);
+      upload_ = Upload::done;
+      break;
+    }
+    // The client broke its promise of a body; what the backend got so far must not look like a request.
+    upload_ = Upload::failed;
+    upstream_->close_when_done();
+    upstream_->socket().cancel();
+    break;
+  }
+  if (upload_awaited_) upload_awaited_.resume();
+}
+
+Task<bool> PassThrough::upload_chunk(std::string_view data) {
+  char size[18];
+  Socket& to = upstream_->socket();
+  http::WriteAll::Pieces pieces{data};
+  if (client_.head.framing.kind == Framing::Kind::chunked) {
+    const std::size_t length = http::write_chunk_size(size, data.size());
+    pieces = {std::string_view(size, length), data, "\r\n"};
+  }
+  const IoResult sent = co_await to.write_all(pieces, request_->timeouts.response);
+  co_return sent.status == Io::ok;
+}
+
+// A response that ended before the request did ends both.
+Task<void> PassThrough::finish_upload() {
+  if (upload_ == Upload::running) {
+    client_.socket.cancel();
+    upstream_->close_when_done();
+    upstream_->socket().cancel();
+  }
+  const UploadEnd end{.running = upload_ == Upload::running, .awaited = upload_awaited_};
+  co_await end;
+  client_.socket.restore();
+  if (upload_ == Upload::failed && upstream_) upstream_->close_when_done();
+}
+
+void PassThrough::watch_client() {
+  if (upload_ == Upload::running) return;
+  if (const auto what = client_.socket.watch(*this)) peer_moved(*what);
+}
+
+// A client that closed only its own side is served to the end, unless what it gets has none.
+void PassThrough::peer_moved(Socket::Peer what) {
+  const bool left = what == Socket::Peer::gone || (what == Socket::Peer::end && events_);
+  if (!left) return;
+  client_gone_ = true;
+  if (upstream_) upstream_->socket().cancel();
+}
+
+Task<PassedResult> PassThrough::relay() {
+  watch_client();
+  while (true) {
+    const auto deadline = client_.socket.loop().now() + request_->timeouts.response;
+    const auto read = co_await upstream_->read_head(client_.head.method, deadline);
+    if (read == UpstreamConnection::HeadRead::timed_out && upload_ == Upload::running) continue;
+    if (read == UpstreamConnection::HeadRead::no_bytes && !client_gone_ && may_send_again()) {
+      const Sent sent = co_await send_request();
+      if (sent == Sent::ok) continue;
+    }
+    if (client_gone_ || client_.sent_end) co_return PassedResult{};
+    if (read == UpstreamConnection::HeadRead::timed_out) {
+      co_return failed_with(ProblemKind::gateway_timeout, "The backend did not answer in time.");
+    }
+    if (upload_ == Upload::failed && read != UpstreamConnection::HeadRead::ok) {
+      co_return failed_with(ProblemKind::bad_request, "The request body is malformed or did not arrive in time.");
+    }
+    if (read != UpstreamConnection::HeadRead::ok) {
+      co_return failed_with(ProblemKind::backend_lost, "The connection to the backend was lost.");
+    }
+    const int status = upstream_->head().status;
+    if (status >= 200) break;
+    if (status == 101 && !client_.head.upgrade) {
+      co_return failed_with(ProblemKind::backend_lost, "The backend switched protocols unasked.");
+    }
+    const bool relayed = co_await relay_interim();
+    if (!relayed) co_return PassedResult{};
+    if (status == 101) {
+      client_.socket.unwatch();
+      co_await tunnel(client_.socket, client_.buffer, upstream_->socket(), upstream_->buffer(),
+                      request_->timeouts.stream_idle);
+      co_return PassedResult{.status = 101, .keep = false, .problem = {}, .detail = {}};
+    }
+    upstream_->drop_head();
+  }
+  PassedResult result = co_await relay_body();
+  co_return result;
+}
+
+Task<bool> PassThrough::relay_interim() {
+  if (client_.head.version == http::Version::http_1_0) co_return true;
+  write_head(true);
+  head_.append("\r\n");
+  const IoResult sent = co_await client_.socket.write_all(head_, client_.timeouts.body_idle);
+  head_.clear();
+  co_return sent.status == Io::ok;
+}
+
+bool PassThrough::chunked_to_client() const {
+  const Framing::Kind kind = upstream_->head().framing.kind;
+  return client_.head.version == http::Version::http_1_1 &&
+         (kind == Framing::Kind::chunked || kind == Framing::Kind::until_close);
+}
+
+void PassThrough::write_head(bool interim) {
+  const http::ResponseHead& from = upstream_->head();
+  head_.clear();
+  head_.append("HTTP/1.1 ");
+  append_number(head_, static_cast<std::uint64_t>(from.status));
+  head_.append(" ").append(from.reason).append("\r\n");
+  const bool own_length = from.framing.kind == Framing::Kind::none || from.framing.kind == Framing::Kind::length;
+  for (const http::Field& field : from.fields) {
+    if (from.hop_by_hop(field.name) || same_name(field.name, "X-Request-Id")) continue;
+    if (!own_length && same_name(field.name, "Content-Length")) continue;
+    head_.append(field.line);
+  }
+  if (from.status == 101) {
+    head_.append("Connection: upgrade\r\nUpgrade: ").append(from.find("Upgrade").value_or("")).append("\r\n");
+  }
+  if (!interim) {
+    head_.append("X-Request-Id: ").append(request_->request_id).append("\r\n");
+    chunk_out_ = chunked_to_client();
+    if (chunk_out_) head_.append("Transfer-Encoding: chunked\r\n");
+  }
+}
+
+Task<PassedResult> PassThrough::relay_body() {
+  const http::ResponseHead& from = upstream_->head();
+  events_ = is_event_stream(from);
+  write_head(false);
+  const bool known_end =
+      chunk_out_ || from.framing.kind == Framing::Kind::length || from.framing.kind == Framing::Kind::none;
+  // Whatever is still to be uploaded when the head is here decides with the rest whether the connection lives on.
+  const bool keep = known_end && client_.head.persistence == http::Persistence::keep && !request_->closing;
+  if (!keep) head_.append("Connection: close\r\n");
+  if (keep && client_.head.version == http::Version::http_1_0) head_.append("Connection: keep-alive\r\n");
+  head_.append("\r\n");
+  const PassedResult broken{.status = from.status, .keep = false, .problem = {}, .detail = {}};
+  std::optional<BodyChunk> chunk = upstream_->ready();
+  while (true) {
+    if (!chunk) {
+      // Nothing more is here: what is goes out before anything is waited for.
+      const IoResult sent = co_await client_.socket.write_all(head_, client_.timeouts.body_idle);
+      head_.clear();
+      if (sent.status != Io::ok) co_return broken;
+      chunk = co_await upstream_->next(request_->timeouts.stream_idle);
+    }
+    if (chunk->kind == BodyChunk::Kind::broken || chunk->kind == BodyChunk::Kind::timed_out) {
+      // The client must not take half a body for a whole one.
+      client_.socket.reset_on_close();
+      co_return broken;
+    }
+    std::optional<BodyChunk> following;
+    if (chunk->kind == BodyChunk::Kind::data) following = upstream_->ready();
+    const bool last = chunk->kind == BodyChunk::Kind::end || (following && following->kind == BodyChunk::Kind::end);
+    const bool relayed = co_await relay_chunk(chunk->data, last);
+    if (!relayed) co_return broken;
+    if (last) break;
+    chunk = following;
+  }
+  co_return PassedResult{.status = from.status, .keep = keep, .problem = {}, .detail = {}};
+}
+
+Task<bool> PassThrough::relay_chunk(std::string_view data, bool last) {
+  char size[18];
+  http::WriteAll::Pieces pieces{head_, data};
+  if (chunk_out_ && data.empty()) pieces = {head_, last ? http::last_chunk : ""};
+  if (chunk_out_ && !data.empty()) {
+    const std::size_t length = http::write_chunk_size(size, data.size());
+    pieces = {head_, std::string_view(size, length), data, last ? "\r\n0\r\n\r\n" : "\r\n"};
+  }
+  const IoResult sent = co_await client_.socket.write_all(pieces, client_.timeouts.body_idle);
+  head_.clear();
+  co_return sent.status == Io::ok;
+}
+
+}  // namespace once

@@ -1,0 +1,78 @@
+// Requests that Once does not protect: streamed in both directions as they come, nothing held back, nothing kept.
+// Server-sent events, long polls, uploads, and WebSocket or any other upgrade.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/task.hpp"
+#include "core/policy.hpp"
+#include "core/problem.hpp"
+#include "gateway/client_io.hpp"
+#include "gateway/http_backend.hpp"
+#include "http/upstream.hpp"
+
+namespace once {
+
+struct PassedRequest {
+  HttpBackend& backend;
+  const Timeouts& timeouts;
+  std::string_view request_id;
+  Duration safe_idle_max;    // how long a connection may have rested for a request that may be sent again …
+  Duration unsafe_idle_max;  // … and for one that may not
+  bool closing = false;      // the gateway is draining: the connection ends with this response
+};
+
+struct PassedResult {
+  int status = 0;                      // of what the client got; 0 if it got nothing
+  bool keep = false;                   // the client's connection is fit for another request
+  std::optional<ProblemKind> problem;  // nothing was sent to the client yet: answer with this
+  std::string_view detail;
+};
+
+class PassThrough final : private http::Socket::Watcher {
+ public:
+  PassThrough(ClientIo& client, Metrics& metrics) : client_(client), metrics_(metrics) {}
+
+  // One at a time; reused so that its scratch space is.
+
+  Task<PassedResult> run(const PassedRequest& request);
+
+ private:
+  enum class Upload : std::uint8_t { none, running, done, failed };
+  enum class Sent : std::uint8_t { ok, unreachable, lost };
+
+  void peer_moved(http::Socket::Peer what) override;
+  void watch_client();
+
+  Task<Sent> send_request();
+  Task<http::UpstreamConnectionPtr> connection();
+  Task<void> upload();
+  Task<bool> upload_chunk(std::string_view data);
+  Task<void> finish_upload();
+
+  Task<PassedResult> relay();
+  Task<bool> relay_interim();
+  Task<PassedResult> relay_body();
+  Task<bool> relay_chunk(std::string_view data, bool last);
+  void write_head(bool interim);
+  bool chunked_to_client() const;
+
+  bool may_send_again() const;
+
+  ClientIo& client_;
+  Metrics& metrics_;
+  const PassedRequest* request_ = nullptr;
+  http::UpstreamConnectionPtr upstream_;
+  Upload upload_ = Upload::none;
+  std::coroutine_handle<> upload_awaited_;
+  bool client_gone_ = false;
+  bool events_ = false;  // an event stream: a client that closed its side has left
+  bool chunk_out_ = false;
+  std::string head_;   // for the client
+  std::string added_;  // fields for the backend
+};
+
+}  // namespace once

@@ -1,0 +1,125 @@
+#include "gateway/reply.hpp"
+
+#include <array>
+
+#include "base/text.hpp"
+#include "core/reason.hpp"
+
+namespace once {
+
+namespace {
+
+void append_two(std::string& out, unsigned number) {
+  out.push_back(static_cast<char>('0' + number / 10));
+  out.push_back(static_cast<char>('0' + number % 10));
+}
+
+void append_field(std::string& out, std::string_view name, std::string_view value) {
+  out.append(name).append(": ").append(value).append("\r\n");
+}
+
+void append_status_line(std::string& out, int status, std::string_view reason) {
+  out.append("HTTP/1.1 ");
+  append_number(out, static_cast<std::uint64_t>(status));
+  out.push_back(' ');
+  out.append(reason).append("\r\n");
+}
+
+// 204 and 304 have no body, and a length of theirs would speak of another one.
+bool says_length(int status) {
+  return status != 204 && status != 304;
+}
+
+}  // namespace
+
+void append_http_date(std::string& out, Time time) {
+  static constexpr std::array<std::string_view, 7> days = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+  static constexpr std::array<std::string_view, 12> months = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                                              "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+  const auto day = std::chrono::floor<std::chrono::days>(time);
+  const std::chrono::year_month_day date(day);
+  const std::chrono::hh_mm_ss clock(std::chrono::floor<std::chrono::seconds>(time - day));
+  out.append(days[std::chrono::weekday(day).c_encoding()]).append(", ");
+  append_two(out, static_cast<unsigned>(date.day()));
+  out.append(" ").append(months[static_cast<unsigned>(date.month()) - 1]).append(" ");
+  append_number(out, static_cast<std::uint64_t>(static_cast<int>(date.year())));
+  out.push_back(' ');
+  append_two(out, static_cast<unsigned>(clock.hours().count()));
+  out.push_back(':');
+  append_two(out, static_cast<unsigned>(clock.minutes().count()));
+  out.push_back(':');
+  append_two(out, static_cast<unsigned>(clock.seconds().count()));
+  out.append(" GMT");
+}
+
+std::string http_date(Time time) {
+  std::string text;
+  append_http_date(text, time);
+  return text;
+}
+
+void Reply::reset() {
+  status = 0;
+  ending = Ending::rejected;
+  head.clear();
+  body = {};
+  outcome.reset();
+  own_body.clear();
+  source.reset();
+  streamed_length.reset();
+  attempt = Attempt{};
+}
+
+void write_response(Reply& reply, const StoredResponse& response, const Marks& marks) {
+  reply.status = response.status;
+  reply.ending = marks.ending;
+  reply.body = response.body;
+  std::string& head = reply.head;
+  head.clear();
+  append_status_line(head, response.status, response.reason);
+  head.append(response.headers).append(marks.extra);
+  append_field(head, "Idempotency-Status", name_of(marks.ending));
+  if (!marks.replay_header.empty()) {
+    append_field(head, marks.replay_header, "true");
+    if (!response.original_request_id.empty()) {
+      append_field(head, "Original-Request-Id", response.original_request_id);
+    }
+  }
+  if (marks.expires_at) {
+    head.append("Idempotency-Expires: ");
+    append_http_date(head, *marks.expires_at);
+    head.append("\r\n");
+  }
+  append_field(head, "X-Request-Id", marks.request_id);
+  if (!reply.source && says_length(response.status)) {
+    head.append("Content-Length: ");
+    append_number(head, response.body.size());
+    head.append("\r\n");
+  }
+}
+
+void write_problem(Reply& reply, const Problem& problem, std::string_view type_base, std::string_view request_id,
+                   Ending ending) {
+  reply.reset();
+  reply.status = problem.status;
+  reply.ending = ending;
+  reply.own_body = to_json(problem, type_base);
+  reply.body = reply.own_body;
+  std::string& head = reply.head;
+  append_status_line(head, problem.status, reason_phrase(problem.status));
+  head.append("Content-Type: application/problem+json\r\nCache-Control: no-store\r\n");
+  if (problem.retry_after_seconds) {
+    head.append("Retry-After: ");
+    append_number(head, static_cast<std::uint64_t>(*problem.retry_after_seconds));
+    head.append("\r\n");
+  }
+  if (ending != Ending::rejected && ending != Ending::passed) {
+    append_field(head, "Idempotency-Status", name_of(ending));
+  }
+  if (!request_id.empty()) append_field(head, "X-Request-Id", request_id);
+  head.append("Content-Length: ");
+  append_number(head, reply.own_body.size());
+  head.append("\r\n");
+}
+
+}  // namespace once

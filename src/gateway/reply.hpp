@@ -1,0 +1,52 @@
+// What goes back to the client: the backend's response, the recorded one, or a problem of our own. The head is
+// complete but for what only the connection knows (Connection, and the framing of a body that streams).
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/outcome.hpp"
+#include "core/policy.hpp"
+#include "core/problem.hpp"
+#include "core/record.hpp"
+#include "gateway/metrics.hpp"
+#include "http/head.hpp"
+#include "http/upstream.hpp"
+
+namespace once {
+
+struct Reply {
+  int status = 0;
+  Ending ending = Ending::rejected;
+  std::string head;       // status line and fields, each with its CRLF
+  std::string_view body;  // in `outcome`, in `own_body` or in `source`
+  OutcomeBytes outcome;
+  std::string own_body;
+  http::ResponseSourcePtr source;                // the body goes on from here
+  std::optional<std::uint64_t> streamed_length;  // with a source: of the whole body, if known
+  Attempt attempt{};
+
+  void reset();
+};
+
+// Status line, stored fields, fields that are not stored (`extra`), and the marks of Once.
+struct Marks {
+  Ending ending;
+  std::string_view request_id;
+  std::string_view extra;          // fields of this response alone, such as Set-Cookie
+  std::optional<Time> expires_at;  // Idempotency-Expires
+  std::string_view replay_header;  // empty: not a replay
+};
+
+void write_response(Reply& reply, const StoredResponse& response, const Marks& marks);
+
+void write_problem(Reply& reply, const Problem& problem, std::string_view type_base, std::string_view request_id,
+                   Ending ending);
+
+// IMF-fixdate, as Date and Idempotency-Expires have it.
+std::string http_date(Time time);
+void append_http_date(std::string& out, Time time);
+
+}  // namespace once

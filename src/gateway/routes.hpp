@@ -1,0 +1,51 @@
+// Which route a request takes: the first in the file whose path pattern and methods fit. Paths are compared byte for
+// byte, segment by segment, as they were sent; nothing is decoded or normalised.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gateway/settings.hpp"
+
+namespace once {
+
+// "/v1/*/items/{id}/**": `*` and `{name}` are one segment, `**` at the end is any rest, none included.
+class PathPattern {
+ public:
+  explicit PathPattern(std::string_view pattern);
+  bool matches(std::string_view path) const;
+
+ private:
+  struct Segment {
+    std::string literal;
+    bool any = false;
+  };
+  std::vector<Segment> segments_;
+  bool any_rest_ = false;
+};
+
+struct RoutedPolicy {
+  const Policy* policy;  // null: no route fits, the request passes through
+  std::size_t upstream;  // index into the upstreams
+};
+
+class Routes {
+ public:
+  // Upstream names have been checked; there is at least one upstream.
+  Routes(const std::vector<Route>& routes, const std::vector<Upstream>& upstreams);
+
+  RoutedPolicy find(Method method, std::string_view path) const;
+
+ private:
+  struct Entry {
+    PathPattern pattern;
+    std::optional<MethodSet> methods;
+    Policy policy;
+    std::size_t upstream;
+  };
+  std::vector<Entry> entries_;
+};
+
+}  // namespace once

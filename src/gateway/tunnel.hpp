@@ -1,0 +1,16 @@
+// After a 101: bytes in both directions until both sides have ended, or nothing moves for too long.
+#pragma once
+
+#include <string_view>
+
+#include "base/task.hpp"
+#include "http/buffer.hpp"
+#include "http/socket.hpp"
+
+namespace once {
+
+// `from_client` and `from_backend` hold bytes that were read already.
+Task<void> tunnel(http::Socket& client, http::Buffer& from_client, http::Socket& backend, http::Buffer& from_backend,
+                  Duration idle_limit);
+
+}  // namespace once

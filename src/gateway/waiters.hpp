@@ -1,0 +1,78 @@
+// Requests of this process that wait for another request's outcome. The owner tells them when it has ended; they then
+// claim again and find out what it came to. Owners in other processes tell nobody here, so waiters look again by
+// themselves from time to time.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <coroutine>
+#include <cstddef>
+#include <mutex>
+
+#include "base/bytes.hpp"
+#include "base/executor.hpp"
+
+namespace once {
+
+class Waiters {
+ public:
+  Waiters();
+  Waiters(const Waiters&) = delete;
+  Waiters& operator=(const Waiters&) = delete;
+
+  // Listed from its construction on, so that an end between looking and waiting is not missed:
+  // list yourself, look, and only then wait.
+  class Ticket;
+
+  // From any thread.
+  void notify(const OperationId& id);
+
+ private:
+  struct Entry {
+    Entry* previous = nullptr;
+    Entry* next = nullptr;
+  };
+  struct Bucket {
+    std::mutex lock;
+    Entry list;
+  };
+  static constexpr std::size_t bucket_count = 256;
+
+  Bucket& bucket_of(const OperationId& id) { return buckets_[id.bytes[0] % bucket_count]; }
+
+  std::array<Bucket, bucket_count> buckets_;
+  std::atomic<std::size_t> listed_ = 0;
+};
+
+class Waiters::Ticket final : private Entry, private Work, private Timer {
+ public:
+  Ticket(Waiters& waiters, const OperationId& id, Executor& home);
+  Ticket(const Ticket&) = delete;
+  Ticket& operator=(const Ticket&) = delete;
+  ~Ticket();
+
+  // co_await ticket.wait(limit): returns when told, or after the limit.
+  Ticket& wait(Duration limit) {
+    limit_ = limit;
+    return *this;
+  }
+  bool await_ready() const noexcept { return false; }
+  bool await_suspend(std::coroutine_handle<> caller);
+  void await_resume() const noexcept {}
+
+ private:
+  friend class Waiters;
+  enum class State : unsigned char { listed, waiting, told };
+
+  void timed_out();
+  void listed_again();
+
+  Waiters& waiters_;
+  OperationId id_;
+  Executor& home_;
+  Duration limit_{};
+  State state_ = State::listed;  // guarded by the bucket's lock
+  std::coroutine_handle<> caller_;
+};
+
+}  // namespace once

@@ -1,0 +1,131 @@
+#include "gateway/worker.hpp"
+
+#include <cerrno>
+
+#include "gateway/client.hpp"
+#include "gateway/reply.hpp"
+
+namespace once {
+
+namespace {
+
+constexpr Duration accept_pause = std::chrono::milliseconds(100);
+constexpr Duration accept_wait = std::chrono::hours(1);
+constexpr Duration refuse_limit = std::chrono::seconds(1);
+
+Task<void> serve(Worker& worker, int fd) {
+  Client client(worker, fd);
+  co_await client.run();
+}
+
+// One more connection than we take: told so, not left hanging.
+Task<void> refuse(Worker& worker, int fd) {
+  http::Socket socket(worker.loop(), fd);
+  Reply reply;
+  Problem answer = problem(ProblemKind::too_many_connections, "This gateway serves as many connections as it may.");
+  answer.retry_after_seconds = 1;
+  write_problem(reply, answer, worker.shared().errors_base, "", Ending::rejected);
+  reply.head.append("Connection: close\r\n\r\n");
+  co_await socket.write_all(reply.head, reply.body, refuse_limit);
+}
+
+}  // namespace
+
+Worker::Worker(GatewayShared& shared) : shared_(shared) {
+  for (std::size_t i = 0; i < shared.upstreams.size(); ++i) {
+    const http::PoolLimits limits{.max_idle = shared.pool.max_idle, .idle_max = shared.pool.idle_max};
+    pools_.push_back(
+        std::make_unique<http::UpstreamPool>(loop_, shared.endpoints[i], limits, http::response_head_limits));
+    backends_.push_back(std::make_unique<HttpBackend>(loop_, *pools_.back(), shared.upstreams[i].base_path,
+                                                      shared.pool.keyed_idle_max, metrics_));
+  }
+  open_.previous = open_.next = &open_;
+  drain_work_.worker = this;
+  drain_work_.run = [](Work& work) {
+    auto& drain = static_cast<DrainWork&>(work);
+    drain.worker->start_draining(drain.limit);
+  };
+  drain_timer_.worker = this;
+  drain_timer_.fire = [](Timer& timer) {
+    Worker& worker = *static_cast<DrainTimer&>(timer).worker;
+    worker.cut_off_ = true;
+    worker.loop_.stop();
+  };
+}
+
+Worker::~Worker() {
+  loop_.disarm(drain_timer_);
+}
+
+void Worker::enter(ServedConnection& connection) {
+  connection.previous = open_.previous;
+  connection.next = &open_;
+  open_.previous->next = &connection;
+  open_.previous = &connection;
+  metrics_.connections_opened.add();
+  metrics_.connections_open.add();
+}
+
+void Worker::leave(ServedConnection& connection) {
+  connection.previous->next = connection.next;
+  connection.next->previous = connection.previous;
+  metrics_.connections_open.subtract();
+  shared_.connections.fetch_sub(1, std::memory_order_relaxed);
+  stop_if_drained();
+}
+
+void Worker::stop_if_drained() {
+  if (draining_ && !accepting_ && open_.next == &open_) loop_.stop();
+}
+
+void Worker::run(int listener) {
+  listener_ = std::make_unique<http::Socket>(loop_, listener);
+  accepting_ = true;
+  spawn(accept_all());
+  loop_.run();
+}
+
+void Worker::admit(int fd) {
+  if (shared_.connections.fetch_add(1, std::memory_order_relaxed) >= shared_.limits.max_connections) {
+    shared_.connections.fetch_sub(1, std::memory_order_relaxed);
+    metrics_.connections_refused.add();
+    spawn(refuse(*this, fd));
+    return;
+  }
+  spawn(serve(*this, fd));
+}
+
+Task<void> Worker::accept_all() {
+  while (!draining_) {
+    const int fd = listener_->accept();
+    if (fd >= 0) {
+      admit(fd);
+    } else if (errno == EAGAIN) {
+      co_await listener_->readable(accept_wait);
+    } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      shared_.log.error("cannot accept connections", {{"errno", errno}});
+      co_await sleep_for(loop_, accept_pause);
+    }
+  }
+  // Those that were let in by the kernel before we stopped are served, too.
+  for (int fd = listener_->accept(); fd >= 0; fd = listener_->accept()) admit(fd);
+  listener_.reset();
+  accepting_ = false;
+  stop_if_drained();
+}
+
+void Worker::drain(Duration limit) {
+  drain_work_.limit = limit;
+  loop_.post(drain_work_);
+}
+
+void Worker::start_draining(Duration limit) {
+  draining_ = true;
+  loop_.arm(drain_timer_, limit);
+  if (listener_) listener_->cancel();
+  for (ServedConnection* connection = open_.next; connection != &open_; connection = connection->next) {
+    connection->close_if_idle();
+  }
+}
+
+}  // namespace once

@@ -1,0 +1,110 @@
+// One thread of the gateway: its loop, its connections to every backend, its counters. Workers share nothing that is
+// written but the store, the list of waiters and the logs.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/log.hpp"
+#include "base/random.hpp"
+#include "core/operation.hpp"
+#include "gateway/http_backend.hpp"
+#include "gateway/metrics.hpp"
+#include "gateway/routes.hpp"
+#include "gateway/settings.hpp"
+#include "gateway/waiters.hpp"
+#include "http/endpoint.hpp"
+#include "http/loop.hpp"
+#include "http/upstream.hpp"
+#include "store/lane.hpp"
+
+namespace once {
+
+// What all workers share; made before them, outlives them.
+struct GatewayShared {
+  const Routes& routes;
+  const OperationIds& ids;
+  const std::vector<Upstream>& upstreams;
+  const std::vector<std::vector<http::Endpoint>>& endpoints;  // of each upstream
+  Lanes& store;
+  Waiters& waiters;
+  const Clock& clock;
+  const Log& log;
+  const Log* access_log;  // null: off
+  Limits limits;
+  ClientTimeouts timeouts;
+  PoolSettings pool;
+  std::string errors_base;
+  std::atomic<std::size_t> connections = 0;
+};
+
+// A client's connection, as the worker needs to see it when it drains.
+class ServedConnection {
+ public:
+  virtual void close_if_idle() = 0;
+
+  ServedConnection* previous = nullptr;
+  ServedConnection* next = nullptr;
+
+ protected:
+  ~ServedConnection() = default;
+};
+
+class Worker {
+ public:
+  explicit Worker(GatewayShared& shared);
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+  ~Worker();
+
+  // Serves connections from this listening descriptor until drain(); runs on the worker's own thread.
+  void run(int listener);
+  // From any thread: accept no more, close what idles, end when the last request has, or after the limit.
+  void drain(Duration limit);
+
+  http::Loop& loop() { return loop_; }
+  Random& random() { return random_; }
+  Metrics& metrics() { return metrics_; }
+  const Metrics& metrics() const { return metrics_; }
+  GatewayShared& shared() { return shared_; }
+  HttpBackend& backend(std::size_t upstream) { return *backends_[upstream]; }
+  bool draining() const { return draining_; }
+  void enter(ServedConnection& connection);
+  void leave(ServedConnection& connection);
+  bool cut_off() const { return cut_off_; }  // connections that were still at work when the drain limit came
+
+ private:
+  struct DrainWork : Work {
+    Worker* worker = nullptr;
+    Duration limit{};
+  };
+  struct DrainTimer : Timer {
+    Worker* worker = nullptr;
+  };
+
+  Task<void> accept_all();
+  void start_draining(Duration limit);
+  void admit(int fd);
+  void stop_if_drained();
+
+  GatewayShared& shared_;
+  http::Loop loop_;
+  SystemRandom random_;
+  Metrics metrics_;
+  std::vector<std::unique_ptr<http::UpstreamPool>> pools_;
+  std::vector<std::unique_ptr<HttpBackend>> backends_;
+  std::unique_ptr<http::Socket> listener_;
+  bool accepting_ = false;
+  bool draining_ = false;
+  bool cut_off_ = false;
+  DrainWork drain_work_;
+  DrainTimer drain_timer_;
+  struct Ends final : ServedConnection {
+    void close_if_idle() override {}
+  } open_;  // list head
+};
+
+}  // namespace once

@@ -1,0 +1,159 @@
+#include "http/body.hpp"
+
+#include <algorithm>
+
+namespace once::http {
+
+namespace {
+
+constexpr std::size_t max_size_line = 256;  // hex digits and extensions
+constexpr std::size_t max_trailers = 8192;
+
+int hex_value(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+bool is_text(std::string_view line) {
+  return std::ranges::all_of(line, [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte == '\t' || (byte >= 0x20 && byte != 0x7f);
+  });
+}
+
+// A line up to its CRLF, if it is all there; a bare CR or LF, or too long a line, is bad.
+enum class Line : std::uint8_t { whole, partial, bad };
+
+Line find_line(std::string_view bytes, std::size_t limit, std::string_view& line) {
+  const std::size_t end = bytes.find_first_of("\r\n");
+  if (end == std::string_view::npos) return bytes.size() > limit ? Line::bad : Line::partial;
+  if (end > limit || bytes[end] == '\n') return Line::bad;
+  if (end + 1 == bytes.size()) return Line::partial;
+  if (bytes[end + 1] != '\n') return Line::bad;
+  line = bytes.substr(0, end);
+  return Line::whole;
+}
+
+}  // namespace
+
+BodyDecoder::BodyDecoder(const Framing& framing) : framing_(framing.kind), remaining_(framing.length) {
+  switch (framing.kind) {
+    case Framing::Kind::none: state_ = State::ended; break;
+    case Framing::Kind::length: state_ = remaining_ == 0 ? State::ended : State::data; break;
+    case Framing::Kind::chunked: state_ = State::size_line; break;
+    case Framing::Kind::until_close: state_ = State::data; break;
+  }
+}
+
+BodyDecoder::Step BodyDecoder::fail() {
+  state_ = State::broken;
+  return {.kind = Kind::bad, .data = {}};
+}
+
+// Up to `remaining_` bytes; afterwards, when none remain, the state is `when_done`.
+BodyDecoder::Step BodyDecoder::take(Buffer& buffer, State when_done) {
+  const std::string_view unread = buffer.unread();
+  if (unread.empty()) return {.kind = Kind::need_more, .data = {}};
+  const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(unread.size(), remaining_));
+  remaining_ -= size;
+  if (remaining_ == 0) state_ = when_done;
+  buffer.consume(size);
+  return {.kind = Kind::data, .data = unread.substr(0, size)};
+}
+
+BodyDecoder::Step BodyDecoder::next(Buffer& buffer) {
+  switch (framing_) {
+    case Framing::Kind::none: return {.kind = Kind::end, .data = {}};
+    case Framing::Kind::length:
+      if (state_ == State::ended) return {.kind = Kind::end, .data = {}};
+      return take(buffer, State::ended);
+    case Framing::Kind::until_close: {
+      if (state_ == State::ended) return {.kind = Kind::end, .data = {}};
+      const std::string_view unread = buffer.unread();
+      if (unread.empty()) return {.kind = Kind::need_more, .data = {}};
+      buffer.consume(unread.size());
+      return {.kind = Kind::data, .data = unread};
+    }
+    case Framing::Kind::chunked: return chunked_step(buffer);
+  }
+  return fail();
+}
+
+// chunk-size [ chunk-ext ]: 1 to 16 hex digits; extensions are text that means nothing to us and is not passed on.
+bool BodyDecoder::parse_size_line(std::string_view line) {
+  std::size_t digits = 0;
+  remaining_ = 0;
+  while (digits < line.size() && hex_value(line[digits]) >= 0) {
+    if (digits == 15) return false;  // 15 digits cannot overflow
+    remaining_ = remaining_ * 16 + static_cast<std::uint64_t>(hex_value(line[digits]));
+    ++digits;
+  }
+  if (digits == 0) return false;
+  if (digits < line.size() && (line[digits] != ';' || !is_text(line.substr(digits)))) return false;
+  state_ = remaining_ == 0 ? State::trailers : State::chunk_data;
+  return true;
+}
+
+BodyDecoder::Step BodyDecoder::chunked_step(Buffer& buffer) {
+  while (true) {
+    std::string_view line;
+    switch (state_) {
+      case State::size_line: {
+        const Line found = find_line(buffer.unread(), max_size_line, line);
+        if (found == Line::partial) return {.kind = Kind::need_more, .data = {}};
+        if (found == Line::bad || !parse_size_line(line)) return fail();
+        buffer.consume(line.size() + 2);
+        break;
+      }
+      case State::chunk_data: return take(buffer, State::chunk_end);
+      case State::chunk_end: {
+        const std::string_view unread = buffer.unread();
+        if (unread.size() < 2) {
+          if (!unread.empty() && unread[0] != '\r') return fail();
+          return {.kind = Kind::need_more, .data = {}};
+        }
+        if (!unread.starts_with("\r\n")) return fail();
+        buffer.consume(2);
+        state_ = State::size_line;
+        break;
+      }
+      case State::trailers: {
+        const Line found = find_line(buffer.unread(), max_trailers, line);
+        if (found == Line::partial) return {.kind = Kind::need_more, .data = {}};
+        trailer_bytes_ += line.size() + 2;
+        if (found == Line::bad || trailer_bytes_ > max_trailers) return fail();
+        const bool last = line.empty();
+        const std::size_t colon = line.find(':');
+        if (!last && (colon == std::string_view::npos || colon == 0 || !is_text(line) || line[0] == ' ' ||
+                      line[0] == '\t' || line[colon - 1] == ' ' || line[colon - 1] == '\t')) {
+          return fail();
+        }
+        buffer.consume(line.size() + 2);
+        if (last) state_ = State::ended;
+        break;
+      }
+      case State::ended: return {.kind = Kind::end, .data = {}};
+      case State::data:
+      case State::broken: return fail();
+    }
+  }
+}
+
+bool BodyDecoder::end_of_stream() {
+  if (framing_ == Framing::Kind::until_close && state_ == State::data) state_ = State::ended;
+  return state_ == State::ended;
+}
+
+std::size_t write_chunk_size(char (&out)[18], std::uint64_t size) {
+  static constexpr char digits[] = "0123456789abcdef";
+  std::size_t length = 1;
+  while (length < 16 && size >> (4 * length) != 0) ++length;
+  for (std::size_t i = 0; i < length; ++i) out[i] = digits[size >> (4 * (length - 1 - i)) & 15U];
+  out[length] = '\r';
+  out[length + 1] = '\n';
+  return length + 2;
+}
+
+}  // namespace once::http

@@ -1,0 +1,59 @@
+// Where a body ends, and its bytes without their framing. Fed from a connection's buffer, it never reads by itself.
+// Chunked syntax is as strict as heads are; trailers are checked and dropped, as is their announcement.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "http/buffer.hpp"
+#include "http/head.hpp"
+
+namespace once::http {
+
+class BodyDecoder {
+ public:
+  BodyDecoder() = default;
+  explicit BodyDecoder(const Framing& framing);
+
+  enum class Kind : std::uint8_t {
+    data,       // some bytes: they stay valid until the buffer is read into again
+    need_more,  // read into the buffer, or, at the end of the stream, call end_of_stream()
+    end,        // the whole body was handed out
+    bad,        // malformed
+  };
+  struct Step {
+    Kind kind;
+    std::string_view data;
+  };
+
+  // Hands out what the buffer holds of the body and consumes it there.
+  Step next(Buffer& buffer);
+
+  // The peer sends no more. True if that is where this body may end.
+  bool end_of_stream();
+
+  bool ended() const { return state_ == State::ended; }
+  // What is left of a body with a known length.
+  std::uint64_t remaining() const { return remaining_; }
+
+ private:
+  enum class State : std::uint8_t { data, size_line, chunk_data, chunk_end, trailers, ended, broken };
+
+  Step chunked_step(Buffer& buffer);
+  bool parse_size_line(std::string_view line);
+  Step take(Buffer& buffer, State when_done);
+  Step fail();
+
+  Framing::Kind framing_ = Framing::Kind::none;
+  State state_ = State::ended;
+  std::uint64_t remaining_ = 0;
+  std::size_t trailer_bytes_ = 0;
+};
+
+// The size line of a chunk, as we write it: hex and CRLF. Returns how many of the 18 bytes it took.
+std::size_t write_chunk_size(char (&out)[18], std::uint64_t size);
+
+inline constexpr std::string_view last_chunk = "0\r\n\r\n";
+
+}  // namespace once::http

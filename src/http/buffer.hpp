@@ -1,0 +1,85 @@
+// Bytes read from a connection: what is unread, after a pinned part that must not move (the head of the message at
+// hand, which the parsed fields point into).
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "base/assert.hpp"
+
+namespace once::http {
+
+class Buffer {
+ public:
+  // Unread bytes.
+  std::string_view unread() const { return {data_.get() + begin_, end_ - begin_}; }
+  bool empty() const { return begin_ == end_; }
+
+  void consume(std::size_t count) {
+    ONCE_ASSERT(count <= end_ - begin_);
+    begin_ += count;
+    if (begin_ == end_) begin_ = end_ = pinned_;
+  }
+
+  // The first `count` unread bytes are taken as read, and stay where they are until unpin().
+  void pin(std::size_t count) {
+    ONCE_ASSERT(pinned_ == 0 && begin_ == 0 && count <= end_);
+    begin_ = pinned_ = count;
+  }
+  void unpin() {
+    pinned_ = 0;
+    if (begin_ == end_) begin_ = end_ = 0;
+  }
+
+  // Unread bytes moved to the front; what was pinned is gone.
+  void rewind() {
+    pinned_ = 0;
+    move_unread_to(0);
+  }
+
+  // Room to read into: whatever is free, at least one byte if the buffer may still grow or move. Never moves pinned
+  // bytes; empty when there is no room.
+  std::span<char> room() {
+    if (end_ == capacity_ && begin_ > pinned_) move_unread_to(pinned_);
+    return {data_.get() + end_, capacity_ - end_};
+  }
+  void commit(std::size_t count) {
+    ONCE_ASSERT(count <= capacity_ - end_);
+    end_ += count;
+  }
+
+  std::size_t capacity() const { return capacity_; }
+
+  // Makes the whole buffer at least this large. Moves everything: nothing may be pinned.
+  void grow(std::size_t capacity) {
+    ONCE_ASSERT(pinned_ == 0);
+    if (capacity <= capacity_) return;
+    auto larger = std::make_unique_for_overwrite<char[]>(capacity);
+    if (!empty()) std::memcpy(larger.get(), data_.get() + begin_, end_ - begin_);
+    end_ -= begin_;
+    begin_ = 0;
+    data_ = std::move(larger);
+    capacity_ = capacity;
+  }
+
+  void clear() { begin_ = end_ = pinned_ = 0; }
+
+ private:
+  void move_unread_to(std::size_t position) {
+    std::memmove(data_.get() + position, data_.get() + begin_, end_ - begin_);
+    end_ -= begin_ - position;
+    begin_ = position;
+  }
+
+  std::unique_ptr<char[]> data_;
+  std::size_t capacity_ = 0;
+  std::size_t pinned_ = 0;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+};
+
+}  // namespace once::http

@@ -1,0 +1,140 @@
+#include "http/endpoint.hpp"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+
+#include <fmt/format.h>
+
+namespace once::http {
+
+namespace {
+
+std::unexpected<Error> system_error(std::string_view what, int error) {
+  std::array<char, 128> text{};
+  return std::unexpected(Error{.source = ErrorSource::system,
+                               .retryable = Retryable::no,
+                               .detail = fmt::format("{}: {}", what, ::strerror_r(error, text.data(), text.size()))});
+}
+
+void set_option(int fd, int level, int option) {
+  const int on = 1;
+  ::setsockopt(fd, level, option, &on, sizeof on);
+}
+
+enum class Sharing : std::uint8_t { no, yes };
+
+Result<int> bind_to(const Endpoint& endpoint, Sharing sharing) {
+  const int fd = ::socket(endpoint.address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return system_error("socket", errno);
+  set_option(fd, SOL_SOCKET, SO_REUSEADDR);
+  if (sharing == Sharing::yes) set_option(fd, SOL_SOCKET, SO_REUSEPORT);
+  if (::bind(fd, reinterpret_cast<const sockaddr*>(&endpoint.address), endpoint.size) != 0) {
+    const int error = errno;
+    ::close(fd);
+    return system_error(fmt::format("cannot listen on {}", endpoint.text()), error);
+  }
+  return fd;
+}
+
+}  // namespace
+
+void set_no_delay(int fd) {
+  set_option(fd, IPPROTO_TCP, TCP_NODELAY);
+}
+
+std::string address_text(const sockaddr* address, socklen_t size) {
+  std::array<char, NI_MAXHOST> host{};
+  std::array<char, NI_MAXSERV> port{};
+  const int failed =
+      ::getnameinfo(address, size, host.data(), host.size(), port.data(), port.size(), NI_NUMERICHOST | NI_NUMERICSERV);
+  if (failed != 0) return "?";
+  return address->sa_family == AF_INET6 ? fmt::format("[{}]:{}", host.data(), port.data())
+                                        : fmt::format("{}:{}", host.data(), port.data());
+}
+
+std::string Endpoint::text() const {
+  return address_text(reinterpret_cast<const sockaddr*>(&address), size);
+}
+
+Result<std::vector<Endpoint>> resolve(const std::string& host, const std::string& port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_ADDRCONFIG;
+  addrinfo* found = nullptr;
+  const int failed = ::getaddrinfo(host.c_str(), port.c_str(), &hints, &found);
+  if (failed != 0) {
+    return std::unexpected(Error{.source = ErrorSource::system,
+                                 .retryable = Retryable::no,
+                                 .detail = fmt::format("cannot resolve {}: {}", host, ::gai_strerror(failed))});
+  }
+  std::vector<Endpoint> endpoints;
+  for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
+    Endpoint endpoint;
+    std::memcpy(&endpoint.address, entry->ai_addr, entry->ai_addrlen);
+    endpoint.size = entry->ai_addrlen;
+    endpoints.push_back(endpoint);
+  }
+  ::freeaddrinfo(found);
+  return endpoints;
+}
+
+Result<Endpoint> resolve_listener(std::string_view address) {
+  const std::size_t colon = address.rfind(':');
+  std::string_view host = address.substr(0, colon == std::string_view::npos ? 0 : colon);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  if (host.empty()) {
+    return std::unexpected(Error{.source = ErrorSource::config,
+                                 .retryable = Retryable::no,
+                                 .detail = fmt::format("expected HOST:PORT, got \"{}\"", address)});
+  }
+  auto endpoints = resolve(std::string(host), std::string(address.substr(colon + 1)));
+  if (!endpoints) return std::unexpected(endpoints.error());
+  return endpoints->front();
+}
+
+Endpoint bound_endpoint(int fd) {
+  Endpoint endpoint;
+  endpoint.size = sizeof endpoint.address;
+  ::getsockname(fd, reinterpret_cast<sockaddr*>(&endpoint.address), &endpoint.size);
+  return endpoint;
+}
+
+Result<std::vector<int>> listen_on(const Endpoint& endpoint, unsigned count) {
+  auto probe = bind_to(endpoint, Sharing::no);
+  if (!probe) return std::unexpected(probe.error());
+  const Endpoint bound = bound_endpoint(*probe);
+  ::close(*probe);
+  std::vector<int> listeners;
+  for (unsigned i = 0; i < count; ++i) {
+    const auto fd = bind_to(bound, Sharing::yes);
+    if (!fd || ::listen(*fd, SOMAXCONN) != 0) {
+      const auto error = fd ? system_error("listen", errno) : std::unexpected(fd.error());
+      if (fd) ::close(*fd);
+      for (const int open : listeners) ::close(open);
+      return error;
+    }
+    listeners.push_back(*fd);
+  }
+  return listeners;
+}
+
+Result<int> start_connect(const Endpoint& endpoint) {
+  const int fd = ::socket(endpoint.address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return system_error("socket", errno);
+  set_no_delay(fd);
+  if (::connect(fd, reinterpret_cast<const sockaddr*>(&endpoint.address), endpoint.size) != 0 && errno != EINPROGRESS) {
+    const int error = errno;
+    ::close(fd);
+    return system_error(fmt::format("cannot connect to {}", endpoint.text()), error);
+  }
+  return fd;
+}
+
+}  // namespace once::http

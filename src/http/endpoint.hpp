@@ -1,0 +1,38 @@
+// Addresses: where to listen and where to connect. Name resolution blocks and is for start-up only.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.hpp"
+
+namespace once::http {
+
+struct Endpoint {
+  sockaddr_storage address{};
+  socklen_t size = 0;
+
+  std::string text() const;
+};
+
+std::string address_text(const sockaddr* address, socklen_t size);
+
+Result<std::vector<Endpoint>> resolve(const std::string& host, const std::string& port);
+// "127.0.0.1:8080", "[::1]:8080", "localhost:0"
+Result<Endpoint> resolve_listener(std::string_view address);
+
+// Listening descriptors on one address, so that every loop can have its own. They share it by SO_REUSEPORT, which
+// would let a second process in as well: an address in use by anyone else is refused first.
+Result<std::vector<int>> listen_on(const Endpoint& endpoint, unsigned count);
+// Where a descriptor really listens: the port, if it was asked for as 0.
+Endpoint bound_endpoint(int fd);
+
+// A descriptor that is connecting, or the error at once.
+Result<int> start_connect(const Endpoint& endpoint);
+
+void set_no_delay(int fd);
+
+}  // namespace once::http

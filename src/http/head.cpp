@@ -1,0 +1,397 @@
+#include "http/head.hpp"
+
+#include <array>
+#include <cstring>
+
+#include "core/headers.hpp"
+
+namespace once::http {
+
+namespace {
+
+constexpr std::string_view crlf = "\r\n";
+
+using CharSet = std::array<bool, 256>;
+
+constexpr CharSet set_of(std::string_view extra, bool letters_and_digits) {
+  CharSet set{};
+  for (const char c : extra) set[static_cast<unsigned char>(c)] = true;
+  if (letters_and_digits) {
+    for (unsigned c = 0; c < 256; ++c) {
+      if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) set[c] = true;
+    }
+  }
+  return set;
+}
+
+constexpr CharSet token_chars = set_of("!#$%&'*+-.^_`|~", true);
+constexpr CharSet host_chars = set_of("-._~%!$&'()*+,;=:[]", true);
+
+constexpr CharSet value_chars = [] {
+  CharSet set{};
+  for (unsigned c = 0; c < 256; ++c) set[c] = c == '\t' || (c >= 0x20 && c != 0x7f);
+  return set;
+}();
+
+// Visible ASCII without the fragment mark, which has no place in a request.
+constexpr CharSet target_chars = [] {
+  CharSet set{};
+  for (unsigned c = 0x21; c < 0x7f; ++c) set[c] = c != '#';
+  return set;
+}();
+
+bool all_in(const CharSet& set, std::string_view text) {
+  for (const char c : text) {
+    if (!set[static_cast<unsigned char>(c)]) return false;
+  }
+  return true;
+}
+
+bool is_space(char c) {
+  return c == ' ' || c == '\t';
+}
+
+std::string_view trim(std::string_view text) {
+  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+ParseResult bad(HeadError error) {
+  return {.parsed = Parsed::bad, .error = error};
+}
+
+// The line that starts at `position`, without its CRLF; `position` moves behind it. Every line end was checked by
+// find_end, so there is one.
+std::string_view next_line(std::string_view bytes, std::size_t& position) {
+  const std::size_t end = bytes.find('\r', position);
+  const std::string_view line = bytes.substr(position, end - position);
+  position = end + crlf.size();
+  return line;
+}
+
+// Size of the head including its empty line, 0 if it is not all there. Bare CR and bare LF are the parser's to refuse:
+// here they only must not be taken for line ends.
+std::size_t find_end(std::string_view bytes) {
+  const std::size_t end = bytes.find("\r\n\r\n");
+  return end == std::string_view::npos ? 0 : end + 4;
+}
+
+// True when a CR without LF or an LF without CR is anywhere in it. A head that is not complete yet is checked as well:
+// one that holds a bare LF never becomes valid, and must not be waited for.
+bool has_bare_line_end(std::string_view bytes) {
+  const char* position = bytes.data();
+  const char* const end = position + bytes.size();
+  const char* after_crlf = position;
+  while (position != end) {
+    position = static_cast<const char*>(std::memchr(position, '\n', static_cast<std::size_t>(end - position)));
+    if (position == nullptr) break;
+    if (position == bytes.data() || position[-1] != '\r') return true;
+    // The line between two CRLFs must hold no CR of its own.
+    if (std::memchr(after_crlf, '\r', static_cast<std::size_t>(position - 1 - after_crlf)) != nullptr) return true;
+    after_crlf = ++position;
+  }
+  const void* last = std::memchr(after_crlf, '\r', static_cast<std::size_t>(end - after_crlf));
+  return last != nullptr && last != end - 1;  // the very last byte may be half of a CRLF
+}
+
+bool parse_length(std::string_view text, std::uint64_t& length) {
+  if (text.empty() || text.size() > 18) return false;  // 18 digits cannot overflow
+  length = 0;
+  for (const char c : text) {
+    if (c < '0' || c > '9') return false;
+    length = length * 10 + static_cast<std::uint64_t>(c - '0');
+  }
+  return true;
+}
+
+// What the fields say about framing and the connection, gathered while they are read.
+struct Facts {
+  std::optional<std::string_view> content_length;
+  std::optional<std::string_view> transfer_encoding;
+  std::optional<std::string_view> host;
+  bool several_lengths = false;
+  bool several_codings = false;
+  bool several_hosts = false;
+  bool has_upgrade = false;
+  bool connection_upgrade = false;
+  bool connection_close = false;
+  bool connection_keep_alive = false;
+  bool expects_continue = false;
+};
+
+void note_connection(Head& head, Facts& facts, std::string_view value) {
+  if (!head.connection.empty()) head.several_connection_lines = true;
+  if (head.connection.empty()) head.connection = value;
+  facts.connection_close = facts.connection_close || named_in_connection(value, "close");
+  facts.connection_keep_alive = facts.connection_keep_alive || named_in_connection(value, "keep-alive");
+  facts.connection_upgrade = facts.connection_upgrade || named_in_connection(value, "upgrade");
+}
+
+void note(Head& head, Facts& facts, const Field& field) {
+  switch (field.name.size()) {
+    case 4:
+      if (same_name(field.name, "host")) {
+        facts.several_hosts = facts.host.has_value();
+        facts.host = field.value;
+      }
+      break;
+    case 6:
+      if (same_name(field.name, "expect") && same_name(field.value, "100-continue")) facts.expects_continue = true;
+      break;
+    case 7:
+      if (same_name(field.name, "upgrade")) facts.has_upgrade = true;
+      break;
+    case 10:
+      if (same_name(field.name, "connection")) note_connection(head, facts, field.value);
+      break;
+    case 14:
+      if (same_name(field.name, "content-length")) {
+        facts.several_lengths = facts.content_length.has_value();
+        facts.content_length = field.value;
+      }
+      break;
+    case 17:
+      if (same_name(field.name, "transfer-encoding")) {
+        facts.several_codings = facts.transfer_encoding.has_value();
+        facts.transfer_encoding = field.value;
+      }
+      break;
+    default: break;
+  }
+}
+
+// The fields between the first line and the empty line.
+ParseResult parse_fields(std::string_view block, const HeadLimits& limits, Head& head, Facts& facts) {
+  std::size_t position = 0;
+  while (position < block.size()) {
+    const std::size_t start = position;
+    const std::string_view line = next_line(block, position);
+    const std::size_t colon = line.find(':');
+    // No colon, no name, white space before the colon and a folded line all fail here: none of it is a token.
+    if (colon == std::string_view::npos || colon == 0 || !all_in(token_chars, line.substr(0, colon))) {
+      return bad(HeadError::bad_field);
+    }
+    const Field field{.name = line.substr(0, colon),
+                      .value = trim(line.substr(colon + 1)),
+                      .line = block.substr(start, position - start)};
+    if (!all_in(value_chars, field.value)) return bad(HeadError::bad_field);
+    if (head.fields.size() == limits.max_fields) return bad(HeadError::too_many_fields);
+    head.fields.push_back(field);
+    note(head, facts, field);
+  }
+  return {.parsed = Parsed::complete};
+}
+
+// Content-Length and Transfer-Encoding, where they agree on one meaning. False: ambiguous or malformed.
+bool explicit_framing(const Facts& facts, Framing& framing) {
+  if (facts.several_lengths || facts.several_codings) return false;
+  if (facts.content_length && facts.transfer_encoding) return false;
+  if (facts.content_length) {
+    framing.kind = Framing::Kind::length;
+    return parse_length(*facts.content_length, framing.length);
+  }
+  if (facts.transfer_encoding) framing.kind = Framing::Kind::chunked;
+  return true;
+}
+
+void set_persistence(Head& head, const Facts& facts) {
+  const bool keep = head.version == Version::http_1_1 ? !facts.connection_close
+                                                      : facts.connection_keep_alive && !facts.connection_close;
+  head.persistence = keep ? Persistence::keep : Persistence::close;
+  head.upgrade = facts.has_upgrade && facts.connection_upgrade && head.version == Version::http_1_1;
+}
+
+void reset(Head& head) {
+  head.fields.clear();
+  head.framing = Framing();
+  head.connection = {};
+  head.several_connection_lines = false;
+}
+
+std::optional<Version> parse_version(std::string_view text) {
+  if (text == "HTTP/1.1") return Version::http_1_1;
+  if (text == "HTTP/1.0") return Version::http_1_0;
+  return std::nullopt;
+}
+
+// absolute-form becomes origin-form; the authority must be what Host says, or two readers would route differently.
+std::optional<std::string_view> authority_of(RequestHead& head) {
+  constexpr std::string_view scheme = "http://";
+  if (head.target.size() < scheme.size() || !same_name(head.target.substr(0, scheme.size()), scheme))
+    return std::nullopt;
+  const std::string_view rest = head.target.substr(scheme.size());
+  const std::size_t slash = rest.find_first_of("/?");
+  if (slash == std::string_view::npos || rest[slash] == '?') return std::nullopt;
+  head.target = rest.substr(slash);
+  return rest.substr(0, slash);
+}
+
+ParseResult parse_request_line(std::string_view line, const HeadLimits& limits, RequestHead& head,
+                               std::optional<std::string_view>& authority) {
+  const std::size_t first = line.find(' ');
+  const std::size_t last = line.rfind(' ');
+  if (first == std::string_view::npos || first == last || first == 0) return bad(HeadError::bad_request_line);
+  head.method_text = line.substr(0, first);
+  head.target = line.substr(first + 1, last - first - 1);
+  if (!all_in(token_chars, head.method_text)) return bad(HeadError::bad_request_line);
+  if (head.target.size() > limits.max_target) return bad(HeadError::target_too_long);
+  if (head.target.empty() || !all_in(target_chars, head.target)) return bad(HeadError::bad_request_line);
+  const auto version = parse_version(line.substr(last + 1));
+  if (!version) return bad(HeadError::bad_version);
+  head.version = *version;
+  head.method = parse_method(head.method_text);
+  if (head.target.front() != '/') {
+    const bool asterisk = head.target == "*" && head.method == Method::options;
+    if (!asterisk) authority = authority_of(head);
+    if (!asterisk && !authority) return bad(HeadError::bad_request_line);
+  }
+  head.path = head.target.substr(0, head.target.find('?'));
+  return {.parsed = Parsed::complete};
+}
+
+ParseResult check_request(RequestHead& head, const Facts& facts, std::optional<std::string_view> authority) {
+  if (facts.several_hosts || (!facts.host && head.version == Version::http_1_1)) return bad(HeadError::bad_host);
+  head.host = facts.host.value_or(std::string_view());
+  if (!all_in(host_chars, head.host)) return bad(HeadError::bad_host);
+  if (authority && !same_name(*authority, head.host)) return bad(HeadError::bad_host);
+  if (!explicit_framing(facts, head.framing)) return bad(HeadError::bad_framing);
+  if (facts.transfer_encoding) {
+    if (head.version == Version::http_1_0) return bad(HeadError::bad_framing);
+    if (!same_name(*facts.transfer_encoding, "chunked")) return bad(HeadError::unsupported_coding);
+  }
+  head.expects_continue = facts.expects_continue && head.version == Version::http_1_1;
+  set_persistence(head, facts);
+  return {.parsed = Parsed::complete};
+}
+
+ParseResult parse_status_line(std::string_view line, ResponseHead& head) {
+  constexpr std::size_t status_at = 9;  // behind "HTTP/1.1 "
+  constexpr std::size_t status_end = status_at + 3;
+  if (line.size() < status_end || line[status_at - 1] != ' ') return bad(HeadError::bad_status_line);
+  const auto version = parse_version(line.substr(0, status_at - 1));
+  if (!version) return bad(HeadError::bad_version);
+  head.version = *version;
+  head.status = 0;
+  for (const char c : line.substr(status_at, 3)) {
+    if (c < '0' || c > '9') return bad(HeadError::bad_status_line);
+    head.status = head.status * 10 + (c - '0');
+  }
+  if (head.status < 100 || head.status > 599) return bad(HeadError::bad_status_line);
+  head.reason = {};
+  if (line.size() > status_end) {
+    if (line[status_end] != ' ') return bad(HeadError::bad_status_line);
+    head.reason = line.substr(status_end + 1);
+  }
+  return all_in(value_chars, head.reason) ? ParseResult{.parsed = Parsed::complete} : bad(HeadError::bad_status_line);
+}
+
+ParseResult check_response(ResponseHead& head, const Facts& facts, Method answers) {
+  if (!explicit_framing(facts, head.framing)) return bad(HeadError::bad_framing);
+  if (facts.transfer_encoding && !same_name(*facts.transfer_encoding, "chunked")) {
+    return bad(HeadError::unsupported_coding);
+  }
+  set_persistence(head, facts);
+  const bool no_body = answers == Method::head || head.status < 200 || head.status == 204 || head.status == 304;
+  if (no_body) {
+    head.framing = Framing();
+  } else if (!facts.content_length && !facts.transfer_encoding) {
+    head.framing.kind = Framing::Kind::until_close;
+    head.persistence = Persistence::close;
+  }
+  return {.parsed = Parsed::complete};
+}
+
+// An incomplete head that can no longer become a good one is refused at once.
+ParseResult incomplete(std::string_view bytes, const HeadLimits& limits, bool request) {
+  if (has_bare_line_end(bytes)) return bad(HeadError::bad_field);
+  if (request && bytes.size() > limits.max_target + 64 && bytes.find(crlf) == std::string_view::npos) {
+    return bad(HeadError::target_too_long);
+  }
+  if (bytes.size() >= limits.max_bytes) return bad(HeadError::too_large);
+  return {.parsed = Parsed::incomplete};
+}
+
+// The first line and the block of fields of a complete head.
+struct Split {
+  std::string_view first;
+  std::string_view fields;
+};
+
+Split split(std::string_view head_bytes) {
+  std::size_t position = 0;
+  const std::string_view first = next_line(head_bytes, position);
+  return {.first = first, .fields = head_bytes.substr(position, head_bytes.size() - position - crlf.size())};
+}
+
+}  // namespace
+
+const char* describe(HeadError error) {
+  switch (error) {
+    case HeadError::bad_request_line: return "malformed request line";
+    case HeadError::bad_version: return "only HTTP/1.1 and HTTP/1.0 are spoken here";
+    case HeadError::bad_field: return "malformed header field";
+    case HeadError::bad_host: return "missing, repeated or malformed Host";
+    case HeadError::bad_framing: return "ambiguous or malformed Content-Length or Transfer-Encoding";
+    case HeadError::bad_status_line: return "malformed status line";
+    case HeadError::target_too_long: return "the request target is too long";
+    case HeadError::too_large: return "the header is too large";
+    case HeadError::too_many_fields: return "too many header fields";
+    case HeadError::unsupported_coding: return "unsupported transfer coding";
+  }
+  return "";
+}
+
+std::optional<std::string_view> Head::find(std::string_view name) const {
+  for (const Field& field : fields) {
+    if (same_name(field.name, name)) return field.value;
+  }
+  return std::nullopt;
+}
+
+bool Head::hop_by_hop(std::string_view name) const {
+  if (is_hop_by_hop(name)) return true;
+  if (connection.empty()) return false;
+  if (!several_connection_lines) return named_in_connection(connection, name);
+  for (const Field& field : fields) {
+    if (same_name(field.name, "connection") && named_in_connection(field.value, name)) return true;
+  }
+  return false;
+}
+
+ParseResult parse(std::string_view bytes, const HeadLimits& limits, RequestHead& head) {
+  const std::size_t size = find_end(bytes);
+  if (size == 0) return incomplete(bytes, limits, true);
+  const std::string_view head_bytes = bytes.substr(0, size);
+  if (has_bare_line_end(head_bytes)) return bad(HeadError::bad_field);
+  if (size > limits.max_bytes) return bad(HeadError::too_large);
+  reset(head);
+  head.size = size;
+  const auto [first, field_block] = split(head_bytes);
+  std::optional<std::string_view> authority;
+  ParseResult result = parse_request_line(first, limits, head, authority);
+  if (result.parsed != Parsed::complete) return result;
+  Facts facts;
+  result = parse_fields(field_block, limits, head, facts);
+  if (result.parsed != Parsed::complete) return result;
+  return check_request(head, facts, authority);
+}
+
+ParseResult parse(std::string_view bytes, const HeadLimits& limits, Method answers, ResponseHead& head) {
+  const std::size_t size = find_end(bytes);
+  if (size == 0) return incomplete(bytes, limits, false);
+  const std::string_view head_bytes = bytes.substr(0, size);
+  if (has_bare_line_end(head_bytes)) return bad(HeadError::bad_field);
+  if (size > limits.max_bytes) return bad(HeadError::too_large);
+  reset(head);
+  head.size = size;
+  const auto [first, field_block] = split(head_bytes);
+  ParseResult result = parse_status_line(first, head);
+  if (result.parsed != Parsed::complete) return result;
+  Facts facts;
+  result = parse_fields(field_block, limits, head, facts);
+  if (result.parsed != Parsed::complete) return result;
+  return check_response(head, facts, answers);
+}
+
+}  // namespace once::http

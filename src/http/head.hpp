@@ -1,0 +1,104 @@
+// The one parser for heads of HTTP/1.1 messages. Strict: whatever two readers could understand differently is refused,
+// because a gateway that guesses is how requests are smuggled past it. docs/design/0001-own-loop-and-parser.md says
+// why it is written by hand.
+//
+// A head is parsed in one go once its empty line is there. Fields are views into the bytes given, which must stay
+// where they are while the head is in use. A Head is reused from message to message and then allocates nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "core/policy.hpp"
+
+namespace once::http {
+
+struct Field {
+  std::string_view name;
+  std::string_view value;  // without white space around it
+  std::string_view line;   // as it was sent, with its CRLF
+};
+
+// How the body's end is found.
+struct Framing {
+  enum class Kind : std::uint8_t {
+    none,
+    length,
+    chunked,
+    until_close,  // responses only
+  };
+  Kind kind = Kind::none;
+  std::uint64_t length = 0;
+};
+
+struct HeadLimits {
+  std::size_t max_bytes = 32768;
+  std::size_t max_fields = 100;
+  std::size_t max_target = 8192;
+};
+
+enum class Version : std::uint8_t { http_1_0, http_1_1 };
+
+enum class Persistence : std::uint8_t { keep, close };
+
+// What both kinds of head have.
+struct Head {
+  Version version = Version::http_1_1;
+  std::vector<Field> fields;
+  Framing framing;
+  Persistence persistence = Persistence::keep;
+  std::string_view connection;  // the value of Connection, if there is one line of it
+  bool several_connection_lines = false;
+  bool upgrade = false;  // Connection: upgrade, and an Upgrade field
+  std::size_t size = 0;  // of the head in bytes, with its empty line
+
+  // The value of the first field of that name.
+  std::optional<std::string_view> find(std::string_view name) const;
+  // Belongs to this connection and not to the message (Connection names it, or it always does).
+  bool hop_by_hop(std::string_view name) const;
+};
+
+struct RequestHead : Head {
+  std::string_view method_text;
+  Method method = Method::other;
+  std::string_view target;  // origin-form or *, byte for byte
+  std::string_view path;    // of the target, without the query
+  std::string_view host;
+  bool expects_continue = false;
+};
+
+struct ResponseHead : Head {
+  int status = 0;
+  std::string_view reason;
+};
+
+enum class HeadError : std::uint8_t {
+  bad_request_line,
+  bad_version,
+  bad_field,
+  bad_host,
+  bad_framing,  // ambiguous or malformed Content-Length or Transfer-Encoding
+  bad_status_line,
+  target_too_long,
+  too_large,
+  too_many_fields,
+  unsupported_coding,
+};
+const char* describe(HeadError error);
+
+enum class Parsed : std::uint8_t { complete, incomplete, bad };
+
+struct ParseResult {
+  Parsed parsed;
+  HeadError error{};  // when bad
+};
+
+ParseResult parse(std::string_view bytes, const HeadLimits& limits, RequestHead& head);
+
+// `answers` is the method of the request that this is the response to: it decides whether there is a body.
+ParseResult parse(std::string_view bytes, const HeadLimits& limits, Method answers, ResponseHead& head);
+
+}  // namespace once::http

@@ -1,0 +1,111 @@
+#include "http/loop.hpp"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/assert.hpp"
+#include "base/clock.hpp"
+
+namespace once::http {
+
+Loop::Loop()
+    : epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      wake_fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      now_(monotonic_now()) {
+  ONCE_ASSERT(epoll_ >= 0 && wake_fd_ >= 0);
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.ptr = nullptr;  // nullptr: the wake-up descriptor
+  ONCE_ASSERT(::epoll_ctl(epoll_, EPOLL_CTL_ADD, wake_fd_, &event) == 0);
+  wheel_.advance(now_tick());
+}
+
+Loop::~Loop() {
+  ::close(wake_fd_);
+  ::close(epoll_);
+}
+
+void Loop::add(int fd, Pollable& pollable) {
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+  event.data.ptr = &pollable;
+  ONCE_ASSERT(::epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) == 0);
+}
+
+void Loop::forget(Pollable& pollable) {
+  for (epoll_event& event : fetched_) {
+    if (event.data.ptr == &pollable) event.events = 0;
+  }
+}
+
+int Loop::wait_milliseconds() const {
+  const auto ticks = wheel_.ticks_to_next(now_tick());
+  if (!ticks) return -1;
+  const auto wake_at = (now_tick() + *ticks) * TimerWheel::tick;
+  return static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(wake_at - now_).count());
+}
+
+void Loop::run() {
+  while (!stopping_.load(std::memory_order_acquire)) {
+    const int count = ::epoll_wait(epoll_, events_.data(), static_cast<int>(events_.size()), wait_milliseconds());
+    ONCE_ASSERT(count >= 0 || errno == EINTR);
+    now_ = monotonic_now();
+    fetched_ = std::span(events_).first(static_cast<std::size_t>(std::max(count, 0)));
+    while (!fetched_.empty()) {
+      const epoll_event event = fetched_.front();
+      fetched_ = fetched_.subspan(1);
+      if (event.events == 0) continue;
+      if (event.data.ptr != nullptr) {
+        static_cast<Pollable*>(event.data.ptr)->on_ready(event.events);
+      } else {
+        run_posted();
+      }
+    }
+    wheel_.advance(now_tick());
+  }
+}
+
+void Loop::stop() {
+  stopping_.store(true, std::memory_order_release);
+  wake();
+}
+
+void Loop::wake() {
+  if (wake_sent_.exchange(true, std::memory_order_acq_rel)) return;
+  const std::uint64_t one = 1;
+  ONCE_ASSERT(::write(wake_fd_, &one, sizeof one) == sizeof one);
+}
+
+void Loop::post(Work& work) {
+  Work* head = posted_.load(std::memory_order_relaxed);
+  do {
+    work.next = head;
+  } while (!posted_.compare_exchange_weak(head, &work, std::memory_order_release, std::memory_order_relaxed));
+  wake();
+}
+
+void Loop::run_posted() {
+  std::uint64_t count = 0;
+  ONCE_ASSERT(::read(wake_fd_, &count, sizeof count) == sizeof count);
+  // Cleared before the list is taken, so that a later post sends a wake-up of its own; an exchange and not a store, so
+  // that whatever was pushed by those who found it set is seen below.
+  wake_sent_.exchange(false, std::memory_order_acq_rel);
+  Work* newest_first = posted_.exchange(nullptr, std::memory_order_acquire);
+  Work* in_order = nullptr;
+  while (newest_first != nullptr) {
+    Work* next = newest_first->next;
+    newest_first->next = in_order;
+    in_order = newest_first;
+    newest_first = next;
+  }
+  while (in_order != nullptr) {
+    Work& work = *in_order;
+    in_order = work.next;
+    work.run(work);
+  }
+}
+
+}  // namespace once::http

@@ -1,0 +1,68 @@
+// One thread's event loop: epoll, timers and work posted from other threads. Everything a coroutine awaits in this
+// folder resumes from here, so state that belongs to a loop needs no lock.
+#pragma once
+
+#include <sys/epoll.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <span>
+
+#include "base/executor.hpp"
+#include "http/timer_wheel.hpp"
+
+namespace once::http {
+
+// A file descriptor that wants to hear of its readiness (edge-triggered).
+class Pollable {
+ public:
+  virtual void on_ready(std::uint32_t events) = 0;
+
+ protected:
+  ~Pollable() = default;
+};
+
+class Loop final : public Executor {
+ public:
+  Loop();
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+  ~Loop() override;
+
+  // Runs until stop(). To be called once.
+  void run();
+  // From any thread.
+  void stop();
+
+  void post(Work& work) override;
+  void arm(Timer& timer, Duration after) override { wheel_.arm(timer, now_tick(), after); }
+  void disarm(Timer& timer) override { wheel_.disarm(timer); }
+
+  // Monotonic, as of the last time the loop woke up.
+  std::chrono::nanoseconds now() const { return now_; }
+
+  void add(int fd, Pollable& pollable);
+  // After this the pollable hears of nothing any more, not even of events already fetched.
+  void forget(Pollable& pollable);
+
+ private:
+  static constexpr std::size_t events_per_wait = 256;
+
+  std::int64_t now_tick() const { return now_ / TimerWheel::tick; }
+  int wait_milliseconds() const;
+  void run_posted();
+  void wake();
+
+  int epoll_;
+  int wake_fd_;
+  TimerWheel wheel_;
+  std::chrono::nanoseconds now_;
+  std::array<epoll_event, events_per_wait> events_{};
+  std::span<epoll_event> fetched_;  // not yet delivered
+  std::atomic<Work*> posted_ = nullptr;
+  std::atomic<bool> wake_sent_ = false;
+  std::atomic<bool> stopping_ = false;
+};
+
+}  // namespace once::http

@@ -1,0 +1,213 @@
+#include "http/socket.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/assert.hpp"
+#include "http/endpoint.hpp"
+
+namespace once::http {
+
+void IoWait::await_suspend(std::coroutine_handle<> caller) {
+  caller_ = caller;
+  IoWait*& place = direction_ == Direction::read ? socket_.reader_ : socket_.writer_;
+  ONCE_ASSERT(place == nullptr);
+  place = this;
+  fire = [](Timer& timer) {
+    auto& self = static_cast<IoWait&>(timer);
+    self.status_ = Io::timed_out;
+    self.finish();
+  };
+  socket_.loop_.arm(*this, limit_);
+}
+
+void IoWait::finish() {
+  IoWait*& place = direction_ == Direction::read ? socket_.reader_ : socket_.writer_;
+  ONCE_ASSERT(place == this);
+  place = nullptr;
+  socket_.loop_.disarm(*this);
+  caller_.resume();  // `this` may be gone afterwards
+}
+
+bool ReadSome::attempt() {
+  if (socket_.cancelled_) {
+    status_ = Io::cancelled;
+    return true;
+  }
+  if (!socket_.may_read_) return false;
+  ONCE_ASSERT(!room_.empty());
+  while (true) {
+    const ssize_t got = ::recv(socket_.fd_, room_.data(), room_.size(), 0);
+    if (got > 0) {
+      bytes_ = static_cast<std::size_t>(got);
+      // A short read has emptied the socket: the next bytes come with an event of their own.
+      if (bytes_ < room_.size() && !socket_.peer_ended_) socket_.may_read_ = false;
+      return true;
+    }
+    if (got == 0) {
+      status_ = Io::end;
+      return true;
+    }
+    if (errno == EINTR) continue;
+    if (errno == EAGAIN) {
+      socket_.may_read_ = false;
+      return false;
+    }
+    status_ = Io::failed;
+    return true;
+  }
+}
+
+WriteAll::WriteAll(Socket& socket, const Pieces& pieces, Duration limit) : IoWait(socket, Direction::write, limit) {
+  for (const std::string_view piece : pieces) {
+    if (piece.empty()) continue;
+    pieces_[count_].iov_base = const_cast<char*>(piece.data());
+    pieces_[count_].iov_len = piece.size();
+    ++count_;
+  }
+}
+
+bool WriteAll::attempt() {
+  if (socket_.cancelled_) {
+    status_ = Io::cancelled;
+    return true;
+  }
+  while (first_ < count_) {
+    msghdr message{};
+    message.msg_iov = pieces_.data() + first_;
+    message.msg_iovlen = count_ - first_;
+    const ssize_t sent = count_ - first_ == 1
+                             ? ::send(socket_.fd_, pieces_[first_].iov_base, pieces_[first_].iov_len, MSG_NOSIGNAL)
+                             : ::sendmsg(socket_.fd_, &message, MSG_NOSIGNAL);
+    if (sent < 0) {
+      if (errno == EINTR) continue;
+      if (errno == EAGAIN) return false;
+      status_ = Io::failed;
+      return true;
+    }
+    auto left = static_cast<std::size_t>(sent);
+    bytes_ += left;
+    while (first_ < count_ && left >= pieces_[first_].iov_len) left -= pieces_[first_++].iov_len;
+    if (first_ < count_) {
+      pieces_[first_].iov_base = static_cast<char*>(pieces_[first_].iov_base) + left;
+      pieces_[first_].iov_len -= left;
+    }
+  }
+  return true;
+}
+
+bool Connected::attempt() {
+  if (socket_.cancelled_) {
+    status_ = Io::cancelled;
+    return true;
+  }
+  if (!socket_.may_write_) return false;
+  int error = 0;
+  socklen_t size = sizeof error;
+  if (::getsockopt(socket_.fd_, SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0) status_ = Io::failed;
+  return true;
+}
+
+bool Readable::attempt() {
+  if (socket_.cancelled_) {
+    status_ = Io::cancelled;
+    return true;
+  }
+  return socket_.may_read_;
+}
+
+Socket::Socket(Loop& loop, int fd) : loop_(loop), fd_(fd) {
+  cancel_timer_.socket = this;
+  cancel_timer_.fire = [](Timer& timer) { static_cast<CancelTimer&>(timer).socket->wake_waiters(); };
+  loop_.add(fd_, *this);
+}
+
+Socket::~Socket() {
+  ONCE_ASSERT(reader_ == nullptr && writer_ == nullptr);
+  loop_.disarm(cancel_timer_);
+  loop_.forget(*this);
+  ::close(fd_);
+}
+
+void Socket::wake_waiters() {
+  // The coroutine that is resumed may destroy this socket, unless the other direction still waits on it.
+  const bool reader_waits = reader_ != nullptr;
+  if (writer_ != nullptr && (may_write_ || cancelled_) && writer_->attempt()) {
+    writer_->finish();
+    if (!reader_waits) return;
+  }
+  if (reader_ != nullptr && reader_->attempt()) reader_->finish();
+}
+
+void Socket::on_ready(std::uint32_t events) {
+  const bool broken = (events & (EPOLLERR | EPOLLHUP)) != 0;
+  if ((events & (EPOLLIN | EPOLLRDHUP)) != 0 || broken) may_read_ = true;
+  if ((events & EPOLLOUT) != 0 || broken) may_write_ = true;
+  if ((events & EPOLLRDHUP) != 0 || broken) peer_ended_ = true;
+  if (may_read_ && watcher_ != nullptr && reader_ == nullptr) {
+    Watcher* watcher = watcher_;
+    if (const auto what = look()) {
+      watcher_ = nullptr;
+      watcher->peer_moved(*what);
+    }
+  }
+  wake_waiters();
+}
+
+void Socket::cancel() {
+  if (cancelled_) return;
+  cancelled_ = true;
+  loop_.arm(cancel_timer_, Duration::zero());
+}
+
+void Socket::restore() {
+  cancelled_ = false;
+  loop_.disarm(cancel_timer_);
+}
+
+std::optional<Socket::Peer> Socket::look() {
+  char byte = 0;
+  const ssize_t got = ::recv(fd_, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  if (got > 0) return Peer::bytes;
+  if (got == 0) return Peer::end;
+  if (errno == EAGAIN || errno == EINTR) {
+    may_read_ = false;
+    return std::nullopt;
+  }
+  return Peer::gone;
+}
+
+std::optional<Socket::Peer> Socket::watch(Watcher& watcher) {
+  ONCE_ASSERT(watcher_ == nullptr);
+  if (may_read_) {
+    if (const auto what = look()) return what;
+  }
+  watcher_ = &watcher;
+  return std::nullopt;
+}
+
+bool Socket::quiet() {
+  return !peer_ended_ && !look();
+}
+
+int Socket::accept() {
+  const int fd = ::accept4(fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (fd < 0 && errno == EAGAIN) may_read_ = false;
+  if (fd >= 0) set_no_delay(fd);
+  return fd;
+}
+
+void Socket::shut_down_writing() const {
+  ::shutdown(fd_, SHUT_WR);
+}
+
+void Socket::reset_on_close() const {
+  const linger reset{.l_onoff = 1, .l_linger = 0};
+  ::setsockopt(fd_, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+}
+
+}  // namespace once::http

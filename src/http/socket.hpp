@@ -1,0 +1,192 @@
+// A non-blocking socket on a loop, and what a coroutine can await of it. Every wait tries at once and suspends only
+// when the kernel has nothing; every wait has a time limit. One reader and one writer at a time.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <array>
+#include <coroutine>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "http/loop.hpp"
+
+namespace once::http {
+
+enum class Io : std::uint8_t {
+  ok,
+  end,  // read: the peer sends no more
+  timed_out,
+  failed,     // the connection is broken
+  cancelled,  // somebody on this loop called cancel()
+};
+
+struct IoResult {
+  Io status;
+  std::size_t bytes;
+};
+
+class Socket;
+
+// Something that waits for a socket to become ready.
+class IoWait : private Timer {
+ public:
+  IoWait(const IoWait&) = delete;
+  IoWait& operator=(const IoWait&) = delete;
+
+  void await_suspend(std::coroutine_handle<> caller);
+
+ protected:
+  enum class Direction : std::uint8_t { read, write };
+
+  IoWait(Socket& socket, Direction direction, Duration limit) : socket_(socket), direction_(direction), limit_(limit) {}
+  ~IoWait() = default;
+
+  // True when there is a result.
+  virtual bool attempt() = 0;
+
+  Socket& socket_;
+  Io status_ = Io::ok;
+  std::size_t bytes_ = 0;
+
+ private:
+  friend class Socket;
+  void finish();
+
+  Direction direction_;
+  Duration limit_;
+  std::coroutine_handle<> caller_;
+};
+
+// Some bytes, as many as there are.
+class ReadSome final : public IoWait {
+ public:
+  ReadSome(Socket& socket, std::span<char> room, Duration limit)
+      : IoWait(socket, Direction::read, limit), room_(room) {}
+  bool await_ready() { return attempt(); }
+  IoResult await_resume() const { return {status_, bytes_}; }
+
+ private:
+  bool attempt() override;
+  std::span<char> room_;
+};
+
+// All of the bytes, in up to four pieces. `bytes` says how many went out, whatever the end.
+class WriteAll final : public IoWait {
+ public:
+  static constexpr std::size_t max_pieces = 4;
+
+  using Pieces = std::array<std::string_view, max_pieces>;
+
+  WriteAll(Socket& socket, const Pieces& pieces, Duration limit);
+  bool await_ready() { return attempt(); }
+  IoResult await_resume() const { return {status_, bytes_}; }
+
+ private:
+  bool attempt() override;
+  std::array<iovec, max_pieces> pieces_{};
+  std::size_t first_ = 0;
+  std::size_t count_ = 0;
+};
+
+// The end of a connection attempt.
+class Connected final : public IoWait {
+ public:
+  Connected(Socket& socket, Duration limit) : IoWait(socket, Direction::write, limit) {}
+  bool await_ready() { return attempt(); }
+  Io await_resume() const { return status_; }
+
+ private:
+  bool attempt() override;
+};
+
+// Bytes or the end of the stream are there to be read; nothing is taken.
+class Readable final : public IoWait {
+ public:
+  Readable(Socket& socket, Duration limit) : IoWait(socket, Direction::read, limit) {}
+  bool await_ready() { return attempt(); }
+  Io await_resume() const { return status_; }
+
+ private:
+  bool attempt() override;
+};
+
+class Socket final : public Pollable {
+ public:
+  // Takes over the descriptor, which must be non-blocking.
+  Socket(Loop& loop, int fd);
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+  ~Socket();
+
+  ReadSome read_some(std::span<char> room, Duration limit) { return {*this, room, limit}; }
+  WriteAll write_all(std::string_view bytes, Duration limit) { return {*this, WriteAll::Pieces{bytes}, limit}; }
+  WriteAll write_all(std::string_view first, std::string_view second, Duration limit) {
+    return {*this, WriteAll::Pieces{first, second}, limit};
+  }
+  WriteAll write_all(const WriteAll::Pieces& pieces, Duration limit) { return {*this, pieces, limit}; }
+  Connected connected(Duration limit) { return {*this, limit}; }
+  Readable readable(Duration limit) { return {*this, limit}; }
+
+  // Whoever waits resumes with `cancelled`, from the loop, not from here; later waits are cancelled too, until
+  // restore().
+  void cancel();
+  void restore();
+
+  // In the background of a write: tells once when the peer sent bytes, its end of stream, or is gone. Free of system
+  // calls until something happens. If something already did, that is returned and nothing is watched.
+  enum class Peer : std::uint8_t { bytes, end, gone };
+  class Watcher {
+   public:
+    // May cancel sockets, may not destroy this one.
+    virtual void peer_moved(Peer what) = 0;
+
+   protected:
+    ~Watcher() = default;
+  };
+  std::optional<Peer> watch(Watcher& watcher);
+  void unwatch() { watcher_ = nullptr; }
+
+  // For a connection that rests between two requests: nothing to read and not closed, as far as the kernel knows.
+  bool quiet();
+
+  // On a listener: a new connection's descriptor, or -1 with errno. After EAGAIN, readable() waits for the next.
+  int accept();
+
+  void shut_down_writing() const;
+  // The next close resets the connection, so that the peer cannot take what it got for a whole message.
+  void reset_on_close() const;
+  Loop& loop() const { return loop_; }
+
+ private:
+  friend class IoWait;
+  friend class ReadSome;
+  friend class WriteAll;
+  friend class Connected;
+  friend class Readable;
+
+  struct CancelTimer : Timer {
+    Socket* socket = nullptr;
+  };
+
+  void on_ready(std::uint32_t events) override;
+  void wake_waiters();
+  std::optional<Peer> look();
+
+  Loop& loop_;
+  int fd_;
+  bool may_read_ = false;  // as edge-triggered epoll last told, less what was exhausted since
+  bool may_write_ = false;
+  bool peer_ended_ = false;
+  bool cancelled_ = false;
+  IoWait* reader_ = nullptr;
+  IoWait* writer_ = nullptr;
+  Watcher* watcher_ = nullptr;
+  CancelTimer cancel_timer_;
+};
+
+}  // namespace once::http

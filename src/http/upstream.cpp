@@ -1,0 +1,160 @@
+#include "http/upstream.hpp"
+
+#include <algorithm>
+
+namespace once::http {
+
+namespace {
+
+constexpr std::size_t first_buffer = 8192;
+constexpr std::size_t body_window = 4096;  // room for body bytes behind the largest head
+constexpr Duration clean_up_every = std::chrono::seconds(1);
+
+}  // namespace
+
+UpstreamConnection::UpstreamConnection(UpstreamPool& pool, Loop& loop, int fd) : pool_(pool), socket_(loop, fd) {
+  buffer_.grow(first_buffer);
+}
+
+Duration UpstreamConnection::left_until(std::chrono::nanoseconds deadline) const {
+  return std::max(Duration::zero(), std::chrono::ceil<Duration>(deadline - socket_.loop().now()));
+}
+
+Task<UpstreamConnection::HeadRead> UpstreamConnection::read_head(Method answers, std::chrono::nanoseconds deadline) {
+  reusable_ = false;
+  while (true) {
+    if (!buffer_.empty()) {
+      const ParseResult result = parse(buffer_.unread(), pool_.head_limits_, answers, head_);
+      if (result.parsed == Parsed::bad) co_return HeadRead::broken;
+      if (result.parsed == Parsed::complete) {
+        if (buffer_.capacity() < head_.size + body_window && head_.framing.kind != Framing::Kind::none) {
+          buffer_.grow(head_.size + body_window);  // moves the bytes: parsed again on the next turn
+          continue;
+        }
+        buffer_.pin(head_.size);
+        body_ = BodyDecoder(head_.framing);
+        co_return HeadRead::ok;
+      }
+    }
+    if (buffer_.room().empty())
+      buffer_.grow(std::min(buffer_.capacity() * 2, pool_.head_limits_.max_bytes + body_window));
+    const IoResult got = co_await socket_.read_some(buffer_.room(), left_until(deadline));
+    if (got.status == Io::timed_out) co_return HeadRead::timed_out;
+    if (got.status != Io::ok) co_return buffer_.empty() ? HeadRead::no_bytes : HeadRead::broken;
+    buffer_.commit(got.bytes);
+  }
+}
+
+void UpstreamConnection::drop_head() {
+  buffer_.rewind();
+}
+
+Task<BodyChunk> UpstreamConnection::next(Duration limit) {
+  return next_until(socket_.loop().now() + limit);
+}
+
+std::optional<BodyChunk> UpstreamConnection::ready() {
+  const BodyDecoder::Step step = body_.next(buffer_);
+  switch (step.kind) {
+    case BodyDecoder::Kind::data: return BodyChunk{.kind = BodyChunk::Kind::data, .data = step.data};
+    case BodyDecoder::Kind::bad: return BodyChunk{.kind = BodyChunk::Kind::broken, .data = {}};
+    case BodyDecoder::Kind::end:
+      reusable_ = head_.persistence == Persistence::keep && buffer_.empty();
+      return BodyChunk{.kind = BodyChunk::Kind::end, .data = {}};
+    case BodyDecoder::Kind::need_more: break;
+  }
+  return std::nullopt;
+}
+
+Task<BodyChunk> UpstreamConnection::next_until(std::chrono::nanoseconds deadline) {
+  while (true) {
+    if (const auto chunk = ready()) co_return *chunk;
+    const IoResult got = co_await socket_.read_some(buffer_.room(), left_until(deadline));
+    if (got.status == Io::timed_out) co_return BodyChunk{.kind = BodyChunk::Kind::timed_out, .data = {}};
+    if (got.status == Io::end && body_.end_of_stream()) continue;
+    if (got.status != Io::ok) co_return BodyChunk{.kind = BodyChunk::Kind::broken, .data = {}};
+    buffer_.commit(got.bytes);
+  }
+}
+
+Task<UpstreamConnection::Collected> UpstreamConnection::collect(std::size_t limit, std::chrono::nanoseconds deadline) {
+  // The common case: the whole body came with the head, and is used where it lies.
+  const std::string_view unread = buffer_.unread();
+  if (head_.framing.kind == Framing::Kind::length && head_.framing.length == unread.size() && unread.size() <= limit) {
+    body_.next(buffer_);
+    reusable_ = head_.persistence == Persistence::keep;
+    co_return Collected{.kind = BodyChunk::Kind::end, .whole = true, .data = unread};
+  }
+  collected_.clear();
+  while (true) {
+    const BodyChunk chunk = co_await next_until(deadline);
+    if (chunk.kind == BodyChunk::Kind::data) {
+      collected_.append(chunk.data);
+      if (collected_.size() <= limit) continue;
+      co_return Collected{.kind = chunk.kind, .whole = false, .data = collected_};
+    }
+    const bool whole = chunk.kind == BodyChunk::Kind::end;
+    co_return Collected{.kind = chunk.kind, .whole = whole, .data = collected_};
+  }
+}
+
+void UpstreamConnection::done() {
+  if (!reusable_) {
+    delete this;
+    return;
+  }
+  pool_.give_back(*this);
+}
+
+UpstreamPool::UpstreamPool(Loop& loop, std::vector<Endpoint> endpoints, const PoolLimits& limits,
+                           const HeadLimits& head_limits)
+    : loop_(loop), endpoints_(std::move(endpoints)), limits_(limits), head_limits_(head_limits) {
+  fire = [](Timer& timer) { static_cast<UpstreamPool&>(timer).close_old(); };
+}
+
+UpstreamPool::~UpstreamPool() {
+  loop_.disarm(*this);
+}
+
+void UpstreamPool::give_back(UpstreamConnection& connection) {
+  std::unique_ptr<UpstreamConnection> owned(&connection);
+  if (resting_.size() >= limits_.max_idle) return;
+  owned->buffer_.clear();
+  owned->reused_ = true;
+  owned->reusable_ = false;
+  owned->rested_since_ = loop_.now();
+  if (resting_.empty() && !armed()) loop_.arm(*this, clean_up_every);
+  resting_.push_back(std::move(owned));
+}
+
+UpstreamConnectionPtr UpstreamPool::take_rested(Duration rested_at_most) {
+  while (!resting_.empty()) {
+    if (loop_.now() - resting_.back()->rested_since_ > rested_at_most) return nullptr;
+    std::unique_ptr<UpstreamConnection> connection = std::move(resting_.back());
+    resting_.pop_back();
+    // A backend that closed while it rested would look like one that died with the request in its hands.
+    if (connection->socket_.quiet()) return UpstreamConnectionPtr(connection.release());
+  }
+  return nullptr;
+}
+
+Task<UpstreamConnectionPtr> UpstreamPool::connect(Duration limit) {
+  for (const Endpoint& endpoint : endpoints_) {
+    const auto fd = start_connect(endpoint);
+    if (!fd) continue;
+    auto connection = UpstreamConnectionPtr(new UpstreamConnection(*this, loop_, *fd));
+    const Io status = co_await connection->socket_.connected(limit);
+    if (status == Io::ok) co_return std::move(connection);
+  }
+  co_return UpstreamConnectionPtr();
+}
+
+void UpstreamPool::close_old() {
+  const auto old = [this](const std::unique_ptr<UpstreamConnection>& connection) {
+    return loop_.now() - connection->rested_since_ > limits_.idle_max;
+  };
+  std::erase_if(resting_, old);
+  if (!resting_.empty()) loop_.arm(*this, clean_up_every);
+}
+
+}  // namespace once::http

@@ -1,0 +1,134 @@
+// Connections to one backend: kept alive, checked before use, and given back only when a response ended cleanly.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/task.hpp"
+#include "http/body.hpp"
+#include "http/buffer.hpp"
+#include "http/endpoint.hpp"
+#include "http/head.hpp"
+#include "http/socket.hpp"
+
+namespace once::http {
+
+struct BodyChunk {
+  enum class Kind : std::uint8_t { data, end, broken, timed_out };
+  Kind kind;
+  std::string_view data;  // valid until the next call
+};
+
+// A response whose body is still coming in. Destroying the pointer gives the connection back, or closes it.
+class ResponseSource {
+ public:
+  virtual Task<BodyChunk> next(Duration limit) = 0;
+  virtual void done() = 0;
+
+ protected:
+  ~ResponseSource() = default;
+};
+
+struct FinishSource {
+  void operator()(ResponseSource* source) const { source->done(); }
+};
+using ResponseSourcePtr = std::unique_ptr<ResponseSource, FinishSource>;
+
+class UpstreamPool;
+
+class UpstreamConnection final : public ResponseSource {
+ public:
+  UpstreamConnection(UpstreamPool& pool, Loop& loop, int fd);
+
+  // The head of a response, interim ones included.
+  enum class HeadRead : std::uint8_t { ok, no_bytes, broken, timed_out };
+  Task<HeadRead> read_head(Method answers, std::chrono::nanoseconds deadline);
+  // Forgets an interim head, so that the next one can be read.
+  void drop_head();
+
+  // What of the body, or its end, is here already; nothing if only reading on can tell.
+  std::optional<BodyChunk> ready();
+  // Some of the body, as the framing says.
+  Task<BodyChunk> next(Duration limit) override;
+  // The whole body if it is at most `limit` bytes long. `data` with `whole` false: longer, and next() goes on after it.
+  struct Collected {
+    BodyChunk::Kind kind;
+    bool whole;
+    std::string_view data;
+  };
+  Task<Collected> collect(std::size_t limit, std::chrono::nanoseconds deadline);
+
+  void done() override;
+  void close_when_done() { reusable_ = false; }
+
+  Socket& socket() { return socket_; }
+  Buffer& buffer() { return buffer_; }
+  ResponseHead& head() { return head_; }
+  const BodyDecoder& body() const { return body_; }
+  bool reused() const { return reused_; }
+  // Space for the head of the request, kept with the connection so that it is allocated once.
+  std::string& request_head() { return request_head_; }
+
+ private:
+  friend class UpstreamPool;
+
+  Duration left_until(std::chrono::nanoseconds deadline) const;
+  Task<BodyChunk> next_until(std::chrono::nanoseconds deadline);
+
+  UpstreamPool& pool_;
+  Socket socket_;
+  Buffer buffer_;
+  ResponseHead head_;
+  BodyDecoder body_;
+  std::string request_head_;
+  std::string collected_;
+  std::chrono::nanoseconds rested_since_{};
+  bool reused_ = false;
+  bool reusable_ = false;
+};
+
+using UpstreamConnectionPtr = std::unique_ptr<UpstreamConnection, FinishSource>;
+
+// Backends are trusted further than clients.
+inline constexpr HeadLimits response_head_limits{.max_bytes = 131072, .max_fields = 500, .max_target = 0};
+
+struct PoolLimits {
+  std::size_t max_idle = 64;
+  Duration idle_max = std::chrono::seconds(4);
+};
+
+// One per loop and backend.
+class UpstreamPool final : private Timer {
+ public:
+  UpstreamPool(Loop& loop, std::vector<Endpoint> endpoints, const PoolLimits& limits, const HeadLimits& head_limits);
+  UpstreamPool(const UpstreamPool&) = delete;
+  UpstreamPool& operator=(const UpstreamPool&) = delete;
+  ~UpstreamPool();
+
+  // A connection that rested no longer than this and is still open, as far as the kernel knows; or null.
+  UpstreamConnectionPtr take_rested(Duration rested_at_most);
+  // A new connection, or null when none of the addresses answers.
+  Task<UpstreamConnectionPtr> connect(Duration limit);
+
+  std::size_t resting() const { return resting_.size(); }
+
+ private:
+  friend class UpstreamConnection;
+
+  void give_back(UpstreamConnection& connection);
+  void close_old();
+
+  Loop& loop_;
+  std::vector<Endpoint> endpoints_;
+  PoolLimits limits_;
+  HeadLimits head_limits_;
+  std::vector<std::unique_ptr<UpstreamConnection>> resting_;  // the one that rested least is last
+};
+
+}  // namespace once::http
