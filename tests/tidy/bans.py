@@ -1,0 +1,151 @@
+"""What must not be in the tree, and what to use instead. `bans.py --self-test` proves that every ban fires."""
+import dataclasses
+import re
+import sys
+
+import sources
+
+# From the lowest to the highest; a layer includes only itself and what stands before it.
+LAYERS = ("base", "core", "store", "http", "gateway", "claims", "admin", "config", "cli")
+MOST_LINES = 600
+
+PRODUCT = ("src/", "include/")
+EVERYWHERE = tuple(f"{folder}/" for folder in sources.FOLDERS)
+
+
+@dataclasses.dataclass(frozen=True)
+class Ban:
+    name: str
+    pattern: str  # matched line by line, in C++ without its comments and the content of its strings
+    instead: str
+    bad: str  # a line that must be found
+    good: str = "int x = 0;"  # one that must not
+    folders: tuple = PRODUCT
+    but: tuple = ()  # files or folders where it is allowed
+    raw: bool = False  # look at comments and strings too
+    suffixes: tuple = sources.CPP
+
+
+BANS = (
+    Ban("asks-the-time", r"\b(system_clock|steady_clock|high_resolution_clock)::now|\bclock_gettime\(|\bgettimeofday\(",
+        "take a Time or a const Clock& (base/clock.hpp)", "auto t = std::chrono::steady_clock::now();",
+        "auto t = clock.now();", but=("src/base/clock.cpp",)),
+    Ban("own-randomness", r"(?<![\w.>])(std::)?s?rand\(|\brandom_device\b|\bmt19937|\bgetrandom\(",
+        "take a Random& (base/random.hpp)", "int x = rand();", "auto x = random.nonce();", but=("src/base/random.cpp",)),
+    Ban("catch-all", r"catch\s*\(\s*\.\.\.\s*\)", "catch the driver's own exception type, at its edge",
+        "} catch (...) {", "} catch (const YAML::Exception& e) {"),
+    Ban("getenv", r"\bgetenv\(", "take an Environ (config/finish.hpp); only cli/ reads the environment",
+        'const char* x = std::getenv("X");', but=("src/cli/",)),
+    Ban("sleeps", r"this_thread::sleep|\busleep\(|\bnanosleep\(|(?<![\w:.>])::sleep\(",
+        "co_await sleep_for(executor, …), or wait for the thing itself with a deadline",
+        "std::this_thread::sleep_for(50ms);", "co_await sleep_for(executor, 50ms);", folders=EVERYWHERE),
+    Ban("to-do", r"\b(TODO|FIXME|XXX)\b", "do it now, or open an issue", "// TODO: later", "// why",
+        folders=EVERYWHERE, raw=True, suffixes=(*sources.CPP, ".py", ".js", ".txt", ".cmake"), but=("tests/tidy/",)),
+    Ban("prints", r"\bstd::(cout|cerr|clog)\b|(?<!\w)(std::)?f?(printf|puts)\(|\bfmt::print",
+        "take a const Log& (base/log.hpp); only cli/ talks to the terminal", 'std::printf("x");',
+        "std::snprintf(a, b, c);", but=("src/cli/", "src/base/assert.cpp")),
+    Ban("plain-assert", r"(?<![\w_])assert\(|<cassert>", "ONCE_ASSERT (base/assert.hpp): it holds in release too",
+        "assert(x);", "static_assert(x);"),
+    Ban("sockets", r"#\s*include\s*<(sys/socket\.h|sys/epoll\.h|netinet/|arpa/inet\.h|netdb\.h)",
+        "the types of http/; it alone knows sockets", "#include <sys/socket.h>", "#include <sys/stat.h>",
+        but=("src/http/",)),
+    Ban("yaml", r"#\s*include\s*<yaml-cpp/", "parse_yaml() (config/yaml.hpp): exceptions end there",
+        "#include <yaml-cpp/yaml.h>", but=("src/config/yaml.cpp",)),
+    Ban("deprecated-openssl", r"OPENSSL_SUPPRESS_DEPRECATED", "Sha256 and HmacSha256 (base/sha256.hpp)",
+        "#define OPENSSL_SUPPRESS_DEPRECATED", but=("src/base/sha256.hpp",)),
+    Ban("using-namespace-in-header", r"^\s*using\s+namespace\b", "full names: every includer would get all of it",
+        "using namespace std;", "using std::string;", folders=EVERYWHERE, suffixes=(".hpp",)),
+)
+
+TOKENS = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+
+
+def without_comments(text):
+    """Same lines, but comments gone and strings empty. The name in an #include stays."""
+
+    def blank(match):
+        token = match.group(0)
+        line_begin = text.rfind("\n", 0, match.start()) + 1
+        if token.startswith('"') and text[line_begin:match.start()].lstrip().startswith("#"):
+            return token
+        return "\n" * token.count("\n") if token.startswith("/") else '""' + "\n" * token.count("\n")
+
+    return TOKENS.sub(blank, text)
+
+
+def applies(ban, path):
+    return path.endswith(ban.suffixes) and path.startswith(ban.folders) and not path.startswith(ban.but or ("\0",))
+
+
+def layer_of(path):
+    parts = path.split("/")
+    return parts[1] if len(parts) > 2 and parts[0] == "src" else None
+
+
+def layer_findings(path, code):
+    layer = layer_of(path)
+    if layer is None:
+        return
+    if layer not in LAYERS:
+        yield 1, f"src/{layer} is not a layer; add it to LAYERS in tests/tidy/bans.py, in its place"
+        return
+    for number, line in enumerate(code.splitlines(), 1):
+        included = re.match(r'\s*#\s*include\s+"(\w+)/', line)
+        if included and included[1] in LAYERS and LAYERS.index(included[1]) > LAYERS.index(layer):
+            yield number, f"{layer} includes {included[1]}, which is above it; pass what it needs as a value or a port"
+
+
+def findings(path, text):
+    """(line, what) for everything wrong with a file."""
+    is_cpp = path.endswith(sources.CPP)
+    code = without_comments(text) if is_cpp else text
+    for ban in BANS:
+        if applies(ban, path):
+            for number, line in enumerate((text if ban.raw else code).splitlines(), 1):
+                if re.search(ban.pattern, line):
+                    yield number, f"{ban.name}: instead, {ban.instead}"
+    yield from layer_findings(path, code)
+    if text.count("\n") > MOST_LINES:
+        yield MOST_LINES, f"longer than {MOST_LINES} lines: split it by what it is about"
+    if path.endswith(".hpp") and "#pragma once" not in text:
+        yield 1, "a header begins with #pragma once"
+
+
+def self_test():
+    for ban in BANS:
+        path = f"{ban.folders[0]}base/sample{ban.suffixes[0]}"
+        found = [what for _, what in findings(path, f"#pragma once\n{ban.bad}\n")]
+        assert any(what.startswith(ban.name + ":") for what in found), f"{ban.name} does not fire on: {ban.bad}"
+        found = [what for _, what in findings(path, f"#pragma once\n{ban.good}\n")]
+        assert not any(what.startswith(ban.name + ":") for what in found), f"{ban.name} fires on: {ban.good}"
+        for allowed in ban.but:
+            allowed_path = allowed + ("sample.cpp" if allowed.endswith("/") else "")
+            assert not any(what.startswith(ban.name + ":") for _, what in findings(allowed_path, f"{ban.bad}\n")), ban.name
+    assert list(findings("src/core/a.cpp", '#include "store/store.hpp"\n')), "a lower layer may not include a higher one"
+    assert not list(findings("src/store/a.cpp", '#include "core/record.hpp"\n'))
+    assert not list(findings("src/core/a.cpp", '// #include "store/store.hpp"\n'))
+    assert list(findings("src/new/a.cpp", "\n")), "an unknown layer is found"
+    assert list(findings("src/base/a.cpp", "\n" * (MOST_LINES + 1))), "a long file is found"
+    assert list(findings("src/base/a.hpp", "int x;\n")), "a header without #pragma once is found"
+    assert not list(findings("src/base/a.cpp", '// rand()\nauto x = "std::cout"; /* getenv( */\n'))
+    raw_string = 'auto x = R"(catch (...)\n)";\nint y = rand();\n'
+    assert [line for line, _ in findings("src/base/a.cpp", raw_string)] == [3], "lines are counted through strings"
+    print(f"{len(BANS)} bans fire")
+
+
+def main():
+    found = 0
+    paths = [path for path in sources.tracked((*sources.CPP, ".py", ".js", ".txt", ".cmake"))]
+    for path in paths:
+        for line, what in findings(str(path), (sources.ROOT / path).read_text()):
+            print(f"{path}:{line}: {what}")
+            found += 1
+    if not paths:
+        sys.exit("no sources found")
+    if found:
+        sys.exit(f"{found} findings in {len(paths)} files")
+    print(f"{len(paths)} files, none of {len(BANS)} bans broken")
+
+
+if __name__ == "__main__":
+    self_test() if "--self-test" in sys.argv[1:] else main()
