@@ -1,6 +1,6 @@
-#include <gtest/gtest.h>
-
 #include <deque>
+
+#include <gtest/gtest.h>
 
 #include "base/bytes.hpp"
 #include "base/executor.hpp"
@@ -60,7 +60,9 @@ TEST(Random, nonces_differ_across_the_block_boundary) {
   }
 }
 
-Task<int> answer() { co_return 42; }
+Task<int> answer() {
+  co_return 42;
+}
 
 Task<int> deep(int depth) {
   if (depth == 0) co_return 0;
