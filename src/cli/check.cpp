@@ -9,9 +9,12 @@
 namespace once::cli {
 
 Run add_check(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("check", "Check a configuration without serving it");
+  CLI::App* command = app.add_subcommand("check", "Report every mistake in a configuration, without serving it");
   const auto options = std::make_shared<ServeOptions>();
   add_serve_options(*command, *options);
+  command->footer(
+      "Takes the options of serve. Nothing is opened, resolved or written.\n"
+      "Exit codes: 0 it can be served (warnings may be printed), 1 it has mistakes, 2 wrong options.");
   return [options] {
     auto config = load_config(*options);
     if (!config) {

@@ -11,16 +11,17 @@
 
 namespace once::cli {
 
-// 0: well; 1: it could not be done; 2: it was asked for wrongly.
+// 0: well; 1: it could not be done; 2: it was asked for wrongly. Each command's --help says what that means for it.
 using Run = std::function<int()>;
 
 // Adds the subcommand to `app` and returns what to run if it was chosen.
 Run add_serve(CLI::App& app);
+Run add_demo(CLI::App& app);
 Run add_check(CLI::App& app);
 Run add_config(CLI::App& app);
 Run add_version(CLI::App& app);
 
-// The options that say what to serve; `serve` and `check` share them.
+// The options that say what to serve; `serve` and `check` share them, `demo` has those without a backend or a file.
 struct ServeOptions {
   std::string config_file;
   std::string upstream;
@@ -30,6 +31,7 @@ struct ServeOptions {
   std::string threads;
   std::vector<std::string> set;
 };
+void add_listen_options(CLI::App& command, ServeOptions& options);
 void add_serve_options(CLI::App& command, ServeOptions& options);
 
 // File and options together; every mistake is in the errors.

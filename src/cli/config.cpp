@@ -10,6 +10,7 @@ Run add_config(CLI::App& app) {
   CLI::App* command = app.add_subcommand("config", "Print every setting with its default, as a configuration file");
   const auto markdown = std::make_shared<bool>(false);
   command->add_flag("--markdown", *markdown, "As the reference page, docs/configuration.md");
+  command->footer("A good start for a file of your own: once config > once.yaml");
   return [markdown] {
     print(*markdown ? reference_markdown() : reference_yaml());
     return 0;

@@ -1,21 +1,56 @@
 // once: makes any HTTP API safe to retry.
+#include <algorithm>
 #include <array>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
+#include "base/text.hpp"
 #include "cli/command.hpp"
+#include "cli/output.hpp"
+
+namespace {
+
+using Commands = std::array<std::pair<std::string_view, once::cli::Run>, 5>;
+
+std::string unknown_command(std::string_view word, const Commands& commands) {
+  std::vector<std::string_view> names;
+  for (const auto& [name, run] : commands) names.push_back(name);
+  const auto meant = once::nearest(word, names);
+  return fmt::format("there is no command \"{}\"; {}", word,
+                     meant ? fmt::format("did you mean \"{}\"?", *meant) : "`once --help` lists them");
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   using namespace once::cli;
   CLI::App app("Once makes any HTTP API safe to retry: one request, one execution, the same answer every time.",
                "once");
   app.require_subcommand(1);
-  app.footer("`once COMMAND --help` says more. `once demo` shows it at work.");
-  const std::array<std::pair<const char*, Run>, 4> commands = {{{"serve", add_serve(app)},
-                                                                {"check", add_check(app)},
-                                                                {"config", add_config(app)},
-                                                                {"version", add_version(app)}}};
+  const Commands commands = {{{"demo", add_demo(app)},
+                              {"serve", add_serve(app)},
+                              {"check", add_check(app)},
+                              {"config", add_config(app)},
+                              {"version", add_version(app)}}};
+  // After the commands, which would take it over.
+  app.footer(
+      "Begin with `once demo`. `once COMMAND --help` says more about each.\n"
+      "Exit codes: 0 well, 1 it could not be done, 2 it was asked for wrongly.");
+  if (argc < 2) {
+    print(app.help());
+    return 0;
+  }
+  const std::string_view first = argv[1];
+  const auto is_first = [first](const auto& command) { return command.first == first; };
+  if (!first.starts_with('-') && std::ranges::none_of(commands, is_first)) {
+    print_error(unknown_command(first, commands));
+    return 2;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -23,7 +58,7 @@ int main(int argc, char** argv) {
     return code == 0 ? 0 : 2;
   }
   for (const auto& [name, run] : commands) {
-    if (app.got_subcommand(name)) return run();
+    if (app.got_subcommand(std::string(name))) return run();
   }
   return 2;
 }

@@ -42,14 +42,32 @@ int serve(const ServeOptions& options) {
 
 }  // namespace
 
+void add_listen_options(CLI::App& command, ServeOptions& options) {
+  command
+      .add_option("--listen", options.listen,
+                  "Where clients connect; the default is 127.0.0.1:8080, port 0 is a free one")
+      ->type_name("HOST:PORT");
+  command
+      .add_option("--admin", options.admin,
+                  "Where /healthz, /readyz and /metrics are, or off; the default is 127.0.0.1:8081")
+      ->type_name("HOST:PORT");
+  command
+      .add_option("--store", options.store, "Where answers are kept; the default, and the only one so far, is memory:")
+      ->type_name("SPEC");
+  command.add_option("--threads", options.threads, "Threads that serve requests, or auto: one per core, the default")
+      ->type_name("N");
+  command
+      .add_option("--set", options.set, "Any setting, such as defaults.ttl=48h; may be repeated; comes last and wins")
+      ->type_name("NAME=VALUE");
+}
+
 void add_serve_options(CLI::App& command, ServeOptions& options) {
-  command.add_option("--upstream", options.upstream, "The backend: http://HOST:PORT[/BASE]");
-  command.add_option("--listen", options.listen, "Where clients connect (127.0.0.1:8080)");
-  command.add_option("--admin", options.admin, "Health and metrics (127.0.0.1:8081), or off");
-  command.add_option("--store", options.store, "Where outcomes are kept: memory:");
-  command.add_option("--threads", options.threads, "Worker threads, or auto for one per core");
-  command.add_option("--config", options.config_file, "A configuration file; `once config` prints one");
-  command.add_option("--set", options.set, "Any setting: NAME=VALUE, for example defaults.ttl=48h");
+  command.add_option("--upstream", options.upstream, "The backend; needed here or in the file")
+      ->type_name("http://HOST:PORT[/BASE]");
+  command
+      .add_option("--config", options.config_file, "A configuration file; `once config` prints one with every setting")
+      ->type_name("FILE");
+  add_listen_options(command, options);
 }
 
 std::expected<Config, ConfigErrors> load_config(const ServeOptions& options) {
@@ -72,9 +90,14 @@ std::expected<Config, ConfigErrors> load_config(const ServeOptions& options) {
 }
 
 Run add_serve(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("serve", "Stand in front of a backend");
+  CLI::App* command = app.add_subcommand("serve", "Stand in front of a backend until a signal ends it");
   const auto options = std::make_shared<ServeOptions>();
   add_serve_options(*command, *options);
+  command->footer(
+      "SIGTERM or Ctrl-C: no new connections, running requests get timeouts.drain (30s) to end. A second one: at "
+      "once.\n"
+      "The secret that keys are hashed with is read from ONCE_SECRET, or secret_file, or made and kept in data_dir.\n"
+      "Exit codes: 0 ended by a signal, 1 could not start, 2 wrong options or settings.");
   return [options] { return serve(*options); };
 }
 

@@ -1,0 +1,137 @@
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/random.hpp"
+#include "cli/command.hpp"
+#include "cli/demo_backend.hpp"
+#include "cli/output.hpp"
+#include "cli/running.hpp"
+#include "config/finish.hpp"
+
+namespace once::cli {
+
+namespace {
+
+// A demo leaves no files behind, and its keys protect nothing.
+std::optional<std::string> demo_environment(std::string_view name) {
+  if (name == "ONCE_SECRET") return "the demo has no secrets";
+  return std::nullopt;
+}
+
+// Every request is shown as it is served; of the log only what is wrong. What the user sets comes later and wins.
+ServeOptions demo_options(const ServeOptions& given, const std::string& backend) {
+  ServeOptions options = given;
+  options.upstream = "http://" + backend;
+  options.set = {"log.access=yes", "log.level=warn"};
+  options.set.insert(options.set.end(), given.set.begin(), given.set.end());
+  return options;
+}
+
+std::string pay_line(std::string_view base, std::string_view key, std::string_view query = "") {
+  const std::string url =
+      query.empty() ? fmt::format("{}/payments", base) : fmt::format("'{}/payments{}'", base, query);
+  return fmt::format(R"(curl -i --json '{{"amount": 4200, "currency": "EUR"}}' -H 'Idempotency-Key: {}' {})", key, url);
+}
+
+std::string explanation(const Running& running, const DemoBackend& backend) {
+  const std::string base = "http://" + running.address();
+  const std::string pay = pay_line(base, "order-1");
+  const std::string admin = running.admin_address();
+  std::string text = fmt::format(
+      "\n"
+      "  you ──▶ Once {} ──▶ a payments API {}\n",
+      base, "http://" + backend.address());
+  if (!admin.empty()) text += fmt::format("          metrics http://{}/metrics\n", admin);
+  text += fmt::format(
+      "\n"
+      "Pay, look, and pay again with the same key. Paste into another terminal:\n"
+      "\n"
+      "  {}\n"
+      "  curl {}/payments\n"
+      "  {}\n"
+      "\n"
+      "The third answer is the first one again, marked Idempotency-Replayed: true. One payment was made.\n"
+      "\n"
+      "When things go wrong; send each of these twice:\n"
+      "\n",
+      pay, base, pay);
+  struct Row {
+    std::string_view key;
+    std::string_view query;
+    std::string_view what;
+  };
+  static constexpr Row rows[] = {
+      {"order-2", "?mode=slow", "takes 2 s; sent again meanwhile: 409 in-flight, afterwards: the answer"},
+      {"order-3", "?mode=fail", "500, then works: a failure is not the answer for ever"},
+      {"order-4", "?mode=flaky", "pays and drops the connection: 502, then 409, never a silent second payment"},
+      {"order-5", "?mode=refuse", "429 each time: nothing was done, so the key stays free"},
+  };
+  for (const Row& row : rows) {
+    text += fmt::format("  # {}\n  {}\n", row.what, pay_line(base, row.key, row.query));
+  }
+  return text + "\nEvery request is a line below. Ctrl-C ends the demo.\n\n";
+}
+
+// The likely reason is a port in use; the error has said which.
+void suggest_other_port(const Running& running) {
+  const bool gateway_listens = !running.address().empty();
+  print_error(gateway_listens ? "choose another address with --admin HOST:PORT, a free one with --admin 127.0.0.1:0, "
+                                "or none with --admin off"
+                              : "choose another address with --listen HOST:PORT, or a free one with --listen "
+                                "127.0.0.1:0");
+}
+
+int serve_demo(const Config& config, const DemoBackend& backend) {
+  Running running(config);
+  if (const auto started = running.start(); !started) {
+    print_error(started.error().detail);
+    suggest_other_port(running);
+    return 1;
+  }
+  print(explanation(running, backend));
+  return running.wait();
+}
+
+int demo(const ServeOptions& given) {
+  block_signals();
+  DemoBackend backend;  // ends after the gateway: requests that drain still need it
+  if (const auto started = backend.start(); !started) {
+    print_error(started.error().detail);
+    return 1;
+  }
+  auto config = load_config(demo_options(given, backend.address()));
+  if (!config) {
+    print_errors(config.error(), "error");
+    return 2;
+  }
+  SystemRandom random;
+  const auto warnings = finish(*config, demo_environment, random);
+  if (!warnings) {
+    print_errors(warnings.error(), "error");
+    return 2;
+  }
+  print_errors(*warnings, "warning");
+  const int code = serve_demo(*config, backend);
+  if (code == 0) print(fmt::format("\nThe demo has ended. Payments made: {}.\n", backend.payments_made()));
+  return code;
+}
+
+}  // namespace
+
+Run add_demo(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("demo", "Show it at work: a small payments API with Once in front of it");
+  const auto options = std::make_shared<ServeOptions>();
+  add_listen_options(*command, *options);
+  command->footer(
+      "It prints a curl session to paste and serves until Ctrl-C. Nothing is left behind.\n"
+      "Exit codes: 0 ended by a signal, 1 could not start (a port in use), 2 wrong options.");
+  return [options] { return demo(*options); };
+}
+
+}  // namespace once::cli
