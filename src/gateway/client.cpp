@@ -335,7 +335,11 @@ Task<void> Client::write_reply() {
   if (!keep_) head.append("Connection: close\r\n");
   if (keep_ && !http_1_1) head.append("Connection: keep-alive\r\n");
   head.append("\r\n");
-  const std::string_view body = streams || io_.head.method == Method::head ? std::string_view() : reply_.body;
+  std::string_view body = streams || io_.head.method == Method::head ? std::string_view() : reply_.body;
+  if (body.size() <= http::small_body) {
+    head.append(body);
+    body = {};
+  }
   const IoResult sent = co_await io_.socket.write_all(head, body, shared_.timeouts.body_idle);
   bool whole = sent.status == Io::ok;
   if (whole && streams) whole = co_await stream_rest(chunked);

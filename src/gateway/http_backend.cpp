@@ -49,7 +49,10 @@ Task<BackendAnswer> HttpBackend::send(const BackendRequest& request) {
     const bool reused = connection->reused();
     std::string& head = connection->request_head();
     write_forwarded_head(head, request.head, as);
-    const IoResult sent = co_await connection->socket().write_all(head, request.body, request.timeouts.response);
+    const bool joined = request.body.size() <= http::small_body;
+    if (joined) head.append(request.body);
+    const std::string_view rest = joined ? std::string_view() : request.body;
+    const IoResult sent = co_await connection->socket().write_all(head, rest, request.timeouts.response);
     if (sent.bytes == 0) {
       if (reused) continue;  // nothing went out: a fresh connection may do better
       co_return BackendAnswer{};

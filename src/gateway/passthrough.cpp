@@ -92,7 +92,10 @@ Task<PassThrough::Sent> PassThrough::send_request() {
     if (!upstream_) co_return Sent::unreachable;
     std::string& head = upstream_->request_head();
     write_forwarded_head(head, client_.head, as);
-    const IoResult sent = co_await upstream_->socket().write_all(head, body, request_->timeouts.response);
+    const bool joined = body.size() <= http::small_body;
+    if (joined) head.append(body);
+    const std::string_view rest = joined ? std::string_view() : body;
+    const IoResult sent = co_await upstream_->socket().write_all(head, rest, request_->timeouts.response);
     if (sent.bytes > 0) break;  // a backend that stopped reading may have answered all the same
     if (!upstream_->reused()) co_return Sent::unreachable;
   }
@@ -288,6 +291,10 @@ Task<bool> PassThrough::relay_chunk(std::string_view data, bool last) {
   if (chunk_out_ && !data.empty()) {
     const std::size_t length = http::write_chunk_size(size, data.size());
     pieces = {head_, std::string_view(size, length), data, last ? "\r\n0\r\n\r\n" : "\r\n"};
+  }
+  if (data.size() <= http::small_body) {
+    for (std::size_t i = 1; i < pieces.size(); ++i) head_.append(pieces[i]);
+    pieces = {head_};
   }
   const IoResult sent = co_await client_.socket.write_all(pieces, client_.timeouts.body_idle);
   head_.clear();

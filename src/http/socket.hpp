@@ -17,6 +17,9 @@
 
 namespace once::http {
 
+// Up to this size, a body is worth copying behind its head: one piece is cheaper to send than two.
+inline constexpr std::size_t small_body = 4096;
+
 enum class Io : std::uint8_t {
   ok,
   end,  // read: the peer sends no more
@@ -153,6 +156,8 @@ class Socket final : public Pollable {
 
   // For a connection that rests between two requests: nothing to read and not closed, as far as the kernel knows.
   bool quiet();
+  // The same, as far as the loop has heard: without asking.
+  bool disturbed() const { return peer_ended_ || may_read_; }
 
   // On a listener: a new connection's descriptor, or -1 with errno. After EAGAIN, readable() waits for the next.
   int accept();

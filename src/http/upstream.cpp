@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::size_t first_buffer = 8192;
 constexpr std::size_t body_window = 4096;  // room for body bytes behind the largest head
+constexpr Duration asked_after = std::chrono::milliseconds(1);
 constexpr Duration clean_up_every = std::chrono::seconds(1);
 
 }  // namespace
@@ -132,8 +133,11 @@ UpstreamConnectionPtr UpstreamPool::take_rested(Duration rested_at_most) {
     if (loop_.now() - resting_.back()->rested_since_ > rested_at_most) return nullptr;
     std::unique_ptr<UpstreamConnection> connection = std::move(resting_.back());
     resting_.pop_back();
-    // A backend that closed while it rested would look like one that died with the request in its hands.
-    if (connection->socket_.quiet()) return UpstreamConnectionPtr(connection.release());
+    // A backend that closed while it rested would look like one that died with the request in its hands. What the loop
+    // was told by now is enough for a rest too short to end one; otherwise the kernel is asked.
+    const bool just_now = loop_.now() - connection->rested_since_ < asked_after;
+    const bool open = just_now ? !connection->socket_.disturbed() : connection->socket_.quiet();
+    if (open) return UpstreamConnectionPtr(connection.release());
   }
   return nullptr;
 }

@@ -12,6 +12,8 @@ namespace {
 
 // Two a claim is twice what a claim can add, so the memory of expired records comes back as fast as it is needed.
 constexpr std::size_t looked_at_per_claim = 2;
+// Not on every claim: neighbours in the slab are cheap to look at together, and a cache miss each one by one.
+constexpr std::uint64_t claims_per_look = 16;
 constexpr std::size_t looked_at_when_full = 8;
 
 }  // namespace
@@ -38,7 +40,7 @@ void MemoryShard::execute(Op& op, Time now) {
 }
 
 void MemoryShard::claim(Op& op, Time now) {
-  look_at_some(looked_at_per_claim, now);
+  if (++claims_seen_ % claims_per_look == 0) look_at_some(claims_per_look * looked_at_per_claim, now);
   Node* node = find(op.id, now);
   if (node != nullptr && is_same_claim(node->record, op)) {
     op.verdict = Verdict::execute;

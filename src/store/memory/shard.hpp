@@ -96,6 +96,7 @@ class alignas(64) MemoryShard {
   Link finished_;                 // succeeded, failed, tombstone; least recently used first
   Link unresolved_;               // unknown; oldest first
   std::size_t hand_ = 0;          // where the sweep goes on
+  std::uint64_t claims_seen_ = 0;
   std::uint64_t last_fence_ = 0;  // outlives every record, so that no fence is ever given twice
   MemoryStats stats_;
 };
