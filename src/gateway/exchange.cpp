@@ -23,23 +23,11 @@ constexpr Duration slowest_look = milliseconds(1000);
 constexpr Duration first_record_retry = milliseconds(20);
 constexpr Duration slowest_record_retry = milliseconds(1000);
 
-constexpr int retry_in_flight_seconds = 1;
-constexpr int retry_store_seconds = 1;
-
-int seconds_until(Time then, Time now) {
-  return static_cast<int>(
-      std::clamp<std::int64_t>(std::chrono::ceil<std::chrono::seconds>(then - now).count(), 1, 86400));
-}
-
-// Outlives its exchange. Gives up when the lease has ended: from then on the record tells the truth by itself.
-Task<void> release_later(ExchangePorts ports, OperationId id, Nonce nonce, Duration lease) {
-  Op op;
-  op.verb = Verb::release;
-  op.id = id;
-  op.nonce = nonce;
+// A finish or release that did not get through, tried on for `limit`. Outlives its exchange.
+Task<void> try_later(ExchangePorts ports, Op op, Duration limit) {
   Duration waited{};
   Duration pause = first_record_retry;
-  while (waited < lease) {
+  while (waited < limit) {
     co_await sleep_for(ports.home, pause);
     waited += pause;
     pause = std::min(pause * 2, slowest_record_retry);
@@ -47,7 +35,7 @@ Task<void> release_later(ExchangePorts ports, OperationId id, Nonce nonce, Durat
     if (op.status != OpStatus::failed) break;
     ports.metrics.store_errors.add();
   }
-  ports.waiters.notify(id);
+  ports.waiters.notify(op.id);
 }
 
 }  // namespace
@@ -56,6 +44,10 @@ Exchange::Exchange(const ExchangePorts& ports)
     : ports_(ports),
       shared_(ports.store.store().traits().shared == Shared::yes),
       lease_(ports.store, ports.home, ports.metrics) {}
+
+Answers Exchange::answers() {
+  return {*reply_, request_->policy, request_->request_id, ports_.errors_base};
+}
 
 Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
   request_ = &request;
@@ -70,32 +62,25 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
       if (request.policy.store_down == StoreDown::bypass && op_.fault == StoreFault::unavailable) {
         co_await bypass();
       } else {
-        reply_store_fault();
+        answers().store_fault(op_.fault);
       }
       break;
     }
     switch (op_.verdict) {
       case Verdict::execute: co_await execute(); break;
       case Verdict::replay: reply_replay(); break;
-      case Verdict::not_kept:
-        reply_problem(ProblemKind::response_not_kept, "The request succeeded; its response was too large to keep.",
-                      Ending::replayed);
-        break;
-      case Verdict::mismatch: reply_mismatch(); break;
+      case Verdict::not_kept: answers().not_kept(); break;
+      case Verdict::mismatch: answers().mismatch(); break;
       case Verdict::in_flight: {
         const bool owner_ended = co_await wait_for_owner();
         decided = !owner_ended;
         break;
       }
-      case Verdict::too_early: reply_too_early(); break;
-      case Verdict::held:
-        reply_problem(ProblemKind::outcome_unknown,
-                      "It is not known whether this request was executed; it is held until someone resolves it.",
-                      Ending::unknown);
+      case Verdict::too_early:
+        answers().too_early(saturating_add(op_.record->started_at, op_.terms.takeover_after), op_.now);
         break;
-      case Verdict::gone:
-        reply_problem(ProblemKind::key_expired, "This key was used before and has expired.", Ending::rejected);
-        break;
+      case Verdict::held: answers().held(); break;
+      case Verdict::gone: answers().expired(); break;
     }
   }
   reply.attempt = attempt_;
@@ -124,14 +109,21 @@ Task<void> Exchange::claim() {
   ports_.metrics.store_errors.add();
   ports_.log.error("claim failed", {{"request", request_->request_id}, {"error", op_.error}});
   // It may have been made all the same, and nothing will be sent: taken back as soon as the store answers again.
-  spawn(release_later(ports_, op_.id, op_.nonce, policy.lease));
+  Op release = op_;
+  release.verb = Verb::release;
+  spawn(try_later(ports_, std::move(release), while_claimed()));
+}
+
+// When a lease has ended the record tells the truth by itself. Without leases only its owner, this process, can end it.
+Duration Exchange::while_claimed() const {
+  return shared_ ? request_->policy.lease : Duration::max();
 }
 
 // True when it is worth claiming again: the owner has ended, or may have.
 Task<bool> Exchange::wait_for_owner() {
   const Policy& policy = request_->policy;
   if (policy.in_flight == InFlight::reject) {
-    reply_in_flight();
+    answers().in_flight();
     co_return false;
   }
   ports_.metrics.waiting.add();
@@ -153,7 +145,7 @@ Task<bool> Exchange::wait_for_owner() {
     look = std::min(look * 2, slowest_look);
   }
   ports_.metrics.waiting.subtract();
-  if (owner_works) reply_in_flight();
+  if (owner_works) answers().in_flight();
   co_return !owner_works;
 }
 
@@ -198,8 +190,7 @@ Task<void> Exchange::settle_answer(BackendAnswer& answer) {
       if (answered) {
         reply_with(answer, std::move(outcome), Ending::executed);
       } else {
-        reply_problem(ProblemKind::bad_gateway, "The backend could not be reached; nothing was executed.",
-                      Ending::rejected);
+        answers().not_reached(Ending::rejected);
       }
       co_return;
     case Settlement::Kind::succeed:
@@ -211,9 +202,9 @@ Task<void> Exchange::settle_answer(BackendAnswer& answer) {
       if (recorded == OpStatus::done) {
         reply_with(answer, std::move(outcome), Ending::executed);
       } else {
-        reply_unknown(503, recorded == OpStatus::lost
-                               ? "Another attempt took this operation over before its outcome could be recorded."
-                               : "The backend answered, but its answer could not be recorded.");
+        answers().unknown(503, recorded == OpStatus::lost
+                                   ? "Another attempt took this operation over before its outcome could be recorded."
+                                   : "The backend answered, but its answer could not be recorded.");
       }
       co_return;
     }
@@ -222,10 +213,11 @@ Task<void> Exchange::settle_answer(BackendAnswer& answer) {
       if (answered) {
         reply_with(answer, std::move(outcome), Ending::unknown);
       } else {
-        reply_unknown(answer.delivery == Delivery::timed_out ? 504 : 502,
-                      answer.delivery == Delivery::timed_out
-                          ? "The backend did not answer in time; whether the request was executed is not known."
-                          : "The connection to the backend was lost; whether the request was executed is not known.");
+        answers().unknown(
+            answer.delivery == Delivery::timed_out ? 504 : 502,
+            answer.delivery == Delivery::timed_out
+                ? "The backend did not answer in time; whether the request was executed is not known."
+                : "The connection to the backend was lost; whether the request was executed is not known.");
       }
       co_return;
   }
@@ -251,6 +243,7 @@ Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome
   if (op_.status == OpStatus::lost) ports_.metrics.claims_lost.add();
   if (op_.status == OpStatus::failed) {
     ports_.log.error("outcome not recorded", {{"request", request_->request_id}, {"error", op_.error}});
+    if (!shared_) spawn(try_later(ports_, op_, while_claimed()));
   }
   ports_.waiters.notify(request_->id);
   co_return op_.status;
@@ -262,7 +255,7 @@ Task<void> Exchange::release() {
   co_await ports_.store.run(op_, ports_.home);
   if (op_.status == OpStatus::failed) {
     ports_.metrics.store_errors.add();
-    spawn(release_later(ports_, op_.id, op_.nonce, request_->policy.lease));
+    spawn(try_later(ports_, op_, while_claimed()));
   }
   if (op_.status == OpStatus::lost) ports_.metrics.claims_lost.add();
   ports_.waiters.notify(request_->id);
@@ -288,16 +281,13 @@ Task<void> Exchange::bypass() {
       reply_with(answer, std::move(outcome), Ending::bypassed);
       co_return;
     }
-    case Delivery::not_sent:
-      reply_problem(ProblemKind::bad_gateway, "The backend could not be reached; nothing was executed.",
-                    Ending::bypassed);
-      co_return;
+    case Delivery::not_sent: answers().not_reached(Ending::bypassed); co_return;
     case Delivery::timed_out:
-      reply_problem(ProblemKind::gateway_timeout, "The backend did not answer in time.", Ending::bypassed);
+      answers().problem(ProblemKind::gateway_timeout, "The backend did not answer in time.", Ending::bypassed);
       co_return;
     case Delivery::lost:
     case Delivery::truncated:
-      reply_problem(ProblemKind::backend_lost, "The connection to the backend was lost.", Ending::bypassed);
+      answers().problem(ProblemKind::backend_lost, "The connection to the backend was lost.", Ending::bypassed);
       co_return;
   }
 }
@@ -372,7 +362,7 @@ void Exchange::reply_replay() {
   const auto response = record.outcome ? decode(*record.outcome) : std::nullopt;
   if (!response) {
     ports_.log.error("recorded outcome cannot be read", {{"operation", to_hex(op_.id)}});
-    reply_problem(ProblemKind::store_unavailable, "The recorded response cannot be read.", Ending::rejected);
+    answers().problem(ProblemKind::store_unavailable, "The recorded response cannot be read.", Ending::rejected);
     return;
   }
   attempt_ = record.attempt;
@@ -386,69 +376,6 @@ void Exchange::reply_replay() {
                   .extra = date,
                   .expires_at = record.expires_at,
                   .replay_header = request_->policy.wording.replay_header});
-}
-
-void Exchange::reply_problem(ProblemKind kind, std::string detail, Ending ending) {
-  Problem answer = problem(kind, std::move(detail));
-  answer.error_object = request_->policy.wording.error_object;
-  write_problem(*reply_, answer, ports_.errors_base, request_->request_id, ending);
-}
-
-void Exchange::reply_mismatch() {
-  Problem answer = problem(ProblemKind::key_mismatch, "This key was used before with a different request.");
-  answer.status = request_->policy.wording.mismatch_status;
-  answer.code = request_->policy.wording.mismatch_code;
-  answer.error_object = request_->policy.wording.error_object;
-  write_problem(*reply_, answer, ports_.errors_base, request_->request_id, Ending::mismatch);
-}
-
-void Exchange::reply_in_flight() {
-  const Wording& wording = request_->policy.wording;
-  Problem answer = problem(ProblemKind::in_flight, wording.in_flight_detail);
-  answer.status = wording.in_flight_status;
-  answer.code = wording.in_flight_code;
-  answer.error_object = wording.error_object;
-  answer.retry_after_seconds = retry_in_flight_seconds;
-  write_problem(*reply_, answer, ports_.errors_base, request_->request_id, Ending::in_flight);
-}
-
-void Exchange::reply_too_early() {
-  Problem answer = problem(ProblemKind::outcome_unknown,
-                           "It is not known whether this request was executed; a retry may execute it later.");
-  answer.error_object = request_->policy.wording.error_object;
-  answer.retryable = Retryable::yes;
-  answer.retry_after_seconds = seconds_until(saturating_add(op_.record->started_at, op_.terms.takeover_after), op_.now);
-  write_problem(*reply_, answer, ports_.errors_base, request_->request_id, Ending::unknown);
-}
-
-// Just now at the backend, or just now not recorded. What a retry will meet is the policy's to say.
-void Exchange::reply_unknown(int status, std::string detail) {
-  const Policy& policy = request_->policy;
-  Problem answer = problem(ProblemKind::outcome_unknown, std::move(detail));
-  answer.status = status;
-  answer.error_object = policy.wording.error_object;
-  switch (policy.on_unknown) {
-    case OnUnknown::retry:
-      answer.retryable = Retryable::yes;
-      answer.retry_after_seconds = retry_in_flight_seconds;
-      break;
-    case OnUnknown::takeover:
-      answer.retryable = Retryable::yes;
-      answer.retry_after_seconds =
-          static_cast<int>(std::chrono::ceil<std::chrono::seconds>(policy.takeover_after).count());
-      break;
-    case OnUnknown::hold: answer.retryable = Retryable::no; break;
-  }
-  write_problem(*reply_, answer, ports_.errors_base, request_->request_id, Ending::unknown);
-}
-
-void Exchange::reply_store_fault() {
-  const bool full = op_.fault == StoreFault::full;
-  Problem answer = full ? problem(ProblemKind::store_full, "No room for new keys; nothing was executed.")
-                        : problem(ProblemKind::store_unavailable, "The store does not answer; nothing was executed.");
-  answer.error_object = request_->policy.wording.error_object;
-  answer.retry_after_seconds = retry_store_seconds;
-  write_problem(*reply_, answer, ports_.errors_base, request_->request_id, Ending::rejected);
 }
 
 }  // namespace once

@@ -14,6 +14,7 @@
 #include "base/random.hpp"
 #include "base/task.hpp"
 #include "core/policy.hpp"
+#include "gateway/answers.hpp"
 #include "gateway/backend.hpp"
 #include "gateway/lease_keeper.hpp"
 #include "gateway/metrics.hpp"
@@ -63,17 +64,13 @@ class Exchange {
   Task<void> release();
   Task<void> bypass();
 
+  Duration while_claimed() const;
   void write_fields_for_backend();
   void split_response_fields(const http::ResponseHead& head);
   OutcomeBytes encode_answer(const BackendAnswer& answer) const;
   void reply_with(BackendAnswer& answer, OutcomeBytes outcome, Ending ending);
   void reply_replay();
-  void reply_problem(ProblemKind kind, std::string detail, Ending ending);
-  void reply_mismatch();
-  void reply_in_flight();
-  void reply_unknown(int status, std::string detail);
-  void reply_too_early();
-  void reply_store_fault();
+  Answers answers();
 
   ExchangePorts ports_;
   const bool shared_;
