@@ -1,6 +1,8 @@
 // once: makes any HTTP API safe to retry.
 #include <algorithm>
 #include <array>
+#include <cstdio>
+#include <exception>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -8,27 +10,27 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/output.hpp"
 
+namespace once::cli {
+
 namespace {
 
-using Commands = std::array<std::pair<std::string_view, once::cli::Run>, 5>;
+using Commands = std::array<std::pair<std::string_view, Run>, 5>;
 
 std::string unknown_command(std::string_view word, const Commands& commands) {
   std::vector<std::string_view> names;
   for (const auto& [name, run] : commands) names.push_back(name);
-  const auto meant = once::nearest(word, names);
+  const auto meant = nearest(word, names);
   return fmt::format("there is no command \"{}\"; {}", word,
                      meant ? fmt::format("did you mean \"{}\"?", *meant) : "`once --help` lists them");
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  using namespace once::cli;
+int run(int argc, char** argv) {
   CLI::App app("Once makes any HTTP API safe to retry: one request, one execution, the same answer every time.",
                "once");
   app.require_subcommand(1);
@@ -61,4 +63,18 @@ int main(int argc, char** argv) {
     if (app.got_subcommand(std::string(name))) return run();
   }
   return 2;
+}
+
+}  // namespace
+
+}  // namespace once::cli
+
+int main(int argc, char** argv) {
+  try {
+    return once::cli::run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fputs(error.what(), stderr);
+    std::fputs("\n", stderr);
+    return 1;
+  }
 }

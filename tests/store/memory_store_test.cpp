@@ -234,6 +234,19 @@ TEST_F(MemoryStoreTest, claims_give_back_the_memory_of_what_expired) {
   EXPECT_EQ(store.stats().bytes, 0U);
 }
 
+TEST_F(MemoryStoreTest, fences_go_on_growing_after_a_restart) {
+  const Claimed who = somebody();
+  Fence highest{};
+  {
+    MemoryStore before(clock_, {.shards = 1});
+    for (int i = 0; i < 10'000; ++i) highest = claim(before, somebody()).record->fence;
+    highest = std::max(highest, claim(before, who).record->fence);
+  }
+  clock_.advance(std::chrono::seconds(1));
+  MemoryStore after(clock_, {.shards = 1});
+  EXPECT_GT(claim(after, who).record->fence, highest);
+}
+
 TEST_F(MemoryStoreTest, sweep_goes_round_in_steps_of_its_limit) {
   MemoryStore store(clock_, {.max_bytes = 64 << 20, .shards = 8});
   constexpr std::size_t count = 5000;

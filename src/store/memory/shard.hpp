@@ -17,7 +17,8 @@ namespace once {
 
 class alignas(64) MemoryShard {
  public:
-  MemoryShard(std::size_t max_bytes, Shared shared) : max_bytes_(max_bytes), shared_(shared) {}
+  MemoryShard(std::size_t max_bytes, Shared shared, Fence last_fence)
+      : max_bytes_(max_bytes), shared_(shared), last_fence_(static_cast<std::uint64_t>(last_fence)) {}
 
   void execute(Op& op, Time now);
 
@@ -92,12 +93,12 @@ class alignas(64) MemoryShard {
   FlatIndex index_;
   std::vector<std::unique_ptr<Node[]>> chunks_;
   Link free_;
-  Link claims_;                   // started; oldest lease first
-  Link finished_;                 // succeeded, failed, tombstone; least recently used first
-  Link unresolved_;               // unknown; oldest first
-  std::size_t hand_ = 0;          // where the sweep goes on
+  Link claims_;           // started; oldest lease first
+  Link finished_;         // succeeded, failed, tombstone; least recently used first
+  Link unresolved_;       // unknown; oldest first
+  std::size_t hand_ = 0;  // where the sweep goes on
   std::uint64_t claims_seen_ = 0;
-  std::uint64_t last_fence_ = 0;  // outlives every record, so that no fence is ever given twice
+  std::uint64_t last_fence_;  // outlives every record, so that no fence is ever given twice
   MemoryStats stats_;
 };
 
