@@ -1,0 +1,171 @@
+"""What clients of each family of APIs see: the table of dialects, line by line, from outside."""
+import dataclasses
+import functools
+import unittest
+
+from harness import EndToEnd
+from wire import wait_until
+
+EVERY_METHOD = ("POST", "PUT", "PATCH", "DELETE")
+STILL_WORKING = "A request with this key is still being processed."
+
+
+@dataclasses.dataclass(frozen=True)
+class Dialect:
+    name: str
+    methods: tuple
+    scope: frozenset  # of what another value makes another operation
+    key_header: str = "Idempotency-Key"
+    caller_header: str = "Authorization"
+    mismatch: tuple = (422, "key-mismatch")
+    in_flight: tuple = (409, "in-flight", STILL_WORKING)
+    replay_header: str = "Idempotency-Replayed"
+    longest_key: int = 255
+    error_object: bool = False
+
+
+DIALECTS = (
+    Dialect("ietf", ("POST", "PATCH"), frozenset({"caller", "method", "path"})),
+    Dialect("stripe", ("POST",), frozenset({"caller"}), mismatch=(400, "idempotency_error"),
+            in_flight=(409, "idempotency_key_in_use", STILL_WORKING), replay_header="Idempotent-Replayed",
+            error_object=True),
+    Dialect("platform", ("POST", "PUT", "PATCH"), frozenset({"caller"}), key_header="X-Idempotency-Key",
+            in_flight=(409, "in-flight", "Request is being processed"), replay_header="Idempotent-Replayed"),
+    Dialect("workflow", ("POST",), frozenset({"caller", "path"}), caller_header="X-Org-Id",
+            replay_header="Idempotent-Replayed"),
+    Dialect("streams", ("POST",), frozenset({"path"}), mismatch=(409, "IDEMPOTENCY_MISMATCH"), longest_key=256),
+)
+
+
+def in_every_dialect(test):
+    """Runs test(self, dialect, backend, gateway) with a gateway that speaks the dialect."""
+
+    @functools.wraps(test)
+    def run(self):
+        for dialect in DIALECTS:
+            with self.subTest(dialect=dialect.name):
+                backend = self.backend(lambda request, to: to.reply(201, body=request.target.encode()))
+                test(self, dialect, backend, self.gateway(backend, f"defaults.dialect={dialect.name}"))
+
+    return run
+
+
+class Dialects(EndToEnd):
+    @staticmethod
+    def ask(gateway, dialect, key="k", method="POST", target="/a", caller="one", body=b"{}"):
+        fields = [(dialect.key_header, key), (dialect.caller_header, caller)]
+        return gateway.ask(method, target, fields, body)
+
+    @in_every_dialect
+    def test_a_retry_is_a_replay_and_says_so(self, dialect, backend, gateway):
+        first, second = (self.ask(gateway, dialect) for _ in range(2))
+        self.assertEqual(len(backend.requests), 1)
+        self.assertEqual((second.status, second.body), (first.status, first.body))
+        self.assertIsNone(first.get(dialect.replay_header))
+        self.assertEqual(second.get(dialect.replay_header), "true")
+        other = ({"Idempotency-Replayed", "Idempotent-Replayed"} - {dialect.replay_header}).pop()
+        self.assertIsNone(second.get(other))
+        self.assertEqual(first.get("Idempotency-Status"), "executed")
+        self.assertEqual(second.get("Idempotency-Status"), "replayed")
+        self.assertEqual(second.get("Original-Request-Id"), first.get("X-Request-Id"))
+        self.assertIsNotNone(second.get("Idempotency-Expires"))
+
+    @in_every_dialect
+    def test_the_backend_gets_the_key_and_what_once_knows(self, dialect, backend, gateway):
+        self.ask(gateway, dialect, key='"k-1"')
+        request = backend.requests[0]
+        self.assertEqual(request.get(dialect.key_header), '"k-1"')
+        self.assertEqual(request.get("Idempotency-Attempt"), "1")
+        self.assertRegex(request.get("Idempotency-Fence"), r"^[1-9]\d*$")
+        self.assertRegex(request.get("Idempotency-Claim"), r"^[0-9a-f]{64}\.[0-9a-f]{32}$")
+        self.assertIsNotNone(request.get("X-Request-Id"))
+
+    @in_every_dialect
+    def test_keys_of_other_methods_do_nothing(self, dialect, backend, gateway):
+        for method in EVERY_METHOD:
+            answers = [self.ask(gateway, dialect, key=f"of-{method}", method=method) for _ in range(2)]
+            executions = [request for request in backend.requests if request.method == method]
+            covered = method in dialect.methods
+            self.assertEqual(len(executions), 1 if covered else 2, method)
+            marks = [answer.get("Idempotency-Status") for answer in answers]
+            self.assertEqual(marks, ["executed", "replayed"] if covered else [None, None], method)
+            if not covered:
+                self.assertIsNone(executions[0].get("Idempotency-Attempt"))
+
+    @in_every_dialect
+    def test_another_key_header_does_nothing(self, dialect, backend, gateway):
+        other = {"Idempotency-Key": "X-Idempotency-Key"}.get(dialect.key_header, "Idempotency-Key")
+        answers = [gateway.ask("POST", "/a", [(other, "k")], b"{}") for _ in range(2)]
+        self.assertEqual([answer.get("Idempotency-Status") for answer in answers], [None, None])
+        self.assertEqual(len(backend.requests), 2)
+
+    @in_every_dialect
+    def test_another_body_is_a_mismatch(self, dialect, backend, gateway):
+        self.ask(gateway, dialect, body=b"one")
+        answer = self.ask(gateway, dialect, body=b"two")
+        self.assert_mismatch(dialect, answer)
+        self.assertEqual(len(backend.requests), 1)
+        self.assertEqual(self.ask(gateway, dialect, body=b"one").get("Idempotency-Status"), "replayed")
+
+    def assert_mismatch(self, dialect, answer):
+        self.assertEqual((answer.status, answer.code), dialect.mismatch)
+        self.assertEqual(answer.get("Idempotency-Status"), "mismatch")
+        self.assertEqual(answer.problem["type"], "urn:once:error:key-mismatch")
+        self.assertEqual((answer.problem["status"], answer.problem["retryable"]), (answer.status, False))
+        self.assert_error_object(dialect, answer)
+
+    def assert_error_object(self, dialect, answer):
+        expected = {"type": "idempotency_error", "code": answer.code, "message": answer.problem["detail"]}
+        self.assertEqual(answer.problem.get("error"), expected if dialect.error_object else None)
+
+    @in_every_dialect
+    def test_what_is_in_the_scope_is_another_operation_and_the_rest_a_mismatch_or_the_same(self, dialect, backend, gateway):
+        self.ask(gateway, dialect)
+        other_method = next((method for method in dialect.methods if method != "POST"), None)
+        changes = {"caller": {"caller": "two"}, "path": {"target": "/b"}}
+        if other_method:
+            changes["method"] = {"method": other_method}
+        for part, change in changes.items():
+            answer = self.ask(gateway, dialect, **change)
+            if part in dialect.scope:
+                self.assertEqual(answer.get("Idempotency-Status"), "executed", part)
+            elif part == "caller":  # whoever may append to a stream shares its keys
+                self.assertEqual(answer.get("Idempotency-Status"), "replayed", part)
+            else:
+                self.assert_mismatch(dialect, answer)
+        in_scope = [part for part in changes if part in dialect.scope]
+        self.assertEqual(len(backend.requests), 1 + len(in_scope))
+
+    @in_every_dialect
+    def test_a_retry_while_the_first_runs_is_told_to_come_back(self, dialect, backend, gateway):
+        go = self.gate()
+        backend.handler = lambda _, to: go.wait() and to.reply(200)
+        first = self.connect(gateway)
+        first.send_request("POST", "/a", [(dialect.key_header, "k"), (dialect.caller_header, "one")], b"{}")
+        wait_until(lambda: backend.requests)
+        answer = self.ask(gateway, dialect)
+        self.assertEqual((answer.status, answer.code, answer.problem["detail"]), dialect.in_flight)
+        self.assertEqual((answer.get("Idempotency-Status"), answer.get("Retry-After")), ("in-flight", "1"))
+        self.assert_error_object(dialect, answer)
+        go.set()
+        self.assertEqual(first.read_response().status, 200)
+
+    @in_every_dialect
+    def test_the_longest_key(self, dialect, backend, gateway):
+        self.assertEqual(self.ask(gateway, dialect, key="k" * dialect.longest_key).status, 201)
+        answer = self.ask(gateway, dialect, key="k" * (dialect.longest_key + 1))
+        self.assertEqual((answer.status, answer.code), (400, "key-invalid"))
+        self.assertEqual(len(backend.requests), 1)
+
+    def test_every_setting_of_a_dialect_can_be_changed_beside_it(self):
+        backend = self.backend()
+        gateway = self.gateway(backend, "defaults.dialect=stripe", "defaults.key.header=X-Key",
+                               "defaults.wording.mismatch_status=418", "defaults.wording.replay_header=X-Again")
+        answers = [gateway.ask(fields=[("X-Key", "k")], body=body) for body in (b"1", b"1", b"2")]
+        self.assertEqual([answer.status for answer in answers], [201, 201, 418])
+        self.assertEqual(answers[1].get("X-Again"), "true")
+        self.assertEqual(answers[2].code, "idempotency_error")
+
+
+if __name__ == "__main__":
+    unittest.main()

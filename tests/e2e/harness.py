@@ -1,0 +1,143 @@
+"""What every end-to-end test works with: the real gateway as a process, in front of a backend of the test's own making.
+
+ONCE_BINARY says which binary; CMake gives the one it built.
+"""
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import unittest
+
+from wire import DEADLINE, Backend, Client, created, wait_until
+
+# What sanitizers and our own invariants write before they end the process.
+CRASH_MARKS = ("Sanitizer", "runtime error:", "invariant broken")
+
+
+class Gateway:
+    """The real binary in a folder of its own. stop() fails if it did not end well."""
+
+    def __init__(self, *arguments, config=None, admin="127.0.0.1:0"):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="once-e2e-"))
+        self._out = open(self.folder / "stdout", "wb")
+        self._err = open(self.folder / "stderr", "wb")
+        command = [os.environ["ONCE_BINARY"], "serve", "--listen", "127.0.0.1:0", "--admin", admin]
+        if config is not None:
+            (self.folder / "once.yaml").write_text(config)
+            command += ["--config", "once.yaml"]
+        self.process = subprocess.Popen([*command, *arguments], cwd=self.folder, stdin=subprocess.DEVNULL,
+                                        stdout=self._out, stderr=self._err)
+        self.port = None
+        self.admin_port = None
+
+    @property
+    def stderr(self):
+        return (self.folder / "stderr").read_text(errors="replace")
+
+    @property
+    def stdout(self):
+        return (self.folder / "stdout").read_text(errors="replace")
+
+    def log_lines(self, text=None):
+        lines = (self.stderr if text is None else text).splitlines()
+        return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
+
+    def wait_listening(self):
+        def listening():
+            if self.process.poll() is not None:
+                raise AssertionError(f"once ended with {self.process.returncode}:\n{self.stderr}")
+            return next((line for line in self.log_lines() if line["message"] == "listening"), None)
+
+        line = wait_until(listening, what="once to listen")
+        self.port = int(line["address"].rsplit(":", 1)[1])
+        self.admin_port = int(line["admin"].rsplit(":", 1)[1]) if line["admin"] else None
+        return self
+
+    def connect(self, **named):
+        return Client(self.port, **named)
+
+    def ask(self, *args, **named):
+        """One request on a connection of its own."""
+        with self.connect() as client:
+            return client.ask(*args, **named)
+
+    def admin(self, target, method="GET"):
+        with Client(self.admin_port) as client:
+            return client.ask(method, target)
+
+    def metrics(self):
+        """Values by name and labels, as they stand in the text."""
+        lines = self.admin("/metrics").body.decode().splitlines()
+        pairs = (line.rsplit(" ", 1) for line in lines if line and not line.startswith("#"))
+        return {name: float(value) for name, value in pairs}
+
+    def resident_bytes(self):
+        text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return next(int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("VmRSS"))
+
+    def terminate(self):
+        self.process.send_signal(signal.SIGTERM)
+
+    def wait(self, deadline=DEADLINE):
+        return self.process.wait(deadline)
+
+    def stop(self, expect=0):
+        """Ends it if it runs. Raises, with its stderr, if it crashed, hung or a sanitizer found something."""
+        if self.process.poll() is None:
+            self.terminate()
+        hung = False
+        try:
+            self.wait()
+        except subprocess.TimeoutExpired:
+            hung = True
+            self.process.kill()
+            self.process.wait()
+        self._out.close()
+        self._err.close()
+        text = self.stderr
+        shutil.rmtree(self.folder)
+        reported = any(mark in text for mark in CRASH_MARKS)
+        if hung or reported or self.process.returncode != expect:
+            raise AssertionError(f"once ended with {self.process.returncode}{' (hung)' if hung else ''}:\n{text}")
+
+
+class EndToEnd(unittest.TestCase):
+    """Starts and stops what a test needs."""
+
+    maxDiff = 4000
+
+    def setUp(self):
+        self._gates = []
+
+    def tearDown(self):
+        for gate in self._gates:
+            gate.set()
+
+    def gate(self):
+        """An event that handlers wait for. It opens by itself when the test is over, so that everything can end."""
+        gate = threading.Event()
+        self._gates.append(gate)
+        return gate
+
+    def backend(self, handler=created, **named):
+        backend = Backend(handler, **named)
+        self.addCleanup(backend.stop)
+        return backend
+
+    def gateway(self, backend, *settings, config=None, arguments=()):
+        """Settings such as "defaults.ttl=1s"."""
+        settings = ("timeouts.drain=5s", *settings)
+        options = [part for setting in settings for part in ("--set", setting)]
+        gateway = Gateway("--upstream", f"http://127.0.0.1:{backend.port}", *options, *arguments, config=config)
+        # A test may have stopped it already, and checked how it ended.
+        self.addCleanup(lambda: gateway.folder.exists() and gateway.stop())
+        return gateway.wait_listening()
+
+    def connect(self, gateway, **named):
+        client = gateway.connect(**named)
+        self.addCleanup(client.close)
+        return client
