@@ -6,7 +6,8 @@ namespace once::http {
 
 namespace {
 
-constexpr std::size_t max_size_line = 256;  // hex digits and extensions
+constexpr std::size_t max_size_line = 256;      // hex digits and extensions
+constexpr std::size_t max_trailer_line = 2048;  // less than the room that connections keep behind a head
 constexpr std::size_t max_trailers = 8192;
 
 int hex_value(char c) {
@@ -120,7 +121,7 @@ BodyDecoder::Step BodyDecoder::chunked_step(Buffer& buffer) {
         break;
       }
       case State::trailers: {
-        const Line found = find_line(buffer.unread(), max_trailers, line);
+        const Line found = find_line(buffer.unread(), max_trailer_line, line);
         if (found == Line::partial) return {.kind = Kind::need_more, .data = {}};
         trailer_bytes_ += line.size() + 2;
         if (found == Line::bad || trailer_bytes_ > max_trailers) return fail();
