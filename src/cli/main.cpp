@@ -70,6 +70,9 @@ int run(int argc, char** argv) {
 }  // namespace once::cli
 
 int main(int argc, char** argv) {
+  // Records fill the heap; it is asked of the system in large steps instead of 128 KiB at a time.
+  constexpr int heap_step = 16 << 20;
+  ::mallopt(M_TOP_PAD, heap_step);
   try {
     return once::cli::run(argc, argv);
   } catch (const std::exception& error) {
