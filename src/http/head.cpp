@@ -1,5 +1,6 @@
 #include "http/head.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -27,12 +28,6 @@ constexpr CharSet set_of(std::string_view extra, bool letters_and_digits) {
 constexpr CharSet token_chars = set_of("!#$%&'*+-.^_`|~", true);
 constexpr CharSet host_chars = set_of("-._~%!$&'()*+,;=:[]", true);
 
-constexpr CharSet value_chars = [] {
-  CharSet set{};
-  for (unsigned c = 0; c < 256; ++c) set[c] = c == '\t' || (c >= 0x20 && c != 0x7f);
-  return set;
-}();
-
 // Visible ASCII without the fragment mark, which has no place in a request.
 constexpr CharSet target_chars = [] {
   CharSet set{};
@@ -45,6 +40,29 @@ bool all_in(const CharSet& set, std::string_view text) {
     if (!set[static_cast<unsigned char>(c)]) return false;
   }
   return true;
+}
+
+bool is_field_char(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return byte == '\t' || (byte >= 0x20 && byte != 0x7f);
+}
+
+// No control character but the tab. Eight bytes at a time: values are most of a head.
+bool is_field_text(std::string_view text) {
+  constexpr std::uint64_t ones = 0x0101010101010101U;
+  constexpr std::uint64_t highs = 0x80 * ones;
+  while (text.size() >= sizeof(std::uint64_t)) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, text.data(), sizeof word);
+    const std::uint64_t below_space = (word - 0x20 * ones) & ~word & highs;
+    const std::uint64_t not_delete = word ^ (0x7f * ones);
+    const std::uint64_t is_delete = (not_delete - ones) & ~not_delete & highs;
+    // Either may flag a good byte next to a bad one, and a tab is good: look closer.
+    if ((below_space | is_delete) != 0 && !std::ranges::all_of(text.substr(0, sizeof word), is_field_char))
+      return false;
+    text.remove_prefix(sizeof word);
+  }
+  return std::ranges::all_of(text, is_field_char);
 }
 
 bool is_space(char c) {
@@ -61,38 +79,20 @@ ParseResult bad(HeadError error) {
   return {.parsed = Parsed::bad, .error = error};
 }
 
-// The line that starts at `position`, without its CRLF; `position` moves behind it. Every line end was checked by
-// find_end, so there is one.
-std::string_view next_line(std::string_view bytes, std::size_t& position) {
+enum class Line : std::uint8_t { whole, partial, bad };
+
+// The line that starts at `position`, without its CRLF; `position` moves behind it. A bare CR is bad; a bare LF is left
+// in the line for the caller to refuse, unless the line is partial: one that holds it never becomes good, and must not
+// be waited for.
+Line next_line(std::string_view bytes, std::size_t& position, std::string_view& line) {
   const std::size_t end = bytes.find('\r', position);
-  const std::string_view line = bytes.substr(position, end - position);
-  position = end + crlf.size();
-  return line;
-}
-
-// Size of the head including its empty line, 0 if it is not all there. Bare CR and bare LF are the parser's to refuse:
-// here they only must not be taken for line ends.
-std::size_t find_end(std::string_view bytes) {
-  const std::size_t end = bytes.find("\r\n\r\n");
-  return end == std::string_view::npos ? 0 : end + 4;
-}
-
-// True when a CR without LF or an LF without CR is anywhere in it. A head that is not complete yet is checked as well:
-// one that holds a bare LF never becomes valid, and must not be waited for.
-bool has_bare_line_end(std::string_view bytes) {
-  const char* position = bytes.data();
-  const char* const end = position + bytes.size();
-  const char* after_crlf = position;
-  while (position != end) {
-    position = static_cast<const char*>(std::memchr(position, '\n', static_cast<std::size_t>(end - position)));
-    if (position == nullptr) break;
-    if (position == bytes.data() || position[-1] != '\r') return true;
-    // The line between two CRLFs must hold no CR of its own.
-    if (std::memchr(after_crlf, '\r', static_cast<std::size_t>(position - 1 - after_crlf)) != nullptr) return true;
-    after_crlf = ++position;
+  if (end == std::string_view::npos || end + 1 == bytes.size()) {
+    return bytes.find('\n', position) == std::string_view::npos ? Line::partial : Line::bad;
   }
-  const void* last = std::memchr(after_crlf, '\r', static_cast<std::size_t>(end - after_crlf));
-  return last != nullptr && last != end - 1;  // the very last byte may be half of a CRLF
+  if (bytes[end + 1] != '\n') return Line::bad;
+  line = bytes.substr(position, end - position);
+  position = end + crlf.size();
+  return Line::whole;
 }
 
 bool parse_length(std::string_view text, std::uint64_t& length) {
@@ -121,11 +121,20 @@ struct Facts {
 };
 
 void note_connection(Head& head, Facts& facts, std::string_view value) {
-  if (!head.connection.empty()) head.several_connection_lines = true;
-  if (head.connection.empty()) head.connection = value;
-  facts.connection_close = facts.connection_close || named_in_connection(value, "close");
-  facts.connection_keep_alive = facts.connection_keep_alive || named_in_connection(value, "keep-alive");
-  facts.connection_upgrade = facts.connection_upgrade || named_in_connection(value, "upgrade");
+  while (!value.empty()) {
+    const std::size_t comma = value.find(',');
+    const std::string_view token = trim(value.substr(0, comma));
+    if (same_name(token, "close")) {
+      facts.connection_close = true;
+    } else if (same_name(token, "keep-alive")) {
+      facts.connection_keep_alive = true;
+    } else if (same_name(token, "upgrade")) {
+      facts.connection_upgrade = true;
+    } else if (!token.empty()) {
+      head.connection_names_fields = true;
+    }
+    value.remove_prefix(comma == std::string_view::npos ? value.size() : comma + 1);
+  }
 }
 
 void note(Head& head, Facts& facts, const Field& field) {
@@ -161,26 +170,39 @@ void note(Head& head, Facts& facts, const Field& field) {
   }
 }
 
-// The fields between the first line and the empty line.
-ParseResult parse_fields(std::string_view block, const HeadLimits& limits, Head& head, Facts& facts) {
-  std::size_t position = 0;
-  while (position < block.size()) {
-    const std::size_t start = position;
-    const std::string_view line = next_line(block, position);
-    const std::size_t colon = line.find(':');
-    // No colon, no name, white space before the colon and a folded line all fail here: none of it is a token.
-    if (colon == std::string_view::npos || colon == 0 || !all_in(token_chars, line.substr(0, colon))) {
-      return bad(HeadError::bad_field);
-    }
-    const Field field{.name = line.substr(0, colon),
-                      .value = trim(line.substr(colon + 1)),
-                      .line = block.substr(start, position - start)};
-    if (!all_in(value_chars, field.value)) return bad(HeadError::bad_field);
-    if (head.fields.size() == limits.max_fields) return bad(HeadError::too_many_fields);
-    head.fields.push_back(field);
-    note(head, facts, field);
+// One line of the fields. No colon, no name, white space before the colon and a folded line all fail here: none of it
+// is a token.
+ParseResult parse_field(std::string_view line, std::string_view with_end, const HeadLimits& limits, Head& head,
+                        Facts& facts) {
+  const std::size_t colon = line.find(':');
+  if (colon == std::string_view::npos || colon == 0 || !all_in(token_chars, line.substr(0, colon))) {
+    return bad(HeadError::bad_field);
   }
+  const Field field{.name = line.substr(0, colon), .value = trim(line.substr(colon + 1)), .line = with_end};
+  if (!is_field_text(field.value)) return bad(HeadError::bad_field);
+  if (head.fields.size() == limits.max_fields) return bad(HeadError::too_many_fields);
+  head.fields.push_back(field);
+  note(head, facts, field);
   return {.parsed = Parsed::complete};
+}
+
+// The fields from `position` to the empty line; then the head's size is known.
+ParseResult parse_fields(std::string_view bytes, std::size_t position, const HeadLimits& limits, Head& head,
+                         Facts& facts) {
+  while (true) {
+    const std::size_t start = position;
+    std::string_view line;
+    const Line found = next_line(bytes, position, line);
+    if (found == Line::bad) return bad(HeadError::bad_field);
+    if (found == Line::partial) {
+      return bytes.size() >= limits.max_bytes ? bad(HeadError::too_large) : ParseResult{.parsed = Parsed::incomplete};
+    }
+    if (line.empty()) break;
+    const ParseResult result = parse_field(line, bytes.substr(start, position - start), limits, head, facts);
+    if (result.parsed != Parsed::complete) return result;
+  }
+  head.size = position;
+  return position > limits.max_bytes ? bad(HeadError::too_large) : ParseResult{.parsed = Parsed::complete};
 }
 
 // Content-Length and Transfer-Encoding, where they agree on one meaning. False: ambiguous or malformed.
@@ -205,8 +227,7 @@ void set_persistence(Head& head, const Facts& facts) {
 void reset(Head& head) {
   head.fields.clear();
   head.framing = Framing();
-  head.connection = {};
-  head.several_connection_lines = false;
+  head.connection_names_fields = false;
 }
 
 std::optional<Version> parse_version(std::string_view text) {
@@ -283,7 +304,7 @@ ParseResult parse_status_line(std::string_view line, ResponseHead& head) {
     if (line[status_end] != ' ') return bad(HeadError::bad_status_line);
     head.reason = line.substr(status_end + 1);
   }
-  return all_in(value_chars, head.reason) ? ParseResult{.parsed = Parsed::complete} : bad(HeadError::bad_status_line);
+  return is_field_text(head.reason) ? ParseResult{.parsed = Parsed::complete} : bad(HeadError::bad_status_line);
 }
 
 ParseResult check_response(ResponseHead& head, const Facts& facts, Method answers) {
@@ -300,28 +321,6 @@ ParseResult check_response(ResponseHead& head, const Facts& facts, Method answer
     head.persistence = Persistence::close;
   }
   return {.parsed = Parsed::complete};
-}
-
-// An incomplete head that can no longer become a good one is refused at once.
-ParseResult incomplete(std::string_view bytes, const HeadLimits& limits, bool request) {
-  if (has_bare_line_end(bytes)) return bad(HeadError::bad_field);
-  if (request && bytes.size() > limits.max_target + 64 && bytes.find(crlf) == std::string_view::npos) {
-    return bad(HeadError::target_too_long);
-  }
-  if (bytes.size() >= limits.max_bytes) return bad(HeadError::too_large);
-  return {.parsed = Parsed::incomplete};
-}
-
-// The first line and the block of fields of a complete head.
-struct Split {
-  std::string_view first;
-  std::string_view fields;
-};
-
-Split split(std::string_view head_bytes) {
-  std::size_t position = 0;
-  const std::string_view first = next_line(head_bytes, position);
-  return {.first = first, .fields = head_bytes.substr(position, head_bytes.size() - position - crlf.size())};
 }
 
 }  // namespace
@@ -351,8 +350,7 @@ std::optional<std::string_view> Head::find(std::string_view name) const {
 
 bool Head::hop_by_hop(std::string_view name) const {
   if (is_hop_by_hop(name)) return true;
-  if (connection.empty()) return false;
-  if (!several_connection_lines) return named_in_connection(connection, name);
+  if (!connection_names_fields) return false;
   for (const Field& field : fields) {
     if (same_name(field.name, "connection") && named_in_connection(field.value, name)) return true;
   }
@@ -360,36 +358,38 @@ bool Head::hop_by_hop(std::string_view name) const {
 }
 
 ParseResult parse(std::string_view bytes, const HeadLimits& limits, RequestHead& head) {
-  const std::size_t size = find_end(bytes);
-  if (size == 0) return incomplete(bytes, limits, true);
-  const std::string_view head_bytes = bytes.substr(0, size);
-  if (has_bare_line_end(head_bytes)) return bad(HeadError::bad_field);
-  if (size > limits.max_bytes) return bad(HeadError::too_large);
   reset(head);
-  head.size = size;
-  const auto [first, field_block] = split(head_bytes);
+  std::size_t position = 0;
+  std::string_view first;
+  const Line found = next_line(bytes, position, first);
+  if (found == Line::bad) return bad(HeadError::bad_request_line);
+  if (found == Line::partial) {
+    // Method, version and two blanks are not this long.
+    return bytes.size() > limits.max_target + 64 ? bad(HeadError::target_too_long)
+                                                 : ParseResult{.parsed = Parsed::incomplete};
+  }
   std::optional<std::string_view> authority;
   ParseResult result = parse_request_line(first, limits, head, authority);
   if (result.parsed != Parsed::complete) return result;
   Facts facts;
-  result = parse_fields(field_block, limits, head, facts);
+  result = parse_fields(bytes, position, limits, head, facts);
   if (result.parsed != Parsed::complete) return result;
   return check_request(head, facts, authority);
 }
 
 ParseResult parse(std::string_view bytes, const HeadLimits& limits, Method answers, ResponseHead& head) {
-  const std::size_t size = find_end(bytes);
-  if (size == 0) return incomplete(bytes, limits, false);
-  const std::string_view head_bytes = bytes.substr(0, size);
-  if (has_bare_line_end(head_bytes)) return bad(HeadError::bad_field);
-  if (size > limits.max_bytes) return bad(HeadError::too_large);
   reset(head);
-  head.size = size;
-  const auto [first, field_block] = split(head_bytes);
+  std::size_t position = 0;
+  std::string_view first;
+  const Line found = next_line(bytes, position, first);
+  if (found == Line::bad) return bad(HeadError::bad_status_line);
+  if (found == Line::partial) {
+    return bytes.size() >= limits.max_bytes ? bad(HeadError::too_large) : ParseResult{.parsed = Parsed::incomplete};
+  }
   ParseResult result = parse_status_line(first, head);
   if (result.parsed != Parsed::complete) return result;
   Facts facts;
-  result = parse_fields(field_block, limits, head, facts);
+  result = parse_fields(bytes, position, limits, head, facts);
   if (result.parsed != Parsed::complete) return result;
   return check_response(head, facts, answers);
 }

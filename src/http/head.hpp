@@ -2,7 +2,8 @@
 // because a gateway that guesses is how requests are smuggled past it. docs/design/0001-own-loop-and-parser.md says
 // why it is written by hand.
 //
-// A head is parsed in one go once its empty line is there. Fields are views into the bytes given, which must stay
+// A head is parsed from its start each time more of it has come; what can never become good is refused before it is
+// all there. Fields are views into the bytes given, which must stay
 // where they are while the head is in use. A Head is reused from message to message and then allocates nothing.
 #pragma once
 
@@ -50,10 +51,9 @@ struct Head {
   std::vector<Field> fields;
   Framing framing;
   Persistence persistence = Persistence::keep;
-  std::string_view connection;  // the value of Connection, if there is one line of it
-  bool several_connection_lines = false;
-  bool upgrade = false;  // Connection: upgrade, and an Upgrade field
-  std::size_t size = 0;  // of the head in bytes, with its empty line
+  bool connection_names_fields = false;  // Connection has more in it than close, keep-alive and upgrade
+  bool upgrade = false;                  // Connection: upgrade, and an Upgrade field
+  std::size_t size = 0;                  // of the head in bytes, with its empty line
 
   // The value of the first field of that name.
   std::optional<std::string_view> find(std::string_view name) const;
