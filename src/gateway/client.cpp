@@ -229,8 +229,13 @@ Task<void> Client::answer_keyed(const Policy& policy, std::size_t upstream, std:
       co_return;
   }
   const http::RequestHead& head = io_.head;
+  const ScopeParts scope(policy, head);
+  if (const CallerSource* source = scope.ambiguous()) {
+    co_await write_problem_reply(ProblemKind::bad_request, "The caller is given more than once: " + source->name + ".");
+    co_return;
+  }
   keyed_ = true;
-  operation_ = shared_.ids.make(ScopeParts(policy, head).parts(), key);
+  operation_ = shared_.ids.make(scope.parts(), key);
   const KeyedRequest request{.policy = policy,
                              .backend = worker_.backend(upstream),
                              .head = head,

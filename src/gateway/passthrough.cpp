@@ -114,7 +114,7 @@ Task<void> PassThrough::upload() {
     if (chunk.kind == BodyChunk::Kind::data) {
       const bool taken = co_await upload_chunk(chunk.data);
       if (taken) continue;
-      upload_ = Upload::failed;
+      upload_ = Upload::refused;
       break;
     }
     if (chunk.kind == BodyChunk::Kind::end) {
@@ -125,7 +125,7 @@ Task<void> PassThrough::upload() {
       break;
     }
     // The client broke its promise of a body; what the backend got so far must not look like a request.
-    upload_ = Upload::failed;
+    upload_ = chunk.kind == BodyChunk::Kind::timed_out ? Upload::late : Upload::malformed;
     upstream_->close_when_done();
     upstream_->socket().cancel();
     break;
@@ -155,7 +155,7 @@ Task<void> PassThrough::finish_upload() {
   const UploadEnd end{.running = upload_ == Upload::running, .awaited = upload_awaited_};
   co_await end;
   client_.socket.restore();
-  if (upload_ == Upload::failed && upstream_) upstream_->close_when_done();
+  if (upload_ != Upload::none && upload_ != Upload::done && upstream_) upstream_->close_when_done();
 }
 
 void PassThrough::watch_client() {
@@ -185,8 +185,11 @@ Task<PassedResult> PassThrough::relay() {
     if (read == UpstreamConnection::HeadRead::timed_out) {
       co_return failed_with(ProblemKind::gateway_timeout, "The backend did not answer in time.");
     }
-    if (upload_ == Upload::failed && read != UpstreamConnection::HeadRead::ok) {
-      co_return failed_with(ProblemKind::bad_request, "The request body is malformed or did not arrive in time.");
+    if (upload_ == Upload::late && read != UpstreamConnection::HeadRead::ok) {
+      co_return failed_with(ProblemKind::request_timeout, "The request body did not arrive in time.");
+    }
+    if (upload_ == Upload::malformed && read != UpstreamConnection::HeadRead::ok) {
+      co_return failed_with(ProblemKind::bad_request, "The request body is malformed.");
     }
     if (read != UpstreamConnection::HeadRead::ok) {
       co_return failed_with(ProblemKind::backend_lost, "The connection to the backend was lost.");

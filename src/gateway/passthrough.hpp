@@ -41,7 +41,7 @@ class PassThrough final : private http::Socket::Watcher {
   Task<PassedResult> run(const PassedRequest& request);
 
  private:
-  enum class Upload : std::uint8_t { none, running, done, failed };
+  enum class Upload : std::uint8_t { none, running, done, refused, late, malformed };
   enum class Sent : std::uint8_t { ok, unreachable, lost };
 
   void peer_moved(http::Socket::Peer what) override;

@@ -8,36 +8,44 @@ namespace once {
 
 namespace {
 
-std::optional<std::string_view> find_source(const CallerSource& source, const http::RequestHead& head) {
-  switch (source.kind) {
-    case CallerSource::Kind::header: return head.find(source.name);
-    case CallerSource::Kind::cookie: {
-      const auto cookies = head.find("Cookie");
-      return cookies ? find_cookie(*cookies, source.name) : std::nullopt;
+FoundSource find_source(const CallerSource& source, const http::RequestHead& head) {
+  FoundSource found;
+  const bool cookie = source.kind == CallerSource::Kind::cookie;
+  const std::string_view header = cookie ? std::string_view("Cookie") : source.name;
+  for (const http::Field& field : head.fields) {
+    if (!same_name(field.name, header)) continue;
+    if (cookie) {
+      find_cookie(field.value, source.name, found);
+    } else {
+      ++found.count;
+      found.value = field.value;
     }
   }
-  return std::nullopt;
+  return found;
 }
 
 }  // namespace
 
-std::optional<std::string_view> find_cookie(std::string_view header, std::string_view name) {
+void find_cookie(std::string_view header, std::string_view name, FoundSource& found) {
   while (!header.empty()) {
     const std::size_t end = header.find(';');
     const std::string_view pair = trim(header.substr(0, end));
     const std::size_t equals = pair.find('=');
-    if (equals != std::string_view::npos && pair.substr(0, equals) == name) return pair.substr(equals + 1);
+    if (equals != std::string_view::npos && pair.substr(0, equals) == name) {
+      ++found.count;
+      found.value = pair.substr(equals + 1);
+    }
     header.remove_prefix(end == std::string_view::npos ? header.size() : end + 1);
   }
-  return std::nullopt;
 }
 
 void ScopeParts::add_caller(const Policy& policy, const http::RequestHead& head) {
   ONCE_ASSERT(policy.caller.size() <= max_caller_sources);
   for (const CallerSource& source : policy.caller) {
-    const auto value = find_source(source, head);
-    add(value ? "given" : "absent");  // an empty value is not the same as none
-    add(value.value_or(""));
+    const FoundSource found = find_source(source, head);
+    if (found.count > 1) ambiguous_ = &source;
+    add(found.count > 0 ? "given" : "absent");  // an empty value is not the same as none
+    add(found.value);
   }
 }
 

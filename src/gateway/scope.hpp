@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstddef>
-#include <optional>
 #include <span>
 #include <string_view>
 
@@ -20,6 +19,10 @@ class ScopeParts {
   ScopeParts(const Policy& policy, const http::RequestHead& head);
   std::span<const std::string_view> parts() const { return std::span(parts_).first(count_); }
 
+  // A caller's header or cookie that is there twice: which one the backend believes is anyone's guess, and a guess
+  // could hand one caller's answer to another. Null if there is none.
+  const CallerSource* ambiguous() const { return ambiguous_; }
+
  private:
   void add(std::string_view part) { parts_[count_++] = part; }
   void add_caller(const Policy& policy, const http::RequestHead& head);
@@ -27,9 +30,16 @@ class ScopeParts {
   // Each scope part has a mark and a value; a caller has a mark, and for each source whether it is there and what.
   std::array<std::string_view, 2 * max_caller_sources + 8> parts_;
   std::size_t count_ = 0;
+  const CallerSource* ambiguous_ = nullptr;
 };
 
-// The value of the cookie of that name in a Cookie header.
-std::optional<std::string_view> find_cookie(std::string_view header, std::string_view name);
+// Values that a request has of one source.
+struct FoundSource {
+  std::size_t count = 0;
+  std::string_view value;  // the last
+};
+
+// Cookies of that name in a Cookie header, added to what was found so far.
+void find_cookie(std::string_view header, std::string_view name, FoundSource& found);
 
 }  // namespace once
