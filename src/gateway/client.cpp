@@ -120,6 +120,11 @@ Task<bool> Client::fill(Duration limit) {
 }
 
 Task<Client::Next> Client::read_head() {
+  // Nothing of the last request is to be said of the next, which may never be understood.
+  keyed_ = false;
+  io_.head.method = Method::other;
+  io_.head.method_text = {};
+  io_.head.path = {};
   http::Buffer& buffer = io_.buffer;
   buffer.rewind();
   const http::HeadLimits limits{.max_bytes = shared_.limits.max_header_bytes,
