@@ -1,0 +1,285 @@
+"""Whose key it is, what it is bound to, and how it is written."""
+import unittest
+
+from harness import EndToEnd
+
+KEY = "scope-key"
+
+
+class Scope(EndToEnd):
+    def start(self, *settings, **named):
+        backend = self.backend()
+        return backend, self.gateway(backend, *settings, **named)
+
+    def result(self, gateway, **named):
+        """What became of a request with the same key."""
+        answer = gateway.ask(**{"key": KEY, **named})
+        return answer.get("Idempotency-Status") or answer.status
+
+
+class BoundTo(Scope):
+    BASE = {"method": "POST", "target": "/orders?x=1", "body": b'{"a":1}',
+            "fields": [("Authorization", "Bearer one"), ("Content-Type", "application/json")]}
+
+    def assert_second(self, expected, executions, **change):
+        backend, gateway = self.start()
+        self.assertEqual(self.result(gateway, **self.BASE), "executed")
+        self.assertEqual(self.result(gateway, **{**self.BASE, **change}), expected)
+        self.assertEqual(len(backend.requests), executions)
+        self.assertEqual(self.result(gateway, **self.BASE), "replayed")
+
+    def test_another_caller_has_keys_of_its_own(self):
+        self.assert_second("executed", 2, fields=[("Authorization", "Bearer two"), self.BASE["fields"][1]])
+
+    def test_no_caller_is_another_caller(self):
+        self.assert_second("executed", 2, fields=self.BASE["fields"][1:])
+
+    def test_an_empty_caller_is_not_the_same_as_none(self):
+        backend, gateway = self.start()
+        self.assertEqual(self.result(gateway), "executed")
+        self.assertEqual(self.result(gateway, fields=[("Authorization", "")]), "executed")
+        self.assertEqual(len(backend.requests), 2)
+
+    def test_another_path_is_another_operation(self):
+        self.assert_second("executed", 2, target="/others?x=1")
+
+    def test_paths_are_compared_byte_for_byte(self):
+        for target in ("/orders/?x=1", "//orders?x=1", "/%6frders?x=1", "/./orders?x=1", "/Orders?x=1"):
+            with self.subTest(target):
+                self.assert_second("executed", 2, target=target)
+
+    def test_another_method_is_another_operation(self):
+        self.assert_second("executed", 2, method="PATCH")
+
+    def test_another_body_is_a_mismatch(self):
+        self.assert_second("mismatch", 1, body=b'{"a":2}')
+
+    def test_another_query_is_a_mismatch(self):
+        for target in ("/orders?x=2", "/orders", "/orders?"):
+            with self.subTest(target):
+                self.assert_second("mismatch", 1, target=target)
+
+    def test_another_content_type_is_a_mismatch(self):
+        self.assert_second("mismatch", 1, fields=[self.BASE["fields"][0], ("Content-Type", "text/plain")])
+
+    def test_parameters_and_casing_of_the_content_type_do_not_matter(self):
+        for value in ("application/json; charset=utf-8", "Application/JSON"):
+            with self.subTest(value):
+                self.assert_second("replayed", 1, fields=[self.BASE["fields"][0], ("Content-Type", value)])
+
+    def test_other_headers_do_not_matter(self):
+        self.assert_second("replayed", 1, fields=[*self.BASE["fields"], ("User-Agent", "other/2.0")])
+
+    def test_a_caller_from_a_cookie(self):
+        _, gateway = self.start("defaults.caller=cookie:session")
+        cookies = ("theme=dark; session=one", "session=one; theme=light", "session=two", "xsession=one")
+        results = [self.result(gateway, fields=[("Cookie", cookie)]) for cookie in cookies]
+        self.assertEqual(results, ["executed", "replayed", "executed", "executed"])
+
+    def test_a_caller_from_two_headers(self):
+        _, gateway = self.start("defaults.caller=header:X-Org,header:X-User")
+        pairs = (("a", "b"), ("a", "b"), ("ab", ""), ("", "ab"), ("b", "a"))
+        results = [self.result(gateway, fields=[("X-Org", org), ("X-User", user)]) for org, user in pairs]
+        self.assertEqual(results, ["executed", "replayed", "executed", "executed", "executed"])
+
+    def test_callers_share_their_keys_only_when_told_to(self):
+        _, gateway = self.start("defaults.caller=none")
+        results = [self.result(gateway, fields=[("Authorization", name)]) for name in ("one", "two")]
+        self.assertEqual(results, ["executed", "replayed"])
+
+
+class Routes(Scope):
+    CONFIG = """
+routes:
+  - path: /strict/**
+    key: {required: yes}
+  - path: /v1/*/items/{id}
+    dialect: stripe
+  - path: /reads
+    methods: [PUT]
+    key: {methods: [PUT]}
+"""
+
+    def test_the_first_route_that_fits_decides_and_the_rest_passes_through(self):
+        backend, gateway = self.start(config=self.CONFIG)
+        replayed = {("POST", "/strict/a/b"): True, ("POST", "/v1/x/items/7"): True, ("PUT", "/reads"): True,
+                    ("POST", "/v1/x/items/7/more"): False, ("POST", "/v1/x/items"): False,
+                    ("POST", "/elsewhere"): False, ("POST", "/reads"): False}
+        for (method, target), is_replayed in replayed.items():
+            with self.subTest(target, method=method):
+                before = len(backend.requests)
+                results = [self.result(gateway, method=method, target=target) for _ in range(2)]
+                self.assertEqual(results, ["executed", "replayed"] if is_replayed else [201, 201])
+                self.assertEqual(len(backend.requests) - before, 1 if is_replayed else 2)
+
+    def test_a_required_key_that_is_missing(self):
+        backend, gateway = self.start(config=self.CONFIG)
+        answer = gateway.ask(target="/strict/a", body=b"x" * 1000)
+        self.assertEqual((answer.status, answer.code, answer.problem["retryable"]), (400, "key-required", False))
+        self.assertIn("Idempotency-Key", answer.problem["detail"])
+        self.assertEqual(backend.received, b"")
+        self.assertEqual(gateway.ask("GET", "/strict/a").status, 201)
+
+
+class KeySyntax(Scope):
+    def test_a_quoted_key_is_the_same_as_a_bare_one(self):
+        _, gateway = self.start()
+        results = [self.result(gateway, key=key) for key in ('abc', '"abc"', '  abc\t', ' "abc" ')]
+        self.assertEqual(results, ["executed", "replayed", "replayed", "replayed"])
+
+    def test_escapes_in_a_quoted_key(self):
+        _, gateway = self.start()
+        results = [self.result(gateway, key=key) for key in (r'"a\"b\\c"', r'a"b\c', r'"a\"b\\\\c"', r'a"b\\c')]
+        self.assertEqual(results, ["executed", "replayed", "executed", "replayed"])
+
+    def test_keys_are_compared_byte_for_byte(self):
+        _, gateway = self.start()
+        self.assertEqual([self.result(gateway, key=key) for key in ("abc", "ABC", "abc.")], ["executed"] * 3)
+
+    def test_the_name_of_the_header_in_any_casing(self):
+        _, gateway = self.start()
+        results = [self.result(gateway, key=None, fields=[(name, "k")]) for name in ("IDEMPOTENCY-KEY", "idempotency-key")]
+        self.assertEqual(results, ["executed", "replayed"])
+
+    def test_any_visible_character_may_be_in_a_key(self):
+        visible = "".join(chr(code) for code in range(0x21, 0x7f))
+        _, gateway = self.start()
+        self.assertEqual([self.result(gateway, key=visible) for _ in range(2)], ["executed", "replayed"])
+
+    REFUSED = {
+        "empty": [""],
+        "only spaces": ["   "],
+        "empty and quoted": ['""'],
+        "too long": ["k" * 256],
+        "too long and quoted": ['"' + "k" * 256 + '"'],
+        "two headers": ["a", "b"],
+        "the same key twice": ["a", "a"],
+        "joined by a proxy": ['"a", "b"'],
+        "space inside": ["a b"],
+        "space inside quotes": ['"a b"'],
+        "tab inside": ["a\tb"],
+        "quote not closed": ['"abc'],
+        "something behind the quote": ['"abc"d'],
+        "parameters": ['"abc";x=1'],
+        "bad escape": [r'"a\bc"'],
+        "escape at the end": ['"abc\\'],
+        "UTF-8": ["schl\u00c3\u00bcssel"],
+        "Latin-1": ["schl\u00fcssel"],
+    }
+
+    def test_keys_that_are_refused_reach_nobody(self):
+        backend, gateway = self.start()
+        for name, values in self.REFUSED.items():
+            with self.subTest(name):
+                fields = [("Idempotency-Key", value) for value in values]
+                answer = gateway.ask(fields=fields, body=b"{}")
+                self.assertEqual((answer.status, answer.code, answer.problem["retryable"]), (400, "key-invalid", False))
+        self.assertEqual(backend.received, b"")
+
+    def test_a_refused_key_leaves_the_connection_usable(self):
+        _, gateway = self.start()
+        client = self.connect(gateway)
+        self.assertEqual(client.ask(key="a b", body=b"").status, 400)
+        self.assertEqual(client.ask(key="ab", body=b"").status, 201)
+
+    def test_a_shorter_limit(self):
+        _, gateway = self.start("defaults.key.max_length=4")
+        self.assertEqual([self.result(gateway, key=key) for key in ("1234", "12345", '"1234"')],
+                         ["executed", 400, "replayed"])
+
+
+class JsonFingerprint(Scope):
+    JSON = [("Content-Type", "application/json")]
+    FIRST = b'{"amount": 10, "to": {"name": "Zo\\u00eb", "tags": [1, 2]}, "sent_at": "09:00"}'
+
+    def second(self, body, *settings, fields=JSON, first=FIRST):
+        backend, gateway = self.start("defaults.fingerprint.body=json", *settings)
+        self.assertEqual(self.result(gateway, body=first, fields=fields), "executed")
+        result = self.result(gateway, body=body, fields=fields)
+        self.assertEqual(len(backend.requests), 1)
+        self.assertEqual(backend.requests[0].body, first)
+        return result
+
+    def test_order_spacing_and_spelling_do_not_matter(self):
+        self.assertEqual(
+            self.second('{"sent_at":"09:00","to":{"tags":[1.0,2],"name":"Zoë"},"amount":1e1}'.encode()), "replayed")
+
+    def test_values_matter(self):
+        self.assertEqual(self.second(self.FIRST.replace(b"10", b"11")), "mismatch")
+
+    def test_the_order_of_arrays_matters(self):
+        self.assertEqual(self.second(self.FIRST.replace(b"[1, 2]", b"[2, 1]")), "mismatch")
+
+    def test_without_the_setting_every_byte_matters(self):
+        _, gateway = self.start()
+        bodies = (self.FIRST, self.FIRST + b" ")
+        self.assertEqual([self.result(gateway, body=body, fields=self.JSON) for body in bodies],
+                         ["executed", "mismatch"])
+
+    def test_other_media_types_are_compared_byte_for_byte(self):
+        self.assertEqual(self.second(self.FIRST + b" ", fields=[("Content-Type", "text/plain")]), "mismatch")
+
+    def test_what_is_no_json_is_compared_byte_for_byte(self):
+        self.assertEqual(self.second(b"{broken ", first=b"{broken"), "mismatch")
+        self.assertEqual(self.second(b"{broken", first=b"{broken"), "replayed")
+
+    def test_an_excluded_field_may_change(self):
+        exclude = "defaults.fingerprint.exclude=/sent_at,/to/tags"
+        self.assertEqual(self.second(self.FIRST.replace(b"09:00", b"09:05").replace(b"[1, 2]", b"[]"), exclude),
+                         "replayed")
+        self.assertEqual(self.second(self.FIRST.replace(b"10", b"11"), exclude), "mismatch")
+
+    def test_with_included_fields_only_these_are_compared(self):
+        include = "defaults.fingerprint.include=/amount,/to/name"
+        self.assertEqual(self.second(self.FIRST.replace(b"09:00", b"09:05"), include), "replayed")
+        self.assertEqual(self.second(self.FIRST.replace(b"u00eb", b"u00ec"), include), "mismatch")
+
+
+class Secrecy(Scope):
+    def test_a_key_is_never_written_anywhere(self):
+        secret = "very-secret-key-0123456789"
+        backend, gateway = self.start("log.access=yes", "log.level=debug", "log.format=json")
+        gateway.ask(key=secret, body=b"body-of-the-client", fields=[("Authorization", "Bearer very-secret-token")])
+        gateway.ask(key=secret, body=b"body-of-the-client", fields=[("Authorization", "Bearer very-secret-token")])
+        gateway.ask(key=secret, body=b"other", fields=[("Authorization", "Bearer very-secret-token")])
+        gateway.ask(key=secret + " bad", body=b"{}")
+        backend.stop_listening()
+        gateway.ask(key=secret + "-2", body=b"{}")
+        metrics = gateway.admin("/metrics").body.decode()
+        self.assertIn("once_requests_total", metrics)
+        gateway.terminate()
+        self.assertEqual(gateway.wait(), 0)
+        written = gateway.stdout + gateway.stderr + metrics
+        lines = gateway.log_lines(gateway.stdout)
+        self.assertEqual([line["result"] for line in lines],
+                         ["executed", "replayed", "mismatch", "rejected", "rejected"])
+        for word in ("very-secret", "body-of-the-client"):
+            self.assertNotIn(word, written)
+
+    def test_the_access_log_says_which_operation_it_was_and_what_became_of_it(self):
+        _, gateway = self.start("log.access=yes")
+        gateway.ask("POST", "/a?secret=query", key="one", fields=[("X-Request-Id", "r-1")])
+        gateway.ask("POST", "/a?secret=query", key="one", fields=[("X-Request-Id", "r-2")])
+        with self.connect(gateway) as client:
+            client.ask("GET", "/b")
+            client.ask("POST", "/a", key="two")
+            client.send(b"broken\r\n\r\n")
+            client.read_response()
+        gateway.terminate()
+        gateway.wait()
+        lines = gateway.log_lines(gateway.stdout)
+        self.assertEqual([line["request"] for line in lines[:2]], ["r-1", "r-2"])
+        self.assertEqual([(line["method"], line["path"], line["status"], line["result"]) for line in lines[:4]],
+                         [("POST", "/a", 201, "executed"), ("POST", "/a", 201, "replayed"),
+                          ("GET", "/b", 201, "passed"), ("POST", "/a", 201, "executed")])
+        operations = [line["operation"] for line in lines]
+        self.assertRegex(operations[0], "^[0-9a-f]{16}$")
+        self.assertEqual(operations[1], operations[0])
+        self.assertEqual((operations[2], operations[4]), ("", ""))  # no key, no operation
+        self.assertNotEqual(operations[3], operations[0])
+        self.assertEqual((lines[4]["status"], lines[4]["result"]), (400, "rejected"))
+        self.assertNotIn("query", gateway.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
