@@ -53,6 +53,7 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
   request_ = &request;
   reply_ = &reply;
   attempt_ = Attempt{};
+  waited_ = Duration::zero();
   ports_.metrics.in_flight.add();
   bool decided = false;
   while (!decided) {
@@ -128,7 +129,6 @@ Task<bool> Exchange::wait_for_owner() {
   }
   ports_.metrics.waiting.add();
   Waiters::Ticket ticket(ports_.waiters, request_->id, ports_.home);
-  Duration waited{};
   Duration look = first_look;
   bool owner_works = true;
   while (true) {
@@ -137,11 +137,11 @@ Task<bool> Exchange::wait_for_owner() {
     co_await ports_.store.run(seen, ports_.home);
     owner_works = seen.status == OpStatus::done && seen.record && seen.record->state == State::started &&
                   seen.now < seen.record->lease_until;
-    if (!owner_works || waited >= policy.wait_limit) break;
-    const Duration limit = std::min(shared_ ? look : slowest_look, policy.wait_limit - waited);
+    if (!owner_works || waited_ >= policy.wait_limit) break;
+    const Duration limit = std::min(shared_ ? look : slowest_look, policy.wait_limit - waited_);
     const Time before = ports_.clock.now();
     co_await ticket.wait(limit);
-    waited += std::clamp(ports_.clock.now() - before, Duration(1), limit);
+    waited_ += std::clamp(ports_.clock.now() - before, Duration(1), limit);
     look = std::min(look * 2, slowest_look);
   }
   ports_.metrics.waiting.subtract();

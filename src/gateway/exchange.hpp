@@ -79,6 +79,7 @@ class Exchange {
   Op op_;
   LeaseKeeper lease_;
   Attempt attempt_{};
+  Duration waited_{};            // for owners, all of them together
   std::string for_backend_;      // fields that Once adds to the request
   std::string stored_fields_;    // of the response, part of the outcome
   std::string unstored_fields_;  // of the response, for this client alone
