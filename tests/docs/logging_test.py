@@ -1,0 +1,33 @@
+"""docs/logging.md lists every line that is logged, with its level, and every field of the access log."""
+import re
+import unittest
+
+import support
+
+CALL = re.compile(r'log_?\w*(?:\.|->)(debug|info|warn|error)\(\s*"([^"]+)"(.*?)\);', re.DOTALL)
+
+
+def logged():
+    """{message: (level, [fields])} of every call in the source."""
+    found = {}
+    for path in sorted((support.ROOT / "src").rglob("*.cpp")):
+        for level, message, rest in CALL.findall(path.read_text()):
+            found[message] = (level, re.findall(r'\{"(\w+)",', rest))
+    return found
+
+
+class Logging(unittest.TestCase):
+    def test_page_lists_every_message_with_level_and_fields(self):
+        page = (support.ROOT / "docs" / "logging.md").read_text()
+        rows = re.findall(r"^\| `([^`]+)` \| (debug|info|warn|error) \| ([^|]*)\|", page, re.MULTILINE)
+        on_page = {message: (level, re.findall(r"`(\w+)`", fields)) for message, level, fields in rows}
+        in_source = logged()
+        access = in_source.pop("request")
+        self.assertEqual(on_page, in_source)
+        section = page.split("## The access log")[1].split("\n## ")[0]
+        first_cells = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
+        self.assertEqual(re.findall(r"`(\w+)`", " ".join(first_cells)), access[1])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,75 @@
+"""Links lead somewhere, configuration snippets can be served, and no page names what is not there."""
+import pathlib
+import re
+import subprocess
+import tempfile
+import unittest
+
+import support
+
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
+SOURCE = re.compile(r"`((?:src|tests|docs|scripts|bench|cmake)/[\w./-]+)`")
+
+
+def anchor(heading):
+    """As GitHub and GitLab make them."""
+    plain = re.sub(r"[`*]|\[([^\]]*)\]\([^)]*\)", lambda match: match[1] or "", heading).strip().lower()
+    return re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
+
+
+def without_code(text):
+    return support.FENCE.sub("", text)
+
+
+class Pages(unittest.TestCase):
+    def test_every_relative_link_resolves(self):
+        looked_at = 0
+        for page in support.pages():
+            for link in LINK.findall(without_code(page.read_text())):
+                if re.match(r"\w+:", link):
+                    continue
+                path, _, fragment = link.partition("#")
+                target = (page.parent / path).resolve() if path else page
+                with self.subTest(page=str(page.relative_to(support.ROOT)), link=link):
+                    self.assertTrue(target.exists(), "no such file")
+                    if fragment:
+                        self.assertIn(fragment, [anchor(heading) for heading in HEADING.findall(target.read_text())])
+                looked_at += 1
+        self.assertGreater(looked_at, 20)
+
+    def test_every_file_named_in_code_font_exists(self):
+        for page in support.pages():
+            for name in SOURCE.findall(page.read_text()):
+                with self.subTest(page=str(page.relative_to(support.ROOT)), file=name):
+                    self.assertTrue((support.ROOT / name).exists())
+
+    def test_every_page_is_in_the_index(self):
+        docs = support.ROOT / "docs"
+        linked = {(docs / link).resolve() for link in LINK.findall((docs / "README.md").read_text())}
+        for page in sorted(docs.rglob("*.md")):
+            if page != docs / "README.md":
+                with self.subTest(page=str(page.relative_to(support.ROOT))):
+                    self.assertIn(page.resolve(), linked)
+
+    def test_every_yaml_snippet_passes_once_check(self):
+        looked_at = 0
+        for page in support.pages():
+            for line, text in support.blocks(page, "yaml"):
+                with self.subTest(page=str(page.relative_to(support.ROOT)), line=line), \
+                        tempfile.TemporaryDirectory() as folder:
+                    file = pathlib.Path(folder) / "once.yaml"
+                    file.write_text(text)
+                    # A snippet about something else need not say where the backend is.
+                    backend = [] if "upstreams:" in text else ["--upstream", "http://127.0.0.1:9000"]
+                    done = subprocess.run([support.ONCE, "check", "--config", str(file), *backend],
+                                          capture_output=True, text=True)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    warnings = [text for text in done.stderr.splitlines() if "store: memory:" not in text]
+                    self.assertEqual(warnings, [], "a snippet to copy has no warnings")
+                looked_at += 1
+        self.assertGreater(looked_at, 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
