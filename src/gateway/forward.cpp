@@ -31,6 +31,8 @@ void write_forwarded_head(std::string& out, const http::RequestHead& head, const
   for (const http::Field& field : head.fields) {
     if (goes_on(head, field, as)) out.append(field.line);
   }
+  // An HTTP/1.0 client may leave it out, we may not.
+  if (head.host.empty() && !head.find("Host")) out.append("Host: ").append(as.authority).append("\r\n");
   out.append(as.added_fields);
   switch (as.framing.kind) {
     case http::Framing::Kind::length:

@@ -15,6 +15,7 @@ enum class UpgradeTo : std::uint8_t { nobody, backend };
 
 struct ForwardedHead {
   std::string_view base_path;     // put before the target
+  std::string_view authority;     // Host, if the client sent none
   std::string_view added_fields;  // "Name: value\r\n" each
   http::Framing framing;          // of the body as we send it
   UpgradeTo upgrade = UpgradeTo::nobody;

@@ -31,11 +31,27 @@ Framing framing_for(const BackendRequest& request) {
   return {.kind = Framing::Kind::length, .length = request.body.size()};
 }
 
+std::string authority_of(const Upstream& upstream) {
+  const std::string host = upstream.host.contains(':') ? "[" + upstream.host + "]" : upstream.host;
+  return host + ":" + std::to_string(upstream.port);
+}
+
 }  // namespace
 
+HttpBackend::HttpBackend(http::Loop& loop, http::UpstreamPool& pool, const Upstream& upstream, Duration keyed_idle_max,
+                         Metrics& metrics)
+    : loop_(loop),
+      pool_(pool),
+      base_path_(upstream.base_path),
+      authority_(authority_of(upstream)),
+      keyed_idle_max_(keyed_idle_max),
+      metrics_(metrics) {}
+
 Task<BackendAnswer> HttpBackend::send(const BackendRequest& request) {
-  const ForwardedHead as{
-      .base_path = base_path_, .added_fields = request.added_fields, .framing = framing_for(request)};
+  const ForwardedHead as{.base_path = base_path_,
+                         .authority = authority_,
+                         .added_fields = request.added_fields,
+                         .framing = framing_for(request)};
   while (true) {
     UpstreamConnectionPtr connection = pool_.take_rested(keyed_idle_max_);
     if (!connection) {

@@ -5,6 +5,7 @@
 
 #include "gateway/backend.hpp"
 #include "gateway/metrics.hpp"
+#include "gateway/settings.hpp"
 #include "http/loop.hpp"
 #include "http/upstream.hpp"
 
@@ -12,17 +13,13 @@ namespace once {
 
 class HttpBackend final : public Backend {
  public:
-  HttpBackend(http::Loop& loop, http::UpstreamPool& pool, std::string base_path, Duration keyed_idle_max,
-              Metrics& metrics)
-      : loop_(loop),
-        pool_(pool),
-        base_path_(std::move(base_path)),
-        keyed_idle_max_(keyed_idle_max),
-        metrics_(metrics) {}
+  HttpBackend(http::Loop& loop, http::UpstreamPool& pool, const Upstream& upstream, Duration keyed_idle_max,
+              Metrics& metrics);
 
   Task<BackendAnswer> send(const BackendRequest& request) override;
 
   const std::string& base_path() const { return base_path_; }
+  const std::string& authority() const { return authority_; }
   http::UpstreamPool& pool() { return pool_; }
 
  private:
@@ -31,6 +28,7 @@ class HttpBackend final : public Backend {
   http::Loop& loop_;
   http::UpstreamPool& pool_;
   std::string base_path_;
+  std::string authority_;  // host and port
   // A connection that a backend closes just as a request goes out looks like a backend that died with it.
   Duration keyed_idle_max_;
   Metrics& metrics_;

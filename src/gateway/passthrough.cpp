@@ -83,6 +83,7 @@ Task<PassThrough::Sent> PassThrough::send_request() {
   const std::string_view body = all_here ? unread.substr(0, static_cast<std::size_t>(framing.length)) : "";
   added_.assign("X-Request-Id: ").append(request_->request_id).append("\r\n");
   const ForwardedHead as{.base_path = request_->backend.base_path(),
+                         .authority = request_->backend.authority(),
                          .added_fields = added_,
                          .framing = framing,
                          .upgrade = client_.head.upgrade ? UpgradeTo::backend : UpgradeTo::nobody,

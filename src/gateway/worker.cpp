@@ -36,7 +36,7 @@ Worker::Worker(GatewayShared& shared) : shared_(shared) {
     const http::PoolLimits limits{.max_idle = shared.pool.max_idle, .idle_max = shared.pool.idle_max};
     pools_.push_back(
         std::make_unique<http::UpstreamPool>(loop_, shared.endpoints[i], limits, http::response_head_limits));
-    backends_.push_back(std::make_unique<HttpBackend>(loop_, *pools_.back(), shared.upstreams[i].base_path,
+    backends_.push_back(std::make_unique<HttpBackend>(loop_, *pools_.back(), shared.upstreams[i],
                                                       shared.pool.keyed_idle_max, metrics_));
   }
   open_.previous = open_.next = &open_;
