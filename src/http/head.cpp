@@ -309,8 +309,9 @@ ParseResult parse_status_line(std::string_view line, ResponseHead& head) {
 
 ParseResult check_response(ResponseHead& head, const Facts& facts, Method answers) {
   if (!explicit_framing(facts, head.framing)) return bad(HeadError::bad_framing);
-  if (facts.transfer_encoding && !same_name(*facts.transfer_encoding, "chunked")) {
-    return bad(HeadError::unsupported_coding);
+  if (facts.transfer_encoding) {
+    if (head.version == Version::http_1_0) return bad(HeadError::bad_framing);
+    if (!same_name(*facts.transfer_encoding, "chunked")) return bad(HeadError::unsupported_coding);
   }
   set_persistence(head, facts);
   const bool no_body = answers == Method::head || head.status < 200 || head.status == 204 || head.status == 304;
@@ -351,6 +352,8 @@ std::optional<std::string_view> Head::find(std::string_view name) const {
 bool Head::hop_by_hop(std::string_view name) const {
   if (is_hop_by_hop(name)) return true;
   if (!connection_names_fields) return false;
+  // Named or not: without them the message would be another one.
+  if (same_name(name, "content-length") || same_name(name, "host")) return false;
   for (const Field& field : fields) {
     if (same_name(field.name, "connection") && named_in_connection(field.value, name)) return true;
   }
@@ -365,8 +368,8 @@ ParseResult parse(std::string_view bytes, const HeadLimits& limits, RequestHead&
   if (found == Line::bad) return bad(HeadError::bad_request_line);
   if (found == Line::partial) {
     // Method, version and two blanks are not this long.
-    return bytes.size() > limits.max_target + 64 ? bad(HeadError::target_too_long)
-                                                 : ParseResult{.parsed = Parsed::incomplete};
+    if (bytes.size() > limits.max_target + 64) return bad(HeadError::target_too_long);
+    return bytes.size() >= limits.max_bytes ? bad(HeadError::too_large) : ParseResult{.parsed = Parsed::incomplete};
   }
   std::optional<std::string_view> authority;
   ParseResult result = parse_request_line(first, limits, head, authority);
