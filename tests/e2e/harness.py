@@ -128,11 +128,11 @@ class EndToEnd(unittest.TestCase):
         self.addCleanup(backend.stop)
         return backend
 
-    def gateway(self, backend, *settings, config=None, arguments=()):
-        """Settings such as "defaults.ttl=1s"."""
+    def gateway(self, backend, *settings, config=None, base=""):
+        """Settings such as "defaults.ttl=1s"; base is the path of the upstream's URL."""
         settings = ("timeouts.drain=5s", *settings)
         options = [part for setting in settings for part in ("--set", setting)]
-        gateway = Gateway("--upstream", f"http://127.0.0.1:{backend.port}", *options, *arguments, config=config)
+        gateway = Gateway("--upstream", f"http://127.0.0.1:{backend.port}{base}", *options, config=config)
         # A test may have stopped it already, and checked how it ended.
         self.addCleanup(lambda: gateway.folder.exists() and gateway.stop())
         return gateway.wait_listening()

@@ -1,0 +1,203 @@
+"""What goes on to the backend and to the client, and what does not."""
+import unittest
+
+from harness import EndToEnd
+from wire import request_bytes
+
+ONLY_THE_CONNECTION = [
+    ("Connection", "keep-alive, X-Hop, x-hop-2"), ("Keep-Alive", "timeout=5"), ("X-Hop", "1"), ("X-HOP-2", "2"),
+    ("Proxy-Connection", "keep-alive"), ("Proxy-Authorization", "Basic x"), ("Proxy-Authenticate", "Basic"),
+    ("TE", "trailers"), ("Trailer", "X-T"), ("Upgrade", "h2c")]
+HOP_BY_HOP = [name for name, _ in ONLY_THE_CONNECTION]
+
+
+class Forwarding(EndToEnd):
+    def keyed_and_not(self):
+        return (("with a key", "k"), ("without a key", None))
+
+
+class ToTheBackend(Forwarding):
+    def start(self, handler=None, **named):
+        backend = self.backend(handler or (lambda _, to: to.reply(200)), **named)
+        return backend, self.gateway(backend)
+
+    def forwarded(self, **named):
+        """The request as the backend got it."""
+        backend, gateway = self.start()
+        self.assertEqual(gateway.ask(**named).status, 200)
+        return backend.requests[0]
+
+    def test_hop_by_hop_headers_stay_here(self):
+        for name, key in self.keyed_and_not():
+            with self.subTest(name):
+                request = self.forwarded(fields=[*ONLY_THE_CONNECTION, ("X-Other", "3")], key=key, body=b"hello")
+                self.assertEqual([found for found in HOP_BY_HOP if request.get(found) is not None], [])
+                self.assertEqual((request.get("X-Other"), request.get("Host"), request.body), ("3", "api.test", b"hello"))
+
+    def test_a_connection_header_cannot_take_the_host_or_the_length_away(self):
+        for name, key in self.keyed_and_not():
+            with self.subTest(name):
+                request = self.forwarded(fields=[("Connection", "Host, Content-Length")], key=key, body=b"hello")
+                self.assertEqual((request.all("Host"), request.body), (["api.test"], b"hello"))
+
+    def test_names_in_several_connection_lines_stay_here(self):
+        fields = [("Connection", "X-A"), ("X-A", "1"), ("Connection", "close, X-B"), ("X-B", "2"), ("X-C", "3")]
+        for name, key in self.keyed_and_not():
+            with self.subTest(name):
+                request = self.forwarded(fields=fields, key=key)
+                self.assertEqual([request.get(name) for name in ("X-A", "X-B", "X-C")], [None, None, "3"])
+
+    def test_a_client_cannot_forge_what_once_tells_the_backend(self):
+        forged = [("Idempotency-Attempt", "9"), ("idempotency-fence", "9"), ("IDEMPOTENCY-CLAIM", "9")]
+        request = self.forwarded(fields=forged, key="k")
+        self.assertEqual(request.all("Idempotency-Attempt"), ["1"])
+        self.assertEqual(len(request.all("Idempotency-Fence")), 1)
+        self.assertNotEqual(request.get("Idempotency-Fence"), "9")
+        self.assertEqual(len(request.all("Idempotency-Claim")), 1)
+        self.assertNotEqual(request.get("Idempotency-Claim"), "9")
+        request = self.forwarded(fields=forged)
+        self.assertEqual([request.get(name) for name, _ in forged], [None, None, None])
+
+    def test_the_target_arrives_byte_for_byte(self):
+        for target in ("//a/../b%2Fc/./d?x=%41", "/?", "/a?b?c=/../d", "/%00%ff", "/a;b=c,d|e^f`g{h}\"<>\\"):
+            for name, key in self.keyed_and_not():
+                with self.subTest(target, kind=name):
+                    self.assertEqual(self.forwarded(target=target, key=key).target, target)
+
+    def test_headers_arrive_as_they_were_sent(self):
+        lines = b"X_under: 1\r\nx-CaSe:2\r\nX-Space:   3 \t\r\nX-Twice: a\r\nX-Twice: b\r\nX-Empty:\r\nX-Latin: \xfc\r\n"
+        for name, key in self.keyed_and_not():
+            with self.subTest(name):
+                backend, gateway = self.start()
+                client = self.connect(gateway)
+                key_line = b"Idempotency-Key: k\r\n" if key else b""
+                client.send(b"POST / HTTP/1.1\r\nHost: api.test\r\n" + lines + key_line + b"\r\n")
+                self.assertEqual(client.read_response().status, 200)
+                self.assertIn(b"\r\nHost: api.test\r\n" + lines + key_line, backend.requests[0].head)
+
+    def test_a_post_without_a_body_stays_without(self):
+        for name, key in self.keyed_and_not():
+            with self.subTest(name):
+                request = self.forwarded(key=key)
+                self.assertEqual((request.get("Content-Length"), request.get("Transfer-Encoding")), (None, None))
+
+    def test_an_empty_body_stays_empty(self):
+        for name, key in self.keyed_and_not():
+            with self.subTest(name):
+                self.assertEqual(self.forwarded(key=key, body=b"").all("Content-Length"), ["0"])
+
+    def test_the_path_of_the_upstream_comes_first(self):
+        backend = self.backend()
+        gateway = self.gateway(backend, base="/base/")
+        for name, key in self.keyed_and_not():
+            with self.subTest(name):
+                gateway.ask("POST", "/a?b", key=key)
+                self.assertEqual(backend.requests[-1].target, "/base/a?b")
+
+    CHUNKED = (b"POST /c HTTP/1.1\r\nHost: api.test\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\n%s\r\n"
+               b"3;ext=1\r\nhel\r\n2\r\nlo\r\n0\r\nX-T: 1\r\nIdempotency-Claim: 2\r\n\r\n")
+
+    def test_a_chunked_body_with_a_key_has_the_fingerprint_of_its_bytes(self):
+        backend, gateway = self.start()
+        client = self.connect(gateway)
+        client.send(self.CHUNKED % b"Idempotency-Key: k\r\n")
+        self.assertEqual(client.read_response().status, 200)
+        request = backend.requests[0]
+        self.assertEqual((request.body, request.get("Content-Length")), (b"hello", "5"))
+        self.assertIsNone(request.get("Transfer-Encoding"))
+        self.assertEqual(gateway.ask("POST", "/c", body=b"hello", key="k").get("Idempotency-Status"), "replayed")
+
+    def test_request_trailers_are_dropped(self):
+        for name, key_line in (("with a key", b"Idempotency-Key: k\r\n"), ("without a key", b"")):
+            with self.subTest(name):
+                backend, gateway = self.start()
+                client = self.connect(gateway)
+                client.send(self.CHUNKED % key_line)
+                self.assertEqual(client.read_response().status, 200)
+                request = backend.requests[0]
+                self.assertEqual((request.body, request.trailers), (b"hello", []))
+                self.assertEqual((request.get("Trailer"), request.get("X-T")), (None, None))
+
+
+class ToTheClient(Forwarding):
+    def answer(self, raw, key, method="POST", close=False):
+        """The response and the client, which must be usable again if the connection is kept."""
+        def handler(request, connection):
+            if request.target == "/again":
+                connection.reply(200, body=b"again")
+                return
+            connection.send(raw)
+            if close:
+                connection.close()
+
+        gateway = self.gateway(self.backend(handler))
+        client = self.connect(gateway)
+        return client.ask(method, key=key), client
+
+    def test_hop_by_hop_headers_stay_here(self):
+        raw = request_bytes("x", "x", [*ONLY_THE_CONNECTION, ("X-Other", "3")], b"hello")
+        raw = b"HTTP/1.1 200 OK" + raw[raw.index(b"\r\n"):]
+        for name, key in self.keyed_and_not():
+            with self.subTest(name):
+                response, client = self.answer(raw, key)
+                self.assertEqual([found for found in HOP_BY_HOP if response.get(found) is not None], [])
+                self.assertEqual((response.get("X-Other"), response.body), ("3", b"hello"))
+                self.assertEqual(client.ask("GET", "/again").body, b"again")
+
+    def test_response_trailers_are_dropped(self):
+        raw = (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n"
+               b"5\r\nhello\r\n0\r\nX-T: 1\r\n\r\n")
+        for name, key in self.keyed_and_not():
+            with self.subTest(name):
+                response, client = self.answer(raw, key)
+                self.assertEqual((response.body, response.trailers), (b"hello", []))
+                self.assertEqual((response.get("Trailer"), response.get("X-T")), (None, None))
+                self.assertEqual(client.ask("GET", "/again").body, b"again")
+
+    def test_interim_responses_come_before_the_final_one(self):
+        raw = (b"HTTP/1.1 100 Continue\r\n\r\n"
+               b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\nConnection: X-Hop\r\nX-Hop: 1\r\n\r\n"
+               b"HTTP/1.1 201 Created\r\nContent-Length: 5\r\n\r\nhello")
+        for name, key in self.keyed_and_not():
+            with self.subTest(name):
+                response, client = self.answer(raw, key)
+                self.assertEqual((response.status, response.body), (201, b"hello"))
+                self.assertEqual([interim.status for interim in response.interim], [100, 103])
+                hints = response.interim[1]
+                self.assertEqual((hints.get("Link"), hints.get("X-Hop")), ("</a.css>", None))
+                self.assertEqual(client.ask("GET", "/again").body, b"again")
+
+    BODILESS = (("HEAD", "200 OK", "Content-Length: 1234\r\n", "1234"), ("HEAD", "200 OK", "", None),
+                ("HEAD", "200 OK", "Transfer-Encoding: chunked\r\n", None), ("GET", "204 No Content", "", None),
+                ("GET", "304 Not Modified", "Content-Length: 1234\r\n", "1234"), ("GET", "304 Not Modified", "", None),
+                ("POST", "204 No Content", "", None), ("POST", "304 Not Modified", "", None))
+
+    def test_responses_without_a_body_leave_the_connection_usable(self):
+        for method, status, length, expected in self.BODILESS:
+            for name, key in self.keyed_and_not():
+                with self.subTest(name, method=method, status=status, length=length):
+                    raw = f"HTTP/1.1 {status}\r\nETag: \"1\"\r\n{length}\r\n".encode()
+                    response, client = self.answer(raw, key, method)
+                    self.assertEqual((response.status, response.get("ETag")), (int(status[:3]), '"1"'))
+                    self.assertEqual((response.get("Content-Length"), response.get("Transfer-Encoding")),
+                                     (expected, None))
+                    self.assertEqual(client.ask("GET", "/again").body, b"again")
+
+    def test_a_connection_header_cannot_take_the_length_away(self):
+        raw = b"HTTP/1.1 200 OK\r\nConnection: Content-Length\r\nContent-Length: 5\r\n\r\nhello"
+        for name, key in self.keyed_and_not():
+            with self.subTest(name):
+                response, client = self.answer(raw, key)
+                self.assertEqual(response.body, b"hello")
+                self.assertEqual(client.ask("GET", "/again").body, b"again")
+
+    def test_headers_of_a_passed_response_arrive_as_they_were_sent(self):
+        lines = b"X_under: 1\r\nx-CaSe:2\r\nX-Twice: a\r\nSet-Cookie: a=1\r\nX-Twice: b\r\nSet-Cookie: b=2\r\n"
+        response, _ = self.answer(b"HTTP/1.1 299 Odd Reason\r\n" + lines + b"Content-Length: 0\r\n\r\n", None)
+        self.assertTrue(response.head.startswith(b"HTTP/1.1 299 Odd Reason\r\n" + lines), response.head)
+        self.assertIsNotNone(response.get("X-Request-Id"))
+        self.assertIsNone(response.get("Idempotency-Status"))
+
+
+if __name__ == "__main__":
+    unittest.main()
