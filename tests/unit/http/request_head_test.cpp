@@ -1,0 +1,328 @@
+// Heads of requests: what is taken, what is refused and as what.
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "http/head.hpp"
+
+namespace once::http {
+
+// For gtest's messages.
+void PrintTo(HeadError error, std::ostream* out) {
+  *out << describe(error);
+}
+
+namespace {
+
+using enum HeadError;
+using Kind = Framing::Kind;
+
+const HeadLimits limits;
+
+std::string request(std::string_view line, std::string_view fields = "Host: a\r\n") {
+  return std::string(line).append("\r\n").append(fields).append("\r\n");
+}
+std::string post(std::string_view fields) {
+  return request("POST / HTTP/1.1", std::string("Host: a\r\n").append(fields));
+}
+struct Refused {
+  std::string bytes;
+  HeadError error;
+};
+
+const std::string control_characters = [] {
+  std::string all;
+  for (char c = 0; c < 0x20; ++c) {
+    if (c != '\t') all.push_back(c);
+  }
+  return all + '\x7f';
+}();
+
+TEST(RequestHeadTest, an_ordinary_request) {
+  const std::string bytes = request("POST /a/b?c=d&e HTTP/1.1",
+                                    "Host: example.com:8080\r\nX-Empty:\r\nX-Spaced: \t a b\t \r\n"
+                                    "Content-Length: 12\r\nX-Bytes: \x80\xff\r\n") +
+                            "the body";
+  RequestHead head;
+  ASSERT_EQ(parse(bytes, limits, head).parsed, Parsed::complete);
+  EXPECT_EQ(head.method, Method::post);
+  EXPECT_EQ(head.method_text, "POST");
+  EXPECT_EQ(head.target, "/a/b?c=d&e");
+  EXPECT_EQ(head.path, "/a/b");
+  EXPECT_EQ(head.host, "example.com:8080");
+  EXPECT_EQ(head.version, Version::http_1_1);
+  EXPECT_EQ(head.size, bytes.size() - 8);
+  EXPECT_EQ(head.framing.kind, Kind::length);
+  EXPECT_EQ(head.framing.length, 12U);
+  EXPECT_EQ(head.persistence, Persistence::keep);
+  ASSERT_EQ(head.fields.size(), 5U);
+  EXPECT_EQ(head.fields[1].value, "");
+  EXPECT_EQ(head.fields[2].value, "a b");
+  EXPECT_EQ(head.fields[2].line, "X-Spaced: \t a b\t \r\n");
+  EXPECT_EQ(head.find("x-bytes"), "\x80\xff");
+  EXPECT_EQ(head.find("X-Byte"), std::nullopt);
+}
+
+TEST(RequestHeadTest, what_is_taken) {
+  const std::vector<std::string> good = {
+      request("GET / HTTP/1.1"),
+      request("GET /%20~!$&'()*+,;=:@ HTTP/1.1"),
+      request("OPTIONS * HTTP/1.1"),
+      request("WHATEVER / HTTP/1.1"),
+      request("G!#$%&'*+-.^_`|~0 / HTTP/1.1"),
+      request("GET / HTTP/1.0", ""),
+      request("GET / HTTP/1.1", "Host:\r\n"),
+      request("GET / HTTP/1.1", "host: [::1]:80\r\n"),
+      request("GET http://a/b HTTP/1.1"),
+      request("GET HTTP://A/b HTTP/1.1"),
+      post("Content-Length: 0\r\n"),
+      post("Content-Length: 007\r\n"),
+      post("Content-Length: 999999999999999999\r\n"),
+      post("Content-Length:\t5 \r\n"),
+      post("Transfer-Encoding: chunked\r\n"),
+      post("TRANSFER-ENCODING:CHUNKED\r\n"),
+      post("X: a:b: c\r\n"),
+      post("X: \r\n"),
+  };
+  for (const std::string& bytes : good) {
+    RequestHead head;
+    EXPECT_EQ(parse(bytes, limits, head).parsed, Parsed::complete) << bytes;
+  }
+}
+
+TEST(RequestHeadTest, absolute_form_becomes_origin_form) {
+  RequestHead head;
+  const std::string bytes = request("GET http://A:1/b?c HTTP/1.1", "Host: a:1\r\n");
+  ASSERT_EQ(parse(bytes, limits, head).parsed, Parsed::complete);
+  EXPECT_EQ(head.target, "/b?c");
+  EXPECT_EQ(head.path, "/b");
+}
+
+std::vector<Refused> refused_requests() {
+  const auto nul = std::string(1, '\0');
+  std::vector<Refused> all = {
+      // The request line.
+      {request(""), bad_request_line},
+      {request("GET"), bad_request_line},
+      {request("GET /"), bad_request_line},
+      {request(" GET / HTTP/1.1"), bad_request_line},
+      {request("GET  / HTTP/1.1"), bad_request_line},
+      {request("GET /  HTTP/1.1"), bad_request_line},
+      {request("GET / HTTP/1.1 "), bad_request_line},
+      {request("GET /a b HTTP/1.1"), bad_request_line},
+      {request("GET\t/\tHTTP/1.1"), bad_request_line},
+      {request("GE(T / HTTP/1.1"), bad_request_line},
+      {request("GET /a#b HTTP/1.1"), bad_request_line},
+      {request("GET /\x80 HTTP/1.1"), bad_request_line},
+      {request("GET /" + nul + " HTTP/1.1"), bad_request_line},
+      {request("GET a HTTP/1.1"), bad_request_line},
+      {request("GET * HTTP/1.1"), bad_request_line},
+      {request("CONNECT a:443 HTTP/1.1"), bad_request_line},
+      {request("GET http://a HTTP/1.1"), bad_request_line},
+      {request("GET http://a?b HTTP/1.1"), bad_request_line},
+      {request("GET https://a/ HTTP/1.1"), bad_request_line},
+      {request("GET ftp://a/ HTTP/1.1"), bad_request_line},
+      {"\r\n" + request("GET / HTTP/1.1"), bad_request_line},
+      // Versions.
+      {request("GET / HTTP/1.2"), bad_version},
+      {request("GET / HTTP/0.9"), bad_version},
+      {request("GET / HTTP/2.0"), bad_version},
+      {request("PRI * HTTP/2.0"), bad_version},
+      {request("GET / http/1.1"), bad_version},
+      {request("GET / HTTP/1.10"), bad_version},
+      {request("GET / HTTP/01.1"), bad_version},
+      {request("GET / HTTP/1"), bad_version},
+      {request("GET / "), bad_version},
+      // Fields.
+      {post("X : a\r\n"), bad_field},
+      {post("X\t: a\r\n"), bad_field},
+      {post(" X: a\r\n"), bad_field},
+      {post("X: a\r\n folded\r\n"), bad_field},
+      {post("X: a\r\n\tfolded\r\n"), bad_field},
+      {post("X\r\n"), bad_field},
+      {post(": a\r\n"), bad_field},
+      {post("X(: a\r\n"), bad_field},
+      {post("X\x80: a\r\n"), bad_field},
+      {post(nul + "X: a\r\n"), bad_field},
+      {post("Content-Length : 5\r\n"), bad_field},
+      {post("Transfer-Encoding : chunked\r\n"), bad_field},
+      {post("X: a\nY: b\r\n"), bad_field},
+      {post("X: a\rY: b\r\n"), bad_field},
+      {post("X: a\r\r\n"), bad_field},
+      {request("GET / HTTP/1.1", " Host: a\r\n"), bad_field},
+      // Host.
+      {request("GET / HTTP/1.1", ""), bad_host},
+      {request("GET / HTTP/1.1", "Host: a\r\nHost: a\r\n"), bad_host},
+      {request("GET / HTTP/1.1", "Host: a\r\nhost: b\r\nHOST: c\r\n"), bad_host},
+      {request("GET / HTTP/1.0", "Host: a\r\nHost: a\r\n"), bad_host},
+      {request("GET / HTTP/1.1", "Host: a b\r\n"), bad_host},
+      {request("GET / HTTP/1.1", "Host: a/b\r\n"), bad_host},
+      {request("GET / HTTP/1.1", "Host: u@a\r\n"), bad_host},
+      {request("GET / HTTP/1.1", "Host: a?b\r\n"), bad_host},
+      {request("GET / HTTP/1.1", "Host: \xc3\xa4\r\n"), bad_host},
+      {request("GET http://b/ HTTP/1.1"), bad_host},
+      {request("GET http://a:80/ HTTP/1.1"), bad_host},
+      {request("GET http://u@a/ HTTP/1.1"), bad_host},
+      {request("GET http:/// HTTP/1.1"), bad_host},
+      // Framing.
+      {post("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n"), bad_framing},
+      {post("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n"), bad_framing},
+      {post("Content-Length: 5\r\nContent-Length: 5\r\n"), bad_framing},
+      {post("Content-Length: 5\r\nContent-Length: 6\r\nContent-Length: 5\r\n"), bad_framing},
+      {post("Content-Length:\r\n"), bad_framing},
+      {post("Content-Length: +5\r\n"), bad_framing},
+      {post("Content-Length: -5\r\n"), bad_framing},
+      {post("Content-Length: 5,5\r\n"), bad_framing},
+      {post("Content-Length: 5, 5\r\n"), bad_framing},
+      {post("Content-Length: 5 5\r\n"), bad_framing},
+      {post("Content-Length: 0x5\r\n"), bad_framing},
+      {post("Content-Length: 5.0\r\n"), bad_framing},
+      {post("Content-Length: \"5\"\r\n"), bad_framing},
+      {post("Content-Length: 9999999999999999999\r\n"), bad_framing},
+      {post("Content-Length: 18446744073709551621\r\n"), bad_framing},
+      {post("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"), bad_framing},
+      {post("Transfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n"), bad_framing},
+      {request("POST / HTTP/1.0", "Host: a\r\nTransfer-Encoding: chunked\r\n"), bad_framing},
+      {post("Transfer-Encoding:\r\n"), unsupported_coding},
+      {post("Transfer-Encoding: identity\r\n"), unsupported_coding},
+      {post("Transfer-Encoding: gzip\r\n"), unsupported_coding},
+      {post("Transfer-Encoding: gzip, chunked\r\n"), unsupported_coding},
+      {post("Transfer-Encoding: chunked, gzip\r\n"), unsupported_coding},
+      {post("Transfer-Encoding: chunked, chunked\r\n"), unsupported_coding},
+      {post("Transfer-Encoding: chunked,\r\n"), unsupported_coding},
+      {post("Transfer-Encoding: ,chunked\r\n"), unsupported_coding},
+      {post("Transfer-Encoding: chunked;a=b\r\n"), unsupported_coding},
+      {post("Transfer-Encoding: \"chunked\"\r\n"), unsupported_coding},
+      {post("Transfer-Encoding: xchunked\r\n"), unsupported_coding},
+      {post("Transfer-Encoding: chunke\r\n"), unsupported_coding},
+  };
+  for (const char c : control_characters) {
+    if (c == '\r' || c == '\n') continue;
+    for (const std::string_view filler : {"", "1234567", "12345678", "a longer value in front of it"}) {
+      all.push_back({post(std::string("X: ").append(filler).append(1, c).append("a\r\n")), bad_field});
+    }
+  }
+  return all;
+}
+
+TEST(RequestHeadTest, what_is_refused_and_as_what) {
+  for (const auto& [bytes, error] : refused_requests()) {
+    RequestHead head;
+    const ParseResult result = parse(bytes, limits, head);
+    EXPECT_EQ(result.parsed, Parsed::bad) << testing::PrintToString(bytes);
+    if (result.parsed == Parsed::bad) EXPECT_EQ(result.error, error) << testing::PrintToString(bytes);
+  }
+}
+
+TEST(RequestHeadTest, no_prefix_of_what_is_refused_is_taken) {
+  for (const auto& [bytes, error] : refused_requests()) {
+    for (std::size_t size = 0; size < bytes.size(); ++size) {
+      RequestHead head;
+      ASSERT_NE(parse(std::string_view(bytes).substr(0, size), limits, head).parsed, Parsed::complete)
+          << testing::PrintToString(bytes) << " cut to " << size;
+    }
+  }
+}
+
+TEST(RequestHeadTest, bare_line_ends_are_not_waited_for) {
+  for (const std::string_view bytes :
+       {"GET / HTTP/1.1\n", "GET / HTTP/1.1\nHost: a\n\n", "\n", "GET / HTTP/1.1\r\nHost: a\n", "GET / \rHTTP",
+        "GET / HTTP/1.1\r\n\n", "GET / HTTP/1.1\r\nHost: a\r\n\rx"}) {
+    RequestHead head;
+    EXPECT_EQ(parse(bytes, limits, head).parsed, Parsed::bad) << testing::PrintToString(bytes);
+  }
+}
+
+TEST(RequestHeadTest, limits_are_exact) {
+  RequestHead head;
+  const std::string bytes = request("GET /1234567 HTTP/1.1", "Host: a\r\nX: 1\r\n");
+  const auto with = [&](const HeadLimits& some) { return parse(bytes, some, head); };
+  EXPECT_EQ(with({.max_bytes = bytes.size(), .max_fields = 2, .max_target = 8}).parsed, Parsed::complete);
+  EXPECT_EQ(with({.max_bytes = bytes.size() - 1}).error, too_large);
+  EXPECT_EQ(with({.max_bytes = bytes.size(), .max_fields = 1}).error, too_many_fields);
+  EXPECT_EQ(with({.max_bytes = bytes.size(), .max_target = 7}).error, target_too_long);
+}
+
+// Whoever reads on after `incomplete` must have room for it.
+TEST(RequestHeadTest, a_head_as_long_as_its_limit_is_never_waited_for) {
+  for (const HeadLimits some : {HeadLimits{.max_bytes = 100, .max_target = 50}, HeadLimits{.max_bytes = 100}}) {
+    for (const std::string& bytes : {std::string(100, 'a'), "GET /" + std::string(95, 'a'),
+                                     request("GET / HTTP/1.1").substr(0, 20) + std::string(80, 'a'),
+                                     "GET / HTTP/1.1\r\nHost: " + std::string(78, 'a')}) {
+      RequestHead head;
+      ASSERT_EQ(bytes.size(), 100U);
+      EXPECT_EQ(parse(bytes, some, head).parsed, Parsed::bad) << bytes;
+    }
+  }
+  RequestHead head;
+  EXPECT_EQ(parse("GET /" + std::string(200, 'a'), HeadLimits{.max_target = 100}, head).error, target_too_long);
+}
+
+TEST(RequestHeadTest, persistence_is_as_both_versions_say) {
+  struct Case {
+    std::string_view version;
+    std::string_view connection;
+    Persistence persistence;
+  };
+  for (const Case& each : std::vector<Case>{{"1.1", "", Persistence::keep},
+                                            {"1.1", "Connection: keep-alive\r\n", Persistence::keep},
+                                            {"1.1", "Connection: close\r\n", Persistence::close},
+                                            {"1.1", "Connection: Close\r\n", Persistence::close},
+                                            {"1.1", "connection: a, close ,b\r\n", Persistence::close},
+                                            {"1.1", "Connection: closed\r\n", Persistence::keep},
+                                            {"1.1", "Connection: a\r\nConnection: close\r\n", Persistence::close},
+                                            {"1.1", "Connection: close, keep-alive\r\n", Persistence::close},
+                                            {"1.0", "", Persistence::close},
+                                            {"1.0", "Connection: Keep-Alive\r\n", Persistence::keep},
+                                            {"1.0", "Connection: keep-alive, close\r\n", Persistence::close}}) {
+    RequestHead head;
+    const std::string bytes =
+        request(std::string("GET / HTTP/").append(each.version), std::string("Host: a\r\n").append(each.connection));
+    ASSERT_EQ(parse(bytes, limits, head).parsed, Parsed::complete);
+    EXPECT_EQ(head.persistence, each.persistence) << bytes;
+  }
+}
+
+TEST(RequestHeadTest, fields_named_by_connection_belong_to_it) {
+  RequestHead head;
+  const std::string bytes =
+      post("Connection: x-one, close\r\nX-One: 1\r\nConnection: X-Two\r\nX-Two: 2\r\nX-Three: 3\r\n");
+  ASSERT_EQ(parse(bytes, limits, head).parsed, Parsed::complete);
+  for (const std::string_view name : {"X-One", "x-two", "Connection", "TE", "Keep-Alive", "Upgrade", "close"}) {
+    EXPECT_TRUE(head.hop_by_hop(name)) << name;
+  }
+  for (const std::string_view name : {"X-Three", "Host", "X-On"}) EXPECT_FALSE(head.hop_by_hop(name)) << name;
+}
+
+TEST(RequestHeadTest, upgrade_and_expect_are_of_version_1_1) {
+  const std::string asks = "Host: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nExpect: 100-Continue\r\n";
+  for (const bool current : {true, false}) {
+    RequestHead head;
+    ASSERT_EQ(parse(request(current ? "GET / HTTP/1.1" : "GET / HTTP/1.0", asks), limits, head).parsed,
+              Parsed::complete);
+    EXPECT_EQ(head.upgrade, current);
+    EXPECT_EQ(head.expects_continue, current);
+  }
+  RequestHead head;
+  ASSERT_EQ(parse(post("Upgrade: websocket\r\nExpect: something\r\n"), limits, head).parsed, Parsed::complete);
+  EXPECT_FALSE(head.upgrade);
+  EXPECT_FALSE(head.expects_continue);
+}
+
+TEST(RequestHeadTest, a_head_that_is_used_again_remembers_nothing) {
+  RequestHead head;
+  const std::string first = post("Connection: close, X-A\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n");
+  ASSERT_EQ(parse(first, limits, head).parsed, Parsed::complete);
+  const std::string second = request("GET / HTTP/1.1");
+  ASSERT_EQ(parse(second, limits, head).parsed, Parsed::complete);
+  EXPECT_EQ(head.framing.kind, Kind::none);
+  EXPECT_EQ(head.persistence, Persistence::keep);
+  EXPECT_FALSE(head.expects_continue);
+  EXPECT_FALSE(head.hop_by_hop("X-A"));
+  EXPECT_EQ(head.fields.size(), 1U);
+}
+
+}  // namespace
+}  // namespace once::http
