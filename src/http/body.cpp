@@ -126,9 +126,9 @@ BodyDecoder::Step BodyDecoder::chunked_step(Buffer& buffer) {
         trailer_bytes_ += line.size() + 2;
         if (found == Line::bad || trailer_bytes_ > max_trailers) return fail();
         const bool last = line.empty();
-        const std::size_t colon = line.find(':');
-        if (!last && (colon == std::string_view::npos || colon == 0 || !is_text(line) || line[0] == ' ' ||
-                      line[0] == '\t' || line[colon - 1] == ' ' || line[colon - 1] == '\t')) {
+        // No colon, no name, a folded line and white space before the colon all fail here.
+        const std::size_t name_end = line.find_first_of(": \t");
+        if (!last && (name_end == std::string_view::npos || name_end == 0 || line[name_end] != ':' || !is_text(line))) {
           return fail();
         }
         buffer.consume(line.size() + 2);
