@@ -1,0 +1,153 @@
+// The buffer of a connection: what is unread moves when it must, what is pinned never does.
+#include "http/buffer.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+namespace once::http {
+namespace {
+
+void read_into(Buffer& buffer, std::string_view bytes) {
+  const std::span<char> room = buffer.room();
+  ASSERT_GE(room.size(), bytes.size());
+  std::ranges::copy(bytes, room.begin());
+  buffer.commit(bytes.size());
+}
+
+TEST(BufferTest, an_empty_buffer_has_no_room_until_it_grows) {
+  Buffer buffer;
+  EXPECT_TRUE(buffer.empty());
+  EXPECT_TRUE(buffer.room().empty());
+  buffer.grow(16);
+  EXPECT_EQ(buffer.room().size(), 16U);
+  buffer.grow(8);
+  EXPECT_EQ(buffer.capacity(), 16U);
+}
+
+TEST(BufferTest, what_was_consumed_makes_room) {
+  Buffer buffer;
+  buffer.grow(8);
+  read_into(buffer, "abcdefgh");
+  EXPECT_TRUE(buffer.room().empty());
+  buffer.consume(3);
+  EXPECT_EQ(buffer.room().size(), 3U);
+  EXPECT_EQ(buffer.unread(), "defgh");
+  buffer.consume(5);
+  EXPECT_EQ(buffer.room().size(), 8U);
+}
+
+TEST(BufferTest, pinned_bytes_stay_where_they_are) {
+  Buffer buffer;
+  buffer.grow(8);
+  read_into(buffer, "headbody");
+  const std::string_view head = buffer.unread().substr(0, 4);
+  buffer.pin(4);
+  EXPECT_EQ(buffer.unread(), "body");
+  buffer.consume(2);
+  EXPECT_EQ(buffer.room().size(), 2U);
+  read_into(buffer, "xy");
+  EXPECT_EQ(buffer.unread(), "dyxy");
+  EXPECT_EQ(head, "head");
+  EXPECT_TRUE(buffer.room().empty());
+  buffer.consume(4);
+  EXPECT_EQ(buffer.room().size(), 4U);
+  EXPECT_EQ(head, "head");
+  buffer.unpin();
+  EXPECT_EQ(buffer.room().size(), 8U);
+}
+
+TEST(BufferTest, the_next_request_moves_to_the_front) {
+  Buffer buffer;
+  buffer.grow(8);
+  read_into(buffer, "onetwo");
+  buffer.pin(3);
+  buffer.unpin();
+  EXPECT_EQ(buffer.unread(), "two");
+  buffer.rewind();
+  EXPECT_EQ(buffer.unread(), "two");
+  EXPECT_EQ(buffer.room().size(), 5U);
+  buffer.pin(3);
+  EXPECT_TRUE(buffer.empty());
+  buffer.clear();
+  EXPECT_EQ(buffer.room().size(), 8U);
+}
+
+TEST(BufferTest, growing_keeps_what_is_unread) {
+  Buffer buffer;
+  buffer.grow(4);
+  read_into(buffer, "abcd");
+  buffer.consume(1);
+  buffer.grow(16);
+  EXPECT_EQ(buffer.unread(), "bcd");
+  EXPECT_EQ(buffer.room().size(), 13U);
+}
+
+TEST(BufferDeathTest, misuse_ends_the_process) {
+  Buffer buffer;
+  buffer.grow(4);
+  read_into(buffer, "abcd");
+  EXPECT_DEATH(buffer.consume(5), "");
+  EXPECT_DEATH(buffer.commit(1), "");
+  buffer.pin(2);
+  EXPECT_DEATH(buffer.pin(1), "");
+  EXPECT_DEATH(buffer.grow(8), "");
+}
+
+// Against a plain string, in any order of calls that the contract allows.
+RC_GTEST_PROP(BufferProperty, behaves_as_a_queue_behind_a_pinned_head, ()) {
+  Buffer buffer;
+  std::string pinned;
+  std::string unread;
+  const char* pinned_at = nullptr;
+  buffer.grow(*rc::gen::inRange<std::size_t>(1, 40));
+  char next = 'a';
+  for (int steps = *rc::gen::inRange(0, 80); steps > 0; --steps) {
+    switch (*rc::gen::inRange(0, 6)) {
+      case 0:
+      case 1: {
+        const std::span<char> room = buffer.room();
+        const auto size = *rc::gen::inRange<std::size_t>(0, room.size() + 1);
+        for (char& c : room.first(size)) unread.push_back(c = next = next == 'z' ? 'a' : static_cast<char>(next + 1));
+        buffer.commit(size);
+        break;
+      }
+      case 2: {
+        const auto size = *rc::gen::inRange<std::size_t>(0, unread.size() + 1);
+        buffer.consume(size);
+        unread.erase(0, size);
+        break;
+      }
+      case 3:
+        if (pinned.empty()) {
+          buffer.rewind();
+          const auto size = *rc::gen::inRange<std::size_t>(0, unread.size() + 1);
+          pinned_at = buffer.unread().data();
+          buffer.pin(size);
+          pinned = unread.substr(0, size);
+          unread.erase(0, size);
+        }
+        break;
+      case 4:
+        buffer.unpin();
+        pinned.clear();
+        break;
+      default:
+        if (pinned.empty()) {
+          buffer.unpin();
+          buffer.grow(*rc::gen::inRange<std::size_t>(1, 80));
+        }
+        break;
+    }
+    RC_ASSERT(buffer.unread() == unread);
+    RC_ASSERT(buffer.empty() == unread.empty());
+    if (!pinned.empty()) RC_ASSERT(std::string_view(pinned_at, pinned.size()) == pinned);
+    // Without room it is really full.
+    if (buffer.room().empty()) RC_ASSERT(pinned.size() + unread.size() == buffer.capacity());
+  }
+}
+
+}  // namespace
+}  // namespace once::http
