@@ -184,6 +184,10 @@ Settings<Policy> record_settings() {
           "record.max_body", [](auto& p) -> auto& { return p.record.max_body; }, size_codec({0, one_gib}),
           "Larger responses are streamed to the client and recorded without their body; a retry gets 409 "
           "response-not-kept."),
+      one(
+          "record.set_cookie", [](auto& p) -> auto& { return p.record.set_cookie; },
+          choice_codec<SetCookie>({{"drop", SetCookie::drop}, {"keep", SetCookie::keep}}),
+          "Whether Set-Cookie is recorded and replayed. The first answer always has it."),
       list(
           "record.drop_headers", [](auto& p) -> auto& { return p.record.drop_headers; }, header_name_codec(), "",
           "Response headers that are not recorded, beside hop-by-hop ones, Set-Cookie and Date."),

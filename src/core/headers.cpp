@@ -83,7 +83,7 @@ bool is_stored(std::string_view name, const RecordPolicy& policy) {
       if (is(name, "date")) return false;
       break;
     case 10:
-      if (is(name, "set-cookie")) return false;
+      if (is(name, "set-cookie")) return policy.set_cookie == SetCookie::keep;
       break;
     case 12:
       if (is(name, "x-request-id")) return false;

@@ -91,6 +91,13 @@ TEST(Headers, an_operator_can_keep_more_headers_out_of_the_store) {
   EXPECT_TRUE(is_stored("X-Trace-2", policy));
 }
 
+TEST(Headers, cookies_are_stored_only_when_asked_for) {
+  RecordPolicy policy;
+  EXPECT_FALSE(is_stored("Set-Cookie", policy));
+  policy.set_cookie = SetCookie::keep;
+  EXPECT_TRUE(is_stored("set-cookie", policy));
+}
+
 TEST(Methods, every_name_is_read_back) {
   for (const Method method : {Method::get, Method::head, Method::post, Method::put, Method::patch, Method::delete_,
                               Method::options, Method::connect, Method::trace}) {
