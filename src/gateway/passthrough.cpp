@@ -96,7 +96,7 @@ Task<PassThrough::Sent> PassThrough::send_request() {
     const bool joined = body.size() <= http::small_body;
     if (joined) head.append(body);
     const std::string_view rest = joined ? std::string_view() : body;
-    const IoResult sent = co_await upstream_->socket().write_all(head, rest, request_->timeouts.response);
+    const IoResult sent = co_await upstream_->socket().write_all(head, rest, request_->timeouts.stream_idle);
     if (sent.bytes > 0) break;  // a backend that stopped reading may have answered all the same
     if (!upstream_->reused()) co_return Sent::unreachable;
   }
@@ -121,7 +121,7 @@ Task<void> PassThrough::upload() {
     if (chunk.kind == BodyChunk::Kind::end) {
       const bool chunked = client_.head.framing.kind == Framing::Kind::chunked;
       const std::string_view end = chunked ? http::last_chunk : std::string_view();
-      co_await upstream_->socket().write_all(end, request_->timeouts.response);
+      co_await upstream_->socket().write_all(end, request_->timeouts.stream_idle);
       upload_ = Upload::done;
       break;
     }
@@ -142,7 +142,7 @@ Task<bool> PassThrough::upload_chunk(std::string_view data) {
     const std::size_t length = http::write_chunk_size(size, data.size());
     pieces = {std::string_view(size, length), data, "\r\n"};
   }
-  const IoResult sent = co_await to.write_all(pieces, request_->timeouts.response);
+  const IoResult sent = co_await to.write_all(pieces, request_->timeouts.stream_idle);
   co_return sent.status == Io::ok;
 }
 
@@ -161,6 +161,7 @@ Task<void> PassThrough::finish_upload() {
 
 void PassThrough::watch_client() {
   if (upload_ == Upload::running) return;
+  client_.socket.unwatch();
   if (const auto what = client_.socket.watch(*this)) peer_moved(*what);
 }
 
@@ -175,7 +176,7 @@ void PassThrough::peer_moved(Socket::Peer what) {
 Task<PassedResult> PassThrough::relay() {
   watch_client();
   while (true) {
-    const auto deadline = client_.socket.loop().now() + request_->timeouts.response;
+    const auto deadline = client_.socket.loop().now() + request_->timeouts.stream_idle;
     const auto read = co_await upstream_->read_head(client_.head.method, deadline);
     if (read == UpstreamConnection::HeadRead::timed_out && upload_ == Upload::running) continue;
     if (read == UpstreamConnection::HeadRead::no_bytes && !client_gone_ && may_send_again()) {
@@ -254,6 +255,8 @@ void PassThrough::write_head(bool interim) {
 Task<PassedResult> PassThrough::relay_body() {
   const http::ResponseHead& from = upstream_->head();
   events_ = is_event_stream(from);
+  // A client that left before anyone knew that it would get events, or while its upload was read, is noticed here.
+  if (events_) watch_client();
   write_head(false);
   const bool known_end =
       chunk_out_ || from.framing.kind == Framing::Kind::length || from.framing.kind == Framing::Kind::none;
