@@ -28,7 +28,8 @@ Task<UpstreamConnection::HeadRead> UpstreamConnection::read_head(Method answers,
       const ParseResult result = parse(buffer_.unread(), pool_.head_limits_, answers, head_);
       if (result.parsed == Parsed::bad) co_return HeadRead::broken;
       if (result.parsed == Parsed::complete) {
-        if (buffer_.capacity() < head_.size + body_window && head_.framing.kind != Framing::Kind::none) {
+        const bool more_to_read = head_.framing.kind != Framing::Kind::none || head_.status == 101;
+        if (buffer_.capacity() < head_.size + body_window && more_to_read) {
           buffer_.grow(head_.size + body_window);  // moves the bytes: parsed again on the next turn
           continue;
         }
