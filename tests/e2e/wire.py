@@ -56,28 +56,30 @@ class Stream:
 
     def __init__(self, sock):
         self.sock = sock
-        self.buffer = b""
+        self.buffer = bytearray()
         self.log = bytearray()  # everything that was ever read
 
     def fill(self):
         data = self.sock.recv(65536)
         if not data:
-            raise EOFError(f"the stream ended; unread: {self.buffer[:200]!r}")
+            raise EOFError(f"the stream ended; unread: {bytes(self.buffer[:200])!r}")
         self.buffer += data
         self.log += data
 
     def read(self, size):
         while len(self.buffer) < size:
             self.fill()
-        data, self.buffer = self.buffer[:size], self.buffer[size:]
+        return self.take(size)
+
+    def take(self, size):
+        data = bytes(self.buffer[:size])
+        del self.buffer[:size]
         return data
 
     def read_until(self, mark):
         while mark not in self.buffer:
             self.fill()
-        end = self.buffer.index(mark) + len(mark)
-        data, self.buffer = self.buffer[:end], self.buffer[end:]
-        return data
+        return self.take(self.buffer.index(mark) + len(mark))
 
     def read_head(self):
         """First line and fields; their raw bytes."""
@@ -87,7 +89,7 @@ class Stream:
 
     def read_chunked(self):
         """The body, and the lines of its trailers."""
-        body = b""
+        body = bytearray()
         while size := int(self.read_until(b"\r\n").split(b";")[0], 16):
             body += self.read(size)
             if self.read(2) != b"\r\n":
@@ -95,14 +97,13 @@ class Stream:
         trailers = []
         while (line := self.read_until(b"\r\n")) != b"\r\n":
             trailers.append(line)
-        return body, trailers
+        return bytes(body), trailers
 
     def read_to_end(self):
         with contextlib.suppress(EOFError):
             while True:
                 self.fill()
-        data, self.buffer = self.buffer, b""
-        return data
+        return self.take(len(self.buffer))
 
 
 @dataclasses.dataclass
