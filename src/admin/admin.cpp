@@ -102,6 +102,10 @@ void write_store(Exposition& out, const AdminSources& sources) {
     out.sample("", std::uint64_t{stats.bytes});
     out.family("once_store_evictions_total", "counter", "Records dropped before they expired, for want of room.");
     out.sample("", std::uint64_t{stats.evictions});
+    out.family("once_store_full_total", "counter", "Claims refused because every record was a live claim.");
+    out.sample("", std::uint64_t{stats.refused});
+    out.family("once_store_bodies_dropped_total", "counter", "Responses that were too large for the store to keep.");
+    out.sample("", std::uint64_t{stats.bodies_dropped});
     out.family("once_store_expired_total", "counter", "Records dropped because they had expired.");
     out.sample("", std::uint64_t{stats.expired});
   }

@@ -66,7 +66,7 @@ Settings<Config> basic_settings() {
           "Where clients connect. Port 0 picks a free one."),
       one(
           "admin", [](auto& c) -> auto& { return c.admin; }, address_or_off_codec(),
-          "Where health, metrics, keys and the dashboard are served."),
+          "Where health and metrics are served."),
       one(
           "threads", [](auto& c) -> auto& { return c.threads; }, threads_codec(),
           "Threads that serve requests; auto is one per core."),

@@ -24,7 +24,8 @@ bool is_hop_by_hop(std::string_view name);
 // Whether a Connection header (a comma-separated list) makes `name` hop-by-hop for this message.
 bool named_in_connection(std::string_view connection_value, std::string_view name);
 
-// Only Once says these to a client. A backend's are dropped: not forwarded, not stored.
+// Only Once says these about a keyed request. A backend's are dropped there: not forwarded, not stored. Where Once does
+// not protect, a backend may have an idempotency of its own, and its headers pass.
 bool is_reserved_response_header(std::string_view name);
 
 // Only Once says these to a backend. A client's are dropped.

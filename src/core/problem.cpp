@@ -38,12 +38,9 @@ constexpr std::array table = {
   ProblemRow{bad_gateway,          "bad-gateway",          "The backend could not be reached",             502, yes},
   ProblemRow{gateway_timeout,      "gateway-timeout",      "The backend did not answer in time",           504, no},
   ProblemRow{backend_lost,         "backend-lost",         "The connection to the backend was lost",       502, no},
-  ProblemRow{no_route,             "no-route",             "No route serves this request",                 404, no},
-  ProblemRow{draining,             "draining",             "The gateway is shutting down",                 503, yes},
   ProblemRow{too_many_connections, "too-many-connections", "The gateway has too many connections",         503, yes},
   ProblemRow{method_not_allowed,   "method-not-allowed",   "The method is not allowed here",               405, no},
   ProblemRow{not_found,            "not-found",            "There is nothing here",                        404, no},
-  ProblemRow{unauthorized,         "unauthorized",         "Credentials are required",                     401, no},
 };
 // clang-format on
 
@@ -51,7 +48,7 @@ consteval bool one_row_per_kind_in_order() {
   for (std::size_t i = 0; i < table.size(); ++i) {
     if (static_cast<std::size_t>(table[i].kind) != i) return false;
   }
-  return table.back().kind == unauthorized;
+  return table.back().kind == not_found;
 }
 static_assert(one_row_per_kind_in_order(), "row_of() finds a row by its kind");
 

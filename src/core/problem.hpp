@@ -34,12 +34,9 @@ enum class ProblemKind : std::uint8_t {
   gateway_timeout,  // no response in time
   backend_lost,     // the connection was lost after bytes were sent
   // About this gateway.
-  no_route,
-  draining,
   too_many_connections,
   method_not_allowed,
   not_found,
-  unauthorized,
 };
 
 struct ProblemRow {

@@ -22,6 +22,8 @@ namespace {
 constexpr std::size_t first_buffer = 8192;
 constexpr std::size_t body_window = 4096;  // room for body bytes behind the largest head
 constexpr std::size_t max_request_id = 128;
+// A client that does not read must not hold up the exchange; it misses a hint.
+constexpr Duration interim_limit = std::chrono::milliseconds(100);
 constexpr Duration linger_limit = std::chrono::seconds(1);
 constexpr std::size_t linger_bytes = std::size_t{1} << 20U;
 
@@ -316,7 +318,7 @@ Task<void> Client::interim(const http::ResponseHead& head) {
     if (!head.hop_by_hop(field.name)) text.append(field.line);
   }
   text.append("\r\n");
-  co_await io_.socket.write_all(text, shared_.timeouts.body_idle);
+  co_await io_.socket.write_all(text, interim_limit);
 }
 
 Task<void> Client::write_problem_reply(ProblemKind kind, std::string detail) {
@@ -371,7 +373,7 @@ Task<bool> Client::stream_rest(bool chunked) {
     const IoResult sent = co_await io_.socket.write_all(pieces, shared_.timeouts.body_idle);
     if (sent.status != Io::ok) co_return false;
     if (last) co_return true;
-    chunk = co_await reply_.source->next(Timeouts().stream_idle);
+    chunk = co_await reply_.source->next(reply_.stream_idle);
     if (chunk.kind == BodyChunk::Kind::broken || chunk.kind == BodyChunk::Kind::timed_out) {
       io_.socket.reset_on_close();  // half a body must not look like a whole one
       co_return false;

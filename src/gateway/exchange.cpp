@@ -23,6 +23,13 @@ constexpr Duration slowest_look = milliseconds(1000);
 constexpr Duration first_record_retry = milliseconds(20);
 constexpr Duration slowest_record_retry = milliseconds(1000);
 
+// Every reply says when it was made: a recorded one, and one whose backend did not say so.
+void append_date(std::string& fields, Time now) {
+  fields.append("Date: ");
+  append_http_date(fields, now);
+  fields.append("\r\n");
+}
+
 // A finish or release that did not get through, tried on for `limit`. Outlives its exchange.
 Task<void> try_later(ExchangePorts ports, Op op, Duration limit) {
   Duration waited{};
@@ -310,6 +317,7 @@ void Exchange::write_fields_for_backend() {
 void Exchange::split_response_fields(const http::ResponseHead& head) {
   stored_fields_.clear();
   unstored_fields_.clear();
+  bool dated = false;
   for (const http::Field& field : head.fields) {
     if (is_stored(field.name, request_->policy.record)) {
       if (!head.hop_by_hop(field.name)) stored_fields_.append(field.line);
@@ -321,8 +329,11 @@ void Exchange::split_response_fields(const http::ResponseHead& head) {
     }
     const bool for_nobody = head.hop_by_hop(field.name) || is_reserved_response_header(field.name) ||
                             same_name(field.name, "Content-Length") || same_name(field.name, "X-Request-Id");
-    if (!for_nobody) unstored_fields_.append(field.line);
+    if (for_nobody) continue;
+    dated = dated || same_name(field.name, "Date");
+    unstored_fields_.append(field.line);
   }
+  if (!dated) append_date(unstored_fields_, ports_.clock.now());
 }
 
 OutcomeBytes Exchange::encode_answer(const BackendAnswer& answer) const {
@@ -345,6 +356,7 @@ void Exchange::reply_with(BackendAnswer& answer, OutcomeBytes outcome, Ending en
     }
     response->body = answer.body;
     reply_->source = std::move(answer.source);
+    reply_->stream_idle = request_->policy.timeouts.stream_idle;
   }
   reply_->outcome = std::move(outcome);
   // The record is there when an outcome was recorded, and says until when.
@@ -367,13 +379,12 @@ void Exchange::reply_replay() {
   }
   attempt_ = record.attempt;
   reply_->outcome = record.outcome;
-  std::string date = "Date: ";
-  append_http_date(date, ports_.clock.now());
-  date.append("\r\n");
+  unstored_fields_.clear();
+  append_date(unstored_fields_, ports_.clock.now());
   write_response(*reply_, *response,
                  {.ending = Ending::replayed,
                   .request_id = request_->request_id,
-                  .extra = date,
+                  .extra = unstored_fields_,
                   .expires_at = record.expires_at,
                   .replay_header = request_->policy.wording.replay_header});
 }

@@ -25,6 +25,7 @@ struct Reply {
   OutcomeBytes outcome;
   std::string own_body;
   http::ResponseSourcePtr source;                // the body goes on from here
+  Duration stream_idle{};                        // with a source: the longest silence of it
   std::optional<std::uint64_t> streamed_length;  // with a source: of the whole body, if known
   Attempt attempt{};
 
