@@ -117,10 +117,10 @@ Settings<Config> server_settings() {
           number_codec({1, 1'000'000}), "Connections from clients at one time, in the whole process."),
       one(
           "limits.max_header_bytes", [](auto& c) -> auto& { return c.limits.max_header_bytes; },
-          size_codec({one_kib, one_mib}), "Bytes of the header of a request or a response."),
+          size_codec({one_kib, one_mib}), "Bytes of the header of a request."),
       one(
           "limits.max_header_count", [](auto& c) -> auto& { return c.limits.max_header_count; },
-          number_codec({8, 1000}), "Header lines of a request or a response."),
+          number_codec({8, 1000}), "Header lines of a request."),
       one(
           "limits.max_uri_bytes", [](auto& c) -> auto& { return c.limits.max_uri_bytes; },
           size_codec({256, 64 * one_kib}), "Bytes of path and query."),
