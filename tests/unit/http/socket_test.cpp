@@ -62,7 +62,7 @@ TEST_F(SocketTest, a_large_write_in_pieces_arrives_whole_and_in_order) {
   for (const bool tcp : {false, true}) {
     LoopRun fresh;
     const Pair pair = tcp ? tcp_pair() : local_pair();
-    shrink_buffers(pair);
+    shrink_send_buffer(pair);
     auto writer = std::make_unique<Socket>(fresh.loop, pair.near);
     Socket reader(fresh.loop, pair.far);
     const std::string head(100'000, 'h');
@@ -103,7 +103,7 @@ TEST_F(SocketTest, a_read_gives_up_at_its_limit_and_not_before) {
 
 TEST_F(SocketTest, a_write_that_gives_up_says_how_much_went_out) {
   const Pair pair = local_pair();
-  shrink_buffers(pair);
+  shrink_send_buffer(pair);
   connect(pair);
   const std::string large(1'000'000, 'x');
   run.start(write(*near, large, 30ms, result));
@@ -143,7 +143,7 @@ TEST_F(SocketTest, a_reset_is_a_failure_for_the_reader_and_for_the_writer) {
 
   LoopRun fresh;
   const Pair pair = tcp_pair();
-  shrink_buffers(pair);
+  shrink_send_buffer(pair);
   Socket writer(fresh.loop, pair.near);
   auto peer = std::make_unique<Socket>(fresh.loop, pair.far);
   const std::string large(2'000'000, 'x');
@@ -157,7 +157,7 @@ TEST_F(SocketTest, a_reset_is_a_failure_for_the_reader_and_for_the_writer) {
 
 TEST_F(SocketTest, cancel_wakes_reader_and_writer_but_not_from_within) {
   const Pair pair = local_pair();
-  shrink_buffers(pair);
+  shrink_send_buffer(pair);
   connect(pair);
   bool inside = false;
   const auto waits = [](Socket& socket, bool& in_cancel, IoResult& ended, bool writes) -> Task<void> {

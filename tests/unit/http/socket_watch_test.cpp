@@ -174,7 +174,7 @@ TEST(SocketLifetime, reader_and_writer_of_one_socket_wake_from_one_event_and_the
   for (const bool reset : {false, true}) {
     LoopRun run;
     const Pair pair = tcp_pair();
-    shrink_buffers(pair);
+    shrink_send_buffer(pair);
     auto socket = std::make_unique<Socket>(run.loop, pair.near);
     int waiting = 2;
     const auto reads = [](std::unique_ptr<Socket>& shared, int& left) -> Task<void> {
