@@ -163,6 +163,8 @@ Task<Client::Next> Client::read_head() {
     const bool late = worker_.loop().now() - began_ >= shared_.timeouts.header;
     if (!late) co_return Next::close;
     request_id_.clear();
+    io_.head.method_text = {};  // what was parsed of it may have moved
+    io_.head.path = {};
     co_await write_problem_reply(ProblemKind::request_timeout, "The request header did not arrive in time.");
     co_return Next::refused;
   }

@@ -33,6 +33,10 @@ void IoWait::finish() {
   caller_.resume();  // `this` may be gone afterwards
 }
 
+void IoWait::moved() {
+  if (caller_) socket_.loop_.arm(*this, limit_);
+}
+
 bool ReadSome::attempt() {
   if (socket_.cancelled_) {
     status_ = Io::cancelled;
@@ -91,6 +95,7 @@ bool WriteAll::attempt() {
     }
     auto left = static_cast<std::size_t>(sent);
     bytes_ += left;
+    moved();
     while (first_ < count_ && left >= pieces_[first_].iov_len) left -= pieces_[first_++].iov_len;
     if (first_ < count_) {
       pieces_[first_].iov_base = static_cast<char*>(pieces_[first_].iov_base) + left;

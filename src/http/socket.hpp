@@ -51,6 +51,8 @@ class IoWait : private Timer {
 
   // True when there is a result.
   virtual bool attempt() = 0;
+  // Some of it is done: the limit is on silence, and begins anew.
+  void moved();
 
   Socket& socket_;
   Io status_ = Io::ok;
@@ -78,7 +80,8 @@ class ReadSome final : public IoWait {
   std::span<char> room_;
 };
 
-// All of the bytes, in up to four pieces. `bytes` says how many went out, whatever the end.
+// All of the bytes, in up to four pieces. `bytes` says how many went out, whatever the end. The limit is for each time
+// that the peer takes nothing.
 class WriteAll final : public IoWait {
  public:
   static constexpr std::size_t max_pieces = 4;

@@ -25,7 +25,9 @@ class Gateway:
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="once-e2e-"))
         self._out = open(self.folder / "stdout", "wb")
         self._err = open(self.folder / "stderr", "wb")
-        command = [os.environ["ONCE_BINARY"], "serve", "--listen", "127.0.0.1:0", "--admin", admin]
+        command = [os.environ["ONCE_BINARY"], "serve", "--listen", "127.0.0.1:0"]
+        if admin is not None:
+            command += ["--admin", admin]
         if config is not None:
             (self.folder / "once.yaml").write_text(config)
             command += ["--config", "once.yaml"]
@@ -128,11 +130,11 @@ class EndToEnd(unittest.TestCase):
         self.addCleanup(backend.stop)
         return backend
 
-    def gateway(self, backend, *settings, config=None, base=""):
+    def gateway(self, backend, *settings, base="", **named):
         """Settings such as "defaults.ttl=1s"; base is the path of the upstream's URL."""
         settings = ("timeouts.drain=5s", *settings)
         options = [part for setting in settings for part in ("--set", setting)]
-        gateway = Gateway("--upstream", f"http://127.0.0.1:{backend.port}{base}", *options, config=config)
+        gateway = Gateway("--upstream", f"http://127.0.0.1:{backend.port}{base}", *options, **named)
         # A test may have stopped it already, and checked how it ended.
         self.addCleanup(lambda: gateway.folder.exists() and gateway.stop())
         return gateway.wait_listening()
