@@ -35,6 +35,7 @@ class Gateway:
                                         stdout=self._out, stderr=self._err)
         self.port = None
         self.admin_port = None
+        self._told = False  # to end
 
     @property
     def stderr(self):
@@ -82,6 +83,7 @@ class Gateway:
         return next(int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("VmRSS"))
 
     def terminate(self):
+        self._told = True
         self.process.send_signal(signal.SIGTERM)
 
     def wait(self, deadline=DEADLINE):
@@ -89,7 +91,7 @@ class Gateway:
 
     def stop(self, expect=0):
         """Ends it if it runs. Raises, with its stderr, if it crashed, hung or a sanitizer found something."""
-        if self.process.poll() is None:
+        if self.process.poll() is None and not self._told:  # a second signal would mean: at once
             self.terminate()
         hung = False
         try:

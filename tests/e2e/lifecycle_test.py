@@ -1,0 +1,271 @@
+"""Starting, telling how it goes, and stopping."""
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import tempfile
+import threading
+import unittest
+
+from harness import EndToEnd
+from wire import DEADLINE, wait_until
+
+
+def run_once(*arguments, folder=None):
+    """A command that is expected to end by itself."""
+    return subprocess.run([os.environ["ONCE_BINARY"], *arguments], cwd=folder, capture_output=True, text=True,
+                          timeout=DEADLINE, stdin=subprocess.DEVNULL)
+
+
+class Draining(EndToEnd):
+    def held_request(self, key="k", *settings):
+        """A gateway with one request at the backend, which is answered when the gate opens."""
+        go = self.gate()
+        backend = self.backend(lambda _, to: go.wait() and to.reply(201, body=b"done"))
+        gateway = self.gateway(backend, *settings)
+        client = self.connect(gateway)
+        client.send_request(key=key)
+        wait_until(lambda: backend.executions())
+        return gateway, client, go
+
+    def draining(self, gateway):
+        return gateway.admin("/readyz").status == 503
+
+    def test_a_request_at_work_gets_its_answer_and_the_process_ends_well(self):
+        for key in ("k", None):
+            with self.subTest(key=key):
+                gateway, client, go = self.held_request(key, "timeouts.drain=20s")
+                gateway.terminate()
+                wait_until(lambda gateway=gateway: self.draining(gateway))
+                go.set()
+                response = client.read_response()
+                self.assertEqual((response.status, response.body), (201, b"done"))
+                self.assertTrue(client.closed())
+                self.assertEqual(gateway.wait(), 0)
+                self.assertIn('"message":"stopped"', gateway.stderr)
+
+    def test_the_last_answer_says_that_the_connection_ends(self):
+        gateway, client, go = self.held_request()
+        gateway.terminate()
+        wait_until(lambda: self.draining(gateway))
+        go.set()
+        self.assertEqual(client.read_response().get("Connection"), "close")
+
+    def test_while_draining_idle_connections_are_closed_and_new_ones_refused(self):
+        gateway, client, go = self.held_request()
+        fresh, used = self.connect(gateway), self.connect(gateway)
+        self.assertEqual(used.ask(key="bad key").status, 400)
+        self.assertEqual(gateway.admin("/readyz").body, b"ready\n")
+        gateway.terminate()
+        for idle in (fresh, used):
+            self.assertTrue(idle.closed())
+        self.assertEqual((gateway.admin("/readyz").status, gateway.admin("/healthz").status), (503, 200))
+        with self.assertRaises(OSError):
+            gateway.ask("GET")
+        go.set()
+        self.assertEqual(client.read_response().status, 201)
+
+    def test_a_request_that_is_coming_in_is_served(self):
+        gateway, held, go = self.held_request()
+        client = self.connect(gateway)
+        client.send(b"POST /late HTTP/1.1\r\nHost: api.test\r\n")
+        wait_until(lambda: gateway.metrics()["once_connections_open"] == 2)
+        gateway.terminate()
+        wait_until(lambda: self.draining(gateway))
+        go.set()
+        client.send(b"Idempotency-Key: late\r\n\r\n")
+        for served in (held, client):
+            self.assertEqual(served.read_response().status, 201)
+        self.assertEqual(gateway.wait(), 0)
+
+    def test_waiting_requests_get_their_answer(self):
+        gateway, first, go = self.held_request("k", "defaults.in_flight=wait", "timeouts.drain=20s")
+        second = self.connect(gateway)
+        second.send_request(key="k")
+        wait_until(lambda: gateway.metrics()["once_waiting"] == 1)
+        gateway.terminate()
+        wait_until(lambda: self.draining(gateway))
+        go.set()
+        self.assertEqual([client.read_response().get("Idempotency-Status") for client in (first, second)],
+                         ["executed", "replayed"])
+        self.assertEqual(gateway.wait(), 0)
+
+    def test_what_takes_longer_than_the_limit_is_cut_off(self):
+        for key in ("k", None):
+            with self.subTest(key=key):
+                gateway, client, _ = self.held_request(key, "timeouts.drain=200ms")
+                gateway.terminate()
+                self.assertEqual(gateway.wait(), 0)
+                self.assertIn("stopped with requests at work", gateway.stderr)
+                self.assertTrue(client.closed())
+
+    def test_a_second_signal_means_now(self):
+        gateway, _, _ = self.held_request("k", "timeouts.drain=10m")
+        gateway.terminate()
+        wait_until(lambda: self.draining(gateway))
+        gateway.terminate()
+        self.assertEqual(gateway.wait(), 1)
+        gateway.stop(expect=1)
+
+    def test_hangup_is_survived(self):
+        gateway = self.gateway(self.backend())
+        gateway.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: "SIGHUP" in gateway.stderr)
+        self.assertEqual(gateway.ask(key="k").status, 201)
+
+    def test_requests_until_the_last_moment_lose_nothing(self):
+        """Clients that retry over a restart: every request that was answered was executed once."""
+        backend = self.backend()
+        gateway = self.gateway(backend)
+        answered = []
+
+        def ask(worker):
+            for number in range(10_000):
+                try:
+                    answer = gateway.ask(key=f"k-{worker}-{number}")
+                except (OSError, EOFError):
+                    return  # gone
+                answered.append((f"k-{worker}-{number}", answer.status))
+
+        threads = [threading.Thread(target=ask, args=(worker,)) for worker in range(4)]
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: len(answered) > 200)
+        gateway.terminate()
+        self.assertEqual(gateway.wait(), 0)
+        for thread in threads:
+            thread.join()
+        self.assertEqual({status for _, status in answered}, {201})
+        executed = [request.get("Idempotency-Key") for request in backend.executions()]
+        self.assertEqual(len(executed), len(set(executed)))
+        self.assertLessEqual({key for key, _ in answered}, set(executed))
+
+
+class Admin(EndToEnd):
+    SAMPLE = re.compile(r'^([a-z_]+)(\{[a-z_]+="[^"\\]*"(,[a-z_]+="[^"\\]*")*\})? (-?[0-9.e+-]+|\+Inf|NaN)$')
+
+    def test_health_and_readiness(self):
+        gateway = self.gateway(self.backend())
+        for path, body in (("/healthz", b"ok\n"), ("/readyz", b"ready\n")):
+            answer = gateway.admin(path)
+            self.assertEqual((answer.status, answer.body), (200, body))
+            self.assertEqual(gateway.admin(path, "HEAD").status, 200)
+
+    def test_what_is_not_there(self):
+        gateway = self.gateway(self.backend())
+        answer = gateway.admin("/unknown")
+        self.assertEqual((answer.status, answer.code), (404, "not-found"))
+        answer = gateway.admin("/metrics", "DELETE")
+        self.assertEqual((answer.status, answer.code), (405, "method-not-allowed"))
+
+    def test_metrics_are_what_prometheus_reads(self):
+        gateway = self.gateway(self.backend())
+        gateway.ask(key="k")
+        answer = gateway.admin("/metrics")
+        self.assertEqual(answer.get("Content-Type"), "text/plain; version=0.0.4; charset=utf-8")
+        self.assertTrue(answer.body.endswith(b"\n"))
+        types, seen = {}, set()
+        for line in answer.body.decode().splitlines():
+            if line.startswith("# TYPE "):
+                _, _, name, kind = line.split(" ")
+                self.assertNotIn(name, types)
+                types[name] = kind
+            elif not line.startswith("# HELP "):
+                match = self.SAMPLE.match(line)
+                self.assertIsNotNone(match, line)
+                sample = (match[1], match[2])
+                self.assertNotIn(sample, seen)
+                seen.add(sample)
+                family = match[1] if match[1] in types else re.sub("_(bucket|sum|count)$", "", match[1])
+                self.assertIn(family, types, line)
+                self.assertEqual(types[family] == "counter", family.endswith("_total"), line)
+        metrics = gateway.metrics()
+        name = 'once_request_duration_seconds_{}{{result="executed"{}}}'
+        buckets = [value for key, value in metrics.items() if key.startswith(name.format("bucket", ",le=")[:-1])]
+        self.assertEqual(buckets, sorted(buckets))
+        self.assertEqual((buckets[-1], metrics[name.format("count", "")]), (1, 1))
+
+    def test_counters_move_with_what_happens(self):
+        def handler(request, connection):
+            connection.reply(500 if request.target == "/fails" else 201)
+
+        gateway = self.gateway(self.backend(handler))
+        before = gateway.metrics()
+        gateway.ask("GET")
+        for body in (b"1", b"1", b"2"):
+            gateway.ask("POST", "/", key="k", body=body)
+        for _ in range(2):
+            gateway.ask("POST", "/fails", key="f")
+        gateway.ask(key="")
+        with self.connect(gateway) as client:
+            client.send(b"broken\r\n\r\n")
+            client.read_response()
+        after = gateway.metrics()
+        moved = {name: after[name] - before[name] for name in before
+                 if after[name] != before[name] and "duration" not in name and "bytes" not in name}
+        self.assertEqual({name: value for name, value in moved.items() if "backend_connects" not in name}, {
+            'once_requests_total{result="passed"}': 1,
+            'once_requests_total{result="executed"}': 3,
+            'once_requests_total{result="replayed"}': 1,
+            'once_requests_total{result="mismatch"}': 1,
+            'once_requests_total{result="rejected"}': 2,
+            'once_responses_total{class="2xx"}': 3,
+            'once_responses_total{class="4xx"}': 3,
+            'once_responses_total{class="5xx"}': 2,
+            "once_retries_after_failure_total": 1,
+            "once_connections_total": 8,
+            "once_store_records": 2,
+        })
+        self.assertEqual((after["once_in_flight"], after["once_waiting"]), (0, 0))
+
+    def test_admin_can_be_off(self):
+        backend = self.backend()
+        gateway = self.gateway(backend, config="admin: off\n", admin=None)
+        self.assertIsNone(gateway.admin_port)
+        self.assertEqual(gateway.ask(key="k").status, 201)
+
+
+class Starting(EndToEnd):
+    def test_an_address_in_use_is_said_and_ends_with_1(self):
+        backend = self.backend()
+        gateway = self.gateway(backend)
+        upstream = f"http://127.0.0.1:{backend.port}"
+        for listen, admin in ((gateway.port, 0), (0, gateway.admin_port)):
+            with self.subTest(listen=listen, admin=admin), tempfile.TemporaryDirectory() as folder:
+                result = run_once("serve", "--upstream", upstream, "--listen", f"127.0.0.1:{listen}", "--admin",
+                                  f"127.0.0.1:{admin}", folder=folder)
+                self.assertEqual(result.returncode, 1, result.stderr)
+                self.assertIn("in use", result.stderr)
+                self.assertIn(str(listen or admin), result.stderr)
+        self.assertEqual(gateway.ask(key="k").status, 201)
+
+    def test_mistakes_in_the_configuration_are_all_said_with_their_place(self):
+        mistakes = "listen: nowhere\ndefaults:\n  ttl: soon\n  tll: 1h\nroutes:\n  - path: /a\n    key: {requird: yes}\n"
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "once.yaml").write_text(mistakes)
+            for command, code in (["serve", "--upstream", "http://127.0.0.1:1"], 2), (["check"], 1):
+                with self.subTest(command[0]):
+                    result = run_once(*command, "--config", "once.yaml", folder=folder)
+                    self.assertEqual(result.returncode, code)
+                    places = re.findall(r"once\.yaml:(\d+):(\d+): ", result.stderr + result.stdout)
+                    self.assertEqual([int(line) for line, _ in places], [1, 3, 4, 7])
+                    self.assertIn('did you mean "ttl"?', result.stderr + result.stdout)
+
+    def test_other_mistakes_end_with_2(self):
+        for arguments in (["serve"], ["serve", "--upstream", "ftp://x"], ["serve", "--nonsense"], ["nonsense"],
+                          ["serve", "--upstream", "http://127.0.0.1:1", "--set", "nonsense=1"],
+                          ["serve", "--upstream", "http://127.0.0.1:1", "--config", "missing.yaml"]):
+            with self.subTest(arguments), tempfile.TemporaryDirectory() as folder:
+                result = run_once(*arguments, folder=folder)
+                self.assertEqual(result.returncode, 2, result)
+                self.assertTrue(result.stderr)
+
+    def test_version(self):
+        result = run_once("version")
+        self.assertEqual(result.returncode, 0)
+        self.assertRegex(result.stdout, r"\d+\.\d+\.\d+")
+
+
+if __name__ == "__main__":
+    unittest.main()
