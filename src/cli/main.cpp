@@ -70,8 +70,9 @@ int run(int argc, char** argv) {
 }  // namespace once::cli
 
 int main(int argc, char** argv) {
-  // Outcomes are kept for hours and freed by other threads than made them. One arena that grows by megabytes suits that;
-  // the default, an arena a thread that grows by the page, spends a system call and a page fault every few requests.
+  // Outcomes are kept for hours and freed by other threads than made them. One arena that grows by megabytes suits
+  // that; the default, an arena a thread that grows by the page, spends a system call and a page fault every few
+  // requests.
   constexpr int heap_step = 16 << 20;
   ::mallopt(M_ARENA_MAX, 1);
   ::mallopt(M_TOP_PAD, heap_step);

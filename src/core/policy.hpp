@@ -59,7 +59,7 @@ struct RecordPolicy {
   StatusSet statuses;  // recorded as succeeded
   StatusSet refusals;  // the backend says nothing was done: the claim is released
   GatewayErrors gateway_errors = GatewayErrors::failed;
-  std::size_t max_body = 1U << 20U;       // larger responses are recorded without their body
+  std::size_t max_body = 1U << 20U;  // larger responses are recorded without their body
   SetCookie set_cookie = SetCookie::drop;
   std::vector<std::string> drop_headers;  // not stored, beside hop-by-hop ones
 };
