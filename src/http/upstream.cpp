@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "base/text.hpp"
+#include "core/headers.hpp"
+
 namespace once::http {
 
 namespace {
@@ -10,6 +13,23 @@ constexpr std::size_t first_buffer = 8192;
 constexpr std::size_t body_window = 4096;  // room for body bytes behind the largest head
 constexpr Duration asked_after = std::chrono::milliseconds(1);
 constexpr Duration clean_up_every = std::chrono::seconds(1);
+
+// How long a connection may rest by what the backend says of it ("Keep-Alive: timeout=5, max=100"): half of that, so
+// that it is never taken in the moment in which the backend closes it.
+Duration promised_rest(const ResponseHead& head) {
+  constexpr Duration any = std::chrono::hours(24);
+  constexpr std::string_view name = "timeout=";
+  std::string_view rest = head.find("Keep-Alive").value_or(std::string_view());
+  while (!rest.empty()) {
+    const std::size_t comma = std::min(rest.find(','), rest.size());
+    const std::string_view item = trim(rest.substr(0, comma));
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+    if (!same_name(item.substr(0, name.size()), name)) continue;
+    const std::uint64_t seconds = parse_number(item.substr(name.size())).value_or(0);
+    return seconds < 86'400 ? Duration(std::chrono::seconds(seconds)) / 2 : any;
+  }
+  return any;
+}
 
 }  // namespace
 
@@ -121,6 +141,8 @@ UpstreamPool::~UpstreamPool() {
 void UpstreamPool::give_back(UpstreamConnection& connection) {
   std::unique_ptr<UpstreamConnection> owned(&connection);
   if (resting_.size() >= limits_.max_idle) return;
+  owned->rests_at_most_ = promised_rest(owned->head_);
+  if (owned->rests_at_most_ == Duration::zero()) return;
   owned->buffer_.clear();
   owned->reused_ = true;
   owned->reusable_ = false;
@@ -131,12 +153,14 @@ void UpstreamPool::give_back(UpstreamConnection& connection) {
 
 UpstreamConnectionPtr UpstreamPool::take_rested(Duration rested_at_most) {
   while (!resting_.empty()) {
-    if (loop_.now() - resting_.back()->rested_since_ > rested_at_most) return nullptr;
+    const auto rested = loop_.now() - resting_.back()->rested_since_;
+    if (rested > rested_at_most) return nullptr;
     std::unique_ptr<UpstreamConnection> connection = std::move(resting_.back());
     resting_.pop_back();
+    if (rested > connection->rests_at_most_) continue;
     // A backend that closed while it rested would look like one that died with the request in its hands. What the loop
     // was told by now is enough for a rest too short to end one; otherwise the kernel is asked.
-    const bool just_now = loop_.now() - connection->rested_since_ < asked_after;
+    const bool just_now = rested < asked_after;
     const bool open = just_now ? !connection->socket_.disturbed() : connection->socket_.quiet();
     if (open) return UpstreamConnectionPtr(connection.release());
   }

@@ -89,6 +89,7 @@ class UpstreamConnection final : public ResponseSource {
   std::string request_head_;
   std::string collected_;
   std::chrono::nanoseconds rested_since_{};
+  Duration rests_at_most_{};  // as the backend says
   bool reused_ = false;
   bool reusable_ = false;
 };
