@@ -124,6 +124,16 @@ class Persistence(EndToEnd):
         self.assertEqual(len(backend.streams), 1)
         self.assertEqual(gateway.metrics()["once_backend_connects_total"], 1)
 
+    def test_a_backend_says_how_long_it_keeps_a_connection(self):
+        for value, connections in (("timeout=60, max=100", 1), ("max=5,Timeout=60", 1), ("timeout=0", 10)):
+            for key in ("k", None):
+                with self.subTest(value, key=key):
+                    backend = self.backend(lambda _, to, value=value: to.reply(200, [("Keep-Alive", value)]))
+                    client = self.connect(self.gateway(backend, "pool.keyed_idle_max=30s", "pool.idle_max=30s"))
+                    for number in range(10):
+                        client.ask("POST", key=key and f"{key}{number}")
+                    self.assertEqual((len(backend.requests), len(backend.streams)), (10, connections))
+
     def assert_persistence(self, version, asked, kept, said):
         _, gateway = self.start()
         for key in (None, "k"):
