@@ -79,6 +79,7 @@ void write_counters(Exposition& out, const std::vector<const Metrics*>& workers)
       Row{"once_claims_lost_total", "counter", "Owners that found their claim gone.", &Metrics::claims_lost},
       Row{"once_store_errors_total", "counter", "Store operations that failed.", &Metrics::store_errors},
       Row{"once_record_retries_total", "counter", "Further tries to record an outcome.", &Metrics::record_retries},
+      Row{"once_unsettled", "gauge", "Outcomes and releases that the store did not take yet.", &Metrics::unsettled},
       Row{"once_connections_open", "gauge", "Client connections.", &Metrics::connections_open},
       Row{"once_connections_total", "counter", "Client connections accepted.", &Metrics::connections_opened},
       Row{"once_connections_refused_total", "counter", "Client connections over limits.max_connections.",

@@ -22,6 +22,9 @@ constexpr Duration slowest_look = milliseconds(1000);
 // How long between two tries to record an outcome; each doubles it.
 constexpr Duration first_record_retry = milliseconds(20);
 constexpr Duration slowest_record_retry = milliseconds(1000);
+// While a store is down every request leaves a claim that may have been made: more of these than this are not taken
+// back, or an outage would fill the memory and the store would be met by all of them when it comes back.
+constexpr std::uint64_t most_unsettled = 10'000;
 
 // Every reply says when it was made: a recorded one, and one whose backend did not say so.
 void append_date(std::string& fields, Time now) {
@@ -32,6 +35,7 @@ void append_date(std::string& fields, Time now) {
 
 // A finish or release that did not get through, tried on for `limit`. Outlives its exchange.
 Task<void> try_later(ExchangePorts ports, Op op, Duration limit) {
+  ports.metrics.unsettled.add();
   Duration waited{};
   Duration pause = first_record_retry;
   while (waited < limit) {
@@ -42,6 +46,7 @@ Task<void> try_later(ExchangePorts ports, Op op, Duration limit) {
     if (op.status != OpStatus::failed) break;
     ports.metrics.store_errors.add();
   }
+  ports.metrics.unsettled.subtract();
   ports.waiters.notify(op.id);
 }
 
@@ -116,6 +121,7 @@ Task<void> Exchange::claim() {
   if (op_.status != OpStatus::failed) co_return;
   ports_.metrics.store_errors.add();
   ports_.log.error("claim failed", {{"request", request_->request_id}, {"error", op_.error}});
+  if (ports_.metrics.unsettled.value() >= most_unsettled) co_return;
   // It may have been made all the same, and nothing will be sent: taken back as soon as the store answers again.
   Op release = op_;
   release.verb = Verb::release;

@@ -67,6 +67,7 @@ struct Metrics {
   Counter claims_lost;
   Counter store_errors;
   Counter record_retries;
+  Counter unsettled;  // finishes and releases that did not get through and are tried on
   Counter backend_connects;
   Counter backend_connect_failures;
 };
