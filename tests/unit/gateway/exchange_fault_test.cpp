@@ -235,6 +235,21 @@ TEST_P(ExchangeFault, a_late_release_releases_only_its_own_claim) {
   EXPECT_EQ(world.record()->state, State::succeeded);
 }
 
+TEST(ExchangeOutage, an_outage_does_not_pile_up_claims_to_be_taken_back_without_end) {
+  World world(Shared::no, Execution::at_once);
+  world.store.fail_when([](const Op&, std::size_t) { return Fault::before; });
+  Call& call = world.ask();
+  for (int i = 0; i < 10'100; ++i) {
+    call.start({});
+    ASSERT_TRUE(world.executor.run_until([&] { return call.ended(); }));
+  }
+  EXPECT_EQ(call.code(), "store-unavailable");
+  EXPECT_LE(world.gateway.metrics.unsettled.value(), 10'000U);
+  world.store.heal();
+  world.executor.run_to_the_end();
+  EXPECT_EQ(world.gateway.metrics.unsettled.value(), 0U);
+}
+
 // The script of a request, replayed with every combination of its first steps failing.
 TEST_P(ExchangeFault, whichever_steps_fail_nothing_is_executed_twice_and_what_was_told_stays_true) {
   const std::vector<BackendScript> scripts = {answer_with(201, "first"), answer_with(500), answer_with(429),
