@@ -3,6 +3,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,6 +12,20 @@
 #include "http/endpoint.hpp"
 
 namespace once::http {
+
+namespace {
+
+// The C library's recv and send are cancellation points: in a process with threads each call pays for switching that on
+// and off again. Nothing here is ever cancelled that way.
+ssize_t receive(int fd, char* room, std::size_t size, int flags) {
+  return ::syscall(SYS_recvfrom, fd, room, size, flags, nullptr, nullptr);
+}
+
+ssize_t send_piece(int fd, const iovec& piece) {
+  return ::syscall(SYS_sendto, fd, piece.iov_base, piece.iov_len, MSG_NOSIGNAL, nullptr, 0);
+}
+
+}  // namespace
 
 void IoWait::await_suspend(std::coroutine_handle<> caller) {
   caller_ = caller;
@@ -45,7 +60,7 @@ bool ReadSome::attempt() {
   if (!socket_.may_read_) return false;
   ONCE_ASSERT(!room_.empty());
   while (true) {
-    const ssize_t got = ::recv(socket_.fd_, room_.data(), room_.size(), 0);
+    const ssize_t got = receive(socket_.fd_, room_.data(), room_.size(), 0);
     if (got > 0) {
       bytes_ = static_cast<std::size_t>(got);
       // A short read has emptied the socket: the next bytes come with an event of their own.
@@ -84,9 +99,8 @@ bool WriteAll::attempt() {
     msghdr message{};
     message.msg_iov = pieces_.data() + first_;
     message.msg_iovlen = count_ - first_;
-    const ssize_t sent = count_ - first_ == 1
-                             ? ::send(socket_.fd_, pieces_[first_].iov_base, pieces_[first_].iov_len, MSG_NOSIGNAL)
-                             : ::sendmsg(socket_.fd_, &message, MSG_NOSIGNAL);
+    const ssize_t sent = count_ - first_ == 1 ? send_piece(socket_.fd_, pieces_[first_])
+                                              : ::sendmsg(socket_.fd_, &message, MSG_NOSIGNAL);
     if (sent < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN) return false;
@@ -176,7 +190,7 @@ void Socket::restore() {
 
 std::optional<Socket::Peer> Socket::look() {
   char byte = 0;
-  const ssize_t got = ::recv(fd_, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  const ssize_t got = receive(fd_, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   if (got > 0) return Peer::bytes;
   if (got == 0) return Peer::end;
   if (errno == EAGAIN || errno == EINTR) {

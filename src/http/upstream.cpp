@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t first_buffer = 8192;
 constexpr std::size_t body_window = 4096;  // room for body bytes behind the largest head
-constexpr Duration asked_after = std::chrono::milliseconds(1);
+constexpr Duration asked_after = std::chrono::milliseconds(10);
 constexpr Duration clean_up_every = std::chrono::seconds(1);
 
 // How long a connection may rest by what the backend says of it ("Keep-Alive: timeout=5, max=100"): half of that, so
