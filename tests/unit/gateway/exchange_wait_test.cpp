@@ -80,6 +80,16 @@ TEST_P(ExchangeWait, the_limit_is_for_all_owners_together) {
   EXPECT_LE(world.clock.now() - sent, world.policy.wait_limit + 1s);
 }
 
+TEST_P(ExchangeWait, the_next_request_of_a_connection_may_wait_as_long_as_the_first) {
+  owner_works(5min);
+  Call& waiter = world.ask();
+  const Time sent = world.clock.now();
+  waiter.start({});
+  run_until_ended(waiter);
+  EXPECT_EQ(waiter.code(), "in-flight");
+  EXPECT_GE(world.clock.now() - sent, world.policy.wait_limit);
+}
+
 TEST_P(ExchangeWait, when_the_owner_fails_exactly_one_waiter_tries_next) {
   owner_works(5s, answer_with(500));
   world.backend.then(after(5s, answer_with(201, "second attempt")));

@@ -144,6 +144,8 @@ std::vector<Malformed> malformed_chunks() {
       {"less data than said", "3\r\nab\r\n0\r\n\r\n"},
       {"bare LF after the data", "3\r\nabc\n0\r\n\r\n"},
       {"bare CR after the data", "3\r\nabc\r0\r\n\r\n"},
+      {"other bytes where the line end should be", "3\r\nabcxy0\r\n\r\n"},
+      {"half a line end after the data", "3\r\nabc\rx0\r\n\r\n"},
       {"no line end after the data", "3\r\nabc0\r\n\r\n"},
       {"bare LF at the end", "0\r\n\n"},
       {"bare CR at the end", "0\r\n\rx"},

@@ -94,6 +94,27 @@ TEST_P(SocketWatch, a_connection_whose_peer_moved_is_not_quiet) {
   if (GetParam() != Peer::gone) ::close(pair.far);
 }
 
+TEST(SocketWatchTest, what_happens_after_the_first_move_is_not_told) {
+  struct Counting final : Socket::Watcher {
+    void peer_moved(Peer) override { ++times; }
+    int times = 0;
+  } counting;
+  LoopRun run;
+  const Pair pair = local_pair();
+  Socket socket(run.loop, pair.near);
+  socket.watch(counting);
+  const auto moves_twice = [](Loop& loop, int fd) -> Task<void> {
+    make_move(Peer::bytes, fd);
+    co_await look_around(loop);
+    make_move(Peer::bytes, fd);
+    co_await look_around(loop);
+  };
+  run.start(moves_twice(run.loop, pair.far));
+  run.run();
+  EXPECT_EQ(counting.times, 1);
+  ::close(pair.far);
+}
+
 TEST(SocketWatchTest, who_stopped_watching_is_told_nothing) {
   LoopRun run;
   const Pair pair = local_pair();
