@@ -114,13 +114,6 @@ Task<void> Client::run() {
   if (body_unread_) co_await linger();
 }
 
-// One read into the buffer. False: there is nothing more to come.
-Task<bool> Client::fill(Duration limit) {
-  const IoResult got = co_await io_.socket.read_some(io_.buffer.room(), limit);
-  if (got.status == Io::ok) io_.buffer.commit(got.bytes);
-  co_return got.status == Io::ok;
-}
-
 Task<Client::Next> Client::read_head() {
   // Nothing of the last request is to be said of the next, which may never be understood.
   keyed_ = false;
@@ -135,9 +128,10 @@ Task<Client::Next> Client::read_head() {
   if (buffer.empty()) {
     if (worker_.draining()) co_return Next::close;
     idle_ = true;
-    const bool came = co_await fill(shared_.timeouts.idle);
+    const IoResult got = co_await io_.socket.read_some(buffer.room(), shared_.timeouts.idle);
     idle_ = false;
-    if (!came) co_return Next::close;
+    if (got.status != Io::ok) co_return Next::close;
+    buffer.commit(got.bytes);
   }
   began_ = worker_.loop().now();
   while (true) {
@@ -158,10 +152,13 @@ Task<Client::Next> Client::read_head() {
     }
     if (buffer.room().empty()) buffer.grow(std::min(buffer.capacity() * 2, limits.max_bytes + body_window));
     const Duration spent = std::chrono::floor<Duration>(worker_.loop().now() - began_);
-    const bool came = co_await fill(std::max(Duration(1), shared_.timeouts.header - spent));
-    if (came) continue;
-    const bool late = worker_.loop().now() - began_ >= shared_.timeouts.header;
-    if (!late) co_return Next::close;
+    const Duration left = std::max(Duration(1), shared_.timeouts.header - spent);
+    const IoResult got = co_await io_.socket.read_some(buffer.room(), left);
+    if (got.status == Io::ok) {
+      buffer.commit(got.bytes);
+      continue;
+    }
+    if (got.status != Io::timed_out) co_return Next::close;
     request_id_.clear();
     io_.head.method_text = {};  // what was parsed of it may have moved
     io_.head.path = {};
@@ -223,8 +220,9 @@ Task<void> Client::answer() {
 }
 
 Task<void> Client::answer_keyed(const Policy& policy, std::size_t upstream, std::string_view key) {
-  const BodyRead read = co_await read_body(policy.max_request_body);
-  switch (read) {
+  std::optional<BodyRead> read = body_at_hand(policy.max_request_body);
+  if (!read) read = co_await read_body(policy.max_request_body);
+  switch (*read) {
     case BodyRead::whole: break;
     case BodyRead::gone: keep_ = false; co_return;
     case BodyRead::too_large:
@@ -278,20 +276,23 @@ Task<void> Client::answer_unkeyed(const Policy* policy, std::size_t upstream) {
   body_unread_ = !io_.body.ended();
 }
 
-Task<Client::BodyRead> Client::read_body(std::size_t limit) {
+// The common case: there is no body, or it came with the head and is used where it lies.
+std::optional<Client::BodyRead> Client::body_at_hand(std::size_t limit) {
   const Framing& framing = io_.head.framing;
   whole_body_ = {};
-  if (framing.kind == Framing::Kind::none) co_return BodyRead::whole;
-  if (framing.kind == Framing::Kind::length && framing.length > limit) co_return BodyRead::too_large;
-  // The common case: the body came with the head, and is used where it lies.
+  if (framing.kind == Framing::Kind::none) return BodyRead::whole;
+  if (framing.kind != Framing::Kind::length) return std::nullopt;
+  if (framing.length > limit) return BodyRead::too_large;
   const std::string_view unread = io_.buffer.unread();
-  if (framing.kind == Framing::Kind::length && unread.size() >= framing.length) {
-    whole_body_ = unread.substr(0, static_cast<std::size_t>(framing.length));
-    if (framing.length > 0) io_.body.next(io_.buffer);
-    co_return BodyRead::whole;
-  }
+  if (unread.size() < framing.length) return std::nullopt;
+  whole_body_ = unread.substr(0, static_cast<std::size_t>(framing.length));
+  if (framing.length > 0) io_.body.next(io_.buffer);
+  return BodyRead::whole;
+}
+
+Task<Client::BodyRead> Client::read_body(std::size_t limit) {
   // The key is good and the size is right as far as it is known: only now is the client asked for the body.
-  if (io_.head.expects_continue && unread.empty()) {
+  if (io_.head.expects_continue && io_.buffer.empty()) {
     const IoResult sent = co_await io_.socket.write_all("HTTP/1.1 100 Continue\r\n\r\n", shared_.timeouts.body_idle);
     if (sent.status != Io::ok) co_return BodyRead::gone;
   }

@@ -35,11 +35,11 @@ class Client final : private ServedConnection, private InterimSink {
   Task<void> interim(const http::ResponseHead& head) override;
 
   Task<Next> read_head();
-  Task<bool> fill(Duration limit);
   Task<void> refuse(http::HeadError error);
   Task<void> answer();
   Task<void> answer_keyed(const Policy& policy, std::size_t upstream, std::string_view key);
   Task<void> answer_unkeyed(const Policy* policy, std::size_t upstream);
+  std::optional<BodyRead> body_at_hand(std::size_t limit);
   Task<BodyRead> read_body(std::size_t limit);
   Task<void> write_problem_reply(ProblemKind kind, std::string detail);
   Task<void> write_reply();

@@ -99,13 +99,14 @@ Task<BackendAnswer> HttpBackend::receive(const BackendRequest& request, Upstream
     if (request.interim != nullptr) co_await request.interim->interim(connection->head());
     connection->drop_head();
   }
-  const UpstreamConnection::Collected body = co_await connection->collect(request.max_response_body, deadline);
-  switch (body.kind) {
+  std::optional<UpstreamConnection::Collected> body = connection->body_at_hand(request.max_response_body);
+  if (!body) body = co_await connection->collect(request.max_response_body, deadline);
+  switch (body->kind) {
     case BodyChunk::Kind::end:
     case BodyChunk::Kind::data:
-      answer.delivery = body.whole ? Delivery::whole : Delivery::oversize;
+      answer.delivery = body->whole ? Delivery::whole : Delivery::oversize;
       answer.head = &connection->head();
-      answer.body = body.data;
+      answer.body = body->data;
       answer.source = http::ResponseSourcePtr(connection.release());
       break;
     case BodyChunk::Kind::broken: answer.delivery = Delivery::truncated; break;

@@ -99,14 +99,17 @@ Task<BodyChunk> UpstreamConnection::next_until(std::chrono::nanoseconds deadline
   }
 }
 
-Task<UpstreamConnection::Collected> UpstreamConnection::collect(std::size_t limit, std::chrono::nanoseconds deadline) {
-  // The common case: the whole body came with the head, and is used where it lies.
+std::optional<UpstreamConnection::Collected> UpstreamConnection::body_at_hand(std::size_t limit) {
   const std::string_view unread = buffer_.unread();
-  if (head_.framing.kind == Framing::Kind::length && head_.framing.length == unread.size() && unread.size() <= limit) {
-    body_.next(buffer_);
-    reusable_ = head_.persistence == Persistence::keep;
-    co_return Collected{.kind = BodyChunk::Kind::end, .whole = true, .data = unread};
+  if (head_.framing.kind != Framing::Kind::length || head_.framing.length != unread.size() || unread.size() > limit) {
+    return std::nullopt;
   }
+  body_.next(buffer_);
+  reusable_ = head_.persistence == Persistence::keep;
+  return Collected{.kind = BodyChunk::Kind::end, .whole = true, .data = unread};
+}
+
+Task<UpstreamConnection::Collected> UpstreamConnection::collect(std::size_t limit, std::chrono::nanoseconds deadline) {
   collected_.clear();
   while (true) {
     const BodyChunk chunk = co_await next_until(deadline);

@@ -62,6 +62,8 @@ class UpstreamConnection final : public ResponseSource {
     bool whole;
     std::string_view data;
   };
+  // The common case of it: the whole body came with the head, and is used where it lies.
+  std::optional<Collected> body_at_hand(std::size_t limit);
   Task<Collected> collect(std::size_t limit, std::chrono::nanoseconds deadline);
 
   void done() override;

@@ -40,7 +40,9 @@ void MemoryShard::execute(Op& op, Time now) {
 }
 
 void MemoryShard::claim(Op& op, Time now) {
-  if (++claims_seen_ % claims_per_look == 0) look_at_some(claims_per_look * looked_at_per_claim, now);
+  if (now >= nothing_expires_before_ && ++claims_seen_ % claims_per_look == 0) {
+    look_at_some(claims_per_look * looked_at_per_claim, now);
+  }
   Node* node = find(op.id, now);
   if (node != nullptr && is_same_claim(node->record, op)) {
     op.verdict = Verdict::execute;
@@ -165,6 +167,8 @@ void MemoryShard::write(Node& node, Record&& record) {
   stats_.bytes -= outcome_bytes(node.record.outcome);
   node.record = std::move(record);
   stats_.bytes += outcome_bytes(node.record.outcome);
+  nothing_expires_before_ = std::min(nothing_expires_before_, node.record.expires_at);
+  earliest_looked_at_ = std::min(earliest_looked_at_, node.record.expires_at);
   file(node);
 }
 
@@ -208,12 +212,21 @@ MemoryShard::Node* MemoryShard::victim(const Node* keep, Time now) {
   return nullptr;
 }
 
+// Every record was looked at since the last one: what is known now holds until a record is written.
+void MemoryShard::begin_round() {
+  hand_ = 0;
+  nothing_expires_before_ = std::exchange(earliest_looked_at_, Time::max());
+}
+
 void MemoryShard::look_at_some(std::size_t limit, Time now) {
   const std::size_t nodes = chunks_.size() * chunk_nodes;
   for (std::size_t i = 0; i < std::min(limit, nodes); ++i) {
-    if (hand_ >= nodes) hand_ = 0;
+    if (hand_ >= nodes) begin_round();
     Node& node = node_at(static_cast<FlatIndex::Number>(hand_++));
-    if (!expired(node.record, now)) continue;
+    if (!expired(node.record, now)) {
+      earliest_looked_at_ = std::min(earliest_looked_at_, node.record.expires_at);
+      continue;
+    }
     ++stats_.expired;
     remove(node);
   }
@@ -222,7 +235,7 @@ void MemoryShard::look_at_some(std::size_t limit, Time now) {
 MemoryShard::Swept MemoryShard::sweep(std::size_t limit, Time now) {
   const std::scoped_lock lock(mutex_);
   const std::size_t nodes = chunks_.size() * chunk_nodes;
-  if (hand_ >= nodes) hand_ = 0;
+  if (hand_ >= nodes) begin_round();
   const std::uint64_t expired_before = stats_.expired;
   Swept swept{.looked = std::min(limit, nodes - hand_)};
   look_at_some(swept.looked, now);

@@ -80,6 +80,7 @@ class alignas(64) MemoryShard {
   void write(Node& node, Record&& record);
   // To the young end of the list where it now belongs.
   void file(Node& node);
+  void begin_round();
   void look_at_some(std::size_t limit, Time now);
 
   // Whether `bytes` more fit, after giving up what may be given up, but never `keep`.
@@ -98,7 +99,9 @@ class alignas(64) MemoryShard {
   Link unresolved_;       // unknown; oldest first
   std::size_t hand_ = 0;  // where the sweep goes on
   std::uint64_t claims_seen_ = 0;
-  std::uint64_t last_fence_;  // outlives every record, so that no fence is ever given twice
+  Time nothing_expires_before_ = Time::max();  // so that nobody looks for what cannot be there
+  Time earliest_looked_at_ = Time::max();      // of what this round has seen, and of what was written during it
+  std::uint64_t last_fence_;                   // outlives every record, so that no fence is ever given twice
   MemoryStats stats_;
 };
 
