@@ -321,7 +321,11 @@ Task<void> Client::interim(const http::ResponseHead& head) {
     if (!head.hop_by_hop(field.name)) text.append(field.line);
   }
   text.append("\r\n");
-  co_await io_.socket.write_all(text, interim_limit);
+  const IoResult sent = co_await io_.socket.write_all(text, interim_limit);
+  if (sent.status == Io::ok || sent.bytes == 0) co_return;
+  // Nothing can follow half a hint. The request goes on; its client finds the answer when it asks again.
+  io_.socket.reset_on_close();
+  io_.socket.cancel();
 }
 
 Task<void> Client::write_problem_reply(ProblemKind kind, std::string detail) {
