@@ -143,7 +143,6 @@ UpstreamPool::~UpstreamPool() {
 
 void UpstreamPool::give_back(UpstreamConnection& connection) {
   std::unique_ptr<UpstreamConnection> owned(&connection);
-  if (resting_.size() >= limits_.max_idle) return;
   owned->rests_at_most_ = promised_rest(owned->head_);
   if (owned->rests_at_most_ == Duration::zero()) return;
   owned->buffer_.clear();
@@ -152,6 +151,9 @@ void UpstreamPool::give_back(UpstreamConnection& connection) {
   owned->rested_since_ = loop_.now();
   if (resting_.empty() && !armed()) loop_.arm(*this, clean_up_every);
   resting_.push_back(std::move(owned));
+  // The one that rested longest makes room: were it the new one, a pool full of connections too old for keyed requests
+  // would make each of them connect anew.
+  if (resting_.size() > limits_.max_idle) resting_.erase(resting_.begin());
 }
 
 UpstreamConnectionPtr UpstreamPool::take_rested(Duration rested_at_most) {

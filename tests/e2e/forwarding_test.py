@@ -1,8 +1,9 @@
 """What goes on to the backend and to the client, and what does not."""
+import socket
 import unittest
 
 from harness import EndToEnd
-from wire import request_bytes
+from wire import request_bytes, wait_until
 
 ONLY_THE_CONNECTION = [
     ("Connection", "keep-alive, X-Hop, x-hop-2"), ("Keep-Alive", "timeout=5"), ("X-Hop", "1"), ("X-HOP-2", "2"),
@@ -166,6 +167,24 @@ class ToTheClient(Forwarding):
                 hints = response.interim[1]
                 self.assertEqual((hints.get("Link"), hints.get("X-Hop")), ("</a.css>", None))
                 self.assertEqual(client.ask("GET", "/again").body, b"again")
+
+    def test_hints_to_a_client_that_does_not_read_never_tear_its_stream(self):
+        hint = b"HTTP/1.1 103 Early Hints\r\nLink: <" + b"x" * 100_000 + b">\r\n\r\n"
+        backend = self.backend(lambda _, to: to.send(hint * 50 + b"HTTP/1.1 201 Created\r\nContent-Length: 5\r\n\r\nhello"))
+        gateway = self.gateway(backend)
+        for name, key in self.keyed_and_not():
+            with self.subTest(name):
+                client = self.connect(gateway)
+                client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+                client.send_request(key=key)
+                if key:  # recorded, so it did not wait for its client
+                    wait_until(lambda: gateway.ask(key=key).get("Idempotency-Status") == "replayed")
+                try:
+                    response = client.read_response()
+                except (ConnectionResetError, EOFError):
+                    continue  # an end is a good answer, half a hint is not
+                self.assertEqual((response.status, response.body), (201, b"hello"))
+                self.assertEqual({interim.head for interim in response.interim} - {hint}, set())
 
     BODILESS = (("HEAD", "200 OK", "Content-Length: 1234\r\n", "1234"), ("HEAD", "200 OK", "", None),
                 ("HEAD", "200 OK", "Transfer-Encoding: chunked\r\n", None), ("GET", "204 No Content", "", None),

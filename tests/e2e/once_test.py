@@ -188,6 +188,15 @@ class SameAnswer(EndToEnd):
         self.assertEqual(len(second.all("Date")), 1)
         self.assertNotEqual(second.get("Date"), date)
 
+    def test_cookies_are_replayed_where_an_operator_asks_for_it(self):
+        backend = self.backend(lambda _, to: to.reply(200, [("Set-Cookie", "a=1")]))
+        gateway = self.gateway(backend, "defaults.record.set_cookie=keep")
+        self.assertEqual([gateway.ask(key=KEY).all("Set-Cookie") for _ in range(2)], [["a=1"], ["a=1"]])
+
+    def test_an_answer_without_a_date_gets_one(self):
+        first, second = self.ask_twice(lambda _, to: to.reply(200))
+        self.assertEqual([len(answer.all("Date")) for answer in (first, second)], [1, 1])
+
     def test_dropped_headers_belong_to_the_first_answer_alone(self):
         backend = self.backend(lambda _, to: to.reply(200, [("X-Trace", "7"), ("X-Kept", "8")]))
         gateway = self.gateway(backend, "defaults.record.drop_headers=x-trace")

@@ -82,6 +82,12 @@ class BoundTo(Scope):
         results = [self.result(gateway, fields=[("X-Org", org), ("X-User", user)]) for org, user in pairs]
         self.assertEqual(results, ["executed", "replayed", "executed", "executed", "executed"])
 
+    def test_a_caller_that_is_given_twice_is_nobody(self):
+        backend, gateway = self.start()
+        answer = gateway.ask(key=KEY, fields=[("Authorization", "one"), ("Authorization", "two")])
+        self.assertEqual((answer.status, answer.code), (400, "bad-request"))
+        self.assertEqual(backend.received, b"")
+
     def test_callers_share_their_keys_only_when_told_to(self):
         _, gateway = self.start("defaults.caller=none")
         results = [self.result(gateway, fields=[("Authorization", name)]) for name in ("one", "two")]
@@ -238,7 +244,7 @@ class JsonFingerprint(Scope):
 class Secrecy(Scope):
     def test_a_key_is_never_written_anywhere(self):
         secret = "very-secret-key-0123456789"
-        backend, gateway = self.start("log.access=yes", "log.level=debug", "log.format=json")
+        backend, gateway = self.start("threads=1", "log.access=yes", "log.level=debug", "log.format=json")
         gateway.ask(key=secret, body=b"body-of-the-client", fields=[("Authorization", "Bearer very-secret-token")])
         gateway.ask(key=secret, body=b"body-of-the-client", fields=[("Authorization", "Bearer very-secret-token")])
         gateway.ask(key=secret, body=b"other", fields=[("Authorization", "Bearer very-secret-token")])
@@ -257,7 +263,7 @@ class Secrecy(Scope):
             self.assertNotIn(word, written)
 
     def test_the_access_log_says_which_operation_it_was_and_what_became_of_it(self):
-        _, gateway = self.start("log.access=yes")
+        _, gateway = self.start("threads=1", "log.access=yes")
         gateway.ask("POST", "/a?secret=query", key="one", fields=[("X-Request-Id", "r-1")])
         gateway.ask("POST", "/a?secret=query", key="one", fields=[("X-Request-Id", "r-2")])
         with self.connect(gateway) as client:
