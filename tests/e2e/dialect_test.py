@@ -119,7 +119,7 @@ class Dialects(EndToEnd):
         self.assertEqual(answer.problem.get("error"), expected if dialect.error_object else None)
 
     @in_every_dialect
-    def test_what_is_in_the_scope_is_another_operation_and_the_rest_a_mismatch_or_the_same(self, dialect, backend, gateway):
+    def test_what_is_in_the_scope_makes_another_operation(self, dialect, backend, gateway):
         self.ask(gateway, dialect)
         other_method = next((method for method in dialect.methods if method != "POST"), None)
         changes = {"caller": {"caller": "two"}, "path": {"target": "/b"}}

@@ -1,4 +1,4 @@
-"""A minute of keyed requests at a backend that closes connections as they are taken: nothing is lost, nothing runs twice.
+"""A minute of keyed requests at a backend that closes connections as they are taken: none is lost, none runs twice.
 
 ONCE_E2E_SECONDS makes it shorter or longer.
 """
@@ -43,7 +43,7 @@ class ShortKeepAlive(EndToEnd):
         return backend, self.gateway(backend)
 
     def converse(self, gateway, number, until, together, seen, failures):
-        """Bursts of all clients at a time, then a pause of all around the backend's limit. Some requests are retried."""
+        """Bursts of all clients at a time, then a pause of all around the backend's limit. Some are retried."""
         drawn, pauses = random.Random(SEED + number), random.Random(SEED)
         client = gateway.connect()
         count = 0
@@ -84,7 +84,8 @@ class ShortKeepAlive(EndToEnd):
 
         metrics = gateway.metrics()
         endings = collections.Counter(answers[0] for answers in seen.values())
-        print(f"{len(seen)} keys, {metrics['once_backend_connects_total']:.0f} connections, {dict(endings)}", flush=True)
+        connects = int(metrics["once_backend_connects_total"])
+        print(f"{len(seen)} keys, {connects} connections, {dict(endings)}", flush=True)
         self.assertEqual(endings, {(201, "executed"): len(seen)})
         self.assertEqual({answer for answers in seen.values() for answer in answers[1:]}, {(201, "replayed")})
         self.assertEqual(backend.executions(), dict.fromkeys(seen, 1))

@@ -241,7 +241,8 @@ class Starting(EndToEnd):
         self.assertEqual(gateway.ask(key="k").status, 201)
 
     def test_mistakes_in_the_configuration_are_all_said_with_their_place(self):
-        mistakes = "listen: nowhere\ndefaults:\n  ttl: soon\n  tll: 1h\nroutes:\n  - path: /a\n    key: {requird: yes}\n"
+        mistakes = ("listen: nowhere\ndefaults:\n  ttl: soon\n  tll: 1h\n"
+                    "routes:\n  - path: /a\n    key: {requird: yes}\n")
         with tempfile.TemporaryDirectory() as folder:
             pathlib.Path(folder, "once.yaml").write_text(mistakes)
             for command, code in (["serve", "--upstream", "http://127.0.0.1:1"], 2), (["check"], 1):

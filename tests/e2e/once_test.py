@@ -154,7 +154,8 @@ class SameAnswer(EndToEnd):
         self.assertEqual(first.status, 404)
 
     def test_a_chunked_response(self):
-        raw = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;x=y\r\nhello\r\n1\r\n \r\n5\r\nworld\r\n0\r\n\r\n"
+        raw = (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+               b"5;x=y\r\nhello\r\n1\r\n \r\n5\r\nworld\r\n0\r\n\r\n")
         first, _ = self.ask_twice(lambda _, to: to.send(raw))
         self.assertEqual((first.body, first.get("Content-Length")), (b"hello world", "11"))
 

@@ -144,7 +144,8 @@ class KeySyntax(Scope):
 
     def test_the_name_of_the_header_in_any_casing(self):
         _, gateway = self.start()
-        results = [self.result(gateway, key=None, fields=[(name, "k")]) for name in ("IDEMPOTENCY-KEY", "idempotency-key")]
+        names = ("IDEMPOTENCY-KEY", "idempotency-key")
+        results = [self.result(gateway, key=None, fields=[(name, "k")]) for name in names]
         self.assertEqual(results, ["executed", "replayed"])
 
     def test_any_visible_character_may_be_in_a_key(self):

@@ -1,4 +1,4 @@
-"""Requests without a key stream in both directions as they come: uploads, events, long polls, upgrades, and failures."""
+"""Requests without a key stream in both directions as they come: uploads, events, long polls, upgrades, failures."""
 import contextlib
 import hashlib
 import socket
