@@ -1,8 +1,19 @@
 #include "base/bytes.hpp"
 
+#include <array>
+#include <cstring>
+
 namespace once {
 
 namespace {
+
+// Both digits of every byte.
+constexpr std::array<std::array<char, 2>, 256> hex_pairs = [] {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::array<std::array<char, 2>, 256> pairs{};
+  for (std::size_t byte = 0; byte < pairs.size(); ++byte) pairs[byte] = {digits[byte / 16], digits[byte % 16]};
+  return pairs;
+}();
 
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -14,14 +25,12 @@ int hex_digit(char c) {
 }  // namespace
 
 void append_hex(std::string& out, std::string_view bytes) {
-  static constexpr char digits[] = "0123456789abcdef";
   const std::size_t start = out.size();
   out.resize(start + bytes.size() * 2);
   char* position = out.data() + start;
   for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    *position++ = digits[byte >> 4U];
-    *position++ = digits[byte & 15U];
+    std::memcpy(position, hex_pairs[static_cast<unsigned char>(c)].data(), 2);
+    position += 2;
   }
 }
 

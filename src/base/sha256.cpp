@@ -30,12 +30,16 @@ std::string padded_key(std::string_view secret, char pad) {
 }  // namespace
 
 void Sha256::update_part(std::string_view part) {
-  std::array<std::uint8_t, 8> length{};
-  for (std::size_t i = 0; i < length.size(); ++i) {
-    length[i] = static_cast<std::uint8_t>(static_cast<std::uint64_t>(part.size()) >> (56 - 8 * i));
+  // Length and part together where they fit: a call costs more than the bytes of a short part.
+  constexpr std::size_t length_size = 8;
+  std::array<char, 128> joined;
+  for (std::size_t i = 0; i < length_size; ++i) {
+    joined[i] = static_cast<char>(static_cast<std::uint64_t>(part.size()) >> (56 - 8 * i));
   }
-  SHA256_Update(&context_, length.data(), length.size());
-  update(part);
+  const bool fits = part.size() <= joined.size() - length_size;
+  if (fits && !part.empty()) std::memcpy(joined.data() + length_size, part.data(), part.size());
+  update(std::string_view(joined.data(), length_size + (fits ? part.size() : 0)));
+  if (!fits) update(part);
 }
 
 Digest Sha256::finish() {

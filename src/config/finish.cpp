@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "config/codec.hpp"
 #include "config/secret.hpp"
+#include "gateway/scope.hpp"
 
 namespace once {
 
@@ -32,6 +33,9 @@ void check_policy(const Policy& policy, const Where& where, Checked& out) {
   }
   if (policy.caller.empty() && std::ranges::find(policy.scope, ScopePart::caller) != policy.scope.end()) {
     warning("caller is none: callers that use the same key are given each other's answers");
+  }
+  if (policy.caller.size() > max_caller_sources) {
+    error(fmt::format("caller: at most {} sources, got {}", max_caller_sources, policy.caller.size()));
   }
   if ((policy.record.statuses & ~policy.record.refusals).none()) {
     warning("no status is recorded: every retry executes again");

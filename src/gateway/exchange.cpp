@@ -148,8 +148,9 @@ Task<bool> Exchange::wait_for_owner() {
     Op seen;
     seen.id = request_->id;
     co_await ports_.store.run(seen, ports_.home);
-    owner_works = seen.status == OpStatus::done && seen.record && seen.record->state == State::started &&
-                  seen.now < seen.record->lease_until;
+    // A store that does not answer says nothing of the owner: waited for like one.
+    owner_works = seen.status != OpStatus::done ||
+                  (seen.record && seen.record->state == State::started && seen.now < seen.record->lease_until);
     if (!owner_works || waited_ >= policy.wait_limit) break;
     const Duration limit = std::min(shared_ ? look : slowest_look, policy.wait_limit - waited_);
     const Time before = ports_.clock.now();

@@ -5,6 +5,12 @@
 
 namespace once::http {
 
+namespace {
+
+constexpr Duration longest = std::chrono::days(3650);  // "for ever", without overflow
+
+}  // namespace
+
 TimerWheel::TimerWheel() {
   for (Timer& head : slots_) head.previous = head.next = &head;
 }
@@ -25,7 +31,8 @@ void TimerWheel::unlink(Timer& timer) {
 void TimerWheel::arm(Timer& timer, std::int64_t now, Duration after) {
   if (timer.armed()) unlink(timer);
   // Rounded up, plus the part of the current tick that has already passed.
-  timer.due = std::max(now, fired_until_) + (after + tick - Duration(1)) / tick + 1;
+  const Duration wait = std::clamp(after, Duration::zero(), longest);
+  timer.due = std::max(now, fired_until_) + (wait + tick - Duration(1)) / tick + 1;
   const std::size_t slot = slot_of(timer.due);
   link(slots_[slot], timer);
   occupied_[slot / word_bits] |= std::uint64_t{1} << (slot % word_bits);

@@ -174,7 +174,9 @@ class ToTheClient(Forwarding):
             with self.subTest(name):
                 client = self.connect(self.once)
                 client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+                before = len(self.server.requests)
                 client.send_request(key=key)
+                wait_until(lambda before=before: len(self.server.requests) > before)
                 if key:  # recorded, so it did not wait for its client
                     wait_until(lambda key=key: self.once.ask(key=key).get("Idempotency-Status") == "replayed")
                 try:

@@ -201,6 +201,7 @@ class Admin(EndToEnd):
         with self.connect(gateway) as client:
             client.send(b"broken\r\n\r\n")
             client.read_response()
+        wait_until(lambda: gateway.metrics()["once_connections_open"] == 0)
         after = gateway.metrics()
         moved = {name: after[name] - before[name] for name in before
                  if after[name] != before[name] and "duration" not in name and "bytes" not in name}

@@ -125,9 +125,11 @@ class SlowReaders(EndToEnd):
 
     def test_a_client_that_does_not_read_is_cut_off(self):
         gateway = self.start()
-        for name, request in (("with a key", {"key": "k"}), ("without a key", {"method": "GET"})):
+        cases = (("with a key", {"key": "k"}), ("without a key", {"method": "GET"}))
+        for number, (name, request) in enumerate(cases, 1):
             with self.subTest(name):
                 client = self.slow_client(gateway, **request)
+                wait_until(lambda number=number: gateway.metrics()["once_connections_total"] == number)
                 wait_until(lambda: gateway.metrics()["once_connections_open"] == 0)
                 client.read_head()
                 with self.assertRaises((EOFError, ConnectionResetError)):

@@ -97,8 +97,8 @@ class Concurrency(EndToEnd):
         def handler(request, connection):
             at_once.append(request)
             most.append(len(at_once))
+            at_once.remove(request)  # from the first byte of the answer on the next may come
             connection.reply(500, body=b"no")
-            at_once.remove(request)
 
         backend = self.backend(handler)
         gateway = self.gateway(backend, "defaults.in_flight=wait")

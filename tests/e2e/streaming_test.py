@@ -298,7 +298,8 @@ class Failures(EndToEnd):
 
 
 class Upgrades(EndToEnd):
-    HANDSHAKE = [("Connection", "keep-alive, Upgrade"), ("Upgrade", "websocket"), ("Sec-WebSocket-Key", "x3JJHMbDL1EzLkh9GBhXDw==")]
+    HANDSHAKE = [("Connection", "keep-alive, Upgrade"), ("Upgrade", "websocket"),
+                 ("Sec-WebSocket-Key", "x3JJHMbDL1EzLkh9GBhXDw==")]
     SWITCH = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
 
     def test_an_upgraded_connection_is_a_tunnel_until_both_sides_have_ended(self):

@@ -188,7 +188,7 @@ bool MemoryShard::make_room(std::size_t bytes, const Node* keep, Time now) {
   if (stats_.bytes + bytes <= max_bytes_) return true;
   // One large outcome does not push out everything else, least of all to find that it does not fit even then.
   if (bytes > max_bytes_ / 2) return false;
-  look_at_some(looked_at_when_full, now);
+  if (now >= nothing_expires_before_) look_at_some(looked_at_when_full, now);
   while (stats_.bytes + bytes > max_bytes_) {
     Node* node = victim(keep, now);
     if (node == nullptr) return false;

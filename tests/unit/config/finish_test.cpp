@@ -38,6 +38,8 @@ const Case cases[] = {
   {"upstreams: {a: http://a}\nroutes: [{path: /x, fingerprint: {exclude: [/t], include: [/a]}}]",
    "once.yaml:2:10: fingerprint.include needs fingerprint.body: json\n"
    "once.yaml:2:10: fingerprint.exclude needs fingerprint.body: json\n", ""},
+  {"upstreams: {a: http://a}\ndefaults: {caller: ['header:a', 'header:b', 'header:c', 'header:d', 'header:e', 'header:f', "
+   "'header:g', 'header:h', 'header:i']}", "once.yaml:2:1: caller: at most 8 sources, got 9\n", ""},
   {"upstreams: {a: http://a}\nlisten: a:1\nadmin: a:1", "listen and admin are both a:1\n", ""},
   {"upstreams: {a: http://a}\nlisten: a:0\nadmin: a:0", "", ""},
   {"upstreams: {a: http://a}\npool: {idle_max: 1s, keyed_idle_max: 2s}",
