@@ -58,6 +58,15 @@ std::string http_date(Time time) {
   return text;
 }
 
+std::string_view DateText::at(Time time) {
+  const Time second = std::chrono::floor<std::chrono::seconds>(time);
+  if (second != second_) {
+    second_ = second;
+    text_ = http_date(second);
+  }
+  return text_;
+}
+
 void Reply::reset() {
   status = 0;
   ending = Ending::rejected;
@@ -87,7 +96,7 @@ void write_response(Reply& reply, const StoredResponse& response, const Marks& m
   }
   if (marks.expires_at) {
     head.append("Idempotency-Expires: ");
-    append_http_date(head, *marks.expires_at);
+    head.append(reply.expires.at(*marks.expires_at));
     head.append("\r\n");
   }
   append_field(head, "X-Request-Id", marks.request_id);

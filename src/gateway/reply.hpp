@@ -17,6 +17,20 @@
 
 namespace once {
 
+// IMF-fixdate, as Date and Idempotency-Expires have it.
+std::string http_date(Time time);
+void append_http_date(std::string& out, Time time);
+
+// The same for one who asks for the same second again and again.
+class DateText {
+ public:
+  std::string_view at(Time time);
+
+ private:
+  Time second_ = Time::min();
+  std::string text_;
+};
+
 struct Reply {
   int status = 0;
   Ending ending = Ending::rejected;
@@ -28,6 +42,7 @@ struct Reply {
   Duration stream_idle{};                        // with a source: the longest silence of it
   std::optional<std::uint64_t> streamed_length;  // with a source: of the whole body, if known
   Attempt attempt{};
+  DateText expires;  // kept from reply to reply
 
   void reset();
 };
@@ -45,9 +60,5 @@ void write_response(Reply& reply, const StoredResponse& response, const Marks& m
 
 void write_problem(Reply& reply, const Problem& problem, std::string_view type_base, std::string_view request_id,
                    Ending ending);
-
-// IMF-fixdate, as Date and Idempotency-Expires have it.
-std::string http_date(Time time);
-void append_http_date(std::string& out, Time time);
 
 }  // namespace once

@@ -174,10 +174,9 @@ void note(Head& head, Facts& facts, const Field& field) {
 // is a token.
 ParseResult parse_field(std::string_view line, std::string_view with_end, const HeadLimits& limits, Head& head,
                         Facts& facts) {
-  const std::size_t colon = line.find(':');
-  if (colon == std::string_view::npos || colon == 0 || !all_in(token_chars, line.substr(0, colon))) {
-    return bad(HeadError::bad_field);
-  }
+  std::size_t colon = 0;
+  while (colon < line.size() && token_chars[static_cast<unsigned char>(line[colon])]) ++colon;
+  if (colon == 0 || colon == line.size() || line[colon] != ':') return bad(HeadError::bad_field);
   const Field field{.name = line.substr(0, colon), .value = trim(line.substr(colon + 1)), .line = with_end};
   if (!is_field_text(field.value)) return bad(HeadError::bad_field);
   if (head.fields.size() == limits.max_fields) return bad(HeadError::too_many_fields);

@@ -56,6 +56,7 @@ class Leaving(EndToEnd):
                     client = gateway.connect()
                     client.send(b"POST / HTTP/1.1\r\nHost: api.test\r\nIdempotency-Key: half\r\n" + framing)
                     getattr(client, leave)()
+        wait_until(lambda: gateway.metrics()["once_connections_total"] == 4)
         wait_until(lambda: gateway.metrics()["once_connections_open"] == 0)
         self.assertEqual(backend.received, b"")
         self.assertEqual(gateway.ask(key="half", body=b"whole").get("Idempotency-Status"), "executed")

@@ -26,6 +26,9 @@ class FlatIndex {
     return std::nullopt;
   }
 
+  // Into the cache: somebody will ask for it soon.
+  void fetch(const OperationId& id) const { __builtin_prefetch(&slots_[tag_of(id) & mask_]); }
+
   void insert(const OperationId& id, Number number) {
     if ((size_ + 1) * 8 > slots_.size() * 5) grow();
     place({tag_of(id), number});

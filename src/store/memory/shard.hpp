@@ -86,6 +86,7 @@ class alignas(64) MemoryShard {
   // Whether `bytes` more fit, after giving up what may be given up, but never `keep`.
   bool make_room(std::size_t bytes, const Node* keep, Time now);
   Node* victim(const Node* keep, Time now);
+  void fetch_next_victims() const;
 
   const std::size_t max_bytes_;
   const Shared shared_;
