@@ -25,7 +25,8 @@ class Gateway:
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="once-e2e-"))
         self._out = open(self.folder / "stdout", "wb")
         self._err = open(self.folder / "stderr", "wb")
-        command = [os.environ["ONCE_BINARY"], "serve", "--listen", "127.0.0.1:0"]
+        # It ends with the test, even with one that is killed for taking too long.
+        command = ["setpriv", "--pdeathsig", "KILL", os.environ["ONCE_BINARY"], "serve", "--listen", "127.0.0.1:0"]
         if admin is not None:
             command += ["--admin", admin]
         if config is not None:
