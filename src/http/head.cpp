@@ -114,6 +114,7 @@ struct Facts {
   bool several_codings = false;
   bool several_hosts = false;
   bool has_upgrade = false;
+  bool upgrade_to_http_2 = false;
   bool connection_upgrade = false;
   bool connection_close = false;
   bool connection_keep_alive = false;
@@ -137,6 +138,12 @@ void note_connection(Head& head, Facts& facts, std::string_view value) {
   }
 }
 
+// Any protocol may be tunnelled but HTTP/2: requests inside that tunnel would pass by us unseen.
+void note_upgrade(Facts& facts, std::string_view value) {
+  facts.has_upgrade = true;
+  facts.upgrade_to_http_2 = facts.upgrade_to_http_2 || named_in_connection(value, "h2c");
+}
+
 void note(Head& head, Facts& facts, const Field& field) {
   switch (field.name.size()) {
     case 4:
@@ -149,7 +156,7 @@ void note(Head& head, Facts& facts, const Field& field) {
       if (same_name(field.name, "expect") && same_name(field.value, "100-continue")) facts.expects_continue = true;
       break;
     case 7:
-      if (same_name(field.name, "upgrade")) facts.has_upgrade = true;
+      if (same_name(field.name, "upgrade")) note_upgrade(facts, field.value);
       break;
     case 10:
       if (same_name(field.name, "connection")) note_connection(head, facts, field.value);
@@ -220,7 +227,8 @@ void set_persistence(Head& head, const Facts& facts) {
   const bool keep = head.version == Version::http_1_1 ? !facts.connection_close
                                                       : facts.connection_keep_alive && !facts.connection_close;
   head.persistence = keep ? Persistence::keep : Persistence::close;
-  head.upgrade = facts.has_upgrade && facts.connection_upgrade && head.version == Version::http_1_1;
+  head.upgrade =
+      facts.has_upgrade && !facts.upgrade_to_http_2 && facts.connection_upgrade && head.version == Version::http_1_1;
 }
 
 void reset(Head& head) {

@@ -296,6 +296,17 @@ TEST(RequestHeadTest, fields_named_by_connection_belong_to_it) {
   for (const std::string_view name : {"X-Three", "Host", "X-On"}) EXPECT_FALSE(head.hop_by_hop(name)) << name;
 }
 
+TEST(RequestHeadTest, nobody_tunnels_http_2_past_the_gateway) {
+  RequestHead head;
+  for (const char* value : {"h2c", "H2C", "websocket, h2c"}) {
+    const std::string bytes =
+        post(std::string("Connection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: x\r\nUpgrade: ") + value + "\r\n");
+    ASSERT_EQ(parse(bytes, limits, head).parsed, Parsed::complete);
+    EXPECT_FALSE(head.upgrade) << value;
+    EXPECT_TRUE(head.hop_by_hop("HTTP2-Settings"));
+  }
+}
+
 TEST(RequestHeadTest, upgrade_and_expect_are_of_version_1_1) {
   const std::string asks = "Host: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nExpect: 100-Continue\r\n";
   for (const bool current : {true, false}) {
