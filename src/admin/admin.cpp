@@ -125,28 +125,6 @@ void write_store(Exposition& out, const AdminSources& sources) {
 
 }  // namespace
 
-Admin::~Admin() {
-  if (!thread_.joinable()) return;
-  stop_.admin = this;
-  stop_.run = [](Work& work) { static_cast<StopWork&>(work).admin->service_->stop(); };
-  loop_.post(stop_);
-  thread_.join();
-}
-
-Result<void> Admin::start() {
-  const auto endpoint = http::resolve_listener(listen_);
-  if (!endpoint) return std::unexpected(endpoint.error());
-  const auto listeners = http::listen_on(*endpoint, 1);
-  if (!listeners) return std::unexpected(listeners.error());
-  address_ = http::bound_endpoint(listeners->front()).text();
-  thread_ = std::jthread([this, fd = listeners->front()] {
-    service_ = std::make_unique<http::Service>(loop_, fd, *this);
-    loop_.run();
-    service_.reset();
-  });
-  return {};
-}
-
 Task<ServiceResponse> Admin::handle(const ServiceRequest& request) {
   if (request.head.method != Method::get && request.head.method != Method::head) {
     co_return problem_response(ProblemKind::method_not_allowed, "Only GET is served here.");
@@ -168,7 +146,7 @@ Task<ServiceResponse> Admin::handle(const ServiceRequest& request) {
 Task<ServiceResponse> Admin::readyz() {
   if (draining_.load(std::memory_order_relaxed)) co_return text(503, "draining\n");
   Op probe;  // a look-up of an id that nobody has
-  co_await sources_.store.run(probe, loop_);
+  co_await sources_.store.run(probe, thread_.loop());
   if (probe.status == OpStatus::failed) co_return text(503, "store: " + probe.error + "\n");
   co_return text(200, "ready\n");
 }

@@ -3,15 +3,11 @@
 #pragma once
 
 #include <atomic>
-#include <memory>
 #include <string>
-#include <thread>
 
 #include "base/error.hpp"
-#include "base/executor.hpp"
 #include "base/task.hpp"
 #include "gateway/gateway.hpp"
-#include "http/loop.hpp"
 #include "http/service.hpp"
 #include "store/lane.hpp"
 #include "store/memory/memory_store.hpp"
@@ -31,31 +27,22 @@ class Admin final : public http::ServiceHandler {
   Admin(std::string listen, const AdminSources& sources) : listen_(std::move(listen)), sources_(sources) {}
   Admin(const Admin&) = delete;
   Admin& operator=(const Admin&) = delete;
-  ~Admin();
 
-  Result<void> start();
-  const std::string& address() const { return address_; }
+  Result<void> start() { return thread_.start(listen_); }
+  const std::string& address() const { return thread_.address(); }
 
   // readyz answers 503 from now on: load balancers send no more.
   void set_draining() { draining_.store(true, std::memory_order_relaxed); }
 
  private:
-  struct StopWork : Work {
-    Admin* admin = nullptr;
-  };
-
   Task<http::ServiceResponse> handle(const http::ServiceRequest& request) override;
   Task<http::ServiceResponse> readyz();
   std::string metrics() const;
 
   std::string listen_;
   AdminSources sources_;
-  std::string address_;
   std::atomic<bool> draining_ = false;
-  http::Loop loop_;
-  std::unique_ptr<http::Service> service_;  // made and destroyed on the thread
-  StopWork stop_;
-  std::jthread thread_;
+  http::ServiceThread thread_{*this};
 };
 
 }  // namespace once

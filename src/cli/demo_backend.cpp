@@ -102,28 +102,6 @@ std::string payment_json(std::uint64_t number, const Order& order) {
 
 }  // namespace
 
-DemoBackend::~DemoBackend() {
-  if (!thread_.joinable()) return;
-  stop_.backend = this;
-  stop_.run = [](Work& work) { static_cast<StopWork&>(work).backend->service_->stop(); };
-  loop_.post(stop_);
-  thread_.join();
-}
-
-Result<void> DemoBackend::start() {
-  const auto endpoint = http::resolve_listener("127.0.0.1:0");
-  if (!endpoint) return std::unexpected(endpoint.error());
-  const auto listeners = http::listen_on(*endpoint, 1);
-  if (!listeners) return std::unexpected(listeners.error());
-  address_ = http::bound_endpoint(listeners->front()).text();
-  thread_ = std::jthread([this, fd = listeners->front()] {
-    service_ = std::make_unique<http::Service>(loop_, fd, *this);
-    loop_.run();
-    service_.reset();
-  });
-  return {};
-}
-
 Task<ServiceResponse> DemoBackend::handle(const ServiceRequest& request) {
   const std::string_view path = request.head.path;
   const bool reads = request.head.method == Method::get || request.head.method == Method::head;
@@ -150,7 +128,7 @@ Task<ServiceResponse> DemoBackend::pay(const ServiceRequest& request) {
   }
   const auto order = read_order(request.body);
   if (!order) co_return error(400, R"(The body is like {"amount": 4200, "currency": "EUR"}, in cents.)");
-  if (mode == Mode::slow) co_await sleep_for(loop_, slow_work);
+  if (mode == Mode::slow) co_await sleep_for(thread_.loop(), slow_work);
 
   const std::uint64_t number = made_.load(std::memory_order_relaxed) + 1;
   made_.store(number, std::memory_order_relaxed);

@@ -6,15 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <memory>
 #include <string>
 #include <string_view>
-#include <thread>
 
 #include "base/error.hpp"
-#include "base/executor.hpp"
 #include "base/task.hpp"
-#include "http/loop.hpp"
 #include "http/service.hpp"
 
 namespace once::cli {
@@ -25,10 +21,9 @@ class DemoBackend final : public http::ServiceHandler {
   DemoBackend() = default;
   DemoBackend(const DemoBackend&) = delete;
   DemoBackend& operator=(const DemoBackend&) = delete;
-  ~DemoBackend();
 
-  Result<void> start();
-  const std::string& address() const { return address_; }
+  Result<void> start() { return thread_.start("127.0.0.1:0"); }
+  const std::string& address() const { return thread_.address(); }
 
   // From any thread.
   std::uint64_t payments_made() const { return made_.load(std::memory_order_relaxed); }
@@ -36,22 +31,14 @@ class DemoBackend final : public http::ServiceHandler {
  private:
   static constexpr std::size_t payments_kept = 100;  // for the list; all are counted
 
-  struct StopWork : Work {
-    DemoBackend* backend = nullptr;
-  };
-
   Task<http::ServiceResponse> handle(const http::ServiceRequest& request) override;
   Task<http::ServiceResponse> pay(const http::ServiceRequest& request);
   http::ServiceResponse list() const;
   http::ServiceResponse show(std::string_view id) const;
 
-  std::string address_;
   std::atomic<std::uint64_t> made_ = 0;
   std::deque<std::string> payments_;  // JSON each, the last ones; of the loop's thread
-  http::Loop loop_;
-  std::unique_ptr<http::Service> service_;  // made and destroyed on the thread
-  StopWork stop_;
-  std::jthread thread_;
+  http::ServiceThread thread_{*this};
 };
 
 }  // namespace once::cli

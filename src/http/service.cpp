@@ -6,6 +6,7 @@
 #include "core/reason.hpp"
 #include "http/body.hpp"
 #include "http/buffer.hpp"
+#include "http/endpoint.hpp"
 
 namespace once::http {
 
@@ -160,6 +161,27 @@ void Service::stop() {
   for (Connection* connection = connections_; connection != nullptr; connection = connection->next()) {
     connection->cancel();
   }
+}
+
+ServiceThread::~ServiceThread() {
+  if (!thread_.joinable()) return;
+  run = [](Work& work) { static_cast<ServiceThread&>(work).service_->stop(); };
+  loop_.post(*this);
+  thread_.join();
+}
+
+Result<void> ServiceThread::start(std::string_view listen) {
+  const auto endpoint = resolve_listener(listen);
+  if (!endpoint) return std::unexpected(endpoint.error());
+  const auto listeners = listen_on(*endpoint, 1);
+  if (!listeners) return std::unexpected(listeners.error());
+  address_ = bound_endpoint(listeners->front()).text();
+  thread_ = std::jthread([this, fd = listeners->front()] {
+    service_ = std::make_unique<Service>(loop_, fd, handler_);
+    loop_.run();
+    service_.reset();
+  });
+  return {};
 }
 
 }  // namespace once::http

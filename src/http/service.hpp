@@ -2,11 +2,16 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 
+#include "base/error.hpp"
+#include "base/executor.hpp"
 #include "base/task.hpp"
 #include "http/head.hpp"
+#include "http/loop.hpp"
 #include "http/socket.hpp"
 
 namespace once::http {
@@ -56,6 +61,29 @@ class Service {
   Connection* connections_ = nullptr;  // a list
   bool accepting_ = true;
   bool stopping_ = false;
+};
+
+// A service with a loop and a thread of its own. The handler runs on that thread, and outlives this.
+class ServiceThread final : private Work {
+ public:
+  explicit ServiceThread(ServiceHandler& handler) : handler_(handler) {}
+  ServiceThread(const ServiceThread&) = delete;
+  ServiceThread& operator=(const ServiceThread&) = delete;
+  // Ends the service: what a handler is at work on is finished first.
+  ~ServiceThread();
+
+  // "HOST:PORT"; port 0: any that is free.
+  Result<void> start(std::string_view listen);
+  // Where it really listens.
+  const std::string& address() const { return address_; }
+  Loop& loop() { return loop_; }
+
+ private:
+  ServiceHandler& handler_;
+  std::string address_;
+  Loop loop_;
+  std::unique_ptr<Service> service_;  // made and destroyed on the thread
+  std::jthread thread_;
 };
 
 }  // namespace once::http
