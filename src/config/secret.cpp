@@ -14,27 +14,13 @@
 #include <fmt/format.h>
 
 #include "base/bytes.hpp"
+#include "base/descriptor.hpp"
 
 namespace once {
 
 namespace {
 
 constexpr std::size_t longest_secret = 4096;
-
-class File {
- public:
-  explicit File(int descriptor) : descriptor_(descriptor) {}
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  ~File() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  int get() const { return descriptor_; }
-  bool open() const { return descriptor_ >= 0; }
-
- private:
-  int descriptor_;
-};
 
 std::string because(std::string_view what, const std::string& path, int error) {
   return fmt::format("{} {}: {}", what, path, std::generic_category().message(error));
@@ -46,7 +32,7 @@ std::string without_line_end(std::string text) {
 }
 
 std::expected<Secret, std::string> read_secret(const std::string& path) {
-  const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.open()) return std::unexpected(because("cannot read the secret in", path, errno));
   std::array<char, longest_secret + 1> buffer{};
   std::size_t size = 0;
@@ -99,14 +85,15 @@ std::expected<void, std::string> write_new_secret(const std::string& folder, con
   random.fill(bytes);
   const std::string_view view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const std::string temporary = fmt::format("{}.{}", path, to_hex(random.nonce()));
-  const File file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  const Descriptor file(
+      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR));
   if (!file.open()) return std::unexpected(because("cannot write", temporary, errno));
   const bool written = write_all(file.get(), to_hex(view) + "\n") && ::fsync(file.get()) == 0;
   const bool linked = written && (::link(temporary.c_str(), path.c_str()) == 0 || errno == EEXIST);
   const int error = errno;
   ::unlink(temporary.c_str());
   if (!linked) return std::unexpected(because("cannot write", path, error));
-  const File directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const Descriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory.open() || ::fsync(directory.get()) != 0) {
     return std::unexpected(because("cannot write", folder, errno));
   }

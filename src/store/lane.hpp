@@ -3,7 +3,8 @@
 // callers. Nobody waits for a batch to fill: while one is at the store the next one gathers. An operation always goes
 // to the same lane and a batch never holds one id twice, so order per key holds.
 //
-// A store with inline_execution needs none of this: the caller's thread executes the op and does not suspend.
+// A store with inline_execution needs none of this: the caller's thread executes the op and does not suspend. Nor does
+// an op that the store can answer at once, such as a replay from memory.
 #pragma once
 
 #include <coroutine>
@@ -64,7 +65,7 @@ class [[nodiscard]] Lanes::Run final : private Pending {
   Run& operator=(const Run&) = delete;
 
   bool await_ready() {
-    if (!lanes_.inline_execution_) return false;
+    if (!lanes_.inline_execution_) return lanes_.store_.answer_at_once(op);
     Op* const batch = &op;
     lanes_.store_.execute({&batch, 1});
     return true;

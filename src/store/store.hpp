@@ -91,6 +91,8 @@ class Store {
  public:
   virtual ~Store() = default;
   virtual void execute(std::span<Op* const> batch) = 0;
+  // Any thread may ask. Fills in the answer if that takes no waiting and changes nothing; false: execute() it.
+  virtual bool answer_at_once(Op& /*op*/) { return false; }
   virtual Traits traits() const = 0;
 };
 

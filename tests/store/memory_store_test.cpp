@@ -1,21 +1,11 @@
 // The memory store against the contract, and what it adds: a bound by bytes, and what gives way to it.
 #include "store/memory/memory_store.hpp"
 
-#include <atomic>
-
 #include "tests/store/contract.hpp"
+#include "tests/unit/support/manual_clock.hpp"
 
 namespace once {
 namespace {
-
-class ManualClock final : public Clock {
- public:
-  Time now() const override { return Time(Duration(now_.load())); }
-  void advance(Duration by) { now_.fetch_add(by.count()); }
-
- private:
-  std::atomic<Duration::rep> now_{1'767'225'600'000};
-};
 
 class MemoryUnderTest final : public contract::StoreUnderTest {
  public:

@@ -19,11 +19,6 @@ constexpr std::size_t looked_at_when_full = 8;
 
 }  // namespace
 
-std::size_t MemoryShard::outcome_bytes(const OutcomeBytes& outcome) {
-  constexpr std::size_t overhead = sizeof(std::string) + 32;  // the string, its count of owners, the allocator's
-  return outcome == nullptr ? 0 : outcome->capacity() + overhead;
-}
-
 void MemoryShard::execute(Op& op, Time now) {
   op.now = now;
   op.status = OpStatus::done;
@@ -59,11 +54,11 @@ void MemoryShard::claim(Op& op, Time now) {
     return;
   }
   if (node == nullptr) {
-    if (!make_room(node_bytes, nullptr, now)) {
+    if (!make_room(RecordTable::node_bytes, nullptr, now)) {
       ++stats_.refused;
       return answer_failed(op, StoreFault::full, "memory store full: every record is a live claim");
     }
-    node = &add(op.id);
+    node = &table_.add(op.id);
   }
   Record record = claimed(previous, op.fingerprint, op.nonce, op.terms, now);
   record.fence = Fence{++last_fence_};
@@ -95,8 +90,8 @@ void MemoryShard::finish_claim(Op& op, Time now) {
     return;
   }
   if (written == Written::yes) {
-    const std::size_t before = outcome_bytes(node->record.outcome);
-    const std::size_t after = outcome_bytes(record.outcome);
+    const std::size_t before = RecordTable::outcome_bytes(node->record.outcome);
+    const std::size_t after = RecordTable::outcome_bytes(record.outcome);
     if (after > before && !make_room(after - before, node, now)) {
       record.outcome = nullptr;
       record.body_kept = BodyKept::no;
@@ -116,7 +111,7 @@ void MemoryShard::release_claim(Op& op, Time now) {
   if (std::optional<Record> left = released(node->record)) {
     write(*node, *std::move(left));
   } else {
-    remove(*node);
+    table_.remove(*node);
   }
 }
 
@@ -125,76 +120,41 @@ void MemoryShard::lookup(Op& op, Time now) {
 }
 
 MemoryShard::Node* MemoryShard::find(const OperationId& id, Time now) {
-  const auto number = index_.find(id, [&](FlatIndex::Number each) { return node_at(each).id == id; });
-  if (!number) return nullptr;
-  Node& node = node_at(*number);
-  if (!expired(node.record, now)) return &node;
+  Node* node = table_.find(id);
+  if (node == nullptr || !expired(node->record, now)) return node;
   ++stats_.expired;
-  remove(node);
+  table_.remove(*node);
   return nullptr;
 }
 
-MemoryShard::Node& MemoryShard::add(const OperationId& id) {
-  if (free_.next == &free_) {
-    const auto first = static_cast<FlatIndex::Number>(chunks_.size() * chunk_nodes);
-    chunks_.push_back(std::make_unique<Node[]>(chunk_nodes));
-    for (FlatIndex::Number i = 0; i < chunk_nodes; ++i) {
-      Node& node = chunks_.back()[i];
-      node.number = first + i;
-      node.record.expires_at = Time::max();
-      free_.append(node);
-    }
-  }
-  Node& node = static_cast<Node&>(*free_.next);
-  node.unlink();
-  node.id = id;
-  index_.insert(id, node.number);
-  ++stats_.records;
-  stats_.bytes += node_bytes;
-  return node;
-}
-
-void MemoryShard::remove(Node& node) {
-  stats_.bytes -= node_bytes + outcome_bytes(node.record.outcome);
-  --stats_.records;
-  index_.erase(node.id, node.number);
-  node.record.outcome.reset();
-  node.record.expires_at = Time::max();  // for the sweep, which does not know who is in use
-  node.unlink();
-  free_.append(node);
-}
-
 void MemoryShard::write(Node& node, Record&& record) {
-  stats_.bytes -= outcome_bytes(node.record.outcome);
-  node.record = std::move(record);
-  stats_.bytes += outcome_bytes(node.record.outcome);
+  table_.write(node, std::move(record));
   nothing_expires_before_ = std::min(nothing_expires_before_, node.record.expires_at);
   earliest_looked_at_ = std::min(earliest_looked_at_, node.record.expires_at);
   file(node);
 }
 
 void MemoryShard::file(Node& node) {
-  node.unlink();
   switch (node.record.state) {
-    case State::started: return claims_.append(node);
+    case State::started: return claims_.take(node);
     case State::succeeded:
     case State::failed:
-    case State::tombstone: return finished_.append(node);
-    case State::unknown: return unresolved_.append(node);
+    case State::tombstone: return finished_.take(node);
+    case State::unknown: return unresolved_.take(node);
   }
   ONCE_ASSERT(false);
 }
 
 bool MemoryShard::make_room(std::size_t bytes, const Node* keep, Time now) {
-  if (stats_.bytes + bytes <= max_bytes_) return true;
+  if (table_.bytes() + bytes <= max_bytes_) return true;
   // One large outcome does not push out everything else, least of all to find that it does not fit even then.
   if (bytes > max_bytes_ / 2) return false;
   if (now >= nothing_expires_before_) look_at_some(looked_at_when_full, now);
-  while (stats_.bytes + bytes > max_bytes_) {
+  while (table_.bytes() + bytes > max_bytes_) {
     Node* node = victim(keep, now);
     if (node == nullptr) return false;
     ++(expired(node->record, now) ? stats_.expired : stats_.evictions);
-    remove(*node);
+    table_.remove(*node);
     fetch_next_victims();
   }
   return true;
@@ -203,9 +163,9 @@ bool MemoryShard::make_room(std::size_t bytes, const Node* keep, Time now) {
 // Those that go next were not touched for long, and waiting for them to come from memory is most of the cost of
 // forgetting one. The next is in the cache since the last call, so what it points to can be fetched now.
 void MemoryShard::fetch_next_victims() const {
-  if (finished_.next == &finished_) return;
+  if (finished_.empty()) return;
   const auto* next = static_cast<const Node*>(finished_.next);
-  index_.fetch(next->id);
+  table_.fetch(next->id);
   __builtin_prefetch(next->record.outcome.get());
   if (next->next == &finished_) return;
   const auto* second = reinterpret_cast<const char*>(static_cast<const Node*>(next->next));
@@ -233,22 +193,22 @@ void MemoryShard::begin_round() {
 }
 
 void MemoryShard::look_at_some(std::size_t limit, Time now) {
-  const std::size_t nodes = chunks_.size() * chunk_nodes;
+  const std::size_t nodes = table_.size();
   for (std::size_t i = 0; i < std::min(limit, nodes); ++i) {
     if (hand_ >= nodes) begin_round();
-    Node& node = node_at(static_cast<FlatIndex::Number>(hand_++));
+    Node& node = table_.at(hand_++);
     if (!expired(node.record, now)) {
       earliest_looked_at_ = std::min(earliest_looked_at_, node.record.expires_at);
       continue;
     }
     ++stats_.expired;
-    remove(node);
+    table_.remove(node);
   }
 }
 
 MemoryShard::Swept MemoryShard::sweep(std::size_t limit, Time now) {
   const std::scoped_lock lock(mutex_);
-  const std::size_t nodes = chunks_.size() * chunk_nodes;
+  const std::size_t nodes = table_.size();
   if (hand_ >= nodes) begin_round();
   const std::uint64_t expired_before = stats_.expired;
   Swept swept{.looked = std::min(limit, nodes - hand_)};
@@ -260,8 +220,8 @@ MemoryShard::Swept MemoryShard::sweep(std::size_t limit, Time now) {
 
 void MemoryShard::add_to(MemoryStats& total) const {
   const std::scoped_lock lock(mutex_);
-  total.records += stats_.records;
-  total.bytes += stats_.bytes;
+  total.records += table_.records();
+  total.bytes += table_.bytes();
   total.evictions += stats_.evictions;
   total.expired += stats_.expired;
   total.refused += stats_.refused;

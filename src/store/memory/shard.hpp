@@ -1,16 +1,13 @@
-// One shard of the memory store: a mutex, a slab of nodes, an index from id to node, and the nodes in three lists by
-// how hard they are to give up. Nothing is allocated per operation once the slab has grown to the working set.
+// One shard of the memory store: a mutex, a table of records, and its nodes in three lists by how hard they are to give
+// up.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <mutex>
-#include <vector>
 
-#include "store/memory/flat_index.hpp"
 #include "store/memory/memory_store.hpp"
+#include "store/record_table.hpp"
 #include "store/store.hpp"
 
 namespace once {
@@ -33,38 +30,8 @@ class alignas(64) MemoryShard {
   void add_to(MemoryStats& total) const;
 
  private:
-  // Links and the ends of a list are the same thing, so that nothing is a special case.
-  struct Link {
-    Link* previous = this;
-    Link* next = this;
-
-    Link() = default;
-    Link(const Link&) = delete;
-    Link& operator=(const Link&) = delete;
-
-    void unlink() {
-      previous->next = next;
-      next->previous = previous;
-      previous = next = this;
-    }
-    void append(Link& link) {
-      link.previous = previous;
-      link.next = this;
-      previous->next = &link;
-      previous = &link;
-    }
-  };
-
-  struct Node : Link {
-    FlatIndex::Number number = 0;
-    OperationId id;
-    Record record;
-  };
-
-  static constexpr std::size_t chunk_nodes = 64;
-  // A node, and its share of the index at the usual load.
-  static constexpr std::size_t node_bytes = sizeof(Node) + 24;
-  static std::size_t outcome_bytes(const OutcomeBytes& outcome);
+  using Link = RecordTable::Link;
+  using Node = RecordTable::Node;
 
   void claim(Op& op, Time now);
   void renew_lease(Op& op, Time now);
@@ -72,11 +39,8 @@ class alignas(64) MemoryShard {
   void release_claim(Op& op, Time now);
   void lookup(Op& op, Time now);
 
-  Node& node_at(FlatIndex::Number number) { return chunks_[number / chunk_nodes][number % chunk_nodes]; }
   // Null if there is none or it expired; an expired one is forgotten on the way.
   Node* find(const OperationId& id, Time now);
-  Node& add(const OperationId& id);
-  void remove(Node& node);
   void write(Node& node, Record&& record);
   // To the young end of the list where it now belongs.
   void file(Node& node);
@@ -92,9 +56,7 @@ class alignas(64) MemoryShard {
   const Shared shared_;
 
   mutable std::mutex mutex_;
-  FlatIndex index_;
-  std::vector<std::unique_ptr<Node[]>> chunks_;
-  Link free_;
+  RecordTable table_;
   Link claims_;           // started; oldest lease first
   Link finished_;         // succeeded, failed, tombstone; least recently used first
   Link unresolved_;       // unknown; oldest first

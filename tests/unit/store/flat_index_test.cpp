@@ -1,4 +1,4 @@
-#include "store/memory/flat_index.hpp"
+#include "store/flat_index.hpp"
 
 #include <map>
 #include <random>

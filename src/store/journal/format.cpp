@@ -1,0 +1,280 @@
+#include "store/journal/format.hpp"
+
+#include <bit>
+#include <charconv>
+#include <concepts>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "base/assert.hpp"
+#include "base/crc32c.hpp"
+
+namespace once::journal {
+
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "numbers are written as they lie in memory");
+
+constexpr std::string_view magic = "ONCEJRNL";
+constexpr std::string_view segment_suffix = ".segment";
+
+enum Flag : std::uint8_t {  // of a put
+  body_not_kept = 1,
+  has_outcome = 2,
+  has_previous = 4,
+};
+constexpr std::uint8_t known_flags = body_not_kept | has_outcome | has_previous;
+
+constexpr std::size_t put_size = 112;  // without the time of the previous attempt and without the outcome
+constexpr std::size_t remove_size = 48;
+constexpr std::size_t mark_size = 24;
+
+class Writer {
+ public:
+  explicit Writer(std::string& out) : out_(out) {}
+
+  template <std::integral T>
+  Writer& number(T value) {
+    out_.append(reinterpret_cast<const char*>(&value), sizeof value);
+    return *this;
+  }
+  Writer& time(Time value) { return number(std::int64_t{value.time_since_epoch().count()}); }
+  Writer& bytes(std::string_view value) {
+    out_.append(value);
+    return *this;
+  }
+
+ private:
+  std::string& out_;
+};
+
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
+
+  template <std::integral T>
+  T number() {
+    T value = 0;
+    std::memcpy(&value, take(sizeof value).data(), sizeof value);
+    return value;
+  }
+  Time time() { return Time(Duration(number<std::int64_t>())); }
+  template <class Blob>
+  Blob blob() {
+    Blob value;
+    std::memcpy(value.bytes.data(), take(Blob::size).data(), Blob::size);
+    return value;
+  }
+  std::string_view rest() const { return bytes_; }
+
+ private:
+  std::string_view take(std::size_t size) {
+    ONCE_ASSERT(bytes_.size() >= size);
+    const std::string_view taken = bytes_.substr(0, size);
+    bytes_.remove_prefix(size);
+    return taken;
+  }
+
+  std::string_view bytes_;
+};
+
+// Leaves room for length and checksum, lets `fill` append the payload, then completes the frame.
+void append_frame(std::string& out, std::uint32_t salt, auto&& fill) {
+  const std::size_t begin = out.size();
+  out.append(frame_overhead, '\0');
+  fill(Writer(out));
+  const std::size_t payload_size = out.size() - begin - frame_overhead;
+  const auto length = static_cast<std::uint32_t>(payload_size);
+  ONCE_ASSERT(length == payload_size);
+  std::memcpy(out.data() + begin, &length, sizeof length);
+  const std::string_view frame = std::string_view(out).substr(begin);
+  const std::uint32_t checksum =
+      crc32c(frame.substr(frame_overhead), crc32c(frame.substr(0, sizeof length), salt));
+  std::memcpy(out.data() + begin + sizeof length, &checksum, sizeof checksum);
+  out.append(frame_size(payload_size) - frame.size(), '\0');
+}
+
+bool is_state(std::uint8_t value) {
+  return value <= static_cast<std::uint8_t>(State::tombstone);
+}
+
+bool is_put(std::string_view payload) {
+  if (payload.size() < put_size) return false;
+  const auto state = static_cast<std::uint8_t>(payload[1]);
+  const auto flags = static_cast<std::uint8_t>(payload[2]);
+  const auto previous_state = static_cast<std::uint8_t>(payload[3]);
+  const std::size_t least = put_size + ((flags & has_previous) != 0 ? sizeof(std::int64_t) : 0);
+  return is_state(state) && is_state(previous_state) && (flags & ~known_flags) == 0 && payload.size() >= least &&
+         ((flags & has_outcome) != 0 || payload.size() == least);
+}
+
+}  // namespace
+
+std::string encode(SegmentHeader& header) {
+  std::string before;
+  Writer(before).bytes(magic).number(format_version);
+  std::string after;
+  Writer(after)
+      .bytes(header.journal.view())
+      .number(std::uint64_t{std::to_underlying(header.number)})
+      .number(header.previous_end)
+      .number(std::to_underlying(header.last_fence))
+      .time(header.created_at);
+  header.salt = crc32c(after, crc32c(before));
+  Writer(before).number(header.salt).bytes(after);
+  ONCE_ASSERT(before.size() == header_size);
+  return before;
+}
+
+std::expected<SegmentHeader, HeaderFault> decode_header(std::string_view bytes) {
+  if (bytes.size() < header_size || !bytes.starts_with(magic)) return std::unexpected(HeaderFault::damaged);
+  Reader reader(bytes.substr(magic.size(), header_size - magic.size()));
+  if (reader.number<std::uint32_t>() > format_version) return std::unexpected(HeaderFault::newer_version);
+  SegmentHeader header;
+  header.salt = reader.number<std::uint32_t>();
+  constexpr std::size_t before = 12;
+  constexpr std::size_t after = 16;
+  if (crc32c(bytes.substr(after, header_size - after), crc32c(bytes.substr(0, before))) != header.salt) {
+    return std::unexpected(HeaderFault::damaged);
+  }
+  header.journal = reader.blob<JournalId>();
+  const auto number = reader.number<std::uint64_t>();
+  header.number = SegmentNumber{static_cast<std::uint32_t>(number)};
+  header.previous_end = reader.number<std::uint64_t>();
+  header.last_fence = Fence{reader.number<std::uint64_t>()};
+  header.created_at = reader.time();
+  return header;
+}
+
+std::string segment_name(SegmentNumber number) {
+  return fmt::format("{:010}{}", std::to_underlying(number), segment_suffix);
+}
+
+std::optional<SegmentNumber> parse_segment_name(std::string_view name) {
+  if (!name.ends_with(segment_suffix)) return std::nullopt;
+  name.remove_suffix(segment_suffix.size());
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error != std::errc() || end != name.data() + name.size() || number == 0) return std::nullopt;
+  return SegmentNumber{number};
+}
+
+std::uint64_t frame_size(std::size_t payload_size) {
+  return (frame_overhead + payload_size + frame_alignment - 1) / frame_alignment * frame_alignment;
+}
+
+std::size_t put_frame_size(const Record& record) {
+  const std::size_t previous = record.attempt > Attempt{1} ? sizeof(std::int64_t) : 0;
+  return frame_size(put_size + previous + (record.outcome == nullptr ? 0 : record.outcome->size()));
+}
+
+void append_put(std::string& out, std::uint32_t salt, const OperationId& id, const Record& record) {
+  const bool previous = record.attempt > Attempt{1};
+  const int flags = (record.body_kept == BodyKept::no ? body_not_kept : 0) |
+                    (record.outcome != nullptr ? has_outcome : 0) | (previous ? has_previous : 0);
+  append_frame(out, salt, [&](Writer to) {
+    to.number(std::to_underlying(Kind::put))
+        .number(std::to_underlying(record.state))
+        .number(static_cast<std::uint8_t>(flags))
+        .number(std::to_underlying(previous ? record.previous_state : State::started))
+        .number(std::to_underlying(record.attempt))
+        .number(std::to_underlying(record.fence))
+        .time(record.started_at)
+        .time(record.expires_at)
+        .bytes(id.view())
+        .bytes(record.fingerprint.view())
+        .bytes(record.nonce.view());
+    if (previous) to.time(record.previous_started_at);
+    if (record.outcome != nullptr) to.bytes(*record.outcome);
+  });
+}
+
+void append_remove(std::string& out, std::uint32_t salt, const OperationId& id, Fence fence) {
+  append_frame(out, salt, [&](Writer to) {
+    to.number(std::uint64_t{std::to_underlying(Kind::remove)}).number(std::to_underlying(fence)).bytes(id.view());
+  });
+}
+
+void append_mark(std::string& out, std::uint32_t salt, std::uint64_t durable_up_to, Time now) {
+  append_frame(out, salt, [&](Writer to) {
+    to.number(std::uint64_t{std::to_underlying(Kind::mark)}).number(durable_up_to).time(now);
+  });
+}
+
+void append_payload(std::string& out, std::uint32_t salt, std::string_view payload) {
+  append_frame(out, salt, [&](Writer to) { to.bytes(payload); });
+}
+
+std::uint64_t claimed_frame_size(std::string_view bytes) {
+  std::uint32_t length = 0;
+  std::memcpy(&length, bytes.data(), sizeof length);
+  return frame_size(length);
+}
+
+std::optional<std::string_view> decode_frame(std::string_view bytes, std::uint32_t salt) {
+  if (bytes.size() < frame_overhead) return std::nullopt;
+  std::uint32_t length = 0;
+  std::uint32_t checksum = 0;
+  std::memcpy(&length, bytes.data(), sizeof length);
+  std::memcpy(&checksum, bytes.data() + sizeof length, sizeof checksum);
+  if (length == 0 || length > bytes.size() - frame_overhead) return std::nullopt;
+  const std::string_view payload = bytes.substr(frame_overhead, length);
+  if (crc32c(payload, crc32c(bytes.substr(0, sizeof length), salt)) != checksum) return std::nullopt;
+  return payload;
+}
+
+std::optional<Glance> glance(std::string_view payload) {
+  if (payload.empty()) return std::nullopt;
+  Glance seen{};
+  Reader reader(payload);
+  switch (static_cast<std::uint8_t>(payload.front())) {
+    case std::to_underlying(Kind::put):
+      if (!is_put(payload)) return std::nullopt;
+      seen.kind = Kind::put;
+      reader.number<std::uint64_t>();  // kind, state, flags, previous state, attempt
+      seen.fence = Fence{reader.number<std::uint64_t>()};
+      reader.time();  // started_at
+      seen.expires_at = reader.time();
+      seen.id = reader.blob<OperationId>();
+      return seen;
+    case std::to_underlying(Kind::remove):
+      if (payload.size() != remove_size) return std::nullopt;
+      seen.kind = Kind::remove;
+      reader.number<std::uint64_t>();
+      seen.fence = Fence{reader.number<std::uint64_t>()};
+      seen.id = reader.blob<OperationId>();
+      return seen;
+    case std::to_underlying(Kind::mark):
+      if (payload.size() != mark_size) return std::nullopt;
+      seen.kind = Kind::mark;
+      reader.number<std::uint64_t>();
+      seen.durable_up_to = reader.number<std::uint64_t>();
+      return seen;
+    default: return std::nullopt;
+  }
+}
+
+Record decode_put(std::string_view payload) {
+  ONCE_ASSERT(is_put(payload));
+  Reader reader(payload);
+  Record record;
+  reader.number<std::uint8_t>();
+  record.state = State{reader.number<std::uint8_t>()};
+  const auto flags = reader.number<std::uint8_t>();
+  record.previous_state = State{reader.number<std::uint8_t>()};
+  record.attempt = Attempt{reader.number<std::uint32_t>()};
+  record.fence = Fence{reader.number<std::uint64_t>()};
+  record.started_at = reader.time();
+  record.expires_at = reader.time();
+  reader.blob<OperationId>();
+  record.fingerprint = reader.blob<Fingerprint>();
+  record.nonce = reader.blob<Nonce>();
+  record.lease_until = Time::min();
+  if ((flags & has_previous) != 0) record.previous_started_at = reader.time();
+  if ((flags & body_not_kept) != 0) record.body_kept = BodyKept::no;
+  if ((flags & has_outcome) != 0) record.outcome = std::make_shared<const std::string>(reader.rest());
+  return record;
+}
+
+}  // namespace once::journal

@@ -1,0 +1,85 @@
+// The journal on disk: segment header and frames, as bytes. docs/journal-format.md is the same for people, and
+// tests/unit/store/journal_format_test.cpp holds both to golden bytes. Pure: nothing here touches a file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/bytes.hpp"
+#include "base/clock.hpp"
+#include "core/record.hpp"
+
+namespace once::journal {
+
+// The random name of a journal, so that files of two never mix.
+using JournalId = Blob<16, struct JournalIdTag>;
+// Grows by one from segment to segment; the first is 1.
+enum class SegmentNumber : std::uint32_t {};
+
+inline constexpr std::uint32_t format_version = 1;
+inline constexpr std::size_t header_size = 64;
+inline constexpr std::size_t frame_alignment = 8;
+inline constexpr std::size_t frame_overhead = 8;  // length and checksum
+
+struct SegmentHeader {
+  JournalId journal;
+  SegmentNumber number{1};
+  // Where the segment before this one ends. What lies behind was never acknowledged. 0: this is the first one, and
+  // segments with lower numbers do not count.
+  std::uint64_t previous_end = 0;
+  Fence last_fence{0};  // given out before this segment began
+  Time created_at;
+  std::uint32_t salt = 0;  // what the checksums of its frames begin with: the header's own. Filled in by encode, decode
+};
+
+std::string encode(SegmentHeader& header);
+
+enum class HeaderFault : std::uint8_t { damaged, newer_version };
+std::expected<SegmentHeader, HeaderFault> decode_header(std::string_view bytes);
+
+std::string segment_name(SegmentNumber number);
+std::optional<SegmentNumber> parse_segment_name(std::string_view name);
+
+enum class Kind : std::uint8_t {
+  put = 1,     // the whole record, from now on
+  remove = 2,  // there is no record from now on
+  mark = 3,    // up to where this segment was known to be on disk when this was written
+};
+
+// Frames are appended whole: length, checksum, payload, zeros up to the alignment.
+void append_put(std::string& out, std::uint32_t salt, const OperationId& id, const Record& record);
+void append_remove(std::string& out, std::uint32_t salt, const OperationId& id, Fence fence);
+void append_mark(std::string& out, std::uint32_t salt, std::uint64_t durable_up_to, Time now);
+// A payload that was read from another segment.
+void append_payload(std::string& out, std::uint32_t salt, std::string_view payload);
+
+std::size_t put_frame_size(const Record& record);
+inline constexpr std::size_t largest_put_overhead = frame_overhead + 120;  // of a put, without its outcome
+inline constexpr std::size_t remove_frame_size = frame_overhead + 48;
+inline constexpr std::size_t mark_frame_size = frame_overhead + 24;
+
+// The payload of the frame that begins at `bytes`, if there is a whole one with the right checksum.
+std::optional<std::string_view> decode_frame(std::string_view bytes, std::uint32_t salt);
+// What the frame that begins at `bytes` (at least frame_overhead of them) takes, if it is one; not checked further.
+std::uint64_t claimed_frame_size(std::string_view bytes);
+std::uint64_t frame_size(std::size_t payload_size);
+
+// What every reader needs of a payload, without decoding all of it. Empty: not a payload that this version knows.
+struct Glance {
+  Kind kind;
+  OperationId id;               // put, remove
+  Fence fence{0};               // put, remove
+  Time expires_at;              // put
+  std::uint64_t durable_up_to;  // mark
+};
+std::optional<Glance> glance(std::string_view payload);
+
+// A put that glance() knows. Its lease is over: whoever reads it back was not its owner, or died since.
+Record decode_put(std::string_view payload);
+
+}  // namespace once::journal

@@ -1,0 +1,249 @@
+// What the journal does beside requests. Each call does a little; what takes long is done without the writer's mutex or
+// in small pieces, so that no request waits for more than a moment.
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "store/journal/journal_store.hpp"
+
+namespace once {
+
+using journal::Place;
+using journal::Shard;
+using journal::SlotTable;
+using Condition = JournalStats::Condition;
+
+namespace {
+
+// Every key is looked at once in about this many calls.
+constexpr std::size_t calls_per_sweep = 100;
+constexpr std::size_t least_slots_per_call = 4096;
+constexpr std::size_t slots_at_once = 8192;  // with the mutex held
+constexpr std::uint64_t carried_at_once = std::uint64_t{256} << 10U;
+constexpr int carries_per_call = 8;
+constexpr Duration look_for_room_every = std::chrono::seconds(1);
+constexpr Duration idle_before_mark = std::chrono::seconds(1);
+// Segments that are nearly empty, as many short runs leave them, are not worth a file each.
+constexpr std::size_t most_segments = 512;
+
+}  // namespace
+
+void JournalStore::maintain() {
+  if (condition_.load(std::memory_order_relaxed) == Condition::failed) return;
+  const Time now = clock_.now();
+  prepare_spare(now);
+  end_old_segment(now);
+  sweep(now);
+  clean(now);
+  look_for_room(now);
+  sync_interval(now);
+  mark_when_idle(now);
+}
+
+void JournalStore::prepare_spare(Time now) {
+  const bool full = condition_.load(std::memory_order_relaxed) == Condition::full;
+  if (full && now < full_checked_at_ + look_for_room_every && now >= full_checked_at_) return;
+  full_checked_at_ = now;
+  std::uint64_t size = 0;
+  {
+    const std::scoped_lock lock(writing_);
+    // A quiet journal needs none.
+    if (segments_.has_spare() || segments_.room() > segments_.tail()) return;
+    size = segments_.spare_size();
+    making_spare_ = size > 0;
+  }
+  if (size == 0) return;
+  auto spare = journal::SegmentLog::make_spare(disk_, size);
+  const std::scoped_lock lock(writing_);
+  making_spare_ = false;
+  spare_made_.notify_all();
+  if (spare) {
+    segments_.adopt(std::move(*spare));
+    publish_sizes();
+  } else {
+    no_room_or_fail(spare.error());
+  }
+}
+
+// Whether a journal that was full has room again.
+void JournalStore::look_for_room(Time now) {
+  if (condition_.load(std::memory_order_relaxed) != Condition::full || full_checked_at_ != now) return;
+  const JournalStats seen = stats();
+  const std::scoped_lock lock(writing_);
+  const std::uint64_t slots = seen.index_bytes / sizeof(SlotTable::Slot);
+  const std::uint64_t index_limit = settings_.max_memory - std::min(settings_.max_memory, settings_.cache_bytes);
+  const bool memory = seen.keys * 20 < slots * 13 || seen.index_bytes + seen.index_bytes / 64 <= index_limit;
+  if (!memory || (!segments_.has_spare() && segments_.room() < settings_.segment_bytes / 4)) return;
+  condition_.store(Condition::well, std::memory_order_relaxed);
+  log_.info("the journal has room again");
+}
+
+void JournalStore::end_old_segment(Time now) {
+  const std::scoped_lock lock(writing_);
+  if (!failure_.empty() || segments_.active_is_empty() || now < segments_.active_since() + settings_.segment_age) return;
+  DiskResult<void> done = segments_.ensure_spare();
+  if (done) done = roll(now);
+  if (!done) no_room_or_fail(done.error());
+}
+
+void JournalStore::sweep(Time now) {
+  std::size_t left = std::max<std::size_t>(
+      counters_.index_bytes.load(std::memory_order_relaxed) / sizeof(SlotTable::Slot) / calls_per_sweep,
+      least_slots_per_call);
+  for (std::size_t shards = 0; left > 0 && shards < shards_.size();) {
+    const std::scoped_lock lock(writing_);
+    if (!failure_.empty()) return;
+    Shard& shard = shards_[sweep_shard_];
+    const std::scoped_lock shard_lock(shard.mutex);
+    left -= std::min(left, sweep_some(shard, std::min(left, slots_at_once), now));
+    if (shard.sweep_at < shard.slots.size()) continue;
+    shard.sweep_at = 0;
+    const std::size_t before = shard.slots.bytes();
+    shard.slots.give_back_memory();
+    counters_.index_bytes.fetch_sub(before - shard.slots.bytes(), std::memory_order_relaxed);
+    sweep_shard_ = (sweep_shard_ + 1) % shards_.size();
+    ++shards;
+  }
+}
+
+std::size_t JournalStore::sweep_some(Shard& shard, std::size_t limit, Time now) {
+  std::size_t looked = 0;
+  for (; looked < limit && shard.sweep_at < shard.slots.size(); ++looked) {
+    SlotTable::Slot& slot = shard.slots.at(shard.sweep_at);
+    if (slot.place.empty() || !journal::has_passed(slot.expires, now)) {
+      ++shard.sweep_at;
+      continue;
+    }
+    count_live(slot.place, -1);
+    shard.forget(slot);
+    shard.slots.erase(slot);  // another one may have taken its slot
+    counters_.expired.fetch_add(1, std::memory_order_relaxed);
+  }
+  return looked;
+}
+
+void JournalStore::clean(Time now) {
+  for (int i = 0; i < carries_per_call; ++i) {
+    std::unique_lock lock(writing_);
+    if (failure_.empty()) drop_what_is_empty();
+    if (!failure_.empty() || cannot_clean_ || (!carry_ && !worth_carrying())) return;
+    if (!carry_some(lock, now)) return;
+  }
+}
+
+void JournalStore::drop_what_is_empty() {
+  while (segments_.has_sealed() && segments_.oldest().live == 0) {
+    carry_.reset();
+    // What took the place of its records has to be on disk before they go.
+    if (segments_.durable_up_to() < segments_.tail()) {
+      if (const auto synced = segments_.sync(); !synced) return fail(synced.error());
+    }
+    if (const auto dropped = segments_.drop_oldest(); !dropped) return fail(dropped.error());
+    counters_.segments_dropped.fetch_add(1, std::memory_order_relaxed);
+    publish_sizes();
+  }
+}
+
+// The log is cleaned from its oldest end. Doing it when more than half of it is of no use bounds both the disk that is
+// wasted and the copying: what is copied is never more than what is won.
+bool JournalStore::worth_carrying() const {
+  if (!segments_.has_sealed()) return false;
+  if (segments_.count() > most_segments) return true;
+  std::uint64_t live = 0;
+  segments_.for_each_sealed([&live](const journal::Segment& segment) { live += segment.live_bytes; });
+  const std::uint64_t sealed = segments_.sealed_bytes();
+  const std::uint64_t dead = sealed - std::min(sealed, live);
+  const bool pressed = segments_.disk_bytes() + 2 * settings_.segment_bytes > settings_.max_disk;
+  return pressed ? dead > sealed / 8 : dead > live && dead > settings_.segment_bytes;
+}
+
+// Copies what counts in the next piece of the oldest segment to the end of the log. False: not now.
+bool JournalStore::carry_some(std::unique_lock<std::mutex>& lock, Time now) {
+  if (!carry_) {
+    auto file = segments_.open_oldest();
+    if (!file) {
+      cannot_clean_ = true;
+      log_.error("the oldest segment cannot be read and stays", {{"error", file.error().detail}});
+      return false;
+    }
+    auto scan = std::make_unique<journal::SegmentScan>(**file, segments_.oldest().salt, journal::header_size,
+                                                       segments_.oldest().end);
+    carry_ = Carry{.file = std::move(*file), .scan = std::move(scan)};
+  }
+  make_room({.bytes = 2 * carried_at_once}, lock, now);
+  if (!failure_.empty() || room_ < 2 * carried_at_once + reserve(live_claims_)) return false;
+  changes_.clear();
+  frames_.clear();
+  std::vector<std::pair<OperationId, Place>> moved;
+  bool at_end = false;
+  for (std::uint64_t begin = carry_->scan->offset(); carry_->scan->offset() - begin < carried_at_once;) {
+    const auto step = carry_->scan->next();
+    if (!step || *step == journal::SegmentScan::Step::bad) {
+      cannot_clean_ = true;
+      log_.error("the oldest segment is damaged and stays",
+                 {{"segment", std::to_underlying(segments_.oldest().number)}, {"offset", carry_->scan->offset()}});
+      return false;
+    }
+    at_end = *step == journal::SegmentScan::Step::end;
+    if (at_end) break;
+    const journal::Frame& frame = carry_->scan->frame();
+    if (frame.seen.kind != journal::Kind::put) continue;
+    const Place place(segments_.oldest().number, frame.offset, frame.size);
+    Shard& shard = shard_of(frame.seen.id);
+    const std::scoped_lock shard_lock(shard.mutex);
+    const SlotTable::Slot* slot = shard.slots.find(frame.seen.id);
+    if (slot == nullptr || slot->place != place) continue;
+    if (frames_.empty()) journal::append_mark(frames_, segments_.salt(), segments_.durable_up_to(), now);
+    moved.emplace_back(frame.seen.id, Place(segments_.active(), segments_.tail() + frames_.size(), frame.size));
+    journal::append_payload(frames_, segments_.salt(), frame.payload);
+  }
+  if (const auto written = moved.empty() ? DiskResult<void>() : write_frames(); !written) {
+    carry_.reset();
+    no_room_or_fail(written.error());
+    return false;
+  }
+  for (const auto& [id, place] : moved) {
+    Shard& shard = shard_of(id);
+    const std::scoped_lock shard_lock(shard.mutex);
+    SlotTable::Slot* slot = shard.slots.find(id);
+    count_live(slot->place, -1);
+    slot->place = place;
+    count_live(place, 1);
+  }
+  counters_.carried.fetch_add(moved.size(), std::memory_order_relaxed);
+  ONCE_ASSERT(!at_end || segments_.oldest().live == 0);
+  return true;
+}
+
+void JournalStore::sync_interval(Time now) {
+  if (settings_.sync != Sync::interval) return;
+  journal::SegmentLog::Unsynced unsynced;
+  {
+    const std::scoped_lock lock(writing_);
+    const bool due = now >= last_sync_ + settings_.sync_interval || now < last_sync_;
+    if (!failure_.empty() || !due || segments_.durable_up_to() == segments_.tail()) return;
+    last_sync_ = now;
+    unsynced = segments_.unsynced();
+  }
+  const auto synced = unsynced.file->sync();
+  const std::scoped_lock lock(writing_);
+  counters_.syncs.fetch_add(1, std::memory_order_relaxed);
+  if (synced) {
+    segments_.synced(unsynced);
+  } else {
+    fail(synced.error());
+  }
+}
+
+// A batch is known to be whole from the mark of the next one. When none comes, this one says it.
+void JournalStore::mark_when_idle(Time now) {
+  const std::scoped_lock lock(writing_);
+  if (!failure_.empty() || marked_up_to_ == segments_.tail() || now < last_write_ + idle_before_mark) return;
+  if (segments_.durable_up_to() < segments_.tail() || segments_.room() < journal::mark_frame_size + reserve(live_claims_)) return;
+  frames_.clear();
+  journal::append_mark(frames_, segments_.salt(), segments_.durable_up_to(), now);
+  if (const auto written = write_frames(); !written) return no_room_or_fail(written.error());
+  marked_up_to_ = segments_.tail();
+}
+
+}  // namespace once

@@ -1,0 +1,252 @@
+// How a journal starts: every segment is read and checked, the index is built, and a new segment begins.
+#include <algorithm>
+#include <condition_variable>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/assert.hpp"
+#include "store/journal/journal_store.hpp"
+
+namespace once {
+
+using journal::Chain;
+using journal::Damage;
+using journal::ExpirySecond;
+using journal::Frame;
+using journal::Place;
+using journal::SegmentFile;
+using journal::Shard;
+using journal::SlotTable;
+
+namespace {
+
+constexpr auto progress_every = std::chrono::seconds(1);
+
+std::unexpected<Error> store_error(std::string detail) {
+  return std::unexpected(Error{.source = ErrorSource::store, .retryable = Retryable::no, .detail = std::move(detail)});
+}
+
+std::unexpected<Error> damaged(const Damage& damage) {
+  return store_error(fmt::format(
+      "the journal is damaged: {}\n`once journal verify` lists all damage; `once journal repair` keeps what is whole",
+      journal::to_text(damage)));
+}
+
+// A record behind the last place that is known to be on disk.
+struct Doubtful {
+  std::uint64_t offset = 0;
+  std::string payload;
+};
+
+// Segments are read by several threads and in any order: of two records of one key, the later place wins.
+class Reading {
+ public:
+  Reading(Disk& disk, const Chain& chain, std::span<Shard> shards)
+      : disk_(disk), chain_(chain), shards_(shards), walked_(chain.segments.size()) {
+    for (const SegmentFile& segment : chain.segments) total_ += segment.end;
+  }
+
+  // All of it, by this many threads; 1: by the caller's own.
+  void run(unsigned threads, const Log& log) {
+    if (threads <= 1 || chain_.segments.size() <= 1) return read_segments();
+    std::vector<std::jthread> readers;
+    for (unsigned i = 0; i < threads; ++i) {
+      readers.emplace_back([this] {
+        read_segments();
+        const std::scoped_lock lock(mutex_);
+        ++ended_;
+        progress_.notify_one();
+      });
+    }
+    std::unique_lock lock(mutex_);
+    while (!progress_.wait_for(lock, progress_every, [&] { return ended_ == threads; })) {
+      log.info("reading the journal", {{"percent", done_.load(std::memory_order_relaxed) * 100 / std::max(total_, std::uint64_t{1})},
+                                       {"bytes", total_}});
+    }
+  }
+
+  const std::vector<DiskResult<journal::Walked>>& walked() const { return walked_; }
+  Fence last_fence() const { return Fence{last_fence_.load(std::memory_order_relaxed)}; }
+  std::uint64_t bytes() const { return total_; }
+  // Oldest first.
+  const std::vector<Doubtful>& doubtful() const { return doubtful_; }
+
+ private:
+  void read_segments() {
+    for (;;) {
+      const std::size_t at = next_.fetch_add(1, std::memory_order_relaxed);
+      if (at >= chain_.segments.size()) return;
+      walked_[at] = read(chain_.segments[at]);
+    }
+  }
+
+  DiskResult<journal::Walked> read(const SegmentFile& segment) {
+    std::uint64_t fence = std::to_underlying(segment.header.last_fence);
+    std::uint64_t counted = 0;
+    auto walked = walk(disk_, segment, journal::OnDamage::stop, [&](const Frame& frame) {
+      if (segment.last) remember_if_doubtful(frame);
+      if (frame.seen.kind == journal::Kind::mark) return;
+      fence = std::max(fence, std::to_underlying(frame.seen.fence));
+      note(segment, frame);
+      constexpr std::uint64_t step = std::uint64_t{1} << 20U;
+      if (frame.offset - counted > step) {
+        done_.fetch_add(frame.offset - counted, std::memory_order_relaxed);
+        counted = frame.offset;
+      }
+    });
+    std::uint64_t seen = last_fence_.load(std::memory_order_relaxed);
+    while (seen < fence && !last_fence_.compare_exchange_weak(seen, fence, std::memory_order_relaxed)) {
+    }
+    return walked;
+  }
+
+  void remember_if_doubtful(const Frame& frame) {
+    if (frame.seen.kind == journal::Kind::mark) {
+      std::erase_if(doubtful_, [&](const Doubtful& each) { return each.offset < frame.seen.durable_up_to; });
+    } else {
+      doubtful_.push_back({.offset = frame.offset, .payload = std::string(frame.payload)});
+    }
+  }
+
+  void note(const SegmentFile& segment, const Frame& frame) {
+    const bool removes = frame.seen.kind == journal::Kind::remove;
+    const ExpirySecond expires = removes ? ExpirySecond::removed : journal::expiry_second(frame.seen.expires_at);
+    const Place place(segment.header.number, frame.offset, frame.size);
+    Shard& shard = shards_[Shard::number_of(frame.seen.id, shards_.size())];
+    const std::scoped_lock lock(shard.mutex);
+    SlotTable::Slot* slot = shard.slots.find(frame.seen.id);
+    if (slot == nullptr) {
+      shard.slots.insert(frame.seen.id, expires, place);
+    } else if (slot->place < place) {
+      slot->place = place;
+      slot->expires = expires;
+    }
+  }
+
+  Disk& disk_;
+  const Chain& chain_;
+  std::span<Shard> shards_;
+  std::vector<DiskResult<journal::Walked>> walked_;
+  std::uint64_t total_ = 0;
+  std::atomic<std::size_t> next_{0};
+  std::atomic<std::uint64_t> done_{0};
+  std::atomic<std::uint64_t> last_fence_{0};
+  std::vector<Doubtful> doubtful_;  // of the thread that reads the last segment
+
+  std::mutex mutex_;
+  std::condition_variable progress_;
+  unsigned ended_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<JournalStore>> JournalStore::open(Disk& disk, const Clock& clock, Random& random, const Log& log,
+                                                         const JournalSettings& settings) {
+  if (const auto locked = disk.lock(); !locked) return store_error(locked.error().detail);
+  std::unique_ptr<JournalStore> store(new JournalStore(disk, clock, log, settings));
+  if (auto recovered = store->recover(random); !recovered) {
+    store->failure_ = recovered.error().detail;  // nothing is written any more
+    return std::unexpected(recovered.error());
+  }
+  return store;
+}
+
+Result<void> JournalStore::recover(Random& random) {
+  const auto begun_at = monotonic_now();
+  const auto chain = journal::read_chain(disk_);
+  if (!chain) return store_error(chain.error().detail);
+  if (!chain->damage.empty()) return damaged(chain->damage.front());
+  Reading reading(disk_, *chain, shards_);
+  reading.run(settings_.recovery_threads, log_);
+  std::uint64_t cut = 0;
+  for (std::size_t i = 0; i < chain->segments.size(); ++i) {
+    const auto& walked = reading.walked()[i];
+    if (!walked) return store_error(walked.error().detail);
+    if (!walked->damage.empty()) return damaged(walked->damage.front());
+    const SegmentFile& segment = chain->segments[i];
+    segments_.add({.number = segment.header.number,
+                   .salt = segment.header.salt,
+                   .end = walked->end,
+                   .created_at = segment.header.created_at});
+    cut += walked->cut;
+  }
+  last_fence_ = std::to_underlying(reading.last_fence());
+  std::vector<std::string> doubtful;
+  for (const Doubtful& each : reading.doubtful()) doubtful.push_back(each.payload);
+  if (auto begun = begin(random, *chain, doubtful); !begun) return begun;
+  const auto took = std::chrono::duration_cast<Duration>(monotonic_now() - begun_at);
+  if (!chain->segments.empty()) {
+    log_.info("the journal was read", {{"keys", stats().keys},
+                                       {"segments", chain->segments.size()},
+                                       {"bytes", reading.bytes()},
+                                       {"torn_bytes_cut", cut},
+                                       {"took_ms", took.count()}});
+  }
+  return {};
+}
+
+Result<void> JournalStore::begin(Random& random, const Chain& chain, std::span<const std::string> doubtful) {
+  const Time now = clock_.now();
+  // Not of this chain: a repair took their place, or they never became segments.
+  for (const std::string& name : chain.obsolete) {
+    if (const auto removed = disk_.remove(name); !removed) return store_error(removed.error().detail);
+  }
+  if (chain.segments.empty()) {
+    random.fill(journal_.bytes);
+  } else {
+    journal_ = chain.segments.front().header.journal;
+  }
+  const std::scoped_lock lock(writing_);
+  if (const auto made = segments_.ensure_spare(); !made) return store_error(made.error().detail);
+  if (const auto rolled = roll(now); !rolled) return store_error(rolled.error().detail);
+  if (auto again = append_again(doubtful); !again) return again;
+  forget_removed_and_count(now);
+  last_write_ = last_sync_ = now;
+  publish_sizes();
+  return {};
+}
+
+// Records that were read but are not known to be on disk: after a sync that failed, the system may show what it never
+// wrote. They become certain here, or they would be told to clients and then forgotten.
+Result<void> JournalStore::append_again(std::span<const std::string> payloads) {
+  if (payloads.empty()) return {};
+  frames_.clear();
+  journal::append_mark(frames_, segments_.salt(), segments_.durable_up_to(), clock_.now());
+  for (const std::string& payload : payloads) {
+    const auto seen = journal::glance(payload);
+    ONCE_ASSERT(seen.has_value());
+    const std::uint64_t begin = frames_.size();
+    journal::append_payload(frames_, segments_.salt(), payload);
+    Shard& shard = shard_of(seen->id);
+    const std::scoped_lock lock(shard.mutex);
+    SlotTable::Slot* slot = shard.slots.find(seen->id);
+    ONCE_ASSERT(slot != nullptr);  // the last one for the key comes last
+    slot->place = Place(segments_.active(), segments_.tail() + begin, frames_.size() - begin);
+  }
+  if (const auto written = segments_.append(frames_); !written) return store_error(written.error().detail);
+  if (const auto synced = segments_.sync(); !synced) return store_error(synced.error().detail);
+  return {};
+}
+
+void JournalStore::forget_removed_and_count(Time now) {
+  for (Shard& shard : shards_) {
+    const std::scoped_lock lock(shard.mutex);
+    for (std::size_t i = 0; i < shard.slots.size();) {
+      SlotTable::Slot& slot = shard.slots.at(i);
+      if (!slot.place.empty() && journal::has_passed(slot.expires, now)) {
+        shard.slots.erase(slot);  // another one may have taken its slot
+      } else {
+        ++i;
+      }
+    }
+    for (std::size_t i = 0; i < shard.slots.size(); ++i) {
+      if (const Place place = shard.slots.at(i).place; !place.empty()) count_live(place, 1);
+    }
+    shard.slots.give_back_memory();
+    counters_.index_bytes.fetch_add(shard.slots.bytes(), std::memory_order_relaxed);
+  }
+}
+
+}  // namespace once

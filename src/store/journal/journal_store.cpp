@@ -1,0 +1,403 @@
+#include "store/journal/journal_store.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/assert.hpp"
+#include "store/verbs.hpp"
+
+namespace once {
+
+using journal::append_mark;
+using journal::append_put;
+using journal::append_remove;
+using journal::expiry_second;
+using journal::ExpirySecond;
+using journal::Place;
+using journal::Shard;
+using journal::SlotTable;
+
+using Condition = JournalStats::Condition;
+
+namespace {
+
+// A batch is written in pieces of this size, so that a thousand large outcomes need no buffer for all of them.
+constexpr std::uint64_t most_per_write = std::uint64_t{8} << 20U;
+
+std::uint64_t most_bytes(const Op& op) {
+  const bool with_outcome = op.verb == Verb::finish && op.outcome != nullptr;
+  return journal::frame_size(journal::largest_put_overhead + (with_outcome ? op.outcome->size() : 0));
+}
+
+}  // namespace
+
+JournalStore::JournalStore(Disk& disk, const Clock& clock, const Log& log, const JournalSettings& settings)
+    : disk_(disk),
+      clock_(clock),
+      log_(log),
+      settings_(settings),
+      shard_cache_bytes_(settings.cache_bytes / std::tuple_size_v<decltype(shards_)>),
+      segments_(disk, {.segment_bytes = settings.segment_bytes, .max_disk = settings.max_disk}) {}
+
+JournalStore::~JournalStore() {
+  // A journal that was closed in order has nothing doubtful at its end.
+  const std::scoped_lock lock(writing_);
+  if (!failure_.empty() || segments_.count() == 0 || segments_.room() < journal::mark_frame_size) return;
+  if (const auto synced = segments_.sync(); !synced) return;
+  frames_.clear();
+  append_mark(frames_, segments_.salt(), segments_.durable_up_to(), clock_.now());
+  if (segments_.append(frames_)) [[maybe_unused]] const auto synced = segments_.sync();
+}
+
+void JournalStore::execute(std::span<Op* const> batch) {
+  std::unique_lock lock(writing_);
+  const Time now = clock_.now();
+  while (!batch.empty()) {
+    std::size_t count = 0;
+    std::uint64_t bytes = journal::mark_frame_size;
+    while (count < batch.size() && (count == 0 || bytes + most_bytes(*batch[count]) <= most_per_write)) {
+      bytes += most_bytes(*batch[count++]);
+    }
+    if (failure_.empty()) make_room({.bytes = bytes, .ops = count}, lock, now);
+    execute_some(batch.first(count), now);
+    batch = batch.subspan(count);
+  }
+}
+
+void JournalStore::execute_some(std::span<Op* const> batch, Time now) {
+  changes_.clear();
+  frames_.clear();
+  for (Op* op : batch) {
+    op->now = now;
+    op->status = OpStatus::done;
+    op->record.reset();
+    op->error.clear();
+    if (!failure_.empty()) {
+      answer_failed(*op, StoreFault::unavailable, failure_);
+    } else {
+      decide(*op, now);
+    }
+  }
+  if (!changes_.empty()) commit(now);
+}
+
+// Afterwards room_ says how much may be written.
+void JournalStore::make_room(const Wanted& wanted, std::unique_lock<std::mutex>& lock, Time now) {
+  const auto must_roll = [&] { return segments_.room() < wanted.bytes; };
+  const auto lacks_spare = [&] {
+    const std::uint64_t reserved = outcomes_of(live_claims_ + wanted.ops);
+    if (must_roll()) return segments_.spare_capacity() < journal::header_size + wanted.bytes + reserved;
+    return !segments_.has_spare() && segments_.room() < wanted.bytes + reserved;
+  };
+  if (lacks_spare()) spare_made_.wait(lock, [&] { return !making_spare_; });
+  // Making one here keeps everybody waiting, but maintain() was too late. If it found no space, it tries again.
+  if (lacks_spare() && condition_.load(std::memory_order_relaxed) == Condition::well) {
+    const std::uint64_t least = journal::header_size + wanted.bytes + outcomes_of(live_claims_ + wanted.ops);
+    if (const auto made = segments_.ensure_spare(must_roll() ? least : 0); !made) no_room_or_fail(made.error());
+  }
+  if (must_roll() && segments_.has_spare()) {
+    if (const auto rolled = roll(now); !rolled) no_room_or_fail(rolled.error());
+  }
+  room_ = segments_.room();
+}
+
+void JournalStore::no_room_or_fail(const DiskError& error) {
+  if (error.fault == DiskFault::no_space) {
+    set_full(error);
+  } else {
+    fail(error);
+  }
+}
+
+DiskResult<void> JournalStore::roll(Time now) {
+  auto rolled = segments_.roll({.journal = journal_, .last_fence = Fence{last_fence_}, .now = now});
+  publish_sizes();
+  return rolled;
+}
+
+// What the outcomes of so many claims take, if their bodies have to be left out.
+std::uint64_t JournalStore::outcomes_of(std::uint64_t claims) {
+  constexpr std::uint64_t slack = 16 * journal::mark_frame_size;  // marks, and a release of what was never counted
+  return claims * journal::frame_size(journal::largest_put_overhead) + slack;
+}
+
+// What has to stay free in the active segment. With a spare there is room enough.
+std::uint64_t JournalStore::reserve(std::uint64_t claims) const {
+  return segments_.has_spare() ? 0 : outcomes_of(claims);
+}
+
+void JournalStore::decide(Op& op, Time now) {
+  switch (op.verb) {
+    case Verb::claim: return claim(op, now);
+    case Verb::renew: return renew_lease(op, now);
+    case Verb::finish: return finish_claim(op, now);
+    case Verb::release: return release_claim(op, now);
+    case Verb::lookup: {
+      const Record* found = nullptr;
+      if (load(op, now, found) && found != nullptr) op.record = *found;
+      return;
+    }
+  }
+  ONCE_ASSERT(false);
+}
+
+bool JournalStore::load(Op& op, Time now, const Record*& found) {
+  found = nullptr;
+  Place place;
+  {
+    Shard& shard = shard_of(op.id);
+    const std::scoped_lock lock(shard.mutex);
+    if (const auto* node = shard.hot.find(op.id)) {
+      found = &node->record;  // nobody but us changes it
+    } else if (const auto* slot = shard.slots.find(op.id)) {
+      place = slot->place;
+    }
+  }
+  if (!place.empty()) {
+    counters_.read_back.fetch_add(1, std::memory_order_relaxed);
+    const auto payload = segments_.read(place, read_buffer_);
+    if (!payload) {
+      log_.error("the journal cannot be read", {{"error", payload.error().detail}});
+      answer_failed(op, StoreFault::unavailable, payload.error().detail);
+      return false;
+    }
+    const auto seen = journal::glance(*payload);
+    if (!seen || seen->kind != journal::Kind::put || seen->id != op.id) {
+      answer_failed(op, StoreFault::unavailable, "the journal's index does not fit its segments");
+      return false;
+    }
+    read_record_ = journal::decode_put(*payload);
+    found = &read_record_;
+    if (!expired(read_record_, now)) {
+      Shard& shard = shard_of(op.id);
+      const std::scoped_lock lock(shard.mutex);
+      shard.keep(op.id, Record(read_record_), shard_cache_bytes_);
+    }
+  }
+  if (found != nullptr && expired(*found, now)) found = nullptr;
+  return true;
+}
+
+void JournalStore::claim(Op& op, Time now) {
+  const Record* found = nullptr;
+  if (!load(op, now, found)) return;
+  if (found != nullptr && is_same_claim(*found, op)) {
+    op.verdict = Verdict::execute;
+    op.record = *found;
+    return;
+  }
+  op.verdict = ::once::decide(facts_of(found, op.fingerprint, op.terms, now));
+  if (op.verdict != Verdict::execute) {
+    op.record = *found;
+    return;
+  }
+  Record record = claimed(found, op.fingerprint, op.nonce, op.terms, now);
+  const std::uint64_t needed = journal::put_frame_size(record) + journal::mark_frame_size;
+  Shard& shard = shard_of(op.id);
+  std::size_t growth = 0;
+  {
+    const std::scoped_lock lock(shard.mutex);
+    growth = found != nullptr ? 0 : shard.slots.growth();
+  }
+  const std::uint64_t index_limit = settings_.max_memory - std::min(settings_.max_memory, settings_.cache_bytes);
+  const bool no_memory = growth > 0 && counters_.index_bytes.load(std::memory_order_relaxed) + growth > index_limit;
+  if (no_memory || frames_.size() + needed + reserve(live_claims_ + changes_.size() + 1) > room_) {
+    counters_.refused.fetch_add(1, std::memory_order_relaxed);
+    if (no_memory) set_full({.fault = DiskFault::no_space, .detail = "journal.max_memory is reached"});
+    return answer_failed(op, StoreFault::full,
+                         no_memory ? "journal.max_memory is reached" : "no room on disk for new keys");
+  }
+  record.fence = Fence{++last_fence_};
+  record.lease_until = Time::max();
+  op.record = record;
+  put(op, std::move(record));
+}
+
+void JournalStore::renew_lease(Op& op, Time now) {
+  const Record* found = nullptr;
+  if (!load(op, now, found)) return;
+  Record record = found == nullptr ? Record() : *found;
+  if (found == nullptr || renew(record, op, now) == Written::no) {
+    op.status = OpStatus::lost;
+    return;
+  }
+  if (Shard::is_live(*found)) return;
+  // It lapsed when the process ended, and its owner is back. Nothing to write: a next end would make it lapse again.
+  record.lease_until = Time::max();
+  Shard& shard = shard_of(op.id);
+  const std::scoped_lock lock(shard.mutex);
+  shard.slots.find(op.id)->expires = ExpirySecond::never;
+  shard.keep(op.id, std::move(record), shard_cache_bytes_);
+  ++live_claims_;
+}
+
+void JournalStore::finish_claim(Op& op, Time now) {
+  const Record* found = nullptr;
+  if (!load(op, now, found)) return;
+  Record record = found == nullptr ? Record() : *found;
+  const Written written = found == nullptr ? Written::no : finish(record, op, now);
+  if (written == Written::no) {
+    op.status = OpStatus::lost;
+    return;
+  }
+  if (written == Written::already) {
+    op.record = std::move(record);
+    return;
+  }
+  const std::uint64_t others = live_claims_ - std::min<std::uint64_t>(live_claims_, 1);
+  if (frames_.size() + journal::mark_frame_size + journal::put_frame_size(record) + reserve(others) > room_) {
+    record.outcome = nullptr;
+    record.body_kept = BodyKept::no;
+    counters_.bodies_dropped.fetch_add(1, std::memory_order_relaxed);
+  }
+  op.record = record;
+  put(op, std::move(record));
+}
+
+void JournalStore::release_claim(Op& op, Time now) {
+  const Record* found = nullptr;
+  if (!load(op, now, found)) return;
+  if (found == nullptr || !may_release(*found, op)) {
+    op.status = OpStatus::lost;
+    return;
+  }
+  if (std::optional<Record> left = released(*found)) {
+    put(op, *std::move(left));
+  } else {
+    remove(op, found->fence);
+  }
+}
+
+void JournalStore::put(Op& op, Record&& record) {
+  if (frames_.empty()) append_mark(frames_, segments_.salt(), segments_.durable_up_to(), op.now);
+  const std::uint64_t begin = frames_.size();
+  append_put(frames_, segments_.salt(), op.id, record);
+  changes_.push_back({.op = &op,
+                      .record = std::move(record),
+                      .place = Place(segments_.active(), segments_.tail() + begin, frames_.size() - begin)});
+}
+
+void JournalStore::remove(Op& op, Fence fence) {
+  if (frames_.empty()) append_mark(frames_, segments_.salt(), segments_.durable_up_to(), op.now);
+  append_remove(frames_, segments_.salt(), op.id, fence);
+  changes_.push_back({.op = &op, .removes = true});
+}
+
+DiskResult<void> JournalStore::write_frames() {
+  if (auto written = segments_.append(frames_); !written) return written;
+  counters_.bytes_written.fetch_add(frames_.size(), std::memory_order_relaxed);
+  if (settings_.sync != Sync::always) return {};
+  counters_.syncs.fetch_add(1, std::memory_order_relaxed);
+  return segments_.sync();
+}
+
+void JournalStore::commit(Time now) {
+  if (const auto written = write_frames(); !written) {
+    // Space ran out in a file that was meant to have it: what was there before is whole, and a new segment will say
+    // where that ends. After any other error nothing is known.
+    no_room_or_fail(written.error());
+    for (const Change& change : changes_) answer_failed(*change.op, StoreFault::unavailable, written.error().detail);
+    return;
+  }
+  last_write_ = now;
+  for (Change& change : changes_) apply(change);
+  publish_sizes();
+}
+
+void JournalStore::apply(Change& change) {
+  const OperationId& id = change.op->id;
+  Shard& shard = shard_of(id);
+  const std::scoped_lock lock(shard.mutex);
+  SlotTable::Slot* slot = shard.slots.find(id);
+  if (const auto* node = shard.hot.find(id); node != nullptr && Shard::is_live(node->record)) --live_claims_;
+  if (slot != nullptr) count_live(slot->place, -1);
+  if (change.removes) {
+    if (slot != nullptr) shard.slots.erase(*slot);
+    shard.forget(id);
+    return;
+  }
+  const bool live = Shard::is_live(change.record);
+  const ExpirySecond expires = live ? ExpirySecond::never : expiry_second(change.record.expires_at);
+  if (slot != nullptr) {
+    slot->place = change.place;
+    slot->expires = expires;
+  } else {
+    counters_.index_bytes.fetch_add(shard.slots.growth(), std::memory_order_relaxed);
+    shard.slots.insert(id, expires, change.place);
+  }
+  count_live(change.place, 1);
+  if (live) ++live_claims_;
+  shard.keep(id, std::move(change.record), shard_cache_bytes_);
+}
+
+void JournalStore::count_live(Place place, int by) {
+  journal::Segment& segment = segments_.segment(place.segment());
+  segment.live += static_cast<std::uint64_t>(by);
+  segment.live_bytes += static_cast<std::uint64_t>(by) * place.about_size();
+}
+
+bool JournalStore::answer_at_once(Op& op) {
+  if (op.verb != Verb::claim && op.verb != Verb::lookup) return false;
+  if (condition_.load(std::memory_order_relaxed) == Condition::failed) return false;
+  const Time now = clock_.now();
+  Shard& shard = shard_of(op.id);
+  const std::scoped_lock lock(shard.mutex);
+  RecordTable::Node* node = shard.hot.find(op.id);
+  if (node == nullptr || expired(node->record, now)) return false;
+  if (op.verb == Verb::claim) {
+    if (is_same_claim(node->record, op)) return false;
+    op.verdict = ::once::decide(facts_of(&node->record, op.fingerprint, op.terms, now));
+    if (op.verdict == Verdict::execute) return false;
+    if (!Shard::is_live(node->record)) shard.finished.take(*node);
+  }
+  op.now = now;
+  op.status = OpStatus::done;
+  op.error.clear();
+  op.record = node->record;
+  return true;
+}
+
+void JournalStore::fail(const DiskError& error) {
+  if (!failure_.empty()) return;
+  failure_ = fmt::format("the journal has failed and needs a restart: {}", error.detail);
+  condition_.store(Condition::failed, std::memory_order_relaxed);
+  log_.error("the journal has failed; keyed requests are refused until a restart", {{"error", error.detail}});
+}
+
+void JournalStore::set_full(const DiskError& error) {
+  auto well = Condition::well;
+  if (!condition_.compare_exchange_strong(well, Condition::full, std::memory_order_relaxed)) return;
+  log_.warn("the journal is full; new keys are refused", {{"reason", error.detail}});
+}
+
+void JournalStore::publish_sizes() {
+  counters_.disk_bytes.store(segments_.disk_bytes(), std::memory_order_relaxed);
+  counters_.segments.store(segments_.count(), std::memory_order_relaxed);
+  counters_.live_claims.store(live_claims_, std::memory_order_relaxed);
+}
+
+JournalStats JournalStore::stats() const {
+  JournalStats stats{.condition = condition_.load(std::memory_order_relaxed),
+                     .index_bytes = counters_.index_bytes.load(std::memory_order_relaxed),
+                     .disk_bytes = counters_.disk_bytes.load(std::memory_order_relaxed),
+                     .segments = counters_.segments.load(std::memory_order_relaxed),
+                     .live_claims = counters_.live_claims.load(std::memory_order_relaxed),
+                     .bytes_written = counters_.bytes_written.load(std::memory_order_relaxed),
+                     .syncs = counters_.syncs.load(std::memory_order_relaxed),
+                     .refused = counters_.refused.load(std::memory_order_relaxed),
+                     .bodies_dropped = counters_.bodies_dropped.load(std::memory_order_relaxed),
+                     .expired = counters_.expired.load(std::memory_order_relaxed),
+                     .carried = counters_.carried.load(std::memory_order_relaxed),
+                     .segments_dropped = counters_.segments_dropped.load(std::memory_order_relaxed),
+                     .read_back = counters_.read_back.load(std::memory_order_relaxed)};
+  for (const Shard& shard : shards_) {
+    const std::scoped_lock lock(shard.mutex);
+    stats.keys += shard.slots.used();
+    stats.cache_bytes += shard.hot.bytes();
+  }
+  return stats;
+}
+
+}  // namespace once

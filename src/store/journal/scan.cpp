@@ -1,0 +1,222 @@
+#include "store/journal/scan.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include <fmt/format.h>
+
+namespace once::journal {
+
+namespace {
+
+constexpr std::uint64_t read_size = std::uint64_t{1} << 20U;
+constexpr std::string_view spare_name = "next.segment";
+
+DiskResult<std::expected<SegmentHeader, HeaderFault>> read_header(File& file) {
+  std::array<char, header_size> bytes{};
+  const auto got = file.read_at(0, bytes);
+  if (!got) return std::unexpected(got.error());
+  return decode_header({bytes.data(), *got});
+}
+
+std::string_view name_of(HeaderFault fault) {
+  switch (fault) {
+    case HeaderFault::damaged: return "the header is damaged";
+    case HeaderFault::newer_version: return "written by a newer version of Once, which this one cannot read";
+  }
+  return "";
+}
+
+// Before a checksum over megabytes is made of what may be garbage.
+constexpr std::uint64_t least_frame_size = mark_frame_size;
+bool may_be_kind(char byte) {
+  return byte >= std::to_underlying(Kind::put) && byte <= std::to_underlying(Kind::mark);
+}
+
+// Reads headers and sizes. A segment whose header is no good is reported and left out.
+DiskResult<Chain> read_headers(Disk& disk) {
+  auto names = disk.list();
+  if (!names) return std::unexpected(names.error());
+  std::ranges::sort(*names);
+  Chain chain;
+  for (const std::string& name : *names) {
+    if (name == spare_name) chain.obsolete.push_back(name);
+    const auto number = parse_segment_name(name);
+    if (!number) continue;
+    auto file = disk.open(name, Access::read);
+    if (!file) return std::unexpected(file.error());
+    const auto size = (*file)->size();
+    if (!size) return std::unexpected(size.error());
+    const auto header = read_header(**file);
+    if (!header) return std::unexpected(header.error());
+    if (!*header) {
+      chain.damage.push_back({.file = disk.path_of(name), .what = std::string(name_of(header->error()))});
+    } else if ((*header)->number != *number) {
+      chain.damage.push_back({.file = disk.path_of(name), .what = "the header has the number of another segment"});
+    } else {
+      chain.segments.push_back({.name = name, .header = **header, .end = *size});
+    }
+  }
+  return chain;
+}
+
+// Whether a mark behind `from` says that `from` was on disk; and whether anything at all lies there.
+struct Behind {
+  bool was_durable = false;
+  std::uint64_t bytes = 0;  // up to the last one that is not zero
+};
+DiskResult<Behind> look_behind(File& file, std::uint32_t salt, std::uint64_t from, std::uint64_t end) {
+  Behind behind;
+  std::string buffer;
+  for (std::uint64_t at = from; at < end;) {
+    buffer.resize(std::min(read_size, end - at));
+    const auto got = file.read_at(at, buffer);
+    if (!got) return std::unexpected(got.error());
+    if (*got == 0) break;
+    const std::string_view bytes = std::string_view(buffer).substr(0, *got);
+    if (const auto last = bytes.find_last_not_of('\0'); last != std::string_view::npos) behind.bytes = at + last + 1 - from;
+    for (std::size_t i = 0; i + mark_frame_size <= bytes.size(); i += frame_alignment) {
+      if (claimed_frame_size(bytes.substr(i)) != mark_frame_size) continue;
+      const auto payload = decode_frame(bytes.substr(i, mark_frame_size), salt);
+      if (!payload) continue;
+      const auto seen = glance(*payload);
+      if (seen && seen->kind == Kind::mark && seen->durable_up_to > from) {
+        behind.was_durable = true;
+        return behind;
+      }
+    }
+    if (*got < mark_frame_size) break;
+    // A mark may lie across the border of two reads.
+    const std::uint64_t step = *got - (at + *got < end ? mark_frame_size : 0);
+    at += std::max<std::uint64_t>(frame_alignment, step / frame_alignment * frame_alignment);
+  }
+  return behind;
+}
+
+}  // namespace
+
+std::string to_text(const Damage& damage) {
+  return fmt::format("{}, offset {}: {}", damage.file, damage.offset, damage.what);
+}
+
+DiskResult<Chain> read_chain(Disk& disk) {
+  auto chain = read_headers(disk);
+  if (!chain) return chain;
+  auto& segments = chain->segments;
+  // What a repair or an interrupted drop left below the newest beginning does not count.
+  const auto begin = std::find_if(segments.rbegin(), segments.rend(),
+                                  [](const SegmentFile& each) { return each.header.previous_end == 0; });
+  if (begin != segments.rend()) {
+    const auto first = begin.base() - 1;
+    for (auto old = segments.begin(); old != first; ++old) chain->obsolete.push_back(old->name);
+    std::erase_if(chain->damage, [&](const Damage& damage) { return damage.file < disk.path_of(first->name); });
+    segments.erase(segments.begin(), first);
+  }
+  for (std::size_t i = 0; i + 1 < segments.size(); ++i) {
+    SegmentFile& segment = segments[i];
+    const SegmentFile& after = segments[i + 1];
+    const auto expected = std::to_underlying(segment.header.number) + 1;
+    if (std::to_underlying(after.header.number) != expected) {
+      const std::string missing = disk.path_of(segment_name(SegmentNumber{expected}));
+      if (std::ranges::none_of(chain->damage, [&](const Damage& damage) { return damage.file == missing; })) {
+        chain->damage.push_back({.file = missing, .what = "the segment is missing"});
+      }
+    } else {
+      segment.end = after.header.previous_end;
+    }
+    if (after.header.journal != segment.header.journal) {
+      chain->damage.push_back({.file = disk.path_of(after.name), .what = "the segment belongs to another journal"});
+    }
+  }
+  if (!segments.empty()) segments.back().last = true;
+  return chain;
+}
+
+DiskResult<std::string_view> SegmentScan::peek(std::uint64_t size) {
+  size = std::min(size, end_ - offset_);
+  if (offset_ < buffer_begin_ || offset_ + size > buffer_begin_ + buffer_.size()) {
+    buffer_.resize(std::min(std::max(size, read_size), end_ - offset_));
+    buffer_begin_ = offset_;
+    const auto got = file_.read_at(offset_, buffer_);
+    if (!got) return std::unexpected(got.error());
+    buffer_.resize(*got);
+  }
+  return std::string_view(buffer_).substr(offset_ - buffer_begin_);
+}
+
+DiskResult<SegmentScan::Step> SegmentScan::next() {
+  if (offset_ == end_) return Step::end;
+  auto bytes = peek(least_frame_size);
+  if (!bytes) return std::unexpected(bytes.error());
+  if (bytes->size() < least_frame_size || !may_be_kind((*bytes)[frame_overhead])) return Step::bad;
+  const std::uint64_t size = claimed_frame_size(*bytes);
+  if (size > end_ - offset_) return Step::bad;
+  bytes = peek(size);
+  if (!bytes) return std::unexpected(bytes.error());
+  const auto payload = decode_frame(*bytes, salt_);
+  if (!payload) return Step::bad;
+  const auto seen = glance(*payload);
+  if (!seen) return Step::bad;
+  frame_ = {.offset = offset_, .size = size, .payload = *payload, .seen = *seen};
+  offset_ += size;
+  return Step::frame;
+}
+
+DiskResult<void> SegmentScan::skip() {
+  while (offset_ < end_) {
+    offset_ = std::min(offset_ + frame_alignment, end_);
+    const std::uint64_t at = offset_;
+    const auto step = next();
+    if (!step) return std::unexpected(step.error());
+    offset_ = at;
+    if (*step == Step::frame) return {};
+    if (*step == Step::end) return {};
+  }
+  return {};
+}
+
+DiskResult<Walked> walk(Disk& disk, const SegmentFile& segment, OnDamage on_damage,
+                        const std::function<void(const Frame&)>& visit) {
+  auto file = disk.open(segment.name, Access::read);
+  if (!file) return std::unexpected(file.error());
+  const std::uint64_t end = std::max<std::uint64_t>(segment.end, header_size);
+  SegmentScan scan(**file, segment.header.salt, header_size, end);
+  Walked walked{.end = header_size, .durable_up_to = header_size};
+  for (;;) {
+    const auto step = scan.next();
+    if (!step) return std::unexpected(step.error());
+    if (*step == SegmentScan::Step::end) break;
+    if (*step == SegmentScan::Step::frame) {
+      const Frame& frame = scan.frame();
+      walked.end = frame.offset + frame.size;
+      if (frame.seen.kind == Kind::mark) {
+        walked.durable_up_to = std::max(walked.durable_up_to, frame.seen.durable_up_to);
+      } else {
+        ++walked.records;
+      }
+      visit(frame);
+      continue;
+    }
+    const std::uint64_t bad = scan.offset();
+    if (segment.last) {
+      const auto behind = look_behind(**file, segment.header.salt, bad, end);
+      if (!behind) return std::unexpected(behind.error());
+      if (!behind->was_durable) {
+        walked.cut = behind->bytes;
+        break;
+      }
+    }
+    if (on_damage == OnDamage::stop) {
+      walked.damage.push_back({.file = disk.path_of(segment.name), .offset = bad, .what = "a record is damaged"});
+      break;
+    }
+    if (const auto skipped = scan.skip(); !skipped) return std::unexpected(skipped.error());
+    walked.damage.push_back({.file = disk.path_of(segment.name),
+                             .offset = bad,
+                             .what = fmt::format("{} bytes are damaged", scan.offset() - bad)});
+  }
+  return walked;
+}
+
+}  // namespace once::journal

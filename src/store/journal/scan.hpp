@@ -1,0 +1,90 @@
+// Reading segments from end to end: which there are, whether they belong together, and every frame in them. Recovery,
+// `once journal verify` and `once journal repair` all read this way.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/journal/disk.hpp"
+#include "store/journal/format.hpp"
+
+namespace once::journal {
+
+// Something that was on disk for certain and is not as it was.
+struct Damage {
+  std::string file;
+  std::uint64_t offset = 0;
+  std::string what;
+};
+std::string to_text(const Damage& damage);
+
+struct SegmentFile {
+  std::string name;
+  SegmentHeader header;
+  std::uint64_t end = 0;  // of the last one: the size of its file
+  bool last = false;      // may end in a torn write
+};
+
+// The segments that count, oldest first.
+struct Chain {
+  std::vector<SegmentFile> segments;
+  std::vector<std::string> obsolete;  // files that an interrupted repair, drop or roll left behind
+  std::vector<Damage> damage;
+};
+DiskResult<Chain> read_chain(Disk& disk);
+
+struct Frame {
+  std::uint64_t offset = 0;
+  std::uint64_t size = 0;
+  std::string_view payload;  // valid until the next frame is read
+  Glance seen{};
+};
+
+enum class OnDamage : std::uint8_t {
+  stop,
+  skip,  // go on with the next frame that is whole
+};
+
+struct Walked {
+  std::uint64_t end = 0;            // behind the last whole frame
+  std::uint64_t durable_up_to = 0;  // known to be on disk, from the marks in it
+  std::uint64_t cut = 0;            // bytes behind the end that are left of a torn write
+  std::uint64_t records = 0;        // puts and removes
+  std::vector<Damage> damage;
+};
+
+// Visits every frame.
+DiskResult<Walked> walk(Disk& disk, const SegmentFile& segment, OnDamage on_damage,
+                        const std::function<void(const Frame&)>& visit);
+
+// One segment, frame by frame, in large reads.
+class SegmentScan {
+ public:
+  SegmentScan(File& file, std::uint32_t salt, std::uint64_t begin, std::uint64_t end)
+      : file_(file), salt_(salt), offset_(begin), end_(end) {}
+
+  enum class Step : std::uint8_t { frame, end, bad };
+  DiskResult<Step> next();
+  // After `bad`: to the next frame that is whole, or to the end.
+  DiskResult<void> skip();
+
+  const Frame& frame() const { return frame_; }
+  std::uint64_t offset() const { return offset_; }  // of what next() looks at
+
+ private:
+  // What lies at the offset: at least `size` bytes, unless the file or the segment ends before.
+  DiskResult<std::string_view> peek(std::uint64_t size);
+
+  File& file_;
+  const std::uint32_t salt_;
+  std::uint64_t offset_;
+  const std::uint64_t end_;
+  std::string buffer_;
+  std::uint64_t buffer_begin_ = 0;
+  Frame frame_;
+};
+
+}  // namespace once::journal

@@ -1,0 +1,130 @@
+// The segments as one log: append at the end, read anywhere, drop at the beginning. It knows files and nothing of
+// records. Not for more than one thread at once; the store has a mutex.
+//
+// A segment is made ahead of time as next.segment and filled with zeros: writing over blocks that exist costs half of
+// what making new ones does, and a disk that is full says so here and not in the middle of a batch. When its turn comes
+// it gets a header that says where the one before it ends, and its name. Files are never appended to again after a
+// restart.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/clock.hpp"
+#include "store/journal/disk.hpp"
+#include "store/journal/format.hpp"
+#include "store/journal/slot_table.hpp"
+
+namespace once::journal {
+
+struct LogLimits {
+  std::uint64_t segment_bytes = std::uint64_t{64} << 20U;
+  std::uint64_t max_disk = std::uint64_t{10} << 30U;
+};
+
+struct Segment {
+  SegmentNumber number{};
+  std::uint32_t salt = 0;
+  std::uint64_t end = header_size;
+  std::uint64_t live_bytes = 0;  // of records that count, by Place::about_size()
+  std::uint64_t live = 0;        // how many those are
+  Time created_at;
+};
+
+class SegmentLog {
+ public:
+  SegmentLog(Disk& disk, const LogLimits& limits) : disk_(disk), limits_(limits) {}
+
+  // Start: the segments that recovery read, oldest first; then the first roll().
+  void add(const Segment& segment);
+
+  // A file for the next segment. Making it takes long and touches nothing else, so that the store can do it without its
+  // mutex, and adopt() it with it.
+  struct Spare {
+    std::unique_ptr<File> file;
+    std::uint64_t capacity = 0;
+  };
+  // How large the next segment should be; 0 when there is no room under max_disk.
+  std::uint64_t spare_size() const;
+  bool has_spare() const { return spare_.file != nullptr; }
+  static DiskResult<Spare> make_spare(Disk& disk, std::uint64_t size);
+  void adopt(Spare spare) { spare_ = std::move(spare); }
+  // All in one, for when there is no time: a spare of at least this size.
+  DiskResult<void> ensure_spare(std::uint64_t least = 0);
+  std::uint64_t spare_capacity() const { return spare_.capacity; }
+
+  // Ends the active segment and makes the spare the next one.
+  struct Beginning {
+    JournalId journal;
+    Fence last_fence{0};
+    Time now;
+  };
+  DiskResult<void> roll(const Beginning& beginning);
+
+  // What still fits without a roll. After a write that ran out of space nothing does.
+  std::uint64_t room() const { return torn_ || segments_.empty() ? 0 : active_capacity_ - std::min(active_capacity_, tail()); }
+  std::uint64_t tail() const { return segments_.back().end; }
+  std::uint32_t salt() const { return segments_.back().salt; }
+  SegmentNumber active() const { return segments_.back().number; }
+  Time active_since() const { return segments_.back().created_at; }
+  bool active_is_empty() const { return tail() == header_size; }
+
+  // At the tail. On an error the tail stays where it was, and what was written does not count once a roll succeeds.
+  DiskResult<void> append(std::string_view frames);
+  // All that was appended.
+  DiskResult<void> sync();
+  std::uint64_t durable_up_to() const { return durable_up_to_; }
+  // The same in two steps, so that the store need not hold its mutex meanwhile.
+  struct Unsynced {
+    std::shared_ptr<File> file;
+    SegmentNumber segment{};
+    std::uint64_t up_to = 0;
+  };
+  Unsynced unsynced() const { return {active_file_, active(), tail()}; }
+  void synced(const Unsynced& done);
+
+  // The payload of the frame there. `buffer` keeps the bytes.
+  DiskResult<std::string_view> read(Place place, std::string& buffer);
+
+  std::size_t count() const { return segments_.size(); }
+  const Segment& oldest() const { return segments_.front(); }
+  // The oldest, unless it is the active one.
+  bool has_sealed() const { return segments_.size() > 1; }
+  void for_each_sealed(auto&& visit) const {
+    for (std::size_t i = 0; i + 1 < segments_.size(); ++i) visit(segments_[i]);
+  }
+  Segment& segment(SegmentNumber number);
+  DiskResult<void> drop_oldest();
+  DiskResult<std::unique_ptr<File>> open_oldest() { return disk_.open(segment_name(oldest().number), Access::read); }
+
+  std::uint64_t disk_bytes() const { return sealed_bytes_ + active_capacity_ + spare_.capacity; }
+  std::uint64_t sealed_bytes() const { return sealed_bytes_; }
+  const LogLimits& limits() const { return limits_; }
+
+ private:
+  DiskResult<File*> file_for(SegmentNumber number);
+  DiskResult<void> begin_segment(SegmentHeader& header);
+
+  Disk& disk_;
+  const LogLimits limits_;
+  std::deque<Segment> segments_;  // numbers without gaps; the last one is active once roll() was called
+  std::shared_ptr<File> active_file_;
+  std::uint64_t active_capacity_ = 0;
+  std::uint64_t durable_up_to_ = 0;  // in the active segment
+  bool torn_ = false;                // a write ran out of space
+  std::uint64_t sealed_bytes_ = 0;
+  Spare spare_;
+
+  // Sealed segments that were read lately; oldest use first.
+  struct Opened {
+    SegmentNumber number{};
+    std::unique_ptr<File> file;
+  };
+  std::deque<Opened> opened_;
+};
+
+}  // namespace once::journal

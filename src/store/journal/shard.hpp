@@ -1,0 +1,62 @@
+// A part of the journal's index, with a mutex of its own: for every key the place of its newest record, and some of the
+// records themselves: those of live claims, and the latest others within a bound. The writer alone changes it; whoever
+// only looks takes the mutex for a moment and never waits for the disk.
+#pragma once
+
+#include <cstddef>
+#include <mutex>
+#include <utility>
+
+#include "store/journal/slot_table.hpp"
+#include "store/record_table.hpp"
+
+namespace once::journal {
+
+struct alignas(64) Shard {
+  mutable std::mutex mutex;
+  SlotTable slots;
+  RecordTable hot;
+  RecordTable::Link claims;    // live: they stay
+  RecordTable::Link finished;  // least recently used first
+  std::size_t sweep_at = 0;
+
+  // Other bytes of the id than the slots use.
+  static std::size_t number_of(const OperationId& id, std::size_t shards) {
+    return id.bytes[SlotTable::tag_size] % shards;
+  }
+
+  static bool is_live(const Record& record) {
+    return record.state == State::started && record.lease_until == Time::max();
+  }
+
+  // Keeps the record in memory, if it is not too large a part of `max_bytes`.
+  void keep(const OperationId& id, Record&& record, std::size_t max_bytes) {
+    RecordTable::Node* node = hot.find(id);
+    const bool live = is_live(record);
+    if (!live && RecordTable::outcome_bytes(record.outcome) > max_bytes / 4) {
+      if (node != nullptr) hot.remove(*node);
+      return;
+    }
+    if (node == nullptr) node = &hot.add(id);
+    hot.write(*node, std::move(record));
+    (live ? claims : finished).take(*node);
+    while (hot.bytes() > max_bytes && !finished.empty()) {
+      hot.remove(static_cast<RecordTable::Node&>(*finished.next));
+    }
+  }
+
+  void forget(const OperationId& id) {
+    if (RecordTable::Node* node = hot.find(id)) hot.remove(*node);
+  }
+  // The record of this slot, of which only the beginning of the id is known.
+  void forget(const SlotTable::Slot& slot) {
+    OperationId id;
+    std::memcpy(id.bytes.data(), slot.tag.data(), slot.tag.size());
+    const auto is_same = [&slot](const RecordTable::Node& node) {
+      return std::memcmp(node.id.bytes.data(), slot.tag.data(), slot.tag.size()) == 0;
+    };
+    if (RecordTable::Node* node = hot.find(id, is_same)) hot.remove(*node);
+  }
+};
+
+}  // namespace once::journal

@@ -1,0 +1,153 @@
+// The journal's index: where on disk the newest record of an operation is. Open addressing with linear probing; a slot
+// is 24 bytes, so that a live key costs 34 to 48 all told. A slot knows 96 bits of the id: two of ten million keys share
+// those once in 10^15 such sets, and whoever reads the record compares the rest.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "base/bytes.hpp"
+#include "base/clock.hpp"
+#include "store/journal/format.hpp"
+
+namespace once::journal {
+
+// A place on disk: segment, offset, and about how large the record there is. Later ones compare greater.
+class Place {
+ public:
+  Place() = default;
+  Place(SegmentNumber segment, std::uint64_t offset, std::uint64_t frame_size)
+      : bits_(std::uint64_t{std::to_underlying(segment)} << segment_shift |
+              offset / frame_alignment << offset_shift | size_class(frame_size)) {}
+
+  bool empty() const { return bits_ == 0; }
+  SegmentNumber segment() const { return SegmentNumber{static_cast<std::uint32_t>(bits_ >> segment_shift)}; }
+  std::uint64_t offset() const { return (bits_ >> offset_shift & offset_mask) * frame_alignment; }
+  // Within a sixteenth: the same number each time it is asked, so that sums of it come out even.
+  std::uint64_t about_size() const {
+    const std::uint64_t exponent = bits_ >> 4U & 15U;
+    return (16 + (bits_ & 15U)) << exponent;
+  }
+  auto operator<=>(const Place&) const = default;
+
+  static constexpr std::uint64_t largest_offset = (std::uint64_t{1} << 32U) * frame_alignment;
+  static constexpr std::uint32_t last_segment = (std::uint32_t{1} << 24U) - 1;
+
+ private:
+  static constexpr unsigned offset_shift = 8;
+  static constexpr unsigned segment_shift = 40;
+  static constexpr std::uint64_t offset_mask = (std::uint64_t{1} << 32U) - 1;
+
+  static std::uint64_t size_class(std::uint64_t size) {
+    size = std::clamp<std::uint64_t>(size, 16, (std::uint64_t{31} << 15U));
+    const auto exponent = static_cast<unsigned>(std::bit_width(size)) - 5;
+    return exponent << 4U | (size >> exponent & 15U);
+  }
+
+  std::uint64_t bits_ = 0;
+};
+
+// When a record expires, in whole seconds, rounded up; `never` for one whose owner is at work.
+enum class ExpirySecond : std::uint32_t { removed = 0, never = 0xffff'ffff };
+inline ExpirySecond expiry_second(Time at) {
+  const auto milliseconds = std::clamp<std::int64_t>(at.time_since_epoch().count(), 1, 0xffff'fffeLL * 1000);
+  return ExpirySecond{static_cast<std::uint32_t>((milliseconds + 999) / 1000)};
+}
+inline bool has_passed(ExpirySecond expiry, Time now) {
+  return expiry != ExpirySecond::never && std::int64_t{std::to_underlying(expiry)} * 1000 <= now.time_since_epoch().count();
+}
+
+class SlotTable {
+ public:
+  static constexpr std::size_t tag_size = 12;
+  struct Slot {
+    std::array<std::uint8_t, tag_size> tag{};
+    ExpirySecond expires{};
+    Place place;  // empty: so is the slot
+  };
+  static_assert(sizeof(Slot) == 24);
+
+  // Valid until the next insert or erase.
+  Slot* find(const OperationId& id) {
+    for (std::size_t at = home(id.bytes.data()); !slots_[at].place.empty(); at = next(at)) {
+      if (std::memcmp(slots_[at].tag.data(), id.bytes.data(), tag_size) == 0) return &slots_[at];
+    }
+    return nullptr;
+  }
+
+  // The id must not be in it.
+  Slot& insert(const OperationId& id, ExpirySecond expires, Place place) {
+    if (must_grow()) resize(grown());
+    Slot slot{.expires = expires, .place = place};
+    std::memcpy(slot.tag.data(), id.bytes.data(), tag_size);
+    ++used_;
+    return put(slot);
+  }
+
+  void erase(Slot& slot) {
+    auto gap = static_cast<std::size_t>(&slot - slots_.data());
+    // Whoever was pushed past the gap by it moves back, so that no search ends early.
+    for (std::size_t at = next(gap); !slots_[at].place.empty(); at = next(at)) {
+      if (distance(home(slots_[at].tag.data()), at) < distance(gap, at)) continue;
+      slots_[gap] = slots_[at];
+      gap = at;
+    }
+    slots_[gap] = Slot();
+    --used_;
+  }
+
+  // After many were erased. Moves every slot.
+  void give_back_memory() {
+    if (slots_.size() > least_slots && used_ * 4 < slots_.size()) resize(std::max(least_slots, used_ * 2));
+  }
+
+  std::size_t used() const { return used_; }
+  std::size_t size() const { return slots_.size(); }
+  Slot& at(std::size_t i) { return slots_[i]; }
+  std::size_t bytes() const { return slots_.size() * sizeof(Slot); }
+  // What the next insert would add to bytes().
+  std::size_t growth() const { return must_grow() ? (grown() - slots_.size()) * sizeof(Slot) : 0; }
+
+  // Into the cache: somebody will ask for it soon.
+  void fetch(const OperationId& id) const { __builtin_prefetch(&slots_[home(id.bytes.data())]); }
+
+ private:
+  static constexpr std::size_t least_slots = 16;
+
+  // Slots are in the order of their ids, as far as collisions allow: growing reads and writes from end to end.
+  std::size_t home(const std::uint8_t* id) const {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, id, sizeof bits);
+    return static_cast<std::size_t>(std::uint64_t{bits} * slots_.size() >> 32U);
+  }
+  std::size_t next(std::size_t at) const { return at + 1 == slots_.size() ? 0 : at + 1; }
+  std::size_t distance(std::size_t from, std::size_t to) const {
+    return to >= from ? to - from : to + slots_.size() - from;
+  }
+
+  bool must_grow() const { return (used_ + 1) * 10 > slots_.size() * 7; }
+  std::size_t grown() const { return slots_.size() + slots_.size() / 5 * 2 + 1; }  // from 7/10 to 5/10 full
+
+  Slot& put(const Slot& slot) {
+    std::size_t at = home(slot.tag.data());
+    while (!slots_[at].place.empty()) at = next(at);
+    return slots_[at] = slot;
+  }
+
+  void resize(std::size_t size) {
+    const std::vector<Slot> old = std::exchange(slots_, std::vector<Slot>(size));
+    for (const Slot& slot : old) {
+      if (!slot.place.empty()) put(slot);
+    }
+  }
+
+  std::vector<Slot> slots_ = std::vector<Slot>(least_slots);
+  std::size_t used_ = 0;
+};
+
+}  // namespace once::journal

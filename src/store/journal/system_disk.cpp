@@ -1,0 +1,166 @@
+#include "store/journal/system_disk.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+#include <fmt/format.h>
+
+namespace once {
+
+namespace {
+
+constexpr mode_t only_ours = S_IRUSR | S_IWUSR;
+constexpr std::string_view lock_name = "lock";
+
+std::unexpected<DiskError> failure(std::string_view what, std::string_view path, int error) {
+  const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
+  return std::unexpected(DiskError{.fault = full ? DiskFault::no_space : DiskFault::failed,
+                                   .detail = fmt::format("cannot {} {}: {}", what, path,
+                                                         std::generic_category().message(error))});
+}
+
+// Calls again what a signal interrupted.
+auto uninterrupted(auto&& call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
+
+class SystemFile final : public File {
+ public:
+  SystemFile(Descriptor descriptor, std::string path) : descriptor_(std::move(descriptor)), path_(std::move(path)) {}
+
+  DiskResult<void> write_at(std::uint64_t offset, std::string_view bytes) override {
+    while (!bytes.empty()) {
+      const ssize_t written = uninterrupted(
+          [&] { return ::pwrite(descriptor_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
+      if (written < 0) return failure("write", path_, errno);
+      if (written == 0) return failure("write", path_, ENOSPC);
+      bytes.remove_prefix(static_cast<std::size_t>(written));
+      offset += static_cast<std::uint64_t>(written);
+    }
+    return {};
+  }
+
+  DiskResult<std::size_t> read_at(std::uint64_t offset, std::span<char> into) override {
+    std::size_t size = 0;
+    while (size < into.size()) {
+      const ssize_t got = uninterrupted([&] {
+        return ::pread(descriptor_.get(), into.data() + size, into.size() - size, static_cast<off_t>(offset + size));
+      });
+      if (got < 0) return failure("read", path_, errno);
+      if (got == 0) break;
+      size += static_cast<std::size_t>(got);
+    }
+    return size;
+  }
+
+  DiskResult<void> sync() override {
+    if (uninterrupted([&] { return ::fdatasync(descriptor_.get()); }) != 0) return failure("sync", path_, errno);
+    return {};
+  }
+
+  DiskResult<void> truncate(std::uint64_t size) override {
+    const int cut = uninterrupted([&] { return ::ftruncate(descriptor_.get(), static_cast<off_t>(size)); });
+    if (cut != 0) return failure("truncate", path_, errno);
+    return {};
+  }
+
+  DiskResult<std::uint64_t> size() override {
+    struct stat status{};
+    if (::fstat(descriptor_.get(), &status) != 0) return failure("look at", path_, errno);
+    return static_cast<std::uint64_t>(status.st_size);
+  }
+
+ private:
+  Descriptor descriptor_;
+  std::string path_;
+};
+
+DiskResult<std::unique_ptr<File>> opened(const std::string& path, int flags) {
+  Descriptor descriptor(uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, only_ours); }));
+  if (!descriptor.open()) return failure("open", path, errno);
+  return std::make_unique<SystemFile>(std::move(descriptor), path);
+}
+
+DiskResult<void> make_folder(const std::string& folder) {
+  const std::filesystem::path path(folder);
+  std::error_code error;
+  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
+  if (error) return failure("make", path.parent_path().string(), error.value());
+  if (::mkdir(folder.c_str(), S_IRWXU) != 0 && errno != EEXIST) return failure("make", folder, errno);
+  return {};
+}
+
+}  // namespace
+
+std::string SystemDisk::path_of(std::string_view name) const {
+  return fmt::format("{}/{}", folder_, name);
+}
+
+DiskResult<void> SystemDisk::lock() {
+  if (auto made = make_folder(folder_); !made) return made;
+  const std::string path = path_of(lock_name);
+  Descriptor file(
+      uninterrupted([&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, only_ours); }));
+  if (!file.open()) return failure("open", path, errno);
+  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return failure("lock", path, errno);
+    std::array<char, 32> pid{};
+    const ssize_t size = ::pread(file.get(), pid.data(), pid.size(), 0);
+    return std::unexpected(
+        DiskError{.fault = DiskFault::in_use,
+                  .detail = fmt::format("the journal in {} is in use by process {}", folder_,
+                                        size > 0 ? std::string_view(pid.data(), static_cast<std::size_t>(size)) : "?")});
+  }
+  // The number is for people, and a full disk may keep it from being written. The lock is the kernel's and ends with
+  // the process, however that ends.
+  const std::string pid = std::to_string(::getpid());
+  [[maybe_unused]] const bool told =
+      ::ftruncate(file.get(), 0) == 0 && ::pwrite(file.get(), pid.data(), pid.size(), 0) >= 0;
+  lock_ = std::move(file);
+  return {};
+}
+
+DiskResult<std::vector<std::string>> SystemDisk::list() {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(folder_, error), end; !error && at != end; at.increment(error)) {
+    names.push_back(at->path().filename().string());
+  }
+  if (error) return failure("list", folder_, error.value());
+  return names;
+}
+
+DiskResult<std::unique_ptr<File>> SystemDisk::create(std::string_view name) {
+  return opened(path_of(name), O_RDWR | O_CREAT | O_TRUNC);
+}
+
+DiskResult<std::unique_ptr<File>> SystemDisk::open(std::string_view name, Access access) {
+  return opened(path_of(name), access == Access::read ? O_RDONLY : O_RDWR);
+}
+
+DiskResult<void> SystemDisk::rename(std::string_view from, std::string_view to) {
+  if (::rename(path_of(from).c_str(), path_of(to).c_str()) != 0) return failure("rename", path_of(from), errno);
+  return {};
+}
+
+DiskResult<void> SystemDisk::remove(std::string_view name) {
+  if (::unlink(path_of(name).c_str()) != 0) return failure("remove", path_of(name), errno);
+  return {};
+}
+
+DiskResult<void> SystemDisk::sync_names() {
+  const Descriptor folder(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder.open()) return failure("open", folder_, errno);
+  if (::fsync(folder.get()) != 0) return failure("sync", folder_, errno);
+  return {};
+}
+
+}  // namespace once

@@ -1,0 +1,129 @@
+// Records in memory, found by id: a slab of nodes, an index, and links by which the owner keeps them in lists of its
+// own. Nothing is allocated per record once the slab has grown to the working set. Not for more than one thread at
+// once; the memory store's shards and the journal's have a mutex of their own.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.hpp"
+#include "core/record.hpp"
+#include "store/flat_index.hpp"
+
+namespace once {
+
+class RecordTable {
+ public:
+  // Links and the ends of a list are the same thing, so that nothing is a special case.
+  struct Link {
+    Link* previous = this;
+    Link* next = this;
+
+    Link() = default;
+    Link(const Link&) = delete;
+    Link& operator=(const Link&) = delete;
+
+    bool empty() const { return next == this; }
+    void unlink() {
+      previous->next = next;
+      next->previous = previous;
+      previous = next = this;
+    }
+    // As the end of a list: puts a link that is in no list at its young end.
+    void append(Link& link) {
+      link.previous = previous;
+      link.next = this;
+      previous->next = &link;
+      previous = &link;
+    }
+    // From whatever list it is in to the young end of this one.
+    void take(Link& link) {
+      link.unlink();
+      append(link);
+    }
+  };
+
+  struct Node : Link {
+    FlatIndex::Number number = 0;
+    OperationId id;
+    Record record;  // expires_at is Time::max() in a node that is not in use
+  };
+
+  // A node, and its share of the index at the usual load.
+  static constexpr std::size_t node_bytes = sizeof(Node) + 24;
+
+  static std::size_t outcome_bytes(const OutcomeBytes& outcome) {
+    constexpr std::size_t overhead = sizeof(std::string) + 32;  // the string, its count of owners, the allocator's
+    return outcome == nullptr ? 0 : outcome->capacity() + overhead;
+  }
+
+  Node* find(const OperationId& id) {
+    return find(id, [&id](const Node& node) { return node.id == id; });
+  }
+  // Of the nodes with nearly this id, the one that is_same() says yes to.
+  Node* find(const OperationId& id, auto&& is_same) {
+    const auto number = index_.find(id, [&](FlatIndex::Number each) { return is_same(at(each)); });
+    return number ? &at(*number) : nullptr;
+  }
+
+  // In no list yet, its record not written yet.
+  Node& add(const OperationId& id) {
+    if (free_.empty()) grow();
+    Node& node = static_cast<Node&>(*free_.next);
+    node.unlink();
+    node.id = id;
+    index_.insert(id, node.number);
+    ++records_;
+    bytes_ += node_bytes;
+    return node;
+  }
+
+  void remove(Node& node) {
+    bytes_ -= node_bytes + outcome_bytes(node.record.outcome);
+    --records_;
+    index_.erase(node.id, node.number);
+    node.record.outcome.reset();
+    node.record.expires_at = Time::max();
+    free_.take(node);
+  }
+
+  void write(Node& node, Record&& record) {
+    bytes_ -= outcome_bytes(node.record.outcome);
+    node.record = std::move(record);
+    bytes_ += outcome_bytes(node.record.outcome);
+  }
+
+  // Every node that was ever made has a number below this.
+  std::size_t size() const { return chunks_.size() * chunk_nodes; }
+  Node& at(std::size_t number) { return chunks_[number / chunk_nodes][number % chunk_nodes]; }
+
+  std::size_t records() const { return records_; }
+  std::size_t bytes() const { return bytes_; }
+
+  // Into the cache: somebody will ask for it soon.
+  void fetch(const OperationId& id) const { index_.fetch(id); }
+
+ private:
+  static constexpr std::size_t chunk_nodes = 64;
+
+  void grow() {
+    const auto first = static_cast<FlatIndex::Number>(size());
+    chunks_.push_back(std::make_unique<Node[]>(chunk_nodes));
+    for (FlatIndex::Number i = 0; i < chunk_nodes; ++i) {
+      Node& node = chunks_.back()[i];
+      node.number = first + i;
+      node.record.expires_at = Time::max();
+      free_.append(node);
+    }
+  }
+
+  FlatIndex index_;
+  std::vector<std::unique_ptr<Node[]>> chunks_;
+  Link free_;
+  std::size_t records_ = 0;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace once

@@ -1,0 +1,19 @@
+// A clock that stands still until it is told otherwise. Any thread may ask it.
+#pragma once
+
+#include <atomic>
+
+#include "base/clock.hpp"
+
+namespace once {
+
+class ManualClock final : public Clock {
+ public:
+  Time now() const override { return Time(Duration(now_.load())); }
+  void advance(Duration by) { now_.fetch_add(by.count()); }
+
+ private:
+  std::atomic<Duration::rep> now_{1'767'225'600'000};
+};
+
+}  // namespace once
