@@ -1,6 +1,7 @@
 #include "admin/admin.hpp"
 
 #include <array>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -94,33 +95,74 @@ void write_counters(Exposition& out, const std::vector<const Metrics*>& workers)
   }
 }
 
+struct StoreRow {
+  std::string_view name;
+  std::string_view type;
+  std::string_view help;
+  std::uint64_t value;
+};
+
+void write_rows(Exposition& out, std::span<const StoreRow> rows) {
+  for (const StoreRow& row : rows) {
+    out.family(row.name, row.type, row.help);
+    out.sample("", row.value);
+  }
+}
+
+void write_memory(Exposition& out, const MemoryStats& stats) {
+  const std::array rows = {
+      StoreRow{"once_store_records", "gauge", "Records held.", stats.records},
+      StoreRow{"once_store_bytes", "gauge", "Memory they take.", stats.bytes},
+      StoreRow{"once_store_evictions_total", "counter", "Records dropped before they expired, for want of room.",
+               stats.evictions},
+      StoreRow{"once_store_full_total", "counter", "Claims refused for want of room.", stats.refused},
+      StoreRow{"once_store_bodies_dropped_total", "counter", "Responses that were too large for the store to keep.",
+               stats.bodies_dropped},
+      StoreRow{"once_store_expired_total", "counter", "Records dropped because they had expired.", stats.expired},
+  };
+  write_rows(out, rows);
+}
+
+void write_journal(Exposition& out, const JournalStats& stats) {
+  using Condition = JournalStats::Condition;
+  const std::array rows = {
+      StoreRow{"once_store_records", "gauge", "Records held.", stats.keys},
+      StoreRow{"once_store_bytes", "gauge", "Memory they take.", stats.index_bytes + stats.cache_bytes},
+      StoreRow{"once_store_full_total", "counter", "Claims refused for want of room.", stats.refused},
+      StoreRow{"once_store_bodies_dropped_total", "counter", "Responses that were too large for the store to keep.",
+               stats.bodies_dropped},
+      StoreRow{"once_store_expired_total", "counter", "Records dropped because they had expired.", stats.expired},
+      StoreRow{"once_journal_full", "gauge", "1 while new keys are refused for want of room.",
+               stats.condition == Condition::full ? 1U : 0U},
+      StoreRow{"once_journal_failed", "gauge", "1 after a write or sync failed, until the restart that is needed.",
+               stats.condition == Condition::failed ? 1U : 0U},
+      StoreRow{"once_journal_disk_bytes", "gauge", "Size of all segments.", stats.disk_bytes},
+      StoreRow{"once_journal_segments", "gauge", "Files.", stats.segments},
+      StoreRow{"once_journal_live_claims", "gauge", "Claims whose owner is at work.", stats.live_claims},
+      StoreRow{"once_journal_written_bytes_total", "counter", "Bytes appended.", stats.bytes_written},
+      StoreRow{"once_journal_syncs_total", "counter", "Times that the disk was waited for.", stats.syncs},
+      StoreRow{"once_journal_reads_total", "counter", "Records read back from a segment.", stats.read_back},
+      StoreRow{"once_journal_carried_total", "counter", "Records copied forward from an old segment.", stats.carried},
+      StoreRow{"once_journal_segments_dropped_total", "counter", "Segments removed.", stats.segments_dropped},
+  };
+  write_rows(out, rows);
+}
+
+void write_lanes(Exposition& out, const LaneStats& stats) {
+  out.family("once_store_queue_depth", "gauge", "Operations that wait for a lane.");
+  out.sample("", std::uint64_t{stats.queue_depth});
+  out.family("once_store_refused_total", "counter", "Operations refused because a lane's queue was full.");
+  out.sample("", stats.refused);
+  out.family("once_store_batch_size", "histogram", "Operations in one batch.");
+  out.histogram("", stats.batch_size, 1);
+  out.family("once_store_batch_duration_seconds", "histogram", "What the store took for one batch.");
+  out.histogram("", stats.store_time_ns, nanoseconds_per_second);
+}
+
 void write_store(Exposition& out, const AdminSources& sources) {
-  if (sources.memory != nullptr) {
-    const MemoryStats stats = sources.memory->stats();
-    out.family("once_store_records", "gauge", "Records held.");
-    out.sample("", std::uint64_t{stats.records});
-    out.family("once_store_bytes", "gauge", "Memory they take.");
-    out.sample("", std::uint64_t{stats.bytes});
-    out.family("once_store_evictions_total", "counter", "Records dropped before they expired, for want of room.");
-    out.sample("", std::uint64_t{stats.evictions});
-    out.family("once_store_full_total", "counter", "Claims refused because every record was a live claim.");
-    out.sample("", std::uint64_t{stats.refused});
-    out.family("once_store_bodies_dropped_total", "counter", "Responses that were too large for the store to keep.");
-    out.sample("", std::uint64_t{stats.bodies_dropped});
-    out.family("once_store_expired_total", "counter", "Records dropped because they had expired.");
-    out.sample("", std::uint64_t{stats.expired});
-  }
-  if (sources.lanes != nullptr) {
-    const LaneStats stats = sources.lanes->stats();
-    out.family("once_store_queue_depth", "gauge", "Operations that wait for a lane.");
-    out.sample("", std::uint64_t{stats.queue_depth});
-    out.family("once_store_refused_total", "counter", "Operations refused because a lane's queue was full.");
-    out.sample("", stats.refused);
-    out.family("once_store_batch_size", "histogram", "Operations in one batch.");
-    out.histogram("", stats.batch_size, 1);
-    out.family("once_store_batch_duration_seconds", "histogram", "What the store took for one batch.");
-    out.histogram("", stats.store_time_ns, nanoseconds_per_second);
-  }
+  if (sources.memory != nullptr) write_memory(out, sources.memory->stats());
+  if (sources.journal != nullptr) write_journal(out, sources.journal->stats());
+  if (!sources.store.store().traits().inline_execution) write_lanes(out, sources.store.stats());
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "base/task.hpp"
 #include "gateway/gateway.hpp"
 #include "http/service.hpp"
+#include "store/journal/journal_store.hpp"
 #include "store/lane.hpp"
 #include "store/memory/memory_store.hpp"
 
@@ -16,9 +17,10 @@ namespace once {
 
 struct AdminSources {
   const Gateway& gateway;
-  Lanes& store;
-  const ThreadLanes* lanes;   // null: the store executes inline
-  const MemoryStore* memory;  // null: another store
+  ThreadLanes& store;
+  // The kind of store it is; the others are null.
+  const MemoryStore* memory = nullptr;
+  const JournalStore* journal = nullptr;
   std::string version;
 };
 

@@ -1,3 +1,5 @@
+#include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,15 +20,38 @@ namespace once::cli {
 
 namespace {
 
-// A demo leaves no files behind, and its keys protect nothing.
+// A demo leaves no files behind.
+class DemoFolder {
+ public:
+  DemoFolder() {
+    std::error_code error;
+    std::string pattern = (std::filesystem::temp_directory_path(error) / "once-demo-XXXXXX").string();
+    if (!error && ::mkdtemp(pattern.data()) != nullptr) path_ = pattern;
+  }
+  ~DemoFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  DemoFolder(const DemoFolder&) = delete;
+  DemoFolder& operator=(const DemoFolder&) = delete;
+
+  // A journal if there is a folder for it, else memory.
+  std::string store() const { return path_.empty() ? "memory:" : "journal:" + path_; }
+
+ private:
+  std::string path_;
+};
+
+// Its keys protect nothing.
 std::optional<std::string> demo_environment(std::string_view name) {
   if (name == "ONCE_SECRET") return "the demo has no secrets";
   return std::nullopt;
 }
 
 // Every request is shown as it is served; of the log only what is wrong. What the user sets comes later and wins.
-ServeOptions demo_options(const ServeOptions& given, const std::string& backend) {
+ServeOptions demo_options(const ServeOptions& given, const std::string& backend, const DemoFolder& folder) {
   ServeOptions options = given;
+  if (options.store.empty()) options.store = folder.store();
   options.upstream = "http://" + backend;
   options.set = {"log.access=yes", "log.level=warn"};
   options.set.insert(options.set.end(), given.set.begin(), given.set.end());
@@ -105,7 +130,8 @@ int demo(const ServeOptions& given) {
     print_error(started.error().detail);
     return 1;
   }
-  auto config = load_config(demo_options(given, backend.address()));
+  const DemoFolder folder;  // ends after the store in it
+  auto config = load_config(demo_options(given, backend.address(), folder));
   if (!config) {
     print_errors(config.error(), "error");
     return 2;

@@ -57,19 +57,22 @@ Running::Running(const Config& config)
     : config_(config),
       log_(clock_, STDERR_FILENO, config.log.level, config.log.format),
       access_log_(config.log.access ? std::make_unique<Log>(clock_, STDOUT_FILENO, LogLevel::info, config.log.format)
-                                    : nullptr),
-      store_(clock_, {.max_bytes = config.memory.max_bytes}),
-      lanes_(store_),
-      gateway_(settings_of(config_), {.store = lanes_, .clock = clock_, .log = log_, .access_log = access_log_.get()}) {
-}
+                                    : nullptr) {}
 
 Result<void> Running::start() {
-  if (auto started = gateway_.start(); !started) return started;
+  auto store = OpenedStore::open(config_, clock_, log_);
+  if (!store) return std::unexpected(store.error());
+  store_ = std::move(*store);
+  lanes_.emplace(store_->store());
+  gateway_.emplace(settings_of(config_),
+                   GatewayPorts{.store = *lanes_, .clock = clock_, .log = log_, .access_log = access_log_.get()});
+  if (auto started = gateway_->start(); !started) return started;
   if (config_.admin != "off") {
-    admin_ = std::make_unique<Admin>(
-        config_.admin,
-        AdminSources{
-            .gateway = gateway_, .store = lanes_, .lanes = nullptr, .memory = &store_, .version = ONCE_VERSION});
+    admin_ = std::make_unique<Admin>(config_.admin, AdminSources{.gateway = *gateway_,
+                                                                 .store = *lanes_,
+                                                                 .memory = store_->memory(),
+                                                                 .journal = store_->journal(),
+                                                                 .version = ONCE_VERSION});
     if (auto started = admin_->start(); !started) return started;
   }
   log_.info("listening", {{"address", address()}, {"admin", admin_address()}, {"store", config_.store}});
@@ -84,19 +87,19 @@ int Running::wait() {
   }
   log_.info("draining", {{"limit_ms", config_.timeouts.drain.count()}});
   if (admin_) admin_->set_draining();
-  gateway_.drain(config_.timeouts.drain);
+  gateway_->drain(config_.timeouts.drain);
   // A second signal means now.
   std::thread([] {
     wait_for_signal();
     std::_Exit(1);
   }).detach();
-  const Gateway::Ended ended = gateway_.join();
+  const Gateway::Ended ended = gateway_->join();
   if (ended == Gateway::Ended::cut_off) {
     // What was cut off holds memory that nobody will free, and claims that will read as unknown.
     log_.warn("stopped with requests at work; their outcomes are unknown");
     std::_Exit(0);
   }
-  lanes_.stop();
+  lanes_->stop();
   log_.info("stopped");
   return 0;
 }

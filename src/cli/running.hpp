@@ -2,16 +2,17 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "admin/admin.hpp"
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "cli/opened_store.hpp"
 #include "config/config.hpp"
 #include "gateway/gateway.hpp"
 #include "store/lane.hpp"
-#include "store/memory/memory_store.hpp"
 
 namespace once::cli {
 
@@ -19,11 +20,13 @@ class Running {
  public:
   explicit Running(const Config& config);
 
+  // Opens the store, which may take a while when there is much in it, and listens.
   Result<void> start();
   // Until the signal; then drains. Returns the process's exit code.
   int wait();
 
-  std::string address() const { return gateway_.address(); }
+  // Empty until it listens.
+  std::string address() const { return gateway_ ? gateway_->address() : ""; }
   std::string admin_address() const { return admin_ ? admin_->address() : ""; }
 
  private:
@@ -31,9 +34,9 @@ class Running {
   SystemClock clock_;
   Log log_;
   std::unique_ptr<Log> access_log_;
-  MemoryStore store_;
-  ThreadLanes lanes_;
-  Gateway gateway_;
+  std::optional<OpenedStore> store_;
+  std::optional<ThreadLanes> lanes_;
+  std::optional<Gateway> gateway_;
   std::unique_ptr<Admin> admin_;
 };
 

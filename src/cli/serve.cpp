@@ -52,7 +52,8 @@ void add_listen_options(CLI::App& command, ServeOptions& options) {
                   "Where /healthz, /readyz and /metrics are, or off; the default is 127.0.0.1:8081")
       ->type_name("HOST:PORT");
   command
-      .add_option("--store", options.store, "Where answers are kept; the default, and the only one so far, is memory:")
+      .add_option("--store", options.store,
+                  "Where answers are kept: journal:FOLDER (the default, in ./once-data/journal) or memory:")
       ->type_name("SPEC");
   command.add_option("--threads", options.threads, "Threads that serve requests, or auto: one per core, the default")
       ->type_name("N");
@@ -96,6 +97,7 @@ Run add_serve(CLI::App& app) {
   command->footer(
       "SIGTERM or Ctrl-C: no new connections, running requests get timeouts.drain (30s) to end. A second one: at "
       "once.\n"
+      "Without --store the journal in data_dir is used: answers survive a restart, and one process at a time has it.\n"
       "The secret that keys are hashed with is read from ONCE_SECRET, or secret_file, or made and kept in data_dir.\n"
       "Exit codes: 0 ended by a signal, 1 could not start, 2 wrong options or settings.");
   return [options] { return serve(*options); };

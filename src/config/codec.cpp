@@ -232,20 +232,22 @@ Codec<CallerSource> caller_codec() {
 }
 
 Codec<std::string> store_codec() {
-  constexpr std::string_view expected = "a store such as memory:";
+  constexpr std::string_view expected = "journal:FOLDER or memory:";
   return {
       .expected = std::string(expected),
       .range = "",
       .parse = [=](const std::string& text) -> Parsed<std::string> {
         // YAML reads a bare "memory:" as the beginning of a map, so the colon may be left out.
         if (text == "memory:" || text == "memory") return "memory:";
-        const std::vector<std::string_view> planned = {"journal", "redis", "postgres", "mysql"};
+        if (text.starts_with("journal:")) return text;
+        if (text == "journal") return "journal:";
+        const std::vector<std::string_view> planned = {"redis", "postgres", "mysql"};
         const std::string_view kind = std::string_view(text).substr(0, text.find(':'));
         if (std::ranges::find(planned, kind) != planned.end()) {
-          return std::unexpected(fmt::format("the {} store is not part of this build yet; use memory:", kind));
+          return std::unexpected(fmt::format("the {} store is not part of this build yet; use {}", kind, expected));
         }
         std::vector<std::string_view> known = planned;
-        known.insert(known.begin(), "memory");
+        known.insert(known.begin(), {"journal", "memory"});
         return std::unexpected(not_expected(expected, text).error() + suggestion(kind, known));
       },
       .format = identity,

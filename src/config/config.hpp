@@ -12,6 +12,7 @@
 #include "base/clock.hpp"
 #include "base/log.hpp"
 #include "gateway/settings.hpp"
+#include "store/journal/settings.hpp"
 
 namespace once {
 
@@ -32,8 +33,9 @@ struct Config {
   std::string admin = "127.0.0.1:8081";  // "off": no admin interface
   unsigned threads = 0;                  // 0: one per core
   Environment environment = Environment::development;
-  std::string store = "memory:";
+  std::string store = "journal:";
   MemoryStoreSettings memory;
+  JournalSettings journal;
   std::string data_dir = "./once-data";
   std::string secret_file;
   std::string secret;                           // filled in by finish(); never logged

@@ -85,6 +85,15 @@ void check_process(const Config& config, Checked& out) {
     error(fmt::format("limits.max_uri_bytes ({}) must not be larger than limits.max_header_bytes ({})",
                       format_size(config.limits.max_uri_bytes), format_size(config.limits.max_header_bytes)));
   }
+  const JournalSettings& journal = config.journal;
+  if (journal.cache_bytes >= journal.max_memory) {
+    error(fmt::format("journal.cache ({}) must be smaller than journal.max_memory ({})",
+                      format_size(journal.cache_bytes), format_size(journal.max_memory)));
+  }
+  if (journal.segment_bytes > journal.max_disk / 4) {
+    error(fmt::format("journal.segment_size ({}) must not be larger than a quarter of journal.max_disk ({})",
+                      format_size(journal.segment_bytes), format_size(journal.max_disk)));
+  }
   if (config.environment == Environment::production && config.store == "memory:") {
     out.warnings.push_back({"", 0, 0, "store: memory: forgets every answer when the process ends"});
   }

@@ -77,10 +77,38 @@ Settings<Config> basic_settings() {
           "In production a secret must be given; in development one is made and kept in data_dir."),
       one(
           "store", [](auto& c) -> auto& { return c.store; }, store_codec(),
-          "Where records are kept. In YAML a bare memory: must be in quotes or without its colon."),
+          "Where records are kept. Without a folder the journal is in data_dir. In YAML a bare memory: or journal: "
+          "must "
+          "be in quotes or without its colon."),
       one(
           "memory.max_bytes", [](auto& c) -> auto& { return c.memory.max_bytes; }, size_codec({one_mib, one_tib}),
           "Memory for the records of the memory store. When full, the least recently used answers are forgotten."),
+      one(
+          "journal.sync", [](auto& c) -> auto& { return c.journal.sync; },
+          choice_codec<Sync>({{"always", Sync::always}, {"interval", Sync::interval}, {"never", Sync::never}}),
+          "When records are forced to disk. always: before anybody is told, so that nothing is ever lost. interval and "
+          "never: a crash of Once still loses nothing, but a loss of power or a crash of the system forgets up to "
+          "journal.sync_interval, or whatever the system had not written, and retries of that execute again."),
+      one(
+          "journal.sync_interval", [](auto& c) -> auto& { return c.journal.sync_interval; },
+          duration_codec({10ms, 1min}), "How often records are forced to disk with journal.sync: interval."),
+      one(
+          "journal.max_disk", [](auto& c) -> auto& { return c.journal.max_disk; }, size_codec({4 * one_mib, one_tib}),
+          "All files of the journal together. At the limit new keys get 503 store-full until others expire."),
+      one(
+          "journal.max_memory", [](auto& c) -> auto& { return c.journal.max_memory; }, size_codec({one_mib, one_tib}),
+          "Memory for the journal's index, 34 to 48 bytes a key, and its cache. At the limit new keys get 503 "
+          "store-full until others expire."),
+      one(
+          "journal.cache", [](auto& c) -> auto& { return c.journal.cache_bytes; }, size_codec({0, one_tib}),
+          "Of journal.max_memory, for the latest records: retries of these are answered without the disk."),
+      one(
+          "journal.segment_size", [](auto& c) -> auto& { return c.journal.segment_bytes; },
+          size_codec({one_mib, 4096 * one_mib}), "A file of the journal ends when it is this large."),
+      one(
+          "journal.segment_age", [](auto& c) -> auto& { return c.journal.segment_age; }, duration_codec({1s, 24h * 7}),
+          "Or this old: a file is removed when everything in it has expired, so this is how much longer than their TTL "
+          "expired records may stay on disk."),
       one(
           "data_dir", [](auto& c) -> auto& { return c.data_dir; }, path_codec(), "Where Once keeps files of its own."),
       one(

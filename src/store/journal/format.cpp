@@ -89,8 +89,7 @@ void append_frame(std::string& out, std::uint32_t salt, auto&& fill) {
   ONCE_ASSERT(length == payload_size);
   std::memcpy(out.data() + begin, &length, sizeof length);
   const std::string_view frame = std::string_view(out).substr(begin);
-  const std::uint32_t checksum =
-      crc32c(frame.substr(frame_overhead), crc32c(frame.substr(0, sizeof length), salt));
+  const std::uint32_t checksum = crc32c(frame.substr(frame_overhead), crc32c(frame.substr(0, sizeof length), salt));
   std::memcpy(out.data() + begin + sizeof length, &checksum, sizeof checksum);
   out.append(frame_size(payload_size) - frame.size(), '\0');
 }

@@ -80,7 +80,8 @@ void JournalStore::look_for_room(Time now) {
 
 void JournalStore::end_old_segment(Time now) {
   const std::scoped_lock lock(writing_);
-  if (!failure_.empty() || segments_.active_is_empty() || now < segments_.active_since() + settings_.segment_age) return;
+  if (!failure_.empty() || segments_.active_is_empty() || now < segments_.active_since() + settings_.segment_age)
+    return;
   DiskResult<void> done = segments_.ensure_spare();
   if (done) done = roll(now);
   if (!done) no_room_or_fail(done.error());
@@ -239,7 +240,9 @@ void JournalStore::sync_interval(Time now) {
 void JournalStore::mark_when_idle(Time now) {
   const std::scoped_lock lock(writing_);
   if (!failure_.empty() || marked_up_to_ == segments_.tail() || now < last_write_ + idle_before_mark) return;
-  if (segments_.durable_up_to() < segments_.tail() || segments_.room() < journal::mark_frame_size + reserve(live_claims_)) return;
+  if (segments_.durable_up_to() < segments_.tail() ||
+      segments_.room() < journal::mark_frame_size + reserve(live_claims_))
+    return;
   frames_.clear();
   journal::append_mark(frames_, segments_.salt(), segments_.durable_up_to(), now);
   if (const auto written = write_frames(); !written) return no_room_or_fail(written.error());

@@ -62,8 +62,9 @@ class Reading {
     }
     std::unique_lock lock(mutex_);
     while (!progress_.wait_for(lock, progress_every, [&] { return ended_ == threads; })) {
-      log.info("reading the journal", {{"percent", done_.load(std::memory_order_relaxed) * 100 / std::max(total_, std::uint64_t{1})},
-                                       {"bytes", total_}});
+      log.info("reading the journal",
+               {{"percent", done_.load(std::memory_order_relaxed) * 100 / std::max(total_, std::uint64_t{1})},
+                {"bytes", total_}});
     }
   }
 

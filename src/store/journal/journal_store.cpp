@@ -48,7 +48,8 @@ JournalStore::~JournalStore() {
   if (const auto synced = segments_.sync(); !synced) return;
   frames_.clear();
   append_mark(frames_, segments_.salt(), segments_.durable_up_to(), clock_.now());
-  if (segments_.append(frames_)) [[maybe_unused]] const auto synced = segments_.sync();
+  if (segments_.append(frames_)) [[maybe_unused]]
+    const auto synced = segments_.sync();
 }
 
 void JournalStore::execute(std::span<Op* const> batch) {

@@ -3,7 +3,8 @@
 // order, so the oldest segment is dropped whole; the few records in it that live longer are carried forward first.
 //
 // What happens when something is wrong:
-// - A limit is reached, or the disk is full: new keys are refused as `full`; nothing that is there is lost. Room for the
+// - A limit is reached, or the disk is full: new keys are refused as `full`; nothing that is there is lost. Room for
+// the
 //   outcome of every claim that was given is kept free: without its body, if need be.
 // - A write or sync fails: nothing is known of what is on disk, so everything is refused until the process starts
 //   again and reads what is there.
@@ -28,27 +29,11 @@
 #include "store/journal/disk.hpp"
 #include "store/journal/scan.hpp"
 #include "store/journal/segment_log.hpp"
+#include "store/journal/settings.hpp"
 #include "store/journal/shard.hpp"
 #include "store/store.hpp"
 
 namespace once {
-
-enum class Sync : std::uint8_t {
-  always,    // one sync per batch, before anybody is told
-  interval,  // every sync_interval: a loss of power forgets up to that much
-  never,     // when the system likes
-};
-
-struct JournalSettings {
-  Sync sync = Sync::always;
-  Duration sync_interval = std::chrono::seconds(1);
-  std::size_t segment_bytes = std::size_t{64} << 20U;
-  Duration segment_age = std::chrono::hours(1);        // a segment ends after this, so that it can expire
-  std::size_t max_disk = std::size_t{10} << 30U;       // all files together
-  std::size_t max_memory = std::size_t{1} << 30U;      // index and cache
-  std::size_t cache_bytes = std::size_t{64} << 20U;    // of it, for records that are answered without the disk
-  unsigned recovery_threads = 2;
-};
 
 struct JournalStats {
   enum class Condition : std::uint8_t { well, full, failed };
@@ -166,8 +151,8 @@ class JournalStore final : public Store {
   std::string read_buffer_;
   Record read_record_;
   Time last_write_;
-  std::uint64_t marked_up_to_ = 0;     // where the last idle mark ended
-  bool making_spare_ = false;          // by maintain(), without the mutex
+  std::uint64_t marked_up_to_ = 0;  // where the last idle mark ended
+  bool making_spare_ = false;       // by maintain(), without the mutex
   std::condition_variable spare_made_;
   Time last_sync_;
 

@@ -75,7 +75,8 @@ DiskResult<Behind> look_behind(File& file, std::uint32_t salt, std::uint64_t fro
     if (!got) return std::unexpected(got.error());
     if (*got == 0) break;
     const std::string_view bytes = std::string_view(buffer).substr(0, *got);
-    if (const auto last = bytes.find_last_not_of('\0'); last != std::string_view::npos) behind.bytes = at + last + 1 - from;
+    if (const auto last = bytes.find_last_not_of('\0'); last != std::string_view::npos)
+      behind.bytes = at + last + 1 - from;
     for (std::size_t i = 0; i + mark_frame_size <= bytes.size(); i += frame_alignment) {
       if (claimed_frame_size(bytes.substr(i)) != mark_frame_size) continue;
       const auto payload = decode_frame(bytes.substr(i, mark_frame_size), salt);

@@ -66,7 +66,9 @@ class SegmentLog {
   DiskResult<void> roll(const Beginning& beginning);
 
   // What still fits without a roll. After a write that ran out of space nothing does.
-  std::uint64_t room() const { return torn_ || segments_.empty() ? 0 : active_capacity_ - std::min(active_capacity_, tail()); }
+  std::uint64_t room() const {
+    return torn_ || segments_.empty() ? 0 : active_capacity_ - std::min(active_capacity_, tail());
+  }
   std::uint64_t tail() const { return segments_.back().end; }
   std::uint32_t salt() const { return segments_.back().salt; }
   SegmentNumber active() const { return segments_.back().number; }

@@ -1,6 +1,6 @@
 // The journal's index: where on disk the newest record of an operation is. Open addressing with linear probing; a slot
-// is 24 bytes, so that a live key costs 34 to 48 all told. A slot knows 96 bits of the id: two of ten million keys share
-// those once in 10^15 such sets, and whoever reads the record compares the rest.
+// is 24 bytes, so that a live key costs 34 to 48 all told. A slot knows 96 bits of the id: two of ten million keys
+// share those once in 10^15 such sets, and whoever reads the record compares the rest.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +22,8 @@ class Place {
  public:
   Place() = default;
   Place(SegmentNumber segment, std::uint64_t offset, std::uint64_t frame_size)
-      : bits_(std::uint64_t{std::to_underlying(segment)} << segment_shift |
-              offset / frame_alignment << offset_shift | size_class(frame_size)) {}
+      : bits_(std::uint64_t{std::to_underlying(segment)} << segment_shift | offset / frame_alignment << offset_shift |
+              size_class(frame_size)) {}
 
   bool empty() const { return bits_ == 0; }
   SegmentNumber segment() const { return SegmentNumber{static_cast<std::uint32_t>(bits_ >> segment_shift)}; }
@@ -59,7 +59,8 @@ inline ExpirySecond expiry_second(Time at) {
   return ExpirySecond{static_cast<std::uint32_t>((milliseconds + 999) / 1000)};
 }
 inline bool has_passed(ExpirySecond expiry, Time now) {
-  return expiry != ExpirySecond::never && std::int64_t{std::to_underlying(expiry)} * 1000 <= now.time_since_epoch().count();
+  return expiry != ExpirySecond::never &&
+         std::int64_t{std::to_underlying(expiry)} * 1000 <= now.time_since_epoch().count();
 }
 
 class SlotTable {

@@ -20,9 +20,9 @@ constexpr std::string_view lock_name = "lock";
 
 std::unexpected<DiskError> failure(std::string_view what, std::string_view path, int error) {
   const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
-  return std::unexpected(DiskError{.fault = full ? DiskFault::no_space : DiskFault::failed,
-                                   .detail = fmt::format("cannot {} {}: {}", what, path,
-                                                         std::generic_category().message(error))});
+  return std::unexpected(
+      DiskError{.fault = full ? DiskFault::no_space : DiskFault::failed,
+                .detail = fmt::format("cannot {} {}: {}", what, path, std::generic_category().message(error))});
 }
 
 // Calls again what a signal interrupted.
@@ -107,17 +107,16 @@ std::string SystemDisk::path_of(std::string_view name) const {
 DiskResult<void> SystemDisk::lock() {
   if (auto made = make_folder(folder_); !made) return made;
   const std::string path = path_of(lock_name);
-  Descriptor file(
-      uninterrupted([&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, only_ours); }));
+  Descriptor file(uninterrupted([&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, only_ours); }));
   if (!file.open()) return failure("open", path, errno);
   if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return failure("lock", path, errno);
     std::array<char, 32> pid{};
     const ssize_t size = ::pread(file.get(), pid.data(), pid.size(), 0);
-    return std::unexpected(
-        DiskError{.fault = DiskFault::in_use,
-                  .detail = fmt::format("the journal in {} is in use by process {}", folder_,
-                                        size > 0 ? std::string_view(pid.data(), static_cast<std::size_t>(size)) : "?")});
+    return std::unexpected(DiskError{
+        .fault = DiskFault::in_use,
+        .detail = fmt::format("the journal in {} is in use by process {}", folder_,
+                              size > 0 ? std::string_view(pid.data(), static_cast<std::size_t>(size)) : "?")});
   }
   // The number is for people, and a full disk may keep it from being written. The lock is the kernel's and ends with
   // the process, however that ends.

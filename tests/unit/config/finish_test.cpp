@@ -53,7 +53,10 @@ const Case cases[] = {
    "once.yaml:2:10: no status is recorded: every retry executes again\n"},
   {"upstreams: {a: http://a}\nroutes:\n  - path: /**\n    methods: [POST]\n  - path: /x\n    methods: [POST]\n  - path: /y", "",
    "once.yaml:5:5: never taken: the route for /** before it matches all of this\n"},
-  {"upstreams: {a: http://a}\nenvironment: production", "", "store: memory: forgets every answer when the process ends\n"},
+  {"upstreams: {a: http://a}\nenvironment: production", "", ""},
+  {"upstreams: {a: http://a}\njournal: {cache: 1GiB}", "journal.cache (1GiB) must be smaller than journal.max_memory (1GiB)\n", ""},
+  {"upstreams: {a: http://a}\njournal: {max_disk: 100MiB}", "journal.segment_size (64MiB) must not be larger than a quarter of journal.max_disk (100MiB)\n", ""},
+  {"upstreams: {a: http://a}\nenvironment: production\nstore: memory", "", "store: memory: forgets every answer when the process ends\n"},
 };
 // clang-format on
 

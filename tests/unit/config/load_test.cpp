@@ -67,6 +67,8 @@ const Mistake mistakes[] = {
   {"defaults:\n  ttl: soon", R"(once.yaml:2:8: ttl: expected a duration such as 24h, got "soon")"},
   {"defaults:\n  ttl: 0s", R"(once.yaml:2:8: ttl: must be from 1s to 365d, got "0s")"},
   {"defaults: {record: {max_body: lots}}", R"(once.yaml:1:31: record.max_body: expected a size such as 1MiB, got "lots")"},
+  {"journal: {sync: sometimes}", R"(once.yaml:1:17: journal.sync: expected always, interval or never, got "sometimes")"},
+  {"journal: {max_disk: 1KiB}", R"(once.yaml:1:21: journal.max_disk: must be from 4MiB to 1TiB, got "1KiB")"},
   {"memory: {max_bytes: 1KiB}", R"(once.yaml:1:21: memory.max_bytes: must be from 1MiB to 1TiB, got "1KiB")"},
   {"limits: {max_header_count: 5.5}", R"(once.yaml:1:28: limits.max_header_count: expected a whole number, got "5.5")"},
   {"limits: {max_header_count: 7}", R"(once.yaml:1:28: limits.max_header_count: must be from 8 to 1000, got "7")"},
@@ -93,10 +95,9 @@ const Mistake mistakes[] = {
   {"upstreams: {a: }", "once.yaml:1:13: upstreams.a: expected a URL such as http://127.0.0.1:9000, got nothing"},
   {"upstreams: {a b: http://x}", R"(once.yaml:1:18: upstreams.a b: a name has 1 to 64 letters, digits, - and _, got "a b")"},
   {"upstreams: {a: https://x}", R"(once.yaml:1:16: upstreams.a: expected a URL that begins with http://, got "https://x", TLS to backends is not supported yet)"},
-  {"store: redis://localhost:6379", "once.yaml:1:8: store: the redis store is not part of this build yet; use memory:"},
-  {"store: journal:/var/lib/once", "once.yaml:1:8: store: the journal store is not part of this build yet; use memory:"},
-  {"store: memroy", R"(once.yaml:1:8: store: expected a store such as memory:, got "memroy"; did you mean "memory"?)"},
-  {"store: sqlite:x", R"(once.yaml:1:8: store: expected a store such as memory:, got "sqlite:x")"},
+  {"store: redis://localhost:6379", "once.yaml:1:8: store: the redis store is not part of this build yet; use journal:FOLDER or memory:"},
+  {"store: memroy", R"(once.yaml:1:8: store: expected journal:FOLDER or memory:, got "memroy"; did you mean "memory"?)"},
+  {"store: sqlite:x", R"(once.yaml:1:8: store: expected journal:FOLDER or memory:, got "sqlite:x")"},
   // Syntax.
   {"listen: a:1\nadmin: \"x", "once.yaml:2:10: not valid YAML: illegal EOF in scalar"},
   {"store: memory:", R"(once.yaml:1:14: not valid YAML: illegal map value (a value that ends in ":" must be in quotes))"},
@@ -135,7 +136,7 @@ TEST(ConfigLoad, an_empty_file_is_all_defaults) {
     EXPECT_EQ(config.admin, "127.0.0.1:8081");
     EXPECT_EQ(config.threads, 0U);
     EXPECT_EQ(config.environment, Environment::development);
-    EXPECT_EQ(config.store, "memory:");
+    EXPECT_EQ(config.store, "journal:");
     EXPECT_EQ(config.defaults.ttl, 24h);
     EXPECT_TRUE(contains(config.defaults.record.statuses, 201));
     EXPECT_TRUE(contains(config.defaults.record.refusals, 429));

@@ -1,0 +1,131 @@
+#include <memory>
+#include <string>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "base/clock.hpp"
+#include "base/random.hpp"
+#include "cli/command.hpp"
+#include "cli/output.hpp"
+#include "store/journal/repair.hpp"
+#include "store/journal/system_disk.hpp"
+
+namespace once::cli {
+
+namespace {
+
+struct JournalOptions {
+  std::string folder = "./once-data/journal";
+  bool yes = false;
+};
+
+std::string plural(std::uint64_t count, std::string_view word) {
+  return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s");
+}
+
+void print_segment(const journal::SegmentReport& segment) {
+  std::string text = fmt::format("{}  {}, {}: {}\n", segment.file, plural(segment.bytes, "byte"),
+                                 plural(segment.records, "record"), segment.damage.empty() ? "whole" : "DAMAGED");
+  for (const journal::Damage& damage : segment.damage) {
+    text += fmt::format("  offset {}: {}\n", damage.offset, damage.what);
+  }
+  if (segment.cut > 0) {
+    text += fmt::format("  {} at the end are left of a write that a crash cut off; nobody was told of it\n",
+                        plural(segment.cut, "byte"));
+  }
+  print(text);
+}
+
+// Damage that is not in a segment that could be read.
+void print_missing(const journal::Report& report) {
+  for (const journal::Damage& damage : report.damage) {
+    if (damage.offset == 0) print(fmt::format("{}: {}\n", damage.file, damage.what));
+  }
+}
+
+bool there_is_a_journal(Disk& disk) {
+  const auto names = disk.list();
+  if (!names) print_error(names.error().detail);
+  return names.has_value();
+}
+
+int verify(const JournalOptions& options) {
+  SystemDisk disk(options.folder);
+  if (!there_is_a_journal(disk)) return 2;
+  const auto report = journal::verify(disk, print_segment);
+  if (!report) {
+    print_error(report.error().detail);
+    return 2;
+  }
+  print_missing(*report);
+  print(fmt::format("{}, {}: {}\n", plural(report->segments, "segment"), plural(report->records, "record"),
+                    report->damage.empty() ? "whole" : "damaged; `once journal repair` keeps what is whole"));
+  return report->damage.empty() ? 0 : 1;
+}
+
+bool confirmed() {
+  print(
+      "Repair forgets what is damaged. An operation whose record is lost may be executed again by a retry.\n"
+      "Files with damage are kept beside the journal as .damaged. Type yes to go on: ");
+  std::string answer;
+  char letter = 0;
+  while (::read(STDIN_FILENO, &letter, 1) == 1 && letter != '\n') answer += letter;
+  return answer == "yes";
+}
+
+int repair(const JournalOptions& options) {
+  SystemDisk disk(options.folder);
+  if (!there_is_a_journal(disk)) return 2;
+  if (!options.yes && ::isatty(STDIN_FILENO) == 0) {
+    print_error("nobody is here to confirm it; use --yes");
+    return 2;
+  }
+  if (!options.yes && !confirmed()) {
+    print_error("nothing was changed");
+    return 2;
+  }
+  const SystemClock clock;
+  SystemRandom random;
+  const auto report = journal::repair(disk, clock, random, print_segment);
+  if (!report) {
+    print_error(report.error().detail);
+    return 2;
+  }
+  print_missing(*report);
+  if (report->damage.empty()) {
+    print("The journal is whole; nothing was changed.\n");
+    return 0;
+  }
+  print(fmt::format(
+      "Kept: {}. Lost: what is named above. An operation whose record was there is forgotten, or stands as it did one "
+      "record before; if that was its claim, a retry executes it again.\n",
+      plural(report->records, "record")));
+  return 0;
+}
+
+CLI::App* add_command(CLI::App& parent, const std::string& name, const std::string& what,
+                      const std::shared_ptr<JournalOptions>& options) {
+  CLI::App* command = parent.add_subcommand(name, what);
+  command->add_option("folder", options->folder, "Where the journal is; the default is ./once-data/journal")
+      ->type_name("FOLDER");
+  return command;
+}
+
+}  // namespace
+
+Run add_journal(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("journal", "Check a journal, or mend one that is damaged");
+  command->require_subcommand(1);
+  const auto options = std::make_shared<JournalOptions>();
+  const CLI::App* check = add_command(*command, "verify", "Read every record and say what is damaged", options);
+  CLI::App* mend = add_command(*command, "repair", "Keep every record that is whole and say what was lost", options);
+  mend->add_flag("--yes", options->yes, "Do not ask");
+  command->footer(
+      "The gateway must not be running. Records that a crash cut off in the middle are no damage: nobody was told of "
+      "them.\n"
+      "Exit codes: 0 whole, or repaired; 1 verify found damage; 2 it could not be done.");
+  return [options, check] { return check->parsed() ? verify(*options) : repair(*options); };
+}
+
+}  // namespace once::cli

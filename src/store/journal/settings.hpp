@@ -1,0 +1,28 @@
+// What a journal can be told; docs/configuration.md has the same under journal.*.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/clock.hpp"
+
+namespace once {
+
+enum class Sync : std::uint8_t {
+  always,    // one sync per batch, before anybody is told
+  interval,  // every sync_interval: a loss of power forgets up to that much
+  never,     // when the system likes
+};
+
+struct JournalSettings {
+  Sync sync = Sync::always;
+  Duration sync_interval = std::chrono::seconds(1);
+  std::size_t segment_bytes = std::size_t{64} << 20U;
+  Duration segment_age = std::chrono::hours(1);      // a segment ends after this, so that it can expire
+  std::size_t max_disk = std::size_t{10} << 30U;     // all files together
+  std::size_t max_memory = std::size_t{1} << 30U;    // index and cache
+  std::size_t cache_bytes = std::size_t{64} << 20U;  // of it, for records that are answered without the disk
+  unsigned recovery_threads = 2;
+};
+
+}  // namespace once
