@@ -41,8 +41,8 @@ class Demo:
 
 
 @contextlib.contextmanager
-def demo():
-    command = [ONCE, "demo", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--threads", "1"]
+def demo(*arguments):
+    command = [ONCE, "demo", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--threads", "1", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, encoding="utf-8") as process:
         try:
             yield Demo(process)
