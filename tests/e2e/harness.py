@@ -1,6 +1,7 @@
 """What every end-to-end test works with: the real gateway as a process, in front of a backend of the test's own making.
 
-ONCE_BINARY says which binary; CMake gives the one it built.
+ONCE_BINARY says which binary; CMake gives the one it built. ONCE_E2E_STORE is its --store; without it the binary's own
+default, the journal, is tested.
 """
 import json
 import os
@@ -16,12 +17,19 @@ from wire import DEADLINE, Backend, Client, created, wait_until
 
 # What sanitizers and our own invariants write before they end the process.
 CRASH_MARKS = ("Sanitizer", "runtime error:", "invariant broken")
+STORE = os.environ.get("ONCE_E2E_STORE") or None
+
+
+def run_once(*arguments, folder=None, **named):
+    """A command that is expected to end by itself."""
+    return subprocess.run([os.environ["ONCE_BINARY"], *arguments], cwd=folder, capture_output=True, text=True,
+                          timeout=DEADLINE, stdin=subprocess.DEVNULL, **named)
 
 
 class Gateway:
     """The real binary in a folder of its own. stop() fails if it did not end well."""
 
-    def __init__(self, *arguments, config=None, admin="127.0.0.1:0"):
+    def __init__(self, *arguments, config=None, admin="127.0.0.1:0", **named):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="once-e2e-"))
         self._out = open(self.folder / "stdout", "wb")
         self._err = open(self.folder / "stderr", "wb")
@@ -29,11 +37,13 @@ class Gateway:
         command = ["setpriv", "--pdeathsig", "KILL", os.environ["ONCE_BINARY"], "serve", "--listen", "127.0.0.1:0"]
         if admin is not None:
             command += ["--admin", admin]
+        if STORE is not None:
+            command += ["--store", STORE]
         if config is not None:
             (self.folder / "once.yaml").write_text(config)
             command += ["--config", "once.yaml"]
         self.process = subprocess.Popen([*command, *arguments], cwd=self.folder, stdin=subprocess.DEVNULL,
-                                        stdout=self._out, stderr=self._err)
+                                        stdout=self._out, stderr=self._err, **named)
         self.port = None
         self.admin_port = None
         self._told = False  # to end
@@ -86,6 +96,12 @@ class Gateway:
     def terminate(self):
         self._told = True
         self.process.send_signal(signal.SIGTERM)
+
+    def kill(self):
+        """As a crash: nothing of it runs any more when this returns."""
+        self.process.kill()
+        self.process.wait()
+        self.stop(expect=-signal.SIGKILL)
 
     def wait(self, deadline=DEADLINE):
         return self.process.wait(deadline)
