@@ -152,10 +152,12 @@ std::string segment_name(SegmentNumber number) {
 
 std::optional<SegmentNumber> parse_segment_name(std::string_view name) {
   if (!name.ends_with(segment_suffix)) return std::nullopt;
+  const std::string_view whole = name;
   name.remove_suffix(segment_suffix.size());
   std::uint32_t number = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
   if (error != std::errc() || end != name.data() + name.size() || number == 0) return std::nullopt;
+  if (segment_name(SegmentNumber{number}) != whole) return std::nullopt;
   return SegmentNumber{number};
 }
 

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t calls_per_sweep = 100;
 constexpr std::size_t least_slots_per_call = 4096;
 constexpr std::size_t slots_at_once = 8192;  // with the mutex held
-constexpr std::uint64_t carried_at_once = std::uint64_t{256} << 10U;
+constexpr std::uint64_t most_carried_at_once = std::uint64_t{256} << 10U;
 constexpr int carries_per_call = 8;
 constexpr Duration look_for_room_every = std::chrono::seconds(1);
 constexpr Duration idle_before_mark = std::chrono::seconds(1);
@@ -31,7 +31,7 @@ constexpr std::size_t most_segments = 512;
 void JournalStore::maintain() {
   if (condition_.load(std::memory_order_relaxed) == Condition::failed) return;
   const Time now = clock_.now();
-  prepare_spare(now);
+  prepare_spare();
   end_old_segment(now);
   sweep(now);
   clean(now);
@@ -40,51 +40,55 @@ void JournalStore::maintain() {
   mark_when_idle(now);
 }
 
-void JournalStore::prepare_spare(Time now) {
-  const bool full = condition_.load(std::memory_order_relaxed) == Condition::full;
-  if (full && now < full_checked_at_ + look_for_room_every && now >= full_checked_at_) return;
-  full_checked_at_ = now;
+void JournalStore::prepare_spare() {
   std::uint64_t size = 0;
   {
     const std::scoped_lock lock(writing_);
-    // A quiet journal needs none.
-    if (segments_.has_spare() || segments_.room() > segments_.tail()) return;
-    size = segments_.spare_size();
+    const bool quiet = segments_.room() > segments_.tail();  // and needs none
+    if (!failure_.empty() || segments_.has_spare() || segments_.disk_is_full() || quiet) return;
+    size = segments_.spare_size(journal::Need::keys);
     making_spare_ = size > 0;
   }
   if (size == 0) return;
   auto spare = journal::SegmentLog::make_spare(disk_, size);
   const std::scoped_lock lock(writing_);
   making_spare_ = false;
-  spare_made_.notify_all();
-  if (spare) {
-    segments_.adopt(std::move(*spare));
-    publish_sizes();
-  } else {
-    no_room_or_fail(spare.error());
+  background_.notify_all();
+  // Without space for it, the active segment still has room for a while.
+  if (const auto made = segments_.adopt(std::move(spare)); !made && made.error().fault != DiskFault::no_space) {
+    fail(made.error());
   }
+  publish_sizes();
 }
 
 // Whether a journal that was full has room again.
 void JournalStore::look_for_room(Time now) {
-  if (condition_.load(std::memory_order_relaxed) != Condition::full || full_checked_at_ != now) return;
-  const JournalStats seen = stats();
+  if (now < room_looked_for_at_ + look_for_room_every && now >= room_looked_for_at_) return;
+  room_looked_for_at_ = now;
+  const bool full = condition_.load(std::memory_order_relaxed) == Condition::full;
+  const JournalStats seen = full ? stats() : JournalStats();
   const std::scoped_lock lock(writing_);
+  segments_.try_again();
+  if (!full) return;
   const std::uint64_t slots = seen.index_bytes / sizeof(SlotTable::Slot);
   const std::uint64_t index_limit = settings_.max_memory - std::min(settings_.max_memory, settings_.cache_bytes);
   const bool memory = seen.keys * 20 < slots * 13 || seen.index_bytes + seen.index_bytes / 64 <= index_limit;
-  if (!memory || (!segments_.has_spare() && segments_.room() < settings_.segment_bytes / 4)) return;
-  condition_.store(Condition::well, std::memory_order_relaxed);
+  const std::uint64_t quarter = (segments_.tail() + segments_.room()) / 4;
+  const bool disk = segments_.has_spare() || segments_.room() >= quarter + reserve(live_claims_);
+  if (!memory || !disk || segments_.over_limit()) return;
+  auto expected = Condition::full;
+  if (!condition_.compare_exchange_strong(expected, Condition::well, std::memory_order_relaxed)) return;
   log_.info("the journal has room again");
 }
 
 void JournalStore::end_old_segment(Time now) {
   const std::scoped_lock lock(writing_);
-  if (!failure_.empty() || segments_.active_is_empty() || now < segments_.active_since() + settings_.segment_age)
-    return;
-  DiskResult<void> done = segments_.ensure_spare();
+  const Time since = segments_.active_since();
+  const bool young = now >= since && now < since + settings_.segment_age;  // since is later: the clock was set back
+  if (!failure_.empty() || segments_.active_is_empty() || young) return;
+  DiskResult<void> done = segments_.ensure_spare(journal::Need::keys);
   if (done) done = roll(now);
-  if (!done) no_room_or_fail(done.error());
+  if (!done && done.error().fault != DiskFault::no_space) fail(done.error());  // else it grows older
 }
 
 void JournalStore::sweep(Time now) {
@@ -127,7 +131,8 @@ void JournalStore::clean(Time now) {
   for (int i = 0; i < carries_per_call; ++i) {
     std::unique_lock lock(writing_);
     if (failure_.empty()) drop_what_is_empty();
-    if (!failure_.empty() || cannot_clean_ || (!carry_ && !worth_carrying())) return;
+    if (!failure_.empty() || cannot_clean_) return;
+    if (!carry_ && !(worth_carrying() && start_carrying())) return;
     if (!carry_some(lock, now)) return;
   }
 }
@@ -139,7 +144,7 @@ void JournalStore::drop_what_is_empty() {
     if (segments_.durable_up_to() < segments_.tail()) {
       if (const auto synced = segments_.sync(); !synced) return fail(synced.error());
     }
-    if (const auto dropped = segments_.drop_oldest(); !dropped) return fail(dropped.error());
+    if (const auto dropped = segments_.drop_oldest(); !dropped) return no_room_or_fail(dropped.error());
     counters_.segments_dropped.fetch_add(1, std::memory_order_relaxed);
     publish_sizes();
   }
@@ -148,8 +153,9 @@ void JournalStore::drop_what_is_empty() {
 // The log is cleaned from its oldest end. Doing it when more than half of it is of no use bounds both the disk that is
 // wasted and the copying: what is copied is never more than what is won.
 bool JournalStore::worth_carrying() const {
-  if (!segments_.has_sealed()) return false;
-  if (segments_.count() > most_segments) return true;
+  if (!segments_.has_sealed() || segments_.oldest().live == 0) return false;
+  const bool small = segments_.sealed_bytes() / segments_.count() < settings_.segment_bytes / 4;
+  if (segments_.count() > most_segments && small) return true;
   std::uint64_t live = 0;
   segments_.for_each_sealed([&live](const journal::Segment& segment) { live += segment.live_bytes; });
   const std::uint64_t sealed = segments_.sealed_bytes();
@@ -158,52 +164,38 @@ bool JournalStore::worth_carrying() const {
   return pressed ? dead > sealed / 8 : dead > live && dead > settings_.segment_bytes;
 }
 
+bool JournalStore::start_carrying() {
+  auto file = segments_.open_oldest();
+  if (!file) {
+    cannot_clean_ = file.error().fault != DiskFault::no_space;
+    log_.error("the oldest segment cannot be read and stays", {{"error", file.error().detail}});
+    return false;
+  }
+  auto scan = std::make_unique<journal::SegmentScan>(**file, segments_.oldest().salt, journal::header_size,
+                                                     segments_.oldest().end);
+  carry_ = Carry{.file = std::move(*file), .scan = std::move(scan)};
+  return true;
+}
+
+// With segments of the usual size, not more than a request may wait for.
+std::uint64_t JournalStore::carried_at_once() const {
+  return std::min(most_carried_at_once, settings_.segment_bytes / 8);
+}
+
 // Copies what counts in the next piece of the oldest segment to the end of the log. False: not now.
 bool JournalStore::carry_some(std::unique_lock<std::mutex>& lock, Time now) {
-  if (!carry_) {
-    auto file = segments_.open_oldest();
-    if (!file) {
-      cannot_clean_ = true;
-      log_.error("the oldest segment cannot be read and stays", {{"error", file.error().detail}});
-      return false;
-    }
-    auto scan = std::make_unique<journal::SegmentScan>(**file, segments_.oldest().salt, journal::header_size,
-                                                       segments_.oldest().end);
-    carry_ = Carry{.file = std::move(*file), .scan = std::move(scan)};
-  }
-  make_room({.bytes = 2 * carried_at_once}, lock, now);
-  if (!failure_.empty() || room_ < 2 * carried_at_once + reserve(live_claims_)) return false;
-  changes_.clear();
-  frames_.clear();
-  std::vector<std::pair<OperationId, Place>> moved;
-  bool at_end = false;
-  for (std::uint64_t begin = carry_->scan->offset(); carry_->scan->offset() - begin < carried_at_once;) {
-    const auto step = carry_->scan->next();
-    if (!step || *step == journal::SegmentScan::Step::bad) {
-      cannot_clean_ = true;
-      log_.error("the oldest segment is damaged and stays",
-                 {{"segment", std::to_underlying(segments_.oldest().number)}, {"offset", carry_->scan->offset()}});
-      return false;
-    }
-    at_end = *step == journal::SegmentScan::Step::end;
-    if (at_end) break;
-    const journal::Frame& frame = carry_->scan->frame();
-    if (frame.seen.kind != journal::Kind::put) continue;
-    const Place place(segments_.oldest().number, frame.offset, frame.size);
-    Shard& shard = shard_of(frame.seen.id);
-    const std::scoped_lock shard_lock(shard.mutex);
-    const SlotTable::Slot* slot = shard.slots.find(frame.seen.id);
-    if (slot == nullptr || slot->place != place) continue;
-    if (frames_.empty()) journal::append_mark(frames_, segments_.salt(), segments_.durable_up_to(), now);
-    moved.emplace_back(frame.seen.id, Place(segments_.active(), segments_.tail() + frames_.size(), frame.size));
-    journal::append_payload(frames_, segments_.salt(), frame.payload);
-  }
-  if (const auto written = moved.empty() ? DiskResult<void>() : write_frames(); !written) {
+  const std::uint64_t wanted =
+      journal::mark_frame_size + (carry_->held ? carry_->scan->frame().size : 2 * carried_at_once());
+  make_room({.bytes = wanted, .need = journal::Need::carrying}, lock, now);
+  if (!failure_.empty() || room_ < wanted + reserve(live_claims_)) return false;
+  const auto moved = gather_next(now);
+  if (!moved) return false;
+  if (const auto written = moved->empty() ? DiskResult<void>() : write_frames(); !written) {
     carry_.reset();
     no_room_or_fail(written.error());
     return false;
   }
-  for (const auto& [id, place] : moved) {
+  for (const auto& [id, place] : *moved) {
     Shard& shard = shard_of(id);
     const std::scoped_lock shard_lock(shard.mutex);
     SlotTable::Slot* slot = shard.slots.find(id);
@@ -211,9 +203,44 @@ bool JournalStore::carry_some(std::unique_lock<std::mutex>& lock, Time now) {
     slot->place = place;
     count_live(place, 1);
   }
-  counters_.carried.fetch_add(moved.size(), std::memory_order_relaxed);
-  ONCE_ASSERT(!at_end || segments_.oldest().live == 0);
+  counters_.carried.fetch_add(moved->size(), std::memory_order_relaxed);
+  ONCE_ASSERT(carry_->held || !carry_->scan->at_end() || segments_.oldest().live == 0);
+  publish_sizes();
   return true;
+}
+
+// Into frames_, with the places that they will have. Empty: the segment cannot be read.
+std::optional<JournalStore::Moved> JournalStore::gather_next(Time now) {
+  frames_.clear();
+  Moved moved;
+  journal::SegmentScan& scan = *carry_->scan;
+  for (const std::uint64_t begin = scan.offset(); carry_->held || scan.offset() - begin < carried_at_once();) {
+    if (!std::exchange(carry_->held, false)) {
+      const auto step = scan.next();
+      if (!step || *step == journal::SegmentScan::Step::bad) {
+        cannot_clean_ = true;
+        log_.error("the oldest segment is damaged and stays",
+                   {{"segment", std::to_underlying(segments_.oldest().number)}, {"offset", scan.offset()}});
+        return std::nullopt;
+      }
+      if (*step == journal::SegmentScan::Step::end) break;
+    }
+    const journal::Frame& frame = scan.frame();
+    if (frame.seen.kind != journal::Kind::put) continue;
+    const Place place(segments_.oldest().number, frame.offset, frame.size);
+    Shard& shard = shard_of(frame.seen.id);
+    const std::scoped_lock shard_lock(shard.mutex);
+    const SlotTable::Slot* slot = shard.slots.find(frame.seen.id);
+    if (slot == nullptr || slot->place != place) continue;
+    if (frames_.size() + journal::mark_frame_size + frame.size + reserve(live_claims_) > room_) {
+      carry_->held = true;
+      break;
+    }
+    if (frames_.empty()) journal::append_mark(frames_, segments_.salt(), segments_.durable_up_to(), now);
+    moved.emplace_back(frame.seen.id, Place(segments_.active(), segments_.tail() + frames_.size(), frame.size));
+    journal::append_payload(frames_, segments_.salt(), frame.payload);
+  }
+  return moved;
 }
 
 void JournalStore::sync_interval(Time now) {
@@ -225,9 +252,12 @@ void JournalStore::sync_interval(Time now) {
     if (!failure_.empty() || !due || segments_.durable_up_to() == segments_.tail()) return;
     last_sync_ = now;
     unsynced = segments_.unsynced();
+    syncing_ = true;
   }
   const auto synced = unsynced.file->sync();
   const std::scoped_lock lock(writing_);
+  syncing_ = false;
+  background_.notify_all();
   counters_.syncs.fetch_add(1, std::memory_order_relaxed);
   if (synced) {
     segments_.synced(unsynced);
@@ -239,7 +269,8 @@ void JournalStore::sync_interval(Time now) {
 // A batch is known to be whole from the mark of the next one. When none comes, this one says it.
 void JournalStore::mark_when_idle(Time now) {
   const std::scoped_lock lock(writing_);
-  if (!failure_.empty() || marked_up_to_ == segments_.tail() || now < last_write_ + idle_before_mark) return;
+  const bool busy = now >= last_write_ && now < last_write_ + idle_before_mark;
+  if (!failure_.empty() || marked_up_to_ == segments_.tail() || busy) return;
   if (segments_.durable_up_to() < segments_.tail() ||
       segments_.room() < journal::mark_frame_size + reserve(live_claims_))
     return;

@@ -169,7 +169,7 @@ Result<void> JournalStore::recover(Random& random) {
     const SegmentFile& segment = chain->segments[i];
     segments_.add({.number = segment.header.number,
                    .salt = segment.header.salt,
-                   .end = walked->end,
+                   .end = segment.last ? walked->durable_up_to : walked->end,
                    .created_at = segment.header.created_at});
     cut += walked->cut;
   }
@@ -200,9 +200,18 @@ Result<void> JournalStore::begin(Random& random, const Chain& chain, std::span<c
     journal_ = chain.segments.front().header.journal;
   }
   const std::scoped_lock lock(writing_);
-  if (const auto made = segments_.ensure_spare(); !made) return store_error(made.error().detail);
-  if (const auto rolled = roll(now); !rolled) return store_error(rolled.error().detail);
-  if (auto again = append_again(doubtful); !again) return again;
+    // What is doubtful at the end of the last one comes into the next.
+  std::uint64_t least = journal::header_size + journal::mark_frame_size;
+  for (const std::string& payload : doubtful) least += journal::frame_size(payload.size());
+  if (const auto made = segments_.ensure_spare(journal::Need::start, least); !made) {
+    return store_error(made.error().detail);
+  }
+  const auto rolled = segments_.roll({.journal = journal_, .last_fence = Fence{last_fence_}, .now = now},
+                                     [&](const journal::SegmentHeader& header, std::string& segment) {
+                                       if (!doubtful.empty()) append_again(doubtful, header, segment, now);
+                                     });
+  if (!rolled) return store_error(rolled.error().detail);
+  give_back_disk(chain);
   forget_removed_and_count(now);
   last_write_ = last_sync_ = now;
   publish_sizes();
@@ -210,25 +219,34 @@ Result<void> JournalStore::begin(Random& random, const Chain& chain, std::span<c
 }
 
 // Records that were read but are not known to be on disk: after a sync that failed, the system may show what it never
-// wrote. They become certain here, or they would be told to clients and then forgotten.
-Result<void> JournalStore::append_again(std::span<const std::string> payloads) {
-  if (payloads.empty()) return {};
-  frames_.clear();
-  journal::append_mark(frames_, segments_.salt(), segments_.durable_up_to(), clock_.now());
+// wrote. They become certain here, or they would be told to clients and then forgotten. The segment that they were in
+// ends before them, and the new one has them from its beginning: whenever the power goes, one of both counts.
+void JournalStore::append_again(std::span<const std::string> payloads, const journal::SegmentHeader& header,
+                                std::string& segment, Time now) {
   for (const std::string& payload : payloads) {
     const auto seen = journal::glance(payload);
     ONCE_ASSERT(seen.has_value());
-    const std::uint64_t begin = frames_.size();
-    journal::append_payload(frames_, segments_.salt(), payload);
+    const std::uint64_t begin = segment.size();
+    journal::append_payload(segment, header.salt, payload);
     Shard& shard = shard_of(seen->id);
     const std::scoped_lock lock(shard.mutex);
     SlotTable::Slot* slot = shard.slots.find(seen->id);
     ONCE_ASSERT(slot != nullptr);  // the last one for the key comes last
-    slot->place = Place(segments_.active(), segments_.tail() + begin, frames_.size() - begin);
+    slot->place = Place(header.number, begin, segment.size() - begin);
   }
-  if (const auto written = segments_.append(frames_); !written) return store_error(written.error().detail);
-  if (const auto synced = segments_.sync(); !synced) return store_error(synced.error().detail);
-  return {};
+  // True by the time that the segment has its name.
+  journal::append_mark(segment, header.salt, segment.size(), now);
+}
+
+// What was made ahead and never written to, when the process ended before its segment did. A file that cannot be cut is
+// only larger than it need be.
+void JournalStore::give_back_disk(const Chain& chain) {
+  for (const SegmentFile& each : chain.segments) {
+    const std::uint64_t end = segments_.segment(each.header.number).end;
+    if (each.file_size <= end) continue;
+    if (const auto file = disk_.open(each.name, Access::write)) [[maybe_unused]]
+      const auto cut = (*file)->truncate(end);
+  }
 }
 
 void JournalStore::forget_removed_and_count(Time now) {
@@ -238,6 +256,7 @@ void JournalStore::forget_removed_and_count(Time now) {
       SlotTable::Slot& slot = shard.slots.at(i);
       if (!slot.place.empty() && journal::has_passed(slot.expires, now)) {
         shard.slots.erase(slot);  // another one may have taken its slot
+  marked_up_to_ = segments_.tail();
       } else {
         ++i;
       }

@@ -44,8 +44,8 @@ JournalStore::JournalStore(Disk& disk, const Clock& clock, const Log& log, const
 JournalStore::~JournalStore() {
   // A journal that was closed in order has nothing doubtful at its end.
   const std::scoped_lock lock(writing_);
-  if (!failure_.empty() || segments_.count() == 0 || segments_.room() < journal::mark_frame_size) return;
-  if (const auto synced = segments_.sync(); !synced) return;
+  if (!failure_.empty() || segments_.count() == 0) return;
+  if (const auto synced = segments_.sync(); !synced || segments_.room() < journal::mark_frame_size) return;
   frames_.clear();
   append_mark(frames_, segments_.salt(), segments_.durable_up_to(), clock_.now());
   if (segments_.append(frames_)) [[maybe_unused]]
@@ -87,18 +87,22 @@ void JournalStore::execute_some(std::span<Op* const> batch, Time now) {
 // Afterwards room_ says how much may be written.
 void JournalStore::make_room(const Wanted& wanted, std::unique_lock<std::mutex>& lock, Time now) {
   const auto must_roll = [&] { return segments_.room() < wanted.bytes; };
+  const auto reserved = [&] { return outcomes_of(live_claims_ + wanted.ops); };
+  const auto least = [&] { return journal::header_size + reserved() + (must_roll() ? wanted.bytes : 0); };
   const auto lacks_spare = [&] {
-    const std::uint64_t reserved = outcomes_of(live_claims_ + wanted.ops);
-    if (must_roll()) return segments_.spare_capacity() < journal::header_size + wanted.bytes + reserved;
-    return !segments_.has_spare() && segments_.room() < wanted.bytes + reserved;
+    return segments_.spare_capacity() < least() && segments_.room() < wanted.bytes + reserved();
   };
-  if (lacks_spare()) spare_made_.wait(lock, [&] { return !making_spare_; });
-  // Making one here keeps everybody waiting, but maintain() was too late. If it found no space, it tries again.
-  if (lacks_spare() && condition_.load(std::memory_order_relaxed) == Condition::well) {
-    const std::uint64_t least = journal::header_size + wanted.bytes + outcomes_of(live_claims_ + wanted.ops);
-    if (const auto made = segments_.ensure_spare(must_roll() ? least : 0); !made) no_room_or_fail(made.error());
+  if (lacks_spare()) background_.wait(lock, [&] { return !making_spare_; });
+  // Making one here keeps everybody waiting, but maintain() was too late.
+  if (lacks_spare() && failure_.empty()) {
+    if (const auto made = segments_.ensure_spare(wanted.need, least()); !made) no_room_or_fail(made.error());
   }
-  if (must_roll() && segments_.has_spare()) {
+  const auto rolls = [&] {
+    return must_roll() && segments_.spare_capacity() > journal::header_size + segments_.room();
+  };
+  // A sync that fails says so once: whoever asks at the same time may be told that all is well.
+  if (rolls()) background_.wait(lock, [&] { return !syncing_; });
+  if (rolls() && failure_.empty()) {
     if (const auto rolled = roll(now); !rolled) no_room_or_fail(rolled.error());
   }
   room_ = segments_.room();
@@ -114,6 +118,7 @@ void JournalStore::no_room_or_fail(const DiskError& error) {
 
 DiskResult<void> JournalStore::roll(Time now) {
   auto rolled = segments_.roll({.journal = journal_, .last_fence = Fence{last_fence_}, .now = now});
+  if (rolled) marked_up_to_ = segments_.tail();
   publish_sizes();
   return rolled;
 }
@@ -124,9 +129,10 @@ std::uint64_t JournalStore::outcomes_of(std::uint64_t claims) {
   return claims * journal::frame_size(journal::largest_put_overhead) + slack;
 }
 
-// What has to stay free in the active segment. With a spare there is room enough.
+// What has to stay free in the active segment, unless there is a spare with room enough.
 std::uint64_t JournalStore::reserve(std::uint64_t claims) const {
-  return segments_.has_spare() ? 0 : outcomes_of(claims);
+  const std::uint64_t bytes = outcomes_of(claims);
+  return segments_.spare_capacity() >= journal::header_size + bytes ? 0 : bytes;
 }
 
 void JournalStore::decide(Op& op, Time now) {
@@ -204,7 +210,8 @@ void JournalStore::claim(Op& op, Time now) {
   }
   const std::uint64_t index_limit = settings_.max_memory - std::min(settings_.max_memory, settings_.cache_bytes);
   const bool no_memory = growth > 0 && counters_.index_bytes.load(std::memory_order_relaxed) + growth > index_limit;
-  if (no_memory || frames_.size() + needed + reserve(live_claims_ + changes_.size() + 1) > room_) {
+  if (no_memory || segments_.over_limit() ||
+      frames_.size() + needed + reserve(live_claims_ + changes_.size() + 1) > room_) {
     counters_.refused.fetch_add(1, std::memory_order_relaxed);
     if (no_memory) set_full({.fault = DiskFault::no_space, .detail = "journal.max_memory is reached"});
     return answer_failed(op, StoreFault::full,
@@ -247,8 +254,10 @@ void JournalStore::finish_claim(Op& op, Time now) {
     op.record = std::move(record);
     return;
   }
-  const std::uint64_t others = live_claims_ - std::min<std::uint64_t>(live_claims_, 1);
-  if (frames_.size() + journal::mark_frame_size + journal::put_frame_size(record) + reserve(others) > room_) {
+  // Nor may it take what carrying forward needs to go on.
+  const std::uint64_t carrying = segments_.over_limit() ? segments_.oldest().live_bytes / 8 * 9 : 0;
+  const std::uint64_t needed = journal::mark_frame_size + journal::put_frame_size(record);
+  if (frames_.size() + needed + reserve(live_claims_ + changes_.size()) + carrying > room_) {
     record.outcome = nullptr;
     record.body_kept = BodyKept::no;
     counters_.bodies_dropped.fetch_add(1, std::memory_order_relaxed);

@@ -85,7 +85,9 @@ class JournalStore final : public Store {
   // open(), in journal_open.cpp.
   Result<void> recover(Random& random);
   Result<void> begin(Random& random, const journal::Chain& chain, std::span<const std::string> doubtful);
-  Result<void> append_again(std::span<const std::string> payloads);
+  void append_again(std::span<const std::string> payloads, const journal::SegmentHeader& header, std::string& segment,
+                    Time now);
+  void give_back_disk(const journal::Chain& chain);
   void forget_removed_and_count(Time now);
 
   // execute(), under writing_.
@@ -93,6 +95,7 @@ class JournalStore final : public Store {
   struct Wanted {
     std::uint64_t bytes = 0;
     std::uint64_t ops = 0;  // which may be claims
+    journal::Need need = journal::Need::keys;
   };
   void make_room(const Wanted& wanted, std::unique_lock<std::mutex>& lock, Time now);
   void decide(Op& op, Time now);
@@ -112,14 +115,18 @@ class JournalStore final : public Store {
   void count_live(journal::Place place, int by);
 
   // maintain(), in journal_maintain.cpp.
-  void prepare_spare(Time now);
+  void prepare_spare();
   void end_old_segment(Time now);
   void sweep(Time now);
   // Returns how many slots it looked at.
   std::size_t sweep_some(journal::Shard& shard, std::size_t limit, Time now);
   void clean(Time now);
   bool worth_carrying() const;
+  bool start_carrying();
   bool carry_some(std::unique_lock<std::mutex>& lock, Time now);
+  using Moved = std::vector<std::pair<OperationId, journal::Place>>;
+  std::optional<Moved> gather_next(Time now);
+  std::uint64_t carried_at_once() const;
   void drop_what_is_empty();
   void sync_interval(Time now);
   void mark_when_idle(Time now);
@@ -152,14 +159,17 @@ class JournalStore final : public Store {
   Record read_record_;
   Time last_write_;
   std::uint64_t marked_up_to_ = 0;  // where the last idle mark ended
-  bool making_spare_ = false;       // by maintain(), without the mutex
-  std::condition_variable spare_made_;
+  // By maintain(), without the mutex.
+  bool making_spare_ = false;
+  bool syncing_ = false;
+  std::condition_variable background_;
   Time last_sync_;
 
   // Carrying the oldest segment forward: where it has come to.
   struct Carry {
     std::unique_ptr<File> file;
     std::unique_ptr<journal::SegmentScan> scan;
+    bool held = false;  // the scan's frame was read, and there was no room for it yet
   };
   std::optional<Carry> carry_;
   bool cannot_clean_ = false;
@@ -168,7 +178,7 @@ class JournalStore final : public Store {
   std::size_t sweep_shard_ = 0;
 
   std::atomic<JournalStats::Condition> condition_{JournalStats::Condition::well};
-  Time full_checked_at_;  // of maintain() alone
+  Time room_looked_for_at_;  // of maintain() alone
   struct Counters {
     std::atomic<std::uint64_t> bytes_written{0}, syncs{0}, refused{0}, bodies_dropped{0}, expired{0}, carried{0},
         segments_dropped{0}, read_back{0}, disk_bytes{0}, segments{0}, live_claims{0}, index_bytes{0};

@@ -55,7 +55,7 @@ DiskResult<Chain> read_headers(Disk& disk) {
     } else if ((*header)->number != *number) {
       chain.damage.push_back({.file = disk.path_of(name), .what = "the header has the number of another segment"});
     } else {
-      chain.segments.push_back({.name = name, .header = **header, .end = *size});
+      chain.segments.push_back({.name = name, .header = **header, .end = *size, .file_size = *size});
     }
   }
   return chain;

@@ -25,7 +25,8 @@ struct SegmentFile {
   std::string name;
   SegmentHeader header;
   std::uint64_t end = 0;  // of the last one: the size of its file
-  bool last = false;      // may end in a torn write
+  std::uint64_t file_size = 0;
+  bool last = false;  // may end in a torn write
 };
 
 // The segments that count, oldest first.
@@ -73,6 +74,7 @@ class SegmentScan {
 
   const Frame& frame() const { return frame_; }
   std::uint64_t offset() const { return offset_; }  // of what next() looks at
+  bool at_end() const { return offset_ == end_; }
 
  private:
   // What lies at the offset: at least `size` bytes, unless the file or the segment ends before.

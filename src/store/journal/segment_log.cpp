@@ -1,6 +1,7 @@
 #include "store/journal/segment_log.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -17,13 +18,17 @@ constexpr std::uint64_t first_segment_bytes = std::uint64_t{1} << 20U;
 constexpr std::uint64_t least_segment_bytes = std::uint64_t{64} << 10U;
 constexpr std::size_t most_opened = 32;
 
-DiskResult<void> fill_with_zeros(File& file, std::uint64_t begin, std::uint64_t end) {
+DiskResult<void> write_zeros(File& file, std::uint64_t begin, std::uint64_t end) {
   const std::string zeros(std::min(end - begin, std::uint64_t{1} << 20U), '\0');
   for (std::uint64_t at = begin; at < end; at += zeros.size()) {
     const auto piece = std::string_view(zeros).substr(0, std::min<std::uint64_t>(zeros.size(), end - at));
     if (auto written = file.write_at(at, piece); !written) return written;
   }
-  return file.sync();
+  return {};
+}
+
+std::unexpected<DiskError> nothing_is_known(const DiskError& error) {
+  return std::unexpected(DiskError{.fault = DiskFault::failed, .detail = error.detail});
 }
 
 }  // namespace
@@ -35,20 +40,32 @@ void SegmentLog::add(const Segment& segment) {
   sealed_bytes_ += segment.end;
 }
 
-std::uint64_t SegmentLog::spare_size() const {
+std::uint64_t SegmentLog::limit(Need need) const {
+  switch (need) {
+    case Need::keys: return limits_.max_disk - std::min(limits_.segment_bytes, limits_.max_disk / 4);
+    case Need::carrying: return limits_.max_disk;
+    case Need::start: return std::numeric_limits<std::uint64_t>::max();
+  }
+  ONCE_ASSERT(false);
+}
+
+std::uint64_t SegmentLog::spare_size(Need need, std::uint64_t least) const {
   const std::uint64_t first = std::min(first_segment_bytes, limits_.segment_bytes);
   const bool filled_up = active_file_ != nullptr && tail() > active_capacity_ / 2;
   const std::uint64_t wanted = filled_up ? std::min(active_capacity_ * 2, limits_.segment_bytes)
                                          : std::clamp(active_capacity_, first, limits_.segment_bytes);
-  const std::uint64_t left = limits_.max_disk - std::min(limits_.max_disk, disk_bytes());
-  const std::uint64_t size = std::min(wanted, left);
-  return size < std::min(first, least_segment_bytes) ? 0 : size;
+  const std::uint64_t others = disk_bytes() - spare_.capacity;
+  const std::uint64_t left = limit(need) - std::min(limit(need), others);
+  const std::uint64_t size = std::max(std::min(wanted, left), least);
+  return size > left || size < std::min(first, least_segment_bytes) ? 0 : size;
 }
 
 DiskResult<SegmentLog::Spare> SegmentLog::make_spare(Disk& disk, std::uint64_t size) {
   auto file = disk.create(spare_name);
   if (!file) return std::unexpected(file.error());
-  if (auto filled = fill_with_zeros(**file, 0, size); !filled) {
+  auto filled = write_zeros(**file, 0, size);
+  if (filled) filled = (*file)->sync();
+  if (!filled) {
     file->reset();
     [[maybe_unused]] const auto removed = disk.remove(spare_name);  // gives back what it took; the error says why
     return std::unexpected(filled.error());
@@ -56,30 +73,37 @@ DiskResult<SegmentLog::Spare> SegmentLog::make_spare(Disk& disk, std::uint64_t s
   return Spare{.file = std::move(*file), .capacity = size};
 }
 
-DiskResult<void> SegmentLog::ensure_spare(std::uint64_t least) {
-  if (has_spare() && spare_.capacity >= least) return {};
-  const std::uint64_t size = std::max(spare_size(), least);
-  if (disk_bytes() - spare_.capacity + size > limits_.max_disk || size == 0) {
-    return std::unexpected(DiskError{.fault = DiskFault::no_space,
-                                     .detail = fmt::format("journal.max_disk is reached: {} bytes", disk_bytes())});
-  }
-  if (has_spare()) {
-    auto filled = fill_with_zeros(*spare_.file, spare_.capacity, size);
-    if (filled) {
-      spare_.capacity = size;
-    } else if (filled.error().fault == DiskFault::no_space) {
-      filled = spare_.file->truncate(spare_.capacity);  // it is good as it was
-      if (filled) filled = std::unexpected(DiskError{.fault = DiskFault::no_space, .detail = "the disk is full"});
-    }
-    return filled;
-  }
-  auto spare = make_spare(disk_, size);
+DiskResult<void> SegmentLog::adopt(DiskResult<Spare> spare) {
+  disk_is_full_ = !spare && spare.error().fault == DiskFault::no_space;
   if (!spare) return std::unexpected(spare.error());
-  adopt(std::move(*spare));
+  spare_ = std::move(*spare);
   return {};
 }
 
-DiskResult<void> SegmentLog::roll(const Beginning& beginning) {
+DiskResult<void> SegmentLog::ensure_spare(Need need, std::uint64_t least) {
+  if (has_spare() && spare_.capacity >= least) return {};
+  const std::uint64_t size = spare_size(need, least);
+  if (size == 0) {
+    return std::unexpected(DiskError{.fault = DiskFault::no_space,
+                                     .detail = fmt::format("journal.max_disk is reached: {} bytes", disk_bytes())});
+  }
+  if (disk_is_full_) return std::unexpected(DiskError{.fault = DiskFault::no_space, .detail = "the disk is full"});
+  return has_spare() ? extend_spare(size) : adopt(make_spare(disk_, size));
+}
+
+DiskResult<void> SegmentLog::extend_spare(std::uint64_t size) {
+  if (auto filled = write_zeros(*spare_.file, spare_.capacity, size); !filled) {
+    disk_is_full_ = filled.error().fault == DiskFault::no_space;
+    if (!disk_is_full_) return filled;
+    const auto cut = spare_.file->truncate(spare_.capacity);  // it is good as it was
+    return cut ? filled : nothing_is_known(cut.error());
+  }
+  if (const auto synced = spare_.file->sync(); !synced) return nothing_is_known(synced.error());
+  spare_.capacity = size;
+  return {};
+}
+
+DiskResult<void> SegmentLog::roll(const Beginning& beginning, const Fill& fill) {
   if (active_file_ != nullptr && durable_up_to_ < tail()) {
     if (auto done = sync(); !done) return done;
   }
@@ -91,11 +115,13 @@ DiskResult<void> SegmentLog::roll(const Beginning& beginning) {
                        .previous_end = segments_.empty() ? 0 : tail(),
                        .last_fence = beginning.last_fence,
                        .created_at = beginning.now};
-  return begin_segment(header);
+  std::string bytes = encode(header);
+  if (fill) fill(header, bytes);
+  return begin_segment(header, bytes);
 }
 
-DiskResult<void> SegmentLog::begin_segment(SegmentHeader& header) {
-  DiskResult<void> done = spare_.file->write_at(0, encode(header));
+DiskResult<void> SegmentLog::begin_segment(const SegmentHeader& header, const std::string& bytes) {
+  DiskResult<void> done = spare_.file->write_at(0, bytes);
   if (done) done = spare_.file->sync();
   if (!done) {
     spare_ = Spare();  // whatever became of it, another one has to be made
@@ -105,7 +131,7 @@ DiskResult<void> SegmentLog::begin_segment(SegmentHeader& header) {
   if (done) done = disk_.sync_names();
   if (!done) {
     // It may have its name, and then it says that the one before it ends here: nothing may be appended to that now.
-    return std::unexpected(DiskError{.fault = DiskFault::failed, .detail = done.error().detail});
+    return nothing_is_known(done.error());
   }
   if (active_file_ != nullptr) {
     // Only to give back what was not used; where it ends is in the new header.
@@ -113,21 +139,24 @@ DiskResult<void> SegmentLog::begin_segment(SegmentHeader& header) {
     sealed_bytes_ += tail();
   }
   active_file_ = std::move(spare_.file);
-  active_capacity_ = spare_.capacity;
+  active_capacity_ = std::max<std::uint64_t>(spare_.capacity, bytes.size());
   spare_ = Spare();
-  torn_ = false;
-  durable_up_to_ = header_size;
-  segments_.push_back({.number = header.number, .salt = header.salt, .created_at = header.created_at});
+  durable_up_to_ = bytes.size();
+  segments_.push_back(
+      {.number = header.number, .salt = header.salt, .end = bytes.size(), .created_at = header.created_at});
   return {};
 }
 
 DiskResult<void> SegmentLog::append(std::string_view frames) {
   ONCE_ASSERT(tail() + frames.size() <= Place::largest_offset);
   const auto written = active_file_->write_at(tail(), frames);
-  if (!written) {
-    torn_ = true;
-    return written;
+  if (!written && written.error().fault == DiskFault::no_space) {
+    // Whole frames may be among what was written. Behind the next ones they would be read as newer than those.
+    const auto cut = active_file_->truncate(tail());
+    if (!cut) return nothing_is_known(cut.error());
+    active_capacity_ = tail();
   }
+  if (!written) return written;
   segments_.back().end += frames.size();
   active_capacity_ = std::max(active_capacity_, tail());
   return {};
@@ -136,7 +165,7 @@ DiskResult<void> SegmentLog::append(std::string_view frames) {
 DiskResult<void> SegmentLog::sync() {
   const auto done = active_file_->sync();
   // Whatever the reason, even a full disk: what is there now is not known.
-  if (!done) return std::unexpected(DiskError{.fault = DiskFault::failed, .detail = done.error().detail});
+  if (!done) return nothing_is_known(done.error());
   durable_up_to_ = tail();
   return {};
 }
@@ -193,7 +222,7 @@ DiskResult<void> SegmentLog::drop_oldest() {
   std::erase_if(opened_, [number](const Opened& each) { return each.number == number; });
   // One after the other for certain: a later one gone before an earlier one would look like damage.
   if (auto removed = disk_.remove(segment_name(number)); !removed) return removed;
-  if (auto synced = disk_.sync_names(); !synced) return synced;
+  if (const auto synced = disk_.sync_names(); !synced) return nothing_is_known(synced.error());
   sealed_bytes_ -= oldest().end;
   segments_.pop_front();
   return {};

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,6 +26,10 @@ struct LogLimits {
   std::uint64_t segment_bytes = std::uint64_t{64} << 20U;
   std::uint64_t max_disk = std::uint64_t{10} << 30U;
 };
+
+// What a new segment is for. Carrying forward gives back more than it takes, so it may go on when new keys may not; and
+// a start needs a segment whatever the limit is by now.
+enum class Need : std::uint8_t { keys, carrying, start };
 
 struct Segment {
   SegmentNumber number{};
@@ -48,34 +53,40 @@ class SegmentLog {
     std::unique_ptr<File> file;
     std::uint64_t capacity = 0;
   };
-  // How large the next segment should be; 0 when there is no room under max_disk.
-  std::uint64_t spare_size() const;
+  // How large the next segment should be, and at least this; 0 when there is no room for it under the limit.
+  std::uint64_t spare_size(Need need, std::uint64_t least = 0) const;
   bool has_spare() const { return spare_.file != nullptr; }
   static DiskResult<Spare> make_spare(Disk& disk, std::uint64_t size);
-  void adopt(Spare spare) { spare_ = std::move(spare); }
+  // What became of making one.
+  DiskResult<void> adopt(DiskResult<Spare> spare);
   // All in one, for when there is no time: a spare of at least this size.
-  DiskResult<void> ensure_spare(std::uint64_t least = 0);
+  DiskResult<void> ensure_spare(Need need, std::uint64_t least = 0);
   std::uint64_t spare_capacity() const { return spare_.capacity; }
+  // The disk had no space for a spare when one was last made. ensure_spare() says so without
+  // trying, until try_again().
+  bool disk_is_full() const { return disk_is_full_; }
+  void try_again() { disk_is_full_ = false; }
 
-  // Ends the active segment and makes the spare the next one.
+  // Ends the active segment and makes the spare the next one. What `fill` appends to the header is in the segment as
+  // soon as it has its name.
   struct Beginning {
     JournalId journal;
     Fence last_fence{0};
     Time now;
   };
-  DiskResult<void> roll(const Beginning& beginning);
+  using Fill = std::function<void(const SegmentHeader& header, std::string& segment)>;
+  DiskResult<void> roll(const Beginning& beginning, const Fill& fill = {});
 
-  // What still fits without a roll. After a write that ran out of space nothing does.
-  std::uint64_t room() const {
-    return torn_ || segments_.empty() ? 0 : active_capacity_ - std::min(active_capacity_, tail());
-  }
+  // What still fits without a roll.
+  std::uint64_t room() const { return segments_.empty() ? 0 : active_capacity_ - std::min(active_capacity_, tail()); }
   std::uint64_t tail() const { return segments_.back().end; }
   std::uint32_t salt() const { return segments_.back().salt; }
   SegmentNumber active() const { return segments_.back().number; }
   Time active_since() const { return segments_.back().created_at; }
   bool active_is_empty() const { return tail() == header_size; }
 
-  // At the tail. On an error the tail stays where it was, and what was written does not count once a roll succeeds.
+  // At the tail. On an error the tail stays where it was. If space ran out, nothing is left of what was written, and
+  // nothing more fits without a roll.
   DiskResult<void> append(std::string_view frames);
   // All that was appended.
   DiskResult<void> sync();
@@ -103,13 +114,17 @@ class SegmentLog {
   DiskResult<void> drop_oldest();
   DiskResult<std::unique_ptr<File>> open_oldest() { return disk_.open(segment_name(oldest().number), Access::read); }
 
+  // More is on disk than new keys may take; what is above is for carrying forward.
+  bool over_limit() const { return disk_bytes() > limit(Need::keys); }
   std::uint64_t disk_bytes() const { return sealed_bytes_ + active_capacity_ + spare_.capacity; }
   std::uint64_t sealed_bytes() const { return sealed_bytes_; }
   const LogLimits& limits() const { return limits_; }
 
  private:
   DiskResult<File*> file_for(SegmentNumber number);
-  DiskResult<void> begin_segment(SegmentHeader& header);
+  DiskResult<void> begin_segment(const SegmentHeader& header, const std::string& bytes);
+  DiskResult<void> extend_spare(std::uint64_t size);
+  std::uint64_t limit(Need need) const;
 
   Disk& disk_;
   const LogLimits limits_;
@@ -117,9 +132,9 @@ class SegmentLog {
   std::shared_ptr<File> active_file_;
   std::uint64_t active_capacity_ = 0;
   std::uint64_t durable_up_to_ = 0;  // in the active segment
-  bool torn_ = false;                // a write ran out of space
   std::uint64_t sealed_bytes_ = 0;
   Spare spare_;
+  bool disk_is_full_ = false;
 
   // Sealed segments that were read lately; oldest use first.
   struct Opened {

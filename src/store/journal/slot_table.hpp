@@ -28,10 +28,10 @@ class Place {
   bool empty() const { return bits_ == 0; }
   SegmentNumber segment() const { return SegmentNumber{static_cast<std::uint32_t>(bits_ >> segment_shift)}; }
   std::uint64_t offset() const { return (bits_ >> offset_shift & offset_mask) * frame_alignment; }
-  // Within a sixteenth: the same number each time it is asked, so that sums of it come out even.
+  // Less than an eighth below it: the same number each time it is asked, so that sums of it come out even.
   std::uint64_t about_size() const {
-    const std::uint64_t exponent = bits_ >> 4U & 15U;
-    return (16 + (bits_ & 15U)) << exponent;
+    const std::uint64_t exponent = bits_ >> 3U & 31U;
+    return (8 + (bits_ & 7U)) << exponent;
   }
   auto operator<=>(const Place&) const = default;
 
@@ -44,9 +44,9 @@ class Place {
   static constexpr std::uint64_t offset_mask = (std::uint64_t{1} << 32U) - 1;
 
   static std::uint64_t size_class(std::uint64_t size) {
-    size = std::clamp<std::uint64_t>(size, 16, (std::uint64_t{31} << 15U));
-    const auto exponent = static_cast<unsigned>(std::bit_width(size)) - 5;
-    return exponent << 4U | (size >> exponent & 15U);
+    size = std::clamp<std::uint64_t>(size, 8, std::uint64_t{15} << 31U);
+    const auto exponent = static_cast<unsigned>(std::bit_width(size)) - 4;
+    return exponent << 3U | (size >> exponent & 7U);
   }
 
   std::uint64_t bits_ = 0;

@@ -1,0 +1,345 @@
+// A machine with a journal on a simulated disk: it starts, it is killed, it loses power and starts again. Beside it a
+// model of what every key may be by now, which every answer is held to.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/log.hpp"
+#include "core/decision.hpp"
+#include "store/journal/journal_store.hpp"
+#include "store/verbs.hpp"
+#include "tests/unit/support/manual_clock.hpp"
+#include "tests/unit/support/seeded_random.hpp"
+#include "tests/unit/support/simulated_disk.hpp"
+
+namespace once {
+
+class JournalMachine {
+ public:
+  explicit JournalMachine(std::uint64_t seed, const JournalSettings& settings = {})
+      : platter(seed), settings_(settings), random_(seed) {
+    settings_.recovery_threads = 1;
+  }
+
+  Platter platter;
+  ManualClock clock;
+  std::string refusal;  // why the last start() failed
+
+  bool start() {
+    disk_ = std::make_unique<SimulatedDisk>(platter);
+    auto opened = JournalStore::open(*disk_, clock, random_, log_, settings_);
+    if (!opened) {
+      refusal = opened.error().detail;
+      disk_.reset();
+      return false;
+    }
+    store_ = std::move(*opened);
+    return true;
+  }
+  // In order.
+  void close() {
+    store_.reset();
+    disk_.reset();
+  }
+  void kill() {
+    platter.end_processes();
+    close();
+  }
+  void lose_power() {
+    platter.lose_power();
+    close();
+  }
+
+  JournalStore& store() { return *store_; }
+  bool running() const { return store_ != nullptr; }
+  JournalSettings& settings() { return settings_; }  // of the next start
+
+  void run(std::vector<Op>& ops) {
+    std::vector<Op*> batch;
+    for (Op& op : ops) batch.push_back(&op);
+    store_->execute(batch);
+  }
+  Op run(Op op) {
+    Op* const batch = &op;
+    store_->execute({&batch, 1});
+    return op;
+  }
+
+ private:
+  JournalSettings settings_;
+  SeededRandom random_;
+  Log log_{clock, -1, LogLevel::off, LogFormat::json};
+  std::unique_ptr<SimulatedDisk> disk_;
+  std::unique_ptr<JournalStore> store_;
+};
+
+// A key, a nonce and an outcome from a number.
+template <class Blob>
+Blob numbered(std::uint64_t number) {
+  Blob blob;
+  SeededRandom(number * 1000003 + Blob::size).fill(blob.bytes);
+  return blob;
+}
+inline OutcomeBytes outcome_of(std::size_t size, std::uint64_t number = 0) {
+  std::string bytes(size, '\0');
+  Draw draw(number);
+  for (char& byte : bytes) byte = static_cast<char>(draw.next());
+  return std::make_shared<const std::string>(std::move(bytes));
+}
+
+inline Op claim_op(std::uint64_t key, std::uint64_t nonce, Duration ttl = std::chrono::hours(24)) {
+  return {.verb = Verb::claim,
+          .id = numbered<OperationId>(key),
+          .nonce = numbered<Nonce>(nonce),
+          .fingerprint = {{1}},
+          .terms = {.ttl = ttl}};
+}
+inline Op owner_op(Verb verb, std::uint64_t key, std::uint64_t nonce) {
+  return {.verb = verb, .id = numbered<OperationId>(key), .nonce = numbered<Nonce>(nonce)};
+}
+inline Op finish_op(std::uint64_t key, std::uint64_t nonce, OutcomeBytes outcome,
+                    Duration ttl = std::chrono::hours(24)) {
+  Op op = owner_op(Verb::finish, key, nonce);
+  op.terms.ttl = ttl;
+  op.outcome = std::move(outcome);
+  return op;
+}
+inline Op lookup_op(std::uint64_t key) {
+  return {.verb = Verb::lookup, .id = numbered<OperationId>(key)};
+}
+
+// What each key may be by now. One that was told is one thing only; an op whose answer was `unavailable` leaves both
+// what was and what it would have made of it.
+class JournalModel {
+ public:
+  using May = std::optional<Record>;  // empty: no record
+
+  // Whether bodies may be left out for want of room.
+  bool bodies_may_go = false;
+  // A loss of power may take back what was told, so fences too.
+  bool fences_may_repeat = false;
+
+  const std::vector<May>& of(const OperationId& id) {
+    auto& all = keys_[id];
+    if (all.empty()) all.emplace_back();
+    return all;
+  }
+
+  // Holds an answer to what was known, and learns from it.
+  void learn(const Op& op) {
+    auto& all = keys_[op.id];
+    if (all.empty()) all.emplace_back();
+    if (op.status == OpStatus::failed) {
+      EXPECT_FALSE(op.record.has_value());
+      EXPECT_FALSE(op.error.empty());
+      if (op.fault == StoreFault::unavailable) {
+        for (std::size_t i = 0, count = all.size(); i < count; ++i) add_results(all, op, May(all[i]));
+      } else {
+        EXPECT_EQ(op.verb, Verb::claim) << "only a claim may be told that the store is full";
+      }
+      return;
+    }
+    std::vector<May> left;
+    for (const May& may : all) {
+      if (auto result = fits(op, may)) left.push_back(*std::move(result));
+    }
+    EXPECT_FALSE(left.empty()) << describe(op) << "\nbut it may be:" << describe(all);
+    if (left.empty()) left.push_back(op.record);
+    all = {left.front()};  // those that fit look the same
+    if (op.verb == Verb::claim && op.verdict == Verdict::execute) {
+      if (!fences_may_repeat && !is_resent_) EXPECT_GT(op.record->fence, last_fence_);
+      last_fence_ = std::max(last_fence_, op.record->fence);
+    }
+  }
+
+  // The process ended: nobody owns anything now.
+  void lapse() {
+    for (auto& [id, all] : keys_) {
+      for (May& may : all) {
+        if (may) may->lease_until = Time::min();
+      }
+    }
+  }
+
+  // Looks every key up.
+  void check(JournalMachine& machine) {
+    for (auto& [id, all] : keys_) learn(machine.run({.verb = Verb::lookup, .id = id}));
+  }
+
+  std::map<OperationId, std::vector<May>>& keys() { return keys_; }
+
+ private:
+  static bool same(const Record& a, const Record& b) {
+    const auto outcome = [](const Record& record) { return record.outcome == nullptr ? "" : *record.outcome; };
+    return a.state == b.state && a.body_kept == b.body_kept && a.attempt == b.attempt && a.nonce == b.nonce &&
+           a.fingerprint == b.fingerprint && a.started_at == b.started_at && a.expires_at == b.expires_at &&
+           (a.fence == b.fence || a.fence == any_fence || b.fence == any_fence) &&
+           (a.outcome == nullptr) == (b.outcome == nullptr) && outcome(a) == outcome(b);
+  }
+  bool same_but_for_body(const Record& found, Record wanted) const {
+    if (same(found, wanted)) return true;
+    if (!bodies_may_go || found.outcome != nullptr || found.body_kept == BodyKept::yes) return false;
+    wanted.outcome = nullptr;
+    wanted.body_kept = BodyKept::no;
+    return same(found, wanted);
+  }
+
+  // What is there if the answer is right and `may` was there before; nullopt if the answer is not right then.
+  std::optional<May> fits(const Op& op, const May& may) {
+    const Record* before = may && !expired(*may, op.now) ? &*may : nullptr;
+    switch (op.verb) {
+      case Verb::lookup:
+        if (op.record.has_value() != (before != nullptr)) return std::nullopt;
+        if (before != nullptr && !same(*op.record, *before)) return std::nullopt;
+        return before == nullptr ? May() : known(*op.record, *before);
+      case Verb::claim: return fits_claim(op, before);
+      case Verb::renew: {
+        Record record = before == nullptr ? Record() : *before;
+        const bool renews = before != nullptr && renew(record, op, op.now) == Written::yes;
+        if (renews != (op.status == OpStatus::done)) return std::nullopt;
+        record.lease_until = Time::max();
+        return renews ? May(record) : may;
+      }
+      case Verb::finish: {
+        Record record = before == nullptr ? Record() : *before;
+        const bool finishes = before != nullptr && finish(record, op, op.now) != Written::no;
+        if (finishes != (op.status == OpStatus::done)) return std::nullopt;
+        if (finishes && !same_but_for_body(*op.record, record)) return std::nullopt;
+        return finishes ? May(*op.record) : may;
+      }
+      case Verb::release: {
+        const bool releases = before != nullptr && may_release(*before, op);
+        if (releases != (op.status == OpStatus::done)) return std::nullopt;
+        return releases ? released(*before) : may;
+      }
+    }
+    return std::nullopt;
+  }
+
+  std::optional<May> fits_claim(const Op& op, const Record* before) {
+    is_resent_ = before != nullptr && is_same_claim(*before, op);
+    const Verdict verdict = is_resent_ ? Verdict::execute : decide(facts_of(before, op.fingerprint, op.terms, op.now));
+    if (verdict != op.verdict || !op.record) return std::nullopt;
+    if (verdict != Verdict::execute || is_resent_) {
+      if (!same(*op.record, *before)) return std::nullopt;
+      return known(*op.record, *before);
+    }
+    Record claimed = made(op, before);
+    if (!same(*op.record, claimed)) return std::nullopt;
+    claimed.fence = op.record->fence;
+    return claimed;
+  }
+
+  static Record known(Record found, const Record& before) {
+    found.lease_until = before.lease_until;
+    return found;
+  }
+  static Record made(const Op& op, const Record* before) {
+    Record record = claimed(before, op.fingerprint, op.nonce, op.terms, op.now);
+    record.fence = any_fence;
+    record.lease_until = Time::max();
+    return record;
+  }
+
+  void add_results(std::vector<May>& all, const Op& op, const May& may) const {
+    const Record* before = may && !expired(*may, op.now) ? &*may : nullptr;
+    if (op.verb == Verb::claim && decide(facts_of(before, op.fingerprint, op.terms, op.now)) == Verdict::execute) {
+      all.emplace_back(made(op, before));
+    }
+    if (before == nullptr) return;
+    Record record = *before;
+    if (op.verb == Verb::finish && finish(record, op, op.now) == Written::yes) {
+      all.emplace_back(record);
+      record.outcome = nullptr;
+      record.body_kept = BodyKept::no;
+      if (bodies_may_go) all.emplace_back(record);
+    }
+    if (op.verb == Verb::release && may_release(*before, op)) all.push_back(released(*before));
+  }
+
+  static std::string describe(const Record& record) {
+    return "state " + std::to_string(std::to_underlying(record.state)) + ", attempt " +
+           std::to_string(std::to_underlying(record.attempt)) + ", fence " +
+           std::to_string(std::to_underlying(record.fence)) + ", nonce " + to_hex(record.nonce).substr(0, 6) +
+           ", outcome " + (record.outcome == nullptr ? "none" : std::to_string(record.outcome->size())) +
+           (record.lease_until == Time::max() ? ", live" : "");
+  }
+  static std::string describe(const std::vector<May>& all) {
+    std::string text;
+    for (const May& may : all) text += "\n  " + (may ? describe(*may) : "nothing");
+    return text;
+  }
+  static std::string describe(const Op& op) {
+    return "verb " + std::to_string(std::to_underlying(op.verb)) + " on " + to_hex(op.id).substr(0, 6) + " by " +
+           to_hex(op.nonce).substr(0, 6) + ", status " + std::to_string(std::to_underlying(op.status)) + ", verdict " +
+           std::to_string(std::to_underlying(op.verdict)) + ": " + (op.record ? describe(*op.record) : "nothing");
+  }
+
+  static constexpr Fence any_fence{~std::uint64_t{0}};
+
+  std::map<OperationId, std::vector<May>> keys_;
+  Fence last_fence_{0};
+  bool is_resent_ = false;
+};
+
+// Draws a workload on few keys: mostly claims and finishes, alone and in batches, the clock moving on between them.
+class JournalWorkload {
+ public:
+  explicit JournalWorkload(std::uint64_t seed, std::uint64_t keys = 12) : draw_(seed), keys_(keys) {}
+
+  std::size_t largest_outcome = 600;
+  Duration ttl = std::chrono::hours(24);
+
+  // One step; the model learns what was answered.
+  void step(JournalMachine& machine, JournalModel& model) {
+    if (draw_.one_in(8)) machine.clock.advance(Duration(draw_.below(3000)));
+    if (draw_.one_in(5)) machine.store().maintain();
+    std::vector<Op> ops = next(model);
+    machine.run(ops);
+    for (const Op& op : ops) model.learn(op);
+  }
+
+  std::vector<Op> next(JournalModel& model) {
+    std::vector<Op> ops;
+    const std::uint64_t first = draw_.below(keys_);
+    const std::uint64_t count = draw_.one_in(3) ? 1 + draw_.below(5) : 1;
+    for (std::uint64_t i = 0; i < count; ++i) ops.push_back(next_for((first + i) % keys_, model));
+    return ops;
+  }
+
+ private:
+  Op next_for(std::uint64_t key, JournalModel& model) {
+    Op op = claim_op(key, ++nonces_, ttl);
+    const auto& all = model.of(op.id);
+    const auto& last = all[draw_.below(all.size())];
+    const bool owned = last && last->state == State::started && last->lease_until == Time::max();
+    const std::uint64_t what = draw_.below(20);
+    op.terms.on_unknown = draw_.one_in(3) ? OnUnknown::retry : OnUnknown::hold;
+    if (what < 2 || (!owned && what < 16)) {
+      if (last && draw_.one_in(10)) op.nonce = last->nonce;  // sent again
+      return op;
+    }
+    if (last) op.nonce = last->nonce;
+    op.verb = what < 14 ? Verb::finish : what < 17 ? Verb::release : what < 18 ? Verb::renew : Verb::lookup;
+    if (op.verb == Verb::finish) {
+      constexpr std::array states = {State::succeeded, State::succeeded, State::failed, State::unknown};
+      op.final_state = states[draw_.below(states.size())];
+      if (!draw_.one_in(4)) op.outcome = outcome_of(draw_.below(largest_outcome), draw_.next());
+    }
+    return op;
+  }
+
+  Draw draw_;
+  std::uint64_t keys_;
+  std::uint64_t nonces_ = 0;
+};
+
+}  // namespace once
