@@ -1,6 +1,8 @@
 // How a journal starts: every segment is read and checked, the index is built, and a new segment begins.
 #include <algorithm>
+#include <array>
 #include <condition_variable>
+#include <span>
 #include <thread>
 #include <utility>
 
@@ -40,7 +42,43 @@ struct Doubtful {
   std::string payload;
 };
 
-// Segments are read by several threads and in any order: of two records of one key, the later place wins.
+// Records that were read and are to come into one shard of the index. Together, because nearly every one waits for a
+// part of the index to come into the cache, and many can wait at once.
+class Gathered {
+ public:
+  // True: it is time to put them into the index.
+  bool add(const OperationId& id, ExpirySecond expires, Place place) {
+    notes_[count_++] = {.id = id, .expires = expires, .place = place};
+    return count_ == notes_.size();
+  }
+
+  // Of two records of one key, the later place wins, whichever was read first.
+  void put_into(Shard& shard) {
+    const std::scoped_lock lock(shard.mutex);
+    const std::span notes = std::span(notes_).first(std::exchange(count_, 0));
+    for (const Note& note : notes) shard.slots.fetch(note.id);
+    for (const Note& note : notes) {
+      SlotTable::Slot* slot = shard.slots.find(note.id);
+      if (slot == nullptr) {
+        shard.slots.insert(note.id, note.expires, note.place);
+      } else if (slot->place < note.place) {
+        slot->place = note.place;
+        slot->expires = note.expires;
+      }
+    }
+  }
+
+ private:
+  struct Note {
+    OperationId id;
+    ExpirySecond expires{};
+    Place place;
+  };
+  std::array<Note, 64> notes_;
+  std::size_t count_ = 0;
+};
+
+// Segments are read by several threads and in any order.
 class Reading {
  public:
   Reading(Disk& disk, const Chain& chain, std::span<Shard> shards)
@@ -76,21 +114,23 @@ class Reading {
 
  private:
   void read_segments() {
+    std::vector<Gathered> gathered(shards_.size());
     for (;;) {
       const std::size_t at = next_.fetch_add(1, std::memory_order_relaxed);
-      if (at >= chain_.segments.size()) return;
-      walked_[at] = read(chain_.segments[at]);
+      if (at >= chain_.segments.size()) break;
+      walked_[at] = read(chain_.segments[at], gathered);
     }
+    for (std::size_t i = 0; i < shards_.size(); ++i) gathered[i].put_into(shards_[i]);
   }
 
-  DiskResult<journal::Walked> read(const SegmentFile& segment) {
+  DiskResult<journal::Walked> read(const SegmentFile& segment, std::span<Gathered> gathered) {
     std::uint64_t fence = std::to_underlying(segment.header.last_fence);
     std::uint64_t counted = 0;
     auto walked = walk(disk_, segment, journal::OnDamage::stop, [&](const Frame& frame) {
       if (segment.last) remember_if_doubtful(frame);
       if (frame.seen.kind == journal::Kind::mark) return;
       fence = std::max(fence, std::to_underlying(frame.seen.fence));
-      note(segment, frame);
+      note(segment, frame, gathered);
       constexpr std::uint64_t step = std::uint64_t{1} << 20U;
       if (frame.offset - counted > step) {
         done_.fetch_add(frame.offset - counted, std::memory_order_relaxed);
@@ -111,19 +151,12 @@ class Reading {
     }
   }
 
-  void note(const SegmentFile& segment, const Frame& frame) {
+  void note(const SegmentFile& segment, const Frame& frame, std::span<Gathered> gathered) {
     const bool removes = frame.seen.kind == journal::Kind::remove;
     const ExpirySecond expires = removes ? ExpirySecond::removed : journal::expiry_second(frame.seen.expires_at);
+    const std::size_t shard = Shard::number_of(frame.seen.id, shards_.size());
     const Place place(segment.header.number, frame.offset, frame.size);
-    Shard& shard = shards_[Shard::number_of(frame.seen.id, shards_.size())];
-    const std::scoped_lock lock(shard.mutex);
-    SlotTable::Slot* slot = shard.slots.find(frame.seen.id);
-    if (slot == nullptr) {
-      shard.slots.insert(frame.seen.id, expires, place);
-    } else if (slot->place < place) {
-      slot->place = place;
-      slot->expires = expires;
-    }
+    if (gathered[shard].add(frame.seen.id, expires, place)) gathered[shard].put_into(shards_[shard]);
   }
 
   Disk& disk_;
