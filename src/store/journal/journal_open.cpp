@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <condition_variable>
+#include <deque>
 #include <span>
 #include <thread>
 #include <utility>
@@ -110,7 +111,7 @@ class Reading {
   Fence last_fence() const { return Fence{last_fence_.load(std::memory_order_relaxed)}; }
   std::uint64_t bytes() const { return total_; }
   // Oldest first.
-  const std::vector<Doubtful>& doubtful() const { return doubtful_; }
+  const std::deque<Doubtful>& doubtful() const { return doubtful_; }
 
  private:
   void read_segments() {
@@ -145,7 +146,7 @@ class Reading {
 
   void remember_if_doubtful(const Frame& frame) {
     if (frame.seen.kind == journal::Kind::mark) {
-      std::erase_if(doubtful_, [&](const Doubtful& each) { return each.offset < frame.seen.durable_up_to; });
+      while (!doubtful_.empty() && doubtful_.front().offset < frame.seen.durable_up_to) doubtful_.pop_front();
     } else {
       doubtful_.push_back({.offset = frame.offset, .payload = std::string(frame.payload)});
     }
@@ -167,7 +168,7 @@ class Reading {
   std::atomic<std::size_t> next_{0};
   std::atomic<std::uint64_t> done_{0};
   std::atomic<std::uint64_t> last_fence_{0};
-  std::vector<Doubtful> doubtful_;  // of the thread that reads the last segment
+  std::deque<Doubtful> doubtful_;  // of the thread that reads the last segment
 
   std::mutex mutex_;
   std::condition_variable progress_;
@@ -200,6 +201,7 @@ Result<void> JournalStore::recover(Random& random) {
     if (!walked) return store_error(walked.error().detail);
     if (!walked->damage.empty()) return damaged(walked->damage.front());
     const SegmentFile& segment = chain->segments[i];
+    // What is doubtful at the end of the last one comes into the next.
     segments_.add({.number = segment.header.number,
                    .salt = segment.header.salt,
                    .end = segment.last ? walked->durable_up_to : walked->end,
@@ -233,7 +235,6 @@ Result<void> JournalStore::begin(Random& random, const Chain& chain, std::span<c
     journal_ = chain.segments.front().header.journal;
   }
   const std::scoped_lock lock(writing_);
-    // What is doubtful at the end of the last one comes into the next.
   std::uint64_t least = journal::header_size + journal::mark_frame_size;
   for (const std::string& payload : doubtful) least += journal::frame_size(payload.size());
   if (const auto made = segments_.ensure_spare(journal::Need::start, least); !made) {
@@ -247,6 +248,7 @@ Result<void> JournalStore::begin(Random& random, const Chain& chain, std::span<c
   give_back_disk(chain);
   forget_removed_and_count(now);
   last_write_ = last_sync_ = now;
+  marked_up_to_ = segments_.tail();
   publish_sizes();
   return {};
 }
@@ -289,7 +291,6 @@ void JournalStore::forget_removed_and_count(Time now) {
       SlotTable::Slot& slot = shard.slots.at(i);
       if (!slot.place.empty() && journal::has_passed(slot.expires, now)) {
         shard.slots.erase(slot);  // another one may have taken its slot
-  marked_up_to_ = segments_.tail();
       } else {
         ++i;
       }
