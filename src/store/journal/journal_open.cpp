@@ -26,6 +26,7 @@ using journal::SlotTable;
 namespace {
 
 constexpr auto progress_every = std::chrono::seconds(1);
+constexpr std::uint64_t least_room = 4096;  // in a first segment on a full disk
 
 std::unexpected<Error> store_error(std::string detail) {
   return std::unexpected(Error{.source = ErrorSource::store, .retryable = Retryable::no, .detail = std::move(detail)});
@@ -190,7 +191,7 @@ Result<std::unique_ptr<JournalStore>> JournalStore::open(Disk& disk, const Clock
 
 Result<void> JournalStore::recover(Random& random) {
   const auto begun_at = monotonic_now();
-  const auto chain = journal::read_chain(disk_);
+  auto chain = journal::read_chain(disk_);
   if (!chain) return store_error(chain.error().detail);
   if (!chain->damage.empty()) return damaged(chain->damage.front());
   Reading reading(disk_, *chain, shards_);
@@ -200,7 +201,8 @@ Result<void> JournalStore::recover(Random& random) {
     const auto& walked = reading.walked()[i];
     if (!walked) return store_error(walked.error().detail);
     if (!walked->damage.empty()) return damaged(walked->damage.front());
-    const SegmentFile& segment = chain->segments[i];
+    SegmentFile& segment = chain->segments[i];
+    segment.end = walked->end;
     // What is doubtful at the end of the last one comes into the next.
     segments_.add({.number = segment.header.number,
                    .salt = segment.header.salt,
@@ -237,15 +239,19 @@ Result<void> JournalStore::begin(Random& random, const Chain& chain, std::span<c
   const std::scoped_lock lock(writing_);
   std::uint64_t least = journal::header_size + journal::mark_frame_size;
   for (const std::string& payload : doubtful) least += journal::frame_size(payload.size());
-  if (const auto made = segments_.ensure_spare(journal::Need::start, least); !made) {
-    return store_error(made.error().detail);
+  auto made = segments_.ensure_spare(journal::Need::start, least);
+  if (!made && made.error().fault == DiskFault::no_space) {
+    // On a full disk, with what the last segment did not use, as small as it can be.
+    if (!chain.segments.empty()) cut(chain.segments.back(), chain.segments.back().end);
+    made = segments_.adopt(journal::SegmentLog::make_spare(disk_, least + least_room));
   }
+  if (!made) return store_error(made.error().detail);
   const auto rolled = segments_.roll({.journal = journal_, .last_fence = Fence{last_fence_}, .now = now},
                                      [&](const journal::SegmentHeader& header, std::string& segment) {
                                        if (!doubtful.empty()) append_again(doubtful, header, segment, now);
                                      });
   if (!rolled) return store_error(rolled.error().detail);
-  give_back_disk(chain);
+  for (const SegmentFile& each : chain.segments) cut(each, segments_.segment(each.header.number).end);
   forget_removed_and_count(now);
   last_write_ = last_sync_ = now;
   marked_up_to_ = segments_.tail();
@@ -273,15 +279,13 @@ void JournalStore::append_again(std::span<const std::string> payloads, const jou
   journal::append_mark(segment, header.salt, segment.size(), now);
 }
 
-// What was made ahead and never written to, when the process ended before its segment did. A file that cannot be cut is
-// only larger than it need be.
-void JournalStore::give_back_disk(const Chain& chain) {
-  for (const SegmentFile& each : chain.segments) {
-    const std::uint64_t end = segments_.segment(each.header.number).end;
-    if (each.file_size <= end) continue;
-    if (const auto file = disk_.open(each.name, Access::write)) [[maybe_unused]]
-      const auto cut = (*file)->truncate(end);
-  }
+// Gives back what was made ahead and never used, when the process ended before its segment did. A file that cannot be
+// cut is only larger than it need be.
+void JournalStore::cut(const SegmentFile& segment, std::uint64_t end) {
+  if (segment.file_size <= end) return;
+  const auto file = disk_.open(segment.name, Access::write);
+  if (file) [[maybe_unused]]
+    const auto done = (*file)->truncate(end);
 }
 
 void JournalStore::forget_removed_and_count(Time now) {

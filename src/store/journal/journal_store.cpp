@@ -125,8 +125,9 @@ DiskResult<void> JournalStore::roll(Time now) {
 
 // What the outcomes of so many claims take, if their bodies have to be left out.
 std::uint64_t JournalStore::outcomes_of(std::uint64_t claims) {
-  constexpr std::uint64_t slack = 16 * journal::mark_frame_size;  // marks, and a release of what was never counted
-  return claims * journal::frame_size(journal::largest_put_overhead) + slack;
+  constexpr std::uint64_t slack = 512;  // an idle mark, and a release of what was never counted
+  constexpr std::uint64_t alone = journal::mark_frame_size + journal::largest_put_overhead;  // as a batch of its own
+  return claims * alone + slack;
 }
 
 // What has to stay free in the active segment, unless there is a spare with room enough.

@@ -87,7 +87,7 @@ class JournalStore final : public Store {
   Result<void> begin(Random& random, const journal::Chain& chain, std::span<const std::string> doubtful);
   void append_again(std::span<const std::string> payloads, const journal::SegmentHeader& header, std::string& segment,
                     Time now);
-  void give_back_disk(const journal::Chain& chain);
+  void cut(const journal::SegmentFile& segment, std::uint64_t end);
   void forget_removed_and_count(Time now);
 
   // execute(), under writing_.

@@ -148,6 +148,7 @@ class JournalModel {
       return;
     }
     std::vector<May> left;
+    resent_ = false;
     for (const May& may : all) {
       if (auto result = fits(op, may)) left.push_back(*std::move(result));
     }
@@ -155,7 +156,7 @@ class JournalModel {
     if (left.empty()) left.push_back(op.record);
     all = {left.front()};  // those that fit look the same
     if (op.verb == Verb::claim && op.verdict == Verdict::execute) {
-      if (!fences_may_repeat && !is_resent_) EXPECT_GT(op.record->fence, last_fence_);
+      if (!fences_may_repeat && !resent_) EXPECT_GT(op.record->fence, last_fence_);
       last_fence_ = std::max(last_fence_, op.record->fence);
     }
   }
@@ -225,11 +226,12 @@ class JournalModel {
   }
 
   std::optional<May> fits_claim(const Op& op, const Record* before) {
-    is_resent_ = before != nullptr && is_same_claim(*before, op);
-    const Verdict verdict = is_resent_ ? Verdict::execute : decide(facts_of(before, op.fingerprint, op.terms, op.now));
+    const bool resent = before != nullptr && is_same_claim(*before, op);
+    const Verdict verdict = resent ? Verdict::execute : decide(facts_of(before, op.fingerprint, op.terms, op.now));
     if (verdict != op.verdict || !op.record) return std::nullopt;
-    if (verdict != Verdict::execute || is_resent_) {
+    if (verdict != Verdict::execute || resent) {
       if (!same(*op.record, *before)) return std::nullopt;
+      resent_ = resent;
       return known(*op.record, *before);
     }
     Record claimed = made(op, before);
@@ -287,7 +289,7 @@ class JournalModel {
 
   std::map<OperationId, std::vector<May>> keys_;
   Fence last_fence_{0};
-  bool is_resent_ = false;
+  bool resent_ = false;  // the last claim was one that had been made before
 };
 
 // Draws a workload on few keys: mostly claims and finishes, alone and in batches, the clock moving on between them.
