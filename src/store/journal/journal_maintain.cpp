@@ -84,7 +84,8 @@ void JournalStore::look_for_room(Time now) {
 void JournalStore::end_old_segment(Time now) {
   const std::scoped_lock lock(writing_);
   const Time since = segments_.active_since();
-  const bool young = now >= since && now < since + settings_.segment_age;  // since is later: the clock was set back
+  // It may have begun in what is now the future: the clock was set back.
+  const bool young = now < since + settings_.segment_age && since < now + settings_.segment_age;
   if (!failure_.empty() || segments_.active_is_empty() || young) return;
   DiskResult<void> done = segments_.ensure_spare(journal::Need::keys);
   if (done) done = roll(now);

@@ -256,7 +256,9 @@ Result<void> JournalStore::begin(Random& random, const Chain& chain, std::span<c
   last_write_ = last_sync_ = now;
   marked_up_to_ = segments_.tail();
   publish_sizes();
-  return {};
+  // Else a process that ends soon after every start would leave a segment behind each time.
+  drop_what_is_empty();
+  return failure_.empty() ? Result<void>() : store_error(failure_);
 }
 
 // Records that were read but are not known to be on disk: after a sync that failed, the system may show what it never

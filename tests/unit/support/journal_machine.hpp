@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <optional>
@@ -80,6 +81,12 @@ class JournalMachine {
   std::unique_ptr<SimulatedDisk> disk_;
   std::unique_ptr<JournalStore> store_;
 };
+
+// How many seeds a test draws: ONCE_TIMES=20 in the environment makes it twenty times as many.
+inline std::uint64_t seeds(std::uint64_t usual) {
+  const char* times = std::getenv("ONCE_TIMES");
+  return usual * (times == nullptr ? 1 : std::strtoull(times, nullptr, 10));
+}
 
 // A key, a nonce and an outcome from a number.
 template <class Blob>
@@ -176,6 +183,9 @@ class JournalModel {
   }
 
   std::map<OperationId, std::vector<May>>& keys() { return keys_; }
+
+  // As a store may tell it: the lease is the process's own affair.
+  static bool same(const May& a, const May& b) { return a.has_value() == b.has_value() && (!a || same(*a, *b)); }
 
  private:
   static bool same(const Record& a, const Record& b) {
