@@ -233,7 +233,7 @@ std::optional<JournalStore::Moved> JournalStore::gather_next(Time now) {
     const std::scoped_lock shard_lock(shard.mutex);
     const SlotTable::Slot* slot = shard.slots.find(frame.seen.id);
     if (slot == nullptr || slot->place != place) continue;
-    if (frames_.size() + journal::mark_frame_size + frame.size + reserve(live_claims_) > room_) {
+    if (with_frames(frame.size) + reserve(live_claims_) > room_) {
       carry_->held = true;
       break;
     }

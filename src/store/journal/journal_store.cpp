@@ -202,7 +202,6 @@ void JournalStore::claim(Op& op, Time now) {
     return;
   }
   Record record = claimed(found, op.fingerprint, op.nonce, op.terms, now);
-  const std::uint64_t needed = journal::put_frame_size(record) + journal::mark_frame_size;
   Shard& shard = shard_of(op.id);
   std::size_t growth = 0;
   {
@@ -212,7 +211,7 @@ void JournalStore::claim(Op& op, Time now) {
   const std::uint64_t index_limit = settings_.max_memory - std::min(settings_.max_memory, settings_.cache_bytes);
   const bool no_memory = growth > 0 && counters_.index_bytes.load(std::memory_order_relaxed) + growth > index_limit;
   if (no_memory || segments_.over_limit() ||
-      frames_.size() + needed + reserve(live_claims_ + changes_.size() + 1) > room_) {
+      with_frames(journal::put_frame_size(record)) + reserve(live_claims_ + changes_.size() + 1) > room_) {
     counters_.refused.fetch_add(1, std::memory_order_relaxed);
     if (no_memory) set_full({.fault = DiskFault::no_space, .detail = "journal.max_memory is reached"});
     return answer_failed(op, StoreFault::full,
@@ -257,8 +256,8 @@ void JournalStore::finish_claim(Op& op, Time now) {
   }
   // Nor may it take what carrying forward needs to go on.
   const std::uint64_t carrying = segments_.over_limit() ? segments_.oldest().live_bytes / 8 * 9 : 0;
-  const std::uint64_t needed = journal::mark_frame_size + journal::put_frame_size(record);
-  if (frames_.size() + needed + reserve(live_claims_ + changes_.size()) + carrying > room_) {
+  const std::uint64_t reserved = reserve(live_claims_ + changes_.size()) + carrying;
+  if (with_frames(journal::put_frame_size(record)) + reserved > room_) {
     record.outcome = nullptr;
     record.body_kept = BodyKept::no;
     counters_.bodies_dropped.fetch_add(1, std::memory_order_relaxed);
@@ -279,6 +278,11 @@ void JournalStore::release_claim(Op& op, Time now) {
   } else {
     remove(op, found->fence);
   }
+}
+
+// What the batch takes with one more frame. The first brings a mark with it.
+std::uint64_t JournalStore::with_frames(std::uint64_t size) const {
+  return (frames_.empty() ? journal::mark_frame_size : frames_.size()) + size;
 }
 
 void JournalStore::put(Op& op, Record&& record) {

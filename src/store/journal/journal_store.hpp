@@ -105,6 +105,7 @@ class JournalStore final : public Store {
   void release_claim(Op& op, Time now);
   // Null: no record, or an expired one. False: it could not be read, and the op is answered.
   bool load(Op& op, Time now, const Record*& found);
+  std::uint64_t with_frames(std::uint64_t size) const;
   void put(Op& op, Record&& record);
   void remove(Op& op, Fence fence);
   static std::uint64_t outcomes_of(std::uint64_t claims);

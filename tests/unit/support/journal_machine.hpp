@@ -282,7 +282,7 @@ class JournalModel {
            std::to_string(std::to_underlying(record.attempt)) + ", fence " +
            std::to_string(std::to_underlying(record.fence)) + ", nonce " + to_hex(record.nonce).substr(0, 6) +
            ", outcome " + (record.outcome == nullptr ? "none" : std::to_string(record.outcome->size())) +
-           (record.lease_until == Time::max() ? ", live" : "");
+           (record.body_kept == BodyKept::no ? ", not kept" : "") + (record.lease_until == Time::max() ? ", live" : "");
   }
   static std::string describe(const std::vector<May>& all) {
     std::string text;
