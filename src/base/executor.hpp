@@ -4,6 +4,7 @@
 
 #include <coroutine>
 #include <cstdint>
+#include <span>
 
 #include "base/clock.hpp"
 
@@ -29,8 +30,13 @@ class Executor {
  public:
   virtual ~Executor() = default;
 
-  // From any thread: run on the executor's thread, in the order posted.
+  // From any thread: run on the executor's thread, in the order that this thread posted. From the executor's own: when
+  // all that is ready now has run, and before it waits for more.
   virtual void post(Work& work) = 0;
+  // The same for many at once, for which the executor is woken once.
+  virtual void post_all(std::span<Work* const> works) {
+    for (Work* work : works) post(*work);
+  }
 
   // On the executor's own thread. Late by at most the loop's tick, never early.
   virtual void arm(Timer& timer, Duration after) = 0;

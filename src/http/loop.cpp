@@ -49,6 +49,7 @@ int Loop::wait_milliseconds() const {
 }
 
 void Loop::run() {
+  thread_.store(::pthread_self(), std::memory_order_relaxed);
   while (!stopping_.load(std::memory_order_acquire)) {
     const int count = ::epoll_wait(epoll_, events_.data(), static_cast<int>(events_.size()), wait_milliseconds());
     ONCE_ASSERT(count >= 0 || errno == EINTR);
@@ -65,6 +66,17 @@ void Loop::run() {
       }
     }
     wheel_.advance(now_tick());
+    run_own();
+  }
+}
+
+// Also what that posts: a turn ends when nothing is left to do without waiting.
+void Loop::run_own() {
+  while (own_ != nullptr) {
+    Work& work = *own_;
+    own_ = work.next;
+    if (own_ == nullptr) own_end_ = &own_;
+    work.run(work);
   }
 }
 
@@ -80,10 +92,25 @@ void Loop::wake() {
 }
 
 void Loop::post(Work& work) {
+  Work* const one = &work;
+  post_all({&one, 1});
+}
+
+void Loop::post_all(std::span<Work* const> works) {
+  if (works.empty()) return;
+  if (::pthread_equal(thread_.load(std::memory_order_relaxed), ::pthread_self()) != 0) {
+    for (Work* work : works) {
+      work->next = nullptr;
+      *own_end_ = work;
+      own_end_ = &work->next;
+    }
+    return;
+  }
+  for (std::size_t i = 1; i < works.size(); ++i) works[i]->next = works[i - 1];  // newest first
   Work* head = posted_.load(std::memory_order_relaxed);
   do {
-    work.next = head;
-  } while (!posted_.compare_exchange_weak(head, &work, std::memory_order_release, std::memory_order_relaxed));
+    works.front()->next = head;
+  } while (!posted_.compare_exchange_weak(head, works.back(), std::memory_order_release, std::memory_order_relaxed));
   wake();
 }
 

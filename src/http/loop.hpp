@@ -2,6 +2,7 @@
 // folder resumes from here, so state that belongs to a loop needs no lock.
 #pragma once
 
+#include <pthread.h>
 #include <sys/epoll.h>
 
 #include <array>
@@ -36,6 +37,7 @@ class Loop final : public Executor {
   void stop();
 
   void post(Work& work) override;
+  void post_all(std::span<Work* const> works) override;
   void arm(Timer& timer, Duration after) override { wheel_.arm(timer, now_tick(), after); }
   void disarm(Timer& timer) override { wheel_.disarm(timer); }
 
@@ -52,6 +54,7 @@ class Loop final : public Executor {
   std::int64_t now_tick() const { return now_ / TimerWheel::tick; }
   int wait_milliseconds() const;
   void run_posted();
+  void run_own();
   void wake();
 
   int epoll_;
@@ -60,6 +63,9 @@ class Loop final : public Executor {
   std::chrono::nanoseconds now_;
   std::array<epoll_event, events_per_wait> events_{};
   std::span<epoll_event> fetched_;  // not yet delivered
+  std::atomic<pthread_t> thread_{};
+  Work* own_ = nullptr;     // posted by this thread, oldest first
+  Work** own_end_ = &own_;  // where the next one goes
   std::atomic<Work*> posted_ = nullptr;
   std::atomic<bool> wake_sent_ = false;
   std::atomic<bool> stopping_ = false;

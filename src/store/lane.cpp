@@ -106,7 +106,7 @@ class Batch {
   }
 
   std::span<Op* const> ops() const { return ops_; }
-  std::span<Pending* const> pending() const { return pending_; }
+  std::span<Pending*> pending() { return pending_; }
 
  private:
   struct Slot {
@@ -147,10 +147,14 @@ void execute_one_by_one(Store& store, std::span<Op* const> ops) {
 
 }  // namespace
 
-class ThreadLanes::Lane {
+class ThreadLanes::Lane : private Work {
  public:
   Lane(Store& store, const LaneLimits& limits)
-      : store_(store), limits_(limits), batch_(limits.batch), thread_([this] { run(); }) {
+      : Work{.run = [](Work& work) { static_cast<Lane&>(work).wake_up(); }},
+        store_(store),
+        limits_(limits),
+        batch_(limits.batch),
+        thread_([this] { loop(); }) {
     pthread_setname_np(thread_.native_handle(), "once-lane");
   }
 
@@ -161,10 +165,12 @@ class ThreadLanes::Lane {
  private:
   enum class More : std::uint8_t { no, yes };
 
-  void run();
+  void loop();
+  void wake_up();
   More wait_for_more();
   void gather();
   void execute();
+  void complete_all();
 
   Store& store_;
   const LaneLimits limits_;
@@ -173,11 +179,13 @@ class ThreadLanes::Lane {
   std::condition_variable wake_;
   PendingQueue incoming_;
   bool asleep_ = false;
+  bool waking_ = false;  // this, as Work, is at a caller's executor and will wake the lane
   bool stopping_ = false;
 
   // The lane's own thread.
   PendingQueue waiting_;
   Batch batch_;
+  std::vector<Work*> told_;  // those of one caller's executor
 
   std::atomic<std::size_t> depth_{0};  // incoming and waiting
   std::atomic<std::uint64_t> refused_{0};
@@ -191,6 +199,7 @@ class ThreadLanes::Lane {
 
 Lanes::Submit ThreadLanes::Lane::submit(Pending& pending) {
   const char* refusal = nullptr;
+  Executor& home = pending.home;
   bool wake = false;
   {
     const std::scoped_lock lock(mutex_);
@@ -201,7 +210,7 @@ Lanes::Submit ThreadLanes::Lane::submit(Pending& pending) {
     } else {
       incoming_.push(pending);
       depth_.fetch_add(1, std::memory_order_relaxed);
-      wake = std::exchange(asleep_, false);
+      wake = asleep_ && !std::exchange(waking_, true);
     }
   }
   // From here on the op may have been executed and its caller gone on, so only a refusal may touch `pending`.
@@ -210,11 +219,20 @@ Lanes::Submit ThreadLanes::Lane::submit(Pending& pending) {
     answer_failed(pending.op, StoreFault::unavailable, refusal);
     return Submit::refused;
   }
-  if (wake) wake_.notify_one();
+  if (wake) home.post(*this);
   return Submit::taken;
 }
 
-void ThreadLanes::Lane::run() {
+void ThreadLanes::Lane::wake_up() {
+  {
+    const std::scoped_lock lock(mutex_);
+    waking_ = false;
+    asleep_ = false;
+    wake_.notify_all();  // stop() may wait for it too; and once the mutex is free, this may be gone
+  }
+}
+
+void ThreadLanes::Lane::loop() {
   while (wait_for_more() == More::yes) {
     gather();
     execute();
@@ -223,11 +241,11 @@ void ThreadLanes::Lane::run() {
 
 ThreadLanes::Lane::More ThreadLanes::Lane::wait_for_more() {
   std::unique_lock lock(mutex_);
-  while (waiting_.empty() && incoming_.empty() && !stopping_) {
+  if (waiting_.empty() && incoming_.empty() && !stopping_) {
     asleep_ = true;
-    wake_.wait(lock);
+    wake_.wait(lock, [this] { return !asleep_ || stopping_; });
+    asleep_ = false;
   }
-  asleep_ = false;
   waiting_.take_all(incoming_);
   return waiting_.empty() ? More::no : More::yes;
 }
@@ -251,15 +269,34 @@ void ThreadLanes::Lane::execute() {
     retried_.fetch_add(1, std::memory_order_relaxed);
     execute_one_by_one(store_, ops);
   }
-  for (Pending* pending : batch_.pending()) complete(*pending);
+  complete_all();
+}
+
+void ThreadLanes::Lane::complete_all() {
+  std::span<Pending*> left = batch_.pending();
+  while (!left.empty()) {
+    Executor& home = left.front()->home;
+    std::size_t others = 0;
+    told_.clear();
+    for (Pending* each : left) {
+      if (&each->home == &home) {
+        told_.push_back(each);
+      } else {
+        left[others++] = each;
+      }
+    }
+    left = left.first(others);
+    home.post_all(told_);  // from here on these are gone
+  }
 }
 
 void ThreadLanes::Lane::stop() {
   {
-    const std::scoped_lock lock(mutex_);
+    std::unique_lock lock(mutex_);
     stopping_ = true;
+    wake_.notify_all();
+    wake_.wait(lock, [this] { return !waking_; });  // nobody may run it after this
   }
-  wake_.notify_one();
   if (thread_.joinable()) thread_.join();
 }
 

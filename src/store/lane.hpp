@@ -1,7 +1,8 @@
 // Lanes: how requests reach the store. `co_await lanes.run(op, home)` fills in the op's results and resumes the caller
 // on its own executor. A lane is a thread that takes everything waiting, executes it as one batch and wakes the
-// callers. Nobody waits for a batch to fill: while one is at the store the next one gathers. An operation always goes
-// to the same lane and a batch never holds one id twice, so order per key holds.
+// callers. Nobody waits for a batch to fill: while one is at the store the next one gathers. A lane that sleeps is
+// woken when the caller's executor has nothing left to do, so that all that came in together goes out together. An
+// operation always goes to the same lane and a batch never holds one id twice, so order per key holds.
 //
 // A store with inline_execution needs none of this: the caller's thread executes the op and does not suspend. Nor does
 // an op that the store can answer at once, such as a replay from memory.

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -75,6 +76,36 @@ TEST(LoopTest, work_may_post_work_and_what_was_posted_before_the_loop_ran_is_not
   loop.post(again);
   loop.run();
   EXPECT_EQ(again.left, 0);
+}
+
+// What the loop's own thread posts waits for the rest of the turn, and not for anything else.
+TEST(LoopTest, own_work_runs_when_the_turn_ends) {
+  struct Step : Work {
+    Loop* loop = nullptr;
+    std::string* seen = nullptr;
+    char name = ' ';
+    Step* then = nullptr;
+  };
+  Loop loop;
+  std::string seen;
+  std::array<Step, 4> steps;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    steps[i].loop = &loop;
+    steps[i].seen = &seen;
+    steps[i].name = static_cast<char>('a' + i);
+    steps[i].run = [](Work& work) {
+      auto& self = static_cast<Step&>(work);
+      self.seen->push_back(self.name);
+      if (self.then != nullptr) self.loop->post(*self.then);
+      if (self.name == 'd') self.loop->stop();
+    };
+  }
+  steps[0].then = &steps[2];  // a posts c, which runs after b although b was posted from outside
+  steps[2].then = &steps[3];
+  const std::array<Work*, 2> from_outside = {&steps[0], &steps[1]};
+  loop.post_all(from_outside);
+  loop.run();
+  EXPECT_EQ(seen, "abcd");
 }
 
 TEST(LoopTest, stop_from_any_thread_wakes_a_loop_that_has_nothing_to_do) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <stdexcept>
 #include <string>
@@ -85,6 +86,26 @@ TEST_F(LaneTest, an_op_alone_does_not_wait_for_others) {
   const auto answers = wait_for_answers(1);
   EXPECT_EQ(answers[0].status, OpStatus::done);
   EXPECT_EQ(store_.batches().size(), 1U);
+}
+
+TEST_F(LaneTest, what_one_turn_of_the_callers_executor_submits_goes_out_together) {
+  start();
+  store_.permit(2);
+  struct Turn : Work {
+    std::function<void()> submit_five;
+  } turn;
+  turn.submit_five = [this] {
+    for (int id = 1; id <= 5; ++id) submit(id);
+  };
+  turn.run = [](Work& work) { static_cast<Turn&>(work).submit_five(); };
+  for (int round = 1; round <= 2; ++round) {
+    home_.post(turn);
+    wait_for_answers(static_cast<std::size_t>(round) * 5);
+  }
+  const auto batches = store_.batches();
+  ASSERT_EQ(batches.size(), 2U);
+  EXPECT_EQ(batches[0].size(), 5U);
+  EXPECT_EQ(batches[1].size(), 5U);
 }
 
 TEST_F(LaneTest, batches_gather_while_one_is_at_the_store) {

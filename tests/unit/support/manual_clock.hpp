@@ -10,6 +10,7 @@ namespace once {
 class ManualClock final : public Clock {
  public:
   Time now() const override { return Time(Duration(now_.load())); }
+  void set(Time now) { now_.store(now.time_since_epoch().count()); }
   void advance(Duration by) { now_.fetch_add(by.count()); }
 
  private:

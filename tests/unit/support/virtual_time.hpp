@@ -9,17 +9,9 @@
 #include "base/clock.hpp"
 #include "base/executor.hpp"
 #include "core/decision.hpp"
+#include "tests/unit/support/manual_clock.hpp"
 
 namespace once {
-
-class ManualClock final : public Clock {
- public:
-  Time now() const override { return now_; }
-  void set(Time now) { now_ = now; }
-
- private:
-  Time now_{std::chrono::sys_days(std::chrono::year(2026) / 1 / 1)};
-};
 
 // One thread. Work runs in the order posted, timers in the order due, and the clock moves with them.
 class VirtualExecutor final : public Executor {
