@@ -55,8 +55,9 @@ class Disk {
   virtual DiskResult<std::unique_ptr<File>> create(std::string_view name) = 0;
   virtual DiskResult<std::unique_ptr<File>> open(std::string_view name, Access access) = 0;
   virtual DiskResult<void> rename(std::string_view from, std::string_view to) = 0;
+  // Done, too, when there is no such file.
   virtual DiskResult<void> remove(std::string_view name) = 0;
-  // Makes what create, rename and remove did survive a loss of power.
+  // Makes what create, rename and remove did survive a loss of power. Needs the lock.
   virtual DiskResult<void> sync_names() = 0;
 
   // For messages: where this is.

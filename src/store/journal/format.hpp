@@ -29,8 +29,8 @@ inline constexpr std::size_t frame_overhead = 8;  // length and checksum
 struct SegmentHeader {
   JournalId journal;
   SegmentNumber number{1};
-  // Where the segment before this one ends. What lies behind was never acknowledged. 0: this is the first one, and
-  // segments with lower numbers do not count.
+  // Where the segment before this one ends. What lies behind was never acknowledged, or this one begins with it. 0:
+  // this is the first one, and segments with lower numbers do not count.
   std::uint64_t previous_end = 0;
   Fence last_fence{0};  // given out before this segment began
   Time created_at;

@@ -19,7 +19,8 @@ constexpr mode_t only_ours = S_IRUSR | S_IWUSR;
 constexpr std::string_view lock_name = "lock";
 
 std::unexpected<DiskError> failure(std::string_view what, std::string_view path, int error) {
-  const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
+  // Files that are open are a quota too, and others may close theirs.
+  const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG || error == EMFILE || error == ENFILE;
   return std::unexpected(
       DiskError{.fault = full ? DiskFault::no_space : DiskFault::failed,
                 .detail = fmt::format("cannot {} {}: {}", what, path, std::generic_category().message(error))});
@@ -89,12 +90,23 @@ DiskResult<std::unique_ptr<File>> opened(const std::string& path, int flags) {
   return std::make_unique<SystemFile>(std::move(descriptor), path);
 }
 
+Descriptor open_folder(const std::string& folder) {
+  return Descriptor(uninterrupted([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+}
+
 DiskResult<void> make_folder(const std::string& folder) {
   const std::filesystem::path path(folder);
   std::error_code error;
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
   if (error) return failure("make", path.parent_path().string(), error.value());
-  if (::mkdir(folder.c_str(), S_IRWXU) != 0 && errno != EEXIST) return failure("make", folder, errno);
+  if (::mkdir(folder.c_str(), S_IRWXU) != 0) {
+    if (errno == EEXIST) return {};
+    return failure("make", folder, errno);
+  }
+  // A journal in a folder that a loss of power forgets is forgotten too.
+  const std::string parent = path.has_parent_path() ? path.parent_path().string() : ".";
+  const Descriptor descriptor = open_folder(parent);
+  if (!descriptor.open() || ::fsync(descriptor.get()) != 0) return failure("sync", parent, errno);
   return {};
 }
 
@@ -123,6 +135,9 @@ DiskResult<void> SystemDisk::lock() {
   const std::string pid = std::to_string(::getpid());
   [[maybe_unused]] const bool told =
       ::ftruncate(file.get(), 0) == 0 && ::pwrite(file.get(), pid.data(), pid.size(), 0) >= 0;
+  // Kept open: when a segment has got its name, there has to be a descriptor to sync that with.
+  names_ = open_folder(folder_);
+  if (!names_.open()) return failure("open", folder_, errno);
   lock_ = std::move(file);
   return {};
 }
@@ -151,14 +166,12 @@ DiskResult<void> SystemDisk::rename(std::string_view from, std::string_view to) 
 }
 
 DiskResult<void> SystemDisk::remove(std::string_view name) {
-  if (::unlink(path_of(name).c_str()) != 0) return failure("remove", path_of(name), errno);
+  if (::unlink(path_of(name).c_str()) != 0 && errno != ENOENT) return failure("remove", path_of(name), errno);
   return {};
 }
 
 DiskResult<void> SystemDisk::sync_names() {
-  const Descriptor folder(::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder.open()) return failure("open", folder_, errno);
-  if (::fsync(folder.get()) != 0) return failure("sync", folder_, errno);
+  if (::fsync(names_.get()) != 0) return failure("sync", folder_, errno);
   return {};
 }
 

@@ -24,6 +24,7 @@ class SystemDisk final : public Disk {
  private:
   std::string folder_;
   Descriptor lock_;
+  Descriptor names_;  // the folder itself
 };
 
 }  // namespace once

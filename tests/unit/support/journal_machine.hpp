@@ -185,9 +185,6 @@ class JournalModel {
   std::map<OperationId, std::vector<May>>& keys() { return keys_; }
 
   // As a store may tell it: the lease is the process's own affair.
-  static bool same(const May& a, const May& b) { return a.has_value() == b.has_value() && (!a || same(*a, *b)); }
-
- private:
   static bool same(const Record& a, const Record& b) {
     const auto outcome = [](const Record& record) { return record.outcome == nullptr ? "" : *record.outcome; };
     return a.state == b.state && a.body_kept == b.body_kept && a.attempt == b.attempt && a.nonce == b.nonce &&
@@ -195,6 +192,9 @@ class JournalModel {
            (a.fence == b.fence || a.fence == any_fence || b.fence == any_fence) &&
            (a.outcome == nullptr) == (b.outcome == nullptr) && outcome(a) == outcome(b);
   }
+  static bool same(const May& a, const May& b) { return a.has_value() == b.has_value() && (!a || same(*a, *b)); }
+
+ private:
   bool same_but_for_body(const Record& found, Record wanted) const {
     if (same(found, wanted)) return true;
     if (!bodies_may_go || found.outcome != nullptr || found.body_kept == BodyKept::yes) return false;

@@ -1,0 +1,230 @@
+// The journal's bytes, as docs/journal-format.md has them. The literals were made by another program than the one that
+// is tested: they stay as they are for as long as files of version 1 are to be read.
+#include <gtest/gtest.h>
+
+#include "store/journal/format.hpp"
+#include "tests/unit/support/journal_machine.hpp"
+
+namespace once::journal {
+namespace {
+
+template <class Blob>
+Blob counted_from(std::uint8_t first) {
+  Blob blob;
+  for (std::uint8_t& byte : blob.bytes) byte = first++;
+  return blob;
+}
+
+const auto journal_id = counted_from<JournalId>(0xa0);
+const auto id = counted_from<OperationId>(0x00);
+const auto other_id = counted_from<OperationId>(0x60);
+const auto fingerprint = counted_from<Fingerprint>(0x20);
+const auto nonce = counted_from<Nonce>(0x40);
+constexpr Time then{Duration(1'767'225'600'000)};
+
+constexpr std::string_view header_hex =
+    "4f4e43454a524e4c01000000332af16ba0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
+    "290000000000000000a8da769b010000";
+constexpr std::string_view put_hex =
+    "7d00000021e2e55f01010603020000002a00000000000000e8abda769b0100000004017c9b0100000001020304050607"
+    "08090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f202122232425262728292a2b2c2d2e2f3031323334353637"
+    "38393a3b3c3d3e3f404142434445464748494a4b4c4d4e4f7894da769b01000068656c6c6f000000";
+constexpr std::string_view remove_hex =
+    "300000006456702102000000000000002b00000000000000606162636465666768696a6b6c6d6e6f7071727374757677"
+    "78797a7b7c7d7e7f";
+constexpr std::string_view mark_hex = "18000000fbf38d1c03000000000000001001000000000000d0afda769b010000";
+
+// The first segment of a journal: a mark, a claim, its outcome, another claim, its release, a third claim.
+constexpr std::string_view file_hex =
+    "4f4e43454a524e4c0100000079f838f5a0a1a2a3a4a5a6a7a8a9aaabacadaeaf01000000000000000000000000000000"
+    "000000000000000000a8da769b01000018000000f289f7780300000000000000400000000000000000a8da769b010000"
+    "70000000af2050e70100000001000000010000000000000000a8da769b0100000004017c9b0100000001020304050607"
+    "08090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f202122232425262728292a2b2c2d2e2f3031323334353637"
+    "38393a3b3c3d3e3f404142434445464748494a4b4c4d4e4f7a000000302fb7c201010200010000000100000000000000"
+    "00a8da769b0100000004017c9b010000000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+    "202122232425262728292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f404142434445464748494a4b4c4d4e4f"
+    "74686520616e7377657200000000000070000000887427940100000001000000020000000000000000a8da769b010000"
+    "0004017c9b010000606162636465666768696a6b6c6d6e6f707172737475767778797a7b7c7d7e7f2021222324252627"
+    "28292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f404142434445464748494a4b4c4d4e4f30000000d7dc738f"
+    "02000000000000000200000000000000606162636465666768696a6b6c6d6e6f707172737475767778797a7b7c7d7e7f"
+    "7000000024444afd0100000001000000030000000000000000a8da769b0100000004017c9b0100002021222324252627"
+    "28292a2b2c2d2e2f303132333435363738393a3b3c3d3e3f202122232425262728292a2b2c2d2e2f3031323334353637"
+    "38393a3b3c3d3e3f404142434445464748494a4b4c4d4e4f";
+
+SegmentHeader header() {
+  return {.journal = journal_id,
+          .number = SegmentNumber{7},
+          .previous_end = 4096,
+          .last_fence = Fence{41},
+          .created_at = then};
+}
+
+std::uint32_t salt() {
+  SegmentHeader made = header();
+  encode(made);
+  return made.salt;
+}
+
+Record record() {
+  Record made;
+  made.state = State::succeeded;
+  made.attempt = Attempt{2};
+  made.fence = Fence{42};
+  made.fingerprint = fingerprint;
+  made.nonce = nonce;
+  made.started_at = then + std::chrono::seconds(1);
+  made.lease_until = Time::max();
+  made.expires_at = then + std::chrono::hours(24);
+  made.outcome = std::make_shared<const std::string>("hello");
+  made.previous_state = State::unknown;
+  made.previous_started_at = then - std::chrono::seconds(5);
+  return made;
+}
+
+TEST(JournalFormat, a_header_is_these_bytes) {
+  SegmentHeader made = header();
+  EXPECT_EQ(to_hex(encode(made)), header_hex);
+  const auto read = decode_header(*from_hex(header_hex));
+  ASSERT_TRUE(read.has_value());
+  EXPECT_EQ(read->journal, journal_id);
+  EXPECT_EQ(read->number, SegmentNumber{7});
+  EXPECT_EQ(read->previous_end, 4096U);
+  EXPECT_EQ(read->last_fence, Fence{41});
+  EXPECT_EQ(read->created_at, then);
+  EXPECT_EQ(read->salt, made.salt);
+}
+
+TEST(JournalFormat, a_put_is_these_bytes) {
+  std::string out;
+  append_put(out, salt(), id, record());
+  EXPECT_EQ(to_hex(out), put_hex);
+  EXPECT_EQ(out.size(), put_frame_size(record()));
+}
+
+TEST(JournalFormat, a_remove_is_these_bytes) {
+  std::string out;
+  append_remove(out, salt(), other_id, Fence{43});
+  EXPECT_EQ(to_hex(out), remove_hex);
+  EXPECT_EQ(out.size(), remove_frame_size);
+}
+
+TEST(JournalFormat, a_mark_is_these_bytes) {
+  std::string out;
+  append_mark(out, salt(), 272, then + std::chrono::seconds(2));
+  EXPECT_EQ(to_hex(out), mark_hex);
+  EXPECT_EQ(out.size(), mark_frame_size);
+}
+
+TEST(JournalFormat, a_put_that_is_read_back_is_the_record_without_its_lease) {
+  const std::string bytes = *from_hex(put_hex);
+  const auto payload = decode_frame(bytes, salt());
+  ASSERT_TRUE(payload.has_value());
+  const auto seen = glance(*payload);
+  ASSERT_TRUE(seen.has_value());
+  EXPECT_EQ(seen->kind, Kind::put);
+  EXPECT_EQ(seen->id, id);
+  EXPECT_EQ(seen->fence, Fence{42});
+  EXPECT_EQ(seen->expires_at, record().expires_at);
+  const Record read = decode_put(*payload);
+  EXPECT_TRUE(JournalModel::same(read, record()));
+  EXPECT_EQ(read.previous_state, State::unknown);
+  EXPECT_EQ(read.previous_started_at, record().previous_started_at);
+  EXPECT_EQ(read.lease_until, Time::min());
+  std::string again;
+  append_payload(again, salt(), *payload);
+  EXPECT_EQ(again, bytes);
+}
+
+TEST(JournalFormat, every_kind_of_record_comes_back_as_it_was) {
+  for (const State state : {State::started, State::succeeded, State::failed, State::unknown, State::tombstone}) {
+    for (const std::uint32_t attempt : {1U, 2U, 4'000'000'000U}) {
+      for (const OutcomeBytes& outcome : {OutcomeBytes(), outcome_of(0), outcome_of(1), outcome_of(100'000)}) {
+        for (const BodyKept kept : {BodyKept::yes, BodyKept::no}) {
+          Record made = record();
+          made.state = state;
+          made.attempt = Attempt{attempt};
+          made.outcome = outcome;
+          made.body_kept = kept;
+          made.expires_at = Time::max();
+          std::string out;
+          append_put(out, 5, id, made);
+          EXPECT_EQ(out.size(), put_frame_size(made));
+          EXPECT_EQ(out.size() % frame_alignment, 0U);
+          EXPECT_EQ(claimed_frame_size(out), out.size());
+          const auto payload = decode_frame(out, 5);
+          ASSERT_TRUE(payload.has_value() && glance(*payload).has_value());
+          EXPECT_TRUE(JournalModel::same(decode_put(*payload), made));
+        }
+      }
+    }
+  }
+}
+
+TEST(JournalFormat, a_frame_is_valid_in_its_own_segment_only) {
+  const std::string bytes = *from_hex(put_hex);
+  EXPECT_TRUE(decode_frame(bytes, salt()).has_value());
+  EXPECT_FALSE(decode_frame(bytes, salt() + 1).has_value());
+  EXPECT_FALSE(decode_frame(bytes, 0).has_value());
+}
+
+TEST(JournalFormat, what_is_cut_or_unknown_is_no_frame) {
+  const std::string bytes = *from_hex(put_hex);
+  for (std::size_t size = 0; size < bytes.size() - 3; ++size) {
+    EXPECT_FALSE(decode_frame(std::string_view(bytes).substr(0, size), salt()).has_value());
+  }
+  EXPECT_FALSE(decode_frame(std::string(64, '\0'), 0).has_value());
+  EXPECT_FALSE(glance("").has_value());
+  EXPECT_FALSE(glance(std::string(112, '\4')).has_value());
+  std::string payload(112, '\0');
+  payload[0] = 1;
+  EXPECT_TRUE(glance(payload).has_value());
+  for (const std::size_t at : {1U, 2U, 3U}) {
+    std::string strange = payload;
+    strange[at] = 77;
+    EXPECT_FALSE(glance(strange).has_value()) << "state, flags or previous state that nobody writes";
+  }
+  EXPECT_FALSE(glance(payload + "x").has_value());
+  EXPECT_FALSE(glance(payload.substr(1)).has_value());
+}
+
+TEST(JournalFormat, headers_say_what_is_wrong_with_them) {
+  std::string bytes = *from_hex(header_hex);
+  EXPECT_EQ(decode_header(std::string_view(bytes).substr(0, 63)).error(), HeaderFault::damaged);
+  EXPECT_EQ(decode_header(std::string(64, '\0')).error(), HeaderFault::damaged);
+  bytes[63] = 1;
+  EXPECT_EQ(decode_header(bytes).error(), HeaderFault::damaged);
+  bytes[8] = 2;
+  EXPECT_EQ(decode_header(bytes).error(), HeaderFault::newer_version);
+}
+
+TEST(JournalFormat, segments_have_one_name_each) {
+  EXPECT_EQ(segment_name(SegmentNumber{1}), "0000000001.segment");
+  EXPECT_EQ(parse_segment_name("0000000001.segment"), SegmentNumber{1});
+  EXPECT_EQ(parse_segment_name("4294967295.segment"), SegmentNumber{4294967295});
+  for (const char* name : {"1.segment", "00000000001.segment", "0000000000.segment", "next.segment", ".segment",
+                           "0000000001.segment.damaged", "-000000001.segment", "9999999999.segment", "lock", ""}) {
+    EXPECT_FALSE(parse_segment_name(name).has_value()) << name;
+  }
+}
+
+TEST(JournalFormat, a_file_of_version_1_can_be_read) {
+  JournalMachine machine(1);
+  machine.platter.put("0000000001.segment", *from_hex(file_hex));
+  ASSERT_TRUE(machine.start()) << machine.refusal;
+  EXPECT_EQ(machine.store().stats().keys, 2U);
+  const Op first = machine.run({.verb = Verb::claim, .id = id, .nonce = {{9}}, .fingerprint = fingerprint});
+  ASSERT_EQ(first.verdict, Verdict::replay);
+  EXPECT_EQ(*first.record->outcome, "the answer");
+  const Op third = machine.run({.verb = Verb::claim,
+                                .id = counted_from<OperationId>(0x20),
+                                .nonce = {{9}},
+                                .fingerprint = fingerprint,
+                                .terms = {.on_unknown = OnUnknown::hold}});
+  EXPECT_EQ(third.verdict, Verdict::held) << "its owner died";
+  const Op second = machine.run({.verb = Verb::claim, .id = other_id, .nonce = {{9}}, .fingerprint = fingerprint});
+  EXPECT_EQ(second.verdict, Verdict::execute) << "it was released";
+  EXPECT_EQ(second.record->fence, Fence{4});
+}
+
+}  // namespace
+}  // namespace once::journal

@@ -1,0 +1,115 @@
+#include "store/journal/system_disk.hpp"
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/support/temporary_folder.hpp"
+
+namespace once {
+namespace {
+
+using testing::HasSubstr;
+using testing::UnorderedElementsAre;
+
+class SystemDiskTest : public testing::Test {
+ protected:
+  TemporaryFolder above_;
+  std::string folder_ = above_.path() + "/deep/journal";
+  SystemDisk disk_{folder_};
+};
+
+TEST_F(SystemDiskTest, the_folder_is_made_and_is_ours_alone) {
+  ASSERT_TRUE(disk_.lock().has_value());
+  struct stat status{};
+  ASSERT_EQ(::stat(folder_.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777U, 0700U);
+  ASSERT_TRUE(disk_.create("a").has_value());
+  ASSERT_EQ(::stat((folder_ + "/a").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777U, 0600U);
+}
+
+TEST_F(SystemDiskTest, a_second_one_is_told_who_has_the_lock) {
+  ASSERT_TRUE(disk_.lock().has_value());
+  SystemDisk second(folder_);
+  const auto locked = second.lock();
+  ASSERT_FALSE(locked.has_value());
+  EXPECT_EQ(locked.error().fault, DiskFault::in_use);
+  EXPECT_THAT(locked.error().detail, HasSubstr(folder_));
+  EXPECT_THAT(locked.error().detail, HasSubstr("process " + std::to_string(::getpid())));
+}
+
+TEST_F(SystemDiskTest, the_lock_ends_with_its_object) {
+  {
+    SystemDisk first(folder_);
+    ASSERT_TRUE(first.lock().has_value());
+  }
+  EXPECT_TRUE(disk_.lock().has_value());
+}
+
+TEST_F(SystemDiskTest, what_is_written_is_read) {
+  ASSERT_TRUE(disk_.lock().has_value());
+  auto file = disk_.create("a");
+  ASSERT_TRUE(file.has_value());
+  ASSERT_TRUE((*file)->write_at(10, "hello").has_value());
+  ASSERT_TRUE((*file)->sync().has_value());
+  EXPECT_EQ(*(*file)->size(), 15U);
+  std::string into(20, 'x');
+  EXPECT_EQ(*(*file)->read_at(8, into), 7U) << "fewer only at the end of the file";
+  EXPECT_EQ(into.substr(0, 7), std::string("\0\0hello", 7));
+  EXPECT_EQ(*(*file)->read_at(100, into), 0U);
+  ASSERT_TRUE((*file)->truncate(12).has_value());
+  auto again = disk_.open("a", Access::read);
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(*(*again)->size(), 12U);
+  EXPECT_FALSE((*again)->write_at(0, "x").has_value()) << "it was opened to be read";
+}
+
+TEST_F(SystemDiskTest, names_come_and_go) {
+  ASSERT_TRUE(disk_.lock().has_value());
+  ASSERT_TRUE((*disk_.create("a"))->write_at(0, "old").has_value());
+  ASSERT_TRUE(disk_.create("b").has_value());
+  EXPECT_EQ(*(*disk_.create("a"))->size(), 0U) << "whatever had the name is gone";
+  ASSERT_TRUE(disk_.rename("b", "c").has_value());
+  ASSERT_TRUE(disk_.sync_names().has_value());
+  EXPECT_THAT(*disk_.list(), UnorderedElementsAre("a", "c", "lock"));
+  ASSERT_TRUE(disk_.remove("a").has_value());
+  EXPECT_TRUE(disk_.remove("a").has_value()) << "gone is gone";
+  EXPECT_THAT(*disk_.list(), UnorderedElementsAre("c", "lock"));
+}
+
+TEST_F(SystemDiskTest, errors_name_the_path) {
+  EXPECT_THAT(disk_.list().error().detail, HasSubstr(folder_));
+  ASSERT_TRUE(disk_.lock().has_value());
+  const auto opened = disk_.open("missing", Access::write);
+  ASSERT_FALSE(opened.has_value());
+  EXPECT_EQ(opened.error().fault, DiskFault::failed);
+  EXPECT_EQ(opened.error().detail, "cannot open " + folder_ + "/missing: No such file or directory");
+  EXPECT_THAT(disk_.rename("missing", "x").error().detail, HasSubstr(folder_ + "/missing"));
+  EXPECT_THAT(disk_.create("no/such").error().detail, HasSubstr(folder_ + "/no/such"));
+  SystemDisk nowhere("/proc/once");
+  EXPECT_THAT(nowhere.lock().error().detail, HasSubstr("/proc/once"));
+}
+
+// Every descriptor of the process in use: nothing is broken, and there may be one again later.
+TEST_F(SystemDiskTest, without_descriptors_there_is_no_space_and_names_can_still_be_synced) {
+  ASSERT_TRUE(disk_.lock().has_value());
+  struct rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const struct rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto made = disk_.create("a");
+  const auto synced = disk_.sync_names();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  ASSERT_FALSE(made.has_value());
+  EXPECT_EQ(made.error().fault, DiskFault::no_space);
+  EXPECT_TRUE(synced.has_value());
+}
+
+}  // namespace
+}  // namespace once
