@@ -227,6 +227,8 @@ Result<void> JournalStore::recover(Random& random) {
 
 Result<void> JournalStore::begin(Random& random, const Chain& chain, std::span<const std::string> doubtful) {
   const Time now = clock_.now();
+  // Names that were seen need not be on disk: one that is lost while a later one stays would look like damage.
+  if (const auto synced = disk_.sync_names(); !synced) return store_error(synced.error().detail);
   // Not of this chain: a repair took their place, or they never became segments.
   for (const std::string& name : chain.obsolete) {
     if (const auto removed = disk_.remove(name); !removed) return store_error(removed.error().detail);
