@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <condition_variable>
 #include <cstring>
-#include <exception>
 #include <mutex>
 #include <span>
 #include <string>
@@ -16,6 +14,7 @@
 
 #include "base/assert.hpp"
 #include "base/clock.hpp"
+#include "store/lane_queue.hpp"
 
 namespace once {
 
@@ -23,126 +22,11 @@ namespace {
 
 constexpr auto batch_bounds = growing_bounds<10>(1, 2);      // 1 … 512
 constexpr auto time_bounds = growing_bounds<11>(10'000, 4);  // 10 µs … 10 s
-// A lane looks past this many ops per place in a batch for one whose id is not in it yet. Ten thousand callers on
-// one key must not make every batch walk over all of them.
-constexpr std::size_t looks_per_place = 4;
-// Alone, this many ops in a row have failed: it is the store, not one bad op, and the rest keep their answer.
-constexpr std::size_t lone_failures_before_giving_up = 3;
 
 std::uint64_t lane_bits(const OperationId& id) {
   std::uint64_t bits = 0;
   std::memcpy(&bits, id.bytes.data() + 8, sizeof bits);
   return bits;
-}
-
-// First in, first out, linked through Work::next. Anything may be taken from the middle by walking the links.
-class PendingQueue {
- public:
-  PendingQueue() = default;
-  PendingQueue(const PendingQueue&) = delete;
-  PendingQueue& operator=(const PendingQueue&) = delete;
-
-  bool empty() const { return first_ == nullptr; }
-
-  void push(Pending& pending) {
-    pending.next = nullptr;
-    *end_ = &pending;
-    end_ = &pending.next;
-  }
-
-  void take_all(PendingQueue& other) {
-    if (other.empty()) return;
-    *end_ = other.first_;
-    end_ = other.end_;
-    other.first_ = nullptr;
-    other.end_ = &other.first_;
-  }
-
-  // Takes those that wanted() says yes to, in order, while more() holds.
-  void take_if(auto&& more, auto&& wanted) {
-    Work** link = &first_;
-    while (*link != nullptr && more()) {
-      Work& work = **link;
-      if (wanted(static_cast<Pending&>(work))) {
-        *link = work.next;
-      } else {
-        link = &work.next;
-      }
-    }
-    if (*link == nullptr) end_ = link;
-  }
-
- private:
-  Work* first_ = nullptr;
-  Work** end_ = &first_;
-};
-
-// The ops of one batch, no id twice.
-class Batch {
- public:
-  explicit Batch(std::size_t limit) : limit_(limit), slots_(std::bit_ceil(limit * 2)) {
-    pending_.reserve(limit);
-    ops_.reserve(limit);
-  }
-
-  void clear() {
-    pending_.clear();
-    ops_.clear();
-    ++round_;
-  }
-
-  bool full() const { return ops_.size() == limit_; }
-
-  bool add(Pending& pending) {
-    const std::size_t mask = slots_.size() - 1;
-    std::size_t at = std::hash<OperationId>()(pending.op.id) & mask;
-    for (; slots_[at].round == round_; at = (at + 1) & mask) {
-      if (ops_[slots_[at].place]->id == pending.op.id) return false;
-    }
-    slots_[at] = {.round = round_, .place = ops_.size()};
-    pending_.push_back(&pending);
-    ops_.push_back(&pending.op);
-    return true;
-  }
-
-  std::span<Op* const> ops() const { return ops_; }
-  std::span<Pending*> pending() { return pending_; }
-
- private:
-  struct Slot {
-    std::uint64_t round = 0;  // free unless of this round, so that clearing costs nothing
-    std::size_t place = 0;
-  };
-
-  const std::size_t limit_;
-  std::uint64_t round_ = 1;
-  std::vector<Pending*> pending_;
-  std::vector<Op*> ops_;
-  std::vector<Slot> slots_;
-};
-
-bool is_unavailable(const Op& op) {
-  return op.status == OpStatus::failed && op.fault == StoreFault::unavailable;
-}
-
-// A driver's edge: what it throws becomes an answer here.
-void execute_all(Store& store, std::span<Op* const> ops) {
-  try {
-    store.execute(ops);
-  } catch (const std::exception& failure) {
-    // Whatever was already filled in may not have been committed.
-    for (Op* op : ops) answer_failed(*op, StoreFault::unavailable, failure.what());
-  }
-}
-
-void execute_one_by_one(Store& store, std::span<Op* const> ops) {
-  std::size_t failures = 0;
-  for (Op* const& op : ops) {
-    op->error.clear();
-    execute_all(store, {&op, 1});
-    failures = is_unavailable(*op) ? failures + 1 : 0;
-    if (failures == lone_failures_before_giving_up) return;
-  }
 }
 
 }  // namespace
@@ -153,7 +37,7 @@ class ThreadLanes::Lane : private Work {
       : Work{.run = [](Work& work) { static_cast<Lane&>(work).wake_up(); }},
         store_(store),
         limits_(limits),
-        batch_(limits.batch),
+        queue_(limits.batch),
         thread_([this] { loop(); }) {
     pthread_setname_np(thread_.native_handle(), "once-lane");
   }
@@ -168,7 +52,6 @@ class ThreadLanes::Lane : private Work {
   void loop();
   void wake_up();
   More wait_for_more();
-  void gather();
   void execute();
   void complete_all();
 
@@ -183,8 +66,7 @@ class ThreadLanes::Lane : private Work {
   bool stopping_ = false;
 
   // The lane's own thread.
-  PendingQueue waiting_;
-  Batch batch_;
+  LaneQueue queue_;
   std::vector<Work*> told_;  // those of one caller's executor
 
   std::atomic<std::size_t> depth_{0};  // incoming and waiting
@@ -234,46 +116,35 @@ void ThreadLanes::Lane::wake_up() {
 
 void ThreadLanes::Lane::loop() {
   while (wait_for_more() == More::yes) {
-    gather();
     execute();
   }
 }
 
 ThreadLanes::Lane::More ThreadLanes::Lane::wait_for_more() {
   std::unique_lock lock(mutex_);
-  if (waiting_.empty() && incoming_.empty() && !stopping_) {
+  if (queue_.empty() && incoming_.empty() && !stopping_) {
     asleep_ = true;
     wake_.wait(lock, [this] { return !asleep_ || stopping_; });
     asleep_ = false;
   }
-  waiting_.take_all(incoming_);
-  return waiting_.empty() ? More::no : More::yes;
-}
-
-void ThreadLanes::Lane::gather() {
-  batch_.clear();
-  std::size_t looks = limits_.batch * looks_per_place;
-  waiting_.take_if([&] { return !batch_.full() && looks-- > 0; },
-                   [&](Pending& pending) { return batch_.add(pending); });
-  depth_.fetch_sub(batch_.ops().size(), std::memory_order_relaxed);
+  queue_.take_all(incoming_);
+  return queue_.empty() ? More::no : More::yes;
 }
 
 void ThreadLanes::Lane::execute() {
-  const std::span<Op* const> ops = batch_.ops();
+  queue_.gather();
+  depth_.fetch_sub(queue_.size(), std::memory_order_relaxed);
   const std::chrono::nanoseconds begin = monotonic_now();
-  execute_all(store_, ops);
+  if (queue_.execute(store_) == LaneQueue::Tried::again_one_by_one) retried_.fetch_add(1, std::memory_order_relaxed);
   store_time_.observe(static_cast<std::uint64_t>((monotonic_now() - begin).count()));
-  batch_size_.observe(ops.size());
-  if (ops.size() > largest_.load(std::memory_order_relaxed)) largest_.store(ops.size(), std::memory_order_relaxed);
-  if (ops.size() > 1 && std::ranges::all_of(ops, [](const Op* op) { return is_unavailable(*op); })) {
-    retried_.fetch_add(1, std::memory_order_relaxed);
-    execute_one_by_one(store_, ops);
-  }
+  batch_size_.observe(queue_.size());
+  if (queue_.size() > largest_.load(std::memory_order_relaxed))
+    largest_.store(queue_.size(), std::memory_order_relaxed);
   complete_all();
 }
 
 void ThreadLanes::Lane::complete_all() {
-  std::span<Pending*> left = batch_.pending();
+  std::span<Pending*> left = queue_.pending();
   while (!left.empty()) {
     Executor& home = left.front()->home;
     std::size_t others = 0;

@@ -1,0 +1,59 @@
+#include "store/lane_queue.hpp"
+
+#include <algorithm>
+#include <exception>
+
+namespace once {
+
+namespace {
+
+// A lane looks past this many ops per place in a batch for one whose id is not in it yet. Ten thousand callers on
+// one key must not make every batch walk over all of them.
+constexpr std::size_t looks_per_place = 4;
+// Alone, this many ops in a row have failed: it is the store, not one bad op, and the rest keep their answer.
+constexpr std::size_t lone_failures_before_giving_up = 3;
+
+bool is_unavailable(const Op& op) {
+  return op.status == OpStatus::failed && op.fault == StoreFault::unavailable;
+}
+
+// A driver's edge: what it throws becomes an answer here.
+void execute_all(Store& store, std::span<Op* const> ops) {
+  try {
+    store.execute(ops);
+  } catch (const std::exception& failure) {
+    // Whatever was already filled in may not have been committed.
+    for (Op* op : ops) answer_failed(*op, StoreFault::unavailable, failure.what());
+  }
+}
+
+void execute_one_by_one(Store& store, std::span<Op* const> ops) {
+  std::size_t failures = 0;
+  for (Op* const& op : ops) {
+    op->error.clear();
+    execute_all(store, {&op, 1});
+    failures = is_unavailable(*op) ? failures + 1 : 0;
+    if (failures == lone_failures_before_giving_up) return;
+  }
+}
+
+}  // namespace
+
+void LaneQueue::gather() {
+  batch_.clear();
+  std::size_t looks = most_ops_ * looks_per_place;
+  waiting_.take_if([&] { return !batch_.full() && looks-- > 0; },
+                   [&](Pending& pending) { return batch_.add(pending); });
+}
+
+LaneQueue::Tried LaneQueue::execute(Store& store) {
+  const std::span<Op* const> ops = batch_.ops();
+  execute_all(store, ops);
+  if (ops.size() <= 1 || !std::ranges::all_of(ops, [](const Op* op) { return is_unavailable(*op); })) {
+    return Tried::once;
+  }
+  execute_one_by_one(store, ops);
+  return Tried::again_one_by_one;
+}
+
+}  // namespace once

@@ -1,0 +1,126 @@
+// What a lane does, without its thread: operations wait in order, go to the store in batches that hold no id twice, and
+// a batch that fails as a whole is tried again op by op. ThreadLanes runs it on a thread, the simulator in virtual time.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "store/lane.hpp"
+
+namespace once {
+
+// First in, first out, linked through Work::next. Anything may be taken from the middle by walking the links.
+class PendingQueue {
+ public:
+  PendingQueue() = default;
+  PendingQueue(const PendingQueue&) = delete;
+  PendingQueue& operator=(const PendingQueue&) = delete;
+
+  bool empty() const { return first_ == nullptr; }
+
+  void push(Pending& pending) {
+    pending.next = nullptr;
+    *end_ = &pending;
+    end_ = &pending.next;
+  }
+
+  void take_all(PendingQueue& other) {
+    if (other.empty()) return;
+    *end_ = other.first_;
+    end_ = other.end_;
+    other.first_ = nullptr;
+    other.end_ = &other.first_;
+  }
+
+  // Takes those that wanted() says yes to, in order, while more() holds.
+  void take_if(auto&& more, auto&& wanted) {
+    Work** link = &first_;
+    while (*link != nullptr && more()) {
+      Work& work = **link;
+      if (wanted(static_cast<Pending&>(work))) {
+        *link = work.next;
+      } else {
+        link = &work.next;
+      }
+    }
+    if (*link == nullptr) end_ = link;
+  }
+
+ private:
+  Work* first_ = nullptr;
+  Work** end_ = &first_;
+};
+
+// The ops of one batch, no id twice.
+class Batch {
+ public:
+  explicit Batch(std::size_t limit) : limit_(limit), slots_(std::bit_ceil(limit * 2)) {
+    pending_.reserve(limit);
+    ops_.reserve(limit);
+  }
+
+  void clear() {
+    pending_.clear();
+    ops_.clear();
+    ++round_;
+  }
+
+  bool full() const { return ops_.size() == limit_; }
+
+  bool add(Pending& pending) {
+    const std::size_t mask = slots_.size() - 1;
+    std::size_t at = std::hash<OperationId>()(pending.op.id) & mask;
+    for (; slots_[at].round == round_; at = (at + 1) & mask) {
+      if (ops_[slots_[at].place]->id == pending.op.id) return false;
+    }
+    slots_[at] = {.round = round_, .place = ops_.size()};
+    pending_.push_back(&pending);
+    ops_.push_back(&pending.op);
+    return true;
+  }
+
+  std::span<Op* const> ops() const { return ops_; }
+  std::span<Pending*> pending() { return pending_; }
+
+ private:
+  struct Slot {
+    std::uint64_t round = 0;  // free unless of this round, so that clearing costs nothing
+    std::size_t place = 0;
+  };
+
+  const std::size_t limit_;
+  std::uint64_t round_ = 1;
+  std::vector<Pending*> pending_;
+  std::vector<Op*> ops_;
+  std::vector<Slot> slots_;
+};
+
+// The batch that goes to the store next, and what waits behind it.
+class LaneQueue {
+ public:
+  explicit LaneQueue(std::size_t most_ops) : most_ops_(most_ops), batch_(most_ops) {}
+
+  bool empty() const { return waiting_.empty(); }
+  void push(Pending& pending) { waiting_.push(pending); }
+  void take_all(PendingQueue& incoming) { waiting_.take_all(incoming); }
+
+  // The oldest that fit into one batch.
+  void gather();
+
+  enum class Tried : std::uint8_t { once, again_one_by_one };
+  Tried execute(Store& store);
+
+  // Of the batch. Whoever takes these tells the callers, in any order.
+  std::span<Pending*> pending() { return batch_.pending(); }
+  std::size_t size() const { return batch_.ops().size(); }
+
+ private:
+  const std::size_t most_ops_;
+  PendingQueue waiting_;
+  Batch batch_;
+};
+
+}  // namespace once
