@@ -221,6 +221,24 @@ TEST_F(TornWrite, at_every_byte_of_a_batch_leaves_what_came_before) {
   EXPECT_EQ(batch_seen, 3);
 }
 
+// A name that was given just before a kill is seen by the next start, and is not yet on disk.
+TEST(JournalCrash, names_that_a_start_builds_on_are_certain_before_it_gives_others) {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    JournalMachine machine(seed, tiny);
+    ASSERT_TRUE(machine.start());
+    ASSERT_EQ(machine.run(claim_op(1, 1)).status, OpStatus::done);
+    machine.platter.fail(DiskCall::sync_names, 1, DiskFault::failed);
+    machine.clock.advance(std::chrono::hours(2));
+    machine.store().maintain();
+    machine.kill();
+    machine.platter.fail(DiskCall::sync_names, 1 + seed % 2, DiskFault::failed);
+    EXPECT_FALSE(machine.start());
+    machine.lose_power();
+    ASSERT_TRUE(machine.start()) << machine.refusal;
+    EXPECT_TRUE(machine.run(lookup_op(1)).record.has_value());
+  }
+}
+
 TEST(JournalCrash, many_restarts_leave_the_disk_as_large_as_it_was) {
   for (const Sync sync : {Sync::always, Sync::never}) {
     JournalMachine machine(3, {.sync = sync, .segment_bytes = 16 << 10});

@@ -92,17 +92,14 @@ void JournalStore::make_room(const Wanted& wanted, std::unique_lock<std::mutex>&
   const auto lacks_spare = [&] {
     return segments_.spare_capacity() < least() && segments_.room() < wanted.bytes + reserved();
   };
-  if (lacks_spare()) background_.wait(lock, [&] { return !making_spare_; });
+  // A sync that fails says so once: whoever asks at the same time may be told that all is well. So no roll meanwhile.
+  background_.wait(lock, [&] { return !(making_spare_ && lacks_spare()) && !(syncing_ && must_roll()); });
   // Making one here keeps everybody waiting, but maintain() was too late.
   if (lacks_spare() && failure_.empty()) {
     if (const auto made = segments_.ensure_spare(wanted.need, least()); !made) no_room_or_fail(made.error());
   }
-  const auto rolls = [&] {
-    return must_roll() && segments_.spare_capacity() > journal::header_size + segments_.room();
-  };
-  // A sync that fails says so once: whoever asks at the same time may be told that all is well.
-  if (rolls()) background_.wait(lock, [&] { return !syncing_; });
-  if (rolls() && failure_.empty()) {
+  const bool helps = segments_.spare_capacity() > journal::header_size + segments_.room();
+  if (must_roll() && helps && failure_.empty()) {
     if (const auto rolled = roll(now); !rolled) no_room_or_fail(rolled.error());
   }
   room_ = segments_.room();

@@ -1,0 +1,398 @@
+// The journal over a long time and at its limits: what has expired is given back, what lives longer pins nothing, and
+// what is full has room again.
+#include <gtest/gtest.h>
+
+#include "tests/unit/support/journal_machine.hpp"
+
+namespace once {
+namespace {
+
+using Condition = JournalStats::Condition;
+using std::chrono::hours;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+constexpr std::uint64_t segment_bytes = 16 << 10;
+
+class JournalLimits : public testing::Test {
+ protected:
+  void begin(const JournalSettings& settings) {
+    machine_ = std::make_unique<JournalMachine>(1, settings);
+    ASSERT_TRUE(machine_->start());
+  }
+  JournalStore& store() { return machine_->store(); }
+  JournalStats stats() { return machine_->store().stats(); }
+
+  // Claims a key and finishes it.
+  Op record(std::uint64_t key, Duration ttl, std::size_t size = 100) {
+    Op claim = machine_->run(claim_op(key, key, ttl));
+    if (claim.status != OpStatus::done) return claim;
+    EXPECT_EQ(claim.verdict, Verdict::execute);
+    Op finish = machine_->run(finish_op(key, key, outcome_of(size, key), ttl));
+    EXPECT_EQ(finish.status, OpStatus::done) << finish.error;
+    return finish;
+  }
+  void expect_replayed(std::uint64_t key, std::size_t size = 100) {
+    const Op op = machine_->run(claim_op(key, key + 1'000'000));
+    ASSERT_EQ(op.verdict, Verdict::replay) << key << ' ' << op.error;
+    ASSERT_EQ(*op.record->outcome, *outcome_of(size, key)) << key;
+  }
+  void tick(Duration by = seconds(1)) {
+    machine_->clock.advance(by);
+    store().maintain();
+  }
+  // The numbers are of real files.
+  void expect_honest() {
+    ASSERT_LE(machine_->platter.bytes(), stats().disk_bytes);
+    ASSERT_GE(machine_->platter.bytes() + (stats().segments + 2) * 64, stats().disk_bytes);
+  }
+
+  std::unique_ptr<JournalMachine> machine_;
+};
+
+TEST_F(JournalLimits, segments_whose_records_have_all_expired_are_dropped_whole) {
+  begin({.segment_bytes = segment_bytes});
+  const std::uint64_t index = stats().index_bytes;
+  for (std::uint64_t key = 0; key < 1500; ++key) record(key, minutes(1));
+  EXPECT_GT(stats().segments, 20U);
+  EXPECT_GT(stats().index_bytes, 2 * index);
+  tick(minutes(2));
+  for (int i = 0; i < 5; ++i) tick();
+  EXPECT_EQ(stats().keys, 0U);
+  EXPECT_EQ(stats().expired, 1500U);
+  EXPECT_EQ(stats().segments, 1U);
+  EXPECT_EQ(stats().carried, 0U);
+  EXPECT_LE(stats().disk_bytes, 2 * segment_bytes);
+  EXPECT_EQ(stats().index_bytes, index);
+  EXPECT_EQ(stats().cache_bytes, 0U);
+  expect_honest();
+}
+
+TEST_F(JournalLimits, a_few_keys_that_live_for_days_pin_nothing) {
+  begin({.segment_bytes = segment_bytes, .cache_bytes = 0});
+  std::uint64_t key = 0;
+  std::vector<std::uint64_t> lasting;
+  for (int round = 0; round < 150; ++round) {
+    for (int i = 0; i < 10; ++i) record(++key, minutes(1));
+    record(++key, hours(24 * 7));
+    lasting.push_back(key);
+    tick(seconds(10));
+    // About twice what counts, and a few segments.
+    const std::uint64_t live = lasting.size() * 240 + 70 * 240;
+    ASSERT_LE(stats().disk_bytes, 3 * live + 6 * segment_bytes) << round;
+    if (round % 10 == 0) expect_honest();
+  }
+  EXPECT_GT(stats().carried, 0U);
+  EXPECT_LT(stats().carried, 10 * lasting.size()) << "each was copied again and again";
+  for (const std::uint64_t each : lasting) expect_replayed(each);
+  machine_->lose_power();
+  ASSERT_TRUE(machine_->start()) << machine_->refusal;
+  for (const std::uint64_t each : lasting) expect_replayed(each);
+}
+
+TEST_F(JournalLimits, nothing_grows_in_thousands_of_rounds) {
+  begin({.segment_bytes = segment_bytes, .segment_age = minutes(10), .cache_bytes = 32 << 10});
+  JournalStats most;
+  for (std::uint64_t round = 0; round < 3000; ++round) {
+    record(round, seconds(40), 50 + round % 200);
+    if (round % 5 == 0) machine_->run(claim_op(10'000 + round, 1, seconds(20)));
+    if (round % 5 == 1) machine_->run(finish_op(10'000 + round - 1, 1, nullptr, seconds(20)));
+    tick();
+    const JournalStats now = stats();
+    if (round == 500) most = now;
+    if (round < 500) {
+      most.disk_bytes = std::max(most.disk_bytes, now.disk_bytes);
+      continue;
+    }
+    ASSERT_LE(now.disk_bytes, most.disk_bytes + 2 * segment_bytes) << round;
+    ASSERT_LE(now.index_bytes, most.index_bytes * 3 / 2) << round;
+    ASSERT_LE(now.keys, most.keys + 20) << round;
+    ASSERT_LE(now.cache_bytes, 64U << 10U) << round;
+    ASSERT_LE(now.live_claims, 1U);
+    ASSERT_EQ(now.condition, Condition::well);
+  }
+  EXPECT_EQ(stats().bodies_dropped, 0U);
+  EXPECT_EQ(stats().refused, 0U);
+  expect_honest();
+  tick(hours(1));
+  for (int i = 0; i < 200; ++i) tick();
+  EXPECT_EQ(stats().keys, 0U);
+  EXPECT_EQ(stats().segments, 1U);
+}
+
+TEST_F(JournalLimits, a_quiet_journal_leaves_the_disk_alone) {
+  begin({.segment_bytes = segment_bytes});
+  record(1, hours(24));
+  for (int i = 0; i < 5; ++i) tick(hours(2));
+  const std::uint64_t calls = machine_->platter.all_calls();
+  for (int i = 0; i < 100; ++i) tick(minutes(1));
+  EXPECT_EQ(machine_->platter.all_calls(), calls);
+  expect_replayed(1);
+}
+
+TEST_F(JournalLimits, max_disk_is_never_passed_and_room_comes_back_with_time) {
+  constexpr std::uint64_t max_disk = 12 * segment_bytes;
+  begin({.segment_bytes = segment_bytes, .max_disk = max_disk, .cache_bytes = 0});
+  std::uint64_t key = 0;
+  for (int rounds = 0; rounds < 3; ++rounds) {
+    Op last;
+    while ((last = record(++key, minutes(5), 300)).status == OpStatus::done) {
+      ASSERT_LE(machine_->platter.bytes(), max_disk);
+      if (key % 10 == 0) tick(Duration(10));
+    }
+    EXPECT_EQ(last.fault, StoreFault::full);
+    EXPECT_EQ(stats().condition, Condition::full);
+    EXPECT_GT(machine_->platter.bytes(), max_disk / 2);
+    EXPECT_GE(key, 300U);
+    tick(minutes(6));
+    for (int i = 0; i < 5; ++i) tick();
+    EXPECT_EQ(stats().condition, Condition::well);
+    expect_honest();
+  }
+}
+
+// No segment is free of keys that live on, and all the disk is taken: only carrying forward helps, and it needs room.
+TEST_F(JournalLimits, a_full_journal_with_lasting_keys_in_every_segment_can_be_cleaned) {
+  constexpr std::uint64_t max_disk = 12 * segment_bytes;
+  begin({.segment_bytes = segment_bytes, .max_disk = max_disk, .cache_bytes = 0});
+  std::vector<std::uint64_t> lasting;
+  std::uint64_t key = 0;
+  for (;;) {
+    const bool lasts = ++key % 10 == 0;
+    if (record(key, lasts ? hours(24 * 7) : minutes(5), 300).status != OpStatus::done) break;
+    if (lasts) lasting.push_back(key);
+    ASSERT_LE(machine_->platter.bytes(), max_disk);
+  }
+  ASSERT_GT(lasting.size(), 20U);
+  tick(minutes(6));
+  for (int i = 0; i < 20; ++i) {
+    tick();
+    ASSERT_LE(machine_->platter.bytes(), max_disk);
+  }
+  EXPECT_EQ(stats().condition, Condition::well);
+  EXPECT_LT(stats().disk_bytes, max_disk / 2);
+  EXPECT_EQ(record(++key, minutes(5)).status, OpStatus::done);
+  for (const std::uint64_t each : lasting) expect_replayed(each, 300);
+}
+
+TEST_F(JournalLimits, a_journal_that_is_full_of_what_counts_is_not_copied_over_and_over) {
+  begin({.segment_bytes = segment_bytes, .max_disk = 12 * segment_bytes, .cache_bytes = 0});
+  std::uint64_t key = 0;
+  while (record(++key, hours(24), 1000).status == OpStatus::done) tick(Duration(10));
+  for (int i = 0; i < 50; ++i) tick();
+  const std::uint64_t carried = stats().carried;
+  for (int i = 0; i < 300; ++i) tick();
+  EXPECT_EQ(stats().carried, carried);
+}
+
+TEST_F(JournalLimits, large_records_that_count_are_not_copied_over_and_over) {
+  begin({.segment_bytes = 4 << 20, .cache_bytes = 0});
+  for (std::uint64_t key = 0; key < 8; ++key) {
+    machine_->run(claim_op(key, key));
+    machine_->run(finish_op(key, key, std::make_shared<const std::string>(std::size_t{3} << 20U, 'x')));
+  }
+  for (int i = 0; i < 20; ++i) tick();
+  EXPECT_EQ(stats().carried, 0U);
+}
+
+TEST_F(JournalLimits, many_segments_are_fine_when_they_are_full_and_are_joined_when_they_are_not) {
+  begin({.segment_bytes = 1024, .segment_age = minutes(1), .cache_bytes = 0});
+  std::uint64_t key = 0;
+  while (stats().segments < 530) record(++key, hours(24 * 7), 700);
+  const std::uint64_t carried = stats().carried;
+  for (int i = 0; i < 20; ++i) tick();
+  EXPECT_LT(stats().carried, carried + key) << "everything was copied";
+  begin({.segment_bytes = segment_bytes, .segment_age = minutes(1), .cache_bytes = 0});
+  for (key = 0; key < 700; ++key) {
+    record(key, hours(24 * 7), 10);
+    tick(minutes(1));
+  }
+  EXPECT_LE(stats().segments, 514U);
+  for (std::uint64_t each = 0; each < key; ++each) expect_replayed(each, 10);
+}
+
+TEST_F(JournalLimits, max_memory_refuses_new_keys_only_and_room_comes_back_with_time) {
+  begin({.max_memory = 160 << 10, .cache_bytes = 64 << 10});
+  std::uint64_t key = 0;
+  Op last;
+  while ((last = record(++key, minutes(5), 10)).status == OpStatus::done) ASSERT_LT(key, 10'000U);
+  EXPECT_EQ(last.fault, StoreFault::full);
+  EXPECT_NE(last.error.find("max_memory"), std::string::npos);
+  EXPECT_EQ(stats().condition, Condition::full);
+  EXPECT_LE(stats().index_bytes, 96U << 10U);
+  EXPECT_LE(stats().cache_bytes, 64U << 10U);
+  EXPECT_GT(key, 1000U);
+  for (std::uint64_t each = 1; each < key; each += 100) expect_replayed(each, 10);
+  tick(minutes(6));
+  for (int i = 0; i < 5; ++i) tick();
+  EXPECT_EQ(stats().condition, Condition::well);
+  EXPECT_EQ(record(++key, minutes(5)).status, OpStatus::done);
+}
+
+TEST_F(JournalLimits, outcomes_larger_than_a_segment) {
+  begin({.segment_bytes = segment_bytes, .cache_bytes = 0});
+  for (std::uint64_t key = 0; key < 6; ++key) record(key, hours(24 * 7), 100'000 + key);
+  for (std::uint64_t key = 100; key < 1500; ++key) record(key, minutes(1));
+  for (int i = 0; i < 30; ++i) tick(seconds(10));
+  for (std::uint64_t key = 0; key < 6; ++key) expect_replayed(key, 100'000 + key);
+  machine_->lose_power();
+  ASSERT_TRUE(machine_->start()) << machine_->refusal;
+  for (std::uint64_t key = 0; key < 6; ++key) expect_replayed(key, 100'000 + key);
+  EXPECT_EQ(stats().bodies_dropped, 0U);
+}
+
+// Large ones between small ones, most of which expire: the large ones are carried, and room for outcomes stays.
+TEST_F(JournalLimits, outcomes_larger_than_what_is_carried_at_once_are_carried_within_the_limit) {
+  constexpr std::uint64_t max_disk = 44 * segment_bytes;
+  begin({.segment_bytes = segment_bytes, .max_disk = max_disk, .cache_bytes = 0});
+  std::uint64_t key = 1000;
+  for (std::uint64_t large = 0; large < 5; ++large) {
+    record(large, hours(24 * 7), 40'000);
+    for (int i = 0; i < 200; ++i) record(++key, minutes(1));
+  }
+  for (int i = 0; i < 60; ++i) {
+    tick(seconds(5));
+    ASSERT_LE(machine_->platter.bytes(), max_disk);
+  }
+  EXPECT_GE(stats().carried, 3U);
+  for (std::uint64_t large = 0; large < 5; ++large) expect_replayed(large, 40'000);
+  EXPECT_EQ(stats().keys, 5U);
+}
+
+TEST_F(JournalLimits, with_room_no_body_is_left_out_and_no_key_refused) {
+  begin({.segment_bytes = 4096, .cache_bytes = 0});
+  std::uint64_t key = 0;
+  for (std::size_t size = 1; size <= 60; ++size) {
+    std::vector<Op> claims;
+    std::vector<Op> finishes;
+    for (std::size_t i = 0; i < size; ++i) {
+      ++key;
+      claims.push_back(claim_op(key, key));
+      finishes.push_back(finish_op(key, key, outcome_of(i * 7 % 90, key)));
+    }
+    machine_->run(claims);
+    for (const Op& op : claims) ASSERT_EQ(op.status, OpStatus::done) << op.error;
+    machine_->run(finishes);
+    for (const Op& op : finishes) ASSERT_EQ(op.status, OpStatus::done) << op.error;
+    if (size % 3 == 0) tick();
+  }
+  EXPECT_EQ(stats().bodies_dropped, 0U);
+  EXPECT_EQ(stats().refused, 0U);
+}
+
+TEST_F(JournalLimits, a_crash_while_records_are_carried_forward_loses_none) {
+  constexpr std::uint64_t lasting = 12;
+  for (std::uint64_t stop = 1;; ++stop) {
+    SCOPED_TRACE("stopped at call " + std::to_string(stop));
+    machine_ = std::make_unique<JournalMachine>(stop, JournalSettings{.segment_bytes = 4096, .cache_bytes = 0});
+    ASSERT_TRUE(machine_->start());
+    std::uint64_t key = 1000;
+    for (std::uint64_t each = 0; each < lasting; ++each) {
+      record(each, hours(24 * 7), 300);
+      for (int i = 0; i < 10; ++i) record(++key, seconds(5), 60);
+    }
+    machine_->clock.advance(minutes(1));
+    machine_->platter.stop_at(stop);
+    for (int i = 0; i < 4; ++i) store().maintain();
+    const bool stopped = machine_->platter.stopped();
+    EXPECT_GT(stopped ? 1U : stats().carried, 0U) << "nothing was carried";
+    stop % 3 == 0 ? machine_->kill() : machine_->lose_power();
+    ASSERT_TRUE(machine_->start()) << machine_->refusal;
+    for (std::uint64_t each = 0; each < lasting; ++each) expect_replayed(each, 300);
+    if (!stopped) break;
+  }
+}
+
+TEST_F(JournalLimits, a_segment_ends_when_it_is_old_so_that_it_can_expire) {
+  begin({.segment_age = hours(1)});
+  record(1, minutes(90));
+  tick(minutes(59));
+  EXPECT_EQ(stats().segments, 1U);
+  tick(minutes(1));
+  EXPECT_EQ(stats().segments, 2U);
+  record(2, hours(24));
+  tick(hours(1));
+  tick();
+  EXPECT_EQ(stats().segments_dropped, 1U);
+  expect_replayed(2);
+}
+
+TEST_F(JournalLimits, a_claim_that_is_at_work_outlives_its_expiry) {
+  begin({.segment_bytes = segment_bytes});
+  ASSERT_EQ(machine_->run(claim_op(1, 1, seconds(1))).status, OpStatus::done);
+  for (std::uint64_t key = 10; key < 800; ++key) record(key, seconds(1));
+  for (int i = 0; i < 50; ++i) tick(hours(1));
+  EXPECT_EQ(stats().keys, 1U);
+  EXPECT_EQ(machine_->run(claim_op(1, 2)).verdict, Verdict::in_flight);
+  EXPECT_EQ(machine_->run(finish_op(1, 1, outcome_of(5))).status, OpStatus::done);
+  EXPECT_EQ(machine_->run(claim_op(1, 3)).verdict, Verdict::replay);
+}
+
+TEST_F(JournalLimits, a_claim_that_was_taken_up_again_after_a_restart_is_not_swept) {
+  begin({.segment_bytes = segment_bytes});
+  ASSERT_EQ(machine_->run(claim_op(1, 1, minutes(1))).status, OpStatus::done);
+  machine_->kill();
+  ASSERT_TRUE(machine_->start());
+  ASSERT_EQ(machine_->run(owner_op(Verb::renew, 1, 1)).status, OpStatus::done);
+  for (int i = 0; i < 5; ++i) tick(hours(1));
+  EXPECT_EQ(machine_->run(claim_op(1, 2)).verdict, Verdict::in_flight);
+  EXPECT_EQ(machine_->run(finish_op(1, 1, outcome_of(5))).status, OpStatus::done);
+  EXPECT_EQ(stats().live_claims, 0U);
+}
+
+TEST_F(JournalLimits, a_clock_that_is_set_back_loses_nothing_and_stops_nothing) {
+  begin({.segment_bytes = segment_bytes, .segment_age = hours(1), .cache_bytes = 0});
+  for (std::uint64_t key = 0; key < 100; ++key) record(key, hours(2));
+  tick(-hours(24 * 365));
+  for (std::uint64_t key = 0; key < 100; ++key) expect_replayed(key);
+  for (std::uint64_t key = 200; key < 300; ++key) record(key, minutes(1));
+  tick(minutes(2));
+  tick();
+  EXPECT_EQ(stats().keys, 100U) << "what was written since has expired by the clock as it is";
+  machine_->kill();
+  ASSERT_TRUE(machine_->start());
+  for (std::uint64_t key = 0; key < 100; ++key) expect_replayed(key);
+  record(400, hours(2));
+  const std::uint64_t ended = stats().segments + stats().segments_dropped;
+  tick(minutes(61));
+  EXPECT_GT(stats().segments + stats().segments_dropped, ended) << "segments still end by their age";
+}
+
+TEST(JournalAnswers, at_once_are_those_that_execute_gives) {
+  std::uint64_t at_once = 0;
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    JournalMachine machine(seed, {.segment_bytes = 4096, .cache_bytes = 256 << 10});
+    JournalModel model;
+    JournalWorkload workload(seed);
+    ASSERT_TRUE(machine.start());
+    for (int i = 0; i < 150; ++i) {
+      std::vector<Op> ops = workload.next(model);
+      std::vector<std::optional<Op>> early;
+      for (const Op& op : ops) {
+        Op asked = op;
+        const bool answered = machine.store().answer_at_once(asked);
+        early.push_back(answered ? std::optional(asked) : std::nullopt);
+      }
+      machine.run(ops);
+      for (std::size_t k = 0; k < ops.size(); ++k) {
+        model.learn(ops[k]);
+        if (!early[k]) continue;
+        ++at_once;
+        EXPECT_EQ(early[k]->status, ops[k].status);
+        EXPECT_EQ(early[k]->verdict, ops[k].verdict);
+        EXPECT_EQ(early[k]->now, ops[k].now);
+        EXPECT_TRUE(JournalModel::same(early[k]->record, ops[k].record));
+      }
+      if (i % 10 == 0) machine.clock.advance(minutes(1));
+      if (i == 75) {
+        machine.kill();
+        ASSERT_TRUE(machine.start());
+        model.lapse();
+      }
+    }
+  }
+  EXPECT_GT(at_once, 200U);
+}
+
+}  // namespace
+}  // namespace once
