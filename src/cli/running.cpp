@@ -51,6 +51,7 @@ void block_signals() {
   const sigset_t set = end_signals();
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
   ::signal(SIGPIPE, SIG_IGN);  // a reader of our log that goes away must not end us
+  ::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is a full disk: the write says so
 }
 
 Running::Running(const Config& config)
