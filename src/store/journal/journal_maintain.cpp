@@ -61,6 +61,12 @@ void JournalStore::prepare_spare() {
   publish_sizes();
 }
 
+// Enough of it on disk to end being full.
+bool JournalStore::has_room() const {
+  const std::uint64_t quarter = (segments_.tail() + segments_.room()) / 4;
+  return segments_.has_spare() || segments_.room() >= quarter + reserve(live_claims_);
+}
+
 // Whether a journal that was full has room again.
 void JournalStore::look_for_room(Time now) {
   if (now < room_looked_for_at_ + look_for_room_every && now >= room_looked_for_at_) return;
@@ -73,9 +79,7 @@ void JournalStore::look_for_room(Time now) {
   const std::uint64_t slots = seen.index_bytes / sizeof(SlotTable::Slot);
   const std::uint64_t index_limit = settings_.max_memory - std::min(settings_.max_memory, settings_.cache_bytes);
   const bool memory = seen.keys * 20 < slots * 13 || seen.index_bytes + seen.index_bytes / 64 <= index_limit;
-  const std::uint64_t quarter = (segments_.tail() + segments_.room()) / 4;
-  const bool disk = segments_.has_spare() || segments_.room() >= quarter + reserve(live_claims_);
-  if (!memory || !disk || segments_.over_limit()) return;
+  if (!memory || !has_room() || segments_.over_limit()) return;
   auto expected = Condition::full;
   if (!condition_.compare_exchange_strong(expected, Condition::well, std::memory_order_relaxed)) return;
   log_.info("the journal has room again");

@@ -207,7 +207,9 @@ void JournalStore::claim(Op& op, Time now) {
   }
   const std::uint64_t index_limit = settings_.max_memory - std::min(settings_.max_memory, settings_.cache_bytes);
   const bool no_memory = growth > 0 && counters_.index_bytes.load(std::memory_order_relaxed) + growth > index_limit;
-  if (no_memory || segments_.over_limit() ||
+  // What room is left then is for the outcomes of claims that were given, with their bodies.
+  const bool full = found == nullptr && condition_.load(std::memory_order_relaxed) == Condition::full && !has_room();
+  if (no_memory || full || segments_.over_limit() ||
       with_frames(journal::put_frame_size(record)) + reserve(live_claims_ + changes_.size() + 1) > room_) {
     counters_.refused.fetch_add(1, std::memory_order_relaxed);
     if (no_memory) set_full({.fault = DiskFault::no_space, .detail = "journal.max_memory is reached"});

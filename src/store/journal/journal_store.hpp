@@ -136,6 +136,7 @@ class JournalStore final : public Store {
   void fail(const DiskError& error);
   void set_full(const DiskError& error);
   void no_room_or_fail(const DiskError& error);
+  bool has_room() const;
   void look_for_room(Time now);
   void publish_sizes();
 
