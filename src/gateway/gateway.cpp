@@ -58,7 +58,9 @@ Gateway::Ended Gateway::join() {
   threads_.clear();
   Ended ended = Ended::clean;
   for (const auto& worker : workers_) {
-    if (worker->cut_off()) ended = Ended::cut_off;
+    // What the store did not take is tried on by coroutines that nobody will resume any more.
+    const bool unsettled = std::as_const(*worker).metrics().unsettled.value() > 0;
+    if (worker->cut_off() || unsettled) ended = Ended::cut_off;
   }
   return ended;
 }

@@ -55,7 +55,8 @@ class Gateway {
   void drain(Duration limit);
 
   enum class Ended : std::uint8_t { clean, cut_off };
-  // Waits for the end after drain(). cut_off: requests were still at work, and what they hold is left as it is.
+  // Waits for the end after drain(). cut_off: requests were still at work, or outcomes that the store did not take, and
+  // what they hold is left as it is.
   Ended join();
 
   std::vector<const Metrics*> metrics() const;
