@@ -26,6 +26,16 @@ def run_once(*arguments, folder=None, **named):
                           timeout=DEADLINE, stdin=subprocess.DEVNULL, **named)
 
 
+# What a replay has of its own.
+OF_EACH_REPLY = {"date", "x-request-id", "original-request-id", "idempotency-status", "idempotency-replayed"}
+
+
+def kept_part(response):
+    """What the first answer and every replay must have alike, byte for byte."""
+    fields = [field for field in response.fields if field[0].lower() not in OF_EACH_REPLY]
+    return response.status, response.reason, fields, response.body
+
+
 class Gateway:
     """The real binary in a folder of its own. stop() fails if it did not end well."""
 
@@ -143,6 +153,12 @@ class EndToEnd(unittest.TestCase):
         gate = threading.Event()
         self._gates.append(gate)
         return gate
+
+    def folder(self):
+        """An empty one, which goes with the test."""
+        path = pathlib.Path(tempfile.mkdtemp(prefix="once-e2e-"))
+        self.addCleanup(shutil.rmtree, path)
+        return path
 
     def backend(self, handler=created, **named):
         backend = Backend(handler, **named)

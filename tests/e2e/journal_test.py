@@ -1,0 +1,478 @@
+"""The journal from outside: what survives which end of the process, what it says when it is damaged, full or broken."""
+import contextlib
+import ctypes
+import os
+import random
+import re
+import resource
+import signal
+import subprocess
+import threading
+import time
+import unittest
+
+import journal_files
+from harness import EndToEnd, Gateway, kept_part, run_once
+from wire import wait_until
+
+MIB = 1 << 20
+CLONE_NEWNS = 0x00020000
+
+
+def answer_of_random_bytes(size, seed=1):
+    drawn = random.Random(seed)
+    return lambda _, to: to.reply(201, [("Content-Type", "application/octet-stream")], drawn.randbytes(size))
+
+
+class JournalTest(EndToEnd):
+    def setUp(self):
+        super().setUp()
+        self.data = self.folder()
+        self.journal = self.data / "journal"
+
+    def start(self, backend, *settings, **named):
+        """On the same folder each time."""
+        return self.gateway(backend, f"data_dir={self.data}", *settings, **named)
+
+    def refused_start(self, backend, *settings):
+        """What it says, and its exit code."""
+        options = [part for setting in (f"data_dir={self.data}", *settings) for part in ("--set", setting)]
+        gateway = Gateway("--upstream", f"http://127.0.0.1:{backend.port}", *options)
+        code = gateway.wait()
+        text = gateway.stderr
+        gateway.stop(expect=code)
+        return code, text
+
+    def ask_all(self, gateway, keys):
+        with gateway.connect() as client:
+            return {key: client.ask(key=key) for key in keys}
+
+    def check_replayed(self, gateway, answers, not_kept=()):
+        for key, answer in self.ask_all(gateway, answers).items():
+            self.assertEqual(answer.get("Idempotency-Status"), "replayed", (key, answer.status))
+            if key in not_kept:
+                self.assertEqual((answer.status, answer.code), (409, "response-not-kept"))
+            else:
+                self.assertEqual(kept_part(answer), kept_part(answers[key]), key)
+
+    def fill(self, gateway, prefix="k", most=2000):
+        """New keys until one is refused. Returns the answers to the others, and the refusal."""
+        answers = {}
+        with gateway.connect() as client:
+            for number in range(most):
+                answer = client.ask(key=f"{prefix}-{number}")
+                if answer.status != 201:
+                    return answers, answer
+                answers[f"{prefix}-{number}"] = answer
+        raise AssertionError("it never was full")
+
+    def not_kept(self, gateway, answers):
+        """The last ones before it was full: there was room left for what became of them, and none for their bodies."""
+        dropped = int(gateway.metrics()["once_store_bodies_dropped_total"])
+        self.assertLessEqual(dropped, 2)
+        return list(answers)[len(answers) - dropped:]
+
+    def check_full(self, refusal):
+        self.assertEqual((refusal.status, refusal.code), (503, "store-full"))
+        self.assertGreaterEqual(int(refusal.get("Retry-After")), 1)
+        self.assertIs(refusal.problem["retryable"], True)
+
+    def verify(self):
+        return run_once("journal", "verify", str(self.journal))
+
+
+class Restarts(JournalTest):
+    def test_answers_survive_an_orderly_end_and_a_kill(self):
+        backend = self.backend(answer_of_random_bytes(500))
+        keys = [f"k-{number}" for number in range(20)]
+        gateway = self.start(backend)
+        answers = self.ask_all(gateway, keys)
+        for end in (Gateway.stop, Gateway.kill, Gateway.kill, Gateway.stop):
+            end(gateway)
+            gateway = self.start(backend)
+            self.check_replayed(gateway, answers)
+        self.assertEqual(len(backend.executions()), len(keys))
+        self.assertEqual(gateway.ask(key="k-1", body=b"another").status, 422)
+
+    def test_every_sync_mode_serves_and_survives_a_kill(self):
+        for mode in ("always", "interval", "never"):
+            with self.subTest(mode):
+                self.data = self.folder()
+                backend = self.backend()
+                settings = (f"journal.sync={mode}", "journal.sync_interval=50ms")
+                gateway = self.start(backend, *settings)
+                answers = self.ask_all(gateway, [f"k-{number}" for number in range(30)])
+                if mode == "interval":
+                    wait_until(lambda gateway=gateway: gateway.metrics()["once_journal_syncs_total"] > 0)
+                syncs = gateway.metrics()["once_journal_syncs_total"]
+                self.assertEqual(syncs >= 60, mode == "always", syncs)
+                gateway.kill()
+                self.check_replayed(self.start(backend, *settings), answers)
+                self.assertEqual(len(backend.executions()), 30)
+
+    def test_failed_and_released_attempts_survive_a_kill(self):
+        statuses = {"/failed": 500, "/refused": 429}
+
+        def handler(request, connection):
+            again = request.get("Idempotency-Attempt") != "1" or len(backend.executions()) > 2
+            connection.reply(201 if again else statuses[request.target])
+
+        backend = self.backend(handler)
+        gateway = self.start(backend)
+        for path, status in statuses.items():
+            self.assertEqual(gateway.ask("POST", path, key="k").status, status)
+        gateway.kill()
+        gateway = self.start(backend)
+        self.assertEqual(gateway.ask("POST", "/failed", key="k", body=b"another").status, 422)
+        for path in statuses:
+            self.assertEqual(gateway.ask("POST", path, key="k").get("Idempotency-Status"), "executed")
+        attempts = [(request.target, request.get("Idempotency-Attempt")) for request in backend.executions()[2:]]
+        self.assertEqual(attempts, [("/failed", "2"), ("/refused", "1")])
+
+    def test_a_restart_gives_back_what_it_did_not_use(self):
+        """A segment is made with room ahead; one whose process ended must not keep it."""
+        backend = self.backend()
+        for number in range(6):
+            gateway = self.start(backend)
+            gateway.ask(key=f"k-{number}")
+            gateway.kill()
+        gateway = self.start(backend)
+        self.assertLess(journal_files.disk_bytes(self.journal), 1.5 * MIB)
+        self.assertAlmostEqual(journal_files.disk_bytes(self.journal), gateway.metrics()["once_journal_disk_bytes"],
+                               delta=0.1 * MIB)
+
+    def test_what_was_read_is_logged(self):
+        backend = self.backend(answer_of_random_bytes(1000))
+        for first in (0, 25):
+            gateway = self.start(backend)
+            self.ask_all(gateway, [f"k-{number}" for number in range(first, first + 25)])
+            gateway.kill()
+        gateway = self.start(backend)
+        line = next(line for line in gateway.log_lines() if line["message"] == "the journal was read")
+        self.assertEqual((line["level"], line["keys"], line["segments"]), ("info", 50, 2))
+        self.assertGreater(line["bytes"], 50_000)
+        self.assertLess(line["took_ms"], 10_000)
+        self.assertEqual(gateway.metrics()["once_store_records"], 50)
+
+    def test_a_long_recovery_tells_how_far_it_is(self):
+        backend = self.backend(answer_of_random_bytes(40_000))
+        settings = ("journal.segment_size=1MiB",)
+        gateway = self.start(backend, *settings)
+        self.ask_all(gateway, [f"k-{number}" for number in range(250)])
+        gateway.kill()
+        for _ in range(10):  # it has to be stopped while it reads, and that takes some milliseconds only
+            gateway = Gateway("--upstream", f"http://127.0.0.1:{backend.port}", "--set", f"data_dir={self.data}")
+            self.addCleanup(lambda gateway=gateway: gateway.folder.exists() and gateway.stop())
+            while (self.journal / "lock").read_text() != str(gateway.process.pid) and gateway.process.poll() is None:
+                pass
+            os.kill(gateway.process.pid, signal.SIGSTOP)
+            threading.Event().wait(1.1)  # as if the disk took so long
+            os.kill(gateway.process.pid, signal.SIGCONT)
+            gateway.wait_listening()
+            told = [line for line in gateway.log_lines() if line["message"] == "reading the journal"]
+            gateway.stop()
+            if told:
+                self.assertLessEqual(told[0]["percent"], 100)
+                self.assertGreater(told[0]["bytes"], 9_000_000)
+                return
+        self.skipTest("recovery was too quick to be stopped in its middle")
+
+
+class ClaimsInFlight(JournalTest):
+    def crashed_claim(self, *settings):
+        """A gateway that died while a request was at the backend, and the next one."""
+        go = self.gate()
+        backend = self.backend(lambda request, to: (request.get("Idempotency-Attempt") != "1" or go.wait())
+                               and to.reply(201, body=b"attempt " + request.get("Idempotency-Attempt").encode()))
+        gateway = self.start(backend, *settings)
+        with gateway.connect() as client:
+            client.send_request(key="k")
+            wait_until(lambda: backend.executions())
+            gateway.kill()
+        return backend, self.start(backend, *settings)
+
+    def check_unknown(self, answer, retryable):
+        self.assertEqual((answer.status, answer.code), (409, "outcome-unknown"))
+        self.assertEqual((answer.get("Idempotency-Status"), answer.problem["retryable"]), ("unknown", retryable))
+
+    def test_held_it_stays_unknown_over_every_restart(self):
+        settings = ("defaults.on_unknown=hold",)
+        backend, gateway = self.crashed_claim(*settings)
+        self.check_unknown(gateway.ask(key="k"), retryable=False)
+        self.assertEqual(gateway.ask(key="k", body=b"another").status, 422)
+        gateway.kill()
+        self.check_unknown(self.start(backend, *settings).ask(key="k"), retryable=False)
+        self.assertEqual(len(backend.executions()), 1)
+
+    def test_it_is_taken_over_when_its_time_has_come_and_not_before(self):
+        backend, gateway = self.crashed_claim("defaults.takeover_after=3s")
+        begun = time.monotonic()
+        early = gateway.ask(key="k")
+        self.check_unknown(early, retryable=True)
+        self.assertLessEqual(int(early.get("Retry-After")), 3)
+        answer = wait_until(lambda: (lambda answer: answer.status == 201 and answer)(gateway.ask(key="k")))
+        self.assertGreater(time.monotonic() - begun, 0.5)
+        self.assertEqual(answer.body, b"attempt 2")
+        self.assertEqual(gateway.metrics()["once_takeovers_total"], 1)
+        fences = [int(request.get("Idempotency-Fence")) for request in backend.executions()]
+        self.assertLess(fences[0], fences[1])
+
+    def test_with_retry_the_next_one_executes_as_a_second_attempt(self):
+        _, gateway = self.crashed_claim("defaults.on_unknown=retry")
+        self.assertEqual(gateway.ask(key="k").body, b"attempt 2")
+        self.assertEqual(gateway.ask(key="k").get("Idempotency-Status"), "replayed")
+
+
+class TwoProcesses(JournalTest):
+    def test_the_second_is_told_who_has_it(self):
+        backend = self.backend()
+        gateway = self.start(backend)
+        gateway.ask(key="k")
+        code, text = self.refused_start(backend)
+        self.assertEqual(code, 1)
+        self.assertIn(f"is in use by process {gateway.process.pid}", text)
+        for command in (["verify"], ["repair", "--yes"]):
+            result = run_once("journal", *command, str(self.journal))
+            self.assertEqual(result.returncode, 2, result)
+            self.assertIn(str(gateway.process.pid), result.stderr)
+        self.assertEqual(gateway.ask(key="k").get("Idempotency-Status"), "replayed")
+        self.assertEqual(gateway.ask(key="other").status, 201)
+        gateway.stop()
+        self.assertEqual(self.verify().returncode, 0)
+
+
+class Damage(JournalTest):
+    KEYS = 120
+    SETTINGS = ("journal.segment_size=1MiB",)
+
+    def damaged(self, backend):
+        """A byte in the middle of a sealed segment is wrong. Returns its file, the place of the record, and the answers
+        of the keys whose records are not there."""
+        gateway = self.start(backend, *self.SETTINGS)
+        answers = self.ask_all(gateway, [f"k-{number}" for number in range(self.KEYS)])
+        gateway.stop()
+        sealed = journal_files.segments(self.journal)[0]
+        outcomes = [frame for frame in journal_files.frames(sealed) if len(frame.payload) > 10_000]
+        victim = outcomes[len(outcomes) // 2]
+        lost = next(key for key, answer in answers.items() if answer.body in victim.payload)
+        journal_files.flip(sealed, victim.offset + victim.size // 2)
+        del answers[lost]
+        return sealed, victim.offset, answers
+
+    def test_it_is_refused_told_repaired_and_the_rest_kept(self):
+        backend = self.backend(answer_of_random_bytes(20_000))
+        sealed, offset, answers = self.damaged(backend)
+        place = f"{sealed}, offset {offset}"
+        before = {path.name: path.read_bytes() for path in journal_files.segments(self.journal)}
+        code, text = self.refused_start(backend, *self.SETTINGS)
+        self.assertEqual(code, 1)
+        self.assertIn(place, text)
+        self.assertIn("once journal repair", text)
+        found = self.verify()
+        self.assertEqual(found.returncode, 1)
+        self.assertRegex(found.stdout, rf"{re.escape(sealed.name)} .*DAMAGED\n  offset {offset}: ")
+        # Neither of them, nor a repair that nobody confirmed, has changed anything.
+        result = run_once("journal", "repair", str(self.journal))
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("--yes", result.stderr)
+        self.assertEqual({path.name: path.read_bytes() for path in journal_files.segments(self.journal)}, before)
+        repaired = run_once("journal", "repair", "--yes", str(self.journal))
+        self.assertEqual(repaired.returncode, 0, repaired)
+        self.assertIn(f"offset {offset}", repaired.stdout)
+        self.assertEqual((self.journal / f"{sealed.name}.damaged").read_bytes(), before[sealed.name])
+        self.assertEqual(self.verify().returncode, 0)
+        gateway = self.start(backend, *self.SETTINGS)
+        self.check_replayed(gateway, answers)
+        self.assertEqual(len(backend.executions()), self.KEYS)
+        # New fences are above all that were ever given out.
+        self.assertEqual(gateway.ask(key="new").status, 201)
+        fences = [int(request.get("Idempotency-Fence")) for request in backend.executions()]
+        self.assertGreater(fences[-1], max(fences[:-1]))
+
+    def test_the_lost_one_is_unknown_if_its_claim_is_left(self):
+        """Its outcome is lost and its claim is not: nobody may take it for a new key."""
+        backend = self.backend(answer_of_random_bytes(20_000))
+        _, _, answers = self.damaged(backend)
+        self.assertEqual(run_once("journal", "repair", "--yes", str(self.journal)).returncode, 0)
+        lost = next(key for key in (f"k-{number}" for number in range(self.KEYS)) if key not in answers)
+        answer = self.start(backend, *self.SETTINGS).ask(key=lost)
+        self.assertEqual((answer.status, answer.code), (409, "outcome-unknown"))
+
+    def test_a_missing_segment_is_damage(self):
+        backend = self.backend(answer_of_random_bytes(20_000))
+        gateway = self.start(backend, *self.SETTINGS)
+        self.ask_all(gateway, [f"k-{number}" for number in range(self.KEYS)])
+        gateway.stop()
+        missing = journal_files.segments(self.journal)[1]
+        missing.unlink()
+        code, text = self.refused_start(backend, *self.SETTINGS)
+        self.assertEqual(code, 1)
+        self.assertIn(f"{missing}", text)
+        self.assertIn("missing", text)
+        self.assertEqual(self.verify().returncode, 1)
+
+    def test_a_whole_journal_is_left_alone(self):
+        backend = self.backend()
+        gateway = self.start(backend)
+        gateway.ask(key="k")
+        gateway.stop()
+        result = run_once("journal", "repair", "--yes", str(self.journal))
+        self.assertEqual((result.returncode, "whole" in result.stdout), (0, True), result)
+        self.assertEqual(self.start(backend).ask(key="k").get("Idempotency-Status"), "replayed")
+
+    def test_there_is_no_journal(self):
+        for command in (["verify"], ["repair", "--yes"]):
+            result = run_once("journal", *command, str(self.data / "nothing"))
+            self.assertEqual(result.returncode, 2, result)
+            self.assertIn("nothing", result.stderr)
+            self.assertFalse((self.data / "nothing").exists())
+
+
+class Full(JournalTest):
+    LIMITS = ("journal.max_disk=4MiB", "journal.segment_size=1MiB", "journal.segment_age=1s")
+    SHORT = ("defaults.ttl=6s", "defaults.lease=1s", "defaults.takeover_after=1s")
+
+    def check_said(self, gateway):
+        metrics = gateway.metrics()
+        self.assertEqual(metrics["once_journal_full"], 1)
+        self.assertGreaterEqual(metrics["once_store_full_total"], 1)
+        self.assertLessEqual(metrics["once_journal_disk_bytes"], 4 * MIB)
+        line = next(line for line in gateway.log_lines() if "is full" in line["message"])
+        self.assertEqual(line["level"], "warn")
+        self.assertIn("journal.max_disk", line["reason"])
+
+    def test_new_keys_are_refused_and_known_ones_replayed_also_after_a_restart(self):
+        backend = self.backend(answer_of_random_bytes(20_000))
+        gateway = self.start(backend, *self.LIMITS)
+        answers, refusal = self.fill(gateway)
+        self.check_full(refusal)
+        self.check_said(gateway)
+        self.assertGreater(len(answers), 50)
+        self.assertLessEqual(journal_files.disk_bytes(self.journal), 4.2 * MIB)
+        not_kept = self.not_kept(gateway, answers)
+        for _ in range(3):
+            self.check_replayed(gateway, answers, not_kept)
+            self.check_full(gateway.ask(key="new"))
+            gateway.kill()
+            gateway = self.start(backend, *self.LIMITS)
+        self.assertEqual(len(backend.executions()), len(answers))
+
+    def test_when_keys_have_expired_it_takes_new_ones_again(self):
+        backend = self.backend(answer_of_random_bytes(20_000))
+        gateway = self.start(backend, *self.LIMITS, *self.SHORT)
+        answers, refusal = self.fill(gateway)
+        self.check_full(refusal)
+        self.check_said(gateway)
+        wait_until(lambda: "has room again" in gateway.stderr, what="room")
+        self.assertEqual(gateway.metrics()["once_journal_full"], 0)
+        again = self.ask_all(gateway, [f"again-{number}" for number in range(len(answers) // 2)])
+        self.assertEqual({answer.status for answer in again.values()}, {201})
+        self.assertGreater(gateway.metrics()["once_journal_segments_dropped_total"], 0)
+
+    def test_a_limit_on_the_size_of_files_is_a_full_disk_and_no_end(self):
+        backend = self.backend(answer_of_random_bytes(40_000))
+        settings = ("journal.segment_size=8MiB",)
+        limit = 3 * MIB
+        gateway = self.start(backend, *settings,
+                             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+        answers, refusal = self.fill(gateway)
+        self.check_full(refusal)
+        not_kept = self.not_kept(gateway, answers)
+        self.check_replayed(gateway, answers, not_kept)
+        gateway.stop()
+        gateway = self.start(backend, *settings)
+        self.check_replayed(gateway, answers, not_kept)
+        self.assertEqual(gateway.ask(key="new").status, 201)
+
+    def test_a_disk_that_is_full_for_real(self):
+        """A file of somebody else takes all the space, and goes."""
+        disk = self.small_disk(12 * MIB)
+        self.journal = disk / "journal"
+        backend = self.backend(answer_of_random_bytes(20_000))
+        settings = ("journal.segment_size=1MiB", f"store=journal:{self.journal}")
+        gateway = self.start(backend, *settings)
+        answers = self.ask_all(gateway, [f"early-{number}" for number in range(10)])
+        not_kept = self.fill_disk(disk, gateway, answers, "first")
+        gateway.kill()
+        (disk / "other").unlink()
+        gateway = self.start(backend, *settings)
+        self.check_replayed(gateway, answers, not_kept)
+        # And once more, without a restart.
+        not_kept += self.fill_disk(disk, gateway, answers, "second")
+        (disk / "other").unlink()
+        wait_until(lambda: "has room again" in gateway.stderr, what="room")
+        self.assertEqual(gateway.ask(key="new").status, 201)
+        self.check_replayed(gateway, answers, not_kept)
+        gateway.stop()
+        self.assertEqual(self.verify().returncode, 0)
+
+    def fill_disk(self, disk, gateway, answers, prefix):
+        """Takes all the space that is left, and then new keys until one is refused. Adds to the answers."""
+        with open(disk / "other", "wb", buffering=0) as other, contextlib.suppress(OSError):
+            while other.write(bytes(4096)) == 4096:
+                pass
+        late, refusal = self.fill(gateway, prefix)
+        self.check_full(refusal)
+        self.assertEqual(gateway.metrics()["once_journal_full"], 1)
+        self.assertTrue(any("is full" in line["message"] for line in gateway.log_lines()))
+        answers.update(late)
+        return self.not_kept(gateway, answers)
+
+    def small_disk(self, size):
+        """A file system in memory that nobody but this test and its children can see."""
+        folder = self.folder()
+        if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNS) != 0:
+            self.skipTest(f"no namespace of its own: {os.strerror(ctypes.get_errno())}")
+        for command in (["mount", "--make-rprivate", "/"],
+                        ["mount", "-t", "tmpfs", "-o", f"size={size}", "once-e2e", str(folder)]):
+            done = subprocess.run(command, capture_output=True, text=True)
+            if done.returncode != 0:
+                self.skipTest(f"may not mount: {done.stderr.strip()}")
+        self.addCleanup(subprocess.run, ["umount", "--lazy", str(folder)], check=True)
+        return folder
+
+
+class Failed(JournalTest):
+    def test_it_says_so_and_refuses_until_a_restart_and_nothing_is_lost(self):
+        """Its folder is moved away under its feet: the next segment cannot be made."""
+        backend = self.backend()
+        settings = ("journal.segment_age=1s",)
+        gateway = self.start(backend, *settings)
+        answers = self.ask_all(gateway, [f"k-{number}" for number in range(20)])
+        moved = self.data / "moved"
+        self.journal.rename(moved)
+        wait_until(lambda: gateway.admin("/readyz").status == 503, what="the journal to notice")
+        self.assertRegex(gateway.admin("/readyz").body.decode(), "^store: the journal has failed and needs a restart: ")
+        self.assertEqual(gateway.admin("/healthz").status, 200)
+        self.assertEqual(gateway.metrics()["once_journal_failed"], 1)
+        line = next(line for line in gateway.log_lines() if "has failed" in line["message"])
+        self.assertEqual(line["level"], "error")
+        self.assertIn("next.segment", line["error"])
+        for key in ("new", "k-1"):
+            answer = gateway.ask(key=key)
+            self.assertEqual((answer.status, answer.code), (503, "store-unavailable"))
+            self.assertGreaterEqual(int(answer.get("Retry-After")), 1)
+        self.assertEqual(gateway.ask("GET").status, 201)
+        self.assertEqual(len([request for request in backend.executions() if request.method == "POST"]), 20)
+        gateway.stop()
+        moved.rename(self.journal)
+        gateway = self.start(backend, *settings)
+        self.assertEqual(gateway.admin("/readyz").status, 200)
+        self.check_replayed(gateway, answers)
+
+    def test_a_record_that_cannot_be_read_back_is_not_executed_again(self):
+        backend = self.backend(answer_of_random_bytes(20_000))
+        gateway = self.start(backend, "journal.cache=0")
+        answers = self.ask_all(gateway, ["broken", "whole"])
+        path = journal_files.segments(self.journal)[-1]
+        frame = next(frame for frame in journal_files.frames(path) if answers["broken"].body in frame.payload)
+        journal_files.flip(path, frame.offset + frame.size // 2)
+        answer = gateway.ask(key="broken")
+        self.assertEqual((answer.status, answer.code), (503, "store-unavailable"))
+        self.assertIn(f"offset {frame.offset}", gateway.stderr)
+        self.check_replayed(gateway, {"whole": answers["whole"]})
+        self.assertEqual(len(backend.executions()), 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
