@@ -20,6 +20,7 @@ Run add_demo(CLI::App& app);
 Run add_check(CLI::App& app);
 Run add_config(CLI::App& app);
 Run add_journal(CLI::App& app);
+Run add_simulate(CLI::App& app);
 Run add_version(CLI::App& app);
 
 // The options that say what to serve; `serve` and `check` share them, `demo` has those without a backend or a file.

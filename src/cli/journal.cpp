@@ -1,8 +1,9 @@
+#include <unistd.h>
+
 #include <memory>
 #include <string>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "base/clock.hpp"
 #include "base/random.hpp"

@@ -1,0 +1,171 @@
+#include "sim/backend.hpp"
+
+#include <charconv>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "base/assert.hpp"
+
+namespace once::sim {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+std::string_view field(std::string_view fields, std::string_view name) {
+  const std::size_t at = fields.find(name);
+  ONCE_ASSERT(at != std::string_view::npos);
+  const std::string_view rest = fields.substr(at + name.size() + 2);
+  return rest.substr(0, rest.find('\r'));
+}
+
+Nonce nonce_of(std::string_view claim) {
+  const auto bytes = from_hex(claim.substr(claim.find('.') + 1));
+  ONCE_ASSERT(bytes && bytes->size() == Nonce::size);
+  Nonce nonce;
+  std::copy(bytes->begin(), bytes->end(), nonce.bytes.begin());
+  return nonce;
+}
+
+// A response with bytes of its own, which lives until the exchange lets go of it.
+class SimResponse final : public http::ResponseSource {
+ public:
+  SimResponse(int status, std::string body) : body_(std::move(body)) {
+    head_text_ = fmt::format("HTTP/1.1 {} Status\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n", status,
+                             body_.size());
+    const auto parsed = http::parse(head_text_, http::HeadLimits(), Method::post, head_);
+    ONCE_ASSERT(parsed.parsed == http::Parsed::complete);
+  }
+
+  Task<http::BodyChunk> next(Duration) override {
+    co_return http::BodyChunk{.kind = http::BodyChunk::Kind::end, .data = {}};
+  }
+  void done() override { delete this; }
+
+  BackendAnswer as_answer(std::size_t max_body) {
+    const bool whole = body_.size() <= max_body;
+    return {.delivery = whole ? Delivery::whole : Delivery::oversize,
+            .head = &head_,
+            .body = whole ? std::string_view(body_) : std::string_view(body_).substr(0, max_body),
+            .source = http::ResponseSourcePtr(this)};
+  }
+
+ private:
+  std::string head_text_;
+  std::string body_;
+  http::ResponseHead head_;
+};
+
+}  // namespace
+
+class SimBackend::Sending : public Work {
+ public:
+  Sending(SimBackend& backend, const BackendRequest& request) : backend_(backend), request_(request) {
+    run = [](Work& work) { static_cast<Sending&>(work).caller_.resume(); };
+  }
+
+  bool await_ready() const noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> caller) {
+    caller_ = caller;
+    backend_.begin(*this);
+  }
+  BackendAnswer await_resume() {
+    if (delivery != Delivery::whole) return {.delivery = delivery};
+    return (new SimResponse(status, body))->as_answer(request_.max_response_body);
+  }
+
+  const BackendRequest& request() const { return request_; }
+
+  Delivery delivery = Delivery::lost;
+  int status = 0;
+  std::string body;
+
+ private:
+  SimBackend& backend_;
+  const BackendRequest& request_;
+  std::coroutine_handle<> caller_;
+};
+
+Task<BackendAnswer> SimBackend::send(const BackendRequest& request) {
+  Sending sending(*this, request);
+  BackendAnswer answer = co_await sending;
+  co_return answer;
+}
+
+SimBackend::Plan SimBackend::draw_plan() {
+  Draw& draw = world_.draw;
+  if (healed_) return Plan::answers;
+  if (draw.percent(setup_.backend_refuses)) return Plan::refuses;
+  if (draw.percent(setup_.backend_fails)) return Plan::fails;
+  if (draw.percent(setup_.backend_dies_before)) return Plan::dies_before;
+  if (draw.percent(setup_.backend_dies_after)) return Plan::dies_after;
+  if (draw.percent(setup_.backend_truncates)) return Plan::truncates;
+  if (draw.percent(setup_.backend_hangs)) return Plan::hangs;
+  return Plan::answers;
+}
+
+void SimBackend::begin(Sending& sending) {
+  if (cut_off_) return home_.post(sending);
+  const std::uint64_t number = ++sent_;
+  sending_[number] = &sending;
+  const auto asked = parse_body(sending.request().body);
+  ONCE_ASSERT(asked.has_value());
+  const std::string_view fields = sending.request().added_fields;
+  const Nonce nonce = nonce_of(field(fields, "Idempotency-Claim"));
+  std::uint64_t fence = 0;
+  const std::string_view digits = field(fields, "Idempotency-Fence");
+  std::from_chars(digits.data(), digits.data() + digits.size(), fence);
+  const Plan plan = draw_plan();
+  const Duration way = world_.draw.between(0ms, 20ms);
+  if (plan == Plan::refuses) {
+    return world_.after(way, [this, number] { end(number, Delivery::not_sent, 0, 0); });
+  }
+  world_.after(way + sending.request().timeouts.response, [this, number] { end(number, Delivery::timed_out, 0, 0); });
+  world_.after(way, [=, this, asked = *asked] { arrive(number, asked, nonce, fence, plan); });
+}
+
+void SimBackend::arrive(std::uint64_t number, Asked asked, Nonce nonce, std::uint64_t fence, Plan plan) {
+  // A gateway that died had given its bytes to the kernel, or not.
+  if (cut_off_ && world_.draw.one_in(2)) return;
+  const unsigned execution = history_.executed(asked, nonce, fence);
+  const Duration takes = world_.draw.between(0ms, healed_ ? 20ms : setup_.backend_takes);
+  const auto ends = [&](Delivery delivery, int status = 0) {
+    world_.after(takes, [this, number, delivery, status, execution] { end(number, delivery, status, execution); });
+  };
+  switch (plan) {
+    case Plan::refuses:
+    case Plan::hangs: return;
+    case Plan::fails: return ends(Delivery::whole, world_.draw.one_of({500, 503, 429}));
+    case Plan::dies_before:
+    case Plan::dies_after: return ends(Delivery::lost);
+    case Plan::truncates: return ends(Delivery::truncated);
+    case Plan::answers: return ends(Delivery::whole, world_.draw.one_in(10) ? 400 : 201);
+  }
+}
+
+void SimBackend::end(std::uint64_t number, Delivery delivery, int status, unsigned execution) {
+  const auto at = sending_.find(number);
+  if (at == sending_.end()) return;  // it timed out before, or the gateway is gone
+  Sending& sending = *at->second;
+  sending_.erase(at);
+  sending.delivery = delivery;
+  sending.status = status;
+  if (delivery == Delivery::whole) {
+    const auto asked = parse_body(sending.request().body);
+    sending.body = fmt::format("{} execution={}", body_of(*asked), execution);
+    history_.backend_told(execution, status);
+  }
+  home_.post(sending);
+}
+
+void SimBackend::cut_off() {
+  cut_off_ = true;
+  for (const auto& [number, sending] : sending_) {
+    sending->delivery = Delivery::lost;
+    home_.post(*sending);
+  }
+  sending_.clear();
+}
+
+}  // namespace once::sim

@@ -1,0 +1,269 @@
+#include "sim/history.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+#include <fmt/format.h>
+
+namespace once::sim {
+
+namespace {
+
+std::string short_hex(const Nonce& nonce) {
+  return to_hex(nonce).substr(0, 8);
+}
+
+std::string_view name_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::execute: return "execute";
+    case Verdict::replay: return "replay";
+    case Verdict::not_kept: return "not kept";
+    case Verdict::mismatch: return "mismatch";
+    case Verdict::in_flight: return "in flight";
+    case Verdict::too_early: return "too early";
+    case Verdict::held: return "held";
+    case Verdict::gone: return "gone";
+  }
+  return "";
+}
+
+std::string_view name_of(Verb verb) {
+  switch (verb) {
+    case Verb::claim: return "claim";
+    case Verb::renew: return "renew";
+    case Verb::finish: return "finish";
+    case Verb::release: return "release";
+    case Verb::lookup: return "lookup";
+  }
+  return "";
+}
+
+std::string_view name_of(State state) {
+  switch (state) {
+    case State::started: return "started";
+    case State::succeeded: return "succeeded";
+    case State::failed: return "failed";
+    case State::unknown: return "unknown";
+    case State::tombstone: return "tombstone";
+  }
+  return "";
+}
+
+std::string to_text(const Op& op) {
+  std::string text = fmt::format("{} key {} by {}", name_of(op.verb), to_hex(op.id).substr(0, 8), short_hex(op.nonce));
+  if (op.verb == Verb::finish) text += fmt::format(" as {}", name_of(op.final_state));
+  if (op.status == OpStatus::failed) return text + ": failed, " + op.error;
+  if (op.status == OpStatus::lost) return text + ": lost";
+  if (op.verb == Verb::claim) return fmt::format("{}: {}", text, name_of(op.verdict));
+  return text + ": done";
+}
+
+}  // namespace
+
+std::string body_of(const Asked& asked) {
+  return fmt::format("operation={} caller={} content={}", asked.operation, asked.caller, asked.content);
+}
+
+std::optional<Asked> parse_body(std::string_view body) {
+  Asked asked;
+  const std::string text(body);
+  if (std::sscanf(text.c_str(), "operation=%u caller=%u content=%u", &asked.operation, &asked.caller, &asked.content) !=
+      3) {
+    return std::nullopt;
+  }
+  return asked;
+}
+
+void History::violated(const std::string& what) {
+  world_.note("VIOLATION " + what);
+  violations_.push_back(what);
+}
+
+std::string History::name(const OperationId& id) const {
+  return to_hex(id).substr(0, 8);
+}
+
+std::vector<OperationId> History::ids() const {
+  std::vector<OperationId> all;
+  for (const auto& [id, key] : keys_) all.push_back(id);
+  return all;
+}
+
+History::Fact History::after_claim(const Op& op) {
+  const Record& record = *op.record;
+  return {.state = Fact::State::started,
+          .nonce = op.nonce,
+          .fingerprint = op.fingerprint,
+          .claimed_at = op.now,
+          .lease_until = record.lease_until,
+          .expires_at = saturating_add(op.now, op.terms.ttl)};
+}
+
+History::Fact History::after_write(const Key& key, const Op& op) {
+  Fact fact = key.now;
+  switch (op.verb) {
+    case Verb::renew: fact.lease_until = saturating_add(op.now, op.terms.lease); break;
+    case Verb::release: return key.before;
+    case Verb::finish:
+      fact.state = op.final_state == State::succeeded ? Fact::State::succeeded
+                   : op.final_state == State::failed  ? Fact::State::failed
+                                                      : Fact::State::unknown;
+      fact.expires_at = saturating_add(op.now, op.terms.ttl);
+      break;
+    case Verb::claim:
+    case Verb::lookup: break;
+  }
+  return fact;
+}
+
+void History::store_acted(const Op& op) {
+  Key& key = keys_[op.id];
+  store_clock_at(op.now);
+  world_.note(fmt::format("store: {}", to_text(op)));
+  if (op.status == OpStatus::failed) {
+    // Nobody is told that it was done, but it may have been.
+    if (op.fault == StoreFault::full) return;
+    if (op.verb == Verb::claim) {
+      key.perhaps.push_back({.state = Fact::State::started,
+                             .nonce = op.nonce,
+                             .fingerprint = op.fingerprint,
+                             .claimed_at = op.now,
+                             .expires_at = saturating_add(op.now, op.terms.ttl)});
+    } else if (op.verb != Verb::lookup && key.now.nonce == op.nonce) {
+      key.perhaps.push_back(after_write(key, op));
+    }
+    return;
+  }
+  if (op.verb == Verb::claim && op.verdict == Verdict::execute) granted(key, op);
+  if ((op.verb == Verb::renew || op.verb == Verb::finish || op.verb == Verb::release) && op.status == OpStatus::done) {
+    wrote(key, op);
+  }
+}
+
+void History::granted(Key& key, const Op& op) {
+  const Fact& held = key.now;
+  if (held.state == Fact::State::started && held.nonce == op.nonce) return;  // the same claim, sent again
+  const bool live = held.state == Fact::State::started && op.now < held.lease_until;
+  const bool gone = held.state == Fact::State::none || (latest_ >= held.expires_at && !live);
+  if (!gone) {
+    const std::string who = fmt::format("key {}: claim {}", name(op.id), short_hex(op.nonce));
+    if (held.fingerprint != op.fingerprint) violated(who + " is for another request than the record");
+    if (live) violated(who + " was given while the owner's lease runs");
+    if (held.state == Fact::State::succeeded) violated(who + " was given after a success");
+    if ((held.state == Fact::State::started && !live) || held.state == Fact::State::unknown) {
+      if (op.terms.on_unknown == OnUnknown::hold) violated(who + " was given although the key is on hold");
+      if (op.terms.on_unknown == OnUnknown::takeover &&
+          op.now < saturating_add(held.claimed_at, op.terms.takeover_after)) {
+        violated(who + " took over too early");
+      }
+    }
+  }
+  key.before = gone ? Fact() : held;
+  // Whoever releases gives back the attempt before, and nobody owns that.
+  if (key.before.state == Fact::State::started) key.before.state = Fact::State::unknown;
+  key.before.nonce = Nonce();
+  key.now = after_claim(op);
+  if (key.before.state != Fact::State::none) key.before.expires_at = key.now.expires_at;
+}
+
+void History::wrote(Key& key, const Op& op) {
+  if (key.now.state == Fact::State::none || key.now.nonce != op.nonce) {
+    return violated(fmt::format("key {}: {} wrote without owning the claim", name(op.id), short_hex(op.nonce)));
+  }
+  if (op.verb == Verb::release && executed_nonces_.contains(op.nonce)) {
+    const auto execution = std::ranges::find(executions_, op.nonce, &Execution::nonce);
+    if (!execution->told) {
+      violated(
+          fmt::format("key {}: {} released after its bytes went to the backend", name(op.id), short_hex(op.nonce)));
+    }
+  }
+  const bool already =
+      op.verb == Verb::finish && key.now.state != Fact::State::started && after_write(key, op).state == key.now.state;
+  if (already) return;
+  key.now = after_write(key, op);
+  if (key.now.state == Fact::State::succeeded) recorded_.insert(op.nonce);
+}
+
+void History::owner_ended() {
+  for (auto& [id, key] : keys_) {
+    if (key.now.state == Fact::State::started) key.now.lease_until = Time::min();
+  }
+}
+
+void History::found_after_restart(const OperationId& id, const std::optional<Record>& record) {
+  Key& key = keys_[id];
+  const auto fits = [&](const Fact& fact) {
+    const bool nothing = fact.state == Fact::State::none;
+    if (!record) return nothing || fact.expires_at <= latest_;
+    if (nothing || record->nonce != fact.nonce) return false;
+    switch (record->state) {
+      case State::started: return fact.state == Fact::State::started;
+      case State::succeeded: return fact.state == Fact::State::succeeded;
+      case State::failed: return fact.state == Fact::State::failed;
+      case State::unknown: return fact.state == Fact::State::unknown;
+      case State::tombstone: return false;
+    }
+    return false;
+  };
+  if (!fits(key.now)) {
+    const auto written = std::ranges::find_if(key.perhaps, fits);
+    if (written == key.perhaps.end()) {
+      violated(fmt::format("key {} is {} after the restart", name(id), record ? "another" : "forgotten"));
+    } else {
+      key.now = *written;
+      if (key.now.state == Fact::State::succeeded) recorded_.insert(key.now.nonce);
+    }
+  }
+  key.perhaps.clear();
+}
+
+unsigned History::executed(const Asked& asked, const Nonce& nonce, std::uint64_t fence) {
+  const auto number = static_cast<unsigned>(executions_.size());
+  world_.note(fmt::format("backend: execution {} of operation {} ({}), fence {}", number, asked.operation,
+                          short_hex(nonce), fence));
+  if (!executed_nonces_.insert(nonce).second) {
+    violated(fmt::format("operation {}: two executions under one claim", asked.operation));
+  }
+  executions_.push_back({.asked = asked, .nonce = nonce});
+  return number;
+}
+
+void History::backend_told(unsigned execution, int status) {
+  executions_[execution].told = status;
+}
+
+void History::answered(const Answer& answer) {
+  const bool ours = !answer.code.empty();
+  const bool gives_outcome = answer.idempotency_status == "executed" || answer.idempotency_status == "replayed";
+  if (ours || !gives_outcome) return;
+  if (answer.idempotency_status == "replayed") ++replays_;
+  unsigned number = 0;
+  const std::size_t at = answer.body.find("execution=");
+  if (at == std::string::npos || std::sscanf(answer.body.c_str() + at, "execution=%u", &number) != 1 ||
+      number >= executions_.size()) {
+    return violated(
+        fmt::format("operation {}: an answer that no execution gave: {}", answer.asked.operation, answer.body));
+  }
+  const Execution& execution = executions_[number];
+  if (execution.asked != answer.asked) {
+    violated(
+        fmt::format("operation {} of caller {}, content {}: was given the answer of operation {} of caller {}, "
+                    "content {}",
+                    answer.asked.operation, answer.asked.caller, answer.asked.content, execution.asked.operation,
+                    execution.asked.caller, execution.asked.content));
+  }
+  const bool failed_or_refused = answer.status >= 500 || answer.status == 429;
+  if (!failed_or_refused && !recorded_.contains(execution.nonce)) {
+    violated(fmt::format("operation {}: execution {} was told before it was recorded", answer.asked.operation, number));
+  }
+}
+
+void History::in_the_end(const Answer& answer, OnUnknown on_unknown) {
+  const bool outcome = answer.code.empty() && answer.status < 500 && answer.status != 429;
+  const bool held = answer.code == "outcome-unknown" && on_unknown == OnUnknown::hold;
+  if (outcome || held || answer.code == "response-not-kept" || answer.code == "key-mismatch") return;
+  violated(
+      fmt::format("operation {} has no answer in the end: {} {}", answer.asked.operation, answer.status, answer.code));
+}
+
+}  // namespace once::sim

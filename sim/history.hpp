@@ -1,0 +1,106 @@
+// What happened at the store and at the backend, held against what may happen. The model knows nothing of how the store
+// or the gateway decide: it is the promise of docs/guarantees.md, written a second time.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "sim/world.hpp"
+#include "store/store.hpp"
+
+namespace once::sim {
+
+// One key of one caller, and what is asked for under it.
+struct Asked {
+  unsigned operation = 0;
+  unsigned caller = 0;
+  unsigned content = 0;  // 0: what it was made for; others: somebody uses the key again
+
+  auto operator<=>(const Asked&) const = default;
+};
+
+std::string body_of(const Asked& asked);
+std::optional<Asked> parse_body(std::string_view body);
+
+// What a client got.
+struct Answer {
+  Asked asked;
+  int status = 0;
+  std::string idempotency_status;
+  std::string code;  // of a problem document
+  std::string body;
+};
+
+class History {
+ public:
+  explicit History(World& world) : world_(world) {}
+
+  // At the store, in the order in which it acts. `told` is what it answered; a journal that failed in the middle may
+  // have written all the same.
+  void store_acted(const Op& op);
+  // The process whose store is its own has ended: nobody owns its claims any more.
+  void owner_ended();
+  // What the store holds after a restart, for every id: it must be what was told, or what may have been written.
+  void found_after_restart(const OperationId& id, const std::optional<Record>& record);
+  std::vector<OperationId> ids() const;
+  // The store's clock has been this far: what expires by then may be gone, even if the clock is set back later.
+  void store_clock_at(Time now) { latest_ = std::max(latest_, now); }
+
+  // At the backend. The number is the execution's own and is in its answer.
+  unsigned executed(const Asked& asked, const Nonce& nonce, std::uint64_t fence);
+  // The gateway got a whole answer with this status.
+  void backend_told(unsigned execution, int status);
+
+  void answered(const Answer& answer);
+  // The last answer that a client got when everything had become well again.
+  void in_the_end(const Answer& answer, OnUnknown on_unknown);
+
+  void violated(const std::string& what);
+  const std::vector<std::string>& violations() const { return violations_; }
+  std::uint64_t executions() const { return executions_.size(); }
+  std::uint64_t replays() const { return replays_; }
+
+ private:
+  // A key as it must be.
+  struct Fact {
+    enum class State : std::uint8_t { none, started, succeeded, failed, unknown };
+    State state = State::none;
+    Nonce nonce{};
+    Fingerprint fingerprint{};
+    Time claimed_at{};  // by the store's clock, as everything here
+    Time lease_until{};
+    Time expires_at{};
+  };
+  struct Key {
+    Fact now;
+    Fact before;                // what a release gives back
+    std::vector<Fact> perhaps;  // writes that failed and may have been made
+  };
+  struct Execution {
+    Asked asked;
+    Nonce nonce{};
+    std::optional<int> told;
+  };
+
+  void granted(Key& key, const Op& op);
+  void wrote(Key& key, const Op& op);
+  static Fact after_claim(const Op& op);
+  static Fact after_write(const Key& key, const Op& op);
+  std::string name(const OperationId& id) const;
+
+  World& world_;
+  std::map<OperationId, Key> keys_;
+  std::vector<Execution> executions_;
+  std::set<Nonce> executed_nonces_;
+  std::set<Nonce> recorded_;  // outcomes that the store said it has
+  std::vector<std::string> violations_;
+  std::uint64_t replays_ = 0;
+  Time latest_ = Time::min();
+};
+
+}  // namespace once::sim

@@ -1,0 +1,37 @@
+// A gateway's lane in virtual time: the production queue, with the store some time away.
+#pragma once
+
+#include "sim/network.hpp"
+#include "sim/setup.hpp"
+#include "sim/world.hpp"
+#include "store/lane.hpp"
+#include "store/lane_queue.hpp"
+
+namespace once::sim {
+
+class SimLanes final : public Lanes {
+ public:
+  // `network` is null for a store on the gateway's own disk.
+  SimLanes(Store& store, NetworkStore* network, World& world) : Lanes(store), network_(network), world_(world) {}
+
+  // The process is gone. What waits is answered so that every coroutine comes to its end, and changes nothing.
+  void cut_off();
+
+ protected:
+  Submit submit(Pending& pending) override;
+
+ private:
+  static void answer_the_dead(Op& op);
+  void depart();
+  void arrive();
+  void tell();
+
+  NetworkStore* const network_;
+  World& world_;
+  LaneQueue queue_{64};
+  bool busy_ = false;
+  bool arrived_ = false;
+  bool cut_off_ = false;
+};
+
+}  // namespace once::sim

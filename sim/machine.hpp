@@ -1,0 +1,57 @@
+// What the gateways of a simulation stand on: the store that they share, or the machine with the journal on its disk.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "sim/history.hpp"
+#include "sim/network.hpp"
+#include "sim/process.hpp"
+#include "sim/random.hpp"
+#include "sim/setup.hpp"
+#include "store/journal/journal_store.hpp"
+#include "store/memory/memory_store.hpp"
+#include "tests/unit/support/simulated_disk.hpp"
+
+namespace once::sim {
+
+// A journal that survives its processes. What it answers while the machine stops in the middle of a call reaches
+// nobody.
+class JournalMachine final : public Store {
+ public:
+  JournalMachine(World& world, History& history, SkewedClock& clock, const JournalSettings& settings);
+  ~JournalMachine() override;
+
+  // A process starts and reads what is there. False: it refuses to, which is a violation by then.
+  bool open();
+  enum class End : std::uint8_t { killed, power_lost };
+  void close(End end);
+  bool is_open() const { return store_ != nullptr; }
+
+  void execute(std::span<Op* const> batch) override;
+  bool answer_at_once(Op& op) override { return store_ != nullptr && store_->answer_at_once(op); }
+  Traits traits() const override { return {.durable = Durable::yes, .shared = Shared::no}; }
+
+  void maintain();
+  // The machine stops within the next calls to the disk, or one of them fails.
+  void stop_soon() { platter_.stop_at(world_.draw.between(1, 40)); }
+  void fail_soon();
+  bool stopped() const { return platter_.stopped(); }
+  bool failed() const;
+  void give_room() { settings_.max_disk = std::size_t{64} << 20U; }
+
+ private:
+  World& world_;
+  History& history_;
+  SkewedClock& clock_;
+  JournalSettings settings_;
+  SeededRandom random_;
+  Log log_;
+  Platter platter_;
+  std::unique_ptr<SimulatedDisk> disk_;
+  std::unique_ptr<JournalStore> store_;
+};
+
+}  // namespace once::sim

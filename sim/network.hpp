@@ -1,0 +1,58 @@
+// The way from a gateway to a store that others use too: requests and answers are lost, come late, or the store is
+// down for a while. To the lanes it is a store.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "sim/history.hpp"
+#include "sim/setup.hpp"
+#include "sim/world.hpp"
+#include "store/store.hpp"
+
+namespace once::sim {
+
+// Writes down what the store does.
+class WatchedStore final : public Store {
+ public:
+  WatchedStore(Store& inner, History& history) : inner_(inner), history_(history) {}
+
+  void execute(std::span<Op* const> batch) override {
+    inner_.execute(batch);
+    for (const Op* op : batch) history_.store_acted(*op);
+  }
+  bool answer_at_once(Op& op) override { return inner_.answer_at_once(op); }
+  Traits traits() const override { return inner_.traits(); }
+
+ private:
+  Store& inner_;
+  History& history_;
+};
+
+class NetworkStore final : public Store {
+ public:
+  NetworkStore(Store& inner, World& world, const Setup& setup) : inner_(inner), world_(world), setup_(setup) {}
+
+  void execute(std::span<Op* const> batch) override;
+  Traits traits() const override {
+    Traits traits = inner_.traits();
+    traits.inline_execution = false;
+    return traits;
+  }
+
+  void set_down(bool down) { down_ = down; }
+  void heal() { healed_ = true; }
+  // The sender is gone, and this may arrive all the same.
+  void deliver_later(std::span<Op* const> batch, Duration after);
+
+ private:
+  void act(std::span<Op* const> batch);
+
+  Store& inner_;
+  World& world_;
+  const Setup& setup_;
+  bool down_ = false;
+  bool healed_ = false;
+};
+
+}  // namespace once::sim

@@ -1,0 +1,125 @@
+#include "sim/process.hpp"
+
+#include <fmt/format.h>
+
+#include "base/assert.hpp"
+#include "core/fingerprint.hpp"
+#include "gateway/scope.hpp"
+
+namespace once::sim {
+
+namespace {
+
+// "" if it is not there.
+std::string header(std::string_view head, std::string_view name) {
+  const std::string start = fmt::format("\r\n{}: ", name);
+  const std::size_t at = head.find(start);
+  if (at == std::string_view::npos) return "";
+  const std::size_t begin = at + start.size();
+  return std::string(head.substr(begin, head.find('\r', begin) - begin));
+}
+
+std::string code_of(std::string_view body) {
+  constexpr std::string_view member = "\"code\":\"";
+  const std::size_t at = body.find(member);
+  if (at == std::string_view::npos) return "";
+  const std::string_view rest = body.substr(at + member.size());
+  return std::string(rest.substr(0, rest.find('"')));
+}
+
+}  // namespace
+
+// A request on its way through the gateway. Stays until the process ends: an exchange may outlive its client.
+class Process::Call {
+ public:
+  Call(Process& process, const Asked& asked, std::function<void(const Answer&)> answered)
+      : process_(process),
+        asked_(asked),
+        answered_(std::move(answered)),
+        policy_(process.policy_of(asked)),
+        body_(body_of(asked)),
+        head_text_(fmt::format("POST /route/{} HTTP/1.1\r\nHost: api\r\nAuthorization: caller-{}\r\nContent-Length: "
+                               "{}\r\n\r\n",
+                               asked.operation % process.parts_.routes.size(), asked.caller, body_.size())),
+        exchange_({.store = process.lanes_,
+                   .waiters = process.waiters_,
+                   .home = process.executor_,
+                   .clock = process.parts_.clock,
+                   .random = process.random_,
+                   .metrics = process.metrics_,
+                   .log = process.log_,
+                   .errors_base = "urn:once:error:"}) {
+    const auto parsed = http::parse(head_text_, http::HeadLimits(), head_);
+    ONCE_ASSERT(parsed.parsed == http::Parsed::complete);
+  }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  Task<void> run() {
+    const ScopeParts scope(policy_, head_);
+    const std::string key = fmt::format("key-{}", asked_.operation);
+    const KeyedRequest request{
+        .policy = policy_,
+        .backend = process_.backend_,
+        .head = head_,
+        .body = body_,
+        .id = process_.ids_.make(scope.parts(), key),
+        .fingerprint = fingerprint(policy_.fingerprint, head_.method_text, head_.target, "", body_),
+        .request_id = "request"};
+    co_await exchange_.run(request, reply_);
+    if (process_.alive_) tell();
+  }
+
+ private:
+  void tell() {
+    Answer answer{
+        .asked = asked_, .status = reply_.status, .idempotency_status = header(reply_.head, "Idempotency-Status")};
+    const bool problem = header(reply_.head, "Content-Type") == "application/problem+json";
+    if (problem) answer.code = code_of(reply_.body);
+    // What streams by is not ours to check.
+    if (!problem && !reply_.source) answer.body = reply_.body;
+    process_.parts_.world.note(fmt::format("reply: operation {} of caller {}, content {}: {} {} {}", asked_.operation,
+                                           asked_.caller, asked_.content, answer.status, answer.idempotency_status,
+                                           answer.code.empty() ? answer.body : answer.code));
+    if (!reply_.source) process_.parts_.history.answered(answer);
+    reply_.reset();
+    answered_(answer);
+  }
+
+  Process& process_;
+  const Asked asked_;
+  const std::function<void(const Answer&)> answered_;
+  const Policy policy_;
+  const std::string body_;
+  const std::string head_text_;
+  http::RequestHead head_;
+  Reply reply_;
+  Exchange exchange_;
+};
+
+Process::Process(const Parts& parts, std::uint64_t seed)
+    : parts_(parts),
+      random_(seed),
+      log_(parts.clock, -1, LogLevel::off, LogFormat::json),
+      executor_(parts.world),
+      lanes_(parts.network != nullptr ? static_cast<Store&>(*parts.network) : parts.store, parts.network, parts.world),
+      backend_(parts.world, parts.history, parts.setup, executor_) {}
+
+Process::~Process() {
+  if (alive_) die();
+}
+
+void Process::ask(const Asked& asked, std::function<void(const Answer&)> answered) {
+  ONCE_ASSERT(alive_);
+  calls_.emplace_back(*this, asked, std::move(answered));
+  spawn(calls_.back().run());
+}
+
+void Process::die() {
+  alive_ = false;
+  lanes_.cut_off();
+  backend_.cut_off();
+  executor_.run_out();
+}
+
+}  // namespace once::sim

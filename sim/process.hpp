@@ -1,0 +1,83 @@
+// One run of a gateway: the production exchange, waiters and lanes on an event loop, a clock and randomness of its own.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/log.hpp"
+#include "core/operation.hpp"
+#include "gateway/exchange.hpp"
+#include "sim/backend.hpp"
+#include "sim/history.hpp"
+#include "sim/lanes.hpp"
+#include "sim/random.hpp"
+#include "sim/setup.hpp"
+#include "sim/world.hpp"
+
+namespace once::sim {
+
+// The world's time as a machine has it: some way off.
+class SkewedClock final : public Clock {
+ public:
+  SkewedClock(const World& world, Duration ahead) : world_(world), ahead_(ahead) {}
+  Time now() const override { return world_.now() + ahead_; }
+  void jump(Duration by) {
+    ahead_ += by;
+    furthest_ = std::max(furthest_, ahead_);
+  }
+  // To the latest time that it ever showed, so that nothing has to wait for it.
+  void set_right() { ahead_ = furthest_; }
+
+ private:
+  const World& world_;
+  Duration ahead_;
+  Duration furthest_ = ahead_;
+};
+
+class Process {
+ public:
+  struct Parts {
+    World& world;
+    History& history;
+    const Setup& setup;
+    Store& store;
+    NetworkStore* network;
+    SkewedClock& clock;
+    std::vector<Policy> routes;
+  };
+  Process(const Parts& parts, std::uint64_t seed);
+  ~Process();
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  // Calls back when there is an answer, unless the process dies before.
+  void ask(const Asked& asked, std::function<void(const Answer&)> answered);
+  // The route that an operation belongs to.
+  const Policy& policy_of(const Asked& asked) const { return parts_.routes[asked.operation % parts_.routes.size()]; }
+
+  void die();
+  bool alive() const { return alive_; }
+  void pause(Duration length) { executor_.pause(length); }
+  void heal() { backend_.heal(); }
+
+ private:
+  class Call;
+
+  Parts parts_;
+  SeededRandom random_;
+  Log log_;
+  Metrics metrics_;
+  Waiters waiters_;
+  ProcessExecutor executor_;
+  SimLanes lanes_;
+  SimBackend backend_;
+  OperationIds ids_{"the secret of the simulation"};
+  std::list<Call> calls_;
+  bool alive_ = true;
+};
+
+}  // namespace once::sim

@@ -1,0 +1,126 @@
+#include "sim/setup.hpp"
+
+#include <fmt/format.h>
+
+#include "core/dialect.hpp"
+#include "core/outcome.hpp"
+
+namespace once::sim {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+std::string_view name_of(OnUnknown on_unknown) {
+  switch (on_unknown) {
+    case OnUnknown::retry: return "retry";
+    case OnUnknown::takeover: return "takeover";
+    case OnUnknown::hold: return "hold";
+  }
+  return "";
+}
+
+// Half of the runs have none of it, so that faults are seen alone too.
+unsigned maybe(Draw& draw, unsigned most) {
+  return draw.one_in(2) ? 0 : static_cast<unsigned>(draw.between(1, most));
+}
+
+void draw_faults(Draw& draw, Setup& setup) {
+  setup.client_gives_up = maybe(draw, 60);
+  setup.client_sends_other = maybe(draw, 15);
+  setup.client_sends_twice = maybe(draw, 50);
+  setup.backend_refuses = maybe(draw, 15);
+  setup.backend_fails = maybe(draw, 25);
+  setup.backend_dies_before = maybe(draw, 20);
+  setup.backend_dies_after = maybe(draw, 30);
+  setup.backend_truncates = maybe(draw, 15);
+  setup.backend_hangs = maybe(draw, 10);
+  setup.gateway_crashes = maybe(draw, 8);
+  setup.gateway_pauses = maybe(draw, 4);
+  setup.clock_jumps = maybe(draw, 3);
+  setup.clock_skew = draw.one_in(2) ? 0ms : draw.between(1ms, 20s);
+  if (setup.store == StoreKind::shared) {
+    setup.store_loses_request = maybe(draw, 15);
+    setup.store_loses_answer = maybe(draw, 15);
+    setup.store_acts_late = maybe(draw, 10);
+    setup.store_outages = maybe(draw, 3);
+  } else {
+    setup.power_losses = maybe(draw, 100);
+    setup.disk_faults = maybe(draw, 2);
+  }
+}
+
+}  // namespace
+
+Policy draw_policy(Draw& draw) {
+  Policy policy;
+  policy.record = default_record_policy();
+  policy.on_unknown = draw.one_of({OnUnknown::retry, OnUnknown::takeover, OnUnknown::hold});
+  policy.ttl = draw.one_of({Duration(10s), Duration(60s), Duration(1h)});
+  policy.lease = draw.one_of({Duration(1s), Duration(3s), Duration(9s)});
+  policy.takeover_after = draw.one_of({Duration(2s), Duration(10s), Duration(30s)});
+  policy.in_flight = draw.one_of({InFlight::reject, InFlight::wait});
+  policy.wait_limit = draw.between(100ms, 10s);
+  policy.timeouts.response = draw.one_of({Duration(2s), Duration(5s), Duration(20s)});
+  policy.record.max_body = draw.one_in(8) ? 8 : 1024;
+  return policy;
+}
+
+Setup draw_setup(std::uint64_t seed) {
+  Draw draw(seed ^ 0x5e70'9a11'ce55'0001);
+  Setup setup{.seed = seed};
+  setup.store = draw.one_of({StoreKind::shared, StoreKind::journal});
+  setup.gateways = setup.store == StoreKind::journal ? 1 : static_cast<unsigned>(draw.between(1, 3));
+  setup.callers = static_cast<unsigned>(draw.between(1, 2));
+  setup.operations = static_cast<unsigned>(draw.between(1, 6));
+  setup.length = draw.one_of({Duration(10s), Duration(30s), Duration(90s)});
+  setup.backend_takes = draw.one_of({Duration(20ms), Duration(1s), Duration(8s)});
+  for (std::uint64_t i = draw.between(1, 2); i > 0; --i) setup.routes.push_back(draw_policy(draw));
+  setup.policies_change = draw.one_in(4);
+  draw_faults(draw, setup);
+  setup.journal.sync = Sync::always;
+  setup.journal.segment_bytes = draw.one_of({std::size_t{16} << 10U, std::size_t{64} << 10U});
+  setup.journal.segment_age = draw.one_of({Duration(5s), Duration(1h)});
+  setup.journal.max_disk = draw.one_in(8) ? std::size_t{160} << 10U : std::size_t{64} << 20U;
+  setup.journal.cache_bytes = draw.one_in(2) ? 0 : std::size_t{1} << 20U;
+  setup.journal.recovery_threads = 1;
+  return setup;
+}
+
+std::string to_text(const Setup& setup) {
+  std::string text = fmt::format("store {}, {} gateways, {} callers, {} operations, {} s\n",
+                                 setup.store == StoreKind::shared ? "shared" : "journal", setup.gateways, setup.callers,
+                                 setup.operations, setup.length / 1s);
+  for (std::size_t i = 0; i < setup.routes.size(); ++i) {
+    const Policy& policy = setup.routes[i];
+    text += fmt::format(
+        "route {}: on_unknown {}, takeover_after {} ms, lease {} ms, ttl {} ms, response timeout {} ms, {}, max_body "
+        "{}\n",
+        i, name_of(policy.on_unknown), policy.takeover_after.count(), policy.lease.count(), policy.ttl.count(),
+        policy.timeouts.response.count(), policy.in_flight == InFlight::wait ? "waits" : "rejects",
+        policy.record.max_body);
+  }
+  text += fmt::format("policies change on restart: {}\n", setup.policies_change);
+  text += fmt::format("clients: give up {} %, send another body {} %, send twice {} %\n", setup.client_gives_up,
+                      setup.client_sends_other, setup.client_sends_twice);
+  text += fmt::format(
+      "backend: takes up to {} ms, refuses {} %, fails {} %, dies before the effect {} %, after it {} %, truncates {} "
+      "%, hangs {} %\n",
+      setup.backend_takes.count(), setup.backend_refuses, setup.backend_fails, setup.backend_dies_before,
+      setup.backend_dies_after, setup.backend_truncates, setup.backend_hangs);
+  text += fmt::format("gateways: {} crashes ({} % with loss of power), {} pauses, {} clock jumps, clocks {} ms apart\n",
+                      setup.gateway_crashes, setup.power_losses, setup.gateway_pauses, setup.clock_jumps,
+                      setup.clock_skew.count());
+  if (setup.store == StoreKind::shared) {
+    text +=
+        fmt::format("store: requests lost {} %, answers lost {} %, late {} %, {} outages\n", setup.store_loses_request,
+                    setup.store_loses_answer, setup.store_acts_late, setup.store_outages);
+  } else {
+    text += fmt::format("journal: segments of {} bytes or {} ms, at most {} bytes, cache {} bytes, {} disk faults\n",
+                        setup.journal.segment_bytes, setup.journal.segment_age.count(), setup.journal.max_disk,
+                        setup.journal.cache_bytes, setup.disk_faults);
+  }
+  return text;
+}
+
+}  // namespace once::sim

@@ -1,0 +1,286 @@
+#include "sim/simulation.hpp"
+
+#include <map>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "base/assert.hpp"
+#include "sim/history.hpp"
+#include "sim/machine.hpp"
+#include "sim/network.hpp"
+#include "sim/process.hpp"
+#include "sim/setup.hpp"
+#include "sim/world.hpp"
+
+namespace once::sim {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration journal_care = 500ms;
+constexpr unsigned most_asks = 25;       // of one operation while things go wrong
+constexpr unsigned most_last_asks = 40;  // afterwards, a second apart
+// Longer than any lease, response timeout, takeover_after and late request that is drawn.
+constexpr Duration quiet = 60s;
+
+class Simulation {
+ public:
+  Simulation(std::uint64_t seed, KeepTrace keep_trace)
+      : setup_(draw_setup(seed)), world_(seed, keep_trace == KeepTrace::yes), routes_(setup_.routes) {}
+
+  Report run();
+
+ private:
+  struct Gateway {
+    std::unique_ptr<SkewedClock> clock;
+    std::unique_ptr<Process> process;
+  };
+  struct Client {
+    Asked asked;
+    unsigned asks = 0;
+    bool has_answer = false;
+    Answer last;
+  };
+
+  void make_store();
+  void start(Gateway& gateway);
+  void end(Gateway& gateway, JournalMachine::End how, Duration until_restart);
+  void schedule_faults();
+  void schedule_clients();
+  void care();
+  void ask(Client& client, const Asked& asked);
+  void answered(Client& client, const Answer& answer);
+  void heal();
+  void ask_at_last(Client& client);
+
+  Gateway& any() { return gateways_[world_.draw.below(gateways_.size())]; }
+  Process* any_alive();
+  // At a time while things go wrong.
+  Duration sometime() { return world_.draw.below(setup_.length); }
+  static bool is_final(const Answer& answer) {
+    return answer.code.empty() && answer.status < 500 && answer.status != 429;
+  }
+
+  const Setup setup_;
+  World world_;
+  History history_{world_};
+  std::vector<Policy> routes_;
+  SkewedClock store_clock_{world_, Duration::zero()};
+  std::unique_ptr<MemoryStore> memory_;
+  std::unique_ptr<WatchedStore> watched_;
+  std::unique_ptr<NetworkStore> network_;
+  std::unique_ptr<JournalMachine> journal_;
+  std::vector<Gateway> gateways_;
+  std::vector<std::unique_ptr<Process>> dead_;  // events may still know them
+  std::vector<std::unique_ptr<Client>> clients_;
+  bool healed_ = false;
+  std::uint64_t crashes_ = 0;
+};
+
+void Simulation::make_store() {
+  for (unsigned i = 0; i < setup_.gateways; ++i) {
+    const Duration ahead = world_.draw.below(2 * setup_.clock_skew + 1ms) - setup_.clock_skew;
+    gateways_.push_back({.clock = std::make_unique<SkewedClock>(world_, ahead)});
+  }
+  if (setup_.store == StoreKind::journal) {
+    journal_ = std::make_unique<JournalMachine>(world_, history_, *gateways_[0].clock, setup_.journal);
+    return;
+  }
+  memory_ = std::make_unique<MemoryStore>(store_clock_, MemoryLimits{.shards = 1, .shared = Shared::yes});
+  watched_ = std::make_unique<WatchedStore>(*memory_, history_);
+  network_ = std::make_unique<NetworkStore>(*watched_, world_, setup_);
+}
+
+void Simulation::start(Gateway& gateway) {
+  if (gateway.process) return;
+  if (journal_ && !journal_->is_open() && !journal_->open()) return;
+  if (setup_.policies_change) {
+    for (Policy& policy : routes_) policy = draw_policy(world_.draw);
+  }
+  gateway.process = std::make_unique<Process>(
+      Process::Parts{.world = world_,
+                     .history = history_,
+                     .setup = setup_,
+                     .store = journal_ ? static_cast<Store&>(*journal_) : static_cast<Store&>(*watched_),
+                     .network = network_.get(),
+                     .clock = *gateway.clock,
+                     .routes = routes_},
+      world_.draw.next());
+  if (healed_) gateway.process->heal();
+  world_.note("gateway: starts");
+}
+
+void Simulation::end(Gateway& gateway, JournalMachine::End how, Duration until_restart) {
+  if (!gateway.process) return;
+  world_.note(how == JournalMachine::End::killed ? "gateway: killed" : "gateway: the power is gone");
+  ++crashes_;
+  gateway.process->die();
+  dead_.push_back(std::move(gateway.process));
+  if (journal_) journal_->close(how);
+  world_.after(until_restart, [this, &gateway] { start(gateway); });
+}
+
+Process* Simulation::any_alive() {
+  Gateway& gateway = any();
+  return gateway.process.get();
+}
+
+void Simulation::schedule_faults() {
+  Draw& draw = world_.draw;
+  for (unsigned i = 0; i < setup_.gateway_crashes; ++i) {
+    const auto how = draw.percent(setup_.power_losses) ? JournalMachine::End::power_lost : JournalMachine::End::killed;
+    const bool in_a_call = journal_ && draw.one_in(2);
+    world_.after(sometime(), [this, how, in_a_call] {
+      if (in_a_call && journal_->is_open()) return journal_->stop_soon();
+      end(any(), how, world_.draw.between(10ms, 5s));
+    });
+  }
+  for (unsigned i = 0; i < setup_.gateway_pauses; ++i) {
+    world_.after(sometime(), [this] {
+      if (Process* process = any_alive()) {
+        world_.note("gateway: stands still");
+        process->pause(world_.draw.between(100ms, 15s));
+      }
+    });
+  }
+  for (unsigned i = 0; i < setup_.clock_jumps; ++i) {
+    world_.after(sometime(), [this] {
+      const Duration by = world_.draw.between(1ms, 90s);
+      world_.note("clock: jumps");
+      any().clock->jump(world_.draw.one_in(2) ? by : -by);
+    });
+  }
+  for (unsigned i = 0; i < setup_.store_outages; ++i) {
+    world_.after(sometime(), [this] {
+      world_.note("store: down");
+      network_->set_down(true);
+      world_.after(world_.draw.between(100ms, 12s), [this] { network_->set_down(false); });
+    });
+  }
+  for (unsigned i = 0; i < setup_.disk_faults; ++i) {
+    world_.after(sometime(), [this] { journal_->fail_soon(); });
+  }
+}
+
+// A journal's keeper, and the person who starts a gateway again whose disk has failed.
+void Simulation::care() {
+  journal_->maintain();
+  if (journal_->stopped() || journal_->failed()) {
+    const bool lost = world_.draw.percent(setup_.power_losses);
+    end(gateways_[0], lost ? JournalMachine::End::power_lost : JournalMachine::End::killed,
+        world_.draw.between(10ms, 5s));
+  }
+  world_.after(journal_care, [this] { care(); });
+}
+
+void Simulation::schedule_clients() {
+  for (unsigned operation = 0; operation < setup_.operations; ++operation) {
+    for (unsigned caller = 0; caller < setup_.callers; ++caller) {
+      clients_.push_back(std::make_unique<Client>());
+      Client& client = *clients_.back();
+      client.asked = {.operation = operation, .caller = caller};
+      world_.after(sometime() / 2, [this, &client] { ask(client, client.asked); });
+    }
+  }
+}
+
+void Simulation::ask(Client& client, const Asked& asked) {
+  if (healed_ || client.asks >= most_asks) return;
+  ++client.asks;
+  Draw& draw = world_.draw;
+  const auto again = [this, &client](Duration after, const Asked& what) {
+    world_.after(after, [this, &client, what] { ask(client, what); });
+  };
+  if (draw.percent(setup_.client_sends_other)) {
+    Asked other = client.asked;
+    other.content = static_cast<unsigned>(draw.between(1, 2));
+    again(draw.between(0ms, 2s), other);
+  }
+  if (draw.percent(setup_.client_sends_twice)) again(draw.between(0ms, 100ms), asked);
+  if (draw.percent(setup_.client_gives_up)) again(draw.between(10ms, 4s), asked);
+  Process* process = any_alive();
+  if (process == nullptr) return again(draw.between(50ms, 2s), asked);
+  process->ask(asked, [this, &client](const Answer& answer) { answered(client, answer); });
+  // A process that dies tells nobody: the client looks again by itself.
+  again(draw.between(3s, 30s), asked);
+}
+
+void Simulation::answered(Client& client, const Answer& answer) {
+  if (answer.asked != client.asked) return;
+  client.last = answer;
+  client.has_answer = true;
+  if (healed_) return;
+  // Also one who has the answer may ask for it again.
+  if (is_final(answer) && !world_.draw.one_in(2)) return;
+  world_.after(world_.draw.between(20ms, 5s), [this, &client] { ask(client, client.asked); });
+}
+
+void Simulation::heal() {
+  world_.note("everything is well from here on");
+  healed_ = true;
+  if (network_) {
+    network_->set_down(false);
+    network_->heal();
+  }
+  if (journal_) {
+    // With room, and without the faults that were still to come.
+    journal_->give_room();
+    end(gateways_[0], JournalMachine::End::killed, 10ms);
+  }
+  for (Gateway& gateway : gateways_) {
+    gateway.clock->set_right();
+    if (gateway.process) gateway.process->heal();
+  }
+}
+
+void Simulation::ask_at_last(Client& client) {
+  if ((client.has_answer &&
+       (is_final(client.last) || client.last.code == "key-mismatch" || client.last.code == "response-not-kept")) ||
+      client.asks >= most_last_asks) {
+    return;
+  }
+  ++client.asks;
+  if (Process* process = any_alive()) {
+    process->ask(client.asked, [this, &client](const Answer& answer) { answered(client, answer); });
+  }
+  world_.after(1s, [this, &client] { ask_at_last(client); });
+}
+
+Report Simulation::run() {
+  make_store();
+  for (Gateway& gateway : gateways_) start(gateway);
+  schedule_faults();
+  schedule_clients();
+  if (journal_) care();
+  world_.run_until(World::beginning + setup_.length);
+  heal();
+  world_.run_until(world_.now() + quiet);
+  for (const auto& client : clients_) {
+    client->asks = 0;
+    client->has_answer = false;
+    ask_at_last(*client);
+  }
+  world_.run_until(world_.now() + most_last_asks * Duration(1s) + quiet);
+  for (const auto& client : clients_) {
+    history_.in_the_end(client->last, routes_[client->asked.operation % routes_.size()].on_unknown);
+  }
+  for (Gateway& gateway : gateways_) {
+    if (gateway.process) gateway.process->die();
+  }
+  return {.violations = history_.violations(),
+          .trace = world_.trace.lines(),
+          .trace_hash = world_.trace.hash(),
+          .executions = history_.executions(),
+          .replays = history_.replays(),
+          .crashes = crashes_};
+}
+
+}  // namespace
+
+Report simulate(std::uint64_t seed, KeepTrace keep_trace) {
+  return Simulation(seed, keep_trace).run();
+}
+
+}  // namespace once::sim

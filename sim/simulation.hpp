@@ -1,0 +1,23 @@
+// One seed, from the setup to the verdict.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace once::sim {
+
+struct Report {
+  std::vector<std::string> violations;
+  std::vector<std::string> trace;  // if asked for
+  std::uint64_t trace_hash = 0;    // of all of it, whether kept or not
+  std::uint64_t executions = 0;
+  std::uint64_t replays = 0;
+  std::uint64_t crashes = 0;
+};
+
+enum class KeepTrace : std::uint8_t { no, yes };
+
+Report simulate(std::uint64_t seed, KeepTrace keep_trace = KeepTrace::no);
+
+}  // namespace once::sim

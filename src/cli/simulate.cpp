@@ -1,0 +1,121 @@
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/clock.hpp"
+#include "cli/command.hpp"
+#include "cli/output.hpp"
+#include "sim/setup.hpp"
+#include "sim/simulation.hpp"
+
+namespace once::cli {
+
+namespace {
+
+struct SimulateOptions {
+  std::uint64_t seed = 1;
+  std::uint64_t runs = 1;
+  std::string length;  // --for
+  unsigned threads = 0;
+  bool trace = false;
+};
+
+struct Totals {
+  std::uint64_t runs = 0;
+  std::uint64_t executions = 0;
+  std::uint64_t replays = 0;
+  std::uint64_t crashes = 0;
+  std::optional<std::uint64_t> failed_seed;
+};
+
+void print_failure(std::uint64_t seed) {
+  const sim::Report report = sim::simulate(seed, sim::KeepTrace::yes);
+  std::string text = fmt::format("seed {}\n{}\n", seed, to_text(sim::draw_setup(seed)));
+  for (const std::string& line : report.trace) text += line + "\n";
+  text += "\n";
+  for (const std::string& violation : report.violations) text += fmt::format("violated: {}\n", violation);
+  text += fmt::format("replay: once simulate --seed {} --trace\n", seed);
+  print(text);
+}
+
+// Seeds one after the other, by several threads; stops at the first that fails.
+class Runs {
+ public:
+  explicit Runs(const SimulateOptions& options) : options_(options) {}
+
+  Totals all() {
+    const unsigned count = options_.threads != 0 ? options_.threads : std::max(1U, std::thread::hardware_concurrency());
+    {
+      std::vector<std::jthread> threads;
+      for (unsigned i = 0; i < count; ++i) threads.emplace_back([this] { some(); });
+    }
+    return totals_;
+  }
+
+ private:
+  void some() {
+    for (std::uint64_t i = next_.fetch_add(1); i < options_.runs && !stop_; i = next_.fetch_add(1)) {
+      const std::uint64_t seed = options_.seed + i;
+      const sim::Report report = sim::simulate(seed);
+      const std::scoped_lock lock(mutex_);
+      ++totals_.runs;
+      totals_.executions += report.executions;
+      totals_.replays += report.replays;
+      totals_.crashes += report.crashes;
+      if (report.violations.empty()) continue;
+      totals_.failed_seed = std::min(totals_.failed_seed.value_or(seed), seed);
+      stop_ = true;
+    }
+  }
+
+  const SimulateOptions& options_;
+  std::atomic<std::uint64_t> next_{0};
+  std::atomic<bool> stop_{false};
+  std::mutex mutex_;
+  Totals totals_;
+};
+
+int simulate(const SimulateOptions& options) {
+  if (options.runs == 1) {
+    print(fmt::format("seed {}\n{}", options.seed, to_text(sim::draw_setup(options.seed))));
+    if (options.trace) {
+      for (const std::string& line : sim::simulate(options.seed, sim::KeepTrace::yes).trace) print(line + "\n");
+    }
+  }
+  const auto begun = monotonic_now();
+  const Totals totals = Runs(options).all();
+  if (totals.failed_seed) {
+    if (!options.trace) print_failure(*totals.failed_seed);
+    return 1;
+  }
+  print(fmt::format("{} runs in {} s, {} executions, {} replays, {} crashes: no violation\n", totals.runs,
+                    std::chrono::duration_cast<std::chrono::seconds>(monotonic_now() - begun).count(),
+                    totals.executions, totals.replays, totals.crashes));
+  return 0;
+}
+
+}  // namespace
+
+Run add_simulate(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "simulate", "Run gateways, stores, clients and faults in virtual time, and check every promise");
+  const auto options = std::make_shared<SimulateOptions>();
+  command->add_option("--seed", options->seed, "Everything is drawn from it; the default is 1")->type_name("N");
+  command->add_option("--runs", options->runs, "How many seeds, from --seed on; the default is 1")->type_name("M");
+  command->add_option("--threads", options->threads, "Seeds at the same time; the default is one a core")
+      ->type_name("N");
+  command->add_flag("--trace", options->trace, "Print everything that happens; with one seed");
+  command->footer(
+      "A seed that violates a promise is printed with its setup, its history and the command that repeats it.\n"
+      "Exit codes: 0 no violation, 1 a violation, 2 wrong options.");
+  return [options] { return simulate(*options); };
+}
+
+}  // namespace once::cli
