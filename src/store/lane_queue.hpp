@@ -1,5 +1,6 @@
 // What a lane does, without its thread: operations wait in order, go to the store in batches that hold no id twice, and
-// a batch that fails as a whole is tried again op by op. ThreadLanes runs it on a thread, the simulator in virtual time.
+// a batch that fails as a whole is tried again op by op. ThreadLanes runs it on a thread, the simulator in virtual
+// time.
 #pragma once
 
 #include <bit>

@@ -158,8 +158,8 @@ Result<Report> repair(Disk& disk, const Clock& clock, Random& random, const OnSe
   if (done) done = rewriter.give_names();
   for (const SegmentNumber number : *old) {
     const std::string name = segment_name(number);
-    const bool damaged = std::ranges::any_of(
-        report->damage, [&](const Damage& damage) { return damage.file == disk.path_of(name); });
+    const bool damaged =
+        std::ranges::any_of(report->damage, [&](const Damage& damage) { return damage.file == disk.path_of(name); });
     if (done) done = damaged ? disk.rename(name, name + ".damaged") : disk.remove(name);
   }
   if (done) done = disk.sync_names();

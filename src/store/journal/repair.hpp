@@ -35,8 +35,8 @@ using OnSegment = std::function<void(const SegmentReport&)>;
 Result<Report> verify(Disk& disk, const OnSegment& on_segment);
 
 // Copies every record that is whole into new segments, which then take the place of the old ones. Files with damage are
-// kept under their name with .damaged behind it; a journal without damage is left as it is. Interrupted at any point, it
-// can be run again.
+// kept under their name with .damaged behind it; a journal without damage is left as it is. Interrupted at any point,
+// it can be run again.
 Result<Report> repair(Disk& disk, const Clock& clock, Random& random, const OnSegment& on_segment);
 
 }  // namespace once::journal
