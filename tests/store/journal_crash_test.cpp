@@ -32,6 +32,7 @@ void live(std::uint64_t seed, const JournalSettings& settings) {
   JournalMachine machine(seed, settings);
   JournalModel model;
   JournalWorkload workload(seed + 1000);
+  if (seed % 2 == 0) workload.ttl = std::chrono::seconds(10);
   for (int lives = 0; lives < 6; ++lives) {
     restart(machine, model);
     if (testing::Test::HasFailure()) return;
@@ -49,7 +50,7 @@ void live(std::uint64_t seed, const JournalSettings& settings) {
 }
 
 TEST(JournalCrash, what_was_told_survives_any_crash) {
-  for (std::uint64_t seed = 1; seed <= seeds(80) && !testing::Test::HasFailure(); ++seed) live(seed, tiny);
+  for (std::uint64_t seed = 1; seed <= seeds(60) && !testing::Test::HasFailure(); ++seed) live(seed, tiny);
 }
 
 TEST(JournalCrash, what_was_told_survives_any_crash_in_one_large_segment) {
@@ -144,14 +145,14 @@ class WeakerSync {
 };
 
 TEST(JournalCrash, without_syncs_a_loss_of_power_leaves_what_was_at_some_moment) {
-  for (std::uint64_t seed = 1; seed <= seeds(60) && !testing::Test::HasFailure(); ++seed) {
+  for (std::uint64_t seed = 1; seed <= seeds(45) && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     WeakerSync(seed, Sync::never).live();
   }
 }
 
 TEST(JournalCrash, with_a_sync_now_and_then_at_least_what_was_synced_is_left) {
-  for (std::uint64_t seed = 1; seed <= seeds(60) && !testing::Test::HasFailure(); ++seed) {
+  for (std::uint64_t seed = 1; seed <= seeds(45) && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     WeakerSync(seed, Sync::interval).live();
   }

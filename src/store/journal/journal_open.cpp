@@ -155,7 +155,7 @@ class Reading {
 
   void note(const SegmentFile& segment, const Frame& frame, std::span<Gathered> gathered) {
     const bool removes = frame.seen.kind == journal::Kind::remove;
-    const ExpirySecond expires = removes ? ExpirySecond::removed : journal::expiry_second(frame.seen.expires_at);
+    const ExpirySecond expires = removes ? journal::removed_already : journal::expiry_second(frame.seen.expires_at);
     const std::size_t shard = Shard::number_of(frame.seen.id, shards_.size());
     const Place place(segment.header.number, frame.offset, frame.size);
     if (gathered[shard].add(frame.seen.id, expires, place)) gathered[shard].put_into(shards_[shard]);

@@ -235,7 +235,7 @@ void JournalStore::renew_lease(Op& op, Time now) {
   record.lease_until = Time::max();
   Shard& shard = shard_of(op.id);
   const std::scoped_lock lock(shard.mutex);
-  shard.slots.find(op.id)->expires = ExpirySecond::never;
+  shard.slots.find(op.id)->expires = journal::never_expires;
   shard.keep(op.id, std::move(record), shard_cache_bytes_);
   ++live_claims_;
 }
@@ -333,7 +333,7 @@ void JournalStore::apply(Change& change) {
     return;
   }
   const bool live = Shard::is_live(change.record);
-  const ExpirySecond expires = live ? ExpirySecond::never : expiry_second(change.record.expires_at);
+  const ExpirySecond expires = live ? journal::never_expires : expiry_second(change.record.expires_at);
   if (slot != nullptr) {
     slot->place = change.place;
     slot->expires = expires;

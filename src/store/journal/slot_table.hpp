@@ -53,14 +53,15 @@ class Place {
 };
 
 // When a record expires, in whole seconds, rounded up; `never` for one whose owner is at work.
-enum class ExpirySecond : std::uint32_t { removed = 0, never = 0xffff'ffff };
+enum class ExpirySecond : std::uint32_t {};
+inline constexpr ExpirySecond removed_already{0};
+inline constexpr ExpirySecond never_expires{0xffff'ffff};
 inline ExpirySecond expiry_second(Time at) {
   const auto milliseconds = std::clamp<std::int64_t>(at.time_since_epoch().count(), 1, 0xffff'fffeLL * 1000);
   return ExpirySecond{static_cast<std::uint32_t>((milliseconds + 999) / 1000)};
 }
 inline bool has_passed(ExpirySecond expiry, Time now) {
-  return expiry != ExpirySecond::never &&
-         std::int64_t{std::to_underlying(expiry)} * 1000 <= now.time_since_epoch().count();
+  return expiry != never_expires && std::int64_t{std::to_underlying(expiry)} * 1000 <= now.time_since_epoch().count();
 }
 
 class SlotTable {

@@ -43,10 +43,10 @@ TEST(ExpirySecond, is_never_before_the_time_itself) {
     EXPECT_FALSE(has_passed(expiry, Time(Duration(at - 1))));
     EXPECT_TRUE(has_passed(expiry, Time(Duration(at + 999))));
   }
-  EXPECT_TRUE(has_passed(ExpirySecond::removed, Time(Duration(1))));
-  EXPECT_FALSE(has_passed(ExpirySecond::never, Time::max()));
-  EXPECT_NE(expiry_second(Time::max()), ExpirySecond::never);
-  EXPECT_NE(expiry_second(Time::min()), ExpirySecond::removed);
+  EXPECT_TRUE(has_passed(removed_already, Time(Duration(1))));
+  EXPECT_FALSE(has_passed(never_expires, Time::max()));
+  EXPECT_NE(expiry_second(Time::max()), never_expires);
+  EXPECT_NE(expiry_second(Time::min()), removed_already);
 }
 
 // Ids that all want to be in the last few slots, so that many are pushed around the end; or anywhere.
