@@ -76,10 +76,16 @@ class SimBackend::Sending : public Work {
   }
 
   const BackendRequest& request() const { return request_; }
+  Asked asked() const {
+    const auto parsed = parse_request(request_.head.find("Authorization").value_or(""), request_.body);
+    ONCE_ASSERT(parsed.has_value());
+    return *parsed;
+  }
 
   Delivery delivery = Delivery::lost;
   int status = 0;
   std::string body;
+  Nonce nonce{};
 
  private:
   SimBackend& backend_;
@@ -109,20 +115,21 @@ void SimBackend::begin(Sending& sending) {
   if (cut_off_) return home_.post(sending);
   const std::uint64_t number = ++sent_;
   sending_[number] = &sending;
-  const auto asked = parse_body(sending.request().body);
-  ONCE_ASSERT(asked.has_value());
+  const Asked asked = sending.asked();
   const std::string_view fields = sending.request().added_fields;
   const Nonce nonce = nonce_of(field(fields, "Idempotency-Claim"));
   std::uint64_t fence = 0;
   const std::string_view digits = field(fields, "Idempotency-Fence");
   std::from_chars(digits.data(), digits.data() + digits.size(), fence);
+  sending.nonce = nonce;
+  history_.goes_to_backend(nonce);
   const Plan plan = draw_plan();
   const Duration way = world_.draw.between(0ms, 20ms);
   if (plan == Plan::refuses) {
     return world_.after(way, [this, number] { end(number, Delivery::not_sent, 0, 0); });
   }
   world_.after(way + sending.request().timeouts.response, [this, number] { end(number, Delivery::timed_out, 0, 0); });
-  world_.after(way, [=, this, asked = *asked] { arrive(number, asked, nonce, fence, plan); });
+  world_.after(way, [=, this] { arrive(number, asked, nonce, fence, plan); });
 }
 
 void SimBackend::arrive(std::uint64_t number, Asked asked, Nonce nonce, std::uint64_t fence, Plan plan) {
@@ -149,11 +156,11 @@ void SimBackend::end(std::uint64_t number, Delivery delivery, int status, unsign
   if (at == sending_.end()) return;  // it timed out before, or the gateway is gone
   Sending& sending = *at->second;
   sending_.erase(at);
+  history_.back_from_backend(sending.nonce);
   sending.delivery = delivery;
   sending.status = status;
   if (delivery == Delivery::whole) {
-    const auto asked = parse_body(sending.request().body);
-    sending.body = fmt::format("{} execution={}", body_of(*asked), execution);
+    sending.body = fmt::format("{} execution={}", body_of(sending.asked()), execution);
     history_.backend_told(execution, status);
   }
   home_.post(sending);
@@ -163,6 +170,7 @@ void SimBackend::cut_off() {
   cut_off_ = true;
   for (const auto& [number, sending] : sending_) {
     sending->delivery = Delivery::lost;
+    history_.back_from_backend(sending->nonce);
     home_.post(*sending);
   }
   sending_.clear();

@@ -61,13 +61,13 @@ std::string to_text(const Op& op) {
 }  // namespace
 
 std::string body_of(const Asked& asked) {
-  return fmt::format("operation={} caller={} content={}", asked.operation, asked.caller, asked.content);
+  return fmt::format("operation={} content={}", asked.operation, asked.content);
 }
 
-std::optional<Asked> parse_body(std::string_view body) {
+std::optional<Asked> parse_request(std::string_view authorization, std::string_view body) {
   Asked asked;
-  const std::string text(body);
-  if (std::sscanf(text.c_str(), "operation=%u caller=%u content=%u", &asked.operation, &asked.caller, &asked.content) !=
+  const std::string text = std::string(authorization).append(" ").append(body);
+  if (std::sscanf(text.c_str(), "caller-%u operation=%u content=%u", &asked.caller, &asked.operation, &asked.content) !=
       3) {
     return std::nullopt;
   }
@@ -89,26 +89,25 @@ std::vector<OperationId> History::ids() const {
   return all;
 }
 
-History::Fact History::after_claim(const Op& op) {
-  const Record& record = *op.record;
+History::Fact History::after_claim(const Op& op) const {
   return {.state = Fact::State::started,
           .nonce = op.nonce,
           .fingerprint = op.fingerprint,
-          .claimed_at = op.now,
-          .lease_until = record.lease_until,
-          .expires_at = saturating_add(op.now, op.terms.ttl)};
+          .claimed_at = clock_->now(),
+          .lease_until = saturating_add(clock_->now(), op.terms.lease),
+          .expires_at = saturating_add(clock_->now(), op.terms.ttl)};
 }
 
-History::Fact History::after_write(const Key& key, const Op& op) {
+History::Fact History::after_write(const Key& key, const Op& op) const {
   Fact fact = key.now;
   switch (op.verb) {
-    case Verb::renew: fact.lease_until = saturating_add(op.now, op.terms.lease); break;
+    case Verb::renew: fact.lease_until = saturating_add(clock_->now(), op.terms.lease); break;
     case Verb::release: return key.before;
     case Verb::finish:
       fact.state = op.final_state == State::succeeded ? Fact::State::succeeded
                    : op.final_state == State::failed  ? Fact::State::failed
                                                       : Fact::State::unknown;
-      fact.expires_at = saturating_add(op.now, op.terms.ttl);
+      fact.expires_at = saturating_add(clock_->now(), op.terms.ttl);
       break;
     case Verb::claim:
     case Verb::lookup: break;
@@ -118,7 +117,7 @@ History::Fact History::after_write(const Key& key, const Op& op) {
 
 void History::store_acted(const Op& op) {
   Key& key = keys_[op.id];
-  store_clock_at(op.now);
+  store_clock_at(clock_->now());
   world_.note(fmt::format("store: {}", to_text(op)));
   if (op.status == OpStatus::failed) {
     // Nobody is told that it was done, but it may have been.
@@ -127,8 +126,8 @@ void History::store_acted(const Op& op) {
       key.perhaps.push_back({.state = Fact::State::started,
                              .nonce = op.nonce,
                              .fingerprint = op.fingerprint,
-                             .claimed_at = op.now,
-                             .expires_at = saturating_add(op.now, op.terms.ttl)});
+                             .claimed_at = clock_->now(),
+                             .expires_at = saturating_add(clock_->now(), op.terms.ttl)});
     } else if (op.verb != Verb::lookup && key.now.nonce == op.nonce) {
       key.perhaps.push_back(after_write(key, op));
     }
@@ -143,17 +142,20 @@ void History::store_acted(const Op& op) {
 void History::granted(Key& key, const Op& op) {
   const Fact& held = key.now;
   if (held.state == Fact::State::started && held.nonce == op.nonce) return;  // the same claim, sent again
-  const bool live = held.state == Fact::State::started && op.now < held.lease_until;
+  const bool live = held.state == Fact::State::started && clock_->now() < held.lease_until;
   const bool gone = held.state == Fact::State::none || (latest_ >= held.expires_at && !live);
   if (!gone) {
     const std::string who = fmt::format("key {}: claim {}", name(op.id), short_hex(op.nonce));
+    if (live_owners_are_left_alone_ && at_backend_.contains(held.nonce)) {
+      violated(who + " was given while the owner is at work and can reach the store");
+    }
     if (held.fingerprint != op.fingerprint) violated(who + " is for another request than the record");
     if (live) violated(who + " was given while the owner's lease runs");
     if (held.state == Fact::State::succeeded) violated(who + " was given after a success");
     if ((held.state == Fact::State::started && !live) || held.state == Fact::State::unknown) {
       if (op.terms.on_unknown == OnUnknown::hold) violated(who + " was given although the key is on hold");
       if (op.terms.on_unknown == OnUnknown::takeover &&
-          op.now < saturating_add(held.claimed_at, op.terms.takeover_after)) {
+          clock_->now() < saturating_add(held.claimed_at, op.terms.takeover_after)) {
         violated(who + " took over too early");
       }
     }
@@ -170,9 +172,13 @@ void History::wrote(Key& key, const Op& op) {
   if (key.now.state == Fact::State::none || key.now.nonce != op.nonce) {
     return violated(fmt::format("key {}: {} wrote without owning the claim", name(op.id), short_hex(op.nonce)));
   }
-  if (op.verb == Verb::release && executed_nonces_.contains(op.nonce)) {
-    const auto execution = std::ranges::find(executions_, op.nonce, &Execution::nonce);
-    if (!execution->told) {
+  const auto execution = std::ranges::find(executions_, op.nonce, &Execution::nonce);
+  const bool told = execution != executions_.end() && execution->told;
+  if (op.verb == Verb::finish && op.final_state != State::unknown && !told) {
+    violated(fmt::format("key {}: {} recorded an outcome that nobody told it", name(op.id), short_hex(op.nonce)));
+  }
+  if (op.verb == Verb::release && execution != executions_.end()) {
+    if (!told) {
       violated(
           fmt::format("key {}: {} released after its bytes went to the backend", name(op.id), short_hex(op.nonce)));
     }

@@ -24,8 +24,9 @@ struct Asked {
   auto operator<=>(const Asked&) const = default;
 };
 
+// Callers send the same: whose request it is, only its header says.
 std::string body_of(const Asked& asked);
-std::optional<Asked> parse_body(std::string_view body);
+std::optional<Asked> parse_request(std::string_view authorization, std::string_view body);
 
 // What a client got.
 struct Answer {
@@ -48,8 +49,15 @@ class History {
   // What the store holds after a restart, for every id: it must be what was told, or what may have been written.
   void found_after_restart(const OperationId& id, const std::optional<Record>& record);
   std::vector<OperationId> ids() const;
+  // Whose clock decides. The model asks it, not the store.
+  void set_store_clock(const Clock& clock) { clock_ = &clock; }
   // The store's clock has been this far: what expires by then may be gone, even if the clock is set back later.
   void store_clock_at(Time now) { latest_ = std::max(latest_, now); }
+
+  // Nothing keeps an owner from renewing its lease in this run: nobody may take over while it is at work.
+  void leave_live_owners_alone() { live_owners_are_left_alone_ = true; }
+  void goes_to_backend(const Nonce& nonce) { at_backend_.insert(nonce); }
+  void back_from_backend(const Nonce& nonce) { at_backend_.erase(nonce); }
 
   // At the backend. The number is the execution's own and is in its answer.
   unsigned executed(const Asked& asked, const Nonce& nonce, std::uint64_t fence);
@@ -89,14 +97,17 @@ class History {
 
   void granted(Key& key, const Op& op);
   void wrote(Key& key, const Op& op);
-  static Fact after_claim(const Op& op);
-  static Fact after_write(const Key& key, const Op& op);
+  Fact after_claim(const Op& op) const;
+  Fact after_write(const Key& key, const Op& op) const;
   std::string name(const OperationId& id) const;
 
   World& world_;
+  const Clock* clock_ = nullptr;
   std::map<OperationId, Key> keys_;
   std::vector<Execution> executions_;
   std::set<Nonce> executed_nonces_;
+  std::set<Nonce> at_backend_;  // owners that wait for it
+  bool live_owners_are_left_alone_ = false;
   std::set<Nonce> recorded_;  // outcomes that the store said it has
   std::vector<std::string> violations_;
   std::uint64_t replays_ = 0;

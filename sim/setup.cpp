@@ -39,6 +39,7 @@ void draw_faults(Draw& draw, Setup& setup) {
   setup.gateway_pauses = maybe(draw, 4);
   setup.clock_jumps = maybe(draw, 3);
   setup.clock_skew = draw.one_in(2) ? 0ms : draw.between(1ms, 20s);
+  if (setup.store == StoreKind::shared && draw.one_in(3)) return;
   if (setup.store == StoreKind::shared) {
     setup.store_loses_request = maybe(draw, 15);
     setup.store_loses_answer = maybe(draw, 15);

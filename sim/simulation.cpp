@@ -80,14 +80,19 @@ class Simulation {
 };
 
 void Simulation::make_store() {
+  const bool store_is_reached = setup_.store_loses_request == 0 && setup_.store_loses_answer == 0 &&
+                                setup_.store_acts_late == 0 && setup_.store_outages == 0;
+  if (store_is_reached && setup_.gateway_pauses == 0) history_.leave_live_owners_alone();
   for (unsigned i = 0; i < setup_.gateways; ++i) {
     const Duration ahead = world_.draw.below(2 * setup_.clock_skew + 1ms) - setup_.clock_skew;
     gateways_.push_back({.clock = std::make_unique<SkewedClock>(world_, ahead)});
   }
   if (setup_.store == StoreKind::journal) {
+    history_.set_store_clock(*gateways_[0].clock);
     journal_ = std::make_unique<JournalMachine>(world_, history_, *gateways_[0].clock, setup_.journal);
     return;
   }
+  history_.set_store_clock(store_clock_);
   memory_ = std::make_unique<MemoryStore>(store_clock_, MemoryLimits{.shards = 1, .shared = Shared::yes});
   watched_ = std::make_unique<WatchedStore>(*memory_, history_);
   network_ = std::make_unique<NetworkStore>(*watched_, world_, setup_);

@@ -1,6 +1,7 @@
 #include "core/decision.hpp"
 
 #include "base/assert.hpp"
+#include "base/bug.hpp"
 
 namespace once {
 
@@ -89,11 +90,13 @@ Facts facts_of(const Record* record, const Fingerprint& fingerprint, const Claim
             .takeover = Takeover::not_yet,
             .body_kept = BodyKept::no};
   }
-  const bool due = saturating_add(record->started_at, terms.takeover_after) <= now;
+  const bool due = saturating_add(record->started_at, terms.takeover_after) <= now || planted(Bug::takeover_too_early);
+  const bool same = record->fingerprint == fingerprint || planted(Bug::mismatch_ignored);
+  const bool retries = terms.on_unknown == OnUnknown::hold && planted(Bug::hold_executes);
   return {.found = found_of(record->state),
-          .same_fingerprint = record->fingerprint == fingerprint ? Same::yes : Same::no,
+          .same_fingerprint = same ? Same::yes : Same::no,
           .lease = lease_of(*record, now),
-          .on_unknown = terms.on_unknown,
+          .on_unknown = retries ? OnUnknown::retry : terms.on_unknown,
           .takeover = due ? Takeover::due : Takeover::not_yet,
           .body_kept = record->body_kept};
 }

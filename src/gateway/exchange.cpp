@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/bug.hpp"
 #include "base/bytes.hpp"
 #include "base/text.hpp"
 #include "core/headers.hpp"
@@ -213,7 +214,7 @@ Task<void> Exchange::settle_answer(BackendAnswer& answer) {
       const State state = succeeded ? State::succeeded : State::failed;
       const OutcomeBytes kept = succeeded ? outcome : OutcomeBytes();
       const OpStatus recorded = co_await record(state, settlement.body_kept, kept);
-      if (recorded == OpStatus::done) {
+      if (recorded == OpStatus::done || planted(Bug::reply_before_record)) {
         reply_with(answer, std::move(outcome), Ending::executed);
       } else {
         answers().unknown(503, recorded == OpStatus::lost
@@ -222,8 +223,9 @@ Task<void> Exchange::settle_answer(BackendAnswer& answer) {
       }
       co_return;
     }
-    case Settlement::Kind::unknown:
-      co_await record(State::unknown, BodyKept::yes, OutcomeBytes());
+    case Settlement::Kind::unknown: {
+      const State state = planted(Bug::unknown_as_failed) ? State::failed : State::unknown;
+      co_await record(state, BodyKept::yes, OutcomeBytes());
       if (answered) {
         reply_with(answer, std::move(outcome), Ending::unknown);
       } else {
@@ -234,6 +236,7 @@ Task<void> Exchange::settle_answer(BackendAnswer& answer) {
                 : "The connection to the backend was lost; whether the request was executed is not known.");
       }
       co_return;
+    }
   }
 }
 

@@ -1,5 +1,7 @@
 #include "gateway/lease_keeper.hpp"
 
+#include "base/bug.hpp"
+
 namespace once {
 
 namespace {
@@ -14,6 +16,7 @@ void LeaseKeeper::start(const Op& claim) {
   op_.id = claim.id;
   op_.nonce = claim.nonce;
   op_.terms = claim.terms;
+  if (planted(Bug::lease_not_renewed)) return;
   home_.arm(*this, op_.terms.lease / renewals_per_lease);
 }
 

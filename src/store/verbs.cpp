@@ -1,5 +1,7 @@
 #include "store/verbs.hpp"
 
+#include "base/bug.hpp"
+
 namespace once {
 
 bool is_same_claim(const Record& record, const Op& claim) {
@@ -7,13 +9,14 @@ bool is_same_claim(const Record& record, const Op& claim) {
 }
 
 Written renew(Record& record, const Op& op, Time now) {
-  if (record.nonce != op.nonce || record.state != State::started) return Written::no;
+  const bool owner = record.nonce == op.nonce || planted(Bug::renew_without_nonce);
+  if (!owner || record.state != State::started) return Written::no;
   record.lease_until = saturating_add(now, op.terms.lease);
   return Written::yes;
 }
 
 Written finish(Record& record, const Op& op, Time now) {
-  if (record.nonce != op.nonce) return Written::no;
+  if (record.nonce != op.nonce && !planted(Bug::finish_without_nonce)) return Written::no;
   if (record.state == op.final_state && record.state != State::started) return Written::already;
   const bool learned_more = record.state == State::unknown && op.final_state != State::started;
   if (record.state != State::started && !learned_more) return Written::no;

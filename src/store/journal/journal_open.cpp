@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/assert.hpp"
+#include "base/bug.hpp"
 #include "store/journal/journal_store.hpp"
 
 namespace once {
@@ -154,7 +155,9 @@ class Reading {
   }
 
   void note(const SegmentFile& segment, const Frame& frame, std::span<Gathered> gathered) {
-    const bool removes = frame.seen.kind == journal::Kind::remove;
+    constexpr std::size_t state_at = 1;
+    const bool freed = planted(Bug::recovery_frees_claims) && frame.payload[state_at] == 0;
+    const bool removes = frame.seen.kind == journal::Kind::remove || freed;
     const ExpirySecond expires = removes ? journal::removed_already : journal::expiry_second(frame.seen.expires_at);
     const std::size_t shard = Shard::number_of(frame.seen.id, shards_.size());
     const Place place(segment.header.number, frame.offset, frame.size);

@@ -1,0 +1,58 @@
+// Bugs that are planted on purpose, to prove that the simulator finds them. In every ordinary build planted() is false at
+// compile time and leaves nothing behind; with ONCE_BUGS, which only the tests set, `once simulate --bug NAME` picks one.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+namespace once {
+
+enum class Bug : std::uint8_t {
+  none,
+  finish_without_nonce,      // any owner may record an outcome
+  renew_without_nonce,       // any owner may renew
+  reply_before_record,       // the client is told although recording failed
+  lease_not_renewed,         // a slow backend loses its claim
+  release_after_sent,        // a lost connection frees the key
+  mismatch_ignored,          // another request under the key gets the answer
+  caller_not_in_id,          // callers share keys
+  expires_by_wrong_clock,    // expiry counts from when the claim was made, by a clock that is ahead
+  takeover_too_early,        // takeover_after is not waited for
+  hold_executes,             // hold is treated as retry
+  unknown_as_failed,         // a lost response counts as a failure
+  recovery_frees_claims,     // claims in flight at a crash are forgotten
+  recovery_skips_checksums,  // a torn tail is read as if it were whole
+  journal_without_sync,      // told before it is on disk
+};
+
+inline constexpr std::array bug_names = {
+    std::pair(std::string_view("finish_without_nonce"), Bug::finish_without_nonce),
+    std::pair(std::string_view("renew_without_nonce"), Bug::renew_without_nonce),
+    std::pair(std::string_view("reply_before_record"), Bug::reply_before_record),
+    std::pair(std::string_view("lease_not_renewed"), Bug::lease_not_renewed),
+    std::pair(std::string_view("release_after_sent"), Bug::release_after_sent),
+    std::pair(std::string_view("mismatch_ignored"), Bug::mismatch_ignored),
+    std::pair(std::string_view("caller_not_in_id"), Bug::caller_not_in_id),
+    std::pair(std::string_view("expires_by_wrong_clock"), Bug::expires_by_wrong_clock),
+    std::pair(std::string_view("takeover_too_early"), Bug::takeover_too_early),
+    std::pair(std::string_view("hold_executes"), Bug::hold_executes),
+    std::pair(std::string_view("unknown_as_failed"), Bug::unknown_as_failed),
+    std::pair(std::string_view("recovery_frees_claims"), Bug::recovery_frees_claims),
+    std::pair(std::string_view("recovery_skips_checksums"), Bug::recovery_skips_checksums),
+    std::pair(std::string_view("journal_without_sync"), Bug::journal_without_sync),
+};
+
+#ifdef ONCE_BUGS
+inline Bug planted_bug = Bug::none;  // set before anything runs
+inline bool planted(Bug bug) {
+  return planted_bug == bug;
+}
+#else
+constexpr bool planted(Bug /*bug*/) {
+  return false;
+}
+#endif
+
+}  // namespace once
