@@ -199,9 +199,8 @@ TEST_F(JournalLimits, many_segments_are_fine_when_they_are_full_and_are_joined_w
   begin({.segment_bytes = 1024, .segment_age = minutes(1), .cache_bytes = 0});
   std::uint64_t key = 0;
   while (stats().segments < 530) record(++key, hours(24 * 7), 700);
-  const std::uint64_t carried = stats().carried;
   for (int i = 0; i < 20; ++i) tick();
-  EXPECT_LT(stats().carried, carried + key) << "everything was copied";
+  EXPECT_EQ(stats().carried, 0U);
   begin({.segment_bytes = segment_bytes, .segment_age = minutes(1), .cache_bytes = 0});
   for (key = 0; key < 700; ++key) {
     record(key, hours(24 * 7), 10);
