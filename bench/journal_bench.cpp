@@ -29,10 +29,19 @@ int run(int argc, char** argv) {
   scale_command->add_option("--batch", scaling.batch)->capture_default_str();
   scale_command->add_option("--rounds", scaling.rounds)->capture_default_str();
   scale_command->add_option("--restarts", scaling.restarts)->capture_default_str();
+
+  FillOptions filling;
+  CLI::App* const fill_command = app.add_subcommand("fill", "a journal with many keys, for bench/compare --keys");
+  fill_command->add_option("folder", filling.folder)->required();
+  fill_command->add_option("--keys", filling.keys)->capture_default_str();
   CLI11_PARSE(app, argc, argv);
 
   if (compare_command->parsed()) {
     compare(comparing);
+    return 0;
+  }
+  if (fill_command->parsed()) {
+    fill_journal(filling);
     return 0;
   }
   return scale(scaling) ? 0 : 1;

@@ -1,4 +1,4 @@
-// The two parts of journal_bench.
+// The parts of journal_bench.
 #pragma once
 
 #include <cstdint>
@@ -26,5 +26,12 @@ struct ScaleOptions {
 };
 // False: a budget is not met.
 bool scale(const ScaleOptions& options);
+
+struct FillOptions {
+  std::string folder;
+  std::uint64_t keys = 10'000'000;
+};
+// Leaves a journal with so many live keys behind, for a gateway to be started on.
+void fill_journal(const FillOptions& options);
 
 }  // namespace once::bench

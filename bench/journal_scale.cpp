@@ -183,6 +183,19 @@ void measure_requests(Place& few, Place& many, Sync sync, const ScaleOptions& op
 
 }  // namespace
 
+void fill_journal(const FillOptions& options) {
+  const SystemClock clock;
+  JournalPeer journal(options.folder, clock, {.sync = Sync::never}, std::chrono::hours(24));
+  constexpr std::uint64_t at_once = 512;
+  std::vector<Request> batch;
+  for (std::uint64_t sent = 0; sent < options.keys; sent += at_once) {
+    fill(batch, sent, std::min(at_once, options.keys - sent));
+    journal.claim(batch);
+    journal.finish(batch);
+    if (sent % (at_once * 64) == 0) journal.store().maintain();
+  }
+}
+
 bool scale(const ScaleOptions& options) {
   Report report;
   Place few{.folder = options.folder + "/few", .keys = options.few};

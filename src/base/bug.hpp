@@ -1,5 +1,6 @@
-// Bugs that are planted on purpose, to prove that the simulator finds them. In every ordinary build planted() is false at
-// compile time and leaves nothing behind; with ONCE_BUGS, which only the tests set, `once simulate --bug NAME` picks one.
+// Bugs that are planted on purpose, to prove that the simulator finds them. In every ordinary build planted() is false
+// at compile time and leaves nothing behind; with ONCE_BUGS, which only the tests set, `once simulate --bug NAME` picks
+// one.
 #pragma once
 
 #include <array>

@@ -73,7 +73,7 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
     decided = true;
     co_await claim();
     if (op_.status == OpStatus::failed) {
-      if (request.policy.store_down == StoreDown::bypass && op_.fault == StoreFault::unavailable) {
+      if (request.policy.store_down == StoreDown::bypass && op_.fault != StoreFault::full) {
         co_await bypass();
       } else {
         answers().store_fault(op_.fault);
@@ -117,16 +117,25 @@ Task<void> Exchange::claim() {
   co_await ports_.store.run(op_, ports_.home);
   if (op_.status != OpStatus::failed) co_return;
   ports_.metrics.store_errors.add();
-  if (op_.fault == StoreFault::full) co_return;
+  if (op_.fault != StoreFault::unavailable) {
+    log_refusal();
+    co_return;
+  }
   co_await ports_.store.run(op_, ports_.home);
   if (op_.status != OpStatus::failed) co_return;
   ports_.metrics.store_errors.add();
-  ports_.log.error("claim failed", {{"request", request_->request_id}, {"error", op_.error}});
+  log_refusal();
   if (ports_.metrics.unsettled.value() >= most_unsettled) co_return;
   // It may have been made all the same, and nothing will be sent: taken back as soon as the store answers again.
   Op release = op_;
   release.verb = Verb::release;
   spawn(try_later(ports_, std::move(release), while_claimed()));
+}
+
+// A full store says so itself, once.
+void Exchange::log_refusal() const {
+  if (op_.fault == StoreFault::full) return;
+  ports_.log.error("claim failed", {{"request", request_->request_id}, {"error", op_.error}});
 }
 
 // When a lease has ended the record tells the truth by itself. Without leases only its owner, this process, can end it.

@@ -65,6 +65,7 @@ class Exchange {
   Task<void> bypass();
 
   Duration while_claimed() const;
+  void log_refusal() const;
   void write_fields_for_backend();
   void split_response_fields(const http::ResponseHead& head);
   OutcomeBytes encode_answer(const BackendAnswer& answer) const;

@@ -98,7 +98,7 @@ Lanes::Submit ThreadLanes::Lane::submit(Pending& pending) {
   // From here on the op may have been executed and its caller gone on, so only a refusal may touch `pending`.
   if (refusal != nullptr) {
     refused_.fetch_add(1, std::memory_order_relaxed);
-    answer_failed(pending.op, StoreFault::unavailable, refusal);
+    answer_failed(pending.op, StoreFault::refused, refusal);
     return Submit::refused;
   }
   if (wake) home.post(*this);

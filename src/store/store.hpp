@@ -42,7 +42,8 @@ enum class OpStatus : std::uint8_t {
 };
 
 enum class StoreFault : std::uint8_t {
-  unavailable,  // down, timed out or broken
+  unavailable,  // down, timed out or broken; whether it was done is not known
+  refused,      // the same, but nothing was changed for certain
   full,         // a limit of the store is reached; nothing was changed
 };
 

@@ -263,7 +263,7 @@ TEST_F(JournalDamage, that_comes_while_it_runs_is_told_and_nothing_is_executed_t
       continue;
     }
     ++damaged;
-    EXPECT_EQ(op.fault, StoreFault::unavailable);
+    EXPECT_EQ(op.fault, StoreFault::refused);
     EXPECT_THAT(op.error, HasSubstr(path(names_[1])));
     EXPECT_THAT(op.error, HasSubstr("offset "));
   }

@@ -16,7 +16,7 @@ void expect_everything_refused(JournalMachine& machine) {
     EXPECT_FALSE(machine.store().answer_at_once(op));
     const Op answered = machine.run(op);
     EXPECT_EQ(answered.status, OpStatus::failed);
-    EXPECT_EQ(answered.fault, StoreFault::unavailable);
+    EXPECT_EQ(answered.fault, StoreFault::refused);
     EXPECT_NE(answered.error.find("needs a restart"), std::string::npos) << answered.error;
   }
 }

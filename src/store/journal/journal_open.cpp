@@ -232,9 +232,12 @@ Result<void> JournalStore::begin(Random& random, const Chain& chain, std::span<c
   const Time now = clock_.now();
   // Names that were seen need not be on disk: one that is lost while a later one stays would look like damage.
   if (const auto synced = disk_.sync_names(); !synced) return store_error(synced.error().detail);
-  // Not of this chain: a repair took their place, or they never became segments.
+  // Not of this chain: they never became segments, or a repair took their place and was interrupted before it could put
+  // them aside: one of these is damaged, and somebody may want to look at it.
   for (const std::string& name : chain.obsolete) {
-    if (const auto removed = disk_.remove(name); !removed) return store_error(removed.error().detail);
+    const bool segment = journal::parse_segment_name(name).has_value();
+    const auto done = segment ? disk_.rename(name, name + ".damaged") : disk_.remove(name);
+    if (!done) return store_error(done.error().detail);
   }
   if (chain.segments.empty()) {
     random.fill(journal_.bytes);

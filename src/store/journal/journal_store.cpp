@@ -71,13 +71,19 @@ void JournalStore::execute(std::span<Op* const> batch) {
 void JournalStore::execute_some(std::span<Op* const> batch, Time now) {
   changes_.clear();
   frames_.clear();
+  // With millions of keys each is somewhere else in memory: waited for all together, not one by one.
+  for (const Op* op : batch) {
+    const Shard& shard = shard_of(op->id);
+    shard.slots.fetch(op->id);
+    shard.hot.fetch(op->id);
+  }
   for (Op* op : batch) {
     op->now = now;
     op->status = OpStatus::done;
     op->record.reset();
     op->error.clear();
     if (!failure_.empty()) {
-      answer_failed(*op, StoreFault::unavailable, failure_);
+      answer_failed(*op, StoreFault::refused, failure_);
     } else {
       decide(*op, now);
     }
@@ -166,12 +172,12 @@ bool JournalStore::load(Op& op, Time now, const Record*& found) {
     const auto payload = segments_.read(place, read_buffer_);
     if (!payload) {
       log_.error("the journal cannot be read", {{"error", payload.error().detail}});
-      answer_failed(op, StoreFault::unavailable, payload.error().detail);
+      answer_failed(op, StoreFault::refused, payload.error().detail);
       return false;
     }
     const auto seen = journal::glance(*payload);
     if (!seen || seen->kind != journal::Kind::put || seen->id != op.id) {
-      answer_failed(op, StoreFault::unavailable, "the journal's index does not fit its segments");
+      answer_failed(op, StoreFault::refused, "the journal's index does not fit its segments");
       return false;
     }
     read_record_ = journal::decode_put(*payload);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <ranges>
 #include <utility>
 
 #include <fmt/format.h>
@@ -66,8 +67,8 @@ class Rewriter {
 
   // The first one last: it is the one that makes all older ones obsolete.
   DiskResult<void> give_names() {
-    for (auto each = made_.rbegin(); each != made_.rend(); ++each) {
-      if (auto renamed = disk_.rename(temporary_name(*each), segment_name(*each)); !renamed) return renamed;
+    for (const SegmentNumber each : std::views::reverse(made_)) {
+      if (auto renamed = disk_.rename(temporary_name(each), segment_name(each)); !renamed) return renamed;
       if (auto synced = disk_.sync_names(); !synced) return synced;
     }
     return {};

@@ -16,7 +16,7 @@ constexpr std::string_view spare_name = "next.segment";
 // the next twice as large.
 constexpr std::uint64_t first_segment_bytes = std::uint64_t{1} << 20U;
 constexpr std::uint64_t least_segment_bytes = std::uint64_t{64} << 10U;
-constexpr std::size_t most_opened = 32;
+constexpr std::size_t most_opened = 128;
 
 DiskResult<void> write_zeros(File& file, std::uint64_t begin, std::uint64_t end) {
   const std::string zeros(std::min(end - begin, std::uint64_t{1} << 20U), '\0');
