@@ -12,6 +12,7 @@
 #include "base/clock.hpp"
 #include "cli/command.hpp"
 #include "cli/output.hpp"
+#include "config/codec.hpp"
 #include "sim/setup.hpp"
 #include "sim/simulation.hpp"
 
@@ -22,10 +23,13 @@ namespace {
 struct SimulateOptions {
   std::uint64_t seed = 1;
   std::uint64_t runs = 1;
-  std::string length;  // --for
+  std::string length_text;
+  Duration length{};  // 0: as many as `runs`
   unsigned threads = 0;
   bool trace = false;
 };
+
+constexpr auto progress_every = std::chrono::seconds(10);
 
 struct Totals {
   std::uint64_t runs = 0;
@@ -59,9 +63,11 @@ class Runs {
     return totals_;
   }
 
+  std::chrono::nanoseconds took() const { return monotonic_now() - begun_; }
+
  private:
   void some() {
-    for (std::uint64_t i = next_.fetch_add(1); i < options_.runs && !stop_; i = next_.fetch_add(1)) {
+    for (std::uint64_t i = next_.fetch_add(1); wanted(i) && !stop_; i = next_.fetch_add(1)) {
       const std::uint64_t seed = options_.seed + i;
       const sim::Report report = sim::simulate(seed);
       const std::scoped_lock lock(mutex_);
@@ -69,13 +75,26 @@ class Runs {
       totals_.executions += report.executions;
       totals_.replays += report.replays;
       totals_.crashes += report.crashes;
+      tell_progress();
       if (report.violations.empty()) continue;
       totals_.failed_seed = std::min(totals_.failed_seed.value_or(seed), seed);
       stop_ = true;
     }
   }
 
+  bool wanted(std::uint64_t run) const {
+    return options_.length > Duration::zero() ? took() < options_.length : run < options_.runs;
+  }
+  void tell_progress() {
+    if (took() < told_ + progress_every) return;
+    told_ = took();
+    print_error(
+        fmt::format("{} runs, {} s", totals_.runs, std::chrono::duration_cast<std::chrono::seconds>(told_).count()));
+  }
+
   const SimulateOptions& options_;
+  const std::chrono::nanoseconds begun_ = monotonic_now();
+  std::chrono::nanoseconds told_{};
   std::atomic<std::uint64_t> next_{0};
   std::atomic<bool> stop_{false};
   std::mutex mutex_;
@@ -83,21 +102,21 @@ class Runs {
 };
 
 int simulate(const SimulateOptions& options) {
-  if (options.runs == 1) {
+  if (options.runs == 1 && options.length == Duration::zero()) {
     print(fmt::format("seed {}\n{}", options.seed, to_text(sim::draw_setup(options.seed))));
     if (options.trace) {
       for (const std::string& line : sim::simulate(options.seed, sim::KeepTrace::yes).trace) print(line + "\n");
     }
   }
-  const auto begun = monotonic_now();
-  const Totals totals = Runs(options).all();
+  Runs runs(options);
+  const Totals totals = runs.all();
   if (totals.failed_seed) {
     if (!options.trace) print_failure(*totals.failed_seed);
     return 1;
   }
   print(fmt::format("{} runs in {} s, {} executions, {} replays, {} crashes: no violation\n", totals.runs,
-                    std::chrono::duration_cast<std::chrono::seconds>(monotonic_now() - begun).count(),
-                    totals.executions, totals.replays, totals.crashes));
+                    std::chrono::duration_cast<std::chrono::seconds>(runs.took()).count(), totals.executions,
+                    totals.replays, totals.crashes));
   return 0;
 }
 
@@ -109,13 +128,26 @@ Run add_simulate(CLI::App& app) {
   const auto options = std::make_shared<SimulateOptions>();
   command->add_option("--seed", options->seed, "Everything is drawn from it; the default is 1")->type_name("N");
   command->add_option("--runs", options->runs, "How many seeds, from --seed on; the default is 1")->type_name("M");
+  command->add_option("--for", options->length_text, "Seeds from --seed on until so much time has passed, such as 10m")
+      ->type_name("DURATION");
   command->add_option("--threads", options->threads, "Seeds at the same time; the default is one a core")
       ->type_name("N");
   command->add_flag("--trace", options->trace, "Print everything that happens; with one seed");
   command->footer(
       "A seed that violates a promise is printed with its setup, its history and the command that repeats it.\n"
       "Exit codes: 0 no violation, 1 a violation, 2 wrong options.");
-  return [options] { return simulate(*options); };
+  return [options] {
+    if (!options->length_text.empty()) {
+      const auto length =
+          duration_codec({std::chrono::seconds(1), std::chrono::hours(1000)}).parse(options->length_text);
+      if (!length) {
+        print_error("--for: " + length.error());
+        return 2;
+      }
+      options->length = *length;
+    }
+    return simulate(*options);
+  };
 }
 
 }  // namespace once::cli
