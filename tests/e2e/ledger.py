@@ -1,0 +1,103 @@
+"""What a backend did, what clients were told, and what must hold between the two, whatever crashed in between.
+
+The backend's side is a Ledger of Executions, the clients' side a list of Asked; check_all() compares them.
+"""
+import collections
+import dataclasses
+import threading
+import time
+
+from harness import kept_part
+from wire import Response
+
+
+@dataclasses.dataclass
+class Execution:
+    """Once asked the backend for something, and the backend did it."""
+    fence: int
+    attempt: int
+    generation: str  # the process that asked for it
+    request_id: str
+    status: int
+    body: bytes
+    arrived: float = dataclasses.field(default_factory=time.time)
+    store: str = ""  # whose fences it counts with
+    disturbed: str = ""  # by what its answer was kept from arriving, as far as the backend knows
+
+
+@dataclasses.dataclass
+class Asked:
+    """One operation of a client."""
+    path: str
+    key: str
+    body: bytes
+    caller: str = ""
+    sent: dict = dataclasses.field(default_factory=dict)  # when, by request id
+    answer: Response | None = None  # the first one that told the outcome
+    answered: float = 0.0
+    held: bool = False  # its outcome is unknown, and will stay so
+
+    @property
+    def operation(self):
+        return self.caller, self.path, self.key
+
+    def settle(self, response):
+        self.answer, self.answered = response, time.time()
+
+
+class Ledger:
+    """What was done, by operation, in the order in which it was done."""
+
+    def __init__(self):
+        self.executions = collections.defaultdict(list)
+        self.lock = threading.Lock()
+
+    def record(self, operation, request, **named):
+        """Under the lock."""
+        execution = Execution(int(request.get("Idempotency-Fence")), int(request.get("Idempotency-Attempt")),
+                              request_id=request.get("X-Request-Id"), **named)
+        self.executions[operation].append(execution)
+        return execution
+
+    def executed_again(self):
+        return sum(len(executions) > 1 for executions in self.executions.values())
+
+
+def check_retry(test, asked, response):
+    """What was told is told again, byte for byte; what is held stays held."""
+    if asked.held:
+        test.assertEqual((response.status, response.code), (409, "outcome-unknown"), asked.key)
+        return
+    test.assertEqual(response.get("Idempotency-Status"), "replayed", (asked, response))
+    test.assertEqual(kept_part(response), kept_part(asked.answer), asked.key)
+
+
+def check_all(test, ledger, asked, why_not_again):
+    """why_not_again(asked, earlier, later) says what is wrong with a second execution, if something is. Failures are no
+    matter for it: after these a second one is right."""
+    for store in {each.store for executions in ledger.executions.values() for each in executions}:
+        fences = [each.fence for executions in ledger.executions.values() for each in executions if each.store == store]
+        test.assertEqual(len(fences), len(set(fences)), f"a fence was given out twice {store}")
+    for each in asked:
+        executions = sorted(ledger.executions[each.operation], key=lambda execution: execution.fence)
+        with test.subTest(each.operation, asked=each, executions=executions):
+            check_operation(test, each, executions, why_not_again)
+
+
+def check_operation(test, asked, executions, why_not_again):
+    attempts = [each.attempt for each in executions]
+    test.assertEqual(attempts, sorted(set(attempts)))
+    for earlier, later in zip(executions, executions[1:]):
+        if earlier.status != 500:
+            test.assertNotEqual(asked.path, "/hold", "executed again although it was held")
+            test.assertIsNone(why_not_again(asked, earlier, later))
+    if asked.held:
+        return
+    # It is the last one's, its own, and nothing was executed after it was told.
+    test.assertIsNotNone(asked.answer, "it never got an answer")
+    test.assertTrue(executions, "told, but never executed")
+    test.assertEqual(asked.answer.body, executions[-1].body)
+    original = asked.answer.get("Original-Request-Id") or asked.answer.get("X-Request-Id")
+    test.assertEqual(original, executions[-1].request_id)
+    for each in executions:
+        test.assertLessEqual(each.arrived, asked.answered, "executed after it was told")
