@@ -1,9 +1,14 @@
 #include "config/yaml.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <sstream>
 
 #include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
+
+#include "base/text.hpp"
 
 namespace once {
 
@@ -55,6 +60,35 @@ class Converter {
   YamlError error_;
 };
 
+// Where a document begins; the rest of it is of no interest.
+class DocumentStart final : public YAML::EventHandler {
+ public:
+  YAML::Mark mark;
+
+  void OnDocumentStart(const YAML::Mark& at) override { mark = at; }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+};
+
+// YAML::LoadAll() would say the same, but never ends on a text such as ",": it makes of it, again and again, an empty
+// document, and takes nothing from the text.
+std::optional<YamlError> second_document(const std::string& text) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  DocumentStart first;
+  DocumentStart second;
+  if (!parser.HandleNextDocument(first) || !parser.HandleNextDocument(second)) return std::nullopt;
+  const bool stuck = second.mark.pos == first.mark.pos;
+  return YamlError{second.mark.line + 1, second.mark.column + 1,
+                   stuck ? "not valid YAML: this cannot stand here" : "only one document is allowed"};
+}
+
 YamlError syntax_error(const YAML::Exception& exception) {
   YamlError error;
   error.line = std::max(exception.mark.line, 0) + 1;
@@ -68,13 +102,9 @@ YamlError syntax_error(const YAML::Exception& exception) {
 
 std::expected<YamlNode, YamlError> parse_yaml(std::string_view text) {
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(std::string(text));
-    if (documents.empty()) return YamlNode();
-    if (documents.size() > 1) {
-      const YAML::Mark mark = documents[1].Mark();
-      return std::unexpected(YamlError{mark.line + 1, mark.column + 1, "only one document is allowed"});
-    }
-    return Converter().convert(documents.front(), 0);
+    const std::string copy(text);
+    if (const auto error = second_document(copy)) return std::unexpected(*error);
+    return Converter().convert(YAML::Load(copy), 0);
   } catch (const YAML::Exception& exception) {
     return std::unexpected(syntax_error(exception));
   }
@@ -84,7 +114,7 @@ std::string yaml_scalar(std::string_view text) {
   constexpr std::string_view safe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:";
   constexpr std::string_view unsafe_first = "-:.";
   const bool plain = !text.empty() && text.find_first_not_of(safe) == std::string_view::npos &&
-                     !unsafe_first.contains(text.front()) && !text.ends_with(':') && text != "null";
+                     !unsafe_first.contains(text.front()) && !text.ends_with(':') && !iequals(text, "null");
   if (plain) return std::string(text);
   std::string quoted = "\"";
   for (const char c : text) {

@@ -102,8 +102,8 @@ TEST(ConfigCodec, what_is_shown_can_be_read) {
 
 TEST(ConfigYaml, scalars_are_quoted_when_they_must_be) {
   for (const std::string_view text :
-       {"memory:", "",      "a b", "null", "[::1]:80", "- x", "a: b", "\"q\" \\", "*", "&a", "#c",
-        "@x",      "plain", "24h", "/x",   "header:A", "yes", "~",    "%",        "'", "{}"}) {
+       {"memory:", "",    "a b", "null",     "[::1]:80", "- x", "a: b", "\"q\" \\", "*",  "&a",   "#c",  "@x",
+        "plain",   "24h", "/x",  "header:A", "yes",      "~",   "%",    "'",        "{}", "Null", "NULL"}) {
     const auto node = parse_yaml("k: " + yaml_scalar(text));
     ASSERT_TRUE(node.has_value()) << text;
     EXPECT_EQ(node->children.at(1).kind, YamlNode::Kind::scalar) << text;

@@ -101,7 +101,9 @@ const Mistake mistakes[] = {
   // Syntax.
   {"listen: a:1\nadmin: \"x", "once.yaml:2:10: not valid YAML: illegal EOF in scalar"},
   {"store: memory:", R"(once.yaml:1:14: not valid YAML: illegal map value (a value that ends in ":" must be in quotes))"},
-  {"a: 1\n---\nb: 2", "once.yaml:3:1: only one document is allowed"},
+  {"a: 1\n---\nb: 2", "once.yaml:2:1: only one document is allowed"},
+  {",", "once.yaml:1:1: not valid YAML: this cannot stand here"},
+  {", listen: a:1", "once.yaml:1:1: not valid YAML: this cannot stand here"},
 };
 // clang-format on
 
