@@ -83,6 +83,17 @@ std::string History::name(const OperationId& id) const {
   return to_hex(id).substr(0, 8);
 }
 
+std::string History::to_text(const Fact& fact) {
+  switch (fact.state) {
+    case Fact::State::none: return "none";
+    case Fact::State::started: return "started by " + short_hex(fact.nonce);
+    case Fact::State::succeeded: return "succeeded by " + short_hex(fact.nonce);
+    case Fact::State::failed: return "failed by " + short_hex(fact.nonce);
+    case Fact::State::unknown: return "unknown by " + short_hex(fact.nonce);
+  }
+  return "";
+}
+
 std::vector<OperationId> History::ids() const {
   std::vector<OperationId> all;
   for (const auto& [id, key] : keys_) all.push_back(id);
@@ -118,7 +129,7 @@ History::Fact History::after_write(const Key& key, const Op& op) const {
 void History::store_acted(const Op& op) {
   Key& key = keys_[op.id];
   store_clock_at(clock_->now());
-  world_.note(fmt::format("store: {}", to_text(op)));
+  world_.note(fmt::format("store: {}", sim::to_text(op)));
   if (op.status == OpStatus::failed) {
     // Nobody is told that it was done, but it may have been.
     if (op.fault == StoreFault::full) return;
@@ -160,7 +171,9 @@ void History::granted(Key& key, const Op& op) {
       }
     }
   }
-  key.before = gone ? Fact() : held;
+  // With a clock that was set back since, what may be gone need not be: the attempt tells.
+  const bool was_there = held.state != Fact::State::none && op.record->attempt > Attempt{1};
+  key.before = gone && !was_there ? Fact() : held;
   // Whoever releases gives back the attempt before, and nobody owns that.
   if (key.before.state == Fact::State::started) key.before.state = Fact::State::unknown;
   key.before.nonce = Nonce();
@@ -214,7 +227,10 @@ void History::found_after_restart(const OperationId& id, const std::optional<Rec
   if (!fits(key.now)) {
     const auto written = std::ranges::find_if(key.perhaps, fits);
     if (written == key.perhaps.end()) {
-      violated(fmt::format("key {} is {} after the restart", name(id), record ? "another" : "forgotten"));
+      violated(
+          fmt::format("key {} is {} after the restart, but it was {}", name(id),
+                      record ? fmt::format("{} by {}", name_of(record->state), short_hex(record->nonce)) : "forgotten",
+                      to_text(key.now)));
     } else {
       key.now = *written;
       if (key.now.state == Fact::State::succeeded) recorded_.insert(key.now.nonce);

@@ -100,6 +100,7 @@ class History {
   Fact after_claim(const Op& op) const;
   Fact after_write(const Key& key, const Op& op) const;
   std::string name(const OperationId& id) const;
+  static std::string to_text(const Fact& fact);
 
   World& world_;
   const Clock* clock_ = nullptr;

@@ -24,6 +24,7 @@ Lanes::Submit SimLanes::submit(Pending& pending) {
 void SimLanes::depart() {
   if (cut_off_) return;
   queue_.gather();
+  under_way_ = true;
   arrived_ = false;
   world_.after(world_.draw.between(0ms, 40ms), [this] { arrive(); });
 }
@@ -38,13 +39,14 @@ void SimLanes::arrive() {
 void SimLanes::tell() {
   if (cut_off_) return;
   for (Pending* pending : queue_.pending()) complete(*pending);
+  under_way_ = false;
   busy_ = !queue_.empty();
   if (busy_) depart();
 }
 
 void SimLanes::cut_off() {
   cut_off_ = true;
-  if (busy_) {
+  if (under_way_) {
     std::vector<Op*> on_their_way;
     for (Pending* pending : queue_.pending()) on_their_way.push_back(&pending->op);
     if (network_ != nullptr && !arrived_ && world_.draw.one_in(2)) network_->deliver_later(on_their_way, 20ms);

@@ -29,7 +29,8 @@ class SimLanes final : public Lanes {
   NetworkStore* const network_;
   World& world_;
   LaneQueue queue_{64};
-  bool busy_ = false;
+  bool busy_ = false;       // a batch is under way, or about to be
+  bool under_way_ = false;  // it was gathered and not told yet
   bool arrived_ = false;
   bool cut_off_ = false;
 };

@@ -1,0 +1,213 @@
+"""Two gateways in front of one backend, and everything that can go wrong does, at drawn moments: gateways are killed,
+stopped for longer than they may wait, told to end, and their clocks jump; the backend dies before and after the effect;
+the network between them stalls, delays, cuts and refuses; clients go away. In the end every promise is checked.
+
+ONCE_CHAOS_SEED draws the same schedule again (the races are the kernel's), ONCE_CHAOS_SECONDS is for how long there is
+trouble, ONCE_CHAOS_STORE is a name in stores.py.
+"""
+import collections
+import os
+import random
+import threading
+import time
+import unittest
+
+import faults
+from harness import EndToEnd
+from ledger import Asked, check_all, check_retry
+from stores import STORES
+from world import CLOCKS, TAKEOVER_AFTER, FencedBackend, Member
+from wire import Client, wait_until
+
+SEED = int(os.environ.get("ONCE_CHAOS_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 32)
+SECONDS = float(os.environ.get("ONCE_CHAOS_SECONDS", "40"))
+STORE = os.environ.get("ONCE_CHAOS_STORE", "journal")
+CLIENTS = 8
+PATIENCE = 90.0  # of a client with one request; what is held or taken over takes a few seconds
+
+
+class Caller(threading.Thread):
+    """Asks for one thing after the other, each until it has an answer or knows that there will be none."""
+
+    def __init__(self, story, number):
+        super().__init__(daemon=True)
+        self.story = story
+        self.name = f"caller-{number}"
+        self.drawn = random.Random(f"{SEED} {self.name}")
+        self.asked = []
+        self.statuses = collections.Counter()
+        self.gone = 0  # how often it went away without waiting for an answer
+        self.replays = 0
+        self.clients = {}
+
+    def run(self):
+        try:
+            while not self.story.over.is_set():
+                path = self.drawn.choice(("/hold", "/hold", "/retry", "/patient", "/takeover"))
+                # Other callers use the very same keys, for things of their own.
+                body = self.drawn.randbytes(self.drawn.randint(0, 300))
+                asked = Asked(path, f"key-{len(self.asked)}", body, self.name)
+                wait_until(lambda asked=asked: self.settled(asked), PATIENCE, asked.operation)
+                self.asked.append(asked)
+                if self.drawn.random() < 0.3:
+                    again = self.drawn.choice(self.asked)
+                    wait_until(lambda again=again: self.told_again(again), PATIENCE, again.operation)
+        except BaseException as error:
+            self.story.failures.append(error)
+            raise
+        finally:
+            for client, _ in self.clients.values():
+                client.close()
+
+    def ask(self, asked):
+        """None if there was no answer, for whatever reason."""
+        member = self.story.member_for(asked)
+        port = member.port
+        if port is None:
+            self.story.over.wait(0.02)
+            return None
+        client, known = self.clients.pop(member.name, (None, None))
+        try:
+            if known != port:
+                if client:
+                    client.close()
+                client = Client(port)
+            # Sometimes it gives up before an answer can be expected.
+            hasty = self.drawn.random() < 0.08
+            client.sock.settimeout(self.drawn.uniform(0, 0.02) + 0.001 if hasty else self.drawn.uniform(1, 6))
+            request_id = f"{self.name}-{self.story.number()}"
+            asked.sent[request_id] = time.time()
+            fields = [("Authorization", self.name), ("X-Request-Id", request_id)]
+            response = client.ask("POST", asked.path, fields, key=asked.key, body=asked.body)
+            self.clients[member.name] = client, port
+            return response
+        except (OSError, EOFError):
+            self.gone += 1
+            if client:
+                self.drawn.choice((client.close, client.reset))()
+            return None
+
+    def settled(self, asked):
+        response = self.ask(asked)
+        if response is None:
+            return self.story.broken()
+        self.statuses[response.status] += 1
+        if response.status == 201:
+            asked.settle(response)
+            return True
+        if response.status in (409, 502, 503, 504):
+            asked.held = response.code == "outcome-unknown" and asked.path == "/hold"
+        elif response.status != 500 or int(response.get("X-Fence")) <= 0:
+            raise AssertionError(f"{asked.operation}: {response}")
+        if not asked.held:
+            self.story.over.wait(self.drawn.uniform(0, 0.05))
+        return asked.held or self.story.broken()
+
+    def told_again(self, asked):
+        response = self.ask(asked)
+        if response is None or response.status == 503:
+            return self.story.broken()
+        check_retry(self.story, asked, response)
+        self.replays += 1
+        return True
+
+
+class Chaos(EndToEnd):
+    def setUp(self):
+        super().setUp()
+        self.over = threading.Event()
+        self.failures = []
+        self._count = 0
+        self._lock = threading.Lock()
+        self.store = STORES[STORE]()
+        self.store.start()
+        self.addCleanup(self.store.stop)
+        self.ledger = FencedBackend(SEED, self.store)
+        self.server = self.backend(self.ledger)
+        self.members = [Member(self, name, SEED) for name in "ab"]
+        self.trouble = faults.Trouble(self.members, self.ledger, SEED)
+        self.addCleanup(self.trouble.leave)
+        for member in self.members:
+            self.addCleanup(member.stop)
+            member.start()
+
+    def number(self):
+        with self._lock:
+            self._count += 1
+            return self._count
+
+    def broken(self):
+        """Whether there is no point in going on."""
+        return bool(self.failures or self.trouble.failures)
+
+    def member_for(self, asked):
+        """The same for a key, always, if the gateways share nothing."""
+        if self.store.shared:
+            return random.choice(self.members)
+        return self.members[sum(asked.key.encode()) % len(self.members)]
+
+    def why_not_again(self, asked, earlier, later):
+        began = asked.sent[earlier.request_id]
+        skew = self.skew(later) - self.skew(earlier)
+        if asked.path == "/takeover" and later.arrived + skew < began + TAKEOVER_AFTER - 0.05:
+            return f"taken over after {later.arrived + skew - began:.3f} s"
+        if earlier.disturbed or later.generation != earlier.generation or self.trouble.met(earlier, began):
+            return None
+        return "executed again for no reason"
+
+    def skew(self, execution):
+        """Of the clock of the gateway that asked for it."""
+        return next(member.skews[execution.generation] for member in self.members
+                    if member.name == execution.generation[0])
+
+    def audit(self, asked):
+        """By one client for each gateway, in peace."""
+        clients = {member.name: Client(member.port) for member in self.members}
+        for client in clients.values():
+            self.addCleanup(client.close)
+        for each in asked:
+            response = clients[self.member_for(each).name].ask(
+                "POST", each.path, [("Authorization", each.caller)], key=each.key, body=each.body)
+            check_retry(self, each, response)
+
+    def test_every_promise_holds_whatever_goes_wrong(self):
+        print(f"ONCE_CHAOS_SEED={SEED} ONCE_CHAOS_SECONDS={SECONDS:g} ONCE_CHAOS_STORE={STORE}")
+        print(f"clocks jump: {CLOCKS or 'no, as libfaketime is not there, or not with this binary'}", flush=True)
+        callers = [Caller(self, number) for number in range(CLIENTS)]
+        self.addCleanup(self.over.set)
+        for caller in callers:
+            caller.start()
+        self.trouble.start()
+        self.addCleanup(self.trouble.end)
+        until = time.monotonic() + SECONDS
+        while time.monotonic() < until and not self.broken():
+            self.over.wait(0.1)
+        self.trouble.end()
+        self.over.set()
+        for caller in callers:
+            caller.join(PATIENCE)
+        self.assertEqual((self.failures, self.trouble.failures), ([], []))
+        asked = [each for caller in callers for each in caller.asked]
+        for _ in range(2):
+            self.audit(asked)
+            for member in self.members:
+                member.end()
+                member.start()
+        check_all(self, self.ledger, asked, self.why_not_again)
+        for member in self.members:
+            member.stop()
+        self.store.check(self, [member.name for member in self.members])
+        self.report(callers, asked)
+
+    def report(self, callers, asked):
+        statuses = sum((caller.statuses for caller in callers), collections.Counter())
+        print(f"faults {dict(sorted(self.trouble.counts.items()))}")
+        print(f"{len(asked)} operations in {self._count} requests, {sum(each.held for each in asked)} held, "
+              f"{self.ledger.executed_again()} executed again, {sum(caller.replays for caller in callers)} told again "
+              f"in trouble, {sum(caller.gone for caller in callers)} times without an answer, "
+              f"{self.ledger.stale} late requests fenced off; statuses {dict(sorted(statuses.items()))}", flush=True)
+        self.assertGreater(len(asked), SECONDS * 3)
+
+
+if __name__ == "__main__":
+    unittest.main()
