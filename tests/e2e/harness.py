@@ -27,7 +27,8 @@ def run_once(*arguments, folder=None, **named):
 
 
 # What a replay has of its own.
-OF_EACH_REPLY = {"date", "x-request-id", "original-request-id", "idempotency-status", "idempotency-replayed"}
+OF_EACH_REPLY = {"connection", "date", "x-request-id", "original-request-id", "idempotency-status",
+                 "idempotency-replayed"}
 
 
 def kept_part(response):

@@ -21,6 +21,7 @@ class Execution:
     status: int
     body: bytes
     arrived: float = dataclasses.field(default_factory=time.time)
+    replied: float = 0.0  # or gave up; if the backend keeps book of it
     store: str = ""  # whose fences it counts with
     disturbed: str = ""  # by what its answer was kept from arriving, as far as the backend knows
 
