@@ -5,7 +5,7 @@ import signal
 import threading
 import time
 
-from world import CLOCKS, RESPONSE_TIMEOUT
+from world import CLOCK, RESPONSE_TIMEOUT
 
 
 class Trouble:
@@ -63,7 +63,7 @@ class Trouble:
     def _gateway_fault(self, drawn, member):
         faults = [self.killed, self.killed, self.stopped_briefly, self.stopped_for_long, self.killed_while_stopped,
                   self.ended, self.delayed, self.stalled, self.cut, self.cut, self.refused]
-        if CLOCKS:
+        if CLOCK:
             faults.append(self.clock_jumped)
         fault = drawn.choice(faults)
         self.counts[fault.__name__] += 1
