@@ -13,7 +13,7 @@
 #include "sim/setup.hpp"
 #include "store/journal/journal_store.hpp"
 #include "store/memory/memory_store.hpp"
-#include "tests/unit/support/simulated_disk.hpp"
+#include "sim/simulated_disk.hpp"
 
 namespace once::sim {
 

@@ -15,7 +15,7 @@
 #include "gateway/exchange.hpp"
 #include "tests/unit/support/faulty_store.hpp"
 #include "tests/unit/support/scripted_backend.hpp"
-#include "tests/unit/support/seeded_random.hpp"
+#include "sim/random.hpp"
 #include "tests/unit/support/virtual_time.hpp"
 
 namespace once {

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/unit/support/draw.hpp"
+#include "sim/draw.hpp"
 
 namespace once::journal {
 namespace {

@@ -18,8 +18,8 @@
 #include "store/journal/journal_store.hpp"
 #include "store/verbs.hpp"
 #include "tests/unit/support/manual_clock.hpp"
-#include "tests/unit/support/seeded_random.hpp"
-#include "tests/unit/support/simulated_disk.hpp"
+#include "sim/random.hpp"
+#include "sim/simulated_disk.hpp"
 
 namespace once {
 

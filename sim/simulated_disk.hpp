@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "store/journal/disk.hpp"
-#include "tests/unit/support/draw.hpp"
+#include "sim/draw.hpp"
 
 namespace once {
 
