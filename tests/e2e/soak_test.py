@@ -12,7 +12,7 @@ import journal_files
 from harness import EndToEnd, kept_part
 from wire import wait_until
 
-SECONDS = float(os.environ.get("ONCE_E2E_SECONDS", "180"))
+SECONDS = float(os.environ.get("ONCE_E2E_SECONDS", "60"))
 CLIENTS = 4
 SAMPLES = 40
 MIB = 1 << 20
