@@ -90,6 +90,15 @@ inline std::string_view written(http::Version version) {
   return version == http::Version::http_1_1 ? "HTTP/1.1" : "HTTP/1.0";
 }
 
+// No bare CR or LF; a CR may be the last byte so far.
+inline bool has_whole_line_ends(std::string_view bytes) {
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (bytes[i] == '\n' && (i == 0 || bytes[i - 1] != '\r')) return false;
+    if (bytes[i] == '\r' && i + 1 < bytes.size() && bytes[i + 1] != '\n') return false;
+  }
+  return true;
+}
+
 // Prefixes of what is taken are waited for, what follows it is not looked at, what was refused stays refused, and what
 // is waited for was not refused before. `parsed` parses some bytes with the usual limits.
 inline void check_growing(std::string_view bytes, http::Parsed whole, std::size_t head_size, auto&& parsed) {
@@ -104,6 +113,7 @@ inline void check_growing(std::string_view bytes, http::Parsed whole, std::size_
       }
       break;
     case http::Parsed::incomplete:
+      ONCE_ASSERT(has_whole_line_ends(bytes));
       for (const std::size_t size : sizes) ONCE_ASSERT(prefix(size) == http::Parsed::incomplete);
       break;
     case http::Parsed::bad:
