@@ -194,6 +194,7 @@ class Chaos(EndToEnd):
             for member in self.members:
                 member.end()
                 member.start()
+        wait_until(self.ledger.idle, what="the backend to be done with what nobody waits for any more")
         check_all(self, self.ledger, asked, self.why_not_again)
         for member in self.members:
             member.stop()

@@ -64,6 +64,10 @@ class FencedBackend(Ledger):
             if execution.replied - execution.arrived > RESPONSE_TIMEOUT / 2:
                 execution.disturbed = execution.disturbed or "slow"
 
+    def idle(self):
+        with self.lock:
+            return all(each.replied for executions in self.executions.values() for each in executions)
+
     def _answer(self, connection, execution, death, drawn):
         fields, body = [("X-Fence", execution.fence)], execution.body
         if death == "after":
