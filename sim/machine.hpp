@@ -11,9 +11,9 @@
 #include "sim/process.hpp"
 #include "sim/random.hpp"
 #include "sim/setup.hpp"
+#include "sim/simulated_disk.hpp"
 #include "store/journal/journal_store.hpp"
 #include "store/memory/memory_store.hpp"
-#include "sim/simulated_disk.hpp"
 
 namespace once::sim {
 

@@ -23,8 +23,8 @@
 #include <utility>
 #include <vector>
 
-#include "store/journal/disk.hpp"
 #include "sim/draw.hpp"
+#include "store/journal/disk.hpp"
 
 namespace once {
 

@@ -1,9 +1,12 @@
 // A journal whose files are not as they were left: what was certain and is damaged keeps it from opening, and the
 // message says where; what may be left of a torn write is cut.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sim/random.hpp"
 #include "store/journal/format.hpp"
+#include "store/journal/repair.hpp"
 #include "tests/unit/support/journal_machine.hpp"
 
 namespace once {
@@ -189,6 +192,38 @@ TEST_F(JournalDamage, a_sealed_segment_that_is_too_short_is_found) {
       changed([&](Platter& platter) { platter.put(names_[1], platter.content(names_[1]).substr(0, end_of(1) - 1)); });
   EXPECT_FALSE(copy->start());
   EXPECT_THAT(copy->refusal, HasSubstr(path(names_[1])));
+}
+
+// As long as the next header says: far longer than what is left of the file.
+TEST_F(JournalDamage, what_is_missing_of_a_sealed_segment_is_told_and_the_rest_is_kept) {
+  const std::uint64_t cut = frames_of(names_[1], end_of(1)).at(1).end;
+  const auto copy =
+      changed([&](Platter& platter) { platter.put(names_[1], platter.content(names_[1]).substr(0, cut)); });
+  EXPECT_FALSE(copy->start());
+  const std::string place = fmt::format("{}, offset {}: ", path(names_[1]), cut);
+  EXPECT_THAT(copy->refusal, HasSubstr(place + fmt::format("{} bytes are missing", end_of(1) - cut)));
+  SimulatedDisk disk(copy->platter);
+  const auto report = journal::verify(disk, [](const journal::SegmentReport&) {});
+  ASSERT_TRUE(report.has_value());
+  ASSERT_EQ(report->damage.size(), 1U);
+  EXPECT_EQ(report->damage[0].offset, cut);
+}
+
+// What a repair left when it was interrupted: files that cannot be read, below a beginning that makes them obsolete.
+TEST_F(JournalDamage, an_unreadable_file_below_the_beginning_is_put_aside_for_good) {
+  const auto copy = changed([&](Platter& platter) {
+    platter.flip(names_[1], header_size + 20, 1);
+    SimulatedDisk disk(platter);
+    ManualClock clock;
+    SeededRandom random(1);
+    ASSERT_TRUE(journal::repair(disk, clock, random, [](const journal::SegmentReport&) {}).has_value());
+    platter.put(names_[0], "unreadable");
+  });
+  ASSERT_TRUE(copy->start()) << copy->refusal;
+  EXPECT_FALSE(copy->platter.holds(names_[0]));
+  EXPECT_TRUE(copy->platter.holds(names_[0] + ".damaged"));
+  copy->kill();
+  EXPECT_TRUE(copy->start()) << copy->refusal;
 }
 
 TEST_F(JournalDamage, a_segment_of_another_journal_is_named) {

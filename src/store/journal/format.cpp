@@ -141,6 +141,7 @@ std::expected<SegmentHeader, HeaderFault> decode_header(std::string_view bytes) 
   header.journal = reader.blob<JournalId>();
   const auto number = reader.number<std::uint64_t>();
   header.number = SegmentNumber{static_cast<std::uint32_t>(number)};
+  if (std::to_underlying(header.number) != number) return std::unexpected(HeaderFault::damaged);
   header.previous_end = reader.number<std::uint64_t>();
   header.last_fence = Fence{reader.number<std::uint64_t>()};
   header.created_at = reader.time();

@@ -111,7 +111,12 @@ DiskResult<Chain> read_chain(Disk& disk) {
   if (begin != segments.rend()) {
     const auto first = begin.base() - 1;
     for (auto old = segments.begin(); old != first; ++old) chain->obsolete.push_back(old->name);
-    std::erase_if(chain->damage, [&](const Damage& damage) { return damage.file < disk.path_of(first->name); });
+    // Nor do those that cannot be read; but they have to go, or they would be met again without this beginning.
+    std::erase_if(chain->damage, [&](const Damage& damage) {
+      if (damage.file >= disk.path_of(first->name)) return false;
+      chain->obsolete.push_back(damage.file.substr(damage.file.rfind('/') + 1));
+      return true;
+    });
     segments.erase(segments.begin(), first);
   }
   for (std::size_t i = 0; i + 1 < segments.size(); ++i) {
@@ -181,7 +186,7 @@ DiskResult<Walked> walk(Disk& disk, const SegmentFile& segment, OnDamage on_dama
                         const std::function<void(const Frame&)>& visit) {
   auto file = disk.open(segment.name, Access::read);
   if (!file) return std::unexpected(file.error());
-  const std::uint64_t end = std::max<std::uint64_t>(segment.end, header_size);
+  const std::uint64_t end = std::max<std::uint64_t>(std::min(segment.end, segment.file_size), header_size);
   SegmentScan scan(**file, segment.header.salt, header_size, end);
   Walked walked{.end = header_size, .durable_up_to = header_size};
   for (;;) {
@@ -192,7 +197,7 @@ DiskResult<Walked> walk(Disk& disk, const SegmentFile& segment, OnDamage on_dama
       const Frame& frame = scan.frame();
       walked.end = frame.offset + frame.size;
       if (frame.seen.kind == Kind::mark) {
-        walked.durable_up_to = std::max(walked.durable_up_to, frame.seen.durable_up_to);
+        walked.durable_up_to = std::max(walked.durable_up_to, std::min(frame.seen.durable_up_to, walked.end));
       } else {
         ++walked.records;
       }
@@ -216,6 +221,11 @@ DiskResult<Walked> walk(Disk& disk, const SegmentFile& segment, OnDamage on_dama
     walked.damage.push_back({.file = disk.path_of(segment.name),
                              .offset = bad,
                              .what = fmt::format("{} bytes are damaged", scan.offset() - bad)});
+  }
+  if (segment.end > end && (walked.damage.empty() || on_damage == OnDamage::skip)) {
+    walked.damage.push_back({.file = disk.path_of(segment.name),
+                             .offset = end,
+                             .what = fmt::format("{} bytes are missing", segment.end - end)});
   }
   return walked;
 }

@@ -13,9 +13,9 @@
 
 #include "core/dialect.hpp"
 #include "gateway/exchange.hpp"
+#include "sim/random.hpp"
 #include "tests/unit/support/faulty_store.hpp"
 #include "tests/unit/support/scripted_backend.hpp"
-#include "sim/random.hpp"
 #include "tests/unit/support/virtual_time.hpp"
 
 namespace once {

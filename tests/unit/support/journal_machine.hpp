@@ -15,11 +15,11 @@
 
 #include "base/log.hpp"
 #include "core/decision.hpp"
+#include "sim/random.hpp"
+#include "sim/simulated_disk.hpp"
 #include "store/journal/journal_store.hpp"
 #include "store/verbs.hpp"
 #include "tests/unit/support/manual_clock.hpp"
-#include "sim/random.hpp"
-#include "sim/simulated_disk.hpp"
 
 namespace once {
 
