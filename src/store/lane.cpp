@@ -23,6 +23,8 @@ namespace {
 constexpr auto batch_bounds = growing_bounds<10>(1, 2);      // 1 … 512
 constexpr auto time_bounds = growing_bounds<11>(10'000, 4);  // 10 µs … 10 s
 
+constexpr std::chrono::nanoseconds longest_wait = std::chrono::milliseconds(1);
+
 std::uint64_t lane_bits(const OperationId& id) {
   std::uint64_t bits = 0;
   std::memcpy(&bits, id.bytes.data() + 8, sizeof bits);
@@ -52,6 +54,7 @@ class ThreadLanes::Lane : private Work {
   void loop();
   void wake_up();
   More wait_for_more();
+  std::size_t waiting() const { return depth_.load(std::memory_order_relaxed); }
   void execute();
   void complete_all();
 
@@ -62,11 +65,14 @@ class ThreadLanes::Lane : private Work {
   std::condition_variable wake_;
   PendingQueue incoming_;
   bool asleep_ = false;
-  bool waking_ = false;  // this, as Work, is at a caller's executor and will wake the lane
+  std::size_t wanted_ = 0;  // the lane waits for so many, a little while
+  bool waking_ = false;     // this, as Work, is at a caller's executor and will wake the lane
   bool stopping_ = false;
 
   // The lane's own thread.
   LaneQueue queue_;
+  std::size_t last_size_ = 0;
+  std::chrono::nanoseconds last_took_{};
   std::vector<Work*> told_;  // those of one caller's executor
 
   std::atomic<std::size_t> depth_{0};  // incoming and waiting
@@ -93,6 +99,7 @@ Lanes::Submit ThreadLanes::Lane::submit(Pending& pending) {
       incoming_.push(pending);
       depth_.fetch_add(1, std::memory_order_relaxed);
       wake = asleep_ && !std::exchange(waking_, true);
+      if (wanted_ != 0 && waiting() >= wanted_) wake_.notify_all();
     }
   }
   // From here on the op may have been executed and its caller gone on, so only a refusal may touch `pending`.
@@ -126,6 +133,12 @@ ThreadLanes::Lane::More ThreadLanes::Lane::wait_for_more() {
     asleep_ = true;
     wake_.wait(lock, [this] { return !asleep_ || stopping_; });
     asleep_ = false;
+  } else if (waiting() < last_size_ && !stopping_) {
+    // Those who were told a moment ago will be back. Waiting for as many as there were, but not longer than the store
+    // took for them, halves what syncs cost a busy gateway; one caller alone never waits.
+    wanted_ = last_size_;
+    wake_.wait_for(lock, std::min(last_took_, longest_wait), [this] { return waiting() >= wanted_ || stopping_; });
+    wanted_ = 0;
   }
   queue_.take_all(incoming_);
   return queue_.empty() ? More::no : More::yes;
@@ -136,7 +149,9 @@ void ThreadLanes::Lane::execute() {
   depth_.fetch_sub(queue_.size(), std::memory_order_relaxed);
   const std::chrono::nanoseconds begin = monotonic_now();
   if (queue_.execute(store_) == LaneQueue::Tried::again_one_by_one) retried_.fetch_add(1, std::memory_order_relaxed);
-  store_time_.observe(static_cast<std::uint64_t>((monotonic_now() - begin).count()));
+  last_took_ = monotonic_now() - begin;
+  last_size_ = queue_.size();
+  store_time_.observe(static_cast<std::uint64_t>(last_took_.count()));
   batch_size_.observe(queue_.size());
   if (queue_.size() > largest_.load(std::memory_order_relaxed))
     largest_.store(queue_.size(), std::memory_order_relaxed);

@@ -1,6 +1,7 @@
 // Lanes: how requests reach the store. `co_await lanes.run(op, home)` fills in the op's results and resumes the caller
 // on its own executor. A lane is a thread that takes everything waiting, executes it as one batch and wakes the
-// callers. Nobody waits for a batch to fill: while one is at the store the next one gathers. A lane that sleeps is
+// callers. While one batch is at the store the next one gathers, so batches grow as load grows; a busy lane gives the
+// callers it has just told a moment to come back, never longer than the store took for them. A lane that sleeps is
 // woken when the caller's executor has nothing left to do, so that all that came in together goes out together. An
 // operation always goes to the same lane and a batch never holds one id twice, so order per key holds.
 //
