@@ -5,48 +5,14 @@
 
 #include <fmt/format.h>
 
+#include "sim/names.hpp"
+
 namespace once::sim {
 
 namespace {
 
 std::string short_hex(const Nonce& nonce) {
   return to_hex(nonce).substr(0, 8);
-}
-
-std::string_view name_of(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::execute: return "execute";
-    case Verdict::replay: return "replay";
-    case Verdict::not_kept: return "not kept";
-    case Verdict::mismatch: return "mismatch";
-    case Verdict::in_flight: return "in flight";
-    case Verdict::too_early: return "too early";
-    case Verdict::held: return "held";
-    case Verdict::gone: return "gone";
-  }
-  return "";
-}
-
-std::string_view name_of(Verb verb) {
-  switch (verb) {
-    case Verb::claim: return "claim";
-    case Verb::renew: return "renew";
-    case Verb::finish: return "finish";
-    case Verb::release: return "release";
-    case Verb::lookup: return "lookup";
-  }
-  return "";
-}
-
-std::string_view name_of(State state) {
-  switch (state) {
-    case State::started: return "started";
-    case State::succeeded: return "succeeded";
-    case State::failed: return "failed";
-    case State::unknown: return "unknown";
-    case State::tombstone: return "tombstone";
-  }
-  return "";
 }
 
 std::string to_text(const Op& op) {

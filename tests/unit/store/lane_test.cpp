@@ -108,6 +108,20 @@ TEST_F(LaneTest, what_one_turn_of_the_callers_executor_submits_goes_out_together
   EXPECT_EQ(batches[1].size(), 5U);
 }
 
+TEST_F(LaneTest, fewer_than_before_do_not_wait_for_ever) {
+  start();
+  occupy();
+  for (int id = 1; id <= 50; ++id) submit(id);
+  store_.permit(1);
+  store_.wait_for_batches(2);  // of fifty, at the store
+  submit(51);
+  store_.permit(2);
+  wait_for_answers(52);
+  const auto batches = store_.batches();
+  ASSERT_EQ(batches.size(), 3U);
+  EXPECT_EQ(batches[2].size(), 1U);
+}
+
 TEST_F(LaneTest, batches_gather_while_one_is_at_the_store) {
   start();
   occupy();

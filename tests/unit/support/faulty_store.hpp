@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/names.hpp"
 #include "store/lane.hpp"
 #include "store/memory/memory_store.hpp"
 #include "tests/unit/support/virtual_time.hpp"
@@ -24,31 +25,6 @@ enum class Fault : std::uint8_t {
   full,    // refused for want of room
 };
 
-inline std::string_view text_of(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::execute: return "execute";
-    case Verdict::replay: return "replay";
-    case Verdict::not_kept: return "not kept";
-    case Verdict::mismatch: return "mismatch";
-    case Verdict::in_flight: return "in flight";
-    case Verdict::too_early: return "too early";
-    case Verdict::held: return "held";
-    case Verdict::gone: return "gone";
-  }
-  return "";
-}
-
-inline std::string_view text_of(State state) {
-  switch (state) {
-    case State::started: return "started";
-    case State::succeeded: return "succeeded";
-    case State::failed: return "failed";
-    case State::unknown: return "unknown";
-    case State::tombstone: return "tombstone";
-  }
-  return "";
-}
-
 inline std::string_view text_of(OpStatus status) {
   switch (status) {
     case OpStatus::done: return "done";
@@ -60,14 +36,8 @@ inline std::string_view text_of(OpStatus status) {
 
 // "finish succeeded", without how it ended.
 inline std::string text_of(Verb verb, State final_state) {
-  switch (verb) {
-    case Verb::claim: return "claim";
-    case Verb::renew: return "renew";
-    case Verb::finish: return std::string("finish ").append(text_of(final_state));
-    case Verb::release: return "release";
-    case Verb::lookup: return "lookup";
-  }
-  return "";
+  std::string text(name_of(verb));
+  return verb == Verb::finish ? text.append(" ").append(name_of(final_state)) : text;
 }
 
 class FaultyStore final : public Store {
@@ -124,7 +94,7 @@ class FaultyStore final : public Store {
     if (fault == Fault::full) answer_failed(op, StoreFault::full, "as scripted");
     const bool decided = op.verb == Verb::claim && op.status == OpStatus::done;
     trace_.push_back(
-        text_of(op.verb, op.final_state).append(": ").append(decided ? text_of(op.verdict) : text_of(op.status)));
+        text_of(op.verb, op.final_state).append(": ").append(decided ? name_of(op.verdict) : text_of(op.status)));
   }
 
   MemoryStore inner_;
