@@ -7,14 +7,14 @@
 // - Every write but the first carries the nonce. A write whose nonce is no longer the record's changes nothing and
 //   answers `lost`. An expired record is as none.
 // - Every verb may be sent again after an answer that was lost or indeterminate: a claim with the same nonce is the
-// same
-//   claim (same attempt, fence and lease), a finish that was already made is done, a release already made is lost.
+//   same claim (same attempt, fence and lease), a finish that was already made is done, a release already made is lost.
 // - Fences of one operation only grow, also over a release or an expiry after which no record is left. A store that
 //   forgets records takes them from a counter or a clock of its own.
 // - A batch never holds one id twice; the lanes see to that. Several threads may execute batches at once.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -47,12 +47,22 @@ enum class StoreFault : std::uint8_t {
   full,         // a limit of the store is reached; nothing was changed
 };
 
+enum class Waits : std::uint8_t { no, yes };
+
 struct Op {
   Verb verb = Verb::lookup;
   OperationId id{};
   Nonce nonce{};              // claim, renew, finish, release
   Fingerprint fingerprint{};  // claim
   ClaimTerms terms{};         // claim: all of it; renew: lease; finish: ttl
+
+  // claim: what operators find it by, in stores that can be searched. Views of what lives as long as the op; never a
+  // raw key or a credential.
+  std::string_view tenant{};
+  std::string_view route{};
+
+  // lookup: somebody waits for this operation to end. A store that can tell other gateways notes it in the record.
+  Waits waits = Waits::no;
 
   // finish. A succeeded outcome with no body kept says so in body_kept.
   State final_state = State::succeeded;
@@ -63,7 +73,8 @@ struct Op {
   OpStatus status = OpStatus::failed;
   Verdict verdict = Verdict::execute;  // claim
   // claim: the record as it now stands (the caller's own if the verdict is execute). lookup: what was found, if
-  // anything. finish that is done: started_at and expires_at at least.
+  // anything. finish that is done: started_at and expires_at at least; and if the same had been recorded before, by
+  // this owner or by the backend in its name, the outcome that stands.
   std::optional<Record> record{};
   Time now{};  // the store's clock when it decided
   StoreFault fault = StoreFault::unavailable;
@@ -94,6 +105,10 @@ class Store {
   virtual void execute(std::span<Op* const> batch) = 0;
   // Any thread may ask. Fills in the answer if that takes no waiting and changes nothing; false: execute() it.
   virtual bool answer_at_once(Op& /*op*/) { return false; }
+  // Operations that somebody here waits for (Waits) and that another gateway has ended: `told` is called on a thread of
+  // the store's, perhaps late, perhaps twice, perhaps never. Called once, before the first batch. A store that is not
+  // shared has nothing to tell.
+  virtual void tell_ends(std::function<void(const OperationId&)> /*told*/) {}
   virtual Traits traits() const = 0;
 };
 

@@ -1,0 +1,116 @@
+// The connections of one store. A batch takes one, uses it alone and gives it back, or drops it when it broke. While the
+// server cannot be reached only one in a while tries; the others are told so at once instead of waiting in line.
+#pragma once
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "store/server/server_store.hpp"
+
+namespace once {
+
+template <class Connection>
+class ConnectionPool {
+ public:
+  using Connect = std::function<Result<std::unique_ptr<Connection>>()>;
+
+  ConnectionPool(std::size_t limit, ServerCounts& counts, Connect connect)
+      : limit_(limit), counts_(counts), connect_(std::move(connect)) {}
+  ConnectionPool(const ConnectionPool&) = delete;
+  ConnectionPool& operator=(const ConnectionPool&) = delete;
+
+  // Given back when it goes, unless it was dropped.
+  class Lease {
+   public:
+    Lease(ConnectionPool& pool, std::unique_ptr<Connection> connection)
+        : pool_(&pool), connection_(std::move(connection)) {}
+    Lease(Lease&& other) noexcept : pool_(other.pool_), connection_(std::move(other.connection_)) {}
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
+    Lease& operator=(Lease&&) = delete;
+    ~Lease() {
+      if (connection_) pool_->give_back(std::move(connection_));
+    }
+
+    Connection& operator*() const { return *connection_; }
+    Connection* operator->() const { return connection_.get(); }
+
+    // It broke, or nobody knows what it will answer next.
+    void drop() {
+      connection_.reset();
+      pool_->dropped();
+    }
+
+   private:
+    ConnectionPool* pool_;
+    std::unique_ptr<Connection> connection_;
+  };
+
+  // Waits while all are in use. An error means that nothing was sent to anybody.
+  Result<Lease> take() {
+    std::unique_lock lock(mutex_);
+    free_.wait(lock, [this] { return !idle_.empty() || open_ < limit_; });
+    if (!idle_.empty()) {
+      std::unique_ptr<Connection> connection = std::move(idle_.back());
+      idle_.pop_back();
+      return Lease(*this, std::move(connection));
+    }
+    if (monotonic_now() < next_try_) return std::unexpected(last_error_);
+    ++open_;
+    lock.unlock();
+    auto made = connect_();
+    lock.lock();
+    if (made) {
+      pause_ = Duration::zero();
+      counts_.connects.fetch_add(1, std::memory_order_relaxed);
+      counts_.connections.fetch_add(1, std::memory_order_relaxed);
+      return Lease(*this, std::move(*made));
+    }
+    --open_;
+    counts_.connect_failures.fetch_add(1, std::memory_order_relaxed);
+    last_error_ = made.error();
+    pause_ = std::clamp(pause_ * 2, first_pause, longest_pause);
+    next_try_ = monotonic_now() + pause_;
+    free_.notify_all();
+    return std::unexpected(std::move(made.error()));
+  }
+
+ private:
+  static constexpr Duration first_pause = std::chrono::milliseconds(50);
+  static constexpr Duration longest_pause = std::chrono::milliseconds(2000);
+
+  void give_back(std::unique_ptr<Connection> connection) {
+    const std::scoped_lock lock(mutex_);
+    idle_.push_back(std::move(connection));
+    free_.notify_one();
+  }
+  void dropped() {
+    const std::scoped_lock lock(mutex_);
+    --open_;
+    counts_.connections.fetch_sub(1, std::memory_order_relaxed);
+    free_.notify_one();
+  }
+
+  const std::size_t limit_;
+  ServerCounts& counts_;
+  const Connect connect_;
+
+  std::mutex mutex_;
+  std::condition_variable free_;
+  std::vector<std::unique_ptr<Connection>> idle_;
+  std::size_t open_ = 0;  // idle, in use or being made
+  Duration pause_{};
+  std::chrono::nanoseconds next_try_{};
+  Error last_error_{.source = ErrorSource::store, .retryable = Retryable::yes, .detail = {}};
+};
+
+}  // namespace once

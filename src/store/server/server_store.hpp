@@ -1,0 +1,65 @@
+// What Redis, PostgreSQL and MySQL have in common as stores: connections that come and go, expired records that have to
+// be swept, and counts of all that for /metrics.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/error.hpp"
+#include "store/store.hpp"
+
+namespace once {
+
+struct ServerStats {
+  std::uint64_t connections = 0;       // open now
+  std::uint64_t connects = 0;          // ever made
+  std::uint64_t connect_failures = 0;
+  std::uint64_t indeterminate = 0;     // operations whose answer never came
+  std::uint64_t retried = 0;           // deadlock, lock or certification failures, redirections: done again safely
+  std::uint64_t swept = 0;             // expired records removed by this gateway
+  std::uint64_t told = 0;              // ends of operations that the server told us of
+};
+
+// The same, to be counted into by any thread.
+struct ServerCounts {
+  std::atomic<std::uint64_t> connections{0};
+  std::atomic<std::uint64_t> connects{0};
+  std::atomic<std::uint64_t> connect_failures{0};
+  std::atomic<std::uint64_t> indeterminate{0};
+  std::atomic<std::uint64_t> retried{0};
+  std::atomic<std::uint64_t> swept{0};
+  std::atomic<std::uint64_t> told{0};
+
+  ServerStats read() const {
+    const auto value = [](const std::atomic<std::uint64_t>& count) { return count.load(std::memory_order_relaxed); };
+    return {.connections = value(connections),
+            .connects = value(connects),
+            .connect_failures = value(connect_failures),
+            .indeterminate = value(indeterminate),
+            .retried = value(retried),
+            .swept = value(swept),
+            .told = value(told)};
+  }
+};
+
+enum class More : std::uint8_t { no, yes };
+
+struct Swept {
+  std::uint64_t removed = 0;
+  More more = More::no;  // there may be more that has expired
+};
+
+class ServerStore : public Store {
+ public:
+  // Removes up to `limit` expired records in one short transaction that no claim waits for. A store whose server
+  // forgets by itself has nothing to do. From one thread at a time, beside execute().
+  virtual Result<Swept> sweep(std::size_t limit) = 0;
+
+  ServerStats stats() const { return counts_.read(); }
+
+ protected:
+  ServerCounts counts_;
+};
+
+}  // namespace once

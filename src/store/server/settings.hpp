@@ -1,0 +1,24 @@
+// Settings of the stores that are servers: Redis, PostgreSQL and MySQL.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+
+#include "base/clock.hpp"
+
+namespace once {
+
+struct ServerSettings {
+  std::size_t connections = 4;  // as many lanes, each with a connection of its own
+  Duration connect_timeout = std::chrono::seconds(3);
+  // Of one batch. After it nobody knows whether the batch was written; the nonces settle it.
+  Duration timeout = std::chrono::seconds(5);
+  // PostgreSQL and MySQL: how often expired records are looked for, and how many go in one transaction.
+  Duration sweep_every = std::chrono::minutes(1);
+  std::size_t sweep_batch = 1000;
+  // Redis: how many replicas must have a write before anybody is told, and for how long that is waited for.
+  unsigned wait_replicas = 0;
+  Duration wait_timeout = std::chrono::seconds(1);
+};
+
+}  // namespace once

@@ -1,0 +1,41 @@
+// Where a server store is: SCHEME://[USER[:PASSWORD]@]HOST[:PORT][,HOST[:PORT]…][/DATABASE][?NAME=VALUE&…]. Percent
+// escapes are decoded. PostgreSQL's library reads its URLs itself; what is checked here is only that it can be one.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+
+namespace once {
+
+struct StoreHost {
+  std::string name;          // an IPv6 address without its brackets; empty: the driver's default
+  std::uint16_t port = 0;    // 0: the driver's default
+
+  bool operator==(const StoreHost&) const = default;
+};
+
+struct StoreUrl {
+  std::string scheme;
+  std::string user;
+  std::string password;
+  std::vector<StoreHost> hosts;  // at least one
+  std::string database;          // without the slash
+  std::vector<std::pair<std::string, std::string>> options;
+
+  // Null if it is not there.
+  const std::string* option(std::string_view name) const;
+};
+
+// The error never repeats the URL, which may hold a password.
+Result<StoreUrl> parse_store_url(std::string_view text);
+
+// For logs and errors: the password, and options that may hold one, as ***.
+std::string without_password(std::string_view url);
+
+}  // namespace once

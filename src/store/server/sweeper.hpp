@@ -1,0 +1,36 @@
+// Removes expired records of a server store from time to time, in small batches, on a thread of its own.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "base/log.hpp"
+#include "store/server/server_store.hpp"
+#include "store/server/settings.hpp"
+
+namespace once {
+
+class Sweeper {
+ public:
+  Sweeper(ServerStore& store, const ServerSettings& settings, const Log& log);
+  ~Sweeper();
+  Sweeper(const Sweeper&) = delete;
+  Sweeper& operator=(const Sweeper&) = delete;
+
+ private:
+  void loop();
+  void sweep_all();
+  // False: it is time to end.
+  bool pause(Duration how_long);
+
+  ServerStore& store_;
+  const ServerSettings settings_;
+  const Log& log_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stopping_ = false;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace once

@@ -1,0 +1,126 @@
+"""What the servers that tests start have in common: a folder of their own, free ports on loopback, a wall clock that a test
+may move on, and an end that comes with the test's own, even if that is killed.
+"""
+import os
+import pathlib
+import pwd
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import time
+
+DEADLINE = 60.0
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_until(condition, what, deadline=DEADLINE):
+    until = time.monotonic() + deadline
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > until:
+            raise TimeoutError(f"waited {deadline:g} s for {what}")
+        time.sleep(0.02)
+
+
+class Folder:
+    """Of one server or a cluster of them. `user` owns it if we are root: some servers refuse to run as root."""
+
+    def __init__(self, name, user=None):
+        self.path = pathlib.Path(tempfile.mkdtemp(prefix=f"once-{name}-"))
+        self.user = user if user and os.geteuid() == 0 else None
+        self.clock = self.path / "clock"
+        self.clock.write_bytes(struct.pack("=q", 0))
+        os.chmod(self.clock, 0o666)  # by mmap of the server, by pwrite of the test
+        os.chmod(self.path, 0o755)
+        self.give(self.path)
+
+    def make(self, name):
+        path = self.path / name
+        path.mkdir()
+        self.give(path)
+        return path
+
+    def give(self, path):
+        if self.user:
+            entry = pwd.getpwnam(self.user)
+            os.chown(path, entry.pw_uid, entry.pw_gid)
+
+    def as_user(self):
+        """What stands before a command that must run as the folder's owner."""
+        return ["setpriv", f"--reuid={self.user}", f"--regid={self.user}", "--init-groups"] if self.user else []
+
+    def advance(self, seconds):
+        """Moves on the wall clock of every process that was started with the skewed clock."""
+        skew = struct.unpack("=q", self.clock.read_bytes())[0] + int(seconds * 1000)
+        with open(self.clock, "r+b") as file:
+            file.write(struct.pack("=q", skew))
+
+    def remove(self):
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+class Process:
+    """One server process that can be started again on what it left."""
+
+    def __init__(self, folder, name, command, skewed=True):
+        self.folder = folder
+        self.name = name
+        self.command = [str(part) for part in command]
+        self.skewed = skewed
+        self.process = None
+
+    @property
+    def log(self):
+        return (self.folder.path / f"{self.name}.log").read_text(errors="replace")
+
+    def start(self):
+        # A password or a locale of the one who runs the tests has no business here.
+        environment = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", "TZ": "UTC"}
+        clock = os.environ.get("ONCE_SKEWED_CLOCK")
+        if clock and self.skewed:
+            environment |= {"LD_PRELOAD": clock, "ONCE_CLOCK_SKEW_FILE": str(self.folder.clock)}
+        with open(self.folder.path / f"{self.name}.log", "ab") as log:
+            self.process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", *self.folder.as_user(), *self.command], cwd=self.folder.path,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
+        return self
+
+    def alive(self):
+        if self.process.poll() is not None:
+            raise RuntimeError(f"{self.name} ended with {self.process.returncode}:\n{self.log[-3000:]}")
+        return True
+
+    def signal(self, number):
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(number)
+
+    def kill(self):
+        """As a crash."""
+        self.signal(signal.SIGKILL)
+        self.process.wait()
+
+    def pause(self):
+        self.signal(signal.SIGSTOP)
+
+    def resume(self):
+        self.signal(signal.SIGCONT)
+
+    def stop(self, number=signal.SIGTERM):
+        if self.process is None:
+            return
+        self.resume()
+        self.signal(number)
+        try:
+            self.process.wait(DEADLINE)
+        except subprocess.TimeoutExpired:
+            self.kill()

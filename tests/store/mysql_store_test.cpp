@@ -1,0 +1,26 @@
+// The mysql store against the contract, on a real server.
+#include "store/mysql/mysql_store.hpp"
+
+#include "base/clock.hpp"
+#include "base/log.hpp"
+#include "tests/store/contract.hpp"
+#include "tests/store/server_under_test.hpp"
+
+namespace once {
+namespace {
+
+std::unique_ptr<contract::StoreUnderTest> make() {
+  static const SystemClock clock;
+  static const Log log(clock, STDERR_FILENO, LogLevel::warn, LogFormat::text);
+  auto store = MysqlStore::open(contract::server_url(), ServerSettings(), log);
+  if (!store) throw std::runtime_error(store.error().detail);
+  return std::make_unique<contract::ServerUnderTest>(std::move(*store));
+}
+
+}  // namespace
+
+namespace contract {
+INSTANTIATE_TEST_SUITE_P(Server, StoreContract, testing::Values(StoreFactory{"mysql", make}), name_of);
+}  // namespace contract
+
+}  // namespace once
