@@ -78,6 +78,9 @@ void write_counters(Exposition& out, const std::vector<const Metrics*>& workers)
           &Metrics::retries_after_failure},
       Row{"once_leases_renewed_total", "counter", "Leases renewed while the backend worked.", &Metrics::leases_renewed},
       Row{"once_claims_lost_total", "counter", "Owners that found their claim gone.", &Metrics::claims_lost},
+      Row{"once_backend_committed_total", "counter",
+          "Outcomes that the backend recorded in its own transaction, and not as it answered.",
+          &Metrics::committed_by_backend},
       Row{"once_store_errors_total", "counter", "Store operations that failed.", &Metrics::store_errors},
       Row{"once_record_retries_total", "counter", "Further tries to record an outcome.", &Metrics::record_retries},
       Row{"once_unsettled", "gauge", "Outcomes and releases that the store did not take yet.", &Metrics::unsettled},
@@ -148,6 +151,21 @@ void write_journal(Exposition& out, const JournalStats& stats) {
   write_rows(out, rows);
 }
 
+void write_server(Exposition& out, const ServerStats& stats) {
+  const std::array rows = {
+      StoreRow{"once_store_connections", "gauge", "Connections to the store's server.", stats.connections},
+      StoreRow{"once_store_connects_total", "counter", "Connections made to it.", stats.connects},
+      StoreRow{"once_store_connect_failures_total", "counter", "Times that it could not be reached.",
+               stats.connect_failures},
+      StoreRow{"once_store_indeterminate_total", "counter", "Operations whose answer never came.", stats.indeterminate},
+      StoreRow{"once_store_retried_total", "counter", "Operations done again after a conflict or a redirection.",
+               stats.retried},
+      StoreRow{"once_store_swept_total", "counter", "Expired records removed by this gateway.", stats.swept},
+      StoreRow{"once_store_told_total", "counter", "Ends of operations that the server told of.", stats.told},
+  };
+  write_rows(out, rows);
+}
+
 void write_lanes(Exposition& out, const LaneStats& stats) {
   out.family("once_store_queue_depth", "gauge", "Operations that wait for a lane.");
   out.sample("", std::uint64_t{stats.queue_depth});
@@ -162,6 +180,7 @@ void write_lanes(Exposition& out, const LaneStats& stats) {
 void write_store(Exposition& out, const AdminSources& sources) {
   if (sources.memory != nullptr) write_memory(out, sources.memory->stats());
   if (sources.journal != nullptr) write_journal(out, sources.journal->stats());
+  if (sources.server != nullptr) write_server(out, sources.server->stats());
   if (!sources.store.store().traits().inline_execution) write_lanes(out, sources.store.stats());
 }
 

@@ -12,6 +12,7 @@
 #include "store/journal/journal_store.hpp"
 #include "store/lane.hpp"
 #include "store/memory/memory_store.hpp"
+#include "store/server/server_store.hpp"
 
 namespace once {
 
@@ -21,6 +22,7 @@ struct AdminSources {
   // The kind of store it is; the others are null.
   const MemoryStore* memory = nullptr;
   const JournalStore* journal = nullptr;
+  const ServerStore* server = nullptr;
   std::string version;
 };
 

@@ -20,7 +20,7 @@ namespace once::cli {
 
 namespace {
 
-using Commands = std::array<std::pair<std::string_view, Run>, 7>;
+using Commands = std::array<std::pair<std::string_view, Run>, 9>;
 
 std::string unknown_command(std::string_view word, const Commands& commands) {
   std::vector<std::string_view> names;
@@ -39,6 +39,8 @@ int run(int argc, char** argv) {
                               {"check", add_check(app)},
                               {"config", add_config(app)},
                               {"journal", add_journal(app)},
+                              {"schema", add_schema(app)},
+                              {"sweep", add_sweep(app)},
                               {"simulate", add_simulate(app)},
                               {"version", add_version(app)}}};
   // After the commands, which would take it over.

@@ -2,6 +2,10 @@
 
 #include "base/random.hpp"
 #include "store/journal/system_disk.hpp"
+#include "store/mysql/mysql_store.hpp"
+#include "store/postgres/postgres_store.hpp"
+#include "store/redis/redis_store.hpp"
+#include "store/server/store_url.hpp"
 
 namespace once::cli {
 
@@ -11,8 +15,28 @@ std::string journal_folder(const Config& config) {
   return given.empty() ? config.data_dir + "/journal" : given;
 }
 
+Result<std::unique_ptr<ServerStore>> open_server(const std::string& url, const ServerSettings& settings,
+                                                 const Log& log) {
+  switch (store_kind(url)) {
+    case StoreKind::postgres: return PostgresStore::open(url, settings, log);
+    case StoreKind::mysql: return MysqlStore::open(url, settings, log);
+    case StoreKind::redis: return RedisStore::open(url, settings, log);
+    case StoreKind::other: return nullptr;
+  }
+  return nullptr;
+}
+
 Result<OpenedStore> OpenedStore::open(const Config& config, const Clock& clock, const Log& log) {
   OpenedStore opened;
+  auto server = open_server(config.store, config.server, log);
+  if (!server) return std::unexpected(server.error());
+  if (*server) {
+    opened.server_ = server->get();
+    opened.store_ = std::move(*server);
+    opened.lanes_ = config.server.connections;
+    opened.sweeper_ = std::make_unique<Sweeper>(*opened.server_, config.server, log);
+    return opened;
+  }
   if (config.store == "memory:") {
     auto memory = std::make_unique<MemoryStore>(clock, MemoryLimits{.max_bytes = config.memory.max_bytes});
     opened.memory_ = memory.get();

@@ -11,6 +11,8 @@
 #include "store/journal/journal_store.hpp"
 #include "store/journal/keeper.hpp"
 #include "store/memory/memory_store.hpp"
+#include "store/server/server_store.hpp"
+#include "store/server/sweeper.hpp"
 
 namespace once::cli {
 
@@ -22,14 +24,25 @@ class OpenedStore {
   // Null: it is another kind.
   const MemoryStore* memory() const { return memory_; }
   const JournalStore* journal() const { return journal_; }
+  ServerStore* server() const { return server_; }
+
+  // How many batches it may execute at once.
+  std::size_t lanes() const { return lanes_; }
 
  private:
   std::unique_ptr<Disk> disk_;
   std::unique_ptr<Store> store_;
   std::unique_ptr<JournalKeeper> keeper_;
+  std::unique_ptr<Sweeper> sweeper_;
   const MemoryStore* memory_ = nullptr;
   const JournalStore* journal_ = nullptr;
+  ServerStore* server_ = nullptr;
+  std::size_t lanes_ = 1;
 };
+
+// A store behind a server, by its URL. Null: it is of another kind.
+Result<std::unique_ptr<ServerStore>> open_server(const std::string& url, const ServerSettings& settings,
+                                                 const Log& log);
 
 // Where the journal of this configuration is, if that is its store.
 std::string journal_folder(const Config& config);

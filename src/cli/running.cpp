@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <thread>
 
+#include "store/server/store_url.hpp"
+
 namespace once::cli {
 
 namespace {
@@ -64,19 +66,24 @@ Result<void> Running::start() {
   auto store = OpenedStore::open(config_, clock_, log_);
   if (!store) return std::unexpected(store.error());
   store_ = std::move(*store);
-  lanes_.emplace(store_->store());
-  gateway_.emplace(settings_of(config_),
-                   GatewayPorts{.store = *lanes_, .clock = clock_, .log = log_, .access_log = access_log_.get()});
+  store_->store().tell_ends([this](const OperationId& id) { waiters_.notify(id); });
+  lanes_.emplace(store_->store(), LaneLimits{.lanes = store_->lanes()});
+  gateway_.emplace(
+      settings_of(config_),
+      GatewayPorts{
+          .store = *lanes_, .waiters = waiters_, .clock = clock_, .log = log_, .access_log = access_log_.get()});
   if (auto started = gateway_->start(); !started) return started;
   if (config_.admin != "off") {
     admin_ = std::make_unique<Admin>(config_.admin, AdminSources{.gateway = *gateway_,
                                                                  .store = *lanes_,
                                                                  .memory = store_->memory(),
                                                                  .journal = store_->journal(),
+                                                                 .server = store_->server(),
                                                                  .version = ONCE_VERSION});
     if (auto started = admin_->start(); !started) return started;
   }
-  log_.info("listening", {{"address", address()}, {"admin", admin_address()}, {"store", config_.store}});
+  log_.info("listening",
+            {{"address", address()}, {"admin", admin_address()}, {"store", without_password(config_.store)}});
   return {};
 }
 

@@ -12,6 +12,7 @@
 #include "cli/opened_store.hpp"
 #include "config/config.hpp"
 #include "gateway/gateway.hpp"
+#include "gateway/waiters.hpp"
 #include "store/lane.hpp"
 
 namespace once::cli {
@@ -34,6 +35,7 @@ class Running {
   SystemClock clock_;
   Log log_;
   std::unique_ptr<Log> access_log_;
+  Waiters waiters_;  // before the store, which tells them
   std::optional<OpenedStore> store_;
   std::optional<ThreadLanes> lanes_;
   std::optional<Gateway> gateway_;

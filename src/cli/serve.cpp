@@ -53,7 +53,8 @@ void add_listen_options(CLI::App& command, ServeOptions& options) {
       ->type_name("HOST:PORT");
   command
       .add_option("--store", options.store,
-                  "Where answers are kept: journal:FOLDER (the default, in ./once-data/journal) or memory:")
+                  "Where answers are kept: journal:FOLDER (the default, in ./once-data/journal), memory:, redis://…, "
+                  "postgres://… or mysql://…")
       ->type_name("SPEC");
   command.add_option("--threads", options.threads, "Threads that serve requests, or auto: one per core, the default")
       ->type_name("N");

@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "core/headers.hpp"
 #include "core/outcome.hpp"
+#include "store/server/store_url.hpp"
 
 namespace once {
 
@@ -232,7 +233,8 @@ Codec<CallerSource> caller_codec() {
 }
 
 Codec<std::string> store_codec() {
-  constexpr std::string_view expected = "journal:FOLDER or memory:";
+  constexpr std::string_view expected =
+      "journal:FOLDER, memory:, redis://HOST:PORT, postgres://HOST/DATABASE or mysql://HOST/DATABASE";
   return {
       .expected = std::string(expected),
       .range = "",
@@ -241,16 +243,16 @@ Codec<std::string> store_codec() {
         if (text == "memory:" || text == "memory") return "memory:";
         if (text.starts_with("journal:")) return text;
         if (text == "journal") return "journal:";
-        const std::vector<std::string_view> planned = {"redis", "postgres", "mysql"};
-        const std::string_view kind = std::string_view(text).substr(0, text.find(':'));
-        if (std::ranges::find(planned, kind) != planned.end()) {
-          return std::unexpected(fmt::format("the {} store is not part of this build yet; use {}", kind, expected));
+        if (store_kind(text) != StoreKind::other) {
+          const auto url = parse_store_url(text);
+          if (!url) return std::unexpected(url.error().detail);
+          return text;
         }
-        std::vector<std::string_view> known = planned;
-        known.insert(known.begin(), {"journal", "memory"});
-        return std::unexpected(not_expected(expected, text).error() + suggestion(kind, known));
+        const std::string_view kind = std::string_view(text).substr(0, text.find(':'));
+        const std::vector<std::string_view> known = {"journal", "memory", "redis", "postgres", "mysql"};
+        return std::unexpected(not_expected(expected, without_password(text)).error() + suggestion(kind, known));
       },
-      .format = identity,
+      .format = [](const std::string& url) { return without_password(url); },
   };
 }
 

@@ -13,6 +13,7 @@
 #include "base/log.hpp"
 #include "gateway/settings.hpp"
 #include "store/journal/settings.hpp"
+#include "store/server/settings.hpp"
 
 namespace once {
 
@@ -36,6 +37,7 @@ struct Config {
   std::string store = "journal:";
   MemoryStoreSettings memory;
   JournalSettings journal;
+  ServerSettings server;
   std::string data_dir = "./once-data";
   std::string secret_file;
   std::string secret;                           // filled in by finish(); never logged

@@ -78,8 +78,8 @@ Settings<Config> basic_settings() {
       one(
           "store", [](auto& c) -> auto& { return c.store; }, store_codec(),
           "Where records are kept. Without a folder the journal is in data_dir. In YAML a bare memory: or journal: "
-          "must "
-          "be in quotes or without its colon."),
+          "must be in quotes or without its colon. A URL may hold a password: it is never shown, but a process list "
+          "shows command lines, so it belongs in a file."),
       one(
           "memory.max_bytes", [](auto& c) -> auto& { return c.memory.max_bytes; }, size_codec({one_mib, one_tib}),
           "Memory for the records of the memory store. When full, the least recently used answers are forgotten."),
@@ -109,6 +109,29 @@ Settings<Config> basic_settings() {
           "journal.segment_age", [](auto& c) -> auto& { return c.journal.segment_age; }, duration_codec({1s, 24h * 7}),
           "Or this old: a file is removed when everything in it has expired, so this is how much longer than their TTL "
           "expired records may stay on disk."),
+      one(
+          "server.connections", [](auto& c) -> auto& { return c.server.connections; }, number_codec({1, 64}),
+          "Connections to the server of a redis, postgres or mysql store; each carries one batch at a time."),
+      one(
+          "server.connect_timeout", [](auto& c) -> auto& { return c.server.connect_timeout; },
+          duration_codec({100ms, 1min}), "How long making one may take."),
+      one(
+          "server.timeout", [](auto& c) -> auto& { return c.server.timeout; }, duration_codec({100ms, 5min}),
+          "How long the server may take for one batch. After that nobody knows whether it was written; it is asked "
+          "again with the same nonces, which settles it."),
+      one(
+          "server.sweep_every", [](auto& c) -> auto& { return c.server.sweep_every; }, duration_codec({1s, 24h}),
+          "How often expired records are removed from a postgres or mysql store. Redis forgets by itself."),
+      one(
+          "server.sweep_batch", [](auto& c) -> auto& { return c.server.sweep_batch; }, number_codec({1, 100'000}),
+          "How many of them in one transaction."),
+      one(
+          "redis.wait_replicas", [](auto& c) -> auto& { return c.server.wait_replicas; }, number_codec({0, 10}),
+          "How many replicas must have a write before anybody is told of it. With 0 a failover may forget the last "
+          "moments before it."),
+      one(
+          "redis.wait_timeout", [](auto& c) -> auto& { return c.server.wait_timeout; }, duration_codec({10ms, 1min}),
+          "How long that is waited for; after it the request gets 503."),
       one(
           "data_dir", [](auto& c) -> auto& { return c.data_dir; }, path_codec(), "Where Once keeps files of its own."),
       one(

@@ -1,13 +1,16 @@
 #include "core/operation.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
+#include <string>
 
 namespace once {
 
 namespace {
 
 constexpr std::string_view domain = "once operation 1";
+constexpr std::string_view tenant_domain = "once tenant 1";
 
 }  // namespace
 
@@ -22,6 +25,17 @@ OperationId OperationIds::make(std::span<const std::string_view> scope_parts, st
   for (const std::string_view part : scope_parts) stream.update_part(part);
   stream.update_part(key);
   return {stream.finish()};
+}
+
+TenantTag OperationIds::tenant(std::span<const std::string_view> caller_parts) const {
+  HmacSha256::Stream stream = hmac_.start();
+  stream.update_part(tenant_domain);
+  for (const std::string_view part : caller_parts) stream.update_part(part);
+  const OperationId whole{stream.finish()};
+  TenantTag tag{};
+  const std::string hex = to_hex(whole.view().substr(0, tag.size() / 2));
+  std::ranges::copy(hex, tag.begin());
+  return tag;
 }
 
 }  // namespace once

@@ -3,6 +3,7 @@
 // The id is stored: changing how it is made forgets every key, so the domain tag carries a version.
 #pragma once
 
+#include <array>
 #include <span>
 #include <string_view>
 
@@ -11,12 +12,16 @@
 
 namespace once {
 
+// Names a caller in lists and tables without giving away who it is: 16 hex digits.
+using TenantTag = std::array<char, 16>;
+
 class OperationIds {
  public:
   explicit OperationIds(std::string_view secret) : hmac_(secret) {}
 
   // Allocates nothing.
   OperationId make(std::span<const std::string_view> scope_parts, std::string_view key) const;
+  TenantTag tenant(std::span<const std::string_view> caller_parts) const;
 
  private:
   HmacSha256 hmac_;

@@ -216,10 +216,11 @@ Task<void> Client::answer() {
     co_await write_problem_reply(ProblemKind::key_invalid, policy->key.header + ": " + describe(key.error()));
     co_return;
   }
-  co_await answer_keyed(*policy, routed.upstream, key->view());
+  co_await answer_keyed(routed, key->view());
 }
 
-Task<void> Client::answer_keyed(const Policy& policy, std::size_t upstream, std::string_view key) {
+Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::string_view key) {
+  const Policy& policy = *routed.policy;
   std::optional<BodyRead> read = body_at_hand(policy.max_request_body);
   if (!read) read = co_await read_body(policy.max_request_body);
   switch (*read) {
@@ -244,16 +245,25 @@ Task<void> Client::answer_keyed(const Policy& policy, std::size_t upstream, std:
   keyed_ = true;
   operation_ = shared_.ids.make(scope.parts(), key);
   const KeyedRequest request{.policy = policy,
-                             .backend = worker_.backend(upstream),
+                             .backend = worker_.backend(routed.upstream),
                              .head = head,
                              .body = whole_body_,
                              .id = operation_,
                              .fingerprint = fingerprint(policy.fingerprint, head.method_text, head.target,
                                                         head.find("Content-Type").value_or(""), whole_body_),
                              .request_id = request_id_,
+                             .tenant = tenant_of(scope),
+                             .route = routed.route,
                              .interim = this};
   co_await exchange_.run(request, reply_);
   co_await write_reply();
+}
+
+// Only a store that others see can be asked who has which keys.
+std::string_view Client::tenant_of(const ScopeParts& scope) {
+  if (scope.caller().empty() || shared_.store.store().traits().shared == Shared::no) return {};
+  tenant_ = shared_.ids.tenant(scope.caller());
+  return {tenant_.data(), tenant_.size()};
 }
 
 Task<void> Client::answer_unkeyed(const Policy* policy, std::size_t upstream) {

@@ -13,6 +13,7 @@
 #include "gateway/exchange.hpp"
 #include "gateway/passthrough.hpp"
 #include "gateway/reply.hpp"
+#include "gateway/scope.hpp"
 #include "gateway/worker.hpp"
 
 namespace once {
@@ -37,7 +38,8 @@ class Client final : private ServedConnection, private InterimSink {
   Task<Next> read_head();
   Task<void> refuse(http::HeadError error);
   Task<void> answer();
-  Task<void> answer_keyed(const Policy& policy, std::size_t upstream, std::string_view key);
+  Task<void> answer_keyed(const RoutedPolicy& routed, std::string_view key);
+  std::string_view tenant_of(const ScopeParts& scope);
   Task<void> answer_unkeyed(const Policy* policy, std::size_t upstream);
   std::optional<BodyRead> body_at_hand(std::size_t limit);
   Task<BodyRead> read_body(std::size_t limit);
@@ -60,6 +62,7 @@ class Client final : private ServedConnection, private InterimSink {
   std::string_view whole_body_;
   std::chrono::nanoseconds began_{};
   OperationId operation_;
+  TenantTag tenant_{};
   bool keyed_ = false;
   bool keep_ = true;
   bool idle_ = false;

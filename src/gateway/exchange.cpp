@@ -82,7 +82,7 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
     }
     switch (op_.verdict) {
       case Verdict::execute: co_await execute(); break;
-      case Verdict::replay: reply_replay(); break;
+      case Verdict::replay: reply_recorded(Ending::replayed); break;
       case Verdict::not_kept: answers().not_kept(); break;
       case Verdict::mismatch: answers().mismatch(); break;
       case Verdict::in_flight: {
@@ -113,6 +113,8 @@ Task<void> Exchange::claim() {
   op_.terms.takeover_after = policy.takeover_after;
   op_.terms.lease = shared_ ? policy.lease : Duration::max();
   op_.terms.ttl = policy.ttl;
+  op_.tenant = request_->tenant;
+  op_.route = request_->route;
   op_.outcome.reset();
   co_await ports_.store.run(op_, ports_.home);
   if (op_.status != OpStatus::failed) co_return;
@@ -157,6 +159,7 @@ Task<bool> Exchange::wait_for_owner() {
   while (true) {
     Op seen;
     seen.id = request_->id;
+    seen.waits = Waits::yes;
     co_await ports_.store.run(seen, ports_.home);
     // A store that does not answer says nothing of the owner: waited for like one.
     owner_works = seen.status != OpStatus::done ||
@@ -209,21 +212,33 @@ Task<void> Exchange::settle_answer(BackendAnswer& answer) {
   }
   const Settlement settlement = settle(answer.delivery, status, no_store_, request_->policy.record);
   switch (settlement.kind) {
-    case Settlement::Kind::release:
-      co_await release();
+    case Settlement::Kind::release: {
+      const OpStatus undone = co_await release();
+      if (undone == OpStatus::lost) {
+        const bool committed = co_await reply_as_committed();
+        if (committed) co_return;
+      }
       if (answered) {
         reply_with(answer, std::move(outcome), Ending::executed);
       } else {
         answers().not_reached(Ending::rejected);
       }
       co_return;
+    }
     case Settlement::Kind::succeed:
     case Settlement::Kind::fail: {
       const bool succeeded = settlement.kind == Settlement::Kind::succeed;
       const State state = succeeded ? State::succeeded : State::failed;
       const OutcomeBytes kept = succeeded ? outcome : OutcomeBytes();
       const OpStatus recorded = co_await record(state, settlement.body_kept, kept);
-      if (recorded == OpStatus::done || planted(Bug::reply_before_record)) {
+      if (recorded == OpStatus::lost) {
+        const bool committed = co_await reply_as_committed();
+        if (committed) co_return;
+      }
+      if (recorded == OpStatus::done && another_outcome_stands()) {
+        ports_.metrics.committed_by_backend.add();
+        reply_recorded(Ending::executed);
+      } else if (recorded == OpStatus::done || planted(Bug::reply_before_record)) {
         reply_with(answer, std::move(outcome), Ending::executed);
       } else {
         answers().unknown(503, recorded == OpStatus::lost
@@ -234,7 +249,11 @@ Task<void> Exchange::settle_answer(BackendAnswer& answer) {
     }
     case Settlement::Kind::unknown: {
       const State state = planted(Bug::unknown_as_failed) ? State::failed : State::unknown;
-      co_await record(state, BodyKept::yes, OutcomeBytes());
+      const OpStatus recorded = co_await record(state, BodyKept::yes, OutcomeBytes());
+      if (recorded == OpStatus::lost) {
+        const bool committed = co_await reply_as_committed();
+        if (committed) co_return;
+      }
       if (answered) {
         reply_with(answer, std::move(outcome), Ending::unknown);
       } else {
@@ -266,7 +285,6 @@ Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome
     waited += pause;
     pause = std::min(pause * 2, slowest_record_retry);
   }
-  if (op_.status == OpStatus::lost) ports_.metrics.claims_lost.add();
   if (op_.status == OpStatus::failed) {
     ports_.log.error("outcome not recorded", {{"request", request_->request_id}, {"error", op_.error}});
     if (!shared_) spawn(try_later(ports_, op_, while_claimed()));
@@ -275,16 +293,40 @@ Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome
   co_return op_.status;
 }
 
+// A backend that records its outcome in its own transaction has done so before it answers, or dies instead of
+// answering. What it committed stands, whatever came over the wire.
+Task<bool> Exchange::reply_as_committed() {
+  Op seen;
+  seen.id = request_->id;
+  co_await ports_.store.run(seen, ports_.home);
+  const bool committed = seen.status == OpStatus::done && seen.record && seen.record->nonce == op_.nonce &&
+                         seen.record->state == State::succeeded && seen.record->outcome != nullptr;
+  if (!committed) {
+    ports_.metrics.claims_lost.add();
+    co_return false;
+  }
+  ports_.metrics.committed_by_backend.add();
+  op_.record = std::move(seen.record);
+  reply_recorded(Ending::executed);
+  co_return true;
+}
+
+// The first answer is what every retry will get, so if the backend recorded other bytes, those.
+bool Exchange::another_outcome_stands() const {
+  if (!op_.record || op_.record->outcome == nullptr || op_.record->outcome == op_.outcome) return false;
+  return op_.outcome == nullptr || *op_.record->outcome != *op_.outcome;
+}
+
 // As if never claimed. A release that does not get through is tried on without keeping the client waiting for it.
-Task<void> Exchange::release() {
+Task<OpStatus> Exchange::release() {
   op_.verb = Verb::release;
   co_await ports_.store.run(op_, ports_.home);
   if (op_.status == OpStatus::failed) {
     ports_.metrics.store_errors.add();
     spawn(try_later(ports_, op_, while_claimed()));
   }
-  if (op_.status == OpStatus::lost) ports_.metrics.claims_lost.add();
   ports_.waiters.notify(request_->id);
+  co_return op_.status;
 }
 
 // The store is down and the route prefers an unprotected request to none.
@@ -388,7 +430,7 @@ void Exchange::reply_with(BackendAnswer& answer, OutcomeBytes outcome, Ending en
                   .replay_header = {}});
 }
 
-void Exchange::reply_replay() {
+void Exchange::reply_recorded(Ending ending) {
   const Record& record = *op_.record;
   const auto response = record.outcome ? decode(*record.outcome) : std::nullopt;
   if (!response) {
@@ -401,11 +443,12 @@ void Exchange::reply_replay() {
   unstored_fields_.clear();
   append_date(unstored_fields_, ports_.clock.now());
   write_response(*reply_, *response,
-                 {.ending = Ending::replayed,
+                 {.ending = ending,
                   .request_id = request_->request_id,
                   .extra = unstored_fields_,
                   .expires_at = record.expires_at,
-                  .replay_header = request_->policy.wording.replay_header});
+                  .replay_header = ending == Ending::replayed ? std::string_view(request_->policy.wording.replay_header)
+                                                              : std::string_view()});
 }
 
 }  // namespace once

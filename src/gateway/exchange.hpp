@@ -33,6 +33,8 @@ struct KeyedRequest {
   OperationId id;
   Fingerprint fingerprint;
   std::string_view request_id;
+  std::string_view tenant = {};  // for operators: see Op
+  std::string_view route = {};
   InterimSink* interim = nullptr;
 };
 
@@ -61,7 +63,8 @@ class Exchange {
   Task<void> execute();
   Task<void> settle_answer(BackendAnswer& answer);
   Task<OpStatus> record(State state, BodyKept kept, OutcomeBytes outcome);
-  Task<void> release();
+  Task<OpStatus> release();
+  Task<bool> reply_as_committed();
   Task<void> bypass();
 
   Duration while_claimed() const;
@@ -70,7 +73,8 @@ class Exchange {
   void split_response_fields(const http::ResponseHead& head);
   OutcomeBytes encode_answer(const BackendAnswer& answer) const;
   void reply_with(BackendAnswer& answer, OutcomeBytes outcome, Ending ending);
-  void reply_replay();
+  void reply_recorded(Ending ending);
+  bool another_outcome_stands() const;
   Answers answers();
 
   ExchangePorts ports_;

@@ -13,7 +13,7 @@ Gateway::Gateway(const GatewaySettings& settings, const GatewayPorts& ports)
               .upstreams = settings_.upstreams,
               .endpoints = endpoints_,
               .store = ports.store,
-              .waiters = waiters_,
+              .waiters = ports.waiters,
               .clock = ports.clock,
               .log = ports.log,
               .access_log = ports.access_log,

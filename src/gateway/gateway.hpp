@@ -34,6 +34,7 @@ struct GatewaySettings {
 
 struct GatewayPorts {
   Lanes& store;
+  Waiters& waiters;  // told of ends in other gateways, too, so it outlives the store
   const Clock& clock;
   const Log& log;
   const Log* access_log;
@@ -65,7 +66,6 @@ class Gateway {
   GatewaySettings settings_;
   OperationIds ids_;
   Routes routes_;
-  Waiters waiters_;
   std::vector<std::vector<http::Endpoint>> endpoints_;
   GatewayShared shared_;
   std::string address_;

@@ -65,6 +65,7 @@ struct Metrics {
   Counter retries_after_failure;  // executions after a failed attempt
   Counter leases_renewed;
   Counter claims_lost;
+  Counter committed_by_backend;  // outcomes that the backend recorded in its own transaction, and not as it answered
   Counter store_errors;
   Counter record_retries;
   Counter unsettled;  // finishes and releases that did not get through and are tried on

@@ -43,7 +43,8 @@ Routes::Routes(const std::vector<Route>& routes, const std::vector<Upstream>& up
   for (const Route& route : routes) {
     const auto named = std::ranges::find(upstreams, route.upstream, &Upstream::name);
     ONCE_ASSERT(named != upstreams.end());
-    entries_.push_back({.pattern = PathPattern(route.path),
+    entries_.push_back({.path = route.path,
+                        .pattern = PathPattern(route.path),
                         .methods = route.methods,
                         .policy = route.policy,
                         .upstream = static_cast<std::size_t>(named - upstreams.begin())});
@@ -53,9 +54,9 @@ Routes::Routes(const std::vector<Route>& routes, const std::vector<Upstream>& up
 RoutedPolicy Routes::find(Method method, std::string_view path) const {
   for (const Entry& entry : entries_) {
     if (entry.methods && !contains(*entry.methods, method)) continue;
-    if (entry.pattern.matches(path)) return {.policy = &entry.policy, .upstream = entry.upstream};
+    if (entry.pattern.matches(path)) return {.policy = &entry.policy, .upstream = entry.upstream, .route = entry.path};
   }
-  return {.policy = nullptr, .upstream = 0};
+  return {.policy = nullptr, .upstream = 0, .route = {}};
 }
 
 }  // namespace once

@@ -27,8 +27,9 @@ class PathPattern {
 };
 
 struct RoutedPolicy {
-  const Policy* policy;  // null: no route fits, the request passes through
-  std::size_t upstream;  // index into the upstreams
+  const Policy* policy;    // null: no route fits, the request passes through
+  std::size_t upstream;    // index into the upstreams
+  std::string_view route;  // its pattern
 };
 
 class Routes {
@@ -40,6 +41,7 @@ class Routes {
 
  private:
   struct Entry {
+    std::string path;
     PathPattern pattern;
     std::optional<MethodSet> methods;
     Policy policy;

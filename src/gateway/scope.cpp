@@ -42,12 +42,15 @@ void find_cookie(std::string_view header, std::string_view name, FoundSource& fo
 
 void ScopeParts::add_caller(const Policy& policy, const http::RequestHead& head) {
   ONCE_ASSERT(policy.caller.size() <= max_caller_sources);
+  caller_begin_ = count_;
   for (const CallerSource& source : policy.caller) {
     const FoundSource found = find_source(source, head);
+    caller_given_ = caller_given_ || found.count > 0;
     if (found.count > 1) ambiguous_ = &source;
     add(found.count > 0 ? "given" : "absent");  // an empty value is not the same as none
     add(found.value);
   }
+  caller_count_ = count_ - caller_begin_;
 }
 
 ScopeParts::ScopeParts(const Policy& policy, const http::RequestHead& head) {

@@ -18,6 +18,10 @@ class ScopeParts {
  public:
   ScopeParts(const Policy& policy, const http::RequestHead& head);
   std::span<const std::string_view> parts() const { return std::span(parts_).first(count_); }
+  // Those that say who asks; empty if nothing does.
+  std::span<const std::string_view> caller() const {
+    return std::span(parts_).subspan(caller_begin_, caller_given_ ? caller_count_ : 0);
+  }
 
   // A caller's header or cookie that is there twice: which one the backend believes is anyone's guess, and a guess
   // could hand one caller's answer to another. Null if there is none.
@@ -30,6 +34,9 @@ class ScopeParts {
   // Each scope part has a mark and a value; a caller has a mark, and for each source whether it is there and what.
   std::array<std::string_view, 2 * max_caller_sources + 8> parts_;
   std::size_t count_ = 0;
+  std::size_t caller_begin_ = 0;
+  std::size_t caller_count_ = 0;
+  bool caller_given_ = false;
   const CallerSource* ambiguous_ = nullptr;
 };
 

@@ -32,6 +32,8 @@ void execute_one_by_one(Store& store, std::span<Op* const> ops) {
   for (Op* const& op : ops) {
     op->error.clear();
     execute_all(store, {&op, 1});
+    // Refused now, but what became of the batch is still not known.
+    if (op->status == OpStatus::failed) op->fault = StoreFault::unavailable;
     failures = is_unavailable(*op) ? failures + 1 : 0;
     if (failures == lone_failures_before_giving_up) return;
   }

@@ -1,5 +1,5 @@
-// The connections of one store. A batch takes one, uses it alone and gives it back, or drops it when it broke. While the
-// server cannot be reached only one in a while tries; the others are told so at once instead of waiting in line.
+// The connections of one store. A batch takes one, uses it alone and gives it back, or drops it when it broke. While
+// the server cannot be reached only one in a while tries; the others are told so at once instead of waiting in line.
 #pragma once
 
 #include <algorithm>

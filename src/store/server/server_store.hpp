@@ -12,13 +12,13 @@
 namespace once {
 
 struct ServerStats {
-  std::uint64_t connections = 0;       // open now
-  std::uint64_t connects = 0;          // ever made
+  std::uint64_t connections = 0;  // open now
+  std::uint64_t connects = 0;     // ever made
   std::uint64_t connect_failures = 0;
-  std::uint64_t indeterminate = 0;     // operations whose answer never came
-  std::uint64_t retried = 0;           // deadlock, lock or certification failures, redirections: done again safely
-  std::uint64_t swept = 0;             // expired records removed by this gateway
-  std::uint64_t told = 0;              // ends of operations that the server told us of
+  std::uint64_t indeterminate = 0;  // operations whose answer never came
+  std::uint64_t retried = 0;        // deadlock, lock or certification failures, redirections: done again safely
+  std::uint64_t swept = 0;          // expired records removed by this gateway
+  std::uint64_t told = 0;           // ends of operations that the server told us of
 };
 
 // The same, to be counted into by any thread.

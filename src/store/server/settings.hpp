@@ -17,7 +17,7 @@ struct ServerSettings {
   Duration sweep_every = std::chrono::minutes(1);
   std::size_t sweep_batch = 1000;
   // Redis: how many replicas must have a write before anybody is told, and for how long that is waited for.
-  unsigned wait_replicas = 0;
+  std::size_t wait_replicas = 0;
   Duration wait_timeout = std::chrono::seconds(1);
 };
 

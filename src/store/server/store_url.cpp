@@ -14,8 +14,7 @@ namespace {
 constexpr std::string_view hidden = "***";
 
 std::unexpected<Error> wrong(std::string detail) {
-  return std::unexpected(
-      Error{.source = ErrorSource::config, .retryable = Retryable::no, .detail = std::move(detail)});
+  return std::unexpected(Error{.source = ErrorSource::config, .retryable = Retryable::no, .detail = std::move(detail)});
 }
 
 Result<std::string> decoded(std::string_view text, std::string_view part) {
@@ -101,6 +100,14 @@ bool may_be_secret(std::string_view option) {
 }
 
 }  // namespace
+
+StoreKind store_kind(std::string_view url) {
+  const std::string_view scheme = url.substr(0, url.find(':'));
+  if (scheme == "redis" || scheme == "rediss") return StoreKind::redis;
+  if (scheme == "postgres" || scheme == "postgresql") return StoreKind::postgres;
+  if (scheme == "mysql" || scheme == "mariadb") return StoreKind::mysql;
+  return StoreKind::other;
+}
 
 const std::string* StoreUrl::option(std::string_view name) const {
   const auto found = std::ranges::find(options, name, [](const auto& pair) { return std::string_view(pair.first); });

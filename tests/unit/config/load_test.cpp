@@ -95,9 +95,10 @@ const Mistake mistakes[] = {
   {"upstreams: {a: }", "once.yaml:1:13: upstreams.a: expected a URL such as http://127.0.0.1:9000, got nothing"},
   {"upstreams: {a b: http://x}", R"(once.yaml:1:18: upstreams.a b: a name has 1 to 64 letters, digits, - and _, got "a b")"},
   {"upstreams: {a: https://x}", R"(once.yaml:1:16: upstreams.a: expected a URL that begins with http://, got "https://x", TLS to backends is not supported yet)"},
-  {"store: redis://localhost:6379", "once.yaml:1:8: store: the redis store is not part of this build yet; use journal:FOLDER or memory:"},
-  {"store: memroy", R"(once.yaml:1:8: store: expected journal:FOLDER or memory:, got "memroy"; did you mean "memory"?)"},
-  {"store: sqlite:x", R"(once.yaml:1:8: store: expected journal:FOLDER or memory:, got "sqlite:x")"},
+  {"store: redis://u:p@localhost:x", "once.yaml:1:8: store: the port of host \"localhost\" in the store's URL must be a number from 1 to 65535"},
+  {"store: mysql:x", "once.yaml:1:8: store: the store's URL must begin with its kind and ://"},
+  {"store: memroy", R"(once.yaml:1:8: store: expected journal:FOLDER, memory:, redis://HOST:PORT, postgres://HOST/DATABASE or mysql://HOST/DATABASE, got "memroy"; did you mean "memory"?)"},
+  {"store: sqlite:x", R"(once.yaml:1:8: store: expected journal:FOLDER, memory:, redis://HOST:PORT, postgres://HOST/DATABASE or mysql://HOST/DATABASE, got "sqlite:x")"},
   // Syntax.
   {"listen: a:1\nadmin: \"x", "once.yaml:2:10: not valid YAML: illegal EOF in scalar"},
   {"store: memory:", R"(once.yaml:1:14: not valid YAML: illegal map value (a value that ends in ":" must be in quotes))"},

@@ -50,5 +50,18 @@ RC_GTEST_PROP(OperationProperty, ids_are_equal_only_if_all_parts_are,
   RC_ASSERT((id(left, key) == id(right, key)) == (a == b));
 }
 
+TEST(Operation, a_tenant_is_the_same_for_one_caller_and_says_nothing_of_it) {
+  const OperationIds ids("secret");
+  const auto tenant = [](const OperationIds& by, const std::vector<std::string_view>& caller) {
+    const TenantTag tag = by.tenant(caller);
+    return std::string(tag.begin(), tag.end());
+  };
+  EXPECT_EQ(tenant(ids, {"given", "Bearer a"}), tenant(ids, {"given", "Bearer a"}));
+  EXPECT_NE(tenant(ids, {"given", "Bearer a"}), tenant(ids, {"given", "Bearer b"}));
+  EXPECT_NE(tenant(ids, {"ab", "c"}), tenant(ids, {"a", "bc"}));
+  EXPECT_NE(tenant(ids, {"a"}), tenant(OperationIds("other"), {"a"}));
+  EXPECT_EQ(tenant(ids, {"a"}).find_first_not_of("0123456789abcdef"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace once

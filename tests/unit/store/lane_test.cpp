@@ -25,6 +25,7 @@ class LaneTest : public testing::Test {
   struct Answer {
     std::uint32_t order;
     OpStatus status;
+    StoreFault fault;
     std::string error;
     std::thread::id thread;
   };
@@ -65,7 +66,7 @@ class LaneTest : public testing::Test {
     Op op{.verb = Verb::lookup, .id = id, .terms = {.ttl = Duration(order)}};
     co_await lanes_->run(op, home);
     const std::scoped_lock lock(mutex_);
-    answers_.push_back({order, op.status, op.error, std::this_thread::get_id()});
+    answers_.push_back({order, op.status, op.fault, op.error, std::this_thread::get_id()});
     answered_.notify_all();
   }
 
@@ -231,6 +232,19 @@ TEST_F(LaneTest, a_batch_whose_every_op_failed_is_tried_again_and_gives_up_when_
   for (const Answer& answer : answers) EXPECT_EQ(answer.error, "down");
   // The first alone, the batch, and three alone: a store that is down is not asked a hundred times.
   EXPECT_EQ(store_.batches().size(), 5U);
+}
+
+TEST_F(LaneTest, what_is_refused_alone_after_a_batch_whose_fate_is_not_known_may_still_have_been_done) {
+  start();
+  store_.script = [](std::span<Op* const> ops) {
+    answer_failed(*ops[0], ops.size() > 1 ? StoreFault::unavailable : StoreFault::refused, "down");
+    for (Op* op : ops.subspan(1)) answer_failed(*op, StoreFault::unavailable, "down");
+  };
+  occupy();
+  for (const int id : {1, 2}) submit(id);
+  store_.permit(4);
+  const auto answers = wait_for_answers(3);
+  EXPECT_EQ(std::ranges::count(answers, StoreFault::unavailable, &Answer::fault), 2);
 }
 
 TEST_F(LaneTest, a_batch_that_failed_in_part_is_left_as_it_is) {

@@ -1,0 +1,78 @@
+#include "store/mysql/schema.hpp"
+
+#include <memory>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "cli/command.hpp"
+#include "cli/output.hpp"
+#include "store/postgres/schema.hpp"
+#include "store/server/store_url.hpp"
+
+namespace once::cli {
+
+namespace {
+
+struct SchemaOptions {
+  std::string url;
+};
+
+struct Dialect {
+  std::string_view name;
+  StoreKind kind;
+  std::string (*script)();
+  Result<std::string> (*apply)(const std::string& url, const ServerSettings& settings);
+};
+
+constexpr Dialect postgres_dialect = {"postgres", StoreKind::postgres, postgres::schema_script, postgres::apply_schema};
+constexpr Dialect mysql_dialect = {"mysql", StoreKind::mysql, mysql::schema_script, mysql::apply_schema};
+
+int run(const Dialect& dialect, const SchemaOptions& options) {
+  if (options.url.empty()) {
+    print(dialect.script());
+    return 0;
+  }
+  if (store_kind(options.url) != dialect.kind) {
+    print_error(fmt::format("--apply takes a {}:// URL here", dialect.name));
+    return 2;
+  }
+  if (const auto url = parse_store_url(options.url); !url) {
+    print_error(url.error().detail);
+    return 2;
+  }
+  const auto applied = dialect.apply(options.url, ServerSettings());
+  if (!applied) {
+    print_error(fmt::format("{}: {}", without_password(options.url), applied.error().detail));
+    return 1;
+  }
+  print(*applied + "\n");
+  return 0;
+}
+
+CLI::App* add_dialect(CLI::App& parent, const Dialect& dialect, const std::string& server,
+                      const std::shared_ptr<SchemaOptions>& options) {
+  CLI::App* command = parent.add_subcommand(std::string(dialect.name), "For " + server);
+  command
+      ->add_option("--apply", options->url,
+                   "Do it, instead of printing it: from nothing or from an older version, safe to repeat")
+      ->type_name("URL");
+  return command;
+}
+
+}  // namespace
+
+Run add_schema(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("schema", "Print or apply the tables and functions that a SQL store needs");
+  command->require_subcommand(1);
+  const auto options = std::make_shared<SchemaOptions>();
+  const CLI::App* chosen = add_dialect(*command, postgres_dialect, "PostgreSQL", options);
+  add_dialect(*command, mysql_dialect, "MySQL and MariaDB", options);
+  command->footer(
+      "Gateways do not create tables: whoever owns the database does, with this, before the first start and before an\n"
+      "upgrade that asks for it. Without --apply nothing is connected to.\n"
+      "Exit codes: 0 printed or applied, 1 the database did not take it, 2 wrong options.");
+  return [options, chosen] { return run(chosen->parsed() ? postgres_dialect : mysql_dialect, *options); };
+}
+
+}  // namespace once::cli

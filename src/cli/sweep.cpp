@@ -1,0 +1,80 @@
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "base/clock.hpp"
+#include "cli/command.hpp"
+#include "cli/opened_store.hpp"
+#include "cli/output.hpp"
+#include "store/server/store_url.hpp"
+
+namespace once::cli {
+
+namespace {
+
+constexpr std::chrono::seconds between_lines{1};
+
+int sweep_all(ServerStore& store, std::size_t batch) {
+  std::uint64_t removed = 0;
+  std::chrono::nanoseconds told = monotonic_now();
+  while (true) {
+    const auto swept = store.sweep(batch);
+    if (!swept) {
+      print_error(fmt::format("{} (after {} removed)", swept.error().detail, removed));
+      return 1;
+    }
+    removed += swept->removed;
+    if (swept->more == More::no) break;
+    if (monotonic_now() - told >= between_lines) {
+      print(fmt::format("{} removed so far\n", removed));
+      told = monotonic_now();
+    }
+  }
+  print(fmt::format("{} expired record{} removed\n", removed, removed == 1 ? "" : "s"));
+  return 0;
+}
+
+int sweep(const ServeOptions& options) {
+  const auto config = load_config(options);
+  if (!config) {
+    print_errors(config.error(), "error");
+    return 2;
+  }
+  if (store_kind(config->store) == StoreKind::other) {
+    print_error(fmt::format("{} needs no sweeping: the process that has it forgets what expired",
+                            without_password(config->store)));
+    return 2;
+  }
+  const SystemClock clock;
+  const Log log(clock, STDERR_FILENO, config->log.level, config->log.format);
+  ServerSettings settings = config->server;
+  settings.connections = 1;
+  const auto store = open_server(config->store, settings, log);
+  if (!store) {
+    print_error(store.error().detail);
+    return 1;
+  }
+  return sweep_all(**store, settings.sweep_batch);
+}
+
+}  // namespace
+
+Run add_sweep(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("sweep", "Remove expired records from a SQL store now");
+  const auto options = std::make_shared<ServeOptions>();
+  command->add_option("--store", options->store, "postgres://… or mysql://…; needed here or in the file")
+      ->type_name("URL");
+  command->add_option("--config", options->config_file, "A configuration file")->type_name("FILE");
+  command->add_option("--set", options->set, "Any setting, such as server.sweep_batch=500; may be repeated")
+      ->type_name("NAME=VALUE");
+  command->footer(
+      "Every gateway does this by itself every server.sweep_every; this is for timers of your own, and for a backlog.\n"
+      "It deletes in small transactions that no request waits for. Redis forgets by itself.\n"
+      "Exit codes: 0 all that had expired is gone, 1 the store failed, 2 wrong options or settings.");
+  return [options] { return sweep(*options); };
+}
+
+}  // namespace once::cli

@@ -1,0 +1,111 @@
+#include "store/server/connection_pool.hpp"
+
+#include <atomic>
+#include <latch>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+namespace once {
+namespace {
+
+struct FakeConnection {
+  int number = 0;
+};
+
+class ConnectionPoolTest : public testing::Test {
+ protected:
+  ConnectionPool<FakeConnection>::Connect connect() {
+    return [this]() -> Result<std::unique_ptr<FakeConnection>> {
+      const int number = ++tries;
+      if (down) {
+        return std::unexpected(Error{
+            .source = ErrorSource::store, .retryable = Retryable::yes, .detail = "try " + std::to_string(number)});
+      }
+      return std::make_unique<FakeConnection>(number);
+    };
+  }
+
+  std::atomic<int> tries = 0;
+  std::atomic<bool> down = false;
+  ServerCounts counts;
+};
+
+TEST_F(ConnectionPoolTest, a_connection_given_back_is_used_again) {
+  ConnectionPool<FakeConnection> pool(2, counts, connect());
+  {
+    EXPECT_EQ((*pool.take())->number, 1);
+  }
+  {
+    EXPECT_EQ((*pool.take())->number, 1);
+  }
+  EXPECT_EQ(counts.read().connects, 1U);
+  EXPECT_EQ(counts.read().connections, 1U);
+}
+
+TEST_F(ConnectionPoolTest, a_dropped_one_is_not) {
+  ConnectionPool<FakeConnection> pool(1, counts, connect());
+  pool.take()->drop();
+  EXPECT_EQ(counts.read().connections, 0U);
+  EXPECT_EQ((*pool.take())->number, 2);
+}
+
+TEST_F(ConnectionPoolTest, there_are_never_more_than_the_limit) {
+  ConnectionPool<FakeConnection> pool(3, counts, connect());
+  std::atomic<int> in_use = 0;
+  std::atomic<int> most = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 16; ++i) {
+      threads.emplace_back([&] {
+        for (int round = 0; round < 200; ++round) {
+          auto lease = pool.take();
+          const int now = ++in_use;
+          int seen = most;
+          while (seen < now && !most.compare_exchange_weak(seen, now)) {
+          }
+          --in_use;
+          if (round % 50 == 0) lease->drop();
+        }
+      });
+    }
+  }
+  EXPECT_LE(most, 3);
+  EXPECT_LE(counts.read().connections, 3U);
+}
+
+TEST_F(ConnectionPoolTest, while_the_server_is_down_few_try_and_all_are_told_why) {
+  down = true;
+  ConnectionPool<FakeConnection> pool(4, counts, connect());
+  for (int i = 0; i < 1000; ++i) {
+    const auto lease = pool.take();
+    ASSERT_FALSE(lease.has_value());
+    ASSERT_TRUE(lease.error().detail.starts_with("try "));
+  }
+  EXPECT_LT(tries, 100);
+  EXPECT_EQ(counts.read().connect_failures, static_cast<std::uint64_t>(tries));
+  EXPECT_EQ(counts.read().connections, 0U);
+
+  down = false;
+  const std::chrono::nanoseconds deadline = monotonic_now() + std::chrono::seconds(30);
+  while (!pool.take().has_value()) ASSERT_LT(monotonic_now(), deadline);
+}
+
+TEST_F(ConnectionPoolTest, one_that_waits_gets_the_place_of_one_that_could_not_connect) {
+  std::latch connecting(1);
+  std::latch may_fail(1);
+  std::atomic<int> number = 0;
+  ConnectionPool<FakeConnection> pool(1, counts, [&]() -> Result<std::unique_ptr<FakeConnection>> {
+    if (++number > 1) return std::make_unique<FakeConnection>(2);
+    connecting.count_down();
+    may_fail.wait();
+    return std::unexpected(Error{.source = ErrorSource::store, .retryable = Retryable::yes, .detail = "down"});
+  });
+  std::jthread first([&] { EXPECT_FALSE(pool.take().has_value()); });
+  connecting.wait();
+  std::jthread second([&] { EXPECT_FALSE(pool.take().has_value()); });  // told at once: it was tried a moment ago
+  may_fail.count_down();
+}
+
+}  // namespace
+}  // namespace once
