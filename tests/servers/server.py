@@ -100,26 +100,26 @@ class Process:
             raise RuntimeError(f"{self.name} ended with {self.process.returncode}:\n{self.log[-3000:]}")
         return True
 
-    def signal(self, number):
+    def send(self, number):
         if self.process and self.process.poll() is None:
             self.process.send_signal(number)
 
     def kill(self):
         """As a crash."""
-        self.signal(signal.SIGKILL)
+        self.send(signal.SIGKILL)
         self.process.wait()
 
     def pause(self):
-        self.signal(signal.SIGSTOP)
+        self.send(signal.SIGSTOP)
 
     def resume(self):
-        self.signal(signal.SIGCONT)
+        self.send(signal.SIGCONT)
 
     def stop(self, number=signal.SIGTERM):
         if self.process is None:
             return
         self.resume()
-        self.signal(number)
+        self.send(number)
         try:
             self.process.wait(DEADLINE)
         except subprocess.TimeoutExpired:
