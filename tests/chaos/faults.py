@@ -5,19 +5,22 @@ import signal
 import threading
 import time
 
-from world import CLOCK, RESPONSE_TIMEOUT
+from world import CLOCK, LEASE, RESPONSE_TIMEOUT
 
 
 class Trouble:
-    def __init__(self, members, backend, seed):
+    def __init__(self, members, backend, store, seed):
         self.counts = collections.Counter()
         self.failures = []
         self._spans = collections.defaultdict(list)  # (begin, end) by gateway
         self._over = threading.Event()
         self._left = threading.Event()
         self._backend = backend
+        self._store = store
         troubles = [(self._gateway_fault, random.Random(f"{seed} trouble {member.name}"), member) for member in members]
         troubles.append((self._backend_fault, random.Random(f"{seed} trouble backend"), None))
+        if store.shared:
+            troubles.append((self._store_fault, random.Random(f"{seed} trouble store"), store))
         self._threads = [threading.Thread(target=self._run, args=each, daemon=True) for each in troubles]
         self._calm = {thread: threading.Event() for thread in self._threads}
 
@@ -39,17 +42,19 @@ class Trouble:
                 thread.join()
 
     def met(self, execution, began):
-        """Whether there was trouble at its gateway between its request and its answer, which may be long on its way."""
-        return any(begin < execution.replied + 0.5 and end > began - 0.5
-                   for begin, end in self._spans[execution.generation[0]])
+        """Whether there was trouble at its gateway or at the store between its request and its answer, which may be long
+        on its way; trouble at a store may show when it is over."""
+        spans = self._spans[execution.generation[0]] + self._spans[self._store.name]
+        return any(begin < execution.replied + 0.5 and end > began - 0.5 - LEASE for begin, end in spans)
 
     def _run(self, fault, drawn, member):
         try:
             while not self._over.wait(drawn.uniform(0.05, 0.8)):
-                begin = time.time()
-                fault(drawn, member)
+                span = [time.time(), float("inf")]  # open while it lasts
                 if member:
-                    self._spans[member.name].append((begin, time.time()))
+                    self._spans[member.name].append(span)
+                fault(drawn, member)
+                span[1] = time.time()
         except BaseException as error:
             self.failures.append(error)
             raise
@@ -119,6 +124,12 @@ class Trouble:
         member.proxy.refuse()
         self._last(drawn.uniform(0.1, 1))
         member.proxy.listen()
+
+    def _store_fault(self, drawn, store):
+        self._last(drawn.uniform(0.5, 3))  # between two of them most has to go well
+        fault = drawn.choice(store.faults())
+        self.counts[f"store_{fault.__name__}"] += 1
+        fault(drawn, self._last)
 
     def _backend_fault(self, drawn, _):
         self.counts["backend_dies"] += 1

@@ -1,14 +1,18 @@
-"""The stores that gateways under fault can share or have of their own: start(), stop(), and a url for each gateway."""
+"""The stores that gateways under fault can share or have of their own: start(), stop(), a url for each gateway, and what can
+go wrong with the store itself."""
 import shutil
 import tempfile
 
+import catalog
 from harness import run_once
+from proxy import FaultProxy
 
 
 class Journal:
     """A folder for each gateway: nothing is shared, so a key must stay with its gateway."""
     name = "journal"
     shared = False
+    settings = ""
 
     def start(self):
         self.folder = tempfile.mkdtemp(prefix="once-chaos-")
@@ -26,4 +30,91 @@ class Journal:
         shutil.rmtree(self.folder)
 
 
-STORES = {store.name: store for store in (Journal,)}
+class Served:
+    """A server that all gateways share, each through a proxy of its own that makes trouble."""
+    shared = True
+    settings = "server: {timeout: 1s, connect_timeout: 1s, sweep_every: 1s, connections: 2}\n"
+
+    def __init__(self, name):
+        self.name = name
+        self.server = catalog.make(name)
+        self._proxies = {}
+
+    def start(self):
+        self.server.start()
+
+    def url(self, gateway):
+        if gateway not in self._proxies:
+            self._proxies[gateway] = FaultProxy(self.server.port, f"store of {gateway}")
+        return self.server.url().replace(f":{self.server.port}", f":{self._proxies[gateway].port}")
+
+    def faults(self):
+        """Each takes what it may draw from and how to wait for some seconds, and leaves the store as it was."""
+        return [self.killed, self.killed, self.paused, self.paused, self.stalled, self.cut, self.cut, self.refused]
+
+    def killed(self, drawn, wait):
+        self.server.kill()
+        wait(drawn.uniform(0, 0.5))
+        self.server.restart()
+
+    def paused(self, drawn, wait):
+        self.server.pause()
+        wait(drawn.uniform(0.1, 3))
+        self.server.resume()
+
+    def stalled(self, drawn, wait):
+        proxy = self._drawn_proxy(drawn)
+        proxy.stall()
+        wait(drawn.uniform(0.1, 3))
+        proxy.flow()
+
+    def cut(self, drawn, wait):
+        proxy = self._drawn_proxy(drawn)
+        proxy.cutting = drawn.choice((0.02, 0.2))
+        wait(drawn.uniform(0.2, 1))
+        proxy.cutting = 0.0
+
+    def refused(self, drawn, wait):
+        proxy = self._drawn_proxy(drawn)
+        proxy.refuse()
+        wait(drawn.uniform(0.1, 1))
+        proxy.listen()
+
+    def _drawn_proxy(self, drawn):
+        return self._proxies[drawn.choice(sorted(self._proxies))]
+
+    def check(self, test, gateways):
+        """There is nothing beside what the gateways say."""
+
+    def stop(self):
+        for proxy in self._proxies.values():
+            proxy.stop()
+        self.server.stop()
+
+
+class RedisCluster(Served):
+    """Its nodes tell where they are, so nothing can be put between. A write counts when the replica has it."""
+    settings = Served.settings + "redis: {wait_replicas: 1, wait_timeout: 500ms}\n"
+
+    def url(self, gateway):
+        return self.server.url()
+
+    def faults(self):
+        return [self.failed_over, self.master_killed, self.slots_moved, self.paused]
+
+    def failed_over(self, drawn, _):
+        self.server.failover(drawn.randrange(3))
+
+    def master_killed(self, drawn, wait):
+        node = self.server.kill_master(drawn.randrange(3))
+        wait(drawn.uniform(0.5, 3))
+        self.server.restart(node)
+
+    def slots_moved(self, drawn, _):
+        self.server.migrate(drawn.randrange(16_384))
+
+
+def make(name):
+    if name == "journal":
+        return Journal()
+    return RedisCluster(name) if name == "redis_cluster" else Served(name)

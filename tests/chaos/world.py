@@ -12,10 +12,11 @@ from wire import field_lines
 
 RESPONSE_TIMEOUT = 1.5
 TAKEOVER_AFTER = 2.0
+LEASE = 1.0
 CLOCK = os.environ.get("ONCE_CHAOS_CLOCK")  # what skewed_clock.cpp was made into; without it clocks do not jump
 
 CONFIG = f"""
-defaults: {{ttl: 30d, timeouts: {{response: {RESPONSE_TIMEOUT * 1000:.0f}ms, connect: 1s}}}}
+defaults: {{ttl: 30d, lease: {LEASE:g}s, timeouts: {{response: {RESPONSE_TIMEOUT * 1000:.0f}ms, connect: 1s}}}}
 journal: {{segment_size: 1MiB, segment_age: 1s, cache: 64KiB}}
 timeouts: {{drain: 3s}}
 routes:
@@ -109,7 +110,7 @@ class Member:
         if self.skew:
             environment |= {"LD_PRELOAD": CLOCK, "ONCE_CLOCK_SKEW_MS": f"{self.skew * 1000:.0f}"}
         self.gateway = Gateway("--upstream", f"http://127.0.0.1:{self.proxy.port}/{generation}", "--store",
-                               self.story.store.url(self.name), config=CONFIG, env=environment).wait_listening()
+                               self.story.store.url(self.name), config=CONFIG + self.story.store.settings, env=environment).wait_listening()
         told = datetime.datetime.fromisoformat(self.gateway.log_lines()[-1]["time"]).timestamp()
         if abs(told - time.time() - self.skew) > 60:
             raise AssertionError(f"its clock should be off by {self.skew} s, and says {told}")

@@ -91,7 +91,7 @@ class Process:
             environment |= {"LD_PRELOAD": clock, "ONCE_CLOCK_SKEW_FILE": str(self.folder.clock)}
         with open(self.folder.path / f"{self.name}.log", "ab") as log:
             self.process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", *self.folder.as_user(), *self.command], cwd=self.folder.path,
+                [*self.folder.as_user(), "setpriv", "--pdeathsig", "KILL", *self.command], cwd=self.folder.path,
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
         return self
 
