@@ -1,0 +1,104 @@
+"""A MariaDB server on loopback, as durable as in production, with a database and a user named once."""
+import os
+import subprocess
+import sys
+
+from server import DEADLINE, Folder, Process, free_port, wait_until
+
+# What a first start needs before the network is open. The password stands in the URL.
+ACCOUNTS = """
+CREATE DATABASE IF NOT EXISTS once CHARACTER SET utf8mb4;
+CREATE USER IF NOT EXISTS once@'127.0.0.1' IDENTIFIED BY 'once';
+CREATE USER IF NOT EXISTS once@localhost IDENTIFIED BY 'once';
+GRANT ALL ON *.* TO once@'127.0.0.1';
+GRANT ALL ON *.* TO once@localhost;
+"""
+
+SMALL = ["--innodb-buffer-pool-size=64M", "--innodb-log-file-size=48M", "--innodb-flush-log-at-trx-commit=1",
+         "--performance-schema=OFF", "--key-buffer-size=1M", "--aria-pagecache-buffer-size=1M", "--max-connections=200",
+         "--skip-log-bin", "--skip-name-resolve"]
+
+
+class Node:
+    """One server process and its data, which stay when it is killed and started again."""
+
+    def __init__(self, folder, name, extra=(), skewed=True):
+        self.folder = folder
+        self.port = free_port()
+        self.data = folder.make(name)
+        # A socket's path has at most 107 bytes; the folder's is short.
+        self.socket = self.data / "s"
+        self.process = Process(folder, name, [
+            "mariadbd", "--no-defaults", f"--datadir={self.data}", f"--socket={self.socket}", f"--port={self.port}",
+            "--bind-address=127.0.0.1", f"--pid-file={self.data}/pid", f"--tmpdir={self.data}", *SMALL, *extra],
+            skewed=skewed)
+
+    def install(self):
+        subprocess.run([*self.folder.as_user(), "mariadb-install-db", "--no-defaults", f"--datadir={self.data}",
+                        "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"],
+                       check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                       cwd=self.folder.path)
+
+    def run(self):
+        self.process.start()
+        return self
+
+    def ready(self):
+        """It answers; in a cluster also: it takes writes."""
+        self.process.alive()
+        done = self.client("SELECT COUNT(*) FROM mysql.global_priv", check=False)
+        return done.returncode == 0
+
+    def wait(self, deadline=DEADLINE):
+        wait_until(self.ready, f"{self.process.name} to answer", deadline)
+        return self
+
+    def client(self, text, check=True, database=None):
+        command = ["mariadb", "--no-defaults", f"--socket={self.socket}", "--user=root", "--batch",
+                   "--skip-column-names"]
+        return subprocess.run([*command, *([database] if database else [])], input=text, text=True,
+                              capture_output=True, check=check, cwd=self.folder.path)
+
+
+def apply_schema(url):
+    """As people do it, if the program is built. A store's own test brings its schema along."""
+    if binary := os.environ.get("ONCE_BINARY"):
+        subprocess.run([binary, "schema", "mysql", "--apply", url], check=True, stdout=sys.stderr)
+
+
+class MariaDb:
+    def __init__(self, name="mariadb"):
+        self.folder = Folder(name, user="mysql")
+        self.node = Node(self.folder, name)
+
+    def start(self):
+        self.node.install()
+        self.node.run().wait()
+        self.node.client(ACCOUNTS)
+        apply_schema(self.url())
+        return self
+
+    def url(self):
+        return f"mysql://once:once@127.0.0.1:{self.node.port}/once"
+
+    def sql(self, text):
+        """Rows as lines, columns separated by tabs."""
+        return self.node.client(text, database="once").stdout
+
+    def kill(self):
+        self.node.process.kill()
+
+    def pause(self):
+        self.node.process.pause()
+
+    def resume(self):
+        self.node.process.resume()
+
+    def restart(self):
+        """On what it left; also after kill()."""
+        self.node.process.stop()
+        self.node.run().wait()
+
+    def stop(self):
+        self.node.process.stop()
+        self.folder.remove()
