@@ -6,6 +6,7 @@ default, the journal, is tested.
 import json
 import os
 import pathlib
+import secrets
 import shutil
 import signal
 import subprocess
@@ -53,6 +54,8 @@ class Gateway:
         if config is not None:
             (self.folder / "once.yaml").write_text(config)
             command += ["--config", "once.yaml"]
+        # On a server that all tests share, each gateway has keys of its own, unless a test says otherwise.
+        named.setdefault("env", {"ONCE_SECRET": secrets.token_hex(16), **os.environ} if STORE and "://" in STORE else None)
         self.process = subprocess.Popen([*command, *arguments], cwd=self.folder, stdin=subprocess.DEVNULL,
                                         stdout=self._out, stderr=self._err, **named)
         self.port = None

@@ -1,0 +1,10 @@
+-- The ledger's own tables, for PostgreSQL and for MySQL alike. Once's are made by `once schema … --apply`.
+CREATE TABLE accounts (name varchar(100) PRIMARY KEY, balance bigint NOT NULL);
+CREATE TABLE transfers (
+  id varchar(36) PRIMARY KEY,
+  reference varchar(200) NOT NULL,
+  source varchar(100) NOT NULL,
+  target varchar(100) NOT NULL,
+  amount bigint NOT NULL
+);
+INSERT INTO accounts VALUES ('alice', 1000), ('bob', 1000);

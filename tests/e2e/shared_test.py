@@ -1,0 +1,210 @@
+"""Two gateways on one store that is a server, and a server that goes away and comes back. ONCE_E2E_SERVER is a name in
+tests/servers/catalog.py."""
+import os
+import secrets
+import threading
+import unittest
+
+import catalog
+from harness import EndToEnd, kept_part, run_once
+from wire import wait_until
+
+NAME = os.environ["ONCE_E2E_SERVER"]
+QUICK = ("server.timeout=1s", "server.connect_timeout=1s")
+TELLS = NAME in ("postgres", "redis")  # MySQL has no way to tell
+
+
+class Shared(EndToEnd):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = catalog.make(NAME)
+        cls.addClassCleanup(cls.server.stop)
+        cls.server.start()
+
+    def pair(self, backend, *settings):
+        """Two gateways that mean the same by a key."""
+        environment = {**os.environ, "ONCE_SECRET": secrets.token_hex(16)}
+        return [self.gateway(backend, f"store={self.server.url()}", *QUICK, *settings, env=environment) for _ in range(2)]
+
+    def held(self, body=b"done"):
+        """A backend that answers when the gate opens."""
+        go = self.gate()
+        return self.backend(lambda _, to: go.wait() and to.reply(201, body=body)), go
+
+
+class TwoGateways(Shared):
+    def test_what_one_has_recorded_the_other_replays_byte_for_byte(self):
+        backend = self.backend()
+        one, other = self.pair(backend)
+        first = one.ask(key="k", body=b"{}")
+        again = other.ask(key="k", body=b"{}")
+        self.assertEqual((first.status, again.get("Idempotency-Status")), (201, "replayed"))
+        self.assertEqual(kept_part(again), kept_part(first))
+        self.assertEqual(other.ask(key="k", body=b"other").status, 422)
+        self.assertEqual(len(backend.requests), 1)
+
+    def test_sixty_requests_over_both_execute_once(self):
+        backend, go = self.held()
+        gateways = self.pair(backend)
+        answers = []
+        threads = [threading.Thread(target=lambda i=i: answers.append(gateways[i % 2].ask(key="k", body=b"{}")))
+                   for i in range(60)]
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: len(answers) == 59, what="everybody else to be refused")
+        go.set()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(len(backend.requests), 1)
+        self.assertEqual(sorted(answer.status for answer in answers), [201] + [409] * 59)
+
+    def test_a_waiter_at_the_other_gateway_gets_the_answer(self):
+        backend, go = self.held()
+        one, other = self.pair(backend, "defaults.in_flight=wait", "defaults.in_flight_wait=30s")
+        answers = {}
+        threads = [threading.Thread(target=lambda: answers.update(owner=one.ask(key="k", body=b"{}")))]
+        threads[0].start()
+        wait_until(backend.executions)
+        threads.append(threading.Thread(target=lambda: answers.update(waiter=other.ask(key="k", body=b"{}"))))
+        threads[1].start()
+        wait_until(lambda: other.metrics()["once_waiting"] == 1)
+        go.set()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(kept_part(answers["waiter"]), kept_part(answers["owner"]))
+        self.assertEqual(len(backend.requests), 1)
+        if TELLS:
+            self.assertGreaterEqual(other.metrics()["once_store_told_total"], 1)
+
+    def test_a_slow_request_keeps_its_claim_for_longer_than_the_lease(self):
+        backend, go = self.held()
+        one, other = self.pair(backend, "defaults.lease=1s", "defaults.on_unknown=retry")
+        owner = self.connect(one)
+        owner.send_request(key="k", body=b"{}")
+        wait_until(lambda: one.metrics()["once_leases_renewed_total"] >= 6, what="two leases to have gone by")
+        self.assertEqual(other.ask(key="k", body=b"{}").code, "in-flight")
+        go.set()
+        self.assertEqual(owner.read_response().status, 201)
+        self.assertEqual(other.ask(key="k", body=b"{}").get("Idempotency-Status"), "replayed")
+        self.assertEqual(len(backend.requests), 1)
+
+    def test_what_a_dead_gateway_had_at_the_backend_is_taken_over_when_its_lease_has_lapsed(self):
+        backend, go = self.held()
+        one, other = self.pair(backend, "defaults.lease=1s", "defaults.on_unknown=retry")
+        owner = self.connect(one)
+        owner.send_request(key="k", body=b"{}")
+        wait_until(backend.executions)
+        one.kill()
+        self.assertEqual(other.ask(key="k", body=b"{}").code, "in-flight")
+        go.set()
+        taken = wait_until(lambda: next((answer for answer in [other.ask(key="k", body=b"{}")] if answer.status == 201), None))
+        self.assertEqual(taken.get("Idempotency-Status"), "executed")
+        attempts = [request.get("Idempotency-Attempt") for request in backend.requests]
+        fences = [int(request.get("Idempotency-Fence")) for request in backend.requests]
+        self.assertEqual(attempts, ["1", "2"])
+        self.assertLess(fences[0], fences[1])
+
+
+class ServerDown(Shared):
+    def test_nothing_is_forwarded_while_it_is_down_and_all_is_well_when_it_is_back(self):
+        backend = self.backend()
+        one, other = self.pair(backend)
+        first = one.ask(key="before", body=b"{}")
+        self.server.kill()
+        try:
+            answer = one.ask(key="during", body=b"{}")
+            self.assertEqual((answer.status, answer.code), (503, "store-unavailable"))
+            self.assertGreaterEqual(int(answer.get("Retry-After")), 1)
+            self.assertEqual(one.ask(key="before", body=b"{}").status, 503)
+            self.assertEqual(one.admin("/readyz").status, 503)
+            self.assertEqual(one.ask("GET").status, 201)  # nothing to protect
+        finally:
+            self.server.restart()
+        self.assertEqual(len([request for request in backend.requests if request.method == "POST"]), 1)
+        wait_until(lambda: other.admin("/readyz").status == 200)
+        again = wait_until(lambda: next((a for a in [other.ask(key="before", body=b"{}")] if a.status != 503), None))
+        self.assertEqual(kept_part(again), kept_part(first))
+        self.assertEqual(wait_until(lambda: one.ask(key="during", body=b"{}").status == 201), True)
+
+    def test_an_outcome_is_recorded_when_the_server_comes_back_within_the_lease(self):
+        backend, go = self.held()
+        one, other = self.pair(backend, "defaults.lease=30s")
+        owner = self.connect(one)
+        owner.send_request(key="k", body=b"{}")
+        wait_until(backend.executions)
+        self.server.kill()
+        try:
+            go.set()
+            wait_until(lambda: one.metrics()["once_record_retries_total"] >= 2, what="it to try again")
+        finally:
+            self.server.restart()
+        answer = owner.read_response()
+        self.assertEqual((answer.status, answer.get("Idempotency-Status")), (201, "executed"))
+        again = wait_until(lambda: next((a for a in [other.ask(key="k", body=b"{}")] if a.status != 503), None))
+        self.assertEqual(kept_part(again), kept_part(answer))
+        self.assertEqual(len(backend.requests), 1)
+
+    def test_a_server_that_stands_still_is_given_up_in_time(self):
+        backend = self.backend()
+        one, _ = self.pair(backend)
+        self.server.pause()
+        try:
+            answer = one.ask(key="k", body=b"{}")
+            self.assertEqual((answer.status, answer.code), (503, "store-unavailable"))
+        finally:
+            self.server.resume()
+        self.assertEqual(backend.requests, [])
+        self.assertTrue(wait_until(lambda: one.ask(key="k", body=b"{}").status == 201))
+        self.assertEqual(len(backend.requests), 1)
+
+    def test_with_bypass_it_is_forwarded_unprotected_and_says_so(self):
+        backend = self.backend()
+        one, _ = self.pair(backend, "defaults.store_down=bypass")
+        self.server.kill()
+        try:
+            answer = one.ask(key="k", body=b"{}")
+        finally:
+            self.server.restart()
+        self.assertEqual((answer.status, answer.get("Idempotency-Status")), (201, "bypassed"))
+
+
+class Operating(Shared):
+    def test_no_password_is_shown(self):
+        scheme, rest = self.server.url().split("://")
+        url = f"{scheme}://somebody:very-secret-word@{rest.split('@')[-1]}"
+        gateway = ("--upstream", "http://127.0.0.1:1", "--store", url)
+        environment = {**os.environ, "ONCE_SECRET": "s" * 16}
+        for command in (("check", *gateway), ("sweep", "--store", url), ("config",),
+                        ("serve", *gateway, "--set", "server.connections=0")):
+            result = run_once(*command, env=environment)
+            self.assertNotIn("very-secret-word", result.stdout + result.stderr)
+
+    def test_without_a_secret_of_its_own_it_does_not_start(self):
+        environment = {name: value for name, value in os.environ.items() if name != "ONCE_SECRET"}
+        result = run_once("serve", "--upstream", "http://127.0.0.1:1", "--store", self.server.url(), env=environment)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("ONCE_SECRET", result.stderr)
+
+    @unittest.skipIf(NAME == "redis", "Redis forgets by itself")
+    def test_expired_keys_are_swept_by_the_command_and_by_the_gateway(self):
+        backend = self.backend()
+        one, _ = self.pair(backend, "defaults.ttl=1s", "server.sweep_every=24h")
+        for number in range(30):
+            one.ask(key=f"k{number}", body=b"{}")
+        time_is_up = wait_until(lambda: self.swept() >= 30, what="thirty keys to expire")
+        self.assertTrue(time_is_up)
+        sweeping, _ = self.pair(backend, "defaults.ttl=1s", "server.sweep_every=1s")
+        sweeping.ask(key="k", body=b"{}")
+        wait_until(lambda: sweeping.metrics()["once_store_swept_total"] >= 1)
+
+    _swept = 0
+
+    def swept(self):
+        result = run_once("sweep", "--store", self.server.url(), "--set", "server.sweep_batch=7")
+        self.assertEqual(result.returncode, 0, result)
+        self._swept += int(result.stdout.split()[-4] if "record" in result.stdout else 0)
+        return self._swept
+
+
+if __name__ == "__main__":
+    unittest.main()
