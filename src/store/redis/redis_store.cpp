@@ -1,23 +1,65 @@
 #include "store/redis/redis_store.hpp"
 
-namespace once {
+#include <utility>
 
-Result<std::unique_ptr<RedisStore>> RedisStore::open(const std::string& /*url*/, const ServerSettings& /*settings*/, const Log& /*log*/) {
-  return std::unexpected(Error{.source = ErrorSource::store, .retryable = Retryable::no, .detail = "not built"});
-}
+#include "base/assert.hpp"
+#include "store/redis/batch.hpp"
+#include "store/redis/directory.hpp"
+#include "store/redis/listener.hpp"
+#include "store/redis/node.hpp"
+
+namespace once {
 
 RedisStore::RedisStore() = default;
 RedisStore::~RedisStore() = default;
 
+Result<std::unique_ptr<RedisStore>> RedisStore::open(const std::string& url, const ServerSettings& settings,
+                                                     const Log& log) {
+  auto options = redis::parse_options(url);
+  if (!options) return std::unexpected(std::move(options.error()));
+  redis::TlsContext tls;
+  if (options->tls.on) {
+    auto made = redis::make_tls_context(options->tls);
+    if (!made) return std::unexpected(std::move(made.error()));
+    tls = std::move(*made);
+  }
+  std::unique_ptr<RedisStore> store(new RedisStore());
+  store->context_.reset(new redis::Context{.options = std::move(*options),
+                                           .settings = settings,
+                                           .tls = std::move(tls),
+                                           .log = log,
+                                           .counts = store->counts_});
+  store->directory_ = std::make_unique<redis::Directory>(*store->context_);
+  if (auto reached = store->reach_servers(); !reached) {
+    if (reached.error().retryable == Retryable::no) return std::unexpected(std::move(reached.error()));
+    log.warn("Redis cannot be reached; requests fail until it can", {{"error", reached.error().detail}});
+  }
+  return store;
+}
+
+Result<void> RedisStore::reach_servers() {
+  if (auto found = directory_->find_again(nullptr); !found) return found;
+  Result<void> reached;
+  for (const auto& node : directory_->now()->nodes) {
+    auto link = node->take();
+    if (link || (!reached && reached.error().retryable == Retryable::no)) continue;
+    reached = std::unexpected(std::move(link.error()));
+  }
+  return reached;
+}
+
 void RedisStore::execute(std::span<Op* const> batch) {
-  for (Op* op : batch) answer_failed(*op, StoreFault::refused, "not built");
+  redis::Batch(*context_, *directory_, batch).run();
 }
 
 Traits RedisStore::traits() const {
-  return {.durable = Durable::yes, .shared = Shared::yes, .inline_execution = false};
+  return {.durable = context_->durable ? Durable::yes : Durable::no, .shared = Shared::yes, .inline_execution = false};
 }
 
-void RedisStore::tell_ends(std::function<void(const OperationId&)> /*told*/) {}
+void RedisStore::tell_ends(std::function<void(const OperationId&)> told) {
+  ONCE_ASSERT(!listener_);
+  listener_ = std::make_unique<redis::Listener>(*context_, *directory_, std::move(told));
+}
 
 Result<Swept> RedisStore::sweep(std::size_t /*limit*/) {
   return Swept();

@@ -1,4 +1,10 @@
-// Records in Redis or a Redis Cluster.
+// Records in Redis: a single server, one that sentinels watch over, or a Redis Cluster. Redis' clock decides, and Redis
+// itself forgets what has expired.
+//
+//   redis_store  what the gateway sees        batch      a batch on its way to the servers and back
+//   script       what Redis runs              directory  which server has what; discovery asks, cluster reads
+//   packed       how a record looks there     node       a server and its links; link and tls are one connection
+//   answer       what a reply means           listener   hears from other gateways that an operation ended
 #pragma once
 
 #include <functional>
@@ -13,21 +19,33 @@
 
 namespace once {
 
+namespace redis {
+struct Context;
+class Directory;
+class Listener;
+}  // namespace redis
+
 class RedisStore final : public ServerStore {
  public:
   // An error is one that does not mend itself: a wrong URL, refused credentials, a server too old.
   // A server that cannot be reached is logged, and every batch fails until it can.
   static Result<std::unique_ptr<RedisStore>> open(const std::string& url, const ServerSettings& settings,
-                                                     const Log& log);
+                                                  const Log& log);
   ~RedisStore() override;
 
   void execute(std::span<Op* const> batch) override;
   Traits traits() const override;
   void tell_ends(std::function<void(const OperationId&)> told) override;
+  // Redis does that.
   Result<Swept> sweep(std::size_t limit) override;
 
  private:
   RedisStore();
+  Result<void> reach_servers();
+
+  std::unique_ptr<redis::Context> context_;
+  std::unique_ptr<redis::Directory> directory_;
+  std::unique_ptr<redis::Listener> listener_;
 };
 
 }  // namespace once

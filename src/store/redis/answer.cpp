@@ -1,0 +1,103 @@
+#include "store/redis/answer.hpp"
+
+#include <utility>
+
+#include "base/assert.hpp"
+#include "core/decision.hpp"
+#include "store/redis/packed.hpp"
+
+namespace once::redis {
+
+namespace {
+
+constexpr std::string_view unreadable = "the record under this key is not one that this version of Once can read";
+
+Read cannot_read(Op& op) {
+  answer_failed(op, StoreFault::refused, unreadable);
+  return Read::refused;
+}
+
+// The whole record follows from the clock, as there was none before.
+Read read_first_claim(Op& op, std::uint64_t clock_us) {
+  op.now = time_of(clock_us);
+  op.status = OpStatus::done;
+  op.verdict = Verdict::execute;
+  op.record = claimed(nullptr, op.fingerprint, op.nonce, op.terms, op.now);
+  op.record->fence = Fence{clock_us};
+  return Read::written;
+}
+
+Read read_claim(Op& op, const Answered& answered, std::optional<Record> record) {
+  if (!record) return Read::nonsense;
+  const bool executes = answered.answer == Answer::written || answered.answer == Answer::own;
+  if (!executes && answered.answer != Answer::stands) return Read::nonsense;
+  const Verdict verdict = executes ? Verdict::execute : decide(facts_of(&*record, op.fingerprint, op.terms, op.now));
+  // The script decides who executes. What it did not write nobody executes, whatever we think of it.
+  if (!executes && verdict == Verdict::execute) return Read::nonsense;
+  op.status = OpStatus::done;
+  op.verdict = verdict;
+  op.record = std::move(record);
+  return executes ? Read::written : Read::answered;
+}
+
+Read read_owner(Op& op, const Answered& answered, std::optional<Record> record) {
+  if (answered.answer == Answer::lost) {
+    op.status = OpStatus::lost;
+    return Read::answered;
+  }
+  const bool repeated = answered.answer == Answer::stands && op.verb == Verb::finish;
+  if (answered.answer != Answer::written && !repeated) return Read::nonsense;
+  if (op.verb == Verb::finish) {
+    if (!record) return Read::nonsense;
+    if (!repeated) record->outcome = op.outcome;
+    op.record = std::move(record);
+  }
+  op.status = OpStatus::done;
+  return Read::written;
+}
+
+Read read_lookup(Op& op, const Answered& answered, std::optional<Record> record) {
+  if (answered.answer != Answer::nothing && (answered.answer != Answer::stands || !record)) return Read::nonsense;
+  op.status = OpStatus::done;
+  op.record = std::move(record);
+  return Read::answered;
+}
+
+}  // namespace
+
+Read read_reply(Op& op, const redisReply& reply) {
+  if (reply.type == REDIS_REPLY_INTEGER && op.verb == Verb::claim && reply.integer > 0) {
+    return read_first_claim(op, static_cast<std::uint64_t>(reply.integer));
+  }
+  if (reply.type != REDIS_REPLY_STRING) return Read::nonsense;
+  const auto answered = read_answer(text_of(reply));
+  if (!answered) return Read::nonsense;
+  if (answered->answer == Answer::unreadable) return cannot_read(op);
+  std::optional<Record> record;
+  if (!answered->record.empty()) {
+    // The head of what finish wrote says that there is an outcome, which is not sent back.
+    record = unpack_record(answered->record);
+    if (!record) return cannot_read(op);
+  }
+  op.now = time_of(answered->clock_us);
+  switch (op.verb) {
+    case Verb::claim: return read_claim(op, *answered, std::move(record));
+    case Verb::renew:
+    case Verb::finish:
+    case Verb::release: return read_owner(op, *answered, std::move(record));
+    case Verb::lookup: return read_lookup(op, *answered, std::move(record));
+  }
+  ONCE_ASSERT(false);
+}
+
+Refusal refusal_of(std::string_view error) {
+  const std::string_view code = error_code(error);
+  if (code == "NOSCRIPT") return Refusal::no_script;
+  if (code == "MOVED" || code == "ASK") return Refusal::redirection;
+  if (code == "OOM") return Refusal::full;
+  if (code == "READONLY" || code == "MASTERDOWN") return Refusal::not_master;
+  if (code == "TRYAGAIN" || code == "CLUSTERDOWN" || code == "LOADING") return Refusal::not_now;
+  return Refusal::lasting;
+}
+
+}  // namespace once::redis

@@ -1,0 +1,279 @@
+#include "store/redis/batch.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "store/redis/answer.hpp"
+
+namespace once::redis {
+
+namespace {
+
+constexpr unsigned most_tries = 8;
+// Between tries of what a server cannot do now: 10, 20, 40 and 80 ms. A lane must not wait out a failover.
+constexpr unsigned most_pauses = 4;
+constexpr Duration first_pause = std::chrono::milliseconds(10);
+
+void append_key(std::string& out, const Context& context, const OperationId& id) {
+  out += context.options.prefix;
+  append_hex(out, id.view());
+}
+
+Duration time_for(const ServerSettings& settings) {
+  return settings.wait_replicas == 0 ? settings.timeout : settings.timeout + settings.wait_timeout;
+}
+
+}  // namespace
+
+std::string key_of(const Context& context, const OperationId& id) {
+  std::string key;
+  append_key(key, context, id);
+  return key;
+}
+
+Batch::Batch(Context& context, Directory& directory, std::span<Op* const> ops)
+    : context_(context), directory_(directory), deadline_(Deadline::after(time_for(context.settings))) {
+  tasks_.reserve(ops.size());
+  std::string key;
+  for (Op* const op : ops) {
+    op->record.reset();
+    op->error.clear();
+    Task& task = tasks_.emplace_back();
+    task.op = op;
+    if (context.options.mode != Mode::cluster) continue;
+    key.clear();
+    append_key(key, context, op->id);
+    task.slot = slot_of(key);
+  }
+}
+
+void Batch::run() {
+  while (route()) {
+    for (Group& group : groups_) send(group);
+    for (Group& group : groups_) receive(group);
+    groups_.clear();
+    before_next_round();
+  }
+}
+
+// Sorts what is pending by node; false if nothing is.
+bool Batch::route() {
+  map_ = directory_.now();
+  std::string unknown = "no server known";
+  if (!map_) {
+    const auto found = directory_.find_again(nullptr);
+    if (!found) unknown = found.error().detail;
+    map_ = directory_.now();
+  }
+  for (Task& task : tasks_) {
+    if (!task.pending) continue;
+    if (!task.to && !map_) task.why = unknown;
+    const std::shared_ptr<Node> node = task.to ? task.to : map_ ? map_->owner_of(task.slot) : nullptr;
+    if (!node && map_) task.why = fmt::format("Redis Cluster: no node serves slot {}", task.slot);
+    if (!node || node.get() == task.unreachable || task.tries >= most_tries || (task.tries > 0 && deadline_.passed())) {
+      give_up(task, StoreFault::refused);
+      continue;
+    }
+    auto group = std::ranges::find(groups_, node, &Group::node);
+    if (group == groups_.end()) group = groups_.emplace(group, Group{.node = node});
+    group->tasks.push_back(&task);
+    if (task.tries++ > 0) context_.counts.retried.fetch_add(1, std::memory_order_relaxed);
+  }
+  std::ranges::sort(groups_, {}, [](const Group& group) { return group.node->number(); });
+  return !groups_.empty();
+}
+
+void Batch::give_up(Task& task, StoreFault fault) {
+  task.pending = false;
+  if (task.may_be_done) {
+    fault = StoreFault::unavailable;
+    context_.counts.indeterminate.fetch_add(1, std::memory_order_relaxed);
+  }
+  answer_failed(*task.op, fault, task.why);
+}
+
+void Batch::send(Group& group) {
+  auto link = group.node->take();
+  if (!link) {
+    survey_ = true;
+    hint_.ask_last.push_back(group.node->host());
+    for (Task* task : group.tasks) {
+      task->why = link.error().detail;
+      task->unreachable = group.node.get();
+      task->to.reset();
+      task->asking = false;
+    }
+    return;
+  }
+  group.link = std::make_unique<Node::Lease>(std::move(*link));
+  append(group);
+  if (const auto sent = (*group.link)->send(); !sent) broken(group, 0, sent.error());
+}
+
+void Batch::append(Group& group) {
+  std::string& out = (*group.link)->commands();
+  group.loads = std::ranges::any_of(group.tasks, &Task::needs_script);
+  if (group.loads) context_.scripts.append_load(out);
+  const bool confirm = context_.settings.wait_replicas > 0;
+  std::string key;
+  for (const Task* task : group.tasks) {
+    if (task->asking) append_command(out, {"ASKING"});
+    key.clear();
+    append_key(key, context_, task->op->id);
+    context_.scripts.append_call(out, *task->op, key, confirm);
+    group.waits = group.waits || (confirm && task->op->verb != Verb::lookup);
+  }
+  if (!group.waits) return;
+  const auto most = std::max<std::int64_t>(context_.settings.wait_timeout.count(), 1);  // 0 would be for ever
+  append_command(out, {"WAIT", std::to_string(context_.settings.wait_replicas), std::to_string(most)});
+}
+
+void Batch::receive(Group& group) {
+  if (!group.link || !receive_loads(group)) return;
+  std::vector<Task*> written;
+  for (std::size_t i = 0; i < group.tasks.size(); ++i) {
+    Task& task = *group.tasks[i];
+    switch (hear(group, task)) {
+      case Heard::answered: break;
+      case Heard::written:
+        if (group.waits) written.push_back(&task);
+        break;
+      case Heard::broken: {
+        const Error why{.source = ErrorSource::store, .retryable = Retryable::yes, .detail = task.why};
+        for (Task* told : written) told->pending = true;  // not known to be on the replicas: ask and wait again
+        group.tasks.insert(group.tasks.begin() + static_cast<std::ptrdiff_t>(i), written.begin(), written.end());
+        return broken(group, i, why);
+      }
+    }
+  }
+  if (group.waits) receive_waited(group, written);
+}
+
+bool Batch::receive_loads(Group& group) {
+  for (std::size_t i = 0; group.loads && i < verb_count; ++i) {
+    const auto reply = (*group.link)->reply(deadline_);
+    if (!reply) {
+      broken(group, 0, reply.error());
+      return false;
+    }
+    // A script that could not be loaded is missed again below, and that is bounded.
+  }
+  for (Task* task : group.tasks) task->needs_script = false;
+  return true;
+}
+
+Batch::Heard Batch::hear(Group& group, Task& task) {
+  Link& link = **group.link;
+  if (task.asking) {
+    const auto asked = link.reply(deadline_);
+    if (!asked) {
+      task.why = asked.error().detail;
+      return Heard::broken;
+    }
+  }
+  const auto reply = link.reply(deadline_);
+  if (!reply) {
+    task.why = reply.error().detail;
+    return Heard::broken;
+  }
+  if (is_error(**reply)) {
+    refused(group, task, text_of(**reply));
+    return Heard::answered;
+  }
+  const Read read = read_reply(*task.op, **reply);
+  if (read == Read::nonsense) {
+    task.why = fmt::format("Redis at {}: an answer that no script of Once gives", link.name());
+    return Heard::broken;
+  }
+  task.pending = false;
+  return read == Read::written ? Heard::written : Heard::answered;
+}
+
+void Batch::refused(Group& group, Task& task, std::string_view error) {
+  task.why = fmt::format("Redis at {}: {}", (*group.link)->name(), error);
+  switch (refusal_of(error)) {
+    case Refusal::lasting: return give_up(task, StoreFault::refused);
+    case Refusal::full: return give_up(task, StoreFault::full);
+    case Refusal::no_script: task.needs_script = true; return;
+    case Refusal::redirection: return redirected(group, task, error);
+    case Refusal::not_master:
+      survey_ = true;
+      hint_.ask_last.push_back(group.node->host());
+      [[fallthrough]];
+    case Refusal::not_now:
+      pause_ = true;
+      task.to.reset();
+      task.asking = false;
+      return;
+  }
+}
+
+void Batch::redirected(const Group& group, Task& task, std::string_view error) {
+  const auto redirection = read_redirection(error, group.node->host());
+  if (!redirection || context_.options.mode != Mode::cluster) return give_up(task, StoreFault::refused);
+  task.to = directory_.node_at(redirection->to);
+  task.asking = redirection->ask;
+  if (redirection->ask) return;
+  survey_ = true;
+  hint_.ask_first = redirection->to;
+}
+
+void Batch::broken(Group& group, std::size_t first, const Error& why) {
+  const bool sent = (*group.link)->anything_sent();
+  for (std::size_t i = first; i < group.tasks.size(); ++i) {
+    Task& task = *group.tasks[i];
+    task.why = why.detail;
+    task.to.reset();
+    task.asking = false;
+    const bool asked_before = task.may_be_done;
+    task.may_be_done = task.may_be_done || sent;
+    // Once more on another connection, unless this was that, or there is no time left.
+    if ((asked_before && sent) || deadline_.passed()) give_up(task, StoreFault::refused);
+  }
+  survey_ = true;
+  hint_.ask_last.push_back(group.node->host());
+  group.link->drop();
+  group.link.reset();
+}
+
+void Batch::receive_waited(Group& group, std::span<Task* const> written) {
+  const auto reply = (*group.link)->reply(deadline_);
+  const bool said = reply && (*reply)->type == REDIS_REPLY_INTEGER;
+  const long long have = said ? (*reply)->integer : 0;
+  const std::size_t wanted = context_.settings.wait_replicas;
+  if (!reply) {
+    group.link->drop();
+    group.link.reset();
+  }
+  if (have >= static_cast<long long>(wanted)) return;
+  const std::string why = said ? fmt::format("written, but only {} of {} replicas have it", have, wanted)
+                               : fmt::format("written, but not known whether {} replicas have it", wanted);
+  for (Task* task : written) {
+    context_.counts.indeterminate.fetch_add(1, std::memory_order_relaxed);
+    answer_failed(*task->op, StoreFault::unavailable, why);
+  }
+}
+
+void Batch::before_next_round() {
+  const bool anything_left = std::ranges::any_of(tasks_, &Task::pending);
+  if (survey_ && !deadline_.passed()) {
+    // What cannot be found out now is found out by the next batch.
+    static_cast<void>(directory_.find_again(map_.get(), hint_));
+  }
+  if (pause_ && anything_left) {
+    if (pauses_ == most_pauses) {
+      for (Task& task : tasks_) {
+        if (task.pending) give_up(task, StoreFault::refused);
+      }
+    } else {
+      directory_.await_change(map_.get(), first_pause * (1U << pauses_++));
+    }
+  }
+  hint_ = Hint();
+  survey_ = false;
+  pause_ = false;
+}
+
+}  // namespace once::redis

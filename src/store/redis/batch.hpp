@@ -1,0 +1,77 @@
+// One batch of ops on its way: sorted by server, sent to all of them, answered by all of them; and once more for those
+// that were redirected or certainly not done. An op whose connection broke is asked again once: the nonce makes that
+// safe, and the answer settles what happened.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/redis/directory.hpp"
+#include "store/store.hpp"
+
+namespace once::redis {
+
+// The key of an operation is the prefix and the id's hex.
+std::string key_of(const Context& context, const OperationId& id);
+
+class Batch {
+ public:
+  Batch(Context& context, Directory& directory, std::span<Op* const> ops);
+  // Every op has its results afterwards.
+  void run();
+
+ private:
+  struct Task {
+    Op* op = nullptr;
+    std::uint16_t slot = 0;
+    bool pending = true;
+    bool asking = false;  // `to` has it only for those who say ASKING
+    bool needs_script = false;
+    bool may_be_done = false;  // its connection broke after it was sent
+    std::shared_ptr<Node> to;  // where a redirection leads; null: whoever the map says
+    const Node* unreachable = nullptr;
+    unsigned tries = 0;
+    std::string why;  // of the last refusal
+  };
+  struct Group {
+    std::shared_ptr<Node> node;  // outlives the lease
+    std::vector<Task*> tasks;
+    std::unique_ptr<Node::Lease> link;  // taken after the groups are sorted
+    bool loads = false;
+    bool waits = false;
+  };
+
+  bool route();
+  void send(Group& group);
+  void append(Group& group);
+  void receive(Group& group);
+  bool receive_loads(Group& group);
+  void receive_waited(Group& group, std::span<Task* const> written);
+  enum class Heard : std::uint8_t { answered, written, broken };
+  Heard hear(Group& group, Task& task);
+  void refused(Group& group, Task& task, std::string_view error);
+  void redirected(const Group& group, Task& task, std::string_view error);
+  // The rest of a group whose connection broke.
+  void broken(Group& group, std::size_t first, const Error& why);
+  void before_next_round();
+  void give_up(Task& task, StoreFault fault);
+
+  Context& context_;
+  Directory& directory_;
+  const Deadline deadline_;
+  std::vector<Task> tasks_;
+  std::vector<Group> groups_;
+  std::shared_ptr<const Map> map_;
+  // What this round found out.
+  Hint hint_;
+  bool survey_ = false;
+  bool pause_ = false;
+  unsigned pauses_ = 0;
+};
+
+}  // namespace once::redis

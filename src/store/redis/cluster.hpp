@@ -1,0 +1,39 @@
+// Redis Cluster without I/O: which slot a key is in, who has which slot, and where a redirection leads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/redis/reply.hpp"
+#include "store/server/store_url.hpp"
+
+namespace once::redis {
+
+inline constexpr std::size_t slot_count = 16'384;
+inline constexpr std::uint16_t nobody = 0xffff;
+
+// Of the part in braces, if there is one, as Redis does.
+std::uint16_t slot_of(std::string_view key);
+
+// Which servers there are, and which of them has which slot.
+struct Layout {
+  std::vector<StoreHost> nodes;
+  std::vector<std::uint16_t> owners;  // by slot, an index of nodes or nobody; empty: the first node has everything
+};
+
+// From the answer to CLUSTER SLOTS. Nothing if it is no such answer, or has no slots in it.
+std::optional<Layout> read_layout(const redisReply& reply, const StoreHost& asked);
+
+struct Redirection {
+  bool ask = false;  // only this once, after ASKING; else it moved for good
+  StoreHost to;
+};
+
+// Of "MOVED 3999 127.0.0.1:6381" and "ASK …", as `asked` said it.
+std::optional<Redirection> read_redirection(std::string_view error, const StoreHost& asked);
+
+}  // namespace once::redis

@@ -1,0 +1,81 @@
+// One connection to a Redis server, plain or TLS. Commands are gathered, sent together, and their replies read in the
+// same order. It never waits past a deadline. A link that returned an error is broken and has to go.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/clock.hpp"
+#include "base/descriptor.hpp"
+#include "base/error.hpp"
+#include "store/redis/options.hpp"
+#include "store/redis/reply.hpp"
+#include "store/redis/tls.hpp"
+
+namespace once::redis {
+
+class Deadline {
+ public:
+  static Deadline after(Duration time);
+  bool passed() const { return monotonic_now() >= at_; }
+  // For poll(2): zero once it has passed.
+  int milliseconds_left() const;
+  // A part of what is left.
+  Deadline fraction(std::size_t parts) const;
+
+ private:
+  explicit Deadline(std::chrono::nanoseconds at) : at_(at) {}
+  std::chrono::nanoseconds at_;
+};
+
+class Link {
+ public:
+  // `tls` null: plain. An error that says Retryable::no does not mend itself.
+  static Result<std::unique_ptr<Link>> connect(const StoreHost& host, SSL_CTX* tls, Deadline deadline);
+
+  // Append here with append_command(), then send().
+  std::string& commands() { return commands_; }
+  // Sends as much as goes without waiting; reply() sends the rest on its way.
+  Result<void> send();
+  // Whether the server may have seen anything of what was last sent.
+  bool anything_sent() const { return sent_ > 0; }
+  // The next one. Past its deadline it still returns what has already come.
+  Result<Reply> reply(Deadline deadline);
+  // What is there without waiting.
+  Result<std::optional<Reply>> reply_if_any();
+
+  // Of one that nobody uses: the server has neither closed it nor said anything unasked.
+  bool quiet() const;
+  int descriptor() const { return socket_.get(); }
+  const std::string& name() const { return name_; }
+
+ private:
+  struct FreeReader {
+    void operator()(redisReader* reader) const { redisReaderFree(reader); }
+  };
+
+  Link(std::string name, Descriptor socket);
+  Result<void> shake_hands(SSL_CTX& context, const std::string& host, Deadline deadline);
+  // Waits until something can be read, or written if there is something to write.
+  Result<void> wait(Deadline deadline);
+  Result<void> write_some();
+  Result<void> read_some();
+  // Reads from the socket into the front of in_. Zero: nothing is there.
+  Result<std::size_t> receive();
+  Result<std::optional<Reply>> parsed();
+  std::unexpected<Error> lost(std::string_view why) const;
+
+  std::string name_;
+  Descriptor socket_;
+  std::unique_ptr<Tls> tls_;
+  std::unique_ptr<redisReader, FreeReader> reader_;
+  std::string commands_;
+  std::string wire_;  // on its way, from sent_ on
+  std::size_t sent_ = 0;
+  std::string in_;
+};
+
+}  // namespace once::redis

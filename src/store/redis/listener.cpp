@@ -1,0 +1,124 @@
+#include "store/redis/listener.hpp"
+
+#include <pthread.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <poll.h>
+
+#include "base/assert.hpp"
+
+namespace once::redis {
+
+namespace {
+
+constexpr Duration first_pause = std::chrono::milliseconds(50);
+constexpr Duration longest_pause = std::chrono::milliseconds(2000);
+// A connection that says nothing for this long is asked whether it lives, and given up after as long again.
+constexpr Duration silence = std::chrono::seconds(10);
+
+std::string channel_of(const Context& context) {
+  return context.options.prefix + "ended";
+}
+
+}  // namespace
+
+Listener::Listener(Context& context, Directory& directory, Told told)
+    : context_(context),
+      directory_(directory),
+      told_(std::move(told)),
+      stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      thread_([this] { loop(); }) {
+  pthread_setname_np(thread_.native_handle(), "once-redis-ends");
+}
+
+Listener::~Listener() {
+  const std::uint64_t one = 1;
+  ONCE_ASSERT(::write(stop_.get(), &one, sizeof one) == sizeof one);
+  thread_.join();
+}
+
+Listener::Woken Listener::wait(int descriptor, Duration most) const {
+  // A negative descriptor is one that poll(2) does not look at.
+  std::array<pollfd, 2> waiting = {pollfd{.fd = stop_.get(), .events = POLLIN, .revents = 0},
+                                   pollfd{.fd = descriptor, .events = POLLIN, .revents = 0}};
+  ::poll(waiting.data(), waiting.size(), static_cast<int>(most.count()));
+  if (waiting[0].revents != 0) return Woken::by_the_end;
+  return waiting[1].revents != 0 ? Woken::by_data : Woken::by_time;
+}
+
+void Listener::loop() {
+  Duration pause = first_pause;
+  bool told_of_loss = false;
+  while (true) {
+    auto link = subscribe();
+    if (link) {
+      pause = first_pause;
+      told_of_loss = false;
+    }
+    const auto ended = link ? listen(**link) : Result<void>(std::unexpected(link.error()));
+    if (ended) return;
+    if (!std::exchange(told_of_loss, true)) {
+      context_.log.warn("not told by Redis when operations end; whoever waits looks from time to time",
+                        {{"error", ended.error().detail}});
+    }
+    if (wait(-1, pause) == Woken::by_the_end) return;
+    pause = std::min(pause * 2, longest_pause);
+  }
+}
+
+Result<std::unique_ptr<Link>> Listener::subscribe() {
+  if (!directory_.now()) {
+    if (auto found = directory_.find_again(nullptr); !found) return std::unexpected(std::move(found.error()));
+  }
+  const std::shared_ptr<const Map> map = directory_.now();
+  const Node& node = *map->nodes[next_node_++ % map->nodes.size()];
+  const Deadline deadline = Deadline::after(context_.settings.connect_timeout);
+  auto link = greet(context_, node.host(), context_.options.login, deadline);
+  if (!link) {
+    static_cast<void>(directory_.find_again(map.get(), Hint{.ask_last = {node.host()}}));
+    return link;
+  }
+  const auto subscribed = ask(**link, {"SUBSCRIBE", channel_of(context_)}, deadline);
+  if (!subscribed) return std::unexpected(subscribed.error());
+  return link;
+}
+
+Result<void> Listener::listen(Link& link) {
+  bool asked = false;
+  while (true) {
+    while (true) {
+      auto message = link.reply_if_any();
+      if (!message) return std::unexpected(std::move(message.error()));
+      if (!*message) break;
+      asked = false;
+      hear(***message);
+    }
+    switch (wait(link.descriptor(), silence)) {
+      case Woken::by_data: break;
+      case Woken::by_the_end: return {};
+      case Woken::by_time:
+        if (std::exchange(asked, true)) {
+          return std::unexpected(
+              Error{.source = ErrorSource::store, .retryable = Retryable::yes, .detail = link.name() + " went silent"});
+        }
+        append_command(link.commands(), {"PING"});
+        if (auto sent = link.send(); !sent) return sent;
+    }
+  }
+}
+
+void Listener::hear(const redisReply& message) {
+  if (!is_array(message) || message.elements != 3 || text_of(*message.element[0]) != "message") return;
+  const auto bytes = from_hex(text_of(*message.element[2]));
+  if (!bytes || bytes->size() != OperationId::size) return;
+  OperationId id;
+  std::copy_n(bytes->begin(), OperationId::size, id.bytes.begin());
+  context_.counts.told.fetch_add(1, std::memory_order_relaxed);
+  told_(id);
+}
+
+}  // namespace once::redis

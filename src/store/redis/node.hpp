@@ -1,0 +1,67 @@
+// A Redis server and the connections to it, and how a connection begins.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "store/redis/link.hpp"
+#include "store/redis/options.hpp"
+#include "store/redis/script.hpp"
+#include "store/redis/tls.hpp"
+#include "store/server/connection_pool.hpp"
+#include "store/server/settings.hpp"
+
+namespace once::redis {
+
+// What the parts of one store share.
+struct Context {
+  Options options;
+  ServerSettings settings;
+  TlsContext tls;  // null: plain
+  const Log& log;
+  ServerCounts& counts;
+  Scripts scripts{};
+  std::atomic<bool> durable{true};  // until a server says otherwise
+  std::atomic<bool> warned_of_eviction{false};
+  std::atomic<bool> warned_of_loss{false};
+};
+
+// Connected, logged in and answering. An error that says Retryable::no does not mend itself: credentials that are
+// refused, a certificate that is not trusted.
+Result<std::unique_ptr<Link>> greet(const Context& context, const StoreHost& host, const Credentials& login,
+                                    Deadline deadline);
+
+// One command and its reply; an error reply is an error.
+Result<Reply> ask(Link& link, std::initializer_list<std::string_view> command, Deadline deadline);
+
+class Node {
+ public:
+  // `number` grows; whoever needs several nodes at once takes their links in this order, so that nobody waits in a
+  // ring.
+  Node(Context& context, StoreHost host, std::uint64_t number);
+
+  using Lease = ConnectionPool<Link>::Lease;
+  Result<Lease> take();
+
+  const StoreHost& host() const { return host_; }
+  std::uint64_t number() const { return number_; }
+
+ private:
+  Result<std::unique_ptr<Link>> connect();
+  // Once a node: version, scripts, and settings that records could be lost by.
+  Result<void> inspect(Link& link, Deadline deadline);
+  void warn_of(std::string_view policy, std::string_view appendonly, std::string_view appendfsync);
+
+  Context& context_;
+  const StoreHost host_;
+  const std::uint64_t number_;
+  std::atomic<bool> inspected_{false};
+  ConnectionPool<Link> links_;
+};
+
+}  // namespace once::redis

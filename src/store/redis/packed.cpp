@@ -1,0 +1,117 @@
+#include "store/redis/packed.hpp"
+
+#include <algorithm>
+#include <memory>
+
+#include "base/assert.hpp"
+
+namespace once::redis {
+
+namespace {
+
+constexpr std::uint64_t version = 1;
+constexpr std::uint64_t never = std::uint64_t{1} << 52U;
+
+// The scripts say these as numbers.
+static_assert(static_cast<int>(State::started) == 0 && static_cast<int>(State::succeeded) == 1 &&
+              static_cast<int>(State::failed) == 2 && static_cast<int>(State::unknown) == 3 &&
+              static_cast<int>(State::tombstone) == 4);
+static_assert(static_cast<int>(BodyKept::yes) == 0 && static_cast<int>(BodyKept::no) == 1);
+static_assert(static_cast<int>(OnUnknown::retry) == 0 && static_cast<int>(OnUnknown::takeover) == 1 &&
+              static_cast<int>(OnUnknown::hold) == 2);
+
+std::uint64_t read_number(std::string_view bytes, std::size_t at, std::size_t size) {
+  std::uint64_t number = 0;
+  for (const char byte : bytes.substr(at, size)) number = number << 8U | static_cast<std::uint8_t>(byte);
+  return number;
+}
+
+void append_integer(std::string& out, std::uint64_t number, unsigned size) {
+  for (unsigned shift = size * 8; shift > 0; shift -= 8) out.push_back(static_cast<char>(number >> (shift - 8)));
+}
+
+Time read_time(std::string_view bytes, std::size_t at) {
+  const std::uint64_t ms = read_number(bytes, at, 8);
+  return ms >= never ? Time::max() : Time(Duration(static_cast<std::int64_t>(ms)));
+}
+
+void append_duration(std::string& out, Duration duration) {
+  append_integer(out, std::min(static_cast<std::uint64_t>(std::max<std::int64_t>(duration.count(), 0)), never), 8);
+}
+
+}  // namespace
+
+std::optional<Record> unpack_record(std::string_view packed) {
+  if (packed.size() < head_size || read_number(packed, 0, 1) != version) return std::nullopt;
+  const std::uint64_t state = read_number(packed, 1, 1);
+  const std::uint64_t before = read_number(packed, 21, 1);
+  constexpr auto last = static_cast<std::uint64_t>(State::tombstone);
+  if (state > last || before > last) return std::nullopt;
+  Record record;
+  record.state = static_cast<State>(state);
+  record.body_kept = read_number(packed, 2, 1) == 0 ? BodyKept::yes : BodyKept::no;
+  record.expires_at = read_time(packed, 4);
+  record.lease_until = read_time(packed, 12);
+  record.previous_state = static_cast<State>(before);
+  record.attempt = Attempt{static_cast<std::uint32_t>(read_number(packed, 22, 4))};
+  record.fence = Fence{read_number(packed, 26, 8)};
+  record.started_at = read_time(packed, 34);
+  record.previous_started_at = read_time(packed, 42);
+  std::copy_n(packed.begin() + 50, Nonce::size, record.nonce.bytes.begin());
+  std::copy_n(packed.begin() + 66, Fingerprint::size, record.fingerprint.bytes.begin());
+  if (read_number(packed, 3, 1) != 0) record.outcome = std::make_shared<const std::string>(packed.substr(head_size));
+  return record;
+}
+
+std::optional<Answered> read_answer(std::string_view reply) {
+  constexpr std::size_t prologue = 9;
+  if (reply.size() < prologue) return std::nullopt;
+  const auto answer = static_cast<Answer>(reply.front());
+  switch (answer) {
+    case Answer::written:
+    case Answer::own:
+    case Answer::stands:
+    case Answer::nothing:
+    case Answer::lost:
+    case Answer::unreadable:
+      return Answered{.answer = answer, .clock_us = read_number(reply, 1, 8), .record = reply.substr(prologue)};
+  }
+  return std::nullopt;
+}
+
+std::size_t terms_size(Verb verb) {
+  const Op op{.verb = verb};
+  std::string terms;
+  append_terms(terms, op, false);
+  return terms.size();
+}
+
+void append_terms(std::string& out, const Op& op, bool confirm) {
+  switch (op.verb) {
+    case Verb::claim:
+      append_integer(out, static_cast<std::uint64_t>(op.terms.on_unknown), 1);
+      append_integer(out, confirm ? 1 : 0, 1);
+      append_duration(out, op.terms.takeover_after);
+      append_duration(out, op.terms.lease);
+      append_duration(out, op.terms.ttl);
+      out.append(op.nonce.view()).append(op.fingerprint.view());
+      return;
+    case Verb::renew:
+      append_duration(out, op.terms.lease);
+      out.append(op.nonce.view());
+      return;
+    case Verb::finish:
+      append_integer(out, static_cast<std::uint64_t>(op.final_state), 1);
+      append_integer(out, static_cast<std::uint64_t>(op.body_kept), 1);
+      append_integer(out, op.outcome ? 1 : 0, 1);
+      append_integer(out, confirm ? 1 : 0, 1);
+      append_duration(out, op.terms.ttl);
+      out.append(op.nonce.view());
+      return;
+    case Verb::release: out.append(op.nonce.view()); return;
+    case Verb::lookup: append_integer(out, op.waits == Waits::yes ? 1 : 0, 1); return;
+  }
+  ONCE_ASSERT(false);
+}
+
+}  // namespace once::redis

@@ -1,0 +1,56 @@
+// A record as Redis holds it: one string under one key, a head of fixed fields and then the outcome. The scripts
+// (script.cpp) read and write the head with struct.pack; offsets and numbers here and there are the same.
+//
+//   0 version 1 · 1 state · 2 body kept (0 yes, 1 no) · 3 has an outcome · 4 expires_at, 8 bytes · 12 lease_until, 8
+//   20 waited for · 21 previous state · 22 attempt, 4 · 26 fence, 8 · 34 started_at, 8 · 42 previous_started_at, 8
+//   50 nonce, 16 · 66 fingerprint, 32 · 98 outcome
+//
+// Integers are big-endian, times are milliseconds since 1970. A time of 2^52 or more is never: Lua's numbers are exact
+// to 2^53, and the sum of a time and a duration has to be, too.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/record.hpp"
+#include "store/store.hpp"
+
+namespace once::redis {
+
+inline constexpr std::size_t head_size = 98;
+
+// Nothing if these bytes are no record.
+std::optional<Record> unpack_record(std::string_view packed);
+
+// What a script answers: a letter, the clock in microseconds, and perhaps a packed record. A claim of an operation that
+// was not there answers with the clock alone, as an integer; claimed() tells the rest.
+enum class Answer : char {
+  written = 'W',     // done
+  own = 'O',         // claim: it was already this nonce's
+  stands = 'S',      // nothing was written; this is what stands
+  nothing = 'N',     // lookup: there is none
+  lost = 'L',        // renew, finish, release
+  unreadable = 'U',  // a record of another version of Once
+};
+
+struct Answered {
+  Answer answer = Answer::lost;
+  std::uint64_t clock_us = 0;
+  std::string_view record;  // of the reply's bytes
+};
+
+std::optional<Answered> read_answer(std::string_view reply);
+
+inline Time time_of(std::uint64_t clock_us) {
+  return Time(Duration(static_cast<std::int64_t>(clock_us / 1000)));
+}
+
+// The first argument of the verb's script, and its length. `confirm`: also an op that finds its work done writes it
+// once more, so that WAIT has something to wait for.
+void append_terms(std::string& out, const Op& op, bool confirm);
+std::size_t terms_size(Verb verb);
+
+}  // namespace once::redis

@@ -1,0 +1,41 @@
+// Redis' protocol as values: commands as bytes to send, replies as hiredis reads them, and what an error reply means.
+#pragma once
+
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <hiredis/hiredis.h>
+
+namespace once::redis {
+
+struct FreeReply {
+  void operator()(redisReply* reply) const { freeReplyObject(reply); }
+};
+// Never null where a function returns it.
+using Reply = std::unique_ptr<redisReply, FreeReply>;
+
+inline std::string_view text_of(const redisReply& reply) {
+  return reply.str == nullptr ? std::string_view() : std::string_view(reply.str, reply.len);
+}
+inline bool is_error(const redisReply& reply) {
+  return reply.type == REDIS_REPLY_ERROR;
+}
+inline bool is_text(const redisReply& reply) {
+  return reply.type == REDIS_REPLY_STRING || reply.type == REDIS_REPLY_STATUS;
+}
+inline bool is_array(const redisReply& reply) {
+  return reply.type == REDIS_REPLY_ARRAY;
+}
+
+// *COUNT, to be followed by that many append_argument().
+void append_command_head(std::string& out, std::size_t arguments);
+void append_argument(std::string& out, std::string_view argument);
+void append_command(std::string& out, std::initializer_list<std::string_view> arguments);
+
+// "MOVED" of "MOVED 3999 127.0.0.1:6381". What a script ran into is the script's code: before Redis 7 it stands inside
+// "ERR Error running script … -OOM command not allowed".
+std::string_view error_code(std::string_view error);
+
+}  // namespace once::redis

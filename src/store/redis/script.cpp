@@ -1,0 +1,168 @@
+#include "store/redis/script.hpp"
+
+#include <fmt/format.h>
+#include <openssl/evp.h>
+
+#include "base/assert.hpp"
+#include "base/bytes.hpp"
+#include "store/redis/packed.hpp"
+#include "store/redis/reply.hpp"
+
+namespace once::redis {
+
+namespace {
+
+// What every script begins with. Redis forgets a key only after its time: it is there as long as the record is, and
+// `now` says whether it still counts. Strings are cut at the offsets of packed.hpp plus one.
+constexpr std::string_view begin = R"lua(
+local t = redis.call('TIME')
+local us = t[1] * 1000000 + t[2]
+local now = (us - us % 1000) / 1000
+local v = redis.call('GET', KEYS[1])
+)lua";
+
+// When may the claim be made? decide() in core/decision.hpp says so; here it stands once more as one condition, and a
+// test walks both. The fence is the clock, unless that went back.
+constexpr std::string_view claim = R"lua(
+local on_unknown, confirm, takeover, lease, ttl, owner = struct.unpack('>BBI8I8I8c48', ARGV[1])
+local attempt, fence, before, before_at, waited = 1, us, 3, 0, 0
+if v then
+  local version, state, _, _, old_expires, old_lease, old_waited, _, old_attempt, old_fence, old_start =
+    struct.unpack('>BBBBI8I8BBI4I8I8', v)
+  if version ~= 1 then return struct.pack('>c1I8', 'U', us) end
+  if old_fence >= us then fence = old_fence + 1 end
+  local live = state == 0 and now < old_lease
+  if live or now < old_expires then
+    if state == 0 and string.sub(v, 51, 98) == owner then
+      if confirm == 1 then redis.call('SET', KEYS[1], v, 'KEEPTTL') end
+      return struct.pack('>c1I8', 'O', us) .. v
+    end
+    local adrift = state == 3 or state == 0 and not live
+    local free = state == 2 or adrift and (on_unknown == 0 or on_unknown == 1 and old_start + takeover <= now)
+    if not free or string.sub(v, 67, 98) ~= string.sub(owner, 17) then
+      return struct.pack('>c1I8', 'S', us) .. v
+    end
+    attempt, before, before_at, waited = old_attempt + 1, state == 0 and 3 or state, old_start, old_waited
+  end
+end
+local lease_until, expires = now + lease, now + ttl
+local record = struct.pack('>BBBBI8I8BBI4I8I8I8', 1, 0, 0, 0, expires, lease_until, waited, before, attempt, fence, now,
+  before_at) .. owner
+redis.call('SET', KEYS[1], record, 'PXAT', math.max(expires, lease_until))
+if attempt == 1 and fence == us then return us end
+return struct.pack('>c1I8', 'W', us) .. record
+)lua";
+
+// What renew, finish and release go on with: the record, if it has not expired and the nonce is its owner's.
+constexpr std::string_view owners_only = R"lua(
+if not v then return struct.pack('>c1I8', 'L', us) end
+local version, state, _, _, expires, lease_until, waited = struct.unpack('>BBBBI8I8B', v)
+if version ~= 1 then return struct.pack('>c1I8', 'U', us) end
+if expires <= now and not (state == 0 and now < lease_until) or string.sub(v, 51, 66) ~= nonce then
+  return struct.pack('>c1I8', 'L', us)
+end
+)lua";
+
+// Whoever waits is told the key's hex, on the channel of the key's prefix. After the write: a script that could not
+// write must not tell.
+constexpr std::string_view tell = R"lua(
+if waited == 1 then redis.call('PUBLISH', string.sub(KEYS[1], 1, -65) .. 'ended', string.sub(KEYS[1], -64)) end
+)lua";
+
+constexpr std::string_view renew_terms = "local lease, nonce = struct.unpack('>I8c16', ARGV[1])";
+constexpr std::string_view renew = R"lua(
+if state ~= 0 then return struct.pack('>c1I8', 'L', us) end
+lease_until = now + lease
+redis.call('SET', KEYS[1], string.sub(v, 1, 12) .. struct.pack('>I8', lease_until) .. string.sub(v, 21),
+  'PXAT', math.max(expires, lease_until))
+return struct.pack('>c1I8', 'W', us)
+)lua";
+
+constexpr std::string_view finish_terms =
+    "local final, kept, has, confirm, ttl, nonce = struct.unpack('>BBBBI8c16', ARGV[1])";
+constexpr std::string_view finish = R"lua(
+if state == final then
+  if confirm == 1 then redis.call('SET', KEYS[1], v, 'KEEPTTL') end
+  return struct.pack('>c1I8', 'S', us) .. v
+end
+if state ~= 0 and state ~= 3 then return struct.pack('>c1I8', 'L', us) end
+expires = now + ttl
+local head = struct.pack('>BBBBI8I8B', 1, final, kept, has, expires, lease_until, 0) .. string.sub(v, 22, 98)
+redis.call('SET', KEYS[1], head .. ARGV[2], 'PXAT', expires)
+)lua";
+constexpr std::string_view finish_end = "return struct.pack('>c1I8', 'W', us) .. head";
+
+constexpr std::string_view release_terms = "local nonce = ARGV[1]";
+constexpr std::string_view release = R"lua(
+if state ~= 0 then return struct.pack('>c1I8', 'L', us) end
+local before, attempt = struct.unpack('>BI4', v, 22)
+if attempt == 1 then
+  redis.call('DEL', KEYS[1])
+else
+  local before_at = string.sub(v, 43, 50)
+  redis.call('SET', KEYS[1], struct.pack('>BB', 1, before) .. string.sub(v, 3, 20) ..
+    struct.pack('>BBI4', 0, before, attempt - 1) .. string.sub(v, 27, 34) .. before_at .. before_at ..
+    string.rep('\0', 16) .. string.sub(v, 67, 98), 'PXAT', expires)
+end
+)lua";
+constexpr std::string_view release_end = "return struct.pack('>c1I8', 'W', us)";
+
+// A mark that cannot be made, because Redis is full or a replica, costs the waiter nothing but its polls.
+constexpr std::string_view lookup = R"lua(
+if not v then return struct.pack('>c1I8', 'N', us) end
+local version, state, _, _, expires, lease_until, waited = struct.unpack('>BBBBI8I8B', v)
+if version ~= 1 then return struct.pack('>c1I8', 'U', us) end
+if expires <= now and not (state == 0 and now < lease_until) then return struct.pack('>c1I8', 'N', us) end
+if ARGV[1] == '\1' and state == 0 and waited == 0 then redis.pcall('SETRANGE', KEYS[1], 20, '\1') end
+return struct.pack('>c1I8', 'S', us) .. v
+)lua";
+
+constexpr std::array all_verbs = {Verb::claim, Verb::renew, Verb::finish, Verb::release, Verb::lookup};
+static_assert(all_verbs.size() == verb_count);
+
+std::string sha1_hex(std::string_view text) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned size = 0;
+  ONCE_ASSERT(EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha1(), nullptr) == 1);
+  return to_hex(std::string_view(reinterpret_cast<const char*>(digest.data()), size));
+}
+
+}  // namespace
+
+std::string script_of(Verb verb) {
+  switch (verb) {
+    case Verb::claim: return fmt::format("{}{}", begin, claim);
+    case Verb::renew: return fmt::format("{}{}{}{}", begin, renew_terms, owners_only, renew);
+    case Verb::finish: return fmt::format("{}{}{}{}{}{}", begin, finish_terms, owners_only, finish, tell, finish_end);
+    case Verb::release:
+      return fmt::format("{}{}{}{}{}{}", begin, release_terms, owners_only, release, tell, release_end);
+    case Verb::lookup: return fmt::format("{}{}", begin, lookup);
+  }
+  ONCE_ASSERT(false);
+}
+
+Scripts::Scripts() {
+  for (const Verb verb : all_verbs) {
+    std::string& head = heads_[static_cast<std::size_t>(verb)];
+    append_command_head(head, verb == Verb::finish ? 6 : 5);
+    append_argument(head, "EVALSHA");
+    append_argument(head, sha1_hex(script_of(verb)));
+    append_argument(head, "1");
+    terms_heads_[static_cast<std::size_t>(verb)] = fmt::format("${}\r\n", terms_size(verb));
+  }
+}
+
+void Scripts::append_call(std::string& out, const Op& op, std::string_view key, bool confirm) const {
+  out += heads_[static_cast<std::size_t>(op.verb)];
+  append_argument(out, key);
+  out += terms_heads_[static_cast<std::size_t>(op.verb)];
+  append_terms(out, op, confirm);
+  out += "\r\n";
+  if (op.verb == Verb::finish) append_argument(out, op.outcome ? std::string_view(*op.outcome) : std::string_view());
+}
+
+void Scripts::append_load(std::string& out) const {
+  for (const Verb verb : all_verbs) append_command(out, {"SCRIPT", "LOAD", script_of(verb)});
+}
+
+}  // namespace once::redis

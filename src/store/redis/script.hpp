@@ -1,0 +1,34 @@
+// The scripts that Redis runs, one a verb: each is one atomic step by Redis' own clock, and writes at most one key
+// once, so that nothing can be half done.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "store/store.hpp"
+
+namespace once::redis {
+
+inline constexpr std::size_t verb_count = 5;
+
+// KEYS[1] is the operation's key; ARGV[1] are the terms (packed.hpp); ARGV[2] of finish is the outcome.
+std::string script_of(Verb verb);
+
+// The commands, ready but for the key and the arguments, with the names that Redis knows the scripts by.
+class Scripts {
+ public:
+  Scripts();
+
+  // EVALSHA for one op, with its key.
+  void append_call(std::string& out, const Op& op, std::string_view key, bool confirm) const;
+  // SCRIPT LOAD for every script: verb_count replies.
+  void append_load(std::string& out) const;
+
+ private:
+  std::array<std::string, verb_count> heads_;
+  std::array<std::string, verb_count> terms_heads_;
+};
+
+}  // namespace once::redis
