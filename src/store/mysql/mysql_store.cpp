@@ -1,16 +1,86 @@
 #include "store/mysql/mysql_store.hpp"
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "store/mysql/batch.hpp"
+#include "store/mysql/sweep.hpp"
+
 namespace once {
 
-Result<std::unique_ptr<MysqlStore>> MysqlStore::open(const std::string& /*url*/, const ServerSettings& /*settings*/, const Log& /*log*/) {
-  return std::unexpected(Error{.source = ErrorSource::store, .retryable = Retryable::no, .detail = "not built"});
+namespace {
+
+// In one transaction. More gain nothing, and a text of this many is far below any limit.
+constexpr std::size_t most_ops = 256;
+// Escaping may double what is in a text, and there is more in it than outcomes.
+constexpr std::size_t packet_share = 4;
+
+std::size_t outcome_size(const Op& op) {
+  return op.verb == Verb::finish && op.outcome ? op.outcome->size() : 0;
 }
 
-MysqlStore::MysqlStore() = default;
+// As many from the front as go into one transaction; at least one.
+std::size_t together(std::span<Op* const> ops, std::size_t most_bytes) {
+  std::size_t bytes = 0;
+  std::size_t count = 0;
+  while (count < std::min(ops.size(), most_ops)) {
+    bytes += outcome_size(*ops[count]);
+    if (bytes > most_bytes && count > 0) break;
+    ++count;
+  }
+  return count;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<MysqlStore>> MysqlStore::open(const std::string& url, const ServerSettings& settings,
+                                                     const Log& log) {
+  auto target = mysql::parse_target(url);
+  if (!target) return std::unexpected(std::move(target.error()));
+  std::unique_ptr<MysqlStore> store(new MysqlStore(std::move(*target), settings));
+  const auto connection = store->pool_.take();
+  if (!connection) {
+    if (connection.error().retryable == Retryable::no) return std::unexpected(connection.error());
+    log.warn("MySQL cannot be reached; tried again with every batch", {{"error", connection.error().detail}});
+  }
+  return store;
+}
+
+MysqlStore::MysqlStore(mysql::Target target, const ServerSettings& settings)
+    : settings_(settings),
+      connector_(std::move(target), settings),
+      pool_(settings.connections, counts_, [this] { return connector_.connect(); }) {}
+
 MysqlStore::~MysqlStore() = default;
 
 void MysqlStore::execute(std::span<Op* const> batch) {
-  for (Op* op : batch) answer_failed(*op, StoreFault::refused, "not built");
+  std::vector<Op*> ops(batch.begin(), batch.end());
+  std::ranges::sort(ops, {}, [](const Op* op) { return op->id; });
+  std::span<Op* const> rest(ops);
+  while (!rest.empty()) {
+    const std::size_t count = together(rest, connector_.max_packet() / packet_share);
+    execute_together(rest.first(count));
+    rest = rest.subspan(count);
+  }
+}
+
+void MysqlStore::execute_together(std::span<Op* const> ops) {
+  const std::chrono::nanoseconds deadline = monotonic_now() + settings_.timeout;
+  mysql::Batch batch(ops, counts_, deadline);
+  // Every idle connection may be dead, and every host but one unfit.
+  for (std::size_t tries = 0; tries <= settings_.connections + connector_.hosts(); ++tries) {
+    auto connection = pool_.take();
+    if (!connection) return batch.fail_rest(StoreFault::refused, connection.error().detail);
+    switch (batch.run(**connection)) {
+      case mysql::Batch::Ended::all_answered: return;
+      case mysql::Batch::Ended::broken: return connection->drop();
+      case mysql::Batch::Ended::unfit: connector_.avoid(**connection); [[fallthrough]];
+      case mysql::Batch::Ended::not_begun: connection->drop(); break;
+    }
+    if (monotonic_now() > deadline) break;
+  }
+  batch.fail_rest(StoreFault::refused, batch.last_error());
 }
 
 Traits MysqlStore::traits() const {
@@ -19,8 +89,17 @@ Traits MysqlStore::traits() const {
 
 void MysqlStore::tell_ends(std::function<void(const OperationId&)> /*told*/) {}
 
-Result<Swept> MysqlStore::sweep(std::size_t /*limit*/) {
-  return Swept();
+Result<Swept> MysqlStore::sweep(std::size_t limit) {
+  auto connection = pool_.take();
+  if (!connection) return std::unexpected(connection.error());
+  auto swept = mysql::sweep(**connection, limit);
+  if (!swept) {
+    connection->drop();
+    return std::unexpected(
+        Error{.source = ErrorSource::store, .retryable = Retryable::yes, .detail = std::move(swept.error().detail)});
+  }
+  counts_.swept.fetch_add(swept->removed, std::memory_order_relaxed);
+  return *swept;
 }
 
 }  // namespace once

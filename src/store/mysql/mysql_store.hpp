@@ -1,4 +1,6 @@
-// Records in MySQL or MariaDB.
+// Records in MySQL 8, MariaDB or a Galera cluster of them. The server's clock decides; in a cluster each node has its
+// own, so they must agree to far less than a lease. Neither server tells its clients anything by itself: gateways that
+// wait for an operation of another gateway ask again and again.
 #pragma once
 
 #include <functional>
@@ -8,6 +10,8 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "store/mysql/connector.hpp"
+#include "store/server/connection_pool.hpp"
 #include "store/server/server_store.hpp"
 #include "store/server/settings.hpp"
 
@@ -18,16 +22,23 @@ class MysqlStore final : public ServerStore {
   // An error is one that does not mend itself: a wrong URL, refused credentials, a schema that is missing or of another
   // version. A server that cannot be reached is logged, and every batch fails until it can.
   static Result<std::unique_ptr<MysqlStore>> open(const std::string& url, const ServerSettings& settings,
-                                                     const Log& log);
+                                                  const Log& log);
   ~MysqlStore() override;
 
   void execute(std::span<Op* const> batch) override;
   Traits traits() const override;
+  // Does nothing: there is nobody who would tell.
   void tell_ends(std::function<void(const OperationId&)> told) override;
   Result<Swept> sweep(std::size_t limit) override;
 
  private:
-  MysqlStore();
+  MysqlStore(mysql::Target target, const ServerSettings& settings);
+
+  void execute_together(std::span<Op* const> ops);
+
+  const ServerSettings settings_;
+  mysql::Connector connector_;
+  ConnectionPool<mysql::Connection> pool_;
 };
 
 }  // namespace once

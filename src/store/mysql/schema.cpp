@@ -1,13 +1,184 @@
 #include "store/mysql/schema.hpp"
 
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "store/mysql/connection.hpp"
+
 namespace once::mysql {
 
-std::string schema_script() {
-  return "";
+namespace {
+
+constexpr std::string_view heading =
+    R"sql(-- The schema of Once for MySQL 8 and MariaDB 10.11 or newer. Safe to run twice.
+--
+-- Who needs what, beside the one who runs this (CREATE, ALTER, INDEX, CREATE VIEW, CREATE ROUTINE, ALTER ROUTINE, EXECUTE,
+-- and what a gateway needs, since the procedures run with its rights):
+--   a gateway:  GRANT SELECT, INSERT, UPDATE, DELETE ON once_operations TO gateway;
+--               GRANT SELECT ON once_schema TO gateway;
+--   a backend:  GRANT EXECUTE ON PROCEDURE once_finish TO backend; the same for once_fail, once_renew, once_release
+--   a worker:   the same, and GRANT EXECUTE ON PROCEDURE once_claim TO worker;
+-- A backend needs no right to the tables: the procedures take a claim that only its owner knows. Who may call once_claim
+-- can read every answer that was recorded under a tenant and a key that it knows. The one who runs this must stay.
+SET NAMES utf8mb4;
+SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION';
+)sql";
+
+// Times are milliseconds since 1970, in UTC; the largest number is never.
+constexpr std::string_view operations_table = R"sql(CREATE TABLE IF NOT EXISTS once_operations (
+  id                  BINARY(32)       NOT NULL,
+  state               TINYINT UNSIGNED NOT NULL,            -- 0 started, 1 succeeded, 2 failed, 3 unknown, 4 tombstone
+  body_kept           TINYINT UNSIGNED NOT NULL DEFAULT 1,
+  attempt             INT UNSIGNED     NOT NULL,
+  fence               BIGINT UNSIGNED  NOT NULL,
+  fingerprint         BINARY(32)       NOT NULL,
+  nonce               BINARY(16)       NOT NULL,            -- of the owner; all zero: nobody
+  started_at          BIGINT           NOT NULL,
+  lease_until         BIGINT           NOT NULL,
+  expires_at          BIGINT           NOT NULL,
+  ttl                 BIGINT           NOT NULL,            -- of the claim
+  previous_state      TINYINT UNSIGNED NOT NULL DEFAULT 3,
+  previous_started_at BIGINT           NOT NULL DEFAULT 0,
+  tenant              VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT '',
+  route               VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT '',
+  outcome             LONGBLOB,
+  PRIMARY KEY (id),
+  KEY once_operations_expires (expires_at),
+  KEY once_operations_tenant (tenant, state, started_at)
+) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4)sql";
+
+constexpr std::string_view version_table = R"sql(CREATE TABLE IF NOT EXISTS once_schema (
+  only_row TINYINT UNSIGNED NOT NULL DEFAULT 1,
+  version  INT UNSIGNED     NOT NULL,
+  PRIMARY KEY (only_row)
+) ENGINE=InnoDB)sql";
+
+constexpr std::string_view keys_view = R"sql(CREATE OR REPLACE SQL SECURITY INVOKER VIEW once_keys AS
+SELECT LOWER(HEX(id)) AS id,
+       tenant,
+       route,
+       ELT(state + 1, 'started', 'succeeded', 'failed', 'unknown', 'tombstone') AS state,
+       attempt,
+       fence,
+       FROM_UNIXTIME(started_at / 1000) AS started_at,
+       IF(state = 0, FROM_UNIXTIME(lease_until / 1000), NULL) AS lease_until,
+       FROM_UNIXTIME(expires_at / 1000) AS expires_at,
+       expires_at <= UNIX_TIMESTAMP() * 1000 AND (state <> 0 OR lease_until <= UNIX_TIMESTAMP() * 1000) AS expired,
+       body_kept,
+       LENGTH(outcome) AS outcome_bytes
+FROM once_operations)sql";
+
+std::vector<std::string_view> tables() {
+  return {operations_table, version_table, keys_view};
 }
 
-Result<std::string> apply_schema(const std::string& /*url*/, const ServerSettings& /*settings*/) {
-  return "";
+std::vector<Procedure> procedures() {
+  std::vector<Procedure> all = owner_procedures();
+  std::ranges::move(claim_procedures(), std::back_inserter(all));
+  return all;
+}
+
+std::string drop(const Procedure& procedure) {
+  return fmt::format("DROP PROCEDURE IF EXISTS {}", procedure.name);
+}
+
+std::string create(const Procedure& procedure) {
+  return fmt::format("CREATE PROCEDURE {}{}", procedure.name, procedure.text);
+}
+
+// Last of all: a database in which this is missing was left halfway.
+std::string set_version() {
+  return fmt::format("INSERT INTO once_schema (only_row, version) VALUES (1, {}) ON DUPLICATE KEY UPDATE version = {}",
+                     schema_version, schema_version);
+}
+
+constexpr unsigned procedure_exists = 1304;
+constexpr unsigned not_supported = 1235;
+constexpr Duration patience = std::chrono::seconds(60);
+constexpr const char* take_turn = "SELECT GET_LOCK(CONCAT('once_schema.', LEFT(DATABASE(), 40)), 50)";
+
+std::unexpected<Error> failure(const SqlError& error) {
+  const bool lost = error.kind == SqlError::Kind::lost;
+  return std::unexpected(Error{.source = ErrorSource::store,
+                               .retryable = lost ? Retryable::yes : Retryable::no,
+                               .detail = fmt::format("the schema could not be applied: {}", error.detail)});
+}
+
+Result<std::unique_ptr<Connection>> connect(const Target& target, ServerSettings settings) {
+  settings.timeout = std::max(settings.timeout, patience);
+  Result<std::unique_ptr<Connection>> connection;
+  for (const StoreHost& host : target.hosts) {
+    connection = Connection::open(target, host, settings);
+    if (connection) break;
+  }
+  return connection;
+}
+
+// 0: there is none.
+std::expected<std::uint64_t, SqlError> version_found(Connection& connection) {
+  std::uint64_t version = 0;
+  const auto ran = connection.run("SELECT version FROM once_schema", [&](std::size_t, const RowView& row) {
+    version = parse_number(row[0].value_or("")).value_or(0);
+  });
+  if (!ran && ran.error().number != sql_error::no_such_table) return std::unexpected(ran.error());
+  return version;
+}
+
+// Beside somebody at another node of a cluster, whom no lock keeps out, a procedure may be there already.
+Connection::Ran create_all(Connection& connection) {
+  for (const std::string_view table : tables()) {
+    if (auto ran = connection.run(std::string(table)); !ran) return ran;
+  }
+  for (const Procedure& procedure : procedures()) {
+    if (auto ran = connection.run(drop(procedure)); !ran) return ran;
+    if (auto ran = connection.run(create(procedure)); !ran && ran.error().number != procedure_exists) return ran;
+  }
+  return connection.run(set_version());
+}
+
+}  // namespace
+
+std::string schema_script() {
+  std::string script(heading);
+  for (const std::string_view table : tables()) script.append("\n").append(table).append(";\n");
+  script.append("\nDELIMITER $$\n");
+  for (const Procedure& procedure : procedures()) {
+    script.append("\n").append(drop(procedure)).append("$$\n").append(create(procedure)).append("$$\n");
+  }
+  return script.append("\nDELIMITER ;\n\n").append(set_version()).append(";\n");
+}
+
+Result<std::string> apply_schema(const std::string& url, const ServerSettings& settings) {
+  auto target = parse_target(url);
+  if (!target) return std::unexpected(std::move(target.error()));
+  auto connection = connect(*target, settings);
+  if (!connection) return std::unexpected(std::move(connection.error()));
+  // Given up when the connection ends. A cluster may have no such locks.
+  bool mine = false;
+  const auto locked = (*connection)->run(take_turn, [&](std::size_t, const RowView& row) { mine = row[0] == "1"; });
+  if (!locked && locked.error().number != not_supported) return failure(locked.error());
+  if (locked && !mine) {
+    return std::unexpected(Error{.source = ErrorSource::store,
+                                 .retryable = Retryable::yes,
+                                 .detail = "somebody else applies the schema and does not come to an end"});
+  }
+  const auto found = version_found(**connection);
+  if (!found) return failure(found.error());
+  if (*found > schema_version) {
+    return std::unexpected(
+        Error{.source = ErrorSource::store,
+              .retryable = Retryable::no,
+              .detail = fmt::format("the database's schema has version {}, this program knows {}: use a newer one",
+                                    *found, schema_version)});
+  }
+  if (*found == schema_version) return fmt::format("the schema has version {} already", schema_version);
+  if (const auto created = create_all(**connection); !created) return failure(created.error());
+  return fmt::format("the schema was made, version {}", schema_version);
 }
 
 }  // namespace once::mysql

@@ -1,0 +1,254 @@
+#include "store/mysql/batch.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/assert.hpp"
+#include "store/verbs.hpp"
+
+namespace once::mysql {
+
+namespace {
+
+// Together they are shorter than anybody notices, and longer than another gateway holds a row.
+constexpr std::array held_pauses = {Duration(2), Duration(6), Duration(20)};
+// A claim needs three when it meets a row that changes under it; the rest is for deadlocks.
+constexpr unsigned most_rounds = 16;
+// Of a statement around the values of one row.
+constexpr std::size_t text_around = 4096;
+
+bool takes_no_writes(unsigned number) {
+  return number == sql_error::not_ready || number == sql_error::read_only_option ||
+         number == sql_error::read_only_mode || number == sql_error::read_only_transaction;
+}
+
+bool passes_by_itself(unsigned number) {
+  return number == sql_error::deadlock || number == sql_error::lock_wait_timeout ||
+         number == sql_error::query_interrupted || number == sql_error::error_during_commit;
+}
+
+bool is_full(unsigned number) {
+  return number == sql_error::table_full || number == sql_error::disk_full || number == sql_error::out_of_memory;
+}
+
+}  // namespace
+
+Batch::Batch(std::span<Op* const> ops, ServerCounts& counts, std::chrono::nanoseconds deadline)
+    : counts_(counts), deadline_(deadline) {
+  items_.reserve(ops.size());
+  for (Op* const op : ops) {
+    op->record.reset();
+    op->error.clear();
+    const bool reads_only = op->verb == Verb::claim || op->verb == Verb::lookup;
+    items_.push_back({.op = op, .read = reads_only ? Read::plain : Read::locked});
+  }
+}
+
+Batch::Ended Batch::run(Connection& connection) {
+  in_transaction_ = false;
+  while (!all_answered()) {
+    if (++rounds_ > most_rounds || monotonic_now() > deadline_) {
+      fail_rest(StoreFault::refused, "MySQL: too many conflicts with other transactions");
+      break;
+    }
+    Stop stop = read_rows(connection);
+    if (stop.step == Step::on) {
+      for (Item& item : items_) {
+        if (!item.answered) settle(item);
+      }
+      stop = write_rows(connection);
+    }
+    if (stop.step == Step::leave) return stop.ended;
+    if (stop.step == Step::again) counts_.retried.fetch_add(1, std::memory_order_relaxed);
+  }
+  return Ended::all_answered;
+}
+
+Script Batch::reading() {
+  std::vector<OperationId> lock;
+  std::vector<OperationId> see;
+  std::size_t pause = held_pauses.size();
+  for (Item& item : items_) {
+    if (item.answered) continue;
+    item.seen.reset();
+    item.locked.reset();
+    item.change = Change::none;
+    if (item.read != Read::plain) lock.push_back(item.op->id);
+    if (item.read != Read::locked) see.push_back(item.op->id);
+    pause = std::min<std::size_t>(pause, item.held_rounds);
+  }
+  Script script;
+  // Only when all that is left is held by others.
+  if (pause > 0) script.pause(held_pauses[std::min(pause, held_pauses.size()) - 1]);
+  script.ask_clock();
+  if (!lock.empty()) {
+    script.begin();
+    script.lock(lock);
+    in_transaction_ = true;
+  }
+  if (!see.empty()) script.see(see);
+  return script;
+}
+
+Batch::Stop Batch::read_rows(Connection& connection) {
+  const Script script = reading();
+  const auto ran = connection.run(
+      script.text(), [&](std::size_t statement, const RowView& row) { take_row(row, script.part(statement)); });
+  if (!ran) return after_error(connection, ran.error(), script);
+  if (!unreadable_) return {};
+  fail_rest(StoreFault::refused, "MySQL: once_operations has a row that this version cannot read");
+  return {.step = roll_back(connection) ? Step::again : Step::leave, .ended = Ended::broken};
+}
+
+void Batch::take_row(const RowView& view, Script::Part part) {
+  if (part == Script::Part::clock) {
+    const std::string_view text = view[0].value_or("");
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    unreadable_ = unreadable_ || error != std::errc() || end != text.data() + text.size();
+    clock_us_ = value;
+    return;
+  }
+  std::optional<Row> row = read_row(view);
+  Item* const item = row ? find(row->id) : nullptr;
+  if (item == nullptr) {
+    unreadable_ = true;
+    return;
+  }
+  (part == Script::Part::locked ? item->locked : item->seen) = std::move(row);
+}
+
+Batch::Item* Batch::find(const OperationId& id) {
+  const auto at = std::ranges::lower_bound(items_, id, {}, [](const Item& item) { return item.op->id; });
+  return at == items_.end() || at->op->id != id ? nullptr : &*at;
+}
+
+Script Batch::writing(const Connection& connection) {
+  std::vector<NewRow> inserts;
+  std::vector<NewRow> puts;
+  std::vector<OperationId> removes;
+  std::vector<OperationId> inserted;
+  for (Item& item : items_) {
+    if (item.answered) continue;
+    switch (item.change) {
+      case Change::none: break;
+      case Change::insert:
+        inserts.push_back(item.written);
+        inserted.push_back(item.op->id);
+        break;
+      case Change::put:
+        if (!fits(connection, item.written)) item.op->record = item.written.row.record;
+        puts.push_back(item.written);
+        break;
+      case Change::remove: removes.push_back(item.op->id); break;
+    }
+  }
+  Script script;
+  const bool changes = !inserts.empty() || !puts.empty() || !removes.empty();
+  if (changes && !in_transaction_) script.begin();
+  if (!inserts.empty()) script.insert(inserts);
+  if (!puts.empty()) script.put(puts);
+  if (!removes.empty()) script.remove(removes);
+  if (changes || in_transaction_) script.commit();
+  if (!inserted.empty()) script.see(inserted);
+  return script;
+}
+
+// An outcome that the server takes in no statement is not kept, but that it was a success is.
+bool Batch::fits(const Connection& connection, NewRow& written) const {
+  Record& record = written.row.record;
+  if (!record.outcome || escaped_size(*record.outcome) + text_around <= connection.max_packet()) return true;
+  record.outcome = nullptr;
+  record.body_kept = BodyKept::no;
+  return false;
+}
+
+Batch::Stop Batch::write_rows(Connection& connection) {
+  const Script script = writing(connection);
+  if (script.empty()) return {};
+  for (Item& item : items_) {
+    if (item.change == Change::insert) item.seen.reset();
+  }
+  const auto ran = connection.run(
+      script.text(), [&](std::size_t statement, const RowView& row) { take_row(row, script.part(statement)); });
+  const bool committed =
+      ran || (ran.error().statement > 0 && script.part(ran.error().statement - 1) == Script::Part::commit);
+  if (committed) {
+    in_transaction_ = false;
+    answer_written();
+    settle_inserted();
+  }
+  if (!ran) return after_error(connection, ran.error(), script);
+  return {};
+}
+
+void Batch::answer_written() {
+  for (Item& item : items_) {
+    if (!item.answered && (item.change == Change::put || item.change == Change::remove)) answer(item, OpStatus::done);
+  }
+}
+
+// Whose a row became that was not there: ours if it has our nonce. Otherwise the next round decides upon it.
+void Batch::settle_inserted() {
+  for (Item& item : items_) {
+    if (item.answered || item.change != Change::insert) continue;
+    item.change = Change::none;
+    if (!item.seen || !is_same_claim(item.seen->record, *item.op)) continue;
+    item.op->verdict = Verdict::execute;
+    item.op->record = std::move(item.seen->record);
+    answer(item, OpStatus::done);
+  }
+}
+
+Batch::Stop Batch::after_error(Connection& connection, const SqlError& error, const Script& script) {
+  last_error_ = error.detail;
+  if (error.kind == SqlError::Kind::lost) {
+    // A script is sent as a whole, so any part of one that commits may have been done.
+    const bool at_stake =
+        std::ranges::any_of(items_, [](const Item& item) { return !item.answered && item.change != Change::none; });
+    if (!at_stake && !maybe_written_) return {.step = Step::leave, .ended = Ended::not_begun};
+    for (const Item& item : items_) {
+      if (!item.answered) counts_.indeterminate.fetch_add(1, std::memory_order_relaxed);
+    }
+    fail_rest(StoreFault::unavailable, error.detail);
+    return {.step = Step::leave, .ended = Ended::broken};
+  }
+  const bool surely_rolled_back = error.number == sql_error::deadlock || error.number == sql_error::lock_wait_timeout;
+  if (script.part(error.statement) == Script::Part::commit && !surely_rolled_back) maybe_written_ = true;
+  if (!roll_back(connection)) return {.step = Step::leave, .ended = Ended::not_begun};
+  if (takes_no_writes(error.number)) return {.step = Step::leave, .ended = Ended::unfit};
+  if (passes_by_itself(error.number)) return {.step = Step::again};
+  fail_rest(is_full(error.number) ? StoreFault::full : StoreFault::refused, error.detail);
+  return {};
+}
+
+// A lock that was waited for too long undoes one statement only; the rest of the transaction would stay.
+bool Batch::roll_back(Connection& connection) {
+  in_transaction_ = false;
+  for (Item& item : items_) item.change = Change::none;
+  return connection.run("ROLLBACK").has_value();
+}
+
+void Batch::fail_rest(StoreFault fault, std::string_view why) {
+  for (Item& item : items_) {
+    if (item.answered) continue;
+    item.answered = true;
+    answer_failed(*item.op, maybe_written_ ? StoreFault::unavailable : fault, why);
+  }
+}
+
+bool Batch::all_answered() const {
+  return std::ranges::all_of(items_, &Item::answered);
+}
+
+void Batch::answer(Item& item, OpStatus status) {
+  item.op->status = status;
+  item.answered = true;
+  if (status == OpStatus::lost) item.op->record.reset();
+}
+
+}  // namespace once::mysql

@@ -1,0 +1,93 @@
+// A batch at the server. A round is one transaction of two round trips: the rows are read, those of owners under lock,
+// then decided upon here by the same functions as in every store (decision.hpp, verbs.hpp), then written. A claim that
+// finds nothing is inserted, and whose it became is read back; a claim that writes nothing locks nothing. What another
+// transaction holds is skipped, not waited for, and tried again for a moment in rounds of its own.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "store/mysql/connection.hpp"
+#include "store/mysql/statements.hpp"
+#include "store/server/server_store.hpp"
+
+namespace once::mysql {
+
+class Batch {
+ public:
+  enum class Ended : std::uint8_t {
+    all_answered,
+    not_begun,  // the connection broke before anything was written: the rest may be tried on another
+    broken,     // it broke while something was: all is answered, what was at stake as unavailable
+    unfit,      // this server does not take writes now; the rest may be tried on another
+  };
+
+  // Ops sorted by id. Those answered stay so; run() again goes on with the rest.
+  Batch(std::span<Op* const> ops, ServerCounts& counts, std::chrono::nanoseconds deadline);
+
+  Ended run(Connection& connection);
+  // All that has no answer yet.
+  void fail_rest(StoreFault fault, std::string_view why);
+  // What the server, or the lack of it, said last.
+  const std::string& last_error() const { return last_error_; }
+
+ private:
+  enum class Read : std::uint8_t {
+    plain,   // as committed
+    locked,  // ours to write
+    both,    // to tell a row that somebody holds from one that is not there
+  };
+  enum class Change : std::uint8_t { none, insert, put, remove };
+
+  struct Item {
+    Op* op;
+    Read read;
+    unsigned held_rounds = 0;  // in which somebody else held the row
+    std::optional<Row> seen{};
+    std::optional<Row> locked{};
+    Change change = Change::none;
+    NewRow written{};
+    bool answered = false;
+  };
+  enum class Step : std::uint8_t { on, again, leave };
+  struct Stop {
+    Step step = Step::on;
+    Ended ended = Ended::all_answered;
+  };
+
+  Stop read_rows(Connection& connection);
+  Stop write_rows(Connection& connection);
+  Stop after_error(Connection& connection, const SqlError& error, const Script& script);
+  bool roll_back(Connection& connection);
+  Script reading();
+  Script writing(const Connection& connection);
+  void take_row(const RowView& view, Script::Part part);
+  Item* find(const OperationId& id);
+
+  void settle(Item& item);
+  void settle_claim(Item& item);
+  void settle_owner(Item& item);
+  void settle_owned(Item& item, Row row);
+  void settle_inserted();
+  void answer(Item& item, OpStatus status);
+  void answer_written();
+  bool all_answered() const;
+  bool fits(const Connection& connection, NewRow& written) const;
+
+  std::vector<Item> items_;
+  ServerCounts& counts_;
+  const std::chrono::nanoseconds deadline_;
+  unsigned rounds_ = 0;
+  std::int64_t clock_us_ = 0;
+  std::string last_error_;
+  bool in_transaction_ = false;
+  bool unreadable_ = false;     // a row that is none
+  bool maybe_written_ = false;  // a commit failed in a way that says nothing
+};
+
+}  // namespace once::mysql

@@ -1,0 +1,151 @@
+#include "store/mysql/connection.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+#include <mariadb/errmsg.h>
+#include <mariadb/mysql.h>
+
+#include "base/text.hpp"
+
+namespace once::mysql {
+
+namespace {
+
+constexpr unsigned connection_killed = 1927;
+constexpr unsigned server_shutdown = 1053;
+constexpr unsigned idle_too_long = 4031;
+constexpr unsigned long oldest_mariadb = 100'600;  // the first with SKIP LOCKED
+constexpr unsigned long oldest_mysql = 80'001;
+constexpr std::size_t longest_detail = 160;
+constexpr std::size_t least_packet = 1024UZ * 1024;  // a whole batch without outcomes is far less
+
+// Credentials, databases, TLS: somebody has to change something.
+constexpr std::array does_not_mend = {
+    1044U, 1045U, 1049U, 1130U, 1251U, 1698U, unsigned{CR_SSL_CONNECTION_ERROR}, unsigned{CR_AUTH_PLUGIN_CANNOT_LOAD}};
+
+// A gateway that is gone in the middle of a transaction keeps its locks until the server closes the connection: soon.
+// READ COMMITTED locks rows and no gaps between them.
+constexpr const char* session_settings =
+    "SET SESSION sql_mode='STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION',time_zone='+00:00',autocommit=1,"
+    "innodb_lock_wait_timeout=1,wait_timeout=60/*M!100303 ,idle_transaction_timeout=10*/;"
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;"
+    "SELECT @@max_allowed_packet;"
+    "SHOW VARIABLES LIKE 'wsrep_on'";
+// Without this an owner that comes to another node than before may be told that its claim is lost.
+constexpr const char* read_what_others_wrote = "SET SESSION wsrep_sync_wait=7";
+
+Error store_error(Retryable retryable, std::string detail) {
+  return {.source = ErrorSource::store, .retryable = retryable, .detail = std::move(detail)};
+}
+
+unsigned whole_seconds(Duration duration) {
+  return static_cast<unsigned>(std::chrono::ceil<std::chrono::seconds>(std::max(duration, Duration(1))).count());
+}
+
+// A server's text quotes what it was sent: keys in a duplicate entry, anything in a syntax error.
+std::string without_values(std::string_view text) {
+  text = text.substr(0, std::min(text.find_first_of("'\"`"), text.size()));
+  text = text.substr(0, std::min(text.find("0x"), text.size()));
+  return std::string(trim(text.substr(0, longest_detail)));
+}
+
+void set_options(MYSQL* handle, const Target& target, const ServerSettings& settings) {
+  const unsigned connect_timeout = whole_seconds(settings.connect_timeout);
+  const unsigned timeout = whole_seconds(settings.timeout);
+  mysql_options(handle, MYSQL_OPT_CONNECT_TIMEOUT, &connect_timeout);
+  mysql_options(handle, MYSQL_OPT_READ_TIMEOUT, &timeout);
+  mysql_options(handle, MYSQL_OPT_WRITE_TIMEOUT, &timeout);
+  mysql_options(handle, MYSQL_SET_CHARSET_NAME, "utf8mb4");
+  const my_bool no = 0;
+  const my_bool yes = 1;
+  mysql_options(handle, MYSQL_OPT_RECONNECT, &no);
+  if (target.ssl_mode == SslMode::disabled) return;
+  const auto file = [](const std::string& path) { return path.empty() ? nullptr : path.c_str(); };
+  mysql_ssl_set(handle, file(target.ssl_key), file(target.ssl_cert), file(target.ssl_ca), nullptr, nullptr);
+  mysql_options(handle, MYSQL_OPT_SSL_ENFORCE, &yes);
+  mysql_options(handle, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, target.ssl_mode == SslMode::verify_identity ? &yes : &no);
+}
+
+}  // namespace
+
+void Connection::Close::operator()(st_mysql* handle) const {
+  mysql_close(handle);
+}
+
+Result<std::unique_ptr<Connection>> Connection::open(const Target& target, const StoreHost& host,
+                                                     const ServerSettings& settings) {
+  // The library's own beginning is not safe for two threads at once.
+  static const bool library_ready = mysql_library_init(0, nullptr, nullptr) == 0;
+  MYSQL* const handle = library_ready ? mysql_init(nullptr) : nullptr;
+  if (handle == nullptr) return std::unexpected(store_error(Retryable::yes, "MySQL's library could not be started"));
+  std::unique_ptr<Connection> connection(new Connection(handle, host));
+  set_options(handle, target, settings);
+  if (mysql_real_connect(handle, host.name.c_str(), target.user.c_str(), target.password.c_str(),
+                         target.database.c_str(), host.port, nullptr, CLIENT_MULTI_STATEMENTS) == nullptr) {
+    const unsigned number = mysql_errno(handle);
+    return std::unexpected(store_error(
+        std::ranges::find(does_not_mend, number) != does_not_mend.end() ? Retryable::no : Retryable::yes,
+        fmt::format("cannot connect to MySQL at {}:{}: {} ({})", host.name, host.port, mysql_error(handle), number)));
+  }
+  if (auto ready = connection->prepare_session(); !ready) return std::unexpected(std::move(ready.error()));
+  return connection;
+}
+
+Result<void> Connection::prepare_session() {
+  const unsigned long version = mysql_get_server_version(handle_.get());
+  const bool is_mariadb = mariadb_connection(handle_.get()) != 0;
+  if (version < (is_mariadb ? oldest_mariadb : oldest_mysql)) {
+    return std::unexpected(store_error(
+        Retryable::no, fmt::format("the server is {} {}; the store needs MariaDB 10.6 or MySQL 8.0 or newer",
+                                   is_mariadb ? "MariaDB" : "MySQL", mysql_get_server_info(handle_.get()))));
+  }
+  bool galera = false;
+  auto ran = run(session_settings, [&](std::size_t, const RowView& row) {
+    if (row.size() == 1) max_packet_ = parse_number(row[0].value_or("")).value_or(0);
+    if (row.size() == 2) galera = row[1] == "ON";
+  });
+  if (ran && galera) ran = run(read_what_others_wrote);
+  if (!ran) return std::unexpected(store_error(Retryable::yes, ran.error().detail));
+  if (max_packet_ >= least_packet) return {};
+  return std::unexpected(store_error(Retryable::no, "the server's max_allowed_packet must be at least 1 MiB"));
+}
+
+Connection::Ran Connection::run(const std::string& text, const OnRow& on_row) {
+  MYSQL* const handle = handle_.get();
+  std::size_t statement = 0;
+  if (mysql_real_query(handle, text.data(), text.size()) != 0) return std::unexpected(last_error(statement));
+  while (true) {
+    if (MYSQL_RES* const result = mysql_use_result(handle)) {
+      const std::unique_ptr<MYSQL_RES, decltype(&mysql_free_result)> owned(result, &mysql_free_result);
+      const std::size_t columns = mysql_num_fields(result);
+      while (MYSQL_ROW row = mysql_fetch_row(result)) {
+        if (on_row) on_row(statement, RowView(row, mysql_fetch_lengths(result), columns));
+      }
+      if (mysql_errno(handle) != 0) return std::unexpected(last_error(statement));
+    } else if (mysql_field_count(handle) != 0) {
+      return std::unexpected(last_error(statement));
+    }
+    ++statement;
+    const int next = mysql_next_result(handle);
+    if (next < 0) return {};
+    if (next > 0) return std::unexpected(last_error(statement));
+  }
+}
+
+SqlError Connection::last_error(std::size_t statement) const {
+  const unsigned number = mysql_errno(handle_.get());
+  const bool by_library =
+      (number >= CR_MIN_ERROR && number <= CR_MAX_ERROR) || (number >= CER_MIN_ERROR && number <= CER_MAX_ERROR);
+  const bool lost =
+      by_library || number == 0 || number == connection_killed || number == server_shutdown || number == idle_too_long;
+  return {.kind = lost ? SqlError::Kind::lost : SqlError::Kind::answered,
+          .number = number,
+          .statement = statement,
+          .detail = fmt::format("MySQL error {} ({}): {}", number, mysql_sqlstate(handle_.get()),
+                                without_values(mysql_error(handle_.get())))};
+}
+
+}  // namespace once::mysql

@@ -1,0 +1,98 @@
+// One connection to MySQL or MariaDB, blocking, with limits on how long. Statements go as text, several in one round
+// trip; what the store sends is made of numbers, hex and escaped bytes (statements.hpp).
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "store/mysql/target.hpp"
+#include "store/server/settings.hpp"
+
+struct st_mysql;
+
+namespace once::mysql {
+
+// Numbers of the server's errors that mean something to the store.
+namespace sql_error {
+inline constexpr unsigned disk_full = 1021;
+inline constexpr unsigned out_of_memory = 1041;
+inline constexpr unsigned not_ready = 1047;  // Galera: this node is not part of the cluster now
+inline constexpr unsigned query_interrupted = 1317;
+inline constexpr unsigned table_full = 1114;
+inline constexpr unsigned no_such_table = 1146;
+inline constexpr unsigned error_during_commit = 1180;
+inline constexpr unsigned lock_wait_timeout = 1205;
+inline constexpr unsigned deadlock = 1213;  // Galera: also another node was first
+inline constexpr unsigned read_only_option = 1290;
+inline constexpr unsigned read_only_transaction = 1792;
+inline constexpr unsigned read_only_mode = 1836;
+}  // namespace sql_error
+
+struct SqlError {
+  enum class Kind : std::uint8_t {
+    answered,  // the server said no; the connection is as good as before
+    lost,      // no answer came: what was sent may have been done
+  };
+  Kind kind = Kind::answered;
+  unsigned number = 0;
+  std::size_t statement = 0;  // which of those sent, from 0; all before it were done
+  std::string detail;         // number, SQLSTATE, and as much of the text as can hold no value
+};
+
+// A row of a result; null is nullopt.
+class RowView {
+ public:
+  RowView(char** values, const unsigned long* lengths, std::size_t size)
+      : values_(values), lengths_(lengths), size_(size) {}
+  std::size_t size() const { return size_; }
+  std::optional<std::string_view> operator[](std::size_t column) const {
+    if (column >= size_ || values_[column] == nullptr) return std::nullopt;
+    return std::string_view(values_[column], lengths_[column]);
+  }
+
+ private:
+  char** values_;
+  const unsigned long* lengths_;
+  std::size_t size_;
+};
+
+class Connection {
+ public:
+  // Called with the number of the statement that gave the row.
+  using OnRow = std::function<void(std::size_t, const RowView&)>;
+  using Ran = std::expected<void, SqlError>;
+
+  // Session settings are made; nothing is known about the schema yet.
+  static Result<std::unique_ptr<Connection>> open(const Target& target, const StoreHost& host,
+                                                  const ServerSettings& settings);
+
+  // One round trip for all statements in `text`. It stops at the first that fails.
+  Ran run(const std::string& text, const OnRow& on_row = {});
+
+  const StoreHost& host() const { return host_; }
+  // The longest text that the server takes.
+  std::size_t max_packet() const { return max_packet_; }
+
+ private:
+  struct Close {
+    void operator()(st_mysql* handle) const;
+  };
+  Connection(st_mysql* handle, StoreHost host) : handle_(handle), host_(std::move(host)) {}
+
+  Result<void> prepare_session();
+  SqlError last_error(std::size_t statement) const;
+
+  std::unique_ptr<st_mysql, Close> handle_;
+  StoreHost host_;
+  std::size_t max_packet_ = 0;
+};
+
+}  // namespace once::mysql

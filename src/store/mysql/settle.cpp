@@ -1,0 +1,102 @@
+// What a batch makes of the rows it has read: answers, and changes to be written.
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "store/mysql/batch.hpp"
+#include "store/verbs.hpp"
+
+namespace once::mysql {
+
+namespace {
+
+constexpr unsigned held_rounds_limit = 3;
+
+Time to_time(std::int64_t microseconds) {
+  return Time(std::chrono::floor<Duration>(std::chrono::microseconds(microseconds)));
+}
+
+// Grows also over a release or an expiry after which no row is left.
+Fence next_fence(const Record& previous, std::int64_t clock_us) {
+  return Fence{std::max(static_cast<std::uint64_t>(previous.fence) + 1, static_cast<std::uint64_t>(clock_us))};
+}
+
+}  // namespace
+
+void Batch::settle(Item& item) {
+  Op& op = *item.op;
+  op.now = to_time(clock_us_);
+  switch (op.verb) {
+    case Verb::claim: return settle_claim(item);
+    case Verb::renew:
+    case Verb::finish:
+    case Verb::release: return settle_owner(item);
+    case Verb::lookup:
+      if (item.seen && !expired(item.seen->record, op.now)) op.record = std::move(item.seen->record);
+      return answer(item, OpStatus::done);
+  }
+  ONCE_ASSERT(false);
+}
+
+void Batch::settle_claim(Item& item) {
+  Op& op = *item.op;
+  const std::optional<Row>& row = item.locked ? item.locked : item.seen;
+  const Record* const record = row ? &row->record : nullptr;
+  const bool same_claim = record != nullptr && !expired(*record, op.now) && is_same_claim(*record, op);
+  op.verdict = same_claim ? Verdict::execute : decide(facts_of(record, op.fingerprint, op.terms, op.now));
+  if (same_claim || op.verdict != Verdict::execute) {
+    op.record = *record;
+    return answer(item, OpStatus::done);
+  }
+  if (record != nullptr && !item.locked) {
+    if (item.read == Read::plain) {
+      item.read = Read::both;
+      return;
+    }
+    if (++item.held_rounds <= held_rounds_limit) return;
+    // Whoever holds it is about to write it, be it the owner, another claim or the sweep.
+    op.verdict = Verdict::in_flight;
+    op.record = *record;
+    return answer(item, OpStatus::done);
+  }
+  item.written = {.row = {.id = op.id, .record = {}, .ttl = op.terms.ttl}, .tenant = op.tenant, .route = op.route};
+  item.written.row.record = claimed(record, op.fingerprint, op.nonce, op.terms, op.now);
+  item.change = record == nullptr ? Change::insert : Change::put;
+  if (record == nullptr) return;
+  item.written.row.record.fence = next_fence(*record, clock_us_);
+  op.record = item.written.row.record;
+}
+
+void Batch::settle_owner(Item& item) {
+  if (item.locked) return settle_owned(item, *std::exchange(item.locked, std::nullopt));
+  if (item.read == Read::locked) {
+    item.read = Read::both;
+    return;
+  }
+  // Nobody but its owner writes a nonce: one that is not there as committed will not be.
+  if (!item.seen || item.seen->record.nonce != item.op->nonce) return answer(item, OpStatus::lost);
+  if (++item.held_rounds <= held_rounds_limit) return;
+  item.answered = true;
+  answer_failed(*item.op, StoreFault::unavailable, "row is locked by another transaction");
+}
+
+void Batch::settle_owned(Item& item, Row row) {
+  Op& op = *item.op;
+  Record& record = row.record;
+  if (expired(record, op.now)) return answer(item, OpStatus::lost);
+  if (op.verb == Verb::release) {
+    if (!may_release(record, op)) return answer(item, OpStatus::lost);
+    std::optional<Record> left = released(record);
+    item.change = left ? Change::put : Change::remove;
+    if (left) item.written = {.row = {.id = row.id, .record = *std::move(left), .ttl = row.ttl}};
+    return;
+  }
+  const Written written = op.verb == Verb::renew ? renew(record, op, op.now) : finish(record, op, op.now);
+  if (written == Written::no) return answer(item, OpStatus::lost);
+  if (op.verb == Verb::finish) op.record = record;
+  if (written == Written::already) return answer(item, OpStatus::done);
+  item.change = Change::put;
+  item.written = {.row = std::move(row)};
+}
+
+}  // namespace once::mysql

@@ -1,0 +1,253 @@
+#include "store/mysql/statements.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "base/assert.hpp"
+#include "base/text.hpp"
+
+namespace once::mysql {
+
+namespace {
+
+constexpr std::string_view columns =
+    "id,state,body_kept,attempt,fence,fingerprint,nonce,started_at,lease_until,expires_at,ttl,previous_state,"
+    "previous_started_at,outcome";
+constexpr std::size_t column_count = 14;
+constexpr std::size_t longest_label = 255;
+
+template <std::size_t Size, class Tag>
+bool read_blob(std::optional<std::string_view> text, Blob<Size, Tag>& out) {
+  if (!text || text->size() != Size) return false;
+  std::memcpy(out.bytes.data(), text->data(), Size);
+  return true;
+}
+
+template <class Integer>
+bool read_integer(std::optional<std::string_view> text, Integer& out) {
+  if (!text) return false;
+  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), out);
+  return error == std::errc() && end == text->data() + text->size();
+}
+
+bool read_time(std::optional<std::string_view> text, Time& out) {
+  Duration::rep since_epoch = 0;
+  if (!read_integer(text, since_epoch)) return false;
+  out = Time(Duration(since_epoch));
+  return true;
+}
+
+bool read_state(std::optional<std::string_view> text, State& out) {
+  std::uint8_t number = 0;
+  if (!read_integer(text, number) || number > static_cast<std::uint8_t>(State::tombstone)) return false;
+  out = static_cast<State>(number);
+  return true;
+}
+
+void append_escaped(std::string& out, std::string_view value) {
+  for (const char byte : value) {
+    switch (byte) {
+      case '\0': out.append("\\0"); break;
+      case '\'': out.append("\\'"); break;
+      case '\\': out.append("\\\\"); break;
+      default: out.push_back(byte);
+    }
+  }
+}
+
+template <std::size_t Size, class Tag>
+void append_hex_literal(std::string& out, const Blob<Size, Tag>& blob) {
+  out.append("0x");
+  append_hex(out, blob.view());
+}
+
+enum class FenceFrom : std::uint8_t { record, clock };
+
+void append_values(std::string& out, const NewRow& written, FenceFrom fence_from) {
+  const Record& record = written.row.record;
+  const auto ms = [](Time time) { return time.time_since_epoch().count(); };
+  out.push_back('(');
+  append_hex_literal(out, written.row.id);
+  fmt::format_to(std::back_inserter(out), ",{},{},{},", static_cast<unsigned>(record.state),
+                 record.body_kept == BodyKept::yes ? 1 : 0, static_cast<std::uint32_t>(record.attempt));
+  if (fence_from == FenceFrom::clock) {
+    out.append("TIMESTAMPDIFF(MICROSECOND,'1970-01-01',SYSDATE(6))");
+  } else {
+    append_number(out, static_cast<std::uint64_t>(record.fence));
+  }
+  out.push_back(',');
+  append_hex_literal(out, record.fingerprint);
+  out.push_back(',');
+  append_hex_literal(out, record.nonce);
+  fmt::format_to(std::back_inserter(out), ",{},{},{},{},{},{},", ms(record.started_at), ms(record.lease_until),
+                 ms(record.expires_at), written.row.ttl.count(), static_cast<unsigned>(record.previous_state),
+                 ms(record.previous_started_at));
+  if (record.outcome) {
+    out.append("_binary'");
+    append_escaped(out, *record.outcome);
+    out.push_back('\'');
+  } else {
+    out.append("NULL");
+  }
+  out.append(",'");
+  append_escaped(out, label(written.tenant));
+  out.append("','");
+  append_escaped(out, label(written.route));
+  out.append("')");
+}
+
+// The length of the character that begins here, or 0 if none does.
+std::size_t character_length(std::string_view text) {
+  const auto first = static_cast<unsigned char>(text[0]);
+  const std::size_t length = first < 0x80   ? 1
+                             : first < 0xC2 ? 0
+                             : first < 0xE0 ? 2
+                             : first < 0xF0 ? 3
+                             : first < 0xF5 ? 4
+                                            : 0;
+  if (length == 0 || length > text.size()) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((static_cast<unsigned char>(text[i]) & 0xC0U) != 0x80U) return 0;
+  }
+  const auto second = length > 1 ? static_cast<unsigned char>(text[1]) : 0U;
+  const bool overlong = (first == 0xE0 && second < 0xA0) || (first == 0xF0 && second < 0x90);
+  const bool outside = (first == 0xED && second > 0x9F) || (first == 0xF4 && second > 0x8F);
+  return overlong || outside ? 0 : length;
+}
+
+}  // namespace
+
+std::optional<Row> read_row(const RowView& view) {
+  if (view.size() != column_count) return std::nullopt;
+  Row row;
+  Record& record = row.record;
+  int body_kept = 0;
+  std::uint32_t attempt = 0;
+  std::uint64_t fence = 0;
+  Duration::rep ttl = 0;
+  const bool good =
+      read_blob(view[0], row.id) && read_state(view[1], record.state) && read_integer(view[2], body_kept) &&
+      read_integer(view[3], attempt) && read_integer(view[4], fence) && read_blob(view[5], record.fingerprint) &&
+      read_blob(view[6], record.nonce) && read_time(view[7], record.started_at) &&
+      read_time(view[8], record.lease_until) && read_time(view[9], record.expires_at) && read_integer(view[10], ttl) &&
+      read_state(view[11], record.previous_state) && read_time(view[12], record.previous_started_at);
+  if (!good) return std::nullopt;
+  record.body_kept = body_kept != 0 ? BodyKept::yes : BodyKept::no;
+  record.attempt = Attempt{attempt};
+  record.fence = Fence{fence};
+  row.ttl = Duration(ttl);
+  if (const auto outcome = view[13]) record.outcome = std::make_shared<const std::string>(*outcome);
+  return row;
+}
+
+void Script::add(Part part, std::string_view text) {
+  if (!text_.empty()) text_.push_back(';');
+  text_.append(text);
+  parts_.push_back(part);
+}
+
+void Script::append_ids(std::span<const OperationId> ids) {
+  ONCE_ASSERT(!ids.empty());
+  char separator = '(';
+  for (const OperationId& id : ids) {
+    text_.push_back(separator);
+    append_hex_literal(text_, id);
+    separator = ',';
+  }
+  text_.push_back(')');
+}
+
+Script::Part Script::part(std::size_t statement) const {
+  ONCE_ASSERT(!parts_.empty());
+  return parts_[std::min(statement, parts_.size() - 1)];
+}
+
+void Script::pause(Duration how_long) {
+  add(Part::control, fmt::format("DO SLEEP({}.{:03})", how_long.count() / 1000, how_long.count() % 1000));
+}
+
+void Script::ask_clock() {
+  add(Part::clock, "SELECT TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))");
+}
+
+// By the primary key also when the table is so small that the server would rather read, and lock, all of it.
+void Script::lock(std::span<const OperationId> ids) {
+  add(Part::locked, "SELECT ");
+  text_.append(columns).append(" FROM once_operations FORCE INDEX(PRIMARY) WHERE id IN");
+  append_ids(ids);
+  text_.append(" ORDER BY id FOR UPDATE SKIP LOCKED");
+}
+
+void Script::see(std::span<const OperationId> ids) {
+  add(Part::seen, "SELECT ");
+  text_.append(columns).append(" FROM once_operations FORCE INDEX(PRIMARY) WHERE id IN");
+  append_ids(ids);
+}
+
+void Script::insert(std::span<const NewRow> rows) {
+  add(Part::change, "INSERT INTO once_operations(");
+  text_.append(columns).append(",tenant,route)VALUES");
+  for (const NewRow& row : rows) {
+    if (&row != rows.data()) text_.push_back(',');
+    append_values(text_, row, FenceFrom::clock);
+  }
+  text_.append("ON DUPLICATE KEY UPDATE id=id");
+}
+
+void Script::put(std::span<const NewRow> rows) {
+  add(Part::change, "INSERT INTO once_operations(");
+  text_.append(columns).append(",tenant,route)VALUES");
+  for (const NewRow& row : rows) {
+    if (&row != rows.data()) text_.push_back(',');
+    append_values(text_, row, FenceFrom::record);
+  }
+  text_.append(
+      "ON DUPLICATE KEY UPDATE state=VALUES(state),body_kept=VALUES(body_kept),attempt=VALUES(attempt),"
+      "fence=VALUES(fence),fingerprint=VALUES(fingerprint),nonce=VALUES(nonce),started_at=VALUES(started_at),"
+      "lease_until=VALUES(lease_until),expires_at=VALUES(expires_at),ttl=VALUES(ttl),"
+      "previous_state=VALUES(previous_state),previous_started_at=VALUES(previous_started_at),outcome=VALUES(outcome),"
+      "tenant=IF(VALUES(tenant)='',tenant,VALUES(tenant)),route=IF(VALUES(route)='',route,VALUES(route))");
+}
+
+void Script::remove(std::span<const OperationId> ids) {
+  add(Part::change, "DELETE o FROM once_operations AS o FORCE INDEX(PRIMARY) WHERE o.id IN");
+  append_ids(ids);
+}
+
+void Script::see_expired(Time now, std::size_t limit) {
+  const auto at = now.time_since_epoch().count();
+  add(Part::seen,
+      fmt::format("SELECT id FROM once_operations FORCE INDEX(once_operations_expires) WHERE expires_at<={} "
+                  "AND(state<>0 OR lease_until<={})ORDER BY expires_at LIMIT {}",
+                  at, at, limit));
+}
+
+void Script::lock_expired(Time now, std::span<const OperationId> ids) {
+  add(Part::locked, "SELECT id FROM once_operations FORCE INDEX(PRIMARY) WHERE id IN");
+  append_ids(ids);
+  const auto at = now.time_since_epoch().count();
+  text_.append(
+      fmt::format("AND expires_at<={} AND(state<>0 OR lease_until<={})ORDER BY id FOR UPDATE SKIP LOCKED", at, at));
+}
+
+std::size_t escaped_size(std::string_view value) {
+  const auto needs_two = [](char byte) { return byte == '\0' || byte == '\'' || byte == '\\'; };
+  return value.size() + static_cast<std::size_t>(std::ranges::count_if(value, needs_two));
+}
+
+std::string label(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t length = character_length(text);
+    if (out.size() + std::max<std::size_t>(length, 1) > longest_label) break;
+    out.append(length == 0 ? "?" : text.substr(0, length));
+    text.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return out;
+}
+
+}  // namespace once::mysql

@@ -1,0 +1,81 @@
+// The store's SQL: texts made of records, and records made of rows. Nothing here is sent; batch.hpp does that.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/record.hpp"
+#include "store/mysql/connection.hpp"
+
+namespace once::mysql {
+
+// A row of once_operations without what only people read.
+struct Row {
+  OperationId id;
+  Record record;
+  Duration ttl{};  // of the claim, for a backend that finishes it by once_finish
+};
+
+// nullopt if it is not one: the table was made by somebody else.
+std::optional<Row> read_row(const RowView& row);
+
+// What a row written anew says beside its record. Views live until the text is made.
+struct NewRow {
+  Row row;
+  std::string_view tenant{};
+  std::string_view route{};
+};
+
+// Several statements for one round trip, and what each is there for.
+class Script {
+ public:
+  enum class Part : std::uint8_t {
+    control,  // begins a transaction, waits
+    clock,    // microseconds since the epoch
+    locked,   // rows, ours until the transaction ends
+    seen,     // rows as committed
+    change,   // written, but not committed
+    commit,   // when this is done, all of it is
+  };
+
+  void begin() { add(Part::control, "BEGIN"); }
+  void commit() { add(Part::commit, "COMMIT"); }
+  void pause(Duration how_long);
+  void ask_clock();
+  // `ids` in their order, so that two who lock never wait for each other in a circle.
+  void lock(std::span<const OperationId> ids);
+  void see(std::span<const OperationId> ids);
+  // A row that is there already stays as it is. The fence is the clock's when the row is made: an owner of before may
+  // have come and gone since the clock was asked.
+  void insert(std::span<const NewRow> rows);
+  // Of rows that are locked.
+  void put(std::span<const NewRow> rows);
+  void remove(std::span<const OperationId> ids);
+  // Ids of what has expired, the oldest first.
+  void see_expired(Time now, std::size_t limit);
+  void lock_expired(Time now, std::span<const OperationId> ids);
+
+  const std::string& text() const { return text_; }
+  bool empty() const { return parts_.empty(); }
+  Part part(std::size_t statement) const;
+
+ private:
+  void add(Part part, std::string_view text);
+  void append_ids(std::span<const OperationId> ids);
+
+  std::string text_;
+  std::vector<Part> parts_;
+};
+
+// Bytes of `value` in a text.
+std::size_t escaped_size(std::string_view value);
+
+// In the size of its column, and valid UTF-8: what is not is shown as a question mark.
+std::string label(std::string_view text);
+
+}  // namespace once::mysql

@@ -1,0 +1,34 @@
+// What a mysql:// URL says: where the servers are, as whom, and how the connection is protected.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "store/server/store_url.hpp"
+
+namespace once::mysql {
+
+enum class SslMode : std::uint8_t {
+  disabled,
+  required,         // encrypted, but whoever answers is believed
+  verify_identity,  // encrypted, and the certificate must be the host's
+};
+
+struct Target {
+  std::vector<StoreHost> hosts;  // tried in this order, beginning with the one that worked last
+  std::string user;
+  std::string password;
+  std::string database;
+  SslMode ssl_mode = SslMode::disabled;
+  std::string ssl_ca;
+  std::string ssl_cert;
+  std::string ssl_key;
+};
+
+// Options: ssl-mode (disabled, required, verify-identity), ssl-ca, ssl-cert, ssl-key. An ssl-ca alone means
+// verify-identity. The error never holds the password.
+Result<Target> parse_target(const std::string& url);
+
+}  // namespace once::mysql
