@@ -3,6 +3,7 @@
 
 #include "base/clock.hpp"
 #include "base/log.hpp"
+#include "store/postgres/schema.hpp"
 #include "tests/store/contract.hpp"
 #include "tests/store/server_under_test.hpp"
 
@@ -12,6 +13,9 @@ namespace {
 std::unique_ptr<contract::StoreUnderTest> make() {
   static const SystemClock clock;
   static const Log log(clock, STDERR_FILENO, LogLevel::warn, LogFormat::text);
+  if (const auto applied = postgres::apply_schema(contract::server_url(), ServerSettings()); !applied) {
+    throw std::runtime_error(applied.error().detail);
+  }
   auto store = PostgresStore::open(contract::server_url(), ServerSettings(), log);
   if (!store) throw std::runtime_error(store.error().detail);
   return std::make_unique<contract::ServerUnderTest>(std::move(*store));

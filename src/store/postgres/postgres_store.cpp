@@ -1,26 +1,146 @@
 #include "store/postgres/postgres_store.hpp"
 
+#include <algorithm>
+#include <initializer_list>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "store/postgres/batch.hpp"
+#include "store/postgres/connection.hpp"
+#include "store/postgres/listener.hpp"
+
 namespace once {
 
-Result<std::unique_ptr<PostgresStore>> PostgresStore::open(const std::string& /*url*/, const ServerSettings& /*settings*/, const Log& /*log*/) {
-  return std::unexpected(Error{.source = ErrorSource::store, .retryable = Retryable::no, .detail = "not built"});
+using postgres::Batch;
+using postgres::Connection;
+using postgres::Fault;
+using postgres::Parameters;
+using postgres::Statement;
+using postgres::Wait;
+
+namespace {
+
+// How often a batch that was rolled back is tried again.
+constexpr int most_retries = 2;
+
+constexpr std::string_view lock_not_available = "55P03";
+constexpr std::string_view disk_full = "53100";
+
+enum class Remedy : std::uint8_t {
+  again,      // another transaction was in the way
+  elsewhere,  // this connection is of no more use: a standby, a server that goes down, a plan of an older schema
+  none,
+};
+
+bool is_any_of(std::string_view state, std::initializer_list<std::string_view> states) {
+  return std::ranges::find(states, state) != states.end();
 }
 
-PostgresStore::PostgresStore() = default;
+Remedy remedy_for(const Fault& fault) {
+  if (is_any_of(fault.sqlstate, {"40001", "40P01", lock_not_available, "57014"})) return Remedy::again;
+  // Lost before all was sent, read only, going down or coming up, a plan or a prepared statement that is gone.
+  const bool useless = is_any_of(fault.sqlstate, {"", "25006", "57P01", "57P02", "57P03", "57P05", "0A000", "26000"});
+  return useless ? Remedy::elsewhere : Remedy::none;
+}
+
+// One op may be what the others fail for: its value, or a row that it waits for.
+bool may_be_of_one(const Fault& fault) {
+  return fault.sqlstate == lock_not_available || fault.sqlstate.starts_with("22") || fault.sqlstate.starts_with("54");
+}
+
+// Round after round, until every op is answered.
+std::optional<Fault> run(Connection& connection, Batch& batch, Wait wait) {
+  while (batch.send_round(connection)) {
+    auto results = connection.sync(wait);
+    if (!results) return std::move(results.error());
+    batch.receive(*results);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PostgresStore>> PostgresStore::open(const std::string& url, const ServerSettings& settings,
+                                                           const Log& log) {
+  std::unique_ptr<PostgresStore> store(new PostgresStore(url, settings, log));
+  const auto connection = store->pool_.take();
+  if (!connection) {
+    if (connection.error().retryable == Retryable::no) return std::unexpected(connection.error());
+    log.warn("PostgreSQL cannot be reached yet", {{"error", connection.error().detail}});
+  }
+  return store;
+}
+
+PostgresStore::PostgresStore(const std::string& url, const ServerSettings& settings, const Log& log)
+    : url_(url), settings_(settings), log_(log), pool_(settings.connections, counts_, [url, settings] {
+        return Connection::open(url, settings, Connection::Use::batches);
+      }) {}
+
 PostgresStore::~PostgresStore() = default;
-
-void PostgresStore::execute(std::span<Op* const> batch) {
-  for (Op* op : batch) answer_failed(*op, StoreFault::refused, "not built");
-}
 
 Traits PostgresStore::traits() const {
   return {.durable = Durable::yes, .shared = Shared::yes, .inline_execution = false};
 }
 
-void PostgresStore::tell_ends(std::function<void(const OperationId&)> /*told*/) {}
+Result<PostgresStore::Pool::Lease> PostgresStore::take() {
+  while (true) {
+    auto connection = pool_.take();
+    if (!connection || !(*connection)->stale()) return connection;
+    connection->drop();
+  }
+}
 
-Result<Swept> PostgresStore::sweep(std::size_t /*limit*/) {
-  return Swept();
+void PostgresStore::execute(std::span<Op* const> ops) {
+  if (ops.empty()) return;
+  Batch batch(ops);
+  const Wait wait{.until = monotonic_now() + settings_.timeout};
+  for (int retries = 0;;) {
+    auto connection = take();
+    if (!connection) {
+      batch.fail_rest(StoreFault::refused, connection.error().detail);
+      return;
+    }
+    const std::optional<Fault> fault = run(**connection, batch, wait);
+    if (!fault) return;
+    const Remedy remedy = remedy_for(*fault);
+    if (remedy == Remedy::elsewhere || (*connection)->broken()) connection->drop();
+    if (fault->kind == Fault::Kind::lost) {
+      counts_.indeterminate.fetch_add(batch.fail_rest(StoreFault::unavailable, text_of(*fault)).size());
+      return;
+    }
+    counts_.retried.fetch_add(1, std::memory_order_relaxed);
+    if (fault->sqlstate == lock_not_available && batch.was_blocked()) continue;
+    if (remedy != Remedy::none && ++retries <= most_retries && monotonic_now() < wait.until) continue;
+    const std::vector<Op*> failed =
+        batch.fail_rest(fault->sqlstate == disk_full ? StoreFault::full : StoreFault::refused, text_of(*fault));
+    if (failed.size() == 1 || !may_be_of_one(*fault)) return;
+    for (Op* const op : failed) execute({&op, 1});
+    return;
+  }
+}
+
+void PostgresStore::tell_ends(std::function<void(const OperationId&)> told) {
+  listener_ = std::make_unique<postgres::Listener>(url_, settings_, counts_, log_, std::move(told));
+}
+
+Result<Swept> PostgresStore::sweep(std::size_t limit) {
+  auto connection = take();
+  if (!connection) return std::unexpected(std::move(connection.error()));
+  Parameters parameters;
+  parameters.int8(static_cast<std::int64_t>(limit));
+  (*connection)->send(Statement::sweep, parameters);
+  const auto rows = (*connection)->sync({.until = monotonic_now() + settings_.timeout});
+  if (!rows) {
+    if (remedy_for(rows.error()) == Remedy::elsewhere || (*connection)->broken()) connection->drop();
+    return std::unexpected(
+        Error{.source = ErrorSource::store, .retryable = Retryable::yes, .detail = text_of(rows.error())});
+  }
+  const std::uint64_t removed = rows->front().affected();
+  counts_.swept.fetch_add(removed, std::memory_order_relaxed);
+  return Swept{.removed = removed, .more = removed >= limit ? More::yes : More::no};
 }
 
 }  // namespace once

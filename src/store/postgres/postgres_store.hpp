@@ -1,4 +1,7 @@
-// Records in PostgreSQL.
+// Records in PostgreSQL. The server's clock decides, and what it has committed is what was done.
+//
+// A batch is one pipeline and one transaction (batch.hpp). Connections come from a pool; expired rows are swept by
+// whoever calls sweep(); the ends of operations that somebody waits for come by LISTEN (listener.hpp).
 #pragma once
 
 #include <functional>
@@ -8,10 +11,16 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "store/server/connection_pool.hpp"
 #include "store/server/server_store.hpp"
 #include "store/server/settings.hpp"
 
 namespace once {
+
+namespace postgres {
+class Connection;
+class Listener;
+}  // namespace postgres
 
 class PostgresStore final : public ServerStore {
  public:
@@ -27,7 +36,17 @@ class PostgresStore final : public ServerStore {
   Result<Swept> sweep(std::size_t limit) override;
 
  private:
-  PostgresStore();
+  using Pool = ConnectionPool<postgres::Connection>;
+
+  PostgresStore(const std::string& url, const ServerSettings& settings, const Log& log);
+  // One that the server still wants.
+  Result<Pool::Lease> take();
+
+  const std::string url_;
+  const ServerSettings settings_;
+  const Log& log_;
+  Pool pool_;
+  std::unique_ptr<postgres::Listener> listener_;
 };
 
 }  // namespace once

@@ -9,11 +9,13 @@
 
 namespace once::postgres {
 
+inline constexpr int schema_version = 1;
+
 // The whole schema for an empty database, as a script for the server's own client.
 std::string schema_script();
 
-// Brings the database to this version, from nothing or from an older one; what is there already stays. Safe to run twice
-// and by two at once. Returns what was done, for people.
+// Brings the database to this version, from nothing or from an older one; what is there already stays. Safe to run
+// twice and by two at once. Returns what was done, for people.
 Result<std::string> apply_schema(const std::string& url, const ServerSettings& settings);
 
 }  // namespace once::postgres

@@ -1,0 +1,269 @@
+#include "store/postgres/batch.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "base/clock.hpp"
+#include "store/verbs.hpp"
+
+namespace once::postgres {
+
+namespace {
+
+// Every round of a race is won by somebody, so this is reached only if the same one loses again and again.
+constexpr int most_rounds = 12;
+// All waits for locked rows of one batch together: the callers of the lane behind it wait as well.
+constexpr Duration patience = std::chrono::milliseconds(300);
+// Of outcomes in one statement; the server takes a gigabyte at most, and holds all of it at once.
+constexpr std::size_t most_bytes = std::size_t{16} << 20U;
+
+constexpr std::string_view locked = "the row is locked by another transaction";
+constexpr Attempt released_attempt{0};
+constexpr std::string_view contended = "others changed the row again and again";
+
+Statement statement_of(Verb verb) {
+  switch (verb) {
+    case Verb::claim: return Statement::claim;
+    case Verb::renew: return Statement::renew;
+    case Verb::finish: return Statement::finish;
+    case Verb::release: return Statement::release;
+    case Verb::lookup: return Statement::read;
+  }
+  ONCE_ASSERT(false);
+}
+
+std::size_t outcome_bytes(const Op& op) {
+  return op.verb == Verb::finish && op.outcome ? op.outcome->size() : 0;
+}
+
+bool same_row(const Record& a, const Record& b) {
+  return a.fence == b.fence && a.state == b.state && a.lease_until == b.lease_until && a.expires_at == b.expires_at;
+}
+
+}  // namespace
+
+struct Batch::Row {
+  OperationId id{};
+  Time now{};
+  bool made = false;
+  bool none = true;  // there is no row, or it is as none: expired or released
+  Record record{};
+};
+
+Batch::Row Batch::row_of(const Rows& rows, std::size_t row) {
+  Row found{.id = rows.blob<OperationId>(row, Column::id),
+            .now = rows.time(row, Column::now),
+            .made = rows.boolean(row, Column::made)};
+  if (rows.null(row, Column::state)) return found;
+  found.record = {.state = static_cast<State>(rows.int2(row, Column::state)),
+                  .body_kept = rows.boolean(row, Column::body_kept) ? BodyKept::yes : BodyKept::no,
+                  .attempt = Attempt{static_cast<std::uint32_t>(rows.int4(row, Column::attempt))},
+                  .fence = Fence{static_cast<std::uint64_t>(rows.int8(row, Column::fence))},
+                  .fingerprint = rows.blob<Fingerprint>(row, Column::fingerprint),
+                  .nonce = rows.blob<Nonce>(row, Column::nonce),
+                  .started_at = rows.time(row, Column::started_at),
+                  .lease_until = rows.time(row, Column::lease_until),
+                  .expires_at = rows.time(row, Column::expires_at),
+                  .outcome = nullptr,
+                  .previous_state = static_cast<State>(rows.int2(row, Column::previous_state)),
+                  .previous_started_at = {}};
+  if (!rows.null(row, Column::previous_started_at)) {
+    found.record.previous_started_at = rows.time(row, Column::previous_started_at);
+  }
+  if (!rows.null(row, Column::outcome)) {
+    found.record.outcome = std::make_shared<const std::string>(rows.bytes(row, Column::outcome));
+  }
+  // A reader whose clock was read before the release does not see it as expired.
+  found.none = found.record.attempt == released_attempt || expired(found.record, found.now);
+  return found;
+}
+
+void Batch::answer(Item& item, OpStatus status) {
+  item.op->status = status;
+  item.step = Step::answered;
+}
+
+Batch::Batch(std::span<Op* const> ops) {
+  items_.reserve(ops.size());
+  for (Op* const op : ops) {
+    op->record.reset();
+    op->error.clear();
+    items_.push_back({.op = op});
+  }
+  std::ranges::sort(items_, {}, [](const Item& item) { return item.op->id; });
+}
+
+void Batch::add(Statement statement, Item& item) {
+  const std::size_t bytes = statement == Statement::finish ? outcome_bytes(*item.op) : 0;
+  auto sent = std::ranges::find_if(
+      sent_, [&](const Sent& each) { return each.statement == statement && each.bytes + bytes <= most_bytes; });
+  if (sent == sent_.end()) sent = sent_.insert(sent_.end(), {.statement = statement, .items = {}, .bytes = 0});
+  sent->items.push_back(&item);
+  sent->bytes += bytes;
+  item.matched = false;
+}
+
+void Batch::plan() {
+  // Before they are read: whoever ends an operation after this finds the note, who ended it before is found.
+  for (Item& item : items_) {
+    if (item.step == Step::first && item.op->waits == Waits::yes && item.op->verb == Verb::lookup) {
+      add(Statement::wait, item);
+    }
+  }
+  for (Item& item : items_) {
+    switch (item.step) {
+      case Step::first: add(statement_of(item.op->verb), item); break;
+      case Step::take: add(Statement::take, item); break;
+      case Step::read: add(Statement::read, item); break;
+      case Step::alone:
+      case Step::answered: break;
+    }
+  }
+}
+
+void Batch::plan_alone() {
+  for (Item& item : items_) {
+    if (item.step != Step::alone) continue;
+    if (patience_ == patience_.zero()) patience_ = monotonic_now() + patience;
+    if (monotonic_now() >= patience_) {
+      give_up_on_lock(item);
+      continue;
+    }
+    alone_ = true;
+    return add(item.op->verb == Verb::claim ? Statement::take : statement_of(item.op->verb), item);
+  }
+}
+
+bool Batch::send_round(Connection& connection) {
+  sent_.clear();
+  alone_ = false;
+  for (Item& item : items_) {
+    if (item.step == Step::answered || ++item.rounds <= most_rounds) continue;
+    answer_failed(*item.op, StoreFault::refused, contended);
+    item.step = Step::answered;
+  }
+  plan();
+  if (sent_.empty()) plan_alone();
+  for (const Sent& sent : sent_) connection.send(sent.statement, parameters_of(sent, connection));
+  return !sent_.empty();
+}
+
+void Batch::receive(const std::vector<Rows>& results) {
+  ONCE_ASSERT(results.size() == sent_.size());
+  for (std::size_t i = 0; i < sent_.size(); ++i) {
+    const Sent& sent = sent_[i];
+    if (sent.statement == Statement::wait) continue;
+    for (std::size_t row = 0; row < results[i].size(); ++row) {
+      const Row found = row_of(results[i], row);
+      const auto item =
+          std::ranges::lower_bound(sent.items, found.id, {}, [](const Item* each) { return each->op->id; });
+      if (item == sent.items.end() || (*item)->op->id != found.id) continue;
+      (*item)->matched = true;
+      settle(**item, found, sent.statement);
+    }
+    for (Item* const item : sent.items) {
+      if (!item->matched) miss(*item);
+    }
+  }
+}
+
+void Batch::settle(Item& item, const Row& row, Statement statement) {
+  item.op->now = row.now;
+  switch (statement) {
+    case Statement::claim:
+    case Statement::take: return settle_claim(item, row);
+    case Statement::renew:
+    case Statement::finish:
+    case Statement::release: return settle_done(item, row);
+    case Statement::read: return settle_read(item, row);
+    case Statement::wait:
+    case Statement::sweep: break;
+  }
+  ONCE_ASSERT(false);
+}
+
+void Batch::settle_claim(Item& item, const Row& row) {
+  Op& op = *item.op;
+  const Record* const record = row.none ? nullptr : &row.record;
+  const bool mine = row.made || (record != nullptr && is_same_claim(*record, op));
+  op.verdict = mine ? Verdict::execute : decide(facts_of(record, op.fingerprint, op.terms, row.now));
+  if (mine || op.verdict != Verdict::execute) {
+    op.record = row.record;
+    return answer(item, OpStatus::done);
+  }
+  // To be taken over. If that was tried and the row is still the same, somebody holds it.
+  const bool unchanged = item.seen && same_row(*item.seen, row.record);
+  item.seen = row.record;
+  item.seen_is_none = row.none;
+  item.step = unchanged ? Step::alone : Step::take;
+}
+
+void Batch::settle_done(Item& item, const Row& row) {
+  Op& op = *item.op;
+  if (op.verb == Verb::finish) {
+    op.record = row.record;
+    op.record->outcome = op.outcome;
+  }
+  answer(item, OpStatus::done);
+}
+
+void Batch::settle_read(Item& item, const Row& row) {
+  Op& op = *item.op;
+  Record record = row.record;
+  Written written = Written::no;
+  switch (op.verb) {
+    case Verb::lookup:
+      if (!row.none) op.record = row.record;
+      return answer(item, OpStatus::done);
+    case Verb::renew: written = renew(record, op, row.now); break;
+    case Verb::finish: written = finish(record, op, row.now); break;
+    case Verb::release: written = may_release(record, op) ? Written::yes : Written::no; break;
+    case Verb::claim: ONCE_ASSERT(false);
+  }
+  if (row.none || written == Written::no) return answer(item, OpStatus::lost);
+  if (written == Written::yes) {
+    item.step = Step::alone;  // it may be written, but was not
+    return;
+  }
+  op.record = row.record;
+  answer(item, OpStatus::done);
+}
+
+void Batch::miss(Item& item) {
+  if (item.op->verb != Verb::claim) {
+    item.step = Step::read;
+    return;
+  }
+  if (item.step == Step::alone) item.seen.reset();  // it was not locked after all
+  item.step = Step::first;
+}
+
+bool Batch::was_blocked() {
+  if (!alone_) return false;
+  give_up_on_lock(*sent_.front().items.front());
+  return true;
+}
+
+// Who holds the row of a claim that could be taken over is its owner, about to end it.
+void Batch::give_up_on_lock(Item& item) {
+  Op& op = *item.op;
+  item.step = Step::answered;
+  if (op.verb != Verb::claim || item.seen_is_none) return answer_failed(op, StoreFault::unavailable, locked);
+  op.verdict = Verdict::in_flight;
+  op.record = item.seen;
+  answer(item, OpStatus::done);
+}
+
+std::vector<Op*> Batch::fail_rest(StoreFault fault, std::string_view why) {
+  std::vector<Op*> failed;
+  for (Item& item : items_) {
+    if (item.step == Step::answered) continue;
+    answer_failed(*item.op, fault, why);
+    item.step = Step::answered;
+    failed.push_back(item.op);
+  }
+  return failed;
+}
+
+}  // namespace once::postgres

@@ -1,0 +1,76 @@
+// A batch on its way through the database. Each round is one pipeline: one round trip, one transaction. Most batches
+// need one; what raced with another gateway, takes over an earlier attempt or was lost needs a second one.
+//
+//   claim                   made, or answered by the row that was there; a row to take over: take
+//   take                    taken; or it changed meanwhile: claim again; or it is locked: alone
+//   renew, finish, release  done; else: read
+//   read                    lost, or done before; or it is locked: alone
+//   alone                   the same write once more, in a round of its own that waits for the lock for a moment
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "store/postgres/connection.hpp"
+#include "store/store.hpp"
+
+namespace once::postgres {
+
+class Batch {
+ public:
+  explicit Batch(std::span<Op* const> ops);
+
+  // What the next round sends; false: every op is answered.
+  bool send_round(Connection& connection);
+  // The answers to it.
+  void receive(const std::vector<Rows>& results);
+  // The round failed because somebody holds a row: true if that settles it, because it was in a round of its own.
+  bool was_blocked();
+  // Every op that has no answer yet gets this one; returns them.
+  std::vector<Op*> fail_rest(StoreFault fault, std::string_view why);
+
+ private:
+  enum class Step : std::uint8_t { first, take, read, alone, answered };
+
+  struct Item {
+    Op* op = nullptr;
+    Step step = Step::first;
+    std::optional<Record> seen{};  // claim: the row to take over
+    bool seen_is_none = false;     // it expired or was released: only its fence counts
+    int rounds = 0;
+    bool matched = false;  // in this round
+  };
+  using Items = std::vector<Item*>;
+  struct Sent {
+    Statement statement;
+    Items items;
+    std::size_t bytes;  // of outcomes
+  };
+  struct Row;
+
+  void plan();
+  void plan_alone();
+  void add(Statement statement, Item& item);
+  Parameters parameters_of(const Sent& sent, const Connection& connection) const;
+  static void add_seen(Parameters& out, const Items& items);
+
+  static Row row_of(const Rows& rows, std::size_t row);
+  static void answer(Item& item, OpStatus status);
+  static void settle(Item& item, const Row& row, Statement statement);
+  static void settle_claim(Item& item, const Row& row);
+  static void settle_done(Item& item, const Row& row);
+  static void settle_read(Item& item, const Row& row);
+  static void miss(Item& item);
+  static void give_up_on_lock(Item& item);
+
+  std::vector<Item> items_;  // sorted by id
+  std::vector<Sent> sent_;
+  bool alone_ = false;                   // this round waits for locks
+  std::chrono::nanoseconds patience_{};  // until then, once somebody waited for a lock
+};
+
+}  // namespace once::postgres

@@ -1,0 +1,110 @@
+// What each statement is given for the operations of a batch, in the order that its text expects.
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "core/decision.hpp"
+#include "store/postgres/batch.hpp"
+
+namespace once::postgres {
+
+namespace {
+
+// They are for people and in an index, which takes so much and no more.
+constexpr std::size_t longest_label = 200;
+
+constexpr bool continues(char c) {
+  return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U;
+}
+
+// How many bytes of `text` are one character of UTF-8; 0: none.
+std::size_t character(std::string_view text) {
+  const auto first = static_cast<unsigned char>(text.front());
+  if (first >= 0x20 && first < 0x7F) return 1;
+  const std::size_t length = first >= 0xC2 && first < 0xE0   ? 2
+                             : first >= 0xE0 && first < 0xF0 ? 3
+                             : first >= 0xF0 && first < 0xF5 ? 4
+                                                             : 0;
+  if (length == 0 || text.size() < length || !std::ranges::all_of(text.substr(1, length - 1), continues)) return 0;
+  const auto second = static_cast<unsigned char>(text[1]);
+  const bool overlong = (first == 0xE0 && second < 0xA0) || (first == 0xF0 && second < 0x90);
+  const bool beyond = (first == 0xED && second >= 0xA0) || (first == 0xF4 && second >= 0x90);
+  return overlong || beyond ? 0 : length;
+}
+
+// Text that the server takes whatever it is: a byte that it would refuse fails the whole batch.
+std::string label(std::string_view text, bool unicode) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t length = character(text);
+    const bool kept = length == 1 || (length > 1 && unicode);
+    const std::string_view next = kept ? text.substr(0, length) : std::string_view("?");
+    if (out.size() + next.size() > longest_label) break;
+    out += next;
+    text.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return out;
+}
+
+}  // namespace
+
+Parameters Batch::parameters_of(const Sent& sent, const Connection& connection) const {
+  Parameters out;
+  const bool unicode = connection.unicode();
+  const auto array = [&](Type type, auto&& write) { out.array(type, sent.items, write); };
+  const auto labels = [&] {
+    array(Type::text, [&](Element& value, const Item& item) { value.bytes(label(item.op->tenant, unicode)); });
+    array(Type::text, [&](Element& value, const Item& item) { value.bytes(label(item.op->route, unicode)); });
+  };
+  array(Type::bytea, [](Element& value, const Item& item) { value.bytes(item.op->id.view()); });
+  if (sent.statement == Statement::read || sent.statement == Statement::wait) return out;
+  if (sent.statement != Statement::claim) out.boolean(alone_);
+  array(Type::bytea, [](Element& value, const Item& item) { value.bytes(item.op->nonce.view()); });
+  switch (sent.statement) {
+    case Statement::claim:
+    case Statement::take:
+      array(Type::bytea, [](Element& value, const Item& item) { value.bytes(item.op->fingerprint.view()); });
+      array(Type::interval, [](Element& value, const Item& item) { value.length(item.op->terms.lease); });
+      array(Type::interval, [](Element& value, const Item& item) { value.length(item.op->terms.ttl); });
+      labels();
+      if (sent.statement == Statement::take) add_seen(out, sent.items);
+      break;
+    case Statement::renew:
+      array(Type::interval, [](Element& value, const Item& item) { value.length(item.op->terms.lease); });
+      break;
+    case Statement::finish:
+      array(Type::int2, [](Element& value, const Item& item) { value.state(item.op->final_state); });
+      array(Type::boolean,
+            [](Element& value, const Item& item) { value.boolean(item.op->body_kept == BodyKept::yes); });
+      array(Type::bytea,
+            [](Element& value, const Item& item) { item.op->outcome ? value.bytes(*item.op->outcome) : value.null(); });
+      array(Type::interval, [](Element& value, const Item& item) { value.length(item.op->terms.ttl); });
+      break;
+    case Statement::release:
+    case Statement::read:
+    case Statement::wait:
+    case Statement::sweep: break;
+  }
+  return out;
+}
+
+// What follows the row that was read, and the row itself: it is taken only if it still stands.
+void Batch::add_seen(Parameters& out, const Items& items) {
+  const auto array = [&](Type type, auto&& write) { out.array(type, items, write); };
+  const auto next = [](const Item& item) {
+    const Op& op = *item.op;
+    return claimed(item.seen_is_none ? nullptr : &*item.seen, op.fingerprint, op.nonce, op.terms, op.now);
+  };
+  array(Type::int4,
+        [&](Element& value, const Item& item) { value.int4(static_cast<std::int32_t>(next(item).attempt)); });
+  array(Type::int2, [&](Element& value, const Item& item) { value.state(next(item).previous_state); });
+  array(Type::timestamptz, [&](Element& value, const Item& item) {
+    item.seen_is_none ? value.null() : value.time(next(item).previous_started_at);
+  });
+  array(Type::int8, [](Element& value, const Item& item) { value.int8(static_cast<std::int64_t>(item.seen->fence)); });
+  array(Type::int2, [](Element& value, const Item& item) { value.state(item.seen->state); });
+  array(Type::timestamptz, [](Element& value, const Item& item) { value.time(item.seen->lease_until); });
+  array(Type::timestamptz, [](Element& value, const Item& item) { value.time(item.seen->expires_at); });
+}
+
+}  // namespace once::postgres

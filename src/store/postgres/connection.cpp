@@ -1,0 +1,181 @@
+#include "store/postgres/connection.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+#include <libpq-fe.h>
+#include <poll.h>
+
+#include "base/clock.hpp"
+#include "store/postgres/poll.hpp"
+
+namespace once::postgres {
+
+namespace {
+
+constexpr int binary = 1;
+constexpr std::size_t most_parameters = 16;
+
+Fault rolled_back(const PGresult* result) {
+  const char* const state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+  const char* const message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+  // Without a state it is libpq's own: the connection broke.
+  if (state == nullptr) return {.kind = Fault::Kind::lost, .sqlstate = {}, .detail = "connection to PostgreSQL lost"};
+  return {.kind = Fault::Kind::rolled_back, .sqlstate = state, .detail = message == nullptr ? "" : message};
+}
+
+}  // namespace
+
+Waited wait_for(int descriptor, short events, Wait wait) {
+  std::array<pollfd, 2> watched = {pollfd{.fd = descriptor, .events = events, .revents = 0},
+                                   pollfd{.fd = wait.wake, .events = POLLIN, .revents = 0}};
+  while (true) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(wait.until - monotonic_now()).count();
+    const auto most = std::int64_t{std::numeric_limits<int>::max()};
+    const int ready =
+        ::poll(watched.data(), wait.wake < 0 ? 1 : 2, static_cast<int>(std::clamp<std::int64_t>(left, 0, most)));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready <= 0) return {};
+    return {.ready = watched[0].revents, .woken = watched[1].revents != 0};
+  }
+}
+
+std::string text_of(const Fault& fault) {
+  return fault.sqlstate.empty() ? fault.detail : fmt::format("{} ({})", fault.detail, fault.sqlstate);
+}
+
+void Connection::Finish::operator()(pg_conn* connection) const {
+  PQfinish(connection);
+}
+
+bool Connection::stale() const {
+  pollfd watched{.fd = PQsocket(handle_.get()), .events = POLLIN, .revents = 0};
+  return ::poll(&watched, 1, 0) != 0;
+}
+
+void Connection::note_sent(int accepted) {
+  all_accepted_ = all_accepted_ && accepted != 0;
+  ++sent_;
+}
+
+void Connection::send(Statement statement, const Parameters& parameters) {
+  std::array<const char*, most_parameters> values{};
+  std::array<int, most_parameters> lengths{};
+  std::array<int, most_parameters> formats{};
+  const auto& list = parameters.values();
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    values.at(i) = list[i].data();
+    lengths.at(i) = static_cast<int>(list[i].size());
+    formats.at(i) = binary;
+  }
+  note_sent(PQsendQueryPrepared(handle_.get(), name_of(statement), static_cast<int>(list.size()), values.data(),
+                                lengths.data(), formats.data(), binary));
+}
+
+void Connection::send_text(const std::string& sql) {
+  note_sent(PQsendQueryParams(handle_.get(), sql.c_str(), 0, nullptr, nullptr, nullptr, nullptr, 0));
+}
+
+// Nothing is committed before the server has the end of what was sent.
+std::unexpected<Fault> Connection::lost() {
+  broken_ = true;
+  if (all_sent_) {
+    return std::unexpected(Fault{.kind = Fault::Kind::lost, .sqlstate = {}, .detail = "no answer from PostgreSQL"});
+  }
+  return std::unexpected(
+      Fault{.kind = Fault::Kind::rolled_back, .sqlstate = {}, .detail = "connection to PostgreSQL lost"});
+}
+
+Connection::Ready Connection::wait_for_result(Wait wait) {
+  while (true) {
+    const int unsent = all_sent_ ? 0 : PQflush(handle_.get());
+    if (unsent < 0) return Ready::no;
+    all_sent_ = unsent == 0;
+    if (PQisBusy(handle_.get()) == 0) return Ready::yes;
+    const short events = all_sent_ ? POLLIN : POLLIN | POLLOUT;
+    const Waited waited = wait_for(PQsocket(handle_.get()), events, wait);
+    if (waited.ready == 0) return Ready::no;
+    if ((waited.ready & ~POLLOUT) == 0 || PQconsumeInput(handle_.get()) != 0) continue;
+    // The end. What came before it, such as why, may still be there to read.
+    return PQisBusy(handle_.get()) == 0 ? Ready::yes : Ready::no;
+  }
+}
+
+std::optional<Fault> Connection::read_one(std::vector<Rows>& results, Wait wait) {
+  if (wait_for_result(wait) == Ready::no) return lost().error();
+  PGresult* const result = PQgetResult(handle_.get());
+  if (result == nullptr) return lost().error();
+  results.emplace_back(result);
+  PQclear(PQgetResult(handle_.get()));  // null: that was all of this statement
+  const ExecStatusType status = PQresultStatus(result);
+  if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK) return std::nullopt;
+  if (status == PGRES_PIPELINE_ABORTED) {
+    return Fault{.kind = Fault::Kind::rolled_back, .sqlstate = {}, .detail = "skipped"};
+  }
+  Fault fault = rolled_back(result);
+  if (fault.kind == Fault::Kind::lost) return lost().error();
+  return fault;
+}
+
+std::expected<std::vector<Rows>, Fault> Connection::sync(Wait wait) {
+  const std::size_t count = std::exchange(sent_, 0);
+  const bool accepted = std::exchange(all_accepted_, true) && PQpipelineSync(handle_.get()) != 0;
+  all_sent_ = false;
+  if (!accepted) return lost();
+
+  std::vector<Rows> results;
+  results.reserve(count);
+  std::optional<Fault> fault;
+  for (std::size_t i = 0; i < count; ++i) {
+    auto failed = read_one(results, wait);
+    if (!failed) continue;
+    // The first one counts; those after it only say that they were skipped.
+    if (!fault) fault = std::move(failed);
+    if (broken_) return std::unexpected(*std::move(fault));
+  }
+  const bool ready = wait_for_result(wait) == Ready::yes;
+  const Rows end(ready ? PQgetResult(handle_.get()) : nullptr);
+  broken_ = !end.is_sync();
+  if (fault) return std::unexpected(*std::move(fault));
+  if (broken_) return lost();
+  return results;
+}
+
+std::expected<Rows, Fault> Connection::query(const std::string& sql, Wait wait) {
+  all_sent_ = false;
+  if (PQsendQuery(handle_.get(), sql.c_str()) == 0) return lost();
+  std::optional<Rows> last;
+  std::optional<Fault> fault;
+  while (true) {
+    if (wait_for_result(wait) == Ready::no) return lost();
+    PGresult* const result = PQgetResult(handle_.get());
+    if (result == nullptr) break;
+    last.emplace(result);
+    const ExecStatusType status = PQresultStatus(result);
+    if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK || status == PGRES_EMPTY_QUERY) continue;
+    fault = rolled_back(result);
+    if (fault->kind == Fault::Kind::lost) return lost();
+  }
+  if (fault) return std::unexpected(*std::move(fault));
+  if (!last) return lost();
+  return *std::move(last);
+}
+
+std::expected<std::optional<std::string>, Fault> Connection::notification(Wait wait) {
+  while (true) {
+    if (PGnotify* const notify = PQnotifies(handle_.get())) {
+      std::string payload = notify->extra;
+      PQfreemem(notify);
+      return payload;
+    }
+    const Waited waited = wait_for(PQsocket(handle_.get()), POLLIN, wait);
+    if (waited.ready == 0) return std::nullopt;
+    if (PQconsumeInput(handle_.get()) == 0) return lost();
+  }
+}
+
+}  // namespace once::postgres

@@ -1,0 +1,79 @@
+#include "store/postgres/listener.hpp"
+
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "base/clock.hpp"
+#include "store/postgres/poll.hpp"
+
+namespace once::postgres {
+
+namespace {
+
+constexpr Duration first_pause = std::chrono::milliseconds(100);
+constexpr Duration longest_pause = std::chrono::seconds(5);
+// How long one wait lasts; there is nothing to do in between but to begin the next.
+constexpr Duration one_wait = std::chrono::hours(1);
+
+}  // namespace
+
+Listener::Listener(std::string url, const ServerSettings& settings, ServerCounts& counts, const Log& log, Told told)
+    : url_(std::move(url)),
+      settings_(settings),
+      counts_(counts),
+      log_(log),
+      told_(std::move(told)),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      thread_([this] { loop(); }) {
+  ONCE_ASSERT(wake_.open());
+  pthread_setname_np(thread_.native_handle(), "once-listener");
+}
+
+Listener::~Listener() {
+  stopping_.store(true, std::memory_order_relaxed);
+  const std::uint64_t one = 1;
+  ONCE_ASSERT(::write(wake_.get(), &one, sizeof one) == sizeof one);
+  thread_.join();
+}
+
+void Listener::loop() {
+  Duration pause = first_pause;
+  while (!stopping()) {
+    pause = listen() ? first_pause : std::min(pause * 2, longest_pause);
+    if (!stopping()) wait_for(-1, 0, {.until = monotonic_now() + pause, .wake = wake_.get()});
+  }
+}
+
+bool Listener::listen() {
+  auto connection = Connection::open(url_, settings_, Connection::Use::plain, wake_.get());
+  if (!connection) {
+    if (!stopping()) log_.warn("PostgreSQL tells no ends; tried again later", {{"error", connection.error().detail}});
+    return false;
+  }
+  const Wait soon{.until = monotonic_now() + settings_.timeout, .wake = wake_.get()};
+  if (!(*connection)->query("LISTEN once_ended", soon)) return false;
+  while (!stopping()) {
+    const auto payload = (*connection)->notification({.until = monotonic_now() + one_wait, .wake = wake_.get()});
+    if (!payload) return true;
+    if (*payload) hear(**payload);
+  }
+  return true;
+}
+
+void Listener::hear(const std::string& payload) const {
+  const auto bytes = from_hex(payload);
+  OperationId id;
+  if (!bytes || bytes->size() != id.bytes.size()) return;
+  std::memcpy(id.bytes.data(), bytes->data(), id.bytes.size());
+  counts_.told.fetch_add(1, std::memory_order_relaxed);
+  told_(id);
+}
+
+}  // namespace once::postgres

@@ -1,0 +1,45 @@
+// Hears which operations have ended, on a connection and a thread of its own. What ends while the connection is down is
+// not heard: who waits asks from time to time anyway.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "base/bytes.hpp"
+#include "base/descriptor.hpp"
+#include "base/log.hpp"
+#include "store/postgres/connection.hpp"
+#include "store/server/server_store.hpp"
+#include "store/server/settings.hpp"
+
+namespace once::postgres {
+
+class Listener {
+ public:
+  using Told = std::function<void(const OperationId&)>;
+
+  Listener(std::string url, const ServerSettings& settings, ServerCounts& counts, const Log& log, Told told);
+  ~Listener();
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+
+ private:
+  void loop();
+  // Until the connection breaks, or it is time to end. False: it could not even be made.
+  bool listen();
+  void hear(const std::string& payload) const;
+  bool stopping() const { return stopping_.load(std::memory_order_relaxed); }
+
+  const std::string url_;
+  const ServerSettings settings_;
+  ServerCounts& counts_;
+  const Log& log_;
+  const Told told_;
+  Descriptor wake_;  // can be read when it is time to end
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace once::postgres

@@ -1,0 +1,237 @@
+// How a connection is made: every host in turn, then what the session needs.
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+#include <fmt/format.h>
+#include <libpq-fe.h>
+#include <poll.h>
+
+#include "base/clock.hpp"
+#include "base/text.hpp"
+#include "store/postgres/connection.hpp"
+#include "store/postgres/poll.hpp"
+#include "store/postgres/schema.hpp"
+
+namespace once::postgres {
+
+struct Target {
+  std::vector<std::pair<std::string, std::string>> options;
+
+  const std::string* find(std::string_view name) const {
+    const auto found = std::ranges::find(options, name, [](const auto& pair) { return std::string_view(pair.first); });
+    return found == options.end() ? nullptr : &found->second;
+  }
+  void set(std::string_view name, std::string_view value) {
+    std::erase_if(options, [&](const auto& pair) { return pair.first == name; });
+    options.emplace_back(name, value);
+  }
+  void set_if_missing(std::string_view name, std::string_view value) {
+    if (find(name) == nullptr) options.emplace_back(name, value);
+  }
+};
+
+namespace {
+
+// A backend that holds a row is waited for this long, alone; a gateway that inserts the same id never takes so long.
+constexpr Duration lock_timeout = std::chrono::milliseconds(100);
+
+Error error_of(std::string detail, Retryable retryable) {
+  return {.source = ErrorSource::store, .retryable = retryable, .detail = std::move(detail)};
+}
+
+// libpq's own texts about a URL repeat it, password and all.
+Result<Target> parse(const std::string& url) {
+  PQconninfoOption* const options = PQconninfoParse(url.c_str(), nullptr);
+  if (options == nullptr) {
+    return std::unexpected(Error{.source = ErrorSource::config,
+                                 .retryable = Retryable::no,
+                                 .detail = "PostgreSQL's client library does not understand the store's URL"});
+  }
+  Target target;
+  for (const PQconninfoOption* option = options; option->keyword != nullptr; ++option) {
+    if (option->val != nullptr) target.options.emplace_back(option->keyword, option->val);
+  }
+  PQconninfoFree(options);
+  target.set_if_missing("application_name", "once");
+  target.set("client_encoding", "UTF8");
+  // A server that vanished without a word is noticed, also by those who only listen.
+  target.set_if_missing("keepalives_idle", "15");
+  target.set_if_missing("keepalives_interval", "5");
+  target.set_if_missing("keepalives_count", "3");
+  return target;
+}
+
+// One for each host. libpq would try them all by itself, but would wait for a dead one as long as the kernel does.
+std::vector<Target> hosts_of(const Target& target) {
+  const std::string* const hosts = target.find("host");
+  if (hosts == nullptr || !hosts->contains(',') || target.find("hostaddr") != nullptr) return {target};
+  const std::string* const port_list = target.find("port");
+  const std::vector<std::string_view> ports = split(port_list == nullptr ? std::string_view() : *port_list, ',');
+  std::vector<Target> targets;
+  for (const std::string_view host : split(*hosts, ',')) {
+    Target& each = targets.emplace_back(target);
+    each.set("host", host);
+    each.set("port", ports.size() == 1 ? ports.front() : ports[std::min(targets.size(), ports.size()) - 1]);
+  }
+  return targets;
+}
+
+// "…FATAL:  28P01: password authentication failed…": the five characters, if they are there.
+std::string_view sqlstate_in(std::string_view message) {
+  constexpr std::size_t length = 5;
+  const auto is_code = [](unsigned char c) { return std::isdigit(c) != 0 || std::isupper(c) != 0; };
+  for (std::size_t at = message.find(":  "); at != std::string_view::npos; at = message.find(":  ", at + 1)) {
+    const std::string_view code = message.substr(at + 3, length);
+    if (code.size() == length && std::ranges::all_of(code, is_code) &&
+        message.substr(at + 3 + length).starts_with(": "))
+      return code;
+  }
+  return {};
+}
+
+bool mends_itself(PGconn* connection) {
+  if (PQconnectionNeedsPassword(connection) != 0) return false;
+  const std::string_view state = sqlstate_in(PQerrorMessage(connection));
+  // Wrong credentials, no such database, no right to connect.
+  return !state.starts_with("28") && state != "3D000" && state != "42501";
+}
+
+// The first line: after it come hints, and where in the server's sources it happened.
+std::string why(PGconn* connection) {
+  const std::string_view message = PQerrorMessage(connection);
+  return std::string(message.substr(0, message.find('\n')));
+}
+
+std::string milliseconds(Duration duration) {
+  return fmt::format("{}", duration.count());
+}
+
+// Plans must not depend on how many rows the table had when they were made: a plan that was best for an empty table
+// reads all of a full one. What is left to choose from finds rows by their ids.
+std::string session_sql(const ServerSettings& settings) {
+  const std::vector<std::pair<std::string_view, std::string>> values = {
+      {"statement_timeout", milliseconds(settings.timeout)},
+      {"lock_timeout", milliseconds(lock_timeout)},
+      {"idle_in_transaction_session_timeout", milliseconds(settings.timeout)},
+      {"default_transaction_isolation", "read committed"},
+      {"plan_cache_mode", "force_generic_plan"},
+      {"enable_seqscan", "off"},
+      {"enable_bitmapscan", "off"},
+      {"enable_nestloop", "off"},
+      {"enable_mergejoin", "off"},
+      {"enable_hashjoin", "on"},
+      {"jit", "off"},
+      {"TimeZone", "UTC"},
+  };
+  std::string sql =
+      "SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' "
+      "ELSE current_setting('synchronous_commit') END, false)";
+  for (const auto& [name, value] : values) sql += fmt::format(", set_config('{}', '{}', false)", name, value);
+  return sql;
+}
+
+Error schema_error(const Fault& fault) {
+  if (fault.sqlstate == "42P01") {
+    return error_of(
+        "the database has no schema of Once in the search path of this user; to make it: once schema postgres --apply "
+        "URL",
+        Retryable::no);
+  }
+  return error_of(fmt::format("the schema of Once cannot be used: {}", text_of(fault)),
+                  fault.sqlstate.starts_with("42") ? Retryable::no : Retryable::yes);
+}
+
+Error version_error(int version) {
+  return error_of(fmt::format("the schema of Once in the database is version {}, this program needs version {}; {}",
+                              version, schema_version,
+                              version < schema_version ? "to bring it up to date: once schema postgres --apply URL"
+                                                       : "use the newer program"),
+                  Retryable::no);
+}
+
+}  // namespace
+
+Result<Connection::Handle> Connection::connect_to(const Target& target, Wait wait) {
+  std::vector<const char*> names;
+  std::vector<const char*> values;
+  for (const auto& [name, value] : target.options) {
+    names.push_back(name.c_str());
+    values.push_back(value.c_str());
+  }
+  names.push_back(nullptr);
+  values.push_back(nullptr);
+  Handle handle(PQconnectStartParams(names.data(), values.data(), 0));
+  if (!handle) return std::unexpected(error_of("out of memory", Retryable::yes));
+  PQsetErrorVerbosity(handle.get(), PQERRORS_VERBOSE);  // with the state in it
+  PQsetNoticeProcessor(handle.get(), [](void*, const char*) {}, nullptr);
+  PostgresPollingStatusType status =
+      PQstatus(handle.get()) == CONNECTION_BAD ? PGRES_POLLING_FAILED : PGRES_POLLING_WRITING;
+  while (status != PGRES_POLLING_OK && status != PGRES_POLLING_FAILED) {
+    const short events = status == PGRES_POLLING_READING ? POLLIN : POLLOUT;
+    if (wait_for(PQsocket(handle.get()), events, wait).ready == 0) {
+      return std::unexpected(error_of("no answer from PostgreSQL while connecting", Retryable::yes));
+    }
+    status = PQconnectPoll(handle.get());
+  }
+  if (status == PGRES_POLLING_OK) return handle;
+  return std::unexpected(error_of(why(handle.get()), mends_itself(handle.get()) ? Retryable::yes : Retryable::no));
+}
+
+Result<Connection::Handle> Connection::connect_to_any(const std::string& url, const ServerSettings& settings,
+                                                      int wake) {
+  const auto target = parse(url);
+  if (!target) return std::unexpected(target.error());
+  Error worst = error_of("no host", Retryable::yes);
+  for (const Target& each : hosts_of(*target)) {
+    auto handle = connect_to(each, {.until = monotonic_now() + settings.connect_timeout, .wake = wake});
+    if (handle) return handle;
+    if (worst.retryable == Retryable::yes) worst = std::move(handle.error());
+  }
+  return std::unexpected(std::move(worst));
+}
+
+Result<void> Connection::set_session(const ServerSettings& settings, Wait wait) {
+  send_text(session_sql(settings));
+  send_text("SELECT max(version)::text FROM once_schema");
+  const auto rows = sync(wait);
+  if (!rows) return std::unexpected(schema_error(rows.error()));
+  const Rows& version = rows->back();
+  const auto number = version.size() == 1 ? parse_number(version.bytes(0, 0)) : std::nullopt;
+  if (number != std::uint64_t{schema_version}) {
+    return std::unexpected(version_error(static_cast<int>(number.value_or(0))));
+  }
+  return {};
+}
+
+Result<void> Connection::prepare(Wait wait) {
+  for (const Statement statement : all_statements) {
+    note_sent(PQsendPrepare(handle_.get(), name_of(statement), sql_of(statement).c_str(), 0, nullptr));
+  }
+  const auto prepared = sync(wait);
+  if (!prepared) return std::unexpected(schema_error(prepared.error()));
+  return {};
+}
+
+Result<void> Connection::set_up(const ServerSettings& settings, Use use, Wait wait) {
+  PQsetErrorVerbosity(handle_.get(), PQERRORS_DEFAULT);
+  PQsetnonblocking(handle_.get(), 1);
+  const char* const encoding = PQparameterStatus(handle_.get(), "server_encoding");
+  unicode_ = encoding != nullptr && std::string_view(encoding) == "UTF8";
+  if (use == Use::plain) return {};
+  PQenterPipelineMode(handle_.get());
+  const auto session = set_session(settings, wait);
+  return session ? prepare(wait) : session;
+}
+
+Result<std::unique_ptr<Connection>> Connection::open(const std::string& url, const ServerSettings& settings, Use use,
+                                                     int wake) {
+  auto handle = connect_to_any(url, settings, wake);
+  if (!handle) return std::unexpected(std::move(handle.error()));
+  std::unique_ptr<Connection> connection(new Connection(std::move(*handle)));
+  const auto ready = connection->set_up(settings, use, {.until = monotonic_now() + settings.timeout, .wake = wake});
+  if (!ready) return std::unexpected(ready.error());
+  return connection;
+}
+
+}  // namespace once::postgres

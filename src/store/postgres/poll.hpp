@@ -1,0 +1,15 @@
+// Waiting for a connection, for so long and no longer.
+#pragma once
+
+#include "store/postgres/connection.hpp"
+
+namespace once::postgres {
+
+struct Waited {
+  short ready = 0;  // as of poll(); 0: timed out, or woken
+  bool woken = false;
+};
+
+Waited wait_for(int descriptor, short events, Wait wait);
+
+}  // namespace once::postgres

@@ -1,0 +1,13 @@
+// The SQL of the schema, in parts. Each may run on a database that has it already.
+#pragma once
+
+#include <string_view>
+
+namespace once::postgres {
+
+std::string_view tables_sql();
+std::string_view owner_functions_sql();  // once_finish, once_fail, once_renew, once_release
+std::string_view claim_functions_sql();  // once_claim
+std::string_view rights_sql();
+
+}  // namespace once::postgres

@@ -1,0 +1,147 @@
+#include "store/postgres/statements.hpp"
+
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "base/assert.hpp"
+
+namespace once::postgres {
+
+namespace {
+
+// Parts that several statements share; {name} in the texts below.
+
+// To the millisecond, as the core counts; of the moment the statement reached the server.
+constexpr std::string_view now = "statement_timestamp()::timestamptz(3)";
+// Microseconds, so that a fence is higher than any before it even when the row of that one is gone.
+constexpr std::string_view fence = "(date_part('epoch', statement_timestamp()) * 1000000)::bigint";
+constexpr std::string_view record =
+    "o.state, o.body_kept, o.attempt, o.fence, o.fingerprint, o.nonce, o.started_at, o.lease_until, o.expires_at, "
+    "o.previous_state, o.previous_started_at";
+constexpr std::string_view not_locked = "(o.xmax = 0 OR $2::boolean)";
+constexpr std::string_view not_expired =
+    "(o.expires_at > statement_timestamp()::timestamptz(3) OR "
+    "(o.state = 0 AND o.lease_until > statement_timestamp()::timestamptz(3)))";
+// Only to those who wait: transactions that notify commit one after the other.
+constexpr std::string_view tell = "CASE WHEN o.waited THEN pg_notify('once_ended', encode(o.id, 'hex')) END";
+
+constexpr std::string_view claim_sql = R"sql(
+WITH seen AS MATERIALIZED (
+  SELECT i.*, {now} AS now, {record}, o.outcome
+  FROM unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::interval[], $5::interval[], $6::text[], $7::text[])
+       AS i(id, my_nonce, my_fingerprint, lease, ttl, tenant, route)
+  LEFT JOIN (SELECT * FROM once_operations WHERE id = ANY ($1)) AS o ON o.id = i.id
+), made AS (
+  INSERT INTO once_operations AS o (id, state, attempt, fence, fingerprint, nonce, started_at, lease_until, expires_at,
+                                    sweep_at, ttl, tenant, route)
+  SELECT id, 0, 1, {fence}, my_fingerprint, my_nonce, now, coalesce(now + lease, 'infinity'),
+         coalesce(now + ttl, 'infinity'), coalesce(now + ttl, 'infinity'), ttl, tenant, route
+  FROM seen WHERE state IS NULL ORDER BY id
+  ON CONFLICT (id) DO NOTHING
+  RETURNING o.id, o.started_at AS now, true AS made, {record}, NULL::bytea
+)
+SELECT * FROM made
+UNION ALL
+SELECT o.id, o.now, false, {record}, o.outcome FROM seen AS o WHERE o.state IS NOT NULL)sql";
+
+constexpr std::string_view take_sql = R"sql(
+UPDATE once_operations AS o
+SET state = 0, body_kept = true, outcome = NULL, attempt = i.attempt, fence = greatest(o.fence + 1, {fence}),
+    fingerprint = i.fingerprint, nonce = i.nonce, started_at = {now},
+    lease_until = coalesce({now} + i.lease, 'infinity'), expires_at = coalesce({now} + i.ttl, 'infinity'),
+    sweep_at = coalesce({now} + i.ttl, 'infinity'), ttl = i.ttl, previous_state = i.previous_state,
+    previous_started_at = i.previous_started_at, waited = o.waited AND o.state = 0, tenant = i.tenant, route = i.route
+FROM unnest($1::bytea[], $3::bytea[], $4::bytea[], $5::interval[], $6::interval[], $7::text[], $8::text[],
+            $9::integer[], $10::smallint[], $11::timestamptz[], $12::bigint[], $13::smallint[], $14::timestamptz[],
+            $15::timestamptz[])
+     AS i(id, nonce, fingerprint, lease, ttl, tenant, route, attempt, previous_state, previous_started_at, seen_fence,
+          seen_state, seen_lease_until, seen_expires_at)
+WHERE o.id = ANY ($1) AND o.id = i.id AND o.fence = i.seen_fence AND o.state = i.seen_state
+  AND o.lease_until = i.seen_lease_until AND o.expires_at = i.seen_expires_at AND {not_locked}
+RETURNING o.id, o.started_at, true, {record}, NULL::bytea)sql";
+
+constexpr std::string_view renew_sql = R"sql(
+UPDATE once_operations AS o
+SET lease_until = coalesce({now} + i.lease, 'infinity')
+FROM unnest($1::bytea[], $3::bytea[], $4::interval[]) AS i(id, nonce, lease)
+WHERE o.id = ANY ($1) AND o.id = i.id AND o.nonce = i.nonce AND o.state = 0 AND {not_expired} AND {not_locked}
+RETURNING o.id, {now}, true, {record}, NULL::bytea)sql";
+
+constexpr std::string_view finish_sql = R"sql(
+UPDATE once_operations AS o
+SET state = i.state, body_kept = i.body_kept, outcome = i.outcome, ttl = i.ttl, expires_at = i.expires_at,
+    sweep_at = CASE WHEN i.expires_at BETWEEN o.sweep_at - interval '1 hour' AND o.sweep_at + interval '1 hour'
+                    THEN o.sweep_at ELSE i.expires_at END
+FROM (SELECT *, coalesce({now} + ttl, 'infinity') AS expires_at
+      FROM unnest($1::bytea[], $3::bytea[], $4::smallint[], $5::boolean[], $6::bytea[], $7::interval[])
+           AS each(id, nonce, state, body_kept, outcome, ttl)) AS i
+WHERE o.id = ANY ($1) AND o.id = i.id AND o.nonce = i.nonce AND (o.state = 0 OR (o.state = 3 AND i.state <> 3))
+  AND {not_expired} AND {not_locked}
+RETURNING o.id, {now}, true, {record}, NULL::bytea, {tell})sql";
+
+// A first claim leaves its row for a minute, expired: the next one finds the fence in it.
+constexpr std::string_view release_sql = R"sql(
+UPDATE once_operations AS o
+SET state = CASE WHEN o.attempt = 1 THEN 2 ELSE o.previous_state END, attempt = o.attempt - 1,
+    started_at = CASE WHEN o.attempt = 1 THEN o.started_at ELSE o.previous_started_at END,
+    nonce = '\x00000000000000000000000000000000',
+    expires_at = CASE WHEN o.attempt = 1 THEN {now} ELSE o.expires_at END,
+    sweep_at = CASE WHEN o.attempt = 1 THEN {now} ELSE o.sweep_at END
+FROM unnest($1::bytea[], $3::bytea[]) AS i(id, nonce)
+WHERE o.id = ANY ($1) AND o.id = i.id AND o.nonce = i.nonce AND o.state = 0 AND {not_expired} AND {not_locked}
+RETURNING o.id, {now}, true, {record}, NULL::bytea, {tell})sql";
+
+constexpr std::string_view wait_sql = R"sql(
+UPDATE once_operations AS o SET waited = true
+WHERE o.id = ANY ($1::bytea[]) AND o.state = 0 AND NOT o.waited AND o.xmax = 0)sql";
+
+constexpr std::string_view read_sql = R"sql(
+SELECT i.id, {now}, false, {record}, o.outcome
+FROM unnest($1::bytea[]) AS i(id) LEFT JOIN (SELECT * FROM once_operations WHERE id = ANY ($1)) AS o ON o.id = i.id)sql";
+
+// What was released stays for a minute: no statement lasts that long, so none can still hold an older fence.
+constexpr std::string_view sweep_sql = R"sql(
+DELETE FROM once_operations WHERE id = ANY (ARRAY(
+  SELECT o.id FROM once_operations AS o
+  WHERE o.sweep_at <= {now} AND o.expires_at <= {now} AND (o.state <> 0 OR o.lease_until <= {now})
+    AND (o.attempt > 0 OR o.expires_at <= {now} - interval '1 minute')
+  ORDER BY o.sweep_at LIMIT $1::bigint FOR UPDATE SKIP LOCKED)))sql";
+
+std::string_view template_of(Statement statement) {
+  switch (statement) {
+    case Statement::claim: return claim_sql;
+    case Statement::take: return take_sql;
+    case Statement::renew: return renew_sql;
+    case Statement::finish: return finish_sql;
+    case Statement::release: return release_sql;
+    case Statement::wait: return wait_sql;
+    case Statement::read: return read_sql;
+    case Statement::sweep: return sweep_sql;
+  }
+  ONCE_ASSERT(false);
+}
+
+}  // namespace
+
+const char* name_of(Statement statement) {
+  switch (statement) {
+    case Statement::claim: return "once_claim";
+    case Statement::take: return "once_take";
+    case Statement::renew: return "once_renew";
+    case Statement::finish: return "once_finish";
+    case Statement::release: return "once_release";
+    case Statement::wait: return "once_wait";
+    case Statement::read: return "once_read";
+    case Statement::sweep: return "once_sweep";
+  }
+  ONCE_ASSERT(false);
+}
+
+std::string sql_of(Statement statement) {
+  return fmt::format(fmt::runtime(template_of(statement)), fmt::arg("now", now), fmt::arg("fence", fence),
+                     fmt::arg("record", record), fmt::arg("not_locked", not_locked),
+                     fmt::arg("not_expired", not_expired), fmt::arg("tell", tell));
+}
+
+}  // namespace once::postgres

@@ -1,0 +1,57 @@
+// The store's statements, one for each step of a verb, each over arrays of operations. All of them are prepared on
+// every connection.
+//
+// Ids are sorted, so that two gateways lock rows in the same order. A row that another transaction has locked, or
+// tried to lock and failed, is not waited for (its xmax says so): a backend may hold it for as long as its own
+// transaction takes, and the rest of the batch has nothing to do with that. `patient` asks for the wait.
+//
+// No decision is made in SQL: a claim reads, the decision is core's, and `take` writes only if what was read still
+// stands.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+namespace once::postgres {
+
+enum class Statement : std::uint8_t {
+  claim,  // makes the rows that are not there, and reads the others
+  take,   // a claim over a row that was read, if that is still as it was
+  renew,
+  finish,
+  release,
+  wait,  // somebody waits for these: note it
+  read,
+  sweep,
+};
+
+inline constexpr std::array all_statements = {Statement::claim,   Statement::take, Statement::renew, Statement::finish,
+                                              Statement::release, Statement::wait, Statement::read,  Statement::sweep};
+
+// What it is prepared as.
+const char* name_of(Statement statement);
+std::string sql_of(Statement statement);
+
+// What every one of them returns, in this order; `sweep` and `wait` return nothing.
+struct Column {
+  enum : int {
+    id,
+    now,
+    made,  // claim: the row was not there, and is now
+    state,
+    body_kept,
+    attempt,
+    fence,
+    fingerprint,
+    nonce,
+    started_at,
+    lease_until,
+    expires_at,
+    previous_state,
+    previous_started_at,
+    outcome,
+  };
+};
+
+}  // namespace once::postgres

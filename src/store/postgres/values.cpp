@@ -1,0 +1,146 @@
+#include "store/postgres/values.hpp"
+
+#include <bit>
+#include <concepts>
+#include <limits>
+
+#include <libpq-fe.h>
+
+#include "base/assert.hpp"
+#include "base/text.hpp"
+
+namespace once::postgres {
+
+namespace {
+
+// From 1970, where ours begins, to 2000, where PostgreSQL's does.
+constexpr Duration epoch = std::chrono::milliseconds(946'684'800'000);
+constexpr std::int64_t infinity = std::numeric_limits<std::int64_t>::max();
+// PostgreSQL's dates end in the year 294276; what lasts longer than this lasts for ever.
+constexpr Duration longest = std::chrono::years(1000);
+
+void append(std::string& out, std::integral auto value) {
+  const auto big_endian = std::byteswap(value);
+  static_assert(std::endian::native == std::endian::little);
+  out.append(reinterpret_cast<const char*>(&big_endian), sizeof big_endian);
+}
+
+template <std::integral T>
+T read(std::string_view bytes) {
+  T value{};
+  if (bytes.size() == sizeof value) std::memcpy(&value, bytes.data(), sizeof value);
+  return std::byteswap(value);
+}
+
+void append_sized(std::string& out, std::integral auto value) {
+  append(out, static_cast<std::int32_t>(sizeof value));
+  append(out, value);
+}
+
+}  // namespace
+
+void Element::null() {
+  append(out_, std::int32_t{-1});
+}
+
+void Element::bytes(std::string_view value) {
+  append(out_, static_cast<std::int32_t>(value.size()));
+  out_.append(value);
+}
+
+void Element::boolean(bool value) {
+  append_sized(out_, static_cast<std::int8_t>(value));
+}
+
+void Element::int2(std::int16_t value) {
+  append_sized(out_, value);
+}
+
+void Element::int4(std::int32_t value) {
+  append_sized(out_, value);
+}
+
+void Element::int8(std::int64_t value) {
+  append_sized(out_, value);
+}
+
+void Element::time(Time value) {
+  if (value == Time::max()) return int8(infinity);
+  int8(std::chrono::microseconds(value.time_since_epoch() - epoch).count());
+}
+
+void Element::length(Duration value) {
+  if (value > longest) return null();
+  append(out_, std::int32_t{16});
+  append(out_, std::int64_t{std::chrono::microseconds(value).count()});
+  append(out_, std::int32_t{0});  // days
+  append(out_, std::int32_t{0});  // months
+}
+
+std::string& Parameters::begin_array(Type type, std::size_t size) {
+  std::string& out = values_.emplace_back();
+  append(out, std::int32_t{size == 0 ? 0 : 1});  // dimensions
+  append(out, std::int32_t{1});                  // there may be nulls
+  append(out, static_cast<std::uint32_t>(type));
+  if (size == 0) return out;
+  append(out, static_cast<std::int32_t>(size));
+  append(out, std::int32_t{1});  // the first index
+  return out;
+}
+
+void Parameters::boolean(bool value) {
+  append(values_.emplace_back(), static_cast<std::int8_t>(value));
+}
+
+void Parameters::int8(std::int64_t value) {
+  append(values_.emplace_back(), value);
+}
+
+void Rows::Clear::operator()(pg_result* result) const {
+  PQclear(result);
+}
+
+std::size_t Rows::size() const {
+  return static_cast<std::size_t>(PQntuples(result_.get()));
+}
+
+bool Rows::null(std::size_t row, int column) const {
+  return PQgetisnull(result_.get(), static_cast<int>(row), column) != 0;
+}
+
+std::string_view Rows::bytes(std::size_t row, int column) const {
+  const int at = static_cast<int>(row);
+  return {PQgetvalue(result_.get(), at, column), static_cast<std::size_t>(PQgetlength(result_.get(), at, column))};
+}
+
+bool Rows::boolean(std::size_t row, int column) const {
+  return bytes(row, column) == std::string_view("\1", 1);
+}
+
+std::int16_t Rows::int2(std::size_t row, int column) const {
+  return read<std::int16_t>(bytes(row, column));
+}
+
+std::int32_t Rows::int4(std::size_t row, int column) const {
+  return read<std::int32_t>(bytes(row, column));
+}
+
+std::int64_t Rows::int8(std::size_t row, int column) const {
+  return read<std::int64_t>(bytes(row, column));
+}
+
+Time Rows::time(std::size_t row, int column) const {
+  const auto value = read<std::int64_t>(bytes(row, column));
+  if (value == infinity) return Time::max();
+  return Time(std::chrono::floor<Duration>(std::chrono::microseconds(value)) + epoch);
+}
+
+bool Rows::is_sync() const {
+  return PQresultStatus(result_.get()) == PGRES_PIPELINE_SYNC;
+}
+
+std::uint64_t Rows::affected() const {
+  return parse_number(PQcmdTuples(result_.get())).value_or(0);
+}
+
+}  // namespace once::postgres
