@@ -197,6 +197,24 @@ class Operating(Shared):
         sweeping.ask(key="k", body=b"{}")
         wait_until(lambda: sweeping.metrics()["once_store_swept_total"] >= 1)
 
+    @unittest.skipIf(NAME == "redis", "Redis has no schema")
+    def test_the_schema_is_applied_by_a_command_and_missed_with_a_clear_word(self):
+        self.server.sql("CREATE DATABASE empty")
+        url = self.server.url().rsplit("/", 1)[0] + "/empty"
+        kind = url.split(":")[0]
+        without = run_once("serve", "--upstream", "http://127.0.0.1:1", "--store", url, "--listen", "127.0.0.1:0",
+                           env={**os.environ, "ONCE_SECRET": "s" * 16})
+        self.assertEqual(without.returncode, 1, without)
+        self.assertIn(f"once schema {kind} --apply", without.stderr)
+        for _ in range(2):
+            applied = run_once("schema", kind, "--apply", url)
+            self.assertEqual(applied.returncode, 0, applied)
+        self.assertEqual(run_once("sweep", "--store", url).stdout, "0 expired records removed\n")
+        printed = run_once("schema", kind)
+        self.assertIn("once_finish", printed.stdout)
+        other = run_once("schema", "mysql" if kind == "postgres" else "postgres", "--apply", url)
+        self.assertEqual((other.returncode, other.stdout), (2, ""))
+
     _swept = 0
 
     def swept(self):
