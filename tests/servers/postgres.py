@@ -16,6 +16,7 @@ SETTINGS = {"fsync": "on",
             "shared_buffers": "64MB",
             "max_wal_size": "2GB",
             "log_line_prefix": "%t [%p] "}
+WITH_PASSWORD = "has_a_password"
 
 
 def children(process_id):
@@ -90,6 +91,9 @@ class Postgres:
         subprocess.run([*self.folder.as_user(), PROGRAMS / "initdb", "-D", self.data, "-U", "postgres", "-A", "trust",
                         "-E", "UTF8", "--no-locale", "--no-sync"],
                        cwd=self.folder.path, check=True, stdout=subprocess.DEVNULL)
+        # Everybody comes in as they say they are, but for one who has a password.
+        access = self.data / "pg_hba.conf"
+        access.write_text(f"host all {WITH_PASSWORD} 127.0.0.1/32 scram-sha-256\n" + access.read_text())
 
     def _answers(self):
         self.server.alive()

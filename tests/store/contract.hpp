@@ -5,6 +5,7 @@
 // where make() gives a StoreUnderTest (contract/fixture.hpp).
 #pragma once
 
+#include "tests/store/contract/drawn.hpp"
 #include "tests/store/contract/fencing.hpp"
 #include "tests/store/contract/load.hpp"
 #include "tests/store/contract/time.hpp"

@@ -111,7 +111,8 @@ std::string milliseconds(Duration duration) {
 // reads all of a full one. What is left to choose from finds rows by their ids.
 std::string session_sql(const ServerSettings& settings) {
   const std::vector<std::pair<std::string_view, std::string>> values = {
-      {"statement_timeout", milliseconds(settings.timeout)},
+      // Before this side gives up: an answer that it was cancelled is better than none.
+      {"statement_timeout", milliseconds(settings.timeout * 9 / 10)},
       {"lock_timeout", milliseconds(lock_timeout)},
       {"idle_in_transaction_session_timeout", milliseconds(settings.timeout)},
       {"default_transaction_isolation", "read committed"},

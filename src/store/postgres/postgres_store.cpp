@@ -40,7 +40,7 @@ bool is_any_of(std::string_view state, std::initializer_list<std::string_view> s
 }
 
 Remedy remedy_for(const Fault& fault) {
-  if (is_any_of(fault.sqlstate, {"40001", "40P01", lock_not_available, "57014"})) return Remedy::again;
+  if (is_any_of(fault.sqlstate, {"40001", "40P01", lock_not_available})) return Remedy::again;
   // Lost before all was sent, read only, going down or coming up, a plan or a prepared statement that is gone.
   const bool useless = is_any_of(fault.sqlstate, {"", "25006", "57P01", "57P02", "57P03", "57P05", "0A000", "26000"});
   return useless ? Remedy::elsewhere : Remedy::none;

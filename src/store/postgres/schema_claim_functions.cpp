@@ -33,7 +33,7 @@ CREATE OR REPLACE FUNCTION once_verdict(
   found once_operations, asked bytea, on_unknown text, takeover_after interval, at timestamptz) RETURNS text
 LANGUAGE sql IMMUTABLE SET search_path FROM CURRENT AS $body$
   SELECT CASE
-    WHEN found.expires_at <= at AND (found.state <> 0 OR found.lease_until <= at) THEN 'execute'
+    WHEN found.attempt = 0 OR found.expires_at <= at AND (found.state <> 0 OR found.lease_until <= at) THEN 'execute'
     WHEN found.state = 4 THEN 'gone'
     WHEN found.fingerprint <> asked THEN 'mismatch'
     WHEN found.state = 1 THEN CASE WHEN found.body_kept THEN 'replay' ELSE 'not_kept' END
@@ -85,7 +85,7 @@ BEGIN
     END IF;
     answer := once_verdict(held, asked, on_unknown, takeover_after, at);
     EXIT WHEN answer <> 'execute';
-    gone := held.expires_at <= at;
+    gone := held.attempt = 0 OR held.expires_at <= at;
     UPDATE once_operations o
     SET state = 0, body_kept = true, outcome = NULL, fingerprint = asked, nonce = mine,
         attempt = CASE WHEN gone THEN 1 ELSE o.attempt + 1 END,

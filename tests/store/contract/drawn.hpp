@@ -1,0 +1,138 @@
+// The contract, part five: drawn sequences of operations, compared step by step with the memory store. The model is
+// given the time that the store says it decided at, so everything but fences must be the same.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "store/memory/memory_store.hpp"
+#include "tests/store/contract/fixture.hpp"
+
+namespace once::contract {
+
+class ToldClock final : public Clock {
+ public:
+  Time now() const override { return now_; }
+  void set(Time now) { now_ = now; }
+
+ private:
+  Time now_{};
+};
+
+class Drawing {
+ public:
+  explicit Drawing(unsigned seed) : engine_(seed) {}
+
+  std::size_t below(std::size_t end) { return engine_() % end; }
+  template <class T>
+  T any_of(std::initializer_list<T> values) {
+    return values.begin()[below(values.size())];
+  }
+
+ private:
+  std::minstd_rand engine_;
+};
+
+// What a drawn step needs to know of an operation, and what is known of its fences.
+struct DrawnOperation {
+  OperationId id;
+  std::vector<Nonce> nonces;  // of those who ever claimed it
+  Fence last_fence{0};
+  Fence last_model_fence{0};
+};
+
+inline std::string describe(const Op& op, std::size_t which) {
+  return fmt::format("verb {} of operation {}, nonce {}, policy {}, final state {}", static_cast<int>(op.verb), which,
+                     to_hex(op.nonce).substr(0, 6), static_cast<int>(op.terms.on_unknown),
+                     static_cast<int>(op.final_state));
+}
+
+inline void expect_same(const Record& record, const Record& model) {
+  EXPECT_EQ(record.state, model.state);
+  EXPECT_EQ(record.attempt, model.attempt);
+  EXPECT_EQ(record.fingerprint, model.fingerprint);
+  EXPECT_EQ(record.nonce, model.nonce);
+  EXPECT_EQ(record.started_at, model.started_at);
+  EXPECT_EQ(record.expires_at, model.expires_at);
+  if (model.state == State::started) EXPECT_EQ(record.lease_until, model.lease_until);
+  if (model.state != State::succeeded) return;
+  EXPECT_EQ(record.body_kept, model.body_kept);
+  ASSERT_EQ(record.outcome != nullptr, model.outcome != nullptr);
+  if (model.outcome) EXPECT_EQ(*record.outcome, *model.outcome);
+}
+
+inline void expect_same(const Op& op, const Op& model) {
+  ASSERT_EQ(op.status, model.status) << op.error;
+  if (model.status != OpStatus::done) return;
+  if (model.verb == Verb::claim) EXPECT_EQ(op.verdict, model.verdict);
+  if (model.verb == Verb::renew || model.verb == Verb::release) return;
+  ASSERT_EQ(op.record.has_value(), model.record.has_value());
+  if (!model.record) return;
+  if (model.verb != Verb::finish) return expect_same(*op.record, *model.record);
+  EXPECT_EQ(op.record->started_at, model.record->started_at);
+  EXPECT_EQ(op.record->expires_at, model.record->expires_at);
+}
+
+// The numbers differ, but they grow where the model's grow and stay where the model's stay.
+inline void expect_fence(DrawnOperation& operation, const Op& op, const Op& model) {
+  if (op.verb != Verb::claim || op.verdict != Verdict::execute || !op.record || !model.record) return;
+  if (model.record->fence == operation.last_model_fence) {
+    EXPECT_EQ(op.record->fence, operation.last_fence);
+  } else {
+    EXPECT_GT(op.record->fence, operation.last_fence);
+  }
+  operation.last_fence = op.record->fence;
+  operation.last_model_fence = model.record->fence;
+}
+
+TEST_P(StoreContract, drawn_sequences_go_as_the_memory_store_goes) {
+  constexpr unsigned seed = 20'261'115;
+  constexpr int steps = 400;
+  Drawing draw(seed);
+  ToldClock clock;
+  MemoryStore model(clock, {.shared = store().traits().shared});
+  std::array<DrawnOperation, 4> operations;
+  for (DrawnOperation& operation : operations) operation.id = new_id();
+
+  for (int step = 0; step < steps && !HasFailure(); ++step) {
+    if (draw.below(6) == 0) {
+      advance(draw.any_of({unit(), lease() + unit(), takeover_after() + unit(), ttl() + unit()}));
+      continue;
+    }
+    const std::size_t which = draw.below(operations.size());
+    DrawnOperation& operation = operations.at(which);
+    const auto verb = draw.any_of(
+        {Verb::claim, Verb::claim, Verb::claim, Verb::renew, Verb::finish, Verb::finish, Verb::release, Verb::lookup});
+    const bool stranger = operation.nonces.empty() || (verb == Verb::claim && draw.below(4) != 0);
+    const bool earlier = operation.nonces.size() > 1 && draw.below(5) == 0;
+    const Nonce nonce = stranger  ? new_nonce()
+                        : earlier ? operation.nonces[draw.below(operation.nonces.size())]
+                                  : operation.nonces.back();
+    Op op = owner_op(verb, operation.id, nonce);
+    op.terms.on_unknown = draw.any_of({OnUnknown::retry, OnUnknown::takeover, OnUnknown::hold});
+    op.fingerprint = draw.below(10) == 0 ? other_request : request;
+    op.final_state = draw.any_of({State::succeeded, State::failed, State::failed, State::unknown});
+    if (verb == Verb::finish && op.final_state == State::succeeded) {
+      op.body_kept = draw.any_of({BodyKept::yes, BodyKept::no});
+      op.outcome = std::make_shared<const std::string>(fmt::format("outcome of step {}", step));
+    }
+
+    SCOPED_TRACE(fmt::format("seed {}, step {}: {}", seed, step, describe(op, which)));
+    Op modelled = op;
+    op = run(op);
+    clock.set(op.now);
+    Op* const batch = &modelled;
+    model.execute({&batch, 1});
+    expect_same(op, modelled);
+    expect_fence(operation, op, modelled);
+    if (verb == Verb::claim && op.verdict == Verdict::execute) operation.nonces.push_back(nonce);
+  }
+}
+
+}  // namespace once::contract
