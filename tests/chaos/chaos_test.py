@@ -171,9 +171,13 @@ class Chaos(EndToEnd):
         for client in clients.values():
             self.addCleanup(client.close)
         for each in asked:
-            response = clients[self.member_for(each).name].ask(
-                "POST", each.path, [("Authorization", each.caller)], key=each.key, body=each.body)
+            response = wait_until(lambda each=each: self.told_by(clients[self.member_for(each).name], each))
             check_retry(self, each, response)
+
+    def told_by(self, client, asked):
+        """None while the store is not back."""
+        response = client.ask("POST", asked.path, [("Authorization", asked.caller)], key=asked.key, body=asked.body)
+        return None if response.status == 503 else response
 
     def test_every_promise_holds_whatever_goes_wrong(self):
         print(f"ONCE_CHAOS_SEED={SEED} ONCE_CHAOS_SECONDS={SECONDS:g} ONCE_CHAOS_STORE={STORE}")

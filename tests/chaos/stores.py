@@ -2,6 +2,7 @@
 go wrong with the store itself."""
 import shutil
 import tempfile
+import urllib.parse
 
 import catalog
 from harness import run_once
@@ -45,8 +46,11 @@ class Served:
 
     def url(self, gateway):
         if gateway not in self._proxies:
-            self._proxies[gateway] = FaultProxy(self.server.port, f"store of {gateway}")
-        return self.server.url().replace(f":{self.server.port}", f":{self._proxies[gateway].port}")
+            self._proxies[gateway] = FaultProxy(self._port(), f"store of {gateway}")
+        return self.server.url().replace(f":{self._port()}", f":{self._proxies[gateway].port}")
+
+    def _port(self):
+        return urllib.parse.urlsplit(self.server.url()).port
 
     def faults(self):
         """Each takes what it may draw from and how to wait for some seconds, and leaves the store as it was."""

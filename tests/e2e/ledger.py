@@ -19,7 +19,7 @@ class Execution:
     generation: str  # the process that asked for it
     request_id: str
     status: int
-    body: bytes
+    body: bytes = dataclasses.field(repr=False)
     arrived: float = dataclasses.field(default_factory=time.time)
     replied: float = 0.0  # or gave up; if the backend keeps book of it
     store: str = ""  # whose fences it counts with
@@ -31,10 +31,10 @@ class Asked:
     """One operation of a client."""
     path: str
     key: str
-    body: bytes
+    body: bytes = dataclasses.field(repr=False)
     caller: str = ""
     sent: dict = dataclasses.field(default_factory=dict)  # when, by request id
-    answer: Response | None = None  # the first one that told the outcome
+    answer: Response | None = dataclasses.field(default=None, repr=False)  # the first one that told the outcome
     answered: float = 0.0
     held: bool = False  # its outcome is unknown, and will stay so
 
@@ -69,8 +69,8 @@ def check_retry(test, asked, response):
     if asked.held:
         test.assertEqual((response.status, response.code), (409, "outcome-unknown"), asked.key)
         return
-    test.assertEqual(response.get("Idempotency-Status"), "replayed", (asked, response))
-    test.assertEqual(kept_part(response), kept_part(asked.answer), asked.key)
+    test.assertEqual(response.get("Idempotency-Status"), "replayed", (asked, response.head))
+    test.assertTrue(kept_part(response) == kept_part(asked.answer), (asked, response.head, asked.answer.head))
 
 
 def check_all(test, ledger, asked, why_not_again):

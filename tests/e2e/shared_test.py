@@ -188,14 +188,14 @@ class Operating(Shared):
     @unittest.skipIf(NAME == "redis", "Redis forgets by itself")
     def test_expired_keys_are_swept_by_the_command_and_by_the_gateway(self):
         backend = self.backend()
-        one, _ = self.pair(backend, "defaults.ttl=1s", "server.sweep_every=24h")
+        one, _ = self.pair(backend, "defaults.ttl=2s", "defaults.lease=1s", "server.sweep_every=24h")
         for number in range(30):
             one.ask(key=f"k{number}", body=b"{}")
         time_is_up = wait_until(lambda: self.swept() >= 30, what="thirty keys to expire")
         self.assertTrue(time_is_up)
-        sweeping, _ = self.pair(backend, "defaults.ttl=1s", "server.sweep_every=1s")
-        sweeping.ask(key="k", body=b"{}")
-        wait_until(lambda: sweeping.metrics()["once_store_swept_total"] >= 1)
+        sweeping = self.pair(backend, "defaults.ttl=2s", "defaults.lease=1s", "server.sweep_every=1s")
+        sweeping[0].ask(key="k", body=b"{}")
+        wait_until(lambda: sum(each.metrics()["once_store_swept_total"] for each in sweeping) == 1)
 
     @unittest.skipIf(NAME == "redis", "Redis has no schema")
     def test_the_schema_is_applied_by_a_command_and_missed_with_a_clear_word(self):
