@@ -7,6 +7,7 @@ import urllib.parse
 import catalog
 from harness import run_once
 from proxy import FaultProxy
+from wire import wait_until
 
 
 class Journal:
@@ -100,25 +101,49 @@ class RedisCluster(Served):
     """Its nodes tell where they are, so nothing can be put between. A write counts when the replica has it."""
     settings = Served.settings + "redis: {wait_replicas: 1, wait_timeout: 500ms}\n"
 
+    def __init__(self):
+        super().__init__("redis_cluster_chaos")
+
     def url(self, gateway):
         return self.server.url()
 
     def faults(self):
-        return [self.failed_over, self.master_killed, self.slots_moved, self.paused]
+        return [self.failed_over, self.master_killed, self.master_paused, self.slots_moved]
 
-    def failed_over(self, drawn, _):
-        self.server.failover(drawn.randrange(3))
+    def failed_over(self, _, wait):
+        """As an operator does, before a machine is taken away."""
+        self.server.failover()
+        self._settle()
 
     def master_killed(self, drawn, wait):
         node = self.server.kill_master(drawn.randrange(3))
-        wait(drawn.uniform(0.5, 3))
-        self.server.restart(node)
+        wait(drawn.uniform(0.5, 4))
+        node.restart()
+        self._settle()
+
+    def master_paused(self, drawn, wait):
+        """Perhaps for so long that its replica takes over, and it comes back with old ideas."""
+        node = self.server.masters()[drawn.randrange(3)]
+        node.pause()
+        wait(drawn.uniform(0.2, 4))
+        node.resume()
+        self._settle()
 
     def slots_moved(self, drawn, _):
-        self.server.migrate(drawn.randrange(16_384))
+        source, target = drawn.sample(self.server.masters(), 2)
+        for slot in drawn.sample(self._slots_of(source), 30):
+            self.server.move_slot(slot, source, target)
+
+    def _slots_of(self, node):
+        line = next(line for line in node.ask("CLUSTER", "NODES").splitlines() if "myself" in line)
+        ranges = (part.split("-") for part in line.split()[8:] if not part.startswith("["))
+        return [slot for ends in ranges for slot in range(int(ends[0]), int(ends[-1]) + 1)]
+
+    def _settle(self):
+        wait_until(self.server.settled, 60, "the cluster to settle")
 
 
 def make(name):
     if name == "journal":
         return Journal()
-    return RedisCluster(name) if name == "redis_cluster" else Served(name)
+    return RedisCluster() if name == "redis_cluster" else Served(name)

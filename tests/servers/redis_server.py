@@ -66,12 +66,11 @@ class Instance(server.Process):
 
 
 class Setup:
-    """Some instances in one folder. `environment` is for with_server.py."""
+    """Some instances in one folder."""
 
     def __init__(self, name):
         self.folder = server.Folder(name)
         self.instances = []
-        self.environment = {}
 
     def add(self, name, port, *options, cli=()):
         instance = Instance(self.folder, name, port, "--port", port, *options, cli=cli)
@@ -113,21 +112,21 @@ class Redis(Setup):
 
 
 class RedisTls(Setup):
-    """TLS only, and a user with a password. ONCE_TEST_CA and ONCE_TEST_OTHER_CA are certificates, the second a stranger's."""
+    """TLS only, and a user with a password. In its folder, stranger.pem is an authority that signed nothing here."""
 
     def __init__(self, name="redis_tls"):
         super().__init__(name)
-        ours, stranger = (self.make_authority(who) for who in ("ours", "stranger"))
+        ours = self.make_authority("ours")
+        self.make_authority("stranger")
         key, certificate = self.make_certificate(ours)
         self.ca = ours[1]
         self.port = free_ports(1)[0]
         self.only = Instance(
             self.folder, "server", self.port, "--port", 0, "--tls-port", self.port, "--tls-cert-file", certificate,
-            "--tls-key-file", key, "--tls-ca-cert-file", self.ca, "--tls-auth-clients", "no", "--user",
-            "gateway on >p@ss:word/1 ~once:* &once:* +@all", "--user", "default off",
+            "--tls-key-file", key, "--tls-ca-cert-file", self.ca, "--tls-auth-clients", "no",
+            "--user", "gateway", "on", ">p@ss:word/1", "~once:*", "&once:*", "+@all", "--user", "default", "off",
             cli=("--tls", "--cacert", str(self.ca), "--user", "gateway", "--pass", "p@ss:word/1", "--no-auth-warning"))
         self.instances.append(self.only)
-        self.environment = {"ONCE_TEST_CA": str(self.ca), "ONCE_TEST_OTHER_CA": str(stranger[1])}
 
     def openssl(self, *arguments):
         subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True, cwd=self.folder.path)
@@ -259,7 +258,7 @@ class RedisCluster(Setup):
 
     def failover(self, index=0):
         """A replica takes over from a master that lives, without losing anything."""
-        replica = next(node for node in self.nodes[3:] if node.info("replication").get("role") == "slave")
+        replica = next(node for node in self.nodes if node.info("replication").get("role") == "slave")
         replica.ask("CLUSTER", "FAILOVER")
         return replica
 
