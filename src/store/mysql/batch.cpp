@@ -37,8 +37,19 @@ bool is_full(unsigned number) {
 
 }  // namespace
 
-Batch::Batch(std::span<Op* const> ops, ServerCounts& counts, std::chrono::nanoseconds deadline)
-    : counts_(counts), deadline_(deadline) {
+void Turns::ended() {
+  const std::scoped_lock lock(mutex_);
+  ++ends_;
+  changed_.notify_all();
+}
+
+void Turns::wait(Duration at_most) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, at_most, [this, before = ends_] { return ends_ != before; });
+}
+
+Batch::Batch(std::span<Op* const> ops, ServerCounts& counts, Turns& turns, std::chrono::nanoseconds deadline)
+    : counts_(counts), turns_(turns), deadline_(deadline) {
   items_.reserve(ops.size());
   for (Op* const op : ops) {
     op->record.reset();
@@ -55,6 +66,7 @@ Batch::Ended Batch::run(Connection& connection) {
       fail_rest(StoreFault::refused, "MySQL: too many conflicts with other transactions");
       break;
     }
+    wait_for_held_rows();
     Stop stop = read_rows(connection);
     if (stop.step == Step::on) {
       for (Item& item : items_) {
@@ -68,26 +80,40 @@ Batch::Ended Batch::run(Connection& connection) {
   return Ended::all_answered;
 }
 
+// Only when all that is left is held by others.
+void Batch::wait_for_held_rows() {
+  std::size_t rounds = held_pauses.size();
+  for (const Item& item : items_) {
+    if (!item.answered) rounds = std::min<std::size_t>(rounds, item.held_rounds);
+  }
+  if (rounds > 0) turns_.wait(held_pauses[rounds - 1]);
+}
+
 Script Batch::reading() {
   std::vector<OperationId> lock;
+  std::vector<Nonce> owners;
+  std::vector<OperationId> claims;
   std::vector<OperationId> see;
-  std::size_t pause = held_pauses.size();
   for (Item& item : items_) {
     if (item.answered) continue;
     item.seen.reset();
     item.locked.reset();
     item.change = Change::none;
-    if (item.read != Read::plain) lock.push_back(item.op->id);
     if (item.read != Read::locked) see.push_back(item.op->id);
-    pause = std::min<std::size_t>(pause, item.held_rounds);
+    if (item.read != Read::plain) {
+      lock.push_back(item.op->id);
+      if (item.op->verb == Verb::claim) {
+        claims.push_back(item.op->id);
+      } else {
+        owners.push_back(item.op->nonce);
+      }
+    }
   }
   Script script;
-  // Only when all that is left is held by others.
-  if (pause > 0) script.pause(held_pauses[std::min(pause, held_pauses.size()) - 1]);
   script.ask_clock();
   if (!lock.empty()) {
     script.begin();
-    script.lock(lock);
+    script.lock(lock, owners, claims);
     in_transaction_ = true;
   }
   if (!see.empty()) script.see(see);

@@ -5,8 +5,10 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,6 +20,19 @@
 
 namespace once::mysql {
 
+// Tells batches of one store that wait for a row that another of them has come to its end. Whoever else holds a row
+// tells nobody; so nobody waits for long.
+class Turns {
+ public:
+  void ended();
+  void wait(Duration at_most);
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint64_t ends_ = 0;
+};
+
 class Batch {
  public:
   enum class Ended : std::uint8_t {
@@ -28,7 +43,7 @@ class Batch {
   };
 
   // Ops sorted by id. Those answered stay so; run() again goes on with the rest.
-  Batch(std::span<Op* const> ops, ServerCounts& counts, std::chrono::nanoseconds deadline);
+  Batch(std::span<Op* const> ops, ServerCounts& counts, Turns& turns, std::chrono::nanoseconds deadline);
 
   Ended run(Connection& connection);
   // All that has no answer yet.
@@ -64,6 +79,7 @@ class Batch {
   Stop write_rows(Connection& connection);
   Stop after_error(Connection& connection, const SqlError& error, const Script& script);
   bool roll_back(Connection& connection);
+  void wait_for_held_rows();
   Script reading();
   Script writing(const Connection& connection);
   void take_row(const RowView& view, Script::Part part);
@@ -81,6 +97,7 @@ class Batch {
 
   std::vector<Item> items_;
   ServerCounts& counts_;
+  Turns& turns_;
   const std::chrono::nanoseconds deadline_;
   unsigned rounds_ = 0;
   std::int64_t clock_us_ = 0;

@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "store/mysql/batch.hpp"
 #include "store/mysql/sweep.hpp"
 
 namespace once {
@@ -67,13 +66,13 @@ void MysqlStore::execute(std::span<Op* const> batch) {
 
 void MysqlStore::execute_together(std::span<Op* const> ops) {
   const std::chrono::nanoseconds deadline = monotonic_now() + settings_.timeout;
-  mysql::Batch batch(ops, counts_, deadline);
+  mysql::Batch batch(ops, counts_, turns_, deadline);
   // Every idle connection may be dead, and every host but one unfit.
   for (std::size_t tries = 0; tries <= settings_.connections + connector_.hosts(); ++tries) {
     auto connection = pool_.take();
     if (!connection) return batch.fail_rest(StoreFault::refused, connection.error().detail);
     switch (batch.run(**connection)) {
-      case mysql::Batch::Ended::all_answered: return;
+      case mysql::Batch::Ended::all_answered: return turns_.ended();
       case mysql::Batch::Ended::broken: return connection->drop();
       case mysql::Batch::Ended::unfit: connector_.avoid(**connection); [[fallthrough]];
       case mysql::Batch::Ended::not_begun: connection->drop(); break;
@@ -95,6 +94,8 @@ Result<Swept> MysqlStore::sweep(std::size_t limit) {
   auto swept = mysql::sweep(**connection, limit);
   if (!swept) {
     connection->drop();
+    // Another gateway sweeps the same rows, on another node of a cluster.
+    if (swept.error().number == mysql::sql_error::deadlock) return Swept();
     return std::unexpected(
         Error{.source = ErrorSource::store, .retryable = Retryable::yes, .detail = std::move(swept.error().detail)});
   }

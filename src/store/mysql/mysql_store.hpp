@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "store/mysql/batch.hpp"
 #include "store/mysql/connector.hpp"
 #include "store/server/connection_pool.hpp"
 #include "store/server/server_store.hpp"
@@ -39,6 +40,7 @@ class MysqlStore final : public ServerStore {
   const ServerSettings settings_;
   mysql::Connector connector_;
   ConnectionPool<mysql::Connection> pool_;
+  mysql::Turns turns_;
 };
 
 }  // namespace once

@@ -1,6 +1,7 @@
 #include "store/mysql/statements.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstring>
 #include <iterator>
@@ -150,12 +151,13 @@ void Script::add(Part part, std::string_view text) {
   parts_.push_back(part);
 }
 
-void Script::append_ids(std::span<const OperationId> ids) {
-  ONCE_ASSERT(!ids.empty());
+template <class Value>
+void Script::append_list(std::span<const Value> values) {
+  ONCE_ASSERT(!values.empty());
   char separator = '(';
-  for (const OperationId& id : ids) {
+  for (const Value& value : values) {
     text_.push_back(separator);
-    append_hex_literal(text_, id);
+    append_hex_literal(text_, value);
     separator = ',';
   }
   text_.push_back(')');
@@ -166,26 +168,34 @@ Script::Part Script::part(std::size_t statement) const {
   return parts_[std::min(statement, parts_.size() - 1)];
 }
 
-void Script::pause(Duration how_long) {
-  add(Part::control, fmt::format("DO SLEEP({}.{:03})", how_long.count() / 1000, how_long.count() % 1000));
-}
-
 void Script::ask_clock() {
   add(Part::clock, "SELECT TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))");
 }
 
 // By the primary key also when the table is so small that the server would rather read, and lock, all of it.
-void Script::lock(std::span<const OperationId> ids) {
+void Script::lock(std::span<const OperationId> ids, std::span<const Nonce> owners,
+                  std::span<const OperationId> claims) {
   add(Part::locked, "SELECT ");
   text_.append(columns).append(" FROM once_operations FORCE INDEX(PRIMARY) WHERE id IN");
-  append_ids(ids);
+  // A single row would be read as a constant, and those stay locked also when they do not fit. No id is all zero.
+  const std::array not_alone = {OperationId(), ids.front()};
+  append_list(ids.size() == 1 ? std::span<const OperationId>(not_alone) : ids);
+  if (!owners.empty()) {
+    text_.append("AND(nonce IN");
+    append_list(owners);
+    if (!claims.empty()) {
+      text_.append("OR id IN");
+      append_list(claims);
+    }
+    text_.push_back(')');
+  }
   text_.append(" ORDER BY id FOR UPDATE SKIP LOCKED");
 }
 
 void Script::see(std::span<const OperationId> ids) {
   add(Part::seen, "SELECT ");
   text_.append(columns).append(" FROM once_operations FORCE INDEX(PRIMARY) WHERE id IN");
-  append_ids(ids);
+  append_list(ids);
 }
 
 void Script::insert(std::span<const NewRow> rows) {
@@ -215,7 +225,7 @@ void Script::put(std::span<const NewRow> rows) {
 
 void Script::remove(std::span<const OperationId> ids) {
   add(Part::change, "DELETE o FROM once_operations AS o FORCE INDEX(PRIMARY) WHERE o.id IN");
-  append_ids(ids);
+  append_list(ids);
 }
 
 void Script::see_expired(Time now, std::size_t limit) {
@@ -228,7 +238,7 @@ void Script::see_expired(Time now, std::size_t limit) {
 
 void Script::lock_expired(Time now, std::span<const OperationId> ids) {
   add(Part::locked, "SELECT id FROM once_operations FORCE INDEX(PRIMARY) WHERE id IN");
-  append_ids(ids);
+  append_list(ids);
   const auto at = now.time_since_epoch().count();
   text_.append(
       fmt::format("AND expires_at<={} AND(state<>0 OR lease_until<={})ORDER BY id FOR UPDATE SKIP LOCKED", at, at));

@@ -35,7 +35,7 @@ struct NewRow {
 class Script {
  public:
   enum class Part : std::uint8_t {
-    control,  // begins a transaction, waits
+    control,  // begins a transaction
     clock,    // microseconds since the epoch
     locked,   // rows, ours until the transaction ends
     seen,     // rows as committed
@@ -45,10 +45,10 @@ class Script {
 
   void begin() { add(Part::control, "BEGIN"); }
   void commit() { add(Part::commit, "COMMIT"); }
-  void pause(Duration how_long);
   void ask_clock();
-  // `ids` in their order, so that two who lock never wait for each other in a circle.
-  void lock(std::span<const OperationId> ids);
+  // `ids` in their order. Of `claims` whoever owns the row, of the others only those with one of these nonces: at READ
+  // COMMITTED a row that does not fit is let go at once, so that many who lost do not keep the owner out.
+  void lock(std::span<const OperationId> ids, std::span<const Nonce> owners, std::span<const OperationId> claims);
   void see(std::span<const OperationId> ids);
   // A row that is there already stays as it is. The fence is the clock's when the row is made: an owner of before may
   // have come and gone since the clock was asked.
@@ -66,7 +66,8 @@ class Script {
 
  private:
   void add(Part part, std::string_view text);
-  void append_ids(std::span<const OperationId> ids);
+  template <class Value>
+  void append_list(std::span<const Value> values);
 
   std::string text_;
   std::vector<Part> parts_;
