@@ -13,8 +13,8 @@ $body$;
 -- Four bytes, little endian.
 CREATE OR REPLACE FUNCTION once_integer(bytes bytea, place integer) RETURNS integer
 LANGUAGE sql IMMUTABLE STRICT SET search_path FROM CURRENT AS $body$
-  SELECT get_byte(bytes, place) | get_byte(bytes, place + 1) << 8 | get_byte(bytes, place + 2) << 16
-       | get_byte(bytes, place + 3) << 24
+  SELECT get_byte(bytes, place) | (get_byte(bytes, place + 1) << 8) | (get_byte(bytes, place + 2) << 16)
+       | (get_byte(bytes, place + 3) << 24)
 $body$;
 
 -- The lines of a response as JSON; a name that is there more than once has an array.
@@ -105,7 +105,7 @@ BEGIN
   IF answer = 'execute' THEN
     claim := encode(wanted, 'hex') || '.' || encode(mine, 'hex');
   ELSIF answer = 'replay' AND held.outcome IS NOT NULL THEN
-    status := get_byte(held.outcome, 2) | get_byte(held.outcome, 3) << 8;
+    status := get_byte(held.outcome, 2) | (get_byte(held.outcome, 3) << 8);
     headers := once_headers(convert_from(substr(held.outcome,
       25 + once_integer(held.outcome, 4) + once_integer(held.outcome, 8), once_integer(held.outcome, 12)), 'UTF8'));
     body := substr(held.outcome, 25 + once_integer(held.outcome, 4) + once_integer(held.outcome, 8)

@@ -1,0 +1,212 @@
+// The PostgreSQL store beside transactions of others: rows that are held, tables that are locked, connections that end.
+#include <optional>
+#include <thread>
+
+#include "tests/store/postgres_support.hpp"
+
+namespace once {
+namespace {
+
+class PostgresLocks : public PostgresTest {
+ protected:
+  std::unique_ptr<PostgresStore> store_ = open();
+};
+
+// A backend that called once_finish and takes its time to commit.
+TEST_F(PostgresLocks, a_row_that_a_backend_holds_holds_nobody_else_up) {
+  const Started held = started(*store_);
+  const Started other = started(*store_);
+  const Started renewed = started(*store_);
+  Sql backend;
+  backend("BEGIN; SELECT once_finish('" + held.claim() + "', 200)");
+
+  std::vector<Op> ops = {op(Verb::renew, held.id, held.nonce), finish_op(other.id, other.nonce),
+                         op(Verb::renew, renewed.id, renewed.nonce), op(Verb::claim, new_id(), new_nonce()),
+                         op(Verb::lookup, new_id(), new_nonce())};
+  const auto begin = monotonic_now();
+  run_all(*store_, ops);
+  EXPECT_LT(monotonic_now() - begin, std::chrono::seconds(2));
+  EXPECT_EQ(ops[0].status, OpStatus::failed);
+  EXPECT_EQ(ops[0].fault, StoreFault::unavailable);
+  EXPECT_EQ(ops[0].error, "the row is locked by another transaction");
+  for (std::size_t i = 1; i < ops.size(); ++i) EXPECT_EQ(ops[i].status, OpStatus::done) << ops[i].error;
+  EXPECT_EQ(ops[3].verdict, Verdict::execute);
+
+  EXPECT_EQ(run(*store_, op(Verb::lookup, held.id, {})).record->state, State::started);
+  EXPECT_EQ(run(*store_, op(Verb::claim, held.id, new_nonce())).verdict, Verdict::in_flight);
+  backend("COMMIT");
+  EXPECT_EQ(run(*store_, op(Verb::claim, held.id, new_nonce())).verdict, Verdict::replay);
+}
+
+TEST_F(PostgresLocks, many_held_rows_do_not_add_up_their_waits) {
+  std::vector<Op> ops;
+  Sql backend;
+  backend("BEGIN");
+  for (int i = 0; i < 40; ++i) {
+    const Started held = started(*store_);
+    backend("SELECT once_finish('" + held.claim() + "', 200)");
+    ops.push_back(op(Verb::renew, held.id, held.nonce));
+  }
+  const auto begin = monotonic_now();
+  run_all(*store_, ops);
+  EXPECT_LT(monotonic_now() - begin, std::chrono::seconds(2));
+  for (const Op& each : ops) EXPECT_EQ(each.fault, StoreFault::unavailable);
+}
+
+TEST_F(PostgresLocks, a_lapsed_claim_whose_backend_is_about_to_commit_is_in_flight_and_not_taken_over) {
+  const Started held = started(*store_);
+  Sql backend;
+  backend("BEGIN; SELECT once_finish('" + held.claim() + "', 201)");
+  contract::advance_server_clock(std::chrono::seconds(31));
+  const Op early = run(*store_, op(Verb::claim, held.id, new_nonce()));
+  EXPECT_EQ(early.status, OpStatus::done) << early.error;
+  EXPECT_EQ(early.verdict, Verdict::in_flight);
+  ASSERT_TRUE(early.record.has_value());
+  EXPECT_EQ(early.record->nonce, held.nonce);
+  backend("COMMIT");
+  EXPECT_EQ(run(*store_, op(Verb::claim, held.id, new_nonce())).verdict, Verdict::replay);
+}
+
+TEST_F(PostgresLocks, a_backend_that_rolled_back_leaves_no_lock_behind) {
+  const Started finished = started(*store_);
+  const Started taken = started(*store_);
+  Sql backend;
+  for (const Started& each : {finished, taken}) {
+    backend("BEGIN; SELECT once_finish('" + each.claim() + "', 200); ROLLBACK");
+  }
+  EXPECT_EQ(run(*store_, finish_op(finished.id, finished.nonce)).status, OpStatus::done);
+  contract::advance_server_clock(std::chrono::seconds(31));
+  const Op claimed = run(*store_, op(Verb::claim, taken.id, new_nonce()));
+  EXPECT_EQ(claimed.verdict, Verdict::execute);
+  EXPECT_EQ(claimed.record->attempt, Attempt{2});
+}
+
+TEST_F(PostgresLocks, while_the_table_is_locked_nothing_is_done_and_said_so_in_time) {
+  Sql other;
+  other("BEGIN; LOCK TABLE once_operations IN ACCESS EXCLUSIVE MODE");
+  const Started it{new_id(), new_nonce()};
+  const auto begin = monotonic_now();
+  const Op refused = run(*store_, op(Verb::claim, it.id, it.nonce));
+  EXPECT_LT(monotonic_now() - begin, std::chrono::seconds(3));
+  EXPECT_EQ(refused.status, OpStatus::failed);
+  EXPECT_EQ(refused.fault, StoreFault::refused);
+  EXPECT_NE(refused.error.find("55P03"), std::string::npos) << refused.error;
+  other("COMMIT");
+  EXPECT_EQ(other("SELECT count(*) FROM " + it.row()), "0");
+  EXPECT_EQ(run(*store_, op(Verb::claim, it.id, it.nonce)).verdict, Verdict::execute);
+}
+
+TEST_F(PostgresLocks, a_replay_writes_nothing) {
+  const Started it = started(*store_);
+  ASSERT_EQ(run(*store_, finish_op(it.id, it.nonce)).status, OpStatus::done);
+  Sql sql;
+  const auto row = [&] { return sql("SELECT ctid, xmin, xmax FROM " + it.row(), 3); };
+  const auto next_transaction = [&] { return sql("SELECT pg_snapshot_xmax(pg_current_snapshot())"); };
+  const std::string before = row();
+  bool nothing_else = false;
+  // Somebody else, such as autovacuum, may begin a transaction of its own meanwhile; not every time.
+  for (int i = 0; i < 10 && !nothing_else; ++i) {
+    const std::string next = next_transaction();
+    for (int k = 0; k < 5; ++k) {
+      const Op replayed = run(*store_, op(Verb::claim, it.id, new_nonce()));
+      ASSERT_EQ(replayed.verdict, Verdict::replay);
+      ASSERT_EQ(*replayed.record->outcome, "outcome");
+    }
+    run(*store_, op(Verb::lookup, it.id, {}));
+    nothing_else = next == next_transaction();
+  }
+  EXPECT_TRUE(nothing_else);
+  EXPECT_EQ(row(), before);
+}
+
+// The second write of a row goes beside the first: no index is touched.
+TEST_F(PostgresLocks, the_end_of_an_operation_changes_no_indexed_column) {
+  const Started it = started(*store_);
+  Sql sql;
+  const auto indexed = [&] { return sql("SELECT id, sweep_at, tenant, started_at FROM " + it.row(), 4); };
+  const std::string before = indexed();
+  contract::advance_server_clock(std::chrono::seconds(20));
+  ASSERT_EQ(run(*store_, op(Verb::renew, it.id, it.nonce)).status, OpStatus::done);
+  ASSERT_EQ(run(*store_, finish_op(it.id, it.nonce)).status, OpStatus::done);
+  EXPECT_EQ(indexed(), before);
+  EXPECT_EQ(sql("SELECT expires_at BETWEEN sweep_at + '20 s' AND sweep_at + '30 s' FROM " + it.row()), "t");
+}
+
+TEST_F(PostgresLocks, connections_that_the_server_ended_are_not_used) {
+  const Started it = started(*store_);
+  Sql sql;
+  sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'once' AND pid <> "
+      "pg_backend_pid()");
+  sql.wait_for("(SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'once')");
+  std::vector<Op> ops = {finish_op(it.id, it.nonce), op(Verb::claim, new_id(), new_nonce())};
+  run_all(*store_, ops);
+  EXPECT_EQ(ops[0].status, OpStatus::done) << ops[0].error;
+  EXPECT_EQ(ops[1].verdict, Verdict::execute);
+  EXPECT_EQ(store_->stats().indeterminate, 0U);
+  EXPECT_EQ(store_->stats().connects, 2U);
+  EXPECT_EQ(store_->stats().connections, 1U);
+}
+
+TEST_F(PostgresLocks, a_batch_whose_connection_is_ended_before_it_commits_is_done_on_another) {
+  OwnDatabase database;
+  ASSERT_TRUE(postgres::apply_schema(database.url(), ServerSettings()).has_value());
+  Sql sql(database.url());
+  sql("CREATE TABLE slow (); INSERT INTO slow DEFAULT VALUES");
+  sql("CREATE FUNCTION be_slow() RETURNS trigger LANGUAGE plpgsql AS "
+      "'BEGIN IF EXISTS (SELECT FROM slow) THEN PERFORM pg_sleep(4); END IF; RETURN NEW; END'");
+  sql("CREATE TRIGGER slow AFTER INSERT ON once_operations FOR EACH ROW EXECUTE FUNCTION be_slow()");
+  const auto store = open(ServerSettings(), database.url());
+  const Started it{new_id(), new_nonce()};
+  std::optional<Op> claimed;
+  std::jthread gateway([&] { claimed = run(*store, op(Verb::claim, it.id, it.nonce)); });
+  const std::string asleep = "FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = '" + database.name() +
+                             "' AND pid <> pg_backend_pid()";
+  sql.wait_for("EXISTS (SELECT " + asleep + ")");
+  sql("DELETE FROM slow");
+  sql("SELECT pg_terminate_backend(pid) " + asleep);
+  gateway.join();
+  EXPECT_EQ(claimed->status, OpStatus::done) << claimed->error;
+  EXPECT_EQ(claimed->verdict, Verdict::execute);
+  EXPECT_EQ(sql("SELECT count(*) FROM " + it.row()), "1");
+  EXPECT_EQ(store->stats().retried, 1U);
+  EXPECT_EQ(store->stats().indeterminate, 0U);
+}
+
+// The commit waits for a standby that is not there: it is made, but nobody is told.
+TEST_F(PostgresLocks, a_commit_that_was_never_answered_is_unavailable_and_the_same_claim_later) {
+  Sql sql;
+  ServerSettings impatient;
+  impatient.timeout = std::chrono::milliseconds(500);
+  const auto store = open(impatient);
+  const Started it{new_id(), new_nonce()};
+  sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+  sql("SELECT pg_reload_conf()");
+  sql.wait_for("current_setting('synchronous_standby_names') = 'nobody'");
+  Op lost = run(*store, op(Verb::claim, it.id, it.nonce));
+  sql("ALTER SYSTEM RESET synchronous_standby_names");
+  sql("SELECT pg_reload_conf()");
+  EXPECT_EQ(lost.status, OpStatus::failed);
+  EXPECT_EQ(lost.fault, StoreFault::unavailable);
+  EXPECT_EQ(store->stats().indeterminate, 1U);
+  sql.wait_for("EXISTS (SELECT FROM " + it.row() + ")");
+  const Op again = run(*store_, op(Verb::claim, it.id, it.nonce));
+  EXPECT_EQ(again.verdict, Verdict::execute);
+  EXPECT_EQ(again.record->attempt, Attempt{1});
+}
+
+TEST_F(PostgresLocks, a_server_that_only_reads_refuses_and_is_asked_again_on_a_new_connection) {
+  OwnDatabase database;
+  ASSERT_TRUE(postgres::apply_schema(database.url(), ServerSettings()).has_value());
+  Sql sql(database.url());
+  sql("ALTER DATABASE " + database.name() + " SET default_transaction_read_only = on");
+  const auto store = open(ServerSettings(), database.url());
+  const Op refused = run(*store, op(Verb::claim, new_id(), new_nonce()));
+  EXPECT_EQ(refused.status, OpStatus::failed);
+  EXPECT_EQ(refused.fault, StoreFault::refused);
+  EXPECT_NE(refused.error.find("25006"), std::string::npos) << refused.error;
+  sql("ALTER DATABASE " + database.name() + " RESET default_transaction_read_only");
+  EXPECT_EQ(run(*store, op(Verb::claim, new_id(), new_nonce())).verdict, Verdict::execute);
+}
+
+}  // namespace
+}  // namespace once

@@ -1,0 +1,315 @@
+// The PostgreSQL store and its server: schema, sweep, what is told by LISTEN, and what is said when it cannot be
+// opened.
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "base/descriptor.hpp"
+#include "store/postgres/listener.hpp"
+#include "tests/store/postgres_support.hpp"
+
+namespace once {
+namespace {
+
+class PostgresServer : public PostgresTest {
+ protected:
+  static std::string error_of(const std::string& url, const ServerSettings& settings = ServerSettings()) {
+    const auto opened = PostgresStore::open(url, settings, quiet_log());
+    return opened ? "opened" : opened.error().detail;
+  }
+  // Of the tests' server, with another user and password.
+  static std::string url_of(const std::string& user) {
+    const std::string url = contract::server_url();
+    return "postgres://" + user + url.substr(url.find('@'));
+  }
+};
+
+// A port that takes connections and never says a word.
+class Silent {
+ public:
+  Silent() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+    socklen_t size = sizeof address;
+    auto* const generic = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(::bind(socket_.get(), generic, size), 0);
+    EXPECT_EQ(::listen(socket_.get(), 16), 0);
+    EXPECT_EQ(::getsockname(socket_.get(), generic, &size), 0);
+    port_ = ntohs(address.sin_port);
+  }
+  std::string host() const { return fmt::format("127.0.0.1:{}", port_); }
+
+ private:
+  Descriptor socket_;
+  int port_ = 0;
+};
+
+// Those that were told, to be waited for.
+class Heard {
+ public:
+  void add(const OperationId& id) {
+    const std::scoped_lock lock(mutex_);
+    ids_.push_back(id);
+    more_.notify_all();
+  }
+  bool wait_for(std::size_t count) {
+    std::unique_lock lock(mutex_);
+    return more_.wait_for(lock, std::chrono::seconds(20), [&] { return ids_.size() >= count; });
+  }
+  std::vector<OperationId> ids() {
+    const std::scoped_lock lock(mutex_);
+    return ids_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable more_;
+  std::vector<OperationId> ids_;
+};
+
+Op with_waiter(Op op) {
+  op.waits = Waits::yes;
+  return op;
+}
+
+const std::string listeners = "FROM pg_stat_activity WHERE query = 'LISTEN once_ended' AND state = 'idle'";
+
+TEST_F(PostgresServer, the_end_of_what_somebody_waits_for_is_told_to_other_gateways) {
+  Heard heard;
+  const auto waiting = open();
+  waiting->tell_ends([&](const OperationId& id) { heard.add(id); });
+  const auto other = open();
+  Sql sql;
+  sql.wait_for("(SELECT count(*) = 1 " + listeners + ")");
+
+  const Started finished = started(*other);
+  const Started released = started(*other);
+  const Started by_backend = started(*other);
+  const Started not_waited_for = started(*other);
+  for (const Started& each : {finished, released, by_backend}) {
+    const Op seen = run(*waiting, with_waiter(op(Verb::lookup, each.id, {})));
+    EXPECT_EQ(seen.record->state, State::started);
+  }
+  EXPECT_EQ(sql("SELECT waited FROM " + finished.row()), "t");
+  ASSERT_EQ(run(*other, finish_op(not_waited_for.id, not_waited_for.nonce)).status, OpStatus::done);
+  ASSERT_EQ(run(*other, finish_op(finished.id, finished.nonce)).status, OpStatus::done);
+  ASSERT_TRUE(heard.wait_for(1));
+  ASSERT_EQ(run(*other, op(Verb::release, released.id, released.nonce)).status, OpStatus::done);
+  ASSERT_TRUE(heard.wait_for(2));
+  sql("SELECT once_finish('" + by_backend.claim() + "', 200)");
+  ASSERT_TRUE(heard.wait_for(3));
+  EXPECT_EQ(heard.ids(), (std::vector{finished.id, released.id, by_backend.id}));
+  EXPECT_EQ(waiting->stats().told, 3U);
+}
+
+TEST_F(PostgresServer, who_waits_twice_writes_once) {
+  const auto store = open();
+  const Started it = started(*store);
+  Sql sql;
+  run(*store, with_waiter(op(Verb::lookup, it.id, {})));
+  const std::string before = sql("SELECT ctid, xmin FROM " + it.row(), 2);
+  run(*store, with_waiter(op(Verb::lookup, it.id, {})));
+  EXPECT_EQ(sql("SELECT ctid, xmin FROM " + it.row(), 2), before);
+}
+
+TEST_F(PostgresServer, a_listener_that_was_cut_off_listens_again) {
+  Heard heard;
+  const auto store = open();
+  store->tell_ends([&](const OperationId& id) { heard.add(id); });
+  Sql sql;
+  sql.wait_for("(SELECT count(*) = 1 " + listeners + ")");
+  const std::string first = sql("SELECT pid " + listeners);
+  sql("SELECT pg_terminate_backend(" + first + ")");
+  sql.wait_for("(SELECT count(*) = 1 " + listeners + " AND pid <> " + first + ")");
+  const Started it = started(*store);
+  run(*store, with_waiter(op(Verb::lookup, it.id, {})));
+  ASSERT_EQ(run(*store, finish_op(it.id, it.nonce)).status, OpStatus::done);
+  EXPECT_TRUE(heard.wait_for(1));
+}
+
+TEST_F(PostgresServer, a_listener_ends_promptly_even_while_it_connects) {
+  const Silent silent;
+  ServerSettings settings;
+  settings.connect_timeout = std::chrono::minutes(1);
+  const auto begin = monotonic_now();
+  {
+    ServerCounts counts;
+    const postgres::Listener listener("postgres://postgres@" + silent.host() + "/postgres", settings, counts,
+                                      quiet_log(), [](const OperationId&) {});
+  }
+  EXPECT_LT(monotonic_now() - begin, std::chrono::seconds(5));
+}
+
+TEST_F(PostgresServer, a_sweep_removes_what_expired_and_nothing_else) {
+  OwnDatabase database;
+  ASSERT_TRUE(postgres::apply_schema(database.url(), ServerSettings()).has_value());
+  Sql sql(database.url());
+  const auto store = open(ServerSettings(), database.url());
+  const auto rows = [&] { return sql("SELECT count(*) FROM once_operations"); };
+  for (int i = 0; i < 5; ++i) {
+    const Started it = started(*store);
+    ASSERT_EQ(run(*store, finish_op(it.id, it.nonce)).status, OpStatus::done);
+  }
+  const Started lapsed = started(*store);
+  const Started at_work = started(*store);
+  EXPECT_EQ(store->sweep(100)->removed, 0U);
+
+  contract::advance_server_clock(std::chrono::hours(1) + std::chrono::seconds(1));
+  ASSERT_EQ(run(*store, op(Verb::claim, new_id(), new_nonce())).verdict, Verdict::execute);
+  sql("UPDATE once_operations SET lease_until = statement_timestamp() + interval '1 minute' WHERE id = '\\x" +
+      to_hex(at_work.id) + "'");
+  const auto first = store->sweep(4);
+  EXPECT_EQ(first->removed, 4U);
+  EXPECT_EQ(first->more, More::yes);
+  const auto second = store->sweep(4);
+  EXPECT_EQ(second->removed, 2U);
+  EXPECT_EQ(second->more, More::no);
+  EXPECT_EQ(rows(), "2");
+  EXPECT_EQ(sql("SELECT count(*) FROM " + at_work.row()), "1");
+  EXPECT_EQ(sql("SELECT count(*) FROM " + lapsed.row()), "0");
+  EXPECT_EQ(store->stats().swept, 6U);
+}
+
+TEST_F(PostgresServer, a_sweep_passes_by_rows_that_are_held_and_keeps_fences_of_what_was_released) {
+  OwnDatabase database;
+  ASSERT_TRUE(postgres::apply_schema(database.url(), ServerSettings()).has_value());
+  const auto store = open(ServerSettings(), database.url());
+  const Started held = started(*store);
+  const Started free = started(*store);
+  contract::advance_server_clock(std::chrono::hours(2));
+  const Started released = started(*store);
+  ASSERT_EQ(run(*store, op(Verb::release, released.id, released.nonce)).status, OpStatus::done);
+  Sql sql(database.url());
+  Sql other(database.url());
+  other("BEGIN; SELECT FROM " + held.row() + " FOR UPDATE");
+  EXPECT_EQ(store->sweep(10)->removed, 1U);
+  EXPECT_EQ(sql("SELECT count(*) FROM " + free.row()), "0");
+  EXPECT_EQ(sql("SELECT count(*) FROM " + released.row()), "1");
+  other("COMMIT");
+  contract::advance_server_clock(std::chrono::minutes(1));
+  EXPECT_EQ(store->sweep(10)->removed, 2U);
+}
+
+TEST_F(PostgresServer, the_schema_may_be_applied_twice_and_by_many_at_once) {
+  OwnDatabase database;
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 8; ++i) {
+      threads.emplace_back([&] {
+        const auto applied = postgres::apply_schema(database.url(), ServerSettings());
+        EXPECT_TRUE(applied.has_value()) << (applied ? "" : applied.error().detail);
+      });
+    }
+  }
+  EXPECT_EQ(*postgres::apply_schema(database.url(), ServerSettings()), "schema version 1 was there already");
+  Sql sql(database.url());
+  const auto store = open(ServerSettings(), database.url());
+  const Started it = started(*store);
+  sql(postgres::schema_script());
+  EXPECT_EQ(sql("SELECT count(*) FROM " + it.row()), "1");
+  EXPECT_EQ(sql("SELECT version FROM once_schema"), "1");
+  // Also for a connection whose plans are older than what the script replaced.
+  EXPECT_EQ(run(*store, finish_op(it.id, it.nonce)).status, OpStatus::done);
+}
+
+TEST_F(PostgresServer, a_schema_that_is_missing_or_of_another_version_is_said_clearly) {
+  OwnDatabase database;
+  EXPECT_NE(error_of(database.url()).find("once schema postgres --apply"), std::string::npos);
+  ASSERT_TRUE(postgres::apply_schema(database.url(), ServerSettings()).has_value());
+  EXPECT_EQ(error_of(database.url()), "opened");
+  Sql sql(database.url());
+  sql("UPDATE once_schema SET version = 99");
+  EXPECT_NE(error_of(database.url()).find("is version 99, this program needs version 1"), std::string::npos);
+  const auto applied = postgres::apply_schema(database.url(), ServerSettings());
+  EXPECT_NE(applied.error().detail.find("newer"), std::string::npos);
+  EXPECT_EQ(sql.state(postgres::schema_script()), "P0001");
+  sql("ROLLBACK; DELETE FROM once_schema");
+  EXPECT_NE(error_of(database.url()).find("is version 0"), std::string::npos);
+}
+
+TEST_F(PostgresServer, refused_credentials_are_an_error_that_does_not_show_them) {
+  Sql sql;
+  sql.state("CREATE ROLE has_a_password LOGIN SUPERUSER PASSWORD 'right'");
+  EXPECT_EQ(error_of(url_of("has_a_password:right")), "opened");
+  for (const char* user : {"has_a_password:wr0ng", "has_a_password", "nobody:wr0ng"}) {
+    const std::string error = error_of(url_of(user));
+    EXPECT_NE(error, "opened") << user;
+    EXPECT_EQ(error.find("wr0ng"), std::string::npos) << error;
+  }
+  EXPECT_NE(error_of(url_of("has_a_password:wr0ng")).find("password authentication failed"), std::string::npos);
+  const std::string malformed = error_of("postgres://user:wr0ng@127.0.0.1:port/x?y");
+  EXPECT_NE(malformed, "opened");
+  EXPECT_EQ(malformed.find("wr0ng"), std::string::npos) << malformed;
+  EXPECT_NE(error_of(contract::server_url() + "_that_is_not_there"), "opened");
+}
+
+TEST_F(PostgresServer, a_server_that_cannot_be_reached_refuses_every_op_in_time) {
+  ServerSettings settings;
+  settings.connect_timeout = std::chrono::milliseconds(200);
+  const Silent silent;
+  const auto begin = monotonic_now();
+  for (const std::string& host : {std::string("127.0.0.1:1"), silent.host()}) {
+    const auto store = open(settings, "postgres://postgres:wr0ng@" + host + "/postgres");
+    const Op refused = run(*store, op(Verb::claim, new_id(), new_nonce()));
+    EXPECT_EQ(refused.status, OpStatus::failed);
+    EXPECT_EQ(refused.fault, StoreFault::refused);
+    EXPECT_EQ(refused.error.find("wr0ng"), std::string::npos) << refused.error;
+    EXPECT_FALSE(refused.error.empty());
+    EXPECT_FALSE(store->sweep(1).has_value());
+  }
+  EXPECT_LT(monotonic_now() - begin, std::chrono::seconds(5));
+}
+
+TEST_F(PostgresServer, of_several_hosts_the_one_that_answers_is_used) {
+  ServerSettings settings;
+  settings.connect_timeout = std::chrono::milliseconds(500);
+  const Silent silent;
+  const std::string url = contract::server_url();
+  const std::string hosts = "127.0.0.1:1," + silent.host() + "," + url.substr(url.find('@') + 1);
+  const auto store = open(settings, "postgres://postgres@" + hosts + "?target_session_attrs=read-write");
+  EXPECT_EQ(run(*store, op(Verb::claim, new_id(), new_nonce())).verdict, Verdict::execute);
+}
+
+TEST_F(PostgresServer, labels_of_any_bytes_and_any_length_are_taken) {
+  const auto store = open();
+  Sql sql;
+  const std::string long_one(5000, 'x');
+  const std::string broken("a\0b\xFF\xC3\xA9\xED\xA0\x80", 9);
+  std::vector<Op> ops = {op(Verb::claim, new_id(), new_nonce()), op(Verb::claim, new_id(), new_nonce()),
+                         op(Verb::claim, new_id(), new_nonce())};
+  ops[0].tenant = long_one;
+  ops[0].route = long_one;
+  ops[1].tenant = broken;
+  ops[2].tenant = "acme";
+  ops[2].route = "/v1/payments";
+  run_all(*store, ops);
+  for (const Op& each : ops) EXPECT_EQ(each.verdict, Verdict::execute) << each.error;
+  const auto labels = [&](const Op& each) {
+    return sql("SELECT tenant, route FROM once_keys WHERE id = '" + to_hex(each.id) + "'", 2);
+  };
+  EXPECT_EQ(labels(ops[0]), std::string(200, 'x') + "|" + std::string(200, 'x'));
+  EXPECT_EQ(labels(ops[1]), "a?b?é???|");
+  EXPECT_EQ(labels(ops[2]), "acme|/v1/payments");
+}
+
+// More than one statement can take, in one batch.
+TEST_F(PostgresServer, a_batch_of_large_outcomes_is_recorded) {
+  const auto store = open();
+  std::vector<Op> ops;
+  for (int i = 0; i < 6; ++i) {
+    const Started it = started(*store);
+    ops.push_back(finish_op(it.id, it.nonce, std::string(5U << 20U, static_cast<char>('a' + i))));
+  }
+  run_all(*store, ops);
+  for (const Op& each : ops) {
+    ASSERT_EQ(each.status, OpStatus::done) << each.error;
+    const Op replayed = run(*store, op(Verb::claim, each.id, new_nonce()));
+    ASSERT_EQ(replayed.verdict, Verdict::replay);
+    EXPECT_TRUE(*replayed.record->outcome == *each.outcome);
+  }
+}
+
+}  // namespace
+}  // namespace once
