@@ -108,7 +108,7 @@ class Caller(threading.Thread):
         response = self.ask(asked)
         if response is None or response.status == 503:
             return self.story.broken()
-        check_retry(self.story, asked, response)
+        check_retry(self.story, asked, response, owner_may_learn=self.story.store.shared)
         self.replays += 1
         return True
 
@@ -172,7 +172,7 @@ class Chaos(EndToEnd):
             self.addCleanup(client.close)
         for each in asked:
             response = wait_until(lambda each=each: self.told_by(clients[self.member_for(each).name], each))
-            check_retry(self, each, response)
+            check_retry(self, each, response, owner_may_learn=self.store.shared)
 
     def told_by(self, client, asked):
         """None while the store is not back."""

@@ -143,7 +143,32 @@ class RedisCluster(Served):
         wait_until(self.server.settled, 60, "the cluster to settle")
 
 
+class Galera(Served):
+    """Any node takes writes. Two of the three are always well: fewer could not go on."""
+
+    def url(self, gateway):
+        return self.server.url()
+
+    def faults(self):
+        return [self.node_killed, self.node_paused, self.node_paused]
+
+    def node_killed(self, drawn, wait):
+        node = drawn.randrange(3)
+        self.server.kill_node(node)
+        wait(drawn.uniform(0, 3))
+        self.server.restart_node(node)
+
+    def node_paused(self, drawn, wait):
+        """Perhaps for so long that the others go on without it."""
+        node = drawn.randrange(3)
+        self.server.pause_node(node)
+        wait(drawn.uniform(0.5, 6))
+        self.server.resume_node(node)
+        self.server.wait_size(3, node)
+
+
 def make(name):
-    if name == "journal":
-        return Journal()
-    return RedisCluster() if name == "redis_cluster" else Served(name)
+    special = {"journal": Journal, "redis_cluster": RedisCluster}
+    if name == "galera":
+        return Galera(name)
+    return special[name]() if name in special else Served(name)
