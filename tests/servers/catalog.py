@@ -5,7 +5,10 @@ SERVERS = {"postgres": ("postgres", "Postgres"),
            "mariadb": ("mariadb", "MariaDb"),
            "galera": ("galera", "Galera"),
            "redis": ("redis_server", "Redis"),
-           "redis_cluster": ("redis_server", "RedisCluster")}
+           "redis_cluster": ("redis_server", "RedisCluster"),
+           "redis_cluster_chaos": ("redis_server", "RedisClusterChaos"),
+           "redis_sentinel": ("redis_server", "RedisSentinel"),
+           "redis_tls": ("redis_server", "RedisTls")}
 
 
 def make(name):

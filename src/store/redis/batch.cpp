@@ -260,7 +260,9 @@ void Batch::before_next_round() {
   const bool anything_left = std::ranges::any_of(tasks_, &Task::pending);
   if (survey_ && !deadline_.passed()) {
     // What cannot be found out now is found out by the next batch.
-    static_cast<void>(directory_.find_again(map_.get(), hint_));
+    if (const auto found = directory_.find_again(map_.get(), hint_); !found) {
+      context_.log.debug("Redis: not found out who has what", {{"error", found.error().detail}});
+    }
   }
   if (pause_ && anything_left) {
     if (pauses_ == most_pauses) {

@@ -8,7 +8,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <limits>
+#include <system_error>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -21,6 +22,13 @@ namespace {
 constexpr std::size_t read_size = 65'536;
 constexpr Duration longest = std::chrono::hours(24);
 constexpr int keepalive_idle_s = 30;
+constexpr int most_elements = 65'536;  // CLUSTER SLOTS has a quarter of this at most
+
+// An array's length is believed before its elements come, and memory is taken for it.
+void* make_array(const redisReadTask* task, int elements) {
+  const auto* const original = static_cast<const redisReplyObjectFunctions*>(task->privdata);
+  return elements > most_elements ? nullptr : original->createArray(task, elements);
+}
 
 std::string error_text(int number) {
   return std::generic_category().message(number);
@@ -98,7 +106,12 @@ Deadline Deadline::fraction(std::size_t parts) const {
 }
 
 Link::Link(std::string name, Descriptor socket)
-    : name_(std::move(name)), socket_(std::move(socket)), reader_(redisReaderCreate()), in_(read_size, '\0') {}
+    : name_(std::move(name)), socket_(std::move(socket)), reader_(redisReaderCreate()), in_(read_size, '\0') {
+  if (!reader_) return;
+  functions_ = *reader_->fn;
+  functions_.createArray = make_array;
+  reader_->privdata = std::exchange(reader_->fn, &functions_);
+}
 
 Result<std::unique_ptr<Link>> Link::connect(const StoreHost& host, SSL_CTX* tls, Deadline deadline) {
   auto socket = connect_host(host, deadline);
@@ -129,7 +142,7 @@ Result<void> Link::shake_hands(SSL_CTX& context, const std::string& host, Deadli
   while (true) {
     const auto step = (*tls)->shake_hands(std::string_view(in_).substr(0, received), wire_);
     if (!step) {
-      static_cast<void>(write_some());  // the alert tells the server why; whether it arrives does not matter
+      std::ignore = write_some();  // the alert tells the server why; whether it arrives does not matter
       return distrusted(step.error());
     }
     if (auto written = write_some(); !written) return written;

@@ -71,6 +71,7 @@ class Link {
   std::string name_;
   Descriptor socket_;
   std::unique_ptr<Tls> tls_;
+  redisReplyObjectFunctions functions_{};  // of reader_
   std::unique_ptr<redisReader, FreeReader> reader_;
   std::string commands_;
   std::string wire_;  // on its way, from sent_ on

@@ -79,7 +79,9 @@ Result<std::unique_ptr<Link>> Listener::subscribe() {
   const Deadline deadline = Deadline::after(context_.settings.connect_timeout);
   auto link = greet(context_, node.host(), context_.options.login, deadline);
   if (!link) {
-    static_cast<void>(directory_.find_again(map.get(), Hint{.ask_last = {node.host()}}));
+    if (auto found = directory_.find_again(map.get(), Hint{.ask_last = {node.host()}}); !found) {
+      return std::unexpected(std::move(found.error()));
+    }
     return link;
   }
   const auto subscribed = ask(**link, {"SUBSCRIBE", channel_of(context_)}, deadline);

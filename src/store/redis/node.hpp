@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/log.hpp"
@@ -20,12 +21,20 @@ namespace once::redis {
 
 // What the parts of one store share.
 struct Context {
-  Options options;
-  ServerSettings settings;
-  TlsContext tls;  // null: plain
+  Context(Options the_options, const ServerSettings& the_settings, TlsContext the_tls, const Log& the_log,
+          ServerCounts& the_counts)
+      : options(std::move(the_options)),
+        settings(the_settings),
+        tls(std::move(the_tls)),
+        log(the_log),
+        counts(the_counts) {}
+
+  const Options options;
+  const ServerSettings settings;
+  const TlsContext tls;  // null: plain
   const Log& log;
   ServerCounts& counts;
-  Scripts scripts{};
+  const Scripts scripts;
   std::atomic<bool> durable{true};  // until a server says otherwise
   std::atomic<bool> warned_of_eviction{false};
   std::atomic<bool> warned_of_loss{false};

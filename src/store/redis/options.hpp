@@ -42,7 +42,7 @@ struct Options {
 };
 
 // The error never holds a password.
-Result<Options> parse_options(std::string_view url);
+Result<Options> parse_options(std::string_view text);
 
 // host:port, and [address]:port for IPv6.
 std::string name_of(const StoreHost& host);

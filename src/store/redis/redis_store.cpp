@@ -24,11 +24,8 @@ Result<std::unique_ptr<RedisStore>> RedisStore::open(const std::string& url, con
     tls = std::move(*made);
   }
   std::unique_ptr<RedisStore> store(new RedisStore());
-  store->context_.reset(new redis::Context{.options = std::move(*options),
-                                           .settings = settings,
-                                           .tls = std::move(tls),
-                                           .log = log,
-                                           .counts = store->counts_});
+  store->context_ =
+      std::make_unique<redis::Context>(std::move(*options), settings, std::move(tls), log, store->counts_);
   store->directory_ = std::make_unique<redis::Directory>(*store->context_);
   if (auto reached = store->reach_servers(); !reached) {
     if (reached.error().retryable == Retryable::no) return std::unexpected(std::move(reached.error()));

@@ -27,6 +27,8 @@ class ConnectionPool {
       : limit_(limit), counts_(counts), connect_(std::move(connect)) {}
   ConnectionPool(const ConnectionPool&) = delete;
   ConnectionPool& operator=(const ConnectionPool&) = delete;
+  // A pool may go before its store does, as that of a server that left a cluster.
+  ~ConnectionPool() { counts_.connections.fetch_sub(idle_.size(), std::memory_order_relaxed); }
 
   // Given back when it goes, unless it was dropped.
   class Lease {

@@ -1,0 +1,200 @@
+// The Redis store on a cluster: slots that move under load, and what a cluster does differently from one server.
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <set>
+
+#include <gmock/gmock.h>
+
+#include "tests/store/redis_harness.hpp"
+
+namespace once::redis_test {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+
+class RedisCluster : public testing::Test {
+ protected:
+  RedisCluster() {
+    for (const StoreHost& host : redis::parse_options(contract::server_url())->hosts) peers_.emplace_back(host);
+  }
+
+  // A slot's keys go to another node one by one, while others use them.
+  void move_slot(std::uint16_t slot, Peer& from, Peer& to) {
+    const std::string number = std::to_string(slot);
+    const std::string from_id = from.ask({"CLUSTER", "MYID"});
+    const std::string to_id = to.ask({"CLUSTER", "MYID"});
+    ASSERT_EQ(to.ask({"CLUSTER", "SETSLOT", number, "IMPORTING", from_id}), "OK");
+    ASSERT_EQ(from.ask({"CLUSTER", "SETSLOT", number, "MIGRATING", to_id}), "OK");
+    for (int quiet = 0; quiet < 20;) {  // new keys are made at the target meanwhile: that is ASK
+      const std::string keys = from.ask({"CLUSTER", "GETKEYSINSLOT", number, "1"});
+      if (keys.empty()) {
+        ++quiet;
+        continue;
+      }
+      const std::string port = std::to_string(to.host().port);
+      const std::string moved = from.ask({"MIGRATE", "127.0.0.1", port, std::string(trim(keys)), "0", "5000"});
+      ASSERT_TRUE(moved == "OK" || moved == "NOKEY") << moved;
+    }
+    ASSERT_EQ(to.ask({"CLUSTER", "SETSLOT", number, "NODE", to_id}), "OK");
+    ASSERT_EQ(from.ask({"CLUSTER", "SETSLOT", number, "NODE", to_id}), "OK");
+  }
+
+  std::vector<Peer> peers_;  // the first three are masters
+};
+
+// An id whose key is in one of these slots. Ids are random; this one is made so by trying.
+bool is_in(const OperationId& id, std::uint16_t first, std::uint16_t last) {
+  const std::uint16_t slot = redis::slot_of(key_of(id));
+  return slot >= first && slot <= last;
+}
+
+TEST_F(RedisCluster, slots_are_those_that_redis_computes) {
+  Caller caller(*open_store(contract::server_url()));
+  for (int i = 0; i < 50; ++i) {
+    const std::string key = key_of(caller.new_id());
+    EXPECT_EQ(std::to_string(redis::slot_of(key)), peers_[0].ask({"CLUSTER", "KEYSLOT", key}));
+  }
+  for (const std::string key : {"{user1000}.a", "foo{}{bar}", "foo{{bar}}zap", "foo{bar}{zap}", "{", "}{", "", "{}"}) {
+    EXPECT_EQ(std::to_string(redis::slot_of(key)), peers_[0].ask({"CLUSTER", "KEYSLOT", key})) << key;
+  }
+}
+
+TEST_F(RedisCluster, slots_that_move_under_load_lose_nothing_and_execute_nothing_twice) {
+  const auto store = open_store(contract::server_url());
+  constexpr std::uint16_t first = 100;
+  constexpr std::uint16_t last = 400;  // all with the first master
+  Workload work(*store, 6, [](const OperationId& id) { return is_in(id, first, last); });
+  ASSERT_TRUE(eventually([&] { return work.done() > 200; }));
+  ASSERT_EQ(peers_[1].ask({"SCRIPT", "FLUSH"}), "OK") << "the target knows no script at first";
+  for (std::uint16_t slot = first; slot <= last; slot += 5) move_slot(slot, peers_[0], peers_[1]);
+  const std::uint64_t before = work.done();
+  ASSERT_TRUE(eventually([&] { return work.done() > before + 200; }));
+  for (std::uint16_t slot = first; slot <= last; slot += 5) move_slot(slot, peers_[1], peers_[0]);
+  work.stop();
+  work.check();
+  EXPECT_EQ(work.failed(), 0U) << "a redirection is no reason to fail";
+  EXPECT_GT(store->stats().retried, 0U) << "nobody was redirected, so nothing was tested";
+  EXPECT_EQ(store->stats().indeterminate, 0U);
+}
+
+TEST_F(RedisCluster, a_slot_on_its_way_is_asked_for_at_both_ends) {
+  const auto store = open_store(contract::server_url());
+  Caller caller(*store);
+  OperationId here = caller.new_id();
+  while (!is_in(here, 500, 5000)) here = caller.new_id();
+  const std::uint16_t slot = redis::slot_of(key_of(here));
+  OperationId there = caller.new_id();
+  while (redis::slot_of(key_of(there)) != slot) there = caller.new_id();
+  const Nonce nonce = caller.new_nonce();
+  ASSERT_EQ(caller.claim(here, nonce).verdict, Verdict::execute);
+
+  const std::string number = std::to_string(slot);
+  const std::string from_id = peers_[0].ask({"CLUSTER", "MYID"});
+  const std::string to_id = peers_[1].ask({"CLUSTER", "MYID"});
+  ASSERT_EQ(peers_[1].ask({"CLUSTER", "SETSLOT", number, "IMPORTING", from_id}), "OK");
+  ASSERT_EQ(peers_[0].ask({"CLUSTER", "SETSLOT", number, "MIGRATING", to_id}), "OK");
+  const std::uint64_t redirected = store->stats().retried;
+  ASSERT_EQ(caller.claim(here, nonce).verdict, Verdict::execute);
+  EXPECT_EQ(store->stats().retried, redirected) << "what is still here is answered here";
+  ASSERT_EQ(caller.claim(there, caller.new_nonce()).verdict, Verdict::execute);
+  EXPECT_EQ(store->stats().retried, redirected + 1) << "what is not is asked for there";
+  EXPECT_EQ(caller.claim(there, caller.new_nonce()).verdict, Verdict::in_flight);
+  EXPECT_EQ(peers_[0].ask({"CLUSTER", "COUNTKEYSINSLOT", number}), "1");
+  EXPECT_EQ(peers_[1].ask({"CLUSTER", "COUNTKEYSINSLOT", number}), "1");
+  move_slot(slot, peers_[0], peers_[1]);
+  EXPECT_EQ(caller.finish(here, nonce, "x").status, OpStatus::done);
+  move_slot(slot, peers_[1], peers_[0]);
+  EXPECT_EQ(caller.claim(here, caller.new_nonce()).verdict, Verdict::replay);
+}
+
+TEST_F(RedisCluster, a_batch_over_all_nodes_is_one_round_and_keeps_its_order) {
+  const auto store = open_store(contract::server_url());
+  Caller caller(*store);
+  std::vector<Op> ops;
+  std::vector<Op*> batch;
+  for (int i = 0; i < 300; ++i) {
+    ops.push_back({.verb = Verb::claim,
+                   .id = caller.new_id(),
+                   .nonce = caller.new_nonce(),
+                   .fingerprint = request,
+                   .terms = Caller::usual});
+  }
+  for (Op& op : ops) batch.push_back(&op);
+  store->execute(batch);
+  for (const Op& op : ops) {
+    ASSERT_EQ(op.status, OpStatus::done) << op.error;
+    EXPECT_EQ(op.record->nonce, op.nonce);
+    EXPECT_EQ(caller.lookup(op.id).record->nonce, op.nonce);
+  }
+  EXPECT_EQ(store->stats().connections, 3U);
+  EXPECT_EQ(store->stats().retried, 0U);
+}
+
+TEST_F(RedisCluster, any_node_is_enough_to_find_the_others) {
+  for (const Peer& peer : peers_) {
+    const auto store = open_store("redis://127.0.0.1:1," + redis::name_of(peer.host()) + "?cluster=1");
+    Caller caller(*store);
+    for (int i = 0; i < 10; ++i) {
+      EXPECT_EQ(caller.claim(caller.new_id(), caller.new_nonce()).verdict, Verdict::execute);
+    }
+  }
+}
+
+TEST_F(RedisCluster, a_cluster_opened_as_one_server_is_refused_with_advice) {
+  const auto store = RedisStore::open("redis://" + redis::name_of(peers_[0].host()), ServerSettings(), quiet_log());
+  ASSERT_FALSE(store);
+  EXPECT_EQ(store.error().retryable, Retryable::no);
+  EXPECT_THAT(store.error().detail, HasSubstr("cluster=1"));
+}
+
+TEST_F(RedisCluster, writes_wait_for_as_many_replicas_as_asked) {
+  const auto store = open_store(contract::server_url(), {.wait_replicas = 1, .wait_timeout = milliseconds(5000)});
+  Caller caller(*store);
+  const OperationId id = caller.new_id();
+  const Nonce nonce = caller.new_nonce();
+  EXPECT_EQ(caller.claim(id, nonce).verdict, Verdict::execute);
+  EXPECT_EQ(caller.claim(id, nonce).verdict, Verdict::execute) << "sent again, and confirmed again";
+  EXPECT_EQ(caller.finish(id, nonce, "x").status, OpStatus::done);
+  EXPECT_EQ(caller.finish(id, nonce, "x").status, OpStatus::done);
+
+  const auto strict = open_store(contract::server_url(), {.wait_replicas = 2, .wait_timeout = milliseconds(20)});
+  Caller other(*strict);
+  const Op op = other.claim(other.new_id(), other.new_nonce());
+  EXPECT_EQ(op.fault, StoreFault::unavailable);
+  EXPECT_THAT(op.error, HasSubstr("only 1 of 2 replicas"));
+}
+
+TEST_F(RedisCluster, ends_are_told_whichever_node_has_the_key) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::set<OperationId> told;
+  const auto waiting = open_store(contract::server_url());
+  waiting->tell_ends([&](const OperationId& id) {
+    const std::scoped_lock lock(mutex);
+    told.insert(id);
+    changed.notify_all();
+  });
+  ASSERT_TRUE(eventually([&] {
+    return std::ranges::any_of(
+        peers_, [](Peer& peer) { return peer.ask({"PUBSUB", "NUMSUB", "once:ended"}).contains("\n1\n"); });
+  }));
+  const auto working = open_store(contract::server_url());
+  Caller waiter(*waiting);
+  Caller worker(*working);
+  std::set<OperationId> ended;
+  for (int i = 0; i < 30; ++i) {
+    const OperationId id = worker.new_id();
+    const Nonce nonce = worker.new_nonce();
+    worker.claim(id, nonce);
+    waiter.lookup(id, Waits::yes);
+    worker.finish(id, nonce, "x");
+    ended.insert(id);
+  }
+  std::unique_lock lock(mutex);
+  EXPECT_TRUE(changed.wait_for(lock, patience, [&] { return told == ended; }));
+}
+
+}  // namespace
+}  // namespace once::redis_test

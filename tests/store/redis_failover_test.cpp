@@ -1,0 +1,68 @@
+// The Redis store when a master dies: a replica takes over, by the cluster itself or by sentinels, and operations go
+// on. What was told to be on a replica is still there.
+#include <gmock/gmock.h>
+
+#include "tests/store/redis_harness.hpp"
+
+namespace once::redis_test {
+namespace {
+
+using std::chrono::milliseconds;
+
+struct Kept {
+  OperationId id;
+  Nonce nonce;
+};
+
+// Finished with an answer from a replica.
+std::vector<Kept> make_kept(int count) {
+  const auto store = open_store(contract::server_url(), {.wait_replicas = 1, .wait_timeout = milliseconds(5000)});
+  Caller caller(*store);
+  std::vector<Kept> kept;
+  for (int i = 0; i < count; ++i) {
+    const Kept it{caller.new_id(), caller.new_nonce()};
+    EXPECT_EQ(caller.claim(it.id, it.nonce).verdict, Verdict::execute);
+    EXPECT_EQ(caller.finish(it.id, it.nonce, to_hex(it.id)).status, OpStatus::done);
+    kept.push_back(it);
+  }
+  return kept;
+}
+
+StoreHost current_master() {
+  const auto options = redis::parse_options(contract::server_url());
+  if (options->mode == redis::Mode::cluster) return options->hosts.front();
+  Peer sentinel(options->hosts.front());
+  const std::string said = sentinel.ask({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", options->sentinel_name});
+  const auto parts = split(said, '\n');
+  return {.name = std::string(parts[0]), .port = static_cast<std::uint16_t>(*parse_number(parts[1]))};
+}
+
+TEST(RedisFailover, a_replica_takes_over_and_operations_go_on) {
+  const std::vector<Kept> kept = make_kept(60);
+  const auto store = open_store(contract::server_url());
+  Caller caller(*store);
+  for (const Kept& it : kept) ASSERT_EQ(caller.claim(it.id, caller.new_nonce()).verdict, Verdict::replay);
+
+  const pid_t master = Peer(current_master()).process();
+  ASSERT_EQ(::kill(master, SIGKILL), 0);
+  // The outage is told as such, never as an answer; and it ends.
+  for (int i = 0; i < 60; ++i) {
+    const OperationId id = caller.new_id();
+    const Nonce nonce = caller.new_nonce();
+    const Op claim = caller.until_done([&] { return caller.claim(id, nonce); });
+    ASSERT_EQ(claim.status, OpStatus::done) << claim.error;
+    EXPECT_EQ(claim.verdict, Verdict::execute);
+    EXPECT_EQ(claim.record->attempt, Attempt{1});
+    const Op finish = caller.until_done([&] { return caller.finish(id, nonce, "x"); });
+    EXPECT_EQ(finish.status, OpStatus::done) << finish.error;
+  }
+  for (const Kept& it : kept) {
+    const Op replay = caller.claim(it.id, caller.new_nonce());
+    ASSERT_EQ(replay.status, OpStatus::done) << replay.error;
+    ASSERT_EQ(replay.verdict, Verdict::replay);
+    EXPECT_EQ(*replay.record->outcome, to_hex(it.id));
+  }
+}
+
+}  // namespace
+}  // namespace once::redis_test

@@ -1,0 +1,486 @@
+// The Redis store on one server: what the contract does not say because it is Redis' own.
+#include <array>
+#include <condition_variable>
+#include <mutex>
+#include <set>
+
+#include <gmock/gmock.h>
+
+#include "core/decision.hpp"
+#include "tests/store/redis_harness.hpp"
+
+namespace once::redis_test {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using testing::HasSubstr;
+using testing::Not;
+
+class RedisSingle : public testing::Test {
+ protected:
+  std::unique_ptr<RedisStore> store_ = open_store(contract::server_url());
+  Caller caller_{*store_};
+  Peer peer_{first_host()};
+
+  Time server_now() {
+    const std::string time = peer_.ask({"TIME"});
+    const auto parts = split(time, '\n');
+    return Time(Duration(static_cast<std::int64_t>(*parse_number(parts[0]) * 1000 + *parse_number(parts[1]) / 1000)));
+  }
+  std::uint64_t changes() { return *parse_number(peer_.info("persistence", "rdb_changes_since_last_save")); }
+  void set(const OperationId& id, const std::string& value) { ASSERT_EQ(peer_.ask({"SET", key_of(id), value}), "OK"); }
+};
+
+struct Walked {
+  State state;
+  bool expires_later;
+  Facts facts;
+};
+
+// Every combination of facts, with and without a record that has expired.
+std::vector<Walked> all_facts() {
+  std::vector<Walked> all;
+  for (const State state : {State::started, State::succeeded, State::failed, State::unknown, State::tombstone}) {
+    for (const bool expires_later : {false, true}) {
+      for (const Same same : {Same::no, Same::yes}) {
+        for (const Lease lease : {Lease::live, Lease::lapsed}) {
+          for (const OnUnknown on_unknown : {OnUnknown::retry, OnUnknown::takeover, OnUnknown::hold}) {
+            for (const Takeover takeover : {Takeover::not_yet, Takeover::due}) {
+              for (const BodyKept kept : {BodyKept::yes, BodyKept::no}) {
+                all.push_back({state, expires_later, {Found::nothing, same, lease, on_unknown, takeover, kept}});
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+  return all;
+}
+
+TEST_F(RedisSingle, the_script_and_the_table_agree_on_every_row) {
+  std::set<Verdict> seen;
+  for (const auto& [state, expires_later, facts] : all_facts()) {
+    const Time now = server_now();
+    Record before;
+    before.state = state;
+    before.body_kept = facts.body_kept;
+    before.attempt = Attempt{3};
+    before.fence = Fence{7};
+    before.fingerprint = facts.same_fingerprint == Same::yes ? request : Fingerprint{{9}};
+    before.nonce = caller_.new_nonce();
+    before.started_at = now - hours(1);
+    before.lease_until = facts.lease == Lease::live ? now + hours(1) : now - minutes(1);
+    before.expires_at = expires_later ? now + hours(2) : now - minutes(1);
+    const ClaimTerms terms{.on_unknown = facts.on_unknown,
+                           .takeover_after = facts.takeover == Takeover::due ? Duration(minutes(10)) : hours(10),
+                           .lease = minutes(5),
+                           .ttl = hours(5)};
+    const OperationId id = caller_.new_id();
+    set(id, packed(before, "kept"));
+    const Nonce nonce = caller_.new_nonce();
+    const Op op = caller_.claim(id, nonce, terms);
+    ASSERT_EQ(op.status, OpStatus::done) << op.error;
+    const Verdict expected = decide(facts_of(&before, request, terms, op.now));
+    EXPECT_EQ(op.verdict, expected);
+    seen.insert(expected);
+    ASSERT_TRUE(op.record.has_value());
+    // What the store says is also what it holds, and what core would have written.
+    const std::string held = peer_.ask({"GET", key_of(id)});
+    if (expected == Verdict::execute) {
+      Record after = claimed(&before, request, nonce, terms, op.now);
+      after.fence = op.record->fence;
+      EXPECT_GT(op.record->fence, before.fence);
+      EXPECT_TRUE(held == packed(after));
+    } else {
+      EXPECT_TRUE(held == packed(before, "kept"));
+    }
+  }
+  EXPECT_EQ(seen.size(), 8U) << "not every verdict was met";
+}
+
+TEST_F(RedisSingle, every_time_is_exact_to_the_millisecond) {
+  const ClaimTerms terms{.on_unknown = OnUnknown::takeover,
+                         .takeover_after = milliseconds(60),
+                         .lease = milliseconds(20),
+                         .ttl = milliseconds(100)};
+  const OperationId id = caller_.new_id();
+  const Op first = caller_.claim(id, caller_.new_nonce(), terms);
+  ASSERT_EQ(first.verdict, Verdict::execute);
+  std::set<Verdict> seen;
+  ClaimTerms later = terms;
+  while (true) {
+    later.on_unknown = seen.contains(Verdict::too_early) ? OnUnknown::hold : OnUnknown::takeover;
+    const Op op = caller_.run(
+        {.verb = Verb::claim, .id = id, .nonce = caller_.new_nonce(), .fingerprint = request, .terms = later});
+    ASSERT_EQ(op.status, OpStatus::done);
+    EXPECT_EQ(op.verdict, decide(facts_of(&*first.record, request, later, op.now)));
+    seen.insert(op.verdict);
+    if (op.verdict == Verdict::execute) {
+      EXPECT_GE(op.now, first.record->expires_at);
+      EXPECT_EQ(op.record->attempt, Attempt{1});
+      break;
+    }
+  }
+  EXPECT_EQ(seen, (std::set{Verdict::in_flight, Verdict::too_early, Verdict::held, Verdict::execute}));
+}
+
+TEST_F(RedisSingle, a_takeover_is_due_to_the_millisecond) {
+  const ClaimTerms terms{
+      .on_unknown = OnUnknown::takeover, .takeover_after = milliseconds(40), .lease = milliseconds(5), .ttl = hours(1)};
+  const OperationId id = caller_.new_id();
+  const Op first = caller_.claim(id, caller_.new_nonce(), terms);
+  Op op;
+  do {
+    op = caller_.claim(id, caller_.new_nonce(), terms);
+    ASSERT_EQ(op.verdict, decide(facts_of(&*first.record, request, terms, op.now)));
+  } while (op.verdict != Verdict::execute);
+  EXPECT_EQ(op.record->attempt, Attempt{2});
+  EXPECT_GE(op.now, first.record->started_at + terms.takeover_after);
+}
+
+TEST_F(RedisSingle, scripts_that_redis_forgot_are_loaded_again) {
+  const OperationId id = caller_.new_id();
+  const Nonce nonce = caller_.new_nonce();
+  ASSERT_EQ(peer_.ask({"SCRIPT", "FLUSH"}), "OK");
+  EXPECT_EQ(caller_.claim(id, nonce).verdict, Verdict::execute);
+  ASSERT_EQ(peer_.ask({"SCRIPT", "FLUSH"}), "OK");
+  std::vector<Op> ops;
+  std::vector<Op*> batch;
+  for (int i = 0; i < 50; ++i) ops.push_back({.verb = Verb::lookup, .id = i == 25 ? id : caller_.new_id()});
+  for (Op& op : ops) batch.push_back(&op);
+  store_->execute(batch);
+  for (const Op& op : ops) EXPECT_EQ(op.status, OpStatus::done) << op.error;
+  EXPECT_TRUE(ops[25].record.has_value());
+  EXPECT_EQ(store_->stats().indeterminate, 0U);
+}
+
+TEST_F(RedisSingle, replays_and_lookups_write_nothing) {
+  const OperationId id = caller_.new_id();
+  const Nonce nonce = caller_.new_nonce();
+  caller_.claim(id, nonce);
+  caller_.finish(id, nonce, "answer");
+  const std::uint64_t before = changes();
+  EXPECT_GT(before, 0U);
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_EQ(caller_.claim(id, caller_.new_nonce()).verdict, Verdict::replay);
+    ASSERT_EQ(caller_.finish(id, nonce, "answer").status, OpStatus::done);
+    ASSERT_TRUE(caller_.lookup(id, Waits::yes).record.has_value());
+    ASSERT_EQ(caller_.finish(id, caller_.new_nonce(), "answer").status, OpStatus::lost);
+  }
+  EXPECT_EQ(changes(), before);
+}
+
+TEST_F(RedisSingle, keys_are_kept_as_long_as_their_record_and_no_longer) {
+  const OperationId id = caller_.new_id();
+  const Nonce nonce = caller_.new_nonce();
+  const auto kept_until = [&] { return peer_.ask({"PEXPIRETIME", key_of(id)}); };
+  const auto text = [](Time at) { return std::to_string(at.time_since_epoch().count()); };
+  ClaimTerms terms{.on_unknown = OnUnknown::retry, .takeover_after = {}, .lease = minutes(10), .ttl = minutes(1)};
+  const Op claim = caller_.claim(id, nonce, terms);
+  EXPECT_EQ(kept_until(), text(claim.now + terms.lease)) << "an owner at work keeps its record";
+  terms.lease = hours(3);
+  const Op renewal = caller_.renew(id, nonce, terms);
+  EXPECT_EQ(kept_until(), text(renewal.now + terms.lease));
+  const Op seen = caller_.lookup(id, Waits::yes);
+  EXPECT_EQ(kept_until(), text(renewal.now + terms.lease));
+  const Op failed = caller_.finish(id, nonce, "x", State::failed);
+  EXPECT_EQ(kept_until(), text(failed.record->expires_at));
+  const Nonce second = caller_.new_nonce();
+  terms = {.on_unknown = OnUnknown::retry, .takeover_after = {}, .lease = minutes(1), .ttl = hours(4)};
+  const Op again = caller_.claim(id, second, terms);
+  EXPECT_EQ(kept_until(), text(again.now + terms.ttl));
+  ASSERT_EQ(caller_.release(id, second).status, OpStatus::done);
+  EXPECT_EQ(kept_until(), text(again.now + terms.ttl));
+  EXPECT_EQ(caller_.lookup(id).record->state, State::failed);
+}
+
+TEST_F(RedisSingle, a_live_lease_outlives_the_expiry) {
+  const OperationId id = caller_.new_id();
+  const Nonce nonce = caller_.new_nonce();
+  const ClaimTerms terms{
+      .on_unknown = OnUnknown::retry, .takeover_after = {}, .lease = hours(1), .ttl = milliseconds(1)};
+  const Op claim = caller_.claim(id, nonce, terms);
+  Op other;
+  do {
+    other = caller_.claim(id, caller_.new_nonce(), terms);
+    ASSERT_EQ(other.verdict, Verdict::in_flight);
+  } while (other.now <= claim.record->expires_at + milliseconds(5));
+  EXPECT_EQ(caller_.finish(id, nonce, "late").status, OpStatus::done);
+  EXPECT_EQ(caller_.claim(id, caller_.new_nonce()).verdict, Verdict::replay);
+}
+
+TEST_F(RedisSingle, a_clock_that_went_back_gives_no_smaller_fence) {
+  const OperationId id = caller_.new_id();
+  Record before;
+  before.state = State::failed;
+  before.fingerprint = request;
+  before.fence = Fence{std::uint64_t{1} << 52U};
+  before.expires_at = server_now() + hours(1);
+  set(id, packed(before));
+  const Op op = caller_.claim(id, caller_.new_nonce());
+  ASSERT_EQ(op.verdict, Verdict::execute);
+  EXPECT_EQ(op.record->fence, Fence{(std::uint64_t{1} << 52U) + 1});
+  before.expires_at = server_now() - hours(1);
+  set(id, packed(before));
+  const Op fresh = caller_.claim(id, caller_.new_nonce());
+  ASSERT_EQ(fresh.verdict, Verdict::execute);
+  EXPECT_EQ(fresh.record->attempt, Attempt{1});
+  EXPECT_EQ(fresh.record->fence, Fence{(std::uint64_t{1} << 52U) + 1});
+}
+
+TEST_F(RedisSingle, what_is_no_record_is_refused_and_left_alone) {
+  for (const std::string& value :
+       {std::string("hello"), std::string(200, '\x02'), std::string(), "\x01\x09" + std::string(96, '\x01')}) {
+    const OperationId id = caller_.new_id();
+    set(id, value);
+    const Nonce nonce = caller_.new_nonce();
+    for (const Op& op : {caller_.claim(id, nonce), caller_.lookup(id), caller_.renew(id, nonce),
+                         caller_.release(id, nonce), caller_.finish(id, nonce, "x")}) {
+      if (value.size() == 98 && op.verb != Verb::claim && op.verb != Verb::lookup) continue;  // not its owner
+      EXPECT_EQ(op.status, OpStatus::failed);
+      EXPECT_EQ(op.fault, StoreFault::refused);
+      EXPECT_FALSE(op.error.empty());
+    }
+    EXPECT_EQ(peer_.ask({"GET", key_of(id)}), value);
+  }
+  const OperationId list = caller_.new_id();
+  peer_.ask({"RPUSH", key_of(list), "x"});
+  EXPECT_THAT(caller_.claim(list, caller_.new_nonce()).error, HasSubstr("WRONGTYPE"));
+}
+
+TEST_F(RedisSingle, urls_that_cannot_work_are_refused_without_the_password) {
+  const std::string port = std::to_string(first_host().port);
+  const auto error = [](const std::string& url) {
+    auto store = RedisStore::open(url, ServerSettings(), quiet_log());
+    EXPECT_FALSE(store) << url;
+    if (store) return std::string();
+    EXPECT_EQ(store.error().retryable, Retryable::no) << url;
+    EXPECT_THAT(store.error().detail, Not(HasSubstr("hunter2")));
+    return store.error().detail;
+  };
+  EXPECT_THAT(error("redis://:hunter2@127.0.0.1:" + port), HasSubstr("login refused"));
+  EXPECT_THAT(error("redis://bob:hunter2@127.0.0.1:" + port), HasSubstr("login refused"));
+  EXPECT_THAT(error("redis://127.0.0.1:" + port + "/999"), HasSubstr("database refused"));
+  EXPECT_THAT(error("redis://127.0.0.1:" + port + "/x"), HasSubstr("must be a number"));
+  EXPECT_THAT(error("redis://127.0.0.1:" + port + "?clutser=1"), HasSubstr("cluster, sentinel, prefix, ca"));
+  EXPECT_THAT(error("redis://127.0.0.1:" + port + "?cluster=maybe"), HasSubstr("0 or 1"));
+  EXPECT_THAT(error("redis://127.0.0.1:" + port + "?cluster=1"), HasSubstr("cluster support disabled"));
+  EXPECT_THAT(error("redis://127.0.0.1:" + port + "?cluster=1&sentinel=x"), HasSubstr("only one"));
+  EXPECT_THAT(error("redis://127.0.0.1:" + port + "/2?cluster=1"), HasSubstr("only database 0"));
+  EXPECT_THAT(error("redis://127.0.0.1:" + port + "?ca=/x"), HasSubstr("rediss://"));
+  EXPECT_THAT(error("rediss://127.0.0.1:" + port + "?ca=/no/such/file"), HasSubstr("/no/such/file"));
+  EXPECT_THAT(error("rediss://127.0.0.1:" + port + "?cert=/x"), HasSubstr("go together"));
+  EXPECT_THAT(error("http://127.0.0.1"), HasSubstr("redis://"));
+}
+
+TEST_F(RedisSingle, a_server_that_cannot_be_reached_is_waited_for) {
+  auto store = RedisStore::open("redis://127.0.0.1:1", ServerSettings(), quiet_log());
+  ASSERT_TRUE(store) << store.error().detail;
+  Caller caller(**store);
+  const Op op = caller.claim(caller.new_id(), caller.new_nonce());
+  EXPECT_EQ(op.status, OpStatus::failed);
+  EXPECT_EQ(op.fault, StoreFault::refused) << "nothing was sent";
+  EXPECT_THAT(op.error, HasSubstr("127.0.0.1:1"));
+  EXPECT_GT((*store)->stats().connect_failures, 0U);
+  EXPECT_TRUE(RedisStore::open("redis://no-such-host.invalid", ServerSettings(), quiet_log()));
+}
+
+TEST_F(RedisSingle, of_several_hosts_the_master_is_taken) {
+  const std::string port = std::to_string(first_host().port);
+  const auto store = open_store("redis://127.0.0.1:1,127.0.0.1:" + port);
+  Caller caller(*store);
+  EXPECT_EQ(caller.claim(caller.new_id(), caller.new_nonce()).verdict, Verdict::execute);
+}
+
+TEST_F(RedisSingle, prefixes_and_databases_keep_stores_apart) {
+  const std::string url = contract::server_url();
+  const auto prefixed = open_store(url + "?prefix=other:");
+  const auto database = open_store(url + "/3");
+  const OperationId id = caller_.new_id();
+  for (RedisStore* store : {store_.get(), prefixed.get(), database.get()}) {
+    Caller caller(*store);
+    EXPECT_EQ(caller.claim(id, caller.new_nonce()).verdict, Verdict::execute);
+  }
+  EXPECT_EQ(peer_.ask({"EXISTS", key_of(id), key_of(id, "other:")}), "2");
+}
+
+TEST_F(RedisSingle, links_that_the_server_closed_while_idle_are_replaced_before_use) {
+  for (int i = 0; i < 10; ++i) {
+    const OperationId id = caller_.new_id();
+    ASSERT_EQ(caller_.claim(id, caller_.new_nonce()).status, OpStatus::done);
+    peer_.ask({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
+  }
+  EXPECT_EQ(store_->stats().retried, 0U);
+  EXPECT_EQ(store_->stats().indeterminate, 0U);
+  EXPECT_EQ(store_->stats().connections, 1U);
+}
+
+TEST_F(RedisSingle, connections_that_break_in_the_middle_lose_nothing_and_execute_nothing_twice) {
+  Workload work(*store_, 8);
+  for (int i = 0; i < 50 || store_->stats().retried < 20; ++i) {
+    const std::uint64_t before = work.done();
+    ASSERT_TRUE(eventually([&] { return work.done() > before + 10; })) << "after " << i;
+    peer_.ask({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
+  }
+  work.stop();
+  work.check();
+}
+
+TEST_F(RedisSingle, a_server_that_hangs_leaves_it_open_and_the_nonce_settles_it) {
+  const auto store = open_store(contract::server_url(), {.timeout = milliseconds(200)});
+  Caller caller(*store);
+  ASSERT_EQ(caller.lookup(caller.new_id()).status, OpStatus::done);
+  const pid_t server = peer_.process();
+  const OperationId id = caller.new_id();
+  const Nonce nonce = caller.new_nonce();
+  ::kill(server, SIGSTOP);
+  const Op op = caller.claim(id, nonce);
+  ::kill(server, SIGCONT);
+  EXPECT_EQ(op.status, OpStatus::failed);
+  EXPECT_EQ(op.fault, StoreFault::unavailable);
+  EXPECT_THAT(op.error, HasSubstr("no answer in time"));
+  EXPECT_EQ(store->stats().indeterminate, 1U);
+  const Op again = caller.until_done([&] { return caller.claim(id, nonce); });
+  ASSERT_EQ(again.verdict, Verdict::execute);
+  EXPECT_EQ(again.record->attempt, Attempt{1});
+}
+
+TEST_F(RedisSingle, a_full_server_says_so_and_nothing_is_written) {
+  const OperationId id = caller_.new_id();
+  const OperationId begun = caller_.new_id();
+  const Nonce nonce = caller_.new_nonce();
+  ASSERT_EQ(caller_.claim(begun, nonce).verdict, Verdict::execute);
+  ASSERT_EQ(peer_.ask({"CONFIG", "SET", "maxmemory", "1"}), "OK");
+  const Op claim = caller_.claim(id, caller_.new_nonce());
+  const Op finish = caller_.finish(begun, nonce, "x");
+  const Op lookup = caller_.lookup(begun, Waits::yes);
+  ASSERT_EQ(peer_.ask({"CONFIG", "SET", "maxmemory", "0"}), "OK");
+  for (const Op& op : {claim, finish}) {
+    EXPECT_EQ(op.status, OpStatus::failed);
+    EXPECT_EQ(op.fault, StoreFault::full);
+    EXPECT_THAT(op.error, HasSubstr("maxmemory"));
+  }
+  EXPECT_EQ(lookup.status, OpStatus::done) << "a mark that cannot be made is no reason to fail";
+  EXPECT_FALSE(caller_.lookup(id).record.has_value());
+  EXPECT_EQ(caller_.finish(begun, nonce, "x").status, OpStatus::done);
+}
+
+TEST_F(RedisSingle, a_server_that_may_not_write_refuses_and_says_why) {
+  const auto refused = [&](std::string_view why) {
+    const Op op = caller_.claim(caller_.new_id(), caller_.new_nonce());
+    EXPECT_EQ(op.status, OpStatus::failed);
+    EXPECT_EQ(op.fault, StoreFault::refused);
+    EXPECT_THAT(op.error, HasSubstr(std::string(why)));
+  };
+  peer_.ask({"CONFIG", "SET", "min-replicas-to-write", "1"});
+  refused("NOREPLICAS");
+  peer_.ask({"CONFIG", "SET", "min-replicas-to-write", "0"});
+  peer_.ask({"REPLICAOF", "127.0.0.1", "1"});
+  refused("READONLY");
+  peer_.ask({"REPLICAOF", "NO", "ONE"});
+  EXPECT_EQ(caller_.claim(caller_.new_id(), caller_.new_nonce()).verdict, Verdict::execute);
+}
+
+TEST_F(RedisSingle, a_busy_server_refuses_and_says_why) {
+  peer_.ask({"CONFIG", "SET", "busy-reply-threshold", "1"});
+  const std::jthread busy([] { Peer(first_host()).ask({"EVAL", "while true do end", "0"}); });
+  Op op;
+  EXPECT_TRUE(eventually([&] {
+    op = caller_.claim(caller_.new_id(), caller_.new_nonce());
+    return op.status == OpStatus::failed && op.error.contains("BUSY");
+  }));
+  EXPECT_EQ(op.fault, StoreFault::refused);
+  EXPECT_EQ(peer_.ask({"SCRIPT", "KILL"}), "OK");
+}
+
+TEST_F(RedisSingle, without_the_replicas_asked_for_a_write_is_not_told_as_done) {
+  const auto store = open_store(contract::server_url(), {.wait_replicas = 1, .wait_timeout = milliseconds(20)});
+  Caller caller(*store);
+  const OperationId id = caller.new_id();
+  const Nonce nonce = caller.new_nonce();
+  EXPECT_EQ(caller.lookup(id).status, OpStatus::done);
+  const Op claim = caller.claim(id, nonce);
+  EXPECT_EQ(claim.status, OpStatus::failed);
+  EXPECT_EQ(claim.fault, StoreFault::unavailable);
+  EXPECT_THAT(claim.error, HasSubstr("only 0 of 1 replicas"));
+  const Op stands = caller_.claim(id, nonce);
+  ASSERT_EQ(stands.verdict, Verdict::execute);
+  EXPECT_EQ(stands.record->attempt, Attempt{1});
+  EXPECT_EQ(caller.finish(id, nonce, "x").status, OpStatus::failed);
+  EXPECT_EQ(caller.claim(id, caller.new_nonce()).verdict, Verdict::replay) << "a replay waits for nobody";
+}
+
+class Ends {
+ public:
+  void tell(const OperationId& id) {
+    const std::scoped_lock lock(mutex_);
+    told_.insert(id);
+    changed_.notify_all();
+  }
+  bool await(const OperationId& id) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, patience, [&] { return told_.contains(id); });
+  }
+  bool has(const OperationId& id) {
+    const std::scoped_lock lock(mutex_);
+    return told_.contains(id);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::set<OperationId> told_;
+};
+
+TEST_F(RedisSingle, who_waits_is_told_of_the_end_and_nobody_else) {
+  const std::string url = url_with("prefix=told:");
+  Ends ends;
+  const auto waiting = open_store(url);
+  waiting->tell_ends([&](const OperationId& id) { ends.tell(id); });
+  const auto working = open_store(url);
+  Caller waiter(*waiting);
+  Caller worker(*working);
+  const auto listening = [&] { return peer_.ask({"PUBSUB", "NUMSUB", "told:ended"}).contains("\n1\n"); };
+  ASSERT_TRUE(eventually(listening));
+
+  const OperationId unwatched = worker.new_id();
+  const Nonce first = worker.new_nonce();
+  worker.claim(unwatched, first);
+  waiter.lookup(unwatched);
+  worker.finish(unwatched, first, "x");
+
+  for (const bool release : {false, true}) {
+    const OperationId id = worker.new_id();
+    const Nonce nonce = worker.new_nonce();
+    worker.claim(id, nonce);
+    ASSERT_TRUE(waiter.lookup(id, Waits::yes).record.has_value());
+    ASSERT_EQ(worker.renew(id, nonce).status, OpStatus::done);
+    EXPECT_EQ((release ? worker.release(id, nonce) : worker.finish(id, nonce, "x")).status, OpStatus::done);
+    EXPECT_TRUE(ends.await(id));
+  }
+  EXPECT_FALSE(ends.has(unwatched));
+  EXPECT_EQ(waiting->stats().told, 2U);
+
+  // The connection is lost, and comes back.
+  ASSERT_EQ(peer_.ask({"CLIENT", "KILL", "TYPE", "pubsub"}), "1");
+  ASSERT_TRUE(eventually(listening));
+  const OperationId later = worker.new_id();
+  const Nonce nonce = worker.new_nonce();
+  worker.claim(later, nonce);
+  waiter.lookup(later, Waits::yes);
+  worker.finish(later, nonce, "x", State::unknown);
+  EXPECT_TRUE(ends.await(later));
+}
+
+TEST_F(RedisSingle, what_may_be_forgotten_is_said_and_shows_in_the_traits) {
+  EXPECT_EQ(store_->traits().durable, Durable::yes);
+  peer_.ask({"CONFIG", "SET", "appendonly", "no"});
+  EXPECT_EQ(open_store(contract::server_url())->traits().durable, Durable::no);
+  peer_.ask({"CONFIG", "SET", "appendonly", "yes"});
+}
+
+}  // namespace
+}  // namespace once::redis_test
