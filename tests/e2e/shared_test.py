@@ -185,6 +185,21 @@ class Operating(Shared):
         self.assertEqual(result.returncode, 2)
         self.assertIn("ONCE_SECRET", result.stderr)
 
+    @unittest.skipIf(NAME == "redis", "Redis has no tables to look into")
+    def test_operators_see_whose_a_key_is_without_seeing_who_that_is(self):
+        one, _ = self.pair(self.backend(), "defaults.ttl=1h")
+        callers = ("Bearer very-secret-token", "Bearer another", "Bearer very-secret-token")
+        for number, caller in enumerate(callers):
+            one.ask("POST", "/payments", key=f"seen-{number}", body=b"{}", fields=[("Authorization", caller)])
+        one.ask("POST", "/payments", key="seen-nobody", body=b"{}")
+        rows = self.server.sql("SELECT tenant, route, state FROM once_keys WHERE expires_at IS NOT NULL ORDER BY started_at, id "
+                               "LIMIT 1000").replace("\t", "|").splitlines()
+        rows = [row.split("|") for row in rows if row.endswith("|/**|succeeded")]
+        tenants = [row[0] for row in rows[-4:]]
+        self.assertEqual(sorted(len(tenant) for tenant in tenants), [0, 16, 16, 16])
+        self.assertEqual(len(set(tenants)), 3)
+        self.assertNotIn("very-secret", str(rows))
+
     @unittest.skipIf(NAME == "redis", "Redis forgets by itself")
     def test_expired_keys_are_swept_by_the_command_and_by_the_gateway(self):
         backend = self.backend()
