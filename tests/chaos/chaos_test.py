@@ -105,10 +105,12 @@ class Caller(threading.Thread):
         return asked.held or self.story.broken()
 
     def told_again(self, asked):
+        if asked.held and self.story.store.shared:
+            return self.settled(asked)  # its owner only stood still, perhaps, and has ended it since
         response = self.ask(asked)
         if response is None or response.status == 503:
             return self.story.broken()
-        check_retry(self.story, asked, response, owner_may_learn=self.story.store.shared)
+        check_retry(self.story, asked, response)
         self.replays += 1
         return True
 
@@ -172,12 +174,17 @@ class Chaos(EndToEnd):
             self.addCleanup(client.close)
         for each in asked:
             response = wait_until(lambda each=each: self.told_by(clients[self.member_for(each).name], each))
-            check_retry(self, each, response, owner_may_learn=self.store.shared)
+            check_retry(self, each, response)
 
     def told_by(self, client, asked):
-        """None while the store is not back."""
+        """None while the store is not back, or while an owner that stood still is at work again."""
         response = client.ask("POST", asked.path, [("Authorization", asked.caller)], key=asked.key, body=asked.body)
-        return None if response.status == 503 else response
+        if asked.held and self.store.shared and response.status == 201:
+            asked.held = False
+            asked.settle(response)
+            return None
+        revived = asked.held and self.store.shared and response.code == "in-flight"
+        return None if response.status == 503 or revived else response
 
     def test_every_promise_holds_whatever_goes_wrong(self):
         print(f"ONCE_CHAOS_SEED={SEED} ONCE_CHAOS_SECONDS={SECONDS:g} ONCE_CHAOS_STORE={STORE}")

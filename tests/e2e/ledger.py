@@ -64,12 +64,8 @@ class Ledger:
         return sum(len(executions) > 1 for executions in self.executions.values())
 
 
-def check_retry(test, asked, response, owner_may_learn=False):
-    """What was told is told again, byte for byte; what is held stays held. In a store that is shared its owner may have stood
-    still, or its store, and have recorded after all how it ended: from then on that is what is told."""
-    if asked.held and owner_may_learn and response.status == 201:
-        asked.held = False
-        asked.settle(response)
+def check_retry(test, asked, response):
+    """What was told is told again, byte for byte; what is held stays held."""
     if asked.held:
         test.assertEqual((response.status, response.code), (409, "outcome-unknown"), asked.key)
         return
