@@ -10,8 +10,8 @@ ACCOUNTS = """
 CREATE DATABASE IF NOT EXISTS once CHARACTER SET utf8mb4;
 CREATE USER IF NOT EXISTS once@'127.0.0.1' IDENTIFIED BY 'once';
 CREATE USER IF NOT EXISTS once@localhost IDENTIFIED BY 'once';
-GRANT ALL ON *.* TO once@'127.0.0.1';
-GRANT ALL ON *.* TO once@localhost;
+GRANT ALL ON *.* TO once@'127.0.0.1' WITH GRANT OPTION;
+GRANT ALL ON *.* TO once@localhost WITH GRANT OPTION;
 """
 
 SMALL = ["--innodb-buffer-pool-size=64M", "--innodb-log-file-size=48M", "--innodb-flush-log-at-trx-commit=1",

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/assert.hpp"
 #include "base/text.hpp"
 #include "store/mysql/schema.hpp"
 
@@ -41,22 +42,24 @@ Result<void> check_schema(Connection& connection) {
 
 Result<std::unique_ptr<Connection>> Connector::connect() {
   const std::size_t first = first_.load(std::memory_order_relaxed);
-  Error last{.source = ErrorSource::store, .retryable = Retryable::no, .detail = {}};
+  std::optional<Error> told;  // the first that does not mend itself, or else the last
+  bool may_pass = false;
   for (std::size_t i = 0; i < target_.hosts.size(); ++i) {
     const std::size_t at = (first + i) % target_.hosts.size();
     auto connection = Connection::open(target_, target_.hosts[at], settings_);
-    const Result<void> usable =
+    Result<void> usable =
         connection ? check_schema(**connection) : Result<void>(std::unexpected(std::move(connection.error())));
     if (usable) {
       first_.store(at, std::memory_order_relaxed);
       max_packet_.store((*connection)->max_packet(), std::memory_order_relaxed);
       return connection;
     }
-    const bool may_pass = last.retryable == Retryable::yes || usable.error().retryable == Retryable::yes;
-    last = usable.error();
-    last.retryable = may_pass ? Retryable::yes : Retryable::no;
+    may_pass = may_pass || usable.error().retryable == Retryable::yes;
+    if (!told || told->retryable == Retryable::yes) told = std::move(usable.error());
   }
-  return std::unexpected(std::move(last));
+  ONCE_ASSERT(told.has_value());
+  told->retryable = may_pass ? Retryable::yes : Retryable::no;
+  return std::unexpected(*std::move(told));
 }
 
 void Connector::avoid(const Connection& connection) {

@@ -223,9 +223,12 @@ void Script::put(std::span<const NewRow> rows) {
       "tenant=IF(VALUES(tenant)='',tenant,VALUES(tenant)),route=IF(VALUES(route)='',route,VALUES(route))");
 }
 
+// One by one: a DELETE of several reads, and waits for, the whole table when that is small, and takes no hint.
 void Script::remove(std::span<const OperationId> ids) {
-  add(Part::change, "DELETE o FROM once_operations AS o FORCE INDEX(PRIMARY) WHERE o.id IN");
-  append_list(ids);
+  for (const OperationId& id : ids) {
+    add(Part::change, "DELETE FROM once_operations WHERE id=");
+    append_hex_literal(text_, id);
+  }
 }
 
 void Script::see_expired(Time now, std::size_t limit) {

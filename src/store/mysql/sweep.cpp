@@ -37,40 +37,51 @@ std::expected<Answer, SqlError> ask(Connection& connection, const Script& script
   return answer;
 }
 
-std::expected<Swept, SqlError> sweep_some(Connection& connection, std::size_t limit) {
+struct Some {
+  std::size_t removed = 0;
+  std::size_t held = 0;  // by others
+  More more = More::no;
+};
+
+// `passed_by` of the oldest are held by others, as far as is known.
+std::expected<Some, SqlError> sweep_some(Connection& connection, std::size_t limit, std::size_t passed_by) {
   Script clock;
   clock.ask_clock();
   const auto time = ask(connection, clock);
   if (!time) return std::unexpected(time.error());
   Script look;
-  look.see_expired(time->now, limit);
+  look.see_expired(time->now, limit + passed_by);
   auto found = ask(connection, look);
   if (!found) return std::unexpected(found.error());
-  if (found->ids.empty()) return Swept{};
+  if (found->ids.empty()) return Some{};
   std::ranges::sort(found->ids);
   Script lock;
   lock.begin();
   lock.lock_expired(time->now, found->ids);
-  const auto locked = ask(connection, lock);
+  auto locked = ask(connection, lock);
   if (!locked) return std::unexpected(locked.error());
+  const std::size_t held = found->ids.size() - locked->ids.size();
+  locked->ids.resize(std::min(locked->ids.size(), limit));
   Script remove;
-  if (!locked->ids.empty()) remove.remove(locked->ids);
+  remove.remove(locked->ids);
   remove.commit();
   if (const auto removed = ask(connection, remove); !removed) return std::unexpected(removed.error());
   // When all that was found is held by others there is no use in looking again at once.
-  const bool more = found->ids.size() == limit && !locked->ids.empty();
-  return Swept{.removed = locked->ids.size(), .more = more ? More::yes : More::no};
+  const bool more = found->ids.size() == limit + passed_by && !locked->ids.empty();
+  return Some{.removed = locked->ids.size(), .held = held, .more = more ? More::yes : More::no};
 }
 
 }  // namespace
 
 std::expected<Swept, SqlError> sweep(Connection& connection, std::size_t limit) {
   Swept total{.more = More::yes};
+  std::size_t held = 0;
   while (total.more == More::yes && total.removed < limit) {
-    const auto some = sweep_some(connection, std::min<std::size_t>(limit - total.removed, most_ids));
-    if (!some) return some;
+    const auto some = sweep_some(connection, std::min(limit - total.removed, most_ids), held);
+    if (!some) return std::unexpected(some.error());
     total.removed += some->removed;
     total.more = some->more;
+    held = some->held;
   }
   return total;
 }

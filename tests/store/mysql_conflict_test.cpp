@@ -1,0 +1,177 @@
+// The MySQL store beside others on the same rows: locks that are held, deadlocks, connections that end.
+#include <atomic>
+#include <thread>
+
+#include "tests/store/mysql_fixture.hpp"
+
+namespace once::mysql_test {
+namespace {
+
+class MysqlConflictTest : public MysqlTest {
+ protected:
+  // Until somebody but us waits for a lock.
+  static void wait_for_lock_wait() {
+    Session watch;
+    const std::chrono::nanoseconds deadline = monotonic_now() + std::chrono::seconds(20);
+    while (watch.value("SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'") == "0") {
+      ASSERT_LT(monotonic_now(), deadline);
+    }
+  }
+  static std::string connections_but(std::string_view mine) {
+    return fmt::format("SELECT id FROM information_schema.processlist WHERE user = 'once' AND id NOT IN ({})", mine);
+  }
+  static std::string connection_ids() {
+    Session watch;
+    return watch.value("SELECT GROUP_CONCAT(id) FROM information_schema.processlist");
+  }
+};
+
+TEST_F(MysqlConflictTest, a_row_that_a_backend_holds_blocks_nobody_else) {
+  const Owner held = claimed();
+  const Owner free = claimed();
+  ASSERT_EQ(other().run("BEGIN; SELECT 1 FROM once_operations " + held.where() + " FOR UPDATE"), 0U);
+
+  Op renewed = op_of(Verb::renew, held);
+  Op finished = finish_op(free);
+  Op fresh = op_of(Verb::claim, new_owner());
+  std::array<Op*, 3> batch = {&renewed, &finished, &fresh};
+  const std::chrono::nanoseconds begin = monotonic_now();
+  store().execute(batch);
+  EXPECT_LT(monotonic_now() - begin, std::chrono::milliseconds(900)) << "a lock was waited for";
+  EXPECT_EQ(renewed.status, OpStatus::failed);
+  EXPECT_EQ(renewed.fault, StoreFault::unavailable);
+  EXPECT_NE(renewed.error.find("locked"), std::string::npos);
+  EXPECT_EQ(finished.status, OpStatus::done);
+  EXPECT_EQ(fresh.verdict, Verdict::execute);
+
+  EXPECT_EQ(run(finish_op(held)).status, OpStatus::failed);
+  EXPECT_EQ(run(op_of(Verb::release, held)).status, OpStatus::failed);
+  EXPECT_EQ(lookup(held).record->state, State::started);
+  ASSERT_EQ(other().run("ROLLBACK"), 0U);
+  EXPECT_EQ(run(op_of(Verb::renew, held)).status, OpStatus::done);
+}
+
+TEST_F(MysqlConflictTest, a_claim_on_a_row_that_somebody_holds_is_in_flight) {
+  const Owner held = claimed();
+  Op failed = finish_op(held);
+  failed.final_state = State::failed;
+  ASSERT_EQ(run(failed).status, OpStatus::done);
+  ASSERT_EQ(other().run("BEGIN; SELECT 1 FROM once_operations " + held.where() + " FOR UPDATE"), 0U);
+  const Op op = claim_again(held);
+  EXPECT_EQ(op.status, OpStatus::done);
+  EXPECT_EQ(op.verdict, Verdict::in_flight);
+  EXPECT_TRUE(op.record.has_value());
+  ASSERT_EQ(other().run("ROLLBACK"), 0U);
+  EXPECT_EQ(claim_again(held).verdict, Verdict::execute);
+}
+
+TEST_F(MysqlConflictTest, one_that_lost_its_claim_is_told_so_although_somebody_holds_the_row) {
+  const Owner held = claimed();
+  ASSERT_EQ(other().run("BEGIN; SELECT 1 FROM once_operations " + held.where() + " FOR UPDATE"), 0U);
+  EXPECT_EQ(run(finish_op({held.id, new_owner().nonce})).status, OpStatus::lost);
+  ASSERT_EQ(other().run("ROLLBACK"), 0U);
+}
+
+TEST_F(MysqlConflictTest, a_stale_owner_does_not_keep_the_row_from_the_owner) {
+  const Owner owner = claimed();
+  std::atomic<bool> stop{false};
+  std::atomic<int> lost{0};
+  std::vector<std::jthread> stale;
+  for (int i = 0; i < 3; ++i) {
+    stale.emplace_back([&, wrong = Owner{owner.id, new_owner().nonce}] {
+      while (!stop) lost += run(op_of(Verb::renew, wrong)).status == OpStatus::lost ? 1 : 0;
+    });
+  }
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(run(op_of(Verb::renew, owner)).status, OpStatus::done) << i;
+  stop = true;
+  stale.clear();
+  EXPECT_GT(lost, 0);
+}
+
+TEST_F(MysqlConflictTest, a_replay_writes_nothing_and_locks_nothing) {
+  const Owner owner = claimed();
+  ASSERT_EQ(run(finish_op(owner, "the answer")).status, OpStatus::done);
+  const std::string changes =
+      "SELECT SUM(variable_value) FROM information_schema.global_status WHERE variable_name IN ('com_insert', "
+      "'com_update', 'com_update_multi', 'com_delete', 'com_delete_multi', 'com_begin', 'com_commit')";
+  // Somebody who holds the row does not matter to one who only reads it.
+  ASSERT_EQ(other().run("BEGIN; SELECT 1 FROM once_operations " + owner.where() + " FOR UPDATE"), 0U);
+  const std::string before = other().value(changes);
+  for (int i = 0; i < 10; ++i) {
+    const Op op = claim_again(owner);
+    EXPECT_EQ(op.verdict, Verdict::replay);
+    EXPECT_EQ(*op.record->outcome, "the answer");
+  }
+  EXPECT_EQ(other().value(changes), before);
+  EXPECT_EQ(store().stats().retried, 0U);
+  ASSERT_EQ(other().run("ROLLBACK"), 0U);
+}
+
+// We hold `finished` and wait for `fresh`; the other one holds `fresh` and wants `finished`.
+TEST_F(MysqlConflictTest, a_deadlock_is_tried_again) {
+  const Owner finished = claimed();
+  const Owner fresh = new_owner();
+  ASSERT_EQ(
+      other().run(fmt::format("BEGIN; INSERT INTO once_operations (id, state, attempt, fence, fingerprint, nonce, "
+                              "started_at, lease_until, expires_at, ttl) VALUES (0x{}, 0, 1, 1, '', '', 0, 0, 0, 0)",
+                              to_hex(fresh.id))),
+      0U);
+  Op finish = finish_op(finished);
+  Op claim = op_of(Verb::claim, fresh);
+  {
+    const std::jthread gateway([&] {
+      std::array<Op*, 2> batch = {&finish, &claim};
+      store().execute(batch);
+    });
+    wait_for_lock_wait();
+    EXPECT_EQ(other().run("UPDATE once_operations SET route = route " + finished.where()), 0U);
+    ASSERT_EQ(other().run("ROLLBACK"), 0U);
+  }
+  EXPECT_EQ(finish.status, OpStatus::done) << finish.error;
+  EXPECT_EQ(claim.status, OpStatus::done) << claim.error;
+  EXPECT_EQ(claim.verdict, Verdict::execute);
+  EXPECT_GE(store().stats().retried, 1U);
+  EXPECT_EQ(lookup(finished).record->state, State::succeeded);
+}
+
+TEST_F(MysqlConflictTest, an_idle_connection_that_was_killed_costs_nothing) {
+  const std::string others = connection_ids();
+  const auto store = open_store(1);
+  const Owner owner = claimed();
+  const std::string id = other().value(connections_but(others + ",CONNECTION_ID()"));
+  ASSERT_EQ(other().run("KILL " + id), 0U);
+  EXPECT_EQ(run_on(*store, finish_op(owner)).status, OpStatus::done);
+  EXPECT_EQ(store->stats().connects, 2U);
+  EXPECT_EQ(store->stats().connections, 1U);
+  EXPECT_EQ(store->stats().indeterminate, 0U);
+}
+
+TEST_F(MysqlConflictTest, a_connection_killed_while_it_writes_leaves_its_ops_open_and_the_next_batch_works) {
+  const std::string others = connection_ids();
+  const auto store = open_store(1);
+  const std::string id = other().value(connections_but(others + ",CONNECTION_ID()"));
+  const Owner owner = new_owner();
+  Session holder;
+  ASSERT_EQ(
+      holder.run(fmt::format("BEGIN; INSERT INTO once_operations (id, state, attempt, fence, fingerprint, nonce, "
+                             "started_at, lease_until, expires_at, ttl) VALUES (0x{}, 0, 1, 1, '', '', 0, 0, 0, 0)",
+                             to_hex(owner.id))),
+      0U);
+  Op claim = op_of(Verb::claim, owner);
+  {
+    const std::jthread gateway([&] { claim = run_on(*store, claim); });
+    wait_for_lock_wait();
+    ASSERT_EQ(other().run("KILL " + id), 0U);
+  }
+  EXPECT_EQ(claim.status, OpStatus::failed);
+  EXPECT_EQ(claim.fault, StoreFault::unavailable);
+  EXPECT_EQ(claim.error.find(to_hex(owner.id)), std::string::npos);
+  EXPECT_EQ(store->stats().indeterminate, 1U);
+  ASSERT_EQ(holder.run("ROLLBACK"), 0U);
+  const Op again = run_on(*store, op_of(Verb::claim, owner));
+  EXPECT_EQ(again.verdict, Verdict::execute);
+  EXPECT_EQ(again.record->attempt, Attempt{1});
+}
+
+}  // namespace
+}  // namespace once::mysql_test

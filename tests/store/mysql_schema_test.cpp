@@ -1,0 +1,186 @@
+// The schema: applied, applied again, missing, of another version; URLs that do not work; and the sweep.
+#include <cstdlib>
+#include <fstream>
+#include <latch>
+#include <thread>
+
+#include "tests/store/mysql_fixture.hpp"
+
+namespace once::mysql_test {
+namespace {
+
+class MysqlSchemaTest : public MysqlTest {
+ protected:
+  // An empty database of this name.
+  std::string new_database(std::string_view name) {
+    EXPECT_EQ(other().run(fmt::format("DROP DATABASE IF EXISTS {}; CREATE DATABASE {}", name, name)), 0U);
+    return url_of(name);
+  }
+  static std::string why_not_open(const std::string& url) {
+    const auto store = MysqlStore::open(url, ServerSettings(), quiet_log());
+    EXPECT_FALSE(store.has_value());
+    return store ? "" : store.error().detail;
+  }
+  static std::string objects(Session& session) {
+    return session.value(
+        "SELECT CONCAT((SELECT GROUP_CONCAT(table_name ORDER BY table_name) FROM information_schema.tables WHERE "
+        "table_schema = DATABASE()), '; ', (SELECT GROUP_CONCAT(routine_name ORDER BY routine_name) FROM "
+        "information_schema.routines WHERE routine_schema = DATABASE()))");
+  }
+  static bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+};
+
+TEST_F(MysqlSchemaTest, applied_twice_the_second_changes_nothing) {
+  const std::string url = new_database("once_twice");
+  const auto first = mysql::apply_schema(url, ServerSettings());
+  ASSERT_TRUE(first.has_value()) << first.error().detail;
+  EXPECT_TRUE(has(*first, "made"));
+  const auto second = mysql::apply_schema(url, ServerSettings());
+  ASSERT_TRUE(second.has_value()) << second.error().detail;
+  EXPECT_TRUE(has(*second, "already"));
+}
+
+TEST_F(MysqlSchemaTest, applied_by_many_at_once_it_is_made_once) {
+  const std::string url = new_database("once_many");
+  constexpr int count = 6;
+  std::latch together(count);
+  std::atomic<int> made{0};
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < count; ++i) {
+    threads.emplace_back([&] {
+      together.arrive_and_wait();
+      const auto applied = mysql::apply_schema(url, ServerSettings());
+      EXPECT_TRUE(applied.has_value()) << applied.error().detail;
+      if (applied && has(*applied, "made")) ++made;
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(made, 1);
+  EXPECT_TRUE(MysqlStore::open(url, ServerSettings(), quiet_log()).has_value());
+}
+
+TEST_F(MysqlSchemaTest, what_was_left_halfway_is_completed) {
+  const std::string url = new_database("once_half");
+  ASSERT_TRUE(mysql::apply_schema(url, ServerSettings()).has_value());
+  Session session(url);
+  const std::string whole = objects(session);
+  ASSERT_EQ(session.run("DELETE FROM once_schema; DROP PROCEDURE once_claim; DROP VIEW once_keys"), 0U);
+  EXPECT_TRUE(has(why_not_open(url), "once schema mysql --apply URL"));
+  ASSERT_TRUE(mysql::apply_schema(url, ServerSettings()).has_value());
+  EXPECT_EQ(objects(session), whole);
+}
+
+TEST_F(MysqlSchemaTest, the_script_does_the_same_in_the_servers_own_client) {
+  const std::string by_script = new_database("once_script");
+  const std::string by_us = new_database("once_applied");
+  ASSERT_TRUE(mysql::apply_schema(by_us, ServerSettings()).has_value());
+  const std::string path = testing::TempDir() + "once_schema.sql";
+  std::ofstream(path) << mysql::schema_script();
+  const auto target = mysql::parse_target(by_script);
+  ASSERT_TRUE(target.has_value());
+  const std::string command = fmt::format("mariadb --no-defaults -h{} -P{} -uonce -ponce once_script < {}",
+                                          target->hosts.front().name, target->hosts.front().port, path);
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  ASSERT_EQ(std::system(command.c_str()), 0) << "twice";
+  Session script(by_script);
+  Session us(by_us);
+  EXPECT_EQ(objects(script), objects(us));
+  EXPECT_TRUE(MysqlStore::open(by_script, ServerSettings(), quiet_log()).has_value());
+  EXPECT_EQ(script.run("CALL once_claim('t', 'k', 'f', 30, 60, 'retry', 0)"), 0U);
+}
+
+TEST_F(MysqlSchemaTest, a_missing_schema_says_what_to_run) {
+  EXPECT_TRUE(has(why_not_open(new_database("once_missing")), "once schema mysql --apply URL"));
+}
+
+TEST_F(MysqlSchemaTest, a_schema_of_another_version_is_refused) {
+  const std::string url = new_database("once_version");
+  ASSERT_TRUE(mysql::apply_schema(url, ServerSettings()).has_value());
+  Session session(url);
+  ASSERT_EQ(session.run("UPDATE once_schema SET version = 99"), 0U);
+  EXPECT_TRUE(has(why_not_open(url), "99"));
+  EXPECT_TRUE(has(why_not_open(url), "newer"));
+  EXPECT_FALSE(mysql::apply_schema(url, ServerSettings()).has_value());
+  ASSERT_EQ(session.run("UPDATE once_schema SET version = 0"), 0U);
+  EXPECT_TRUE(has(why_not_open(url), "once schema mysql --apply URL"));
+}
+
+TEST_F(MysqlSchemaTest, refused_credentials_are_an_error_without_the_password) {
+  const std::string why = why_not_open(url_of("once", "once:not-the-secret"));
+  EXPECT_TRUE(has(why, "Access denied")) << why;
+  EXPECT_FALSE(has(why, "not-the-secret"));
+  EXPECT_TRUE(has(why_not_open(url_of("no_such_database")), "no_such_database"));
+}
+
+TEST_F(MysqlSchemaTest, a_wrong_url_is_an_error_that_says_what_is_known) {
+  const std::string unknown = why_not_open(contract::server_url() + "?tls=1");
+  EXPECT_TRUE(has(unknown, "tls") && has(unknown, "ssl-mode") && has(unknown, "ssl-ca")) << unknown;
+  EXPECT_TRUE(has(why_not_open(contract::server_url() + "?ssl-mode=maybe"), "verify-identity"));
+  EXPECT_TRUE(has(why_not_open("mysql://once:secret@127.0.0.1:3306"), "database"));
+  EXPECT_FALSE(has(why_not_open("mysql://once:secret@127.0.0.1:99999/once"), "secret"));
+}
+
+TEST_F(MysqlSchemaTest, a_server_that_cannot_be_reached_refuses_batches_until_it_can) {
+  const auto store = MysqlStore::open("mysql://once:secret@127.0.0.1:1/once", ServerSettings(), quiet_log());
+  ASSERT_TRUE(store.has_value());
+  const Op op = run_on(**store, op_of(Verb::lookup, new_owner()));
+  EXPECT_EQ(op.status, OpStatus::failed);
+  EXPECT_EQ(op.fault, StoreFault::refused);
+  EXPECT_FALSE(has(op.error, "secret"));
+  EXPECT_GE((*store)->stats().connect_failures, 1U);
+}
+
+TEST_F(MysqlSchemaTest, the_next_host_is_tried_when_one_cannot_be_reached) {
+  std::string url = contract::server_url();
+  url.insert(url.find('@') + 1, "127.0.0.1:1,");
+  const auto store = MysqlStore::open(url, ServerSettings(), quiet_log());
+  ASSERT_TRUE(store.has_value());
+  EXPECT_EQ(run_on(**store, op_of(Verb::claim, new_owner())).verdict, Verdict::execute);
+}
+
+TEST_F(MysqlSchemaTest, an_outcome_that_no_statement_can_carry_is_not_kept_but_recorded) {
+  const Owner owner = claimed();
+  const auto limit = std::stoull(other().value("SELECT @@max_allowed_packet"));
+  ASSERT_EQ(run(finish_op(owner, std::string(limit, 'x'))).status, OpStatus::done);
+  EXPECT_EQ(claim_again(owner).verdict, Verdict::not_kept);
+  const Owner next = claimed();
+  EXPECT_EQ(run(finish_op(next, std::string(limit / 4, '\''))).status, OpStatus::done);
+  EXPECT_EQ(claim_again(next).record->outcome->size(), limit / 4);
+}
+
+TEST_F(MysqlSchemaTest, a_sweep_removes_what_expired_up_to_its_limit_and_nothing_else) {
+  contract::advance_server_clock(std::chrono::hours(24 * 30));
+  while (store().sweep(10'000)->removed != 0) {
+  }
+  std::vector<Owner> expiring;
+  for (int i = 0; i < 25; ++i) {
+    expiring.push_back(claimed());
+    ASSERT_EQ(run(finish_op(expiring.back())).status, OpStatus::done);
+  }
+  const Owner working = claimed();
+  contract::advance_server_clock(std::chrono::hours(25));
+  const Owner lasting = claimed();
+  ASSERT_EQ(run(finish_op(lasting)).status, OpStatus::done);
+  ASSERT_EQ(other().run("UPDATE once_operations SET lease_until = 9223372036854775807 " + working.where()), 0U);
+  ASSERT_EQ(other().run("BEGIN; SELECT 1 FROM once_operations " + expiring.front().where() + " FOR UPDATE"), 0U);
+
+  const std::uint64_t before = store().stats().swept;
+  const auto some = store().sweep(10);
+  ASSERT_TRUE(some.has_value()) << some.error().detail;
+  EXPECT_GE(some->removed, 9U);  // one may be held
+  EXPECT_LE(some->removed, 10U);
+  EXPECT_EQ(some->more, More::yes);
+  const auto rest = store().sweep(1000);
+  ASSERT_TRUE(rest.has_value());
+  EXPECT_EQ(some->removed + rest->removed, 24U) << "all but the one that is held";
+  EXPECT_EQ(rest->more, More::no);
+  EXPECT_EQ(store().stats().swept - before, 24U);
+  ASSERT_EQ(other().run("COMMIT"), 0U);
+  EXPECT_EQ(store().sweep(1000)->removed, 1U);
+  EXPECT_EQ(store().sweep(1000)->removed, 0U);
+  EXPECT_TRUE(lookup(working).record.has_value());
+  EXPECT_TRUE(lookup(lasting).record.has_value());
+}
+
+}  // namespace
+}  // namespace once::mysql_test
