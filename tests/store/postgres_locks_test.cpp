@@ -81,6 +81,21 @@ TEST_F(PostgresLocks, a_backend_that_rolled_back_leaves_no_lock_behind) {
   EXPECT_EQ(claimed.record->attempt, Attempt{2});
 }
 
+TEST_F(PostgresLocks, a_batch_of_rows_whose_backends_rolled_back_is_written) {
+  constexpr int count = 64;
+  std::vector<Op> ops;
+  Sql backend;
+  backend("BEGIN");
+  for (int i = 0; i < count; ++i) {
+    const Started each = started(*store_);
+    backend("SELECT once_finish('" + each.claim() + "', 200)");
+    ops.push_back(finish_op(each.id, each.nonce));
+  }
+  backend("ROLLBACK");
+  run_all(*store_, ops);
+  for (const Op& each : ops) EXPECT_EQ(each.status, OpStatus::done) << each.error;
+}
+
 TEST_F(PostgresLocks, while_the_table_is_locked_nothing_is_done_and_said_so_in_time) {
   Sql other;
   other("BEGIN; LOCK TABLE once_operations IN ACCESS EXCLUSIVE MODE");

@@ -18,7 +18,7 @@ constexpr Duration patience = std::chrono::milliseconds(300);
 // Of outcomes in one statement; the server takes a gigabyte at most, and holds all of it at once.
 constexpr std::size_t most_bytes = std::size_t{16} << 20U;
 
-constexpr std::string_view locked = "the row is locked by another transaction";
+constexpr std::string_view row_is_locked = "the row is locked by another transaction";
 constexpr Attempt released_attempt{0};
 constexpr std::string_view contended = "others changed the row again and again";
 
@@ -31,6 +31,11 @@ Statement statement_of(Verb verb) {
     case Verb::lookup: return Statement::read;
   }
   ONCE_ASSERT(false);
+}
+
+// To a row that was read.
+Statement write_of(Verb verb) {
+  return verb == Verb::claim ? Statement::take : statement_of(verb);
 }
 
 std::size_t outcome_bytes(const Op& op) {
@@ -94,14 +99,18 @@ Batch::Batch(std::span<Op* const> ops) {
   std::ranges::sort(items_, {}, [](const Item& item) { return item.op->id; });
 }
 
-void Batch::add(Statement statement, Item& item) {
+void Batch::add(Statement statement, Item& item, Locked locked) {
   const std::size_t bytes = statement == Statement::finish ? outcome_bytes(*item.op) : 0;
-  auto sent = std::ranges::find_if(
-      sent_, [&](const Sent& each) { return each.statement == statement && each.bytes + bytes <= most_bytes; });
-  if (sent == sent_.end()) sent = sent_.insert(sent_.end(), {.statement = statement, .items = {}, .bytes = 0});
+  auto sent = std::ranges::find_if(sent_, [&](const Sent& each) {
+    return each.statement == statement && each.locked == locked && each.bytes + bytes <= most_bytes;
+  });
+  if (sent == sent_.end()) {
+    sent = sent_.insert(sent_.end(), {.statement = statement, .locked = locked, .items = {}, .bytes = 0});
+  }
   sent->items.push_back(&item);
   sent->bytes += bytes;
   item.matched = false;
+  ++item.rounds;
 }
 
 void Batch::plan() {
@@ -116,6 +125,7 @@ void Batch::plan() {
       case Step::first: add(statement_of(item.op->verb), item); break;
       case Step::take: add(Statement::take, item); break;
       case Step::read: add(Statement::read, item); break;
+      case Step::locked: add(write_of(item.op->verb), item, Locked::skip); break;
       case Step::alone:
       case Step::answered: break;
     }
@@ -125,13 +135,13 @@ void Batch::plan() {
 void Batch::plan_alone() {
   for (Item& item : items_) {
     if (item.step != Step::alone) continue;
-    if (patience_ == patience_.zero()) patience_ = monotonic_now() + patience;
+    if (patience_ == std::chrono::nanoseconds::zero()) patience_ = monotonic_now() + patience;
     if (monotonic_now() >= patience_) {
       give_up_on_lock(item);
       continue;
     }
     alone_ = true;
-    return add(item.op->verb == Verb::claim ? Statement::take : statement_of(item.op->verb), item);
+    return add(write_of(item.op->verb), item, Locked::wait);
   }
 }
 
@@ -139,7 +149,7 @@ bool Batch::send_round(Connection& connection) {
   sent_.clear();
   alone_ = false;
   for (Item& item : items_) {
-    if (item.step == Step::answered || ++item.rounds <= most_rounds) continue;
+    if (item.step == Step::answered || item.rounds < most_rounds) continue;
     answer_failed(*item.op, StoreFault::refused, contended);
     item.step = Step::answered;
   }
@@ -196,7 +206,7 @@ void Batch::settle_claim(Item& item, const Row& row) {
   const bool unchanged = item.seen && same_row(*item.seen, row.record);
   item.seen = row.record;
   item.seen_is_none = row.none;
-  item.step = unchanged ? Step::alone : Step::take;
+  item.step = unchanged ? Step::locked : Step::take;
 }
 
 void Batch::settle_done(Item& item, const Row& row) {
@@ -223,7 +233,7 @@ void Batch::settle_read(Item& item, const Row& row) {
   }
   if (row.none || written == Written::no) return answer(item, OpStatus::lost);
   if (written == Written::yes) {
-    item.step = Step::alone;  // it may be written, but was not
+    item.step = Step::locked;  // it may be written, but was not
     return;
   }
   op.record = row.record;
@@ -231,6 +241,10 @@ void Batch::settle_read(Item& item, const Row& row) {
 }
 
 void Batch::miss(Item& item) {
+  if (item.step == Step::locked) {
+    item.step = Step::alone;
+    return;
+  }
   if (item.op->verb != Verb::claim) {
     item.step = Step::read;
     return;
@@ -249,7 +263,7 @@ bool Batch::was_blocked() {
 void Batch::give_up_on_lock(Item& item) {
   Op& op = *item.op;
   item.step = Step::answered;
-  if (op.verb != Verb::claim || item.seen_is_none) return answer_failed(op, StoreFault::unavailable, locked);
+  if (op.verb != Verb::claim || item.seen_is_none) return answer_failed(op, StoreFault::unavailable, row_is_locked);
   op.verdict = Verdict::in_flight;
   op.record = item.seen;
   answer(item, OpStatus::done);

@@ -2,10 +2,11 @@
 // need one; what raced with another gateway, takes over an earlier attempt or was lost needs a second one.
 //
 //   claim                   made, or answered by the row that was there; a row to take over: take
-//   take                    taken; or it changed meanwhile: claim again; or it is locked: alone
+//   take                    taken; or it changed meanwhile: claim again; or it did not: locked
 //   renew, finish, release  done; else: read
-//   read                    lost, or done before; or it is locked: alone
-//   alone                   the same write once more, in a round of its own that waits for the lock for a moment
+//   read                    lost, or done before; or neither: locked
+//   locked                  the same write once more, with a lock on every row that is free; else: alone
+//   alone                   and once more, in a round of its own that waits for the lock for a moment
 #pragma once
 
 #include <chrono>
@@ -34,7 +35,7 @@ class Batch {
   std::vector<Op*> fail_rest(StoreFault fault, std::string_view why);
 
  private:
-  enum class Step : std::uint8_t { first, take, read, alone, answered };
+  enum class Step : std::uint8_t { first, take, read, locked, alone, answered };
 
   struct Item {
     Op* op = nullptr;
@@ -47,6 +48,7 @@ class Batch {
   using Items = std::vector<Item*>;
   struct Sent {
     Statement statement;
+    Locked locked;
     Items items;
     std::size_t bytes;  // of outcomes
   };
@@ -54,7 +56,7 @@ class Batch {
 
   void plan();
   void plan_alone();
-  void add(Statement statement, Item& item);
+  void add(Statement statement, Item& item, Locked locked = Locked::unlikely);
   Parameters parameters_of(const Sent& sent, const Connection& connection) const;
   static void add_seen(Parameters& out, const Items& items);
 

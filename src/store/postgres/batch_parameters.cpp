@@ -58,7 +58,7 @@ Parameters Batch::parameters_of(const Sent& sent, const Connection& connection) 
   };
   array(Type::bytea, [](Element& value, const Item& item) { value.bytes(item.op->id.view()); });
   if (sent.statement == Statement::read || sent.statement == Statement::wait) return out;
-  if (sent.statement != Statement::claim) out.boolean(alone_);
+  if (sent.statement != Statement::claim) out.int2(static_cast<std::int16_t>(sent.locked));
   array(Type::bytea, [](Element& value, const Item& item) { value.bytes(item.op->nonce.view()); });
   switch (sent.statement) {
     case Statement::claim:

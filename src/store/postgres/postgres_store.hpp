@@ -30,7 +30,7 @@ class PostgresStore final : public ServerStore {
                                                      const Log& log);
   ~PostgresStore() override;
 
-  void execute(std::span<Op* const> batch) override;
+  void execute(std::span<Op* const> ops) override;
   Traits traits() const override;
   void tell_ends(std::function<void(const OperationId&)> told) override;
   Result<Swept> sweep(std::size_t limit) override;

@@ -2,8 +2,9 @@
 
 namespace once::postgres {
 
-std::string_view claim_functions_sql() {
-  return R"sql(
+namespace {
+
+constexpr std::string_view claim_functions = R"sql(
 -- With its length before it, so that ('ab', 'c') and ('a', 'bc') differ.
 CREATE OR REPLACE FUNCTION once_part(part text) RETURNS bytea
 LANGUAGE sql IMMUTABLE STRICT SET search_path FROM CURRENT AS $body$
@@ -117,6 +118,11 @@ END $body$;
 COMMENT ON FUNCTION once_claim(text, text, text, interval, interval, text, interval) IS
   'For workers that do not go through the gateway. Either commit the claim before the work begins and call once_finish(claim, …) in the transaction that does it, or do all of it in one transaction. verdict: execute, replay (with status, headers and body), mismatch, in_flight, too_early, held, not_kept or gone.';
 )sql";
+
+}  // namespace
+
+std::string_view claim_functions_sql() {
+  return claim_functions;
 }
 
 }  // namespace once::postgres

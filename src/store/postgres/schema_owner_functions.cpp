@@ -2,8 +2,9 @@
 
 namespace once::postgres {
 
-std::string_view owner_functions_sql() {
-  return R"sql(
+namespace {
+
+constexpr std::string_view owner_functions = R"sql(
 -- The row of a claim, locked, if the claim is current. SQLSTATE ON001: it is not; ON002: it is not a claim at all.
 CREATE OR REPLACE FUNCTION once_owned(claim text) RETURNS once_operations
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$
@@ -176,6 +177,11 @@ COMMENT ON FUNCTION once_renew(text, interval) IS
 COMMENT ON FUNCTION once_release(text) IS
   'The owner takes its claim back, as if never made. Raises ON001 if the claim is no longer current.';
 )sql";
+
+}  // namespace
+
+std::string_view owner_functions_sql() {
+  return owner_functions;
 }
 
 }  // namespace once::postgres

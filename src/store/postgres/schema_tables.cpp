@@ -2,8 +2,9 @@
 
 namespace once::postgres {
 
-std::string_view tables_sql() {
-  return R"sql(
+namespace {
+
+constexpr std::string_view tables = R"sql(
 -- One row for each operation. Raw keys are not in it: an id is a keyed hash.
 CREATE TABLE IF NOT EXISTS once_operations (
   fence               bigint      NOT NULL,
@@ -62,10 +63,8 @@ SELECT encode(id, 'hex') AS id,
 FROM once_operations;
 COMMENT ON VIEW once_keys IS 'Operations as people read them; expired ones are as none, and go with the next sweep.';
 )sql";
-}
 
-std::string_view rights_sql() {
-  return R"sql(
+constexpr std::string_view rights = R"sql(
 -- Who needs what, beside the owner of all this:
 --   a gateway:  GRANT SELECT, INSERT, UPDATE, DELETE ON once_operations TO gateway;
 --               GRANT SELECT ON once_schema TO gateway;
@@ -84,6 +83,15 @@ REVOKE ALL ON FUNCTION once_finish(text, integer, jsonb, text), once_finish(text
   once_encoded(integer, jsonb, bytea), once_recorded(text, smallint, bytea), once_part(text), once_integer(bytea, integer),
   once_headers(text), once_verdict(once_operations, bytea, text, interval, timestamptz) FROM PUBLIC;
 )sql";
+
+}  // namespace
+
+std::string_view tables_sql() {
+  return tables;
+}
+
+std::string_view rights_sql() {
+  return rights;
 }
 
 }  // namespace once::postgres

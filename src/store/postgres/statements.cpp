@@ -19,7 +19,10 @@ constexpr std::string_view fence = "(date_part('epoch', statement_timestamp()) *
 constexpr std::string_view record =
     "o.state, o.body_kept, o.attempt, o.fence, o.fingerprint, o.nonce, o.started_at, o.lease_until, o.expires_at, "
     "o.previous_state, o.previous_started_at";
-constexpr std::string_view not_locked = "(o.xmax = 0 OR $2::boolean)";
+// $2 is Locked. xmax costs nothing to look at, a lock is a write of its own.
+constexpr std::string_view mine =
+    "o.id = i.id AND (o.xmax = 0 OR $2::smallint > 0) AND o.id = ANY (CASE WHEN $2 = 1 THEN ARRAY(SELECT id "
+    "FROM once_operations WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED) ELSE $1 END)";
 constexpr std::string_view not_expired =
     "(o.expires_at > statement_timestamp()::timestamptz(3) OR "
     "(o.state = 0 AND o.lease_until > statement_timestamp()::timestamptz(3)))";
@@ -57,15 +60,15 @@ FROM unnest($1::bytea[], $3::bytea[], $4::bytea[], $5::interval[], $6::interval[
             $15::timestamptz[])
      AS i(id, nonce, fingerprint, lease, ttl, tenant, route, attempt, previous_state, previous_started_at, seen_fence,
           seen_state, seen_lease_until, seen_expires_at)
-WHERE o.id = ANY ($1) AND o.id = i.id AND o.fence = i.seen_fence AND o.state = i.seen_state
-  AND o.lease_until = i.seen_lease_until AND o.expires_at = i.seen_expires_at AND {not_locked}
+WHERE {mine} AND o.fence = i.seen_fence AND o.state = i.seen_state
+  AND o.lease_until = i.seen_lease_until AND o.expires_at = i.seen_expires_at
 RETURNING o.id, o.started_at, true, {record}, NULL::bytea)sql";
 
 constexpr std::string_view renew_sql = R"sql(
 UPDATE once_operations AS o
 SET lease_until = coalesce({now} + i.lease, 'infinity')
 FROM unnest($1::bytea[], $3::bytea[], $4::interval[]) AS i(id, nonce, lease)
-WHERE o.id = ANY ($1) AND o.id = i.id AND o.nonce = i.nonce AND o.state = 0 AND {not_expired} AND {not_locked}
+WHERE {mine} AND o.nonce = i.nonce AND o.state = 0 AND {not_expired}
 RETURNING o.id, {now}, true, {record}, NULL::bytea)sql";
 
 constexpr std::string_view finish_sql = R"sql(
@@ -76,8 +79,8 @@ SET state = i.state, body_kept = i.body_kept, outcome = i.outcome, ttl = i.ttl, 
 FROM (SELECT *, coalesce({now} + ttl, 'infinity') AS expires_at
       FROM unnest($1::bytea[], $3::bytea[], $4::smallint[], $5::boolean[], $6::bytea[], $7::interval[])
            AS each(id, nonce, state, body_kept, outcome, ttl)) AS i
-WHERE o.id = ANY ($1) AND o.id = i.id AND o.nonce = i.nonce AND (o.state = 0 OR (o.state = 3 AND i.state <> 3))
-  AND {not_expired} AND {not_locked}
+WHERE {mine} AND o.nonce = i.nonce AND (o.state = 0 OR (o.state = 3 AND i.state <> 3))
+  AND {not_expired}
 RETURNING o.id, {now}, true, {record}, NULL::bytea, {tell})sql";
 
 // A first claim leaves its row for a minute, expired: the next one finds the fence in it.
@@ -89,7 +92,7 @@ SET state = CASE WHEN o.attempt = 1 THEN 2 ELSE o.previous_state END, attempt = 
     expires_at = CASE WHEN o.attempt = 1 THEN {now} ELSE o.expires_at END,
     sweep_at = CASE WHEN o.attempt = 1 THEN {now} ELSE o.sweep_at END
 FROM unnest($1::bytea[], $3::bytea[]) AS i(id, nonce)
-WHERE o.id = ANY ($1) AND o.id = i.id AND o.nonce = i.nonce AND o.state = 0 AND {not_expired} AND {not_locked}
+WHERE {mine} AND o.nonce = i.nonce AND o.state = 0 AND {not_expired}
 RETURNING o.id, {now}, true, {record}, NULL::bytea, {tell})sql";
 
 constexpr std::string_view wait_sql = R"sql(
@@ -140,8 +143,8 @@ const char* name_of(Statement statement) {
 
 std::string sql_of(Statement statement) {
   return fmt::format(fmt::runtime(template_of(statement)), fmt::arg("now", now), fmt::arg("fence", fence),
-                     fmt::arg("record", record), fmt::arg("not_locked", not_locked),
-                     fmt::arg("not_expired", not_expired), fmt::arg("tell", tell));
+                     fmt::arg("record", record), fmt::arg("mine", mine), fmt::arg("not_expired", not_expired),
+                     fmt::arg("tell", tell));
 }
 
 }  // namespace once::postgres

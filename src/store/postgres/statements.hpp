@@ -1,9 +1,7 @@
 // The store's statements, one for each step of a verb, each over arrays of operations. All of them are prepared on
 // every connection.
 //
-// Ids are sorted, so that two gateways lock rows in the same order. A row that another transaction has locked, or
-// tried to lock and failed, is not waited for (its xmax says so): a backend may hold it for as long as its own
-// transaction takes, and the rest of the batch has nothing to do with that. `patient` asks for the wait.
+// Ids are sorted, so that two gateways lock rows in the same order.
 //
 // No decision is made in SQL: a claim reads, the decision is core's, and `take` writes only if what was read still
 // stands.
@@ -29,13 +27,21 @@ enum class Statement : std::uint8_t {
 inline constexpr std::array all_statements = {Statement::claim,   Statement::take, Statement::renew, Statement::finish,
                                               Statement::release, Statement::wait, Statement::read,  Statement::sweep};
 
+// What a write does about rows that another transaction may hold: a backend keeps them for as long as its own
+// transaction takes, and the rest of the batch has nothing to do with that.
+enum class Locked : std::uint8_t {
+  unlikely,  // leaves out rows that anybody locked since they were written last, also if that was rolled back
+  skip,      // asks for every lock, and leaves out the rows whose it does not get
+  wait,      // as long as lock_timeout says
+};
+
 // What it is prepared as.
 const char* name_of(Statement statement);
 std::string sql_of(Statement statement);
 
 // What every one of them returns, in this order; `sweep` and `wait` return nothing.
 struct Column {
-  enum : int {
+  enum : std::uint8_t {
     id,
     now,
     made,  // claim: the row was not there, and is now

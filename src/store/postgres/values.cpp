@@ -88,8 +88,8 @@ std::string& Parameters::begin_array(Type type, std::size_t size) {
   return out;
 }
 
-void Parameters::boolean(bool value) {
-  append(values_.emplace_back(), static_cast<std::int8_t>(value));
+void Parameters::int2(std::int16_t value) {
+  append(values_.emplace_back(), value);
 }
 
 void Parameters::int8(std::int64_t value) {

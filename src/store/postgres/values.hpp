@@ -18,7 +18,7 @@ struct pg_result;
 namespace once::postgres {
 
 // The numbers that PostgreSQL gives its types.
-enum class Type : std::uint32_t {
+enum class Type : std::uint16_t {
   boolean = 16,
   bytea = 17,
   int8 = 20,
@@ -57,7 +57,7 @@ class Parameters {
       write(element, *item);
     }
   }
-  void boolean(bool value);
+  void int2(std::int16_t value);
   void int8(std::int64_t value);
 
   const std::vector<std::string>& values() const { return values_; }
