@@ -105,7 +105,7 @@ class Caller(threading.Thread):
         return asked.held or self.story.broken()
 
     def told_again(self, asked):
-        if asked.held and self.story.store.shared:
+        if asked.answer is None and self.story.store.shared:
             return self.settled(asked)  # its owner only stood still, perhaps, and has ended it since
         response = self.ask(asked)
         if response is None or response.status == 503:
