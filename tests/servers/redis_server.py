@@ -228,21 +228,27 @@ class RedisCluster(Setup):
         server.wait_until(self.settled, "the cluster to settle")
 
     def knows_all(self, node):
-        return node.try_ask("CLUSTER", "NODES").count("connected") >= len(self.nodes)
+        return node.try_ask("CLUSTER", "NODES").count(" connected") >= len(self.nodes)
 
     @staticmethod
     def id_of(node):
         return node.ask("CLUSTER", "MYID")
 
+    @staticmethod
+    def view_of(node):
+        """Who has which slots, as this node sees it."""
+        lines = (line.split() for line in node.try_ask("CLUSTER", "NODES").splitlines())
+        return frozenset((fields[0], *fields[8:]) for fields in lines if len(fields) > 8 and "fail" not in fields[2])
+
     def settled(self):
-        """Every slot is served, every replica is linked, and everybody knows."""
+        """Every slot is served, every replica is linked, and all say the same."""
         living = [node for node in self.nodes if node.process.poll() is None]
         roles = [node.info("replication") for node in living]
         replicas = [role for role in roles if role.get("role") == "slave"]
         return (all("cluster_state:ok" in node.try_ask("CLUSTER", "INFO") for node in living)
                 and len(living) - len(replicas) == 3
                 and all(role.get("master_link_status") == "up" for role in replicas)
-                and all(len(node.try_ask("CLUSTER", "SLOTS").split()) > 9 for node in living))
+                and len({self.view_of(node) for node in living}) == 1)
 
     def url(self):
         return "redis://" + ",".join(f"127.0.0.1:{node.port}" for node in self.nodes[:3]) + "?cluster=1"
@@ -256,9 +262,10 @@ class RedisCluster(Setup):
         node.kill()
         return node
 
-    def failover(self, index=0):
+    def failover(self):
         """A replica takes over from a master that lives, without losing anything."""
-        replica = next(node for node in self.nodes if node.info("replication").get("role") == "slave")
+        replica = next(node for node in self.nodes
+                       if node.process.poll() is None and node.info("replication").get("role") == "slave")
         replica.ask("CLUSTER", "FAILOVER")
         return replica
 

@@ -68,10 +68,10 @@ TEST_F(RedisCluster, slots_that_move_under_load_lose_nothing_and_execute_nothing
   Workload work(*store, 6, [](const OperationId& id) { return is_in(id, first, last); });
   ASSERT_TRUE(eventually([&] { return work.done() > 200; }));
   ASSERT_EQ(peers_[1].ask({"SCRIPT", "FLUSH"}), "OK") << "the target knows no script at first";
-  for (std::uint16_t slot = first; slot <= last; slot += 5) move_slot(slot, peers_[0], peers_[1]);
+  for (std::uint16_t slot = first; slot <= last; slot += 15) move_slot(slot, peers_[0], peers_[1]);
   const std::uint64_t before = work.done();
   ASSERT_TRUE(eventually([&] { return work.done() > before + 200; }));
-  for (std::uint16_t slot = first; slot <= last; slot += 5) move_slot(slot, peers_[1], peers_[0]);
+  for (std::uint16_t slot = first; slot <= last; slot += 15) move_slot(slot, peers_[1], peers_[0]);
   work.stop();
   work.check();
   EXPECT_EQ(work.failed(), 0U) << "a redirection is no reason to fail";

@@ -37,6 +37,36 @@ StoreHost current_master() {
   return {.name = std::string(parts[0]), .port = static_cast<std::uint16_t>(*parse_number(parts[1]))};
 }
 
+// The port of a replica, as a master knows it.
+StoreHost a_replica_of(const StoreHost& master) {
+  const std::string said = Peer(master).info("replication", "slave0");  // ip=…,port=…,state=…
+  const auto parts = split(said, ',');
+  return {.name = std::string(parts[0].substr(3)),
+          .port = static_cast<std::uint16_t>(*parse_number(parts[1].substr(5)))};
+}
+
+TEST(RedisFailover, a_master_that_steps_down_under_load_loses_nothing) {
+  if (redis::parse_options(contract::server_url())->mode != redis::Mode::cluster) {
+    GTEST_SKIP() << "sentinels do not wait for the replica to have everything";
+  }
+  const auto store = open_store(contract::server_url());
+  Workload work(*store, 6);
+  ASSERT_TRUE(eventually([&] { return work.done() > 100; }));
+  const StoreHost master = current_master();
+  const StoreHost replica = a_replica_of(master);
+  ASSERT_EQ(Peer(replica).ask({"CLUSTER", "FAILOVER"}), "OK");
+  ASSERT_TRUE(eventually([&] { return Peer(replica).info("replication", "role") == "master"; }));
+  const std::uint64_t before = work.done();
+  ASSERT_TRUE(eventually([&] { return work.done() > before + 200; }));
+  // And back, for the next test.
+  ASSERT_TRUE(eventually([&] { return Peer(master).info("replication", "master_link_status") == "up"; }));
+  ASSERT_EQ(Peer(master).ask({"CLUSTER", "FAILOVER"}), "OK");
+  ASSERT_TRUE(eventually([&] { return Peer(master).info("replication", "role") == "master"; }));
+  work.stop();
+  work.check();
+  ASSERT_TRUE(eventually([&] { return Peer(replica).info("replication", "master_link_status") == "up"; }));
+}
+
 TEST(RedisFailover, a_replica_takes_over_and_operations_go_on) {
   const std::vector<Kept> kept = make_kept(60);
   const auto store = open_store(contract::server_url());

@@ -45,6 +45,10 @@ class Fake {
     scripts_ = std::move(scripts);
     slots_ = std::move(slots);
   }
+  void introduce(std::string info) {
+    const std::scoped_lock lock(mutex_);
+    info_ = std::move(info);
+  }
   int calls() const { return calls_; }
 
  private:
@@ -89,7 +93,7 @@ class Fake {
   std::string reply_to(std::string_view command) {
     const std::scoped_lock lock(mutex_);
     if (command == "PING") return "+PONG\r\n";
-    if (command == "INFO") return "$19\r\nredis_version:7.0.0\r\n";
+    if (command == "INFO") return fmt::format("${}\r\n{}\r\n", info_.size(), info_);
     if (command == "CONFIG") return "*0\r\n";
     if (command == "SCRIPT") return "+OK\r\n";
     if (command == "ASKING") return "+OK\r\n";
@@ -103,6 +107,7 @@ class Fake {
   std::mutex mutex_;
   std::string scripts_;
   std::string slots_;
+  std::string info_ = "# Server\r\nredis_version:6.2.0\r\nredis_mode:standalone\r\n";
   std::atomic<int> calls_{0};
   std::vector<Client> clients_;
   std::jthread thread_;
@@ -267,6 +272,24 @@ TEST(RedisReplies, layouts_that_make_no_sense_are_refused) {
     const Op op = caller.claim(caller.new_id(), caller.new_nonce());
     EXPECT_EQ(op.status, OpStatus::failed) << slots;
     EXPECT_EQ(op.fault, StoreFault::refused) << slots;
+  }
+}
+
+TEST(RedisReplies, a_server_too_old_or_of_another_kind_is_refused) {
+  Fake fake;
+  for (const auto& [info, advice] : {std::pair("redis_version:6.0.16\r\n", "6.2 or newer"),
+                                     {"redis_version:5.9.0\r\n", "6.2 or newer"},
+                                     {"redis_version:7.0.0\r\nredis_mode:sentinel\r\n", "sentinel=NAME"},
+                                     {"redis_version:7.0.0\r\nredis_mode:cluster\r\n", "cluster=1"}}) {
+    fake.introduce(info);
+    const auto store = RedisStore::open(fake.url(), ServerSettings(), quiet_log());
+    ASSERT_FALSE(store) << info;
+    EXPECT_EQ(store.error().retryable, Retryable::no);
+    EXPECT_THAT(store.error().detail, HasSubstr(advice));
+  }
+  for (const std::string info : {"redis_version:10.0.1\r\n", "redis_version:what\r\n", ""}) {
+    fake.introduce(info);
+    EXPECT_TRUE(RedisStore::open(fake.url(), ServerSettings(), quiet_log())) << info;
   }
 }
 

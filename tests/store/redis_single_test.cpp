@@ -1,5 +1,7 @@
 // The Redis store on one server: what the contract does not say because it is Redis' own.
-#include <array>
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <set>
@@ -15,6 +17,7 @@ namespace {
 using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::minutes;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -475,11 +478,35 @@ TEST_F(RedisSingle, who_waits_is_told_of_the_end_and_nobody_else) {
   EXPECT_TRUE(ends.await(later));
 }
 
+// What a store warns of when it is opened.
+std::string warnings_of(Durable durable) {
+  const Descriptor file(::memfd_create("log", MFD_CLOEXEC));
+  const SystemClock clock;
+  const Log log(clock, file.get(), LogLevel::warn, LogFormat::text);
+  const auto store = RedisStore::open(contract::server_url(), ServerSettings(), log);
+  EXPECT_TRUE(store);
+  if (store) EXPECT_EQ((*store)->traits().durable, durable);
+  std::string text(4096, '\0');
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(::pread(file.get(), text.data(), text.size(), 0), 0)));
+  return text;
+}
+
 TEST_F(RedisSingle, what_may_be_forgotten_is_said_and_shows_in_the_traits) {
-  EXPECT_EQ(store_->traits().durable, Durable::yes);
-  peer_.ask({"CONFIG", "SET", "appendonly", "no"});
-  EXPECT_EQ(open_store(contract::server_url())->traits().durable, Durable::no);
-  peer_.ask({"CONFIG", "SET", "appendonly", "yes"});
+  const auto set = [&](const std::string& name, const std::string& value) {
+    ASSERT_EQ(peer_.ask({"CONFIG", "SET", name, value}), "OK");
+  };
+  EXPECT_EQ(warnings_of(Durable::yes), "");
+  for (const std::string policy : {"allkeys-lru", "volatile-ttl"}) {
+    set("maxmemory-policy", policy);
+    EXPECT_THAT(warnings_of(Durable::yes), AllOf(HasSubstr("may forget records"), HasSubstr(policy)));
+  }
+  set("maxmemory-policy", "noeviction");
+  set("appendfsync", "everysec");
+  EXPECT_THAT(warnings_of(Durable::yes), HasSubstr("everysec"));
+  set("appendfsync", "always");
+  set("appendonly", "no");
+  EXPECT_THAT(warnings_of(Durable::no), HasSubstr("appendonly=no"));
+  set("appendonly", "yes");
 }
 
 }  // namespace

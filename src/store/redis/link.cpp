@@ -20,6 +20,7 @@ namespace once::redis {
 namespace {
 
 constexpr std::size_t read_size = 65'536;
+constexpr std::size_t most_kept = std::size_t{1} << 20U;  // of a buffer that one batch of large outcomes made large
 constexpr Duration longest = std::chrono::hours(24);
 constexpr int keepalive_idle_s = 30;
 constexpr int most_elements = 65'536;  // CLUSTER SLOTS has a quarter of this at most
@@ -159,6 +160,7 @@ Result<void> Link::shake_hands(SSL_CTX& context, const std::string& host, Deadli
 
 Result<void> Link::send() {
   if (sent_ == wire_.size()) {
+    if (wire_.capacity() > most_kept) wire_ = std::string();
     wire_.clear();
     sent_ = 0;
   }
