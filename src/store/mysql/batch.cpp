@@ -155,47 +155,57 @@ Batch::Item* Batch::find(const OperationId& id) {
 
 Script Batch::writing(const Connection& connection) {
   std::vector<NewRow> inserts;
-  std::vector<NewRow> puts;
-  std::vector<OperationId> removes;
   std::vector<OperationId> inserted;
+  std::vector<NewRow> finishes;
+  bool changes = false;
   for (Item& item : items_) {
-    if (item.answered) continue;
-    switch (item.change) {
-      case Change::none: break;
-      case Change::insert:
-        inserts.push_back(item.written);
-        inserted.push_back(item.op->id);
-        break;
-      case Change::put:
-        if (!fits(connection, item.written)) item.op->record = item.written.row.record;
-        puts.push_back(item.written);
-        break;
-      case Change::remove: removes.push_back(item.op->id); break;
+    if (item.answered || item.change == Change::none) continue;
+    changes = true;
+    if (item.change == Change::finish) {
+      keep_what_fits(connection, item);
+      finishes.push_back(item.written);
     }
+    if (item.change != Change::insert) continue;
+    inserts.push_back(item.written);
+    inserted.push_back(item.op->id);
   }
   Script script;
-  const bool changes = !inserts.empty() || !puts.empty() || !removes.empty();
   if (changes && !in_transaction_) script.begin();
   if (!inserts.empty()) script.insert(inserts);
-  if (!puts.empty()) script.put(puts);
-  if (!removes.empty()) script.remove(removes);
+  if (!finishes.empty()) script.finish(finishes);
+  finishes_ = {.statement = script.size() - 1, .count = finishes.size()};
+  for (Item& item : items_) {
+    if (!item.answered) write_item(script, item);
+  }
   if (changes || in_transaction_) script.commit();
   if (!inserted.empty()) script.see(inserted);
   return script;
 }
 
+void Batch::write_item(Script& script, Item& item) const {
+  switch (item.change) {
+    case Change::none:
+    case Change::insert:
+    case Change::finish: return;  // together with the others
+    case Change::renew: script.renew(item.written.row, item.was); break;
+    case Change::replace: script.replace(item.written, item.was); break;
+    case Change::remove: script.remove(item.op->id, item.was); break;
+  }
+  item.statement = script.size() - 1;
+}
+
 // An outcome that the server takes in no statement is not kept, but that it was a success is.
-bool Batch::fits(const Connection& connection, NewRow& written) const {
-  Record& record = written.row.record;
-  if (!record.outcome || escaped_size(*record.outcome) + text_around <= connection.max_packet()) return true;
+void Batch::keep_what_fits(const Connection& connection, Item& item) {
+  Record& record = item.written.row.record;
+  if (!record.outcome || escaped_size(*record.outcome) + text_around <= connection.max_packet()) return;
   record.outcome = nullptr;
   record.body_kept = BodyKept::no;
-  return false;
+  item.op->record = record;
 }
 
 Batch::Stop Batch::write_rows(Connection& connection) {
   const Script script = writing(connection);
-  if (script.empty()) return {};
+  if (script.size() == 0) return {};
   for (Item& item : items_) {
     if (item.change == Change::insert) item.seen.reset();
   }
@@ -205,16 +215,21 @@ Batch::Stop Batch::write_rows(Connection& connection) {
       ran || (ran.error().statement > 0 && script.part(ran.error().statement - 1) == Script::Part::commit);
   if (committed) {
     in_transaction_ = false;
-    answer_written();
+    answer_written(connection);
     settle_inserted();
   }
   if (!ran) return after_error(connection, ran.error(), script);
   return {};
 }
 
-void Batch::answer_written() {
+// A row that was no longer as it was read is read again.
+void Batch::answer_written(const Connection& connection) {
+  const bool all_finished = connection.changed(finishes_.statement) == 2 * finishes_.count;
   for (Item& item : items_) {
-    if (!item.answered && (item.change == Change::put || item.change == Change::remove)) answer(item, OpStatus::done);
+    if (item.answered || item.change == Change::none || item.change == Change::insert) continue;
+    const bool written = item.change == Change::finish ? all_finished : connection.changed(item.statement) == 1;
+    item.change = Change::none;
+    if (written) answer(item, OpStatus::done);
   }
 }
 

@@ -57,7 +57,7 @@ class Batch {
     locked,  // ours to write
     both,    // to tell a row that somebody holds from one that is not there
   };
-  enum class Change : std::uint8_t { none, insert, put, remove };
+  enum class Change : std::uint8_t { none, insert, renew, finish, replace, remove };
 
   struct Item {
     Op* op;
@@ -67,6 +67,8 @@ class Batch {
     std::optional<Row> locked{};
     Change change = Change::none;
     NewRow written{};
+    Guard was{};
+    std::size_t statement = 0;  // which changes it
     bool answered = false;
   };
   enum class Step : std::uint8_t { on, again, leave };
@@ -91,9 +93,10 @@ class Batch {
   void settle_owned(Item& item, Row row);
   void settle_inserted();
   void answer(Item& item, OpStatus status);
-  void answer_written();
+  void answer_written(const Connection& connection);
   bool all_answered() const;
-  bool fits(const Connection& connection, NewRow& written) const;
+  void write_item(Script& script, Item& item) const;
+  static void keep_what_fits(const Connection& connection, Item& item);
 
   std::vector<Item> items_;
   ServerCounts& counts_;
@@ -101,6 +104,10 @@ class Batch {
   const std::chrono::nanoseconds deadline_;
   unsigned rounds_ = 0;
   std::int64_t clock_us_ = 0;
+  struct {
+    std::size_t statement = 0;
+    std::size_t count = 0;
+  } finishes_;  // of the script that was sent last
   std::string last_error_;
   bool in_transaction_ = false;
   bool unreadable_ = false;     // a row that is none

@@ -30,7 +30,7 @@ constexpr std::array does_not_mend = {
 // READ COMMITTED locks rows and no gaps between them.
 constexpr const char* session_settings =
     "SET SESSION sql_mode='STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION',time_zone='+00:00',autocommit=1,"
-    "innodb_lock_wait_timeout=1,wait_timeout=60/*M!100303 ,idle_transaction_timeout=10*/;"
+    "innodb_lock_wait_timeout=1,wait_timeout=120/*M!100303 ,idle_transaction_timeout=10*/;"
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;"
     "SELECT @@max_allowed_packet;"
     "SHOW VARIABLES LIKE 'wsrep_on'";
@@ -84,7 +84,8 @@ Result<std::unique_ptr<Connection>> Connection::open(const Target& target, const
   std::unique_ptr<Connection> connection(new Connection(handle, host));
   set_options(handle, target, settings);
   if (mysql_real_connect(handle, host.name.c_str(), target.user.c_str(), target.password.c_str(),
-                         target.database.c_str(), host.port, nullptr, CLIENT_MULTI_STATEMENTS) == nullptr) {
+                         target.database.c_str(), host.port, nullptr,
+                         CLIENT_MULTI_STATEMENTS | CLIENT_FOUND_ROWS) == nullptr) {
     const unsigned number = mysql_errno(handle);
     return std::unexpected(store_error(
         std::ranges::find(does_not_mend, number) != does_not_mend.end() ? Retryable::no : Retryable::yes,
@@ -116,6 +117,7 @@ Result<void> Connection::prepare_session() {
 Connection::Ran Connection::run(const std::string& text, const OnRow& on_row) {
   MYSQL* const handle = handle_.get();
   std::size_t statement = 0;
+  changed_.clear();
   if (mysql_real_query(handle, text.data(), text.size()) != 0) return std::unexpected(last_error(statement));
   while (true) {
     if (MYSQL_RES* const result = mysql_use_result(handle)) {
@@ -128,6 +130,7 @@ Connection::Ran Connection::run(const std::string& text, const OnRow& on_row) {
     } else if (mysql_field_count(handle) != 0) {
       return std::unexpected(last_error(statement));
     }
+    changed_.push_back(mysql_affected_rows(handle));
     ++statement;
     const int next = mysql_next_result(handle);
     if (next < 0) return {};

@@ -77,6 +77,9 @@ class Connection {
   // One round trip for all statements in `text`. It stops at the first that fails.
   Ran run(const std::string& text, const OnRow& on_row = {});
 
+  // Rows that a statement of the last run changed, or found to be so already.
+  std::uint64_t changed(std::size_t statement) const { return statement < changed_.size() ? changed_[statement] : 0; }
+
   const StoreHost& host() const { return host_; }
   // The longest text that the server takes.
   std::size_t max_packet() const { return max_packet_; }
@@ -93,6 +96,7 @@ class Connection {
   std::unique_ptr<st_mysql, Close> handle_;
   StoreHost host_;
   std::size_t max_packet_ = 0;
+  std::vector<std::uint64_t> changed_;
 };
 
 }  // namespace once::mysql

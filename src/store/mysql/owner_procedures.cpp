@@ -77,7 +77,7 @@ BEGIN
   WHILE place < JSON_LENGTH(header_names) DO
     SET name = JSON_UNQUOTE(JSON_EXTRACT(header_names, CONCAT('$[', place, ']')));
     SET place = place + 1;
-    IF name = '' OR name REGEXP '[^-!\\#\\$%\\&\'*+.\\^_`|~0-9A-Za-z]' THEN
+    IF name = '' OR name REGEXP '[^!\\#\\$%\\&\'*+.\\^_`|~0-9A-Za-z\\-]' THEN
       SIGNAL SQLSTATE '45002' SET MESSAGE_TEXT = 'a header has a name that HTTP does not allow', MYSQL_ERRNO = 31002;
     END IF;
     IF LOWER(name) NOT IN (

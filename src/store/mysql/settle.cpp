@@ -61,8 +61,9 @@ void Batch::settle_claim(Item& item) {
   }
   item.written = {.row = {.id = op.id, .record = {}, .ttl = op.terms.ttl}, .tenant = op.tenant, .route = op.route};
   item.written.row.record = claimed(record, op.fingerprint, op.nonce, op.terms, op.now);
-  item.change = record == nullptr ? Change::insert : Change::put;
+  item.change = record == nullptr ? Change::insert : Change::replace;
   if (record == nullptr) return;
+  item.was = guard_of(*record);
   item.written.row.record.fence = next_fence(*record, clock_us_);
   op.record = item.written.row.record;
 }
@@ -84,10 +85,11 @@ void Batch::settle_owned(Item& item, Row row) {
   Op& op = *item.op;
   Record& record = row.record;
   if (expired(record, op.now)) return answer(item, OpStatus::lost);
+  item.was = guard_of(record);
   if (op.verb == Verb::release) {
     if (!may_release(record, op)) return answer(item, OpStatus::lost);
     std::optional<Record> left = released(record);
-    item.change = left ? Change::put : Change::remove;
+    item.change = left ? Change::replace : Change::remove;
     if (left) item.written = {.row = {.id = row.id, .record = *std::move(left), .ttl = row.ttl}};
     return;
   }
@@ -95,7 +97,7 @@ void Batch::settle_owned(Item& item, Row row) {
   if (written == Written::no) return answer(item, OpStatus::lost);
   if (op.verb == Verb::finish) op.record = record;
   if (written == Written::already) return answer(item, OpStatus::done);
-  item.change = Change::put;
+  item.change = op.verb == Verb::renew ? Change::renew : Change::finish;
   item.written = {.row = std::move(row)};
 }
 

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstring>
 #include <iterator>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -19,6 +20,7 @@ constexpr std::string_view columns =
     "id,state,body_kept,attempt,fence,fingerprint,nonce,started_at,lease_until,expires_at,ttl,previous_state,"
     "previous_started_at,outcome";
 constexpr std::size_t column_count = 14;
+constexpr const char* clock_us = "TIMESTAMPDIFF(MICROSECOND,'1970-01-01',SYSDATE(6))";
 constexpr std::size_t longest_label = 255;
 
 template <std::size_t Size, class Tag>
@@ -66,34 +68,43 @@ void append_hex_literal(std::string& out, const Blob<Size, Tag>& blob) {
   append_hex(out, blob.view());
 }
 
-enum class FenceFrom : std::uint8_t { record, clock };
+Duration::rep ms(Time time) {
+  return time.time_since_epoch().count();
+}
 
-void append_values(std::string& out, const NewRow& written, FenceFrom fence_from) {
+void append_outcome(std::string& out, const Record& record) {
+  if (!record.outcome) {
+    out.append("NULL");
+    return;
+  }
+  out.append("_binary'");
+  append_escaped(out, *record.outcome);
+  out.push_back('\'');
+}
+
+// As expired() in core/decision.hpp.
+std::string has_expired(Time now) {
+  return fmt::format("expires_at<={} AND(state<>0 OR lease_until<={})", ms(now), ms(now));
+}
+
+std::uint64_t fence_of(const NewRow& written) {
+  return static_cast<std::uint64_t>(written.row.record.fence);
+}
+
+void append_values(std::string& out, const NewRow& written, std::string_view fence) {
   const Record& record = written.row.record;
-  const auto ms = [](Time time) { return time.time_since_epoch().count(); };
   out.push_back('(');
   append_hex_literal(out, written.row.id);
   fmt::format_to(std::back_inserter(out), ",{},{},{},", static_cast<unsigned>(record.state),
                  record.body_kept == BodyKept::yes ? 1 : 0, static_cast<std::uint32_t>(record.attempt));
-  if (fence_from == FenceFrom::clock) {
-    out.append("TIMESTAMPDIFF(MICROSECOND,'1970-01-01',SYSDATE(6))");
-  } else {
-    append_number(out, static_cast<std::uint64_t>(record.fence));
-  }
-  out.push_back(',');
+  out.append(fence).push_back(',');
   append_hex_literal(out, record.fingerprint);
   out.push_back(',');
   append_hex_literal(out, record.nonce);
   fmt::format_to(std::back_inserter(out), ",{},{},{},{},{},{},", ms(record.started_at), ms(record.lease_until),
                  ms(record.expires_at), written.row.ttl.count(), static_cast<unsigned>(record.previous_state),
                  ms(record.previous_started_at));
-  if (record.outcome) {
-    out.append("_binary'");
-    append_escaped(out, *record.outcome);
-    out.push_back('\'');
-  } else {
-    out.append("NULL");
-  }
+  append_outcome(out, record);
   out.append(",'");
   append_escaped(out, label(written.tenant));
   out.append("','");
@@ -198,53 +209,102 @@ void Script::see(std::span<const OperationId> ids) {
   append_list(ids);
 }
 
-void Script::insert(std::span<const NewRow> rows) {
+void Script::append_insert(std::span<const NewRow> rows, FenceFrom fence_from) {
   add(Part::change, "INSERT INTO once_operations(");
   text_.append(columns).append(",tenant,route)VALUES");
   for (const NewRow& row : rows) {
     if (&row != rows.data()) text_.push_back(',');
-    append_values(text_, row, FenceFrom::clock);
+    append_values(text_, row, fence_from == FenceFrom::clock ? clock_us : fmt::to_string(fence_of(row)));
   }
+}
+
+void Script::insert(std::span<const NewRow> rows) {
+  append_insert(rows, FenceFrom::clock);
   text_.append("ON DUPLICATE KEY UPDATE id=id");
 }
 
-void Script::put(std::span<const NewRow> rows) {
-  add(Part::change, "INSERT INTO once_operations(");
-  text_.append(columns).append(",tenant,route)VALUES");
-  for (const NewRow& row : rows) {
-    if (&row != rows.data()) text_.push_back(',');
-    append_values(text_, row, FenceFrom::record);
-  }
-  text_.append(
-      "ON DUPLICATE KEY UPDATE state=VALUES(state),body_kept=VALUES(body_kept),attempt=VALUES(attempt),"
-      "fence=VALUES(fence),fingerprint=VALUES(fingerprint),nonce=VALUES(nonce),started_at=VALUES(started_at),"
-      "lease_until=VALUES(lease_until),expires_at=VALUES(expires_at),ttl=VALUES(ttl),"
-      "previous_state=VALUES(previous_state),previous_started_at=VALUES(previous_started_at),outcome=VALUES(outcome),"
-      "tenant=IF(VALUES(tenant)='',tenant,VALUES(tenant)),route=IF(VALUES(route)='',route,VALUES(route))");
+void Script::append_guard(const OperationId& id, const Guard& was) {
+  text_.append(" WHERE id=");
+  append_hex_literal(text_, id);
+  text_.append(" AND nonce=");
+  append_hex_literal(text_, was.nonce);
+  fmt::format_to(std::back_inserter(text_), " AND fence={} AND state={}", static_cast<std::uint64_t>(was.fence),
+                 static_cast<unsigned>(was.state));
 }
 
-// One by one: a DELETE of several reads, and waits for, the whole table when that is small, and takes no hint.
-void Script::remove(std::span<const OperationId> ids) {
-  for (const OperationId& id : ids) {
-    add(Part::change, "DELETE FROM once_operations WHERE id=");
-    append_hex_literal(text_, id);
+void Script::renew(const Row& row, const Guard& was) {
+  add(Part::change, fmt::format("UPDATE once_operations SET lease_until={}", ms(row.record.lease_until)));
+  append_guard(row.id, was);
+}
+
+// The rows are there, and locked. The state comes last, as the others ask for it.
+void Script::finish(std::span<const NewRow> rows) {
+  append_insert(rows, FenceFrom::record);
+  const auto if_ours = [this](std::string_view column) {
+    fmt::format_to(std::back_inserter(text_),
+                   "{}=IF(nonce=VALUES(nonce)AND fence=VALUES(fence)AND state IN(0,3),VALUES({}),{})", column, column,
+                   column);
+  };
+  text_.append("ON DUPLICATE KEY UPDATE ");
+  for (const std::string_view column : {"body_kept", "expires_at", "outcome"}) {
+    if_ours(column);
+    text_.push_back(',');
   }
+  if_ours("state");
+}
+
+void Script::replace(const NewRow& written, const Guard& was) {
+  const Record& record = written.row.record;
+  add(Part::change,
+      fmt::format("UPDATE once_operations SET state={},body_kept={},attempt={},fence={},started_at={},lease_until={},"
+                  "expires_at={},ttl={},previous_state={},previous_started_at={}",
+                  static_cast<unsigned>(record.state), record.body_kept == BodyKept::yes ? 1 : 0,
+                  static_cast<std::uint32_t>(record.attempt), static_cast<std::uint64_t>(record.fence),
+                  ms(record.started_at), ms(record.lease_until), ms(record.expires_at), written.row.ttl.count(),
+                  static_cast<unsigned>(record.previous_state), ms(record.previous_started_at)));
+  text_.append(",fingerprint=");
+  append_hex_literal(text_, record.fingerprint);
+  text_.append(",nonce=");
+  append_hex_literal(text_, record.nonce);
+  text_.append(",outcome=");
+  append_outcome(text_, record);
+  for (const auto& [column, value] : {std::pair("tenant", written.tenant), {"route", written.route}}) {
+    if (value.empty()) continue;
+    text_.append(",").append(column).append("='");
+    append_escaped(text_, label(value));
+    text_.push_back('\'');
+  }
+  append_guard(written.row.id, was);
+}
+
+void Script::remove(const OperationId& id, const Guard& was) {
+  add(Part::change, "DELETE FROM once_operations");
+  append_guard(id, was);
 }
 
 void Script::see_expired(Time now, std::size_t limit) {
-  const auto at = now.time_since_epoch().count();
-  add(Part::seen,
-      fmt::format("SELECT id FROM once_operations FORCE INDEX(once_operations_expires) WHERE expires_at<={} "
-                  "AND(state<>0 OR lease_until<={})ORDER BY expires_at LIMIT {}",
-                  at, at, limit));
+  add(Part::seen, "SELECT id FROM once_operations FORCE INDEX(once_operations_expires) WHERE ");
+  text_.append(has_expired(now));
+  text_.append(fmt::format(" ORDER BY expires_at LIMIT {}", limit));
 }
 
 void Script::lock_expired(Time now, std::span<const OperationId> ids) {
   add(Part::locked, "SELECT id FROM once_operations FORCE INDEX(PRIMARY) WHERE id IN");
   append_list(ids);
-  const auto at = now.time_since_epoch().count();
-  text_.append(
-      fmt::format("AND expires_at<={} AND(state<>0 OR lease_until<={})ORDER BY id FOR UPDATE SKIP LOCKED", at, at));
+  text_.append("AND ").append(has_expired(now)).append(" ORDER BY id FOR UPDATE SKIP LOCKED");
+}
+
+// One by one: a DELETE of several reads, and waits for, the whole table when that is small, and takes no hint.
+void Script::remove_expired(Time now, std::span<const OperationId> ids) {
+  for (const OperationId& id : ids) {
+    add(Part::change, "DELETE FROM once_operations WHERE id=");
+    append_hex_literal(text_, id);
+    text_.append(" AND ").append(has_expired(now));
+  }
+}
+
+Guard guard_of(const Record& record) {
+  return {.nonce = record.nonce, .fence = record.fence, .state = record.state};
 }
 
 std::size_t escaped_size(std::string_view value) {

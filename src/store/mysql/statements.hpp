@@ -24,6 +24,15 @@ struct Row {
 // nullopt if it is not one: the table was made by somebody else.
 std::optional<Row> read_row(const RowView& row);
 
+// What a row was when it was read. Every write to one that exists says it again: should the lock be gone, by a proxy
+// or a cluster that gave the transaction up, it changes nothing.
+struct Guard {
+  Nonce nonce;
+  Fence fence{};
+  State state = State::started;
+};
+Guard guard_of(const Record& record);
+
 // What a row written anew says beside its record. Views live until the text is made.
 struct NewRow {
   Row row;
@@ -53,19 +62,28 @@ class Script {
   // A row that is there already stays as it is. The fence is the clock's when the row is made: an owner of before may
   // have come and gone since the clock was asked.
   void insert(std::span<const NewRow> rows);
-  // Of rows that are locked.
-  void put(std::span<const NewRow> rows);
-  void remove(std::span<const OperationId> ids);
+  // All that finish, in one statement: it costs a third less than one for each. Counts two for every row that still is
+  // what it was.
+  void finish(std::span<const NewRow> rows);
+  // Of a row that is locked; each changes one row, or none.
+  void renew(const Row& row, const Guard& was);
+  void replace(const NewRow& row, const Guard& was);
+  void remove(const OperationId& id, const Guard& was);
   // Ids of what has expired, the oldest first.
   void see_expired(Time now, std::size_t limit);
   void lock_expired(Time now, std::span<const OperationId> ids);
+  void remove_expired(Time now, std::span<const OperationId> ids);
 
   const std::string& text() const { return text_; }
-  bool empty() const { return parts_.empty(); }
+  std::size_t size() const { return parts_.size(); }
   Part part(std::size_t statement) const;
 
  private:
+  enum class FenceFrom : std::uint8_t { record, clock };
+
+  void append_insert(std::span<const NewRow> rows, FenceFrom fence_from);
   void add(Part part, std::string_view text);
+  void append_guard(const OperationId& id, const Guard& was);
   template <class Value>
   void append_list(std::span<const Value> values);
 

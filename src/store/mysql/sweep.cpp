@@ -63,7 +63,7 @@ std::expected<Some, SqlError> sweep_some(Connection& connection, std::size_t lim
   const std::size_t held = found->ids.size() - locked->ids.size();
   locked->ids.resize(std::min(locked->ids.size(), limit));
   Script remove;
-  remove.remove(locked->ids);
+  remove.remove_expired(time->now, locked->ids);
   remove.commit();
   if (const auto removed = ask(connection, remove); !removed) return std::unexpected(removed.error());
   // When all that was found is held by others there is no use in looking again at once.
