@@ -90,12 +90,17 @@ constexpr Verdict decide(const Facts& facts) {
   __builtin_unreachable();  // proven below
 }
 
+// Who holds a claim. A store that is not shared ends with the process, so a claim of its own needs no lease; one that
+// is held by another program does, for that one can die by itself.
+enum class Owner : std::uint8_t { process, outside };
+
 // The part of the policy that the store needs to settle a claim in one atomic step.
 struct ClaimTerms {
   OnUnknown on_unknown = OnUnknown::takeover;
   Duration takeover_after = std::chrono::minutes(5);
   Duration lease = Duration::max();  // Duration::max(): until the process ends
   Duration ttl = std::chrono::hours(24);
+  Owner owner = Owner::process;
 };
 
 // A record as it stands at `now`, seen by a request with this fingerprint.

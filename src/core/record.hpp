@@ -36,7 +36,7 @@ struct Record {
   Fingerprint fingerprint;
   Nonce nonce;       // of the claim that wrote this last
   Time started_at;   // when that claim was made
-  Time lease_until;  // Time::max() in a store that is not shared: the owner is the process
+  Time lease_until;  // Time::max() if the owner is the process and the store is not shared
   Time expires_at;
   OutcomeBytes outcome;  // for succeeded; may be null otherwise
   // What a release gives back: how the attempt before this one ended, and when it began. Set while attempt > 1.

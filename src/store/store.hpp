@@ -54,7 +54,7 @@ struct Op {
   OperationId id{};
   Nonce nonce{};              // claim, renew, finish, release
   Fingerprint fingerprint{};  // claim
-  ClaimTerms terms{};         // claim: all of it; renew: lease; finish: ttl
+  ClaimTerms terms{};         // claim: all of it; renew: lease and owner; finish: ttl
 
   // claim: what operators find it by, in stores that can be searched. Views of what lives as long as the op; never a
   // raw key or a credential.

@@ -60,4 +60,80 @@ INSTANTIATE_TEST_SUITE_P(Journal, StoreContract,
                          name_of);
 }  // namespace contract
 
+namespace {
+
+// Claims that are held outside of the process do not end with it.
+class JournalRestart : public testing::TestWithParam<std::size_t> {
+ protected:
+  Op run(Op op) {
+    op.terms.owner = Owner::outside;
+    Op* const batch = &op;
+    journal_.store().execute({&batch, 1});
+    return op;
+  }
+  Op claim(const Nonce& by, OnUnknown on_unknown = OnUnknown::retry) {
+    return run(
+        {.verb = Verb::claim, .id = id, .nonce = by, .terms = {.on_unknown = on_unknown, .lease = lease, .ttl = ttl}});
+  }
+  void restart() { journal_.lapse(lease); }
+
+  static constexpr Duration lease = std::chrono::minutes(2);
+  static constexpr Duration ttl = std::chrono::minutes(10);
+  static constexpr OperationId id{{1}};
+  static constexpr Nonce nonce{{1}};
+  static constexpr Nonce other{{2}};
+  JournalUnderTest journal_{{.segment_bytes = 64 << 10, .cache_bytes = GetParam()}};
+};
+
+TEST_P(JournalRestart, a_claim_held_outside_stands_and_may_be_renewed_and_ended) {
+  const Op before = claim(nonce);
+  ASSERT_EXECUTES(before);
+  restart();
+  EXPECT_EQ(claim(other).verdict, Verdict::in_flight);
+  const Op same = claim(nonce);
+  ASSERT_EXECUTES(same);
+  EXPECT_EQ(same.record->attempt, Attempt{1});
+  EXPECT_EQ(same.record->lease_until, before.record->lease_until);
+  EXPECT_EQ(run({.verb = Verb::renew, .id = id, .nonce = nonce, .terms = {.lease = lease}}).status, OpStatus::done);
+  EXPECT_EQ(run({.verb = Verb::finish, .id = id, .nonce = nonce}).status, OpStatus::done);
+  restart();
+  EXPECT_EQ(claim(other).verdict, Verdict::replay);
+}
+
+TEST_P(JournalRestart, a_renewal_is_remembered) {
+  ASSERT_EXECUTES(claim(nonce));
+  journal_.advance(lease - std::chrono::seconds(1));
+  ASSERT_EQ(run({.verb = Verb::renew, .id = id, .nonce = nonce, .terms = {.lease = lease}}).status, OpStatus::done);
+  restart();
+  journal_.advance(lease - std::chrono::seconds(1));
+  EXPECT_EQ(claim(other).verdict, Verdict::in_flight);
+  journal_.advance(std::chrono::seconds(2));
+  EXPECT_EQ(claim(other).verdict, Verdict::execute);
+}
+
+TEST_P(JournalRestart, an_owner_that_could_not_renew_in_the_meantime_gets_a_moment) {
+  ASSERT_EXECUTES(claim(nonce));
+  journal_.advance(ttl);
+  restart();
+  EXPECT_EQ(claim(other).verdict, Verdict::in_flight);
+  journal_.advance(journal::lease_after_restart - std::chrono::seconds(1));
+  EXPECT_EQ(run({.verb = Verb::renew, .id = id, .nonce = nonce, .terms = {.lease = lease}}).status, OpStatus::done);
+  journal_.advance(lease - std::chrono::seconds(1));
+  EXPECT_EQ(claim(other).verdict, Verdict::in_flight);
+}
+
+TEST_P(JournalRestart, a_dead_owner_does_not_get_more_than_that) {
+  ASSERT_EXECUTES(claim(nonce));
+  journal_.advance(lease);
+  restart();
+  journal_.advance(journal::lease_after_restart + std::chrono::seconds(1));
+  EXPECT_EQ(claim(other, OnUnknown::hold).verdict, Verdict::held);
+  EXPECT_EQ(claim(other).verdict, Verdict::execute);
+}
+
+INSTANTIATE_TEST_SUITE_P(Journal, JournalRestart, testing::Values(0, 1 << 20),
+                         [](const auto& info) { return info.param == 0 ? "read_back" : "cached"; });
+
+}  // namespace
+
 }  // namespace once

@@ -195,6 +195,23 @@ TEST_F(MemoryStoreTest, in_a_shared_store_lapsed_claims_give_way_last) {
   EXPECT_TRUE(knows(store, held.back().id));
 }
 
+TEST_F(MemoryStoreTest, when_it_is_full_lapsed_claims_of_outside_owners_give_way_and_live_ones_do_not) {
+  MemoryStore store(clock_, {.max_bytes = 64 << 10, .shards = 1});
+  const auto claim_outside = [&](const Claimed& who) {
+    return run(store, {.verb = Verb::claim,
+                       .id = who.id,
+                       .nonce = who.nonce,
+                       .terms = {.lease = std::chrono::seconds(30), .ttl = ttl, .owner = Owner::outside}});
+  };
+  std::vector<Claimed> held;
+  for (held.push_back(somebody()); claim_outside(held.back()).status == OpStatus::done; held.push_back(somebody())) {
+  }
+  EXPECT_EQ(claim_outside(somebody()).fault, StoreFault::full);
+  clock_.advance(std::chrono::seconds(31));
+  EXPECT_EQ(claim_outside(somebody()).status, OpStatus::done);
+  EXPECT_FALSE(knows(store, held.front().id));
+}
+
 TEST_F(MemoryStoreTest, leases_do_not_lapse_in_a_store_of_one_process) {
   MemoryStore store(clock_);
   const Claimed who = somebody();

@@ -24,10 +24,11 @@ enum Flag : std::uint8_t {  // of a put
   body_not_kept = 1,
   has_outcome = 2,
   has_previous = 4,
+  has_lease = 8,
 };
-constexpr std::uint8_t known_flags = body_not_kept | has_outcome | has_previous;
+constexpr std::uint8_t known_flags = body_not_kept | has_outcome | has_previous | has_lease;
 
-constexpr std::size_t put_size = 112;  // without the time of the previous attempt and without the outcome
+constexpr std::size_t put_size = 112;  // without the time of the previous attempt, the lease and the outcome
 constexpr std::size_t remove_size = 48;
 constexpr std::size_t mark_size = 24;
 
@@ -95,6 +96,19 @@ void append_frame(std::string& out, std::uint32_t salt, auto&& fill) {
   out.append(frame_size(payload_size) - frame.size(), '\0');
 }
 
+// What a put has behind its fixed part and before the outcome.
+std::size_t times_size(std::uint8_t flags) {
+  const std::size_t times = ((flags & has_previous) != 0 ? 1U : 0U) + ((flags & has_lease) != 0 ? 1U : 0U);
+  return times * sizeof(std::int64_t);
+}
+
+std::uint8_t flags_of(const Record& record) {
+  const int flags = (record.body_kept == BodyKept::no ? body_not_kept : 0) |
+                    (record.outcome != nullptr ? has_outcome : 0) | (record.attempt > Attempt{1} ? has_previous : 0) |
+                    (is_leased(record) ? has_lease : 0);
+  return static_cast<std::uint8_t>(flags);
+}
+
 bool is_state(std::uint8_t value) {
   return value <= static_cast<std::uint8_t>(State::tombstone);
 }
@@ -104,12 +118,23 @@ bool is_put(std::string_view payload) {
   const auto state = static_cast<std::uint8_t>(payload[1]);
   const auto flags = static_cast<std::uint8_t>(payload[2]);
   const auto previous_state = static_cast<std::uint8_t>(payload[3]);
-  const std::size_t least = put_size + ((flags & has_previous) != 0 ? sizeof(std::int64_t) : 0);
+  const std::size_t least = put_size + times_size(flags);
   return is_state(state) && is_state(previous_state) && (flags & ~known_flags) == 0 && payload.size() >= least &&
          ((flags & has_outcome) != 0 || payload.size() == least);
 }
 
+// Of a put. Time::min(): its owner was the process.
+Time lease_of(std::string_view payload) {
+  const auto flags = static_cast<std::uint8_t>(payload[2]);
+  if ((flags & has_lease) == 0) return Time::min();
+  return Reader(payload.substr(put_size + times_size(flags & has_previous))).time();
+}
+
 }  // namespace
+
+bool is_leased(const Record& record) {
+  return record.state == State::started && record.lease_until != Time::max() && record.lease_until != Time::min();
+}
 
 std::string encode(SegmentHeader& header) {
   std::string before;
@@ -168,18 +193,16 @@ std::uint64_t frame_size(std::size_t payload_size) {
 }
 
 std::size_t put_frame_size(const Record& record) {
-  const std::size_t previous = record.attempt > Attempt{1} ? sizeof(std::int64_t) : 0;
-  return frame_size(put_size + previous + (record.outcome == nullptr ? 0 : record.outcome->size()));
+  return frame_size(put_size + times_size(flags_of(record)) + (record.outcome == nullptr ? 0 : record.outcome->size()));
 }
 
 void append_put(std::string& out, std::uint32_t salt, const OperationId& id, const Record& record) {
-  const bool previous = record.attempt > Attempt{1};
-  const int flags = (record.body_kept == BodyKept::no ? body_not_kept : 0) |
-                    (record.outcome != nullptr ? has_outcome : 0) | (previous ? has_previous : 0);
+  const std::uint8_t flags = flags_of(record);
+  const bool previous = (flags & has_previous) != 0;
   append_frame(out, salt, [&](Writer to) {
     to.number(std::to_underlying(Kind::put))
         .number(std::to_underlying(record.state))
-        .number(static_cast<std::uint8_t>(flags))
+        .number(flags)
         .number(std::to_underlying(previous ? record.previous_state : State::started))
         .number(std::to_underlying(record.attempt))
         .number(std::to_underlying(record.fence))
@@ -189,6 +212,7 @@ void append_put(std::string& out, std::uint32_t salt, const OperationId& id, con
         .bytes(record.fingerprint.view())
         .bytes(record.nonce.view());
     if (previous) to.time(record.previous_started_at);
+    if ((flags & has_lease) != 0) to.time(record.lease_until);
     if (record.outcome != nullptr) to.bytes(*record.outcome);
   });
 }
@@ -243,6 +267,7 @@ std::optional<Glance> glance(std::string_view payload) {
       reader.time();  // started_at
       seen.expires_at = reader.time();
       seen.id = reader.blob<OperationId>();
+      seen.lease_until = lease_of(payload);
       return seen;
     case std::to_underlying(Kind::remove):
       if (payload.size() != remove_size) return std::nullopt;
@@ -276,8 +301,8 @@ Record decode_put(std::string_view payload) {
   reader.blob<OperationId>();
   record.fingerprint = reader.blob<Fingerprint>();
   record.nonce = reader.blob<Nonce>();
-  record.lease_until = Time::min();
   if ((flags & has_previous) != 0) record.previous_started_at = reader.time();
+  record.lease_until = (flags & has_lease) != 0 ? reader.time() : Time::min();
   if ((flags & body_not_kept) != 0) record.body_kept = BodyKept::no;
   if ((flags & has_outcome) != 0) record.outcome = std::make_shared<const std::string>(reader.rest());
   return record;

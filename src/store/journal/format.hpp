@@ -59,9 +59,14 @@ void append_mark(std::string& out, std::uint32_t salt, std::uint64_t durable_up_
 void append_payload(std::string& out, std::uint32_t salt, std::string_view payload);
 
 std::size_t put_frame_size(const Record& record);
-inline constexpr std::size_t largest_put_overhead = frame_overhead + 120;  // of a put, without its outcome
+inline constexpr std::size_t largest_put_overhead = frame_overhead + 128;  // of a put, without its outcome
 inline constexpr std::size_t remove_frame_size = frame_overhead + 48;
 inline constexpr std::size_t mark_frame_size = frame_overhead + 24;
+
+// A claim that is held outside of the process: its lease is written, because it outlives the process.
+bool is_leased(const Record& record);
+// How long a claim that is held outside of the process outlives a restart at least.
+inline constexpr Duration lease_after_restart = std::chrono::seconds(30);
 
 // The payload of the frame that begins at `bytes`, if there is a whole one with the right checksum.
 std::optional<std::string_view> decode_frame(std::string_view bytes, std::uint32_t salt);
@@ -75,11 +80,13 @@ struct Glance {
   OperationId id;               // put, remove
   Fence fence{0};               // put, remove
   Time expires_at;              // put
+  Time lease_until;             // put; Time::min(): none
   std::uint64_t durable_up_to;  // mark
 };
 std::optional<Glance> glance(std::string_view payload);
 
-// A put that glance() knows. Its lease is over: whoever reads it back was not its owner, or died since.
+// A put that glance() knows. Without a lease of its own its lease is over: the owner was the process, and whoever reads
+// it back is another one.
 Record decode_put(std::string_view payload);
 
 }  // namespace once::journal

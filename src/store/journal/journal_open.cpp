@@ -84,8 +84,8 @@ class Gathered {
 // Segments are read by several threads and in any order.
 class Reading {
  public:
-  Reading(Disk& disk, const Chain& chain, std::span<Shard> shards)
-      : disk_(disk), chain_(chain), shards_(shards), walked_(chain.segments.size()) {
+  Reading(Disk& disk, const Chain& chain, std::span<Shard> shards, Time now)
+      : disk_(disk), chain_(chain), shards_(shards), now_(now), walked_(chain.segments.size()) {
     for (const SegmentFile& segment : chain.segments) total_ += segment.end;
   }
 
@@ -158,7 +158,10 @@ class Reading {
     constexpr std::size_t state_at = 1;
     const bool freed = planted(Bug::recovery_frees_claims) && frame.payload[state_at] == 0;
     const bool removes = frame.seen.kind == journal::Kind::remove || freed;
-    const ExpirySecond expires = removes ? journal::removed_already : journal::expiry_second(frame.seen.expires_at);
+    const bool leased = frame.seen.lease_until != Time::min();
+    const Time lease_end = std::max(frame.seen.lease_until, now_ + journal::lease_after_restart);
+    const Time ends = leased ? std::max(frame.seen.expires_at, lease_end) : frame.seen.expires_at;
+    const ExpirySecond expires = removes ? journal::removed_already : journal::expiry_second(ends);
     const std::size_t shard = Shard::number_of(frame.seen.id, shards_.size());
     const Place place(segment.header.number, frame.offset, frame.size);
     if (gathered[shard].add(frame.seen.id, expires, place)) gathered[shard].put_into(shards_[shard]);
@@ -167,6 +170,7 @@ class Reading {
   Disk& disk_;
   const Chain& chain_;
   std::span<Shard> shards_;
+  Time now_;
   std::vector<DiskResult<journal::Walked>> walked_;
   std::uint64_t total_ = 0;
   std::atomic<std::size_t> next_{0};
@@ -197,7 +201,8 @@ Result<void> JournalStore::recover(Random& random) {
   auto chain = journal::read_chain(disk_);
   if (!chain) return store_error(chain.error().detail);
   if (!chain->damage.empty()) return damaged(chain->damage.front());
-  Reading reading(disk_, *chain, shards_);
+  opened_at_ = clock_.now();
+  Reading reading(disk_, *chain, shards_, opened_at_);
   reading.run(settings_.recovery_threads, log_);
   std::uint64_t cut = 0;
   for (std::size_t i = 0; i < chain->segments.size(); ++i) {
@@ -263,6 +268,7 @@ Result<void> JournalStore::begin(Random& random, const Chain& chain, std::span<c
   forget_removed_and_count(now);
   last_write_ = last_sync_ = now;
   marked_up_to_ = segments_.tail();
+  first_own_place_ = Place(segments_.active(), segments_.tail(), 0);
   publish_sizes();
   // Else a process that ends soon after every start would leave a segment behind each time.
   drop_what_is_empty();

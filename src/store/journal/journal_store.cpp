@@ -181,6 +181,7 @@ bool JournalStore::load(Op& op, Time now, const Record*& found) {
       return false;
     }
     read_record_ = journal::decode_put(*payload);
+    if (place < first_own_place_) read_record_.lease_until = lease_after_restart(read_record_.lease_until);
     found = &read_record_;
     if (!expired(read_record_, now)) {
       Shard& shard = shard_of(op.id);
@@ -224,7 +225,7 @@ void JournalStore::claim(Op& op, Time now) {
                          no_memory ? "journal.max_memory is reached" : "no room on disk for new keys");
   }
   record.fence = Fence{++last_fence_};
-  record.lease_until = Time::max();
+  if (op.terms.owner == Owner::process) record.lease_until = Time::max();
   op.record = record;
   put(op, std::move(record));
 }
@@ -238,6 +239,11 @@ void JournalStore::renew_lease(Op& op, Time now) {
     return;
   }
   if (Shard::is_live(*found)) return;
+  if (op.terms.owner == Owner::outside) {
+    // Written, or a restart would not know that the owner is still at work.
+    if (no_room_for(record)) return answer_failed(op, StoreFault::full, "no room on disk to renew a lease");
+    return put(op, std::move(record));
+  }
   // It lapsed when the process ended, and its owner is back. Nothing to write: a next end would make it lapse again.
   record.lease_until = Time::max();
   Shard& shard = shard_of(op.id);
@@ -267,9 +273,24 @@ void JournalStore::finish_claim(Op& op, Time now) {
     record.outcome = nullptr;
     record.body_kept = BodyKept::no;
     counters_.bodies_dropped.fetch_add(1, std::memory_order_relaxed);
+    if (journal::is_leased(*found) && no_room_for(record)) {
+      return answer_failed(op, StoreFault::full, "no room on disk for the outcome of a leased claim");
+    }
   }
   op.record = record;
   put(op, std::move(record));
+}
+
+// No room is kept free for the outcomes of leased claims: their owners may be dead and never ask for it. What is kept
+// free is for others.
+bool JournalStore::no_room_for(const Record& record) const {
+  return with_frames(journal::put_frame_size(record)) + reserve(live_claims_ + changes_.size()) > room_;
+}
+
+// While the process was down nobody could renew: an owner at work gets a moment to say so.
+Time JournalStore::lease_after_restart(Time lease_until) const {
+  if (lease_until == Time::min()) return lease_until;
+  return std::max(lease_until, opened_at_ + journal::lease_after_restart);
 }
 
 void JournalStore::release_claim(Op& op, Time now) {
@@ -340,7 +361,9 @@ void JournalStore::apply(Change& change) {
     return;
   }
   const bool live = Shard::is_live(change.record);
-  const ExpirySecond expires = live ? journal::never_expires : expiry_second(change.record.expires_at);
+  const Time ends = journal::is_leased(change.record) ? std::max(change.record.expires_at, change.record.lease_until)
+                                                      : change.record.expires_at;
+  const ExpirySecond expires = live ? journal::never_expires : expiry_second(ends);
   if (slot != nullptr) {
     slot->place = change.place;
     slot->expires = expires;

@@ -106,6 +106,8 @@ class JournalStore final : public Store {
   // Null: no record, or an expired one. False: it could not be read, and the op is answered.
   bool load(Op& op, Time now, const Record*& found);
   std::uint64_t with_frames(std::uint64_t size) const;
+  bool no_room_for(const Record& record) const;
+  Time lease_after_restart(Time lease_until) const;
   void put(Op& op, Record&& record);
   void remove(Op& op, Fence fence);
   static std::uint64_t outcomes_of(std::uint64_t claims);
@@ -152,8 +154,10 @@ class JournalStore final : public Store {
   journal::SegmentLog segments_;
   journal::JournalId journal_;
   std::uint64_t last_fence_ = 0;
-  std::uint64_t live_claims_ = 0;
-  std::string failure_;  // not empty: nothing more is done
+  std::uint64_t live_claims_ = 0;  // of this process; those with a lease of their own are not counted
+  Time opened_at_;
+  journal::Place first_own_place_;  // what stands before it was written before this process began
+  std::string failure_;             // not empty: nothing more is done
   std::uint64_t room_ = 0;
   std::string frames_;
   std::vector<Change> changes_;

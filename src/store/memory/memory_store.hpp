@@ -28,7 +28,8 @@ struct MemoryLimits {
   std::size_t max_bytes = std::size_t{256} << 20U;  // records, outcomes and overhead
   // A power of two. Fewer are made when max_bytes is small, so that each has room for a few large outcomes (4 MiB).
   std::size_t shards = 64;
-  // no: the process is the owner of its claims, and leases do not lapse whatever the terms say.
+  // no: the process is the owner of its claims, and their leases do not lapse whatever the terms say, unless these say
+  // that the owner is outside.
   // yes: several gateways in one process share the store, as the tests and the simulator do.
   Shared shared = Shared::no;
 };

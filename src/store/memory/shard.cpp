@@ -62,7 +62,7 @@ void MemoryShard::claim(Op& op, Time now) {
   }
   Record record = claimed(previous, op.fingerprint, op.nonce, op.terms, now);
   record.fence = Fence{++last_fence_};
-  if (shared_ == Shared::no) record.lease_until = Time::max();
+  if (never_lapses(op)) record.lease_until = Time::max();
   op.record = record;
   write(*node, std::move(record));
 }
@@ -73,7 +73,7 @@ void MemoryShard::renew_lease(Op& op, Time now) {
     op.status = OpStatus::lost;
     return;
   }
-  if (shared_ == Shared::no) node->record.lease_until = Time::max();
+  if (never_lapses(op)) node->record.lease_until = Time::max();
   file(*node);
 }
 
@@ -136,7 +136,7 @@ void MemoryShard::write(Node& node, Record&& record) {
 
 void MemoryShard::file(Node& node) {
   switch (node.record.state) {
-    case State::started: return claims_.take(node);
+    case State::started: return (node.record.lease_until == Time::max() ? claims_ : leased_).take(node);
     case State::succeeded:
     case State::failed:
     case State::tombstone: return finished_.take(node);
@@ -178,8 +178,7 @@ MemoryShard::Node* MemoryShard::victim(const Node* keep, Time now) {
     if (oldest == keep) oldest = oldest->next;
     if (oldest != list) return static_cast<Node*>(oldest);
   }
-  if (shared_ == Shared::no) return nullptr;  // no lease lapses
-  for (Link* link = claims_.next; link != &claims_; link = link->next) {
+  for (Link* link = leased_.next; link != &leased_; link = link->next) {
     auto* node = static_cast<Node*>(link);
     if (node->record.lease_until <= now && node != keep) return node;
   }

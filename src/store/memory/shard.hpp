@@ -44,6 +44,8 @@ class alignas(64) MemoryShard {
   void write(Node& node, Record&& record);
   // To the young end of the list where it now belongs.
   void file(Node& node);
+  // Whether the lease of this claim ends with the process and not before.
+  bool never_lapses(const Op& op) const { return shared_ == Shared::no && op.terms.owner == Owner::process; }
   void begin_round();
   void look_at_some(std::size_t limit, Time now);
 
@@ -57,7 +59,8 @@ class alignas(64) MemoryShard {
 
   mutable std::mutex mutex_;
   RecordTable table_;
-  Link claims_;           // started; oldest lease first
+  Link claims_;           // started, for as long as the process lives
+  Link leased_;           // started, with a lease that can lapse; least recently renewed first
   Link finished_;         // succeeded, failed, tombstone; least recently used first
   Link unresolved_;       // unknown; oldest first
   std::size_t hand_ = 0;  // where the sweep goes on

@@ -105,6 +105,15 @@ class StoreContract : public testing::TestWithParam<StoreFactory> {
   Op finish(const OperationId& id, const Nonce& nonce, State state = State::succeeded, std::string value = "outcome") {
     return run(finish_op(id, nonce, state, std::move(value)));
   }
+  // By a program of its own, which lives and dies without this process.
+  Op of_outside(Op op) {
+    op.terms.owner = Owner::outside;
+    return run(std::move(op));
+  }
+  Op claim_outside(const OperationId& id, const Nonce& nonce, OnUnknown on_unknown = OnUnknown::takeover) {
+    return of_outside(claim_op(id, nonce, on_unknown));
+  }
+  Op renew_outside(const OperationId& id, const Nonce& nonce) { return of_outside(owner_op(Verb::renew, id, nonce)); }
   Op lookup(const OperationId& id) { return run({.verb = Verb::lookup, .id = id}); }
 
   // An operation that was claimed once, and ended like this unless it is to stay started.
@@ -121,6 +130,14 @@ class StoreContract : public testing::TestWithParam<StoreFactory> {
     EXPECT_TRUE(found.record.has_value());
     it.record = found.record.value_or(Record());
     EXPECT_EQ(it.record.state, state);
+    return it;
+  }
+
+  Made held_outside() {
+    Made it{new_id(), new_nonce(), {}};
+    const Op op = claim_outside(it.id, it.nonce);
+    EXPECT_EQ(op.verdict, Verdict::execute);
+    it.record = op.record.value_or(Record());
     return it;
   }
 

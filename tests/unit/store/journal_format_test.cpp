@@ -29,6 +29,10 @@ constexpr std::string_view put_hex =
     "7d00000021e2e55f01010603020000002a00000000000000e8abda769b0100000004017c9b0100000001020304050607"
     "08090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f202122232425262728292a2b2c2d2e2f3031323334353637"
     "38393a3b3c3d3e3f404142434445464748494a4b4c4d4e4f7894da769b01000068656c6c6f000000";
+constexpr std::string_view leased_hex =
+    "800000009e9be01101000c03020000002a00000000000000e8abda769b0100000004017c9b0100000001020304050607"
+    "08090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f202122232425262728292a2b2c2d2e2f3031323334353637"
+    "38393a3b3c3d3e3f404142434445464748494a4b4c4d4e4f7894da769b0100001821db769b010000";
 constexpr std::string_view remove_hex =
     "300000006456702102000000000000002b00000000000000606162636465666768696a6b6c6d6e6f7071727374757677"
     "78797a7b7c7d7e7f";
@@ -99,6 +103,26 @@ TEST(JournalFormat, a_put_is_these_bytes) {
   append_put(out, salt(), id, record());
   EXPECT_EQ(to_hex(out), put_hex);
   EXPECT_EQ(out.size(), put_frame_size(record()));
+}
+
+TEST(JournalFormat, a_put_with_a_lease_of_its_own_is_these_bytes_and_keeps_it) {
+  Record leased = record();
+  leased.state = State::started;
+  leased.outcome = nullptr;
+  leased.lease_until = then + std::chrono::seconds(31);
+  std::string out;
+  append_put(out, salt(), id, leased);
+  EXPECT_EQ(to_hex(out), leased_hex);
+  EXPECT_EQ(out.size(), put_frame_size(leased));
+  const auto payload = decode_frame(out, salt());
+  ASSERT_TRUE(payload.has_value());
+  const auto seen = glance(*payload);
+  ASSERT_TRUE(seen.has_value());
+  EXPECT_EQ(seen->lease_until, leased.lease_until);
+  const Record read = decode_put(*payload);
+  EXPECT_TRUE(JournalModel::same(read, leased));
+  EXPECT_EQ(read.lease_until, leased.lease_until);
+  EXPECT_EQ(read.previous_started_at, leased.previous_started_at);
 }
 
 TEST(JournalFormat, a_remove_is_these_bytes) {
