@@ -141,6 +141,7 @@ void Batch::plan_alone() {
       continue;
     }
     alone_ = true;
+    sent_.push_back({.statement = Statement::hurry, .locked = Locked::wait, .items = {}, .bytes = 0});
     return add(write_of(item.op->verb), item, Locked::wait);
   }
 }
@@ -163,7 +164,7 @@ void Batch::receive(const std::vector<Rows>& results) {
   ONCE_ASSERT(results.size() == sent_.size());
   for (std::size_t i = 0; i < sent_.size(); ++i) {
     const Sent& sent = sent_[i];
-    if (sent.statement == Statement::wait) continue;
+    if (sent.statement == Statement::wait || sent.statement == Statement::hurry) continue;
     for (std::size_t row = 0; row < results[i].size(); ++row) {
       const Row found = row_of(results[i], row);
       const auto item =
@@ -188,7 +189,8 @@ void Batch::settle(Item& item, const Row& row, Statement statement) {
     case Statement::release: return settle_done(item, row);
     case Statement::read: return settle_read(item, row);
     case Statement::wait:
-    case Statement::sweep: break;
+    case Statement::sweep:
+    case Statement::hurry: break;
   }
   ONCE_ASSERT(false);
 }
@@ -255,7 +257,7 @@ void Batch::miss(Item& item) {
 
 bool Batch::was_blocked() {
   if (!alone_) return false;
-  give_up_on_lock(*sent_.front().items.front());
+  give_up_on_lock(*sent_.back().items.front());
   return true;
 }
 

@@ -50,6 +50,7 @@ std::string label(std::string_view text, bool unicode) {
 
 Parameters Batch::parameters_of(const Sent& sent, const Connection& connection) const {
   Parameters out;
+  if (sent.statement == Statement::hurry) return out;
   const bool unicode = connection.unicode();
   const auto array = [&](Type type, auto&& write) { out.array(type, sent.items, write); };
   const auto labels = [&] {
@@ -83,7 +84,8 @@ Parameters Batch::parameters_of(const Sent& sent, const Connection& connection) 
     case Statement::release:
     case Statement::read:
     case Statement::wait:
-    case Statement::sweep: break;
+    case Statement::sweep:
+    case Statement::hurry: break;
   }
   return out;
 }

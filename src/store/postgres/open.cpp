@@ -33,8 +33,8 @@ struct Target {
 
 namespace {
 
-// A backend that holds a row is waited for this long, alone; a gateway that inserts the same id never takes so long.
-constexpr Duration lock_timeout = std::chrono::milliseconds(100);
+// Another gateway that inserts the same id is waited for until it has committed, which a busy disk may take long for.
+constexpr Duration lock_timeout = std::chrono::milliseconds(500);
 
 Error error_of(std::string detail, Retryable retryable) {
   return {.source = ErrorSource::store, .retryable = retryable, .detail = std::move(detail)};

@@ -46,9 +46,9 @@ Remedy remedy_for(const Fault& fault) {
   return useless ? Remedy::elsewhere : Remedy::none;
 }
 
-// One op may be what the others fail for: its value, or a row that it waits for.
+// What one op asks for may be what all of them failed for.
 bool may_be_of_one(const Fault& fault) {
-  return fault.sqlstate == lock_not_available || fault.sqlstate.starts_with("22") || fault.sqlstate.starts_with("54");
+  return fault.sqlstate.starts_with("22") || fault.sqlstate.starts_with("54");
 }
 
 // Round after round, until every op is answered.
@@ -94,9 +94,12 @@ Result<PostgresStore::Pool::Lease> PostgresStore::take() {
 }
 
 void PostgresStore::execute(std::span<Op* const> ops) {
-  if (ops.empty()) return;
+  if (!ops.empty()) execute_until(monotonic_now() + settings_.timeout, ops);
+}
+
+void PostgresStore::execute_until(std::chrono::nanoseconds until, std::span<Op* const> ops) {
   Batch batch(ops);
-  const Wait wait{.until = monotonic_now() + settings_.timeout};
+  const Wait wait{.until = until};
   for (int retries = 0;;) {
     auto connection = take();
     if (!connection) {
@@ -113,11 +116,13 @@ void PostgresStore::execute(std::span<Op* const> ops) {
     }
     counts_.retried.fetch_add(1, std::memory_order_relaxed);
     if (fault->sqlstate == lock_not_available && batch.was_blocked()) continue;
-    if (remedy != Remedy::none && ++retries <= most_retries && monotonic_now() < wait.until) continue;
+    if (remedy != Remedy::none && ++retries <= most_retries && monotonic_now() < until) continue;
     const std::vector<Op*> failed =
         batch.fail_rest(fault->sqlstate == disk_full ? StoreFault::full : StoreFault::refused, text_of(*fault));
     if (failed.size() == 1 || !may_be_of_one(*fault)) return;
-    for (Op* const op : failed) execute({&op, 1});
+    for (Op* const op : failed) {
+      if (monotonic_now() < until) execute_until(until, {&op, 1});
+    }
     return;
   }
 }

@@ -4,6 +4,7 @@
 // whoever calls sweep(); the ends of operations that somebody waits for come by LISTEN (listener.hpp).
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <span>
@@ -39,6 +40,7 @@ class PostgresStore final : public ServerStore {
   using Pool = ConnectionPool<postgres::Connection>;
 
   PostgresStore(const std::string& url, const ServerSettings& settings, const Log& log);
+  void execute_until(std::chrono::nanoseconds until, std::span<Op* const> ops);
   // One that the server still wants.
   Result<Pool::Lease> take();
 

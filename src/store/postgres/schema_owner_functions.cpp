@@ -91,7 +91,7 @@ DECLARE
   held    once_operations := once_owned(claim);
   expires timestamptz;
 BEGIN
-  IF held.state = final AND held.outcome IS NOT DISTINCT FROM encoded THEN
+  IF held.state = final AND (final <> 1 OR held.outcome IS NOT DISTINCT FROM encoded) THEN
     RETURN;
   END IF;
   IF held.state NOT IN (0, 3) THEN

@@ -30,7 +30,7 @@ CREATE TABLE IF NOT EXISTS once_operations (
 ) WITH (
   -- A row is written when it is claimed and once more, larger, when it ends. Room for that in the same page, and no
   -- indexed column that changes, make the second write a heap-only one.
-  fillfactor = 40,
+  fillfactor = 30,
   -- Every row is deleted within its time to live, so freezing new ones early is wasted.
   autovacuum_vacuum_insert_threshold = -1,
   autovacuum_vacuum_scale_factor = 0.05,

@@ -111,6 +111,9 @@ DELETE FROM once_operations WHERE id = ANY (ARRAY(
     AND (o.attempt > 0 OR o.expires_at <= {now} - interval '1 minute')
   ORDER BY o.sweep_at LIMIT $1::bigint FOR UPDATE SKIP LOCKED)))sql";
 
+// For as long as the transaction, which is the round.
+constexpr std::string_view hurry_sql = "SELECT set_config('lock_timeout', '100ms', true)";
+
 std::string_view template_of(Statement statement) {
   switch (statement) {
     case Statement::claim: return claim_sql;
@@ -121,6 +124,7 @@ std::string_view template_of(Statement statement) {
     case Statement::wait: return wait_sql;
     case Statement::read: return read_sql;
     case Statement::sweep: return sweep_sql;
+    case Statement::hurry: return hurry_sql;
   }
   ONCE_ASSERT(false);
 }
@@ -137,6 +141,7 @@ const char* name_of(Statement statement) {
     case Statement::wait: return "once_wait";
     case Statement::read: return "once_read";
     case Statement::sweep: return "once_sweep";
+    case Statement::hurry: return "once_hurry";
   }
   ONCE_ASSERT(false);
 }

@@ -22,10 +22,12 @@ enum class Statement : std::uint8_t {
   wait,  // somebody waits for these: note it
   read,
   sweep,
+  hurry,  // what comes after it in the same round waits for locks only a moment
 };
 
-inline constexpr std::array all_statements = {Statement::claim,   Statement::take, Statement::renew, Statement::finish,
-                                              Statement::release, Statement::wait, Statement::read,  Statement::sweep};
+inline constexpr std::array all_statements = {Statement::claim,  Statement::take,    Statement::renew,
+                                              Statement::finish, Statement::release, Statement::wait,
+                                              Statement::read,   Statement::sweep,   Statement::hurry};
 
 // What a write does about rows that another transaction may hold: a backend keeps them for as long as its own
 // transaction takes, and the rest of the batch has nothing to do with that.
@@ -39,7 +41,7 @@ enum class Locked : std::uint8_t {
 const char* name_of(Statement statement);
 std::string sql_of(Statement statement);
 
-// What every one of them returns, in this order; `sweep` and `wait` return nothing.
+// What every one of them returns, in this order; `wait`, `sweep` and `hurry` return nothing of that.
 struct Column {
   enum : std::uint8_t {
     id,
