@@ -120,6 +120,29 @@ TEST_F(MysqlSchemaTest, a_wrong_url_is_an_error_that_says_what_is_known) {
   EXPECT_FALSE(has(why_not_open("mysql://once:secret@127.0.0.1:99999/once"), "secret"));
 }
 
+// The server's certificate is for the name localhost, and its own authority.
+TEST_F(MysqlSchemaTest, a_connection_is_encrypted_and_the_server_known_when_the_url_says_so) {
+  const std::string clock = contract::from_environment("ONCE_TEST_CLOCK");
+  const std::string certificate = clock.substr(0, clock.rfind('/')) + "/certificate.pem";
+  const auto target = mysql::parse_target(contract::server_url());
+  const auto url = [&](std::string_view host, std::string_view options) {
+    return fmt::format("mysql://once:once@{}:{}/once{}", host, target->hosts.front().port, options);
+  };
+  const auto encrypted = [](const std::string& at) {
+    Session session(at);
+    return !session
+                .value(
+                    "SELECT variable_value FROM information_schema.session_status WHERE variable_name = 'ssl_cipher'")
+                .empty();
+  };
+  EXPECT_FALSE(encrypted(url("127.0.0.1", "")));
+  EXPECT_TRUE(encrypted(url("127.0.0.1", "?ssl-mode=required")));
+  EXPECT_TRUE(encrypted(url("localhost", "?ssl-ca=" + certificate)));
+  EXPECT_TRUE(encrypted(url("localhost", "?ssl-mode=verify-identity&ssl-ca=" + certificate)));
+  EXPECT_TRUE(has(why_not_open(url("127.0.0.1", "?ssl-ca=" + certificate)), "TLS"));
+  EXPECT_TRUE(has(why_not_open(url("localhost", "?ssl-mode=verify-identity")), "TLS")) << "an authority nobody knows";
+}
+
 TEST_F(MysqlSchemaTest, a_server_that_cannot_be_reached_refuses_batches_until_it_can) {
   const auto store = MysqlStore::open("mysql://once:secret@127.0.0.1:1/once", ServerSettings(), quiet_log());
   ASSERT_TRUE(store.has_value());

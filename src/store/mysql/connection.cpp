@@ -59,6 +59,9 @@ void set_options(MYSQL* handle, const Target& target, const ServerSettings& sett
   mysql_options(handle, MYSQL_OPT_READ_TIMEOUT, &timeout);
   mysql_options(handle, MYSQL_OPT_WRITE_TIMEOUT, &timeout);
   mysql_options(handle, MYSQL_SET_CHARSET_NAME, "utf8mb4");
+  // Otherwise "localhost" is a socket in the file system, whatever the port.
+  const unsigned protocol = MYSQL_PROTOCOL_TCP;
+  mysql_options(handle, MYSQL_OPT_PROTOCOL, &protocol);
   const my_bool no = 0;
   const my_bool yes = 1;
   mysql_options(handle, MYSQL_OPT_RECONNECT, &no);
