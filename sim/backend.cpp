@@ -1,5 +1,6 @@
 #include "sim/backend.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <memory>
 
@@ -20,12 +21,13 @@ std::string_view field(std::string_view fields, std::string_view name) {
   return rest.substr(0, rest.find('\r'));
 }
 
-Nonce nonce_of(std::string_view claim) {
-  const auto bytes = from_hex(claim.substr(claim.find('.') + 1));
-  ONCE_ASSERT(bytes && bytes->size() == Nonce::size);
-  Nonce nonce;
-  std::copy(bytes->begin(), bytes->end(), nonce.bytes.begin());
-  return nonce;
+template <class Blob>
+Blob blob_of(std::string_view hex) {
+  const auto bytes = from_hex(hex);
+  ONCE_ASSERT(bytes && bytes->size() == Blob::size);
+  Blob blob;
+  std::ranges::copy(*bytes, blob.bytes.begin());
+  return blob;
 }
 
 // A response with bytes of its own, which lives until the exchange lets go of it.
@@ -113,32 +115,36 @@ SimBackend::Plan SimBackend::draw_plan() {
 
 void SimBackend::begin(Sending& sending) {
   if (cut_off_) return home_.post(sending);
-  const std::uint64_t number = ++sent_;
-  sending_[number] = &sending;
-  const Asked asked = sending.asked();
+  Request request{.number = ++sent_, .asked = sending.asked()};
+  sending_[request.number] = &sending;
   const std::string_view fields = sending.request().added_fields;
-  const Nonce nonce = nonce_of(field(fields, "Idempotency-Claim"));
-  std::uint64_t fence = 0;
+  const std::string_view claim = field(fields, "Idempotency-Claim");
+  request.id = blob_of<OperationId>(claim.substr(0, claim.find('.')));
+  request.nonce = blob_of<Nonce>(claim.substr(claim.find('.') + 1));
   const std::string_view digits = field(fields, "Idempotency-Fence");
-  std::from_chars(digits.data(), digits.data() + digits.size(), fence);
-  sending.nonce = nonce;
-  history_.goes_to_backend(nonce);
+  std::from_chars(digits.data(), digits.data() + digits.size(), request.fence);
+  sending.nonce = request.nonce;
+  history_.goes_to_backend(request.nonce);
   const Plan plan = draw_plan();
   const Duration way = world_.draw.between(0ms, 20ms);
   if (plan == Plan::refuses) {
-    return world_.after(way, [this, number] { end(number, Delivery::not_sent, 0, 0); });
+    return world_.after(way, [this, request] { end(request, {.delivery = Delivery::not_sent}); });
   }
-  world_.after(way + sending.request().timeouts.response, [this, number] { end(number, Delivery::timed_out, 0, 0); });
-  world_.after(way, [=, this] { arrive(number, asked, nonce, fence, plan); });
+  world_.after(way + sending.request().timeouts.response,
+               [this, request] { end(request, {.delivery = Delivery::timed_out}); });
+  world_.after(way, [this, request, plan] { arrive(request, plan); });
 }
 
-void SimBackend::arrive(std::uint64_t number, Asked asked, Nonce nonce, std::uint64_t fence, Plan plan) {
+void SimBackend::arrive(Request request, Plan plan) {
   // A gateway that died had given its bytes to the kernel, or not.
   if (cut_off_ && world_.draw.one_in(2)) return;
-  const unsigned execution = history_.executed(asked, nonce, fence);
+  request.execution = history_.executed(request.asked, request.nonce, request.fence);
+  if (database_ != nullptr && plan == Plan::fails && world_.draw.one_in(2)) return fail(request);
+  const bool invalid = plan == Plan::answers && world_.draw.one_in(10);
+  if (database_ != nullptr && plan != Plan::fails && !invalid) return work(request, plan);
   const Duration takes = world_.draw.between(0ms, healed_ ? 20ms : setup_.backend_takes);
   const auto ends = [&](Delivery delivery, int status = 0) {
-    world_.after(takes, [this, number, delivery, status, execution] { end(number, delivery, status, execution); });
+    world_.after(takes, [this, request, delivery, status] { end(request, {.delivery = delivery, .status = status}); });
   };
   switch (plan) {
     case Plan::refuses:
@@ -147,21 +153,21 @@ void SimBackend::arrive(std::uint64_t number, Asked asked, Nonce nonce, std::uin
     case Plan::dies_before:
     case Plan::dies_after: return ends(Delivery::lost);
     case Plan::truncates: return ends(Delivery::truncated);
-    case Plan::answers: return ends(Delivery::whole, world_.draw.one_in(10) ? 400 : 201);
+    case Plan::answers: return ends(Delivery::whole, invalid ? 400 : 201);
   }
 }
 
-void SimBackend::end(std::uint64_t number, Delivery delivery, int status, unsigned execution) {
-  const auto at = sending_.find(number);
+void SimBackend::end(const Request& request, const Response& response) {
+  const auto at = sending_.find(request.number);
   if (at == sending_.end()) return;  // it timed out before, or the gateway is gone
   Sending& sending = *at->second;
   sending_.erase(at);
   history_.back_from_backend(sending.nonce);
-  sending.delivery = delivery;
-  sending.status = status;
-  if (delivery == Delivery::whole) {
-    sending.body = fmt::format("{} execution={}", body_of(sending.asked()), execution);
-    history_.backend_told(execution, status);
+  sending.delivery = response.delivery;
+  sending.status = response.status;
+  if (response.delivery == Delivery::whole) {
+    sending.body = fmt::format("{} execution={}{}", body_of(request.asked), request.execution, response.mark);
+    history_.backend_told(request.execution, response.status);
   }
   home_.post(sending);
 }

@@ -11,10 +11,6 @@ namespace once::sim {
 
 namespace {
 
-std::string short_hex(const Nonce& nonce) {
-  return to_hex(nonce).substr(0, 8);
-}
-
 std::string to_text(const Op& op) {
   std::string text = fmt::format("{} key {} by {}", name_of(op.verb), to_hex(op.id).substr(0, 8), short_hex(op.nonce));
   if (op.verb == Verb::finish) text += fmt::format(" as {}", name_of(op.final_state));
@@ -116,35 +112,43 @@ void History::store_acted(const Op& op) {
   }
 }
 
+void History::check_grant(const Key& key, const Op& op, bool live) {
+  const Fact& held = key.now;
+  const std::string who = fmt::format("key {}: claim {}", name(op.id), short_hex(op.nonce));
+  if (live_owners_are_left_alone_ && at_backend_.contains(held.nonce)) {
+    violated(who + " was given while the owner is at work and can reach the store");
+  }
+  if (held.fingerprint != op.fingerprint) violated(who + " is for another request than the record");
+  if (live) violated(who + " was given while the owner's lease runs");
+  if (held.state == Fact::State::succeeded) violated(who + " was given after a success");
+  if ((held.state == Fact::State::started && !live) || held.state == Fact::State::unknown) {
+    if (op.terms.on_unknown == OnUnknown::hold) violated(who + " was given although the key is on hold");
+    if (op.terms.on_unknown == OnUnknown::takeover &&
+        clock_->now() < saturating_add(held.claimed_at, op.terms.takeover_after)) {
+      violated(who + " took over too early");
+    }
+  }
+}
+
 void History::granted(Key& key, const Op& op) {
   const Fact& held = key.now;
+  made_.insert(op.nonce);
   if (held.state == Fact::State::started && held.nonce == op.nonce) return;  // the same claim, sent again
   const bool live = held.state == Fact::State::started && clock_->now() < held.lease_until;
   const bool gone = held.state == Fact::State::none || (latest_ >= held.expires_at && !live);
-  if (!gone) {
-    const std::string who = fmt::format("key {}: claim {}", name(op.id), short_hex(op.nonce));
-    if (live_owners_are_left_alone_ && at_backend_.contains(held.nonce)) {
-      violated(who + " was given while the owner is at work and can reach the store");
-    }
-    if (held.fingerprint != op.fingerprint) violated(who + " is for another request than the record");
-    if (live) violated(who + " was given while the owner's lease runs");
-    if (held.state == Fact::State::succeeded) violated(who + " was given after a success");
-    if ((held.state == Fact::State::started && !live) || held.state == Fact::State::unknown) {
-      if (op.terms.on_unknown == OnUnknown::hold) violated(who + " was given although the key is on hold");
-      if (op.terms.on_unknown == OnUnknown::takeover &&
-          clock_->now() < saturating_add(held.claimed_at, op.terms.takeover_after)) {
-        violated(who + " took over too early");
-      }
-    }
-  }
+  if (!gone) check_grant(key, op, live);
+  if (op.record->fence <= key.fence) violated(fmt::format("key {}: a fence did not grow", name(op.id)));
+  key.fence = op.record->fence;
   // With a clock that was set back since, what may be gone need not be: the attempt tells.
   const bool was_there = held.state != Fact::State::none && op.record->attempt > Attempt{1};
+  if (gone && !was_there) key.effects = 0;
   key.before = gone && !was_there ? Fact() : held;
   // Whoever releases gives back the attempt before, and nobody owns that.
   if (key.before.state == Fact::State::started) key.before.state = Fact::State::unknown;
   key.before.nonce = Nonce();
   key.now = after_claim(op);
   if (key.before.state != Fact::State::none) key.before.expires_at = key.now.expires_at;
+  changed(key);
 }
 
 void History::wrote(Key& key, const Op& op) {
@@ -152,7 +156,8 @@ void History::wrote(Key& key, const Op& op) {
     return violated(fmt::format("key {}: {} wrote without owning the claim", name(op.id), short_hex(op.nonce)));
   }
   const auto execution = std::ranges::find(executions_, op.nonce, &Execution::nonce);
-  const bool told = execution != executions_.end() && execution->told;
+  const bool told =
+      execution != executions_.end() && (execution->told || execution->committed || execution->recorded_failure);
   if (op.verb == Verb::finish && op.final_state != State::unknown && !told) {
     violated(fmt::format("key {}: {} recorded an outcome that nobody told it", name(op.id), short_hex(op.nonce)));
   }
@@ -166,7 +171,8 @@ void History::wrote(Key& key, const Op& op) {
       op.verb == Verb::finish && key.now.state != Fact::State::started && after_write(key, op).state == key.now.state;
   if (already) return;
   key.now = after_write(key, op);
-  if (key.now.state == Fact::State::succeeded) recorded_.insert(op.nonce);
+  if (key.now.state == Fact::State::succeeded && !only_acknowledged_counts_) recorded_.insert(op.nonce);
+  changed(key);
 }
 
 void History::owner_ended() {
@@ -175,21 +181,23 @@ void History::owner_ended() {
   }
 }
 
+bool History::is_as(const Fact& fact, const std::optional<Record>& record) const {
+  const bool nothing = fact.state == Fact::State::none;
+  if (!record) return nothing || fact.expires_at <= latest_;
+  if (nothing || record->nonce != fact.nonce) return false;
+  switch (record->state) {
+    case State::started: return fact.state == Fact::State::started;
+    case State::succeeded: return fact.state == Fact::State::succeeded;
+    case State::failed: return fact.state == Fact::State::failed;
+    case State::unknown: return fact.state == Fact::State::unknown;
+    case State::tombstone: return false;
+  }
+  return false;
+}
+
 void History::found_after_restart(const OperationId& id, const std::optional<Record>& record) {
   Key& key = keys_[id];
-  const auto fits = [&](const Fact& fact) {
-    const bool nothing = fact.state == Fact::State::none;
-    if (!record) return nothing || fact.expires_at <= latest_;
-    if (nothing || record->nonce != fact.nonce) return false;
-    switch (record->state) {
-      case State::started: return fact.state == Fact::State::started;
-      case State::succeeded: return fact.state == Fact::State::succeeded;
-      case State::failed: return fact.state == Fact::State::failed;
-      case State::unknown: return fact.state == Fact::State::unknown;
-      case State::tombstone: return false;
-    }
-    return false;
-  };
+  const auto fits = [&](const Fact& fact) { return is_as(fact, record); };
   if (!fits(key.now)) {
     const auto written = std::ranges::find_if(key.perhaps, fits);
     if (written == key.perhaps.end()) {
@@ -205,53 +213,47 @@ void History::found_after_restart(const OperationId& id, const std::optional<Rec
   key.perhaps.clear();
 }
 
-unsigned History::executed(const Asked& asked, const Nonce& nonce, std::uint64_t fence) {
-  const auto number = static_cast<unsigned>(executions_.size());
-  world_.note(fmt::format("backend: execution {} of operation {} ({}), fence {}", number, asked.operation,
-                          short_hex(nonce), fence));
-  if (!executed_nonces_.insert(nonce).second) {
-    violated(fmt::format("operation {}: two executions under one claim", asked.operation));
-  }
-  executions_.push_back({.asked = asked, .nonce = nonce});
-  return number;
+void History::changed(Key& key) {
+  if (!lag_ && !only_acknowledged_counts_) return;
+  key.since.push_back({.now = key.now, .before = key.before, .at = world_.now()});
 }
 
-void History::backend_told(unsigned execution, int status) {
-  executions_[execution].told = status;
+void History::acknowledged(const OperationId& id) {
+  Key& key = keys_[id];
+  key.safe = {.now = key.now, .before = key.before};
+  key.since.clear();
+  if (key.now.state == Fact::State::succeeded) recorded_.insert(key.now.nonce);
 }
 
-void History::answered(const Answer& answer) {
-  const bool ours = !answer.code.empty();
-  const bool gives_outcome = answer.idempotency_status == "executed" || answer.idempotency_status == "replayed";
-  if (ours || !gives_outcome) return;
-  if (answer.idempotency_status == "replayed") ++replays_;
-  unsigned number = 0;
-  const std::size_t at = answer.body.find("execution=");
-  if (at == std::string::npos || std::sscanf(answer.body.c_str() + at, "execution=%u", &number) != 1 ||
-      number >= executions_.size()) {
-    return violated(
-        fmt::format("operation {}: an answer that no execution gave: {}", answer.asked.operation, answer.body));
+void History::failed_over(const OperationId& id, const std::optional<Record>& record) {
+  Key& key = keys_[id];
+  while (lag_ && !key.since.empty() && key.since.front().at + *lag_ < world_.now()) {
+    key.safe = key.since.front();
+    key.since.erase(key.since.begin());
   }
-  const Execution& execution = executions_[number];
-  if (execution.asked != answer.asked) {
-    violated(
-        fmt::format("operation {} of caller {}, content {}: was given the answer of operation {} of caller {}, "
-                    "content {}",
-                    answer.asked.operation, answer.asked.caller, answer.asked.content, execution.asked.operation,
-                    execution.asked.caller, execution.asked.content));
+  const auto fits = [&](const Version& version) {
+    if (!is_as(version.now, record)) return false;
+    if (!record) return true;
+    // Which of the renewals and releases it was, the times tell.
+    return version.now.expires_at == record->expires_at &&
+           (record->state != State::started || version.now.lease_until == record->lease_until);
+  };
+  const auto newest = std::ranges::find_if(key.since.rbegin(), key.since.rend(), fits);
+  const bool nothing_lost = newest == key.since.rbegin();
+  if (newest != key.since.rend()) {
+    key.safe = *newest;
+  } else if (!fits(key.safe)) {
+    violated(fmt::format("key {} is {} after the failover, but it was {}", name(id),
+                         record ? fmt::format("{} by {}", name_of(record->state), short_hex(record->nonce)) : "none",
+                         to_text(key.safe.now)));
   }
-  const bool failed_or_refused = answer.status >= 500 || answer.status == 429;
-  if (!failed_or_refused && !recorded_.contains(execution.nonce)) {
-    violated(fmt::format("operation {}: execution {} was told before it was recorded", answer.asked.operation, number));
+  if (!nothing_lost) {
+    key.now = key.safe.now;
+    key.before = key.safe.before;
   }
-}
-
-void History::in_the_end(const Answer& answer, OnUnknown on_unknown) {
-  const bool outcome = answer.code.empty() && answer.status < 500 && answer.status != 429;
-  const bool held = answer.code == "outcome-unknown" && on_unknown == OnUnknown::hold;
-  if (outcome || held || answer.code == "response-not-kept" || answer.code == "key-mismatch") return;
-  violated(
-      fmt::format("operation {} has no answer in the end: {} {}", answer.asked.operation, answer.status, answer.code));
+  // Another clock goes on from here, and where no record is left it is all that fences come from.
+  key.fence = record ? record->fence : Fence{};
+  key.since.clear();
 }
 
 }  // namespace once::sim

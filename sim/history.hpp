@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/world.hpp"
@@ -27,6 +28,13 @@ struct Asked {
 // Callers send the same: whose request it is, only its header says.
 std::string body_of(const Asked& asked);
 std::optional<Asked> parse_request(std::string_view authorization, std::string_view body);
+
+// At the end of a body that a backend committed with its effect.
+inline constexpr std::string_view committed_mark = " committed";
+
+inline std::string short_hex(const Nonce& nonce) {
+  return to_hex(nonce).substr(0, 8);
+}
 
 // What a client got.
 struct Answer {
@@ -51,8 +59,22 @@ class History {
   std::vector<OperationId> ids() const;
   // Whose clock decides. The model asks it, not the store.
   void set_store_clock(const Clock& clock) { clock_ = &clock; }
+  // Servers with replicas: writes of the last `lag` may be lost when one takes over.
+  void replicas_lag(Duration lag) { lag_ = lag; }
+  // Or: nothing counts before it was acknowledged, and from then on nothing may be lost.
+  void replicas_are_waited_for() { only_acknowledged_counts_ = true; }
+  // The key as it now stands was told to somebody as lasting.
+  void acknowledged(const OperationId& id);
+  // What a replica holds when it takes over.
+  void failed_over(const OperationId& id, const std::optional<Record>& record);
   // The store's clock has been this far: what expires by then may be gone, even if the clock is set back later.
   void store_clock_at(Time now) { latest_ = std::max(latest_, now); }
+
+  // At a gateway. One that is told that its claim failed takes it back, as long as it lives: it may have been made.
+  void told(const Op& op);
+  void takes_back(const Nonce& nonce) { told_failed_.erase(nonce); }
+  void owner_is_gone(const Nonce& nonce) { told_failed_.erase(nonce); }
+  void nothing_is_left_behind();
 
   // Nothing keeps an owner from renewing its lease in this run: nobody may take over while it is at work.
   void leave_live_owners_alone() { live_owners_are_left_alone_ = true; }
@@ -63,6 +85,11 @@ class History {
   unsigned executed(const Asked& asked, const Nonce& nonce, std::uint64_t fence);
   // The gateway got a whole answer with this status.
   void backend_told(unsigned execution, int status);
+  // Successes are only those that a backend committed, with their effect.
+  void backends_commit() { backends_commit_ = true; }
+  // It recorded that itself.
+  void backend_failed(unsigned execution) { executions_[execution].recorded_failure = true; }
+  void committed(const OperationId& id, const Nonce& nonce, Time expires_at, unsigned execution);
 
   void answered(const Answer& answer);
   // The last answer that a client got when everything had become well again.
@@ -84,21 +111,35 @@ class History {
     Time lease_until{};
     Time expires_at{};
   };
+  struct Version {
+    Fact now;
+    Fact before;  // what a release gives back
+    Time at{};    // by the world's time
+  };
   struct Key {
     Fact now;
-    Fact before;                // what a release gives back
+    Fact before;
     std::vector<Fact> perhaps;  // writes that failed and may have been made
+    Version safe;               // what no failover may lose
+    std::vector<Version> since;
+    Fence fence{};         // of the last claim
+    unsigned effects = 0;  // committed since there was no record
   };
   struct Execution {
     Asked asked;
     Nonce nonce{};
     std::optional<int> told;
+    bool committed = false;
+    bool recorded_failure = false;
   };
 
   void granted(Key& key, const Op& op);
+  void check_grant(const Key& key, const Op& op, bool live);
+  void changed(Key& key);
   void wrote(Key& key, const Op& op);
   Fact after_claim(const Op& op) const;
   Fact after_write(const Key& key, const Op& op) const;
+  bool is_as(const Fact& fact, const std::optional<Record>& record) const;
   std::string name(const OperationId& id) const;
   static std::string to_text(const Fact& fact);
 
@@ -110,6 +151,11 @@ class History {
   std::set<Nonce> at_backend_;  // owners that wait for it
   bool live_owners_are_left_alone_ = false;
   std::set<Nonce> recorded_;  // outcomes that the store said it has
+  std::set<Nonce> made_;      // claims that were given
+  std::set<Nonce> told_failed_;
+  std::optional<Duration> lag_;
+  bool only_acknowledged_counts_ = false;
+  bool backends_commit_ = false;
   std::vector<std::string> violations_;
   std::uint64_t replays_ = 0;
   Time latest_ = Time::min();

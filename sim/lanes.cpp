@@ -1,10 +1,15 @@
 #include "sim/lanes.hpp"
 
+#include <fmt/format.h>
+
 namespace once::sim {
 
 namespace {
 
 using namespace std::chrono_literals;
+
+// Of one request. It claims again when an owner that it waited for has ended; never without a pause.
+constexpr unsigned most_claims = 80;
 
 }  // namespace
 
@@ -13,12 +18,22 @@ Lanes::Submit SimLanes::submit(Pending& pending) {
     answer_the_dead(pending.op);
     return Submit::refused;
   }
+  watch(pending.op);
   queue_.push(pending);
   if (!busy_) {
     busy_ = true;
     world_.after(0ms, [this] { depart(); });
   }
   return Submit::taken;
+}
+
+void SimLanes::watch(const Op& op) {
+  if (op.verb == Verb::release) history_.takes_back(op.nonce);
+  if (op.verb != Verb::claim) return;
+  owners_.push_back(op.nonce);
+  if (++asks_[&op] == most_claims) {
+    history_.violated(fmt::format("a request for key {} claimed it {} times", to_hex(op.id).substr(0, 8), most_claims));
+  }
 }
 
 void SimLanes::depart() {
@@ -32,13 +47,33 @@ void SimLanes::depart() {
 void SimLanes::arrive() {
   if (cut_off_) return;
   arrived_ = true;
-  queue_.execute(store());
+  tried_ = queue_.execute(store());
+  if (network_ != nullptr) redirected_ = network_->take_redirected();
+  if (redirected_.empty()) {
+    world_.after(world_.draw.between(0ms, 40ms), [this] { tell(); });
+  } else {
+    world_.after(world_.draw.between(1ms, 400ms), [this] { arrive_at_last(); });
+  }
+}
+
+void SimLanes::arrive_at_last() {
+  if (cut_off_) return;
+  network_->arrive_at_last(redirected_);
+  // As the queue does it: refused now, but what became of the whole batch is not known.
+  for (Op* op : redirected_) {
+    const bool again = tried_ == LaneQueue::Tried::again_one_by_one;
+    if (again && op->status == OpStatus::failed) op->fault = StoreFault::unavailable;
+  }
+  redirected_.clear();
   world_.after(world_.draw.between(0ms, 40ms), [this] { tell(); });
 }
 
 void SimLanes::tell() {
   if (cut_off_) return;
-  for (Pending* pending : queue_.pending()) complete(*pending);
+  for (Pending* pending : queue_.pending()) {
+    history_.told(pending->op);
+    complete(*pending);
+  }
   under_way_ = false;
   busy_ = !queue_.empty();
   if (busy_) depart();
@@ -46,6 +81,8 @@ void SimLanes::tell() {
 
 void SimLanes::cut_off() {
   cut_off_ = true;
+  for (const Nonce& nonce : owners_) history_.owner_is_gone(nonce);
+  if (!redirected_.empty() && world_.draw.one_in(2)) network_->deliver_later(redirected_, 20ms);
   if (under_way_) {
     std::vector<Op*> on_their_way;
     for (Pending* pending : queue_.pending()) on_their_way.push_back(&pending->op);

@@ -1,6 +1,10 @@
 // A gateway's lane in virtual time: the production queue, with the store some time away.
 #pragma once
 
+#include <map>
+#include <vector>
+
+#include "sim/history.hpp"
 #include "sim/network.hpp"
 #include "sim/setup.hpp"
 #include "sim/world.hpp"
@@ -12,7 +16,8 @@ namespace once::sim {
 class SimLanes final : public Lanes {
  public:
   // `network` is null for a store on the gateway's own disk.
-  SimLanes(Store& store, NetworkStore* network, World& world) : Lanes(store), network_(network), world_(world) {}
+  SimLanes(Store& store, NetworkStore* network, World& world, History& history)
+      : Lanes(store), network_(network), world_(world), history_(history) {}
 
   // The process is gone. What waits is answered so that every coroutine comes to its end, and changes nothing.
   void cut_off();
@@ -24,11 +29,18 @@ class SimLanes final : public Lanes {
   static void answer_the_dead(Op& op);
   void depart();
   void arrive();
+  void arrive_at_last();
   void tell();
+  void watch(const Op& op);
 
   NetworkStore* const network_;
   World& world_;
+  History& history_;
+  std::vector<Op*> redirected_;         // of the batch that is under way
+  std::map<const Op*, unsigned> asks_;  // claims of each request
+  std::vector<Nonce> owners_;           // of claims that were asked for here
   LaneQueue queue_{64};
+  LaneQueue::Tried tried_ = LaneQueue::Tried::once;
   bool busy_ = false;       // a batch is under way, or about to be
   bool under_way_ = false;  // it was gathered and not told yet
   bool arrived_ = false;

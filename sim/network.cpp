@@ -6,23 +6,33 @@ namespace {
 
 using namespace std::chrono_literals;
 
-void all_failed(std::span<Op* const> batch, std::string_view why) {
-  for (Op* op : batch) answer_failed(*op, StoreFault::unavailable, why);
+void all_failed(std::span<Op* const> batch, std::string_view why, StoreFault fault = StoreFault::unavailable) {
+  for (Op* op : batch) answer_failed(*op, fault, why);
 }
 
 }  // namespace
 
 void NetworkStore::execute(std::span<Op* const> batch) {
   Draw& draw = world_.draw;
-  if (down_) return all_failed(batch, "the store is down");
+  const bool refuses = setup_.store_refuses > 0;
+  if (down_) {
+    return all_failed(batch, "the store is down",
+                      refuses && draw.one_in(2) ? StoreFault::refused : StoreFault::unavailable);
+  }
   if (healed_) return act(batch);
+  if (refuses && draw.percent(setup_.store_refuses)) {
+    return all_failed(batch, "the connection was refused", StoreFault::refused);
+  }
   if (draw.percent(setup_.store_loses_request)) return all_failed(batch, "the request was lost");
   if (draw.percent(setup_.store_acts_late)) {
     deliver_later(batch, draw.between(10ms, 20s));
     return all_failed(batch, "no answer in time");
   }
+  if (draw.percent(setup_.store_loses_answer)) {
+    inner_.execute(batch);
+    return all_failed(batch, "the answer was lost");
+  }
   act(batch);
-  if (draw.percent(setup_.store_loses_answer)) all_failed(batch, "the answer was lost");
 }
 
 void NetworkStore::deliver_later(std::span<Op* const> batch, Duration after) {
@@ -32,12 +42,22 @@ void NetworkStore::deliver_later(std::span<Op* const> batch, Duration after) {
     std::vector<Op*> pointers;
     for (Op& op : *copies) pointers.push_back(&op);
     world_.note("store: a request arrives late");
-    act(pointers);
+    inner_.execute(pointers);
   });
 }
 
 void NetworkStore::act(std::span<Op* const> batch) {
-  inner_.execute(batch);
+  if (healed_ || setup_.redirected == 0) return inner_.execute(batch);
+  std::vector<Op*> here;
+  for (Op* op : batch) {
+    if (!world_.draw.percent(setup_.redirected)) {
+      here.push_back(op);
+      continue;
+    }
+    op->status = OpStatus::done;  // not failed, so that nobody sends it again meanwhile
+    redirected_.push_back(op);
+  }
+  inner_.execute(here);
 }
 
 }  // namespace once::sim

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "sim/history.hpp"
@@ -45,6 +46,10 @@ class NetworkStore final : public Store {
   // The sender is gone, and this may arrive all the same.
   void deliver_later(std::span<Op* const> batch, Duration after);
 
+  // Operations of the last batch that were sent on to another server. They are not answered before they were there.
+  std::vector<Op*> take_redirected() { return std::exchange(redirected_, {}); }
+  void arrive_at_last(std::span<Op* const> redirected) { inner_.execute(redirected); }
+
  private:
   void act(std::span<Op* const> batch);
 
@@ -53,6 +58,7 @@ class NetworkStore final : public Store {
   const Setup& setup_;
   bool down_ = false;
   bool healed_ = false;
+  std::vector<Op*> redirected_;
 };
 
 }  // namespace once::sim

@@ -102,8 +102,9 @@ Process::Process(const Parts& parts, std::uint64_t seed)
       random_(seed),
       log_(parts.clock, -1, LogLevel::off, LogFormat::json),
       executor_(parts.world),
-      lanes_(parts.network != nullptr ? static_cast<Store&>(*parts.network) : parts.store, parts.network, parts.world),
-      backend_(parts.world, parts.history, parts.setup, executor_) {}
+      lanes_(parts.network != nullptr ? static_cast<Store&>(*parts.network) : parts.store, parts.network, parts.world,
+             parts.history),
+      backend_(parts.world, parts.history, parts.setup, executor_, parts.database) {}
 
 Process::~Process() {
   if (alive_) die();

@@ -46,6 +46,7 @@ class Process {
     const Setup& setup;
     Store& store;
     NetworkStore* network;
+    SqlServer* database;  // the backends' own transactions
     SkewedClock& clock;
     std::vector<Policy> routes;
   };

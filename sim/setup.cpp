@@ -39,16 +39,60 @@ void draw_faults(Draw& draw, Setup& setup) {
   setup.gateway_pauses = maybe(draw, 4);
   setup.clock_jumps = maybe(draw, 3);
   setup.clock_skew = draw.one_in(2) ? 0ms : draw.between(1ms, 20s);
-  if (setup.store == StoreKind::shared && draw.one_in(3)) return;
-  if (setup.store == StoreKind::shared) {
-    setup.store_loses_request = maybe(draw, 15);
-    setup.store_loses_answer = maybe(draw, 15);
-    setup.store_acts_late = maybe(draw, 10);
-    setup.store_outages = maybe(draw, 3);
-  } else {
+  if (setup.store == StoreKind::journal) {
     setup.power_losses = maybe(draw, 100);
     setup.disk_faults = maybe(draw, 2);
+    return;
   }
+  if (draw.one_in(3)) return;
+  setup.store_loses_request = maybe(draw, 15);
+  setup.store_loses_answer = maybe(draw, 15);
+  setup.store_acts_late = maybe(draw, 10);
+  setup.store_outages = maybe(draw, 3);
+  if (setup.store != StoreKind::shared) setup.store_refuses = maybe(draw, 15);
+  if (setup.is_sql()) setup.store_restarts = maybe(draw, 3);
+}
+
+void draw_server(Draw& draw, Setup& setup) {
+  setup.store_ahead = draw.one_in(2) ? 0ms : draw.below(Duration(40s)) - 20s;
+  if (setup.store == StoreKind::sql_transaction) {
+    setup.transaction_stalls = maybe(draw, 60);
+    setup.answers_early = maybe(draw, 25);
+    setup.answers_other = maybe(draw, 40);
+    setup.commits_in_doubt = maybe(draw, 20);
+  }
+  if (!setup.is_redis()) return;
+  setup.shards = draw.one_in(2) ? 1 : static_cast<unsigned>(draw.between(2, 3));
+  if (setup.shards > 1) setup.redirected = maybe(draw, 20);
+  setup.failovers = maybe(draw, 5);
+  setup.replica_lag = draw.one_of({Duration(50ms), Duration(500ms), Duration(5s)});
+  setup.replica_wait = draw.one_of({Duration(20ms), Duration(100ms), Duration(1s)});
+}
+
+// A fair share for each. The journal has more code of its own than the others.
+StoreKind draw_store(Draw& draw) {
+  return draw.one_of({StoreKind::journal, StoreKind::journal, StoreKind::journal, StoreKind::shared, StoreKind::shared,
+                      StoreKind::sql, StoreKind::sql, StoreKind::sql_transaction, StoreKind::sql_transaction,
+                      StoreKind::redis, StoreKind::redis_wait, StoreKind::redis_wait});
+}
+
+std::string store_faults(const Setup& setup) {
+  std::string text = fmt::format(
+      "store: requests lost {} %, answers lost {} %, late {} %, refused {} %, {} outages, {} restarts, clock {} ms "
+      "ahead\n",
+      setup.store_loses_request, setup.store_loses_answer, setup.store_acts_late, setup.store_refuses,
+      setup.store_outages, setup.store_restarts, setup.store_ahead.count());
+  if (setup.store == StoreKind::sql_transaction) {
+    text += fmt::format("transactions: stall {} %, answered early {} %, otherwise {} %, in doubt {} %\n",
+                        setup.transaction_stalls, setup.answers_early, setup.answers_other, setup.commits_in_doubt);
+  }
+  if (setup.is_redis()) {
+    text += fmt::format(
+        "redis: {} shards, {} failovers, {} % redirected, replicas {} ms behind, waited for {}\n", setup.shards,
+        setup.failovers, setup.redirected, setup.replica_lag.count(),
+        setup.store == StoreKind::redis_wait ? fmt::format("{} ms", setup.replica_wait.count()) : std::string("never"));
+  }
+  return text;
 }
 
 }  // namespace
@@ -67,10 +111,18 @@ Policy draw_policy(Draw& draw) {
   return policy;
 }
 
-Setup draw_setup(std::uint64_t seed) {
+std::string_view name_of(StoreKind kind) {
+  for (const auto& [name, each] : store_names) {
+    if (each == kind) return name;
+  }
+  return "";
+}
+
+Setup draw_setup(std::uint64_t seed, std::optional<StoreKind> store) {
   Draw draw(seed ^ 0x5e70'9a11'ce55'0001);
   Setup setup{.seed = seed};
-  setup.store = draw.one_of({StoreKind::shared, StoreKind::journal});
+  const StoreKind drawn = draw_store(draw);
+  setup.store = store.value_or(drawn);
   setup.gateways = setup.store == StoreKind::journal ? 1 : static_cast<unsigned>(draw.between(1, 3));
   setup.callers = static_cast<unsigned>(draw.between(1, 2));
   setup.operations = static_cast<unsigned>(draw.between(1, 6));
@@ -79,6 +131,7 @@ Setup draw_setup(std::uint64_t seed) {
   for (std::uint64_t i = draw.between(1, 2); i > 0; --i) setup.routes.push_back(draw_policy(draw));
   setup.policies_change = draw.one_in(4);
   draw_faults(draw, setup);
+  if (setup.is_sql() || setup.is_redis()) draw_server(draw, setup);
   setup.journal.sync = Sync::always;
   setup.journal.segment_bytes = draw.one_of({std::size_t{16} << 10U, std::size_t{64} << 10U});
   setup.journal.segment_age = draw.one_of({Duration(5s), Duration(1h)});
@@ -89,9 +142,8 @@ Setup draw_setup(std::uint64_t seed) {
 }
 
 std::string to_text(const Setup& setup) {
-  std::string text = fmt::format("store {}, {} gateways, {} callers, {} operations, {} s\n",
-                                 setup.store == StoreKind::shared ? "shared" : "journal", setup.gateways, setup.callers,
-                                 setup.operations, setup.length / 1s);
+  std::string text = fmt::format("store {}, {} gateways, {} callers, {} operations, {} s\n", name_of(setup.store),
+                                 setup.gateways, setup.callers, setup.operations, setup.length / 1s);
   for (std::size_t i = 0; i < setup.routes.size(); ++i) {
     const Policy& policy = setup.routes[i];
     text += fmt::format(
@@ -112,14 +164,12 @@ std::string to_text(const Setup& setup) {
   text += fmt::format("gateways: {} crashes ({} % with loss of power), {} pauses, {} clock jumps, clocks {} ms apart\n",
                       setup.gateway_crashes, setup.power_losses, setup.gateway_pauses, setup.clock_jumps,
                       setup.clock_skew.count());
-  if (setup.store == StoreKind::shared) {
-    text +=
-        fmt::format("store: requests lost {} %, answers lost {} %, late {} %, {} outages\n", setup.store_loses_request,
-                    setup.store_loses_answer, setup.store_acts_late, setup.store_outages);
-  } else {
+  if (setup.store == StoreKind::journal) {
     text += fmt::format("journal: segments of {} bytes or {} ms, at most {} bytes, cache {} bytes, {} disk faults\n",
                         setup.journal.segment_bytes, setup.journal.segment_age.count(), setup.journal.max_disk,
                         setup.journal.cache_bytes, setup.disk_faults);
+  } else {
+    text += store_faults(setup);
   }
   return text;
 }

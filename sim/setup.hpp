@@ -1,8 +1,12 @@
 // What a simulation is made of, all drawn from its seed: how many of what, which policies, how often what goes wrong.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/policy.hpp"
@@ -12,9 +16,23 @@
 namespace once::sim {
 
 enum class StoreKind : std::uint8_t {
-  shared,   // gateways far from a store that they share: the network lies between them
-  journal,  // one gateway with the journal on its own disk
+  journal,          // one gateway with the journal on its own disk
+  shared,           // gateways far from a store that they share: the network lies between them
+  sql,              // the same with a database server: it refuses connections, restarts, has a clock of its own
+  sql_transaction,  // and backends commit their outcome in their own transaction
+  redis,            // servers with replicas that lag behind and take over
+  redis_wait,       // and nothing counts as written before the replica has it
 };
+
+inline constexpr std::array store_names = {
+    std::pair(std::string_view("journal"), StoreKind::journal),
+    std::pair(std::string_view("shared"), StoreKind::shared),
+    std::pair(std::string_view("sql"), StoreKind::sql),
+    std::pair(std::string_view("sql-transaction"), StoreKind::sql_transaction),
+    std::pair(std::string_view("redis"), StoreKind::redis),
+    std::pair(std::string_view("redis-wait"), StoreKind::redis_wait),
+};
+std::string_view name_of(StoreKind kind);
 
 // Chances are percent.
 struct Setup {
@@ -49,12 +67,32 @@ struct Setup {
   unsigned store_loses_request = 0;
   unsigned store_loses_answer = 0;
   unsigned store_acts_late = 0;
-  unsigned store_outages = 0;  // in the whole run
-  unsigned disk_faults = 0;    // in the whole run
+  unsigned store_outages = 0;   // in the whole run
+  unsigned store_refuses = 0;   // connections: nothing was done, for certain
+  unsigned store_restarts = 0;  // in the whole run
+  Duration store_ahead{};       // the server's clock, of the world's
+
+  // The backend's own transaction.
+  unsigned transaction_stalls = 0;  // before any of its steps
+  unsigned answers_early = 0;       // something between gives up on the backend, which goes on
+  unsigned answers_other = 0;       // than what was committed
+  unsigned commits_in_doubt = 0;    // committed, and the backend does not get to know
+
+  unsigned shards = 1;      // more than one: a cluster
+  unsigned failovers = 0;   // in the whole run
+  unsigned redirected = 0;  // operations that are sent on to another server, and done later
+  Duration replica_lag{};   // at most
+  Duration replica_wait{};  // a write that the replica does not have by then is answered as not done
+
+  unsigned disk_faults = 0;  // in the whole run
   JournalSettings journal;
+
+  bool is_sql() const { return store == StoreKind::sql || store == StoreKind::sql_transaction; }
+  bool is_redis() const { return store == StoreKind::redis || store == StoreKind::redis_wait; }
 };
 
-Setup draw_setup(std::uint64_t seed);
+// `store`: whatever the seed draws, this one.
+Setup draw_setup(std::uint64_t seed, std::optional<StoreKind> store = std::nullopt);
 // One line a setting: what `once simulate` prints before it runs.
 std::string to_text(const Setup& setup);
 

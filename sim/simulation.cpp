@@ -10,7 +10,9 @@
 #include "sim/machine.hpp"
 #include "sim/network.hpp"
 #include "sim/process.hpp"
+#include "sim/redis_servers.hpp"
 #include "sim/setup.hpp"
+#include "sim/sql_server.hpp"
 #include "sim/world.hpp"
 
 namespace once::sim {
@@ -27,8 +29,8 @@ constexpr Duration quiet = 60s;
 
 class Simulation {
  public:
-  Simulation(std::uint64_t seed, KeepTrace keep_trace)
-      : setup_(draw_setup(seed)), world_(seed, keep_trace == KeepTrace::yes), routes_(setup_.routes) {}
+  Simulation(std::uint64_t seed, KeepTrace keep_trace, std::optional<StoreKind> store)
+      : setup_(draw_setup(seed, store)), world_(seed, keep_trace == KeepTrace::yes), routes_(setup_.routes) {}
 
   Report run();
 
@@ -44,10 +46,13 @@ class Simulation {
     Answer last;
   };
 
+  bool owners_can_renew() const;
   void make_store();
+  Store& make_server();
   void start(Gateway& gateway);
   void end(Gateway& gateway, JournalMachine::End how, Duration until_restart);
   void schedule_faults();
+  void schedule_store_faults();
   void schedule_clients();
   void care();
   void ask(Client& client, const Asked& asked);
@@ -67,9 +72,11 @@ class Simulation {
   World world_;
   History history_{world_};
   std::vector<Policy> routes_;
-  SkewedClock store_clock_{world_, Duration::zero()};
+  SkewedClock store_clock_{world_, setup_.store_ahead};
   std::unique_ptr<MemoryStore> memory_;
   std::unique_ptr<WatchedStore> watched_;
+  std::unique_ptr<SqlServer> sql_;
+  std::unique_ptr<RedisServers> redis_;
   std::unique_ptr<NetworkStore> network_;
   std::unique_ptr<JournalMachine> journal_;
   std::vector<Gateway> gateways_;
@@ -79,10 +86,18 @@ class Simulation {
   std::uint64_t crashes_ = 0;
 };
 
+// Whether an owner that is alive and at work can always renew its lease.
+bool Simulation::owners_can_renew() const {
+  const bool network_holds = setup_.store_loses_request == 0 && setup_.store_loses_answer == 0 &&
+                             setup_.store_acts_late == 0 && setup_.store_outages == 0 && setup_.store_refuses == 0;
+  const bool server_holds = setup_.store_restarts == 0 && setup_.failovers == 0;
+  // Its own transaction may keep it from that, or a replica that is too slow.
+  const bool always = setup_.store != StoreKind::sql_transaction && setup_.store != StoreKind::redis_wait;
+  return network_holds && server_holds && always && setup_.gateway_pauses == 0;
+}
+
 void Simulation::make_store() {
-  const bool store_is_reached = setup_.store_loses_request == 0 && setup_.store_loses_answer == 0 &&
-                                setup_.store_acts_late == 0 && setup_.store_outages == 0;
-  if (store_is_reached && setup_.gateway_pauses == 0) history_.leave_live_owners_alone();
+  if (owners_can_renew()) history_.leave_live_owners_alone();
   for (unsigned i = 0; i < setup_.gateways; ++i) {
     const Duration ahead = world_.draw.below(2 * setup_.clock_skew + 1ms) - setup_.clock_skew;
     gateways_.push_back({.clock = std::make_unique<SkewedClock>(world_, ahead)});
@@ -93,9 +108,27 @@ void Simulation::make_store() {
     return;
   }
   history_.set_store_clock(store_clock_);
+  network_ = std::make_unique<NetworkStore>(make_server(), world_, setup_);
+}
+
+Store& Simulation::make_server() {
+  if (setup_.is_sql()) {
+    sql_ = std::make_unique<SqlServer>(world_, history_, store_clock_);
+    if (setup_.store == StoreKind::sql_transaction) history_.backends_commit();
+    return *sql_;
+  }
+  if (setup_.is_redis()) {
+    redis_ = std::make_unique<RedisServers>(world_, history_, store_clock_, setup_);
+    if (setup_.store == StoreKind::redis_wait) {
+      history_.replicas_are_waited_for();
+    } else {
+      history_.replicas_lag(setup_.replica_lag);
+    }
+    return *redis_;
+  }
   memory_ = std::make_unique<MemoryStore>(store_clock_, MemoryLimits{.shards = 1, .shared = Shared::yes});
   watched_ = std::make_unique<WatchedStore>(*memory_, history_);
-  network_ = std::make_unique<NetworkStore>(*watched_, world_, setup_);
+  return *watched_;
 }
 
 void Simulation::start(Gateway& gateway) {
@@ -108,8 +141,9 @@ void Simulation::start(Gateway& gateway) {
       Process::Parts{.world = world_,
                      .history = history_,
                      .setup = setup_,
-                     .store = journal_ ? static_cast<Store&>(*journal_) : static_cast<Store&>(*watched_),
+                     .store = journal_ ? static_cast<Store&>(*journal_) : static_cast<Store&>(*network_),
                      .network = network_.get(),
+                     .database = setup_.store == StoreKind::sql_transaction ? sql_.get() : nullptr,
                      .clock = *gateway.clock,
                      .routes = routes_},
       world_.draw.next());
@@ -157,12 +191,31 @@ void Simulation::schedule_faults() {
       any().clock->jump(world_.draw.one_in(2) ? by : -by);
     });
   }
+  schedule_store_faults();
+}
+
+void Simulation::schedule_store_faults() {
   for (unsigned i = 0; i < setup_.store_outages; ++i) {
     world_.after(sometime(), [this] {
       world_.note("store: down");
       network_->set_down(true);
       world_.after(world_.draw.between(100ms, 12s), [this] { network_->set_down(false); });
     });
+  }
+  for (unsigned i = 0; i < setup_.store_restarts; ++i) {
+    world_.after(sometime(), [this] {
+      world_.note("database: restarts");
+      sql_->go_down();
+      network_->set_down(true);
+      store_clock_.jump(world_.draw.below(Duration(4s)) - 2s);
+      world_.after(world_.draw.between(100ms, 5s), [this] {
+        sql_->come_up();
+        network_->set_down(false);
+      });
+    });
+  }
+  for (unsigned i = 0; i < setup_.failovers; ++i) {
+    world_.after(sometime(), [this] { redis_->fail_over(); });
   }
   for (unsigned i = 0; i < setup_.disk_faults; ++i) {
     world_.after(sometime(), [this] { journal_->fail_soon(); });
@@ -229,6 +282,8 @@ void Simulation::heal() {
     network_->set_down(false);
     network_->heal();
   }
+  if (redis_) redis_->heal();
+  store_clock_.set_right();
   if (journal_) {
     // With room, and without the faults that were still to come.
     journal_->give_room();
@@ -271,6 +326,7 @@ Report Simulation::run() {
   for (const auto& client : clients_) {
     history_.in_the_end(client->last, routes_[client->asked.operation % routes_.size()].on_unknown);
   }
+  history_.nothing_is_left_behind();
   for (Gateway& gateway : gateways_) {
     if (gateway.process) gateway.process->die();
   }
@@ -284,8 +340,8 @@ Report Simulation::run() {
 
 }  // namespace
 
-Report simulate(std::uint64_t seed, KeepTrace keep_trace) {
-  return Simulation(seed, keep_trace).run();
+Report simulate(std::uint64_t seed, KeepTrace keep_trace, std::optional<StoreKind> store) {
+  return Simulation(seed, keep_trace, store).run();
 }
 
 }  // namespace once::sim

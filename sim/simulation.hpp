@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "sim/setup.hpp"
 
 namespace once::sim {
 
@@ -18,6 +21,8 @@ struct Report {
 
 enum class KeepTrace : std::uint8_t { no, yes };
 
-Report simulate(std::uint64_t seed, KeepTrace keep_trace = KeepTrace::no);
+// `store`: as for draw_setup().
+Report simulate(std::uint64_t seed, KeepTrace keep_trace = KeepTrace::no,
+                std::optional<StoreKind> store = std::nullopt);
 
 }  // namespace once::sim

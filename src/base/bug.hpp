@@ -1,6 +1,5 @@
 // Bugs that are planted on purpose, to prove that the simulator finds them. In every ordinary build planted() is false
-// at compile time and leaves nothing behind; with ONCE_BUGS, which only the tests set, `once simulate --bug NAME` picks
-// one.
+// at compile time and leaves nothing behind; with ONCE_BUGS, which only tests/sim sets, a test picks one.
 #pragma once
 
 #include <array>
@@ -12,20 +11,28 @@ namespace once {
 
 enum class Bug : std::uint8_t {
   none,
-  finish_without_nonce,      // any owner may record an outcome
-  renew_without_nonce,       // any owner may renew
-  reply_before_record,       // the client is told although recording failed
-  lease_not_renewed,         // a slow backend loses its claim
-  release_after_sent,        // a lost connection frees the key
-  mismatch_ignored,          // another request under the key gets the answer
-  caller_not_in_id,          // callers share keys
-  expires_by_wrong_clock,    // expiry counts from when the claim was made, by a clock that is ahead
-  takeover_too_early,        // takeover_after is not waited for
-  hold_executes,             // hold is treated as retry
-  unknown_as_failed,         // a lost response counts as a failure
-  recovery_frees_claims,     // claims in flight at a crash are forgotten
-  recovery_skips_checksums,  // a torn tail is read as if it were whole
-  journal_without_sync,      // told before it is on disk
+  finish_without_nonce,         // any owner may record an outcome
+  renew_without_nonce,          // any owner may renew
+  reply_before_record,          // the client is told although recording failed
+  lease_not_renewed,            // a slow backend loses its claim
+  release_after_sent,           // a lost connection frees the key
+  mismatch_ignored,             // another request under the key gets the answer
+  caller_not_in_id,             // callers share keys
+  expires_by_wrong_clock,       // expiry counts from when the claim was made, by a clock that is ahead
+  takeover_too_early,           // takeover_after is not waited for
+  hold_executes,                // hold is treated as retry
+  unknown_as_failed,            // a lost response counts as a failure
+  recovery_frees_claims,        // claims in flight at a crash are forgotten
+  recovery_skips_checksums,     // a torn tail is read as if it were whole
+  journal_without_sync,         // told before it is on disk
+  transaction_without_nonce,    // a backend's transaction is committed whoever owns the claim
+  claim_past_open_transaction,  // a claim is given while a backend is about to commit
+  answer_over_committed,        // the client is told what came over the wire, not what was committed
+  waits_without_pause,          // a record that is about to be committed is claimed again and again
+  refused_hides_unavailable,    // a claim that may have been made is forgotten when asking again is refused
+  replicas_not_waited_for,      // a write counts before the replica has it
+  replays_not_waited_for,       // what others wrote is told before the replica has it
+  replica_far_behind,           // a failover loses more than the last writes
 };
 
 inline constexpr std::array bug_names = {
@@ -43,6 +50,14 @@ inline constexpr std::array bug_names = {
     std::pair(std::string_view("recovery_frees_claims"), Bug::recovery_frees_claims),
     std::pair(std::string_view("recovery_skips_checksums"), Bug::recovery_skips_checksums),
     std::pair(std::string_view("journal_without_sync"), Bug::journal_without_sync),
+    std::pair(std::string_view("transaction_without_nonce"), Bug::transaction_without_nonce),
+    std::pair(std::string_view("claim_past_open_transaction"), Bug::claim_past_open_transaction),
+    std::pair(std::string_view("answer_over_committed"), Bug::answer_over_committed),
+    std::pair(std::string_view("waits_without_pause"), Bug::waits_without_pause),
+    std::pair(std::string_view("refused_hides_unavailable"), Bug::refused_hides_unavailable),
+    std::pair(std::string_view("replicas_not_waited_for"), Bug::replicas_not_waited_for),
+    std::pair(std::string_view("replays_not_waited_for"), Bug::replays_not_waited_for),
+    std::pair(std::string_view("replica_far_behind"), Bug::replica_far_behind),
 };
 
 #ifdef ONCE_BUGS

@@ -26,6 +26,8 @@ struct SimulateOptions {
   std::string length_text;
   Duration length{};  // 0: as many as `runs`
   unsigned threads = 0;
+  std::string store_name;
+  std::optional<sim::StoreKind> store;  // none: as each seed draws it
   bool trace = false;
 };
 
@@ -39,13 +41,14 @@ struct Totals {
   std::optional<std::uint64_t> failed_seed;
 };
 
-void print_failure(std::uint64_t seed) {
-  const sim::Report report = sim::simulate(seed, sim::KeepTrace::yes);
-  std::string text = fmt::format("seed {}\n{}\n", seed, to_text(sim::draw_setup(seed)));
+void print_failure(std::uint64_t seed, const SimulateOptions& options) {
+  const sim::Report report = sim::simulate(seed, sim::KeepTrace::yes, options.store);
+  std::string text = fmt::format("seed {}\n{}\n", seed, to_text(sim::draw_setup(seed, options.store)));
   for (const std::string& line : report.trace) text += line + "\n";
   text += "\n";
   for (const std::string& violation : report.violations) text += fmt::format("violated: {}\n", violation);
-  text += fmt::format("replay: once simulate --seed {} --trace\n", seed);
+  const std::string store = options.store ? fmt::format(" --store {}", options.store_name) : std::string();
+  text += fmt::format("replay: once simulate --seed {}{} --trace\n", seed, store);
   print(text);
 }
 
@@ -69,7 +72,7 @@ class Runs {
   void some() {
     for (std::uint64_t i = next_.fetch_add(1); wanted(i) && !stop_; i = next_.fetch_add(1)) {
       const std::uint64_t seed = options_.seed + i;
-      const sim::Report report = sim::simulate(seed);
+      const sim::Report report = sim::simulate(seed, sim::KeepTrace::no, options_.store);
       const std::scoped_lock lock(mutex_);
       ++totals_.runs;
       totals_.executions += report.executions;
@@ -103,21 +106,47 @@ class Runs {
 
 int simulate(const SimulateOptions& options) {
   if (options.runs == 1 && options.length == Duration::zero()) {
-    print(fmt::format("seed {}\n{}", options.seed, to_text(sim::draw_setup(options.seed))));
+    print(fmt::format("seed {}\n{}", options.seed, to_text(sim::draw_setup(options.seed, options.store))));
     if (options.trace) {
-      for (const std::string& line : sim::simulate(options.seed, sim::KeepTrace::yes).trace) print(line + "\n");
+      const sim::Report report = sim::simulate(options.seed, sim::KeepTrace::yes, options.store);
+      for (const std::string& line : report.trace) print(line + "\n");
     }
   }
   Runs runs(options);
   const Totals totals = runs.all();
   if (totals.failed_seed) {
-    if (!options.trace) print_failure(*totals.failed_seed);
+    if (!options.trace) print_failure(*totals.failed_seed, options);
     return 1;
   }
   print(fmt::format("{} runs in {} s, {} executions, {} replays, {} crashes: no violation\n", totals.runs,
                     std::chrono::duration_cast<std::chrono::seconds>(runs.took()).count(), totals.executions,
                     totals.replays, totals.crashes));
   return 0;
+}
+
+std::string all_stores() {
+  std::string names;
+  for (const auto& [name, kind] : sim::store_names) names.append(names.empty() ? "" : ", ").append(name);
+  return names;
+}
+
+int check_and_simulate(SimulateOptions& options) {
+  if (!options.length_text.empty()) {
+    const auto length = duration_codec({std::chrono::seconds(1), std::chrono::hours(1000)}).parse(options.length_text);
+    if (!length) {
+      print_error("--for: " + length.error());
+      return 2;
+    }
+    options.length = *length;
+  }
+  for (const auto& [name, kind] : sim::store_names) {
+    if (name == options.store_name) options.store = kind;
+  }
+  if (!options.store_name.empty() && !options.store) {
+    print_error(fmt::format("--store: {} is none of {}", options.store_name, all_stores()));
+    return 2;
+  }
+  return simulate(options);
 }
 
 }  // namespace
@@ -132,22 +161,13 @@ Run add_simulate(CLI::App& app) {
       ->type_name("DURATION");
   command->add_option("--threads", options->threads, "Seeds at the same time; the default is one a core")
       ->type_name("N");
+  command->add_option("--store", options->store_name, "Every seed on this store, not the one it draws: " + all_stores())
+      ->type_name("NAME");
   command->add_flag("--trace", options->trace, "Print everything that happens; with one seed");
   command->footer(
       "A seed that violates a promise is printed with its setup, its history and the command that repeats it.\n"
       "Exit codes: 0 no violation, 1 a violation, 2 wrong options.");
-  return [options] {
-    if (!options->length_text.empty()) {
-      const auto length =
-          duration_codec({std::chrono::seconds(1), std::chrono::hours(1000)}).parse(options->length_text);
-      if (!length) {
-        print_error("--for: " + length.error());
-        return 2;
-      }
-      options->length = *length;
-    }
-    return simulate(*options);
-  };
+  return [options] { return check_and_simulate(*options); };
 }
 
 }  // namespace once::cli

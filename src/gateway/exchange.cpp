@@ -67,6 +67,8 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
   reply_ = &reply;
   attempt_ = Attempt{};
   waited_ = Duration::zero();
+  look_ = first_look;
+  came_at_once_ = false;
   ports_.metrics.in_flight.add();
   bool decided = false;
   while (!decided) {
@@ -127,6 +129,7 @@ Task<void> Exchange::claim() {
   if (op_.status != OpStatus::failed) co_return;
   ports_.metrics.store_errors.add();
   log_refusal();
+  if (op_.fault == StoreFault::refused && planted(Bug::refused_hides_unavailable)) co_return;
   if (ports_.metrics.unsettled.value() >= most_unsettled) co_return;
   // It may have been made all the same, and nothing will be sent: taken back as soon as the store answers again.
   Op release = op_;
@@ -154,8 +157,8 @@ Task<bool> Exchange::wait_for_owner() {
   }
   ports_.metrics.waiting.add();
   Waiters::Ticket ticket(ports_.waiters, request_->id, ports_.home);
-  Duration look = first_look;
   bool owner_works = true;
+  bool paused = false;
   while (true) {
     Op seen;
     seen.id = request_->id;
@@ -164,13 +167,19 @@ Task<bool> Exchange::wait_for_owner() {
     // A store that does not answer says nothing of the owner: waited for like one.
     owner_works = seen.status != OpStatus::done ||
                   (seen.record && seen.record->state == State::started && seen.now < seen.record->lease_until);
-    if (!owner_works || waited_ >= policy.wait_limit) break;
-    const Duration limit = std::min(shared_ ? look : slowest_look, policy.wait_limit - waited_);
+    // Sent away twice although nobody seems to own it: a backend is about to commit its outcome, and until then the
+    // record cannot be claimed. Waited for like an owner, or this would go round and round.
+    if (!owner_works && (paused || !came_at_once_ || planted(Bug::waits_without_pause))) break;
+    owner_works = true;
+    if (waited_ >= policy.wait_limit) break;
+    const Duration limit = std::min(shared_ ? look_ : slowest_look, policy.wait_limit - waited_);
     const Time before = ports_.clock.now();
     co_await ticket.wait(limit);
     waited_ += std::clamp(ports_.clock.now() - before, Duration(1), limit);
-    look = std::min(look * 2, slowest_look);
+    look_ = std::min(look_ * 2, slowest_look);
+    paused = true;
   }
+  came_at_once_ = !paused;
   ports_.metrics.waiting.subtract();
   if (owner_works) answers().in_flight();
   co_return !owner_works;
@@ -235,7 +244,7 @@ Task<void> Exchange::settle_answer(BackendAnswer& answer) {
         const bool committed = co_await reply_as_committed();
         if (committed) co_return;
       }
-      if (recorded == OpStatus::done && another_outcome_stands()) {
+      if (recorded == OpStatus::done && another_outcome_stands() && !planted(Bug::answer_over_committed)) {
         ports_.metrics.committed_by_backend.add();
         reply_recorded(Ending::executed);
       } else if (recorded == OpStatus::done || planted(Bug::reply_before_record)) {

@@ -85,6 +85,8 @@ class Exchange {
   LeaseKeeper lease_;
   Attempt attempt_{};
   Duration waited_{};            // for owners, all of them together
+  Duration look_{};              // how long until the next look at one
+  bool came_at_once_ = false;    // back to claim again, without a pause
   std::string for_backend_;      // fields that Once adds to the request
   std::string stored_fields_;    // of the response, part of the outcome
   std::string unstored_fields_;  // of the response, for this client alone

@@ -1,6 +1,8 @@
 // That a seed is a whole history, and that many of them keep every promise. `once simulate` runs far more.
 #include "sim/simulation.hpp"
 
+#include <map>
+
 #include <gtest/gtest.h>
 
 #include "sim/setup.hpp"
@@ -34,21 +36,48 @@ TEST(Simulation, seeds_keep_every_promise) {
   EXPECT_GT(total.crashes, 100U);
 }
 
+TEST(Simulation, every_store_keeps_every_promise) {
+  for (const auto& [name, store] : store_names) {
+    Report total;
+    for (std::uint64_t seed = 2000; seed < 2050; ++seed) {
+      const Report report = simulate(seed, KeepTrace::no, store);
+      for (const std::string& violation : report.violations) {
+        ADD_FAILURE() << name << ", seed " << seed << ": " << violation;
+      }
+      total.executions += report.executions;
+      total.replays += report.replays;
+    }
+    EXPECT_GT(total.executions, 100U) << name;
+    EXPECT_GT(total.replays, 100U) << name;
+  }
+}
+
+TEST(Simulation, a_seed_on_the_store_that_it_draws_is_the_same_seed) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    EXPECT_EQ(simulate(seed).trace_hash, simulate(seed, KeepTrace::no, draw_setup(seed).store).trace_hash);
+  }
+}
+
 TEST(Simulation, every_kind_of_setup_is_drawn) {
-  bool shared = false;
-  bool journal = false;
+  std::map<StoreKind, unsigned> stores;
   bool several = false;
   bool power = false;
   bool changing = false;
-  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+  bool cluster = false;
+  bool failover = false;
+  bool restart = false;
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     const auto setup = draw_setup(seed);
-    shared = shared || setup.store == StoreKind::shared;
-    journal = journal || setup.store == StoreKind::journal;
+    ++stores[setup.store];
     several = several || setup.gateways > 1;
     power = power || setup.power_losses > 0;
     changing = changing || setup.policies_change;
+    cluster = cluster || setup.shards > 1;
+    failover = failover || setup.failovers > 0;
+    restart = restart || setup.store_restarts > 0;
   }
-  EXPECT_TRUE(shared && journal && several && power && changing);
+  for (const auto& [name, store] : store_names) EXPECT_GE(stores[store], 8U) << name;
+  EXPECT_TRUE(several && power && changing && cluster && failover && restart);
 }
 
 }  // namespace

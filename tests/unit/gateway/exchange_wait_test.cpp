@@ -1,4 +1,5 @@
 // Requests that wait for another one's outcome: who wakes them, how long they wait, and what they find.
+#include "core/outcome.hpp"
 #include "tests/unit/gateway/exchange_world.hpp"
 
 namespace once {
@@ -187,6 +188,39 @@ TEST_F(ExchangeWaitElsewhere, the_limit_holds_for_owners_elsewhere_too) {
   EXPECT_EQ(world.ask().code(), "in-flight");
   EXPECT_GE(world.clock.now() - sent, world.policy.wait_limit);
   EXPECT_LE(world.clock.now() - sent, world.policy.wait_limit + 100ms);
+}
+
+// Its record says unknown, so there is no owner to wait for; and it cannot be claimed.
+class ExchangeWaitForCommit : public ExchangeWaitElsewhere {
+ protected:
+  ExchangeWaitForCommit() {
+    world.policy.on_unknown = OnUnknown::retry;
+    world.after_execution(fails_with(Delivery::timed_out));
+    world.store.fail_when(
+        [](const Op& op, std::size_t) { return op.verb == Verb::claim ? Fault::locked : Fault::none; });
+  }
+  auto claims() const { return std::ranges::count(world.trace, "claim: in flight"); }
+};
+
+TEST_F(ExchangeWaitForCommit, a_backend_that_does_not_commit_is_waited_for_within_the_limit) {
+  const Time sent = world.clock.now();
+  EXPECT_EQ(world.ask().code(), "in-flight");
+  EXPECT_GE(world.clock.now() - sent, world.policy.wait_limit);
+  EXPECT_LE(world.clock.now() - sent, world.policy.wait_limit + 1s);
+  // Two between pauses that grow to a second.
+  EXPECT_LE(claims(), 2 * (world.policy.wait_limit / 1s + 6));
+}
+
+TEST_F(ExchangeWaitForCommit, a_backend_that_commits_has_answered_those_who_wait) {
+  const Call& waiter = world.send();
+  EXPECT_FALSE(world.executor.run_until([&] { return waiter.ended() || claims() >= 5; }) && waiter.ended());
+  Op commit{.verb = Verb::finish, .id = operation(1), .nonce = world.record()->nonce, .terms = {.ttl = 1h}};
+  commit.outcome = std::make_shared<const std::string>(encode({.status = 202, .body = "committed"}));
+  world.store.run_inside(commit);
+  world.store.heal();
+  EXPECT_TRUE(world.executor.run_until([&] { return waiter.ended(); }));
+  EXPECT_EQ(waiter.body(), "committed");
+  EXPECT_EQ(world.backend.executions(), 1U);
 }
 
 // A process that died renews nothing.

@@ -23,6 +23,7 @@ enum class Fault : std::uint8_t {
   before,  // not done, and answered as failed
   after,   // done, and the answer was lost
   full,    // refused for want of room
+  locked,  // a claim finds the record in the hands of a backend that is about to commit: in flight, whatever it says
 };
 
 inline std::string_view text_of(OpStatus status) {
@@ -92,6 +93,11 @@ class FaultyStore final : public Store {
     if (fault == Fault::none || fault == Fault::after) run_inside(op);
     if (fault == Fault::before || fault == Fault::after) answer_failed(op, StoreFault::unavailable, "as scripted");
     if (fault == Fault::full) answer_failed(op, StoreFault::full, "as scripted");
+    if (fault == Fault::locked) {
+      op.record = record(op.id);
+      op.status = OpStatus::done;
+      op.verdict = Verdict::in_flight;
+    }
     const bool decided = op.verb == Verb::claim && op.status == OpStatus::done;
     trace_.push_back(
         text_of(op.verb, op.final_state).append(": ").append(decided ? name_of(op.verdict) : text_of(op.status)));

@@ -1,0 +1,108 @@
+// What backends do and clients are told, held against the promise.
+#include <algorithm>
+#include <cstdio>
+
+#include <fmt/format.h>
+
+#include "sim/history.hpp"
+#include "sim/names.hpp"
+
+namespace once::sim {
+
+unsigned History::executed(const Asked& asked, const Nonce& nonce, std::uint64_t fence) {
+  const auto number = static_cast<unsigned>(executions_.size());
+  world_.note(fmt::format("backend: execution {} of operation {} ({}), fence {}", number, asked.operation,
+                          short_hex(nonce), fence));
+  if (!executed_nonces_.insert(nonce).second) {
+    violated(fmt::format("operation {}: two executions under one claim", asked.operation));
+  }
+  executions_.push_back({.asked = asked, .nonce = nonce});
+  return number;
+}
+
+void History::backend_told(unsigned execution, int status) {
+  executions_[execution].told = status;
+}
+
+void History::committed(const OperationId& id, const Nonce& nonce, Time expires_at, unsigned execution) {
+  Key& key = keys_[id];
+  store_clock_at(clock_->now());
+  world_.note(fmt::format("database: execution {} ({}) is committed", execution, short_hex(nonce)));
+  const bool open = key.now.state == Fact::State::started || key.now.state == Fact::State::unknown;
+  if (!open || key.now.nonce != executions_[execution].nonce) {
+    violated(fmt::format("key {}: execution {} was committed without owning the claim", name(id), execution));
+  }
+  if (++key.effects > 1) violated(fmt::format("key {}: the effect was committed {} times", name(id), key.effects));
+  executions_[execution].committed = true;
+  key.now.state = Fact::State::succeeded;
+  key.now.nonce = nonce;
+  key.now.expires_at = expires_at;
+  recorded_.insert(nonce);
+}
+
+void History::told(const Op& op) {
+  if (op.status == OpStatus::failed) {
+    world_.note(fmt::format("gateway: {} by {} {}: {}", name_of(op.verb), short_hex(op.nonce),
+                            op.fault == StoreFault::refused ? "refused" : "failed", op.error));
+  }
+  if (op.verb != Verb::claim) return;
+  if (op.status == OpStatus::failed) {
+    told_failed_.insert(op.nonce);
+  } else {
+    told_failed_.erase(op.nonce);
+  }
+}
+
+void History::nothing_is_left_behind() {
+  for (const Nonce& nonce : told_failed_) {
+    if (!made_.contains(nonce)) continue;
+    violated(fmt::format("claim {} was made, its owner was told that it failed, and it was never taken back",
+                         short_hex(nonce)));
+  }
+}
+
+void History::answered(const Answer& answer) {
+  const bool ours = !answer.code.empty();
+  const bool gives_outcome = answer.idempotency_status == "executed" || answer.idempotency_status == "replayed";
+  if (ours || !gives_outcome) return;
+  if (answer.idempotency_status == "replayed") ++replays_;
+  unsigned number = 0;
+  const std::size_t at = answer.body.find("execution=");
+  if (at == std::string::npos || std::sscanf(answer.body.c_str() + at, "execution=%u", &number) != 1 ||
+      number >= executions_.size()) {
+    return violated(
+        fmt::format("operation {}: an answer that no execution gave: {}", answer.asked.operation, answer.body));
+  }
+  const Execution& execution = executions_[number];
+  if (execution.asked != answer.asked) {
+    violated(
+        fmt::format("operation {} of caller {}, content {}: was given the answer of operation {} of caller {}, "
+                    "content {}",
+                    answer.asked.operation, answer.asked.caller, answer.asked.content, execution.asked.operation,
+                    execution.asked.caller, execution.asked.content));
+  }
+  const bool failed_or_refused = answer.status >= 500 || answer.status == 429;
+  if (!failed_or_refused && !recorded_.contains(execution.nonce)) {
+    violated(fmt::format("operation {}: execution {} was told before it was recorded", answer.asked.operation, number));
+  }
+  if (!backends_commit_ || failed_or_refused) return;
+  const bool success = answer.status < 300;
+  if (success && !execution.committed) {
+    violated(fmt::format("operation {}: the success of execution {} was told, but it was never committed",
+                         answer.asked.operation, number));
+  }
+  if (execution.committed && !answer.body.ends_with(committed_mark)) {
+    violated(fmt::format("operation {}: execution {} committed another answer than {} {}", answer.asked.operation,
+                         number, answer.status, answer.body));
+  }
+}
+
+void History::in_the_end(const Answer& answer, OnUnknown on_unknown) {
+  const bool outcome = answer.code.empty() && answer.status < 500 && answer.status != 429;
+  const bool held = answer.code == "outcome-unknown" && on_unknown == OnUnknown::hold;
+  if (outcome || held || answer.code == "response-not-kept" || answer.code == "key-mismatch") return;
+  violated(
+      fmt::format("operation {} has no answer in the end: {} {}", answer.asked.operation, answer.status, answer.code));
+}
+
+}  // namespace once::sim

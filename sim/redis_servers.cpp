@@ -1,0 +1,108 @@
+#include "sim/redis_servers.hpp"
+
+#include <algorithm>
+
+#include "base/bug.hpp"
+
+namespace once::sim {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// What somebody relies on from now on: a claim, a write, and an outcome that others wrote and that is about to be told.
+bool must_last(const Op& op) {
+  if (op.status != OpStatus::done || op.verb == Verb::lookup) return false;
+  const bool claims = op.verb == Verb::claim;
+  return !claims || op.verdict == Verdict::execute || op.verdict == Verdict::replay || op.verdict == Verdict::not_kept;
+}
+
+}  // namespace
+
+RedisServers::RedisServers(World& world, History& history, SkewedClock& clock, const Setup& setup)
+    : world_(world), history_(history), clock_(clock), setup_(setup), shards_(setup.shards) {}
+
+void RedisServers::execute(std::span<Op* const> batch) {
+  for (Op* op : batch) execute(*op);
+}
+
+void RedisServers::execute(Op& op) {
+  Shard& shard = shard_of(op.id);
+  if (shard.down) {
+    return answer_failed(op, world_.draw.one_in(2) ? StoreFault::refused : StoreFault::unavailable, "failing over");
+  }
+  const bool changed = shard.primary.execute(op, clock_.now()) == Rows::Changed::yes;
+  if (changed) replicate_later(shard, op.id);
+  history_.store_acted(op);
+  if (setup_.store != StoreKind::redis_wait || !must_last(op)) return;
+  const bool unwaited = planted(changed ? Bug::replicas_not_waited_for : Bug::replays_not_waited_for);
+  if (replica_has(shard, op.id) || unwaited) {
+    history_.acknowledged(op.id);
+  } else {
+    answer_failed(op, StoreFault::unavailable, "the replica does not have it in time");
+  }
+}
+
+void RedisServers::replicate_later(Shard& shard, const OperationId& id) {
+  if (!shard.has_replica) return;  // it will get everything
+  Duration lag = world_.draw.between(0ms, healed_ ? 5ms : setup_.replica_lag);
+  if (planted(Bug::replica_far_behind)) lag += 10s;
+  const Time before = shard.behind.empty() ? Time::min() : shard.behind.back().due;
+  const Change change{
+      .id = id, .record = shard.primary.at(id), .number = ++changes_, .due = std::max(before, world_.now() + lag)};
+  shard.behind.push_back(change);
+  world_.after(change.due - world_.now(), [this, &shard, number = change.number] { replicate(shard, number); });
+}
+
+void RedisServers::replicate(Shard& shard, std::uint64_t up_to) {
+  while (!shard.behind.empty() && shard.behind.front().number <= up_to) {
+    shard.replica.put(shard.behind.front().id, shard.behind.front().record);
+    shard.behind.pop_front();
+  }
+}
+
+// Waits for it, as far as there is time. What is waited for is there at once: until the answer has arrived nobody
+// could tell the difference.
+bool RedisServers::replica_has(Shard& shard, const OperationId& id) {
+  if (!shard.has_replica) return false;
+  const auto newest = std::ranges::find(shard.behind.rbegin(), shard.behind.rend(), id, &Change::id);
+  if (newest == shard.behind.rend()) return true;
+  if (newest->due > world_.now() + setup_.replica_wait) return false;
+  replicate(shard, newest->number);
+  return true;
+}
+
+void RedisServers::fail_over() {
+  Shard& shard = shards_[world_.draw.below(shards_.size())];
+  if (healed_ || shard.down || !shard.has_replica) return;
+  world_.note("redis: a replica takes over");
+  shard.primary = shard.replica;
+  shard.behind.clear();
+  shard.has_replica = false;
+  shard.down = true;
+  // Its clock is another one.
+  clock_.jump(world_.draw.below(Duration(4s)) - 2s);
+  for (const OperationId& id : history_.ids()) {
+    if (&shard_of(id) == &shard) history_.failed_over(id, shard.primary.at(id));
+  }
+  world_.after(world_.draw.between(50ms, 8s), [this, &shard] {
+    shard.down = false;
+    world_.after(world_.draw.between(0ms, 4s), [this, &shard] { take_replica(shard); });
+  });
+}
+
+void RedisServers::take_replica(Shard& shard) {
+  shard.behind.clear();
+  shard.replica = shard.primary;
+  shard.has_replica = true;
+}
+
+void RedisServers::heal() {
+  healed_ = true;
+  for (Shard& shard : shards_) {
+    shard.down = false;
+    take_replica(shard);
+  }
+}
+
+}  // namespace once::sim

@@ -1,0 +1,63 @@
+// Redis: a server, or a cluster of them by id, each with a replica that is somewhat behind. When a server fails its
+// replica takes its place, without what it had not got yet. With waiting, a write counts as done, and a recorded
+// outcome is told, only once the replica has the record; what does not get there in time stands all the same, for now.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "sim/history.hpp"
+#include "sim/process.hpp"
+#include "sim/rows.hpp"
+#include "sim/setup.hpp"
+#include "sim/world.hpp"
+#include "store/store.hpp"
+
+namespace once::sim {
+
+class RedisServers final : public Store {
+ public:
+  RedisServers(World& world, History& history, SkewedClock& clock, const Setup& setup);
+
+  void execute(std::span<Op* const> batch) override;
+  Traits traits() const override { return {.durable = Durable::yes, .shared = Shared::yes}; }
+
+  // Any of them. Not while one of the two is still missing: then there is nothing to go over to.
+  void fail_over();
+  void heal();
+
+ private:
+  // A write on its way to the replica.
+  struct Change {
+    OperationId id;
+    std::optional<Record> record;
+    std::uint64_t number = 0;
+    Time due;  // by the world's time
+  };
+  struct Shard {
+    Rows primary;
+    Rows replica;
+    std::deque<Change> behind;
+    bool down = false;
+    bool has_replica = true;
+  };
+
+  Shard& shard_of(const OperationId& id) { return shards_[id.bytes[4] % shards_.size()]; }
+  void execute(Op& op);
+  void replicate_later(Shard& shard, const OperationId& id);
+  void replicate(Shard& shard, std::uint64_t up_to);
+  bool replica_has(Shard& shard, const OperationId& id);
+  void take_replica(Shard& shard);
+
+  World& world_;
+  History& history_;
+  SkewedClock& clock_;
+  const Setup& setup_;
+  std::vector<Shard> shards_;
+  std::uint64_t changes_ = 0;
+  bool healed_ = false;
+};
+
+}  // namespace once::sim

@@ -1,0 +1,90 @@
+#include "sim/rows.hpp"
+
+#include <algorithm>
+
+#include "base/assert.hpp"
+#include "core/decision.hpp"
+#include "store/verbs.hpp"
+
+namespace once::sim {
+
+Rows::Changed Rows::execute(Op& op, Time now) {
+  op.now = now;
+  op.status = OpStatus::done;
+  op.record.reset();
+  op.error.clear();
+  if (op.verb == Verb::claim) return claim(op, now);
+  const auto row = records_.find(op.id);
+  const bool there = row != records_.end() && !expired(row->second, now);
+  if (op.verb == Verb::lookup) {
+    if (there) op.record = row->second;
+    return Changed::no;
+  }
+  if (there) return write(op, row->second, now);
+  op.status = OpStatus::lost;
+  return Changed::no;
+}
+
+Rows::Changed Rows::claim(Op& op, Time now) {
+  const Record* before = find(op.id);
+  if (before != nullptr && !expired(*before, now) && is_same_claim(*before, op)) {
+    op.verdict = Verdict::execute;
+    op.record = *before;
+    return Changed::no;
+  }
+  op.verdict = decide(facts_of(before, op.fingerprint, op.terms, now));
+  if (op.verdict != Verdict::execute) {
+    op.record = *before;
+    return Changed::no;
+  }
+  Record record = claimed(before, op.fingerprint, op.nonce, op.terms, now);
+  // A clock and the fences that were given: a record that is gone leaves neither.
+  const auto clock = static_cast<std::uint64_t>(now.time_since_epoch().count()) * 1000;
+  last_fence_ = std::max({last_fence_ + 1, static_cast<std::uint64_t>(record.fence), clock});
+  record.fence = Fence{last_fence_};
+  op.record = record;
+  records_[op.id] = record;
+  return Changed::yes;
+}
+
+Rows::Changed Rows::write(Op& op, Record& record, Time now) {
+  Written written = Written::no;
+  switch (op.verb) {
+    case Verb::renew: written = renew(record, op, now); break;
+    case Verb::finish:
+      written = finish(record, op, now);
+      if (written != Written::no) op.record = record;
+      break;
+    case Verb::release:
+      if (may_release(record, op)) {
+        written = Written::yes;
+        put(op.id, released(record));
+      }
+      break;
+    case Verb::claim:
+    case Verb::lookup: ONCE_ASSERT(false);
+  }
+  if (written == Written::no) op.status = OpStatus::lost;
+  return written == Written::yes ? Changed::yes : Changed::no;
+}
+
+const Record* Rows::find(const OperationId& id) const {
+  const auto row = records_.find(id);
+  return row == records_.end() ? nullptr : &row->second;
+}
+
+std::optional<Record> Rows::at(const OperationId& id) const {
+  const Record* record = find(id);
+  return record == nullptr ? std::nullopt : std::optional(*record);
+}
+
+void Rows::put(const OperationId& id, const std::optional<Record>& record) {
+  if (!record) {
+    records_.erase(id);
+    return;
+  }
+  records_[id] = *record;
+  last_fence_ = std::max(last_fence_, static_cast<std::uint64_t>(record->fence));
+}
+
+}  // namespace once::sim

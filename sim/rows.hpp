@@ -1,0 +1,33 @@
+// The records of a server, by id: what its statements or scripts do to them, one operation at a time. Which of them are
+// in reach, and what becomes of the answer, the models of the servers say.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "store/store.hpp"
+
+namespace once::sim {
+
+class Rows {
+ public:
+  enum class Changed : std::uint8_t { no, yes };
+
+  Changed execute(Op& op, Time now);
+
+  // As it stands, also if it has expired.
+  const Record* find(const OperationId& id) const;
+  // What came from another server.
+  void put(const OperationId& id, const std::optional<Record>& record);
+  std::optional<Record> at(const OperationId& id) const;
+
+ private:
+  Changed claim(Op& op, Time now);
+  Changed write(Op& op, Record& record, Time now);
+
+  std::map<OperationId, Record> records_;
+  std::uint64_t last_fence_ = 0;
+};
+
+}  // namespace once::sim

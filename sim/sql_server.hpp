@@ -1,0 +1,59 @@
+// A database server: a batch is one transaction, and so is what a backend does. What is committed stays, over a restart
+// too; what is open is gone then. Its clock decides.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "sim/history.hpp"
+#include "sim/rows.hpp"
+#include "sim/world.hpp"
+#include "store/store.hpp"
+
+namespace once::sim {
+
+class SqlServer final : public Store {
+ public:
+  SqlServer(World& world, History& history, const Clock& clock) : world_(world), history_(history), clock_(clock) {}
+
+  void execute(std::span<Op* const> batch) override;
+  Traits traits() const override { return {.durable = Durable::yes, .shared = Shared::yes}; }
+
+  // Everything that is open is rolled back, and nothing can be begun until it is up again.
+  void go_down();
+  void come_up();
+
+  // A backend's own transaction. It ends by commit() or roll_back(), or the server ends it.
+  enum class Transaction : std::uint64_t {};
+  Transaction begin();
+  // once_finish(): the outcome is recorded with whatever else the transaction does, and the row is locked until it
+  // ends. False: the claim is not current, or the transaction is gone; nothing of it may be committed.
+  bool finish(Transaction transaction, const OperationId& id, const Nonce& nonce, OutcomeBytes outcome);
+  // False: nothing of it was done.
+  bool commit(Transaction transaction, unsigned execution);
+  void roll_back(Transaction transaction) { open_.erase(transaction); }
+  // once_fail(), committed by itself: a retry may execute.
+  void fail(const OperationId& id, const Nonce& nonce, unsigned execution);
+
+ private:
+  struct Recorded {
+    OperationId id;
+    Record record;  // as it will be
+  };
+
+  bool locked(const OperationId& id) const;
+  void execute_locked(Op& op, Time now);
+
+  World& world_;
+  History& history_;
+  const Clock& clock_;
+  Rows rows_;
+  std::map<OperationId, Duration> ttls_;  // as each claim asked for; a column of the row
+  std::map<Transaction, std::optional<Recorded>> open_;
+  std::uint64_t begun_ = 0;
+  bool up_ = true;
+};
+
+}  // namespace once::sim
