@@ -27,6 +27,14 @@ Result<std::unique_ptr<ServerStore>> open_server(const std::string& url, const S
 }
 
 Result<OpenedStore> OpenedStore::open(const Config& config, const Clock& clock, const Log& log) {
+  auto opened = open_plain(config, clock, log);
+  if (!opened || config.sealing_secrets.empty()) return opened;
+  opened->random_ = std::make_unique<SystemRandom>();
+  opened->sealed_ = std::make_unique<SealedStore>(*opened->store_, config.sealing_secrets, *opened->random_, log);
+  return opened;
+}
+
+Result<OpenedStore> OpenedStore::open_plain(const Config& config, const Clock& clock, const Log& log) {
   OpenedStore opened;
   auto server = open_server(config.store, config.server, log);
   if (!server) return std::unexpected(server.error());

@@ -7,10 +7,12 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/random.hpp"
 #include "config/config.hpp"
 #include "store/journal/journal_store.hpp"
 #include "store/journal/keeper.hpp"
 #include "store/memory/memory_store.hpp"
+#include "store/sealed_store.hpp"
 #include "store/server/server_store.hpp"
 #include "store/server/sweeper.hpp"
 
@@ -20,7 +22,7 @@ class OpenedStore {
  public:
   static Result<OpenedStore> open(const Config& config, const Clock& clock, const Log& log);
 
-  Store& store() const { return *store_; }
+  Store& store() const { return sealed_ ? static_cast<Store&>(*sealed_) : *store_; }
   // Null: it is another kind.
   const MemoryStore* memory() const { return memory_; }
   const JournalStore* journal() const { return journal_; }
@@ -30,8 +32,12 @@ class OpenedStore {
   std::size_t lanes() const { return lanes_; }
 
  private:
+  static Result<OpenedStore> open_plain(const Config& config, const Clock& clock, const Log& log);
+
   std::unique_ptr<Disk> disk_;
   std::unique_ptr<Store> store_;
+  std::unique_ptr<Random> random_;
+  std::unique_ptr<SealedStore> sealed_;  // around it, if outcomes are encrypted
   std::unique_ptr<JournalKeeper> keeper_;
   std::unique_ptr<Sweeper> sweeper_;
   const MemoryStore* memory_ = nullptr;

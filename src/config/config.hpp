@@ -38,6 +38,8 @@ struct Config {
   MemoryStoreSettings memory;
   JournalSettings journal;
   ServerSettings server;
+  std::vector<std::string> encryption_keys;  // files; the first one seals, all of them open
+  std::vector<std::string> sealing_secrets;  // what is in them, filled in by finish(); never logged
   std::string data_dir = "./once-data";
   std::string secret_file;
   std::string secret;                           // filled in by finish(); never logged

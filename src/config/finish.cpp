@@ -122,6 +122,13 @@ std::expected<ConfigErrors, ConfigErrors> finish(Config& config, const Environ& 
   if (!secret) return std::unexpected(ConfigErrors{{"", 0, 0, secret.error()}});
   config.secret = std::move(secret->bytes);
   if (!secret->warning.empty()) checked.warnings.push_back({"", 0, 0, std::move(secret->warning)});
+  config.sealing_secrets.clear();
+  for (const std::string& path : config.encryption_keys) {
+    auto key = read_secret(path);
+    if (!key) return std::unexpected(ConfigErrors{{"", 0, 0, fmt::format("encryption.keys: {}", key.error())}});
+    config.sealing_secrets.push_back(std::move(key->bytes));
+    if (!key->warning.empty()) checked.warnings.push_back({"", 0, 0, std::move(key->warning)});
+  }
   return std::move(checked.warnings);
 }
 

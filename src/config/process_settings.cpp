@@ -132,6 +132,12 @@ Settings<Config> basic_settings() {
       one(
           "redis.wait_timeout", [](auto& c) -> auto& { return c.server.wait_timeout; }, duration_codec({10ms, 1min}),
           "How long that is waited for; after it the request gets 503."),
+      list<Config>(
+          "encryption.keys", [](auto& c) -> auto& { return c.encryption_keys; }, path_codec(), "",
+          "Files with a secret each, at least 16 bytes (make one with: openssl rand -hex 32). Recorded answers are "
+          "encrypted with the first (AES-256-GCM) before they reach the store, and read with any of them: to change "
+          "keys put a new one first, and drop the old one when everything from its time has expired. Empty: not "
+          "encrypted."),
       one(
           "data_dir", [](auto& c) -> auto& { return c.data_dir; }, path_codec(), "Where Once keeps files of its own."),
       one(

@@ -15,6 +15,7 @@
 
 #include "base/bytes.hpp"
 #include "base/descriptor.hpp"
+#include "store/server/store_url.hpp"
 
 namespace once {
 
@@ -30,6 +31,8 @@ std::string without_line_end(std::string text) {
   while (text.ends_with('\n') || text.ends_with('\r')) text.pop_back();
   return text;
 }
+
+}  // namespace
 
 std::expected<Secret, std::string> read_secret(const std::string& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -58,6 +61,8 @@ std::expected<Secret, std::string> read_secret(const std::string& path) {
   }
   return secret;
 }
+
+namespace {
 
 bool write_all(int descriptor, std::string_view bytes) {
   while (!bytes.empty()) {
@@ -118,10 +123,6 @@ std::string how_to_give_one(std::string_view why) {
 
 }  // namespace
 
-bool is_shared_store(std::string_view store) {
-  return store.starts_with("redis:") || store.starts_with("postgres:") || store.starts_with("mysql:");
-}
-
 std::expected<Secret, std::string> find_secret(const Config& config, const Environ& environ, Random& random) {
   if (const std::optional<std::string> given = environ("ONCE_SECRET")) {
     Secret secret{.bytes = without_line_end(*given), .warning = ""};
@@ -131,7 +132,8 @@ std::expected<Secret, std::string> find_secret(const Config& config, const Envir
                     secret.bytes.size(), shortest_secret, longest_secret));
   }
   if (!config.secret_file.empty()) return read_secret(config.secret_file);
-  if (is_shared_store(config.store)) return std::unexpected(how_to_give_one("a shared store"));
+  // Other gateways use it too, and must all have the same.
+  if (store_kind(config.store) != StoreKind::other) return std::unexpected(how_to_give_one("a shared store"));
   if (config.environment == Environment::production) return std::unexpected(how_to_give_one("environment: production"));
   return keep_secret(config.data_dir, random);
 }

@@ -20,7 +20,7 @@ struct Secret {
 // The error is for people; it never holds the secret.
 std::expected<Secret, std::string> find_secret(const Config& config, const Environ& environ, Random& random);
 
-// Other gateways use the store too, so they must all have the same secret.
-bool is_shared_store(std::string_view store);
+// Of a file of its own: a line of at least shortest_secret bytes.
+std::expected<Secret, std::string> read_secret(const std::string& path);
 
 }  // namespace once

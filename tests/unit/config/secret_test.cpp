@@ -130,7 +130,7 @@ TEST_F(ConfigSecret, production_and_shared_stores_need_one) {
   EXPECT_EQ(error(), "environment: production" + how);
   EXPECT_EQ(error(with_secret("0123456789abcdef")), "");
   config_.environment = Environment::development;
-  for (const char* store : {"redis://a", "postgres://a", "mysql://a"}) {
+  for (const char* store : {"redis://a", "rediss://a", "postgres://a", "postgresql://a", "mysql://a", "mariadb://a"}) {
     config_.store = store;
     EXPECT_EQ(error(), "a shared store" + how);
   }
