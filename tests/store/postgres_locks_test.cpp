@@ -162,6 +162,7 @@ TEST_F(PostgresLocks, connections_that_the_server_ended_are_not_used) {
   EXPECT_EQ(ops[0].status, OpStatus::done) << ops[0].error;
   EXPECT_EQ(ops[1].verdict, Verdict::execute);
   EXPECT_EQ(store_->stats().indeterminate, 0U);
+  EXPECT_EQ(store_->stats().retried, 0U);
   EXPECT_EQ(store_->stats().connects, 2U);
   EXPECT_EQ(store_->stats().connections, 1U);
 }
