@@ -20,7 +20,7 @@ from world import CLOCK, TAKEOVER_AFTER, FencedBackend, Member
 from wire import Client, wait_until
 
 SEED = int(os.environ.get("ONCE_CHAOS_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 32)
-SECONDS = float(os.environ.get("ONCE_CHAOS_SECONDS", "40"))
+SECONDS = float(os.environ.get("ONCE_CHAOS_SECONDS", "25"))
 STORE = os.environ.get("ONCE_CHAOS_STORE", "journal")
 CLIENTS = 8
 PATIENCE = 90.0  # of a client with one request; what is held or taken over takes a few seconds
