@@ -21,6 +21,7 @@ Run add_check(CLI::App& app);
 Run add_config(CLI::App& app);
 Run add_journal(CLI::App& app);
 Run add_schema(CLI::App& app);
+Run add_send(CLI::App& app);
 Run add_sweep(CLI::App& app);
 Run add_simulate(CLI::App& app);
 Run add_version(CLI::App& app);

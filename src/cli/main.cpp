@@ -20,7 +20,7 @@ namespace once::cli {
 
 namespace {
 
-using Commands = std::array<std::pair<std::string_view, Run>, 9>;
+using Commands = std::array<std::pair<std::string_view, Run>, 10>;
 
 std::string unknown_command(std::string_view word, const Commands& commands) {
   std::vector<std::string_view> names;
@@ -40,6 +40,7 @@ int run(int argc, char** argv) {
                               {"config", add_config(app)},
                               {"journal", add_journal(app)},
                               {"schema", add_schema(app)},
+                              {"send", add_send(app)},
                               {"sweep", add_sweep(app)},
                               {"simulate", add_simulate(app)},
                               {"version", add_version(app)}}};

@@ -1,0 +1,204 @@
+// A client that retries correctly: one logical operation, one key, as many tries as it takes. Every try carries the
+// same key and the same bytes, so a server that honours the key (Once, or an API with idempotency keys of its own) does
+// the work once, whatever gets lost on the way. docs/client.md says what is retried, and why.
+//
+// Not for GETs of large files, for streams, or for a server that ignores the key: there a retry may do the work twice.
+//
+//   once::Client client;
+//   const auto result = client.send({.url = "https://api.example/payments", .body = R"({"amount": 4200})"});
+//   if (result.ending == once::client::Ending::answered) use(result.answer->status, result.answer->body);
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace once::client {
+
+struct Header {
+  std::string name;
+  std::string value;
+};
+
+// What the operation asks for. It is the same on every try.
+struct Request {
+  std::string method = "POST";
+  std::string url;              // http: or https:
+  std::vector<Header> headers;  // as they are; without Content-Type none is sent
+  std::string body;
+  std::string key;  // empty: a new one is made, or found in the key file
+};
+
+enum class KeyForm : std::uint8_t {
+  uuid_v4,  // says nothing
+  uuid_v7,  // begins with the time, so that a server's index stays small
+};
+
+enum class KeyFileEnd : std::uint8_t {
+  keep,    // marked done after a final answer: sending again gets the recorded answer again
+  remove,  // gone after a final answer: sending again is a new operation
+};
+
+// A 500 is an answer: the server failed, and may fail again having done half of the work. Servers that record it as a
+// failure, as Once does, execute again on a retry.
+enum class RetryServerErrors : std::uint8_t { no, yes };
+
+struct Options {
+  using Duration = std::chrono::milliseconds;
+
+  std::string key_header = "Idempotency-Key";
+  KeyForm key_form = KeyForm::uuid_v4;
+
+  // If set, the key is on disk before the first byte is sent, and a process that is started again goes on with it.
+  std::string key_file;
+  KeyFileEnd key_file_end = KeyFileEnd::keep;
+  // A server forgets keys (Once after 24 h), and then a retry is a second execution. A key file older than this is not
+  // used. Zero: however old.
+  Duration key_file_lifetime = std::chrono::hours(23);
+
+  unsigned max_retries = 8;                         // after the first try
+  Duration deadline = std::chrono::minutes(2);      // for all tries and the waits between them
+  Duration try_timeout = std::chrono::seconds(30);  // for one try, connecting included
+  Duration connect_timeout = std::chrono::seconds(10);
+  // Full jitter: the wait after try n is random between zero and min(longest_backoff, first_backoff * 2^(n-1)). A
+  // Retry-After comes before it: the wait is never shorter than the server asked for.
+  Duration first_backoff = std::chrono::milliseconds(200);
+  Duration longest_backoff = std::chrono::seconds(20);
+  RetryServerErrors server_errors = RetryServerErrors::no;
+
+  std::size_t max_answer_body = std::size_t{16} << 20;
+  std::size_t max_answer_headers = std::size_t{64} << 10;  // all of them together, bytes
+
+  // PEM certificates to trust instead of the system's. Verification cannot be switched off.
+  std::string ca_file;
+  std::string user_agent = "once-client";
+};
+
+// What became of one try. The table in docs/client.md has a row for each.
+enum class Happened : std::uint8_t {
+  // Nothing of the request was sent.
+  not_resolved,
+  not_connected,
+  not_trusted,          // the server's certificate was not accepted
+  lost_before_sending,  // the connection was made and lost again, a TLS handshake that broke off included
+  // The request was sent, at least in part, and no whole answer came.
+  timed_out,
+  lost_after_sending,
+  not_http,
+  answer_too_large,
+  // An answer came.
+  success,            // 2xx
+  redirect,           // 3xx: never followed
+  request_timeout,    // 408
+  in_flight,          // 409 that says so: another try with this key is being executed
+  unknown_for_now,    // 409 outcome-unknown with Retry-After
+  unknown_held,       // 409 outcome-unknown without: someone has to look
+  conflict,           // any other 409
+  mismatch,           // 422
+  too_early,          // 425
+  too_many_requests,  // 429
+  client_error,       // any other 4xx
+  server_error,       // 500, and 5xx without a row of their own
+  not_implemented,    // 501, 505
+  bad_gateway,        // 502
+  unavailable,        // 503
+  gateway_timeout,    // 504
+  said_not_to_retry,  // 5xx whose problem document says "retryable": false
+  // The caller asked to stop.
+  cancelled,
+};
+
+// "lost-after-sending" and so on: for people and logs.
+std::string_view name(Happened happened);
+
+enum class Replayed : std::uint8_t {
+  unsaid,  // the server says nothing about it
+  no,      // executed by this try
+  yes,     // executed before, by an earlier try or by somebody with the same key
+};
+
+struct Answer {
+  int status = 0;
+  std::vector<Header> headers;
+  std::string body;
+  Replayed replayed = Replayed::unsaid;
+
+  // The first header of that name, compared without case; empty if there is none.
+  std::string_view header(std::string_view name) const;
+};
+
+enum class Ending : std::uint8_t {
+  answered,       // `answer` is final
+  not_retried,    // no answer, and another try would end the same way: see `happened`
+  retries_spent,  // gave up: max_retries
+  deadline,       // gave up: the deadline, or the server asked to wait for longer than it
+  cancelled,      // gave up: the caller asked to stop
+  bad_request,    // nothing was sent: the request or the options make no sense
+  key_file,       // nothing was sent: the key file cannot be used
+};
+
+// What is known about the work.
+enum class Work : std::uint8_t {
+  not_sent,  // no byte of it left this process, on any try
+  unknown,   // perhaps done. Try again later with the same key; a new key may do it twice
+  answered,  // the answer says
+};
+
+struct Result {
+  Ending ending = Ending::bad_request;
+  Work work = Work::not_sent;
+  Happened happened = Happened::not_connected;  // the last try
+  unsigned tries = 0;
+  std::string key;               // keep it if `work` is unknown
+  std::optional<Answer> answer;  // of the last try, also when giving up; if too large, without its body
+  std::string detail;            // for people
+};
+
+// Told after each try, on the thread that sends.
+struct TryReport {
+  unsigned number = 0;  // 1 is the first
+  Happened happened = Happened::not_connected;
+  int status = 0;  // 0 without an answer
+  std::string_view detail;
+  std::optional<Options::Duration> next_after;  // nothing: this was the last try
+};
+
+enum class KeyOrigin : std::uint8_t { made, given, resumed };
+
+struct Watcher {
+  // The key, before the first byte is sent.
+  std::function<void(std::string_view key, KeyOrigin origin)> on_key;
+  std::function<void(const TryReport& report)> on_try;
+};
+
+// Safe to share: any number of threads may call send() at once. Each call blocks its thread until it ends, uses one
+// connection per try and keeps none. What happens on the network or with the key file never throws; running out of
+// memory does, and so does what a Watcher throws.
+class Client {
+ public:
+  explicit Client(Options options = {});
+  ~Client();
+  Client(Client&& other) noexcept;
+  Client& operator=(Client&& other) noexcept;
+
+  // A stop request ends the wait or the try at once, with Ending::cancelled.
+  Result send(const Request& request, const Watcher& watcher = {}, std::stop_token stop = {}) const;
+
+ private:
+  std::unique_ptr<const Options> options_;
+};
+
+}  // namespace once::client
+
+namespace once {
+
+using Client = client::Client;
+
+}  // namespace once

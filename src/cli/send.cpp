@@ -1,0 +1,334 @@
+// once send: curl for writes. One operation, one key, retried until it has an answer.
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <expected>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/descriptor.hpp"
+#include "base/text.hpp"
+#include "cli/command.hpp"
+#include "cli/output.hpp"
+#include "core/reason.hpp"
+#include "once/client.hpp"
+
+namespace once::cli {
+
+namespace {
+
+using client::Ending;
+using client::Work;
+
+constexpr std::size_t most_data = std::size_t{64} << 20;
+
+enum ExitCode : std::uint8_t {
+  well = 0,
+  failed = 1,
+  usage = 2,
+  redirected = 3,
+  refused = 4,
+  server_failed = 5,
+  not_sent = 6,
+  not_known = 7,
+  by_signal = 128,
+};
+
+struct SendOptions {
+  std::string method;
+  std::string url;
+  std::string data;
+  std::vector<std::string> headers;
+  std::string key;
+  std::string key_file;
+  std::string key_header = "Idempotency-Key";
+  std::string deadline = "2m";
+  std::string timeout = "30s";
+  unsigned retries = 8;
+  bool retry_500 = false;
+  std::string ca_file;
+  bool include = false;
+  std::string output;
+  bool quiet = false;
+};
+
+std::string system_error_text() {
+  return std::generic_category().message(errno);
+}
+
+// -d: the data itself, @FILE or @- for standard input. Read once: every try sends the same bytes.
+std::expected<std::string, std::string> read_data(const std::string& data) {
+  if (!data.starts_with('@')) return data;
+  const std::string path = data == "@-" ? "/dev/stdin" : data.substr(1);
+  const Descriptor file(data == "@-" ? ::dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.open()) return std::unexpected(fmt::format("cannot open {}: {}", path, system_error_text()));
+  std::string all;
+  std::string block(std::size_t{64} << 10, '\0');
+  while (true) {
+    const ssize_t size = ::read(file.get(), block.data(), block.size());
+    if (size == 0) return all;
+    if (size < 0) return std::unexpected(fmt::format("cannot read {}: {}", path, system_error_text()));
+    all.append(block, 0, static_cast<std::size_t>(size));
+    if (all.size() > most_data) {
+      return std::unexpected(fmt::format("{} is larger than {}", path, format_size(most_data)));
+    }
+  }
+}
+
+std::expected<client::Request, std::string> request_of(const SendOptions& options) {
+  client::Request request{.method = options.method, .url = options.url, .key = options.key};
+  bool typed = false;
+  for (const std::string& line : options.headers) {
+    const std::size_t colon = line.find(':');
+    if (colon == std::string::npos) return std::unexpected(fmt::format("-H \"{}\" is not \"Name: value\"", line));
+    const std::string_view name = trim(std::string_view(line).substr(0, colon));
+    if (iequals(name, options.key_header)) return std::unexpected("the key is given with --key");
+    typed = typed || iequals(name, "Content-Type");
+    request.headers.push_back(
+        {.name = std::string(name), .value = std::string(trim(std::string_view(line).substr(colon + 1)))});
+  }
+  auto data = read_data(options.data);
+  if (!data) return std::unexpected(data.error());
+  request.body = std::move(*data);
+  if (!typed && !request.body.empty()) request.headers.push_back({.name = "Content-Type", .value = "application/json"});
+  return request;
+}
+
+std::expected<client::Options, std::string> client_options(const SendOptions& options) {
+  const auto deadline = parse_duration(options.deadline);
+  const auto timeout = parse_duration(options.timeout);
+  if (!deadline) return std::unexpected(fmt::format("--deadline {} is not a duration such as 2m", options.deadline));
+  if (!timeout) return std::unexpected(fmt::format("--timeout {} is not a duration such as 30s", options.timeout));
+  client::Options made;
+  made.key_header = options.key_header;
+  made.key_file = options.key_file;
+  made.max_retries = options.retries;
+  made.deadline = *deadline;
+  made.try_timeout = *timeout;
+  made.server_errors = options.retry_500 ? client::RetryServerErrors::yes : client::RetryServerErrors::no;
+  made.ca_file = options.ca_file;
+  made.user_agent = "once/" ONCE_VERSION;
+  return made;
+}
+
+std::string_view origin_text(client::KeyOrigin origin) {
+  switch (origin) {
+    case client::KeyOrigin::made: return "new";
+    case client::KeyOrigin::given: return "given";
+    case client::KeyOrigin::resumed: return "resumed";
+  }
+  return {};
+}
+
+client::Watcher progress(const SendOptions& options) {
+  if (options.quiet) return {};
+  return {.on_key = [](std::string_view key,
+                       client::KeyOrigin origin) { print_error(fmt::format("key {} ({})", key, origin_text(origin))); },
+          .on_try =
+              [](const client::TryReport& report) {
+                std::string text = fmt::format("try {}: ", report.number);
+                if (report.status != 0) text += fmt::format("{} ", report.status);
+                text += name(report.happened);
+                if (!report.detail.empty()) text += fmt::format(" ({})", report.detail);
+                if (report.next_after) text += fmt::format("; the next in {}", format_duration(*report.next_after));
+                print_error(text);
+              }};
+}
+
+// Turns the signals that ask a command to end into a stop request. The thread that waits for them ends with it.
+class Interruption {
+ public:
+  Interruption() {
+    ::sigemptyset(&signals_);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&signals_, signal);
+    ::pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
+    ::signal(SIGPIPE, SIG_IGN);  // a reader of our output that has gone is an error of the write
+    waiter_ = std::thread([this] {
+      int signal = 0;
+      while (::sigwait(&signals_, &signal) != 0) {
+      }
+      if (over_) return;
+      signal_ = signal;
+      stop_.request_stop();
+    });
+  }
+  ~Interruption() {
+    over_ = true;
+    ::pthread_kill(waiter_.native_handle(), SIGTERM);  // does nothing to a thread that has ended
+    waiter_.join();
+  }
+  Interruption(const Interruption&) = delete;
+  Interruption& operator=(const Interruption&) = delete;
+
+  std::stop_token token() const { return stop_.get_token(); }
+  int signal() const { return signal_; }
+
+ private:
+  sigset_t signals_{};
+  std::stop_source stop_;
+  std::atomic<bool> over_ = false;
+  std::atomic<int> signal_ = 0;
+  std::thread waiter_;
+};
+
+bool write_all(int descriptor, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+// Opened before anything is sent, so that an answer is never lost to a name that cannot be written.
+class Output {
+ public:
+  static std::expected<Output, std::string> open(const std::string& path) {
+    Descriptor file(path.empty() ? ::dup(STDOUT_FILENO) : ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
+    if (!file.open()) return std::unexpected(fmt::format("cannot write {}: {}", path, system_error_text()));
+    return Output(std::move(file), !path.empty());
+  }
+
+  bool write(const client::Answer& answer, bool include) const {
+    struct stat status{};
+    const bool plain = is_file_ && ::fstat(file_.get(), &status) == 0 && S_ISREG(status.st_mode);
+    if (plain && ::ftruncate(file_.get(), 0) != 0) return false;
+    std::string head;
+    if (include) {
+      head = fmt::format("HTTP/1.1 {} {}\r\n", answer.status, reason_phrase(answer.status));
+      for (const client::Header& header : answer.headers) head += fmt::format("{}: {}\r\n", header.name, header.value);
+      head += "\r\n";
+    }
+    return write_all(file_.get(), head) && write_all(file_.get(), answer.body);
+  }
+
+ private:
+  Output(Descriptor file, bool is_file) : file_(std::move(file)), is_file_(is_file) {}
+
+  Descriptor file_;
+  bool is_file_;
+};
+
+int code_of_status(int status) {
+  if (status >= 500) return server_failed;
+  if (status >= 400) return refused;
+  return status >= 300 ? redirected : well;
+}
+
+int exit_code(const client::Result& result) {
+  switch (result.ending) {
+    case Ending::bad_request: return usage;
+    case Ending::key_file: return failed;
+    case Ending::answered:
+      if (result.work == Work::answered) return code_of_status(result.answer->status);
+      break;
+    case Ending::not_retried:
+    case Ending::retries_spent:
+    case Ending::deadline:
+    case Ending::cancelled: break;
+  }
+  return result.work == Work::not_sent ? not_sent : not_known;
+}
+
+void explain(const SendOptions& options, const client::Result& result) {
+  if (result.ending == Ending::answered && result.work == Work::answered) {
+    if (options.quiet) return;
+    const bool replayed = result.answer->replayed == client::Replayed::yes;
+    print_error(fmt::format("{} after {} {}{}", result.answer->status, result.tries,
+                            result.tries == 1 ? "try" : "tries", replayed ? ", replayed" : ""));
+    return;
+  }
+  if (!result.detail.empty()) print_error(result.detail);
+  if (result.ending == Ending::bad_request || result.ending == Ending::key_file) return;
+  const std::string again =
+      options.key_file.empty() ? "--key " + result.key : fmt::format("--key-file {}", options.key_file);
+  print_error(result.work == Work::not_sent
+                  ? fmt::format("nothing was sent; to try again: the same command with {}", again)
+                  : fmt::format("it is not known whether it was done; to go on: the same command with {}", again));
+}
+
+int send(const SendOptions& options) {
+  const auto request = request_of(options);
+  const auto settings = client_options(options);
+  if (!request || !settings) {
+    print_error(!request ? request.error() : settings.error());
+    return usage;
+  }
+  const auto output = Output::open(options.output);
+  if (!output) {
+    print_error(output.error());
+    return failed;
+  }
+  const Interruption interruption;
+  const Client client(*settings);
+  const client::Result result = client.send(*request, progress(options), interruption.token());
+  explain(options, result);
+  if (result.ending == Ending::cancelled) return by_signal + interruption.signal();
+  if (result.answer && !output->write(*result.answer, options.include)) {
+    print_error(fmt::format("the answer could not be written: {}", system_error_text()));
+    return failed;
+  }
+  return exit_code(result);
+}
+
+void add_options(CLI::App& command, SendOptions& options) {
+  command.add_option("method", options.method, "POST, PATCH …")->required()->type_name("METHOD");
+  command.add_option("url", options.url, "http:// or https://")->required()->type_name("URL");
+  command.add_option("-d,--data", options.data, "The body: as it is, @FILE, or @- for standard input")
+      ->type_name("DATA");
+  command.add_option("-H,--header", options.headers, "A header, \"Name: value\"; may be repeated")
+      ->type_name("HEADER")
+      ->allow_extra_args(false);
+  auto* key = command.add_option("--key", options.key, "The key; without it a new one is made")->type_name("KEY");
+  command
+      .add_option("--key-file", options.key_file,
+                  "Keep the key in this file, one for each operation: run again, it goes on with the same key")
+      ->type_name("FILE")
+      ->excludes(key);
+  command.add_option("--key-header", options.key_header, "The key's header; the default is Idempotency-Key")
+      ->type_name("NAME");
+  command.add_option("--retries", options.retries, "Tries after the first; the default is 8")->type_name("N");
+  command.add_option("--deadline", options.deadline, "For everything together; the default is 2m")->type_name("TIME");
+  command.add_option("--timeout", options.timeout, "For one try; the default is 30s")->type_name("TIME");
+  command.add_flag("--retry-500", options.retry_500, "Try again after a 500, too");
+  command.add_option("--cacert", options.ca_file, "Certificates to trust instead of the system's")->type_name("FILE");
+  command.add_flag("-i,--include", options.include, "Print the status and the headers before the body");
+  command.add_option("-o,--output", options.output, "Write the answer here, not to standard output")->type_name("FILE");
+  command.add_flag("-q,--quiet", options.quiet, "Say on standard error only what went wrong");
+}
+
+}  // namespace
+
+Run add_send(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("send", "Send one request with a key and retry it until it has an answer");
+  const auto options = std::make_shared<SendOptions>();
+  add_options(*command, *options);
+  command->footer(
+      "Every try has the same key and the same bytes, so behind Once, or any API that honours the key, it happens "
+      "once.\n"
+      "A body without a Content-Type of its own is application/json. Redirects are not followed.\n"
+      "Exit codes: 0 the answer is 2xx\n"
+      "            1 a file could not be used\n"
+      "            2 wrong usage; nothing was sent\n"
+      "            3 the answer is 3xx\n"
+      "            4 refused: the answer is 4xx\n"
+      "            5 the server failed: the answer is 5xx, and not one to retry\n"
+      "            6 could not connect at all; nothing was sent\n"
+      "            7 gave up, and it is not known whether it was done: go on with the same key\n"
+      "            130 interrupted (128 and the signal's number); the key is told");
+  return [options] { return send(*options); };
+}
+
+}  // namespace once::cli

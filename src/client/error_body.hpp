@@ -1,0 +1,19 @@
+// The few words of an error's JSON body that decide about a retry. Bodies come from anywhere: what is not understood
+// says nothing.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "client/policy.hpp"
+
+namespace once::client {
+
+struct ErrorBody {
+  std::string code;  // "code" of a problem document (RFC 9457), else that of its "error" object
+  Reply::Says says = Reply::Says::nothing;
+};
+
+ErrorBody read_error_body(std::string_view body);
+
+}  // namespace once::client

@@ -1,0 +1,60 @@
+// The key of one operation on disk, so that a process that is started again goes on with it. docs/client.md describes
+// the file. It is written whole under another name, synced, and given its name without replacing anything: two
+// processes that start together get one key, and a crash leaves either no key file or a whole one.
+#pragma once
+
+#include <expected>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "base/clock.hpp"
+#include "once/client.hpp"
+
+namespace once::client {
+
+struct KeyRecord {
+  enum class State : std::uint8_t { pending, done };
+
+  std::string key;
+  std::string request;  // request_digest()
+  Time created;
+  State state = State::pending;
+
+  bool operator==(const KeyRecord&) const = default;
+};
+
+// Method, URL and body; not the headers, whose tokens and dates may be new in another process.
+std::string request_digest(const Request& request);
+
+std::string format_key_record(const KeyRecord& record);
+std::expected<KeyRecord, std::string> parse_key_record(std::string_view text);
+
+class KeyFile {
+ public:
+  // Called after each step with its name; tests end the process there.
+  using AfterStep = std::function<void(std::string_view step)>;
+
+  explicit KeyFile(std::string path, AfterStep after_step = {})
+      : path_(std::move(path)), after_step_(std::move(after_step)) {}
+
+  // The record on disk: `fresh` if there was none, what was there otherwise. Durable when it returns.
+  std::expected<KeyRecord, std::string> open(const KeyRecord& fresh);
+
+  // A final answer came. If this fails the answer still stands: the next run sends the same key and gets it again.
+  std::expected<void, std::string> mark_done(KeyRecord record);
+  std::expected<void, std::string> remove();
+
+ private:
+  std::expected<KeyRecord, std::string> read();
+  std::expected<std::string, std::string> write_beside(const KeyRecord& record);
+  std::expected<void, std::string> sync_folder();
+  void step(std::string_view name) const {
+    if (after_step_) after_step_(name);
+  }
+
+  std::string path_;
+  AfterStep after_step_;
+};
+
+}  // namespace once::client

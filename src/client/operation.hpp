@@ -1,0 +1,33 @@
+// One logical operation from its first try to its end. Everything it needs from outside is a port.
+#pragma once
+
+#include <stop_token>
+#include <string>
+
+#include "base/clock.hpp"
+#include "base/random.hpp"
+#include "client/transport.hpp"
+#include "once/client.hpp"
+
+namespace once::client {
+
+struct Ports {
+  const Clock& clock;
+  Random& random;
+  Transport& transport;
+  Timeline& timeline;
+};
+
+struct Asked {
+  const Options& options;
+  const Request& request;
+  const Watcher& watcher;
+  const std::stop_token& stop;
+};
+
+// Why the request or the options make no sense; empty if they do.
+std::string mistake_in(const Options& options, const Request& request);
+
+Result run_operation(const Asked& asked, const Ports& ports);
+
+}  // namespace once::client

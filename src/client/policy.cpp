@@ -1,0 +1,163 @@
+#include "client/policy.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+namespace once::client {
+
+namespace {
+
+using enum Happened;
+using enum Retried;
+
+// clang-format off
+constexpr std::array table = {
+  Row{not_resolved, "not-resolved", always, Sent::nothing,
+      "the name could not be resolved", "nothing was sent; name servers recover"},
+  Row{not_connected, "not-connected", always, Sent::nothing,
+      "could not connect: refused, unreachable, no connection in time", "nothing was sent"},
+  Row{not_trusted, "not-trusted", never, Sent::nothing,
+      "the certificate was not accepted", "nothing was sent; the next try would meet the same certificate"},
+  Row{lost_before_sending, "lost-before-sending", always, Sent::nothing,
+      "connection lost before the request was sent", "nothing was sent"},
+  Row{timed_out, "timed-out", always, Sent::perhaps,
+      "no whole answer within the time for a try", "perhaps executed; the key keeps it from being executed twice"},
+  Row{lost_after_sending, "lost-after-sending", always, Sent::perhaps,
+      "connection lost after sending, or in the middle of the answer", "perhaps executed; the key protects"},
+  Row{not_http, "not-http", never, Sent::perhaps,
+      "an answer that is not HTTP", "whatever listens there, it is not the API"},
+  Row{answer_too_large, "answer-too-large", never, Sent::perhaps,
+      "an answer larger than the limits", "the next one would be as large"},
+  Row{success, "success", never, Sent::answered,
+      "2xx", "done"},
+  Row{redirect, "redirect", never, Sent::answered,
+      "3xx", "another URL is another operation; never followed"},
+  Row{request_timeout, "request-timeout", always, Sent::answered,
+      "408", "the request did not arrive in time"},
+  Row{in_flight, "in-flight", always, Sent::perhaps,
+      "409 that says in flight", "an earlier try is being executed; its answer will be there soon"},
+  Row{unknown_for_now, "unknown-for-now", always, Sent::perhaps,
+      "409 `outcome-unknown` with `Retry-After`", "after that time a retry may execute it"},
+  Row{unknown_held, "unknown-held", never, Sent::perhaps,
+      "409 `outcome-unknown` without `Retry-After`", "held until someone has looked"},
+  Row{conflict, "conflict", never, Sent::answered,
+      "any other 409", "time does not settle it"},
+  Row{mismatch, "mismatch", never, Sent::answered,
+      "422", "the key was used for another request, or the request makes no sense"},
+  Row{too_early, "too-early", always, Sent::answered,
+      "425", "the server asks for it"},
+  Row{too_many_requests, "too-many-requests", always, Sent::answered,
+      "429", "the server asks for it"},
+  Row{client_error, "client-error", never, Sent::answered,
+      "any other 4xx", "the same request would be refused again"},
+  Row{server_error, "server-error", if_asked, Sent::answered,
+      "500, any other 5xx", "the server failed and may have done half of the work; `server_errors` decides"},
+  Row{not_implemented, "not-implemented", never, Sent::answered,
+      "501, 505", "it will not be implemented a second later"},
+  Row{bad_gateway, "bad-gateway", always, Sent::perhaps,
+      "502", "perhaps executed behind the gateway; the key protects"},
+  Row{unavailable, "unavailable", always, Sent::perhaps,
+      "503", "overloaded or in maintenance"},
+  Row{gateway_timeout, "gateway-timeout", always, Sent::perhaps,
+      "504", "perhaps executed behind the gateway; the key protects"},
+  Row{said_not_to_retry, "said-not-to-retry", never, Sent::perhaps,
+      "5xx whose problem document has `\"retryable\": false`", "the server knows that the key does not protect, or that it is held"},
+  Row{cancelled, "cancelled", never, Sent::perhaps,
+      "the caller asked to stop", "it was asked for"},
+};
+// clang-format on
+
+consteval bool one_row_per_case_in_order() {
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    if (static_cast<std::size_t>(table[i].happened) != i) return false;
+  }
+  return table.back().happened == cancelled;
+}
+static_assert(one_row_per_case_in_order(), "row_of() finds a row by its case");
+
+bool says_in_flight(const Reply& reply) {
+  return reply.idempotency_status == "in-flight" || reply.problem_code == "in-flight" ||
+         reply.problem_code == "idempotency_key_in_use";
+}
+
+bool says_unknown(const Reply& reply) {
+  return reply.idempotency_status == "unknown" || reply.problem_code == "outcome-unknown";
+}
+
+Happened classify_conflict(const Reply& reply) {
+  if (says_in_flight(reply)) return in_flight;
+  if (says_unknown(reply)) return reply.retry_after ? unknown_for_now : unknown_held;
+  return conflict;
+}
+
+Happened classify_server_error(const Reply& reply) {
+  if (reply.says == Reply::Says::not_retryable) return said_not_to_retry;
+  switch (reply.status) {
+    case 501:
+    case 505: return not_implemented;
+    case 502: return bad_gateway;
+    case 503: return unavailable;
+    case 504: return gateway_timeout;
+    default: return server_error;
+  }
+}
+
+bool is_retried(const Options& options, Happened happened) {
+  switch (row_of(happened).retried) {
+    case never: return false;
+    case always: return true;
+    case if_asked: return options.server_errors == RetryServerErrors::yes;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::span<const Row> rows() {
+  return table;
+}
+
+const Row& row_of(Happened happened) {
+  return table[static_cast<std::size_t>(happened)];
+}
+
+std::string_view name(Happened happened) {
+  return row_of(happened).name;
+}
+
+Happened classify(const Reply& reply) {
+  switch (reply.status) {
+    case 408: return request_timeout;
+    case 409: return classify_conflict(reply);
+    case 422: return mismatch;
+    case 425: return too_early;
+    case 429: return too_many_requests;
+    default: break;
+  }
+  if (reply.status >= 500) return classify_server_error(reply);
+  if (reply.status >= 400) return client_error;
+  return reply.status >= 300 ? redirect : success;
+}
+
+Duration backoff_window(const Options& options, unsigned tries) {
+  Duration window = options.first_backoff;
+  // One by one, so that no number of tries overflows.
+  for (unsigned i = 1; i < tries && window < options.longest_backoff; ++i) window *= 2;
+  return std::min(window, options.longest_backoff);
+}
+
+Next next_step(const Options& options, const Situation& situation) {
+  if (!is_retried(options, situation.happened)) return {.verdict = Verdict::done};
+  if (situation.tries > options.max_retries) return {.verdict = Verdict::retries_spent};
+  const auto window = static_cast<std::uint64_t>(backoff_window(options, situation.tries).count());
+  const Duration jitter(static_cast<Duration::rep>(situation.chance % (window + 1)));
+  const Duration asked = situation.retry_after.value_or(Duration::zero());
+  // Jitter on top of what was asked: all the clients that were told the same do not come back together.
+  if (asked + jitter < situation.left) return {.verdict = Verdict::again, .wait = asked + jitter};
+  // The server named a time that there is left to wait for; the jitter is ours to give up.
+  if (asked > Duration::zero() && asked < situation.left) return {.verdict = Verdict::again, .wait = asked};
+  return {.verdict = Verdict::deadline};
+}
+
+}  // namespace once::client

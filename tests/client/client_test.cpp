@@ -1,0 +1,167 @@
+// The public client against the real gateway. What happened is read from the payments API itself.
+#include <atomic>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <once/client.hpp>
+
+#include "tests/client/demo.hpp"
+
+int pay(const once::Client& client, const std::string& url);  // example.cpp
+
+namespace once {
+
+namespace {
+
+using namespace std::chrono_literals;
+using client::Ending;
+using client::Happened;
+using client::Replayed;
+using client::Result;
+using client::Work;
+
+client::Request payment(const std::string& url, int amount = 4200) {
+  return {.url = url,
+          .headers = {{"Content-Type", "application/json"}},
+          .body = R"({"amount": )" + std::to_string(amount) + R"(, "currency": "EUR"})"};
+}
+
+int payments_made(const Demo& demo) {
+  const Result list = Client().send({.method = "GET", .url = demo.payments()});
+  const std::string& body = list.answer->body;
+  const std::string_view mark = R"("count":)";
+  return std::stoi(body.substr(body.find(mark) + mark.size()));
+}
+
+TEST(ClientWithGateway, pays_once_and_sees_the_replay) {
+  const Demo demo;
+  const Client client;
+  client::Request request = payment(demo.payments());
+  const Result first = client.send(request);
+  ASSERT_EQ(first.ending, Ending::answered) << first.detail;
+  EXPECT_EQ(first.answer->status, 201);
+  EXPECT_EQ(first.answer->replayed, Replayed::no);
+  request.key = first.key;
+  const Result again = client.send(request);
+  EXPECT_EQ(again.answer->replayed, Replayed::yes);
+  EXPECT_EQ(again.answer->body, first.answer->body);
+  EXPECT_EQ(payments_made(demo), 1);
+}
+
+TEST(ClientWithGateway, timed_out_try_is_found_in_flight_and_then_replayed) {
+  const Demo demo;
+  const Client client({.max_retries = 100, .try_timeout = 500ms, .first_backoff = 50ms});
+  std::vector<Happened> seen;
+  const Result result = client.send(payment(demo.payments("?mode=slow")),
+                                    {.on_try = [&seen](const auto& report) { seen.push_back(report.happened); }});
+  ASSERT_EQ(result.ending, Ending::answered) << result.detail;
+  EXPECT_EQ(result.answer->replayed, Replayed::yes);
+  EXPECT_EQ(seen.front(), Happened::timed_out);
+  EXPECT_EQ(seen.at(1), Happened::in_flight);
+  EXPECT_EQ(payments_made(demo), 1);
+}
+
+TEST(ClientWithGateway, failure_is_final_unless_asked) {
+  const Demo demo;
+  EXPECT_EQ(Client().send(payment(demo.payments("?mode=fail"))).happened, Happened::server_error);
+  EXPECT_EQ(payments_made(demo), 0);
+  const Client client({.server_errors = client::RetryServerErrors::yes});
+  const Result result = client.send(payment(demo.payments("?mode=fail")));
+  EXPECT_EQ(result.tries, 2U);
+  EXPECT_EQ(result.answer->status, 201);
+  EXPECT_EQ(payments_made(demo), 1);
+}
+
+TEST(ClientWithGateway, paid_and_dropped_is_unknown_and_never_paid_twice) {
+  const Demo demo;
+  const Client client;
+  client::Request request = payment(demo.payments("?mode=flaky"));
+  for (int i = 0; i < 3; ++i) {
+    const Result result = client.send(request);
+    EXPECT_EQ(result.work, Work::unknown);
+    EXPECT_FALSE(result.key.empty());
+    request.key = result.key;
+  }
+  EXPECT_EQ(payments_made(demo), 1);
+}
+
+TEST(ClientWithGateway, refusals_are_retried_until_the_budget_is_spent) {
+  const Demo demo;
+  const Client client({.max_retries = 1, .deadline = 30s});
+  const Result result = client.send(payment(demo.payments("?mode=refuse")));
+  EXPECT_TRUE(result.ending == Ending::retries_spent || result.ending == Ending::deadline);
+  EXPECT_EQ(result.happened, Happened::too_many_requests);
+  EXPECT_EQ(payments_made(demo), 0);
+}
+
+TEST(ClientWithGateway, one_client_is_shared_by_threads) {
+  const Demo demo;
+  const Client client;
+  constexpr int threads = 4;
+  constexpr int each = 5;
+  std::atomic<int> paid = 0;
+  {
+    std::vector<std::jthread> running;
+    for (int thread = 0; thread < threads; ++thread) {
+      running.emplace_back([&, thread] {
+        for (int i = 0; i < each; ++i) {
+          const Result result = client.send(payment(demo.payments(), 1 + thread * each + i));
+          paid += result.answer && result.answer->status == 201 ? 1 : 0;
+        }
+      });
+    }
+  }
+  EXPECT_EQ(paid, threads * each);
+  EXPECT_EQ(payments_made(demo), threads * each);
+}
+
+TEST(ClientWithGateway, answer_over_the_limit_is_refused) {
+  const Demo demo;
+  const Result small = Client({.max_answer_body = 10}).send(payment(demo.payments()));
+  EXPECT_EQ(small.ending, Ending::not_retried);
+  EXPECT_EQ(small.happened, Happened::answer_too_large);
+  EXPECT_EQ(small.work, Work::unknown);
+  EXPECT_EQ(small.answer->status, 201);
+  EXPECT_TRUE(small.answer->body.empty());
+  EXPECT_EQ(Client({.max_answer_headers = 10}).send(payment(demo.payments())).happened, Happened::answer_too_large);
+}
+
+TEST(ClientWithGateway, stop_ends_a_try_at_once) {
+  const Demo demo;
+  std::stop_source stop;
+  std::jthread stopper;
+  const client::Watcher watcher{.on_key = [&](std::string_view /*key*/, client::KeyOrigin /*origin*/) {
+    stopper = std::jthread([&stop] { stop.request_stop(); });
+  }};
+  const Result result = Client().send(payment(demo.payments("?mode=slow")), watcher, stop.get_token());
+  EXPECT_EQ(result.ending, Ending::cancelled);
+}
+
+TEST(ClientWithGateway, nothing_listens) {
+  const Client client({.max_retries = 2, .first_backoff = 1ms});
+  const Result result = client.send(payment("http://127.0.0.1:1/"));
+  EXPECT_EQ(result.ending, Ending::retries_spent);
+  EXPECT_EQ(result.work, Work::not_sent);
+  EXPECT_EQ(result.happened, Happened::not_connected);
+  EXPECT_EQ(result.tries, 3U);
+}
+
+TEST(ClientWithGateway, example_of_the_page_pays) {
+  const Demo demo;
+  EXPECT_EQ(pay(Client(), demo.payments()), 201);
+  EXPECT_EQ(payments_made(demo), 1);
+  std::ifstream example_file(ONCE_SOURCE "/tests/client/example.cpp");
+  std::ifstream page_file(ONCE_SOURCE "/docs/client.md");
+  const std::string example(std::istreambuf_iterator<char>(example_file), {});
+  const std::string page(std::istreambuf_iterator<char>(page_file), {});
+  const std::string code = example.substr(example.find("#include"));
+  EXPECT_TRUE(page.contains("```cpp\n" + code + "```\n")) << "docs/client.md shows another program";
+}
+
+}  // namespace
+
+}  // namespace once
