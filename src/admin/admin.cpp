@@ -177,6 +177,32 @@ void write_lanes(Exposition& out, const LaneStats& stats) {
   out.histogram("", stats.store_time_ns, nanoseconds_per_second);
 }
 
+void write_claims(Exposition& out, const ClaimsMetrics& metrics) {
+  out.family("once_claims_requests_total", "counter", "Requests to the claims API, by verb and how they ended.");
+  for (std::size_t verb = 0; verb < claims_verb_count; ++verb) {
+    for (const ClaimsResult result : results_of(ClaimsVerb(verb))) {
+      out.sample(fmt::format("verb=\"{}\",result=\"{}\"", name_of(ClaimsVerb(verb)), name_of(result)),
+                 metrics.requests[verb][static_cast<std::size_t>(result)].value());
+    }
+  }
+  const std::array rows = {
+      StoreRow{"once_claims_takeovers_total", "counter",
+               "Claims acquired after an attempt that nobody knows the end of.", metrics.takeovers.value()},
+      StoreRow{"once_claims_retries_after_failure_total", "counter", "Claims acquired after an attempt that failed.",
+               metrics.retries_after_failure.value()},
+      StoreRow{"once_claims_waiting", "gauge", "Long polls at the claims API.", metrics.waiting.value()},
+      StoreRow{"once_claims_waits_refused_total", "counter", "Long polls over claims.max_waiting, answered at once.",
+               metrics.waits_refused.value()},
+      StoreRow{"once_claims_connections_open", "gauge", "Connections to the claims API.",
+               metrics.connections_open.value()},
+      StoreRow{"once_claims_connections_refused_total", "counter", "Connections over claims.max_connections.",
+               metrics.connections_refused.value()},
+      StoreRow{"once_claims_bodies_refused_total", "counter", "Requests over claims.max_body.",
+               metrics.bodies_refused.value()},
+  };
+  write_rows(out, rows);
+}
+
 void write_store(Exposition& out, const AdminSources& sources) {
   if (sources.memory != nullptr) write_memory(out, sources.memory->stats());
   if (sources.journal != nullptr) write_journal(out, sources.journal->stats());
@@ -219,6 +245,7 @@ std::string Admin::metrics() const {
   out.sample(fmt::format("version=\"{}\"", sources_.version), std::uint64_t{1});
   write_requests(out, workers);
   write_counters(out, workers);
+  write_claims(out, sources_.claims);
   write_store(out, sources_);
   return out.take();
 }

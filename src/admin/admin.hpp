@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/task.hpp"
+#include "claims/metrics.hpp"
 #include "gateway/gateway.hpp"
 #include "http/service.hpp"
 #include "store/journal/journal_store.hpp"
@@ -23,6 +24,7 @@ struct AdminSources {
   const MemoryStore* memory = nullptr;
   const JournalStore* journal = nullptr;
   const ServerStore* server = nullptr;
+  const ClaimsMetrics& claims;
   std::string version;
 };
 

@@ -22,6 +22,8 @@ class Descriptor {
 
   int get() const { return number_; }
   bool open() const { return number_ >= 0; }
+  // To an owner of another kind.
+  int release() { return std::exchange(number_, -1); }
 
  private:
   int number_ = -1;

@@ -73,17 +73,25 @@ Result<void> Running::start() {
       GatewayPorts{
           .store = *lanes_, .waiters = waiters_, .clock = clock_, .log = log_, .access_log = access_log_.get()});
   if (auto started = gateway_->start(); !started) return started;
+  if (config_.claims.listen != "off") {
+    const ClaimsPorts ports{.store = *lanes_, .waiters = waiters_, .log = log_, .metrics = claims_metrics_};
+    claims_ = std::make_unique<Claims>(config_.claims, config_.secret, config_.errors_base, ports);
+    if (auto started = claims_->start(); !started) return started;
+  }
   if (config_.admin != "off") {
     admin_ = std::make_unique<Admin>(config_.admin, AdminSources{.gateway = *gateway_,
                                                                  .store = *lanes_,
                                                                  .memory = store_->memory(),
                                                                  .journal = store_->journal(),
                                                                  .server = store_->server(),
+                                                                 .claims = claims_metrics_,
                                                                  .version = ONCE_VERSION});
     if (auto started = admin_->start(); !started) return started;
   }
-  log_.info("listening",
-            {{"address", address()}, {"admin", admin_address()}, {"store", without_password(config_.store)}});
+  log_.info("listening", {{"address", address()},
+                          {"admin", admin_address()},
+                          {"claims", claims_address()},
+                          {"store", without_password(config_.store)}});
   return {};
 }
 
@@ -101,6 +109,7 @@ int Running::wait() {
     wait_for_signal();
     std::_Exit(1);
   }).detach();
+  if (claims_) claims_->stop();
   const Gateway::Ended ended = gateway_->join();
   if (ended == Gateway::Ended::cut_off) {
     // What was cut off holds memory that nobody will free, and claims that will read as unknown.

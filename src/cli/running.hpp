@@ -9,6 +9,7 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "claims/claims.hpp"
 #include "cli/opened_store.hpp"
 #include "config/config.hpp"
 #include "gateway/gateway.hpp"
@@ -29,6 +30,7 @@ class Running {
   // Empty until it listens.
   std::string address() const { return gateway_ ? gateway_->address() : ""; }
   std::string admin_address() const { return admin_ ? admin_->address() : ""; }
+  std::string claims_address() const { return claims_ ? claims_->address() : ""; }
 
  private:
   Config config_;
@@ -39,6 +41,8 @@ class Running {
   std::optional<OpenedStore> store_;
   std::optional<ThreadLanes> lanes_;
   std::optional<Gateway> gateway_;
+  ClaimsMetrics claims_metrics_;
+  std::unique_ptr<Claims> claims_;
   std::unique_ptr<Admin> admin_;
 };
 

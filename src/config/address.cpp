@@ -79,6 +79,24 @@ Codec<std::string> address_or_off_codec() {
   return codec;
 }
 
+Codec<std::string> listener_or_off_codec() {
+  Codec<std::string> codec = address_or_off_codec();
+  codec.expected = "an address such as 127.0.0.1:8082, unix:/path/to.sock, or off";
+  codec.parse = [expected = codec.expected, address = codec.parse](const std::string& text) -> Parsed<std::string> {
+    constexpr std::string_view prefix = "unix:";
+    constexpr std::size_t longest_path = 107;  // what the system takes
+    if (!text.starts_with(prefix)) {
+      const auto parsed = address(text);
+      return parsed ? parsed : Parsed<std::string>(not_expected(expected, text));
+    }
+    const std::string_view path = std::string_view(text).substr(prefix.size());
+    const bool printable = std::ranges::none_of(path, [](char c) { return (c >= 0 && c < ' ') || c == 0x7F; });
+    if (path.empty() || path.size() > longest_path || !printable) return not_expected(expected, text);
+    return text;
+  };
+  return codec;
+}
+
 Parsed<Upstream> parse_upstream(std::string_view url) {
   constexpr std::string_view http = "http://";
   if (url.starts_with("https://")) {

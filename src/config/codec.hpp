@@ -53,6 +53,7 @@ Codec<std::string> optional_path_codec();         // may be empty
 Codec<std::string> upstream_name_codec();         // may be empty
 Codec<std::string> address_codec();
 Codec<std::string> address_or_off_codec();
+Codec<std::string> listener_or_off_codec();  // an address or a Unix socket
 Codec<std::string> store_codec();
 Codec<std::string> pattern_codec();
 Codec<CallerSource> caller_codec();

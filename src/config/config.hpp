@@ -11,6 +11,7 @@
 
 #include "base/clock.hpp"
 #include "base/log.hpp"
+#include "claims/settings.hpp"
 #include "gateway/settings.hpp"
 #include "store/journal/settings.hpp"
 #include "store/server/settings.hpp"
@@ -51,6 +52,7 @@ struct Config {
   Limits limits;
   ClientTimeouts timeouts;
   PoolSettings pool;
+  ClaimsSettings claims;
   Where defaults_where;
 };
 

@@ -67,6 +67,40 @@ void check_routes(Config& config, Checked& out) {
   }
 }
 
+void check_claims(const Config& config, Checked& out) {
+  const ClaimsSettings& claims = config.claims;
+  if (claims.listen == "off") return;
+  const auto error = [&](std::string text) { out.errors.push_back({"", 0, 0, std::move(text)}); };
+  const auto address = parse_address(claims.listen);
+  if (address && claims.tokens.empty()) {
+    error(
+        fmt::format("claims.listen is {}: anybody who can connect could end the work of others, so claims.tokens is "
+                    "needed, on loopback too; without tokens use unix:/path/to.sock",
+                    claims.listen));
+  }
+  if (address && address->port != 0 && (claims.listen == config.listen || claims.listen == config.admin)) {
+    error(fmt::format("claims.listen is {}, where something else is served", claims.listen));
+  }
+}
+
+// As the secret: read once, at the start.
+std::expected<void, std::string> read_tokens(Config& config, ConfigErrors& warnings) {
+  if (config.claims.listen == "off") return {};
+  std::vector<ClaimsToken>& tokens = config.claims.tokens;
+  for (auto token = tokens.begin(); token != tokens.end(); ++token) {
+    auto secret = read_secret(token->file);
+    if (!secret) return std::unexpected(fmt::format("claims.tokens.{}: {}", token->tenant, secret.error()));
+    token->token = std::move(secret->bytes);
+    if (!secret->warning.empty()) warnings.push_back({"", 0, 0, std::move(secret->warning)});
+    const auto twin =
+        std::find_if(tokens.begin(), token, [&](const ClaimsToken& t) { return t.token == token->token; });
+    if (twin != token) {
+      return std::unexpected(fmt::format("claims.tokens: {} and {} have the same token", twin->tenant, token->tenant));
+    }
+  }
+  return {};
+}
+
 void check_process(const Config& config, Checked& out) {
   const auto error = [&](std::string text) { out.errors.push_back({"", 0, 0, std::move(text)}); };
   if (config.upstreams.empty()) {
@@ -94,6 +128,7 @@ void check_process(const Config& config, Checked& out) {
     error(fmt::format("journal.segment_size ({}) must not be larger than a quarter of journal.max_disk ({})",
                       format_size(journal.segment_bytes), format_size(journal.max_disk)));
   }
+  check_claims(config, out);
   if (config.environment == Environment::production && config.store == "memory:") {
     out.warnings.push_back({"", 0, 0, "store: memory: forgets every answer when the process ends"});
   }
@@ -122,6 +157,8 @@ std::expected<ConfigErrors, ConfigErrors> finish(Config& config, const Environ& 
   if (!secret) return std::unexpected(ConfigErrors{{"", 0, 0, secret.error()}});
   config.secret = std::move(secret->bytes);
   if (!secret->warning.empty()) checked.warnings.push_back({"", 0, 0, std::move(secret->warning)});
+  const auto tokens = read_tokens(config, checked.warnings);
+  if (!tokens) return std::unexpected(ConfigErrors{{"", 0, 0, tokens.error()}});
   config.sealing_secrets.clear();
   for (const std::string& path : config.encryption_keys) {
     auto key = read_secret(path);

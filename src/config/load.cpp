@@ -232,13 +232,13 @@ void read_routes(Config& config, const Entry& section, Report& report) {
 
 Parsed<void> apply_override(Config& config, const Override& change) {
   constexpr std::string_view defaults = "defaults.";
-  constexpr std::string_view upstreams = "upstreams";
   const std::string_view name = change.setting;
-  if (name.starts_with(upstreams) && name.size() > upstreams.size() && name[upstreams.size()] == '.') {
-    const std::string upstream(name.substr(upstreams.size() + 1));
-    return find(process_settings(), upstreams)->set(config, {upstream, change.value});
+  for (const Setting<Config>& setting : process_settings()) {
+    if (setting.shape != Shape::map || !name.starts_with(setting.name)) continue;
+    const std::string_view entry = name.substr(setting.name.size());
+    if (entry.empty()) return std::unexpected(fmt::format("expected {}.NAME", setting.name));
+    if (entry.starts_with('.')) return setting.set(config, {std::string(entry.substr(1)), change.value});
   }
-  if (name == upstreams) return std::unexpected("expected upstreams.NAME");
   if (name.starts_with(defaults)) {
     const std::string_view own_name = name.substr(defaults.size());
     const Setting<Policy>* setting = find(policy_settings(), own_name);

@@ -16,7 +16,7 @@ Setting<Config> one(std::string_view name, Field field, const Codec<T>& codec, s
   return once::one<Config>(name, field, codec, help);
 }
 
-bool is_upstream_name(std::string_view name) {
+bool is_plain_name(std::string_view name) {
   return !name.empty() && name.size() <= 64 && std::ranges::all_of(name, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
   });
@@ -24,7 +24,7 @@ bool is_upstream_name(std::string_view name) {
 
 Parsed<void> set_upstream(Config& config, const Values& name_and_url) {
   const std::string& name = name_and_url.at(0);
-  if (!is_upstream_name(name)) {
+  if (!is_plain_name(name)) {
     return std::unexpected(fmt::format("a name has 1 to 64 letters, digits, - and _, got \"{}\"", name));
   }
   Parsed<Upstream> upstream = parse_upstream(name_and_url.at(1));
@@ -56,6 +56,67 @@ Setting<Config> upstreams_setting() {
         }
         return values;
       },
+  };
+}
+
+Parsed<void> set_claims_token(Config& config, const Values& name_and_file) {
+  const std::string& tenant = name_and_file.at(0);
+  if (!is_plain_name(tenant)) {
+    return std::unexpected(fmt::format("a name has 1 to 64 letters, digits, - and _, got \"{}\"", tenant));
+  }
+  const auto file = path_codec().parse(name_and_file.at(1));
+  if (!file) return std::unexpected(file.error());
+  auto& tokens = config.claims.tokens;
+  const auto known = std::ranges::find(tokens, tenant, &ClaimsToken::tenant);
+  if (known != tokens.end()) {
+    known->file = *file;
+  } else if (tokens.size() == most_list_items) {
+    return std::unexpected(fmt::format("at most {} tokens", most_list_items));
+  } else {
+    tokens.push_back({.tenant = tenant, .file = *file, .token = ""});
+  }
+  return {};
+}
+
+Setting<Config> claims_tokens_setting() {
+  return {
+      .name = "claims.tokens",
+      .shape = Shape::map,
+      .expected = "names with the path of a file each",
+      .range = "",
+      .help =
+          "Who may use the claims API: the name of a tenant, and the file with its token, at least 16 bytes. Needed "
+          "unless it listens on a Unix socket.",
+      .set = set_claims_token,
+      .get = [](const Config& config) -> Values {
+        Values values;
+        for (const ClaimsToken& token : config.claims.tokens) {
+          values.push_back(fmt::format("{}: {}", token.tenant, token.file));
+        }
+        return values;
+      },
+  };
+}
+
+Settings<Config> claims_settings() {
+  return {
+      one(
+          "claims.listen", [](auto& c) -> auto& { return c.claims.listen; }, listener_or_off_codec(),
+          "Where the claims API is served, for work that is not an HTTP request. A Unix socket is for its user and "
+          "group."),
+      claims_tokens_setting(),
+      one(
+          "claims.max_body", [](auto& c) -> auto& { return c.claims.max_body; }, size_codec({one_kib, 64 * one_mib}),
+          "Bytes of one of its requests, so of the values that are kept."),
+      one(
+          "claims.max_connections", [](auto& c) -> auto& { return c.claims.max_connections; },
+          number_codec({1, 100'000}), "Connections to it at one time."),
+      one(
+          "claims.max_waiting", [](auto& c) -> auto& { return c.claims.max_waiting; }, number_codec({0, 100'000}),
+          "Long polls at one time; more are answered at once."),
+      one(
+          "claims.max_wait", [](auto& c) -> auto& { return c.claims.max_wait; }, duration_codec({0ms, 1h}),
+          "How long one of them may ask to wait; more is cut to it."),
   };
 }
 
@@ -232,6 +293,7 @@ Setting<Route> route_methods_setting() {
 const Settings<Config>& process_settings() {
   static const Settings<Config> table = [] {
     Settings<Config> all = basic_settings();
+    for (Setting<Config>& setting : claims_settings()) all.push_back(std::move(setting));
     for (Setting<Config>& setting : server_settings()) all.push_back(std::move(setting));
     return all;
   }();

@@ -33,6 +33,10 @@ enum class ProblemKind : std::uint8_t {
   bad_gateway,      // could not be reached: nothing was sent
   gateway_timeout,  // no response in time
   backend_lost,     // the connection was lost after bytes were sent
+  // Of the claims API.
+  unauthorized,
+  claim_invalid,
+  claim_lost,
   // About this gateway.
   too_many_connections,
   method_not_allowed,

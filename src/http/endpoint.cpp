@@ -3,6 +3,8 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
@@ -11,6 +13,8 @@
 #include <cstring>
 
 #include <fmt/format.h>
+
+#include "base/descriptor.hpp"
 
 namespace once::http {
 
@@ -123,6 +127,38 @@ Result<std::vector<int>> listen_on(const Endpoint& endpoint, unsigned count) {
     listeners.push_back(*fd);
   }
   return listeners;
+}
+
+Result<int> listen_on_unix(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) {
+    return std::unexpected(Error{
+        .source = ErrorSource::config,
+        .retryable = Retryable::no,
+        .detail = fmt::format("the path of a socket has at most {} bytes: {}", sizeof address.sun_path - 1, path)});
+  }
+  std::memcpy(address.sun_path, path.data(), path.size());
+  const auto* where = reinterpret_cast<const sockaddr*>(&address);
+  const std::string cannot = fmt::format("cannot listen on {}", path);
+  Descriptor listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!listener.open()) return system_error("socket", errno);
+  if (::bind(listener.get(), where, sizeof address) != 0) {
+    if (errno != EADDRINUSE) return system_error(cannot, errno);
+    const Descriptor probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    // Refused: a socket that nobody listens on. Anything else is not ours to remove.
+    if (::connect(probe.get(), where, sizeof address) == 0) return system_error(cannot, EADDRINUSE);
+    struct stat status{};
+    const bool stale = errno == ECONNREFUSED && ::lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode);
+    if (!stale) return system_error(fmt::format("{}: something else is there", cannot), EADDRINUSE);
+    ::unlink(path.c_str());
+    if (::bind(listener.get(), where, sizeof address) != 0) return system_error(cannot, errno);
+  }
+  constexpr mode_t user_and_group = S_IRUSR | S_IWUSR | S_IRGRP | S_IWGRP;
+  if (::chmod(path.c_str(), user_and_group) != 0 || ::listen(listener.get(), SOMAXCONN) != 0) {
+    return system_error(cannot, errno);
+  }
+  return listener.release();
 }
 
 Result<int> start_connect(const Endpoint& endpoint) {

@@ -30,6 +30,10 @@ Result<std::vector<int>> listen_on(const Endpoint& endpoint, unsigned count);
 // Where a descriptor really listens: the port, if it was asked for as 0.
 Endpoint bound_endpoint(int fd);
 
+// A Unix socket that user and group may use (0660). A file that a dead process left there is replaced; one that
+// somebody listens on, or that is no socket, is not.
+Result<int> listen_on_unix(const std::string& path);
+
 // A descriptor that is connecting, or the error at once.
 Result<int> start_connect(const Endpoint& endpoint);
 

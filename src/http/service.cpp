@@ -1,5 +1,7 @@
 #include "http/service.hpp"
 
+#include <unistd.h>
+
 #include <cerrno>
 
 #include "base/text.hpp"
@@ -16,9 +18,12 @@ constexpr Duration idle_limit = std::chrono::seconds(75);
 constexpr Duration read_limit = std::chrono::seconds(10);
 constexpr Duration accept_wait = std::chrono::hours(1);
 constexpr Duration accept_pause = std::chrono::milliseconds(100);
-constexpr HeadLimits limits;
+constexpr Duration linger_limit = std::chrono::seconds(2);
+constexpr HeadLimits head_limits;
 constexpr std::size_t body_window = 4096;
-constexpr std::size_t max_body = std::size_t{1} << 20U;
+constexpr std::size_t most_discarded = std::size_t{16} << 20U;
+constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
+constexpr std::string_view unix_prefix = "unix:";
 
 void write_head(std::string& out, const ServiceResponse& response, Persistence persistence) {
   out = "HTTP/1.1 ";
@@ -35,10 +40,21 @@ void write_head(std::string& out, const ServiceResponse& response, Persistence p
 
 }  // namespace
 
-class Service::Connection {
+ServiceResponse ServiceHandler::refuse(Refused what, std::string_view why) {
+  switch (what) {
+    case Refused::bad_request: return {.status = 400, .body = std::string(why)};
+    case Refused::body_too_large: return {.status = 413, .body = std::string(why)};
+    case Refused::too_many_connections: return {.status = 503, .body = std::string(why)};
+  }
+  return {.status = 500};
+}
+
+class Service::Connection final : private Socket::Watcher {
  public:
   Connection(Service& service, Loop& loop, int fd) : service_(service), socket_(loop, fd) {
-    buffer_.grow(limits.max_bytes + body_window);
+    ++service_.count_;
+    service_.handler_.connected();
+    buffer_.grow(head_limits.max_bytes + body_window);
     next_ = service_.connections_;
     if (next_ != nullptr) next_->previous_ = this;
     service_.connections_ = this;
@@ -48,6 +64,8 @@ class Service::Connection {
   ~Connection() {
     (previous_ != nullptr ? previous_->next_ : service_.connections_) = next_;
     if (next_ != nullptr) next_->previous_ = previous_;
+    --service_.count_;
+    service_.handler_.disconnected();
   }
 
   void cancel() { socket_.cancel(); }
@@ -61,12 +79,16 @@ class Service::Connection {
       buffer_.pin(head_.size);
       const bool got_body = co_await read_body();
       if (!got_body) co_return;
-      const ServiceRequest request{.head = head_, .body = body_};
+      const ServiceRequest request{.head = head_, .body = body_, .client_left = client_left_};
+      watch_client();
       const ServiceResponse response = co_await service_.handler_.handle(request);
+      socket_.unwatch();
+      socket_.restore();  // told to stop or not, this answer still goes out
       if (response.drop) {
         socket_.reset_on_close();
         co_return;
       }
+      if (service_.stopping_) head_.persistence = Persistence::close;
       write_head(out_, response, head_.persistence);
       const std::string_view body = head_.method == Method::head ? std::string_view() : response.body;
       const IoResult sent = co_await socket_.write_all(out_, body, read_limit);
@@ -75,16 +97,36 @@ class Service::Connection {
     }
   }
 
+  // Says why, and closes.
+  Task<void> refuse(Refused what, std::string_view why) {
+    const ServiceResponse response = service_.handler_.refuse(what, why);
+    write_head(out_, response, Persistence::close);
+    const IoResult sent = co_await socket_.write_all(out_, response.body, read_limit);
+    if (sent.status != Io::ok) co_return;
+    // Closed with bytes unread, the connection would be reset and the answer lost on its way.
+    socket_.shut_down_writing();
+    std::string unread(body_window * 4, '\0');
+    for (std::size_t discarded = 0; discarded < most_discarded;) {
+      const IoResult got = co_await socket_.read_some(unread, linger_limit);
+      if (got.status != Io::ok) co_return;
+      discarded += got.bytes;
+    }
+  }
+
  private:
+  void watch_client() {
+    const auto moved = socket_.watch(*this);
+    client_left_ = moved && *moved != Socket::Peer::bytes;
+  }
+  void peer_moved(Socket::Peer what) override { client_left_ = what != Socket::Peer::bytes; }
+
   Task<bool> read_head() {
     while (true) {
       if (!buffer_.empty()) {
-        const ParseResult result = parse(buffer_.unread(), limits, head_);
+        const ParseResult result = parse(buffer_.unread(), head_limits, head_);
         if (result.parsed == Parsed::complete) co_return true;
         if (result.parsed == Parsed::bad) {
-          const ServiceResponse refused{.status = 400, .body = describe(result.error)};
-          write_head(out_, refused, Persistence::close);
-          co_await socket_.write_all(out_, refused.body, read_limit);
+          co_await refuse(Refused::bad_request, describe(result.error));
           co_return false;
         }
       }
@@ -97,14 +139,27 @@ class Service::Connection {
   Task<bool> read_body() {
     BodyDecoder decoder(head_.framing);
     body_.clear();
+    constexpr std::string_view too_large = "The body is larger than is taken here.";
+    if (head_.framing.kind == Framing::Kind::length && head_.framing.length > service_.limits_.max_body) {
+      co_await refuse(Refused::body_too_large, too_large);
+      co_return false;
+    }
+    if (head_.expects_continue) {
+      const IoResult sent = co_await socket_.write_all(go_on, read_limit);
+      if (sent.status != Io::ok) co_return false;
+    }
     while (true) {
       const BodyDecoder::Step step = decoder.next(buffer_);
       if (step.kind == BodyDecoder::Kind::end) co_return true;
-      if (step.kind == BodyDecoder::Kind::bad) co_return false;
+      if (step.kind == BodyDecoder::Kind::bad) {
+        co_await refuse(Refused::bad_request, "The framing of the body is not valid.");
+        co_return false;
+      }
       if (step.kind == BodyDecoder::Kind::data) {
         body_.append(step.data);
-        if (body_.size() > max_body) co_return false;
-        continue;
+        if (body_.size() <= service_.limits_.max_body) continue;
+        co_await refuse(Refused::body_too_large, too_large);
+        co_return false;
       }
       const IoResult got = co_await socket_.read_some(buffer_.room(), read_limit);
       if (got.status != Io::ok) co_return false;
@@ -120,9 +175,11 @@ class Service::Connection {
   RequestHead head_;
   std::string body_;
   std::string out_;
+  bool client_left_ = false;
 };
 
-Service::Service(Loop& loop, int listener, ServiceHandler& handler) : listener_(loop, listener), handler_(handler) {
+Service::Service(Loop& loop, int listener, ServiceHandler& handler, const ServiceLimits& limits)
+    : listener_(loop, listener), handler_(handler), limits_(limits) {
   spawn(accept_all());
 }
 
@@ -131,7 +188,11 @@ Service::~Service() = default;
 Task<void> Service::serve_connection(int fd) {
   {
     Connection connection(*this, listener_.loop(), fd);
-    co_await connection.run();
+    if (count_ > limits_.max_connections) {
+      co_await connection.refuse(Refused::too_many_connections, "There are too many connections.");
+    } else {
+      co_await connection.run();
+    }
   }
   leave();
 }
@@ -163,21 +224,31 @@ void Service::stop() {
   }
 }
 
-ServiceThread::~ServiceThread() {
+void ServiceThread::stop() {
   if (!thread_.joinable()) return;
   run = [](Work& work) { static_cast<ServiceThread&>(work).service_->stop(); };
   loop_.post(*this);
   thread_.join();
+  if (address_.starts_with(unix_prefix)) ::unlink(address_.c_str() + unix_prefix.size());
 }
 
 Result<void> ServiceThread::start(std::string_view listen) {
-  const auto endpoint = resolve_listener(listen);
-  if (!endpoint) return std::unexpected(endpoint.error());
-  const auto listeners = listen_on(*endpoint, 1);
-  if (!listeners) return std::unexpected(listeners.error());
-  address_ = bound_endpoint(listeners->front()).text();
-  thread_ = std::jthread([this, fd = listeners->front()] {
-    service_ = std::make_unique<Service>(loop_, fd, handler_);
+  int listener = -1;
+  if (listen.starts_with(unix_prefix)) {
+    const auto opened = listen_on_unix(std::string(listen.substr(unix_prefix.size())));
+    if (!opened) return std::unexpected(opened.error());
+    listener = *opened;
+    address_ = listen;
+  } else {
+    const auto endpoint = resolve_listener(listen);
+    if (!endpoint) return std::unexpected(endpoint.error());
+    const auto listeners = listen_on(*endpoint, 1);
+    if (!listeners) return std::unexpected(listeners.error());
+    listener = listeners->front();
+    address_ = bound_endpoint(listener).text();
+  }
+  thread_ = std::jthread([this, listener] {
+    service_ = std::make_unique<Service>(loop_, listener, handler_, limits_);
     loop_.run();
     service_.reset();
   });

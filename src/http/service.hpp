@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -19,6 +20,7 @@ namespace once::http {
 struct ServiceRequest {
   const RequestHead& head;
   std::string_view body;
+  const bool& client_left;  // turns true while a handler is at work, when nobody waits for its answer any more
 };
 
 struct ServiceResponse {
@@ -29,10 +31,23 @@ struct ServiceResponse {
   bool drop = false;   // close the connection without a word
 };
 
+struct ServiceLimits {
+  std::size_t max_body = std::size_t{1} << 20U;
+  std::size_t max_connections = 1024;
+};
+
+// What does not become a request.
+enum class Refused : std::uint8_t { bad_request, body_too_large, too_many_connections };
+
 class ServiceHandler {
  public:
   // Views of the request live until the task has ended.
   virtual Task<ServiceResponse> handle(const ServiceRequest& request) = 0;
+
+  // The connection ends with this answer.
+  virtual ServiceResponse refuse(Refused what, std::string_view why);
+  virtual void connected() {}
+  virtual void disconnected() {}
 
  protected:
   ~ServiceHandler() = default;
@@ -41,7 +56,7 @@ class ServiceHandler {
 // Accepts and serves on one loop. The loop's thread makes it, and destroys it after it has ended.
 class Service {
  public:
-  Service(Loop& loop, int listener, ServiceHandler& handler);
+  Service(Loop& loop, int listener, ServiceHandler& handler, const ServiceLimits& limits);
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
   ~Service();
@@ -58,7 +73,9 @@ class Service {
 
   Socket listener_;
   ServiceHandler& handler_;
+  ServiceLimits limits_;
   Connection* connections_ = nullptr;  // a list
+  std::size_t count_ = 0;
   bool accepting_ = true;
   bool stopping_ = false;
 };
@@ -66,20 +83,23 @@ class Service {
 // A service with a loop and a thread of its own. The handler runs on that thread, and outlives this.
 class ServiceThread final : private Work {
  public:
-  explicit ServiceThread(ServiceHandler& handler) : handler_(handler) {}
+  explicit ServiceThread(ServiceHandler& handler, const ServiceLimits& limits = ServiceLimits())
+      : handler_(handler), limits_(limits) {}
   ServiceThread(const ServiceThread&) = delete;
   ServiceThread& operator=(const ServiceThread&) = delete;
-  // Ends the service: what a handler is at work on is finished first.
-  ~ServiceThread();
+  ~ServiceThread() { stop(); }
 
-  // "HOST:PORT"; port 0: any that is free.
+  // "HOST:PORT"; port 0: any that is free. Or "unix:PATH".
   Result<void> start(std::string_view listen);
+  // Ends the service: what a handler is at work on is finished first.
+  void stop();
   // Where it really listens.
   const std::string& address() const { return address_; }
   Loop& loop() { return loop_; }
 
  private:
   ServiceHandler& handler_;
+  ServiceLimits limits_;
   std::string address_;
   Loop loop_;
   std::unique_ptr<Service> service_;  // made and destroyed on the thread

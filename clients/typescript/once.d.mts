@@ -1,0 +1,133 @@
+// Types of once.mjs.
+
+/** "24h", "30s", "500ms": a number and ms, s, m, h or d. */
+export type Duration = `${number}${"ms" | "s" | "m" | "h" | "d"}`;
+
+export type Json = null | boolean | number | string | Json[] | { [name: string]: Json | undefined };
+
+/** How work that nobody knows the end of is handled: done again after takeoverAfter, at once, or never. */
+export type OnUnknown = "takeover" | "retry" | "hold";
+
+export interface ClaimOptions {
+  /** Which token is used, with withIdempotency() of the environment: ONCE_CLAIMS_TOKEN_TENANT. */
+  tenant?: string;
+  /** What kind of work it is, e.g. "actionRequests.aiProposeCopy". */
+  scope: string;
+  /** Which piece of it: a key of your own, or any JSON that makes it what it is. Exactly one of both. */
+  key?: string;
+  inputs?: Json;
+  /** What must be the same for the same key. */
+  fingerprint?: Json;
+  /** How long the value is kept; 24h. */
+  ttl?: Duration;
+  ttlHours?: number;
+  /** How long a silent owner counts as at work; 30s. It is renewed while the work runs. */
+  lease?: Duration;
+  /** 5m. */
+  takeoverAfter?: Duration;
+  staleTakeoverMinutes?: number;
+  onUnknown?: OnUnknown;
+  /** How long to wait for an owner at work; 0s. */
+  wait?: Duration;
+}
+
+export type Status =
+  | "succeeded"
+  /** Somebody else is at it: see retryAfter. */
+  | "in_progress"
+  /** The work threw: see error. */
+  | "failed"
+  /** Nobody knows, and onUnknown is hold. */
+  | "unknown"
+  /** The key belongs to another fingerprint. */
+  | "mismatch"
+  /** Another attempt took over while we worked: what we did was not recorded. */
+  | "lost"
+  /** The gateway could not be asked; if the work was done, its value is in data and nowhere else. */
+  | "unavailable"
+  | "released";
+
+export interface Result<T> {
+  status: Status;
+  data?: T;
+  /** The value is from an earlier run. */
+  cached: boolean;
+  /** The status, unless it succeeded. */
+  stopReason?: Exclude<Status, "succeeded">;
+  attempt?: number;
+  /** Seconds. */
+  retryAfter?: number;
+  error?: unknown;
+}
+
+export type Work<T> = (claim: Claim) => T | Promise<T>;
+
+export declare class OnceError extends Error {
+  constructor(status: number, code: string, detail: string);
+  readonly status: number;
+  readonly code: string;
+}
+
+export declare class Claim {
+  readonly acquired: boolean;
+  readonly result: Result<unknown> | null;
+  /** Aborted when another attempt took over: the work may stop. */
+  readonly lost: AbortSignal;
+  /** For once_finish() in a transaction; a secret of this owner. */
+  readonly handle?: string;
+  readonly attempt?: number;
+  readonly fence?: number;
+  succeed<T>(value: T, options?: { ttl?: Duration }): Promise<Result<T>>;
+  fail(error?: unknown): Promise<Result<never>>;
+  release(): Promise<Result<never>>;
+}
+
+export interface OnceOptions {
+  /** http://HOST:PORT or unix:PATH */
+  url: string;
+  token?: string;
+  timeoutMs?: number;
+  patienceMs?: number;
+}
+
+export declare class Once {
+  constructor(options: OnceOptions);
+  withIdempotency<T>(options: ClaimOptions & { operation: Work<T> }): Promise<Result<T>>;
+  withIdempotency<T>(options: ClaimOptions, work: Work<T>): Promise<Result<T>>;
+  claim(options: ClaimOptions): Promise<Claim>;
+  lookup(options: Pick<ClaimOptions, "scope" | "key" | "inputs" | "wait">): Promise<Result<Json> | null>;
+}
+
+export declare function withIdempotency<T>(options: ClaimOptions & { operation: Work<T> }): Promise<Result<T>>;
+export declare function withIdempotency<T>(options: ClaimOptions, work: Work<T>): Promise<Result<T>>;
+
+export declare function hashText(text: string): string;
+export declare const hashUserText: typeof hashText;
+
+export declare const RETRIED_STATUSES: readonly number[];
+export declare const RETRIED: {
+  readonly connectError: true;
+  readonly timeout: true;
+  readonly statuses: readonly number[];
+  /** Values of Idempotency-Status. */
+  readonly conflict: readonly string[];
+};
+
+export interface FetchOnceOptions {
+  /** The Idempotency-Key; one is made if neither this nor the header is given. */
+  key?: string;
+  /** When to give up; 60000. */
+  deadlineMs?: number;
+  /** Of one attempt; 15000. */
+  timeoutMs?: number;
+  firstPauseMs?: number;
+  longestPauseMs?: number;
+  fetch?: typeof fetch;
+  onAttempt?: (attempt: { attempt: number; status?: number; error?: unknown }) => void;
+}
+
+export declare function fetchOnce(
+  url: string | URL,
+  init?: Omit<RequestInit, "body"> & { body?: Exclude<BodyInit, ReadableStream> | null },
+  options?: FetchOnceOptions,
+): Promise<Response>;

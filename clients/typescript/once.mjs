@@ -1,0 +1,384 @@
+// Work that happens once, from JavaScript and TypeScript: a client of Once's claims API, and a fetch that retries with one
+// Idempotency-Key. One file without dependencies, for Node 18 or newer; fetchOnce() also runs in browsers. The types are in
+// once.d.mts: plain JavaScript needs no build step, whatever the version of Node and TypeScript.
+//
+//   const result = await withIdempotency({
+//     tenant: "launchbase",
+//     scope: "actionRequests.aiProposeCopy",
+//     inputs: { intakeId: 123, userTextHash: hashUserText(userText) },
+//     ttlHours: 24,
+//     staleTakeoverMinutes: 5,
+//     operation: async () => runAiTennis(),
+//   });
+//
+// The gateway is named by ONCE_CLAIMS_URL (http://HOST:PORT or unix:PATH), the token of a tenant by ONCE_CLAIMS_TOKEN_TENANT
+// or ONCE_CLAIMS_TOKEN; or give them to new Once({ url, token }).
+
+/** Statuses that say: the same request again, with the same key, is safe and may end differently. */
+export const RETRIED_STATUSES = Object.freeze([408, 425, 429, 502, 503, 504]);
+
+const FIRST_PAUSE_MS = 100;
+const LONGEST_PAUSE_MS = 5000;
+const REFUSALS = [400, 401, 404, 405, 413];
+const UNITS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+const node = await import("node:crypto").catch(() => null);
+const webcrypto = globalThis.crypto ?? node.webcrypto;
+
+/** The gateway refused a request as it stands: asking again would not help. */
+export class OnceError extends Error {
+  constructor(status, code, detail) {
+    super(`${status} ${code}: ${detail}`);
+    this.name = "OnceError";
+    this.status = status;
+    this.code = code;
+  }
+}
+
+/** What stands for a user's text in inputs: nobody who sees them can read it, and white space makes no difference. */
+export function hashText(text) {
+  return node.createHash("sha256").update(text.trim().replace(/\s+/g, " ")).digest("hex");
+}
+
+export { hashText as hashUserText };
+
+/** withIdempotency() of the gateway that the environment names. */
+export async function withIdempotency(options, work) {
+  return fromEnvironment(options.tenant).withIdempotency(options, work);
+}
+
+export class Once {
+  /** timeoutMs: of one request, long polls not counted. patienceMs: how long a request that got no answer is repeated. */
+  constructor({ url, token, timeoutMs = 10_000, patienceMs = 30_000 }) {
+    if (!/^(http:\/\/|unix:)/.test(url ?? "")) throw new TypeError("url is http://HOST:PORT or unix:PATH");
+    this.url = url.replace(/\/$/, "");
+    this.token = token;
+    this.timeoutMs = timeoutMs;
+    this.patienceMs = patienceMs;
+  }
+
+  /**
+   * Does the work unless it was done, or is being done, by anybody. Throws only for what the programmer got wrong; see
+   * the type Result for everything else.
+   */
+  async withIdempotency(options, work = options.operation) {
+    if (typeof work !== "function") throw new TypeError("the work is a function, the second argument or `operation`");
+    const claim = await this.claim(options);
+    if (!claim.acquired) return claim.result;
+    let value;
+    try {
+      value = await work(claim);
+    } catch (error) {
+      return claim.fail(error);
+    }
+    return claim.succeed(value);
+  }
+
+  /** A Claim: acquired, or with the result that stands in its way. */
+  async claim(options) {
+    const { scope, key, inputs, fingerprint, onUnknown = "takeover", wait = "0s" } = options;
+    if ((key === undefined) === (inputs === undefined)) throw new TypeError("exactly one of key and inputs is needed");
+    const lease = options.lease ?? "30s";
+    const body = {
+      scope, key, inputs, fingerprint, lease, on_unknown: onUnknown,
+      ttl: options.ttl ?? (options.ttlHours === undefined ? "24h" : durationOf(options.ttlHours * UNITS.h)),
+      takeover_after: options.takeoverAfter ??
+        (options.staleTakeoverMinutes === undefined ? "5m" : durationOf(options.staleTakeoverMinutes * UNITS.m)),
+      nonce: hex(webcrypto.getRandomValues(new Uint8Array(16))),
+    };
+    const until = Date.now() + milliseconds(wait);
+    for (;;) {
+      const left = Math.max(0, until - Date.now());
+      let answer;
+      try {
+        answer = await this.ask("/v1/claims", { ...body, wait: durationOf(left) }, { waitsMs: left });
+      } catch (error) {
+        if (isMistake(error)) throw error;
+        return new Claim(this, lease, null, { status: "unavailable", stopReason: "unavailable", cached: false, error });
+      }
+      const { status, json } = answer;
+      if (status === 200 && json.status === "acquired") return new Claim(this, lease, json, null);
+      const again = status === 200 && json.status === "in_progress" && Date.now() < until;
+      if (!again) return new Claim(this, lease, null, resultOf(status, json));
+      // The gateway waits for less than we do, or had too many who wait.
+      await sleep(Math.min(until - Date.now(), json.retry_after * 1000, 100 + Math.random() * 900));
+    }
+  }
+
+  /** How it stands, without claiming it; null if nobody did. */
+  async lookup({ scope, key, inputs, wait = "0s" }) {
+    try {
+      const { status, json } = await this.ask("/v1/claims/lookup", { scope, key, inputs, wait }, { waitsMs: milliseconds(wait) });
+      return status === 200 && json.status === "none" ? null : resultOf(status, json);
+    } catch (error) {
+      if (isMistake(error)) throw error;
+      return { status: "unavailable", stopReason: "unavailable", cached: false, error };
+    }
+  }
+
+  /** Repeats what got no answer, or one that says to: every verb of the API may be repeated. */
+  async ask(target, body, { waitsMs = 0, patienceMs = this.patienceMs } = {}) {
+    const until = Date.now() + patienceMs;
+    const text = JSON.stringify(body, refusePromises);
+    for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
+      let failure;
+      try {
+        const answer = await this.askOnce(target, text, this.timeoutMs + waitsMs);
+        if (!RETRIED_STATUSES.includes(answer.status)) {
+          if (!REFUSALS.includes(answer.status)) return answer;
+          failure = new OnceError(answer.status, answer.json.code ?? "", answer.json.detail ?? "");
+        } else {
+          failure = new Error(`the gateway answered ${answer.status} ${answer.json.code ?? ""}`);
+        }
+      } catch (error) {
+        failure = error;
+      }
+      if (failure instanceof OnceError) throw failure;
+      // Full jitter, so that those who failed together do not come back together.
+      const wait = Math.random() * pause;
+      if (Date.now() + wait >= until) throw failure;
+      await sleep(wait);
+    }
+  }
+
+  async askOnce(target, text, timeoutMs) {
+    const headers = { "content-type": "application/json" };
+    if (this.token !== undefined) headers.authorization = `Bearer ${this.token}`;
+    if (this.url.startsWith("unix:")) return askSocket(this.url.slice("unix:".length), target, text, headers, timeoutMs);
+    const signal = AbortSignal.timeout(timeoutMs);
+    const response = await fetch(this.url + target, { method: "POST", headers, body: text, signal });
+    return { status: response.status, json: await response.json() };
+  }
+}
+
+// fetch() throws a TypeError too, but with a cause.
+function isMistake(error) {
+  return error instanceof OnceError || (error instanceof TypeError && error.cause === undefined);
+}
+
+/** The right to do the work, or the result that stands in its way. While it is held its lease is renewed. */
+export class Claim {
+  constructor(once, lease, acquired, result) {
+    this.once = once;
+    this.lease = lease;
+    this.acquired = acquired !== null;
+    this.result = result;
+    const taken = new AbortController();
+    /** Aborted when another attempt took over: the work may stop. */
+    this.lost = taken.signal;
+    this.taken = taken;
+    if (acquired === null) return;
+    this.handle = acquired.claim;
+    this.attempt = acquired.attempt;
+    this.fence = acquired.fence;
+    this.renewing = true;
+    this.scheduleRenewal();
+  }
+
+  async succeed(value, { ttl } = {}) {
+    // What JSON does not have is null; what it cannot hold at all fails the claim.
+    try {
+      JSON.stringify(value, refusePromises);
+    } catch (error) {
+      return this.fail(error);
+    }
+    const json = await this.end("succeed", { value: value === undefined ? null : value, ttl });
+    if (json === null) return (this.result = { ...this.result, data: value });
+    const stands = "value" in json && !("encoding" in json) ? json.value : value;
+    return (this.result = { status: "succeeded", data: stands, cached: false, attempt: this.attempt });
+  }
+
+  async fail(error) {
+    const reason = error instanceof Error ? error.name : String(error ?? "");
+    const json = await this.end("fail", { reason: reason.slice(0, 100) });
+    if (json === null && this.result.status === "lost") return this.result;
+    return (this.result = { status: "failed", stopReason: "failed", cached: false, attempt: this.attempt, error });
+  }
+
+  /** As if never claimed: nothing was done. */
+  async release() {
+    const json = await this.end("release", {});
+    if (json !== null) this.result = { status: "released", stopReason: "released", cached: false, attempt: this.attempt };
+    return this.result;
+  }
+
+  async end(verb, body) {
+    if (!this.acquired) throw new Error("this claim was not acquired");
+    this.renewing = false;
+    clearTimeout(this.timer);
+    const ended = { cached: false, attempt: this.attempt };
+    try {
+      const { status, json } = await this.once.ask(`/v1/claims/${this.handle}/${verb}`, body);
+      if (status === 200) return json;
+    } catch (error) {
+      this.result = { status: "unavailable", stopReason: "unavailable", error, ...ended };
+      return null;
+    }
+    this.taken.abort();
+    this.result = { status: "lost", stopReason: "lost", ...ended };
+    return null;
+  }
+
+  scheduleRenewal() {
+    // Two renewals may be lost before the lease is.
+    const interval = milliseconds(this.lease) / 3;
+    this.timer = setTimeout(async () => {
+      try {
+        const { status } = await this.once.ask(`/v1/claims/${this.handle}/renew`, { lease: this.lease }, { patienceMs: interval });
+        if (status === 409 && this.renewing) {
+          this.taken.abort();
+          return;
+        }
+      } catch {
+        // The next one may get through.
+      }
+      if (this.renewing) this.scheduleRenewal();
+    }, interval);
+    this.timer.unref?.();
+  }
+}
+
+/**
+ * What fetchOnce() does with an answer. Everything that is not in it is given to the caller as it is: 2xx, 3xx, 422 and
+ * the other 4xx, 500. A 409 is repeated only if it says that the first request is still at work, or that nobody knows yet.
+ */
+export const RETRIED = Object.freeze({
+  connectError: true,
+  timeout: true,
+  statuses: RETRIED_STATUSES,
+  conflict: Object.freeze(["in-flight", "unknown"]),
+});
+
+/**
+ * fetch() that may be called for what must happen once: it repeats a request that got no answer, with the same
+ * Idempotency-Key, until there is one or the deadline has come. Returns the last answer; throws if there was none.
+ */
+export async function fetchOnce(url, init = {}, options = {}) {
+  const { deadlineMs = 60_000, timeoutMs = 15_000, firstPauseMs = 200, longestPauseMs = 10_000 } = options;
+  if (init.body instanceof ReadableStream) throw new TypeError("a stream cannot be sent twice: give the body as a whole");
+  const headers = new Headers(init.headers);
+  if (!headers.has("Idempotency-Key")) headers.set("Idempotency-Key", options.key ?? webcrypto.randomUUID());
+  const doFetch = options.fetch ?? globalThis.fetch;
+  const until = Date.now() + deadlineMs;
+  for (let attempt = 1, pause = firstPauseMs; ; ++attempt, pause = Math.min(pause * 2, longestPauseMs)) {
+    let response;
+    let failure;
+    try {
+      const limit = AbortSignal.timeout(Math.max(1, Math.min(timeoutMs, until - Date.now())));
+      response = await doFetch(url, { ...init, headers, signal: either(init.signal, limit) });
+    } catch (error) {
+      if (init.signal?.aborted) throw error;
+      failure = error;
+    }
+    const asked = response ? await whenToRepeat(response) : 0;
+    options.onAttempt?.({ attempt, status: response?.status, error: failure });
+    if (response && asked === null) return response;
+    const wait = Math.max(asked, Math.random() * pause);
+    if (Date.now() + wait >= until) {
+      if (response) return response;
+      throw failure;
+    }
+    await response?.body?.cancel();
+    await sleep(wait, init.signal);
+  }
+}
+
+/** Milliseconds to wait at least, or null: this is the answer. */
+async function whenToRepeat(response) {
+  if (!RETRIED_STATUSES.includes(response.status) && !(response.status === 409 && (await isTooEarly(response)))) return null;
+  const given = response.headers.get("Retry-After");
+  if (given === null) return 0;
+  const seconds = /^\d+$/.test(given) ? Number(given) : (Date.parse(given) - Date.now()) / 1000;
+  return Number.isFinite(seconds) ? Math.max(0, seconds * 1000) : 0;
+}
+
+async function isTooEarly(response) {
+  if (!RETRIED.conflict.includes(response.headers.get("Idempotency-Status"))) return false;
+  if (!/\bproblem\+json\b/.test(response.headers.get("Content-Type") ?? "")) return true;
+  try {
+    return (await response.clone().json()).retryable !== false;
+  } catch {
+    return true;
+  }
+}
+
+function resultOf(status, json) {
+  const result = { status: json.status, cached: true, attempt: json.attempt };
+  if (status === 200 && json.status === "succeeded") return { ...result, data: json.value };
+  if (status === 200) return { ...result, stopReason: json.status, cached: false, retryAfter: json.retry_after };
+  if (status === 422) return { status: "mismatch", stopReason: "mismatch", cached: false };
+  const error = new OnceError(status, json.code ?? "", json.detail ?? "");
+  // It succeeded, and nobody has the value any more.
+  if (json.code === "response-not-kept") return { status: "succeeded", cached: true, error };
+  return { status: "unavailable", stopReason: "unavailable", cached: false, error };
+}
+
+async function askSocket(socketPath, path, text, headers, timeout) {
+  const { request } = await import("node:http");
+  return new Promise((resolve, reject) => {
+    const length = Buffer.byteLength(text);
+    const sent = request({ socketPath, path, method: "POST", headers: { ...headers, "content-length": length }, timeout, agent: false });
+    sent.on("timeout", () => sent.destroy(new Error(`no answer in ${timeout} ms`)));
+    sent.on("error", reject);
+    sent.on("response", (response) => {
+      const parts = [];
+      response.on("data", (part) => parts.push(part));
+      response.on("error", reject);
+      response.on("end", () => {
+        try {
+          resolve({ status: response.statusCode, json: JSON.parse(Buffer.concat(parts).toString()) });
+        } catch (error) {
+          reject(error);
+        }
+      });
+    });
+    sent.end(text);
+  });
+}
+
+function fromEnvironment(tenant) {
+  const env = globalThis.process?.env ?? {};
+  if (!env.ONCE_CLAIMS_URL) throw new TypeError("set ONCE_CLAIMS_URL, or use new Once({ url, token })");
+  const own = tenant && env[`ONCE_CLAIMS_TOKEN_${tenant.toUpperCase().replace(/[^A-Z0-9]/g, "_")}`];
+  return new Once({ url: env.ONCE_CLAIMS_URL, token: own || env.ONCE_CLAIMS_TOKEN || undefined });
+}
+
+function either(first, second) {
+  if (!first) return second;
+  const both = new AbortController();
+  for (const signal of [first, second]) {
+    if (signal.aborted) both.abort(signal.reason);
+    signal.addEventListener("abort", () => both.abort(signal.reason), { once: true });
+  }
+  return both.signal;
+}
+
+function sleep(ms, signal) {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, ms);
+    signal?.addEventListener("abort", () => {
+      clearTimeout(timer);
+      reject(signal.reason);
+    }, { once: true });
+  });
+}
+
+// A promise is {} in JSON: two inputs that differ would be the same work.
+function refusePromises(name, value) {
+  if (typeof value?.then === "function") throw new TypeError(`${name} is a promise: await it first`);
+  return value;
+}
+
+function milliseconds(duration) {
+  const match = /^(\d+)(ms|s|m|h|d)$/.exec(duration);
+  if (!match) throw new TypeError(`a duration is a text such as "30s", not ${JSON.stringify(duration)}`);
+  return Number(match[1]) * UNITS[match[2]];
+}
+
+function durationOf(ms) {
+  return `${Math.round(ms)}ms`;
+}
+
+function hex(bytes) {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}

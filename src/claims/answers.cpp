@@ -1,0 +1,278 @@
+#include "claims/answers.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/assert.hpp"
+#include "base/text.hpp"
+#include "claims/json_members.hpp"
+#include "core/fingerprint.hpp"
+#include "core/headers.hpp"
+#include "core/json_text.hpp"
+#include "core/outcome.hpp"
+
+namespace once {
+
+using http::ServiceResponse;
+
+namespace {
+
+constexpr std::string_view json_type = "application/json";
+constexpr std::string_view value_fields = "Content-Type: application/json\r\n";
+// A long poll is the better way to wait; who does not use it should not come back more often than this.
+constexpr std::int64_t longest_retry_after = 5;
+
+// RFC 3339, to the millisecond.
+std::string timestamp(Time time) {
+  const auto day = std::chrono::floor<std::chrono::days>(time);
+  const std::chrono::year_month_day date(day);
+  const std::chrono::hh_mm_ss clock(time - day);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", static_cast<int>(date.year()),
+                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()), clock.hours().count(),
+                     clock.minutes().count(), clock.seconds().count(), clock.subseconds().count());
+}
+
+// {"status":"…", then members one by one.
+class Object {
+ public:
+  explicit Object(std::string_view status) : text_(R"({"status":)") { append_json_string(text_, status); }
+
+  Object& raw(std::string_view name, std::string_view value) {
+    text_ += ',';
+    append_json_string(text_, name);
+    text_ += ':';
+    text_ += value;
+    return *this;
+  }
+  Object& text(std::string_view name, std::string_view value) {
+    std::string quoted;
+    append_json_string(quoted, value);
+    return raw(name, quoted);
+  }
+  Object& number(std::string_view name, std::uint64_t value) { return raw(name, fmt::to_string(value)); }
+  Object& time(std::string_view name, Time value) { return text(name, timestamp(value)); }
+
+  ClaimsAnswer answer(ClaimsResult result) {
+    text_ += "}\n";
+    return {.response = {.status = 200, .content_type = std::string(json_type), .body = std::move(text_)},
+            .result = result};
+  }
+
+ private:
+  std::string text_;
+};
+
+std::uint64_t number_of(Attempt attempt) {
+  return static_cast<std::uint32_t>(attempt);
+}
+
+// Whole seconds, at least one.
+std::uint64_t seconds_until(Time then, Time now) {
+  const auto seconds = std::chrono::ceil<std::chrono::seconds>(then - now).count();
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(seconds, 1));
+}
+
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t bytes = utf8_sequence(text);
+    if (bytes == 0) return false;
+    text.remove_prefix(bytes);
+  }
+  return true;
+}
+
+std::string_view content_type_of(std::string_view fields) {
+  for (std::string_view line : split(fields, '\n')) {
+    const std::size_t colon = line.find(':');
+    if (colon == std::string_view::npos || !same_name(line.substr(0, colon), "Content-Type")) continue;
+    return trim(line.substr(colon + 1));
+  }
+  return {};
+}
+
+// JSON as it is; other outcomes, which only once_finish() can have recorded, as text or in hex.
+void add_value(Object& object, const StoredResponse& response) {
+  if (is_json(content_type_of(response.headers)) && is_json_value(response.body)) {
+    object.raw("value", response.body);
+  } else if (is_utf8(response.body)) {
+    object.text("value", response.body);
+  } else {
+    object.text("value", to_hex(response.body)).text("encoding", "hex");
+  }
+}
+
+std::string_view name_of_previous(State state) {
+  return state == State::failed ? "failed" : "unknown";
+}
+
+}  // namespace
+
+bool owner_works(const Op& lookup) {
+  return lookup.record && lookup.record->state == State::started && lookup.now < lookup.record->lease_until;
+}
+
+OutcomeBytes outcome_of(std::string_view value) {
+  return std::make_shared<const std::string>(
+      encode({.status = 200, .reason = "OK", .headers = value_fields, .body = value}));
+}
+
+ClaimsAnswer ClaimsAnswers::claimed(const Op& claim, std::string_view handle) const {
+  if (claim.status == OpStatus::failed) return store_failed(claim);
+  ONCE_ASSERT(claim.record.has_value());
+  const Record& record = *claim.record;
+  switch (claim.verdict) {
+    case Verdict::execute: {
+      Object object("acquired");
+      object.text("claim", handle).number("attempt", number_of(record.attempt));
+      object.number("fence", static_cast<std::uint64_t>(record.fence));
+      if (record.attempt > Attempt{1}) object.text("previous", name_of_previous(record.previous_state));
+      object.time("lease_until", record.lease_until).time("expires_at", record.expires_at);
+      return object.answer(ClaimsResult::acquired);
+    }
+    case Verdict::replay: return replayed(claim);
+    case Verdict::not_kept:
+      return problem(ProblemKind::response_not_kept, "The work succeeded, but its value was too large to keep.",
+                     ClaimsResult::succeeded);
+    case Verdict::mismatch:
+      return problem(ProblemKind::key_mismatch, "This key was claimed before with another fingerprint.",
+                     ClaimsResult::mismatch);
+    case Verdict::in_flight: {
+      const Time soon = claim.now + std::chrono::seconds(longest_retry_after);
+      return Object("in_progress")
+          .text("owner", "at_work")
+          .number("attempt", number_of(record.attempt))
+          .number("retry_after", seconds_until(std::min(record.lease_until, soon), claim.now))
+          .answer(ClaimsResult::in_progress);
+    }
+    case Verdict::too_early:
+      return Object("in_progress")
+          .text("owner", "gone")
+          .number("attempt", number_of(record.attempt))
+          .number("retry_after",
+                  seconds_until(saturating_add(record.started_at, claim.terms.takeover_after), claim.now))
+          .answer(ClaimsResult::in_progress);
+    case Verdict::held:
+      return Object("unknown").number("attempt", number_of(record.attempt)).answer(ClaimsResult::unknown);
+    case Verdict::gone: return problem(ProblemKind::key_expired, "This key has expired.", ClaimsResult::invalid);
+  }
+  ONCE_ASSERT(false);
+}
+
+ClaimsAnswer ClaimsAnswers::found(const Op& lookup) const {
+  if (lookup.status == OpStatus::failed) return store_failed(lookup);
+  if (!lookup.record) return Object("none").answer(ClaimsResult::none);
+  const Record& record = *lookup.record;
+  const std::uint64_t attempt = number_of(record.attempt);
+  switch (record.state) {
+    case State::started:
+      if (!owner_works(lookup)) return Object("unknown").number("attempt", attempt).answer(ClaimsResult::unknown);
+      return Object("in_progress")
+          .text("owner", "at_work")
+          .number("attempt", attempt)
+          .number("retry_after",
+                  seconds_until(std::min(record.lease_until, lookup.now + std::chrono::seconds(longest_retry_after)),
+                                lookup.now))
+          .answer(ClaimsResult::in_progress);
+    case State::succeeded:
+      if (record.body_kept == BodyKept::yes) return replayed(lookup);
+      return problem(ProblemKind::response_not_kept, "The work succeeded, but its value was too large to keep.",
+                     ClaimsResult::succeeded);
+    case State::failed:
+      return Object("failed")
+          .number("attempt", attempt)
+          .time("expires_at", record.expires_at)
+          .answer(ClaimsResult::failed);
+    case State::unknown: return Object("unknown").number("attempt", attempt).answer(ClaimsResult::unknown);
+    case State::tombstone: return Object("none").answer(ClaimsResult::none);
+  }
+  ONCE_ASSERT(false);
+}
+
+ClaimsAnswer ClaimsAnswers::replayed(const Op& op) const {
+  const Record& record = *op.record;
+  const auto response = record.outcome ? decode(*record.outcome) : std::nullopt;
+  if (!response) {
+    return problem(ProblemKind::store_unavailable, "The recorded value cannot be read.", ClaimsResult::error);
+  }
+  Object object("succeeded");
+  add_value(object, *response);
+  return object.number("attempt", number_of(record.attempt))
+      .time("expires_at", record.expires_at)
+      .answer(ClaimsResult::succeeded);
+}
+
+ClaimsAnswer ClaimsAnswers::renewed(Time lease_until) const {
+  return Object("renewed").time("lease_until", lease_until).answer(ClaimsResult::done);
+}
+
+ClaimsAnswer ClaimsAnswers::succeeded(const Op& finish, std::string_view value) const {
+  Object object("succeeded");
+  if (finish.record) {
+    const Record& record = *finish.record;
+    object.time("expires_at", record.expires_at);
+    const auto stands = record.outcome ? decode(*record.outcome) : std::nullopt;
+    if (stands && stands->body != value) add_value(object, *stands);
+    if (record.body_kept == BodyKept::no) object.raw("kept", "false");
+  }
+  return object.answer(ClaimsResult::done);
+}
+
+ClaimsAnswer ClaimsAnswers::failed(const Op& finish) const {
+  Object object("failed");
+  if (finish.record) object.time("expires_at", finish.record->expires_at);
+  return object.answer(ClaimsResult::done);
+}
+
+ClaimsAnswer ClaimsAnswers::released() const {
+  return Object("released").answer(ClaimsResult::done);
+}
+
+ClaimsAnswer ClaimsAnswers::lost() const {
+  return problem(ProblemKind::claim_lost, "The claim has ended, has expired, or was taken over by another attempt.",
+                 ClaimsResult::lost);
+}
+
+ClaimsAnswer ClaimsAnswers::invalid(std::string detail) const {
+  return problem(ProblemKind::claim_invalid, std::move(detail), ClaimsResult::invalid);
+}
+
+ClaimsAnswer ClaimsAnswers::unauthorized() const {
+  ClaimsAnswer answer = problem(ProblemKind::unauthorized, "Send Authorization: Bearer with a token of this gateway.",
+                                ClaimsResult::unauthorized);
+  answer.response.fields = "WWW-Authenticate: Bearer realm=\"once\"\r\n";
+  return answer;
+}
+
+ClaimsAnswer ClaimsAnswers::not_found() const {
+  return problem(ProblemKind::not_found, "GET /openapi.json says what there is.", ClaimsResult::invalid);
+}
+
+ClaimsAnswer ClaimsAnswers::not_allowed(std::string_view allow) const {
+  ClaimsAnswer answer =
+      problem(ProblemKind::method_not_allowed, fmt::format("Only {} is served here.", allow), ClaimsResult::invalid);
+  answer.response.fields = fmt::format("Allow: {}\r\n", allow);
+  return answer;
+}
+
+ClaimsAnswer ClaimsAnswers::store_failed(const Op& op) const {
+  const bool full = op.fault == StoreFault::full;
+  ClaimsAnswer answer = problem(
+      full ? ProblemKind::store_full : ProblemKind::store_unavailable,
+      "Nothing is known to have changed; sending the same again, with the same nonce, is safe.", ClaimsResult::error);
+  answer.response.fields = "Retry-After: 1\r\n";
+  return answer;
+}
+
+ServiceResponse ClaimsAnswers::problem_response(ProblemKind kind, std::string detail) const {
+  const Problem answer = once::problem(kind, std::move(detail));
+  return {.status = answer.status, .content_type = "application/problem+json", .body = to_json(answer, type_base_)};
+}
+
+ClaimsAnswer ClaimsAnswers::problem(ProblemKind kind, std::string detail, ClaimsResult result) const {
+  return {.response = problem_response(kind, std::move(detail)), .result = result};
+}
+
+}  // namespace once

@@ -1,0 +1,60 @@
+// The answers of the claims API: one JSON object each, and problems for what went wrong.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/clock.hpp"
+#include "claims/metrics.hpp"
+#include "core/problem.hpp"
+#include "core/record.hpp"
+#include "http/service.hpp"
+#include "store/store.hpp"
+
+namespace once {
+
+// An answer, and how it is counted.
+struct ClaimsAnswer {
+  http::ServiceResponse response;
+  ClaimsResult result = ClaimsResult::done;
+};
+
+class ClaimsAnswers {
+ public:
+  explicit ClaimsAnswers(std::string type_base) : type_base_(std::move(type_base)) {}
+
+  // What a claim came to; `handle` is for the one that was acquired.
+  ClaimsAnswer claimed(const Op& claim, std::string_view handle) const;
+  // What a look-up found.
+  ClaimsAnswer found(const Op& lookup) const;
+
+  ClaimsAnswer renewed(Time lease_until) const;
+  // `value` is what the owner said; if something else was recorded before, that is in the answer.
+  ClaimsAnswer succeeded(const Op& finish, std::string_view value) const;
+  ClaimsAnswer failed(const Op& finish) const;
+  ClaimsAnswer released() const;
+  ClaimsAnswer lost() const;
+
+  ClaimsAnswer invalid(std::string detail) const;
+  ClaimsAnswer unauthorized() const;
+  ClaimsAnswer not_found() const;
+  ClaimsAnswer not_allowed(std::string_view allow) const;
+  ClaimsAnswer store_failed(const Op& op) const;
+
+  http::ServiceResponse problem_response(ProblemKind kind, std::string detail) const;
+
+ private:
+  ClaimsAnswer replayed(const Op& op) const;
+  ClaimsAnswer problem(ProblemKind kind, std::string detail, ClaimsResult result) const;
+
+  std::string type_base_;
+};
+
+// Whether its owner is at work, as far as the store knows.
+bool owner_works(const Op& lookup);
+
+// The outcome of a claim that succeeded with this JSON value, as it is recorded.
+OutcomeBytes outcome_of(std::string_view value);
+
+}  // namespace once

@@ -1,0 +1,283 @@
+#include "claims/claims.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "base/text.hpp"
+
+namespace once {
+
+using http::ServiceRequest;
+using http::ServiceResponse;
+
+namespace {
+
+constexpr std::string_view collection = "/v1/claims";
+// Owners at other gateways tell nobody here unless the store does, so it is looked again: soon at first.
+constexpr Duration first_look = std::chrono::milliseconds(20);
+constexpr Duration slowest_look = std::chrono::seconds(1);
+
+// One long poll, while it lasts.
+class Poll {
+ public:
+  explicit Poll(ClaimsMetrics& metrics) : metrics_(metrics) { metrics_.waiting.add(); }
+  Poll(const Poll&) = delete;
+  Poll& operator=(const Poll&) = delete;
+  ~Poll() { metrics_.waiting.subtract(); }
+
+ private:
+  ClaimsMetrics& metrics_;
+};
+
+}  // namespace
+
+Claims::Claims(const ClaimsSettings& settings, std::string_view secret, std::string errors_base,
+               const ClaimsPorts& ports)
+    : settings_(settings),
+      ports_(ports),
+      answers_(std::move(errors_base)),
+      tenants_(settings.tokens),
+      identities_(secret),
+      shared_(ports.store.store().traits().shared == Shared::yes),
+      thread_(*this, {.max_body = settings.max_body, .max_connections = settings.max_connections}) {}
+
+void Claims::stop() {
+  stopping_.store(true, std::memory_order_relaxed);
+  thread_.stop();
+}
+
+ServiceResponse Claims::refuse(http::Refused what, std::string_view why) {
+  switch (what) {
+    case http::Refused::bad_request:
+      ports_.metrics.count(ClaimsVerb::other, ClaimsResult::invalid);
+      return answers_.problem_response(ProblemKind::bad_request, std::string(why));
+    case http::Refused::body_too_large:
+      ports_.metrics.bodies_refused.add();
+      return answers_.problem_response(ProblemKind::body_too_large, "The limit is claims.max_body.");
+    case http::Refused::too_many_connections:
+      ports_.metrics.connections_refused.add();
+      return answers_.problem_response(ProblemKind::too_many_connections, "The limit is claims.max_connections.");
+  }
+  ONCE_ASSERT(false);
+}
+
+Claims::Route Claims::route_of(const http::RequestHead& head) {
+  std::string_view path = head.path;
+  if (path == "/openapi.json") return {.verb = ClaimsVerb::other, .allow = "GET", .handle = {}};
+  if (path == collection) {
+    const bool get = head.method == Method::get || head.method == Method::head;
+    return {.verb = get ? ClaimsVerb::lookup : ClaimsVerb::claim, .allow = "GET, POST", .handle = {}};
+  }
+  if (!path.starts_with(collection)) return {};
+  path.remove_prefix(collection.size());
+  if (path == "/lookup") return {.verb = ClaimsVerb::lookup, .allow = "POST", .handle = {}};
+  const auto parts = split(path, '/');
+  if (parts.size() != 3 || !parts[0].empty()) return {};
+  for (const ClaimsVerb verb : {ClaimsVerb::renew, ClaimsVerb::succeed, ClaimsVerb::fail, ClaimsVerb::release}) {
+    if (parts[2] == name_of(verb)) return {.verb = verb, .allow = "POST", .handle = parts[1]};
+  }
+  return {};
+}
+
+Task<ServiceResponse> Claims::handle(const ServiceRequest& request) {
+  const Route route = route_of(request.head);
+  ClaimsAnswer answered = co_await answer(request, route);
+  ports_.metrics.count(route.verb, answered.result);
+  co_return std::move(answered.response);
+}
+
+Task<ClaimsAnswer> Claims::answer(const ServiceRequest& request, Route route) {
+  if (route.allow.empty()) co_return answers_.not_found();
+  const bool get = request.head.method == Method::get || request.head.method == Method::head;
+  const bool allowed =
+      (get && route.allow.contains("GET")) || (request.head.method == Method::post && route.allow.contains("POST"));
+  if (!allowed) co_return answers_.not_allowed(route.allow);
+  if (route.verb == ClaimsVerb::other) {
+    co_return ClaimsAnswer{
+        .response = {.status = 200, .content_type = "application/json", .body = std::string(openapi_document())},
+        .result = ClaimsResult::done};
+  }
+  const auto tenant = tenants_.of(request.head);
+  if (!tenant) co_return answers_.unauthorized();
+  const Call call{.request = request, .tenant = *tenant};
+  if (route.verb == ClaimsVerb::claim) {
+    ClaimsAnswer claimed = co_await claim(call);
+    co_return claimed;
+  }
+  if (route.verb == ClaimsVerb::lookup) {
+    ClaimsAnswer found = co_await lookup(call);
+    co_return found;
+  }
+  const auto handle = identities_.read(*tenant, route.handle);
+  if (!handle) co_return answers_.lost();
+  ClaimsAnswer ended;
+  if (route.verb == ClaimsVerb::renew) ended = co_await renew(call, *handle);
+  if (route.verb == ClaimsVerb::succeed) ended = co_await succeed(call, *handle);
+  if (route.verb == ClaimsVerb::fail) ended = co_await fail(call, *handle);
+  if (route.verb == ClaimsVerb::release) ended = co_await release(call, *handle);
+  co_return ended;
+}
+
+Task<void> Claims::run(Op& op) {
+  co_await ports_.store.run(op, thread_.loop());
+  if (op.status == OpStatus::failed) {
+    ports_.log.error("a claim could not be stored", {{"operation", to_hex(op.id)}, {"error", op.error}});
+  }
+}
+
+Task<ClaimsAnswer> Claims::claim(Call call) {
+  const auto asked = read_claim(call.request.body, settings_.max_wait);
+  if (!asked) co_return answers_.invalid(asked.error());
+  Op op;
+  op.verb = Verb::claim;
+  op.id = identities_.operation(call.tenant, asked->name.scope, asked->name.kind, asked->name.key);
+  op.nonce = identities_.owner(call.tenant, op.id, asked->nonce ? *asked->nonce : random_.nonce());
+  if (asked->fingerprint) op.fingerprint = identities_.fingerprint(*asked->fingerprint);
+  op.terms = asked->terms;
+  op.tenant = call.tenant;
+  op.route = asked->name.scope;
+  Duration left = asked->name.wait;
+  while (true) {
+    co_await run(op);
+    const bool in_flight = op.status == OpStatus::done && op.verdict == Verdict::in_flight;
+    if (!in_flight || left <= Duration::zero()) break;
+    Op seen;
+    left = co_await wait_for_owner(op.id, left, call.request.client_left, seen);
+    // A claim for somebody who has left would be nobody's until its lease is over.
+    if (call.request.client_left || stopping_.load(std::memory_order_relaxed)) break;
+  }
+  if (op.status == OpStatus::done && op.verdict == Verdict::execute) count_acquired(op);
+  co_return answers_.claimed(op, Identities::text_of({.id = op.id, .nonce = op.nonce}));
+}
+
+void Claims::count_acquired(const Op& claim) {
+  if (claim.record->attempt == Attempt{1}) return;
+  const bool failed = claim.record->previous_state == State::failed;
+  (failed ? ports_.metrics.retries_after_failure : ports_.metrics.takeovers).add();
+}
+
+Task<ClaimsAnswer> Claims::lookup(Call call) {
+  const http::RequestHead& head = call.request.head;
+  const std::string_view query = head.target.substr(std::min(head.path.size() + 1, head.target.size()));
+  const auto asked = head.method == Method::post ? read_lookup(call.request.body, settings_.max_wait)
+                                                 : read_lookup_query(query, settings_.max_wait);
+  if (!asked) co_return answers_.invalid(asked.error());
+  Op op;
+  op.id = identities_.operation(call.tenant, asked->scope, asked->kind, asked->key);
+  co_await run(op);
+  if (op.status == OpStatus::done && owner_works(op) && asked->wait > Duration::zero()) {
+    co_await wait_for_owner(op.id, asked->wait, call.request.client_left, op);
+  }
+  co_return answers_.found(op);
+}
+
+Task<Duration> Claims::wait_for_owner(OperationId id, Duration limit, const bool& client_left, Op& seen) {
+  if (ports_.metrics.waiting.value() >= settings_.max_waiting) {
+    ports_.metrics.waits_refused.add();
+    co_return Duration::zero();
+  }
+  const Poll poll(ports_.metrics);
+  Waiters::Ticket ticket(ports_.waiters, id, thread_.loop());
+  const auto deadline = thread_.loop().now() + limit;
+  Duration look = shared_ ? first_look : slowest_look;
+  while (true) {
+    seen = Op();
+    seen.id = id;
+    seen.waits = Waits::yes;
+    co_await run(seen);
+    const auto left = std::chrono::ceil<Duration>(deadline - thread_.loop().now());
+    const bool over = left <= Duration::zero() || client_left || stopping_.load(std::memory_order_relaxed);
+    if (over || seen.status != OpStatus::done || !owner_works(seen)) co_return std::max(left, Duration::zero());
+    // Its lease may end before anybody says anything.
+    const Duration lease_left = std::max(seen.record->lease_until - seen.now, Duration(1));
+    const Duration pause = std::min({look, left, lease_left});
+    co_await ticket.wait(pause);
+    look = std::min(look * 2, slowest_look);
+  }
+}
+
+Task<ClaimsAnswer> Claims::renew(Call call, ClaimHandle handle) {
+  const auto lease = read_renew(call.request.body);
+  if (!lease) co_return answers_.invalid(lease.error());
+  Op op;
+  op.verb = Verb::renew;
+  op.id = handle.id;
+  op.nonce = handle.nonce;
+  op.terms.lease = *lease;
+  op.terms.owner = Owner::outside;
+  co_await run(op);
+  if (op.status == OpStatus::failed) co_return answers_.store_failed(op);
+  if (op.status == OpStatus::lost) co_return answers_.lost();
+  co_return answers_.renewed(op.now + *lease);
+}
+
+// Without a TTL of its own an outcome is kept for as long as the claim asked for, which its record knows.
+Task<void> Claims::finish(Op& op) {
+  if (op.terms.ttl == Duration::zero()) {
+    op.terms.ttl = ClaimTerms().ttl;
+    Op seen;
+    seen.id = op.id;
+    co_await run(seen);
+    const bool mine = seen.status == OpStatus::done && seen.record && seen.record->nonce == op.nonce &&
+                      seen.record->state == State::started;
+    if (mine) op.terms.ttl = seen.record->expires_at - seen.record->started_at;
+  }
+  co_await run(op);
+  if (op.status == OpStatus::done) ports_.waiters.notify(op.id);
+}
+
+Task<ClaimsAnswer> Claims::succeed(Call call, ClaimHandle handle) {
+  const auto asked = read_succeed(call.request.body);
+  if (!asked) co_return answers_.invalid(asked.error());
+  Op op;
+  op.verb = Verb::finish;
+  op.id = handle.id;
+  op.nonce = handle.nonce;
+  op.terms.ttl = asked->ttl.value_or(Duration::zero());
+  op.final_state = State::succeeded;
+  op.outcome = outcome_of(asked->value);
+  co_await finish(op);
+  if (op.status == OpStatus::failed) co_return answers_.store_failed(op);
+  if (op.status == OpStatus::lost) co_return answers_.lost();
+  co_return answers_.succeeded(op, asked->value);
+}
+
+Task<ClaimsAnswer> Claims::fail(Call call, ClaimHandle handle) {
+  const auto reason = read_fail(call.request.body);
+  if (!reason) co_return answers_.invalid(reason.error());
+  Op op;
+  op.verb = Verb::finish;
+  op.id = handle.id;
+  op.nonce = handle.nonce;
+  op.terms.ttl = Duration::zero();
+  op.final_state = State::failed;
+  co_await finish(op);
+  if (op.status == OpStatus::failed) co_return answers_.store_failed(op);
+  if (op.status == OpStatus::lost) co_return answers_.lost();
+  ports_.log.info("work failed", {{"tenant", call.tenant}, {"operation", to_hex(op.id)}, {"reason", *reason}});
+  co_return answers_.failed(op);
+}
+
+Task<ClaimsAnswer> Claims::release(Call call, ClaimHandle handle) {
+  const auto asked = read_release(call.request.body);
+  if (!asked) co_return answers_.invalid(asked.error());
+  Op op;
+  op.verb = Verb::release;
+  op.id = handle.id;
+  op.nonce = handle.nonce;
+  co_await run(op);
+  if (op.status == OpStatus::failed) co_return answers_.store_failed(op);
+  if (op.status == OpStatus::lost) {
+    // Released before, and the answer was lost: then nobody has it. Else somebody, or an outcome, stands in the way.
+    Op seen;
+    seen.id = handle.id;
+    co_await run(seen);
+    if (seen.status == OpStatus::failed) co_return answers_.store_failed(seen);
+    if (seen.record && seen.record->nonce != Nonce()) co_return answers_.lost();
+  }
+  ports_.waiters.notify(op.id);
+  co_return answers_.released();
+}
+
+}  // namespace once

@@ -1,0 +1,94 @@
+// The claims API: what the gateway does for HTTP requests, for any other work: jobs, queue consumers, calls that cost
+// money. A client claims an operation, does the work, and says how it ended; whoever asks in the meantime waits, and
+// whoever asks later gets the value. docs/claims.md is the protocol for people, docs/openapi.json for machines.
+//
+// It has an address and a thread of its own. What it records lies in the same store as what the gateway records, but
+// under ids that no request can have.
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <string_view>
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "base/random.hpp"
+#include "base/task.hpp"
+#include "claims/answers.hpp"
+#include "claims/identity.hpp"
+#include "claims/metrics.hpp"
+#include "claims/requests.hpp"
+#include "claims/settings.hpp"
+#include "gateway/waiters.hpp"
+#include "http/service.hpp"
+#include "store/lane.hpp"
+
+namespace once {
+
+struct ClaimsPorts {
+  Lanes& store;
+  Waiters& waiters;
+  const Log& log;
+  ClaimsMetrics& metrics;
+};
+
+class Claims final : public http::ServiceHandler {
+ public:
+  Claims(const ClaimsSettings& settings, std::string_view secret, std::string errors_base, const ClaimsPorts& ports);
+  Claims(const Claims&) = delete;
+  Claims& operator=(const Claims&) = delete;
+
+  Result<void> start() { return thread_.start(settings_.listen); }
+  const std::string& address() const { return thread_.address(); }
+
+  // No new connections; long polls are answered with what is known.
+  void stop();
+
+ private:
+  // A request on its way: whose it is, and what it came with.
+  struct Call {
+    const http::ServiceRequest& request;
+    std::string_view tenant;
+  };
+  // What the address says.
+  struct Route {
+    ClaimsVerb verb = ClaimsVerb::other;
+    std::string_view allow;   // methods; empty: there is nothing here
+    std::string_view handle;  // of the claim, for the verbs of its owner
+  };
+  static Route route_of(const http::RequestHead& head);
+
+  Task<http::ServiceResponse> handle(const http::ServiceRequest& request) override;
+  http::ServiceResponse refuse(http::Refused what, std::string_view why) override;
+  void connected() override { ports_.metrics.connections_open.add(); }
+  void disconnected() override { ports_.metrics.connections_open.subtract(); }
+
+  Task<ClaimsAnswer> answer(const http::ServiceRequest& request, Route route);
+  Task<ClaimsAnswer> claim(Call call);
+  Task<ClaimsAnswer> lookup(Call call);
+  Task<ClaimsAnswer> renew(Call call, ClaimHandle handle);
+  Task<ClaimsAnswer> succeed(Call call, ClaimHandle handle);
+  Task<ClaimsAnswer> fail(Call call, ClaimHandle handle);
+  Task<ClaimsAnswer> release(Call call, ClaimHandle handle);
+
+  Task<void> run(Op& op);
+  Task<void> finish(Op& op);
+  // Until the owner of the operation has ended, lapsed, or `limit` has passed. Returns what is left of the limit.
+  Task<Duration> wait_for_owner(OperationId id, Duration limit, const bool& client_left, Op& seen);
+  void count_acquired(const Op& claim);
+
+  ClaimsSettings settings_;
+  ClaimsPorts ports_;
+  ClaimsAnswers answers_;
+  Tenants tenants_;
+  Identities identities_;
+  SystemRandom random_;
+  const bool shared_;
+  std::atomic<bool> stopping_ = false;
+  http::ServiceThread thread_;
+};
+
+// docs/openapi.json
+std::string_view openapi_document();
+
+}  // namespace once

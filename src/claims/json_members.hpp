@@ -1,0 +1,30 @@
+// The members of one JSON object, each value as the bytes it was sent in. For requests whose values are kept and given
+// back as they are: nothing is decoded that nobody looks into.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace once {
+
+inline constexpr std::size_t max_members_depth = 128;
+
+struct JsonMember {
+  std::string name;
+  std::string_view value;  // a whole JSON value, without white space around it
+};
+
+// nullopt unless `json` is one valid JSON object (RFC 8259, UTF-8) with no name twice. Unlike canonical_json() it takes
+// escapes of lone surrogates inside of values: JavaScript writes them, and it is not for us to refuse a result.
+std::optional<std::vector<JsonMember>> json_members(std::string_view json);
+
+// Whether `json` is one valid JSON value.
+bool is_json_value(std::string_view json);
+
+// The text of a JSON string; nullopt if it is none, or no valid Unicode.
+std::optional<std::string> json_string(std::string_view value);
+
+}  // namespace once

@@ -1,0 +1,57 @@
+#include "claims/metrics.hpp"
+
+#include "base/assert.hpp"
+
+namespace once {
+
+std::string_view name_of(ClaimsVerb verb) {
+  switch (verb) {
+    case ClaimsVerb::claim: return "claim";
+    case ClaimsVerb::lookup: return "lookup";
+    case ClaimsVerb::renew: return "renew";
+    case ClaimsVerb::succeed: return "succeed";
+    case ClaimsVerb::fail: return "fail";
+    case ClaimsVerb::release: return "release";
+    case ClaimsVerb::other: return "other";
+  }
+  ONCE_ASSERT(false);
+}
+
+std::string_view name_of(ClaimsResult result) {
+  switch (result) {
+    case ClaimsResult::acquired: return "acquired";
+    case ClaimsResult::succeeded: return "succeeded";
+    case ClaimsResult::in_progress: return "in_progress";
+    case ClaimsResult::unknown: return "unknown";
+    case ClaimsResult::mismatch: return "mismatch";
+    case ClaimsResult::none: return "none";
+    case ClaimsResult::failed: return "failed";
+    case ClaimsResult::done: return "done";
+    case ClaimsResult::lost: return "lost";
+    case ClaimsResult::invalid: return "invalid";
+    case ClaimsResult::unauthorized: return "unauthorized";
+    case ClaimsResult::error: return "error";
+  }
+  ONCE_ASSERT(false);
+}
+
+std::span<const ClaimsResult> results_of(ClaimsVerb verb) {
+  using enum ClaimsResult;
+  static constexpr std::array of_claim = {acquired, succeeded, in_progress,  unknown,
+                                          mismatch, invalid,   unauthorized, error};
+  static constexpr std::array of_lookup = {none, in_progress, succeeded, failed, unknown, invalid, unauthorized, error};
+  static constexpr std::array of_owner = {done, lost, invalid, unauthorized, error};
+  static constexpr std::array of_other = {done, invalid};
+  switch (verb) {
+    case ClaimsVerb::claim: return of_claim;
+    case ClaimsVerb::lookup: return of_lookup;
+    case ClaimsVerb::renew:
+    case ClaimsVerb::succeed:
+    case ClaimsVerb::fail:
+    case ClaimsVerb::release: return of_owner;
+    case ClaimsVerb::other: return of_other;
+  }
+  ONCE_ASSERT(false);
+}
+
+}  // namespace once

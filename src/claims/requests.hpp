@@ -1,0 +1,54 @@
+// What the requests of the claims API say, read strictly: what is not known, twice, or out of range is refused with a
+// text that names it.
+#pragma once
+
+#include <chrono>
+#include <expected>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/bytes.hpp"
+#include "claims/identity.hpp"
+#include "core/decision.hpp"
+
+namespace once {
+
+inline constexpr Duration default_claim_lease = std::chrono::seconds(30);
+inline constexpr std::size_t longest_reason = 200;
+
+// The error is for people, and never holds a key or an input.
+template <class T>
+using Read = std::expected<T, std::string>;
+
+// What an operation is found by.
+struct Named {
+  std::string scope;
+  KeyKind kind = KeyKind::given;
+  std::string key;  // as given, or the canonical form of the inputs
+  Duration wait{};
+};
+
+struct ClaimAsked {
+  Named name;
+  std::optional<std::string> fingerprint;  // canonical
+  ClaimTerms terms;
+  std::optional<Nonce> nonce;
+};
+
+struct SucceedAsked {
+  std::string_view value;  // a view of the body
+  std::optional<Duration> ttl;
+};
+
+// `wait` is cut to `max_wait`.
+Read<ClaimAsked> read_claim(std::string_view body, Duration max_wait);
+Read<Named> read_lookup(std::string_view body, Duration max_wait);
+Read<Named> read_lookup_query(std::string_view query, Duration max_wait);
+Read<Duration> read_renew(std::string_view body);
+Read<SucceedAsked> read_succeed(std::string_view body);
+// The reason, or nothing.
+Read<std::string> read_fail(std::string_view body);
+Read<void> read_release(std::string_view body);
+
+}  // namespace once

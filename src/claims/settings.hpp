@@ -1,0 +1,28 @@
+// What the claims API can be told. config/ fills it in.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+
+namespace once {
+
+struct ClaimsToken {
+  std::string tenant;
+  std::string file;
+  std::string token;  // read from the file at the start; never logged
+};
+
+struct ClaimsSettings {
+  std::string listen = "off";  // or HOST:PORT, or unix:PATH
+  std::vector<ClaimsToken> tokens;
+  std::size_t max_body = std::size_t{1} << 20U;
+  std::size_t max_connections = 1000;
+  std::size_t max_waiting = 500;
+  Duration max_wait = std::chrono::minutes(1);
+};
+
+}  // namespace once

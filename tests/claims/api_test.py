@@ -1,0 +1,436 @@
+"""The claims API by itself: what each verb answers, whose work is whose, and what is refused."""
+import json
+import os
+import secrets
+import socket
+import stat
+import threading
+import time
+import unittest
+
+import schema
+from harness import run_once
+from support import NO_BACKEND, Api, ClaimsTest
+from wire import wait_until
+
+
+def nonce():
+    return secrets.token_hex(16)
+
+
+def in_threads(work, count):
+    results = [None] * count
+
+    def run(i):
+        results[i] = work(i)
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+class Verbs(ClaimsTest):
+    def test_claim_work_succeed_and_everybody_gets_the_value_byte_for_byte(self):
+        api = self.api()
+        claim = api.acquire(key="a")
+        self.assertEqual(claim["attempt"], 1)
+        self.assertNotIn("previous", claim.json)
+        value = '{"b":1.50,"a":[1e2,"\\u00e9\\ud800",null],  "a":2}'
+        done = api.ask("POST", f"/v1/claims/{claim['claim']}/succeed", '{"value": %s }' % value)
+        self.assertEqual(done.status, 200)
+        self.assertNotIn(b'"value"', done.body)
+        again = api.claim(key="a")
+        self.assertIn(('"value":' + value).encode(), again.body)
+        self.assertEqual((again["status"], again["attempt"]), ("succeeded", 1))
+        self.assertEqual(again["expires_at"], done["expires_at"])
+        self.assertIn(('"value":' + value).encode(), api.lookup(key="a").body)
+
+    def test_inputs_are_the_same_in_any_spelling(self):
+        api = self.api()
+        first = api.acquire(inputs={"a": 1, "b": [True, "x"]})
+        api.owner("succeed", first["claim"], value="done")
+        again = api.ask("POST", "/v1/claims", '{"inputs":{"b":[true,"\\u0078"],"a":1.0},"scope":"test"}')
+        self.assertEqual(again["value"], "done")
+        self.assertEqual(api.claim(inputs={"a": 2, "b": [True, "x"]})["status"], "acquired")
+        found = api.ask("POST", "/v1/claims/lookup", {"scope": "test", "inputs": {"b": [True, "x"], "a": 1}})
+        self.assertEqual(found["value"], "done")
+        # A key that looks like them is another operation.
+        self.assertEqual(api.lookup(key='{"a":1,"b":[true,"x"]}')["status"], "none")
+
+    def test_a_repeated_claim_with_its_nonce_is_the_same_claim(self):
+        api = self.api()
+        mine = nonce()
+        first = api.acquire(key="a", nonce=mine)
+        again = api.acquire(key="a", nonce=mine)
+        self.assertEqual(first.json, again.json)
+        self.assertEqual(api.claim(key="a", nonce=nonce())["status"], "in_progress")
+        self.assertEqual(api.claim(key="a")["status"], "in_progress")
+
+    def test_a_failed_attempt_is_followed_by_another(self):
+        gateway, api = self.start()
+        first = api.acquire(key="a")
+        self.assertEqual(api.owner("fail", first["claim"], reason="model said no")["status"], "failed")
+        self.assertEqual(api.lookup(key="a")["status"], "failed")
+        second = api.acquire(key="a")
+        self.assertEqual((second["attempt"], second["previous"]), (2, "failed"))
+        self.assertGreater(second["fence"], first["fence"])
+        line = next(line for line in gateway.log_lines() if line["message"] == "work failed")
+        self.assertEqual((line["tenant"], line["reason"]), ("local", "model said no"))
+
+    def test_a_released_claim_was_never_made(self):
+        api = self.api()
+        first = api.acquire(key="a")
+        self.assertEqual(api.owner("release", first["claim"])["status"], "released")
+        self.assertEqual(api.lookup(key="a")["status"], "none")
+        self.assertEqual(api.acquire(key="a")["attempt"], 1)
+
+    def test_every_verb_may_be_repeated(self):
+        api = self.api()
+        for verb, members in (("renew", {}), ("succeed", {"value": 1}), ("fail", {}), ("release", {})):
+            with self.subTest(verb=verb):
+                claim = api.acquire(key=verb)["claim"]
+                first = api.owner(verb, claim, **members)
+                again = api.owner(verb, claim, **members)
+                self.assertEqual((first.status, again.status), (200, 200))
+                if verb != "renew":
+                    self.assertEqual(first.json, again.json)
+
+    def test_what_has_ended_cannot_end_otherwise(self):
+        api = self.api()
+        claim = api.acquire(key="a")["claim"]
+        api.owner("succeed", claim, value=1)
+        for verb in ("fail", "release", "renew"):
+            answer = api.owner(verb, claim)
+            self.assertEqual((answer.status, answer["code"]), (409, "claim-lost"), verb)
+        other = api.owner("succeed", claim, value=2)
+        self.assertEqual((other.status, other["value"]), (200, 1), "the first value stands, and is told")
+        self.assertEqual(api.lookup(key="a")["value"], 1)
+
+    def test_the_fingerprint_binds_a_key_to_its_request(self):
+        api = self.api()
+        claim = api.acquire(key="a", fingerprint={"amount": 5, "to": "x"})["claim"]
+        for other in ({"amount": 6, "to": "x"}, None, "x"):
+            answer = api.claim(key="a", fingerprint=other)
+            self.assertEqual((answer.status, answer["code"]), (422, "key-mismatch"))
+        self.assertEqual(api.claim(key="a").status, 422, "none is another one")
+        api.owner("succeed", claim, value=1)
+        same = api.ask("POST", "/v1/claims", '{"scope":"test","key":"a","fingerprint":{"to":"x","amount":5.0}}')
+        self.assertEqual(same["status"], "succeeded")
+
+    def test_scopes_are_apart(self):
+        api = self.api()
+        api.acquire(scope="a", key="k")
+        self.assertEqual(api.claim(scope="b", key="k")["status"], "acquired")
+
+    def test_the_value_is_kept_for_the_ttl_of_the_claim_or_of_the_end(self):
+        api = self.api()
+        first = api.acquire(key="a", ttl="7d")
+        done = api.owner("succeed", first["claim"], value=1)
+        self.assertGreaterEqual(done["expires_at"], first["expires_at"])
+        self.assertEqual(done["expires_at"][:10], first["expires_at"][:10])
+        short = api.acquire(key="b", ttl="7d")
+        api.owner("succeed", short["claim"], value=1, ttl="1s")
+        wait_until(lambda: api.lookup(key="b")["status"] == "none", what="it to expire")
+
+
+class Leases(ClaimsTest):
+    def test_a_dead_owner_is_taken_over_after_the_threshold_only_and_its_result_refused(self):
+        gateway, api = self.start()
+        began = time.monotonic()
+        terms = {"key": "a", "lease": "1s", "takeover_after": "3s"}
+        dead = api.acquire(**terms)
+        self.assertEqual(api.claim(**terms)["owner"], "at_work")
+        early = wait_until(lambda: (answer := api.claim(**terms)).json.get("owner") == "gone" and answer)
+        self.assertIn(early["retry_after"], (1, 2))
+        self.assertEqual(api.lookup(key="a")["status"], "unknown")
+        self.assertEqual(api.claim(**{**terms, "on_unknown": "hold"})["status"], "unknown")
+        taken = wait_until(lambda: (answer := api.claim(**terms))["status"] == "acquired" and answer)
+        self.assertGreaterEqual(time.monotonic() - began, 3)
+        self.assertEqual((taken["attempt"], taken["previous"]), (2, "unknown"))
+        for verb, members in (("succeed", {"value": "stale"}), ("fail", {}), ("renew", {}), ("release", {})):
+            self.assertEqual(api.owner(verb, dead["claim"], **members).status, 409, verb)
+        api.owner("succeed", taken["claim"], value="fresh")
+        self.assertEqual(api.claim(**terms)["value"], "fresh")
+        self.assertEqual(gateway.metrics()["once_claims_takeovers_total"], 1)
+
+    def test_renewals_hold_a_claim_past_the_threshold(self):
+        api = self.api()
+        terms = {"key": "a", "lease": "1s", "on_unknown": "retry"}
+        claim = api.acquire(**terms)
+        until = time.monotonic() + 3
+        while time.monotonic() < until:
+            self.assertEqual(api.owner("renew", claim["claim"], lease="1s").status, 200)
+            self.assertEqual(api.claim(**terms)["status"], "in_progress")
+        self.assertEqual(api.owner("succeed", claim["claim"], value=1).status, 200)
+
+    def test_retry_takes_a_lapsed_claim_at_once(self):
+        api = self.api()
+        terms = {"key": "a", "lease": "1s", "on_unknown": "retry"}
+        api.acquire(**terms)
+        wait_until(lambda: api.claim(**terms)["status"] == "acquired", what="the lease to lapse")
+
+
+class LongPolls(ClaimsTest):
+    def test_a_waiting_claim_gets_the_value_as_soon_as_it_is_there(self):
+        gateway, api = self.start()
+        claim = api.acquire(key="a")["claim"]
+        answers = []
+        waiters = [threading.Thread(target=lambda: answers.append(api.claim(key="a", wait="15s"))) for _ in range(3)]
+        waiters.append(threading.Thread(target=lambda: answers.append(api.lookup(key="a", wait="15s"))))
+        for waiter in waiters:
+            waiter.start()
+        wait_until(lambda: gateway.metrics()["once_claims_waiting"] == 4, what="all of them to wait")
+        began = time.monotonic()
+        api.owner("succeed", claim, value="v")
+        for waiter in waiters:
+            waiter.join()
+        self.assertLess(time.monotonic() - began, 5)
+        self.assertEqual([answer["value"] for answer in answers], ["v"] * 4)
+
+    def test_when_the_owner_fails_one_of_those_that_wait_goes_on(self):
+        gateway, api = self.start()
+        claim = api.acquire(key="a")["claim"]
+        answers = []
+        waiters = [threading.Thread(target=lambda: answers.append(api.claim(key="a", wait="2s"))) for _ in range(5)]
+        for waiter in waiters:
+            waiter.start()
+        wait_until(lambda: gateway.metrics()["once_claims_waiting"] == 5, what="all of them to wait")
+        api.owner("fail", claim)
+        for waiter in waiters:
+            waiter.join()
+        self.assertEqual(sorted(answer["status"] for answer in answers), ["acquired"] + ["in_progress"] * 4)
+
+    def test_nobody_claims_for_a_client_that_has_left(self):
+        gateway, api = self.start()
+        claim = api.acquire(key="a")["claim"]
+        left = api.connect()
+        left.request("POST", "/v1/claims", json.dumps({"scope": "test", "key": "a", "wait": "30s"}))
+        wait_until(lambda: gateway.metrics()["once_claims_waiting"] == 1)
+        left.close()
+        wait_until(lambda: gateway.metrics()["once_claims_waiting"] == 0, what="it to be noticed")
+        api.owner("fail", claim)
+        self.assertEqual(api.lookup(key="a")["status"], "failed")
+
+    def test_more_than_may_wait_are_answered_at_once(self):
+        gateway, api = self.start("claims.max_waiting=1", "claims.max_wait=2s")
+        api.acquire(key="a")
+        first = threading.Thread(target=lambda: api.claim(key="a", wait="30s"))
+        first.start()
+        wait_until(lambda: gateway.metrics()["once_claims_waiting"] == 1)
+        began = time.monotonic()
+        self.assertEqual(api.claim(key="a", wait="30s")["status"], "in_progress")
+        self.assertLess(time.monotonic() - began, 1)
+        first.join()
+        self.assertLess(time.monotonic() - began, 10, "the first one waited for claims.max_wait, not for more")
+        self.assertEqual(gateway.metrics()["once_claims_waits_refused_total"], 1)
+
+    def test_a_gateway_that_ends_answers_those_that_wait(self):
+        gateway, api = self.start()
+        api.acquire(key="a")
+        answers = []
+        waiter = threading.Thread(target=lambda: answers.append(api.claim(key="a", wait="30s")))
+        waiter.start()
+        wait_until(lambda: gateway.metrics()["once_claims_waiting"] == 1)
+        gateway.stop()
+        waiter.join()
+        self.assertEqual(answers[0]["status"], "in_progress")
+
+
+class Tenants(ClaimsTest):
+    TOKENS = {"acme": "a" * 16, "umbrella": "u" * 40}
+
+    def test_tenants_cannot_see_or_end_each_others_work(self):
+        _, nobody = self.start(tokens=self.TOKENS)
+        acme, umbrella = (Api(nobody.address, token) for token in self.TOKENS.values())
+        mine = acme.acquire(key="a")
+        self.assertEqual(umbrella.lookup(key="a")["status"], "none")
+        theirs = umbrella.acquire(key="a", nonce="0" * 32)
+        self.assertNotEqual(mine["claim"], theirs["claim"])
+        for verb, members in (("succeed", {"value": 1}), ("fail", {}), ("renew", {}), ("release", {})):
+            stolen = umbrella.owner(verb, mine["claim"], **members)
+            self.assertEqual((stolen.status, stolen["code"]), (409, "claim-lost"), verb)
+        # The same nonce is another owner for each.
+        self.assertNotEqual(acme.claim(key="b", nonce="0" * 32)["claim"].split(".")[1],
+                            umbrella.claim(key="b", nonce="0" * 32)["claim"].split(".")[1])
+        self.assertEqual(acme.owner("succeed", mine["claim"], value="acme's").status, 200)
+        self.assertEqual(umbrella.lookup(key="a")["status"], "in_progress")
+        self.assertEqual(acme.lookup(key="a")["value"], "acme's")
+
+    def test_without_a_right_token_nothing_is_answered(self):
+        gateway, nobody = self.start(tokens=self.TOKENS)
+        right = self.TOKENS["acme"]
+        for header in (None, "", "Bearer", "Bearer ", f"Bearer {right}x", f"Bearer {right[:-1]}", f"Basic {right}", right):
+            headers = {} if header is None else {"Authorization": header}
+            for method, target in (("POST", "/v1/claims"), ("GET", "/v1/claims?scope=a&key=b"),
+                                   ("POST", f"/v1/claims/{'0' * 64}.{'0' * 32}/renew")):
+                with self.subTest(header=header, target=target):
+                    answer = nobody.ask(method, target, {"scope": "a", "key": "b"}, headers)
+                    self.assertEqual((answer.status, answer["code"]), (401, "unauthorized"))
+                    self.assertTrue(answer.headers["www-authenticate"].startswith("Bearer"))
+        self.assertEqual(nobody.ask("POST", "/v1/claims", {"scope": "a", "key": "b"},
+                                    {"Authorization": f"bearer {right}"}).status, 200, "the scheme has no case")
+        self.assertEqual(nobody.ask("GET", "/openapi.json").status, 200, "the document is no secret")
+        self.assertGreater(gateway.metrics()['once_claims_requests_total{verb="claim",result="unauthorized"}'], 0)
+        self.assertNotIn(right, gateway.stderr)
+
+    def test_an_address_without_tokens_is_refused_at_the_start(self):
+        for address in ("127.0.0.1:0", "[::1]:0", "0.0.0.0:8082"):
+            for command in ("serve", "check"):
+                done = run_once(command, "--upstream", NO_BACKEND, "--set", f"claims.listen={address}",
+                                folder=self.data)
+                self.assertNotEqual(done.returncode, 0)
+                self.assertIn("claims.tokens", done.stderr)
+
+    def test_tokens_that_cannot_be_used_are_refused_at_the_start(self):
+        short = self.data / "short"
+        short.write_text("fifteen bytes!!\n")
+        for file, wanted in ((short, "at least 16"), (self.data / "none", "cannot read")):
+            done = run_once("serve", "--upstream", NO_BACKEND, "--set", "claims.listen=127.0.0.1:0", "--set",
+                            f"claims.tokens.acme={file}", folder=self.data)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("claims.tokens.acme", done.stderr)
+            self.assertIn(wanted, done.stderr)
+
+
+class UnixSocket(ClaimsTest):
+    def test_it_is_for_user_and_group_and_goes_with_the_process(self):
+        gateway, api = self.start()
+        self.assertEqual(stat.S_IMODE(os.stat(self.socket).st_mode), 0o660)
+        self.assertEqual(api.acquire(key="a")["attempt"], 1)
+        gateway.stop()
+        self.assertFalse(self.socket.exists())
+
+    def test_tokens_hold_there_too(self):
+        _, nobody = self.start(tokens=Tenants.TOKENS, listen=f"unix:{self.socket}")
+        self.assertEqual(nobody.claim(key="a").status, 401)
+        self.assertEqual(Api(nobody.address, "a" * 16).claim(key="a").status, 200)
+
+    def test_what_a_dead_process_left_is_replaced(self):
+        gateway, _ = self.start()
+        gateway.kill()
+        self.assertTrue(self.socket.exists())
+        _, api = self.start()
+        self.assertEqual(api.claim(key="a").status, 200)
+
+    def test_what_somebody_listens_on_or_is_no_socket_is_not(self):
+        path = self.data / "taken"
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(path))
+            listener.listen()
+            refused = self.once(listen=f"unix:{path}")
+            self.assertEqual(refused.wait(), 1)
+            self.assertIn("in use", refused.stderr)
+            refused.stop(expect=1)
+            self.assertTrue(path.is_socket())
+        file = self.data / "file"
+        file.write_text("precious")
+        refused = self.once(listen=f"unix:{file}")
+        self.assertEqual(refused.wait(), 1)
+        refused.stop(expect=1)
+        self.assertEqual(file.read_text(), "precious")
+
+
+class Restart(ClaimsTest):
+    def test_a_claim_stands_over_a_restart_and_can_be_ended(self):
+        if os.environ.get("ONCE_E2E_STORE") == "memory:":
+            self.skipTest("memory forgets")
+        for way in ("stop", "kill"):
+            with self.subTest(way=way):
+                gateway, api = self.start()
+                claim = api.acquire(key=way, lease="60s")
+                getattr(gateway, way)()
+                gateway, api = self.start()
+                self.assertEqual(api.claim(key=way)["owner"], "at_work")
+                self.assertEqual(api.owner("renew", claim["claim"]).status, 200)
+                self.assertEqual(api.owner("succeed", claim["claim"], value="after").status, 200)
+                gateway.kill()
+                gateway, api = self.start()
+                self.assertEqual(api.claim(key=way)["value"], "after")
+                gateway.stop()
+
+
+class Refusals(ClaimsTest):
+    def test_what_is_not_valid_is_said(self):
+        api = self.api()
+        good = {"scope": "s", "key": "k"}
+        for body, wanted in (
+                ("", "scope"), ("[]", "JSON object"), ("{", "JSON object"), ('{"scope":"s","key":"k"} x', "JSON object"),
+                ('{"scope":"s","scope":"s","key":"k"}', "JSON object"), ({"key": "k"}, '"scope" is missing'),
+                ({"scope": "s"}, "Exactly one"), ({**good, "inputs": 1}, "Exactly one"), ({**good, "tll": "1h"}, '"ttl"?'),
+                ({**good, "scope": ""}, "scope"), ({**good, "key": "x" * 256}, "255"), ({**good, "key": "a\nb"}, "control"),
+                ({**good, "key": 1}, "string"), ({**good, "ttl": "soon"}, "duration"), ({**good, "ttl": 3}, "string"),
+                ({**good, "ttl": "366d"}, "365d"), ({**good, "lease": "0s"}, "from 1s"),
+                ({**good, "lease": "2h", "ttl": "1h"}, "shorter"), ({**good, "on_unknown": "x"}, "takeover"),
+                ({**good, "nonce": "0" * 31}, "32 hex"), ({**good, "wait": "-1s"}, "duration"),
+                ('{"scope":"s","inputs":{"a":1,"a":2}}', "canonical"), ('{"scope":"s","key":"\\ud800"}', "string")):
+            with self.subTest(body=body):
+                answer = api.ask("POST", "/v1/claims", body)
+                self.assertEqual((answer.status, answer["code"]), (400, "claim-invalid"))
+                self.assertIn(wanted, answer["detail"])
+        claim = api.acquire(key="k")["claim"]
+        for verb, body in (("succeed", ""), ("succeed", {}), ("succeed", {"value": 1, "x": 1}), ("renew", {"lease": 1}),
+                           ("fail", {"reason": 1}), ("release", {"x": 1}), ("succeed", "[" * 200 + "]" * 200)):
+            self.assertEqual(api.ask("POST", f"/v1/claims/{claim}/{verb}", body).status, 400, (verb, body))
+        for query in ("", "scope=a", "scope=a&key=b&key=c", "scope=a&key=%zz", "scope=a&key=b&wait=x", "scope=a&key=b&x=1"):
+            self.assertEqual(api.ask("GET", f"/v1/claims?{query}").status, 400, query)
+        self.assertEqual(api.lookup(scope="é ü", key="a&b=c%")["status"], "none")
+
+    def test_what_is_not_there_is_said(self):
+        api = self.api()
+        for method, target, status in (("GET", "/", 404), ("POST", "/v1/claims/", 404), ("GET", "/v1/claims/x", 404),
+                                       ("POST", "/v1/claims/x/steal", 404), ("PUT", "/v1/claims", 405),
+                                       ("GET", "/v1/claims/x/renew", 405), ("POST", "/openapi.json", 405)):
+            self.assertEqual(api.ask(method, target).status, status, (method, target))
+        for handle in ("x", "0" * 64, f"{'0' * 64}.{'0' * 32}", f"{'g' * 64}.{'0' * 32}"):
+            self.assertEqual(api.owner("renew", handle).status, 409, handle)
+
+    def test_limits_have_answers_and_metrics(self):
+        gateway, api = self.start("claims.max_body=2KiB", "claims.max_connections=2")
+        claim = api.acquire(key="a")["claim"]
+        fits = api.owner("succeed", claim, value="x" * 1500)
+        self.assertEqual(fits.status, 200)
+        self.assertEqual(api.ask("POST", "/v1/claims", b"x" * (4 << 20)).status, 413)
+        held = [api.connect() for _ in range(2)]
+        for connection in held:
+            connection.connect()
+        wait_until(lambda: gateway.metrics()["once_claims_connections_open"] == 2)
+        self.assertEqual(api.claim(key="b").status, 503)
+        for connection in held:
+            connection.close()
+        metrics = gateway.metrics()
+        self.assertEqual((metrics["once_claims_bodies_refused_total"], metrics["once_claims_connections_refused_total"]),
+                         (1, 1))
+
+    def test_the_document_is_served_as_it_stands(self):
+        served = self.api().ask("GET", "/openapi.json")
+        self.assertEqual(served.body.decode(), (schema.ROOT / "docs" / "openapi.json").read_text())
+
+
+class AtOnce(ClaimsTest):
+    def test_of_a_hundred_one_gets_it_and_the_others_its_value(self):
+        gateway, api = self.start()
+        runs = []
+
+        def caller(i):
+            while True:
+                answer = api.claim(inputs={"prompt": "expensive"}, wait="10s", nonce=nonce())
+                if answer["status"] == "acquired":
+                    runs.append(i)
+                    api.owner("succeed", answer["claim"], value={"by": i})
+                    return {"by": i}
+                if answer["status"] == "succeeded":
+                    return answer["value"]
+
+        values = in_threads(caller, 100)
+        self.assertEqual(len(runs), 1)
+        self.assertEqual(values, [{"by": runs[0]}] * 100)
+        metrics = gateway.metrics()
+        self.assertEqual(metrics['once_claims_requests_total{verb="claim",result="acquired"}'], 1)
+        self.assertEqual(metrics['once_claims_requests_total{verb="claim",result="succeeded"}'], 99)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,37 @@
+"""Runs `node --test` on the tests of clients/typescript, beside a gateway of their own."""
+import os
+import subprocess
+import threading
+import unittest
+
+from support import ClaimsTest
+from wire import Backend
+
+
+class NodeClient(ClaimsTest):
+    def test_node_tests_pass(self):
+        gate = threading.Event()
+        self.addCleanup(gate.set)
+
+        def handler(request, connection):
+            if request.target == "/slow":
+                gate.wait(1.5)
+            connection.reply(201, [("Content-Type", "application/json")], b'{"made":true}')
+
+        backend = Backend(handler)
+        self.addCleanup(backend.stop)
+        tokens = {"launchbase": "l" * 20, "umbrella": "u" * 20}
+        gateway, api = self.start(f"upstreams.default=http://127.0.0.1:{backend.port}", tokens=tokens)
+        here = os.path.dirname(os.path.abspath(__file__))
+        environment = {**os.environ, "ONCE_CLAIMS_URL": api.url, "ONCE_CLAIMS_TOKEN_LAUNCHBASE": tokens["launchbase"],
+                       "ONCE_CLAIMS_TOKEN_UMBRELLA": tokens["umbrella"], "ONCE_URL": f"http://127.0.0.1:{gateway.port}"}
+        done = subprocess.run([os.environ.get("NODE", "node"), "--test", "--test-reporter=tap",
+                               os.path.join(here, "once.test.mjs")], env=environment, capture_output=True, text=True,
+                              timeout=200)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertRegex(done.stdout, r"# pass [1-9]\d")
+        self.assertEqual(len([r for r in backend.executions() if r.target == "/slow"]), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
