@@ -181,10 +181,7 @@ class MysqlGatewaysTest : public MysqlTest {
     const auto target = mysql::parse_target(contract::server_url());
     std::vector<std::unique_ptr<MysqlStore>> stores;
     for (const StoreHost& host : target->hosts) {
-      auto store = MysqlStore::open(fmt::format("mysql://once:once@{}:{}/once", host.name, host.port), ServerSettings(),
-                                    quiet_log());
-      EXPECT_TRUE(store.has_value()) << store.error().detail;
-      stores.push_back(std::move(*store));
+      stores.push_back(opened(fmt::format("mysql://once:once@{}:{}/once", host.name, host.port)));
     }
     if (stores.size() == 1) stores.push_back(open_store());
     return stores;
@@ -200,6 +197,34 @@ TEST_F(MysqlGatewaysTest, what_one_wrote_another_knows_at_once) {
     EXPECT_EQ(run_on(*stores.back(), finish_op(owner)).status, OpStatus::done);
     EXPECT_EQ(run_on(*stores.front(), op_of(Verb::claim, {owner.id, new_owner().nonce})).verdict, Verdict::replay);
   }
+}
+
+// A node that has not yet applied what another committed must not say that the claim is lost.
+TEST_F(MysqlGatewaysTest, an_owner_at_a_node_that_lags_behind_is_not_told_that_it_lost) {
+  const auto target = mysql::parse_target(contract::server_url());
+  if (target->hosts.size() == 1) GTEST_SKIP() << "one server has nobody to lag behind";
+  const auto stores = a_store_at_each_host();
+  const StoreHost& last = target->hosts.back();
+  Session lagging(fmt::format("mysql://once:once@{}:{}/once", last.name, last.port));
+  ASSERT_EQ(lagging.run("SET SESSION wsrep_sync_wait = 0; FLUSH TABLES WITH READ LOCK"), 0U);
+  const Owner owner = new_owner();
+  EXPECT_EQ(run_on(*stores.front(), op_of(Verb::claim, owner)).verdict, Verdict::execute);
+  Op finish = finish_op(owner);
+  std::atomic<bool> answered{false};
+  {
+    const std::jthread gateway([&] {
+      finish = run_on(*stores.back(), finish);
+      answered = true;
+    });
+    const std::string waiting =
+        "SELECT COUNT(*) FROM information_schema.processlist WHERE command = 'Query' AND user = 'once' AND id <> "
+        "CONNECTION_ID()";
+    const std::chrono::nanoseconds deadline = monotonic_now() + std::chrono::seconds(4);
+    while (!answered && lagging.value(waiting) == "0" && monotonic_now() < deadline) {
+    }
+    EXPECT_EQ(lagging.run("UNLOCK TABLES"), 0U);
+  }
+  EXPECT_EQ(finish.status, OpStatus::done) << finish.error;
 }
 
 TEST_F(MysqlGatewaysTest, of_many_at_once_on_one_key_exactly_one_executes_whatever_host_they_are_at) {

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,7 +44,7 @@ class Session {
     const auto target = mysql::parse_target(url);
     EXPECT_TRUE(target.has_value());
     auto connection = mysql::Connection::open(*target, target->hosts.front(), ServerSettings());
-    EXPECT_TRUE(connection.has_value()) << connection.error().detail;
+    if (!connection) throw std::runtime_error(connection.error().detail);
     connection_ = std::move(*connection);
   }
 
@@ -83,8 +84,11 @@ class MysqlTest : public testing::Test {
   static std::unique_ptr<MysqlStore> open_store(std::size_t connections = 4) {
     ServerSettings settings;
     settings.connections = connections;
-    auto store = MysqlStore::open(contract::server_url(), settings, quiet_log());
-    EXPECT_TRUE(store.has_value()) << store.error().detail;
+    return opened(contract::server_url(), settings);
+  }
+  static std::unique_ptr<MysqlStore> opened(const std::string& url, const ServerSettings& settings = ServerSettings()) {
+    auto store = MysqlStore::open(url, settings, quiet_log());
+    if (!store) throw std::runtime_error(store.error().detail);
     return std::move(*store);
   }
 
