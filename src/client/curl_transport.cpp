@@ -1,6 +1,8 @@
 #include "client/curl_transport.hpp"
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -86,7 +88,7 @@ std::size_t take_body(char* data, std::size_t size, std::size_t count, void* con
 void append(List& list, const std::string& line) {
   curl_slist* longer = curl_slist_append(list.get(), line.c_str());
   if (longer == nullptr) throw std::bad_alloc();
-  static_cast<void>(list.release());
+  [[maybe_unused]] const curl_slist* extended = list.release();
   list.reset(longer);
 }
 
@@ -124,8 +126,11 @@ void set_options(CURL* easy, const Try& what) {
   curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
   curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
   curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, static_cast<long>(what.timeout.count()));
-  const Duration connect = std::min(what.timeout, options.connect_timeout);
+  curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);  // what a proxy says of its tunnel is not the answer
+  // To curl zero means no limit, and too large a number is a mistake.
+  const Duration timeout = std::clamp<Duration>(what.timeout, std::chrono::milliseconds(1), std::chrono::days(1));
+  curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, static_cast<long>(timeout.count()));
+  const Duration connect = std::min(timeout, options.connect_timeout);
   curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(connect.count()));
   curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
   curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);

@@ -33,7 +33,8 @@ class Operation {
     if (!prepare()) return std::move(result_);
     const Duration began = ports_.timeline.now();
     while (!stop_.stop_requested()) {
-      const Duration left = options_.deadline - (ports_.timeline.now() - began);
+      // Whoever waits may wake up late.
+      const Duration left = std::max(options_.deadline - (ports_.timeline.now() - began), Duration(1));
       const std::optional<Duration> retry_after = one_try(left);
       const Next next = next_step(options_, {.happened = result_.happened,
                                              .tries = result_.tries,

@@ -47,7 +47,7 @@ class World final : public Transport, public Timeline {
   void wait(Duration duration, const std::stop_token& token) override {
     waits.push_back(duration);
     if (token.stop_requested()) return;
-    pass(duration);
+    pass(duration + oversleeps);
     if (on_wait) on_wait();
   }
   void pass(Duration duration) {
@@ -73,6 +73,7 @@ class World final : public Transport, public Timeline {
   std::stop_source stop;
   std::function<void()> on_try;
   std::function<void()> on_wait;
+  Duration oversleeps{};
 
   ManualClock clock;
   SystemRandom random;
@@ -179,6 +180,14 @@ TEST(ClientOperation, deadline_holds_over_tries_and_waits) {
   EXPECT_LE(world.now() - began, 90s);
   EXPECT_LT(world.timeouts.back(), 30s) << "the last try gets only what is left";
   EXPECT_EQ(world.timeouts.front(), 30s);
+}
+
+TEST(ClientOperation, waking_up_past_the_deadline_leaves_a_moment_not_for_ever) {
+  World world;
+  world.oversleeps = 1h;
+  world.steps = {fails(Happened::timed_out)};
+  EXPECT_EQ(world.send().ending, Ending::deadline);
+  EXPECT_EQ(world.timeouts, (std::vector<Duration>{30s, 1ms}));
 }
 
 TEST(ClientOperation, retry_after_is_waited_for_in_both_forms) {
