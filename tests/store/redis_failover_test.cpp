@@ -30,7 +30,7 @@ std::vector<Kept> make_kept(int count) {
 
 StoreHost current_master() {
   const auto options = redis::parse_options(contract::server_url());
-  if (options->mode == redis::Mode::cluster) return options->hosts.front();
+  if (options->mode == redis::Mode::cluster) return options->hosts.back();
   Peer sentinel(options->hosts.front());
   const std::string said = sentinel.ask({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", options->sentinel_name});
   const auto parts = split(said, '\n');
@@ -52,19 +52,20 @@ TEST(RedisFailover, a_master_that_steps_down_under_load_loses_nothing) {
   const auto store = open_store(contract::server_url());
   Workload work(*store, 6);
   ASSERT_TRUE(eventually([&] { return work.done() > 100; }));
-  const StoreHost master = current_master();
-  const StoreHost replica = a_replica_of(master);
-  ASSERT_EQ(Peer(replica).ask({"CLUSTER", "FAILOVER"}), "OK");
-  ASSERT_TRUE(eventually([&] { return Peer(replica).info("replication", "role") == "master"; }));
+  // Another one than the next test kills: Redis 7.0 confuses elections that follow each other too soon.
+  const StoreHost replica = a_replica_of(first_host());
+  // Redis gives up after five seconds if the machine is too busy; then it is asked again.
+  const auto steps_up = [&] {
+    EXPECT_EQ(Peer(replica).ask({"CLUSTER", "FAILOVER"}), "OK");
+    const auto is_master = [&] { return Peer(replica).info("replication", "role") == "master"; };
+    return eventually(is_master, std::chrono::seconds(7));
+  };
+  ASSERT_TRUE(steps_up() || steps_up() || steps_up());
   const std::uint64_t before = work.done();
   ASSERT_TRUE(eventually([&] { return work.done() > before + 200; }));
-  // And back, for the next test.
-  ASSERT_TRUE(eventually([&] { return Peer(master).info("replication", "master_link_status") == "up"; }));
-  ASSERT_EQ(Peer(master).ask({"CLUSTER", "FAILOVER"}), "OK");
-  ASSERT_TRUE(eventually([&] { return Peer(master).info("replication", "role") == "master"; }));
   work.stop();
   work.check();
-  ASSERT_TRUE(eventually([&] { return Peer(replica).info("replication", "master_link_status") == "up"; }));
+  ASSERT_TRUE(eventually([&] { return Peer(first_host()).info("replication", "master_link_status") == "up"; }));
 }
 
 TEST(RedisFailover, a_replica_takes_over_and_operations_go_on) {
