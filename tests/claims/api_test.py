@@ -166,6 +166,16 @@ class Leases(ClaimsTest):
             self.assertEqual(api.claim(**terms)["status"], "in_progress")
         self.assertEqual(api.owner("succeed", claim["claim"], value=1).status, 200)
 
+    def test_a_claim_that_is_asked_for_again_after_its_lease_begins_it_anew(self):
+        api = self.api()
+        terms = {"key": "a", "lease": "1s", "on_unknown": "retry", "nonce": nonce()}
+        first = api.acquire(**terms)
+        wait_until(lambda: api.lookup(key="a")["status"] == "unknown", what="the lease to lapse")
+        again = api.acquire(**terms)
+        self.assertEqual((again["claim"], again["attempt"]), (first["claim"], 1))
+        self.assertGreater(again["lease_until"], first["lease_until"])
+        self.assertEqual(api.claim(key="a", on_unknown="retry")["status"], "in_progress")
+
     def test_retry_takes_a_lapsed_claim_at_once(self):
         api = self.api()
         terms = {"key": "a", "lease": "1s", "on_unknown": "retry"}
