@@ -232,6 +232,27 @@ Codec<CallerSource> caller_codec() {
   };
 }
 
+Codec<KeySource> key_source_codec() {
+  using Kind = KeySource::Kind;
+  const std::string expected = "header:NAME or json:/POINTER";
+  return {
+      .expected = expected,
+      .range = "",
+      .parse = [=](const std::string& text) -> Parsed<KeySource> {
+        const std::size_t colon = std::min(text.find(':'), text.size());
+        const std::string_view kind = std::string_view(text).substr(0, colon);
+        const std::string name = text.substr(std::min(colon + 1, text.size()));
+        if (kind == "header" && is_token(name)) return KeySource{.kind = Kind::header, .name = name};
+        if (kind == "json" && is_json_pointer(name)) return KeySource{.kind = Kind::json, .name = name};
+        return not_expected(expected, text);
+      },
+      .format =
+          [](const KeySource& source) {
+            return fmt::format("{}:{}", source.kind == Kind::header ? "header" : "json", source.name);
+          },
+  };
+}
+
 Codec<std::string> store_codec() {
   constexpr std::string_view expected =
       "journal:FOLDER, memory:, redis://HOST:PORT, postgres://HOST/DATABASE or mysql://HOST/DATABASE";

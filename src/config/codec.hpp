@@ -57,6 +57,7 @@ Codec<std::string> listener_or_off_codec();  // an address or a Unix socket
 Codec<std::string> store_codec();
 Codec<std::string> pattern_codec();
 Codec<CallerSource> caller_codec();
+Codec<KeySource> key_source_codec();
 Codec<Method> method_codec();
 
 // Words for the values of an enum, in the order they are shown.

@@ -118,6 +118,10 @@ Settings<Policy> key_settings() {
       one(
           "key.max_length", [](auto& p) -> auto& { return p.key.max_length; }, number_codec({1, 1024}),
           "Characters a key may have. Longer ones are refused (400)."),
+      list(
+          "key.derive", [](auto& p) -> auto& { return p.key.derive; }, key_source_codec(), "none",
+          "What a key is made from when the client sends none: headers and members of a JSON body. Two requests that "
+          "have all of these in common are one operation. A request that lacks one of them, and a key, gets 400."),
       key_methods_setting(),
       list(
           "caller", [](auto& p) -> auto& { return p.caller; }, caller_codec(), "none",

@@ -18,10 +18,18 @@ using MethodSet = std::bitset<10>;  // by Method
 
 enum class Required : std::uint8_t { no, yes };
 
+// A part of a request that a key is made from, for clients that send none.
+struct KeySource {
+  enum class Kind : std::uint8_t { header, json };
+  Kind kind = Kind::header;
+  std::string name;  // of the header, or a JSON pointer into the body
+};
+
 struct KeyPolicy {
   std::string header = "Idempotency-Key";
   Required required = Required::no;
   std::size_t max_length = 255;
+  std::vector<KeySource> derive;  // empty: no key is made
 };
 
 // Where the caller's identity is read from. Several make a tuple.

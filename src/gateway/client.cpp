@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "core/fingerprint.hpp"
 #include "core/headers.hpp"
+#include "gateway/derived_key.hpp"
 #include "gateway/scope.hpp"
 
 namespace once {
@@ -201,6 +202,10 @@ Task<void> Client::answer() {
     co_return;
   }
   const FoundKey found = find_key(head, policy->key.header);
+  if (found.count == 0 && !policy->key.derive.empty()) {
+    co_await answer_keyed(routed, std::nullopt);
+    co_return;
+  }
   if (found.count == 0 && policy->key.required == Required::no) {
     co_await answer_unkeyed(policy, routed.upstream);
     co_return;
@@ -219,7 +224,7 @@ Task<void> Client::answer() {
   co_await answer_keyed(routed, key->view());
 }
 
-Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::string_view key) {
+Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::optional<std::string_view> key) {
   const Policy& policy = *routed.policy;
   std::optional<BodyRead> read = body_at_hand(policy.max_request_body);
   if (!read) read = co_await read_body(policy.max_request_body);
@@ -237,13 +242,25 @@ Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::string_view key
       co_return;
   }
   const http::RequestHead& head = io_.head;
+  std::string made;
+  if (!key) {
+    auto derived = derived_key(policy.key, head, whole_body_);
+    if (!derived) {
+      co_await write_problem_reply(ProblemKind::key_required, "This request has no " + policy.key.header +
+                                                                  ", and none can be made without its " +
+                                                                  text_of(*derived.error()) + ".");
+      co_return;
+    }
+    made = *std::move(derived);
+    key = made;
+  }
   const ScopeParts scope(policy, head);
   if (const CallerSource* source = scope.ambiguous()) {
     co_await write_problem_reply(ProblemKind::bad_request, "The caller is given more than once: " + source->name + ".");
     co_return;
   }
   keyed_ = true;
-  operation_ = shared_.ids.make(scope.parts(), key);
+  operation_ = shared_.ids.make(scope.parts(), *key);
   const KeyedRequest request{.policy = policy,
                              .backend = worker_.backend(routed.upstream),
                              .head = head,

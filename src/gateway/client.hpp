@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/task.hpp"
@@ -38,7 +39,8 @@ class Client final : private ServedConnection, private InterimSink {
   Task<Next> read_head();
   Task<void> refuse(http::HeadError error);
   Task<void> answer();
-  Task<void> answer_keyed(const RoutedPolicy& routed, std::string_view key);
+  // Without a key, one is made from what the route says.
+  Task<void> answer_keyed(const RoutedPolicy& routed, std::optional<std::string_view> key);
   std::string_view tenant_of(const ScopeParts& scope);
   Task<void> answer_unkeyed(const Policy* policy, std::size_t upstream);
   std::optional<BodyRead> body_at_hand(std::size_t limit);

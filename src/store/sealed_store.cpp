@@ -62,8 +62,8 @@ void SealedStore::open(Op& op) const {
   std::optional<std::string> plain;
   if (key != keys_.end()) plain = key->cipher.open(bytes.substr(2 + name.size()), op.id.view());
   if (!plain) {
-    log_.error(key == keys_.end() ? "outcome sealed with a key that is not in encryption.keys" : "outcome damaged",
-               {{"operation", to_hex(op.id)}});
+    const std::string_view why = key == keys_.end() ? "its key is not in encryption.keys" : "it was changed";
+    log_.error("outcome cannot be decrypted", {{"operation", to_hex(op.id)}, {"reason", why}});
     op.record->outcome.reset();
     return;
   }
