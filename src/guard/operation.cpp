@@ -1,5 +1,6 @@
 #include "guard/operation.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -7,6 +8,7 @@
 #include "base/assert.hpp"
 #include "base/text.hpp"
 #include "core/json_canonical.hpp"
+#include "core/json_scanner.hpp"
 #include "core/json_text.hpp"
 
 namespace once::guard {
@@ -25,27 +27,72 @@ bool is_name(std::string_view text) {
   return !text.empty() && text.size() <= longest_name;
 }
 
-struct Writer {
-  std::string& out;
-  bool valid = true;
-
-  void operator()(std::nullptr_t) { out += "null"; }
-  void operator()(bool yes) { out += yes ? "true" : "false"; }
-  void operator()(std::integral auto number) { write(number); }
-  void operator()(double number) {
-    valid = std::isfinite(number);
-    if (valid) write(number);
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t bytes = utf8_sequence(text);
+    if (bytes == 0) return false;
+    text.remove_prefix(bytes);
   }
-  void operator()(const std::string& text) { append_json_string(out, text); }
-  void operator()(const Json& json) { out += json.text; }
+  return true;
+}
+
+// Appends one value in its canonical form; false if it has none.
+struct CanonicalValue {
+  std::string& out;
+
+  bool operator()(std::nullptr_t) { return word("null"); }
+  bool operator()(bool yes) { return word(yes ? "true" : "false"); }
+  bool operator()(std::integral auto value) { return number(value); }
+  bool operator()(double value) { return std::isfinite(value) && number(value); }
+  bool operator()(const std::string& text) {
+    // Bytes that are no text would all be written as the same sign.
+    if (!is_utf8(text)) return false;
+    append_json_string(out, text);
+    return true;
+  }
+  // A whole value by itself, or it could bring members of its own.
+  bool operator()(const Json& json) {
+    const auto value = canonical_json(json.text);
+    if (value) out += *value;
+    return value.has_value();
+  }
 
  private:
-  void write(auto number) {
+  bool word(std::string_view text) {
+    out += text;
+    return true;
+  }
+  bool number(auto value) {
     std::array<char, 32> digits{};
-    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
-    out.append(digits.data(), end);
+    const char* const end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+    return JsonScanner({digits.data(), end}).read_number(out);
   }
 };
+
+// Names and values are written as canonical_json() would, without a text in between: most calls come this way.
+std::optional<std::string> canonical_members(const std::vector<Input>& members) {
+  std::vector<const Input*> sorted;
+  sorted.reserve(members.size());
+  bool ascii = true;
+  for (const Input& each : members) {
+    sorted.push_back(&each);
+    if (!is_utf8(each.name)) return std::nullopt;
+    ascii = ascii && std::ranges::all_of(each.name, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+  }
+  const auto name_of = [](const Input* input) -> const std::string& { return input->name; };
+  std::ranges::sort(sorted, {}, name_of);
+  if (std::ranges::adjacent_find(sorted, {}, name_of) != sorted.end()) return std::nullopt;
+  std::string text = "{";
+  for (const Input* each : sorted) {
+    if (text.size() > 1) text += ',';
+    append_json_string(text, each->name);
+    text += ':';
+    if (!std::visit(CanonicalValue{text}, each->value)) return std::nullopt;
+  }
+  text += '}';
+  // Beyond ASCII the order by UTF-16 units is another one.
+  return ascii ? std::move(text) : canonical_json(text);
+}
 
 once::OnUnknown on_unknown_of(OnUnknown on_unknown) {
   switch (on_unknown) {
@@ -74,21 +121,7 @@ std::string_view mistake_in(const Request& request) {
 
 std::optional<std::string> canonical(const Inputs& inputs) {
   if (const Json* json = inputs.json()) return canonical_json(json->text);
-  std::string text = "{";
-  bool valid = true;
-  for (const Input& input : *inputs.members()) {
-    if (text.size() > 1) text += ',';
-    append_json_string(text, input.name);
-    text += ':';
-    // A text of JSON must be a whole value by itself, or it could bring members of its own.
-    const Json* json = std::get_if<Json>(&input.value);
-    if (json != nullptr && !canonical_json(json->text)) return std::nullopt;
-    Writer writer{text};
-    std::visit(writer, input.value);
-    valid = valid && writer.valid;
-  }
-  text += '}';
-  return valid ? canonical_json(text) : std::nullopt;
+  return canonical_members(*inputs.members());
 }
 
 std::expected<OperationId, std::string> Operations::id_of(const Request& request) const {
@@ -96,7 +129,9 @@ std::expected<OperationId, std::string> Operations::id_of(const Request& request
   const std::array<std::string_view, 4> parts = {"claims", request.tenant, request.scope, given ? "key" : "inputs"};
   if (given) return ids_.make(parts, request.key);
   const auto inputs = canonical(request.inputs);
-  if (!inputs) return std::unexpected("the inputs are not valid: a name twice, a number that is none, or not JSON");
+  if (!inputs)
+    return std::unexpected(
+        "the inputs are not valid: a name twice, a number that is none, or a text that is not UTF-8 or not JSON");
   return ids_.make(parts, *inputs);
 }
 

@@ -10,7 +10,9 @@
 
 #include "base/bytes.hpp"
 #include "base/sha256.hpp"
+#include "core/json_canonical.hpp"
 #include "guard/engine.hpp"
+#include "guard/operation.hpp"
 #include "tests/unit/support/manual_clock.hpp"
 
 namespace once::guard {
@@ -324,6 +326,30 @@ TEST_F(GuardTest, encrypted_values_come_back_and_keys_rotate) {
   const auto work = [] { return std::string("secret value"); };
   EXPECT_EQ(guard.run(request(), work).value, "secret value");
   EXPECT_EQ(guard.run(request(), [] { return std::string(); }).value, "secret value");
+}
+
+TEST(Canonical, names_and_values_are_what_their_json_would_be) {
+  const Inputs members = {{"z", 100},
+                          {"a", -120},
+                          {"b", 0},
+                          {"n", nullptr},
+                          {"t", true},
+                          {"u", ~std::uint64_t{0}},
+                          {"d", 1.50},
+                          {"s", "a\"b\u00e9\n"},
+                          {"e", ""},
+                          {"quote\"d", 1e300},
+                          {"j", Json{R"({"y": [1.0], "x": "\u0041"})"}}};
+  const auto canonical_form = canonical(members);
+  ASSERT_TRUE(canonical_form.has_value());
+  EXPECT_EQ(canonical_form, canonical_json(*canonical_form));
+  EXPECT_EQ(canonical_form, canonical_json(R"({"z":1e2,"a":-120,"b":0.0,"n":null,"t":true,"u":18446744073709551615,)"
+                                           R"("d":15e-1,"s":"a\"b\u00e9\n","e":"","quote\"d":1e300,)"
+                                           R"("j":{"x":"A","y":[1]}})"));
+  // U+10000 comes before U+FFFF by its UTF-16 units, and after it by its bytes.
+  EXPECT_EQ(canonical(Inputs{{"\uFFFF", 1}, {"\U00010000", 2}}), canonical_json("{\"\uFFFF\":1,\"\U00010000\":2}"));
+  EXPECT_FALSE(canonical(Inputs{{"a", "\xFF"}}).has_value());
+  EXPECT_FALSE(canonical(Inputs{{"\xFF", 1}}).has_value());
 }
 
 TEST(HashText, white_space_makes_no_difference_and_it_is_sha256) {
