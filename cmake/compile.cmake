@@ -25,7 +25,7 @@ endif()
 add_link_options(-fuse-ld=lld-19)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_CXX_FLAGS_RELEASE "-O3 -g1")  # no NDEBUG: invariants are checked in release too
-if(CMAKE_BUILD_TYPE STREQUAL "Release")
+if(CMAKE_BUILD_TYPE STREQUAL "Release" AND ONCE_LTO)
   add_compile_options(-flto=thin)  # the hot path crosses every layer
   add_link_options(-flto=thin)
 endif()

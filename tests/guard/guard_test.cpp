@@ -1,5 +1,7 @@
 // The library as a program uses it, on the stores that need no server. Time is virtual where it matters.
 #include <atomic>
+#include <fstream>
+#include <iterator>
 #include <latch>
 #include <stdexcept>
 #include <string>
@@ -326,6 +328,24 @@ TEST_F(GuardTest, encrypted_values_come_back_and_keys_rotate) {
   const auto work = [] { return std::string("secret value"); };
   EXPECT_EQ(guard.run(request(), work).value, "secret value");
   EXPECT_EQ(guard.run(request(), [] { return std::string(); }).value, "secret value");
+}
+
+std::string content(const std::string& path) {
+  std::ifstream file(ONCE_SOURCE + ("/" + path));
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(LibraryPage, what_it_shows_is_in_the_consumer) {
+  const std::string page = content("docs/library.md");
+  const std::string consumer = content("tests/consumer/main.cpp") + content("tests/consumer/transaction.cpp");
+  const std::string begin = "```cpp\n";
+  int blocks = 0;
+  for (std::size_t at = page.find(begin); at != std::string::npos; at = page.find(begin, at)) {
+    at += begin.size();
+    EXPECT_TRUE(consumer.contains(page.substr(at, page.find("```", at) - at))) << page.substr(at, 80);
+    ++blocks;
+  }
+  EXPECT_EQ(blocks, 4);
 }
 
 TEST(Canonical, names_and_values_are_what_their_json_would_be) {
