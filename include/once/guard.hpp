@@ -87,8 +87,8 @@ class Inputs {
  public:
   Inputs() = default;
   Inputs(std::initializer_list<Input> members) : content_(std::vector<Input>(members)) {}
-  Inputs(std::vector<Input> members) : content_(std::move(members)) {}
-  Inputs(Json json) : content_(std::move(json)) {}
+  explicit Inputs(std::vector<Input> members) : content_(std::move(members)) {}
+  Inputs(Json json) : content_(std::move(json)) {}  // NOLINT(google-explicit-constructor): .inputs = Json{…}
 
   const std::vector<Input>* members() const { return std::get_if<std::vector<Input>>(&content_); }
   const Json* json() const { return std::get_if<Json>(&content_); }
@@ -213,7 +213,7 @@ struct Typed {
       }
       self.value.emplace(std::move(*returned));
     }
-    if constexpr (std::is_reference_v<decltype(CodecOf::encode(*self.value))>) {
+    if constexpr (std::same_as<decltype(CodecOf::encode(*self.value)), std::string_view>) {
       result.stored = CodecOf::encode(*self.value);
     } else {
       result.buffer = CodecOf::encode(*self.value);
@@ -291,9 +291,9 @@ class Guard {
   // Does the work unless it was done before, on this thread, and returns when its outcome is recorded. `work` returns a
   // value that CodecOf can keep, or a std::expected of one. Throws nothing, whatever the work throws.
   template <class F, class CodecOf = Codec<detail::ValueOf<F>>>
-  Outcome<detail::ValueOf<F>> run(const Request& request, F&& work) {
+  Outcome<detail::ValueOf<F>> run(const Request& request, F work) {
     using Value = detail::ValueOf<F>;
-    using Typed = detail::Typed<std::remove_reference_t<F>, CodecOf, Value>;
+    using Typed = detail::Typed<F, CodecOf, Value>;
     Outcome<Value> outcome;
     Typed typed{work, outcome.value};
     run_work(request,

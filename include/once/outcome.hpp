@@ -92,21 +92,22 @@ struct Json {
 //     static std::optional<Copy> decode(std::string_view bytes);  // nothing: these are not the bytes of one
 //   };
 //
-// Both may throw: an encode that does is work that failed, a decode that does is Reason::unreadable.
+// encode may also return a view of the value. Both may throw: an encode that does is work that failed, a decode that
+// does is Reason::unreadable.
 template <class T>
 struct Codec;
 
 template <>
 struct Codec<std::string> {
   static constexpr std::string_view media_type = "application/octet-stream";
-  static const std::string& encode(const std::string& value) { return value; }
+  static std::string_view encode(const std::string& value) { return value; }
   static std::optional<std::string> decode(std::string_view bytes) { return std::string(bytes); }
 };
 
 template <>
 struct Codec<Json> {
   static constexpr std::string_view media_type = "application/json";
-  static const std::string& encode(const Json& value) { return value.text; }
+  static std::string_view encode(const Json& value) { return value.text; }
   static std::optional<Json> decode(std::string_view bytes) { return Json{std::string(bytes)}; }
 };
 

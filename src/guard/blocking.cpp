@@ -25,14 +25,15 @@ class Waiting final : public Executor {
   void arm(Timer& /*timer*/, Duration /*after*/) override { ONCE_ASSERT(false); }
   void disarm(Timer& /*timer*/) override { ONCE_ASSERT(false); }
 
-  void run_one() {
-    Work* work = nullptr;
-    {
+  void done() { done_ = true; }
+  void run_until_done() {
+    while (!done_) {
       std::unique_lock lock(mutex_);
       posted_.wait(lock, [this] { return ready_ != nullptr; });
-      work = std::exchange(ready_, nullptr);
+      Work* const work = std::exchange(ready_, nullptr);
+      lock.unlock();
+      work->run(*work);
     }
-    work->run(*work);
   }
 
  private:
@@ -40,20 +41,20 @@ class Waiting final : public Executor {
   std::mutex mutex_;
   std::condition_variable posted_;
   Work* ready_ = nullptr;
+  bool done_ = false;  // this thread's own
 };
 
-Task<void> await(Lanes& lanes, Op& op, Executor& home, bool& done) {
+Task<void> await(Lanes& lanes, Op& op, Waiting& home) {
   co_await lanes.run(op, home);
-  done = true;
+  home.done();
 }
 
 }  // namespace
 
 void run_blocking(Lanes& lanes, Op& op) {
   Waiting home;
-  bool done = false;
-  spawn(await(lanes, op, home, done));
-  while (!done) home.run_one();
+  spawn(await(lanes, op, home));
+  home.run_until_done();
 }
 
 }  // namespace once::guard
