@@ -133,9 +133,11 @@ void History::check_grant(const Key& key, const Op& op, bool live) {
 void History::granted(Key& key, const Op& op) {
   const Fact& held = key.now;
   made_.insert(op.nonce);
-  if (held.state == Fact::State::started && held.nonce == op.nonce) return;  // the same claim, sent again
   const bool live = held.state == Fact::State::started && clock_->now() < held.lease_until;
   const bool gone = held.state == Fact::State::none || (latest_ >= held.expires_at && !live);
+  const bool sent_again = held.state == Fact::State::started && held.nonce == op.nonce;
+  // So late that the claim had expired, it is a new one.
+  if (sent_again && (!gone || op.record->started_at == held.claimed_at)) return;
   if (!gone) check_grant(key, op, live);
   if (op.record->fence <= key.fence) violated(fmt::format("key {}: a fence did not grow", name(op.id)));
   key.fence = op.record->fence;

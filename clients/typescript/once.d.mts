@@ -109,7 +109,7 @@ export declare const RETRIED: {
   readonly connectError: true;
   readonly timeout: true;
   readonly statuses: readonly number[];
-  /** Values of Idempotency-Status. */
+  /** Codes of a 409 that may be repeated. */
   readonly conflict: readonly string[];
 };
 

@@ -239,14 +239,15 @@ export class Claim {
 }
 
 /**
- * What fetchOnce() does with an answer. Everything that is not in it is given to the caller as it is: 2xx, 3xx, 422 and
- * the other 4xx, 500. A 409 is repeated only if it says that the first request is still at work, or that nobody knows yet.
+ * What fetchOnce() repeats; docs/client.md says why. Everything else is given to the caller as it is: 2xx, 3xx (never
+ * followed: another URL is another operation), 422 and the other 4xx, 500, and whatever says `"retryable": false`. A 409 is
+ * repeated if it says that an earlier try is at work, or that nobody knows yet and when to come back.
  */
 export const RETRIED = Object.freeze({
   connectError: true,
   timeout: true,
   statuses: RETRIED_STATUSES,
-  conflict: Object.freeze(["in-flight", "unknown"]),
+  conflict: Object.freeze(["in-flight", "idempotency_key_in_use", "outcome-unknown"]),
 });
 
 /**
@@ -265,7 +266,7 @@ export async function fetchOnce(url, init = {}, options = {}) {
     let failure;
     try {
       const limit = AbortSignal.timeout(Math.max(1, Math.min(timeoutMs, until - Date.now())));
-      response = await doFetch(url, { ...init, headers, signal: either(init.signal, limit) });
+      response = await doFetch(url, { redirect: "manual", ...init, headers, signal: either(init.signal, limit) });
     } catch (error) {
       if (init.signal?.aborted) throw error;
       failure = error;
@@ -285,20 +286,29 @@ export async function fetchOnce(url, init = {}, options = {}) {
 
 /** Milliseconds to wait at least, or null: this is the answer. */
 async function whenToRepeat(response) {
-  if (!RETRIED_STATUSES.includes(response.status) && !(response.status === 409 && (await isTooEarly(response)))) return null;
+  if (response.status !== 409 && !RETRIED_STATUSES.includes(response.status)) return null;
   const given = response.headers.get("Retry-After");
+  const { code, retryable } = await problemOf(response);
+  if (retryable === false) return null;
+  if (response.status === 409) {
+    const said = response.headers.get("Idempotency-Status") ?? "";
+    const unknown = said === "unknown" || code === "outcome-unknown";
+    if (!RETRIED.conflict.includes(code) && !RETRIED.conflict.includes(said) && !unknown) return null;
+    if (unknown && given === null) return null;
+  }
   if (given === null) return 0;
   const seconds = /^\d+$/.test(given) ? Number(given) : (Date.parse(given) - Date.now()) / 1000;
   return Number.isFinite(seconds) ? Math.max(0, seconds * 1000) : 0;
 }
 
-async function isTooEarly(response) {
-  if (!RETRIED.conflict.includes(response.headers.get("Idempotency-Status"))) return false;
-  if (!/\bproblem\+json\b/.test(response.headers.get("Content-Type") ?? "")) return true;
+/** Of a problem document, or of the error object of some dialects; the body stays to be read. */
+async function problemOf(response) {
+  if (!/\bjson\b/.test(response.headers.get("Content-Type") ?? "")) return {};
   try {
-    return (await response.clone().json()).retryable !== false;
+    const json = await response.clone().json();
+    return { code: json?.code ?? json?.error?.code, retryable: json?.retryable };
   } catch {
-    return true;
+    return {};
   }
 }
 

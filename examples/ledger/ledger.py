@@ -12,7 +12,7 @@ import json
 import urllib.parse
 import uuid
 
-STALE_CLAIM = {"ON001", "45001"}  # what once_finish() raises in PostgreSQL and in MySQL
+STALE_CLAIM = {"ON001", 31001, 31003}  # what once_finish() raises: a SQLSTATE in PostgreSQL, error numbers in MySQL
 
 
 class Refused(Exception):
@@ -87,8 +87,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.reply(status, answer)
 
     def reason(self, error):
-        if getattr(error, "pgcode", None) in STALE_CLAIM or any(code in str(error) for code in STALE_CLAIM):
-            return "another attempt has taken this operation over; nothing was done"
+        if getattr(error, "pgcode", None) in STALE_CLAIM or error.args[:1] and error.args[0] in STALE_CLAIM:
+            return "another attempt has taken this operation over, or has ended it; nothing was done"
         return type(error).__name__
 
     def reply(self, status, answer):

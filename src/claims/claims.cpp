@@ -140,6 +140,12 @@ Task<ClaimsAnswer> Claims::claim(Call call) {
   Duration left = asked->name.wait;
   while (true) {
     co_await run(op);
+    if (op.status == OpStatus::done && op.verdict == Verdict::execute) {
+      const bool held = co_await hold(op);
+      if (!held) continue;
+      count_acquired(op);
+      break;
+    }
     const bool in_flight = op.status == OpStatus::done && op.verdict == Verdict::in_flight;
     if (!in_flight || left <= Duration::zero()) break;
     Op seen;
@@ -147,8 +153,19 @@ Task<ClaimsAnswer> Claims::claim(Call call) {
     // A claim for somebody who has left would be nobody's until its lease is over.
     if (call.request.client_left || stopping_.load(std::memory_order_relaxed)) break;
   }
-  if (op.status == OpStatus::done && op.verdict == Verdict::execute) count_acquired(op);
   co_return answers_.claimed(op, Identities::text_of({.id = op.id, .nonce = op.nonce}));
+}
+
+Task<bool> Claims::hold(Op& claim) {
+  if (claim.now < claim.record->lease_until) co_return true;
+  Op renewal;
+  renewal.verb = Verb::renew;
+  renewal.id = claim.id;
+  renewal.nonce = claim.nonce;
+  renewal.terms = claim.terms;
+  co_await run(renewal);
+  if (renewal.status == OpStatus::done) claim.record->lease_until = renewal.now + claim.terms.lease;
+  co_return renewal.status != OpStatus::lost;
 }
 
 void Claims::count_acquired(const Op& claim) {

@@ -37,6 +37,7 @@ class Claims final : public http::ServiceHandler {
   Claims(const ClaimsSettings& settings, std::string_view secret, std::string errors_base, const ClaimsPorts& ports);
   Claims(const Claims&) = delete;
   Claims& operator=(const Claims&) = delete;
+  ~Claims() { stop(); }
 
   Result<void> start() { return thread_.start(settings_.listen); }
   const std::string& address() const { return thread_.address(); }
@@ -75,6 +76,8 @@ class Claims final : public http::ServiceHandler {
   Task<void> finish(Op& op);
   // Until the owner of the operation has ended, lapsed, or `limit` has passed. Returns what is left of the limit.
   Task<Duration> wait_for_owner(OperationId id, Duration limit, const bool& client_left, Op& seen);
+  // A claim that was asked for again after its lease was over begins it anew. False: it was taken over just now.
+  Task<bool> hold(Op& claim);
   void count_acquired(const Op& claim);
 
   ClaimsSettings settings_;

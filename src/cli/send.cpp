@@ -165,7 +165,7 @@ class Interruption {
   }
   ~Interruption() {
     over_ = true;
-    ::pthread_kill(waiter_.native_handle(), SIGTERM);  // does nothing to a thread that has ended
+    ::pthread_kill(waiter_.native_handle(), SIGHUP);  // does nothing to a thread that has ended
     waiter_.join();
   }
   Interruption(const Interruption&) = delete;

@@ -141,6 +141,11 @@ Settings<Config> basic_settings() {
           "Where records are kept. Without a folder the journal is in data_dir. In YAML a bare memory: or journal: "
           "must be in quotes or without its colon. A URL may hold a password: it is never shown, but a process list "
           "shows command lines, so it belongs in a file."),
+  };
+}
+
+Settings<Config> store_settings() {
+  return {
       one(
           "memory.max_bytes", [](auto& c) -> auto& { return c.memory.max_bytes; }, size_codec({one_mib, one_tib}),
           "Memory for the records of the memory store. When full, the least recently used answers are forgotten."),
@@ -199,6 +204,11 @@ Settings<Config> basic_settings() {
           "encrypted with the first (AES-256-GCM) before they reach the store, and read with any of them: to change "
           "keys put a new one first, and drop the old one when everything from its time has expired. Empty: not "
           "encrypted."),
+  };
+}
+
+Settings<Config> file_settings() {
+  return {
       one(
           "data_dir", [](auto& c) -> auto& { return c.data_dir; }, path_codec(), "Where Once keeps files of its own."),
       one(
@@ -293,8 +303,9 @@ Setting<Route> route_methods_setting() {
 const Settings<Config>& process_settings() {
   static const Settings<Config> table = [] {
     Settings<Config> all = basic_settings();
-    for (Setting<Config>& setting : claims_settings()) all.push_back(std::move(setting));
-    for (Setting<Config>& setting : server_settings()) all.push_back(std::move(setting));
+    for (const auto& part : {store_settings, file_settings, claims_settings, server_settings}) {
+      for (Setting<Config>& setting : part()) all.push_back(std::move(setting));
+    }
     return all;
   }();
   return table;

@@ -200,7 +200,9 @@ Task<void> Service::serve_connection(int fd) {
 Task<void> Service::accept_all() {
   while (!stopping_) {
     const int fd = listener_.accept();
-    if (fd >= 0) {
+    if (fd >= 0 && count_ >= 2 * limits_.max_connections) {
+      ::close(fd);  // so many are being told already that they are too many
+    } else if (fd >= 0) {
       spawn(serve_connection(fd));
     } else if (errno == EAGAIN) {
       co_await listener_.readable(accept_wait);

@@ -1,35 +1,13 @@
 """The claims API by itself: what each verb answers, whose work is whose, and what is refused."""
-import json
 import os
-import secrets
 import socket
 import stat
-import threading
-import time
 import unittest
 
 import schema
 from harness import run_once
-from support import NO_BACKEND, Api, ClaimsTest
+from support import NO_BACKEND, Api, ClaimsTest, nonce
 from wire import wait_until
-
-
-def nonce():
-    return secrets.token_hex(16)
-
-
-def in_threads(work, count):
-    results = [None] * count
-
-    def run(i):
-        results[i] = work(i)
-
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return results
 
 
 class Verbs(ClaimsTest):
@@ -134,109 +112,6 @@ class Verbs(ClaimsTest):
         short = api.acquire(key="b", ttl="7d")
         api.owner("succeed", short["claim"], value=1, ttl="1s")
         wait_until(lambda: api.lookup(key="b")["status"] == "none", what="it to expire")
-
-
-class Leases(ClaimsTest):
-    def test_a_dead_owner_is_taken_over_after_the_threshold_only_and_its_result_refused(self):
-        gateway, api = self.start()
-        began = time.monotonic()
-        terms = {"key": "a", "lease": "1s", "takeover_after": "3s"}
-        dead = api.acquire(**terms)
-        self.assertEqual(api.claim(**terms)["owner"], "at_work")
-        early = wait_until(lambda: (answer := api.claim(**terms)).json.get("owner") == "gone" and answer)
-        self.assertIn(early["retry_after"], (1, 2))
-        self.assertEqual(api.lookup(key="a")["status"], "unknown")
-        self.assertEqual(api.claim(**{**terms, "on_unknown": "hold"})["status"], "unknown")
-        taken = wait_until(lambda: (answer := api.claim(**terms))["status"] == "acquired" and answer)
-        self.assertGreaterEqual(time.monotonic() - began, 3)
-        self.assertEqual((taken["attempt"], taken["previous"]), (2, "unknown"))
-        for verb, members in (("succeed", {"value": "stale"}), ("fail", {}), ("renew", {}), ("release", {})):
-            self.assertEqual(api.owner(verb, dead["claim"], **members).status, 409, verb)
-        api.owner("succeed", taken["claim"], value="fresh")
-        self.assertEqual(api.claim(**terms)["value"], "fresh")
-        self.assertEqual(gateway.metrics()["once_claims_takeovers_total"], 1)
-
-    def test_renewals_hold_a_claim_past_the_threshold(self):
-        api = self.api()
-        terms = {"key": "a", "lease": "1s", "on_unknown": "retry"}
-        claim = api.acquire(**terms)
-        until = time.monotonic() + 3
-        while time.monotonic() < until:
-            self.assertEqual(api.owner("renew", claim["claim"], lease="1s").status, 200)
-            self.assertEqual(api.claim(**terms)["status"], "in_progress")
-        self.assertEqual(api.owner("succeed", claim["claim"], value=1).status, 200)
-
-    def test_retry_takes_a_lapsed_claim_at_once(self):
-        api = self.api()
-        terms = {"key": "a", "lease": "1s", "on_unknown": "retry"}
-        api.acquire(**terms)
-        wait_until(lambda: api.claim(**terms)["status"] == "acquired", what="the lease to lapse")
-
-
-class LongPolls(ClaimsTest):
-    def test_a_waiting_claim_gets_the_value_as_soon_as_it_is_there(self):
-        gateway, api = self.start()
-        claim = api.acquire(key="a")["claim"]
-        answers = []
-        waiters = [threading.Thread(target=lambda: answers.append(api.claim(key="a", wait="15s"))) for _ in range(3)]
-        waiters.append(threading.Thread(target=lambda: answers.append(api.lookup(key="a", wait="15s"))))
-        for waiter in waiters:
-            waiter.start()
-        wait_until(lambda: gateway.metrics()["once_claims_waiting"] == 4, what="all of them to wait")
-        began = time.monotonic()
-        api.owner("succeed", claim, value="v")
-        for waiter in waiters:
-            waiter.join()
-        self.assertLess(time.monotonic() - began, 5)
-        self.assertEqual([answer["value"] for answer in answers], ["v"] * 4)
-
-    def test_when_the_owner_fails_one_of_those_that_wait_goes_on(self):
-        gateway, api = self.start()
-        claim = api.acquire(key="a")["claim"]
-        answers = []
-        waiters = [threading.Thread(target=lambda: answers.append(api.claim(key="a", wait="2s"))) for _ in range(5)]
-        for waiter in waiters:
-            waiter.start()
-        wait_until(lambda: gateway.metrics()["once_claims_waiting"] == 5, what="all of them to wait")
-        api.owner("fail", claim)
-        for waiter in waiters:
-            waiter.join()
-        self.assertEqual(sorted(answer["status"] for answer in answers), ["acquired"] + ["in_progress"] * 4)
-
-    def test_nobody_claims_for_a_client_that_has_left(self):
-        gateway, api = self.start()
-        claim = api.acquire(key="a")["claim"]
-        left = api.connect()
-        left.request("POST", "/v1/claims", json.dumps({"scope": "test", "key": "a", "wait": "30s"}))
-        wait_until(lambda: gateway.metrics()["once_claims_waiting"] == 1)
-        left.close()
-        wait_until(lambda: gateway.metrics()["once_claims_waiting"] == 0, what="it to be noticed")
-        api.owner("fail", claim)
-        self.assertEqual(api.lookup(key="a")["status"], "failed")
-
-    def test_more_than_may_wait_are_answered_at_once(self):
-        gateway, api = self.start("claims.max_waiting=1", "claims.max_wait=2s")
-        api.acquire(key="a")
-        first = threading.Thread(target=lambda: api.claim(key="a", wait="30s"))
-        first.start()
-        wait_until(lambda: gateway.metrics()["once_claims_waiting"] == 1)
-        began = time.monotonic()
-        self.assertEqual(api.claim(key="a", wait="30s")["status"], "in_progress")
-        self.assertLess(time.monotonic() - began, 1)
-        first.join()
-        self.assertLess(time.monotonic() - began, 10, "the first one waited for claims.max_wait, not for more")
-        self.assertEqual(gateway.metrics()["once_claims_waits_refused_total"], 1)
-
-    def test_a_gateway_that_ends_answers_those_that_wait(self):
-        gateway, api = self.start()
-        api.acquire(key="a")
-        answers = []
-        waiter = threading.Thread(target=lambda: answers.append(api.claim(key="a", wait="30s")))
-        waiter.start()
-        wait_until(lambda: gateway.metrics()["once_claims_waiting"] == 1)
-        gateway.stop()
-        waiter.join()
-        self.assertEqual(answers[0]["status"], "in_progress")
 
 
 class Tenants(ClaimsTest):
@@ -407,29 +282,6 @@ class Refusals(ClaimsTest):
     def test_the_document_is_served_as_it_stands(self):
         served = self.api().ask("GET", "/openapi.json")
         self.assertEqual(served.body.decode(), (schema.ROOT / "docs" / "openapi.json").read_text())
-
-
-class AtOnce(ClaimsTest):
-    def test_of_a_hundred_one_gets_it_and_the_others_its_value(self):
-        gateway, api = self.start()
-        runs = []
-
-        def caller(i):
-            while True:
-                answer = api.claim(inputs={"prompt": "expensive"}, wait="10s", nonce=nonce())
-                if answer["status"] == "acquired":
-                    runs.append(i)
-                    api.owner("succeed", answer["claim"], value={"by": i})
-                    return {"by": i}
-                if answer["status"] == "succeeded":
-                    return answer["value"]
-
-        values = in_threads(caller, 100)
-        self.assertEqual(len(runs), 1)
-        self.assertEqual(values, [{"by": runs[0]}] * 100)
-        metrics = gateway.metrics()
-        self.assertEqual(metrics['once_claims_requests_total{verb="claim",result="acquired"}'], 1)
-        self.assertEqual(metrics['once_claims_requests_total{verb="claim",result="succeeded"}'], 99)
 
 
 if __name__ == "__main__":

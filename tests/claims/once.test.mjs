@@ -158,12 +158,31 @@ test("fetchOnce repeats what got no answer", async () => {
 });
 
 test("fetchOnce gives every other answer as it is", async () => {
-  const conflict = { status: 409, headers: { "Idempotency-Status": "unknown", "Content-Type": "application/problem+json" },
-                     body: '{"code":"outcome-unknown","retryable":false}' };
-  for (const step of [{ status: 200 }, { status: 400 }, { status: 404 }, { status: 409 }, { status: 422 }, { status: 500 }, conflict]) {
+  const problem = (status, json, headers = {}) =>
+    ({ status, headers: { "Content-Type": "application/problem+json", ...headers }, body: JSON.stringify(json) });
+  for (const step of [
+    { status: 200 }, { status: 302, headers: { Location: "/elsewhere" } }, { status: 400 }, { status: 404 }, { status: 409 },
+    { status: 422 }, { status: 500 }, problem(409, { code: "outcome-unknown" }), problem(409, { code: "response-not-kept" }),
+    problem(409, { code: "in-flight", retryable: false }), problem(504, { code: "gateway-timeout", retryable: false }),
+    { status: 409, headers: { "Idempotency-Status": "unknown" } },
+  ]) {
     const server = await scripted([step]);
     assert.equal((await fetchOnce(server.url, { method: "POST" })).status, step.status);
     assert.equal(server.requests.length, 1, `${step.status} is an answer`);
+    server.close();
+  }
+});
+
+test("fetchOnce comes back after a 409 that time settles", async () => {
+  const json = { "Content-Type": "application/json" };
+  for (const step of [
+    { status: 409, headers: { "Idempotency-Status": "in-flight" } },
+    { status: 409, headers: json, body: '{"code":"in-flight"}' },
+    { status: 409, headers: json, body: '{"error":{"code":"idempotency_key_in_use"}}' },
+    { status: 409, headers: { ...json, "Retry-After": "0" }, body: '{"code":"outcome-unknown","retryable":true}' },
+  ]) {
+    const server = await scripted([step, { status: 201 }]);
+    assert.equal((await fetchOnce(server.url, { method: "POST" }, { firstPauseMs: 1 })).status, 201, JSON.stringify(step));
     server.close();
   }
 });

@@ -20,6 +20,10 @@ sys.path.insert(0, str(ROOT / "clients" / "python"))
 NO_BACKEND = "http://127.0.0.1:9"
 
 
+def nonce():
+    return secrets.token_hex(16)
+
+
 @dataclasses.dataclass
 class Answer:
     status: int

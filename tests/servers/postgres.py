@@ -1,6 +1,7 @@
 """A PostgreSQL server of its own for a test, on 127.0.0.1, durable as in production. With ONCE_BINARY in the environment the
 schema is in its database when start() returns.
 """
+import contextlib
 import os
 import pathlib
 import signal
@@ -58,11 +59,15 @@ class Postgres:
             raise RuntimeError(done.stderr.strip())
         return done.stdout.strip()
 
+    def _signal_children(self, number):
+        for child in children(self.server.process.pid):
+            with contextlib.suppress(ProcessLookupError):  # one that has just ended by itself
+                os.kill(child, number)
+
     def kill(self):
         """As a crash of the machine would: the server and every process it has."""
         self.server.pause()  # so that it starts no new ones
-        for child in self._children():
-            os.kill(child, signal.SIGKILL)
+        self._signal_children(signal.SIGKILL)
         self.server.kill()
 
     def restart(self):
@@ -74,18 +79,13 @@ class Postgres:
 
     def pause(self):
         self.server.pause()
-        for child in self._children():
-            os.kill(child, signal.SIGSTOP)
+        self._signal_children(signal.SIGSTOP)
 
     def resume(self):
         if self.server.process is None or self.server.process.poll() is not None:
             return
-        for child in self._children():
-            os.kill(child, signal.SIGCONT)
+        self._signal_children(signal.SIGCONT)
         self.server.resume()
-
-    def _children(self):
-        return children(self.server.process.pid)
 
     def _make_database(self):
         subprocess.run([*self.folder.as_user(), PROGRAMS / "initdb", "-D", self.data, "-U", "postgres", "-A", "trust",

@@ -427,7 +427,10 @@ TEST_F(RedisSingle, without_the_replicas_asked_for_a_write_is_not_told_as_done) 
   ASSERT_EQ(stands.verdict, Verdict::execute);
   EXPECT_EQ(stands.record->attempt, Attempt{1});
   EXPECT_EQ(caller.finish(id, nonce, "x").status, OpStatus::failed);
-  EXPECT_EQ(caller.claim(id, caller.new_nonce()).verdict, Verdict::replay) << "a replay waits for nobody";
+  EXPECT_EQ(caller_.lookup(id).record->state, State::succeeded);
+  const Op retry = caller.claim(id, caller.new_nonce());
+  EXPECT_EQ(retry.status, OpStatus::failed) << "told an outcome that a failover could forget";
+  EXPECT_EQ(caller_.claim(id, caller.new_nonce()).verdict, Verdict::replay);
 }
 
 class Ends {

@@ -16,7 +16,7 @@
 #include "store/mysql/target.hpp"
 #include "store/server/settings.hpp"
 
-struct st_mysql;
+struct st_mysql;  // NOLINT(readability-identifier-naming): the library's name
 
 namespace once::mysql {
 

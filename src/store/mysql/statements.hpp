@@ -22,7 +22,7 @@ struct Row {
 };
 
 // nullopt if it is not one: the table was made by somebody else.
-std::optional<Row> read_row(const RowView& row);
+std::optional<Row> read_row(const RowView& view);
 
 // What a row was when it was read. Every write to one that exists says it again: should the lock be gone, by a proxy
 // or a cluster that gave the transaction up, it changes nothing.
@@ -67,7 +67,7 @@ class Script {
   void finish(std::span<const NewRow> rows);
   // Of a row that is locked; each changes one row, or none.
   void renew(const Row& row, const Guard& was);
-  void replace(const NewRow& row, const Guard& was);
+  void replace(const NewRow& written, const Guard& was);
   void remove(const OperationId& id, const Guard& was);
   // Ids of what has expired, the oldest first.
   void see_expired(Time now, std::size_t limit);

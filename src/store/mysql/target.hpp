@@ -29,6 +29,6 @@ struct Target {
 
 // Options: ssl-mode (disabled, required, verify-identity), ssl-ca, ssl-cert, ssl-key. An ssl-ca alone means
 // verify-identity. The error never holds the password.
-Result<Target> parse_target(const std::string& url);
+Result<Target> parse_target(const std::string& text);
 
 }  // namespace once::mysql

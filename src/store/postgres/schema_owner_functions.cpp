@@ -84,18 +84,20 @@ BEGIN
       || lines || coalesce(body, '');
 END $body$;
 
--- The claim's operation ends in this state. Again in the same way is fine, in another way is not.
+-- The claim's operation ends in this state, once.
 CREATE OR REPLACE FUNCTION once_recorded(claim text, final smallint, encoded bytea) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$
 DECLARE
   held    once_operations := once_owned(claim);
   expires timestamptz;
 BEGIN
-  IF held.state = final AND (final <> 1 OR held.outcome IS NOT DISTINCT FROM encoded) THEN
+  IF held.state = final AND final = 2 THEN
     RETURN;
   END IF;
+  -- Also if it ended in the very same way: whoever did not hear that its commit was done, and does all of it once more,
+  -- would have the effect twice.
   IF held.state NOT IN (0, 3) THEN
-    RAISE EXCEPTION 'the claim is not current: the operation has already ended in another way' USING ERRCODE = 'ON001';
+    RAISE EXCEPTION 'the claim is not current: the operation has already ended' USING ERRCODE = 'ON001';
   END IF;
   expires := coalesce(clock_timestamp()::timestamptz(3) + held.ttl, 'infinity');
   UPDATE once_operations o

@@ -37,7 +37,8 @@ Read read_claim(Op& op, const Answered& answered, std::optional<Record> record) 
   op.status = OpStatus::done;
   op.verdict = verdict;
   op.record = std::move(record);
-  return executes ? Read::written : Read::answered;
+  const bool tells_outcome = verdict == Verdict::replay || verdict == Verdict::not_kept;
+  return executes || tells_outcome ? Read::written : Read::answered;
 }
 
 Read read_owner(Op& op, const Answered& answered, std::optional<Record> record) {

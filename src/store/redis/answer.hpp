@@ -11,7 +11,7 @@ namespace once::redis {
 
 enum class Read : std::uint8_t {
   answered,  // the op has its results; nothing had to be written
-  written,   // the same, and what it reports rests on a write of this nonce
+  written,   // the same, and it rests on a write that must not be forgotten after it is told
   refused,   // the op has its results: a record that this version cannot read
   nonsense,  // no script answers this; the op is as it was
 };

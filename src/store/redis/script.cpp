@@ -22,7 +22,9 @@ local v = redis.call('GET', KEYS[1])
 )lua";
 
 // When may the claim be made? decide() in core/decision.hpp says so; here it stands once more as one condition, and a
-// test walks both. The fence is the clock, unless that went back.
+// test walks both. The fence is the clock, unless that went back. Where replicas are waited for, an outcome that is
+// about to be told is written once more: another gateway's write of it may not have reached them yet, and WAIT counts
+// from the last write of its own connection.
 constexpr std::string_view claim = R"lua(
 local on_unknown, confirm, takeover, lease, ttl, owner = struct.unpack('>BBI8I8I8c48', ARGV[1])
 local attempt, fence, before, before_at, waited = 1, us, 3, 0, 0
@@ -40,6 +42,7 @@ if v then
     local adrift = state == 3 or state == 0 and not live
     local free = state == 2 or adrift and (on_unknown == 0 or on_unknown == 1 and old_start + takeover <= now)
     if not free or string.sub(v, 67, 98) ~= string.sub(owner, 17) then
+      if confirm == 1 and state == 1 then redis.call('SET', KEYS[1], v, 'KEEPTTL') end
       return struct.pack('>c1I8', 'S', us) .. v
     end
     attempt, before, before_at, waited = old_attempt + 1, state == 0 and 3 or state, old_start, old_waited

@@ -56,6 +56,13 @@ const Case cases[] = {
   {"upstreams: {a: http://a}\nenvironment: production", "", ""},
   {"upstreams: {a: http://a}\njournal: {cache: 1GiB}", "journal.cache (1GiB) must be smaller than journal.max_memory (1GiB)\n", ""},
   {"upstreams: {a: http://a}\njournal: {max_disk: 100MiB}", "journal.segment_size (64MiB) must not be larger than a quarter of journal.max_disk (100MiB)\n", ""},
+  {"upstreams: {a: http://a}\nclaims: {listen: 127.0.0.1:1}",
+   "claims.listen is 127.0.0.1:1: anybody who can connect could end the work of others, so claims.tokens is needed, on loopback "
+   "too; without tokens use unix:/path/to.sock\n", ""},
+  {"upstreams: {a: http://a}\nclaims: {listen: 'unix:/x'}", "", ""},
+  {"upstreams: {a: http://a}\nclaims: {listen: 127.0.0.1:1, tokens: {acme: /x}}", "", ""},
+  {"upstreams: {a: http://a}\nadmin: a:1\nclaims: {listen: a:1, tokens: {acme: /x}}",
+   "claims.listen is a:1, where something else is served\n", ""},
   {"upstreams: {a: http://a}\nenvironment: production\nstore: memory", "", "store: memory: forgets every answer when the process ends\n"},
 };
 // clang-format on
