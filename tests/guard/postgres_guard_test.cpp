@@ -78,7 +78,6 @@ TEST_F(PostgresGuard, an_owner_that_stood_still_has_lost_and_its_value_is_not_st
 
 TEST_F(PostgresGuard, work_is_told_that_it_has_lost) {
   Guard stale = open();
-  Guard other = open();
   request_.lease = 300ms;
   request_.on_unknown = OnUnknown::retry;
   const auto lost = stale.run(request_, [&](const Running& running) {
