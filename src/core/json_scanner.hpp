@@ -15,6 +15,8 @@ class JsonScanner {
  public:
   explicit JsonScanner(std::string_view json) : json_(json) {}
 
+  // How far it has read: what lies between two places is a value as it was written.
+  std::size_t at() const { return at_; }
   bool at_end() const { return at_ == json_.size(); }
   // 0 at the end; a 0 in the text is never valid either.
   char peek() const { return at_ < json_.size() ? json_[at_] : '\0'; }

@@ -1,0 +1,26 @@
+# The library for programs outside of Once: headers, static libraries, a CMake package and a pkg-config file.
+#   cmake --install build/release --component library --prefix /usr/local
+include(CMakePackageConfigHelpers)
+include(GNUInstallDirs)
+
+set(once_package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/once)
+
+# What a consumer names is once::guard and once::client; the others come with them.
+foreach(layer base core client store guard)
+  set_target_properties(once_${layer} PROPERTIES EXPORT_NAME ${layer})
+  target_compile_features(once_${layer} PUBLIC cxx_std_23)
+endforeach()
+install(TARGETS once_base once_core once_client once_store once_guard EXPORT once
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library
+  INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(EXPORT once NAMESPACE once:: FILE once-targets.cmake DESTINATION ${once_package_folder} COMPONENT library)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/once DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library)
+
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/once-config.cmake.in ${PROJECT_BINARY_DIR}/once-config.cmake
+  INSTALL_DESTINATION ${once_package_folder})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/once-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/once-config.cmake ${PROJECT_BINARY_DIR}/once-config-version.cmake
+  DESTINATION ${once_package_folder} COMPONENT library)
+
+configure_file(${CMAKE_CURRENT_LIST_DIR}/once.pc.in ${PROJECT_BINARY_DIR}/once.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/once.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)

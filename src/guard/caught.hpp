@@ -1,0 +1,20 @@
+// Where exceptions of the caller's code end. The only place in the tree that catches everything: what somebody else's
+// work throws is not for us to know.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace once::guard {
+
+enum class Ended : std::uint8_t { well, threw };
+
+Ended call_caught(void (*call)(void* state), void* state, std::string& what) noexcept;
+
+// `what` is what() of a std::exception, empty otherwise.
+template <class F>
+Ended caught(F body, std::string& what) noexcept {
+  return call_caught([](void* state) { (*static_cast<F*>(state))(); }, &body, what);
+}
+
+}  // namespace once::guard

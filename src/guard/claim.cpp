@@ -1,0 +1,208 @@
+// Claims that their holder ends: the two halves of a run.
+#include <utility>
+
+#include "base/assert.hpp"
+#include "core/outcome.hpp"
+#include "guard/engine.hpp"
+
+namespace once::guard {
+
+// A claim's other side. It stays where it is, since the renewer knows it.
+struct Held {
+  Held(Engine& the_engine, const Op& claimed, const Request& request)
+      : engine(the_engine),
+        lease{.id = claimed.id, .nonce = claimed.nonce, .length = request.lease, .owner = Owner::outside},
+        ttl(request.ttl),
+        sanitise{.store_only = request.store_only, .never_store = request.never_store},
+        handle(handle_of(claimed.id, claimed.nonce)),
+        attempt(static_cast<std::uint32_t>(claimed.record->attempt)),
+        fence(static_cast<std::uint64_t>(claimed.record->fence)) {
+    keeping.emplace(the_engine.renewer(), lease);
+  }
+
+  Op op(Verb verb) const {
+    Op made;
+    made.verb = verb;
+    made.id = lease.id;
+    made.nonce = lease.nonce;
+    made.terms.ttl = ttl;
+    return made;
+  }
+  OutcomeFacts facts() const {
+    OutcomeFacts facts;
+    facts.attempt = attempt;
+    facts.fence = fence;
+    return facts;
+  }
+
+  Engine& engine;
+  Lease lease;
+  Duration ttl;
+  Sanitise sanitise;
+  std::string handle;
+  unsigned attempt;
+  std::uint64_t fence;
+  std::optional<Renewer::Keeping> keeping;  // until it has ended
+};
+
+detail::Work reading(std::optional<std::string>& value) {
+  return {.state = &value,
+          .perform = nullptr,
+          .read =
+              [](void* state, std::string_view bytes) {
+                static_cast<std::optional<std::string>*>(state)->emplace(bytes);
+                return true;
+              },
+          .media_type = {}};
+}
+
+Claim::Claim(std::unique_ptr<Held> held) : held_(std::move(held)) {}
+Claim::Claim(Claim&& other) noexcept = default;
+Claim& Claim::operator=(Claim&& other) noexcept = default;
+Claim::~Claim() = default;
+
+const std::string& Claim::handle() const {
+  return held_->handle;
+}
+unsigned Claim::attempt() const {
+  return held_->attempt;
+}
+std::uint64_t Claim::fence() const {
+  return held_->fence;
+}
+bool Claim::lost() const {
+  return held_->lease.lost.load(std::memory_order_relaxed);
+}
+
+Outcome<std::string> Claim::succeed(std::string_view value, std::string_view media_type) {
+  Outcome<std::string> outcome;
+  static_cast<OutcomeFacts&>(outcome) = held_->facts();
+  Op op = held_->op(Verb::finish);
+  op.final_state = State::succeeded;
+  std::optional<std::string> stored = std::string(value);
+  const Sanitise& what = held_->sanitise;
+  if (!what.store_only.empty() || !what.never_store.empty()) stored = sanitise(value, what);
+  op.body_kept = stored && stored->size() <= held_->engine.max_value() ? BodyKept::yes : BodyKept::no;
+  if (op.body_kept == BodyKept::yes) {
+    std::string fields = "Content-Type: ";
+    fields.append(media_type).append("\r\n");
+    op.outcome = std::make_shared<const std::string>(
+        encode({.status = 200, .reason = "OK", .headers = fields, .body = *stored}));
+  }
+  held_->engine.finish(op, held_->lease.length);
+  if (op.status == OpStatus::done) {
+    held_->keeping.reset();
+    outcome.status = Status::succeeded;
+    outcome.value = std::string(value);
+    const OutcomeBytes& stands = op.record ? op.record->outcome : nullptr;
+    if (stands && (!op.outcome || *stands != *op.outcome)) {
+      tell_recorded(*op.record, Source::fresh, reading(outcome.value), outcome);
+    }
+  } else {
+    outcome.reason = op.status == OpStatus::lost ? Reason::lost : Reason::not_recorded;
+    outcome.detail = std::move(op.error);
+  }
+  held_->engine.count(outcome);
+  return outcome;
+}
+
+OutcomeFacts Claim::fail() {
+  OutcomeFacts outcome = held_->facts();
+  Op op = held_->op(Verb::finish);
+  op.final_state = State::failed;
+  held_->engine.finish(op, held_->lease.length);
+  outcome.reason = op.status == OpStatus::done   ? Reason::work_failed
+                   : op.status == OpStatus::lost ? Reason::lost
+                                                 : Reason::not_recorded;
+  outcome.detail = std::move(op.error);
+  if (op.status == OpStatus::done) held_->keeping.reset();
+  held_->engine.count(outcome);
+  return outcome;
+}
+
+OutcomeFacts Claim::release() {
+  OutcomeFacts outcome = held_->facts();
+  Op op = held_->op(Verb::release);
+  held_->engine.ask(op);
+  held_->engine.tell_waiting();
+  if (op.status == OpStatus::failed) {
+    tell_store_failed(op, outcome);
+  } else {
+    held_->keeping.reset();
+    outcome.reason = op.status == OpStatus::lost ? Reason::lost : Reason::none;
+  }
+  return outcome;
+}
+
+Outcome<std::string> Claim::recorded() {
+  Outcome<std::string> outcome;
+  static_cast<OutcomeFacts&>(outcome) = held_->facts();
+  Op seen = held_->op(Verb::lookup);
+  held_->engine.ask(seen);
+  if (seen.status != OpStatus::done) {
+    tell_store_failed(seen, outcome);
+  } else if (!seen.record || seen.record->nonce != held_->lease.nonce) {
+    outcome.reason = Reason::lost;
+  } else if (seen.record->state == State::succeeded) {
+    held_->keeping.reset();
+    held_->engine.tell_waiting();
+    tell_recorded(*seen.record, Source::fresh, reading(outcome.value), outcome);
+  } else if (seen.record->state == State::failed) {
+    outcome.reason = Reason::work_failed;
+  } else {
+    outcome.status = Status::in_progress;
+    outcome.reason = Reason::at_work;
+  }
+  return outcome;
+}
+
+Claimed Engine::claim(const Request& request) {
+  Claimed claimed;
+  auto op = operations_.read(request);
+  if (!op) {
+    claimed.outcome.reason = Reason::invalid;
+    claimed.outcome.detail = std::move(op.error());
+    count(claimed.outcome);
+    return claimed;
+  }
+  op->nonce = new_nonce();
+  op->terms.owner = Owner::outside;  // its holder may forget it while the process lives on
+  claim_or_wait(*op, request.wait);
+  if (op->status == OpStatus::done && op->verdict == Verdict::execute) {
+    count_attempt(*op->record);
+    claimed.claim = Claim(std::make_unique<Held>(*this, *op, request));
+    return claimed;
+  }
+  tell_verdict(*op, reading(claimed.outcome.value), claimed.outcome);
+  count(claimed.outcome);
+  return claimed;
+}
+
+std::optional<Outcome<std::string>> Engine::look(const Request& request) {
+  Outcome<std::string> outcome;
+  auto op = operations_.read(request);
+  if (!op) {
+    outcome.reason = Reason::invalid;
+    outcome.detail = std::move(op.error());
+    return outcome;
+  }
+  op->verb = Verb::lookup;
+  backing_->run(*op);
+  if (op->status != OpStatus::done) {
+    tell_store_failed(*op, outcome);
+    return outcome;
+  }
+  if (!op->record) return std::nullopt;
+  // What a claim would be told, and a failed one as failed.
+  const Facts facts = facts_of(&*op->record, op->fingerprint, op->terms, op->now);
+  op->verdict = decide(facts);
+  if (op->verdict != Verdict::execute) {
+    tell_verdict(*op, reading(outcome.value), outcome);
+  } else {
+    outcome.attempt = static_cast<std::uint32_t>(op->record->attempt);
+    outcome.reason = op->record->state == State::failed ? Reason::work_failed : Reason::unknown;
+  }
+  return outcome;
+}
+
+}  // namespace once::guard

@@ -1,0 +1,87 @@
+// A guard without its types: claims, has the work done, records. One object for all threads of a guard.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <expected>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include <once/guard.hpp>
+
+#include "base/clock.hpp"
+#include "base/log.hpp"
+#include "base/random.hpp"
+#include "guard/backing.hpp"
+#include "guard/operation.hpp"
+#include "guard/renewer.hpp"
+
+namespace once::guard {
+
+class Engine {
+ public:
+  using Opened = std::expected<Guard, OpenError>;
+  // Leases, takeover and expiry in a store that is not shared go by this clock, which outlives the guard.
+  static Opened open(const Options& options, const Clock& clock);
+
+  Engine(const Options& options, std::string_view secret, std::unique_ptr<Log> log, std::unique_ptr<Backing> backing);
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  void run(const Request& request, const detail::Work& work, OutcomeFacts& outcome);
+  Claimed claim(const Request& request);
+  std::optional<Outcome<std::string>> look(const Request& request);
+  Counts counts() const;
+
+  // For claims.
+  Renewer& renewer() { return renewer_; }
+  std::size_t max_value() const { return max_value_; }
+  void ask(Op& op) { backing_->run(op); }
+  // Tries again for as long as the owner's lease may last: what was done should not be forgotten for a store that was
+  // away for a moment.
+  void finish(Op& op, Duration lease);
+  void tell_waiting();
+  void count(const OutcomeFacts& outcome);
+
+ private:
+  Nonce new_nonce();
+  // Claims, and waits for an owner at work for as long as the request says.
+  void claim_or_wait(Op& op, Duration wait);
+  void wait_for_end(Op& claimed, std::uint64_t ends_before, std::chrono::nanoseconds pause);
+  void count_attempt(const Record& record);
+  void perform(const Request& request, const detail::Work& work, Op& op, OutcomeFacts& outcome);
+  void work_failed(const Request& request, const detail::Work& work, Op& op, std::string why, OutcomeFacts& outcome);
+  OutcomeBytes outcome_of(const Request& request, const detail::Work& work, const detail::Work::Result& result) const;
+
+  struct AtomicCounts {
+    std::atomic<std::uint64_t> fresh{0}, cached{0}, in_progress{0}, failed{0}, lost{0}, refused{0}, takeovers{0},
+        retries{0};
+  };
+
+  std::unique_ptr<Log> log_;
+  const Operations operations_;
+  const std::size_t max_value_;
+  const bool shared_;
+  AtomicCounts counts_;
+  std::mutex random_mutex_;
+  SystemRandom random_;
+
+  // Those who wait for an owner. Ends are counted, so that one between asking and waiting is not missed.
+  std::mutex waiting_mutex_;
+  std::condition_variable ended_;
+  std::atomic<std::uint64_t> ends_{0};
+  std::atomic<unsigned> waiting_{0};
+
+  std::unique_ptr<Backing> backing_;  // its threads use what stands above
+  Renewer renewer_;
+};
+
+// What a claim that is not ours, or a record, says. The body is read by `work`, if it has a value.
+void tell_verdict(const Op& claim, const detail::Work& work, OutcomeFacts& outcome);
+void tell_recorded(const Record& record, Source source, const detail::Work& work, OutcomeFacts& outcome);
+void tell_store_failed(const Op& op, OutcomeFacts& outcome);
+// Work that is only read, into a string.
+detail::Work reading(std::optional<std::string>& value);
+
+}  // namespace once::guard

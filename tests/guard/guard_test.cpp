@@ -1,0 +1,385 @@
+// The library as a program uses it, on the stores that need no server. Time is virtual where it matters.
+#include <atomic>
+#include <fstream>
+#include <iterator>
+#include <latch>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/bytes.hpp"
+#include "base/sha256.hpp"
+#include "core/json_canonical.hpp"
+#include "guard/engine.hpp"
+#include "guard/operation.hpp"
+#include "tests/unit/support/manual_clock.hpp"
+
+namespace once::guard {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr const char* secret = "0123456789abcdef0123456789abcdef";
+
+class GuardTest : public testing::Test {
+ protected:
+  Guard open(Options options = {}) {
+    options.secret = secret;
+    auto opened = Engine::open(options, clock_);
+    EXPECT_TRUE(opened.has_value()) << opened.error().detail;
+    return std::move(*opened);
+  }
+  static Request request(std::string key = "k") { return {.tenant = "acme", .scope = "copy", .key = std::move(key)}; }
+
+  ManualClock clock_;
+};
+
+TEST_F(GuardTest, the_first_call_works_the_second_gets_what_it_returned) {
+  Guard guard = open();
+  int runs = 0;
+  const auto work = [&] {
+    ++runs;
+    return std::string("value");
+  };
+  const auto fresh = guard.run(request(), work);
+  ASSERT_TRUE(fresh.succeeded());
+  EXPECT_EQ(fresh.value, "value");
+  EXPECT_EQ(fresh.source, Source::fresh);
+  EXPECT_EQ(fresh.attempt, 1U);
+  const auto cached = guard.run(request(), work);
+  ASSERT_TRUE(cached.succeeded());
+  EXPECT_EQ(cached.value, "value");
+  EXPECT_TRUE(cached.cached());
+  EXPECT_EQ(cached.attempt, 1U);
+  EXPECT_EQ(runs, 1);
+  EXPECT_EQ(guard.counts().fresh, 1U);
+  EXPECT_EQ(guard.counts().cached, 1U);
+}
+
+TEST_F(GuardTest, tenant_scope_key_and_inputs_make_another_operation) {
+  Guard guard = open();
+  int runs = 0;
+  const auto work = [&] { return std::to_string(++runs); };
+  guard.run({.tenant = "a", .scope = "s", .key = "k"}, work);
+  guard.run({.tenant = "b", .scope = "s", .key = "k"}, work);
+  guard.run({.tenant = "a", .scope = "t", .key = "k"}, work);
+  guard.run({.tenant = "a", .scope = "s", .key = "l"}, work);
+  guard.run({.tenant = "a", .scope = "s", .inputs = {{"k", 1}}}, work);
+  guard.run({.tenant = "a", .scope = "s", .inputs = {{"k", "1"}}}, work);
+  EXPECT_EQ(runs, 6);
+}
+
+TEST_F(GuardTest, order_and_spelling_of_inputs_do_not_count) {
+  Guard guard = open();
+  int runs = 0;
+  const auto work = [&] { return std::to_string(++runs); };
+  guard.run({.scope = "s", .inputs = {{"a", 1}, {"b", Json{"[1.0, null]"}}, {"c", true}}}, work);
+  guard.run({.scope = "s", .inputs = {{"c", true}, {"b", Json{"[1,null]"}}, {"a", 1U}}}, work);
+  guard.run({.scope = "s", .inputs = Json{R"({"b": [10e-1, null], "a": 1, "c": true})"}}, work);
+  EXPECT_EQ(runs, 1);
+}
+
+TEST_F(GuardTest, what_is_out_of_range_is_invalid_and_does_nothing) {
+  Guard guard = open();
+  const auto work = []() -> std::string { throw std::logic_error("called"); };
+  for (const Request& wrong : std::vector<Request>{
+           {.tenant = "", .scope = "s", .key = "k"},
+           {.scope = "", .key = "k"},
+           {.scope = "s"},
+           {.scope = "s", .key = "k", .inputs = {{"a", 1}}},
+           {.scope = std::string(256, 's'), .key = "k"},
+           {.scope = "s", .key = std::string(256, 'k')},
+           {.scope = "s", .key = "k", .ttl = 0s},
+           {.scope = "s", .key = "k", .lease = 1ms},
+           {.scope = "s", .inputs = {{"a", 1}, {"a", 2}}},
+           {.scope = "s", .inputs = {{"a", 0.0 / 0.0}}},
+           {.scope = "s", .inputs = Json{"{"}},
+           {.scope = "s", .inputs = {{"a", Json{R"(1,"b":2)"}}}},
+       }) {
+    const auto outcome = guard.run(wrong, work);
+    EXPECT_EQ(outcome.reason, Reason::invalid);
+    EXPECT_FALSE(outcome.detail.empty());
+  }
+}
+
+TEST_F(GuardTest, work_that_throws_has_failed_and_a_retry_runs_again) {
+  Guard guard = open();
+  const auto failed = guard.run(request(), []() -> std::string { throw std::runtime_error("password=hunter2"); });
+  EXPECT_EQ(failed.status, Status::failed);
+  EXPECT_EQ(failed.reason, Reason::work_failed);
+  EXPECT_EQ(failed.detail, "the work threw");
+  EXPECT_FALSE(failed.value.has_value());
+
+  Request says = request();
+  says.failure_text = FailureText::exception;
+  EXPECT_EQ(guard.run(says, []() -> std::string { throw std::runtime_error("busy"); }).detail, "busy");
+  EXPECT_EQ(guard.run(request(), []() -> std::string { throw 7; }).reason, Reason::work_failed);
+
+  const auto again = guard.run(request(), [] { return std::string("done"); });
+  ASSERT_TRUE(again.succeeded());
+  EXPECT_EQ(again.attempt, 4U);
+  EXPECT_EQ(guard.counts().retries, 3U);
+  EXPECT_EQ(guard.counts().takeovers, 0U);
+}
+
+TEST_F(GuardTest, work_may_say_that_it_failed_without_throwing) {
+  Guard guard = open();
+  using Said = std::expected<std::string, std::string>;
+  const auto failed = guard.run(request(), [] { return Said(std::unexpect, "no credit"); });
+  EXPECT_EQ(failed.reason, Reason::work_failed);
+  EXPECT_EQ(failed.detail, "no credit");
+  const auto done = guard.run(request(), [] { return Said("value"); });
+  EXPECT_EQ(done.value, "value");
+}
+
+TEST_F(GuardTest, a_hundred_callers_of_one_operation_run_it_once) {
+  Guard guard = open();
+  std::atomic<int> runs = 0;
+  std::atomic<int> values = 0;
+  std::latch begin(100);
+  std::vector<std::thread> callers;
+  callers.reserve(100);
+  for (int i = 0; i < 100; ++i) {
+    callers.emplace_back([&] {
+      begin.arrive_and_wait();
+      const auto outcome = guard.run({.scope = "expensive", .key = "k", .wait = 60s}, [&] {
+        ++runs;
+        return std::string("value");
+      });
+      if (outcome.succeeded() && outcome.value == "value") ++values;
+    });
+  }
+  for (std::thread& each : callers) each.join();
+  EXPECT_EQ(runs, 1);
+  EXPECT_EQ(values, 100);
+}
+
+TEST_F(GuardTest, who_does_not_wait_is_told_to_come_back) {
+  Guard guard = open();
+  const auto outer = guard.run(request(), [&] {
+    const auto inner = guard.run(request(), [] { return std::string("second"); });
+    EXPECT_EQ(inner.status, Status::in_progress);
+    EXPECT_EQ(inner.reason, Reason::at_work);
+    EXPECT_GT(inner.retry_after, 0ms);
+    EXPECT_EQ(inner.stop_reason(), "in_progress");
+    return std::string("first");
+  });
+  EXPECT_EQ(outer.value, "first");
+}
+
+TEST_F(GuardTest, an_outcome_is_kept_for_its_ttl) {
+  Guard guard = open();
+  int runs = 0;
+  const auto work = [&] { return std::to_string(++runs); };
+  const Request week{.scope = "s", .key = "k", .ttl = 24h * 7};
+  guard.run(week, work);
+  clock_.advance(24h * 6);
+  EXPECT_TRUE(guard.run(week, work).cached());
+  clock_.advance(25h);
+  EXPECT_EQ(guard.run(week, work).value, "2");
+}
+
+TEST_F(GuardTest, another_fingerprint_under_the_same_key_is_a_mismatch) {
+  Guard guard = open();
+  const auto work = [] { return std::string("v"); };
+  guard.run({.scope = "s", .key = "k", .fingerprint = "amount=5"}, work);
+  EXPECT_EQ(guard.run({.scope = "s", .key = "k", .fingerprint = "amount=6"}, work).reason, Reason::mismatch);
+  EXPECT_TRUE(guard.run({.scope = "s", .key = "k", .fingerprint = "amount=5"}, work).cached());
+}
+
+TEST_F(GuardTest, production_without_a_secret_does_not_open) {
+  const auto opened = Guard::open({.store = "memory:"});
+  ASSERT_FALSE(opened.has_value());
+  EXPECT_TRUE(opened.error().detail.contains("no secret"));
+  EXPECT_TRUE(Guard::open({.store = "memory:", .environment = Environment::development}).has_value());
+  EXPECT_FALSE(Guard::open({.store = "memory:", .secret = "short"}).has_value());
+  EXPECT_FALSE(Guard::open({.store = "memory:", .secret = secret, .encryption_secrets = {"short"}}).has_value());
+  EXPECT_FALSE(Guard::open({.store = "sqlite:x", .secret = secret}).has_value());
+}
+
+struct Copy {
+  std::string headline;
+};
+
+}  // namespace
+
+template <>
+struct Codec<Copy> {
+  static constexpr std::string_view media_type = "text/plain";
+  static std::string encode(const Copy& copy) {
+    if (copy.headline == "unwritable") throw std::runtime_error("unwritable");
+    return copy.headline;
+  }
+  static std::optional<Copy> decode(std::string_view bytes) {
+    if (bytes == "unreadable") return std::nullopt;
+    if (bytes == "explodes") throw std::runtime_error("explodes");
+    return Copy{std::string(bytes)};
+  }
+};
+
+namespace {
+
+TEST_F(GuardTest, values_of_any_type_have_a_codec) {
+  Guard guard = open();
+  const auto returns = [](std::string text) { return [text] { return Copy{text}; }; };
+  EXPECT_EQ(guard.run(request("a"), returns("hi")).value->headline, "hi");
+  EXPECT_EQ(guard.run(request("a"), returns("not called")).value->headline, "hi");
+  EXPECT_EQ(guard.run(request("b"), returns("unwritable")).reason, Reason::work_failed);
+  EXPECT_TRUE(guard.run(request("c"), returns("unreadable")).succeeded());
+  EXPECT_EQ(guard.run(request("c"), returns("")).reason, Reason::unreadable);
+  EXPECT_TRUE(guard.run(request("d"), returns("explodes")).succeeded());
+  EXPECT_EQ(guard.run(request("d"), returns("")).reason, Reason::unreadable);
+  const std::vector<std::byte> bytes = {std::byte{0}, std::byte{255}};
+  guard.run(request("e"), [&] { return bytes; });
+  EXPECT_EQ(guard.run(request("e"), [&] { return std::vector<std::byte>(); }).value, bytes);
+}
+
+TEST_F(GuardTest, the_fresh_caller_gets_all_of_it_the_others_what_was_stored) {
+  Guard guard = open();
+  Request cut = request();
+  cut.store_only = {"ok", "data"};
+  cut.never_store = {"prompt"};
+  const Json full{R"({"ok": true, "data": {"id": 7, "prompt": "p"}, "model": "m"})"};
+  EXPECT_EQ(guard.run(cut, [&] { return full; }).value, full);
+  EXPECT_EQ(guard.run(cut, [&] { return full; }).value->text, R"({"ok":true,"data":{"id":7}})");
+}
+
+TEST_F(GuardTest, what_cannot_be_sanitised_or_is_too_large_is_not_kept_and_not_done_again) {
+  Guard guard = open({.max_value = 10});
+  Request cut = request();
+  cut.never_store = {"prompt"};
+  EXPECT_EQ(guard.run(cut, [] { return Json{"no json"}; }).value->text, "no json");
+  EXPECT_EQ(guard.run(cut, [] { return Json{"{}"}; }).reason, Reason::not_kept);
+  EXPECT_TRUE(guard.run(request("large"), [] { return std::string(11, 'x'); }).succeeded());
+  EXPECT_EQ(guard.run(request("large"), [] { return std::string(); }).reason, Reason::not_kept);
+}
+
+TEST_F(GuardTest, a_claim_is_taken_over_after_the_threshold_and_its_holder_is_refused) {
+  Guard guard = open();
+  auto claimed = guard.claim(request());
+  ASSERT_TRUE(claimed.claim.has_value());
+  EXPECT_EQ(claimed.claim->handle().size(), 97U);
+  EXPECT_EQ(guard.claim(request()).outcome.reason, Reason::at_work);
+  clock_.advance(31s);  // the lease
+  const auto early = guard.run(request(), [] { return std::string("too early"); });
+  EXPECT_EQ(early.status, Status::in_progress);
+  EXPECT_EQ(early.reason, Reason::gone);
+  EXPECT_EQ(early.retry_after, 5min - 31s);
+  clock_.advance(early.retry_after);
+  const auto taken = guard.run(request(), [] { return std::string("second"); });
+  EXPECT_EQ(taken.value, "second");
+  EXPECT_EQ(taken.attempt, 2U);
+  EXPECT_EQ(guard.counts().takeovers, 1U);
+
+  EXPECT_EQ(claimed.claim->succeed("\"stale\"").reason, Reason::lost);
+  EXPECT_EQ(claimed.claim->recorded().reason, Reason::lost);
+  EXPECT_EQ(guard.run(request(), [] { return std::string(); }).value, "second");
+}
+
+TEST_F(GuardTest, a_claim_ends_as_its_holder_says) {
+  Guard guard = open();
+  auto released = guard.claim(request());
+  released.claim->release();
+  EXPECT_FALSE(guard.look(request()).has_value());
+  auto failed = guard.claim(request());
+  EXPECT_EQ(failed.claim->attempt(), 1U);
+  EXPECT_EQ(failed.claim->recorded().status, Status::in_progress);
+  EXPECT_EQ(failed.claim->fail().reason, Reason::work_failed);
+  EXPECT_EQ(guard.look(request())->reason, Reason::work_failed);
+  auto done = guard.claim(request());
+  EXPECT_EQ(done.claim->attempt(), 2U);
+  EXPECT_EQ(done.claim->succeed("{}").value, "{}");
+  EXPECT_EQ(done.claim->recorded().value, "{}");
+  EXPECT_EQ(guard.claim(request()).outcome.value, "{}");
+  EXPECT_EQ(guard.look(request())->value, "{}");
+}
+
+TEST_F(GuardTest, hold_waits_for_somebody_to_find_out) {
+  Guard guard = open();
+  Request held = request();
+  held.on_unknown = OnUnknown::hold;
+  {
+    const auto dropped = guard.claim(held);
+  }
+  clock_.advance(1h);
+  EXPECT_EQ(guard.run(held, [] { return std::string(); }).reason, Reason::unknown);
+  held.on_unknown = OnUnknown::retry;
+  EXPECT_TRUE(guard.run(held, [] { return std::string(); }).succeeded());
+}
+
+TEST_F(GuardTest, the_renewer_keeps_a_claim_alive_on_its_own) {
+  // The system's clock: the renewals are real, and what is waited for is a lease that has been renewed.
+  auto guard = Guard::open({.secret = secret});
+  auto claimed = guard->claim({.scope = "s", .key = "k", .lease = 300ms, .on_unknown = OnUnknown::retry});
+  ASSERT_TRUE(claimed.claim.has_value());
+  const auto waited =
+      guard->claim({.scope = "s", .key = "k", .lease = 300ms, .on_unknown = OnUnknown::retry, .wait = 1s});
+  EXPECT_EQ(waited.outcome.reason, Reason::at_work);
+  EXPECT_EQ(claimed.claim->succeed("1").value, "1");
+}
+
+TEST_F(GuardTest, encrypted_values_come_back) {
+  Guard guard = open({.encryption_secrets = {std::string(32, 'a')}});
+  const auto work = [] { return std::string("secret value"); };
+  EXPECT_EQ(guard.run(request(), work).value, "secret value");
+  EXPECT_EQ(guard.run(request(), [] { return std::string(); }).value, "secret value");
+}
+
+std::string content(const std::string& path) {
+  std::ifstream file(ONCE_SOURCE + ("/" + path));
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(LibraryPage, what_it_shows_is_in_the_consumer) {
+  const std::string page = content("docs/library.md");
+  const std::string consumer = content("tests/consumer/main.cpp") + content("tests/consumer/transaction.cpp");
+  const std::string begin = "```cpp\n";
+  int blocks = 0;
+  for (std::size_t at = page.find(begin); at != std::string::npos; at = page.find(begin, at)) {
+    at += begin.size();
+    EXPECT_TRUE(consumer.contains(page.substr(at, page.find("```", at) - at))) << page.substr(at, 80);
+    ++blocks;
+  }
+  EXPECT_EQ(blocks, 4);
+}
+
+TEST(Canonical, names_and_values_are_what_their_json_would_be) {
+  const Inputs members = {{"z", 100},
+                          {"a", -120},
+                          {"b", 0},
+                          {"n", nullptr},
+                          {"t", true},
+                          {"u", ~std::uint64_t{0}},
+                          {"d", 1.50},
+                          {"s", "a\"b\u00e9\n"},
+                          {"e", ""},
+                          {"quote\"d", 1e300},
+                          {"j", Json{R"({"y": [1.0], "x": "\u0041"})"}}};
+  const auto canonical_form = canonical(members);
+  ASSERT_TRUE(canonical_form.has_value());
+  EXPECT_EQ(canonical_form, canonical_json(*canonical_form));
+  EXPECT_EQ(canonical_form, canonical_json(R"({"z":1e2,"a":-120,"b":0.0,"n":null,"t":true,"u":18446744073709551615,)"
+                                           R"("d":15e-1,"s":"a\"b\u00e9\n","e":"","quote\"d":1e300,)"
+                                           R"("j":{"x":"A","y":[1]}})"));
+  // U+10000 comes before U+FFFF by its UTF-16 units, and after it by its bytes.
+  EXPECT_EQ(canonical(Inputs{{"\uFFFF", 1}, {"\U00010000", 2}}), canonical_json("{\"\uFFFF\":1,\"\U00010000\":2}"));
+  EXPECT_FALSE(canonical(Inputs{{"a", "\xFF"}}).has_value());
+  EXPECT_FALSE(canonical(Inputs{{"\xFF", 1}}).has_value());
+}
+
+TEST(HashText, white_space_makes_no_difference_and_it_is_sha256) {
+  Sha256 hash;
+  hash.update("a b c");
+  const Digest digest = hash.finish();
+  const std::string hex = to_hex({reinterpret_cast<const char*>(digest.data()), digest.size()});
+  EXPECT_EQ(hash_text("a b c"), hex);
+  EXPECT_EQ(hash_text(" \t a\r\n b\u00A0\u2003c\uFEFF "), hex);
+  EXPECT_NE(hash_text("ab c"), hex);
+  EXPECT_EQ(hash_text(""), hash_text("  \n"));
+}
+
+}  // namespace
+}  // namespace once::guard

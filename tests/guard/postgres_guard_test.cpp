@@ -1,0 +1,186 @@
+// The library on PostgreSQL: owners in several processes, and work that records its outcome in its own transaction.
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <once/guard.hpp>
+
+#include "guard/operation.hpp"
+#include "tests/guard/crash.hpp"
+#include "tests/store/postgres_support.hpp"
+
+namespace once::guard {
+namespace {
+
+using namespace std::chrono_literals;
+
+class PostgresGuard : public PostgresTest {
+ protected:
+  PostgresGuard() {
+    Sql()("CREATE TABLE IF NOT EXISTS guard_effects (key text)");
+    request_ = {.tenant = "acme", .scope = "copy", .key = to_hex(new_nonce())};
+  }
+  static Guard open() {
+    auto opened = Guard::open({.store = contract::server_url(), .secret = "0123456789abcdef", .logging = Logging::off});
+    if (!opened) throw std::runtime_error(opened.error().detail);
+    return std::move(*opened);
+  }
+  std::string effects() { return Sql()("SELECT count(*) FROM guard_effects WHERE key = '" + request_.key + "'"); }
+  std::string effect() { return "INSERT INTO guard_effects VALUES ('" + request_.key + "')"; }
+  static std::string finish(const std::string& handle, const std::string& value) {
+    return "SELECT once_finish('" + handle + "', 201, '{\"Content-Type\": \"application/json\"}', '" + value + "')";
+  }
+
+  Request request_;
+};
+
+TEST_F(PostgresGuard, two_processes_do_it_once) {
+  Guard one = open();
+  Guard two = open();
+  EXPECT_EQ(one.run(request_, [] { return std::string("one"); }).value, "one");
+  const auto cached = two.run(request_, [] { return std::string("two"); });
+  EXPECT_EQ(cached.value, "one");
+  EXPECT_TRUE(cached.cached());
+}
+
+TEST_F(PostgresGuard, a_killed_owner_is_taken_over_after_lease_and_threshold) {
+  killed_in([&](const auto& now) {
+    open().run(request_, [&] {
+      now();
+      return std::string("never");
+    });
+  });
+  Guard guard = open();
+  const auto work = [] { return std::string("done"); };
+  EXPECT_EQ(guard.run(request_, work).reason, Reason::at_work);
+  contract::advance_server_clock(31s);
+  EXPECT_EQ(guard.run(request_, work).reason, Reason::gone);
+  contract::advance_server_clock(5min);
+  const auto taken = guard.run(request_, work);
+  EXPECT_EQ(taken.value, "done");
+  EXPECT_EQ(taken.attempt, 2U);
+}
+
+TEST_F(PostgresGuard, an_owner_that_stood_still_has_lost_and_its_value_is_not_stored) {
+  Guard stale = open();
+  Guard other = open();
+  const auto lost = stale.run(request_, [&] {
+    contract::advance_server_clock(6min);  // as if this process had been stopped
+    EXPECT_EQ(other.run(request_, [] { return std::string("theirs"); }).attempt, 2U);
+    return std::string("mine");
+  });
+  EXPECT_EQ(lost.status, Status::failed);
+  EXPECT_EQ(lost.reason, Reason::lost);
+  EXPECT_FALSE(lost.value.has_value());
+  EXPECT_EQ(stale.run(request_, [] { return std::string(); }).value, "theirs");
+  EXPECT_EQ(stale.counts().lost, 1U);
+}
+
+TEST_F(PostgresGuard, work_is_told_that_it_has_lost) {
+  Guard stale = open();
+  request_.lease = 300ms;
+  request_.on_unknown = OnUnknown::retry;
+  const auto lost = stale.run(request_, [&](const Running& running) {
+    // Renewals go on, so it takes a claim that this one did not know of: by hand, as a clock that jumps would.
+    Sql()("UPDATE once_operations SET nonce = '\\x00' WHERE id = '\\x" + running.handle().substr(0, 64) + "'");
+    const auto until = monotonic_now() + 20s;
+    while (!running.lost() && monotonic_now() < until) std::this_thread::yield();
+    EXPECT_TRUE(running.lost());
+    return std::string("mine");
+  });
+  EXPECT_EQ(lost.reason, Reason::lost);
+}
+
+TEST_F(PostgresGuard, a_waiter_in_another_process_is_told) {
+  Guard one = open();
+  Guard two = open();
+  request_.wait = 30s;
+  std::thread waiter;
+  one.run(request_, [&] {
+    waiter = std::thread([&] {
+      const auto told = two.run(request_, [] { return std::string("two"); });
+      EXPECT_EQ(told.value, "one");
+    });
+    // The store notes that somebody waits.
+    Sql().wait_for("EXISTS (SELECT FROM once_operations WHERE waited)");
+    return std::string("one");
+  });
+  waiter.join();
+}
+
+// Every step of a transaction, and the connection killed after it.
+TEST_F(PostgresGuard, effect_and_outcome_are_there_together_or_neither_is) {
+  const std::vector<std::string> steps = {"", "BEGIN", "effect", "finish", "COMMIT"};
+  for (std::size_t killed_after = 0; killed_after < steps.size(); ++killed_after) {
+    SCOPED_TRACE(killed_after == 0 ? "before anything" : steps[killed_after]);
+    request_.key = to_hex(new_nonce());
+    Guard guard = open();
+    auto claimed = guard.claim(request_);
+    ASSERT_TRUE(claimed.claim.has_value());
+    Sql worker;
+    const std::string process = worker("SELECT pg_backend_pid()::text");
+    for (std::size_t step = 1; step <= killed_after; ++step) {
+      const bool is_effect = steps[step] == "effect";
+      const bool is_finish = steps[step] == "finish";
+      worker(is_effect ? effect() : is_finish ? finish(claimed.claim->handle(), "{\"n\": 1}") : steps[step]);
+    }
+    Sql operators;
+    operators("SELECT pg_terminate_backend(" + process + ")::text");
+    operators.wait_for("NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = " + process + ")");
+    EXPECT_NE(worker.state("COMMIT"), "none");
+
+    const auto recorded = claimed.claim->recorded();
+    const bool committed = killed_after + 1 == steps.size();
+    EXPECT_EQ(effects(), committed ? "1" : "0");
+    EXPECT_EQ(recorded.succeeded(), committed);
+    if (!recorded.succeeded()) EXPECT_EQ(claimed.claim->fail().reason, Reason::work_failed);
+
+    // A retry finds both, or does both.
+    const auto again = guard.run(request_, [&](const Running& running) {
+      Sql()("BEGIN; " + effect() + "; " + finish(running.handle(), "{\"n\": 2}") + "; COMMIT");
+      return Json{"what was not committed"};
+    });
+    ASSERT_TRUE(again.succeeded());
+    EXPECT_EQ(again.value->text, committed ? "{\"n\": 1}" : "{\"n\": 2}");
+    EXPECT_EQ(again.code, 201);
+    EXPECT_EQ(again.cached(), committed);
+    EXPECT_EQ(effects(), "1");
+  }
+}
+
+TEST_F(PostgresGuard, work_that_throws_after_its_commit_has_succeeded) {
+  Guard guard = open();
+  const auto outcome = guard.run(request_, [&](const Running& running) -> Json {
+    Sql()("BEGIN; " + effect() + "; " + finish(running.handle(), "{}") + "; COMMIT");
+    throw std::runtime_error("the connection was lost, just then");
+  });
+  ASSERT_TRUE(outcome.succeeded());
+  EXPECT_EQ(outcome.value->text, "{}");
+  EXPECT_EQ(outcome.source, Source::fresh);
+}
+
+TEST_F(PostgresGuard, a_stale_claims_transaction_is_refused) {
+  Guard guard = open();
+  auto stale = guard.claim(request_);
+  contract::advance_server_clock(6min);
+  ASSERT_EQ(guard.run(request_, [] { return std::string("theirs"); }).value, "theirs");
+  Sql worker;
+  EXPECT_EQ(worker.state("BEGIN; " + effect() + "; " + finish(stale.claim->handle(), "{}") + "; COMMIT"), "ON001");
+  worker("ROLLBACK");
+  EXPECT_EQ(effects(), "0");
+  EXPECT_EQ(stale.claim->recorded().reason, Reason::lost);
+}
+
+TEST_F(PostgresGuard, a_server_that_is_not_there_is_said_and_nothing_is_done) {
+  OwnDatabase database;
+  ASSERT_TRUE(postgres::apply_schema(database.url(), ServerSettings()).has_value());
+  auto guard = Guard::open({.store = database.url(), .secret = "0123456789abcdef", .logging = Logging::off});
+  ASSERT_TRUE(guard.has_value());
+  Sql()("DROP DATABASE " + database.name() + " WITH (FORCE)");
+  const auto outcome = guard->run(request_, []() -> std::string { throw std::logic_error("called"); });
+  EXPECT_EQ(outcome.reason, Reason::store_unavailable);
+  EXPECT_FALSE(outcome.detail.empty());
+}
+
+}  // namespace
+}  // namespace once::guard

@@ -1,0 +1,97 @@
+// The library on every kind of server that owners in several processes share.
+#include <array>
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <once/guard.hpp>
+
+#include "base/random.hpp"
+#include "store/mysql/schema.hpp"
+#include "store/postgres/schema.hpp"
+#include "store/server/store_url.hpp"
+#include "tests/store/server_under_test.hpp"
+
+namespace once::guard {
+namespace {
+
+using namespace std::chrono_literals;
+
+class SharedGuard : public testing::Test {
+ protected:
+  SharedGuard() {
+    const std::string url = contract::server_url();
+    if (store_kind(url) == StoreKind::postgres) EXPECT_TRUE(postgres::apply_schema(url, ServerSettings()).has_value());
+    if (store_kind(url) == StoreKind::mysql) EXPECT_TRUE(mysql::apply_schema(url, ServerSettings()).has_value());
+    request_ = {.tenant = "acme", .scope = "copy", .key = to_hex(random_.nonce())};
+  }
+  static Guard open() {
+    auto opened = Guard::open({.store = contract::server_url(),
+                               .secret = "0123456789abcdef",
+                               .encryption_secrets = {"0123456789abcdef"},
+                               .logging = Logging::off});
+    EXPECT_TRUE(opened.has_value()) << opened.error().detail;
+    return std::move(*opened);
+  }
+
+  SystemRandom random_;
+  Request request_;
+};
+
+TEST_F(SharedGuard, callers_of_two_guards_do_it_once) {
+  std::array<Guard, 2> guards = {open(), open()};
+  request_.wait = 60s;
+  std::atomic<int> runs = 0;
+  std::vector<std::thread> callers;
+  callers.reserve(20);
+  for (std::size_t i = 0; i < 20; ++i) {
+    callers.emplace_back([&, i] {
+      const auto outcome = guards[i % 2].run(request_, [&] {
+        ++runs;
+        return std::string("value");
+      });
+      EXPECT_EQ(outcome.value, "value") << outcome.stop_reason();
+    });
+  }
+  for (std::thread& each : callers) each.join();
+  EXPECT_EQ(runs, 1);
+}
+
+TEST_F(SharedGuard, an_owner_that_stood_still_has_lost) {
+  Guard stale = open();
+  Guard other = open();
+  const auto lost = stale.run(request_, [&] {
+    contract::advance_server_clock(31s);
+    EXPECT_EQ(other.run(request_, [] { return std::string("theirs"); }).reason, Reason::gone);
+    contract::advance_server_clock(5min);
+    EXPECT_EQ(other.run(request_, [] { return std::string("theirs"); }).attempt, 2U);
+    return std::string("mine");
+  });
+  EXPECT_EQ(lost.reason, Reason::lost);
+  EXPECT_EQ(stale.run(request_, [] { return std::string(); }).value, "theirs");
+}
+
+TEST_F(SharedGuard, work_that_fails_is_done_again) {
+  Guard guard = open();
+  EXPECT_EQ(guard.run(request_, []() -> std::string { throw 1; }).reason, Reason::work_failed);
+  EXPECT_EQ(guard.run(request_, [] { return std::string("done"); }).attempt, 2U);
+}
+
+TEST_F(SharedGuard, a_long_work_keeps_its_claim) {
+  Guard guard = open();
+  Guard other = open();
+  request_.lease = 500ms;
+  request_.on_unknown = OnUnknown::retry;
+  auto claimed = guard.claim(request_);
+  ASSERT_TRUE(claimed.claim.has_value());
+  // Longer than three leases of real time.
+  request_.wait = 1600ms;
+  EXPECT_EQ(other.run(request_, [] { return std::string("second"); }).reason, Reason::at_work);
+  EXPECT_FALSE(claimed.claim->lost());
+  EXPECT_EQ(claimed.claim->succeed("1").value, "1");
+}
+
+}  // namespace
+}  // namespace once::guard
