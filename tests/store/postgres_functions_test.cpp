@@ -105,6 +105,23 @@ TEST_F(PostgresFunctions, a_backend_that_missed_its_commit_and_does_all_of_it_ag
   EXPECT_EQ(stored(it.id).body, "body");
 }
 
+TEST_F(PostgresFunctions, a_lease_finer_than_a_millisecond_does_not_keep_others_from_claiming) {
+  const Started it = started(*store_);
+  sql_("SELECT once_renew('" + it.claim() + "', interval '10 seconds' / 3)");
+  contract::advance_server_clock(std::chrono::seconds(5));
+  Op claim = op(Verb::claim, it.id, new_nonce());
+  claim.terms.on_unknown = OnUnknown::retry;
+  EXPECT_EQ(run(*store_, claim).verdict, Verdict::execute);
+}
+
+TEST_F(PostgresFunctions, the_nonce_of_nobody_is_no_claim) {
+  const Started it = started(*store_);
+  ASSERT_EQ(run(*store_, op(Verb::finish, it.id, it.nonce)).status, OpStatus::done);
+  sql_("UPDATE once_operations SET state = 3, nonce = decode(repeat('00', 16), 'hex') WHERE id = '\\x" + to_hex(it.id) +
+       "'");
+  EXPECT_EQ(sql_.state("SELECT once_finish('" + to_hex(it.id) + "." + std::string(32, '0') + "', 200)"), "ON001");
+}
+
 TEST_F(PostgresFunctions, what_the_gateway_called_unknown_may_still_be_finished_by_its_owner) {
   const Started it = started(*store_);
   Op unknown = op(Verb::finish, it.id, it.nonce);

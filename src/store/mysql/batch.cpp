@@ -216,6 +216,10 @@ Batch::Stop Batch::write_rows(Connection& connection) {
   if (committed) {
     in_transaction_ = false;
     answer_written(connection);
+    // Without the look at them afterwards nobody knows which of these became ours.
+    maybe_written_ = maybe_written_ || (!ran && std::ranges::any_of(items_, [](const Item& item) {
+                       return !item.answered && item.change == Change::insert;
+                     }));
     settle_inserted();
   }
   if (!ran) return after_error(connection, ran.error(), script);

@@ -17,7 +17,8 @@ BEGIN
     SET id_bytes = UNHEX(LEFT(in_claim, 64));
     SET nonce_bytes = UNHEX(RIGHT(in_claim, 32));
   END IF;
-  IF id_bytes IS NULL OR nonce_bytes IS NULL OR LENGTH(id_bytes) <> 32 OR LENGTH(nonce_bytes) <> 16 THEN
+  IF id_bytes IS NULL OR nonce_bytes IS NULL OR LENGTH(id_bytes) <> 32 OR LENGTH(nonce_bytes) <> 16
+      OR nonce_bytes = UNHEX(REPEAT('0', 32)) THEN
     SIGNAL SQLSTATE '45002'
       SET MESSAGE_TEXT = 'not a claim: it must be the value of the Idempotency-Claim header', MYSQL_ERRNO = 31002;
   END IF;

@@ -1,5 +1,7 @@
 #include "store/postgres/connection.hpp"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -23,8 +25,9 @@ constexpr std::size_t most_parameters = 16;
 Fault rolled_back(const PGresult* result) {
   const char* const state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
   const char* const message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
-  // Without a state it is libpq's own: the connection broke.
-  if (state == nullptr) return {.kind = Fault::Kind::lost, .sqlstate = {}, .detail = "connection to PostgreSQL lost"};
+  // Without a state it is libpq's own: the connection broke. Class 08 is a pooler's word for the same.
+  if (state == nullptr || std::string_view(state).starts_with("08"))
+    return {.kind = Fault::Kind::lost, .sqlstate = {}, .detail = "connection to PostgreSQL lost"};
   return {.kind = Fault::Kind::rolled_back, .sqlstate = state, .detail = message == nullptr ? "" : message};
 }
 
@@ -80,9 +83,11 @@ void Connection::send_text(const std::string& sql) {
   note_sent(PQsendQueryParams(handle_.get(), sql.c_str(), 0, nullptr, nullptr, nullptr, nullptr, 0));
 }
 
-// Nothing is committed before the server has the end of what was sent.
+// Nothing is committed before the server has the end of what was sent. Closing would still send it, so the way is cut
+// first.
 std::unexpected<Fault> Connection::lost() {
   broken_ = true;
+  if (!all_sent_) ::shutdown(PQsocket(handle_.get()), SHUT_RDWR);
   if (all_sent_) {
     return std::unexpected(Fault{.kind = Fault::Kind::lost, .sqlstate = {}, .detail = "no answer from PostgreSQL"});
   }

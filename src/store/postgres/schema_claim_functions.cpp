@@ -76,8 +76,8 @@ BEGIN
     IF NOT FOUND THEN
       INSERT INTO once_operations (id, fingerprint, nonce, state, attempt, fence, started_at, lease_until, expires_at,
                                    sweep_at, ttl, tenant, route)
-      VALUES (wanted, asked, mine, 0, 1, (date_part('epoch', clock_timestamp()) * 1000000)::bigint, at, at + lease,
-              at + ttl, at + ttl, ttl, left(once_claim.tenant, 200), 'once_claim')
+      VALUES (wanted, asked, mine, 0, 1, (date_part('epoch', clock_timestamp()) * 1000000)::bigint, at, (at + lease)::timestamptz(3),
+              (at + ttl)::timestamptz(3), (at + ttl)::timestamptz(3), ttl, left(once_claim.tenant, 200), 'once_claim')
       ON CONFLICT (id) DO NOTHING
       RETURNING * INTO held;
       CONTINUE WHEN NOT FOUND;
@@ -93,8 +93,8 @@ BEGIN
         fence = greatest(o.fence + 1, (date_part('epoch', clock_timestamp()) * 1000000)::bigint),
         previous_state = CASE WHEN o.state = 0 OR gone THEN 3 ELSE o.state END,
         previous_started_at = CASE WHEN gone THEN NULL ELSE o.started_at END,
-        started_at = at, lease_until = at + once_claim.lease, expires_at = at + once_claim.ttl,
-        sweep_at = at + once_claim.ttl, ttl = once_claim.ttl, waited = o.waited AND o.state = 0
+        started_at = at, lease_until = (at + once_claim.lease)::timestamptz(3), expires_at = (at + once_claim.ttl)::timestamptz(3),
+        sweep_at = (at + once_claim.ttl)::timestamptz(3), ttl = once_claim.ttl, waited = o.waited AND o.state = 0
     WHERE o.id = wanted AND o.fence = held.fence AND o.state = held.state AND o.lease_until = held.lease_until
       AND o.expires_at = held.expires_at
     RETURNING * INTO held;

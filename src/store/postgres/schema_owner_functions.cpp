@@ -18,7 +18,8 @@ BEGIN
   IF NOT FOUND THEN
     RAISE EXCEPTION 'the claim is not current: its operation was released or has expired' USING ERRCODE = 'ON001';
   END IF;
-  IF held.nonce <> decode(right(claim, 32), 'hex') THEN
+  -- Nobody's is the nonce of zeros.
+  IF held.nonce <> decode(right(claim, 32), 'hex') OR right(claim, 32) = repeat('0', 32) THEN
     RAISE EXCEPTION 'the claim is not current: it was released, or another attempt took over' USING ERRCODE = 'ON001';
   END IF;
   IF held.expires_at <= clock_timestamp() AND (held.state <> 0 OR held.lease_until <= clock_timestamp()) THEN
@@ -99,7 +100,7 @@ BEGIN
   IF held.state NOT IN (0, 3) THEN
     RAISE EXCEPTION 'the claim is not current: the operation has already ended' USING ERRCODE = 'ON001';
   END IF;
-  expires := coalesce(clock_timestamp()::timestamptz(3) + held.ttl, 'infinity');
+  expires := coalesce((clock_timestamp() + held.ttl)::timestamptz(3), 'infinity');
   UPDATE once_operations o
   SET state = final,
       body_kept = true,
@@ -143,7 +144,7 @@ BEGIN
   IF lease IS NULL OR lease <= interval '0' THEN
     RAISE EXCEPTION 'lease must be longer than nothing' USING ERRCODE = 'ON002';
   END IF;
-  UPDATE once_operations o SET lease_until = clock_timestamp()::timestamptz(3) + lease WHERE o.id = held.id;
+  UPDATE once_operations o SET lease_until = (clock_timestamp() + lease)::timestamptz(3) WHERE o.id = held.id;
 END $body$;
 
 CREATE OR REPLACE FUNCTION once_release(claim text)

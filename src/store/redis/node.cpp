@@ -25,6 +25,11 @@ bool is_lasting(std::string_view code) {
   return code == "WRONGPASS" || code == "NOAUTH" || code == "NOPERM" || code == "DENIED";
 }
 
+// A server that does not know a command repeats it with its arguments, the password among them.
+std::string_view without_arguments(std::string_view text) {
+  return text.substr(0, text.find(", with args"));
+}
+
 Result<void> read_greeting(Link& link, bool login, bool select, Deadline deadline) {
   const auto next = [&](std::string_view what, bool lasting) -> Result<void> {
     const auto reply = link.reply(deadline);
@@ -33,7 +38,7 @@ Result<void> read_greeting(Link& link, bool login, bool select, Deadline deadlin
     const std::string_view text = text_of(**reply);
     const bool lasts =
         is_lasting(error_code(text)) || (lasting && error_code(text) == "ERR" && !text.contains("max number"));
-    return failed(link, lasts ? Retryable::no : Retryable::yes, fmt::format("{}: {}", what, text));
+    return failed(link, lasts ? Retryable::no : Retryable::yes, fmt::format("{}: {}", what, without_arguments(text)));
   };
   if (login) {
     if (auto done = next("login refused", true); !done) return done;

@@ -67,9 +67,9 @@ end
 )lua";
 
 // Whoever waits is told the key's hex, on the channel of the key's prefix. After the write: a script that could not
-// write must not tell.
+// write must not tell. One that has no right to tell has written all the same.
 constexpr std::string_view tell = R"lua(
-if waited == 1 then redis.call('PUBLISH', string.sub(KEYS[1], 1, -65) .. 'ended', string.sub(KEYS[1], -64)) end
+if waited == 1 then redis.pcall('PUBLISH', string.sub(KEYS[1], 1, -65) .. 'ended', string.sub(KEYS[1], -64)) end
 )lua";
 
 constexpr std::string_view renew_terms = "local lease, nonce = struct.unpack('>I8c16', ARGV[1])";

@@ -119,6 +119,10 @@ Result<StoreUrl> parse_store_url(std::string_view text) {
   if (!parts) return wrong("the store's URL must begin with its kind and ://");
   StoreUrl url;
   url.scheme = parts->scheme;
+  // Drivers do not agree on where such a name ends, and would show a part of the password as the host.
+  if (parts->user_info.contains('@') || parts->database.contains('@')) {
+    return wrong("in the user and the password of the store's URL @ must be written %40, and / as %2F");
+  }
   std::string_view user_info = parts->user_info;
   auto user = decoded(cut(user_info, ":"), "user");
   if (!user) return std::unexpected(user.error());
@@ -150,6 +154,7 @@ Result<StoreUrl> parse_store_url(std::string_view text) {
 std::string without_password(std::string_view text) {
   const auto parts = split_url(text);
   if (!parts) return std::string(text);
+  if (parts->database.contains('@')) return fmt::format("{}://{}", parts->scheme, hidden);
   std::string out = fmt::format("{}://", parts->scheme);
   if (parts->has_user_info) {
     std::string_view user_info = parts->user_info;

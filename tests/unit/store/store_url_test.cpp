@@ -26,8 +26,8 @@ TEST(StoreUrl, may_be_short) {
   EXPECT_TRUE(url->user.empty() && url->password.empty() && url->database.empty() && url->options.empty());
 }
 
-TEST(StoreUrl, a_password_may_hold_an_at_sign_and_be_alone) {
-  const auto url = parse_store_url("redis://:se@cret@host:1");
+TEST(StoreUrl, a_password_may_hold_an_escaped_at_sign_and_be_alone) {
+  const auto url = parse_store_url("redis://:se%40cret@host:1");
   ASSERT_TRUE(url.has_value());
   EXPECT_EQ(url->user, "");
   EXPECT_EQ(url->password, "se@cret");
@@ -35,9 +35,10 @@ TEST(StoreUrl, a_password_may_hold_an_at_sign_and_be_alone) {
 }
 
 TEST(StoreUrl, what_is_wrong_is_said_without_the_secret) {
-  for (const char* text : {"redis:host", "redis://u:secret@h:0", "redis://u:secret@h:65536", "redis://u:secret@h:port",
-                           "redis://u:secret%4@h", "redis://u:secret%zz@h", "redis://u:secret%00@h",
-                           "redis://u:secret@[::1", "redis://u:secret@[::1]x", "redis://u:secret@h?=x"}) {
+  for (const char* text :
+       {"redis:host", "redis://u:secret@h:0", "redis://u:secret@h:65536", "redis://u:secret@h:port",
+        "redis://u:secret%4@h", "redis://u:secret%zz@h", "redis://u:secret%00@h", "redis://u:secret@[::1",
+        "redis://u:secret@more@h", "redis://u:secret/more@h/db", "redis://u:secret@[::1]x", "redis://u:secret@h?=x"}) {
     SCOPED_TRACE(text);
     const auto url = parse_store_url(text);
     ASSERT_FALSE(url.has_value());
@@ -63,6 +64,7 @@ TEST(StoreUrl, without_its_password_it_is_fit_for_a_log) {
   EXPECT_EQ(without_password("postgres://u@h/db"), "postgres://u@h/db");
   EXPECT_EQ(without_password("redis://:se@cret@h"), "redis://:***@h");
   EXPECT_EQ(without_password("postgres:///db?password=secret"), "postgres:///db?password=***");
+  EXPECT_EQ(without_password("redis://u:secret/more@h/db"), "redis://***");
   EXPECT_EQ(without_password("journal:/var/lib/once"), "journal:/var/lib/once");
 }
 
