@@ -141,8 +141,9 @@ Task<ClaimsAnswer> Claims::claim(Call call) {
   while (true) {
     co_await run(op);
     if (op.status == OpStatus::done && op.verdict == Verdict::execute) {
-      const bool held = co_await hold(op);
-      if (!held) continue;
+      const OpStatus held = co_await hold(op);
+      if (held == OpStatus::lost) continue;
+      if (held == OpStatus::failed) break;
       count_acquired(op);
       break;
     }
@@ -156,8 +157,8 @@ Task<ClaimsAnswer> Claims::claim(Call call) {
   co_return answers_.claimed(op, Identities::text_of({.id = op.id, .nonce = op.nonce}));
 }
 
-Task<bool> Claims::hold(Op& claim) {
-  if (claim.now < claim.record->lease_until) co_return true;
+Task<OpStatus> Claims::hold(Op& claim) {
+  if (claim.now < claim.record->lease_until) co_return OpStatus::done;
   Op renewal;
   renewal.verb = Verb::renew;
   renewal.id = claim.id;
@@ -165,7 +166,8 @@ Task<bool> Claims::hold(Op& claim) {
   renewal.terms = claim.terms;
   co_await run(renewal);
   if (renewal.status == OpStatus::done) claim.record->lease_until = renewal.now + claim.terms.lease;
-  co_return renewal.status != OpStatus::lost;
+  if (renewal.status == OpStatus::failed) answer_failed(claim, renewal.fault, renewal.error);
+  co_return renewal.status;
 }
 
 void Claims::count_acquired(const Op& claim) {
@@ -236,6 +238,10 @@ Task<void> Claims::finish(Op& op) {
     Op seen;
     seen.id = op.id;
     co_await run(seen);
+    if (seen.status == OpStatus::failed) {
+      answer_failed(op, seen.fault, seen.error);
+      co_return;
+    }
     const bool mine = seen.status == OpStatus::done && seen.record && seen.record->nonce == op.nonce &&
                       seen.record->state == State::started;
     if (mine) op.terms.ttl = seen.record->expires_at - seen.record->started_at;

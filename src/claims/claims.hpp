@@ -77,7 +77,7 @@ class Claims final : public http::ServiceHandler {
   // Until the owner of the operation has ended, lapsed, or `limit` has passed. Returns what is left of the limit.
   Task<Duration> wait_for_owner(OperationId id, Duration limit, const bool& client_left, Op& seen);
   // A claim that was asked for again after its lease was over begins it anew. False: it was taken over just now.
-  Task<bool> hold(Op& claim);
+  Task<OpStatus> hold(Op& claim);
   void count_acquired(const Op& claim);
 
   ClaimsSettings settings_;

@@ -246,9 +246,9 @@ Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::optional<std::s
   if (!key) {
     auto derived = derived_key(policy.key, head, whole_body_);
     if (!derived) {
-      co_await write_problem_reply(ProblemKind::key_required, "This request has no " + policy.key.header +
-                                                                  ", and none can be made without its " +
-                                                                  text_of(*derived.error()) + ".");
+      std::string why = "This request has no " + policy.key.header + ", and none can be made without its " +
+                        text_of(*derived.error()) + ".";
+      co_await write_problem_reply(ProblemKind::key_required, std::move(why));
       co_return;
     }
     made = *std::move(derived);

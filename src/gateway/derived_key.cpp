@@ -24,10 +24,16 @@ std::optional<std::string> header_value(const http::RequestHead& head, std::stri
   return value;
 }
 
+// What has not been filled in yet tells nothing apart.
+bool is_empty(std::string_view member) {
+  return member.ends_with(":null}") || member.ends_with(":\"\"}") || member.ends_with(":{}}") ||
+         member.ends_with(":[]}");
+}
+
 std::optional<std::string> json_value(std::string_view body, const std::string& pointer) {
-  auto value = canonical_json(body, std::span(&pointer, 1));
-  if (!value || *value == "{}") return std::nullopt;
-  return value;
+  auto member = canonical_json(body, std::span(&pointer, 1));  // {"/pointer":value}
+  if (!member || *member == "{}" || is_empty(*member)) return std::nullopt;
+  return member;
 }
 
 }  // namespace

@@ -37,6 +37,8 @@ void append_date(std::string& fields, Time now) {
 // A finish or release that did not get through, tried on for `limit`. Outlives its exchange.
 Task<void> try_later(ExchangePorts ports, Op op, Duration limit) {
   ports.metrics.unsettled.add();
+  op.tenant = {};  // views of a request that is over
+  op.route = {};
   Duration waited{};
   Duration pause = first_record_retry;
   while (waited < limit) {
@@ -126,6 +128,7 @@ Task<void> Exchange::claim() {
     co_return;
   }
   co_await ports_.store.run(op_, ports_.home);
+  if (op_.status == OpStatus::done) co_await hold_late_claim();
   if (op_.status != OpStatus::failed) co_return;
   ports_.metrics.store_errors.add();
   log_refusal();
@@ -135,6 +138,21 @@ Task<void> Exchange::claim() {
   Op release = op_;
   release.verb = Verb::release;
   spawn(try_later(ports_, std::move(release), while_claimed()));
+}
+
+// What was claimed by an answer that got lost may have lapsed before it was asked for again: then it is somebody else's
+// to take, and must be renewed before anything is sent.
+Task<void> Exchange::hold_late_claim() {
+  const bool lapsed = op_.verdict == Verdict::execute && op_.record && op_.record->lease_until <= op_.now;
+  if (!lapsed) co_return;
+  Op renewal;
+  renewal.verb = Verb::renew;
+  renewal.id = op_.id;
+  renewal.nonce = op_.nonce;
+  renewal.terms = op_.terms;
+  co_await ports_.store.run(renewal, ports_.home);
+  if (renewal.status != OpStatus::done)
+    answer_failed(op_, StoreFault::unavailable, "the claim came too late to be kept");
 }
 
 // A full store says so itself, once.

@@ -45,6 +45,18 @@ void Engine::tell_waiting() {
   ended_.notify_all();
 }
 
+// What was claimed by an answer that got lost may have lapsed before it was asked for again: then it is somebody else's
+// to take, and must be renewed before any work is done.
+void Engine::hold_late_claim(Op& op) {
+  const bool lapsed =
+      op.status == OpStatus::done && op.verdict == Verdict::execute && op.record && op.record->lease_until <= op.now;
+  if (!lapsed) return;
+  Op renewal{.verb = Verb::renew, .id = op.id, .nonce = op.nonce, .terms = op.terms};
+  backing_->run(renewal);
+  if (renewal.status != OpStatus::done)
+    answer_failed(op, StoreFault::unavailable, "the claim came too late to be kept");
+}
+
 void Engine::claim_or_wait(Op& op, Duration wait) {
   const bool waits = wait > Duration::zero();
   const std::chrono::nanoseconds deadline = waits ? monotonic_now() + std::min<Duration>(wait, 24h) : 0ns;
@@ -57,6 +69,7 @@ void Engine::claim_or_wait(Op& op, Duration wait) {
     // Perhaps it was made, and nobody else would know whose it is. The same nonce is the same claim.
     const bool unsure = op.status == OpStatus::failed && op.fault == StoreFault::unavailable;
     if (unsure && !std::exchange(asked_again, true)) continue;
+    if (asked_again) hold_late_claim(op);
     if (!waits || op.status != OpStatus::done || op.verdict != Verdict::in_flight) break;
     const std::chrono::nanoseconds left = deadline - monotonic_now();
     if (left <= 0ns) break;

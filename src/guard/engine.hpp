@@ -47,6 +47,7 @@ class Engine {
  private:
   Nonce new_nonce();
   // Claims, and waits for an owner at work for as long as the request says.
+  void hold_late_claim(Op& op);
   void claim_or_wait(Op& op, Duration wait);
   void wait_for_end(Op& claimed, std::uint64_t ends_before, std::chrono::nanoseconds pause);
   void count_attempt(const Record& record);

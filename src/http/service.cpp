@@ -130,7 +130,8 @@ class Service::Connection final : private Socket::Watcher {
           co_return false;
         }
       }
-      const IoResult got = co_await socket_.read_some(buffer_.room(), buffer_.empty() ? idle_limit : read_limit);
+      const Duration limit = buffer_.empty() ? idle_limit : read_limit;
+      const IoResult got = co_await socket_.read_some(buffer_.room(), limit);
       if (got.status != Io::ok) co_return false;
       buffer_.commit(got.bytes);
     }

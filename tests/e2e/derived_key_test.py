@@ -45,6 +45,8 @@ class DerivedKey(EndToEnd):
             self.assertEqual(answer.get("Idempotency-Status"), "executed")
 
     def test_what_lacks_a_part_is_refused_and_told_which(self):
+        for empty in (None, "", {}, []):
+            self.assertEqual(self.buy({"id": empty}).code, "key-required", empty)
         for answer, part in ((self.buy({}), "json:/cart/id"), (self.buy({"id": 7}, session=None), "header:X-Session"),
                              (self.once.ask("POST", "/buy", [("X-Session", "s1")], body=b"not json"), "json:/cart/id")):
             self.assertEqual((answer.status, answer.code), (400, "key-required"))

@@ -193,5 +193,38 @@ TEST_F(LostClaim, a_release_by_one_who_lost_the_claim_leaves_it_to_the_new_owner
   EXPECT_EQ(other.status(), 201);
 }
 
+TEST(LateClaim, one_whose_lease_is_over_when_it_is_known_is_renewed_before_anything_is_sent) {
+  World world;
+  bool made = false;
+  world.store.fail_when([&](const Op& op, std::size_t) {
+    if (op.verb != Verb::claim || std::exchange(made, true)) return Fault::none;
+    return Fault::after;
+  });
+  world.backend.on_send = [&](const auto&) { EXPECT_EQ(world.trace[world.trace.size() - 2], "renew: done"); };
+  const Call& call = world.send();
+  EXPECT_TRUE(world.executor.run_until([&] { return made; }));
+  world.clock.advance(world.policy.lease + 1s);  // that long it took to give up on the answer
+  EXPECT_TRUE(world.executor.run_until([&] { return call.ended(); }));
+  EXPECT_EQ(call.status(), 201);
+  EXPECT_EQ(count(world.trace, "renew: done"), 1);
+  EXPECT_EQ(world.backend.executions(), 1U);
+}
+
+TEST(LateClaim, one_that_cannot_be_renewed_sends_nothing) {
+  World world;
+  bool made = false;
+  world.store.fail_when([&](const Op& op, std::size_t) {
+    if (op.verb == Verb::renew) return Fault::before;
+    if (op.verb != Verb::claim || std::exchange(made, true)) return Fault::none;
+    return Fault::after;
+  });
+  const Call& call = world.send();
+  EXPECT_TRUE(world.executor.run_until([&] { return made; }));
+  world.clock.advance(world.policy.lease + 1s);
+  EXPECT_TRUE(world.executor.run_until([&] { return call.ended(); }));
+  EXPECT_EQ(call.code(), "store-unavailable");
+  EXPECT_EQ(world.backend.executions(), 0U);
+}
+
 }  // namespace
 }  // namespace once
