@@ -102,6 +102,7 @@ class Operation {
   // The answer's Retry-After.
   std::optional<Duration> one_try(Duration left) {
     ++result_.tries;
+    sent_before_ = perhaps_sent_;
     Tried tried = ports_.transport.perform({.request = request_,
                                             .headers = headers_,
                                             .options = options_,
@@ -181,6 +182,10 @@ class Operation {
     result_.ending =
         result_.answer && result_.happened != Happened::answer_too_large ? Ending::answered : Ending::not_retried;
     if (row_of(result_.happened).sent != Sent::answered) return;
+    // A refusal from somebody in between says nothing of an earlier try that may have been executed.
+    const bool of_this_operation =
+        result_.answer->replayed != Replayed::unsaid || (result_.answer->status >= 200 && result_.answer->status < 300);
+    if (sent_before_ && !of_this_operation) return;
     result_.work = Work::answered;
     // After a 5xx the work may be half done: the key stays the one to go on with.
     if (options_.key_file.empty() || result_.answer->status >= 500) return;
@@ -204,6 +209,7 @@ class Operation {
   KeyOrigin origin_ = KeyOrigin::made;
   std::vector<Header> headers_;
   bool perhaps_sent_ = false;
+  bool sent_before_ = false;  // before the last try
   Result result_;
 };
 

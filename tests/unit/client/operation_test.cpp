@@ -336,6 +336,18 @@ TEST_F(ClientOperationKeyFile, is_not_removed_while_the_work_may_be_half_done) {
   }
 }
 
+TEST_F(ClientOperationKeyFile, a_refusal_after_a_try_that_may_have_been_executed_settles_nothing) {
+  world_.options.key_file_end = KeyFileEnd::remove;
+  world_.steps = {fails(Happened::lost_after_sending), answers(401)};
+  const Result refused = world_.send();
+  EXPECT_EQ(refused.ending, Ending::answered);
+  EXPECT_EQ(refused.work, Work::unknown);
+  world_.steps = {answers(201, {{.name = "Idempotency-Status", .value = "replayed"}})};
+  const Result again = world_.send();
+  EXPECT_EQ(again.key, refused.key);
+  EXPECT_EQ(again.work, Work::answered);
+}
+
 TEST_F(ClientOperationKeyFile, is_for_one_request_only) {
   world_.steps = {answers(200)};
   world_.send();
