@@ -40,6 +40,8 @@ __all__ = ["Claim", "Once", "OnceError", "Result", "hash_text"]
 RETRIED = (408, 425, 429, 502, 503, 504)
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
+# White space as JavaScript has it; Python's has U+001C to U+001F and U+0085 and lacks U+FEFF.
+_SPACE = re.compile("[\\t-\\r \\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000\\ufeff]+")
 
 
 class OnceError(Exception):
@@ -60,6 +62,10 @@ class Result:
     (nobody knows, and on_unknown is hold); mismatch (the key belongs to another fingerprint); lost (another attempt took
     over while we worked: what we did was not recorded); unavailable (the gateway could not be asked; if the work was done, its
     value is here and nowhere else); released.
+
+    With the reason "value-refused" the work was done and its value cannot be recorded: it is no JSON, or larger than
+    claims.max_body. Nothing renews the claim any more, so the work will be done again unless claim.succeed(something else)
+    comes before that.
     """
     status: str
     value: object = None
@@ -67,6 +73,8 @@ class Result:
     attempt: int = 0
     retry_after: float = 0
     error: object = None  # the exception, if there was one
+    reason: str = ""  # "value-refused", or nothing
+    claim: object = None  # the Claim that still stands, after value-refused
 
     @property
     def ok(self):
@@ -74,8 +82,13 @@ class Result:
 
 
 def hash_text(text):
-    """What stands for a user's text in inputs: nobody who sees them can read it, and white space makes no difference."""
-    return hashlib.sha256(re.sub(r"\s+", " ", text.strip()).encode()).hexdigest()
+    """What stands for a user's text in inputs: nobody who sees them can read it, and white space makes no difference.
+
+    The same in every client of Once."""
+    folded = _SPACE.sub(" ", text).strip(" ")
+    # Halves of surrogate pairs as JavaScript has them in UTF-8: whole pairs are characters, single ones U+FFFD.
+    folded = folded.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return hashlib.sha256(folded.encode()).hexdigest()
 
 
 def _duration(value):
@@ -108,7 +121,8 @@ class _UnixConnection(http.client.HTTPConnection):
 class Once:
     """A gateway's claims API. Any number of threads may share one.
 
-    address: http://HOST:PORT or unix:PATH. token: names the tenant; not needed on a Unix socket without tokens.
+    address: http://HOST:PORT or unix:PATH. token: names the tenant, and nothing else does; not needed on a Unix socket
+    without tokens.
     timeout: of one request, long polls not counted. patience: how long a request that got no answer is repeated; all of
     them are safe to repeat.
     """
@@ -181,14 +195,15 @@ class Once:
             return Result("unavailable", error=error)
         return None if status == 200 and answer["status"] == "none" else _result_of(status, answer)
 
-    def _ask(self, method, target, body, waits=0.0, patience=None):
+    def _ask(self, method, target, body, waits=0.0, patience=None, timeout=None):
         """(status, answer). Repeats what got no answer, or one that says to; raises OSError in the end."""
+        timeout = self._timeout if timeout is None else min(timeout, self._timeout)
         until = time.monotonic() + (self._patience if patience is None else patience)
         text = json.dumps(body, allow_nan=False)
         pause = _FIRST_PAUSE
         while True:
             try:
-                status, answer = self._ask_once(method, target, text, self._timeout + waits)
+                status, answer = self._ask_once(method, target, text, timeout + waits)
                 if status not in RETRIED:
                     break
                 error = OSError(f"the gateway answered {status} {answer.get('code', '')}")
@@ -213,7 +228,10 @@ class Once:
         else:
             connection = http.client.HTTPConnection(urllib.parse.urlsplit(self._address).netloc, timeout=timeout)
         try:
-            connection.request(method, target, text.encode(), headers)
+            try:
+                connection.request(method, target, text.encode(), headers)
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # one who refuses a body before its end has answered
             response = connection.getresponse()
             return response.status, json.loads(response.read())
         finally:
@@ -238,13 +256,18 @@ class Claim:
             threading.Thread(target=self._renew, daemon=True, name="once-renew").start()
 
     def succeed(self, value, ttl=None):
-        """Records the value; whoever asks gets it. A value that is no JSON fails the claim."""
+        """Records the value; whoever asks gets it. One that cannot be recorded is told by the reason "value-refused"."""
+        body = {"value": value} if ttl is None else {"value": value, "ttl": _duration(ttl)}
         try:
             json.dumps(value, allow_nan=False)
-        except (TypeError, ValueError) as error:
-            return self.fail(error)
-        body = {"value": value} if ttl is None else {"value": value, "ttl": _duration(ttl)}
+        except (TypeError, ValueError, RecursionError) as error:
+            # The work was done: to fail the claim would have it done again at once.
+            self._ended.set()
+            return self._ended_with(self._refused(value, error))
         answer = self._end("succeed", body)
+        refused = self.result.error if answer is None else None
+        if isinstance(refused, OnceError) and refused.status in (400, 413):
+            return self._ended_with(self._refused(value, refused))
         if answer is None:
             return self._ended_with(dataclasses.replace(self.result, value=value))
         stands = answer.get("value", value) if "encoding" not in answer else value
@@ -279,22 +302,33 @@ class Claim:
         self.result = Result("lost", attempt=self.attempt)
         return None
 
+    def _refused(self, value, error):
+        return Result("unavailable", value=value, attempt=self.attempt, error=error, reason="value-refused", claim=self)
+
     def _ended_with(self, result):
         self.result = result
         return result
 
     def _renew(self):
-        # Two renewals may be lost before the lease is.
+        # Every third of the lease, counted from when the last one was sent; one that gets no answer ends in half of that, and
+        # the next follows soon: several may be lost before the lease is.
         interval = _seconds(self._lease) / 3
-        while not self._ended.wait(interval):
+        pause = min(1.0, interval / 4)
+        due = time.monotonic() + interval
+        while not self._ended.wait(max(0.0, due - time.monotonic())):
+            began = time.monotonic()
             try:
                 status, _ = self._once._ask("POST", f"/v1/claims/{self.handle}/renew",
-                                            {"lease": _duration(self._lease)}, patience=interval)
-            except (OSError, OnceError):
+                                            {"lease": _duration(self._lease)}, patience=0, timeout=interval / 2)
+            except OSError:
+                due = time.monotonic() + random.uniform(pause / 2, pause)
                 continue
+            except OnceError:
+                status = None  # refused, and would be a moment later
             if status == 409 and not self._ended.is_set():
                 self.lost.set()
                 return
+            due = began + interval
 
 
 class _Idempotent:
@@ -304,6 +338,7 @@ class _Idempotent:
         self._once = once
         self._scope = scope
         self._options = options
+        self._open = threading.local()  # the blocks that each thread is in
 
     def __call__(self, function):
         @functools.wraps(function)
@@ -319,11 +354,14 @@ class _Idempotent:
         return wrapper
 
     def __enter__(self):
-        self._claim = self._once.claim(scope=self._scope, **self._options)
-        return self._claim
+        claim = self._once.claim(scope=self._scope, **self._options)
+        if not hasattr(self._open, "claims"):
+            self._open.claims = []
+        self._open.claims.append(claim)
+        return claim
 
     def __exit__(self, kind, error, trace):
-        claim = self._claim
+        claim = self._open.claims.pop()
         if claim.acquired and claim.result is None:
             if error is not None:
                 claim.fail(error)

@@ -9,7 +9,11 @@ export type Json = null | boolean | number | string | Json[] | { [name: string]:
 export type OnUnknown = "takeover" | "retry" | "hold";
 
 export interface ClaimOptions {
-  /** Which token is used, with withIdempotency() of the environment: ONCE_CLAIMS_TOKEN_TENANT. */
+  /**
+   * Whose work it is. withIdempotency() of the environment uses the token in ONCE_CLAIMS_TOKEN_TENANT (capitals, _ for -) and
+   * throws if there is none; names with capitals or _ are for new Once({ url, token, tenant }). An instance throws for any
+   * tenant but its own. On a Unix socket without tokens there is only "local".
+   */
   tenant?: string;
   /** What kind of work it is, e.g. "actionRequests.aiProposeCopy". */
   scope: string;
@@ -58,6 +62,14 @@ export interface Result<T> {
   /** Seconds. */
   retryAfter?: number;
   error?: unknown;
+  /**
+   * With "unavailable": the work was done and its value cannot be recorded, because it is no JSON or larger than
+   * claims.max_body. Nothing renews the claim any more, so the work will be done again unless claim.succeed() is called with
+   * something else before that.
+   */
+  reason?: "value-refused";
+  /** The claim that still stands, after value-refused. */
+  claim?: Claim;
 }
 
 export type Work<T> = (claim: Claim) => T | Promise<T>;
@@ -86,16 +98,19 @@ export interface OnceOptions {
   /** http://HOST:PORT or unix:PATH */
   url: string;
   token?: string;
+  /** Whose token it is: needed where calls name a tenant. */
+  tenant?: string;
   timeoutMs?: number;
   patienceMs?: number;
 }
 
 export declare class Once {
   constructor(options: OnceOptions);
+  readonly tenant?: string;
   withIdempotency<T>(options: ClaimOptions & { operation: Work<T> }): Promise<Result<T>>;
   withIdempotency<T>(options: ClaimOptions, work: Work<T>): Promise<Result<T>>;
   claim(options: ClaimOptions): Promise<Claim>;
-  lookup(options: Pick<ClaimOptions, "scope" | "key" | "inputs" | "wait">): Promise<Result<Json> | null>;
+  lookup(options: Pick<ClaimOptions, "tenant" | "scope" | "key" | "inputs" | "wait">): Promise<Result<Json> | null>;
 }
 
 export declare function withIdempotency<T>(options: ClaimOptions & { operation: Work<T> }): Promise<Result<T>>;
@@ -123,11 +138,12 @@ export interface FetchOnceOptions {
   firstPauseMs?: number;
   longestPauseMs?: number;
   fetch?: typeof fetch;
-  onAttempt?: (attempt: { attempt: number; status?: number; error?: unknown }) => void;
+  /** key: what to go on with later, if this ends without an answer. What is thrown has it too, as `key`. */
+  onAttempt?: (attempt: { attempt: number; key: string; status?: number; error?: unknown }) => void;
 }
 
 export declare function fetchOnce(
   url: string | URL,
-  init?: Omit<RequestInit, "body"> & { body?: Exclude<BodyInit, ReadableStream> | null },
+  init?: Omit<RequestInit, "redirect">,
   options?: FetchOnceOptions,
 ): Promise<Response>;

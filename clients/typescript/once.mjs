@@ -11,8 +11,9 @@
 //     operation: async () => runAiTennis(),
 //   });
 //
-// The gateway is named by ONCE_CLAIMS_URL (http://HOST:PORT or unix:PATH), the token of a tenant by ONCE_CLAIMS_TOKEN_TENANT
-// or ONCE_CLAIMS_TOKEN; or give them to new Once({ url, token }).
+// The gateway is named by ONCE_CLAIMS_URL (http://HOST:PORT or unix:PATH), the token of the tenant launch-base by
+// ONCE_CLAIMS_TOKEN_LAUNCH_BASE, and the token of a call that names no tenant by ONCE_CLAIMS_TOKEN; or give them to
+// new Once({ url, token, tenant }).
 
 /** Statuses that say: the same request again, with the same key, is safe and may end differently. */
 export const RETRIED_STATUSES = Object.freeze([408, 425, 429, 502, 503, 504]);
@@ -49,10 +50,16 @@ export async function withIdempotency(options, work) {
 
 export class Once {
   /** timeoutMs: of one request, long polls not counted. patienceMs: how long a request that got no answer is repeated. */
-  constructor({ url, token, timeoutMs = 10_000, patienceMs = 30_000 }) {
+  constructor({ url, token, tenant, timeoutMs = 10_000, patienceMs = 30_000 }) {
     if (!/^(http:\/\/|unix:)/.test(url ?? "")) throw new TypeError("url is http://HOST:PORT or unix:PATH");
+    const local = url.startsWith("unix:") && token === undefined;
+    if (tenant !== undefined && token === undefined && !(local && tenant === "local")) {
+      throw new TypeError(`the tenant ${JSON.stringify(tenant)} needs its token: without one there is "local", on a Unix socket`);
+    }
     this.url = url.replace(/\/$/, "");
     this.token = token;
+    /** Whose token it is; undefined if nobody said. */
+    this.tenant = local ? "local" : tenant;
     this.timeoutMs = timeoutMs;
     this.patienceMs = patienceMs;
   }
@@ -78,6 +85,8 @@ export class Once {
   async claim(options) {
     const { scope, key, inputs, fingerprint, onUnknown = "takeover", wait = "0s" } = options;
     if ((key === undefined) === (inputs === undefined)) throw new TypeError("exactly one of key and inputs is needed");
+    refuseWhatJsonLoses({ inputs, fingerprint });
+    await this.checkTenant(options);
     const lease = options.lease ?? "30s";
     const body = {
       scope, key, inputs, fingerprint, lease, on_unknown: onUnknown,
@@ -106,7 +115,10 @@ export class Once {
   }
 
   /** How it stands, without claiming it; null if nobody did. */
-  async lookup({ scope, key, inputs, wait = "0s" }) {
+  async lookup(options) {
+    const { scope, key, inputs, wait = "0s" } = options;
+    refuseWhatJsonLoses({ inputs });
+    await this.checkTenant(options);
     try {
       const { status, json } = await this.ask("/v1/claims/lookup", { scope, key, inputs, wait }, { waitsMs: milliseconds(wait) });
       return status === 200 && json.status === "none" ? null : resultOf(status, json);
@@ -116,14 +128,33 @@ export class Once {
     }
   }
 
+  /** Throws rather than work in the name of another tenant than the one that was asked for. */
+  async checkTenant({ tenant }) {
+    if (tenant !== undefined && tenant !== this.tenant) {
+      const made = this.tenant === undefined ? "no tenant by name" : JSON.stringify(this.tenant);
+      throw new TypeError(`this client is for ${made}, not for ${JSON.stringify(tenant)}: use new Once({ url, token, tenant })`);
+    }
+    // A Unix socket without tokens takes any token, and everybody is "local" there.
+    if (this.tenant === undefined || this.token === undefined || !this.url.startsWith("unix:")) return;
+    if (socketsWithTokens.has(this.url)) return;
+    let status;
+    try {
+      ({ status } = await this.askOnce("/v1/claims/lookup", "{}", this.timeoutMs, null));
+    } catch {
+      return; // It is away: what is asked next tells.
+    }
+    if (status === 401) socketsWithTokens.add(this.url);
+    if (status === 400) throw new TypeError(`${this.url} has no tokens: everybody is "local", not ${JSON.stringify(this.tenant)}`);
+  }
+
   /** Repeats what got no answer, or one that says to: every verb of the API may be repeated. */
-  async ask(target, body, { waitsMs = 0, patienceMs = this.patienceMs } = {}) {
+  async ask(target, body, { waitsMs = 0, patienceMs = this.patienceMs, timeoutMs = this.timeoutMs } = {}) {
     const until = Date.now() + patienceMs;
     const text = JSON.stringify(body, refusePromises);
     for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
       let failure;
       try {
-        const answer = await this.askOnce(target, text, this.timeoutMs + waitsMs);
+        const answer = await this.askOnce(target, text, timeoutMs + waitsMs);
         if (!RETRIED_STATUSES.includes(answer.status)) {
           if (!REFUSALS.includes(answer.status)) return answer;
           failure = new OnceError(answer.status, answer.json.code ?? "", answer.json.detail ?? "");
@@ -141,15 +172,18 @@ export class Once {
     }
   }
 
-  async askOnce(target, text, timeoutMs) {
+  async askOnce(target, text, timeoutMs, token = this.token) {
     const headers = { "content-type": "application/json" };
-    if (this.token !== undefined) headers.authorization = `Bearer ${this.token}`;
+    if (token != null) headers.authorization = `Bearer ${token}`;
     if (this.url.startsWith("unix:")) return askSocket(this.url.slice("unix:".length), target, text, headers, timeoutMs);
     const signal = AbortSignal.timeout(timeoutMs);
     const response = await fetch(this.url + target, { method: "POST", headers, body: text, signal });
     return { status: response.status, json: await response.json() };
   }
 }
+
+// URLs of Unix sockets that refused a request without a token.
+const socketsWithTokens = new Set();
 
 // fetch() throws a TypeError too, but with a cause.
 function isMistake(error) {
@@ -176,14 +210,24 @@ export class Claim {
   }
 
   async succeed(value, { ttl } = {}) {
-    // What JSON does not have is null; what it cannot hold at all fails the claim.
+    // What JSON does not have is null. After what it cannot hold at all the claim is not failed: the work was done, and would
+    // be done again at once.
+    const refused = (error) => (this.result = {
+      status: "unavailable", stopReason: "unavailable", reason: "value-refused", data: value, cached: false,
+      attempt: this.attempt, error, claim: this,
+    });
     try {
       JSON.stringify(value, refusePromises);
     } catch (error) {
-      return this.fail(error);
+      this.stopRenewing();
+      return refused(error);
     }
     const json = await this.end("succeed", { value: value === undefined ? null : value, ttl });
-    if (json === null) return (this.result = { ...this.result, data: value });
+    if (json === null) {
+      const { error } = this.result;
+      if (error instanceof OnceError && [400, 413].includes(error.status)) return refused(error);
+      return (this.result = { ...this.result, data: value });
+    }
     const stands = "value" in json && !("encoding" in json) ? json.value : value;
     return (this.result = { status: "succeeded", data: stands, cached: false, attempt: this.attempt });
   }
@@ -204,8 +248,7 @@ export class Claim {
 
   async end(verb, body) {
     if (!this.acquired) throw new Error("this claim was not acquired");
-    this.renewing = false;
-    clearTimeout(this.timer);
+    this.stopRenewing();
     const ended = { cached: false, attempt: this.attempt };
     try {
       const { status, json } = await this.once.ask(`/v1/claims/${this.handle}/${verb}`, body);
@@ -219,21 +262,37 @@ export class Claim {
     return null;
   }
 
-  scheduleRenewal() {
-    // Two renewals may be lost before the lease is.
+  /** Of a result that has it: neither the handle, which is a secret, nor a circle. */
+  toJSON() {
+    return { acquired: this.acquired, attempt: this.attempt };
+  }
+
+  stopRenewing() {
+    this.renewing = false;
+    clearTimeout(this.timer);
+  }
+
+  // Every third of the lease, counted from when the last one was sent; one that gets no answer ends in half of that, and the
+  // next follows soon: several may be lost before the lease is.
+  scheduleRenewal(inMs = milliseconds(this.lease) / 3) {
     const interval = milliseconds(this.lease) / 3;
     this.timer = setTimeout(async () => {
+      const began = Date.now();
+      let next;
       try {
-        const { status } = await this.once.ask(`/v1/claims/${this.handle}/renew`, { lease: this.lease }, { patienceMs: interval });
+        const limits = { patienceMs: 0, timeoutMs: Math.ceil(Math.min(this.once.timeoutMs, interval / 2)) };
+        const { status } = await this.once.ask(`/v1/claims/${this.handle}/renew`, { lease: this.lease }, limits);
         if (status === 409 && this.renewing) {
           this.taken.abort();
           return;
         }
-      } catch {
-        // The next one may get through.
+      } catch (error) {
+        // What was refused would be refused a moment later.
+        if (!(error instanceof OnceError)) next = Math.min(1000, interval / 4) * (0.5 + Math.random() / 2);
       }
-      if (this.renewing) this.scheduleRenewal();
-    }, interval);
+      next ??= Math.max(0, began + interval - Date.now());
+      if (this.renewing) this.scheduleRenewal(next);
+    }, inMs);
     this.timer.unref?.();
   }
 }
@@ -252,36 +311,61 @@ export const RETRIED = Object.freeze({
 
 /**
  * fetch() that may be called for what must happen once: it repeats a request that got no answer, with the same
- * Idempotency-Key, until there is one or the deadline has come. Returns the last answer; throws if there was none.
+ * Idempotency-Key and the same bytes, until there is one or the deadline has come. Returns the last answer; throws if there was
+ * none. The key is told to onAttempt and is the `key` of what is thrown: going on with it later is safe, a new one is not.
  */
 export async function fetchOnce(url, init = {}, options = {}) {
   const { deadlineMs = 60_000, timeoutMs = 15_000, firstPauseMs = 200, longestPauseMs = 10_000 } = options;
-  if (init.body instanceof ReadableStream) throw new TypeError("a stream cannot be sent twice: give the body as a whole");
   const headers = new Headers(init.headers);
   if (!headers.has("Idempotency-Key")) headers.set("Idempotency-Key", options.key ?? webcrypto.randomUUID());
+  const key = headers.get("Idempotency-Key");
   const doFetch = options.fetch ?? globalThis.fetch;
   const until = Date.now() + deadlineMs;
+  // Made into bytes once: a form would get another boundary on every try, and a stream can be read only once.
+  let body;
+  if (init.body != null) {
+    const whole = new Response(init.body);
+    const type = whole.headers.get("Content-Type");
+    if (type !== null && !headers.has("Content-Type")) headers.set("Content-Type", type);
+    body = await unlessAborted(whole.arrayBuffer(), init.signal).catch((error) => { throw withKey(error, key, init.signal); });
+  }
   for (let attempt = 1, pause = firstPauseMs; ; ++attempt, pause = Math.min(pause * 2, longestPauseMs)) {
     let response;
     let failure;
     try {
       const limit = AbortSignal.timeout(Math.max(1, Math.min(timeoutMs, until - Date.now())));
-      response = await doFetch(url, { redirect: "manual", ...init, headers, signal: either(init.signal, limit) });
+      response = await doFetch(url, { ...init, body, redirect: "manual", headers, signal: either(init.signal, limit) });
     } catch (error) {
-      if (init.signal?.aborted) throw error;
-      failure = error;
+      failure = withKey(error, key, init.signal);
     }
     const asked = response ? await whenToRepeat(response) : 0;
-    options.onAttempt?.({ attempt, status: response?.status, error: failure });
+    options.onAttempt?.({ attempt, key, status: response?.status, error: failure });
     if (response && asked === null) return response;
+    if (failure && init.signal?.aborted) throw failure;
     const wait = Math.max(asked, Math.random() * pause);
     if (Date.now() + wait >= until) {
       if (response) return response;
       throw failure;
     }
     await response?.body?.cancel();
-    await sleep(wait, init.signal);
+    await sleep(wait, init.signal).catch((error) => { throw withKey(error, key, init.signal); });
   }
+}
+
+/** The error with its key; a new one for a signal's reason, which others may be given too. */
+function withKey(error, key, signal) {
+  if (error instanceof Error && Object.isExtensible(error) && !signal?.aborted) return Object.assign(error, { key });
+  const own = new Error(error?.message ?? String(error), { cause: error });
+  return Object.assign(own, { name: error?.name ?? "AbortError", key });
+}
+
+function unlessAborted(promise, signal) {
+  if (!signal) return promise;
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) reject(signal.reason);
+    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+    promise.then(resolve, reject);
+  });
 }
 
 /** Milliseconds to wait at least, or null: this is the answer. */
@@ -348,9 +432,18 @@ async function askSocket(socketPath, path, text, headers, timeout) {
 
 function fromEnvironment(tenant) {
   const env = globalThis.process?.env ?? {};
-  if (!env.ONCE_CLAIMS_URL) throw new TypeError("set ONCE_CLAIMS_URL, or use new Once({ url, token })");
-  const own = tenant && env[`ONCE_CLAIMS_TOKEN_${tenant.toUpperCase().replace(/[^A-Z0-9]/g, "_")}`];
-  return new Once({ url: env.ONCE_CLAIMS_URL, token: own || env.ONCE_CLAIMS_TOKEN || undefined });
+  const url = env.ONCE_CLAIMS_URL;
+  if (!url) throw new TypeError("set ONCE_CLAIMS_URL, or use new Once({ url, token })");
+  if (tenant === undefined) return new Once({ url, token: env.ONCE_CLAIMS_TOKEN || undefined });
+  // Names with capitals or _ would share a variable with others: a_b and A-B with a-b.
+  if (typeof tenant !== "string" || !/^[a-z0-9-]+$/.test(tenant)) {
+    throw new TypeError(`the tenant ${JSON.stringify(tenant)} has no variable of its own: use new Once({ url, token, tenant })`);
+  }
+  const variable = `ONCE_CLAIMS_TOKEN_${tenant.toUpperCase().replaceAll("-", "_")}`;
+  const token = env[variable] || undefined;
+  const local = tenant === "local" && url.startsWith("unix:");
+  if (token === undefined && !local) throw new TypeError(`set ${variable}: the token of the tenant ${JSON.stringify(tenant)}`);
+  return new Once({ url, token, tenant });
 }
 
 function either(first, second) {
@@ -365,6 +458,7 @@ function either(first, second) {
 
 function sleep(ms, signal) {
   return new Promise((resolve, reject) => {
+    if (signal?.aborted) reject(signal.reason);
     const timer = setTimeout(resolve, ms);
     signal?.addEventListener("abort", () => {
       clearTimeout(timer);
@@ -377,6 +471,24 @@ function sleep(ms, signal) {
 function refusePromises(name, value) {
   if (typeof value?.then === "function") throw new TypeError(`${name} is a promise: await it first`);
   return value;
+}
+
+// Two inputs that differ must not be the same work: what JSON drops or makes null or {} is refused.
+function refuseWhatJsonLoses(values) {
+  JSON.stringify(values, function (name, value) {
+    const given = this[name]; // before its toJSON()
+    const refuse = (what) => { throw new TypeError(`${name} is ${what}: JSON does not hold it`); };
+    if (typeof value === "number" && !Number.isFinite(value)) refuse(String(value));
+    if (typeof value === "function" || typeof value === "symbol") refuse(`a ${typeof value}`);
+    if (Object.prototype.toString.call(given) === "[object Date]" && value === null) refuse("no date");
+    if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+    refusePromises(name, value);
+    // By the shape of the prototype: a plain object may come from another realm.
+    const prototype = Object.getPrototypeOf(value);
+    const plain = prototype === null || Object.getPrototypeOf(prototype) === null;
+    if (!plain && typeof value.toJSON !== "function") refuse(`a ${prototype.constructor?.name || "class"}`);
+    return value;
+  });
 }
 
 function milliseconds(duration) {

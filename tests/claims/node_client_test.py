@@ -1,11 +1,14 @@
 """Runs `node --test` on the tests of clients/typescript, beside a gateway of their own."""
+import json
 import os
 import subprocess
 import threading
 import unittest
 
-from support import ClaimsTest
+from support import ROOT, ClaimsTest
 from wire import Backend
+
+from once_client import Once
 
 
 class NodeClient(ClaimsTest):
@@ -21,10 +24,17 @@ class NodeClient(ClaimsTest):
         backend = Backend(handler)
         self.addCleanup(backend.stop)
         tokens = {"launchbase": "l" * 20, "umbrella": "u" * 20}
-        gateway, api = self.start(f"upstreams.default=http://127.0.0.1:{backend.port}", tokens=tokens)
+        gateway, api = self.start(f"upstreams.default=http://127.0.0.1:{backend.port}", "claims.max_body=64KiB", tokens=tokens)
+        inputs = json.loads((ROOT / "tests" / "claims" / "languages.json").read_text())["inputs"]
+        Once(api.url, tokens["launchbase"]).run(lambda: "from Python", scope="languages", inputs=inputs)
+        sockets = {}
+        for name, known in {"ONCE_SOCKET": None, "ONCE_SOCKET_WITH_TOKENS": tokens}.items():
+            self.data = self.folder()
+            sockets[name] = self.start(tokens=known, listen=f"unix:{self.socket}")[1].url
         here = os.path.dirname(os.path.abspath(__file__))
         environment = {**os.environ, "ONCE_CLAIMS_URL": api.url, "ONCE_CLAIMS_TOKEN_LAUNCHBASE": tokens["launchbase"],
-                       "ONCE_CLAIMS_TOKEN_UMBRELLA": tokens["umbrella"], "ONCE_URL": f"http://127.0.0.1:{gateway.port}"}
+                       "ONCE_CLAIMS_TOKEN_UMBRELLA": tokens["umbrella"], "ONCE_URL": f"http://127.0.0.1:{gateway.port}",
+                       **sockets}
         done = subprocess.run([os.environ.get("NODE", "node"), "--test", "--test-reporter=tap",
                                os.path.join(here, "once.test.mjs")], env=environment, capture_output=True, text=True,
                               timeout=200)

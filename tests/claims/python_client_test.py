@@ -1,5 +1,7 @@
 """clients/python/once_client.py against the real gateway."""
 import ast
+import http.client
+import json
 import os
 import subprocess
 import sys
@@ -8,7 +10,7 @@ import time
 import unittest
 
 from support import ROOT, ClaimsTest
-from wire import wait_until
+from wire import Backend, wait_until
 
 import once_client
 from once_client import Once, OnceError, hash_text
@@ -95,7 +97,55 @@ class PythonClient(ClaimsTest):
         self.assertEqual(once.lookup(scope="jobs", key="k").status, "failed")
         again = once.run(lambda: 7, scope="jobs", key="k")
         self.assertEqual((again.value, again.attempt), (7, 2))
-        self.assertEqual(once.run(object, scope="jobs", key="no JSON").status, "failed")
+
+    def test_a_value_that_cannot_be_recorded_is_said_and_the_claim_is_not_failed(self):
+        once = self.client("claims.max_body=64KiB")
+        for name, value in {"long": "x" * 100_000, "sent in pieces": "x" * 30_000_000, "NaN": float("nan"), "set": {1}}.items():
+            with self.subTest(name):
+                result = once.run(lambda: value, scope="jobs", key=name)
+                self.assertEqual((result.status, result.reason, result.ok), ("unavailable", "value-refused", False))
+                self.assertIs(result.value, value)
+                self.assertIsInstance(result.error, OnceError if isinstance(value, str) else (TypeError, ValueError))
+                self.assertTrue(result.claim._ended.is_set())
+                self.assertEqual(once.lookup(scope="jobs", key=name).status, "in_progress")
+                self.assertEqual(result.claim.succeed("where it is").status, "succeeded")
+                self.assertEqual(once.lookup(scope="jobs", key=name).value, "where it is")
+        self.assertEqual(once.run(lambda: 1, scope="jobs", key="small").reason, "")
+
+    def test_a_renewal_that_gets_no_answer_does_not_cost_the_lease(self):
+        tokens = {"acme": "a" * 20}
+        _, api = self.start(tokens=tokens)
+        api.token = tokens["acme"]
+        renewals, gate = [], threading.Event()
+
+        def between(request, connection):
+            if request.target.endswith("/renew"):
+                renewals.append(time.monotonic())
+                if len(renewals) == 1:
+                    gate.wait()
+                    return connection.close()
+                time.sleep(0.4)  # slower than it should be
+            to_gateway = http.client.HTTPConnection(api.address)
+            to_gateway.request("POST", request.target, request.body, {"Authorization": request.get("Authorization")})
+            got = to_gateway.getresponse()
+            body = got.read()
+            to_gateway.close()
+            return connection.reply(got.status, [("Content-Type", "application/json")], body)
+
+        proxy = Backend(between)
+        self.addCleanup(proxy.stop)
+        self.addCleanup(gate.set)
+        options = {"scope": "jobs", "key": "k", "lease": "3s", "takeover_after": "3s"}
+        claim = Once(f"http://127.0.0.1:{proxy.port}", api.token).claim(**options)
+        ended = time.monotonic() + 6
+        while time.monotonic() < ended:
+            self.assertEqual(api.claim(**options)["owner"], "at_work")
+            time.sleep(0.2)
+        self.assertFalse(claim.lost.is_set())
+        self.assertEqual(claim.succeed("whole").status, "succeeded")
+        self.assertLess(renewals[1] - renewals[0], 1.5)
+        # From start to start: what the answer took is not added.
+        self.assertLess(min(later - earlier for earlier, later in zip(renewals[1:], renewals[2:])), 1.35)
 
     def test_as_a_decorator(self):
         once = self.client()
@@ -132,6 +182,26 @@ class PythonClient(ClaimsTest):
         with once.with_idempotency(scope="imports", key="none") as claim:
             claim.release()
         self.assertIsNone(once.lookup(scope="imports", key="none"))
+
+    def test_a_context_manager_may_be_shared_by_threads_and_nested(self):
+        once = self.client()
+        shared = once.with_idempotency(scope="imports", key="threads")
+        seen = []
+
+        def other():
+            with shared as claim:
+                seen.append(claim)
+
+        with shared as outer:
+            thread = threading.Thread(target=other)
+            thread.start()
+            thread.join()
+            with shared as inner:
+                self.assertFalse(inner.acquired)
+            outer.value = "outer's"
+        self.assertEqual((seen[0].acquired, seen[0].result.status), (False, "in_progress"))
+        self.assertEqual((outer.result.status, outer.result.value), ("succeeded", "outer's"))
+        self.assertEqual(once.lookup(scope="imports", key="threads").value, "outer's")
 
     def test_what_stands_in_the_way_is_a_result(self):
         once = self.client()
@@ -170,11 +240,17 @@ class PythonClient(ClaimsTest):
             acme.run(self.fail, scope="jobs", key="k", ttl="soon")
         with self.assertRaises(ValueError):
             acme.run(self.fail, scope="jobs")
+        # The token alone says whose work it is: a tenant is not taken and then ignored.
+        for ask in (acme.claim, acme.lookup, lambda **options: acme.run(self.fail, **options),
+                    lambda **options: acme.with_idempotency(**options)(self.fail)()):
+            with self.assertRaisesRegex(TypeError, "tenant"):
+                ask(scope="jobs", key="k", tenant="umbrella")
 
     def test_hash_text_knows_no_white_space(self):
         self.assertEqual(hash_text(" a\n b "), hash_text("a b"))
         self.assertNotEqual(hash_text("a b"), hash_text("ab"))
-        self.assertEqual(len(hash_text("")), 64)
+        for each in json.loads((ROOT / "tests" / "claims" / "languages.json").read_text())["texts"]:
+            self.assertEqual(hash_text(each["text"]), each["hash"], ascii(each["text"]))
 
 
 class Source(unittest.TestCase):
