@@ -41,6 +41,6 @@ struct StoreUrl {
 Result<StoreUrl> parse_store_url(std::string_view text);
 
 // For logs and errors: the password, and options that may hold one, as ***.
-std::string without_password(std::string_view url);
+std::string without_password(std::string_view text);
 
 }  // namespace once
