@@ -19,11 +19,9 @@
 #include "base/log.hpp"
 #include "base/random.hpp"
 #include "base/text.hpp"
-#include "store/mysql/mysql_store.hpp"
 #include "store/mysql/schema.hpp"
-#include "store/postgres/postgres_store.hpp"
 #include "store/postgres/schema.hpp"
-#include "store/redis/redis_store.hpp"
+#include "store/server/open_server.hpp"
 #include "store/server/store_url.hpp"
 
 namespace once {
@@ -51,18 +49,17 @@ Options parse(int argc, char** argv) {
 
 Result<std::unique_ptr<ServerStore>> open(const Options& options, const Log& log) {
   const ServerSettings settings{.connections = options.connections};
-  switch (store_kind(options.url)) {
-    case StoreKind::postgres:
-      if (auto made = postgres::apply_schema(options.url, settings); !made) return std::unexpected(made.error());
-      return PostgresStore::open(options.url, settings, log);
-    case StoreKind::mysql:
-      if (auto made = mysql::apply_schema(options.url, settings); !made) return std::unexpected(made.error());
-      return MysqlStore::open(options.url, settings, log);
-    case StoreKind::redis: return RedisStore::open(options.url, settings, log);
-    case StoreKind::other: break;
+  const StoreKind kind = store_kind(options.url);
+  Result<std::string> made = "";
+  if (kind == StoreKind::postgres) made = postgres::apply_schema(options.url, settings);
+  if (kind == StoreKind::mysql) made = mysql::apply_schema(options.url, settings);
+  if (!made) return std::unexpected(made.error());
+  auto store = open_server(options.url, settings, log);
+  if (store && *store == nullptr) {
+    return std::unexpected(Error{
+        .source = ErrorSource::config, .retryable = Retryable::no, .detail = "not the URL of a store behind a server"});
   }
-  return std::unexpected(
-      Error{.source = ErrorSource::config, .retryable = Retryable::no, .detail = "not such a store"});
+  return store;
 }
 
 // Claims a batch, then finishes it, as a gateway does with the requests of many clients.

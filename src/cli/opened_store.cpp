@@ -2,10 +2,7 @@
 
 #include "base/random.hpp"
 #include "store/journal/system_disk.hpp"
-#include "store/mysql/mysql_store.hpp"
-#include "store/postgres/postgres_store.hpp"
-#include "store/redis/redis_store.hpp"
-#include "store/server/store_url.hpp"
+#include "store/server/open_server.hpp"
 
 namespace once::cli {
 
@@ -13,17 +10,6 @@ std::string journal_folder(const Config& config) {
   constexpr std::string_view prefix = "journal:";
   const std::string given = config.store.substr(prefix.size());
   return given.empty() ? config.data_dir + "/journal" : given;
-}
-
-Result<std::unique_ptr<ServerStore>> open_server(const std::string& url, const ServerSettings& settings,
-                                                 const Log& log) {
-  switch (store_kind(url)) {
-    case StoreKind::postgres: return PostgresStore::open(url, settings, log);
-    case StoreKind::mysql: return MysqlStore::open(url, settings, log);
-    case StoreKind::redis: return RedisStore::open(url, settings, log);
-    case StoreKind::other: return nullptr;
-  }
-  return nullptr;
 }
 
 Result<OpenedStore> OpenedStore::open(const Config& config, const Clock& clock, const Log& log) {

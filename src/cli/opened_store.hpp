@@ -46,10 +46,6 @@ class OpenedStore {
   std::size_t lanes_ = 1;
 };
 
-// A store behind a server, by its URL. Null: it is of another kind.
-Result<std::unique_ptr<ServerStore>> open_server(const std::string& url, const ServerSettings& settings,
-                                                 const Log& log);
-
 // Where the journal of this configuration is, if that is its store.
 std::string journal_folder(const Config& config);
 

@@ -7,8 +7,8 @@
 
 #include "base/clock.hpp"
 #include "cli/command.hpp"
-#include "cli/opened_store.hpp"
 #include "cli/output.hpp"
+#include "store/server/open_server.hpp"
 #include "store/server/store_url.hpp"
 
 namespace once::cli {

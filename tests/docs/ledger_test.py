@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import unittest
 
 import support
@@ -50,20 +49,19 @@ class LedgerExample(unittest.TestCase):
     def test_the_commands_of_the_readme_book_one_transfer(self):
         start, ask, look = [text for _, text in support.blocks(README, "sh")]
         self.start(start)
-        until = time.monotonic() + 60
-        while True:
-            try:
-                first = self.shell(ask)
-                if first.startswith("HTTP/1.1 201"):
-                    break
-            except AssertionError:
-                pass
-            self.assertLess(time.monotonic(), until, "nothing was booked")
-            time.sleep(0.1)
+        first = server.wait_until(lambda: self.booked(ask), "a transfer to be booked")
         again = self.shell(ask)
         self.assertIn("Idempotency-Status: replayed", again)
         self.assertEqual(first.split("\n\n")[-1], again.split("\n\n")[-1])
         self.assertIn("(1 row)", self.shell("DATABASE=" + self.database.url() + "\n" + look))
+
+    def booked(self, ask):
+        """The answer, once everything that was started listens."""
+        try:
+            answer = self.shell(ask)
+        except AssertionError:
+            return None
+        return answer if answer.startswith("HTTP/1.1 201") else None
 
     def test_the_claim_of_a_worker_is_given_as_the_page_says(self):
         (_, statement), = support.blocks(PAGE, "sql")
