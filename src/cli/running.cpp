@@ -18,16 +18,20 @@ unsigned thread_count(const Config& config) {
   return config.threads != 0 ? config.threads : std::max(1U, std::thread::hardware_concurrency());
 }
 
+ServingSettings serving_of(const Config& config) {
+  return {.upstreams = config.upstreams,
+          .routes = config.routes,
+          .limits = config.limits,
+          .timeouts = config.timeouts,
+          .pool = config.pool};
+}
+
 GatewaySettings settings_of(const Config& config) {
   return {.listen = config.listen,
           .threads = thread_count(config),
           .secret = config.secret,
-          .upstreams = config.upstreams,
-          .routes = config.routes,
-          .limits = config.limits,
-          .timeouts = config.timeouts,
-          .pool = config.pool,
-          .errors_base = config.errors_base};
+          .errors_base = config.errors_base,
+          .serving = serving_of(config)};
 }
 
 sigset_t end_signals() {

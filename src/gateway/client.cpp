@@ -78,7 +78,8 @@ FoundKey find_key(const http::RequestHead& head, std::string_view name) {
 Client::Client(Worker& worker, int fd)
     : worker_(worker),
       shared_(worker.shared()),
-      io_(worker.loop(), fd, worker.shared().timeouts),
+      generation_(worker.generation()),
+      io_(worker.loop(), fd),
       exchange_({.store = shared_.store,
                  .waiters = shared_.waiters,
                  .home = worker.loop(),
@@ -123,18 +124,23 @@ Task<Client::Next> Client::read_head() {
   io_.head.path = {};
   http::Buffer& buffer = io_.buffer;
   buffer.rewind();
-  const http::HeadLimits limits{.max_bytes = shared_.limits.max_header_bytes,
-                                .max_fields = shared_.limits.max_header_count,
-                                .max_target = shared_.limits.max_uri_bytes};
   if (buffer.empty()) {
     if (worker_.draining()) co_return Next::close;
     idle_ = true;
-    const IoResult got = co_await io_.socket.read_some(buffer.room(), shared_.timeouts.idle);
+    const Duration idle = worker_.generation()->settings().timeouts.idle;
+    generation_ = GenerationUse();
+    const IoResult got = co_await io_.socket.read_some(buffer.room(), idle);
     idle_ = false;
     if (got.status != Io::ok) co_return Next::close;
     buffer.commit(got.bytes);
   }
   began_ = worker_.loop().now();
+  generation_ = worker_.generation();
+  const ServingSettings& settings = generation_->settings();
+  io_.timeouts = &settings.timeouts;
+  const http::HeadLimits limits{.max_bytes = settings.limits.max_header_bytes,
+                                .max_fields = settings.limits.max_header_count,
+                                .max_target = settings.limits.max_uri_bytes};
   while (true) {
     // An empty line before a request is a common mistake, and harmless.
     while (buffer.unread().starts_with("\r\n")) buffer.consume(2);
@@ -153,7 +159,7 @@ Task<Client::Next> Client::read_head() {
     }
     if (buffer.room().empty()) buffer.grow(std::min(buffer.capacity() * 2, limits.max_bytes + body_window));
     const Duration spent = std::chrono::floor<Duration>(worker_.loop().now() - began_);
-    const Duration left = std::max(Duration(1), shared_.timeouts.header - spent);
+    const Duration left = std::max(Duration(1), settings.timeouts.header - spent);
     const IoResult got = co_await io_.socket.read_some(buffer.room(), left);
     if (got.status == Io::ok) {
       buffer.commit(got.bytes);
@@ -194,7 +200,7 @@ void Client::begin_request() {
 
 Task<void> Client::answer() {
   const http::RequestHead& head = io_.head;
-  const RoutedPolicy routed = shared_.routes.find(head.method, head.path);
+  const RoutedPolicy routed = generation_->routes().find(head.method, head.path);
   const Policy* policy = routed.policy;
   const bool covered = policy != nullptr && !is_safe(head.method) && contains(policy->methods, head.method);
   if (!covered) {
@@ -262,7 +268,7 @@ Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::optional<std::s
   keyed_ = true;
   operation_ = shared_.ids.make(scope.parts(), *key);
   const KeyedRequest request{.policy = policy,
-                             .backend = worker_.backend(routed.upstream),
+                             .backend = generation_->backend(routed.upstream),
                              .head = head,
                              .body = whole_body_,
                              .id = operation_,
@@ -285,11 +291,11 @@ std::string_view Client::tenant_of(const ScopeParts& scope) {
 
 Task<void> Client::answer_unkeyed(const Policy* policy, std::size_t upstream) {
   static const Timeouts default_timeouts;
-  const PassedRequest request{.backend = worker_.backend(upstream),
+  const PassedRequest request{.backend = generation_->backend(upstream),
                               .timeouts = policy != nullptr ? policy->timeouts : default_timeouts,
                               .request_id = request_id_,
-                              .safe_idle_max = shared_.pool.idle_max,
-                              .unsafe_idle_max = shared_.pool.keyed_idle_max,
+                              .safe_idle_max = generation_->settings().pool.idle_max,
+                              .unsafe_idle_max = generation_->settings().pool.keyed_idle_max,
                               .closing = worker_.draining()};
   const PassedResult result = co_await pass_.run(request);
   reply_.ending = Ending::passed;
@@ -320,7 +326,7 @@ std::optional<Client::BodyRead> Client::body_at_hand(std::size_t limit) {
 Task<Client::BodyRead> Client::read_body(std::size_t limit) {
   // The key is good and the size is right as far as it is known: only now is the client asked for the body.
   if (io_.head.expects_continue && io_.buffer.empty()) {
-    const IoResult sent = co_await io_.socket.write_all("HTTP/1.1 100 Continue\r\n\r\n", shared_.timeouts.body_idle);
+    const IoResult sent = co_await io_.socket.write_all("HTTP/1.1 100 Continue\r\n\r\n", io_.timeouts->body_idle);
     if (sent.status != Io::ok) co_return BodyRead::gone;
   }
   body_.clear();
@@ -386,7 +392,7 @@ Task<void> Client::write_reply() {
     head.append(body);
     body = {};
   }
-  const IoResult sent = co_await io_.socket.write_all(head, body, shared_.timeouts.body_idle);
+  const IoResult sent = co_await io_.socket.write_all(head, body, io_.timeouts->body_idle);
   bool whole = sent.status == Io::ok;
   if (whole && streams) whole = co_await stream_rest(chunked);
   if (!whole) keep_ = false;
@@ -404,7 +410,7 @@ Task<bool> Client::stream_rest(bool chunked) {
       const std::size_t length = http::write_chunk_size(size, chunk.data.size());
       pieces = {std::string_view(size, length), chunk.data, "\r\n"};
     }
-    const IoResult sent = co_await io_.socket.write_all(pieces, shared_.timeouts.body_idle);
+    const IoResult sent = co_await io_.socket.write_all(pieces, io_.timeouts->body_idle);
     if (sent.status != Io::ok) co_return false;
     if (last) co_return true;
     chunk = co_await reply_.source->next(reply_.stream_idle);

@@ -55,6 +55,7 @@ class Client final : private ServedConnection, private InterimSink {
 
   Worker& worker_;
   GatewayShared& shared_;
+  GenerationUse generation_;  // that serves the request at hand
   ClientIo io_;
   Exchange exchange_;
   PassThrough pass_;

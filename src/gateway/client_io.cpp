@@ -13,7 +13,7 @@ Task<http::BodyChunk> ClientIo::next_body() {
       case BodyDecoder::Kind::bad: co_return BodyChunk{.kind = BodyChunk::Kind::broken, .data = {}};
       case BodyDecoder::Kind::need_more: break;
     }
-    const http::IoResult got = co_await socket.read_some(buffer.room(), timeouts.body_idle);
+    const http::IoResult got = co_await socket.read_some(buffer.room(), timeouts->body_idle);
     if (got.status == http::Io::timed_out) co_return BodyChunk{.kind = BodyChunk::Kind::timed_out, .data = {}};
     if (got.status != http::Io::ok) {
       sent_end = true;

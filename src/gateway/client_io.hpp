@@ -15,14 +15,13 @@
 namespace once {
 
 struct ClientIo {
-  ClientIo(http::Loop& loop, int fd, const ClientTimeouts& client_timeouts)
-      : socket(loop, fd), timeouts(client_timeouts) {}
+  ClientIo(http::Loop& loop, int fd) : socket(loop, fd) {}
 
   // Some of the request's body.
   Task<http::BodyChunk> next_body();
 
   http::Socket socket;
-  const ClientTimeouts& timeouts;
+  const ClientTimeouts* timeouts = nullptr;  // of the generation that serves the request at hand
   http::Buffer buffer;
   http::RequestHead head;
   http::BodyDecoder body;

@@ -1,5 +1,6 @@
 #include "gateway/gateway.hpp"
 
+#include <latch>
 #include <utility>
 
 namespace once {
@@ -7,19 +8,12 @@ namespace once {
 Gateway::Gateway(const GatewaySettings& settings, const GatewayPorts& ports)
     : settings_(settings),
       ids_(settings.secret),
-      routes_(settings_.routes, settings_.upstreams),
-      shared_{.routes = routes_,
-              .ids = ids_,
-              .upstreams = settings_.upstreams,
-              .endpoints = endpoints_,
+      shared_{.ids = ids_,
               .store = ports.store,
               .waiters = ports.waiters,
               .clock = ports.clock,
               .log = ports.log,
               .access_log = ports.access_log,
-              .limits = settings_.limits,
-              .timeouts = settings_.timeouts,
-              .pool = settings_.pool,
               .errors_base = settings_.errors_base,
               .connections = 0} {
   settings_.secret = {};  // the ids keep what they need of it
@@ -32,21 +26,40 @@ Gateway::~Gateway() {
 }
 
 Result<void> Gateway::start() {
-  for (const Upstream& upstream : settings_.upstreams) {
-    auto resolved = http::resolve(upstream.host, std::to_string(upstream.port));
-    if (!resolved) return std::unexpected(resolved.error());
-    endpoints_.push_back(std::move(*resolved));
-  }
+  auto generation = Generation::make(settings_.serving);
+  if (!generation) return std::unexpected(generation.error());
+  generations_.push_back(*std::move(generation));
   const auto endpoint = http::resolve_listener(settings_.listen);
   if (!endpoint) return std::unexpected(endpoint.error());
   const auto listeners = http::listen_on(*endpoint, settings_.threads);
   if (!listeners) return std::unexpected(listeners.error());
   address_ = http::bound_endpoint(listeners->front()).text();
-  for (std::size_t i = 0; i < listeners->size(); ++i) workers_.push_back(std::make_unique<Worker>(shared_));
+  for (std::size_t i = 0; i < listeners->size(); ++i) {
+    workers_.push_back(std::make_unique<Worker>(shared_, generations_.back()));
+  }
   for (std::size_t i = 0; i < listeners->size(); ++i) {
     threads_.emplace_back([worker = workers_[i].get(), listener = (*listeners)[i]] { worker->run(listener); });
   }
   return {};
+}
+
+Result<void> Gateway::reload(const ServingSettings& settings) {
+  auto generation = Generation::make(settings);
+  if (!generation) return std::unexpected(generation.error());
+  generations_.push_back(*std::move(generation));
+  std::latch adopted(static_cast<std::ptrdiff_t>(workers_.size()));
+  for (const auto& worker : workers_) worker->adopt(generations_.back(), adopted);
+  adopted.wait();
+  reap();
+  return {};
+}
+
+bool Gateway::reap() {
+  // Only the list has it: no worker can come back to it.
+  std::erase_if(generations_, [this](const std::shared_ptr<Generation>& generation) {
+    return generation.use_count() == 1 && generation != generations_.back();
+  });
+  return generations_.size() > 1;
 }
 
 void Gateway::drain(Duration limit) {

@@ -11,8 +11,8 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "core/operation.hpp"
+#include "gateway/generation.hpp"
 #include "gateway/metrics.hpp"
-#include "gateway/routes.hpp"
 #include "gateway/settings.hpp"
 #include "gateway/waiters.hpp"
 #include "gateway/worker.hpp"
@@ -24,12 +24,8 @@ struct GatewaySettings {
   std::string listen;
   unsigned threads = 1;
   std::string_view secret;
-  std::vector<Upstream> upstreams;
-  std::vector<Route> routes;
-  Limits limits;
-  ClientTimeouts timeouts;
-  PoolSettings pool;
   std::string errors_base;
+  ServingSettings serving;
 };
 
 struct GatewayPorts {
@@ -52,6 +48,13 @@ class Gateway {
   // Where it really listens, for addresses with port 0.
   const std::string& address() const { return address_; }
 
+  // From now on requests are served by these settings; those at work end by the ones they began with. An error changes
+  // nothing. One thread at a time.
+  Result<void> reload(const ServingSettings& settings);
+  // Ends generations that no request needs any more. True: there are others, ask again later. By the thread that
+  // reloads.
+  bool reap();
+
   // From any thread. Running requests get until the limit.
   void drain(Duration limit);
 
@@ -65,9 +68,8 @@ class Gateway {
  private:
   GatewaySettings settings_;
   OperationIds ids_;
-  Routes routes_;
-  std::vector<std::vector<http::Endpoint>> endpoints_;
   GatewayShared shared_;
+  std::vector<std::shared_ptr<Generation>> generations_;  // the newest is last
   std::string address_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<std::jthread> threads_;

@@ -219,7 +219,7 @@ Task<bool> PassThrough::relay_interim() {
   if (client_.head.version == http::Version::http_1_0) co_return true;
   write_head(true);
   head_.append("\r\n");
-  const IoResult sent = co_await client_.socket.write_all(head_, client_.timeouts.body_idle);
+  const IoResult sent = co_await client_.socket.write_all(head_, client_.timeouts->body_idle);
   head_.clear();
   co_return sent.status == Io::ok;
 }
@@ -270,7 +270,7 @@ Task<PassedResult> PassThrough::relay_body() {
   while (true) {
     if (!chunk) {
       // Nothing more is here: what is goes out before anything is waited for.
-      const IoResult sent = co_await client_.socket.write_all(head_, client_.timeouts.body_idle);
+      const IoResult sent = co_await client_.socket.write_all(head_, client_.timeouts->body_idle);
       head_.clear();
       if (sent.status != Io::ok) co_return broken;
       chunk = co_await upstream_->next(request_->timeouts.stream_idle);
@@ -303,7 +303,7 @@ Task<bool> PassThrough::relay_chunk(std::string_view data, bool last) {
     for (std::size_t i = 1; i < pieces.size(); ++i) head_.append(pieces[i]);
     pieces = {head_};
   }
-  const IoResult sent = co_await client_.socket.write_all(pieces, client_.timeouts.body_idle);
+  const IoResult sent = co_await client_.socket.write_all(pieces, client_.timeouts->body_idle);
   head_.clear();
   co_return sent.status == Io::ok;
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/clock.hpp"
 #include "core/policy.hpp"
@@ -59,6 +60,15 @@ struct PoolSettings {
   std::size_t max_idle = 64;                          // per thread and upstream
   Duration idle_max = std::chrono::seconds(4);        // shorter than what servers commonly allow (5 s and more)
   Duration keyed_idle_max = std::chrono::seconds(1);  // keyed requests take no connection that idled longer
+};
+
+// What a reload can change: everything that says how requests are served, and nothing of where and with which store.
+struct ServingSettings {
+  std::vector<Upstream> upstreams;  // the first is the default one
+  std::vector<Route> routes;
+  Limits limits;
+  ClientTimeouts timeouts;
+  PoolSettings pool;
 };
 
 }  // namespace once

@@ -1,6 +1,7 @@
 #include "gateway/worker.hpp"
 
 #include <cerrno>
+#include <utility>
 
 #include "gateway/client.hpp"
 #include "gateway/reply.hpp"
@@ -31,14 +32,16 @@ Task<void> refuse(Worker& worker, int fd) {
 
 }  // namespace
 
-Worker::Worker(GatewayShared& shared) : shared_(shared) {
-  for (std::size_t i = 0; i < shared.upstreams.size(); ++i) {
-    const http::PoolLimits limits{.max_idle = shared.pool.max_idle, .idle_max = shared.pool.idle_max};
-    pools_.push_back(
-        std::make_unique<http::UpstreamPool>(loop_, shared.endpoints[i], limits, http::response_head_limits));
-    backends_.push_back(std::make_unique<HttpBackend>(loop_, *pools_.back(), shared.upstreams[i],
-                                                      shared.pool.keyed_idle_max, metrics_));
-  }
+Worker::Worker(GatewayShared& shared, std::shared_ptr<Generation> generation)
+    : shared_(shared), generation_(new ServedGeneration(std::move(generation), loop_, metrics_)) {
+  adopt_work_.worker = this;
+  adopt_work_.run = [](Work& work) {
+    auto& adopt = static_cast<AdoptWork&>(work);
+    Worker& worker = *adopt.worker;
+    worker.generation_ =
+        GenerationUse(new ServedGeneration(std::move(adopt.generation), worker.loop_, worker.metrics_));
+    adopt.adopted->count_down();
+  };
   open_.previous = open_.next = &open_;
   drain_work_.worker = this;
   drain_work_.run = [](Work& work) {
@@ -86,7 +89,7 @@ void Worker::run(int listener) {
 }
 
 void Worker::admit(int fd) {
-  if (shared_.connections.fetch_add(1, std::memory_order_relaxed) >= shared_.limits.max_connections) {
+  if (shared_.connections.fetch_add(1, std::memory_order_relaxed) >= generation_->settings().limits.max_connections) {
     shared_.connections.fetch_sub(1, std::memory_order_relaxed);
     metrics_.connections_refused.add();
     spawn(refuse(*this, fd));
@@ -112,6 +115,12 @@ Task<void> Worker::accept_all() {
   listener_.reset();
   accepting_ = false;
   stop_if_drained();
+}
+
+void Worker::adopt(std::shared_ptr<Generation> generation, std::latch& adopted) {
+  adopt_work_.generation = std::move(generation);
+  adopt_work_.adopted = &adopted;
+  loop_.post(adopt_work_);
 }
 
 void Worker::drain(Duration limit) {

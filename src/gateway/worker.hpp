@@ -3,40 +3,31 @@
 #pragma once
 
 #include <atomic>
+#include <latch>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "base/clock.hpp"
 #include "base/log.hpp"
 #include "base/random.hpp"
 #include "core/operation.hpp"
-#include "gateway/http_backend.hpp"
+#include "gateway/generation.hpp"
 #include "gateway/metrics.hpp"
-#include "gateway/routes.hpp"
-#include "gateway/settings.hpp"
 #include "gateway/waiters.hpp"
-#include "http/endpoint.hpp"
 #include "http/loop.hpp"
-#include "http/upstream.hpp"
+#include "http/socket.hpp"
 #include "store/lane.hpp"
 
 namespace once {
 
 // What all workers share; made before them, outlives them.
 struct GatewayShared {
-  const Routes& routes;
   const OperationIds& ids;
-  const std::vector<Upstream>& upstreams;
-  const std::vector<std::vector<http::Endpoint>>& endpoints;  // of each upstream
   Lanes& store;
   Waiters& waiters;
   const Clock& clock;
   const Log& log;
   const Log* access_log;  // null: off
-  Limits limits;
-  ClientTimeouts timeouts;
-  PoolSettings pool;
   std::string errors_base;
   std::atomic<std::size_t> connections = 0;
 };
@@ -55,7 +46,7 @@ class ServedConnection {
 
 class Worker {
  public:
-  explicit Worker(GatewayShared& shared);
+  Worker(GatewayShared& shared, std::shared_ptr<Generation> generation);
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
   ~Worker();
@@ -65,12 +56,16 @@ class Worker {
   // From any thread: accept no more, close what idles, end when the last request has, or after the limit.
   void drain(Duration limit);
 
+  // From any thread: new requests are served by this generation. Counts down when that is so.
+  void adopt(std::shared_ptr<Generation> generation, std::latch& adopted);
+
   http::Loop& loop() { return loop_; }
   Random& random() { return random_; }
   Metrics& metrics() { return metrics_; }
   const Metrics& metrics() const { return metrics_; }
   GatewayShared& shared() { return shared_; }
-  HttpBackend& backend(std::size_t upstream) { return *backends_[upstream]; }
+  // By which new requests are served.
+  const GenerationUse& generation() const { return generation_; }
   bool draining() const { return draining_; }
   void enter(ServedConnection& connection);
   void leave(ServedConnection& connection);
@@ -80,6 +75,11 @@ class Worker {
   struct DrainWork : Work {
     Worker* worker = nullptr;
     Duration limit{};
+  };
+  struct AdoptWork : Work {
+    Worker* worker = nullptr;
+    std::shared_ptr<Generation> generation;
+    std::latch* adopted = nullptr;
   };
   struct DrainTimer : Timer {
     Worker* worker = nullptr;
@@ -94,12 +94,12 @@ class Worker {
   http::Loop loop_;
   SystemRandom random_;
   Metrics metrics_;
-  std::vector<std::unique_ptr<http::UpstreamPool>> pools_;
-  std::vector<std::unique_ptr<HttpBackend>> backends_;
+  GenerationUse generation_;
   std::unique_ptr<http::Socket> listener_;
   bool accepting_ = false;
   bool draining_ = false;
   bool cut_off_ = false;
+  AdoptWork adopt_work_;
   DrainWork drain_work_;
   DrainTimer drain_timer_;
   struct Ends final : ServedConnection {

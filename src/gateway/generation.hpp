@@ -1,0 +1,78 @@
+// One reading of the configuration. A reload makes the next generation; a request is served to its end by the one it
+// began with.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+#include "gateway/http_backend.hpp"
+#include "gateway/metrics.hpp"
+#include "gateway/routes.hpp"
+#include "gateway/settings.hpp"
+#include "http/endpoint.hpp"
+#include "http/loop.hpp"
+#include "http/upstream.hpp"
+
+namespace once {
+
+// What every worker shares of it. Destroyed by the gateway's own thread, never by a worker's.
+class Generation {
+ public:
+  // Resolves the names of backends, which blocks.
+  static Result<std::shared_ptr<Generation>> make(const ServingSettings& settings);
+
+  explicit Generation(const ServingSettings& settings);
+
+  const ServingSettings settings;
+  const Routes routes;
+  std::vector<std::vector<http::Endpoint>> endpoints;  // of each upstream
+};
+
+// A generation as one worker serves it, with connections of its own to the backends. Lives while the worker takes
+// requests into it and until the last of them has ended.
+class ServedGeneration {
+ public:
+  ServedGeneration(std::shared_ptr<Generation> generation, http::Loop& loop, Metrics& metrics);
+  ServedGeneration(const ServedGeneration&) = delete;
+  ServedGeneration& operator=(const ServedGeneration&) = delete;
+
+  const ServingSettings& settings() const { return generation_->settings; }
+  const Routes& routes() const { return generation_->routes; }
+  HttpBackend& backend(std::size_t upstream) { return *backends_[upstream]; }
+
+ private:
+  friend class GenerationUse;
+
+  std::shared_ptr<Generation> generation_;
+  std::vector<std::unique_ptr<http::UpstreamPool>> pools_;
+  std::vector<std::unique_ptr<HttpBackend>> backends_;
+  std::size_t uses_ = 0;  // counted by one thread
+};
+
+// Somebody who needs it to stay.
+class GenerationUse {
+ public:
+  GenerationUse() = default;
+  explicit GenerationUse(ServedGeneration* served) : served_(served) { ++served_->uses_; }
+  GenerationUse(const GenerationUse& other) : served_(other.served_) {
+    if (served_ != nullptr) ++served_->uses_;
+  }
+  GenerationUse(GenerationUse&& other) noexcept : served_(std::exchange(other.served_, nullptr)) {}
+  GenerationUse& operator=(GenerationUse other) noexcept {
+    std::swap(served_, other.served_);
+    return *this;
+  }
+  ~GenerationUse() {
+    if (served_ != nullptr && --served_->uses_ == 0) delete served_;
+  }
+
+  ServedGeneration* operator->() const { return served_; }
+
+ private:
+  ServedGeneration* served_ = nullptr;
+};
+
+}  // namespace once
