@@ -107,7 +107,7 @@ int Running::wait() {
   }
   log_.info("draining", {{"limit_ms", config_.timeouts.drain.count()}});
   if (admin_) admin_->set_draining();
-  gateway_->drain(config_.timeouts.drain);
+  gateway_->drain({.limit = config_.timeouts.drain});
   // A second signal means now.
   std::thread([] {
     wait_for_signal();

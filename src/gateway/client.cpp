@@ -94,7 +94,15 @@ Client::Client(Worker& worker, int fd)
 }
 
 Client::~Client() {
+  may_need_store(false);
   worker_.leave(*this);
+}
+
+void Client::may_need_store(bool may) {
+  if (may == may_need_store_) return;
+  may_need_store_ = may;
+  Counter& count = worker_.metrics().may_need_store;
+  may ? count.add() : count.subtract();
 }
 
 void Client::close_if_idle() {
@@ -109,6 +117,7 @@ Task<void> Client::run() {
       begin_request();
       co_await answer();
     }
+    may_need_store(false);
     account();
     reply_.reset();
     io_.buffer.unpin();
@@ -125,7 +134,7 @@ Task<Client::Next> Client::read_head() {
   http::Buffer& buffer = io_.buffer;
   buffer.rewind();
   if (buffer.empty()) {
-    if (worker_.draining()) co_return Next::close;
+    if (worker_.idle_closed()) co_return Next::close;
     idle_ = true;
     const Duration idle = worker_.generation()->settings().timeouts.idle;
     generation_ = GenerationUse();
@@ -135,6 +144,7 @@ Task<Client::Next> Client::read_head() {
     buffer.commit(got.bytes);
   }
   began_ = worker_.loop().now();
+  may_need_store(true);
   generation_ = worker_.generation();
   const ServingSettings& settings = generation_->settings();
   io_.timeouts = &settings.timeouts;
@@ -297,6 +307,7 @@ Task<void> Client::answer_unkeyed(const Policy* policy, std::size_t upstream) {
                               .safe_idle_max = generation_->settings().pool.idle_max,
                               .unsafe_idle_max = generation_->settings().pool.keyed_idle_max,
                               .closing = worker_.draining()};
+  may_need_store(false);
   const PassedResult result = co_await pass_.run(request);
   reply_.ending = Ending::passed;
   if (result.problem) {

@@ -52,6 +52,7 @@ class Client final : private ServedConnection, private InterimSink {
 
   void begin_request();
   void account();
+  void may_need_store(bool may);
 
   Worker& worker_;
   GatewayShared& shared_;
@@ -69,6 +70,7 @@ class Client final : private ServedConnection, private InterimSink {
   bool keyed_ = false;
   bool keep_ = true;
   bool idle_ = false;
+  bool may_need_store_ = false;
   bool body_unread_ = false;  // closing at once would reset the connection under the client's reply
 };
 

@@ -1,9 +1,22 @@
 #include "gateway/gateway.hpp"
 
+#include <algorithm>
 #include <latch>
 #include <utility>
 
 namespace once {
+
+namespace {
+
+// At least one for each worker.
+Result<std::vector<int>> open_listeners(const GatewaySettings& settings) {
+  if (!settings.inherited.empty()) return http::share_listeners(settings.inherited, settings.threads);
+  const auto endpoint = http::resolve_listener(settings.listen);
+  if (!endpoint) return std::unexpected(endpoint.error());
+  return http::listen_on(*endpoint, settings.threads);
+}
+
+}  // namespace
 
 Gateway::Gateway(const GatewaySettings& settings, const GatewayPorts& ports)
     : settings_(settings),
@@ -21,7 +34,7 @@ Gateway::Gateway(const GatewaySettings& settings, const GatewayPorts& ports)
 
 Gateway::~Gateway() {
   if (threads_.empty()) return;
-  drain(Duration::zero());
+  drain(Drain());
   join();
 }
 
@@ -29,16 +42,18 @@ Result<void> Gateway::start() {
   auto generation = Generation::make(settings_.serving);
   if (!generation) return std::unexpected(generation.error());
   generations_.push_back(*std::move(generation));
-  const auto endpoint = http::resolve_listener(settings_.listen);
-  if (!endpoint) return std::unexpected(endpoint.error());
-  const auto listeners = http::listen_on(*endpoint, settings_.threads);
+  const auto listeners = open_listeners(settings_);
   if (!listeners) return std::unexpected(listeners.error());
-  address_ = http::bound_endpoint(listeners->front()).text();
-  for (std::size_t i = 0; i < listeners->size(); ++i) {
+  listening_ = *listeners;
+  address_ = http::bound_endpoint(listening_.front()).text();
+  for (unsigned i = 0; i < settings_.threads; ++i) {
     workers_.push_back(std::make_unique<Worker>(shared_, generations_.back()));
   }
-  for (std::size_t i = 0; i < listeners->size(); ++i) {
-    threads_.emplace_back([worker = workers_[i].get(), listener = (*listeners)[i]] { worker->run(listener); });
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    // There may be more sockets than workers; the kernel spreads connections over all of them.
+    std::vector<Listening> mine;
+    for (std::size_t j = i; j < listening_.size(); j += workers_.size()) mine.push_back({.fd = listening_[j]});
+    threads_.emplace_back([worker = workers_[i].get(), mine = std::move(mine)] { worker->run(mine); });
   }
   return {};
 }
@@ -56,14 +71,15 @@ Result<void> Gateway::reload(const ServingSettings& settings) {
 
 bool Gateway::reap() {
   // Only the list has it: no worker can come back to it.
-  std::erase_if(generations_, [this](const std::shared_ptr<Generation>& generation) {
-    return generation.use_count() == 1 && generation != generations_.back();
+  const Generation* newest = generations_.back().get();
+  std::erase_if(generations_, [newest](const std::shared_ptr<Generation>& generation) {
+    return generation.use_count() == 1 && generation.get() != newest;
   });
   return generations_.size() > 1;
 }
 
-void Gateway::drain(Duration limit) {
-  for (const auto& worker : workers_) worker->drain(limit);
+void Gateway::drain(const Drain& how) {
+  for (const auto& worker : workers_) worker->drain(how);
 }
 
 Gateway::Ended Gateway::join() {
@@ -76,6 +92,13 @@ Gateway::Ended Gateway::join() {
     if (worker->cut_off() || unsettled) ended = Ended::cut_off;
   }
   return ended;
+}
+
+bool Gateway::needs_store() const {
+  return std::ranges::any_of(workers_, [](const auto& worker) {
+    const Metrics& metrics = std::as_const(*worker).metrics();
+    return !worker->idle_closed() || metrics.may_need_store.value() > 0 || metrics.unsettled.value() > 0;
+  });
 }
 
 std::vector<const Metrics*> Gateway::metrics() const {

@@ -22,6 +22,7 @@ namespace once {
 
 struct GatewaySettings {
   std::string listen;
+  std::vector<int> inherited;  // sockets that listen already, instead
   unsigned threads = 1;
   std::string_view secret;
   std::string errors_base;
@@ -47,6 +48,8 @@ class Gateway {
   Result<void> start();
   // Where it really listens, for addresses with port 0.
   const std::string& address() const { return address_; }
+  // The sockets it listens on, until drain(): for a process that is to take over.
+  const std::vector<int>& listening() const { return listening_; }
 
   // From now on requests are served by these settings; those at work end by the ones they began with. An error changes
   // nothing. One thread at a time.
@@ -56,12 +59,15 @@ class Gateway {
   bool reap();
 
   // From any thread. Running requests get until the limit.
-  void drain(Duration limit);
+  void drain(const Drain& how);
 
   enum class Ended : std::uint8_t { clean, cut_off };
   // Waits for the end after drain(). cut_off: requests were still at work, or outcomes that the store did not take, and
   // what they hold is left as it is.
   Ended join();
+
+  // While draining: requests are at work, or may yet come, that need the store.
+  bool needs_store() const;
 
   std::vector<const Metrics*> metrics() const;
 
@@ -71,6 +77,7 @@ class Gateway {
   GatewayShared shared_;
   std::vector<std::shared_ptr<Generation>> generations_;  // the newest is last
   std::string address_;
+  std::vector<int> listening_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<std::jthread> threads_;
 };

@@ -46,7 +46,7 @@ Worker::Worker(GatewayShared& shared, std::shared_ptr<Generation> generation)
   drain_work_.worker = this;
   drain_work_.run = [](Work& work) {
     auto& drain = static_cast<DrainWork&>(work);
-    drain.worker->start_draining(drain.limit);
+    drain.worker->start_draining(drain.how);
   };
   drain_timer_.worker = this;
   drain_timer_.fire = [](Timer& timer) {
@@ -54,10 +54,13 @@ Worker::Worker(GatewayShared& shared, std::shared_ptr<Generation> generation)
     worker.cut_off_ = true;
     worker.loop_.stop();
   };
+  idle_timer_.worker = this;
+  idle_timer_.fire = [](Timer& timer) { static_cast<DrainTimer&>(timer).worker->close_idle(); };
 }
 
 Worker::~Worker() {
   loop_.disarm(drain_timer_);
+  loop_.disarm(idle_timer_);
 }
 
 void Worker::enter(ServedConnection& connection) {
@@ -78,13 +81,15 @@ void Worker::leave(ServedConnection& connection) {
 }
 
 void Worker::stop_if_drained() {
-  if (draining_ && !accepting_ && open_.next == &open_) loop_.stop();
+  if (draining_ && accepting_ == 0 && open_.next == &open_) loop_.stop();
 }
 
-void Worker::run(int listener) {
-  listener_ = std::make_unique<http::Socket>(loop_, listener);
-  accepting_ = true;
-  spawn(accept_all());
+void Worker::run(const std::vector<Listening>& listening) {
+  for (const Listening& from : listening) {
+    listeners_.push_back(std::make_unique<http::Socket>(loop_, from.fd));
+    ++accepting_;
+    spawn(accept_all(*listeners_.back()));
+  }
   loop_.run();
 }
 
@@ -98,22 +103,24 @@ void Worker::admit(int fd) {
   spawn(serve(*this, fd));
 }
 
-Task<void> Worker::accept_all() {
+Task<void> Worker::accept_all(http::Socket& listener) {
   while (!draining_) {
-    const int fd = listener_->accept();
+    const int fd = listener.accept();
     if (fd >= 0) {
       admit(fd);
     } else if (errno == EAGAIN) {
-      co_await listener_->readable(accept_wait);
+      co_await listener.readable(accept_wait);
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
       shared_.log.error("cannot accept connections", {{"errno", errno}});
       co_await sleep_for(loop_, accept_pause);
     }
   }
   // Those that were let in by the kernel before we stopped are served, too.
-  for (int fd = listener_->accept(); fd >= 0; fd = listener_->accept()) admit(fd);
-  listener_.reset();
-  accepting_ = false;
+  if (!successor_) {
+    for (int fd = listener.accept(); fd >= 0; fd = listener.accept()) admit(fd);
+  }
+  std::erase_if(listeners_, [&listener](const auto& owned) { return owned.get() == &listener; });
+  --accepting_;
   stop_if_drained();
 }
 
@@ -123,15 +130,25 @@ void Worker::adopt(std::shared_ptr<Generation> generation, std::latch& adopted) 
   loop_.post(adopt_work_);
 }
 
-void Worker::drain(Duration limit) {
-  drain_work_.limit = limit;
+void Worker::drain(const Drain& how) {
+  drain_work_.how = how;
   loop_.post(drain_work_);
 }
 
-void Worker::start_draining(Duration limit) {
+void Worker::start_draining(const Drain& how) {
   draining_ = true;
-  loop_.arm(drain_timer_, limit);
-  if (listener_) listener_->cancel();
+  successor_ = how.successor;
+  loop_.arm(drain_timer_, how.limit);
+  for (const auto& listener : listeners_) listener->cancel();
+  if (how.idle_grace > Duration::zero()) {
+    loop_.arm(idle_timer_, how.idle_grace);
+  } else {
+    close_idle();
+  }
+}
+
+void Worker::close_idle() {
+  idle_closed_.store(true, std::memory_order_release);
   for (ServedConnection* connection = open_.next; connection != &open_; connection = connection->next) {
     connection->close_if_idle();
   }

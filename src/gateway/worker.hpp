@@ -6,6 +6,7 @@
 #include <latch>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/clock.hpp"
 #include "base/log.hpp"
@@ -20,6 +21,13 @@
 
 namespace once {
 
+struct Drain {
+  Duration limit{};       // for requests at work
+  Duration idle_grace{};  // for connections that idle: one more request, answered as the last, may come until then
+  // Somebody else listens on the same sockets: what waits there is left to them.
+  bool successor = false;
+};
+
 // What all workers share; made before them, outlives them.
 struct GatewayShared {
   const OperationIds& ids;
@@ -30,6 +38,11 @@ struct GatewayShared {
   const Log* access_log;  // null: off
   std::string errors_base;
   std::atomic<std::size_t> connections = 0;
+};
+
+// Where a worker takes connections from.
+struct Listening {
+  int fd = -1;  // the worker closes it
 };
 
 // A client's connection, as the worker needs to see it when it drains.
@@ -51,10 +64,10 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
   ~Worker();
 
-  // Serves connections from this listening descriptor until drain(); runs on the worker's own thread.
-  void run(int listener);
+  // Serves connections from these until drain(); runs on the worker's own thread.
+  void run(const std::vector<Listening>& listening);
   // From any thread: accept no more, close what idles, end when the last request has, or after the limit.
-  void drain(Duration limit);
+  void drain(const Drain& how);
 
   // From any thread: new requests are served by this generation. Counts down when that is so.
   void adopt(std::shared_ptr<Generation> generation, std::latch& adopted);
@@ -66,7 +79,10 @@ class Worker {
   GatewayShared& shared() { return shared_; }
   // By which new requests are served.
   const GenerationUse& generation() const { return generation_; }
+  // This request is the connection's last.
   bool draining() const { return draining_; }
+  // Connections that idle are closed, and no request begins any more but on one that was at work. From any thread.
+  bool idle_closed() const { return idle_closed_.load(std::memory_order_acquire); }
   void enter(ServedConnection& connection);
   void leave(ServedConnection& connection);
   bool cut_off() const { return cut_off_; }  // connections that were still at work when the drain limit came
@@ -74,7 +90,7 @@ class Worker {
  private:
   struct DrainWork : Work {
     Worker* worker = nullptr;
-    Duration limit{};
+    Drain how;
   };
   struct AdoptWork : Work {
     Worker* worker = nullptr;
@@ -85,8 +101,9 @@ class Worker {
     Worker* worker = nullptr;
   };
 
-  Task<void> accept_all();
-  void start_draining(Duration limit);
+  Task<void> accept_all(http::Socket& listener);
+  void start_draining(const Drain& how);
+  void close_idle();
   void admit(int fd);
   void stop_if_drained();
 
@@ -95,13 +112,16 @@ class Worker {
   SystemRandom random_;
   Metrics metrics_;
   GenerationUse generation_;
-  std::unique_ptr<http::Socket> listener_;
-  bool accepting_ = false;
+  std::vector<std::unique_ptr<http::Socket>> listeners_;
+  std::size_t accepting_ = 0;  // of them
   bool draining_ = false;
+  bool successor_ = false;
+  std::atomic<bool> idle_closed_ = false;
   bool cut_off_ = false;
   AdoptWork adopt_work_;
   DrainWork drain_work_;
   DrainTimer drain_timer_;
+  DrainTimer idle_timer_;
   struct Ends final : ServedConnection {
     void close_if_idle() override {}
   } open_;  // list head

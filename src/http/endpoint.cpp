@@ -1,5 +1,6 @@
 #include "http/endpoint.hpp"
 
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -127,6 +128,16 @@ Result<std::vector<int>> listen_on(const Endpoint& endpoint, unsigned count) {
     listeners.push_back(*fd);
   }
   return listeners;
+}
+
+Result<std::vector<int>> share_listeners(std::vector<int> sockets, unsigned count) {
+  const std::size_t given = sockets.size();
+  for (std::size_t i = 0; sockets.size() < count; ++i) {
+    const int copy = ::fcntl(sockets[i % given], F_DUPFD_CLOEXEC, 3);
+    if (copy < 0) return system_error("cannot share a socket", errno);
+    sockets.push_back(copy);
+  }
+  return sockets;
 }
 
 Result<int> listen_on_unix(const std::string& path) {

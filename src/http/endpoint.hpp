@@ -27,6 +27,8 @@ Result<Endpoint> resolve_listener(std::string_view address);
 // Listening descriptors on one address, so that every loop can have its own. They share it by SO_REUSEPORT, which
 // would let a second process in as well: an address in use by anyone else is refused first.
 Result<std::vector<int>> listen_on(const Endpoint& endpoint, unsigned count);
+// At least `count` descriptors of these sockets, which listen already; each loop can have its own.
+Result<std::vector<int>> share_listeners(std::vector<int> sockets, unsigned count);
 // Where a descriptor really listens: the port, if it was asked for as 0.
 Endpoint bound_endpoint(int fd);
 
