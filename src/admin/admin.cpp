@@ -31,6 +31,32 @@ ServiceResponse text(int status, std::string body) {
   return {.status = status, .body = std::move(body)};
 }
 
+// co_await: until the reload is done or refused.
+struct Reload : ReloadRequest {
+  Reload(ReloadPort& the_port, Executor& the_home) : ReloadRequest(the_home), port(the_port) {}
+
+  bool await_ready() const noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> the_caller) {
+    caller = the_caller;
+    run = [](Work& work) { static_cast<Reload&>(work).caller.resume(); };
+    port.ask(*this);
+  }
+  void await_resume() const noexcept {}
+
+  ReloadPort& port;
+  std::coroutine_handle<> caller;
+};
+
+bool is_loopback(std::string_view address) {
+  return address.starts_with("127.") || address.starts_with("[::1]");
+}
+
+std::string lines_of(const std::vector<std::string>& lines, std::string_view first) {
+  std::string text(first);
+  for (const std::string& line : lines) text.append(line).append("\n");
+  return text;
+}
+
 // The sum of one counter over all workers.
 std::uint64_t total(const std::vector<const Metrics*>& workers, Counter Metrics::* counter) {
   std::uint64_t sum = 0;
@@ -213,6 +239,10 @@ void write_store(Exposition& out, const AdminSources& sources) {
 }  // namespace
 
 Task<ServiceResponse> Admin::handle(const ServiceRequest& request) {
+  if (request.head.path == "/v1/reload") {
+    ServiceResponse response = co_await reload(request);
+    co_return response;
+  }
   if (request.head.method != Method::get && request.head.method != Method::head) {
     co_return problem_response(ProblemKind::method_not_allowed, "Only GET is served here.");
   }
@@ -226,7 +256,29 @@ Task<ServiceResponse> Admin::handle(const ServiceRequest& request) {
     co_return ServiceResponse{
         .status = 200, .content_type = "text/plain; version=0.0.4; charset=utf-8", .body = metrics()};
   }
-  co_return problem_response(ProblemKind::not_found, "There are /healthz, /readyz and /metrics.");
+  co_return problem_response(ProblemKind::not_found,
+                             "There are /healthz, /readyz, /metrics and, for POST, /v1/reload.");
+}
+
+Task<ServiceResponse> Admin::reload(const ServiceRequest& request) {
+  if (request.head.method != Method::post) {
+    co_return problem_response(ProblemKind::method_not_allowed, "A reload is asked for with POST.");
+  }
+  // A page in somebody's browser can send a POST here, but not with a header of its own.
+  if (!request.head.find("Once-Admin")) {
+    co_return problem_response(ProblemKind::bad_request, "A reload is asked for with the header Once-Admin: 1.");
+  }
+  if (!is_loopback(thread_.address())) {
+    co_return problem_response(ProblemKind::bad_request,
+                               "A reload is asked for at a loopback address only; elsewhere send SIGHUP.");
+  }
+  Reload reload(sources_.reload, thread_.loop());
+  co_await reload;
+  if (reload.answer.errors.empty()) co_return text(200, lines_of(reload.answer.warnings, "reloaded\n"));
+  Problem refused = problem(ProblemKind::bad_request, lines_of(reload.answer.errors, ""));
+  refused.status = 422;
+  co_return ServiceResponse{
+      .status = refused.status, .content_type = "application/problem+json", .body = to_json(refused)};
 }
 
 // Ready: not draining, and the store answers.

@@ -1,11 +1,13 @@
-// The admin interface: /healthz, /readyz and /metrics on an address and a thread of its own, so that it answers
-// whatever the gateway's workers are doing.
+// The admin interface: /healthz, /readyz, /metrics and /v1/reload on an address and a thread of its own, so that it
+// answers whatever the gateway's workers are doing.
 #pragma once
 
 #include <atomic>
 #include <string>
+#include <vector>
 
 #include "base/error.hpp"
+#include "base/executor.hpp"
 #include "base/task.hpp"
 #include "claims/metrics.hpp"
 #include "gateway/gateway.hpp"
@@ -17,6 +19,28 @@
 
 namespace once {
 
+struct ReloadAnswer {
+  std::vector<std::string> errors;  // any: nothing was changed
+  std::vector<std::string> warnings;
+};
+
+// Somebody waits for a reload. Posted to `home` when it is answered.
+struct ReloadRequest : Work {
+  explicit ReloadRequest(Executor& the_home) : home(the_home) {}
+
+  Executor& home;
+  ReloadAnswer answer;
+};
+
+class ReloadPort {
+ public:
+  // From any thread. The request lives until it is posted.
+  virtual void ask(ReloadRequest& request) = 0;
+
+ protected:
+  ~ReloadPort() = default;
+};
+
 struct AdminSources {
   const Gateway& gateway;
   ThreadLanes& store;
@@ -25,6 +49,7 @@ struct AdminSources {
   const JournalStore* journal = nullptr;
   const ServerStore* server = nullptr;
   const ClaimsMetrics& claims;
+  ReloadPort& reload;
   std::string version;
 };
 
@@ -34,8 +59,12 @@ class Admin final : public http::ServiceHandler {
   Admin(const Admin&) = delete;
   Admin& operator=(const Admin&) = delete;
 
-  Result<void> start() { return thread_.start(listen_); }
+  // `inherited`: a socket that listens already.
+  Result<void> start(const std::vector<int>& inherited) { return thread_.start(listen_, inherited); }
   const std::string& address() const { return thread_.address(); }
+  int listening() const { return thread_.listening(); }
+  // Another process listens on the same socket: it is left as it is.
+  void hand_over() { thread_.hand_over(); }
 
   // readyz answers 503 from now on: load balancers send no more.
   void set_draining() { draining_.store(true, std::memory_order_relaxed); }
@@ -43,6 +72,7 @@ class Admin final : public http::ServiceHandler {
  private:
   Task<http::ServiceResponse> handle(const http::ServiceRequest& request) override;
   Task<http::ServiceResponse> readyz();
+  Task<http::ServiceResponse> reload(const http::ServiceRequest& request);
   std::string metrics() const;
 
   std::string listen_;

@@ -3,6 +3,7 @@
 // Log on stdout. Raw keys, secrets and bodies are never logged.
 #pragma once
 
+#include <atomic>
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
@@ -51,7 +52,8 @@ class Log {
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 
-  bool enabled(LogLevel level) const { return level >= level_; }
+  bool enabled(LogLevel level) const { return level >= level_.load(std::memory_order_relaxed); }
+  void set_level(LogLevel level) { level_.store(level, std::memory_order_relaxed); }
 
   void debug(std::string_view message, std::initializer_list<LogField> fields = {}) const {
     if (enabled(LogLevel::debug)) write(LogLevel::debug, message, fields);
@@ -71,7 +73,7 @@ class Log {
 
   const Clock& clock_;
   int descriptor_;
-  LogLevel level_;
+  std::atomic<LogLevel> level_;
   LogFormat format_;
   mutable std::mutex writing_;  // a line longer than a pipe's buffer is not atomic by itself
 };

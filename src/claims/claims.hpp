@@ -39,8 +39,12 @@ class Claims final : public http::ServiceHandler {
   Claims& operator=(const Claims&) = delete;
   ~Claims() { stop(); }
 
-  Result<void> start() { return thread_.start(settings_.listen); }
+  // `inherited`: a socket that listens already.
+  Result<void> start(const std::vector<int>& inherited = {}) { return thread_.start(settings_.listen, inherited); }
   const std::string& address() const { return thread_.address(); }
+  int listening() const { return thread_.listening(); }
+  // Another process listens on the same socket: it is left as it is.
+  void hand_over() { thread_.hand_over(); }
 
   // No new connections; long polls are answered with what is known.
   void stop();

@@ -20,6 +20,7 @@ Run add_demo(CLI::App& app);
 Run add_check(CLI::App& app);
 Run add_config(CLI::App& app);
 Run add_journal(CLI::App& app);
+Run add_reload(CLI::App& app);
 Run add_schema(CLI::App& app);
 Run add_send(CLI::App& app);
 Run add_sweep(CLI::App& app);

@@ -20,7 +20,7 @@ namespace once::cli {
 
 namespace {
 
-using Commands = std::array<std::pair<std::string_view, Run>, 10>;
+using Commands = std::array<std::pair<std::string_view, Run>, 11>;
 
 std::string unknown_command(std::string_view word, const Commands& commands) {
   std::vector<std::string_view> names;
@@ -39,6 +39,7 @@ int run(int argc, char** argv) {
                               {"check", add_check(app)},
                               {"config", add_config(app)},
                               {"journal", add_journal(app)},
+                              {"reload", add_reload(app)},
                               {"schema", add_schema(app)},
                               {"send", add_send(app)},
                               {"sweep", add_sweep(app)},

@@ -4,6 +4,7 @@
 
 #include "base/random.hpp"
 #include "cli/command.hpp"
+#include "cli/handover.hpp"
 #include "cli/output.hpp"
 #include "cli/running.hpp"
 #include "config/finish.hpp"
@@ -18,21 +19,34 @@ std::optional<std::string> environment_variable(std::string_view name) {
   return value;
 }
 
-int serve(const ServeOptions& options) {
+// File, options and secrets together.
+std::expected<Config, ConfigErrors> read_config(const ServeOptions& options, ConfigErrors& warnings) {
   auto config = load_config(options);
+  if (!config) return config;
+  SystemRandom random;
+  auto finished = finish(*config, environment_variable, random);
+  if (!finished) return std::unexpected(std::move(finished.error()));
+  warnings = *std::move(finished);
+  return config;
+}
+
+int serve(const ServeOptions& options) {
+  ConfigErrors warnings;
+  const auto config = read_config(options, warnings);
   if (!config) {
     print_errors(config.error(), "error");
     return 2;
   }
-  SystemRandom random;
-  const auto warnings = finish(*config, environment_variable, random);
-  if (!warnings) {
-    print_errors(warnings.error(), "error");
-    return 2;
+  print_errors(warnings, "warning");
+  auto origin = origin_of_process();
+  if (!origin) {
+    print_error(origin.error().detail);
+    return 1;
   }
-  print_errors(*warnings, "warning");
   block_signals();
-  Running running(*config);
+  Running running(*config, {.reread = [options](ConfigErrors& found) { return read_config(options, found); },
+                            .command = own_command(),
+                            .origin = *std::move(origin)});
   if (const auto started = running.start(); !started) {
     print_error(started.error().detail);
     return 1;
@@ -98,6 +112,8 @@ Run add_serve(CLI::App& app) {
   command->footer(
       "SIGTERM or Ctrl-C: no new connections, running requests get timeouts.drain (30s) to end. A second one: at "
       "once.\n"
+      "SIGHUP, or once reload: the configuration is read again; if it is good, new requests are served by it.\n"
+      "SIGUSR2: the program is started anew with the same options and takes over; no connection is dropped.\n"
       "Without --store the journal in data_dir is used: answers survive a restart, and one process at a time has it.\n"
       "The secret that keys are hashed with is read from ONCE_SECRET, or secret_file, or made and kept in data_dir.\n"
       "Exit codes: 0 ended by a signal, 1 could not start, 2 wrong options or settings.");

@@ -17,6 +17,8 @@ using http::UpstreamConnectionPtr;
 
 namespace {
 
+constexpr std::size_t most_joined = std::size_t{16} << 10U;
+
 PassedResult failed_with(ProblemKind kind, std::string_view detail) {
   return {.status = 0, .keep = false, .problem = kind, .detail = detail};
 }
@@ -283,7 +285,8 @@ Task<PassedResult> PassThrough::relay_body() {
     std::optional<BodyChunk> following;
     if (chunk->kind == BodyChunk::Kind::data) following = upstream_->ready();
     const bool last = chunk->kind == BodyChunk::Kind::end || (following && following->kind == BodyChunk::Kind::end);
-    const bool relayed = co_await relay_chunk(chunk->data, last);
+    const bool more = following && following->kind == BodyChunk::Kind::data;
+    const bool relayed = co_await relay_chunk(chunk->data, last, more);
     if (!relayed) co_return broken;
     if (last) break;
     chunk = following;
@@ -291,7 +294,8 @@ Task<PassedResult> PassThrough::relay_body() {
   co_return PassedResult{.status = from.status, .keep = keep, .problem = {}, .detail = {}};
 }
 
-Task<bool> PassThrough::relay_chunk(std::string_view data, bool last) {
+// What came together goes on together: a small chunk waits for the next one if that is here already.
+Task<bool> PassThrough::relay_chunk(std::string_view data, bool last, bool more) {
   char size[18];
   http::WriteAll::Pieces pieces{head_, data};
   if (chunk_out_ && data.empty()) pieces = {head_, last ? http::last_chunk : ""};
@@ -302,6 +306,7 @@ Task<bool> PassThrough::relay_chunk(std::string_view data, bool last) {
   if (data.size() <= http::small_body) {
     for (std::size_t i = 1; i < pieces.size(); ++i) head_.append(pieces[i]);
     pieces = {head_};
+    if (more && head_.size() < most_joined) co_return true;
   }
   const IoResult sent = co_await client_.socket.write_all(pieces, client_.timeouts->body_idle);
   head_.clear();

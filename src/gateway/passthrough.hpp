@@ -56,7 +56,7 @@ class PassThrough final : private http::Socket::Watcher {
   Task<PassedResult> relay();
   Task<bool> relay_interim();
   Task<PassedResult> relay_body();
-  Task<bool> relay_chunk(std::string_view data, bool last);
+  Task<bool> relay_chunk(std::string_view data, bool last, bool more);
   void write_head(bool interim);
   bool chunked_to_client() const;
 

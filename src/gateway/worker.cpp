@@ -81,7 +81,9 @@ void Worker::leave(ServedConnection& connection) {
 }
 
 void Worker::stop_if_drained() {
-  if (draining_ && accepting_ == 0 && open_.next == &open_) loop_.stop();
+  if (!draining_ || accepting_ > 0 || open_.next != &open_) return;
+  idle_closed_.store(true, std::memory_order_release);
+  loop_.stop();
 }
 
 void Worker::run(const std::vector<Listening>& listening) {

@@ -35,7 +35,8 @@ void Loop::add(int fd, Pollable& pollable) {
   ONCE_ASSERT(::epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) == 0);
 }
 
-void Loop::forget(Pollable& pollable) {
+void Loop::forget(int fd, Pollable& pollable) {
+  ::epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
   for (epoll_event& event : fetched_) {
     if (event.data.ptr == &pollable) event.events = 0;
   }

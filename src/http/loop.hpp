@@ -45,8 +45,9 @@ class Loop final : public Executor {
   std::chrono::nanoseconds now() const { return now_; }
 
   void add(int fd, Pollable& pollable);
-  // After this the pollable hears of nothing any more, not even of events already fetched.
-  void forget(Pollable& pollable);
+  // After this the pollable hears of nothing any more, not even of events already fetched. To be called before the
+  // descriptor is closed: closing alone ends nothing while another process has it too.
+  void forget(int fd, Pollable& pollable);
 
  private:
   static constexpr std::size_t events_per_wait = 256;

@@ -232,12 +232,15 @@ void ServiceThread::stop() {
   run = [](Work& work) { static_cast<ServiceThread&>(work).service_->stop(); };
   loop_.post(*this);
   thread_.join();
-  if (address_.starts_with(unix_prefix)) ::unlink(address_.c_str() + unix_prefix.size());
+  if (address_.starts_with(unix_prefix) && !handed_over_) ::unlink(address_.c_str() + unix_prefix.size());
 }
 
-Result<void> ServiceThread::start(std::string_view listen) {
+Result<void> ServiceThread::start(std::string_view listen, const std::vector<int>& inherited) {
   int listener = -1;
-  if (listen.starts_with(unix_prefix)) {
+  if (!inherited.empty()) {
+    listener = inherited.front();
+    address_ = listen.starts_with(unix_prefix) ? std::string(listen) : bound_endpoint(listener).text();
+  } else if (listen.starts_with(unix_prefix)) {
     const auto opened = listen_on_unix(std::string(listen.substr(unix_prefix.size())));
     if (!opened) return std::unexpected(opened.error());
     listener = *opened;
@@ -250,6 +253,7 @@ Result<void> ServiceThread::start(std::string_view listen) {
     listener = listeners->front();
     address_ = bound_endpoint(listener).text();
   }
+  listener_ = listener;
   thread_ = std::jthread([this, listener] {
     service_ = std::make_unique<Service>(loop_, listener, handler_, limits_);
     loop_.run();

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/executor.hpp"
@@ -89,18 +90,24 @@ class ServiceThread final : private Work {
   ServiceThread& operator=(const ServiceThread&) = delete;
   ~ServiceThread() { stop(); }
 
-  // "HOST:PORT"; port 0: any that is free. Or "unix:PATH".
-  Result<void> start(std::string_view listen);
+  // "HOST:PORT"; port 0: any that is free. Or "unix:PATH". `inherited`: a socket that listens there already.
+  Result<void> start(std::string_view listen, const std::vector<int>& inherited = {});
   // Ends the service: what a handler is at work on is finished first.
   void stop();
   // Where it really listens.
   const std::string& address() const { return address_; }
+  // Its socket, until stop().
+  int listening() const { return listener_; }
+  // Another process listens on it, too: a Unix socket stays in its folder.
+  void hand_over() { handed_over_ = true; }
   Loop& loop() { return loop_; }
 
  private:
   ServiceHandler& handler_;
   ServiceLimits limits_;
   std::string address_;
+  int listener_ = -1;
+  bool handed_over_ = false;
   Loop loop_;
   std::unique_ptr<Service> service_;  // made and destroyed on the thread
   std::jthread thread_;

@@ -148,7 +148,7 @@ Socket::Socket(Loop& loop, int fd) : loop_(loop), fd_(fd) {
 Socket::~Socket() {
   ONCE_ASSERT(reader_ == nullptr && writer_ == nullptr);
   loop_.disarm(cancel_timer_);
-  loop_.forget(*this);
+  loop_.forget(fd_, *this);
   ::close(fd_);
 }
 

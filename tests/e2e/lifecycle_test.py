@@ -100,12 +100,6 @@ class Draining(EndToEnd):
         self.assertEqual(gateway.wait(), 1)
         gateway.stop(expect=1)
 
-    def test_hangup_is_survived(self):
-        gateway = self.gateway(self.backend())
-        gateway.process.send_signal(signal.SIGHUP)
-        wait_until(lambda: "SIGHUP" in gateway.stderr)
-        self.assertEqual(gateway.ask(key="k").status, 201)
-
     def test_requests_until_the_last_moment_lose_nothing(self):
         """Clients that retry over a restart: every request that was answered was executed once."""
         backend = self.backend()

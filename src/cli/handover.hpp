@@ -1,0 +1,76 @@
+// A restart that drops nothing: the process starts its own successor and gives it the sockets it listens on. A
+// connection that nobody has accepted yet waits in the socket, whoever accepts it.
+//
+// They agree over a pair of sockets, a byte at a time:
+//   successor -> checked   its settings are good; it is about to open the store
+//   old       -> yours     the store may be opened: it is shared, or closed here
+//   successor -> ready     it serves
+// A successor that ends before it is ready has changed nothing, unless the store was given up for it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/descriptor.hpp"
+#include "base/error.hpp"
+#include "http/activation.hpp"
+
+namespace once::cli {
+
+enum class Message : char { checked = 'c', yours = 'y', ready = 'r', none = '\0' };
+
+// Whether a service manager holds the sockets as well, so that what waits in them is served by whom it starts next.
+enum class SocketsKept : std::uint8_t { no, yes };
+
+// The old process's side.
+class Successor {
+ public:
+  // Starts `command` with these sockets.
+  static Result<Successor> start(const std::vector<std::string>& command,
+                                 const std::vector<http::InheritedSocket>& sockets, SocketsKept kept);
+
+  int pid() const { return pid_; }
+  // To wait for: readable when there is a message, or the successor has ended.
+  int descriptor() const { return channel_.get(); }
+  // `none`: it has ended.
+  Message receive() const;
+  void say_yours() const;
+  // After it has ended, so that it does not stay as a zombie.
+  void reap() const;
+
+ private:
+  Successor(Descriptor channel, int pid) : channel_(std::move(channel)), pid_(pid) {}
+
+  Descriptor channel_;
+  int pid_;
+};
+
+// The successor's side; empty in a process that replaces nobody.
+class Predecessor {
+ public:
+  Predecessor() = default;
+  explicit Predecessor(int channel) : channel_(channel) {}
+
+  // Returns when the store may be opened.
+  void say_checked() const;
+  void say_ready();
+
+ private:
+  Descriptor channel_;
+};
+
+// What the environment of this process says of where it comes from.
+struct Origin {
+  std::vector<http::InheritedSocket> sockets;
+  SocketsKept kept = SocketsKept::no;
+  Predecessor predecessor;
+  std::string notify_socket;  // empty: no service manager wants to hear
+};
+Result<Origin> origin_of_process();
+
+// This process's own command line, with a path of the program that stays good when the file is replaced.
+std::vector<std::string> own_command();
+
+}  // namespace once::cli

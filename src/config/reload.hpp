@@ -1,0 +1,18 @@
+// What a running process can take over from a new configuration, and what needs a restart.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/config.hpp"
+
+namespace once {
+
+// Whether a reload takes this process setting over. What belongs to routes and defaults always is.
+bool reloads(std::string_view setting);
+
+// The settings that differ and are not taken over, in the order of the reference; the secret among them, if it changed.
+// Empty: `wanted` can be served by a process that was started with `running`. Both are finished.
+std::vector<std::string> needs_restart(const Config& running, const Config& wanted);
+
+}  // namespace once

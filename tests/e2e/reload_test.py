@@ -1,0 +1,304 @@
+"""Changing a gateway that runs: its settings, and the program itself, without a request that fails."""
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import unittest
+
+from harness import STORE, EndToEnd, Gateway, run_once
+from traffic import Traffic, executions_by_key
+from wire import Client, wait_until
+
+FILE = """
+upstreams: {{default: "http://127.0.0.1:{port}"}}
+timeouts: {{drain: 5s}}
+routes:
+  - path: /orders
+    key: {{required: {required}}}
+  - path: /**
+"""
+
+
+class Changing(EndToEnd):
+    def configured(self, port, required="no", **named):
+        gateway = Gateway(config=FILE.format(port=port, required=required), **named)
+        self.addCleanup(lambda: gateway.folder.exists() and gateway.stop())
+        return gateway.wait_listening()
+
+    def write(self, gateway, text):
+        (gateway.folder / "once.yaml").write_text(text)
+
+    def said(self, gateway, message):
+        return [line for line in gateway.log_lines() if line["message"] == message]
+
+    def reload(self, gateway):
+        return run_once("reload", "--admin", f"127.0.0.1:{gateway.admin_port}")
+
+
+class Reload(Changing):
+    def test_new_requests_are_served_by_the_new_settings(self):
+        backend = self.backend()
+        for how in ("signal", "command"):
+            with self.subTest(how=how):
+                gateway = self.configured(backend.port)
+                with gateway.connect() as kept:
+                    self.assertEqual(kept.ask(target="/orders").status, 201)
+                    self.write(gateway, FILE.format(port=backend.port, required="yes"))
+                    if how == "signal":
+                        gateway.process.send_signal(signal.SIGHUP)
+                        wait_until(lambda gateway=gateway: self.said(gateway, "reloaded"))
+                    else:
+                        done = self.reload(gateway)
+                        self.assertEqual((done.returncode, done.stdout), (0, "reloaded\n"), done.stderr)
+                    self.assertEqual(kept.ask(target="/orders").code, "key-required")
+                    self.assertEqual(gateway.ask(target="/orders").code, "key-required")
+
+    def test_a_request_at_work_ends_by_what_it_began_with(self):
+        go = self.gate()
+        old = self.backend(lambda _, to: go.wait() and to.reply(201, body=b"old"))
+        new = self.backend(lambda _, to: to.reply(201, body=b"new"))
+        gateway = self.configured(old.port)
+        for key in ("k", None):
+            with self.subTest(key=key):
+                client = self.connect(gateway)
+                client.send_request(key=key)
+                wait_until(old.executions)
+                self.write(gateway, FILE.format(port=new.port, required="no"))
+                self.assertEqual(self.reload(gateway).returncode, 0)
+                self.assertEqual(gateway.ask(key="other" + str(key)).body, b"new")
+                go.set()
+                self.assertEqual(client.read_response().body, b"old")
+                self.assertEqual(client.ask(key="next" + str(key)).body, b"new")
+                # And back, for the other kind of request.
+                go.clear()
+                old.requests.clear()
+                self.write(gateway, FILE.format(port=old.port, required="no"))
+                self.assertEqual(self.reload(gateway).returncode, 0)
+
+    def test_a_bad_file_changes_nothing_and_says_what_is_wrong_where(self):
+        backend = self.backend()
+        gateway = self.configured(backend.port)
+        bad = FILE.format(port=backend.port, required="perhaps")
+        line = next(number for number, text in enumerate(bad.splitlines(), 1) if "perhaps" in text)
+        self.write(gateway, bad)
+        done = self.reload(gateway)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"once.yaml:{line}:", done.stderr)
+        self.assertIn('key.required: expected yes or no, got "perhaps"', done.stderr)
+        gateway.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: len(self.said(gateway, "reload refused")) == 2)
+        self.assertEqual(gateway.ask(target="/orders").status, 201)
+        (gateway.folder / "once.yaml").unlink()
+        self.assertEqual(self.reload(gateway).returncode, 1)
+        self.assertEqual(gateway.ask(target="/orders").status, 201)
+
+    def test_what_needs_a_restart_is_refused_as_a_whole(self):
+        backend = self.backend()
+        gateway = self.configured(backend.port)
+        text = FILE.format(port=backend.port, required="yes")
+        for name, setting in (("threads", "threads: 3"), ("data_dir", "data_dir: elsewhere"), ("errors_base", "errors_base: urn:x/")):
+            with self.subTest(name=name):
+                self.write(gateway, text + setting + "\n")
+                done = self.reload(gateway)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(f"{name}: changed, and that needs a restart", done.stderr)
+                self.assertEqual(gateway.ask(target="/orders").status, 201)
+
+    def test_the_level_of_the_log_is_changed(self):
+        gateway = self.configured(self.backend().port)
+        self.write(gateway, (gateway.folder / "once.yaml").read_text() + "log: {level: error}\n")
+        self.assertEqual(self.reload(gateway).returncode, 0)
+        lines = len(gateway.log_lines())
+        self.assertEqual(self.reload(gateway).returncode, 0)
+        self.assertEqual(len(gateway.log_lines()), lines)
+
+    def test_a_page_in_a_browser_cannot_ask_for_it(self):
+        gateway = self.configured(self.backend().port)
+        self.assertEqual(gateway.admin("/v1/reload", "POST").status, 400)
+        self.assertEqual(gateway.admin("/v1/reload", "GET").status, 405)
+        self.assertEqual(self.said(gateway, "reloaded"), [])
+
+    def test_nobody_there(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+        done = run_once("reload", "--admin", f"127.0.0.1:{port}")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("nobody answers", done.stderr)
+        self.assertEqual(run_once("reload", "--admin", "nowhere").returncode, 2)
+
+    def test_under_load_no_request_fails(self):
+        backends = [self.backend(), self.backend()]
+        gateway = self.configured(backends[0].port)
+        with Traffic(gateway.port) as traffic:
+            for number in range(1, 8):
+                self.write(gateway, FILE.format(port=backends[number % 2].port, required="no"))
+                done = self.reload(gateway)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                traffic.more(20)
+        self.assertEqual(traffic.failures, [])
+        times = sum((executions_by_key(backend) for backend in backends), start=executions_by_key(self.backend()))
+        self.assertEqual(set(times.values()), {1})
+        self.assertTrue(all(backend.executions() for backend in backends))
+
+
+class Restart(Changing):
+    def successor(self, gateway):
+        """Its pid, when it serves. It is ended before the folder of the first one goes."""
+        gateway.process.send_signal(signal.SIGUSR2)
+        started = len(self.said(gateway, "listening"))
+        pid = wait_until(lambda: self.said(gateway, "successor started"))[-1]["pid"]
+        self.addCleanup(self.end, pid)
+        wait_until(lambda: len(self.said(gateway, "listening")) > started, what="the successor to listen")
+        return pid
+
+    def end(self, pid):
+        try:
+            os.kill(pid, signal.SIGTERM)
+            wait_until(lambda: not pathlib.Path(f"/proc/{pid}").exists() or
+                       " Z " in pathlib.Path(f"/proc/{pid}/stat").read_text(), what="the successor to end")
+        except (ProcessLookupError, FileNotFoundError):
+            pass
+
+    def test_under_load_no_request_fails(self):
+        backend = self.backend()
+        gateway = self.configured(backend.port)
+        with Traffic(gateway.port) as traffic:
+            pid = self.successor(gateway)
+            self.assertEqual(gateway.wait(), 0)
+            traffic.more(100)
+        self.assertEqual(traffic.failures, [])
+        self.assertEqual(set(executions_by_key(backend).values()), {1})
+        self.assertEqual(gateway.admin("/readyz").status, 200)
+        self.assertNotEqual(pid, gateway.process.pid)
+
+    @unittest.skipIf(STORE == "memory:", "memory goes with the process")
+    def test_what_was_recorded_is_replayed_by_the_successor(self):
+        backend = self.backend()
+        gateway = self.configured(backend.port)
+        first = gateway.ask(key="k")
+        self.successor(gateway)
+        self.assertEqual(gateway.wait(), 0)
+        again = gateway.ask(key="k")
+        self.assertEqual((again.body, again.get("Idempotency-Status")), (first.body, "replayed"))
+        self.assertEqual(len(backend.executions()), 1)
+
+    def test_a_request_at_work_is_finished_by_the_old_process(self):
+        go = self.gate()
+        backend = self.backend(lambda _, to: go.wait() and to.reply(201, body=b"done"))
+        gateway = self.configured(backend.port)
+        client = self.connect(gateway)
+        client.send_request(key="k")
+        wait_until(backend.executions)
+        gateway.process.send_signal(signal.SIGUSR2)
+        wait_until(lambda: self.said(gateway, "draining"))
+        self.addCleanup(self.end, self.said(gateway, "successor started")[0]["pid"])
+        go.set()
+        response = client.read_response()
+        self.assertEqual((response.status, response.body, response.get("Connection")), (201, b"done", "close"))
+        self.assertEqual(gateway.wait(), 0)
+        wait_until(lambda: len(self.said(gateway, "listening")) == 2)
+        self.assertEqual(gateway.ask(key="other").status, 201)
+
+    def test_a_stream_goes_on_while_the_successor_serves(self):
+        go = self.gate()
+
+        def handler(request, to):
+            if request.method == "POST":
+                to.reply(201)
+                return
+            to.send(b"HTTP/1.1 200 Fine\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n")
+            go.wait()
+            to.send(b"data: 2\n\n")
+            to.close()
+
+        gateway = self.configured(self.backend(handler).port)
+        stream = self.connect(gateway)
+        stream.send_request("GET")
+        self.assertIn(b"data: 1", stream.read_until(b"data: 1\n\n"))
+        self.successor(gateway)
+        self.assertEqual(gateway.ask(key="k").status, 201)
+        self.assertIsNone(gateway.process.poll())
+        go.set()
+        stream.read_until(b"data: 2\n\n")
+        self.assertEqual(gateway.wait(), 0)
+
+    def test_a_successor_that_cannot_start_changes_nothing(self):
+        backend = self.backend()
+        gateway = self.configured(backend.port)
+        good = (gateway.folder / "once.yaml").read_text()
+        self.write(gateway, "nonsense: yes\n")
+        with Traffic(gateway.port) as traffic:
+            gateway.process.send_signal(signal.SIGUSR2)
+            wait_until(lambda: self.said(gateway, "successor failed: this process serves on"))
+            traffic.more(50)
+        self.assertEqual(traffic.failures, [])
+        self.write(gateway, good)
+        self.successor(gateway)
+        self.assertEqual(gateway.wait(), 0)
+        self.assertEqual(gateway.ask(key="k").status, 201)
+
+
+class ServiceManager(EndToEnd):
+    """As systemd starts it: with a socket that listens already, and one to say how it goes."""
+
+    def setUp(self):
+        super().setUp()
+        self.folder_ = self.folder()
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=512)
+        self.addCleanup(self.listener.close)
+        self.port = self.listener.getsockname()[1]
+        self.notified = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.notified.settimeout(60)
+        self.addCleanup(self.notified.close)
+        self.notified.bind(str(self.folder_ / "notify"))
+
+    def start(self, backend, names="http"):
+        environment = {**os.environ, "NOTIFY_SOCKET": str(self.folder_ / "notify"), "LISTEN_FDS": "1",
+                       "LISTEN_FDNAMES": names}
+        # The number of the process is known only there.
+        command = 'exec 3<&"$1"; shift; export LISTEN_PID=$$; exec "$@"'
+        fd = self.listener.fileno()
+        arguments = [os.environ["ONCE_BINARY"], "serve", "--listen", "127.0.0.1:1", "--admin", "off",
+                     "--upstream", f"http://127.0.0.1:{backend.port}", "--store", STORE or "journal:"]
+        process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "bash", "-c", command, "bash", str(fd), *arguments],
+                                   cwd=self.folder_, env=environment, pass_fds=[fd], stdout=subprocess.DEVNULL)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.terminate)
+        self.assertEqual(self.notified.recv(200), b"READY=1")
+        return process
+
+    def test_it_serves_the_socket_it_was_given_and_tells_how_it_goes(self):
+        for names in ("http", "once.socket", ""):
+            with self.subTest(names=names):
+                process = self.start(self.backend(), names)
+                with Client(self.port) as client:
+                    self.assertEqual(client.ask(key="k" + names).status, 201)
+                process.send_signal(signal.SIGHUP)
+                self.assertTrue(self.notified.recv(200).startswith(b"RELOADING=1\nMONOTONIC_USEC="))
+                self.assertEqual(self.notified.recv(200), b"READY=1")
+                process.terminate()
+                self.assertEqual(process.wait(), 0)
+
+    def test_a_restart_by_the_manager_fails_no_request(self):
+        backend = self.backend()
+        process = self.start(backend)
+        with Traffic(self.port) as traffic:
+            for _ in range(2):
+                process.terminate()
+                self.assertEqual(process.wait(), 0)
+                process = self.start(backend)
+                traffic.more(20)
+        self.assertEqual(traffic.failures, [])
+        self.assertEqual(set(executions_by_key(backend).values()), {1})
+
+    def test_what_is_no_socket_is_refused(self):
+        done = subprocess.run(["bash", "-c", 'exec 3</dev/null; LISTEN_PID=$$ LISTEN_FDS=1 exec "$@"', "bash",
+                               os.environ["ONCE_BINARY"], "serve", "--upstream", "http://127.0.0.1:9"],
+                              cwd=self.folder_, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("LISTEN_FDS: descriptor 3 is no socket that listens", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
