@@ -1,0 +1,108 @@
+"""The conformance suite of Durable Streams through Once gives what it gives without Once, test by test.
+
+The reference server fails some tests of its own suite, so what counts is the difference, not that all is green. The tests of
+subscriptions are off: the server tells its own address in the URLs of callbacks and keys, behind any proxy.
+
+Some tests wait for seconds to pass, and a busy machine may be late. What differs is run again alone, on both sides, with
+fresh servers, up to twice; only what differs each time is a difference.
+"""
+import json
+import unittest
+
+import reference
+from harness import EndToEnd
+
+CONFIG = "routes: [{path: /v1/stream/**, dialect: streams}]\n"
+SEED = 20240613
+RUNS_AGAIN = 2
+JSON = [("Content-Type", "application/json")]
+
+
+class Streams(EndToEnd):
+    """A gateway in front of a reference server of its own."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.packages = reference.install()
+
+    def reference(self):
+        server = reference.Reference(self.packages)
+        self.addCleanup(server.stop)
+        return server
+
+    def through(self, server):
+        return self.gateway(server, config=CONFIG)
+
+
+class Suite(Streams):
+    def run_direct(self, names=()):
+        server = self.reference()
+        return reference.run_suite(self.packages, server.port, SEED, names)
+
+    def run_through_once(self, names=()):
+        gateway = self.through(self.reference())
+        found = reference.run_suite(self.packages, gateway.port, SEED, names)
+        gateway.stop()
+        return found
+
+    def test_every_test_ends_as_it_does_without_once(self):
+        direct, through = self.run_direct(), self.run_through_once()
+        self.assertEqual(direct.keys(), through.keys())
+        passed = sum(status == "passed" for status in direct.values())
+        self.assertGreater(len(direct), 300)
+        self.assertGreater(passed, 0.9 * len(direct))
+
+        differ = differences(direct, through)
+        for _ in range(RUNS_AGAIN):
+            if not differ:
+                break
+            names = {name for name, _ in differ}
+            again = differences(self.run_direct(names), self.run_through_once(names))
+            differ = {test: again[test] for test in differ if test in again}
+        lines = [f"{name}: {alone} direct, {proxied} through Once" for (name, _), (alone, proxied) in differ.items()]
+        self.assertEqual(lines, [])
+
+
+def differences(direct, through):
+    return {test: (direct[test], through.get(test)) for test in direct if direct[test] != through.get(test)}
+
+
+class KeyedAppends(Streams):
+    """The server itself knows nothing of Idempotency-Key."""
+
+    def setUp(self):
+        super().setUp()
+        self.server = self.reference()
+        self.once = self.through(self.server)
+        self.assertEqual(self.once.ask("PUT", "/v1/stream/s", JSON).status, 201)
+
+    def append(self, body, key="k"):
+        return self.once.ask("POST", "/v1/stream/s", JSON, body, key=key)
+
+    def messages(self):
+        return json.loads(self.once.ask("GET", "/v1/stream/s?offset=-1").body)
+
+    def test_an_append_sent_twice_is_appended_once(self):
+        first = self.append(b'{"n":1}')
+        self.append(b'{"n":2}', key="another")  # the end of the stream is elsewhere now
+        second = self.append(b'{"n":1}')
+        self.assertEqual((first.status, second.status), (204, 204))
+        self.assertIsNotNone(first.get("Stream-Next-Offset"))
+        self.assertEqual(second.get("Stream-Next-Offset"), first.get("Stream-Next-Offset"))
+        self.assertEqual([answer.get("Idempotency-Replayed") for answer in (first, second)], [None, "true"])
+        self.assertEqual(self.messages(), [{"n": 1}, {"n": 2}])
+
+    def test_the_same_key_with_another_body_is_a_mismatch(self):
+        self.assertEqual(self.append(b'{"n":1}').status, 204)
+        answer = self.append(b'{"n":2}')
+        self.assertEqual((answer.status, answer.code), (409, "IDEMPOTENCY_MISMATCH"))
+        self.assertEqual(self.messages(), [{"n": 1}])
+
+    def test_without_a_key_every_append_is_one(self):
+        answers = [self.append(b'{"n":1}', key=None) for _ in range(2)]
+        self.assertEqual([answer.status for answer in answers], [204, 204])
+        self.assertEqual(self.messages(), [{"n": 1}, {"n": 1}])
+
+
+if __name__ == "__main__":
+    unittest.main()
