@@ -27,16 +27,18 @@ step() {
   fi
 }
 
-# missing GROUP…: those packages of these groups that are not installed.
+# missing GROUP…: those packages of these groups that are not installed, and that no installed one provides: Node's own
+# package brings npm with it, Debian's does not.
 missing() {
   local group package wanted=()
   while read -r group package _; do
     [[ " $* " == *" $group "* ]] && wanted+=("$package")
   done <scripts/packages
   local installed
-  installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${wanted[@]}" 2>/dev/null || true)
+  installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}, ${Provides}\n' 2>/dev/null |
+    sed -n 's/^installed //p' | tr ',' '\n' | awk '{ print $1 }' || true)
   for package in "${wanted[@]}"; do
-    grep -qx "installed $package" <<<"$installed" || printf '%s\n' "$package"
+    grep -qxF "$package" <<<"$installed" || printf '%s\n' "$package"
   done
 }
 

@@ -74,9 +74,8 @@ class Reference:
         self.process.wait(DEADLINE)
 
 
-def run_suite(folder, port, seed, names=()):
-    """Runs the whole suite, or only the tests of these full names, and returns {(full name, which of that name): status}."""
-    report = folder / "report.json"
+def run_suite(folder, port, seed, report, names=()):
+    """Runs the whole suite, or only the tests of these full names; {(full name, which of that name): status}."""
     report.unlink(missing_ok=True)
     command = ["node", "node_modules/vitest/vitest.mjs", "run", "--reporter=json", f"--outputFile={report}"]
     if names:
