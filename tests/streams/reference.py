@@ -12,6 +12,7 @@ import re
 import shutil
 import signal
 import subprocess
+import tempfile
 
 from wire import DEADLINE, wait_until
 
@@ -55,15 +56,14 @@ class Reference:
     """A fresh reference server."""
 
     def __init__(self, folder):
-        self._out = folder / "serve.out"
-        with open(self._out, "wb") as out:
-            # It ends with the test, even with one that is killed for taking too long.
-            self.process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "node", "serve.mjs"], cwd=folder,
-                                            stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT)
+        self._out = tempfile.NamedTemporaryFile(prefix="once-streams-")
+        # It ends with the test, even with one that is killed for taking too long.
+        self.process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "node", "serve.mjs"], cwd=folder,
+                                        stdin=subprocess.DEVNULL, stdout=self._out, stderr=subprocess.STDOUT)
         self.port = wait_until(self._listening, what="the reference server to listen")
 
     def _listening(self):
-        said = self._out.read_text()
+        said = pathlib.Path(self._out.name).read_text()
         if self.process.poll() is not None:
             raise AssertionError(f"the reference server ended with {self.process.returncode}:\n{said}")
         found = re.search(r"^http://127\.0\.0\.1:(\d+)$", said, re.MULTILINE)
@@ -72,6 +72,7 @@ class Reference:
     def stop(self):
         self.process.send_signal(signal.SIGKILL)  # it has nothing to lose
         self.process.wait(DEADLINE)
+        self._out.close()
 
 
 def run_suite(folder, port, seed, report, names=()):
