@@ -7,6 +7,7 @@
 
 #include "base/assert.hpp"
 #include "base/text.hpp"
+#include "config/reload.hpp"
 #include "config/settings.hpp"
 #include "config/yaml.hpp"
 #include "core/dialect.hpp"
@@ -136,6 +137,11 @@ std::string reference_markdown() {
   std::string out(markdown_head);
   out += "\n## The process\n";
   table(out, process_settings(), config);
+  out += "\n## Reload\n\nA [reload](reload.md) takes over routes, defaults and these; any other needs a restart:\n";
+  for (const Setting<Config>& setting : process_settings()) {
+    if (reloads(setting.name)) fmt::format_to(std::back_inserter(out), "`{}` ", setting.name);
+  }
+  out.back() = '\n';
   out += "\n## A route\n\nEvery item of `routes:` has these, and may have any setting of the next section.\n";
   table(out, route_settings(), Route());
   out += "\n## Policy: in `defaults` and in routes\n";
