@@ -68,7 +68,8 @@ History::Fact History::after_claim(const Op& op) const {
           .fingerprint = op.fingerprint,
           .claimed_at = clock_->now(),
           .lease_until = saturating_add(clock_->now(), op.terms.lease),
-          .expires_at = saturating_add(clock_->now(), op.terms.ttl)};
+          .expires_at = saturating_add(clock_->now(), op.terms.ttl),
+          .remembered = op.terms.tombstone};
 }
 
 History::Fact History::after_write(const Key& key, const Op& op) const {
@@ -100,16 +101,28 @@ void History::store_acted(const Op& op) {
                              .nonce = op.nonce,
                              .fingerprint = op.fingerprint,
                              .claimed_at = clock_->now(),
-                             .expires_at = saturating_add(clock_->now(), op.terms.ttl)});
+                             .expires_at = saturating_add(clock_->now(), op.terms.ttl),
+                             .remembered = op.terms.tombstone});
     } else if (op.verb != Verb::lookup && key.now.nonce == op.nonce) {
       key.perhaps.push_back(after_write(key, op));
     }
     return;
   }
   if (op.verb == Verb::claim && op.verdict == Verdict::execute) granted(key, op);
+  if (op.verb == Verb::claim && op.verdict == Verdict::gone) check_gone(key, op);
   if ((op.verb == Verb::renew || op.verb == Verb::finish || op.verb == Verb::release) && op.status == OpStatus::done) {
     wrote(key, op);
   }
+}
+
+// Only somebody who comes after the expiry is told so.
+void History::check_gone(const Key& key, const Op& op) {
+  const auto may_be = [this](const Fact& fact) {
+    return fact.state != Fact::State::none && fact.expires_at <= latest_ && fact.remembered > Duration::zero();
+  };
+  if (may_be(key.now) || std::ranges::any_of(key.perhaps, may_be)) return;
+  violated(fmt::format("key {}: claim {} was told that the key has expired, but it is {}", name(op.id),
+                       short_hex(op.nonce), to_text(key.now)));
 }
 
 void History::check_grant(const Key& key, const Op& op, bool live) {
@@ -120,6 +133,7 @@ void History::check_grant(const Key& key, const Op& op, bool live) {
   }
   if (held.fingerprint != op.fingerprint) violated(who + " is for another request than the record");
   if (live) violated(who + " was given while the owner's lease runs");
+  if (!live && held.expires_at <= clock_->now()) violated(who + " was given while the expired key is remembered");
   if (held.state == Fact::State::succeeded) violated(who + " was given after a success");
   if ((held.state == Fact::State::started && !live) || held.state == Fact::State::unknown) {
     if (op.terms.on_unknown == OnUnknown::hold) violated(who + " was given although the key is on hold");
@@ -134,7 +148,7 @@ void History::granted(Key& key, const Op& op) {
   const Fact& held = key.now;
   made_.insert(op.nonce);
   const bool live = held.state == Fact::State::started && clock_->now() < held.lease_until;
-  const bool gone = held.state == Fact::State::none || (latest_ >= held.expires_at && !live);
+  const bool gone = held.state == Fact::State::none || (latest_ >= held.forget_at() && !live);
   const bool sent_again = held.state == Fact::State::started && held.nonce == op.nonce;
   // So late that the claim had expired, it is a new one.
   if (sent_again && (!gone || op.record->started_at == held.claimed_at)) return;
@@ -149,7 +163,10 @@ void History::granted(Key& key, const Op& op) {
   if (key.before.state == Fact::State::started) key.before.state = Fact::State::unknown;
   key.before.nonce = Nonce();
   key.now = after_claim(op);
-  if (key.before.state != Fact::State::none) key.before.expires_at = key.now.expires_at;
+  if (key.before.state != Fact::State::none) {
+    key.before.expires_at = key.now.expires_at;
+    key.before.remembered = key.now.remembered;
+  }
   changed(key);
 }
 
@@ -185,14 +202,14 @@ void History::owner_ended() {
 
 bool History::is_as(const Fact& fact, const std::optional<Record>& record) const {
   const bool nothing = fact.state == Fact::State::none;
-  if (!record) return nothing || fact.expires_at <= latest_;
+  if (!record) return nothing || fact.forget_at() <= latest_;
   if (nothing || record->nonce != fact.nonce) return false;
   switch (record->state) {
     case State::started: return fact.state == Fact::State::started;
     case State::succeeded: return fact.state == Fact::State::succeeded;
     case State::failed: return fact.state == Fact::State::failed;
     case State::unknown: return fact.state == Fact::State::unknown;
-    case State::tombstone: return false;
+    case State::tombstone: return fact.expires_at <= latest_;
   }
   return false;
 }

@@ -110,6 +110,9 @@ class History {
     Time claimed_at{};  // by the store's clock, as everything here
     Time lease_until{};
     Time expires_at{};
+    Duration remembered{};  // after that
+
+    Time forget_at() const { return saturating_add(expires_at, remembered); }
   };
   struct Version {
     Fact now;
@@ -134,6 +137,7 @@ class History {
   };
 
   void granted(Key& key, const Op& op);
+  void check_gone(const Key& key, const Op& op);
   void check_grant(const Key& key, const Op& op, bool live);
   void changed(Key& key);
   void wrote(Key& key, const Op& op);

@@ -100,7 +100,10 @@ void History::answered(const Answer& answer) {
 void History::in_the_end(const Answer& answer, OnUnknown on_unknown) {
   const bool outcome = answer.code.empty() && answer.status < 500 && answer.status != 429;
   const bool held = answer.code == "outcome-unknown" && on_unknown == OnUnknown::hold;
-  if (outcome || held || answer.code == "response-not-kept" || answer.code == "key-mismatch") return;
+  if (outcome || held || answer.code == "response-not-kept" || answer.code == "key-mismatch" ||
+      answer.code == "key-expired") {
+    return;
+  }
   violated(
       fmt::format("operation {} has no answer in the end: {} {}", answer.asked.operation, answer.status, answer.code));
 }

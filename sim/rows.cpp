@@ -15,12 +15,13 @@ Rows::Changed Rows::execute(Op& op, Time now) {
   op.error.clear();
   if (op.verb == Verb::claim) return claim(op, now);
   const auto row = records_.find(op.id);
-  const bool there = row != records_.end() && !expired(row->second, now);
   if (op.verb == Verb::lookup) {
-    if (there) op.record = row->second;
+    if (row == records_.end() || forgotten(row->second, now)) return Changed::no;
+    op.record = row->second;
+    age(*op.record, now);
     return Changed::no;
   }
-  if (there) return write(op, row->second, now);
+  if (row != records_.end() && !expired(row->second, now)) return write(op, row->second, now);
   op.status = OpStatus::lost;
   return Changed::no;
 }
@@ -35,6 +36,7 @@ Rows::Changed Rows::claim(Op& op, Time now) {
   op.verdict = decide(facts_of(before, op.fingerprint, op.terms, now));
   if (op.verdict != Verdict::execute) {
     op.record = *before;
+    age(*op.record, now);
     return Changed::no;
   }
   Record record = claimed(before, op.fingerprint, op.nonce, op.terms, now);

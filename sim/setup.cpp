@@ -108,6 +108,7 @@ Policy draw_policy(Draw& draw) {
   policy.wait_limit = draw.between(100ms, 10s);
   policy.timeouts.response = draw.one_of({Duration(2s), Duration(5s), Duration(20s)});
   policy.record.max_body = draw.one_in(8) ? 8 : 1024;
+  policy.tombstone = draw.one_of({Duration(0s), Duration(0s), Duration(20s), Duration(1h)});
   return policy;
 }
 
@@ -147,11 +148,12 @@ std::string to_text(const Setup& setup) {
   for (std::size_t i = 0; i < setup.routes.size(); ++i) {
     const Policy& policy = setup.routes[i];
     text += fmt::format(
-        "route {}: on_unknown {}, takeover_after {} ms, lease {} ms, ttl {} ms, response timeout {} ms, {}, max_body "
-        "{}\n",
+        "route {}: on_unknown {}, takeover_after {} ms, lease {} ms, ttl {} ms, tombstone {} ms, response timeout {} "
+        "ms, "
+        "{}, max_body {}\n",
         i, name_of(policy.on_unknown), policy.takeover_after.count(), policy.lease.count(), policy.ttl.count(),
-        policy.timeouts.response.count(), policy.in_flight == InFlight::wait ? "waits" : "rejects",
-        policy.record.max_body);
+        policy.tombstone.count(), policy.timeouts.response.count(),
+        policy.in_flight == InFlight::wait ? "waits" : "rejects", policy.record.max_body);
   }
   text += fmt::format("policies change on restart: {}\n", setup.policies_change);
   text += fmt::format("clients: give up {} %, send another body {} %, send twice {} %\n", setup.client_gives_up,

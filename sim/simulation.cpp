@@ -296,8 +296,8 @@ void Simulation::heal() {
 }
 
 void Simulation::ask_at_last(Client& client) {
-  if ((client.has_answer &&
-       (is_final(client.last) || client.last.code == "key-mismatch" || client.last.code == "response-not-kept")) ||
+  if ((client.has_answer && (is_final(client.last) || client.last.code == "key-mismatch" ||
+                             client.last.code == "response-not-kept" || client.last.code == "key-expired")) ||
       client.asks >= most_last_asks) {
     return;
   }

@@ -37,6 +37,7 @@ void SqlServer::execute_locked(Op& op, Time now) {
       op.status = OpStatus::done;
       op.error.clear();
       op.record = *committed;
+      age(*op.record, now);
       op.verdict = decide(facts_of(committed, op.fingerprint, op.terms, now));
       if (op.verdict == Verdict::execute) op.verdict = Verdict::in_flight;
       return;
@@ -84,7 +85,7 @@ bool SqlServer::finish(Transaction transaction, const OperationId& id, const Non
   recorded.record.nonce = nonce;
   recorded.record.body_kept = BodyKept::yes;
   recorded.record.outcome = std::move(outcome);
-  recorded.record.expires_at = saturating_add(now, ttls_.at(id));
+  keep_for(recorded.record, ttls_.at(id), now);
   open->second = std::move(recorded);
   return true;
 }

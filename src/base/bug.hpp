@@ -21,6 +21,7 @@ enum class Bug : std::uint8_t {
   expires_by_wrong_clock,       // expiry counts from when the claim was made, by a clock that is ahead
   takeover_too_early,           // takeover_after is not waited for
   hold_executes,                // hold is treated as retry
+  tombstone_executes,           // a key that is remembered is executed again
   unknown_as_failed,            // a lost response counts as a failure
   recovery_frees_claims,        // claims in flight at a crash are forgotten
   recovery_skips_checksums,     // a torn tail is read as if it were whole
@@ -46,6 +47,7 @@ inline constexpr std::array bug_names = {
     std::pair(std::string_view("expires_by_wrong_clock"), Bug::expires_by_wrong_clock),
     std::pair(std::string_view("takeover_too_early"), Bug::takeover_too_early),
     std::pair(std::string_view("hold_executes"), Bug::hold_executes),
+    std::pair(std::string_view("tombstone_executes"), Bug::tombstone_executes),
     std::pair(std::string_view("unknown_as_failed"), Bug::unknown_as_failed),
     std::pair(std::string_view("recovery_frees_claims"), Bug::recovery_frees_claims),
     std::pair(std::string_view("recovery_skips_checksums"), Bug::recovery_skips_checksums),

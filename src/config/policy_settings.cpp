@@ -148,6 +148,10 @@ Settings<Policy> execution_settings() {
           "ttl", [](auto& p) -> auto& { return p.ttl; }, duration_codec({1s, 365 * day}),
           "How long an answer is kept for retries."),
       one(
+          "tombstone", [](auto& p) -> auto& { return p.tombstone; }, duration_codec({0s, 365 * day}),
+          "How long after that a key is remembered: a retry that comes so late is answered 410 and not executed a "
+          "second time. 0s: a key is as new when its answer is forgotten."),
+      one(
           "lease", [](auto& p) -> auto& { return p.lease; }, duration_codec({1s, 1h}),
           "How long a claim outlives its last renewal. Renewed while the request runs, so it need not cover a slow "
           "backend; it is how soon others notice that a gateway died."),

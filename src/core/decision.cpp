@@ -1,5 +1,7 @@
 #include "core/decision.hpp"
 
+#include <algorithm>
+
 #include "base/assert.hpp"
 #include "base/bug.hpp"
 
@@ -81,8 +83,25 @@ bool expired(const Record& record, Time now) {
   return record.expires_at <= now && lease_of(record, now) == Lease::lapsed;
 }
 
+bool forgotten(const Record& record, Time now) {
+  return record.forget_at <= now && expired(record, now);
+}
+
+void age(Record& record, Time now) {
+  if (!expired(record, now)) return;
+  record.state = State::tombstone;
+  record.outcome.reset();
+}
+
+void keep_for(Record& record, Duration ttl, Time now) {
+  const bool for_ever = record.forget_at == Time::max();
+  const Duration remembered = std::max(record.forget_at - record.expires_at, Duration::zero());
+  record.expires_at = saturating_add(now, ttl);
+  record.forget_at = for_ever ? Time::max() : saturating_add(record.expires_at, remembered);
+}
+
 Facts facts_of(const Record* record, const Fingerprint& fingerprint, const ClaimTerms& terms, Time now) {
-  if (record == nullptr || expired(*record, now)) {
+  if (record == nullptr || forgotten(*record, now)) {
     return {.found = Found::nothing,
             .same_fingerprint = Same::no,
             .lease = Lease::lapsed,
@@ -93,7 +112,9 @@ Facts facts_of(const Record* record, const Fingerprint& fingerprint, const Claim
   const bool due = saturating_add(record->started_at, terms.takeover_after) <= now || planted(Bug::takeover_too_early);
   const bool same = record->fingerprint == fingerprint || planted(Bug::mismatch_ignored);
   const bool retries = terms.on_unknown == OnUnknown::hold && planted(Bug::hold_executes);
-  return {.found = found_of(record->state),
+  const bool tombstone = expired(*record, now) || record->state == State::tombstone;
+  const Found remembered = planted(Bug::tombstone_executes) ? Found::nothing : Found::tombstone;
+  return {.found = tombstone ? remembered : found_of(record->state),
           .same_fingerprint = same ? Same::yes : Same::no,
           .lease = lease_of(*record, now),
           .on_unknown = retries ? OnUnknown::retry : terms.on_unknown,
@@ -107,7 +128,7 @@ Record claimed(const Record* previous, const Fingerprint& fingerprint, const Non
   if (previous != nullptr) {
     // The fence outlives the record: an owner from before the expiry is still older than this one.
     record.fence = Fence{static_cast<std::uint64_t>(previous->fence) + 1};
-    if (!expired(*previous, now)) {
+    if (!forgotten(*previous, now)) {
       record.attempt = Attempt{static_cast<std::uint32_t>(previous->attempt) + 1};
       record.previous_state = previous->state == State::started ? State::unknown : previous->state;
       record.previous_started_at = previous->started_at;
@@ -119,6 +140,7 @@ Record claimed(const Record* previous, const Fingerprint& fingerprint, const Non
   record.started_at = now;
   record.lease_until = saturating_add(now, terms.lease);
   record.expires_at = saturating_add(now, terms.ttl);
+  record.forget_at = saturating_add(record.expires_at, terms.tombstone);
   return record;
 }
 

@@ -100,19 +100,32 @@ struct ClaimTerms {
   Duration takeover_after = std::chrono::minutes(5);
   Duration lease = Duration::max();  // Duration::max(): until the process ends
   Duration ttl = std::chrono::hours(24);
+  Duration tombstone{};  // how long after its expiry the key is remembered, and answered as gone
   Owner owner = Owner::process;
 };
 
 // A record as it stands at `now`, seen by a request with this fingerprint.
 Facts facts_of(const Record* record, const Fingerprint& fingerprint, const ClaimTerms& terms, Time now);
 
-// An owner that is still at work keeps its record, however long past its expiry that is.
+// Nothing that it holds is told or written any more. An owner that is still at work keeps its record, however long past
+// its expiry that is.
 bool expired(const Record& record, Time now);
+
+// Expired, and not remembered either: as if there were none.
+bool forgotten(const Record& record, Time now);
+
+// An expired record is a tombstone, without its outcome: also one that failed or that nobody finished, for it may have
+// been executed, and its key is used up. What every store says of it, however it keeps it.
+void age(Record& record, Time now);
+
+// It ends `ttl` from now, and is remembered after that for as long as its claim asked for.
+void keep_for(Record& record, Duration ttl, Time now);
 
 // now + after, without overflow: Duration::max() is never reached.
 Time saturating_add(Time now, Duration after);
 
-// The record that a claim writes when the verdict is execute. `previous` is null when there is none, or it expired.
+// The record that a claim writes when the verdict is execute. `previous` is null when there is none, or it is
+// forgotten.
 Record claimed(const Record* previous, const Fingerprint& fingerprint, const Nonce& nonce, const ClaimTerms& terms,
                Time now);
 

@@ -27,6 +27,16 @@ Settlement settle_answered(int status, BodyKept body_kept, const RecordPolicy& p
   return {fail};
 }
 
+Settlement settle_as_said(BackendPolicy::Record said, int status, BodyKept body_kept, const RecordPolicy& policy) {
+  switch (said) {
+    case BackendPolicy::Record::by_status: return settle_answered(status, body_kept, policy);
+    case BackendPolicy::Record::final: return {Settlement::Kind::succeed, body_kept};
+    case BackendPolicy::Record::retry: return {Settlement::Kind::fail};
+    case BackendPolicy::Record::no_store: return {Settlement::Kind::release};
+  }
+  ONCE_ASSERT(false);
+}
+
 template <class Integer>
 void append_integer(std::string& out, Integer value) {
   for (std::size_t i = 0; i < sizeof value; ++i) out.push_back(static_cast<char>(value >> (8 * i)));
@@ -48,7 +58,7 @@ std::uint32_t length32(std::string_view part) {
 
 }  // namespace
 
-Settlement settle(Delivery delivery, int status, bool no_store, const RecordPolicy& policy) {
+Settlement settle(Delivery delivery, int status, const BackendPolicy& said, const RecordPolicy& policy) {
   switch (delivery) {
     case Delivery::not_sent: return {Settlement::Kind::release};
     case Delivery::lost:
@@ -56,10 +66,11 @@ Settlement settle(Delivery delivery, int status, bool no_store, const RecordPoli
     case Delivery::truncated:
       if (planted(Bug::release_after_sent)) return {Settlement::Kind::release};
       return {Settlement::Kind::unknown};
-    case Delivery::whole:
-      if (no_store) return {Settlement::Kind::release};
-      return settle_answered(status, BodyKept::yes, policy);
-    case Delivery::oversize: return settle_answered(status, BodyKept::no, policy);
+    case Delivery::whole: return settle_as_said(said.record, status, BodyKept::yes, policy);
+    case Delivery::oversize: {
+      const bool is_final = said.record == BackendPolicy::Record::final;
+      return settle_as_said(is_final ? said.record : BackendPolicy::Record::by_status, status, BodyKept::no, policy);
+    }
   }
   ONCE_ASSERT(false);
 }

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/backend_policy.hpp"
 #include "core/policy.hpp"
 #include "core/record.hpp"
 
@@ -37,9 +38,10 @@ struct Settlement {
 };
 
 // `status` counts for whole and oversize only. A status both in `refusals` and in `statuses` is a refusal: the
-// narrower statement wins over the range. `no_store` (the backend said so) counts for whole only: while an oversize
-// response still streams the backend is at work, and a released claim would let a second execution in beside it.
-Settlement settle(Delivery delivery, int status, bool no_store, const RecordPolicy& policy);
+// narrower statement wins over the range. What the backend said of it wins over both; but `no-store` and `retry` count
+// for whole only: while an oversize response still streams the backend is at work, and a second execution could begin
+// beside it.
+Settlement settle(Delivery delivery, int status, const BackendPolicy& said, const RecordPolicy& policy);
 
 // {{200, 299}, {404, 404}}: ranges with both ends in it. What lies outside 0-599 is ignored.
 StatusSet statuses(std::initializer_list<std::pair<int, int>> ranges);

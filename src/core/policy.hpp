@@ -101,6 +101,7 @@ struct Policy {
   std::vector<ScopePart> scope = {ScopePart::caller, ScopePart::method, ScopePart::path};
   FingerprintPolicy fingerprint;
   Duration ttl = std::chrono::hours(24);
+  Duration tombstone{};  // how long after its expiry a key is remembered
   Duration lease = std::chrono::seconds(30);
   OnUnknown on_unknown = OnUnknown::takeover;
   Duration takeover_after = std::chrono::minutes(5);

@@ -15,7 +15,7 @@ enum class State : std::uint8_t {
   succeeded,  // outcome recorded: every retry gets it
   failed,     // the backend answered, and a retry may execute again
   unknown,    // bytes went to the backend and no whole response came back
-  tombstone,  // expired, but remembered
+  tombstone,  // expired, and remembered: the key is used up, whatever became of it
 };
 
 // 1, 2, 3 …: executions of one operation.
@@ -34,10 +34,11 @@ struct Record {
   Attempt attempt{1};
   Fence fence{1};
   Fingerprint fingerprint;
-  Nonce nonce;       // of the claim that wrote this last
-  Time started_at;   // when that claim was made
-  Time lease_until;  // Time::max() if the owner is the process and the store is not shared
-  Time expires_at;
+  Nonce nonce;           // of the claim that wrote this last
+  Time started_at;       // when that claim was made
+  Time lease_until;      // Time::max() if the owner is the process and the store is not shared
+  Time expires_at;       // what is recorded is not told from then on
+  Time forget_at;        // expires_at or later: from then on the record is as none; a tombstone in between
   OutcomeBytes outcome;  // for succeeded; may be null otherwise
   // What a release gives back: how the attempt before this one ended, and when it began. Set while attempt > 1.
   State previous_state = State::unknown;

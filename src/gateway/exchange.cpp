@@ -117,6 +117,7 @@ Task<void> Exchange::claim() {
   op_.terms.takeover_after = policy.takeover_after;
   op_.terms.lease = shared_ ? policy.lease : Duration::max();
   op_.terms.ttl = policy.ttl;
+  op_.terms.tombstone = policy.tombstone;
   op_.tenant = request_->tenant;
   op_.route = request_->route;
   op_.outcome.reset();
@@ -231,13 +232,13 @@ Task<void> Exchange::settle_answer(BackendAnswer& answer) {
   const bool answered = answer.delivery == Delivery::whole || answer.delivery == Delivery::oversize;
   OutcomeBytes outcome;
   int status = 0;
-  no_store_ = false;
+  said_ = {};
   if (answered) {
     status = answer.head->status;
     split_response_fields(*answer.head);
     outcome = encode_answer(answer);
   }
-  const Settlement settlement = settle(answer.delivery, status, no_store_, request_->policy.record);
+  const Settlement settlement = settle(answer.delivery, status, said_, request_->policy.record);
   switch (settlement.kind) {
     case Settlement::Kind::release: {
       const OpStatus undone = co_await release();
@@ -256,6 +257,7 @@ Task<void> Exchange::settle_answer(BackendAnswer& answer) {
     case Settlement::Kind::fail: {
       const bool succeeded = settlement.kind == Settlement::Kind::succeed;
       const State state = succeeded ? State::succeeded : State::failed;
+      if (succeeded && said_.ttl) op_.terms.ttl = *said_.ttl;
       const OutcomeBytes kept = succeeded ? outcome : OutcomeBytes();
       const OpStatus recorded = co_await record(state, settlement.body_kept, kept);
       if (recorded == OpStatus::lost) {
@@ -412,7 +414,7 @@ void Exchange::split_response_fields(const http::ResponseHead& head) {
       continue;
     }
     if (same_name(field.name, "Idempotency-Policy")) {
-      no_store_ = no_store_ || same_name(field.value, "no-store");
+      said_.add(field.value);
       continue;
     }
     const bool for_nobody = head.hop_by_hop(field.name) || is_reserved_response_header(field.name) ||

@@ -13,6 +13,7 @@
 #include "base/log.hpp"
 #include "base/random.hpp"
 #include "base/task.hpp"
+#include "core/backend_policy.hpp"
 #include "core/policy.hpp"
 #include "gateway/answers.hpp"
 #include "gateway/backend.hpp"
@@ -91,7 +92,7 @@ class Exchange {
   std::string for_backend_;      // fields that Once adds to the request
   std::string stored_fields_;    // of the response, part of the outcome
   std::string unstored_fields_;  // of the response, for this client alone
-  bool no_store_ = false;        // the backend said so
+  BackendPolicy said_;           // by the backend, of its response
 };
 
 }  // namespace once

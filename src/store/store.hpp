@@ -5,7 +5,8 @@
 // What every store promises:
 // - Durable before told: when execute() returns, what an op reports as done survives what traits() says it survives.
 // - Every write but the first carries the nonce. A write whose nonce is no longer the record's changes nothing and
-//   answers `lost`. An expired record is as none.
+//   answers `lost`, and so does every write to an expired record. One that is
+//   not yet forgotten is a tombstone, and told as one (age() in core/decision.hpp); a forgotten one is as none.
 // - Every verb may be sent again after an answer that was lost or indeterminate: a claim with the same nonce is the
 //   same claim (same attempt, fence and lease), a finish that was already made is done, a release already made is lost.
 // - Fences of one operation only grow, also over a release or an expiry after which no record is left. A store that
@@ -54,7 +55,7 @@ struct Op {
   OperationId id{};
   Nonce nonce{};              // claim, renew, finish, release
   Fingerprint fingerprint{};  // claim
-  ClaimTerms terms{};         // claim: all of it; renew: lease and owner; finish: ttl
+  ClaimTerms terms{};         // claim: all of it; renew: lease and owner; finish: ttl, the tombstone is the claim's
 
   // claim: what operators find it by, in stores that can be searched. Views of what lives as long as the op; never a
   // raw key or a credential.

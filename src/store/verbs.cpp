@@ -23,7 +23,7 @@ Written finish(Record& record, const Op& op, Time now) {
   record.state = op.final_state;
   record.body_kept = op.body_kept;
   record.outcome = op.outcome;
-  record.expires_at = saturating_add(now, op.terms.ttl);
+  keep_for(record, op.terms.ttl, now);
   return Written::yes;
 }
 

@@ -249,6 +249,29 @@ class WholeAnswers(Outcomes):
         self.assertEqual(gateway.ask(key=KEY, body=b"two").status, 201)
         self.assertEqual(self.attempts(backend), [1, 1])
 
+    def test_a_backend_can_say_that_an_error_is_final(self):
+        backend, gateway = self.start(answers(500, [("Idempotency-Policy", "final")], b"for good"), answers(201))
+        first, again = gateway.ask(key=KEY), gateway.ask(key=KEY)
+        self.assertEqual((first.status, first.get("Idempotency-Policy")), (500, None))
+        self.assertEqual((again.status, again.body, again.get("Idempotency-Status")), (500, b"for good", "replayed"))
+        self.assertEqual((len(backend.requests), again.get("Idempotency-Policy")), (1, None))
+
+    def test_a_backend_can_say_that_a_success_is_not_final(self):
+        backend, gateway = self.start(answers(202, [("idempotency-policy", "x-new, Retry")]), answers(201))
+        first = gateway.ask(key=KEY, body=b"one")
+        self.assertEqual((first.status, first.get("Idempotency-Policy"), first.get("Idempotency-Expires")),
+                         (202, None, None))
+        self.assertEqual(gateway.ask(key=KEY, body=b"two").status, 422)
+        self.assertEqual(gateway.ask(key=KEY, body=b"one").status, 201)
+        self.assertEqual(self.attempts(backend), [1, 2])
+
+    def test_a_backend_can_say_how_long_its_answer_is_kept(self):
+        _, gateway = self.start(answers(201, [("Idempotency-Policy", "ttl=1")], b"brief"), answers(201, body=b"later"),
+                                settings=["defaults.ttl=24h"])
+        self.assertEqual(gateway.ask(key=KEY).body, b"brief")
+        wait_until(lambda: gateway.ask(key=KEY).body == b"later", what="the answer to be forgotten")
+        self.assertEqual(gateway.ask(key=KEY).get("Idempotency-Status"), "replayed")
+
     def test_custom_statuses(self):
         settings = ["defaults.record.statuses=2xx,500", "defaults.record.refusals=409"]
         for status, expected in ((200, "replayed"), (500, "replayed"), (404, "attempt 2"), (409, "attempt 1")):

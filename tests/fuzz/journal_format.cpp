@@ -1,5 +1,6 @@
 // The journal's bytes: records of any content survive, any bytes can be looked at, and a flipped bit is seen. The input
 // is the fields of a record and of a header, one after the other.
+#include <algorithm>
 #include <string>
 
 #include "store/journal/format.hpp"
@@ -34,6 +35,7 @@ Record drawn_record(Input& input) {
   record.fence = once::Fence{input.number<std::uint64_t>()};
   record.started_at = drawn_time(input);
   record.expires_at = drawn_time(input);
+  record.forget_at = (flags & 4) != 0 ? drawn_time(input) : record.expires_at;
   record.previous_started_at = drawn_time(input);
   record.fingerprint = input.blob<once::Fingerprint>();
   record.nonce = input.blob<once::Nonce>();
@@ -60,6 +62,7 @@ void check_record(Input& input, std::uint32_t salt) {
   ONCE_ASSERT(seen->expires_at == record.expires_at);
   const Record read = journal::decode_put(payload);
   ONCE_ASSERT(same(record, read));
+  ONCE_ASSERT(read.forget_at == std::max(record.forget_at, record.expires_at) && seen->forget_at == read.forget_at);
   // A lease is kept while it has a meaning: of a claim that is held outside of the process.
   const bool leased = once::journal::is_leased(record);
   ONCE_ASSERT(read.lease_until == (leased ? record.lease_until : once::Time::min()));

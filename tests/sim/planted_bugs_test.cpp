@@ -38,6 +38,7 @@ std::optional<StoreKind> store_with(Bug bug) {
     case Bug::caller_not_in_id:
     case Bug::takeover_too_early:
     case Bug::hold_executes:
+    case Bug::tombstone_executes:
     case Bug::unknown_as_failed: return std::nullopt;
   }
   return std::nullopt;

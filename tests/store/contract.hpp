@@ -10,4 +10,5 @@
 #include "tests/store/contract/load.hpp"
 #include "tests/store/contract/outside.hpp"
 #include "tests/store/contract/time.hpp"
+#include "tests/store/contract/tombstone.hpp"
 #include "tests/store/contract/verbs.hpp"

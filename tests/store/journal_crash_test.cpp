@@ -33,6 +33,7 @@ void live(std::uint64_t seed, const JournalSettings& settings) {
   JournalModel model;
   JournalWorkload workload(seed + 1000);
   if (seed % 2 == 0) workload.ttl = std::chrono::seconds(10);
+  if (seed % 3 == 0) workload.tombstone = std::chrono::seconds(15);
   for (int lives = 0; lives < 6; ++lives) {
     restart(machine, model);
     if (testing::Test::HasFailure()) return;

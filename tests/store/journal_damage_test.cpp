@@ -15,7 +15,7 @@ namespace {
 using journal::header_size;
 using testing::HasSubstr;
 
-constexpr std::uint64_t key_count = 12;
+constexpr std::uint64_t key_count = 13;
 constexpr JournalSettings small{.segment_bytes = 1024, .cache_bytes = 0};
 
 class JournalDamage : public testing::Test {

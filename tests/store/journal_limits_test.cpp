@@ -90,6 +90,43 @@ TEST_F(JournalLimits, a_few_keys_that_live_for_days_pin_nothing) {
   for (const std::uint64_t each : lasting) expect_replayed(each);
 }
 
+TEST_F(JournalLimits, what_is_remembered_gives_back_the_disk_of_its_outcome) {
+  begin({.segment_bytes = segment_bytes, .cache_bytes = 0});
+  constexpr std::uint64_t keys = 400;
+  for (std::uint64_t key = 0; key < keys; ++key) {
+    Op claim = claim_op(key, 1, minutes(1));
+    claim.terms.tombstone = hours(24);
+    ASSERT_EQ(machine_->run(claim).verdict, Verdict::execute);
+    ASSERT_EQ(machine_->run(finish_op(key, 1, outcome_of(2000), minutes(1))).status, OpStatus::done);
+  }
+  EXPECT_GT(stats().disk_bytes, keys * 2000);
+  // Also when the journal was opened again in between.
+  machine_->lose_power();
+  ASSERT_TRUE(machine_->start()) << machine_->refusal;
+  const auto expect_gone = [&] {
+    for (std::uint64_t key = 0; key < keys; ++key) {
+      const Op late = machine_->run(claim_op(key, 2));
+      ASSERT_EQ(late.verdict, Verdict::gone) << key;
+      ASSERT_EQ(late.record->outcome, nullptr);
+    }
+  };
+  tick(minutes(2));
+  expect_gone();
+  for (int i = 0; i < 100; ++i) tick();
+  EXPECT_EQ(stats().keys, keys);
+  EXPECT_LT(stats().disk_bytes, keys * 400 + 6 * segment_bytes);
+  EXPECT_LE(stats().carried, 2 * keys) << "each was copied again and again";
+  expect_gone();
+  machine_->lose_power();
+  ASSERT_TRUE(machine_->start()) << machine_->refusal;
+  expect_gone();
+  tick(hours(24));
+  for (int i = 0; i < 5; ++i) tick();
+  EXPECT_EQ(stats().keys, 0U);
+  EXPECT_LE(stats().disk_bytes, 2 * segment_bytes);
+  EXPECT_EQ(machine_->run(claim_op(7, 3)).verdict, Verdict::execute);
+}
+
 TEST_F(JournalLimits, nothing_grows_in_thousands_of_rounds) {
   begin({.segment_bytes = segment_bytes, .segment_age = minutes(10), .cache_bytes = 32 << 10});
   JournalStats most;
@@ -384,6 +421,7 @@ TEST(JournalAnswers, at_once_are_those_that_execute_gives) {
     JournalModel model;
     JournalWorkload workload(seed);
     workload.ttl = seed % 2 == 0 ? hours(24) : minutes(3);
+    workload.tombstone = seed % 3 == 0 ? minutes(2) : minutes(0);
     ASSERT_TRUE(machine.start());
     for (int i = 0; i < 150; ++i) {
       std::vector<Op> ops = workload.next(model);

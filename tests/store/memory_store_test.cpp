@@ -241,6 +241,28 @@ TEST_F(MemoryStoreTest, claims_give_back_the_memory_of_what_expired) {
   EXPECT_EQ(store.stats().bytes, 0U);
 }
 
+TEST_F(MemoryStoreTest, what_is_remembered_gives_back_the_memory_of_its_outcome) {
+  MemoryStore store(clock_, {.shards = 1});
+  constexpr std::size_t count = 500;
+  std::vector<OperationId> ids;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Claimed who = somebody();
+    run(store, {.verb = Verb::claim, .id = who.id, .nonce = who.nonce, .terms = {.ttl = ttl, .tombstone = 2 * ttl}});
+    finish(store, who, 1000);
+    ids.push_back(who.id);
+  }
+  clock_.advance(ttl);
+  EXPECT_EQ(store.sweep(count * 4), 0U);
+  EXPECT_EQ(store.stats().records, count);
+  EXPECT_LT(store.stats().bytes, count * 1000);
+  for (const OperationId& id : ids) EXPECT_EQ(claim(store, {id, Nonce{{9}}}).verdict, Verdict::gone);
+  clock_.advance(2 * ttl);
+  std::size_t removed = 0;
+  for (int i = 0; i < 10; ++i) removed += store.sweep(count);
+  EXPECT_EQ(removed, count);
+  EXPECT_EQ(store.stats().bytes, 0U);
+}
+
 TEST_F(MemoryStoreTest, fences_go_on_growing_after_a_restart) {
   const Claimed who = somebody();
   Fence highest{};

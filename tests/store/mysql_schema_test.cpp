@@ -205,5 +205,27 @@ TEST_F(MysqlSchemaTest, a_sweep_removes_what_expired_up_to_its_limit_and_nothing
   EXPECT_TRUE(lookup(lasting).record.has_value());
 }
 
+TEST_F(MysqlSchemaTest, a_sweep_makes_tombstones_without_outcomes_of_what_is_remembered) {
+  const Owner owner = new_owner();
+  Op claim = op_of(Verb::claim, owner);
+  claim.terms.tombstone = std::chrono::hours(24 * 30);
+  ASSERT_EQ(run(claim).verdict, Verdict::execute);
+  ASSERT_EQ(run(finish_op(owner)).status, OpStatus::done);
+  contract::advance_server_clock(std::chrono::hours(25));
+  EXPECT_EQ(other().value("SELECT state FROM once_keys WHERE id = '" + to_hex(owner.id) + "'"), "tombstone");
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(store().sweep(10'000).has_value());
+    EXPECT_EQ(other().value("SELECT CONCAT(state, outcome IS NULL, sweep_at > expires_at) FROM once_operations " +
+                            owner.where()),
+              "411");
+    EXPECT_EQ(claim_again(owner).verdict, Verdict::gone);
+    EXPECT_EQ(run(finish_op(owner)).status, OpStatus::lost);
+  }
+  contract::advance_server_clock(std::chrono::hours(24 * 30));
+  while (store().sweep(10'000)->removed != 0) {
+  }
+  EXPECT_EQ(other().value("SELECT COUNT(*) FROM once_operations " + owner.where()), "0");
+}
+
 }  // namespace
 }  // namespace once::mysql_test

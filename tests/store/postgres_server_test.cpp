@@ -172,6 +172,31 @@ TEST_F(PostgresServer, a_sweep_removes_what_expired_and_nothing_else) {
   EXPECT_EQ(store->stats().swept, 6U);
 }
 
+TEST_F(PostgresServer, a_sweep_makes_tombstones_without_outcomes_of_what_is_remembered) {
+  OwnDatabase database;
+  ASSERT_TRUE(postgres::apply_schema(database.url(), ServerSettings()).has_value());
+  Sql sql(database.url());
+  const auto store = open(ServerSettings(), database.url());
+  const Started it{new_id(), new_nonce()};
+  Op claim = op(Verb::claim, it.id, it.nonce);
+  claim.terms.tombstone = std::chrono::hours(24);
+  ASSERT_EQ(run(*store, claim).verdict, Verdict::execute);
+  ASSERT_EQ(run(*store, finish_op(it.id, it.nonce)).status, OpStatus::done);
+  contract::advance_server_clock(std::chrono::hours(1) + std::chrono::seconds(1));
+  EXPECT_EQ(sql("SELECT state, expired FROM once_keys", 2), "tombstone|f");
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(store->sweep(10)->removed, 0U);
+    EXPECT_EQ(sql("SELECT state, outcome IS NULL, sweep_at > now() + interval '20 hours' FROM " + it.row(), 3),
+              "4|t|t");
+    EXPECT_EQ(run(*store, op(Verb::claim, it.id, new_nonce())).verdict, Verdict::gone);
+    EXPECT_EQ(run(*store, finish_op(it.id, it.nonce)).status, OpStatus::lost);
+  }
+  contract::advance_server_clock(std::chrono::hours(24));
+  EXPECT_EQ(run(*store, op(Verb::claim, new_id(), new_nonce())).verdict, Verdict::execute);
+  EXPECT_EQ(store->sweep(10)->removed, 1U);
+  EXPECT_EQ(sql("SELECT count(*) FROM " + it.row()), "0");
+}
+
 TEST_F(PostgresServer, a_sweep_passes_by_rows_that_are_held_and_keeps_fences_of_what_was_released) {
   OwnDatabase database;
   ASSERT_TRUE(postgres::apply_schema(database.url(), ServerSettings()).has_value());

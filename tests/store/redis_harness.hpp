@@ -182,7 +182,7 @@ inline std::string packed(const Record& record, std::string_view outcome = {}) {
     for (int i = size - 1; i >= 0; --i) out.push_back(static_cast<char>(value >> (8 * i)));
   };
   const auto time = [&](Time at) { number(static_cast<std::uint64_t>(at.time_since_epoch().count()), 8); };
-  number(1, 1);
+  number(2, 1);
   number(static_cast<std::uint64_t>(record.state), 1);
   number(static_cast<std::uint64_t>(record.body_kept), 1);
   number(outcome.empty() ? 0 : 1, 1);
@@ -194,7 +194,9 @@ inline std::string packed(const Record& record, std::string_view outcome = {}) {
   number(static_cast<std::uint64_t>(record.fence), 8);
   time(record.started_at);
   time(record.previous_started_at);
-  out.append(record.nonce.view()).append(record.fingerprint.view()).append(outcome);
+  out.append(record.nonce.view()).append(record.fingerprint.view());
+  time(std::max(record.forget_at, record.expires_at));
+  out.append(outcome);
   return out;
 }
 

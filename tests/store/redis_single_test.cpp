@@ -36,23 +36,25 @@ class RedisSingle : public testing::Test {
   void set(const OperationId& id, const std::string& value) { ASSERT_EQ(peer_.ask({"SET", key_of(id), value}), "OK"); }
 };
 
+enum class Expiry : std::uint8_t { to_come, remembered, forgotten };
+
 struct Walked {
   State state;
-  bool expires_later;
+  Expiry expiry;
   Facts facts;
 };
 
-// Every combination of facts, with and without a record that has expired.
+// Every combination of facts, with a record that has not expired, is remembered, or is forgotten.
 std::vector<Walked> all_facts() {
   std::vector<Walked> all;
   for (const State state : {State::started, State::succeeded, State::failed, State::unknown, State::tombstone}) {
-    for (const bool expires_later : {false, true}) {
+    for (const Expiry expiry : {Expiry::to_come, Expiry::remembered, Expiry::forgotten}) {
       for (const Same same : {Same::no, Same::yes}) {
         for (const Lease lease : {Lease::live, Lease::lapsed}) {
           for (const OnUnknown on_unknown : {OnUnknown::retry, OnUnknown::takeover, OnUnknown::hold}) {
             for (const Takeover takeover : {Takeover::not_yet, Takeover::due}) {
               for (const BodyKept kept : {BodyKept::yes, BodyKept::no}) {
-                all.push_back({state, expires_later, {Found::nothing, same, lease, on_unknown, takeover, kept}});
+                all.push_back({state, expiry, {Found::nothing, same, lease, on_unknown, takeover, kept}});
               }
             }
           }
@@ -65,7 +67,7 @@ std::vector<Walked> all_facts() {
 
 TEST_F(RedisSingle, the_script_and_the_table_agree_on_every_row) {
   std::set<Verdict> seen;
-  for (const auto& [state, expires_later, facts] : all_facts()) {
+  for (const auto& [state, expiry, facts] : all_facts()) {
     const Time now = server_now();
     Record before;
     before.state = state;
@@ -76,11 +78,13 @@ TEST_F(RedisSingle, the_script_and_the_table_agree_on_every_row) {
     before.nonce = caller_.new_nonce();
     before.started_at = now - hours(1);
     before.lease_until = facts.lease == Lease::live ? now + hours(1) : now - minutes(1);
-    before.expires_at = expires_later ? now + hours(2) : now - minutes(1);
+    before.expires_at = expiry == Expiry::to_come ? now + hours(2) : now - minutes(2);
+    before.forget_at = expiry == Expiry::remembered ? now + hours(3) : before.expires_at;
     const ClaimTerms terms{.on_unknown = facts.on_unknown,
                            .takeover_after = facts.takeover == Takeover::due ? Duration(minutes(10)) : hours(10),
                            .lease = minutes(5),
-                           .ttl = hours(5)};
+                           .ttl = hours(5),
+                           .tombstone = facts.takeover == Takeover::due ? hours(7) : hours(0)};
     const OperationId id = caller_.new_id();
     set(id, packed(before, "kept"));
     const Nonce nonce = caller_.new_nonce();
@@ -104,7 +108,7 @@ TEST_F(RedisSingle, the_script_and_the_table_agree_on_every_row) {
   EXPECT_EQ(seen.size(), 8U) << "not every verdict was met";
 }
 
-enum class Edge : std::uint8_t { lease, takeover, expiry };
+enum class Edge : std::uint8_t { lease, takeover, expiry, forgetting };
 
 constexpr ClaimTerms edge_terms{
     .on_unknown = OnUnknown::takeover, .takeover_after = minutes(10), .lease = minutes(1), .ttl = hours(1)};
@@ -114,7 +118,8 @@ Record record_at(Edge edge, Time at, Time now) {
   record.fingerprint = request;
   record.started_at = edge == Edge::takeover ? at - edge_terms.takeover_after : now - hours(1);
   record.lease_until = edge == Edge::lease ? at : now - minutes(1);
-  record.expires_at = edge == Edge::expiry ? at : now + hours(1);
+  record.expires_at = edge == Edge::expiry ? at : edge == Edge::forgetting ? now - minutes(1) : now + hours(1);
+  record.forget_at = edge == Edge::forgetting ? at : record.expires_at;
   return record;
 }
 
@@ -141,8 +146,8 @@ bool meets_an_edge(RedisStore& store, Peer& peer, Time now, Edge edge, Verb verb
   bool met = false;
   for (std::size_t i = 0; i < ops.size(); ++i) {
     met = met || ops[i].now == now + milliseconds(i);
-    const bool there = !expired(before[i], ops[i].now);
-    const bool lost = verb == Verb::renew && !there;
+    const bool there = !forgotten(before[i], ops[i].now);
+    const bool lost = verb == Verb::renew && expired(before[i], ops[i].now);
     EXPECT_EQ(ops[i].status, lost ? OpStatus::lost : OpStatus::done) << ops[i].error;
     if (verb == Verb::claim) EXPECT_EQ(ops[i].verdict, decide(facts_of(&before[i], request, edge_terms, ops[i].now)));
     if (verb == Verb::lookup) EXPECT_EQ(ops[i].record.has_value(), there);
@@ -151,7 +156,7 @@ bool meets_an_edge(RedisStore& store, Peer& peer, Time now, Edge edge, Verb verb
 }
 
 TEST_F(RedisSingle, every_time_is_exact_to_the_millisecond) {
-  for (const Edge edge : {Edge::lease, Edge::takeover, Edge::expiry}) {
+  for (const Edge edge : {Edge::lease, Edge::takeover, Edge::expiry, Edge::forgetting}) {
     for (const Verb verb : {Verb::claim, Verb::lookup, Verb::renew}) {
       EXPECT_TRUE(eventually([&] { return meets_an_edge(*store_, peer_, server_now(), edge, verb); }));
     }
@@ -250,13 +255,13 @@ TEST_F(RedisSingle, a_clock_that_went_back_gives_no_smaller_fence) {
 
 TEST_F(RedisSingle, what_is_no_record_is_refused_and_left_alone) {
   for (const std::string& value :
-       {std::string("hello"), std::string(200, '\x02'), std::string(), "\x01\x09" + std::string(96, '\x01')}) {
+       {std::string("hello"), std::string(200, '\x01'), std::string(), "\x02\x09" + std::string(104, '\x01')}) {
     const OperationId id = caller_.new_id();
     set(id, value);
     const Nonce nonce = caller_.new_nonce();
     for (const Op& op : {caller_.claim(id, nonce), caller_.lookup(id), caller_.renew(id, nonce),
                          caller_.release(id, nonce), caller_.finish(id, nonce, "x")}) {
-      if (value.size() == 98 && op.verb != Verb::claim && op.verb != Verb::lookup) continue;  // not its owner
+      if (value.size() == 106 && op.verb != Verb::claim && op.verb != Verb::lookup) continue;  // not its owner
       EXPECT_EQ(op.status, OpStatus::failed);
       EXPECT_EQ(op.fault, StoreFault::refused);
       EXPECT_FALSE(op.error.empty());

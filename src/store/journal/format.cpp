@@ -25,10 +25,14 @@ enum Flag : std::uint8_t {  // of a put
   has_outcome = 2,
   has_previous = 4,
   has_lease = 8,
+  has_tombstone = 16,
 };
-constexpr std::uint8_t known_flags = body_not_kept | has_outcome | has_previous | has_lease;
+constexpr std::uint8_t known_flags = body_not_kept | has_outcome | has_previous | has_lease | has_tombstone;
 
-constexpr std::size_t put_size = 112;  // without the time of the previous attempt, the lease and the outcome
+// Each brings a time, in this order.
+constexpr std::uint8_t timed_flags = has_previous | has_lease | has_tombstone;
+
+constexpr std::size_t put_size = 112;  // without the times that only some have, and the outcome
 constexpr std::size_t remove_size = 48;
 constexpr std::size_t mark_size = 24;
 
@@ -98,14 +102,13 @@ void append_frame(std::string& out, std::uint32_t salt, auto&& fill) {
 
 // What a put has behind its fixed part and before the outcome.
 std::size_t times_size(std::uint8_t flags) {
-  const std::size_t times = ((flags & has_previous) != 0 ? 1U : 0U) + ((flags & has_lease) != 0 ? 1U : 0U);
-  return times * sizeof(std::int64_t);
+  return static_cast<std::size_t>(std::popcount(static_cast<std::uint8_t>(flags & timed_flags))) * sizeof(std::int64_t);
 }
 
 std::uint8_t flags_of(const Record& record) {
   const int flags = (record.body_kept == BodyKept::no ? body_not_kept : 0) |
                     (record.outcome != nullptr ? has_outcome : 0) | (record.attempt > Attempt{1} ? has_previous : 0) |
-                    (is_leased(record) ? has_lease : 0);
+                    (is_leased(record) ? has_lease : 0) | (record.forget_at > record.expires_at ? has_tombstone : 0);
   return static_cast<std::uint8_t>(flags);
 }
 
@@ -128,6 +131,13 @@ Time lease_of(std::string_view payload) {
   const auto flags = static_cast<std::uint8_t>(payload[2]);
   if ((flags & has_lease) == 0) return Time::min();
   return Reader(payload.substr(put_size + times_size(flags & has_previous))).time();
+}
+
+// Of a put.
+Time forget_time_of(std::string_view payload, Time expires_at) {
+  const auto flags = static_cast<std::uint8_t>(payload[2]);
+  if ((flags & has_tombstone) == 0) return expires_at;
+  return Reader(payload.substr(put_size + times_size(flags & (has_previous | has_lease)))).time();
 }
 
 }  // namespace
@@ -213,6 +223,7 @@ void append_put(std::string& out, std::uint32_t salt, const OperationId& id, con
         .bytes(record.nonce.view());
     if (previous) to.time(record.previous_started_at);
     if ((flags & has_lease) != 0) to.time(record.lease_until);
+    if ((flags & has_tombstone) != 0) to.time(record.forget_at);
     if (record.outcome != nullptr) to.bytes(*record.outcome);
   });
 }
@@ -268,6 +279,7 @@ std::optional<Glance> glance(std::string_view payload) {
       seen.expires_at = reader.time();
       seen.id = reader.blob<OperationId>();
       seen.lease_until = lease_of(payload);
+      seen.forget_at = forget_time_of(payload, seen.expires_at);
       return seen;
     case std::to_underlying(Kind::remove):
       if (payload.size() != remove_size) return std::nullopt;
@@ -303,6 +315,7 @@ Record decode_put(std::string_view payload) {
   record.nonce = reader.blob<Nonce>();
   if ((flags & has_previous) != 0) record.previous_started_at = reader.time();
   record.lease_until = (flags & has_lease) != 0 ? reader.time() : Time::min();
+  record.forget_at = (flags & has_tombstone) != 0 ? reader.time() : record.expires_at;
   if ((flags & body_not_kept) != 0) record.body_kept = BodyKept::no;
   if ((flags & has_outcome) != 0) record.outcome = std::make_shared<const std::string>(reader.rest());
   return record;

@@ -59,7 +59,7 @@ void append_mark(std::string& out, std::uint32_t salt, std::uint64_t durable_up_
 void append_payload(std::string& out, std::uint32_t salt, std::string_view payload);
 
 std::size_t put_frame_size(const Record& record);
-inline constexpr std::size_t largest_put_overhead = frame_overhead + 128;  // of a put, without its outcome
+inline constexpr std::size_t largest_put_overhead = frame_overhead + 136;  // of a put, without its outcome
 inline constexpr std::size_t remove_frame_size = frame_overhead + 48;
 inline constexpr std::size_t mark_frame_size = frame_overhead + 24;
 
@@ -80,6 +80,7 @@ struct Glance {
   OperationId id;               // put, remove
   Fence fence{0};               // put, remove
   Time expires_at;              // put
+  Time forget_at;               // put
   Time lease_until;             // put; Time::min(): none
   std::uint64_t durable_up_to;  // mark
 };

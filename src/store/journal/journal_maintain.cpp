@@ -22,6 +22,8 @@ constexpr std::size_t least_slots_per_call = 4096;
 constexpr std::size_t slots_at_once = 8192;  // with the mutex held
 constexpr std::uint64_t most_carried_at_once = std::uint64_t{256} << 10U;
 constexpr int carries_per_call = 8;
+// What carrying leaves of a record that has expired.
+constexpr std::uint64_t tombstone_bytes = journal::largest_put_overhead;
 constexpr Duration look_for_room_every = std::chrono::seconds(1);
 constexpr Duration idle_before_mark = std::chrono::seconds(1);
 // Segments that are nearly empty, as many short runs leave them, are not worth a file each.
@@ -138,7 +140,7 @@ void JournalStore::clean(Time now) {
     std::unique_lock lock(writing_);
     if (failure_.empty()) drop_what_is_empty();
     if (!failure_.empty() || cannot_clean_) return;
-    if (!carry_ && !(worth_carrying() && start_carrying())) return;
+    if (!carry_ && !(worth_carrying(now) && start_carrying())) return;
     if (!carry_some(lock, now)) return;
   }
 }
@@ -158,12 +160,15 @@ void JournalStore::drop_what_is_empty() {
 
 // The log is cleaned from its oldest end. Doing it when more than half of it is of no use bounds both the disk that is
 // wasted and the copying: what is copied is never more than what is won.
-bool JournalStore::worth_carrying() const {
+bool JournalStore::worth_carrying(Time now) const {
   if (!segments_.has_sealed() || segments_.oldest().live == 0) return false;
   const bool small = segments_.sealed_bytes() / segments_.count() < settings_.segment_bytes / 4;
   if (segments_.count() > most_segments && small) return true;
   std::uint64_t live = 0;
-  segments_.for_each_sealed([&live](const journal::Segment& segment) { live += segment.live_bytes; });
+  segments_.for_each_sealed([&](const journal::Segment& segment) {
+    live +=
+        segment.expires_by <= now ? std::min(segment.live_bytes, segment.live * tombstone_bytes) : segment.live_bytes;
+  });
   const std::uint64_t sealed = segments_.sealed_bytes();
   const std::uint64_t dead = sealed - std::min(sealed, live);
   const bool pressed = segments_.disk_bytes() + 2 * settings_.segment_bytes > settings_.max_disk;
@@ -243,10 +248,20 @@ std::optional<JournalStore::Moved> JournalStore::gather_next(Time now) {
       break;
     }
     if (frames_.empty()) journal::append_mark(frames_, segments_.salt(), segments_.durable_up_to(), now);
-    moved.emplace_back(frame.seen.id, Place(segments_.active(), segments_.tail() + frames_.size(), frame.size));
-    journal::append_payload(frames_, segments_.salt(), frame.payload);
+    const std::uint64_t at = frames_.size();
+    const bool owned = slot->expires == journal::never_expires || frame.seen.lease_until != Time::min();
+    carry(frame, owned ? Time::min() : now);
+    moved.emplace_back(frame.seen.id, Place(segments_.active(), segments_.tail() + at, frames_.size() - at));
   }
   return moved;
+}
+
+// Into frames_: as it is, but of what has expired by `at` no more than that.
+void JournalStore::carry(const journal::Frame& frame, Time at) {
+  if (frame.seen.expires_at > at) return journal::append_payload(frames_, segments_.salt(), frame.payload);
+  Record record = journal::decode_put(frame.payload);
+  age(record, at);
+  journal::append_put(frames_, segments_.salt(), frame.seen.id, record);
 }
 
 void JournalStore::sync_interval(Time now) {

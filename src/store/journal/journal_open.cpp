@@ -85,7 +85,12 @@ class Gathered {
 class Reading {
  public:
   Reading(Disk& disk, const Chain& chain, std::span<Shard> shards, Time now)
-      : disk_(disk), chain_(chain), shards_(shards), now_(now), walked_(chain.segments.size()) {
+      : disk_(disk),
+        chain_(chain),
+        shards_(shards),
+        now_(now),
+        walked_(chain.segments.size()),
+        expires_by_(chain.segments.size(), Time::min()) {
     for (const SegmentFile& segment : chain.segments) total_ += segment.end;
   }
 
@@ -112,6 +117,8 @@ class Reading {
   const std::vector<DiskResult<journal::Walked>>& walked() const { return walked_; }
   Fence last_fence() const { return Fence{last_fence_.load(std::memory_order_relaxed)}; }
   std::uint64_t bytes() const { return total_; }
+  // Of everything in the segment.
+  Time expires_by(std::size_t segment) const { return expires_by_[segment]; }
   // Oldest first.
   const std::deque<Doubtful>& doubtful() const { return doubtful_; }
 
@@ -121,12 +128,13 @@ class Reading {
     for (;;) {
       const std::size_t at = next_.fetch_add(1, std::memory_order_relaxed);
       if (at >= chain_.segments.size()) break;
-      walked_[at] = read(chain_.segments[at], gathered);
+      walked_[at] = read(at, gathered);
     }
     for (std::size_t i = 0; i < shards_.size(); ++i) gathered[i].put_into(shards_[i]);
   }
 
-  DiskResult<journal::Walked> read(const SegmentFile& segment, std::span<Gathered> gathered) {
+  DiskResult<journal::Walked> read(std::size_t number, std::span<Gathered> gathered) {
+    const SegmentFile& segment = chain_.segments[number];
     std::uint64_t fence = std::to_underlying(segment.header.last_fence);
     std::uint64_t counted = 0;
     auto walked = walk(disk_, segment, journal::OnDamage::stop, [&](const Frame& frame) {
@@ -134,6 +142,9 @@ class Reading {
       if (frame.seen.kind == journal::Kind::mark) return;
       fence = std::max(fence, std::to_underlying(frame.seen.fence));
       note(segment, frame, gathered);
+      if (frame.seen.kind == journal::Kind::put) {
+        expires_by_[number] = std::max(expires_by_[number], frame.seen.expires_at);
+      }
       constexpr std::uint64_t step = std::uint64_t{1} << 20U;
       if (frame.offset - counted > step) {
         done_.fetch_add(frame.offset - counted, std::memory_order_relaxed);
@@ -160,7 +171,7 @@ class Reading {
     const bool removes = frame.seen.kind == journal::Kind::remove || freed;
     const bool leased = frame.seen.lease_until != Time::min();
     const Time lease_end = std::max(frame.seen.lease_until, now_ + journal::lease_after_restart);
-    const Time ends = leased ? std::max(frame.seen.expires_at, lease_end) : frame.seen.expires_at;
+    const Time ends = leased ? std::max(frame.seen.forget_at, lease_end) : frame.seen.forget_at;
     const ExpirySecond expires = removes ? journal::removed_already : journal::expiry_second(ends);
     const std::size_t shard = Shard::number_of(frame.seen.id, shards_.size());
     const Place place(segment.header.number, frame.offset, frame.size);
@@ -172,6 +183,7 @@ class Reading {
   std::span<Shard> shards_;
   Time now_;
   std::vector<DiskResult<journal::Walked>> walked_;
+  std::vector<Time> expires_by_;  // by segment, as the one above
   std::uint64_t total_ = 0;
   std::atomic<std::size_t> next_{0};
   std::atomic<std::uint64_t> done_{0};
@@ -215,7 +227,8 @@ Result<void> JournalStore::recover(Random& random) {
     segments_.add({.number = segment.header.number,
                    .salt = segment.header.salt,
                    .end = segment.last ? walked->durable_up_to : walked->end,
-                   .created_at = segment.header.created_at});
+                   .created_at = segment.header.created_at,
+                   .expires_by = reading.expires_by(i)});
     cut += walked->cut;
   }
   last_fence_ = std::to_underlying(reading.last_fence());

@@ -183,13 +183,20 @@ bool JournalStore::load(Op& op, Time now, const Record*& found) {
     read_record_ = journal::decode_put(*payload);
     if (place < first_own_place_) read_record_.lease_until = lease_after_restart(read_record_.lease_until);
     found = &read_record_;
-    if (!expired(read_record_, now)) {
+    if (!forgotten(read_record_, now)) {
       Shard& shard = shard_of(op.id);
       const std::scoped_lock lock(shard.mutex);
       shard.keep(op.id, Record(read_record_), shard_cache_bytes_);
     }
   }
-  if (found != nullptr && expired(*found, now)) found = nullptr;
+  if (found == nullptr || !expired(*found, now)) return true;
+  if (forgotten(*found, now)) {
+    found = nullptr;
+  } else if (found->state != State::tombstone) {
+    if (found != &read_record_) read_record_ = *found;
+    age(read_record_, now);
+    found = &read_record_;
+  }
   return true;
 }
 
@@ -361,8 +368,8 @@ void JournalStore::apply(Change& change) {
     return;
   }
   const bool live = Shard::is_live(change.record);
-  const Time ends = journal::is_leased(change.record) ? std::max(change.record.expires_at, change.record.lease_until)
-                                                      : change.record.expires_at;
+  const Time ends = journal::is_leased(change.record) ? std::max(change.record.forget_at, change.record.lease_until)
+                                                      : change.record.forget_at;
   const ExpirySecond expires = live ? journal::never_expires : expiry_second(ends);
   if (slot != nullptr) {
     slot->place = change.place;
@@ -372,6 +379,8 @@ void JournalStore::apply(Change& change) {
     shard.slots.insert(id, expires, change.place);
   }
   count_live(change.place, 1);
+  journal::Segment& segment = segments_.segment(change.place.segment());
+  segment.expires_by = std::max(segment.expires_by, change.record.expires_at);
   if (live) ++live_claims_;
   shard.keep(id, std::move(change.record), shard_cache_bytes_);
 }

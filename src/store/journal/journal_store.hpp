@@ -103,7 +103,8 @@ class JournalStore final : public Store {
   void renew_lease(Op& op, Time now);
   void finish_claim(Op& op, Time now);
   void release_claim(Op& op, Time now);
-  // Null: no record, or an expired one. False: it could not be read, and the op is answered.
+  // Null: no record, or a forgotten one; an expired one is a tombstone. False: it could not be read, and the op is
+  // answered.
   bool load(Op& op, Time now, const Record*& found);
   std::uint64_t with_frames(std::uint64_t size) const;
   bool no_room_for(const Record& record) const;
@@ -124,11 +125,12 @@ class JournalStore final : public Store {
   // Returns how many slots it looked at.
   std::size_t sweep_some(journal::Shard& shard, std::size_t limit, Time now);
   void clean(Time now);
-  bool worth_carrying() const;
+  bool worth_carrying(Time now) const;
   bool start_carrying();
   bool carry_some(std::unique_lock<std::mutex>& lock, Time now);
   using Moved = std::vector<std::pair<OperationId, journal::Place>>;
   std::optional<Moved> gather_next(Time now);
+  void carry(const journal::Frame& frame, Time at);
   std::uint64_t carried_at_once() const;
   void drop_what_is_empty();
   void sync_interval(Time now);

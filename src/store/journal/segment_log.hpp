@@ -38,6 +38,7 @@ struct Segment {
   std::uint64_t live_bytes = 0;  // of records that count, by Place::about_size()
   std::uint64_t live = 0;        // how many those are
   Time created_at;
+  Time expires_by = Time::min();  // all that was written to it: what still counts then are tombstones
 };
 
 class SegmentLog {

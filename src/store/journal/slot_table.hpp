@@ -52,7 +52,7 @@ class Place {
   std::uint64_t bits_ = 0;
 };
 
-// When a record expires, in whole seconds, rounded up; `never` for one whose owner is at work.
+// When a record is forgotten, in whole seconds, rounded up; `never` for one whose owner is at work.
 enum class ExpirySecond : std::uint32_t {};
 inline constexpr ExpirySecond removed_already{0};
 inline constexpr ExpirySecond never_expires{0xffff'ffff};

@@ -17,6 +17,11 @@ constexpr std::uint64_t claims_per_look = 16;
 constexpr std::size_t cache_line = 64;
 constexpr std::size_t looked_at_when_full = 8;
 
+// When there is something to do about it.
+Time ages_at(const Record& record) {
+  return record.state == State::tombstone ? record.forget_at : record.expires_at;
+}
+
 }  // namespace
 
 void MemoryShard::execute(Op& op, Time now) {
@@ -36,7 +41,7 @@ void MemoryShard::execute(Op& op, Time now) {
 }
 
 void MemoryShard::claim(Op& op, Time now) {
-  if (now >= nothing_expires_before_ && ++claims_seen_ % claims_per_look == 0) {
+  if (now >= nothing_ages_before_ && ++claims_seen_ % claims_per_look == 0) {
     look_at_some(claims_per_look * looked_at_per_claim, now);
   }
   Node* node = find(op.id, now);
@@ -121,16 +126,27 @@ void MemoryShard::lookup(Op& op, Time now) {
 
 MemoryShard::Node* MemoryShard::find(const OperationId& id, Time now) {
   Node* node = table_.find(id);
-  if (node == nullptr || !expired(node->record, now)) return node;
-  ++stats_.expired;
-  table_.remove(*node);
-  return nullptr;
+  return node != nullptr && age_or_forget(*node, now) ? node : nullptr;
+}
+
+bool MemoryShard::age_or_forget(Node& node, Time now) {
+  if (!expired(node.record, now)) return true;
+  if (forgotten(node.record, now)) {
+    ++stats_.expired;
+    table_.remove(node);
+    return false;
+  }
+  if (node.record.state == State::tombstone) return true;
+  Record record = node.record;
+  age(record, now);
+  write(node, std::move(record));
+  return true;
 }
 
 void MemoryShard::write(Node& node, Record&& record) {
   table_.write(node, std::move(record));
-  nothing_expires_before_ = std::min(nothing_expires_before_, node.record.expires_at);
-  earliest_looked_at_ = std::min(earliest_looked_at_, node.record.expires_at);
+  nothing_ages_before_ = std::min(nothing_ages_before_, ages_at(node.record));
+  earliest_looked_at_ = std::min(earliest_looked_at_, ages_at(node.record));
   file(node);
 }
 
@@ -149,11 +165,11 @@ bool MemoryShard::make_room(std::size_t bytes, const Node* keep, Time now) {
   if (table_.bytes() + bytes <= max_bytes_) return true;
   // One large outcome does not push out everything else, least of all to find that it does not fit even then.
   if (bytes > max_bytes_ / 2) return false;
-  if (now >= nothing_expires_before_) look_at_some(looked_at_when_full, now);
+  if (now >= nothing_ages_before_) look_at_some(looked_at_when_full, now);
   while (table_.bytes() + bytes > max_bytes_) {
     Node* node = victim(keep, now);
     if (node == nullptr) return false;
-    ++(expired(node->record, now) ? stats_.expired : stats_.evictions);
+    ++(forgotten(node->record, now) ? stats_.expired : stats_.evictions);
     table_.remove(*node);
     fetch_next_victims();
   }
@@ -188,7 +204,7 @@ MemoryShard::Node* MemoryShard::victim(const Node* keep, Time now) {
 // Every record was looked at since the last one: what is known now holds until a record is written.
 void MemoryShard::begin_round() {
   hand_ = 0;
-  nothing_expires_before_ = std::exchange(earliest_looked_at_, Time::max());
+  nothing_ages_before_ = std::exchange(earliest_looked_at_, Time::max());
 }
 
 void MemoryShard::look_at_some(std::size_t limit, Time now) {
@@ -196,12 +212,7 @@ void MemoryShard::look_at_some(std::size_t limit, Time now) {
   for (std::size_t i = 0; i < std::min(limit, nodes); ++i) {
     if (hand_ >= nodes) begin_round();
     Node& node = table_.at(hand_++);
-    if (!expired(node.record, now)) {
-      earliest_looked_at_ = std::min(earliest_looked_at_, node.record.expires_at);
-      continue;
-    }
-    ++stats_.expired;
-    table_.remove(node);
+    if (age_or_forget(node, now)) earliest_looked_at_ = std::min(earliest_looked_at_, ages_at(node.record));
   }
 }
 

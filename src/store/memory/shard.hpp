@@ -39,13 +39,15 @@ class alignas(64) MemoryShard {
   void release_claim(Op& op, Time now);
   void lookup(Op& op, Time now);
 
-  // Null if there is none or it expired; an expired one is forgotten on the way.
+  // Null if there is none or it is forgotten. What has expired becomes a tombstone on the way, or goes.
   Node* find(const OperationId& id, Time now);
   void write(Node& node, Record&& record);
   // To the young end of the list where it now belongs.
   void file(Node& node);
   // Whether the lease of this claim ends with the process and not before.
   bool never_lapses(const Op& op) const { return shared_ == Shared::no && op.terms.owner == Owner::process; }
+  // Whether anything is left of it.
+  bool age_or_forget(Node& node, Time now);
   void begin_round();
   void look_at_some(std::size_t limit, Time now);
 
@@ -65,9 +67,9 @@ class alignas(64) MemoryShard {
   Link unresolved_;       // unknown; oldest first
   std::size_t hand_ = 0;  // where the sweep goes on
   std::uint64_t claims_seen_ = 0;
-  Time nothing_expires_before_ = Time::max();  // so that nobody looks for what cannot be there
-  Time earliest_looked_at_ = Time::max();      // of what this round has seen, and of what was written during it
-  std::uint64_t last_fence_;                   // outlives every record, so that no fence is ever given twice
+  Time nothing_ages_before_ = Time::max();  // so that nobody looks for what cannot be there
+  Time earliest_looked_at_ = Time::max();   // of what this round has seen, and of what was written during it
+  std::uint64_t last_fence_;                // outlives every record, so that no fence is ever given twice
   MemoryStats stats_;
 };
 

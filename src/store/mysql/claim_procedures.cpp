@@ -38,7 +38,8 @@ constexpr std::string_view verdict = R"sql((IN in_id BINARY(32), IN in_fingerpri
 BEGIN
   DECLARE CONTINUE HANDLER FOR NOT FOUND SET out_verdict = 'execute';
   SELECT CASE
-    WHEN expires_at <= at_ms AND (state <> 0 OR lease_until <= at_ms) THEN 'execute'
+    WHEN expires_at <= at_ms AND (state <> 0 OR lease_until <= at_ms)
+      THEN IF(tombstone <= at_ms - expires_at, 'execute', 'gone')
     WHEN state = 4 THEN 'gone'
     WHEN fingerprint <> in_fingerprint THEN 'mismatch'
     WHEN state = 1 THEN IF(body_kept, 'replay', 'not_kept')
@@ -61,12 +62,12 @@ constexpr std::string_view take = R"sql((IN in_id BINARY(32), IN in_fingerprint 
 BEGIN
   DECLARE at_us BIGINT UNSIGNED DEFAULT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6));
   INSERT INTO once_operations (id, state, body_kept, attempt, fence, fingerprint, nonce, started_at, lease_until,
-                               expires_at, ttl, previous_state, previous_started_at, outcome, tenant, route)
-  VALUES (in_id, 0, 1, 1, at_us, in_fingerprint, in_nonce, at_ms, at_ms + in_lease_ms, at_ms + in_ttl_ms, in_ttl_ms, 3,
-          0, NULL, LEFT(in_tenant, 255), 'once_claim')
+                               expires_at, sweep_at, ttl, previous_state, previous_started_at, outcome, tenant, route)
+  VALUES (in_id, 0, 1, 1, at_us, in_fingerprint, in_nonce, at_ms, at_ms + in_lease_ms, at_ms + in_ttl_ms, at_ms + in_ttl_ms,
+          in_ttl_ms, 3, 0, NULL, LEFT(in_tenant, 255), 'once_claim')
   ON DUPLICATE KEY UPDATE
-    nonce = IF((expires_at <= at_ms AND (state <> 0 OR lease_until <= at_ms))
-                 OR (fingerprint = VALUES(fingerprint)
+    nonce = IF((tombstone <= at_ms - expires_at AND (state <> 0 OR lease_until <= at_ms))
+                 OR (fingerprint = VALUES(fingerprint) AND expires_at > at_ms
                      AND (state = 2
                           OR ((state = 3 OR (state = 0 AND lease_until <= at_ms))
                               AND (in_on_unknown = 'retry'
@@ -80,6 +81,8 @@ BEGIN
     started_at = IF(nonce = VALUES(nonce), VALUES(started_at), started_at),
     lease_until = IF(nonce = VALUES(nonce), VALUES(lease_until), lease_until),
     ttl = IF(nonce = VALUES(nonce), VALUES(ttl), ttl),
+    tombstone = IF(nonce = VALUES(nonce), 0, tombstone),
+    sweep_at = IF(nonce = VALUES(nonce), VALUES(sweep_at), sweep_at),
     body_kept = IF(nonce = VALUES(nonce), 1, body_kept),
     outcome = IF(nonce = VALUES(nonce), NULL, outcome),
     state = IF(nonce = VALUES(nonce), 0, state),

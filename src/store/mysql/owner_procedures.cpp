@@ -122,7 +122,8 @@ BEGIN
   SET state = in_state,
       body_kept = 1,
       outcome = in_outcome,
-      expires_at = IF(ttl > 9223372036854775807 - at_ms, 9223372036854775807, at_ms + ttl)
+      expires_at = IF(ttl > 9223372036854775807 - at_ms, 9223372036854775807, at_ms + ttl),
+      sweep_at = expires_at
   WHERE id = wanted AND nonce = owner AND state IN (0, 3)
     AND (expires_at > at_ms OR (state = 0 AND lease_until > at_ms));
   IF ROW_COUNT() = 0 THEN

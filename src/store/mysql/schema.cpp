@@ -41,14 +41,16 @@ constexpr std::string_view operations_table = R"sql(CREATE TABLE IF NOT EXISTS o
   started_at          BIGINT           NOT NULL,
   lease_until         BIGINT           NOT NULL,
   expires_at          BIGINT           NOT NULL,
+  sweep_at            BIGINT           NOT NULL DEFAULT 0,  -- when it expires; when it is forgotten, for a tombstone
   ttl                 BIGINT           NOT NULL,            -- of the claim
+  tombstone           BIGINT           NOT NULL DEFAULT 0,  -- of the claim: how long it is remembered after that
   previous_state      TINYINT UNSIGNED NOT NULL DEFAULT 3,
   previous_started_at BIGINT           NOT NULL DEFAULT 0,
   tenant              VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT '',
   route               VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT '',
   outcome             LONGBLOB,
   PRIMARY KEY (id),
-  KEY once_operations_expires (expires_at),
+  KEY once_operations_sweep (sweep_at),
   KEY once_operations_tenant (tenant, state, started_at)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4)sql";
 
@@ -62,13 +64,15 @@ constexpr std::string_view keys_view = R"sql(CREATE OR REPLACE SQL SECURITY INVO
 SELECT LOWER(HEX(id)) AS id,
        tenant,
        route,
-       ELT(state + 1, 'started', 'succeeded', 'failed', 'unknown', 'tombstone') AS state,
+       IF(expires_at <= UNIX_TIMESTAMP() * 1000 AND (state <> 0 OR lease_until <= UNIX_TIMESTAMP() * 1000), 'tombstone',
+          ELT(state + 1, 'started', 'succeeded', 'failed', 'unknown', 'tombstone')) AS state,
        attempt,
        fence,
        FROM_UNIXTIME(started_at / 1000) AS started_at,
        IF(state = 0, FROM_UNIXTIME(lease_until / 1000), NULL) AS lease_until,
        FROM_UNIXTIME(expires_at / 1000) AS expires_at,
-       expires_at <= UNIX_TIMESTAMP() * 1000 AND (state <> 0 OR lease_until <= UNIX_TIMESTAMP() * 1000) AS expired,
+       tombstone <= UNIX_TIMESTAMP() * 1000 - expires_at
+         AND (state <> 0 OR lease_until <= UNIX_TIMESTAMP() * 1000) AS expired,
        body_kept,
        LENGTH(outcome) AS outcome_bytes
 FROM once_operations)sql";

@@ -32,7 +32,10 @@ void Batch::settle(Item& item) {
     case Verb::finish:
     case Verb::release: return settle_owner(item);
     case Verb::lookup:
-      if (item.seen && !expired(item.seen->record, op.now)) op.record = std::move(item.seen->record);
+      if (item.seen && !forgotten(item.seen->record, op.now)) {
+        op.record = std::move(item.seen->record);
+        age(*op.record, op.now);
+      }
       return answer(item, OpStatus::done);
   }
   ONCE_ASSERT(false);
@@ -46,6 +49,7 @@ void Batch::settle_claim(Item& item) {
   op.verdict = same_claim ? Verdict::execute : decide(facts_of(record, op.fingerprint, op.terms, op.now));
   if (same_claim || op.verdict != Verdict::execute) {
     op.record = *record;
+    age(*op.record, op.now);
     return answer(item, OpStatus::done);
   }
   if (record != nullptr && !item.locked) {
@@ -59,7 +63,9 @@ void Batch::settle_claim(Item& item) {
     op.record = *record;
     return answer(item, OpStatus::done);
   }
-  item.written = {.row = {.id = op.id, .record = {}, .ttl = op.terms.ttl}, .tenant = op.tenant, .route = op.route};
+  item.written = {.row = {.id = op.id, .record = {}, .ttl = op.terms.ttl, .tombstone = op.terms.tombstone},
+                  .tenant = op.tenant,
+                  .route = op.route};
   item.written.row.record = claimed(record, op.fingerprint, op.nonce, op.terms, op.now);
   item.change = record == nullptr ? Change::insert : Change::replace;
   if (record == nullptr) return;
@@ -90,7 +96,8 @@ void Batch::settle_owned(Item& item, Row row) {
     if (!may_release(record, op)) return answer(item, OpStatus::lost);
     std::optional<Record> left = released(record);
     item.change = left ? Change::replace : Change::remove;
-    if (left) item.written = {.row = {.id = row.id, .record = *std::move(left), .ttl = row.ttl}};
+    if (left)
+      item.written = {.row = {.id = row.id, .record = *std::move(left), .ttl = row.ttl, .tombstone = row.tombstone}};
     return;
   }
   const Written written = op.verb == Verb::renew ? renew(record, op, op.now) : finish(record, op, op.now);

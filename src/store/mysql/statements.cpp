@@ -11,15 +11,16 @@
 
 #include "base/assert.hpp"
 #include "base/text.hpp"
+#include "core/decision.hpp"
 
 namespace once::mysql {
 
 namespace {
 
 constexpr std::string_view columns =
-    "id,state,body_kept,attempt,fence,fingerprint,nonce,started_at,lease_until,expires_at,ttl,previous_state,"
+    "id,state,body_kept,attempt,fence,fingerprint,nonce,started_at,lease_until,expires_at,ttl,tombstone,previous_state,"
     "previous_started_at,outcome";
-constexpr std::size_t column_count = 14;
+constexpr std::size_t column_count = 15;
 constexpr const char* clock_us = "TIMESTAMPDIFF(MICROSECOND,'1970-01-01',SYSDATE(6))";
 constexpr std::size_t longest_label = 255;
 
@@ -87,6 +88,11 @@ std::string has_expired(Time now) {
   return fmt::format("expires_at<={} AND(state<>0 OR lease_until<={})", ms(now), ms(now));
 }
 
+// Of what has expired, as forgotten() there.
+std::string is_forgotten(Time now) {
+  return fmt::format("tombstone<={}-expires_at", ms(now));
+}
+
 std::uint64_t fence_of(const NewRow& written) {
   return static_cast<std::uint64_t>(written.row.record.fence);
 }
@@ -101,11 +107,11 @@ void append_values(std::string& out, const NewRow& written, std::string_view fen
   append_hex_literal(out, record.fingerprint);
   out.push_back(',');
   append_hex_literal(out, record.nonce);
-  fmt::format_to(std::back_inserter(out), ",{},{},{},{},{},{},", ms(record.started_at), ms(record.lease_until),
-                 ms(record.expires_at), written.row.ttl.count(), static_cast<unsigned>(record.previous_state),
-                 ms(record.previous_started_at));
+  fmt::format_to(std::back_inserter(out), ",{},{},{},{},{},{},{},", ms(record.started_at), ms(record.lease_until),
+                 ms(record.expires_at), written.row.ttl.count(), written.row.tombstone.count(),
+                 static_cast<unsigned>(record.previous_state), ms(record.previous_started_at));
   append_outcome(out, record);
-  out.append(",'");
+  fmt::format_to(std::back_inserter(out), ",{},'", ms(record.expires_at));
   append_escaped(out, label(written.tenant));
   out.append("','");
   append_escaped(out, label(written.route));
@@ -141,18 +147,22 @@ std::optional<Row> read_row(const RowView& view) {
   std::uint32_t attempt = 0;
   std::uint64_t fence = 0;
   Duration::rep ttl = 0;
-  const bool good =
-      read_blob(view[0], row.id) && read_state(view[1], record.state) && read_integer(view[2], body_kept) &&
-      read_integer(view[3], attempt) && read_integer(view[4], fence) && read_blob(view[5], record.fingerprint) &&
-      read_blob(view[6], record.nonce) && read_time(view[7], record.started_at) &&
-      read_time(view[8], record.lease_until) && read_time(view[9], record.expires_at) && read_integer(view[10], ttl) &&
-      read_state(view[11], record.previous_state) && read_time(view[12], record.previous_started_at);
+  Duration::rep tombstone = 0;
+  const bool good = read_blob(view[0], row.id) && read_state(view[1], record.state) &&
+                    read_integer(view[2], body_kept) && read_integer(view[3], attempt) &&
+                    read_integer(view[4], fence) && read_blob(view[5], record.fingerprint) &&
+                    read_blob(view[6], record.nonce) && read_time(view[7], record.started_at) &&
+                    read_time(view[8], record.lease_until) && read_time(view[9], record.expires_at) &&
+                    read_integer(view[10], ttl) && read_integer(view[11], tombstone) &&
+                    read_state(view[12], record.previous_state) && read_time(view[13], record.previous_started_at);
   if (!good) return std::nullopt;
   record.body_kept = body_kept != 0 ? BodyKept::yes : BodyKept::no;
   record.attempt = Attempt{attempt};
   record.fence = Fence{fence};
   row.ttl = Duration(ttl);
-  if (const auto outcome = view[13]) record.outcome = std::make_shared<const std::string>(*outcome);
+  row.tombstone = Duration(tombstone);
+  record.forget_at = saturating_add(record.expires_at, row.tombstone);
+  if (const auto outcome = view[14]) record.outcome = std::make_shared<const std::string>(*outcome);
   return row;
 }
 
@@ -211,7 +221,7 @@ void Script::see(std::span<const OperationId> ids) {
 
 void Script::append_insert(std::span<const NewRow> rows, FenceFrom fence_from) {
   add(Part::change, "INSERT INTO once_operations(");
-  text_.append(columns).append(",tenant,route)VALUES");
+  text_.append(columns).append(",sweep_at,tenant,route)VALUES");
   for (const NewRow& row : rows) {
     if (&row != rows.data()) text_.push_back(',');
     append_values(text_, row, fence_from == FenceFrom::clock ? clock_us : fmt::to_string(fence_of(row)));
@@ -246,7 +256,7 @@ void Script::finish(std::span<const NewRow> rows) {
                    column);
   };
   text_.append("ON DUPLICATE KEY UPDATE ");
-  for (const std::string_view column : {"body_kept", "expires_at", "outcome"}) {
+  for (const std::string_view column : {"body_kept", "expires_at", "sweep_at", "outcome"}) {
     if_ours(column);
     text_.push_back(',');
   }
@@ -257,11 +267,12 @@ void Script::replace(const NewRow& written, const Guard& was) {
   const Record& record = written.row.record;
   add(Part::change,
       fmt::format("UPDATE once_operations SET state={},body_kept={},attempt={},fence={},started_at={},lease_until={},"
-                  "expires_at={},ttl={},previous_state={},previous_started_at={}",
+                  "expires_at={},sweep_at={},ttl={},tombstone={},previous_state={},previous_started_at={}",
                   static_cast<unsigned>(record.state), record.body_kept == BodyKept::yes ? 1 : 0,
                   static_cast<std::uint32_t>(record.attempt), static_cast<std::uint64_t>(record.fence),
-                  ms(record.started_at), ms(record.lease_until), ms(record.expires_at), written.row.ttl.count(),
-                  static_cast<unsigned>(record.previous_state), ms(record.previous_started_at)));
+                  ms(record.started_at), ms(record.lease_until), ms(record.expires_at), ms(record.expires_at),
+                  written.row.ttl.count(), written.row.tombstone.count(), static_cast<unsigned>(record.previous_state),
+                  ms(record.previous_started_at)));
   text_.append(",fingerprint=");
   append_hex_literal(text_, record.fingerprint);
   text_.append(",nonce=");
@@ -283,13 +294,14 @@ void Script::remove(const OperationId& id, const Guard& was) {
 }
 
 void Script::see_expired(Time now, std::size_t limit) {
-  add(Part::seen, "SELECT id FROM once_operations FORCE INDEX(once_operations_expires) WHERE ");
-  text_.append(has_expired(now));
-  text_.append(fmt::format(" ORDER BY expires_at LIMIT {}", limit));
+  add(Part::seen, "SELECT id FROM once_operations FORCE INDEX(once_operations_sweep) WHERE ");
+  text_.append(fmt::format("sweep_at<={} AND ", ms(now))).append(has_expired(now));
+  text_.append(fmt::format(" ORDER BY sweep_at LIMIT {}", limit));
 }
 
 void Script::lock_expired(Time now, std::span<const OperationId> ids) {
-  add(Part::locked, "SELECT id FROM once_operations FORCE INDEX(PRIMARY) WHERE id IN");
+  add(Part::locked,
+      fmt::format("SELECT id,{} FROM once_operations FORCE INDEX(PRIMARY) WHERE id IN", is_forgotten(now)));
   append_list(ids);
   text_.append("AND ").append(has_expired(now)).append(" ORDER BY id FOR UPDATE SKIP LOCKED");
 }
@@ -298,6 +310,16 @@ void Script::lock_expired(Time now, std::span<const OperationId> ids) {
 void Script::remove_expired(Time now, std::span<const OperationId> ids) {
   for (const OperationId& id : ids) {
     add(Part::change, "DELETE FROM once_operations WHERE id=");
+    append_hex_literal(text_, id);
+    text_.append(" AND ").append(has_expired(now)).append(" AND ").append(is_forgotten(now));
+  }
+}
+
+void Script::bury_expired(Time now, std::span<const OperationId> ids) {
+  for (const OperationId& id : ids) {
+    add(Part::change,
+        "UPDATE once_operations SET state=4,outcome=NULL,"
+        "sweep_at=IF(tombstone>9223372036854775807-expires_at,9223372036854775807,expires_at+tombstone) WHERE id=");
     append_hex_literal(text_, id);
     text_.append(" AND ").append(has_expired(now));
   }

@@ -19,6 +19,7 @@ struct Row {
   OperationId id;
   Record record;
   Duration ttl{};  // of the claim, for a backend that finishes it by once_finish
+  Duration tombstone{};
 };
 
 // nullopt if it is not one: the table was made by somebody else.
@@ -69,9 +70,12 @@ class Script {
   void renew(const Row& row, const Guard& was);
   void replace(const NewRow& written, const Guard& was);
   void remove(const OperationId& id, const Guard& was);
-  // Ids of what has expired, the oldest first.
+  // Ids of what has expired and was not looked at since, the oldest first.
   void see_expired(Time now, std::size_t limit);
+  // Ids, and whether each is to be forgotten.
   void lock_expired(Time now, std::span<const OperationId> ids);
+  // What is to be remembered becomes a tombstone, without its outcome.
+  void bury_expired(Time now, std::span<const OperationId> ids);
   void remove_expired(Time now, std::span<const OperationId> ids);
 
   const std::string& text() const { return text_; }

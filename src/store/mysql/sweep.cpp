@@ -20,6 +20,7 @@ using Ids = std::vector<OperationId>;
 struct Answer {
   Time now{};
   Ids ids;
+  Ids remembered;  // of those under lock
 };
 
 std::expected<Answer, SqlError> ask(Connection& connection, const Script& script) {
@@ -30,7 +31,8 @@ std::expected<Answer, SqlError> ask(Connection& connection, const Script& script
       answer.now = Time(Duration(static_cast<Duration::rep>(parse_number(value).value_or(0) / 1000)));
     } else if (OperationId id; value.size() == id.bytes.size()) {
       std::memcpy(id.bytes.data(), value.data(), value.size());
-      answer.ids.push_back(id);
+      const bool forgotten = row.size() < 2 || row[1] == "1";
+      (forgotten ? answer.ids : answer.remembered).push_back(id);
     }
   });
   if (!ran) return std::unexpected(ran.error());
@@ -60,14 +62,16 @@ std::expected<Some, SqlError> sweep_some(Connection& connection, std::size_t lim
   lock.lock_expired(time->now, found->ids);
   auto locked = ask(connection, lock);
   if (!locked) return std::unexpected(locked.error());
-  const std::size_t held = found->ids.size() - locked->ids.size();
+  const std::size_t ours = locked->ids.size() + locked->remembered.size();
+  const std::size_t held = found->ids.size() - ours;
   locked->ids.resize(std::min(locked->ids.size(), limit));
   Script remove;
+  remove.bury_expired(time->now, locked->remembered);
   remove.remove_expired(time->now, locked->ids);
   remove.commit();
   if (const auto removed = ask(connection, remove); !removed) return std::unexpected(removed.error());
   // When all that was found is held by others there is no use in looking again at once.
-  const bool more = found->ids.size() == limit + passed_by && !locked->ids.empty();
+  const bool more = found->ids.size() == limit + passed_by && ours > 0;
   return Some{.removed = locked->ids.size(), .held = held, .more = more ? More::yes : More::no};
 }
 

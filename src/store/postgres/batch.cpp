@@ -52,7 +52,7 @@ struct Batch::Row {
   OperationId id{};
   Time now{};
   bool made = false;
-  bool none = true;  // there is no row, or it is as none: expired or released
+  bool none = true;  // there is no row, or it is as none: forgotten or released
   Record record{};
 };
 
@@ -70,6 +70,7 @@ Batch::Row Batch::row_of(const Rows& rows, std::size_t row) {
                   .started_at = rows.time(row, Column::started_at),
                   .lease_until = rows.time(row, Column::lease_until),
                   .expires_at = rows.time(row, Column::expires_at),
+                  .forget_at = rows.time(row, Column::forget_at),
                   .outcome = nullptr,
                   .previous_state = static_cast<State>(rows.int2(row, Column::previous_state)),
                   .previous_started_at = {}};
@@ -79,8 +80,8 @@ Batch::Row Batch::row_of(const Rows& rows, std::size_t row) {
   if (!rows.null(row, Column::outcome)) {
     found.record.outcome = std::make_shared<const std::string>(rows.bytes(row, Column::outcome));
   }
-  // A reader whose clock was read before the release does not see it as expired.
-  found.none = found.record.attempt == released_attempt || expired(found.record, found.now);
+  // A reader whose clock was read before the release does not see it as forgotten.
+  found.none = found.record.attempt == released_attempt || forgotten(found.record, found.now);
   return found;
 }
 
@@ -198,10 +199,11 @@ void Batch::settle(Item& item, const Row& row, Statement statement) {
 void Batch::settle_claim(Item& item, const Row& row) {
   Op& op = *item.op;
   const Record* const record = row.none ? nullptr : &row.record;
-  const bool mine = row.made || (record != nullptr && is_same_claim(*record, op));
+  const bool mine = row.made || (record != nullptr && !expired(*record, row.now) && is_same_claim(*record, op));
   op.verdict = mine ? Verdict::execute : decide(facts_of(record, op.fingerprint, op.terms, row.now));
   if (mine || op.verdict != Verdict::execute) {
     op.record = row.record;
+    if (!mine) age(*op.record, row.now);
     return answer(item, OpStatus::done);
   }
   // To be taken over. If that was tried and the row is still the same, somebody holds it.
@@ -223,10 +225,11 @@ void Batch::settle_done(Item& item, const Row& row) {
 void Batch::settle_read(Item& item, const Row& row) {
   Op& op = *item.op;
   Record record = row.record;
+  age(record, row.now);
   Written written = Written::no;
   switch (op.verb) {
     case Verb::lookup:
-      if (!row.none) op.record = row.record;
+      if (!row.none) op.record = std::move(record);
       return answer(item, OpStatus::done);
     case Verb::renew: written = renew(record, op, row.now); break;
     case Verb::finish: written = finish(record, op, row.now); break;

@@ -67,6 +67,7 @@ Parameters Batch::parameters_of(const Sent& sent, const Connection& connection) 
       array(Type::bytea, [](Element& value, const Item& item) { value.bytes(item.op->fingerprint.view()); });
       array(Type::interval, [](Element& value, const Item& item) { value.length(item.op->terms.lease); });
       array(Type::interval, [](Element& value, const Item& item) { value.length(item.op->terms.ttl); });
+      array(Type::interval, [](Element& value, const Item& item) { value.length(item.op->terms.tombstone); });
       labels();
       if (sent.statement == Statement::take) add_seen(out, sent.items);
       break;

@@ -143,9 +143,10 @@ Result<Swept> PostgresStore::sweep(std::size_t limit) {
     return std::unexpected(
         Error{.source = ErrorSource::store, .retryable = Retryable::yes, .detail = text_of(rows.error())});
   }
-  const std::uint64_t removed = rows->front().affected();
+  const auto removed = static_cast<std::uint64_t>(rows->front().int8(0, 0));
+  const auto looked_at = static_cast<std::uint64_t>(rows->front().int8(0, 1));
   counts_.swept.fetch_add(removed, std::memory_order_relaxed);
-  return Swept{.removed = removed, .more = removed >= limit ? More::yes : More::no};
+  return Swept{.removed = removed, .more = looked_at >= limit ? More::yes : More::no};
 }
 
 }  // namespace once

@@ -34,7 +34,9 @@ CREATE OR REPLACE FUNCTION once_verdict(
   found once_operations, asked bytea, on_unknown text, takeover_after interval, at timestamptz) RETURNS text
 LANGUAGE sql IMMUTABLE SET search_path FROM CURRENT AS $body$
   SELECT CASE
-    WHEN found.attempt = 0 OR found.expires_at <= at AND (found.state <> 0 OR found.lease_until <= at) THEN 'execute'
+    WHEN found.attempt = 0 THEN 'execute'
+    WHEN found.expires_at <= at AND (found.state <> 0 OR found.lease_until <= at)
+      THEN CASE WHEN found.expires_at + found.tombstone <= at THEN 'execute' ELSE 'gone' END
     WHEN found.state = 4 THEN 'gone'
     WHEN found.fingerprint <> asked THEN 'mismatch'
     WHEN found.state = 1 THEN CASE WHEN found.body_kept THEN 'replay' ELSE 'not_kept' END
@@ -94,7 +96,8 @@ BEGIN
         previous_state = CASE WHEN o.state = 0 OR gone THEN 3 ELSE o.state END,
         previous_started_at = CASE WHEN gone THEN NULL ELSE o.started_at END,
         started_at = at, lease_until = (at + once_claim.lease)::timestamptz(3), expires_at = (at + once_claim.ttl)::timestamptz(3),
-        sweep_at = (at + once_claim.ttl)::timestamptz(3), ttl = once_claim.ttl, waited = o.waited AND o.state = 0
+        sweep_at = (at + once_claim.ttl)::timestamptz(3), ttl = once_claim.ttl, tombstone = interval '0',
+        waited = o.waited AND o.state = 0
     WHERE o.id = wanted AND o.fence = held.fence AND o.state = held.state AND o.lease_until = held.lease_until
       AND o.expires_at = held.expires_at
     RETURNING * INTO held;

@@ -163,7 +163,8 @@ BEGIN
       started_at = CASE WHEN first THEN o.started_at ELSE o.previous_started_at END,
       nonce = decode(repeat('00', 16), 'hex'),
       expires_at = CASE WHEN first THEN ended ELSE o.expires_at END,
-      sweep_at = CASE WHEN first THEN ended ELSE o.sweep_at END
+      sweep_at = CASE WHEN first THEN ended ELSE o.sweep_at END,
+      tombstone = CASE WHEN first THEN interval '0' ELSE o.tombstone END
   WHERE o.id = held.id;
   IF held.waited THEN
     PERFORM pg_notify('once_ended', encode(held.id, 'hex'));

@@ -16,6 +16,7 @@ CREATE TABLE IF NOT EXISTS once_operations (
   sweep_at            timestamptz NOT NULL,
   previous_started_at timestamptz,
   ttl                 interval,                          -- of the claim; null: for ever
+  tombstone           interval    DEFAULT interval '0',  -- how long it is remembered after that; null: for ever
   attempt             integer     NOT NULL,              -- 0: released, kept for a minute so that fences only grow
   state               smallint    NOT NULL,              -- 0 started, 1 succeeded, 2 failed, 3 unknown, 4 tombstone
   previous_state      smallint    NOT NULL DEFAULT 3,
@@ -50,6 +51,7 @@ SELECT encode(id, 'hex') AS id,
        tenant,
        route,
        CASE WHEN attempt = 0 THEN 'released'
+            WHEN expires_at <= statement_timestamp() AND (state <> 0 OR lease_until <= statement_timestamp()) THEN 'tombstone'
             WHEN state = 0 AND lease_until <= statement_timestamp() THEN 'lapsed'
             ELSE (ARRAY['started', 'succeeded', 'failed', 'unknown', 'tombstone'])[state + 1] END AS state,
        attempt,
@@ -57,7 +59,9 @@ SELECT encode(id, 'hex') AS id,
        started_at,
        CASE WHEN state = 0 THEN lease_until END AS lease_until,
        expires_at,
-       expires_at <= statement_timestamp() AND (state <> 0 OR lease_until <= statement_timestamp()) AS expired,
+       coalesce(expires_at + tombstone, 'infinity') AS forget_at,
+       coalesce(expires_at + tombstone, 'infinity') <= statement_timestamp()
+         AND (state <> 0 OR lease_until <= statement_timestamp()) AS expired,
        body_kept,
        octet_length(outcome) AS outcome_bytes
 FROM once_operations;

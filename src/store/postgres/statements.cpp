@@ -18,7 +18,7 @@ constexpr std::string_view now = "statement_timestamp()::timestamptz(3)";
 constexpr std::string_view fence = "(date_part('epoch', statement_timestamp()) * 1000000)::bigint";
 constexpr std::string_view record =
     "o.state, o.body_kept, o.attempt, o.fence, o.fingerprint, o.nonce, o.started_at, o.lease_until, o.expires_at, "
-    "o.previous_state, o.previous_started_at";
+    "coalesce(o.expires_at + o.tombstone, 'infinity') AS forget_at, o.previous_state, o.previous_started_at";
 // $2 is Locked. xmax costs nothing to look at, a lock is a write of its own.
 constexpr std::string_view mine =
     "o.id = i.id AND (o.xmax = 0 OR $2::smallint > 0) AND o.id = ANY (CASE WHEN $2 = 1 THEN ARRAY(SELECT id "
@@ -31,15 +31,16 @@ constexpr std::string_view tell = "CASE WHEN o.waited THEN pg_notify('once_ended
 
 constexpr std::string_view claim_sql = R"sql(
 WITH seen AS MATERIALIZED (
-  SELECT i.*, {now} AS now, {record}, o.outcome
-  FROM unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::interval[], $5::interval[], $6::text[], $7::text[])
-       AS i(id, my_nonce, my_fingerprint, lease, ttl, tenant, route)
+  SELECT i.*, {now} AS now, {record}, o.tombstone, o.outcome
+  FROM unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::interval[], $5::interval[], $6::interval[], $7::text[],
+              $8::text[])
+       AS i(id, my_nonce, my_fingerprint, lease, ttl, my_tombstone, tenant, route)
   LEFT JOIN (SELECT * FROM once_operations WHERE id = ANY ($1)) AS o ON o.id = i.id
 ), made AS (
   INSERT INTO once_operations AS o (id, state, attempt, fence, fingerprint, nonce, started_at, lease_until, expires_at,
-                                    sweep_at, ttl, tenant, route)
+                                    sweep_at, ttl, tombstone, tenant, route)
   SELECT id, 0, 1, {fence}, my_fingerprint, my_nonce, now, coalesce(now + lease, 'infinity'),
-         coalesce(now + ttl, 'infinity'), coalesce(now + ttl, 'infinity'), ttl, tenant, route
+         coalesce(now + ttl, 'infinity'), coalesce(now + ttl, 'infinity'), ttl, my_tombstone, tenant, route
   FROM seen WHERE state IS NULL ORDER BY id
   ON CONFLICT (id) DO NOTHING
   RETURNING o.id, o.started_at AS now, true AS made, {record}, NULL::bytea
@@ -53,12 +54,12 @@ UPDATE once_operations AS o
 SET state = 0, body_kept = true, outcome = NULL, attempt = i.attempt, fence = greatest(o.fence + 1, {fence}),
     fingerprint = i.fingerprint, nonce = i.nonce, started_at = {now},
     lease_until = coalesce({now} + i.lease, 'infinity'), expires_at = coalesce({now} + i.ttl, 'infinity'),
-    sweep_at = coalesce({now} + i.ttl, 'infinity'), ttl = i.ttl, previous_state = i.previous_state,
+    sweep_at = coalesce({now} + i.ttl, 'infinity'), ttl = i.ttl, tombstone = i.tombstone, previous_state = i.previous_state,
     previous_started_at = i.previous_started_at, waited = o.waited AND o.state = 0, tenant = i.tenant, route = i.route
-FROM unnest($1::bytea[], $3::bytea[], $4::bytea[], $5::interval[], $6::interval[], $7::text[], $8::text[],
-            $9::integer[], $10::smallint[], $11::timestamptz[], $12::bigint[], $13::smallint[], $14::timestamptz[],
-            $15::timestamptz[])
-     AS i(id, nonce, fingerprint, lease, ttl, tenant, route, attempt, previous_state, previous_started_at, seen_fence,
+FROM unnest($1::bytea[], $3::bytea[], $4::bytea[], $5::interval[], $6::interval[], $7::interval[], $8::text[],
+            $9::text[], $10::integer[], $11::smallint[], $12::timestamptz[], $13::bigint[], $14::smallint[],
+            $15::timestamptz[], $16::timestamptz[])
+     AS i(id, nonce, fingerprint, lease, ttl, tombstone, tenant, route, attempt, previous_state, previous_started_at, seen_fence,
           seen_state, seen_lease_until, seen_expires_at)
 WHERE {mine} AND o.fence = i.seen_fence AND o.state = i.seen_state
   AND o.lease_until = i.seen_lease_until AND o.expires_at = i.seen_expires_at
@@ -90,7 +91,8 @@ SET state = CASE WHEN o.attempt = 1 THEN 2 ELSE o.previous_state END, attempt = 
     started_at = CASE WHEN o.attempt = 1 THEN o.started_at ELSE o.previous_started_at END,
     nonce = '\x00000000000000000000000000000000',
     expires_at = CASE WHEN o.attempt = 1 THEN {now} ELSE o.expires_at END,
-    sweep_at = CASE WHEN o.attempt = 1 THEN {now} ELSE o.sweep_at END
+    sweep_at = CASE WHEN o.attempt = 1 THEN {now} ELSE o.sweep_at END,
+    tombstone = CASE WHEN o.attempt = 1 THEN interval '0' ELSE o.tombstone END
 FROM unnest($1::bytea[], $3::bytea[]) AS i(id, nonce)
 WHERE {mine} AND o.nonce = i.nonce AND o.state = 0 AND {not_expired}
 RETURNING o.id, {now}, true, {record}, NULL::bytea, {tell})sql";
@@ -103,13 +105,23 @@ constexpr std::string_view read_sql = R"sql(
 SELECT i.id, {now}, false, {record}, o.outcome
 FROM unnest($1::bytea[]) AS i(id) LEFT JOIN (SELECT * FROM once_operations WHERE id = ANY ($1)) AS o ON o.id = i.id)sql";
 
-// What was released stays for a minute: no statement lasts that long, so none can still hold an older fence.
+// What was released stays for a minute: no statement lasts that long, so none can still hold an older fence. What is to
+// be remembered becomes a tombstone, without its outcome, and is looked at once more when that is over.
 constexpr std::string_view sweep_sql = R"sql(
-DELETE FROM once_operations WHERE id = ANY (ARRAY(
-  SELECT o.id FROM once_operations AS o
+WITH due AS MATERIALIZED (
+  SELECT o.id, coalesce(o.expires_at + o.tombstone, 'infinity') AS forget_at FROM once_operations AS o
   WHERE o.sweep_at <= {now} AND o.expires_at <= {now} AND (o.state <> 0 OR o.lease_until <= {now})
     AND (o.attempt > 0 OR o.expires_at <= {now} - interval '1 minute')
-  ORDER BY o.sweep_at LIMIT $1::bigint FOR UPDATE SKIP LOCKED)))sql";
+  ORDER BY o.sweep_at LIMIT $1::bigint FOR UPDATE SKIP LOCKED
+), buried AS (
+  UPDATE once_operations AS o
+  SET state = 4, outcome = NULL, sweep_at = coalesce(o.expires_at + o.tombstone, 'infinity')
+  WHERE o.id = ANY (ARRAY(SELECT id FROM due WHERE forget_at > {now}))
+), removed AS (
+  DELETE FROM once_operations AS o WHERE o.id = ANY (ARRAY(SELECT id FROM due WHERE forget_at <= {now}))
+  RETURNING o.id
+)
+SELECT (SELECT count(*) FROM removed), (SELECT count(*) FROM due))sql";
 
 // For as long as the transaction, which is the round.
 constexpr std::string_view hurry_sql = "SELECT set_config('lock_timeout', '100ms', true)";

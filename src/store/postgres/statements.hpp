@@ -56,6 +56,7 @@ struct Column {
     started_at,
     lease_until,
     expires_at,
+    forget_at,
     previous_state,
     previous_started_at,
     outcome,

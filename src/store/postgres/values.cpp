@@ -139,8 +139,4 @@ bool Rows::is_sync() const {
   return PQresultStatus(result_.get()) == PGRES_PIPELINE_SYNC;
 }
 
-std::uint64_t Rows::affected() const {
-  return parse_number(PQcmdTuples(result_.get())).value_or(0);
-}
-
 }  // namespace once::postgres

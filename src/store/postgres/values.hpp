@@ -91,8 +91,6 @@ class Rows {
 
   // The end of a pipeline: what came before it is committed.
   bool is_sync() const;
-  // For a DELETE or UPDATE that returns nothing.
-  std::uint64_t affected() const;
 
  private:
   struct Clear {

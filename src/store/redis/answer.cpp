@@ -36,6 +36,7 @@ Read read_claim(Op& op, const Answered& answered, std::optional<Record> record) 
   if (!executes && verdict == Verdict::execute) return Read::nonsense;
   op.status = OpStatus::done;
   op.verdict = verdict;
+  if (!executes) age(*record, op.now);
   op.record = std::move(record);
   const bool tells_outcome = verdict == Verdict::replay || verdict == Verdict::not_kept;
   return executes || tells_outcome ? Read::written : Read::answered;
@@ -60,6 +61,7 @@ Read read_owner(Op& op, const Answered& answered, std::optional<Record> record) 
 Read read_lookup(Op& op, const Answered& answered, std::optional<Record> record) {
   if (answered.answer != Answer::nothing && (answered.answer != Answer::stands || !record)) return Read::nonsense;
   op.status = OpStatus::done;
+  if (record) age(*record, op.now);
   op.record = std::move(record);
   return Read::answered;
 }

@@ -9,7 +9,7 @@ namespace once::redis {
 
 namespace {
 
-constexpr std::uint64_t version = 1;
+constexpr std::uint64_t version = 2;
 constexpr std::uint64_t never = std::uint64_t{1} << 52U;
 
 // The scripts say these as numbers.
@@ -52,6 +52,7 @@ std::optional<Record> unpack_record(std::string_view packed) {
   record.body_kept = read_number(packed, 2, 1) == 0 ? BodyKept::yes : BodyKept::no;
   record.expires_at = read_time(packed, 4);
   record.lease_until = read_time(packed, 12);
+  record.forget_at = read_time(packed, 98);
   record.previous_state = static_cast<State>(before);
   record.attempt = Attempt{static_cast<std::uint32_t>(read_number(packed, 22, 4))};
   record.fence = Fence{read_number(packed, 26, 8)};
@@ -94,6 +95,7 @@ void append_terms(std::string& out, const Op& op, bool confirm) {
       append_duration(out, op.terms.takeover_after);
       append_duration(out, op.terms.lease);
       append_duration(out, op.terms.ttl);
+      append_duration(out, op.terms.tombstone);
       out.append(op.nonce.view()).append(op.fingerprint.view());
       return;
     case Verb::renew:

@@ -26,14 +26,17 @@ local v = redis.call('GET', KEYS[1])
 // about to be told is written once more: another gateway's write of it may not have reached them yet, and WAIT counts
 // from the last write of its own connection.
 constexpr std::string_view claim = R"lua(
-local on_unknown, confirm, takeover, lease, ttl, owner = struct.unpack('>BBI8I8I8c48', ARGV[1])
+local on_unknown, confirm, takeover, lease, ttl, tombstone, owner = struct.unpack('>BBI8I8I8I8c48', ARGV[1])
 local attempt, fence, before, before_at, waited = 1, us, 3, 0, 0
 if v then
   local version, state, _, _, old_expires, old_lease, old_waited, _, old_attempt, old_fence, old_start =
     struct.unpack('>BBBBI8I8BBI4I8I8', v)
-  if version ~= 1 then return struct.pack('>c1I8', 'U', us) end
+  if version ~= 2 then return struct.pack('>c1I8', 'U', us) end
   if old_fence >= us then fence = old_fence + 1 end
   local live = state == 0 and now < old_lease
+  if not live and now >= old_expires and now < struct.unpack('>I8', v, 99) then
+    return struct.pack('>c1I8', 'S', us) .. string.sub(v, 1, 106)
+  end
   if live or now < old_expires then
     if state == 0 and string.sub(v, 51, 98) == owner then
       if confirm == 1 then redis.call('SET', KEYS[1], v, 'KEEPTTL') end
@@ -49,9 +52,10 @@ if v then
   end
 end
 local lease_until, expires = now + lease, now + ttl
-local record = struct.pack('>BBBBI8I8BBI4I8I8I8', 1, 0, 0, 0, expires, lease_until, waited, before, attempt, fence, now,
-  before_at) .. owner
-redis.call('SET', KEYS[1], record, 'PXAT', math.max(expires, lease_until))
+local forget = expires + tombstone
+local record = struct.pack('>BBBBI8I8BBI4I8I8I8', 2, 0, 0, 0, expires, lease_until, waited, before, attempt, fence, now,
+  before_at) .. owner .. struct.pack('>I8', forget)
+redis.call('SET', KEYS[1], record, 'PXAT', math.max(forget, lease_until))
 if attempt == 1 and fence == us then return us end
 return struct.pack('>c1I8', 'W', us) .. record
 )lua";
@@ -60,10 +64,11 @@ return struct.pack('>c1I8', 'W', us) .. record
 constexpr std::string_view owners_only = R"lua(
 if not v then return struct.pack('>c1I8', 'L', us) end
 local version, state, _, _, expires, lease_until, waited = struct.unpack('>BBBBI8I8B', v)
-if version ~= 1 then return struct.pack('>c1I8', 'U', us) end
+if version ~= 2 then return struct.pack('>c1I8', 'U', us) end
 if expires <= now and not (state == 0 and now < lease_until) or string.sub(v, 51, 66) ~= nonce then
   return struct.pack('>c1I8', 'L', us)
 end
+local forget = struct.unpack('>I8', v, 99)
 )lua";
 
 // Whoever waits is told the key's hex, on the channel of the key's prefix. After the write: a script that could not
@@ -77,7 +82,7 @@ constexpr std::string_view renew = R"lua(
 if state ~= 0 then return struct.pack('>c1I8', 'L', us) end
 lease_until = now + lease
 redis.call('SET', KEYS[1], string.sub(v, 1, 12) .. struct.pack('>I8', lease_until) .. string.sub(v, 21),
-  'PXAT', math.max(expires, lease_until))
+  'PXAT', math.max(forget, lease_until))
 return struct.pack('>c1I8', 'W', us)
 )lua";
 
@@ -89,9 +94,11 @@ if state == final then
   return struct.pack('>c1I8', 'S', us) .. v
 end
 if state ~= 0 and state ~= 3 then return struct.pack('>c1I8', 'L', us) end
+forget = now + ttl + math.max(forget - expires, 0)
 expires = now + ttl
-local head = struct.pack('>BBBBI8I8B', 1, final, kept, has, expires, lease_until, 0) .. string.sub(v, 22, 98)
-redis.call('SET', KEYS[1], head .. ARGV[2], 'PXAT', expires)
+local head = struct.pack('>BBBBI8I8B', 2, final, kept, has, expires, lease_until, 0) .. string.sub(v, 22, 98) ..
+  struct.pack('>I8', forget)
+redis.call('SET', KEYS[1], head .. ARGV[2], 'PXAT', forget)
 )lua";
 constexpr std::string_view finish_end = "return struct.pack('>c1I8', 'W', us) .. head";
 
@@ -103,9 +110,9 @@ if attempt == 1 then
   redis.call('DEL', KEYS[1])
 else
   local before_at = string.sub(v, 43, 50)
-  redis.call('SET', KEYS[1], struct.pack('>BB', 1, before) .. string.sub(v, 3, 20) ..
+  redis.call('SET', KEYS[1], struct.pack('>BB', 2, before) .. string.sub(v, 3, 20) ..
     struct.pack('>BBI4', 0, before, attempt - 1) .. string.sub(v, 27, 34) .. before_at .. before_at ..
-    string.rep('\0', 16) .. string.sub(v, 67, 98), 'PXAT', expires)
+    string.rep('\0', 16) .. string.sub(v, 67, 106), 'PXAT', forget)
 end
 )lua";
 constexpr std::string_view release_end = "return struct.pack('>c1I8', 'W', us)";
@@ -114,8 +121,11 @@ constexpr std::string_view release_end = "return struct.pack('>c1I8', 'W', us)";
 constexpr std::string_view lookup = R"lua(
 if not v then return struct.pack('>c1I8', 'N', us) end
 local version, state, _, _, expires, lease_until, waited = struct.unpack('>BBBBI8I8B', v)
-if version ~= 1 then return struct.pack('>c1I8', 'U', us) end
-if expires <= now and not (state == 0 and now < lease_until) then return struct.pack('>c1I8', 'N', us) end
+if version ~= 2 then return struct.pack('>c1I8', 'U', us) end
+if not (state == 0 and now < lease_until) then
+  if expires <= now and struct.unpack('>I8', v, 99) <= now then return struct.pack('>c1I8', 'N', us) end
+  if expires <= now then return struct.pack('>c1I8', 'S', us) .. string.sub(v, 1, 106) end
+end
 if ARGV[1] == '\1' and state == 0 and waited == 0 then redis.pcall('SETRANGE', KEYS[1], 20, '\1') end
 return struct.pack('>c1I8', 'S', us) .. v
 )lua";

@@ -60,6 +60,7 @@ inline void expect_same(const Record& record, const Record& model) {
   EXPECT_EQ(record.nonce, model.nonce);
   EXPECT_EQ(record.started_at, model.started_at);
   EXPECT_EQ(record.expires_at, model.expires_at);
+  EXPECT_EQ(record.forget_at, model.forget_at);
   if (model.state == State::started) EXPECT_EQ(record.lease_until, model.lease_until);
   if (model.state != State::succeeded) return;
   EXPECT_EQ(record.body_kept, model.body_kept);
@@ -102,7 +103,7 @@ TEST_P(StoreContract, drawn_sequences_go_as_the_memory_store_goes) {
 
   for (int step = 0; step < steps && !HasFailure(); ++step) {
     if (draw.below(6) == 0) {
-      advance(draw.any_of({unit(), lease() + unit(), takeover_after() + unit(), ttl() + unit()}));
+      advance(draw.any_of({unit(), lease() + unit(), takeover_after() + unit(), ttl() + unit(), tombstone() + unit()}));
       continue;
     }
     const std::size_t which = draw.below(operations.size());
@@ -116,6 +117,7 @@ TEST_P(StoreContract, drawn_sequences_go_as_the_memory_store_goes) {
                                   : operation.nonces.back();
     Op op = owner_op(verb, operation.id, nonce);
     op.terms.on_unknown = draw.any_of({OnUnknown::retry, OnUnknown::takeover, OnUnknown::hold});
+    op.terms.tombstone = draw.any_of({Duration::zero(), tombstone()});
     op.fingerprint = draw.below(10) == 0 ? other_request : request;
     op.final_state = draw.any_of({State::succeeded, State::failed, State::failed, State::unknown});
     if (verb == Verb::finish && op.final_state == State::succeeded) {

@@ -68,6 +68,7 @@ class StoreContract : public testing::TestWithParam<StoreFactory> {
   Duration lease() const { return 4 * unit(); }
   Duration takeover_after() const { return 8 * unit(); }
   Duration ttl() const { return 20 * unit(); }
+  Duration tombstone() const { return 10 * unit(); }
   Duration unit() const { return subject_->unit(); }
 
   void advance(Duration by) { subject_->advance(by); }
@@ -122,15 +123,27 @@ class StoreContract : public testing::TestWithParam<StoreFactory> {
     Nonce nonce;
     Record record;
   };
-  Made made(State state) {
+  Made made(State state, Duration tombstone = Duration::zero()) {
     Made it{new_id(), new_nonce(), {}};
-    EXPECT_EQ(claim(it.id, it.nonce).verdict, Verdict::execute);
+    Op op = claim_op(it.id, it.nonce);
+    op.terms.tombstone = tombstone;
+    EXPECT_EQ(run(op).verdict, Verdict::execute);
     if (state != State::started) EXPECT_EQ(finish(it.id, it.nonce, state).status, OpStatus::done);
     const Op found = lookup(it.id);
     EXPECT_TRUE(found.record.has_value());
     it.record = found.record.value_or(Record());
     EXPECT_EQ(it.record.state, state);
     return it;
+  }
+
+  static void expect_tombstone(const Op& found, const Record& was) {
+    ASSERT_EQ(found.status, OpStatus::done);
+    ASSERT_TRUE(found.record.has_value());
+    EXPECT_EQ(found.record->state, State::tombstone);
+    EXPECT_EQ(found.record->outcome, nullptr);
+    EXPECT_EQ(found.record->fence, was.fence);
+    EXPECT_EQ(found.record->expires_at, was.expires_at);
+    EXPECT_EQ(found.record->forget_at, was.forget_at);
   }
 
   Made held_outside() {

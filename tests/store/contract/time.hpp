@@ -140,7 +140,10 @@ TEST_P(StoreContract, terms_without_end_are_kept) {
   const OperationId id = new_id();
   const Nonce nonce = new_nonce();
   Op op = claim_op(id, nonce);
-  op.terms = {.takeover_after = Duration::max(), .lease = Duration::max(), .ttl = Duration::max()};
+  op.terms = {.takeover_after = Duration::max(),
+              .lease = Duration::max(),
+              .ttl = Duration::max(),
+              .tombstone = Duration::max()};
   const Op claimed = run(op);
   ASSERT_EXECUTES(claimed);
   EXPECT_EQ(claimed.record->lease_until, Time::max());
@@ -157,6 +160,7 @@ TEST_P(StoreContract, terms_without_end_are_kept) {
   const Op found = lookup(id);
   ASSERT_TRUE(found.record.has_value());
   EXPECT_EQ(found.record->expires_at, Time::max());
+  EXPECT_EQ(found.record->forget_at, Time::max());
 }
 
 }  // namespace once::contract

@@ -256,8 +256,8 @@ TEST(ConfigLoad, a_dialect_can_be_gone_back_on) {
 
 TEST(ConfigLoad, fewer_refusals_are_recorded_instead) {
   const Config config = parsed("defaults: {record: {refusals: [429]}}");
-  EXPECT_EQ(settle(Delivery::whole, 401, false, config.defaults.record).kind, Settlement::Kind::succeed);
-  EXPECT_EQ(settle(Delivery::whole, 429, false, config.defaults.record).kind, Settlement::Kind::release);
+  EXPECT_EQ(settle(Delivery::whole, 401, {}, config.defaults.record).kind, Settlement::Kind::succeed);
+  EXPECT_EQ(settle(Delivery::whole, 429, {}, config.defaults.record).kind, Settlement::Kind::release);
 }
 
 TEST(ConfigLoad, flags_come_after_the_file_and_before_routes) {

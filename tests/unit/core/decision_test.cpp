@@ -1,5 +1,8 @@
 #include "core/decision.hpp"
 
+#include <memory>
+#include <string>
+
 #include <gtest/gtest.h>
 
 namespace once {
@@ -86,6 +89,59 @@ TEST(Decision, an_owner_at_work_does_not_expire) {
 
 TEST(Decision, a_tombstone_says_gone_whatever_is_asked) {
   EXPECT_EQ(verdict_for(record_in(State::tombstone), start, OnUnknown::retry, other), Verdict::gone);
+}
+
+ClaimTerms remembered_for(Duration tombstone) {
+  ClaimTerms with_tombstone = terms;
+  with_tombstone.tombstone = tombstone;
+  return with_tombstone;
+}
+
+TEST(Decision, what_expired_is_gone_until_it_is_forgotten) {
+  for (const State state : {State::started, State::succeeded, State::failed, State::unknown}) {
+    Record record = claimed(nullptr, Fingerprint(), Nonce(), remembered_for(hours(3)), start);
+    record.state = state;
+    EXPECT_FALSE(expired(record, start + hours(24) - Duration(1)));
+    EXPECT_TRUE(expired(record, start + hours(24)));
+    EXPECT_FALSE(forgotten(record, start + hours(27) - Duration(1)));
+    EXPECT_TRUE(forgotten(record, start + hours(27)));
+    for (const OnUnknown policy : {OnUnknown::retry, OnUnknown::takeover, OnUnknown::hold}) {
+      EXPECT_EQ(verdict_for(record, start + hours(24), policy), Verdict::gone);
+      EXPECT_EQ(verdict_for(record, start + hours(27) - Duration(1), policy, other), Verdict::gone);
+      EXPECT_EQ(verdict_for(record, start + hours(27), policy, other), Verdict::execute);
+    }
+    EXPECT_EQ(claimed(&record, other, Nonce(), terms, start + hours(27)).attempt, Attempt{1});
+  }
+}
+
+TEST(Decision, an_owner_at_work_is_no_tombstone) {
+  Record record = claimed(nullptr, Fingerprint(), Nonce(), remembered_for(hours(3)), start);
+  record.lease_until = start + hours(48);
+  age(record, start + hours(30));
+  EXPECT_EQ(record.state, State::started);
+  EXPECT_EQ(verdict_for(record, start + hours(30)), Verdict::in_flight);
+}
+
+TEST(Decision, a_tombstone_has_no_outcome) {
+  Record record = claimed(nullptr, Fingerprint(), Nonce(), remembered_for(hours(3)), start);
+  record.state = State::succeeded;
+  record.outcome = std::make_shared<const std::string>("told until it expires");
+  age(record, start + hours(24) - Duration(1));
+  EXPECT_EQ(record.state, State::succeeded);
+  age(record, start + hours(24));
+  EXPECT_EQ(record.state, State::tombstone);
+  EXPECT_EQ(record.outcome, nullptr);
+}
+
+TEST(Decision, what_is_kept_anew_is_remembered_as_long_as_its_claim_asked_for) {
+  Record record = claimed(nullptr, Fingerprint(), Nonce(), remembered_for(hours(3)), start);
+  keep_for(record, minutes(1), start + hours(1));
+  EXPECT_EQ(record.expires_at, start + hours(1) + minutes(1));
+  EXPECT_EQ(record.forget_at, start + hours(4) + minutes(1));
+  record = claimed(nullptr, Fingerprint(), Nonce(), remembered_for(Duration::max()), start);
+  EXPECT_EQ(record.forget_at, Time::max());
+  keep_for(record, minutes(1), start + hours(1));
+  EXPECT_EQ(record.forget_at, Time::max());
 }
 
 TEST(Decision, times_do_not_overflow) {

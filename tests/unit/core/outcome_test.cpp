@@ -14,19 +14,27 @@ using Kind = Settlement::Kind;
 constexpr std::array deliveries = {Delivery::not_sent,  Delivery::lost,  Delivery::timed_out,
                                    Delivery::truncated, Delivery::whole, Delivery::oversize};
 
+using Said = BackendPolicy::Record;
+constexpr std::array everything_said = {Said::by_status, Said::final, Said::retry, Said::no_store};
+
+Settlement settle_said(Said said, int status, Delivery delivery = Delivery::whole) {
+  return settle(delivery, status, {.record = said, .ttl = {}}, default_record_policy());
+}
+
 Kind kind_of_whole(int status, const RecordPolicy& policy = default_record_policy()) {
-  return settle(Delivery::whole, status, false, policy).kind;
+  return settle(Delivery::whole, status, {}, policy).kind;
 }
 
 TEST(Settle, nothing_sent_gives_the_claim_back) {
-  EXPECT_EQ(settle(Delivery::not_sent, 0, false, default_record_policy()), Settlement{Kind::release});
+  EXPECT_EQ(settle(Delivery::not_sent, 0, {}, default_record_policy()), Settlement{Kind::release});
 }
 
 TEST(Settle, bytes_sent_without_a_whole_response_is_unknown_whatever_the_status_line_said) {
   for (const Delivery delivery : {Delivery::lost, Delivery::timed_out, Delivery::truncated}) {
     for (const int status : {0, 200, 429, 500, 503}) {
-      for (const bool no_store : {false, true}) {
-        EXPECT_EQ(settle(delivery, status, no_store, default_record_policy()), Settlement{Kind::unknown});
+      for (const Said said : everything_said) {
+        EXPECT_EQ(settle(delivery, status, {.record = said, .ttl = {}}, default_record_policy()),
+                  Settlement{Kind::unknown});
       }
     }
   }
@@ -34,8 +42,7 @@ TEST(Settle, bytes_sent_without_a_whole_response_is_unknown_whatever_the_status_
 
 TEST(Settle, an_answer_is_recorded_with_its_body) {
   for (const int status : {200, 201, 204, 303, 400, 404, 409, 422}) {
-    EXPECT_EQ(settle(Delivery::whole, status, false, default_record_policy()),
-              (Settlement{Kind::succeed, BodyKept::yes}))
+    EXPECT_EQ(settle(Delivery::whole, status, {}, default_record_policy()), (Settlement{Kind::succeed, BodyKept::yes}))
         << status;
   }
 }
@@ -56,7 +63,7 @@ TEST(Settle, gateway_errors_of_the_backend_can_be_called_unknown) {
   policy.gateway_errors = GatewayErrors::unknown;
   for (const int status : {502, 503, 504}) {
     EXPECT_EQ(kind_of_whole(status, policy), Kind::unknown) << status;
-    EXPECT_EQ(settle(Delivery::oversize, status, false, policy).kind, Kind::unknown) << status;
+    EXPECT_EQ(settle(Delivery::oversize, status, {}, policy).kind, Kind::unknown) << status;
   }
   for (const int status : {500, 501, 505}) EXPECT_EQ(kind_of_whole(status, policy), Kind::fail) << status;
 }
@@ -86,23 +93,35 @@ TEST(Settle, a_refusal_wins_over_a_recorded_range) {
 
 TEST(Settle, no_store_gives_the_claim_back) {
   for (const int status : {200, 404, 500, 503}) {
-    EXPECT_EQ(settle(Delivery::whole, status, true, default_record_policy()), Settlement{Kind::release}) << status;
+    EXPECT_EQ(settle_said(Said::no_store, status), Settlement{Kind::release}) << status;
+  }
+}
+
+TEST(Settle, final_is_the_outcome_whatever_its_status) {
+  for (const int status : {200, 404, 429, 500, 503}) {
+    EXPECT_EQ(settle_said(Said::final, status), (Settlement{Kind::succeed, BodyKept::yes})) << status;
+    EXPECT_EQ(settle_said(Said::final, status, Delivery::oversize), (Settlement{Kind::succeed, BodyKept::no}));
+  }
+}
+
+TEST(Settle, retry_lets_a_retry_execute_again_whatever_the_status) {
+  for (const int status : {200, 404, 429, 500, 503}) {
+    EXPECT_EQ(settle_said(Said::retry, status), Settlement{Kind::fail}) << status;
   }
 }
 
 TEST(Settle, too_large_to_keep_is_recorded_without_its_body) {
-  for (const bool no_store : {false, true}) {
-    EXPECT_EQ(settle(Delivery::oversize, 200, no_store, default_record_policy()),
-              (Settlement{Kind::succeed, BodyKept::no}));
+  for (const Said said : everything_said) {
+    EXPECT_EQ(settle_said(said, 200, Delivery::oversize), (Settlement{Kind::succeed, BodyKept::no}));
   }
-  EXPECT_EQ(settle(Delivery::oversize, 429, false, default_record_policy()), Settlement{Kind::release});
-  EXPECT_EQ(settle(Delivery::oversize, 500, false, default_record_policy()), Settlement{Kind::fail});
+  EXPECT_EQ(settle(Delivery::oversize, 429, {}, default_record_policy()), Settlement{Kind::release});
+  EXPECT_EQ(settle(Delivery::oversize, 500, {}, default_record_policy()), Settlement{Kind::fail});
 }
 
 TEST(Settle, a_body_is_missing_only_from_a_success) {
   for (const Delivery delivery : deliveries) {
     for (int status = 0; status < 700; ++status) {
-      const Settlement settlement = settle(delivery, status, false, default_record_policy());
+      const Settlement settlement = settle(delivery, status, {}, default_record_policy());
       if (settlement.body_kept == BodyKept::yes) continue;
       EXPECT_EQ(settlement.kind, Kind::succeed);
       EXPECT_EQ(delivery, Delivery::oversize);

@@ -195,6 +195,47 @@ TEST_P(ExchangeOutcome, no_store_releases_and_is_not_passed_on) {
   EXPECT_EQ(world.record()->state, State::succeeded);
 }
 
+TEST_P(ExchangeOutcome, final_is_replayed_whatever_its_status) {
+  world.backend.then(answer_with(500, "broken for good", "Idempotency-Policy: final\r\n"));
+  const Call& call = world.ask();
+  EXPECT_THAT(call.reply().head, Not(HasSubstr("olicy")));
+  EXPECT_EQ(world.record()->state, State::succeeded);
+  const Call& retry = world.ask();
+  EXPECT_EQ(retry.status(), 500);
+  EXPECT_EQ(retry.idempotency_status(), "replayed");
+  EXPECT_EQ(retry.body(), "broken for good");
+  EXPECT_EQ(world.backend.executions(), 1U);
+}
+
+TEST_P(ExchangeOutcome, retry_is_executed_again_whatever_its_status) {
+  world.backend.then(answer_with(202, "come again", "Idempotency-Policy: retry, final\r\n"));
+  const Call& call = world.ask();
+  EXPECT_EQ(call.status(), 202);
+  EXPECT_THAT(call.reply().head, Not(HasSubstr("olicy")));
+  EXPECT_EQ(call.header("Idempotency-Expires"), "");
+  EXPECT_EQ(world.record()->state, State::failed);
+  const Call& retry = world.ask();
+  EXPECT_EQ(retry.status(), 201);
+  EXPECT_EQ(retry.reply().attempt, Attempt{2});
+  EXPECT_EQ(world.backend.executions(), 2U);
+}
+
+TEST_P(ExchangeOutcome, a_backend_may_say_how_long_its_answer_is_kept) {
+  world.policy.tombstone = std::chrono::hours(2);
+  world.backend.then(answer_with(201, "for a minute", "Idempotency-Policy: ttl=60\r\n"));
+  const Call& call = world.ask();
+  EXPECT_THAT(call.reply().head, Not(HasSubstr("olicy")));
+  const Time now = world.clock.now();
+  EXPECT_EQ(world.record()->expires_at, now + std::chrono::seconds(60));
+  EXPECT_EQ(world.record()->forget_at, now + std::chrono::seconds(60) + std::chrono::hours(2));
+  std::string expires;
+  append_http_date(expires, now + std::chrono::seconds(60));
+  EXPECT_EQ(call.header("Idempotency-Expires"), expires);
+  // Of one answer, not of the next.
+  world.ask({.key = 2});
+  EXPECT_GE(world.record(2)->expires_at, now + world.policy.ttl);
+}
+
 TEST_P(ExchangeOutcome, a_response_larger_than_may_be_kept_is_recorded_even_if_it_says_no_store) {
   BackendScript large;
   large.delivery = Delivery::oversize;

@@ -208,9 +208,37 @@ TEST_P(ExchangeVerdict, a_response_that_was_not_kept_is_never_a_second_execution
   EXPECT_EQ(world.backend.executions(), 1U);
 }
 
+TEST_P(ExchangeVerdict, an_expired_key_that_is_remembered_is_not_executed_again) {
+  world.policy.tombstone = 1h;
+  world.after_execution(answer_with(201, "done"));
+  world.executor.advance(world.policy.ttl - 1s);
+  EXPECT_EQ(world.ask().idempotency_status(), "replayed");
+  world.executor.advance(2s);
+  world.trace.clear();
+  const Call& late = world.ask();
+  EXPECT_THAT(world.trace, ElementsAre("claim: gone", "reply: 410 rejected"));
+  EXPECT_EQ(late.code(), "key-expired");
+  EXPECT_FALSE(late.retryable());
+  EXPECT_EQ(late.header("Idempotency-Expires"), "");
+  EXPECT_EQ(world.backend.executions(), 1U);
+  // Whatever is asked for by now: it is remembered as long as it was asked for then.
+  world.policy.tombstone = Duration::zero();
+  world.executor.advance(1h - 10s);
+  EXPECT_EQ(world.ask().status(), 410);
+  world.executor.advance(20s);
+  EXPECT_EQ(world.ask().idempotency_status(), "executed");
+  EXPECT_EQ(world.backend.executions(), 2U);
+}
+
+TEST_P(ExchangeVerdict, an_answer_from_before_tombstones_were_asked_for_leaves_none) {
+  world.after_execution(answer_with(201, "done"));
+  world.policy.tombstone = 1h;
+  world.executor.advance(world.policy.ttl + 1s);
+  EXPECT_EQ(world.ask().idempotency_status(), "executed");
+}
+
 TEST(ExchangeVerdictFromElsewhere, a_tombstone_is_gone) {
   World world;
-  // No store writes tombstones yet; the answer is the same whoever finds one.
   class Tombstones final : public Store {
    public:
     void execute(std::span<Op* const> batch) override {

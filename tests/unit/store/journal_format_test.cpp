@@ -169,7 +169,8 @@ TEST(JournalFormat, every_kind_of_record_comes_back_as_it_was) {
           made.attempt = Attempt{attempt};
           made.outcome = outcome;
           made.body_kept = kept;
-          made.expires_at = Time::max();
+          made.expires_at = then + std::chrono::hours(2);
+          made.forget_at = attempt == 2 ? Time::max() : made.expires_at;
           std::string out;
           append_put(out, 5, id, made);
           EXPECT_EQ(out.size(), put_frame_size(made));
@@ -179,6 +180,34 @@ TEST(JournalFormat, every_kind_of_record_comes_back_as_it_was) {
           ASSERT_TRUE(payload.has_value() && glance(*payload).has_value());
           EXPECT_TRUE(JournalModel::same(decode_put(*payload), made));
         }
+      }
+    }
+  }
+}
+
+TEST(JournalFormat, all_times_of_a_put_come_back_whichever_it_has) {
+  for (const bool previous : {false, true}) {
+    for (const bool leased : {false, true}) {
+      for (const bool tombstone : {false, true}) {
+        Record made = record();
+        made.attempt = Attempt{previous ? 2U : 1U};
+        made.state = leased ? State::started : State::succeeded;
+        made.lease_until = leased ? then + std::chrono::seconds(30) : Time::max();
+        made.forget_at = tombstone ? made.expires_at + std::chrono::hours(3) : made.expires_at;
+        std::string out;
+        append_put(out, 5, id, made);
+        EXPECT_LE(out.size(), largest_put_overhead + frame_alignment + made.outcome->size());
+        const auto payload = decode_frame(out, 5);
+        ASSERT_TRUE(payload.has_value());
+        const auto seen = glance(*payload);
+        ASSERT_TRUE(seen.has_value());
+        EXPECT_EQ(seen->forget_at, made.forget_at);
+        EXPECT_EQ(seen->lease_until, leased ? made.lease_until : Time::min());
+        const Record read = decode_put(*payload);
+        EXPECT_TRUE(JournalModel::same(read, made));
+        EXPECT_EQ(read.forget_at, made.forget_at);
+        EXPECT_EQ(read.lease_until, seen->lease_until);
+        if (previous) EXPECT_EQ(read.previous_started_at, made.previous_started_at);
       }
     }
   }

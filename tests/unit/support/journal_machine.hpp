@@ -189,9 +189,10 @@ class JournalModel {
     const auto outcome = [](const Record& record) { return record.outcome == nullptr ? "" : *record.outcome; };
     return a.state == b.state && a.body_kept == b.body_kept && a.attempt == b.attempt && a.nonce == b.nonce &&
            a.fingerprint == b.fingerprint && a.started_at == b.started_at && a.expires_at == b.expires_at &&
-           (a.fence == b.fence || a.fence == any_fence || b.fence == any_fence) &&
+           forget_at(a) == forget_at(b) && (a.fence == b.fence || a.fence == any_fence || b.fence == any_fence) &&
            (a.outcome == nullptr) == (b.outcome == nullptr) && outcome(a) == outcome(b);
   }
+  static Time forget_at(const Record& record) { return std::max(record.forget_at, record.expires_at); }
   static bool same(const May& a, const May& b) { return a.has_value() == b.has_value() && (!a || same(*a, *b)); }
 
  private:
@@ -205,7 +206,8 @@ class JournalModel {
 
   // What is there if the answer is right and `may` was there before; nullopt if the answer is not right then.
   std::optional<May> fits(const Op& op, const May& may) {
-    const Record* before = may && !expired(*may, op.now) ? &*may : nullptr;
+    const May aged = seen(may, op.now);
+    const Record* before = aged ? &*aged : nullptr;
     switch (op.verb) {
       case Verb::lookup:
         if (op.record.has_value() != (before != nullptr)) return std::nullopt;
@@ -235,6 +237,12 @@ class JournalModel {
     return std::nullopt;
   }
 
+  static May seen(May may, Time now) {
+    if (!may || forgotten(*may, now)) return std::nullopt;
+    age(*may, now);
+    return may;
+  }
+
   std::optional<May> fits_claim(const Op& op, const Record* before) {
     const bool resent = before != nullptr && is_same_claim(*before, op);
     const Verdict verdict = resent ? Verdict::execute : decide(facts_of(before, op.fingerprint, op.terms, op.now));
@@ -262,7 +270,8 @@ class JournalModel {
   }
 
   void add_results(std::vector<May>& all, const Op& op, const May& may) const {
-    const Record* before = may && !expired(*may, op.now) ? &*may : nullptr;
+    const May aged = seen(may, op.now);
+    const Record* before = aged ? &*aged : nullptr;
     if (op.verb == Verb::claim && decide(facts_of(before, op.fingerprint, op.terms, op.now)) == Verdict::execute) {
       all.emplace_back(made(op, before));
     }
@@ -309,6 +318,7 @@ class JournalWorkload {
 
   std::size_t largest_outcome = 600;
   Duration ttl = std::chrono::hours(24);
+  Duration tombstone{};
 
   // One step; the model learns what was answered.
   void step(JournalMachine& machine, JournalModel& model) {
@@ -330,6 +340,7 @@ class JournalWorkload {
  private:
   Op next_for(std::uint64_t key, JournalModel& model) {
     Op op = claim_op(key, ++nonces_, ttl);
+    op.terms.tombstone = tombstone;
     const auto& all = model.of(op.id);
     const auto& last = all[draw_.below(all.size())];
     const bool owned = last && last->state == State::started && last->lease_until == Time::max();
