@@ -117,6 +117,11 @@ void write_counters(Exposition& out, const std::vector<const Metrics*>& workers)
       Row{"once_backend_connects_total", "counter", "Connections opened to backends.", &Metrics::backend_connects},
       Row{"once_backend_connect_failures_total", "counter", "Backends that could not be reached.",
           &Metrics::backend_connect_failures},
+      Row{"once_tokens_verified_total", "counter", "Tokens whose signature was checked and found good.",
+          &Metrics::tokens_verified},
+      Row{"once_tokens_remembered_total", "counter", "Tokens that had been checked before.",
+          &Metrics::tokens_remembered},
+      Row{"once_tokens_refused_total", "counter", "Tokens that are not valid.", &Metrics::tokens_refused},
   };
   for (const Row& row : rows) {
     out.family(row.name, row.type, row.help);

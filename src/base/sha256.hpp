@@ -34,6 +34,7 @@ class HmacSha256 {
   // A running HMAC; start as many as needed from one secret.
   class Stream {
    public:
+    void update(std::string_view bytes) { inner_.update(bytes); }
     void update_part(std::string_view part) { inner_.update_part(part); }
     Digest finish();
 

@@ -32,12 +32,20 @@ unsigned thread_count(const Config& config) {
   return config.threads != 0 ? config.threads : std::max(1U, std::thread::hardware_concurrency());
 }
 
+http::AddressSet addresses_of(const std::vector<std::string>& networks) {
+  http::AddressSet set;
+  for (const std::string& network : networks) set.add(network);  // config has checked them
+  return set;
+}
+
 ServingSettings serving_of(const Config& config) {
   return {.upstreams = config.upstreams,
           .routes = config.routes,
           .limits = config.limits,
           .timeouts = config.timeouts,
-          .pool = config.pool};
+          .pool = config.pool,
+          .tokens = {.header = config.jwt.header, .verifier = config.jwt.verifier},
+          .trusted_proxies = addresses_of(config.trusted_proxies)};
 }
 
 sigset_t signals_of(std::initializer_list<int> signals) {

@@ -5,6 +5,7 @@
 
 #include "base/text.hpp"
 #include "config/codec.hpp"
+#include "http/address_set.hpp"
 
 namespace once {
 
@@ -95,6 +96,20 @@ Codec<std::string> listener_or_off_codec() {
     return text;
   };
   return codec;
+}
+
+Codec<std::string> network_codec() {
+  constexpr std::string_view expected = "an address, a network such as 10.0.0.0/8 or 2001:db8::/32, or unix";
+  return {
+      .expected = std::string(expected),
+      .range = "",
+      .parse = [=](const std::string& text) -> Parsed<std::string> {
+        http::AddressSet set;
+        if (!set.add(text)) return not_expected(expected, text);
+        return text;
+      },
+      .format = [](const std::string& text) { return text; },
+  };
 }
 
 Parsed<Upstream> parse_upstream(std::string_view url) {

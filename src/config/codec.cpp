@@ -76,6 +76,23 @@ bool is_json_pointer(std::string_view text) {
   return true;
 }
 
+// Names of claims are any text, and often an address; what begins with a slash leads to one that is further down.
+bool is_claim(std::string_view text) {
+  return !text.empty() && text.size() <= 200 && std::ranges::all_of(text, is_visible) &&
+         (!text.starts_with('/') || is_json_pointer(text));
+}
+
+std::string format_caller(const CallerSource& source) {
+  switch (source.kind) {
+    case CallerSource::Kind::header: return "header:" + source.name;
+    case CallerSource::Kind::cookie: return "cookie:" + source.name;
+    case CallerSource::Kind::jwt: return "jwt:" + source.name;
+    case CallerSource::Kind::mtls_subject: return "mtls:subject";
+    case CallerSource::Kind::client_ip: return "client-ip";
+  }
+  return "";
+}
+
 bool is_pattern_segment(std::string_view segment, bool last) {
   if (segment == "*" || (segment == "**" && last)) return true;
   if (segment.starts_with('{') && segment.ends_with('}')) {
@@ -180,6 +197,12 @@ Codec<std::string> word_codec(std::size_t most) {
   });
 }
 
+Codec<std::string> optional_word_codec(std::size_t most) {
+  return tested(fmt::format("a word of at most {} visible ASCII characters", most), [most](const std::string& text) {
+    return text.size() <= most && std::ranges::all_of(text, is_visible);
+  });
+}
+
 Codec<std::string> line_codec(std::size_t most) {
   return tested(fmt::format("a line of text of at most {} bytes", most), [most](const std::string& text) {
     return !text.empty() && text.size() <= most && std::ranges::none_of(text, is_control);
@@ -214,7 +237,7 @@ Codec<Method> method_codec() {
 
 Codec<CallerSource> caller_codec() {
   using Kind = CallerSource::Kind;
-  const std::string expected = "header:NAME or cookie:NAME";
+  const std::string expected = "header:NAME, cookie:NAME, jwt:CLAIM, mtls:subject or client-ip";
   return {
       .expected = expected,
       .range = "",
@@ -222,13 +245,14 @@ Codec<CallerSource> caller_codec() {
         const std::size_t colon = std::min(text.find(':'), text.size());
         const std::string_view kind = std::string_view(text).substr(0, colon);
         const std::string name = text.substr(std::min(colon + 1, text.size()));
-        if ((kind != "header" && kind != "cookie") || !is_token(name)) return not_expected(expected, text);
-        return CallerSource{.kind = kind == "header" ? Kind::header : Kind::cookie, .name = name};
+        if (text == "client-ip") return CallerSource{.kind = Kind::client_ip, .name = ""};
+        if (text == "mtls:subject") return CallerSource{.kind = Kind::mtls_subject, .name = ""};
+        if (kind == "header" && is_token(name)) return CallerSource{.kind = Kind::header, .name = name};
+        if (kind == "cookie" && is_token(name)) return CallerSource{.kind = Kind::cookie, .name = name};
+        if (kind == "jwt" && is_claim(name)) return CallerSource{.kind = Kind::jwt, .name = name};
+        return not_expected(expected, text);
       },
-      .format =
-          [](const CallerSource& source) {
-            return fmt::format("{}:{}", source.kind == Kind::header ? "header" : "cookie", source.name);
-          },
+      .format = format_caller,
   };
 }
 

@@ -46,14 +46,16 @@ Codec<unsigned> threads_codec();  // 0 is written "auto"
 Codec<bool> yes_no_codec();
 Codec<std::string> header_name_codec();
 Codec<std::string> json_pointer_codec();
-Codec<std::string> word_codec(std::size_t most);  // visible ASCII
-Codec<std::string> line_codec(std::size_t most);  // any text on one line
-Codec<std::string> path_codec();                  // of a file or folder
-Codec<std::string> optional_path_codec();         // may be empty
-Codec<std::string> upstream_name_codec();         // may be empty
+Codec<std::string> word_codec(std::size_t most);           // visible ASCII
+Codec<std::string> optional_word_codec(std::size_t most);  // may be empty
+Codec<std::string> line_codec(std::size_t most);           // any text on one line
+Codec<std::string> path_codec();                           // of a file or folder
+Codec<std::string> optional_path_codec();                  // may be empty
+Codec<std::string> upstream_name_codec();                  // may be empty
 Codec<std::string> address_codec();
 Codec<std::string> address_or_off_codec();
 Codec<std::string> listener_or_off_codec();  // an address or a Unix socket
+Codec<std::string> network_codec();
 Codec<std::string> store_codec();
 Codec<std::string> pattern_codec();
 Codec<CallerSource> caller_codec();

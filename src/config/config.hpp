@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "base/clock.hpp"
 #include "base/log.hpp"
 #include "claims/settings.hpp"
+#include "core/jwt.hpp"
 #include "gateway/settings.hpp"
 #include "store/journal/settings.hpp"
 #include "store/server/settings.hpp"
@@ -28,6 +30,15 @@ struct LogSettings {
   LogLevel level = LogLevel::info;
   LogFormat format = LogFormat::automatic;
   bool access = false;
+};
+
+// Tokens that say who a key belongs to.
+struct JwtSettings {
+  std::vector<std::string> keys;         // files with public keys
+  std::vector<std::string> secrets;      // files with a secret each
+  std::string header = "Authorization";  // there behind the scheme Bearer, in any other the token alone
+  JwtRules rules;
+  std::shared_ptr<const JwtVerifier> verifier;  // filled in by finish(); null without keys
 };
 
 struct Config {
@@ -53,6 +64,8 @@ struct Config {
   ClientTimeouts timeouts;
   PoolSettings pool;
   ClaimsSettings claims;
+  JwtSettings jwt;
+  std::vector<std::string> trusted_proxies;  // networks
   Where defaults_where;
 };
 

@@ -6,6 +6,7 @@
 
 #include "base/text.hpp"
 #include "config/codec.hpp"
+#include "config/jwt_keys.hpp"
 #include "config/secret.hpp"
 #include "gateway/scope.hpp"
 
@@ -15,6 +16,38 @@ namespace {
 
 ConfigError at(const Where& where, std::string text) {
   return {where.file, where.line, where.column, std::move(text)};
+}
+
+bool is_proven(const CallerSource& source) {
+  return source.kind == CallerSource::Kind::jwt || source.kind == CallerSource::Kind::mtls_subject;
+}
+
+void check_callers(const Config& config, const Policy& policy, const Where& where, Checked& out) {
+  const auto error = [&](std::string text) { out.errors.push_back(at(where, std::move(text))); };
+  const auto warning = [&](std::string text) { out.warnings.push_back(at(where, std::move(text))); };
+  const auto name_of = caller_codec().format;
+  const bool in_scope = std::ranges::find(policy.scope, ScopePart::caller) != policy.scope.end();
+  if (policy.caller.empty() && in_scope) {
+    warning("caller is none: callers that use the same key are given each other's answers");
+  }
+  if (policy.caller.size() > max_caller_sources) {
+    error(fmt::format("caller: at most {} sources, got {}", max_caller_sources, policy.caller.size()));
+  }
+  const bool has_keys = !config.jwt.keys.empty() || !config.jwt.secrets.empty();
+  for (const CallerSource& source : policy.caller) {
+    if (source.kind != CallerSource::Kind::jwt || has_keys) continue;
+    error(fmt::format("caller: {} needs a key to check tokens with: jwt.keys or jwt.secrets", name_of(source)));
+  }
+  const auto proven = std::ranges::find_if(policy.caller, is_proven);
+  if (in_scope && proven != policy.caller.end() && policy.caller_missing == CallerMissing::anonymous) {
+    warning(
+        fmt::format("caller: {} with caller_missing: anonymous: requests without one that use the same key are given "
+                    "each other's answers; caller_missing: reject refuses them",
+                    name_of(*proven)));
+  }
+  if (!in_scope && policy.caller_missing == CallerMissing::reject) {
+    warning("caller_missing: reject does nothing: the caller is not part of scope");
+  }
 }
 
 void check_policy(const Policy& policy, const Where& where, Checked& out) {
@@ -30,12 +63,6 @@ void check_policy(const Policy& policy, const Where& where, Checked& out) {
   if (policy.on_unknown == OnUnknown::takeover && policy.takeover_after >= policy.ttl) {
     warning(fmt::format("takeover_after ({}) is not shorter than ttl ({}): the key expires before anyone takes over",
                         format_duration(policy.takeover_after), format_duration(policy.ttl)));
-  }
-  if (policy.caller.empty() && std::ranges::find(policy.scope, ScopePart::caller) != policy.scope.end()) {
-    warning("caller is none: callers that use the same key are given each other's answers");
-  }
-  if (policy.caller.size() > max_caller_sources) {
-    error(fmt::format("caller: at most {} sources, got {}", max_caller_sources, policy.caller.size()));
   }
   if ((policy.record.statuses & ~policy.record.refusals).none()) {
     warning("no status is recorded: every retry executes again");
@@ -64,6 +91,7 @@ void check_routes(Config& config, Checked& out) {
           route->where, fmt::format("never taken: the route for {} before it matches all of this", hidden_by->path)));
     }
     check_policy(route->policy, route->where, out);
+    check_callers(config, route->policy, route->where, out);
   }
 }
 
@@ -159,6 +187,9 @@ std::expected<ConfigErrors, ConfigErrors> finish(Config& config, const Environ& 
   if (!secret->warning.empty()) checked.warnings.push_back({"", 0, 0, std::move(secret->warning)});
   const auto tokens = read_tokens(config, checked.warnings);
   if (!tokens) return std::unexpected(ConfigErrors{{"", 0, 0, tokens.error()}});
+  auto verifier = make_verifier(config, checked.warnings);
+  if (!verifier) return std::unexpected(ConfigErrors{{"", 0, 0, verifier.error()}});
+  config.jwt.verifier = *std::move(verifier);
   config.sealing_secrets.clear();
   for (const std::string& path : config.encryption_keys) {
     auto key = read_secret(path);

@@ -127,6 +127,11 @@ Settings<Policy> key_settings() {
           "caller", [](auto& p) -> auto& { return p.caller; }, caller_codec(), "none",
           "Who a key belongs to; several make a tuple. Only hashed into the operation id, never stored. With none, "
           "callers share their keys and can be given each other's answers."),
+      one(
+          "caller_missing", [](auto& p) -> auto& { return p.caller_missing; },
+          choice_codec<CallerMissing>({{"anonymous", CallerMissing::anonymous}, {"reject", CallerMissing::reject}}),
+          "What becomes of a request with a key that lacks one of these: all such requests are one caller, or it is "
+          "refused (401). A token that is there and not valid is always refused."),
       scope_setting(),
   };
 }

@@ -120,6 +120,39 @@ Settings<Config> claims_settings() {
   };
 }
 
+Settings<Config> caller_settings() {
+  return {
+      list<Config>(
+          "jwt.keys", [](auto& c) -> auto& { return c.jwt.keys; }, path_codec(), "",
+          "Files with the public keys that tokens are checked with: PEM, or a JSON Web Key Set. RSA keys (2048 bits "
+          "and "
+          "more) are for RS256, P-256 for ES256, Ed25519 for EdDSA."),
+      list<Config>(
+          "jwt.secrets", [](auto& c) -> auto& { return c.jwt.secrets; }, path_codec(), "",
+          "Files with a secret each, at least 32 bytes, that tokens are checked with: HS256."),
+      one(
+          "jwt.issuer", [](auto& c) -> auto& { return c.jwt.rules.issuer; }, optional_word_codec(1000),
+          "What iss of a token must be. Empty: anything."),
+      list<Config>(
+          "jwt.audience", [](auto& c) -> auto& { return c.jwt.rules.audience; }, word_codec(1000), "",
+          "What aud of a token must name one of. Empty: it is not looked at."),
+      one(
+          "jwt.leeway", [](auto& c) -> auto& { return c.jwt.rules.leeway; }, duration_codec({0ms, 5min}),
+          "How far clocks may be apart when exp, nbf and iat are checked."),
+      one(
+          "jwt.require_exp", [](auto& c) -> auto& { return c.jwt.rules.expiry; },
+          choice_codec<Required>({{"yes", Required::yes}, {"no", Required::no}}),
+          "Whether a token without exp is refused."),
+      one(
+          "jwt.header", [](auto& c) -> auto& { return c.jwt.header; }, header_name_codec(),
+          "Where the token is: in Authorization behind the scheme Bearer, in any other header alone."),
+      list<Config>(
+          "trusted_proxies", [](auto& c) -> auto& { return c.trusted_proxies; }, network_codec(), "",
+          "Proxies in front of Once. What they say in X-Forwarded-For is believed; unix is whoever connects to a Unix "
+          "socket."),
+  };
+}
+
 Settings<Config> basic_settings() {
   return {
       one(
@@ -303,7 +336,7 @@ Setting<Route> route_methods_setting() {
 const Settings<Config>& process_settings() {
   static const Settings<Config> table = [] {
     Settings<Config> all = basic_settings();
-    for (const auto& part : {store_settings, file_settings, claims_settings, server_settings}) {
+    for (const auto& part : {store_settings, file_settings, claims_settings, caller_settings, server_settings}) {
       for (Setting<Config>& setting : part()) all.push_back(std::move(setting));
     }
     return all;

@@ -34,29 +34,37 @@ std::string without_line_end(std::string text) {
 
 }  // namespace
 
-std::expected<Secret, std::string> read_secret(const std::string& path) {
+std::expected<FileContent, std::string> read_file(const std::string& path, std::size_t most_bytes) {
+  const auto because_of = [](int error) { return std::unexpected(std::generic_category().message(error)); };
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.open()) return std::unexpected(because("cannot read the secret in", path, errno));
-  std::array<char, longest_secret + 1> buffer{};
+  if (!file.open()) return because_of(errno);
+  FileContent content{.bytes = std::string(most_bytes + 1, '\0'), .others_can_read = false};
   std::size_t size = 0;
   for (;;) {
-    const ssize_t got = ::read(file.get(), buffer.data() + size, buffer.size() - size);
+    const ssize_t got = ::read(file.get(), content.bytes.data() + size, content.bytes.size() - size);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return std::unexpected(because("cannot read the secret in", path, errno));
+    if (got < 0) return because_of(errno);
     if (got == 0) break;
     size += static_cast<std::size_t>(got);
   }
-  if (size > longest_secret)
-    return std::unexpected(fmt::format("the secret in {} is larger than {} bytes", path, longest_secret));
-  Secret secret{.bytes = without_line_end(std::string(buffer.data(), size)), .warning = ""};
+  if (size > most_bytes) return std::unexpected(fmt::format("it is larger than {} bytes", most_bytes));
+  content.bytes.resize(size);
+  struct stat status{};
+  constexpr mode_t others = S_IRGRP | S_IROTH;
+  content.others_can_read = ::fstat(file.get(), &status) == 0 && (status.st_mode & others) != 0;
+  return content;
+}
+
+std::expected<Secret, std::string> read_secret(const std::string& path) {
+  auto file = read_file(path, longest_secret);
+  if (!file) return std::unexpected(fmt::format("cannot read the secret in {}: {}", path, file.error()));
+  Secret secret{.bytes = without_line_end(std::move(file->bytes)), .warning = ""};
   if (secret.bytes.size() < shortest_secret) {
     return std::unexpected(
         fmt::format("the secret in {} has {} bytes, at least {} are needed; make one with: openssl rand -hex 32", path,
                     secret.bytes.size(), shortest_secret));
   }
-  struct stat status{};
-  constexpr mode_t others = S_IRGRP | S_IROTH;
-  if (::fstat(file.get(), &status) == 0 && (status.st_mode & others) != 0) {
+  if (file->others_can_read) {
     secret.warning = fmt::format("others can read the secret in {}; run: chmod 600 {}", path, path);
   }
   return secret;

@@ -20,6 +20,14 @@ struct Secret {
 // The error is for people; it never holds the secret.
 std::expected<Secret, std::string> find_secret(const Config& config, const Environ& environ, Random& random);
 
+struct FileContent {
+  std::string bytes;
+  bool others_can_read;
+};
+
+// The error says only why.
+std::expected<FileContent, std::string> read_file(const std::string& path, std::size_t most_bytes);
+
 // Of a file of its own: a line of at least shortest_secret bytes.
 std::expected<Secret, std::string> read_secret(const std::string& path);
 

@@ -34,10 +34,20 @@ struct KeyPolicy {
 
 // Where the caller's identity is read from. Several make a tuple.
 struct CallerSource {
-  enum class Kind : std::uint8_t { header, cookie };
+  enum class Kind : std::uint8_t {
+    header,
+    cookie,
+    jwt,           // a claim of a verified token
+    mtls_subject,  // whom the verified client certificate names
+    client_ip,     // the address, through trusted proxies
+  };
   Kind kind = Kind::header;
-  std::string name = "Authorization";
+  std::string name = "Authorization";  // of the header, cookie or claim; a claim may be a JSON pointer
 };
+
+// What becomes of a request with a key when one of these is missing: refused, or one of those that share a caller named
+// nobody.
+enum class CallerMissing : std::uint8_t { anonymous, reject };
 
 enum class ScopePart : std::uint8_t { caller, method, path };
 
@@ -98,6 +108,7 @@ struct Policy {
   KeyPolicy key;
   MethodSet methods;  // where keys are honoured
   std::vector<CallerSource> caller = {CallerSource()};
+  CallerMissing caller_missing = CallerMissing::anonymous;
   std::vector<ScopePart> scope = {ScopePart::caller, ScopePart::method, ScopePart::path};
   FingerprintPolicy fingerprint;
   Duration ttl = std::chrono::hours(24);

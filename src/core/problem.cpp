@@ -35,6 +35,8 @@ constexpr std::array table = {
   ProblemRow{uri_too_long,         "uri-too-long",         "The request target is too long",               414, no},
   ProblemRow{headers_too_large,    "headers-too-large",    "The request headers are too large",            431, no},
   ProblemRow{request_timeout,      "request-timeout",      "The request did not arrive in time",           408, yes},
+  ProblemRow{caller_required,      "caller-required",      "The request does not say who sends it",        401, no},
+  ProblemRow{token_invalid,        "token-invalid",        "The token is not valid",                       401, no},
   ProblemRow{bad_gateway,          "bad-gateway",          "The backend could not be reached",             502, yes},
   ProblemRow{gateway_timeout,      "gateway-timeout",      "The backend did not answer in time",           504, no},
   ProblemRow{backend_lost,         "backend-lost",         "The connection to the backend was lost",       502, no},
@@ -82,6 +84,7 @@ Problem problem(ProblemKind kind, std::string detail) {
           .code = std::string(row.name),
           .detail = std::move(detail),
           .retry_after_seconds = std::nullopt,
+          .challenge = {},
           .error_object = false,
           .retryable = row.retryable};
 }

@@ -29,6 +29,9 @@ enum class ProblemKind : std::uint8_t {
   uri_too_long,
   headers_too_large,
   request_timeout,
+  // About who sent it.
+  caller_required,
+  token_invalid,
   // About the backend. Unlike outcome_unknown, the last two are for requests that Once does not protect.
   bad_gateway,      // could not be reached: nothing was sent
   gateway_timeout,  // no response in time
@@ -61,7 +64,8 @@ struct Problem {
   std::string code;
   std::string detail;  // for people; never holds a raw key or a secret
   std::optional<int> retry_after_seconds;
-  bool error_object = false;  // Wording::error_object
+  std::string_view challenge = {};  // WWW-Authenticate of a 401; a literal
+  bool error_object = false;        // Wording::error_object
   Retryable retryable = Retryable::no;
 };
 

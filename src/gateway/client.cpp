@@ -270,9 +270,10 @@ Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::optional<std::s
     made = *std::move(derived);
     key = made;
   }
-  const ScopeParts scope(policy, head);
-  if (const CallerSource* source = scope.ambiguous()) {
-    co_await write_problem_reply(ProblemKind::bad_request, "The caller is given more than once: " + source->name + ".");
+  const ScopeParts scope(policy, head, caller_facts(policy));
+  if (const auto refused = caller_problem(policy, scope, generation_->settings().tokens.header)) {
+    shared_.log.debug("caller refused", {{"request", request_id_}, {"reason", refused->detail}});
+    co_await write_problem_reply(*refused);
     co_return;
   }
   keyed_ = true;
@@ -290,6 +291,28 @@ Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::optional<std::s
                              .interim = this};
   co_await exchange_.run(request, reply_);
   co_await write_reply();
+}
+
+// What is asked for costs something: a system call, a look at the clock.
+CallerFacts Client::caller_facts(const Policy& policy) {
+  CallerFacts facts;
+  for (const CallerSource& source : policy.caller) {
+    switch (source.kind) {
+      case CallerSource::Kind::header:
+      case CallerSource::Kind::cookie: break;
+      case CallerSource::Kind::jwt:
+        facts.token_header = generation_->settings().tokens.header;
+        facts.tokens = generation_->tokens();
+        facts.now = shared_.clock.now();
+        break;
+      case CallerSource::Kind::mtls_subject: facts.tls_subject = io_.tls_subject; break;
+      case CallerSource::Kind::client_ip:
+        facts.peer = io_.peer_address();
+        facts.trusted_proxies = &generation_->settings().trusted_proxies;
+        break;
+    }
+  }
+  return facts;
 }
 
 // Only a store that others see can be asked who has which keys.
@@ -373,12 +396,17 @@ Task<void> Client::interim(const http::ResponseHead& head) {
 }
 
 Task<void> Client::write_problem_reply(ProblemKind kind, std::string detail) {
+  const Problem answer = problem(kind, std::move(detail));
+  co_await write_problem_reply(answer);
+}
+
+Task<void> Client::write_problem_reply(const Problem& problem) {
   // Whatever of the request was not read cannot be told from the next one.
-  if (!io_.body.ended() || kind == ProblemKind::request_timeout) {
+  if (!io_.body.ended() || problem.kind == ProblemKind::request_timeout) {
     io_.head.persistence = Persistence::close;
     body_unread_ = true;
   }
-  write_problem(reply_, problem(kind, std::move(detail)), shared_.errors_base, request_id_, Ending::rejected);
+  write_problem(reply_, problem, shared_.errors_base, request_id_, Ending::rejected);
   co_await write_reply();
 }
 

@@ -41,11 +41,13 @@ class Client final : private ServedConnection, private InterimSink {
   Task<void> answer();
   // Without a key, one is made from what the route says.
   Task<void> answer_keyed(const RoutedPolicy& routed, std::optional<std::string_view> key);
+  CallerFacts caller_facts(const Policy& policy);
   std::string_view tenant_of(const ScopeParts& scope);
   Task<void> answer_unkeyed(const Policy* policy, std::size_t upstream);
   std::optional<BodyRead> body_at_hand(std::size_t limit);
   Task<BodyRead> read_body(std::size_t limit);
   Task<void> write_problem_reply(ProblemKind kind, std::string detail);
+  Task<void> write_problem_reply(const Problem& problem);
   Task<void> write_reply();
   Task<bool> stream_rest(bool chunked);
   Task<void> linger();

@@ -2,6 +2,11 @@
 
 namespace once {
 
+const std::string& ClientIo::peer_address() {
+  if (peer.empty()) peer = socket.peer_address();
+  return peer;
+}
+
 Task<http::BodyChunk> ClientIo::next_body() {
   using http::BodyChunk;
   using http::BodyDecoder;

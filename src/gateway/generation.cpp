@@ -19,6 +19,7 @@ Result<std::shared_ptr<Generation>> Generation::make(const ServingSettings& sett
 ServedGeneration::ServedGeneration(std::shared_ptr<Generation> generation, http::Loop& loop, Metrics& metrics)
     : generation_(std::move(generation)) {
   const ServingSettings& all = generation_->settings;
+  if (all.tokens.verifier) tokens_.emplace(all.tokens.verifier, metrics);
   for (std::size_t i = 0; i < all.upstreams.size(); ++i) {
     const http::PoolLimits limits{.max_idle = all.pool.max_idle, .idle_max = all.pool.idle_max};
     pools_.push_back(

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "gateway/metrics.hpp"
 #include "gateway/routes.hpp"
 #include "gateway/settings.hpp"
+#include "gateway/token_cache.hpp"
 #include "http/endpoint.hpp"
 #include "http/loop.hpp"
 #include "http/upstream.hpp"
@@ -42,6 +44,7 @@ class ServedGeneration {
   const ServingSettings& settings() const { return generation_->settings; }
   const Routes& routes() const { return generation_->routes; }
   HttpBackend& backend(std::size_t upstream) { return *backends_[upstream]; }
+  TokenCache* tokens() { return tokens_ ? &*tokens_ : nullptr; }  // null: no route reads tokens
 
  private:
   friend class GenerationUse;
@@ -49,6 +52,7 @@ class ServedGeneration {
   std::shared_ptr<Generation> generation_;
   std::vector<std::unique_ptr<http::UpstreamPool>> pools_;
   std::vector<std::unique_ptr<HttpBackend>> backends_;
+  std::optional<TokenCache> tokens_;
   std::size_t uses_ = 0;  // counted by one thread
 };
 

@@ -122,6 +122,7 @@ void write_problem(Reply& reply, const Problem& problem, std::string_view type_b
     append_number(head, static_cast<std::uint64_t>(*problem.retry_after_seconds));
     head.append("\r\n");
   }
+  if (!problem.challenge.empty()) append_field(head, "WWW-Authenticate", problem.challenge);
   if (ending != Ending::rejected && ending != Ending::passed) {
     append_field(head, "Idempotency-Status", name_of(ending));
   }

@@ -1,5 +1,10 @@
 #include "gateway/scope.hpp"
 
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+
 #include "base/assert.hpp"
 #include "base/bug.hpp"
 #include "base/text.hpp"
@@ -9,20 +14,50 @@ namespace once {
 
 namespace {
 
-FoundSource find_source(const CallerSource& source, const http::RequestHead& head) {
+using Kind = CallerSource::Kind;
+
+FoundSource find_header(std::string_view name, const http::RequestHead& head) {
   FoundSource found;
-  const bool cookie = source.kind == CallerSource::Kind::cookie;
-  const std::string_view header = cookie ? std::string_view("Cookie") : source.name;
   for (const http::Field& field : head.fields) {
-    if (!same_name(field.name, header)) continue;
-    if (cookie) {
-      find_cookie(field.value, source.name, found);
-    } else {
-      ++found.count;
-      found.value = field.value;
-    }
+    if (!same_name(field.name, name)) continue;
+    ++found.count;
+    found.value = field.value;
   }
   return found;
+}
+
+FoundSource find_source(const CallerSource& source, const http::RequestHead& head) {
+  if (source.kind == Kind::header) return find_header(source.name, head);
+  FoundSource found;
+  for (const http::Field& field : head.fields) {
+    if (same_name(field.name, "Cookie")) find_cookie(field.value, source.name, found);
+  }
+  return found;
+}
+
+std::string client_ip(const http::RequestHead& head, const CallerFacts& facts) {
+  static const http::AddressSet nobody;
+  std::vector<std::string_view> forwarded;
+  const bool proxies = facts.trusted_proxies != nullptr && !facts.trusted_proxies->empty();
+  if (proxies) {
+    for (const http::Field& field : head.fields) {
+      if (same_name(field.name, "X-Forwarded-For")) forwarded.push_back(field.value);
+    }
+  }
+  const auto address =
+      http::client_address(facts.peer, std::move(forwarded), proxies ? *facts.trusted_proxies : nobody);
+  return address ? address->text() : "";
+}
+
+std::string what_is_missing(const CallerSource& source) {
+  switch (source.kind) {
+    case Kind::header: return "the header " + source.name;
+    case Kind::cookie: return "the cookie " + source.name;
+    case Kind::jwt: return "a token with the claim " + source.name;
+    case Kind::mtls_subject: return "a client certificate";
+    case Kind::client_ip: return "an address";
+  }
+  return "";
 }
 
 }  // namespace
@@ -40,25 +75,83 @@ void find_cookie(std::string_view header, std::string_view name, FoundSource& fo
   }
 }
 
-void ScopeParts::add_caller(const Policy& policy, const http::RequestHead& head) {
+std::optional<std::string_view> bearer_token(std::string_view authorization) {
+  constexpr std::string_view scheme = "Bearer";
+  if (!iequals(authorization.substr(0, scheme.size()), scheme)) return std::nullopt;
+  const std::string_view rest = authorization.substr(scheme.size());
+  if (!rest.empty() && rest.front() != ' ') return std::nullopt;
+  return trim(rest);
+}
+
+void ScopeParts::add_source(const CallerSource& source, std::string_view mark, std::optional<std::string_view> value) {
+  caller_given_ = caller_given_ || value.has_value();
+  if (missing_ == nullptr && value.value_or("").empty()) missing_ = &source;
+  add(value ? mark : "absent");  // an empty value is not the same as none
+  add(value.value_or(""));
+}
+
+void ScopeParts::read_token(const CallerSource& source, const http::RequestHead& head, const CallerFacts& facts) {
+  token_read_ = true;
+  ONCE_ASSERT(facts.tokens != nullptr);
+  const FoundSource found = find_header(facts.token_header, head);
+  if (found.count > 1) ambiguous_ = &source;
+  if (found.count != 1) return;
+  const bool behind_scheme = same_name(facts.token_header, "Authorization");
+  const auto text = behind_scheme ? bearer_token(found.value) : std::optional(found.value);
+  if (!text) return;
+  auto verified = facts.tokens->verify(*text, facts.now);
+  if (verified) {
+    token_ = *std::move(verified);
+  } else {
+    token_fault_ = verified.error();
+  }
+}
+
+// With its issuer: two of them may call two people by one name.
+void ScopeParts::add_claim(const CallerSource& source, const http::RequestHead& head, const CallerFacts& facts) {
+  if (!token_read_) read_token(source, head, facts);
+  std::optional<std::string_view> claim;
+  if (token_) {
+    const auto index = facts.tokens->index_of(source.name);
+    ONCE_ASSERT(index.has_value());
+    if (token_->claims[*index]) claim = *token_->claims[*index];
+  }
+  add(claim ? std::string_view(token_->issuer) : std::string_view());
+  add_source(source, "jwt", claim);
+  if (missing_ == nullptr && claim == "\"\"") missing_ = &source;
+}
+
+void ScopeParts::add_caller(const Policy& policy, const http::RequestHead& head, const CallerFacts& facts) {
   ONCE_ASSERT(policy.caller.size() <= max_caller_sources);
   caller_begin_ = count_;
   for (const CallerSource& source : policy.caller) {
-    const FoundSource found = find_source(source, head);
-    caller_given_ = caller_given_ || found.count > 0;
-    if (found.count > 1) ambiguous_ = &source;
-    add(found.count > 0 ? "given" : "absent");  // an empty value is not the same as none
-    add(found.value);
+    switch (source.kind) {
+      case Kind::header:
+      case Kind::cookie: {
+        const FoundSource found = find_source(source, head);
+        if (found.count > 1) ambiguous_ = &source;
+        add_source(source, "given", found.count > 0 ? std::optional(found.value) : std::nullopt);
+        break;
+      }
+      case Kind::jwt: add_claim(source, head, facts); break;
+      case Kind::mtls_subject:
+        add_source(source, "mtls", facts.tls_subject.empty() ? std::nullopt : std::optional(facts.tls_subject));
+        break;
+      case Kind::client_ip:
+        client_ip_ = client_ip(head, facts);
+        add_source(source, "ip", client_ip_.empty() ? std::nullopt : std::optional<std::string_view>(client_ip_));
+        break;
+    }
   }
   caller_count_ = count_ - caller_begin_;
 }
 
-ScopeParts::ScopeParts(const Policy& policy, const http::RequestHead& head) {
+ScopeParts::ScopeParts(const Policy& policy, const http::RequestHead& head, const CallerFacts& facts) {
   for (const ScopePart part : policy.scope) {
     switch (part) {
       case ScopePart::caller:
         add("caller");
-        if (!planted(Bug::caller_not_in_id)) add_caller(policy, head);
+        if (!planted(Bug::caller_not_in_id)) add_caller(policy, head, facts);
         break;
       case ScopePart::method:
         add("method");
@@ -70,6 +163,25 @@ ScopeParts::ScopeParts(const Policy& policy, const http::RequestHead& head) {
         break;
     }
   }
+}
+
+std::optional<Problem> caller_problem(const Policy& policy, const ScopeParts& scope, std::string_view token_header) {
+  if (const CallerSource* source = scope.ambiguous()) {
+    const std::string_view name = source->kind == Kind::jwt ? token_header : std::string_view(source->name);
+    return problem(ProblemKind::bad_request, fmt::format("The caller is given more than once: {}.", name));
+  }
+  if (const auto fault = scope.token_fault()) {
+    Problem refused = problem(ProblemKind::token_invalid, fmt::format("The token is refused: {}.", describe(*fault)));
+    refused.challenge = "Bearer error=\"invalid_token\"";
+    return refused;
+  }
+  if (policy.caller_missing == CallerMissing::anonymous || scope.missing() == nullptr) return std::nullopt;
+  Problem refused = problem(ProblemKind::caller_required,
+                            fmt::format("A request with a key needs {}.", what_is_missing(*scope.missing())));
+  if (std::ranges::any_of(policy.caller, [](const CallerSource& source) { return source.kind == Kind::jwt; })) {
+    refused.challenge = "Bearer";
+  }
+  return refused;
 }
 
 }  // namespace once

@@ -3,10 +3,17 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
+#include "core/jwt.hpp"
 #include "core/policy.hpp"
+#include "core/problem.hpp"
+#include "gateway/token_cache.hpp"
+#include "http/address_set.hpp"
 #include "http/head.hpp"
 
 namespace once {
@@ -14,9 +21,23 @@ namespace once {
 // Config allows this many sources of a caller's identity.
 inline constexpr std::size_t max_caller_sources = 8;
 
+// What a caller is read from beside the head of the request; only what the route's sources need is filled in.
+struct CallerFacts {
+  std::string_view peer = {};                         // ClientIo::peer_address()
+  std::string_view tls_subject = {};                  // empty: no verified certificate
+  const http::AddressSet* trusted_proxies = nullptr;  // null: none
+  std::string_view token_header = "Authorization";    // there behind the scheme Bearer, in any other the token alone
+  TokenCache* tokens = nullptr;                       // there is one where a route reads tokens
+  Time now = {};
+};
+
+// Holds views of the head, the facts and itself.
 class ScopeParts {
  public:
-  ScopeParts(const Policy& policy, const http::RequestHead& head);
+  ScopeParts(const Policy& policy, const http::RequestHead& head, const CallerFacts& facts = {});
+  ScopeParts(const ScopeParts&) = delete;
+  ScopeParts& operator=(const ScopeParts&) = delete;
+
   std::span<const std::string_view> parts() const { return std::span(parts_).first(count_); }
   // Those that say who asks; empty if nothing does.
   std::span<const std::string_view> caller() const {
@@ -26,19 +47,35 @@ class ScopeParts {
   // A caller's header or cookie that is there twice: which one the backend believes is anyone's guess, and a guess
   // could hand one caller's answer to another. Null if there is none.
   const CallerSource* ambiguous() const { return ambiguous_; }
+  // A source that says nothing, or an empty text. Null if there is none.
+  const CallerSource* missing() const { return missing_; }
+  // There is a token, and it is not good.
+  std::optional<TokenFault> token_fault() const { return token_fault_; }
 
  private:
   void add(std::string_view part) { parts_[count_++] = part; }
-  void add_caller(const Policy& policy, const http::RequestHead& head);
+  void add_caller(const Policy& policy, const http::RequestHead& head, const CallerFacts& facts);
+  void add_source(const CallerSource& source, std::string_view mark, std::optional<std::string_view> value);
+  void add_claim(const CallerSource& source, const http::RequestHead& head, const CallerFacts& facts);
+  void read_token(const CallerSource& source, const http::RequestHead& head, const CallerFacts& facts);
 
-  // Each scope part has a mark and a value; a caller has a mark, and for each source whether it is there and what.
-  std::array<std::string_view, 2 * max_caller_sources + 8> parts_;
+  // Each scope part has a mark and a value; a caller has a mark, and for each source whether it is there and what,
+  // behind the issuer if it is a claim.
+  std::array<std::string_view, 3 * max_caller_sources + 8> parts_;
   std::size_t count_ = 0;
   std::size_t caller_begin_ = 0;
   std::size_t caller_count_ = 0;
   bool caller_given_ = false;
   const CallerSource* ambiguous_ = nullptr;
+  const CallerSource* missing_ = nullptr;
+  bool token_read_ = false;
+  std::shared_ptr<const VerifiedToken> token_;
+  std::optional<TokenFault> token_fault_;
+  std::string client_ip_;
 };
+
+// Why a request with a key is not served for the sake of its caller. nullopt: it is.
+std::optional<Problem> caller_problem(const Policy& policy, const ScopeParts& scope, std::string_view token_header);
 
 // Values that a request has of one source.
 struct FoundSource {
@@ -48,5 +85,8 @@ struct FoundSource {
 
 // Cookies of that name in a Cookie header, added to what was found so far.
 void find_cookie(std::string_view header, std::string_view name, FoundSource& found);
+
+// What is behind the scheme Bearer. nullopt: another scheme, or none.
+std::optional<std::string_view> bearer_token(std::string_view authorization);
 
 }  // namespace once

@@ -4,12 +4,15 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/clock.hpp"
+#include "core/jwt.hpp"
 #include "core/policy.hpp"
+#include "http/address_set.hpp"
 
 namespace once {
 
@@ -62,6 +65,12 @@ struct PoolSettings {
   Duration keyed_idle_max = std::chrono::seconds(1);  // keyed requests take no connection that idled longer
 };
 
+// Where tokens are, and what checks them.
+struct TokenSettings {
+  std::string header = "Authorization";         // there behind the scheme Bearer, in any other the token alone
+  std::shared_ptr<const JwtVerifier> verifier;  // null: no route reads tokens
+};
+
 // What a reload can change: everything that says how requests are served, and nothing of where and with which store.
 struct ServingSettings {
   std::vector<Upstream> upstreams;  // the first is the default one
@@ -69,6 +78,8 @@ struct ServingSettings {
   Limits limits;
   ClientTimeouts timeouts;
   PoolSettings pool;
+  TokenSettings tokens;
+  http::AddressSet trusted_proxies;  // whose X-Forwarded-For is believed
 };
 
 }  // namespace once

@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "base/descriptor.hpp"
+#include "http/address_set.hpp"
 
 namespace once::http {
 
@@ -62,6 +63,25 @@ std::string address_text(const sockaddr* address, socklen_t size) {
   if (failed != 0) return "?";
   return address->sa_family == AF_INET6 ? fmt::format("[{}]:{}", host.data(), port.data())
                                         : fmt::format("{}:{}", host.data(), port.data());
+}
+
+std::string peer_address(int fd) {
+  sockaddr_storage storage{};
+  socklen_t size = sizeof storage;
+  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&storage), &size) != 0) return "";
+  IpAddress address;
+  switch (storage.ss_family) {
+    case AF_INET6: {
+      const auto& ipv6 = reinterpret_cast<const sockaddr_in6&>(storage);
+      std::memcpy(address.bytes.data(), &ipv6.sin6_addr, sizeof ipv6.sin6_addr);
+      return address.text();
+    }
+    case AF_INET: {
+      const auto& ipv4 = reinterpret_cast<const sockaddr_in&>(storage);
+      return IpAddress::of_ipv4(ntohl(ipv4.sin_addr.s_addr)).text();
+    }
+    default: return std::string(unix_peer);
+  }
 }
 
 std::string Endpoint::text() const {

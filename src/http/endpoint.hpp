@@ -19,6 +19,9 @@ struct Endpoint {
 };
 
 std::string address_text(const sockaddr* address, socklen_t size);
+// Who is at the other end: a numeric address without its port, IPv4 for IPv4-mapped IPv6; "unix" for a Unix socket;
+// empty if the connection is gone.
+std::string peer_address(int fd);
 
 Result<std::vector<Endpoint>> resolve(const std::string& host, const std::string& port);
 // "127.0.0.1:8080", "[::1]:8080", "localhost:0"

@@ -220,6 +220,10 @@ int Socket::accept() {
   return fd;
 }
 
+std::string Socket::peer_address() const {
+  return http::peer_address(fd_);
+}
+
 void Socket::shut_down_writing() const {
   ::shutdown(fd_, SHUT_WR);
 }

@@ -165,6 +165,9 @@ class Socket final : public Pollable {
   // On a listener: a new connection's descriptor, or -1 with errno. After EAGAIN, readable() waits for the next.
   int accept();
 
+  // http::peer_address() of this connection: a system call.
+  std::string peer_address() const;
+
   void shut_down_writing() const;
   // The next close resets the connection, so that the peer cannot take what it got for a whole message.
   void reset_on_close() const;

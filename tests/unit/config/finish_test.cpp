@@ -49,6 +49,18 @@ const Case cases[] = {
   {"upstreams: {a: http://a}\nroutes: [{path: /x, caller: none}]", "",
    "once.yaml:2:10: caller is none: callers that use the same key are given each other's answers\n"},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, caller: none, scope: [path]}]", "", ""},
+  {"upstreams: {a: http://a}\nroutes: [{path: /x, caller: 'jwt:sub', caller_missing: reject}]",
+   "once.yaml:2:10: caller: jwt:sub needs a key to check tokens with: jwt.keys or jwt.secrets\n", ""},
+  {"upstreams: {a: http://a}\njwt: {keys: /x}\nroutes: [{path: /x, caller: 'jwt:sub', caller_missing: reject}]", "", ""},
+  {"upstreams: {a: http://a}\njwt: {secrets: /x}\nroutes: [{path: /x, caller: ['header:X', 'jwt:sub']}]", "",
+   "once.yaml:3:10: caller: jwt:sub with caller_missing: anonymous: requests without one that use the same key are given each "
+   "other's answers; caller_missing: reject refuses them\n"},
+  {"upstreams: {a: http://a}\nroutes: [{path: /x, caller: 'mtls:subject'}]", "",
+   "once.yaml:2:10: caller: mtls:subject with caller_missing: anonymous: requests without one that use the same key are given "
+   "each other's answers; caller_missing: reject refuses them\n"},
+  {"upstreams: {a: http://a}\nroutes: [{path: /x, scope: [path], caller_missing: reject}]", "",
+   "once.yaml:2:10: caller_missing: reject does nothing: the caller is not part of scope\n"},
+  {"upstreams: {a: http://a}\nroutes: [{path: /x, caller: client-ip}]\ntrusted_proxies: [10.0.0.0/8, '::1', unix]", "", ""},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, record: {statuses: [401]}}]", "",
    "once.yaml:2:10: no status is recorded: every retry executes again\n"},
   {"upstreams: {a: http://a}\nroutes:\n  - path: /**\n    methods: [POST]\n  - path: /x\n    methods: [POST]\n  - path: /y", "",

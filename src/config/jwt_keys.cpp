@@ -1,0 +1,94 @@
+#include "config/jwt_keys.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "config/secret.hpp"
+#include "core/jwks.hpp"
+
+namespace once {
+
+namespace {
+
+constexpr std::size_t largest_key_file = std::size_t{1} << 20U;
+constexpr std::string_view pem_begin = "-----BEGIN ";
+
+using Keys = std::expected<std::vector<JwtKey>, std::string>;
+
+// What is in a file decides, not its name.
+Keys parse_keys(std::string_view text) {
+  if (trim(text).starts_with('{')) return parse_jwks(text);
+  if (!text.contains(pem_begin)) {
+    return std::unexpected("is neither a PEM public key (-----BEGIN PUBLIC KEY-----) nor a JSON Web Key Set");
+  }
+  auto of_pem = SignatureKey::all_of_pem(text);
+  if (!of_pem) return std::unexpected(fmt::format("has a PEM block that {}", of_pem.error()));
+  std::vector<JwtKey> keys;
+  for (SignatureKey& key : *of_pem) keys.push_back({.key = std::move(key), .id = ""});
+  return keys;
+}
+
+Keys read_keys(const std::string& path, ConfigErrors& warnings) {
+  auto file = read_file(path, largest_key_file);
+  if (!file) return std::unexpected(fmt::format("jwt.keys: cannot read {}: {}", path, file.error()));
+  auto keys = parse_keys(file->bytes);
+  if (!keys) return std::unexpected(fmt::format("jwt.keys: {} {}", path, keys.error()));
+  const bool has_secret =
+      std::ranges::any_of(*keys, [](const JwtKey& key) { return key.key.algorithm() == SignatureAlgorithm::hs256; });
+  if (has_secret && file->others_can_read) {
+    warnings.push_back({"", 0, 0, fmt::format("others can read the secret in {}; run: chmod 600 {}", path, path)});
+  }
+  return keys;
+}
+
+Keys read_jwt_secret(const std::string& path, ConfigErrors& warnings) {
+  auto secret = read_secret(path);
+  if (!secret) return std::unexpected(fmt::format("jwt.secrets: {}", secret.error()));
+  // Everybody has a public key: as a secret it would let anybody sign.
+  if (secret->bytes.contains(pem_begin) || trim(secret->bytes).starts_with('{')) {
+    return std::unexpected(fmt::format("jwt.secrets: {} is a key, not a secret; it belongs in jwt.keys", path));
+  }
+  auto key = SignatureKey::secret(secret->bytes);
+  if (!key) return std::unexpected(fmt::format("jwt.secrets: the secret in {} {}", path, key.error()));
+  if (!secret->warning.empty()) warnings.push_back({"", 0, 0, std::move(secret->warning)});
+  return std::vector<JwtKey>{{.key = *std::move(key), .id = ""}};
+}
+
+// What routes ask for, once each.
+std::vector<std::string> claims_of(const std::vector<Route>& routes) {
+  std::vector<std::string> claims;
+  for (const Route& route : routes) {
+    for (const CallerSource& source : route.policy.caller) {
+      if (source.kind != CallerSource::Kind::jwt) continue;
+      if (std::ranges::find(claims, source.name) == claims.end()) claims.push_back(source.name);
+    }
+  }
+  return claims;
+}
+
+}  // namespace
+
+std::expected<std::shared_ptr<const JwtVerifier>, std::string> make_verifier(const Config& config,
+                                                                             ConfigErrors& warnings) {
+  const JwtSettings& jwt = config.jwt;
+  if (jwt.keys.empty() && jwt.secrets.empty()) return nullptr;
+  std::vector<JwtKey> all;
+  for (const auto& [paths, read] : {std::pair(&jwt.keys, &read_keys), {&jwt.secrets, &read_jwt_secret}}) {
+    for (const std::string& path : *paths) {
+      auto keys = read(path, warnings);
+      if (!keys) return std::unexpected(keys.error());
+      std::ranges::move(*keys, std::back_inserter(all));
+    }
+  }
+  if (all.size() > max_jwt_keys) {
+    return std::unexpected(fmt::format("jwt.keys: at most {} keys in all files, got {}", max_jwt_keys, all.size()));
+  }
+  return std::make_shared<const JwtVerifier>(std::move(all), jwt.rules, claims_of(config.routes));
+}
+
+}  // namespace once

@@ -1,0 +1,18 @@
+// The keys that tokens are checked with, read from the files that settings name.
+#pragma once
+
+#include <expected>
+#include <memory>
+#include <string>
+
+#include "config/config.hpp"
+#include "config/load.hpp"
+
+namespace once {
+
+// Null if neither keys nor secrets are set. The error is for people: it names the file and what was expected, and holds
+// nothing of what is in it.
+std::expected<std::shared_ptr<const JwtVerifier>, std::string> make_verifier(const Config& config,
+                                                                             ConfigErrors& warnings);
+
+}  // namespace once

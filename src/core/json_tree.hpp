@@ -1,0 +1,51 @@
+// A small JSON document as a tree, for what is looked into from several sides: tokens and key sets. Request bodies are
+// never read into one (json_canonical.hpp).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace once {
+
+class JsonTree {
+ public:
+  struct Null {
+    bool operator==(const Null&) const = default;
+  };
+  struct Number {
+    std::string text;       // as it was written
+    std::string canonical;  // one text for all spellings of it
+    bool operator==(const Number&) const = default;
+  };
+  using Array = std::vector<JsonTree>;
+  using Member = std::pair<std::string, JsonTree>;
+  using Object = std::vector<Member>;
+  using Value = std::variant<Null, bool, Number, std::string, Array, Object>;
+
+  // nullopt unless `json` is one valid JSON text (RFC 8259, UTF-8) of at most max_json_depth levels, no object in it
+  // has a name twice, and no string a lone surrogate.
+  static std::optional<JsonTree> parse(std::string_view json);
+
+  JsonTree() = default;
+  explicit JsonTree(Value value) : value_(std::move(value)) {}
+
+  const std::string* string() const { return std::get_if<std::string>(&value_); }
+  const Number* number() const { return std::get_if<Number>(&value_); }
+  const Array* array() const { return std::get_if<Array>(&value_); }
+  const Object* object() const { return std::get_if<Object>(&value_); }
+  bool is_null() const { return std::holds_alternative<Null>(value_); }
+
+  // The member of that name; null if this is no object or has none.
+  const JsonTree* find(std::string_view name) const;
+  // What a JSON pointer's tokens lead to, through objects only; null if nothing is there.
+  const JsonTree* find(const std::vector<std::string>& tokens) const;
+
+ private:
+  Value value_ = Null();
+};
+
+}  // namespace once

@@ -1,0 +1,102 @@
+// JSON Web Tokens (RFC 7519, signed as in RFC 7515): whether one is genuine, for us and of this time, and what it says
+// of its owner. What is verified is a value; the time is an argument; nothing here knows of requests.
+//
+// A key has one algorithm (base/signature.hpp) and a token's `alg` must name it: `none`, and a public key used as a
+// secret, are not refused here, they cannot be said.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/signature.hpp"
+#include "core/policy.hpp"
+
+namespace once {
+
+inline constexpr std::size_t max_token_bytes = 8192;
+// A claim that names a caller. Longer ones are refused: they are kept for as long as the token is.
+inline constexpr std::size_t max_claim_bytes = 1024;
+// All keys together: a token that does not say which one it needs is tried with all of its algorithm.
+inline constexpr std::size_t max_jwt_keys = 64;
+
+enum class TokenFault : std::uint8_t {
+  too_large,
+  malformed,
+  bad_header,
+  critical,
+  unknown_key,
+  wrong_algorithm,
+  bad_signature,
+  bad_payload,
+  no_expiry,
+  expired,
+  not_yet_valid,
+  issued_later,
+  wrong_issuer,
+  wrong_audience,
+  unusable_claim,
+};
+
+// For the developer whose token it is. Holds nothing of the token and nothing of the keys.
+std::string_view describe(TokenFault fault);
+
+struct JwtKey {
+  SignatureKey key;
+  std::string id;  // `kid`; empty: it has none
+};
+
+struct JwtRules {
+  std::string issuer;                 // empty: any
+  std::vector<std::string> audience;  // one of these; empty: any
+  Duration leeway = std::chrono::seconds(30);
+  Required expiry = Required::yes;  // whether a token must have `exp`
+};
+
+// What a verified token says of its owner.
+struct VerifiedToken {
+  Time not_before = Time::min();  // `nbf`, less the leeway
+  Time issued = Time::min();      // `iat`, less the leeway
+  Time until = Time::max();       // `exp`, with the leeway; at this time it is over
+  std::string issuer;             // may be empty
+  // By the claims that the verifier was made with. Strings as they are in JSON, with quotes, so that "1" is not 1;
+  // nullopt: the token has none, or null.
+  std::vector<std::optional<std::string>> claims;
+};
+
+class JwtVerifier {
+ public:
+  using Verified = std::expected<std::shared_ptr<const VerifiedToken>, TokenFault>;
+
+  // `claims`: names such as "sub", or JSON pointers such as "/org/id".
+  JwtVerifier(std::vector<JwtKey> keys, JwtRules rules, std::vector<std::string> claims);
+
+  Verified verify(std::string_view token, Time now) const;
+
+  // Where a claim is in VerifiedToken::claims.
+  std::optional<std::size_t> index_of(std::string_view claim) const;
+  // Whether what was verified at some time holds at this one.
+  static std::expected<void, TokenFault> timely(const VerifiedToken& token, Time now);
+
+ private:
+  struct Parts;
+  struct Header;
+  static std::expected<Parts, TokenFault> split(std::string_view token);
+  static std::expected<Header, TokenFault> read_header(std::string_view encoded);
+  std::expected<void, TokenFault> check_signature(const Header& header, const Parts& parts) const;
+  Verified read_payload(std::string_view json) const;
+
+  std::vector<JwtKey> keys_;
+  JwtRules rules_;
+  std::vector<std::string> claims_;
+  std::vector<std::vector<std::string>> claim_tokens_;  // the way to each
+};
+
+}  // namespace once

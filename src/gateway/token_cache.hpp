@@ -1,0 +1,50 @@
+// Tokens that were verified lately. To check a signature takes tens of microseconds and clients send the same token
+// with every request until it expires; to find it here takes one hash.
+//
+// Each worker has one for each generation of settings: with other keys it begins with nothing. What is found is judged
+// by the time of asking.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+
+#include "base/bytes.hpp"
+#include "core/jwt.hpp"
+#include "gateway/metrics.hpp"
+
+namespace once {
+
+class TokenCache {
+ public:
+  // Entries, at most.
+  static constexpr std::size_t capacity = 4096;
+
+  TokenCache(std::shared_ptr<const JwtVerifier> verifier, Metrics& metrics);
+
+  // Only what is good is remembered: a refusal costs its sender as much every time.
+  JwtVerifier::Verified verify(std::string_view token, Time now);
+  // Where a claim is in what was verified.
+  std::optional<std::size_t> index_of(std::string_view claim) const { return verifier_->index_of(claim); }
+
+  std::size_t size() const { return young_.size() + old_.size(); }
+
+ private:
+  using TokenDigest = Blob<32, struct TokenDigestTag>;  // never the token itself
+  using Tokens = std::unordered_map<TokenDigest, std::shared_ptr<const VerifiedToken>>;
+
+  JwtVerifier::Verified look_up(std::string_view token, Time now);
+  std::shared_ptr<const VerifiedToken> find(const TokenDigest& digest);
+  void keep(const TokenDigest& digest, std::shared_ptr<const VerifiedToken> token);
+
+  std::shared_ptr<const JwtVerifier> verifier_;
+  Metrics& metrics_;
+  // Two halves: when the young one is full the old one is forgotten and the young one takes its place. Who is asked for
+  // is young again.
+  Tokens young_;
+  Tokens old_;
+};
+
+}  // namespace once

@@ -1,0 +1,188 @@
+"""Who a key belongs to: verified tokens, addresses behind proxies, and requests that do not say."""
+import hashlib
+import hmac
+import json
+import unittest
+
+from harness import EndToEnd, run_once
+from tokens import Pair, Secret, bearer, encode, token
+
+KEY = "callers-key"
+
+
+class Callers(EndToEnd):
+    def start(self, *settings, caller="jwt:sub", **named):
+        self.backend_ = self.backend()
+        return self.gateway(self.backend_, f"defaults.caller={caller}", *settings, **named)
+
+    def result(self, gateway, *fields, key=KEY):
+        """What became of a request with the same key."""
+        answer = gateway.ask(key=key, fields=fields)
+        return answer.get("Idempotency-Status") or answer.status
+
+    def assert_refused(self, gateway, code, detail, *fields):
+        seen = len(self.backend_.requests)
+        answer = gateway.ask(key=KEY, fields=fields)
+        problem = json.loads(answer.body)
+        self.assertEqual((answer.status, problem["code"]), (401, code), problem)
+        self.assertIn(detail, problem["detail"])
+        self.assertEqual(len(self.backend_.requests), seen, "the backend has seen it")
+        return answer
+
+
+class Tokens(Callers):
+    def setUp(self):
+        super().setUp()
+        self.files = self.folder()
+        self.secret = Secret(self.files)
+
+    def test_a_refreshed_token_of_every_algorithm_gets_the_answer_and_another_subject_does_not(self):
+        pairs = [Pair(self.files, algorithm) for algorithm in Pair.KINDS]
+        paths = ",".join(str(pair.path) for pair in pairs)
+        gateway = self.start(f"jwt.keys={paths}", f"jwt.secrets={self.secret.path}")
+        for key in [*pairs, self.secret]:
+            with self.subTest(algorithm=key.algorithm):
+                name = KEY + key.algorithm
+                self.assertEqual(self.result(gateway, bearer(key, sub="alice", jti="1"), key=name), "executed")
+                self.assertEqual(self.result(gateway, bearer(key, sub="alice", jti="2"), key=name), "replayed")
+                self.assertEqual(self.result(gateway, bearer(key, sub="mallory"), key=name), "executed")
+        self.assertEqual(len(self.backend_.requests), 2 * 4)
+
+    def test_forged_tokens_reach_nothing(self):
+        rsa, other = Pair(self.files, "RS256"), Pair(self.files, "RS256", "other")
+        gateway = self.start(f"jwt.keys={rsa.path}")
+        good = token(rsa, sub="alice")
+        self.assertEqual(self.result(gateway, ("Authorization", f"Bearer {good}")), "executed")
+        header, payload, signature = good.split(".")
+        none = encode(b'{"alg":"none"}')
+        text = encode(b'{"alg":"HS256"}') + "." + payload
+        confused = encode(hmac.new(rsa.path.read_bytes(), text.encode(), hashlib.sha256).digest())
+        changed = encode(json.dumps({"sub": "bob", "exp": 9999999999}).encode())
+        for forged, why in (
+                (token(other, sub="alice"), "its signature does not match"),
+                (f"{header}.{changed}.{signature}", "its signature does not match"),
+                (f"{header}.{payload}.", "its signature does not match"),
+                (f"{none}.{payload}.", "no key for its alg"),
+                (f"{none}.{payload}.{signature}", "no key for its alg"),
+                (f"{text}.{confused}", "no key for its alg"),
+                (token(rsa, sub="alice", header={"kid": "x"}), None),  # a key in PEM has no name: it is tried
+                (token(rsa, sub="alice", lasts=-60), "it has expired"),
+                (token(rsa, sub="alice", nbf=9999999999), "nbf is in the future"),
+                ("x" * 9000, "larger than 8 KiB"),
+                ("garbage", "three parts")):
+            with self.subTest(token=forged[:40]):
+                if why is None:
+                    self.assertEqual(self.result(gateway, ("Authorization", f"Bearer {forged}")), "replayed")
+                    continue
+                answer = self.assert_refused(gateway, "token-invalid", why, ("Authorization", f"Bearer {forged}"))
+                self.assertEqual(answer.get("WWW-Authenticate"), 'Bearer error="invalid_token"')
+                self.assertNotIn(payload.encode(), answer.body)
+        self.assertEqual(len(self.backend_.requests), 1)
+
+    def test_two_tokens_are_ambiguous(self):
+        gateway = self.start(f"jwt.secrets={self.secret.path}")
+        answer = gateway.ask(key=KEY, fields=[bearer(self.secret, sub="a"), bearer(self.secret, sub="a")])
+        self.assertEqual(answer.status, 400)
+        self.assertEqual(self.backend_.requests, [])
+
+    def test_issuer_audience_and_the_header_can_be_set(self):
+        gateway = self.start(f"jwt.secrets={self.secret.path}", "jwt.issuer=https://id.example", "jwt.audience=a,b",
+                             "jwt.header=X-Token")
+        good = {"sub": "alice", "iss": "https://id.example", "aud": ["x", "b"]}
+        self.assertEqual(self.result(gateway, ("X-Token", token(self.secret, **good))), "executed")
+        for change, why in (({"iss": "https://evil.example"}, "its iss"), ({"aud": "x"}, "its aud")):
+            self.assert_refused(gateway, "token-invalid", why, ("X-Token", token(self.secret, **{**good, **change})))
+
+    def test_a_key_set_is_searched_by_name(self):
+        one, two = Pair(self.files, "ES256"), Pair(self.files, "EdDSA")
+        jwks = self.files / "keys.json"
+        jwks.write_text(json.dumps({"keys": [{"kty": "future", "kid": "0"}, one.jwk(kid="1"), two.jwk(kid="2")]}))
+        gateway = self.start(f"jwt.keys={jwks}")
+        self.assertEqual(self.result(gateway, bearer(one, {"kid": "1"}, sub="a")), "executed")
+        self.assertEqual(self.result(gateway, bearer(two, {"kid": "2"}, sub="a")), "replayed")
+        for kid, why in (("3", "no key for its kid"), ("2", "no key for its alg")):
+            self.assert_refused(gateway, "token-invalid", why, bearer(one, {"kid": kid}, sub="a"))
+
+    def test_a_header_and_a_claim_are_a_tuple(self):
+        gateway = self.start(f"jwt.secrets={self.secret.path}", caller="header:X-Platform,jwt:/org/id")
+
+        def asks(platform, organisation):
+            return self.result(gateway, ("X-Platform", platform), bearer(self.secret, org={"id": organisation}))
+
+        self.assertEqual(asks("p", "one"), "executed")
+        self.assertEqual(asks("p", "one"), "replayed")
+        self.assertEqual(asks("q", "one"), "executed")
+        self.assertEqual(asks("p", "two"), "executed")
+
+    def test_who_does_not_say_is_one_of_many_or_refused(self):
+        gateway = self.start(f"jwt.secrets={self.secret.path}")
+        self.assertEqual(self.result(gateway), "executed")
+        self.assertEqual(self.result(gateway, ("Authorization", "Basic eDp5")), "replayed")
+        self.assertEqual(self.result(gateway, bearer(self.secret, sub="alice")), "executed")
+        self.assert_refused(gateway, "token-invalid", "three parts", ("Authorization", "Bearer nonsense"))
+
+        gateway = self.start(f"jwt.secrets={self.secret.path}", "defaults.caller_missing=reject")
+        answer = self.assert_refused(gateway, "caller-required", "a token with the claim sub")
+        self.assertEqual(answer.get("WWW-Authenticate"), "Bearer")
+        self.assert_refused(gateway, "caller-required", "the claim sub", bearer(self.secret, name="x"))
+        self.assertEqual(self.result(gateway, bearer(self.secret, sub="alice")), "executed")
+        # Without a key nothing is checked: that is the backend's business.
+        self.assertEqual(gateway.ask(fields=[("Authorization", "Bearer nonsense")]).status, 201)
+
+    def test_a_token_is_checked_once_and_never_written(self):
+        gateway = self.start(f"jwt.secrets={self.secret.path}", "threads=1", "log.level=debug", "log.access=yes")
+        field = bearer(self.secret, sub="very-secret-subject")
+        for expected in ("executed", "replayed", "replayed"):
+            self.assertEqual(self.result(gateway, field), expected)
+        self.assert_refused(gateway, "token-invalid", "signature", (field[0], field[1][:-3] + "AAA"))
+        metrics = gateway.metrics()
+        counted = [metrics[f"once_tokens_{what}_total"] for what in ("verified", "remembered", "refused")]
+        self.assertEqual(counted, [1, 2, 1])
+        gateway.terminate()
+        self.assertEqual(gateway.wait(), 0)
+        refusals = [line for line in gateway.log_lines() if line["message"] == "caller refused"]
+        self.assertEqual([line["reason"] for line in refusals], ["The token is refused: its signature does not match."])
+        for word in ("very-secret", field[1], self.secret.secret):
+            self.assertNotIn(word, gateway.stdout + gateway.stderr)
+
+    def test_keys_that_cannot_be_used_end_the_start(self):
+        pair = Pair(self.files, "ES256")
+        (self.files / "text").write_text("hello\n")
+        (self.files / "short").write_text("0123456789abcdef0123\n")
+        for setting, why in ((f"jwt.keys={self.files}/absent", "jwt.keys: cannot read"),
+                             (f"jwt.keys={self.files}/text", "neither a PEM public key"),
+                             (f"jwt.keys={pair.private}", "is a private key; give the public one"),
+                             (f"jwt.secrets={self.files}/short", "has 20 bytes, at least 32 are needed"),
+                             (f"jwt.secrets={pair.path}", "is a key, not a secret; it belongs in jwt.keys")):
+            with self.subTest(setting=setting):
+                done = run_once("serve", "--upstream", "http://127.0.0.1:9", "--listen", "127.0.0.1:0", "--admin", "off",
+                                "--set", "defaults.caller=jwt:sub", "--set", setting, folder=self.files)
+                self.assertEqual(done.returncode, 2)
+                self.assertIn(why, done.stderr)
+        done = run_once("check", "--upstream", "http://127.0.0.1:9", "--set", "defaults.caller=jwt:sub")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("jwt:sub needs a key", done.stderr)
+
+
+class Addresses(Callers):
+    def test_what_a_client_says_of_itself_does_not_count(self):
+        gateway = self.start(caller="client-ip")
+        self.assertEqual(self.result(gateway), "executed")
+        self.assertEqual(self.result(gateway, ("X-Forwarded-For", "1.2.3.4")), "replayed")
+
+    def test_what_a_trusted_proxy_says_does(self):
+        gateway = self.start("trusted_proxies=127.0.0.0/8,10.0.0.0/8", caller="client-ip")
+
+        def asks(*forwarded):
+            return self.result(gateway, *(("X-Forwarded-For", line) for line in forwarded))
+
+        self.assertEqual(asks("1.2.3.4"), "executed")
+        self.assertEqual(asks("6.6.6.6, 1.2.3.4"), "replayed")
+        self.assertEqual(asks("6.6.6.6", "1.2.3.4, 10.1.1.1"), "replayed")
+        self.assertEqual(asks("1.2.3.4, 6.6.6.6"), "executed")
+        self.assertEqual(asks(), "executed")
+        self.assertEqual(asks("1.2.3.4, unknown"), "replayed")  # the proxy that passed it on
+
+
+if __name__ == "__main__":
+    unittest.main()
