@@ -13,7 +13,7 @@ Run add_check(CLI::App& app) {
   const auto options = std::make_shared<ServeOptions>();
   add_serve_options(*command, *options);
   command->footer(
-      "Takes the options of serve. Nothing is opened, resolved or written.\n"
+      "Takes the options of serve. Certificates and their keys are read; nothing else is opened, resolved or written.\n"
       "Exit codes: 0 it can be served (warnings may be printed), 1 it has mistakes, 2 wrong options.");
   return [options] {
     auto config = load_config(*options);
@@ -22,9 +22,10 @@ Run add_check(CLI::App& app) {
       return 1;
     }
     const Checked checked = check(*config);
-    print_errors(checked.warnings, "warning");
-    print_errors(checked.errors, "error");
-    if (!checked.errors.empty()) return 1;
+    const Checked tls = check_tls_files(*config);
+    for (const Checked* part : {&checked, &tls}) print_errors(part->warnings, "warning");
+    for (const Checked* part : {&checked, &tls}) print_errors(part->errors, "error");
+    if (!checked.errors.empty() || !tls.errors.empty()) return 1;
     print(fmt::format("ok: {} upstream{}, {} route{}\n", config->upstreams.size(),
                       config->upstreams.size() == 1 ? "" : "s", config->routes.size(),
                       config->routes.size() == 1 ? "" : "s"));

@@ -45,7 +45,9 @@ ServingSettings serving_of(const Config& config) {
           .timeouts = config.timeouts,
           .pool = config.pool,
           .tokens = {.header = config.jwt.header, .verifier = config.jwt.verifier},
-          .trusted_proxies = addresses_of(config.trusted_proxies)};
+          .trusted_proxies = addresses_of(config.trusted_proxies),
+          .tls = config.tls,
+          .upstream_tls = config.upstream_tls};
 }
 
 sigset_t signals_of(std::initializer_list<int> signals) {
@@ -91,11 +93,11 @@ Running::Running(const Config& config, Renewal renewal)
                                     : nullptr),
       asked_event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
-// Sockets that came with the process. One without a name that we know is for clients.
+// Sockets that came with the process. One without a name that we know is for clients, without TLS.
 std::vector<int> Running::inherited(std::string_view name) const {
   std::vector<int> found;
   for (const http::InheritedSocket& socket : renewal_.origin.sockets) {
-    const bool ours = socket.name == "admin" || socket.name == "claims";
+    const bool ours = socket.name == "admin" || socket.name == "claims" || socket.name == "tls";
     if (ours ? socket.name == name : name == "http") found.push_back(socket.fd);
   }
   return found;
@@ -115,6 +117,7 @@ Result<void> Running::start() {
   gateway_.emplace(
       GatewaySettings{.listen = config_.listen,
                       .inherited = inherited("http"),
+                      .inherited_tls = inherited("tls"),
                       .threads = thread_count(config_),
                       .secret = config_.secret,
                       .errors_base = config_.errors_base,
@@ -139,6 +142,7 @@ Result<void> Running::start() {
     if (auto started = admin_->start(inherited("admin")); !started) return started;
   }
   log_.info("listening", {{"address", address()},
+                          {"tls", tls_address()},
                           {"admin", admin_address()},
                           {"claims", claims_address()},
                           {"store", without_password(config_.store)}});
@@ -251,6 +255,7 @@ void Running::start_successor() {
   }
   std::vector<http::InheritedSocket> sockets;
   for (const int fd : gateway_->listening()) sockets.push_back({.name = "http", .fd = fd});
+  for (const int fd : gateway_->tls_listening()) sockets.push_back({.name = "tls", .fd = fd});
   if (claims_) sockets.push_back({.name = "claims", .fd = claims_->listening()});
   if (admin_) sockets.push_back({.name = "admin", .fd = admin_->listening()});
   auto started = Successor::start(renewal_.command, sockets, renewal_.origin.kept);

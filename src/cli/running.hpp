@@ -44,6 +44,7 @@ class Running final : private ReloadPort {
 
   // Empty until it listens.
   std::string address() const { return gateway_ ? gateway_->address() : ""; }
+  std::string tls_address() const { return gateway_ ? gateway_->tls_address() : ""; }
   std::string admin_address() const { return admin_ ? admin_->address() : ""; }
   std::string claims_address() const { return claims_ ? claims_->address() : ""; }
 

@@ -78,8 +78,10 @@ void add_listen_options(CLI::App& command, ServeOptions& options) {
 }
 
 void add_serve_options(CLI::App& command, ServeOptions& options) {
-  command.add_option("--upstream", options.upstream, "The backend; needed here or in the file")
-      ->type_name("http://HOST:PORT[/BASE]");
+  command
+      .add_option("--upstream", options.upstream,
+                  "The backend, such as http://HOST:PORT[/BASE] or https://…; needed here or in the file")
+      ->type_name("URL");
   command
       .add_option("--config", options.config_file, "A configuration file; `once config` prints one with every setting")
       ->type_name("FILE");

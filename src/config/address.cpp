@@ -114,18 +114,17 @@ Codec<std::string> network_codec() {
 
 Parsed<Upstream> parse_upstream(std::string_view url) {
   constexpr std::string_view http = "http://";
-  if (url.starts_with("https://")) {
-    return std::unexpected(fmt::format("{}, TLS to backends is not supported yet",
-                                       not_expected("a URL that begins with http://", url).error()));
-  }
-  if (!url.starts_with(http)) return not_expected(url_expected, url);
-  const std::string_view rest = url.substr(http.size());
+  constexpr std::string_view https = "https://";
+  const bool secure = url.starts_with(https);
+  if (!secure && !url.starts_with(http)) return not_expected(url_expected, url);
+  const std::string_view rest = url.substr(secure ? https.size() : http.size());
   const std::size_t path_begin = std::min(rest.find('/'), rest.size());
-  const auto address = parse_authority(rest.substr(0, path_begin), 80);
+  const auto address = parse_authority(rest.substr(0, path_begin), secure ? 443 : 80);
   std::string_view path = rest.substr(path_begin);
   if (!address || address->port == 0 || !is_base_path(path)) return not_expected(url_expected, url);
   while (path.ends_with('/')) path.remove_suffix(1);
   Upstream upstream;
+  upstream.scheme = secure ? Upstream::Scheme::https : Upstream::Scheme::http;
   upstream.host = address->host;
   upstream.port = address->port;
   upstream.base_path = std::string(path);
@@ -134,7 +133,8 @@ Parsed<Upstream> parse_upstream(std::string_view url) {
 
 std::string format_upstream(const Upstream& upstream) {
   const bool ipv6 = upstream.host.contains(':');
-  return fmt::format("http://{}{}{}:{}{}", ipv6 ? "[" : "", upstream.host, ipv6 ? "]" : "", upstream.port,
+  const std::string_view scheme = upstream.scheme == Upstream::Scheme::https ? "https" : "http";
+  return fmt::format("{}://{}{}{}:{}{}", scheme, ipv6 ? "[" : "", upstream.host, ipv6 ? "]" : "", upstream.port,
                      upstream.base_path);
 }
 

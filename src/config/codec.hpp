@@ -110,7 +110,7 @@ struct Address {
 // 127.0.0.1:8080, localhost:8080 or [::1]:8080.
 std::optional<Address> parse_address(std::string_view text);
 
-// http://HOST[:PORT][/BASE]. The name is left empty.
+// http[s]://HOST[:PORT][/BASE]. The name is left empty.
 Parsed<Upstream> parse_upstream(std::string_view url);
 std::string format_upstream(const Upstream& upstream);
 

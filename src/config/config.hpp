@@ -15,6 +15,7 @@
 #include "claims/settings.hpp"
 #include "core/jwt.hpp"
 #include "gateway/settings.hpp"
+#include "http/tls_settings.hpp"
 #include "store/journal/settings.hpp"
 #include "store/server/settings.hpp"
 
@@ -42,9 +43,9 @@ struct JwtSettings {
 };
 
 struct Config {
-  std::string listen = "127.0.0.1:8080";
-  std::string admin = "127.0.0.1:8081";  // "off": no admin interface
-  unsigned threads = 0;                  // 0: one per core
+  std::string listen = "127.0.0.1:8080";  // "off": only over TLS
+  std::string admin = "127.0.0.1:8081";   // "off": no admin interface
+  unsigned threads = 0;                   // 0: one per core
   Environment environment = Environment::development;
   std::string store = "journal:";
   MemoryStoreSettings memory;
@@ -66,6 +67,8 @@ struct Config {
   ClaimsSettings claims;
   JwtSettings jwt;
   std::vector<std::string> trusted_proxies;  // networks
+  http::TlsServerSettings tls;
+  http::TlsClientSettings upstream_tls;
   Where defaults_where;
 };
 

@@ -1,6 +1,7 @@
 #include "config/finish.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -9,6 +10,7 @@
 #include "config/jwt_keys.hpp"
 #include "config/secret.hpp"
 #include "gateway/scope.hpp"
+#include "http/tls_context.hpp"
 
 namespace once {
 
@@ -111,6 +113,23 @@ void check_claims(const Config& config, Checked& out) {
   }
 }
 
+void check_tls(const Config& config, Checked& out) {
+  const auto error = [&](std::string text) { out.errors.push_back({"", 0, 0, std::move(text)}); };
+  const http::TlsServerSettings& tls = config.tls;
+  if (tls.listen == "off") {
+    if (config.listen == "off") error("listen and tls.listen are both off: clients could not connect anywhere");
+    return;
+  }
+  if (tls.certificates.empty()) {
+    error(fmt::format("tls.listen is {}: tls.certificates must name a certificate to show", tls.listen));
+  }
+  const auto address = parse_address(tls.listen);
+  const bool twice = tls.listen == config.listen || tls.listen == config.admin || tls.listen == config.claims.listen;
+  if (address && address->port != 0 && twice) {
+    error(fmt::format("tls.listen is {}, where something else is served", tls.listen));
+  }
+}
+
 // As the secret: read once, at the start.
 std::expected<void, std::string> read_tokens(Config& config, ConfigErrors& warnings) {
   if (config.claims.listen == "off") return {};
@@ -157,6 +176,7 @@ void check_process(const Config& config, Checked& out) {
                       format_size(journal.segment_bytes), format_size(journal.max_disk)));
   }
   check_claims(config, out);
+  check_tls(config, out);
   if (config.environment == Environment::production && config.store == "memory:") {
     out.warnings.push_back({"", 0, 0, "store: memory: forgets every answer when the process ends"});
   }
@@ -177,8 +197,32 @@ Checked check(Config& config) {
   return out;
 }
 
+Checked check_tls_files(const Config& config) {
+  Checked out;
+  http::Warnings warnings;
+  const auto told = [&](std::string_view settings, const auto& made) {
+    if (!made) out.errors.push_back({"", 0, 0, fmt::format("{}: {}", settings, made.error().detail)});
+    for (const std::string& warning : warnings)
+      out.warnings.push_back({"", 0, 0, fmt::format("{}: {}", settings, warning)});
+    warnings.clear();
+  };
+  if (config.tls.listen != "off" && !config.tls.certificates.empty()) {
+    told("tls", http::TlsServerContext::make(config.tls, warnings));
+  }
+  if (!has_https(config.upstreams)) return out;
+  told("upstream_tls", http::TlsClientContext::make(config.upstream_tls, warnings));
+  if (!config.upstream_tls.verify) {
+    out.warnings.push_back(
+        {"", 0, 0, "upstream_tls.verify is no: whoever is on the way to a backend can read and change everything"});
+  }
+  return out;
+}
+
 std::expected<ConfigErrors, ConfigErrors> finish(Config& config, const Environ& environ, Random& random) {
   Checked checked = check(config);
+  Checked tls = check_tls_files(config);
+  std::ranges::move(tls.errors, std::back_inserter(checked.errors));
+  std::ranges::move(tls.warnings, std::back_inserter(checked.warnings));
   // A process that will not start should not leave a secret behind.
   if (!checked.errors.empty()) return std::unexpected(std::move(checked.errors));
   auto secret = find_secret(config, environ, random);

@@ -19,13 +19,15 @@ struct Checked {
   ConfigErrors warnings;
 };
 
-// Fills in the route for everything and the upstreams of routes. Touches no file: `once check` is only this.
+// Fills in the route for everything and the upstreams of routes. Touches no file.
 Checked check(Config& config);
+// Whether the files with certificates and keys can be used. `once check` is this and the above.
+Checked check_tls_files(const Config& config);
 
 // The value of an environment variable, if it is set.
 using Environ = std::function<std::optional<std::string>(std::string_view name)>;
 
-// check(), then the secret. The value is the warnings.
+// All of that, then the secret. The value is the warnings.
 std::expected<ConfigErrors, ConfigErrors> finish(Config& config, const Environ& environ, Random& random);
 
 }  // namespace once

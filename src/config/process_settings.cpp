@@ -47,7 +47,7 @@ Setting<Config> upstreams_setting() {
       .shape = Shape::map,
       .expected = "names with a URL such as http://127.0.0.1:9000 each",
       .range = "",
-      .help = "The backends. The one named default, or else the first, gets the requests that no route matches.",
+      .help = "The backends, with http or https. The one named default, or else the first, gets the requests that no route matches.",
       .set = set_upstream,
       .get = [](const Config& config) -> Values {
         Values values;
@@ -153,11 +153,57 @@ Settings<Config> caller_settings() {
   };
 }
 
+Codec<http::TlsVersion> tls_version_codec() {
+  return choice_codec<http::TlsVersion>({{"1.2", http::TlsVersion::tls_1_2}, {"1.3", http::TlsVersion::tls_1_3}});
+}
+
+Settings<Config> tls_settings() {
+  return {
+      one(
+          "tls.listen", [](auto& c) -> auto& { return c.tls.listen; }, address_or_off_codec(),
+          "Where clients connect over TLS, beside listen or instead of it."),
+      list<Config>(
+          "tls.certificates", [](auto& c) -> auto& { return c.tls.certificates; }, path_codec(), "",
+          "PEM files with a certificate each, and behind it those that vouch for it. Which one is shown is decided by "
+          "the name that the client asks for; the first, if none is for that name."),
+      list<Config>(
+          "tls.keys", [](auto& c) -> auto& { return c.tls.keys; }, path_codec(), "",
+          "PEM files with their private keys, in any order. Empty: each key is in the file of its certificate."),
+      one(
+          "tls.min_version", [](auto& c) -> auto& { return c.tls.min_version; }, tls_version_codec(),
+          "The oldest version of TLS that clients may speak."),
+      one(
+          "tls.client_ca", [](auto& c) -> auto& { return c.tls.client_ca; }, optional_path_codec(),
+          "A PEM file with the authorities whose certificates clients may show. Empty: clients are not asked for any."),
+      one(
+          "tls.client_auth", [](auto& c) -> auto& { return c.tls.client_auth; },
+          choice_codec<http::ClientAuth>(
+              {{"optional", http::ClientAuth::optional}, {"required", http::ClientAuth::required}}),
+          "With tls.client_ca: whether a client may do without one. A bad one is refused in either case."),
+      one(
+          "upstream_tls.ca", [](auto& c) -> auto& { return c.upstream_tls.ca; }, optional_path_codec(),
+          "A PEM file with the authorities that upstreams with https are verified by. Empty: those the system trusts."),
+      one(
+          "upstream_tls.verify", [](auto& c) -> auto& { return c.upstream_tls.verify; }, yes_no_codec(),
+          "Whether these upstreams must prove that they are the host of their URL. no: anybody on the way can read and "
+          "change everything."),
+      one(
+          "upstream_tls.certificate", [](auto& c) -> auto& { return c.upstream_tls.certificate; },
+          optional_path_codec(), "A PEM file with the certificate that is shown to these upstreams. Empty: none."),
+      one(
+          "upstream_tls.key", [](auto& c) -> auto& { return c.upstream_tls.key; }, optional_path_codec(),
+          "A PEM file with its private key. Empty: it is in the file of the certificate."),
+      one(
+          "upstream_tls.min_version", [](auto& c) -> auto& { return c.upstream_tls.min_version; }, tls_version_codec(),
+          "The oldest version of TLS that is spoken with them."),
+  };
+}
+
 Settings<Config> basic_settings() {
   return {
       one(
-          "listen", [](auto& c) -> auto& { return c.listen; }, address_codec(),
-          "Where clients connect. Port 0 picks a free one."),
+          "listen", [](auto& c) -> auto& { return c.listen; }, address_or_off_codec(),
+          "Where clients connect. Port 0 picks a free one; off: only tls.listen."),
       one(
           "admin", [](auto& c) -> auto& { return c.admin; }, address_or_off_codec(),
           "Where health and metrics are served."),
@@ -287,7 +333,7 @@ Settings<Config> server_settings() {
           size_codec({256, 64 * one_kib}), "Bytes of path and query."),
       one(
           "timeouts.header", [](auto& c) -> auto& { return c.timeouts.header; }, duration_codec({100ms, 5min}),
-          "From the first byte of a request to the end of its header."),
+          "From the first byte of a request to the end of its header. A TLS handshake may take as long."),
       one(
           "timeouts.body_idle", [](auto& c) -> auto& { return c.timeouts.body_idle; }, duration_codec({100ms, 1h}),
           "The longest silence of a client while its request comes in or its response goes out."),
@@ -336,7 +382,8 @@ Setting<Route> route_methods_setting() {
 const Settings<Config>& process_settings() {
   static const Settings<Config> table = [] {
     Settings<Config> all = basic_settings();
-    for (const auto& part : {store_settings, file_settings, claims_settings, caller_settings, server_settings}) {
+    for (const auto& part :
+         {tls_settings, store_settings, file_settings, claims_settings, caller_settings, server_settings}) {
       for (Setting<Config>& setting : part()) all.push_back(std::move(setting));
     }
     return all;

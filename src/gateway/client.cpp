@@ -7,6 +7,7 @@
 #include "core/headers.hpp"
 #include "gateway/derived_key.hpp"
 #include "gateway/scope.hpp"
+#include "http/tls_stream.hpp"
 
 namespace once {
 
@@ -75,7 +76,7 @@ FoundKey find_key(const http::RequestHead& head, std::string_view name) {
 
 }  // namespace
 
-Client::Client(Worker& worker, int fd)
+Client::Client(Worker& worker, int fd, Over over)
     : worker_(worker),
       shared_(worker.shared()),
       generation_(worker.generation()),
@@ -90,6 +91,8 @@ Client::Client(Worker& worker, int fd)
                  .errors_base = shared_.errors_base}),
       pass_(io_, worker.metrics()) {
   io_.buffer.grow(first_buffer);
+  io_.secure = over == Over::tls;
+  if (io_.secure) io_.socket.secure(generation_->tls().accept());
   worker_.enter(*this);
 }
 
@@ -110,6 +113,7 @@ void Client::close_if_idle() {
 }
 
 Task<void> Client::run() {
+  if (io_.secure) keep_ = co_await shake_hands();
   while (keep_) {
     const Next next = co_await read_head();
     if (next == Next::close) break;
@@ -123,6 +127,35 @@ Task<void> Client::run() {
     io_.buffer.unpin();
   }
   if (body_unread_) co_await linger();
+  // A response whose end is that of the stream is whole only when that is announced.
+  if (io_.secure) co_await io_.socket.end_writing(worker_.generation()->settings().timeouts.body_idle);
+}
+
+// True: requests may come.
+Task<bool> Client::shake_hands() {
+  const ClientTimeouts& timeouts = generation_->settings().timeouts;
+  idle_ = true;
+  const Io status = co_await io_.socket.handshake(timeouts.header);
+  idle_ = false;
+  const http::TlsStream& tls = *io_.socket.tls();
+  if (status == Io::ok) {
+    worker_.metrics().tls_handshakes.add();
+    io_.tls_subject = tls.peer_subject();
+    co_return true;
+  }
+  if (status == Io::cancelled) co_return false;
+  worker_.metrics().tls_handshakes_failed.add();
+  shared_.log.debug("TLS handshake failed", {{"reason", status == Io::failed ? tls.problem() : "it took too long"}});
+  if (!tls.heard_http()) co_return false;
+  io_.socket.make_plain();
+  io_.secure = false;
+  io_.timeouts = &timeouts;
+  io_.head.persistence = Persistence::close;
+  body_unread_ = true;
+  Problem answer = problem(ProblemKind::bad_request, "This port speaks TLS: the URL begins with https.");
+  write_problem(reply_, answer, shared_.errors_base, request_id_, Ending::rejected);
+  co_await write_reply();
+  co_return false;
 }
 
 Task<Client::Next> Client::read_head() {

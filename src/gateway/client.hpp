@@ -21,7 +21,7 @@ namespace once {
 
 class Client final : private ServedConnection, private InterimSink {
  public:
-  Client(Worker& worker, int fd);
+  Client(Worker& worker, int fd, Over over);
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
   ~Client();
@@ -36,6 +36,7 @@ class Client final : private ServedConnection, private InterimSink {
   void close_if_idle() override;
   Task<void> interim(const http::ResponseHead& head) override;
 
+  Task<bool> shake_hands();
   Task<Next> read_head();
   Task<void> refuse(http::HeadError error);
   Task<void> answer();

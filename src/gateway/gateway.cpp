@@ -4,16 +4,31 @@
 #include <latch>
 #include <utility>
 
+#include "base/descriptor.hpp"
+
 namespace once {
 
 namespace {
 
-// At least one for each worker.
-Result<std::vector<int>> open_listeners(const GatewaySettings& settings) {
-  if (!settings.inherited.empty()) return http::share_listeners(settings.inherited, settings.threads);
-  const auto endpoint = http::resolve_listener(settings.listen);
+// At least one for each worker, or none at all.
+Result<std::vector<int>> open_listeners(const std::string& address, const std::vector<int>& inherited,
+                                        unsigned threads) {
+  if (!inherited.empty()) return http::share_listeners(inherited, threads);
+  if (address == "off") return std::vector<int>();
+  const auto endpoint = http::resolve_listener(address);
   if (!endpoint) return std::unexpected(endpoint.error());
-  return http::listen_on(*endpoint, settings.threads);
+  return http::listen_on(*endpoint, threads);
+}
+
+std::string address_of(const std::vector<int>& listeners) {
+  return listeners.empty() ? "" : http::bound_endpoint(listeners.front()).text();
+}
+
+void share_out(const std::vector<int>& listeners, Over over, std::vector<std::vector<Listening>>& workers) {
+  // There may be more sockets than workers; the kernel spreads connections over all of them.
+  for (std::size_t i = 0; i < listeners.size(); ++i) {
+    workers[i % workers.size()].push_back({.fd = listeners[i], .over = over});
+  }
 }
 
 }  // namespace
@@ -42,24 +57,38 @@ Result<void> Gateway::start() {
   auto generation = Generation::make(settings_.serving);
   if (!generation) return std::unexpected(generation.error());
   generations_.push_back(*std::move(generation));
-  const auto listeners = open_listeners(settings_);
-  if (!listeners) return std::unexpected(listeners.error());
-  listening_ = *listeners;
-  address_ = http::bound_endpoint(listening_.front()).text();
+  if (settings_.serving.tls.listen == "off" && !settings_.inherited_tls.empty()) {
+    return std::unexpected(Error{.source = ErrorSource::config,
+                                 .retryable = Retryable::no,
+                                 .detail = "there is a socket for TLS, but tls.listen is off"});
+  }
+  auto plain = open_listeners(settings_.listen, settings_.inherited, settings_.threads);
+  if (!plain) return std::unexpected(plain.error());
+  auto tls = open_listeners(settings_.serving.tls.listen, settings_.inherited_tls, settings_.threads);
+  if (!tls) {
+    for (const int fd : *plain) const Descriptor closed(fd);
+    return std::unexpected(tls.error());
+  }
+  listening_ = *std::move(plain);
+  tls_listening_ = *std::move(tls);
+  address_ = address_of(listening_);
+  tls_address_ = address_of(tls_listening_);
   for (unsigned i = 0; i < settings_.threads; ++i) {
     workers_.push_back(std::make_unique<Worker>(shared_, generations_.back()));
   }
+  std::vector<std::vector<Listening>> shares(workers_.size());
+  share_out(listening_, Over::plain, shares);
+  share_out(tls_listening_, Over::tls, shares);
   for (std::size_t i = 0; i < workers_.size(); ++i) {
-    // There may be more sockets than workers; the kernel spreads connections over all of them.
-    std::vector<Listening> mine;
-    for (std::size_t j = i; j < listening_.size(); j += workers_.size()) mine.push_back({.fd = listening_[j]});
-    threads_.emplace_back([worker = workers_[i].get(), mine = std::move(mine)] { worker->run(mine); });
+    threads_.emplace_back([worker = workers_[i].get(), mine = std::move(shares[i])] { worker->run(mine); });
   }
   return {};
 }
 
 Result<void> Gateway::reload(const ServingSettings& settings) {
-  auto generation = Generation::make(settings);
+  ServingSettings next = settings;
+  next.tls.listen = settings_.serving.tls.listen;
+  auto generation = Generation::make(next);
   if (!generation) return std::unexpected(generation.error());
   generations_.push_back(*std::move(generation));
   std::latch adopted(static_cast<std::ptrdiff_t>(workers_.size()));

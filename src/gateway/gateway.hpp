@@ -21,8 +21,9 @@
 namespace once {
 
 struct GatewaySettings {
-  std::string listen;
-  std::vector<int> inherited;  // sockets that listen already, instead
+  std::string listen;              // or off; serving.tls.listen likewise
+  std::vector<int> inherited;      // sockets that listen already, instead
+  std::vector<int> inherited_tls;  // the same for TLS
   unsigned threads = 1;
   std::string_view secret;
   std::string errors_base;
@@ -46,10 +47,12 @@ class Gateway {
 
   // Resolves, listens and starts the threads.
   Result<void> start();
-  // Where it really listens, for addresses with port 0.
+  // Where it really listens, for addresses with port 0; empty: off.
   const std::string& address() const { return address_; }
+  const std::string& tls_address() const { return tls_address_; }
   // The sockets it listens on, until drain(): for a process that is to take over.
   const std::vector<int>& listening() const { return listening_; }
+  const std::vector<int>& tls_listening() const { return tls_listening_; }
 
   // From now on requests are served by these settings; those at work end by the ones they began with. An error changes
   // nothing. One thread at a time.
@@ -77,7 +80,9 @@ class Gateway {
   GatewayShared shared_;
   std::vector<std::shared_ptr<Generation>> generations_;  // the newest is last
   std::string address_;
+  std::string tls_address_;
   std::vector<int> listening_;
+  std::vector<int> tls_listening_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<std::jthread> threads_;
 };

@@ -16,6 +16,7 @@
 #include "gateway/token_cache.hpp"
 #include "http/endpoint.hpp"
 #include "http/loop.hpp"
+#include "http/tls_context.hpp"
 #include "http/upstream.hpp"
 
 namespace once {
@@ -23,7 +24,7 @@ namespace once {
 // What every worker shares of it. Destroyed by the gateway's own thread, never by a worker's.
 class Generation {
  public:
-  // Resolves the names of backends, which blocks.
+  // Resolves the names of backends and reads certificates, which blocks.
   static Result<std::shared_ptr<Generation>> make(const ServingSettings& settings);
 
   explicit Generation(const ServingSettings& settings);
@@ -31,18 +32,21 @@ class Generation {
   const ServingSettings settings;
   const Routes routes;
   std::vector<std::vector<http::Endpoint>> endpoints;  // of each upstream
+  http::TlsServerContext::Ptr tls;                     // null: no TLS from clients
+  http::TlsClientContext::Ptr upstream_tls;            // null: no upstream with https
 };
 
 // A generation as one worker serves it, with connections of its own to the backends. Lives while the worker takes
 // requests into it and until the last of them has ended.
 class ServedGeneration {
  public:
-  ServedGeneration(std::shared_ptr<Generation> generation, http::Loop& loop, Metrics& metrics);
+  ServedGeneration(std::shared_ptr<Generation> generation, http::Loop& loop, Metrics& metrics, const Log& log);
   ServedGeneration(const ServedGeneration&) = delete;
   ServedGeneration& operator=(const ServedGeneration&) = delete;
 
   const ServingSettings& settings() const { return generation_->settings; }
   const Routes& routes() const { return generation_->routes; }
+  const http::TlsServerContext& tls() const { return *generation_->tls; }
   HttpBackend& backend(std::size_t upstream) { return *backends_[upstream]; }
   TokenCache* tokens() { return tokens_ ? &*tokens_ : nullptr; }  // null: no route reads tokens
 
@@ -50,6 +54,7 @@ class ServedGeneration {
   friend class GenerationUse;
 
   std::shared_ptr<Generation> generation_;
+  std::vector<std::unique_ptr<http::TlsPeer>> tls_peers_;  // of each upstream; null: without
   std::vector<std::unique_ptr<http::UpstreamPool>> pools_;
   std::vector<std::unique_ptr<HttpBackend>> backends_;
   std::optional<TokenCache> tokens_;

@@ -59,6 +59,8 @@ struct Metrics {
   Counter connections_opened;
   Counter connections_open;
   Counter connections_refused;
+  Counter tls_handshakes;  // with clients
+  Counter tls_handshakes_failed;
   Counter may_need_store;         // requests that have begun and are not known to pass through
   Counter in_flight;              // keyed requests at work
   Counter waiting;                // requests that wait for another one's outcome

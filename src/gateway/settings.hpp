@@ -1,6 +1,7 @@
 // What the gateway needs to be told, as plain data: upstreams, routes, limits, time limits. config/ fills it in.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include "core/jwt.hpp"
 #include "core/policy.hpp"
 #include "http/address_set.hpp"
+#include "http/tls_settings.hpp"
 
 namespace once {
 
@@ -25,7 +27,7 @@ struct Where {
 
 // A backend, from a URL such as http://127.0.0.1:9000/base.
 struct Upstream {
-  enum class Scheme : std::uint8_t { http };
+  enum class Scheme : std::uint8_t { http, https };
 
   std::string name;
   Scheme scheme = Scheme::http;
@@ -34,6 +36,11 @@ struct Upstream {
   std::string base_path;  // put before the request's path; "" or "/base", never with a trailing slash
   Where where;
 };
+
+// Whether anything must be known of TLS to reach them.
+inline bool has_https(const std::vector<Upstream>& upstreams) {
+  return std::ranges::find(upstreams, Upstream::Scheme::https, &Upstream::scheme) != upstreams.end();
+}
 
 struct Route {
   std::string path = "/**";          // literal segments, * or {name} for one, ** at the end for any rest
@@ -80,6 +87,8 @@ struct ServingSettings {
   PoolSettings pool;
   TokenSettings tokens;
   http::AddressSet trusted_proxies;  // whose X-Forwarded-For is believed
+  http::TlsServerSettings tls;           // where it listens stays as it was
+  http::TlsClientSettings upstream_tls;  // of upstreams with https
 };
 
 }  // namespace once

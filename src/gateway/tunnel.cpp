@@ -33,6 +33,7 @@ Task<bool> copy_until_end(http::Socket& from, http::Buffer& buffer, http::Socket
     }
     // Silence in one direction is no reason to end while the other one moves.
     if (got.status == http::Io::timed_out && from.loop().now() - shared.last_moved < idle_limit) continue;
+    if (got.status == http::Io::failed) to.end_unannounced();
     if (got.status != http::Io::ok) co_return false;
     shared.last_moved = from.loop().now();
     buffer.commit(got.bytes);

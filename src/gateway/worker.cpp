@@ -14,14 +14,15 @@ constexpr Duration accept_pause = std::chrono::milliseconds(100);
 constexpr Duration accept_wait = std::chrono::hours(1);
 constexpr Duration refuse_limit = std::chrono::seconds(1);
 
-Task<void> serve(Worker& worker, int fd) {
-  Client client(worker, fd);
+Task<void> serve(Worker& worker, int fd, Over over) {
+  Client client(worker, fd, over);
   co_await client.run();
 }
 
-// One more connection than we take: told so, not left hanging.
-Task<void> refuse(Worker& worker, int fd) {
+// One more connection than we take: told so, not left hanging. With TLS the word would cost more than the service.
+Task<void> refuse(Worker& worker, int fd, Over over) {
   http::Socket socket(worker.loop(), fd);
+  if (over == Over::tls) co_return;
   Reply reply;
   Problem answer = problem(ProblemKind::too_many_connections, "This gateway serves as many connections as it may.");
   answer.retry_after_seconds = 1;
@@ -33,13 +34,13 @@ Task<void> refuse(Worker& worker, int fd) {
 }  // namespace
 
 Worker::Worker(GatewayShared& shared, std::shared_ptr<Generation> generation)
-    : shared_(shared), generation_(new ServedGeneration(std::move(generation), loop_, metrics_)) {
+    : shared_(shared), generation_(new ServedGeneration(std::move(generation), loop_, metrics_, shared.log)) {
   adopt_work_.worker = this;
   adopt_work_.run = [](Work& work) {
     auto& adopt = static_cast<AdoptWork&>(work);
     Worker& worker = *adopt.worker;
-    worker.generation_ =
-        GenerationUse(new ServedGeneration(std::move(adopt.generation), worker.loop_, worker.metrics_));
+    worker.generation_ = GenerationUse(
+        new ServedGeneration(std::move(adopt.generation), worker.loop_, worker.metrics_, worker.shared_.log));
     adopt.adopted->count_down();
   };
   open_.previous = open_.next = &open_;
@@ -90,26 +91,26 @@ void Worker::run(const std::vector<Listening>& listening) {
   for (const Listening& from : listening) {
     listeners_.push_back(std::make_unique<http::Socket>(loop_, from.fd));
     ++accepting_;
-    spawn(accept_all(*listeners_.back()));
+    spawn(accept_all(*listeners_.back(), from.over));
   }
   loop_.run();
 }
 
-void Worker::admit(int fd) {
+void Worker::admit(int fd, Over over) {
   if (shared_.connections.fetch_add(1, std::memory_order_relaxed) >= generation_->settings().limits.max_connections) {
     shared_.connections.fetch_sub(1, std::memory_order_relaxed);
     metrics_.connections_refused.add();
-    spawn(refuse(*this, fd));
+    spawn(refuse(*this, fd, over));
     return;
   }
-  spawn(serve(*this, fd));
+  spawn(serve(*this, fd, over));
 }
 
-Task<void> Worker::accept_all(http::Socket& listener) {
+Task<void> Worker::accept_all(http::Socket& listener, Over over) {
   while (!draining_) {
     const int fd = listener.accept();
     if (fd >= 0) {
-      admit(fd);
+      admit(fd, over);
     } else if (errno == EAGAIN) {
       co_await listener.readable(accept_wait);
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
@@ -119,7 +120,7 @@ Task<void> Worker::accept_all(http::Socket& listener) {
   }
   // Those that were let in by the kernel before we stopped are served, too.
   if (!successor_) {
-    for (int fd = listener.accept(); fd >= 0; fd = listener.accept()) admit(fd);
+    for (int fd = listener.accept(); fd >= 0; fd = listener.accept()) admit(fd, over);
   }
   std::erase_if(listeners_, [&listener](const auto& owned) { return owned.get() == &listener; });
   --accepting_;

@@ -40,9 +40,12 @@ struct GatewayShared {
   std::atomic<std::size_t> connections = 0;
 };
 
-// Where a worker takes connections from.
+enum class Over : std::uint8_t { plain, tls };
+
+// Where a worker takes connections from, and what they speak.
 struct Listening {
   int fd = -1;  // the worker closes it
+  Over over = Over::plain;
 };
 
 // A client's connection, as the worker needs to see it when it drains.
@@ -101,10 +104,10 @@ class Worker {
     Worker* worker = nullptr;
   };
 
-  Task<void> accept_all(http::Socket& listener);
+  Task<void> accept_all(http::Socket& listener, Over over);
   void start_draining(const Drain& how);
   void close_idle();
-  void admit(int fd);
+  void admit(int fd, Over over);
   void stop_if_drained();
 
   GatewayShared& shared_;

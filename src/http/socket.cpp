@@ -10,6 +10,7 @@
 
 #include "base/assert.hpp"
 #include "http/endpoint.hpp"
+#include "http/tls_stream.hpp"
 
 namespace once::http {
 
@@ -59,6 +60,7 @@ bool ReadSome::attempt() {
   }
   if (!socket_.may_read_) return false;
   ONCE_ASSERT(!room_.empty());
+  if (socket_.tls_ != nullptr) return attempt_secure();
   while (true) {
     const ssize_t got = receive(socket_.fd_, room_.data(), room_.size(), 0);
     if (got > 0) {
@@ -81,6 +83,25 @@ bool ReadSome::attempt() {
   }
 }
 
+// What the kernel gave may lie in OpenSSL's buffers, for which no event comes: may_read_ stays until it says that it
+// has nothing left. It may also have to write first; that is tried again with every event.
+bool ReadSome::attempt_secure() {
+  TlsStream& tls = *socket_.tls_;
+  const TlsStream::Moved got = tls.read(room_);
+  switch (got.step) {
+    case TlsStream::Step::ok:
+      bytes_ = got.bytes;
+      if (tls.drained()) socket_.may_read_ = false;
+      return true;
+    case TlsStream::Step::wait:
+      if (tls.starved()) socket_.may_read_ = false;
+      return false;
+    case TlsStream::Step::end: status_ = Io::end; return true;
+    case TlsStream::Step::failed: status_ = Io::failed; return true;
+  }
+  return true;
+}
+
 WriteAll::WriteAll(Socket& socket, const Pieces& pieces, Duration limit) : IoWait(socket, Direction::write, limit) {
   for (const std::string_view piece : pieces) {
     if (piece.empty()) continue;
@@ -95,6 +116,7 @@ bool WriteAll::attempt() {
     status_ = Io::cancelled;
     return true;
   }
+  if (socket_.tls_ != nullptr) return attempt_secure();
   while (first_ < count_) {
     msghdr message{};
     message.msg_iov = pieces_.data() + first_;
@@ -107,15 +129,61 @@ bool WriteAll::attempt() {
       status_ = Io::failed;
       return true;
     }
-    auto left = static_cast<std::size_t>(sent);
-    bytes_ += left;
-    moved();
-    while (first_ < count_ && left >= pieces_[first_].iov_len) left -= pieces_[first_++].iov_len;
-    if (first_ < count_) {
-      pieces_[first_].iov_base = static_cast<char*>(pieces_[first_].iov_base) + left;
-      pieces_[first_].iov_len -= left;
-    }
+    advance(static_cast<std::size_t>(sent));
   }
+  return true;
+}
+
+void WriteAll::advance(std::size_t sent) {
+  bytes_ += sent;
+  moved();
+  while (first_ < count_ && sent >= pieces_[first_].iov_len) sent -= pieces_[first_++].iov_len;
+  if (first_ < count_) {
+    pieces_[first_].iov_base = static_cast<char*>(pieces_[first_].iov_base) + sent;
+    pieces_[first_].iov_len -= sent;
+  }
+}
+
+bool WriteAll::attempt_secure() {
+  TlsStream& tls = *socket_.tls_;
+  while (first_ < count_) {
+    const TlsStream::Moved sent = tls.write(std::span(pieces_).subspan(first_, count_ - first_));
+    if (sent.step == TlsStream::Step::wait) {
+      if (tls.moved()) moved();
+      return false;
+    }
+    if (sent.step != TlsStream::Step::ok) {
+      status_ = Io::failed;
+      return true;
+    }
+    advance(sent.bytes);
+  }
+  return true;
+}
+
+IoResult WriteAll::await_resume() {
+  if (socket_.tls_ != nullptr && status_ != Io::ok && (status_ == Io::failed || socket_.tls_->writing())) {
+    socket_.tls_->mute();
+  }
+  return {status_, bytes_};
+}
+
+bool Handshake::attempt() {
+  if (socket_.cancelled_) {
+    status_ = Io::cancelled;
+    return true;
+  }
+  const TlsStream::Step step = socket_.tls_->handshake();
+  if (step == TlsStream::Step::wait) return false;
+  if (step != TlsStream::Step::ok) status_ = Io::failed;
+  socket_.may_read_ = true;  // what follows may have come with it
+  return true;
+}
+
+bool EndWriting::attempt() {
+  const bool waits = !socket_.cancelled_ && socket_.tls_ != nullptr && socket_.tls_->end() == TlsStream::Step::wait;
+  if (waits) return false;
+  socket_.shut_down_writing();
   return true;
 }
 
@@ -149,6 +217,7 @@ Socket::~Socket() {
   ONCE_ASSERT(reader_ == nullptr && writer_ == nullptr);
   loop_.disarm(cancel_timer_);
   loop_.forget(fd_, *this);
+  if (tls_ != nullptr) tls_->end();
   ::close(fd_);
 }
 
@@ -167,6 +236,7 @@ void Socket::on_ready(std::uint32_t events) {
   if ((events & (EPOLLIN | EPOLLRDHUP)) != 0 || broken) may_read_ = true;
   if ((events & EPOLLOUT) != 0 || broken) may_write_ = true;
   if ((events & EPOLLRDHUP) != 0 || broken) peer_ended_ = true;
+  if (tls_ != nullptr) tls_->on_event(peer_ended_);
   if (may_read_ && watcher_ != nullptr && reader_ == nullptr) {
     Watcher* watcher = watcher_;
     if (const auto what = look()) {
@@ -189,6 +259,7 @@ void Socket::restore() {
 }
 
 std::optional<Socket::Peer> Socket::look() {
+  if (tls_ != nullptr) return look_secure();
   char byte = 0;
   const ssize_t got = receive(fd_, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   if (got > 0) return Peer::bytes;
@@ -198,6 +269,27 @@ std::optional<Socket::Peer> Socket::look() {
     return std::nullopt;
   }
   return Peer::gone;
+}
+
+std::optional<Socket::Peer> Socket::look_secure() {
+  switch (tls_->look()) {
+    case TlsStream::Step::ok: return Peer::bytes;
+    case TlsStream::Step::wait:
+      if (tls_->starved()) may_read_ = false;
+      return std::nullopt;
+    case TlsStream::Step::end: return Peer::end;
+    case TlsStream::Step::failed: break;
+  }
+  return Peer::gone;
+}
+
+void Socket::secure(std::unique_ptr<TlsStream> tls) {
+  tls_ = std::move(tls);
+  tls_->attach(fd_);
+}
+
+void Socket::make_plain() {
+  tls_.reset();
 }
 
 std::optional<Socket::Peer> Socket::watch(Watcher& watcher) {
@@ -224,11 +316,17 @@ std::string Socket::peer_address() const {
   return http::peer_address(fd_);
 }
 
-void Socket::shut_down_writing() const {
+void Socket::shut_down_writing() {
+  if (tls_ != nullptr) tls_->end();
   ::shutdown(fd_, SHUT_WR);
 }
 
-void Socket::reset_on_close() const {
+void Socket::end_unannounced() {
+  if (tls_ != nullptr) tls_->mute();
+}
+
+void Socket::reset_on_close() {
+  end_unannounced();
   const linger reset{.l_onoff = 1, .l_linger = 0};
   ::setsockopt(fd_, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
 }

@@ -1,5 +1,5 @@
-// A non-blocking socket on a loop, and what a coroutine can await of it. Every wait tries at once and suspends only
-// when the kernel has nothing; every wait has a time limit. One reader and one writer at a time.
+// A non-blocking socket on a loop, plain or with TLS, and what a coroutine can await of it. Every wait tries at once
+// and suspends only when the kernel has nothing; every wait has a time limit. One reader and one writer at a time.
 #pragma once
 
 #include <sys/uio.h>
@@ -8,6 +8,7 @@
 #include <coroutine>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -22,9 +23,9 @@ inline constexpr std::size_t small_body = 4096;
 
 enum class Io : std::uint8_t {
   ok,
-  end,  // read: the peer sends no more
+  end,  // read: the peer sends no more; with TLS, it said so
   timed_out,
-  failed,     // the connection is broken
+  failed,     // the connection is broken; with TLS also an end that the peer did not announce, which anybody can make
   cancelled,  // somebody on this loop called cancel()
 };
 
@@ -34,6 +35,7 @@ struct IoResult {
 };
 
 class Socket;
+class TlsStream;
 
 // Something that waits for a socket to become ready.
 class IoWait : private Timer {
@@ -77,11 +79,16 @@ class ReadSome final : public IoWait {
 
  private:
   bool attempt() override;
+  bool attempt_secure();
   std::span<char> room_;
 };
 
-// All of the bytes, in up to four pieces. `bytes` says how many went out, whatever the end. The limit is for each time
-// that the peer takes nothing.
+// All of the bytes, in up to four pieces. `bytes` says how many went out, whatever the end: with 0 the peer cannot have
+// seen any. The limit is for each time that the peer takes nothing.
+//
+// With TLS they go out in records, and only whole records count. A peer can make nothing of a part of one, but OpenSSL
+// keeps the rest and would send it with the next write, or with the end of the stream: bytes that were reported as not
+// sent would arrive after all. So whoever gives up in the middle of a record mutes the stream for good.
 class WriteAll final : public IoWait {
  public:
   static constexpr std::size_t max_pieces = 4;
@@ -90,10 +97,12 @@ class WriteAll final : public IoWait {
 
   WriteAll(Socket& socket, const Pieces& pieces, Duration limit);
   bool await_ready() { return attempt(); }
-  IoResult await_resume() const { return {status_, bytes_}; }
+  IoResult await_resume();
 
  private:
   bool attempt() override;
+  bool attempt_secure();
+  void advance(std::size_t sent);
   std::array<iovec, max_pieces> pieces_{};
   std::size_t first_ = 0;
   std::size_t count_ = 0;
@@ -105,6 +114,28 @@ class Connected final : public IoWait {
   Connected(Socket& socket, Duration limit) : IoWait(socket, Direction::write, limit) {}
   bool await_ready() { return attempt(); }
   Io await_resume() const { return status_; }
+
+ private:
+  bool attempt() override;
+};
+
+// The end of a TLS handshake. The limit is for all of it.
+class Handshake final : public IoWait {
+ public:
+  Handshake(Socket& socket, Duration limit) : IoWait(socket, Direction::read, limit) {}
+  bool await_ready() { return attempt(); }
+  Io await_resume() const { return status_; }
+
+ private:
+  bool attempt() override;
+};
+
+// What shut_down_writing() does, but with patience for a peer that is slow to read.
+class EndWriting final : public IoWait {
+ public:
+  EndWriting(Socket& socket, Duration limit) : IoWait(socket, Direction::write, limit) {}
+  bool await_ready() { return attempt(); }
+  void await_resume() const {}
 
  private:
   bool attempt() override;
@@ -138,6 +169,14 @@ class Socket final : public Pollable {
   Connected connected(Duration limit) { return {*this, limit}; }
   Readable readable(Duration limit) { return {*this, limit}; }
 
+  // From now on everything goes through this; first of all a handshake.
+  void secure(std::unique_ptr<TlsStream> tls);
+  // Back to plain bytes, for a peer that turned out to speak them.
+  void make_plain();
+  Handshake handshake(Duration limit) { return {*this, limit}; }
+  // Null: plain.
+  const TlsStream* tls() const { return tls_.get(); }
+
   // Whoever waits resumes with `cancelled`, from the loop, not from here; later waits are cancelled too, until
   // restore().
   void cancel();
@@ -159,8 +198,8 @@ class Socket final : public Pollable {
 
   // For a connection that rests between two requests: nothing to read and not closed, as far as the kernel knows.
   bool quiet();
-  // The same, as far as the loop has heard: without asking.
-  bool disturbed() const { return peer_ended_ || may_read_; }
+  // The same, as far as the loop has heard: without asking the kernel.
+  bool disturbed() { return peer_ended_ || (may_read_ && (tls_ == nullptr || !quiet())); }
 
   // On a listener: a new connection's descriptor, or -1 with errno. After EAGAIN, readable() waits for the next.
   int accept();
@@ -168,9 +207,13 @@ class Socket final : public Pollable {
   // http::peer_address() of this connection: a system call.
   std::string peer_address() const;
 
-  void shut_down_writing() const;
+  // The peer is told that nothing follows. With TLS, if it takes that at once: otherwise it sees a stream that was cut.
+  void shut_down_writing();
+  EndWriting end_writing(Duration limit) { return {*this, limit}; }
+  // The next end is not one that the peer should take for the whole: with TLS it is not announced.
+  void end_unannounced();
   // The next close resets the connection, so that the peer cannot take what it got for a whole message.
-  void reset_on_close() const;
+  void reset_on_close();
   Loop& loop() const { return loop_; }
 
  private:
@@ -178,6 +221,8 @@ class Socket final : public Pollable {
   friend class ReadSome;
   friend class WriteAll;
   friend class Connected;
+  friend class EndWriting;
+  friend class Handshake;
   friend class Readable;
 
   struct CancelTimer : Timer {
@@ -187,6 +232,7 @@ class Socket final : public Pollable {
   void on_ready(std::uint32_t events) override;
   void wake_waiters();
   std::optional<Peer> look();
+  std::optional<Peer> look_secure();
 
   Loop& loop_;
   int fd_;
@@ -198,6 +244,7 @@ class Socket final : public Pollable {
   IoWait* writer_ = nullptr;
   Watcher* watcher_ = nullptr;
   CancelTimer cancel_timer_;
+  std::unique_ptr<TlsStream> tls_;
 };
 
 }  // namespace once::http

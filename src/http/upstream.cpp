@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "core/headers.hpp"
+#include "http/tls_context.hpp"
 
 namespace once::http {
 
@@ -132,8 +133,8 @@ void UpstreamConnection::done() {
 }
 
 UpstreamPool::UpstreamPool(Loop& loop, std::vector<Endpoint> endpoints, const PoolLimits& limits,
-                           const HeadLimits& head_limits)
-    : loop_(loop), endpoints_(std::move(endpoints)), limits_(limits), head_limits_(head_limits) {
+                           const HeadLimits& head_limits, TlsPeer* tls)
+    : loop_(loop), endpoints_(std::move(endpoints)), limits_(limits), head_limits_(head_limits), tls_(tls) {
   fire = [](Timer& timer) { static_cast<UpstreamPool&>(timer).close_old(); };
 }
 
@@ -177,10 +178,24 @@ Task<UpstreamConnectionPtr> UpstreamPool::connect(Duration limit) {
     const auto fd = start_connect(endpoint);
     if (!fd) continue;
     auto connection = UpstreamConnectionPtr(new UpstreamConnection(*this, loop_, *fd));
+    const auto deadline = loop_.now() + limit;
     const Io status = co_await connection->socket_.connected(limit);
-    if (status == Io::ok) co_return std::move(connection);
+    if (status != Io::ok) continue;
+    if (tls_ != nullptr) {
+      const bool good = co_await secure(connection->socket_, connection->left_until(deadline));
+      if (!good) continue;
+    }
+    co_return std::move(connection);
   }
   co_return UpstreamConnectionPtr();
+}
+
+// Before anything is sent: whoever fails here was never asked to do anything.
+Task<bool> UpstreamPool::secure(Socket& socket, Duration limit) {
+  socket.secure(tls_->connect());
+  const Io status = co_await socket.handshake(limit);
+  tls_->handshake_ended(*socket.tls(), status);
+  co_return status == Io::ok;
 }
 
 void UpstreamPool::close_old() {

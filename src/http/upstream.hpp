@@ -40,6 +40,7 @@ struct FinishSource {
 };
 using ResponseSourcePtr = std::unique_ptr<ResponseSource, FinishSource>;
 
+class TlsPeer;
 class UpstreamPool;
 
 class UpstreamConnection final : public ResponseSource {
@@ -109,7 +110,9 @@ struct PoolLimits {
 // One per loop and backend.
 class UpstreamPool final : private Timer {
  public:
-  UpstreamPool(Loop& loop, std::vector<Endpoint> endpoints, const PoolLimits& limits, const HeadLimits& head_limits);
+  // With `tls`, which outlives it, its connections are secure.
+  UpstreamPool(Loop& loop, std::vector<Endpoint> endpoints, const PoolLimits& limits, const HeadLimits& head_limits,
+               TlsPeer* tls = nullptr);
   UpstreamPool(const UpstreamPool&) = delete;
   UpstreamPool& operator=(const UpstreamPool&) = delete;
   ~UpstreamPool();
@@ -126,11 +129,13 @@ class UpstreamPool final : private Timer {
 
   void give_back(UpstreamConnection& connection);
   void close_old();
+  Task<bool> secure(Socket& socket, Duration limit);
 
   Loop& loop_;
   std::vector<Endpoint> endpoints_;
   PoolLimits limits_;
   HeadLimits head_limits_;
+  TlsPeer* tls_;
   std::vector<std::unique_ptr<UpstreamConnection>> resting_;  // the one that rested least is last
 };
 

@@ -9,6 +9,7 @@ import support
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
+CERTIFICATE = re.compile(r"/etc/once/([\w-]+)\.pem")
 SOURCE = re.compile(r"`((?:src|tests|docs|scripts|bench|cmake)/[\w./-]+)`")
 
 
@@ -20,6 +21,15 @@ def anchor(heading):
 
 def without_code(text):
     return support.FENCE.sub("", text)
+
+
+def with_certificates(text, folder):
+    """The snippet with real files for the certificates it names."""
+    for name in sorted(set(CERTIFICATE.findall(text))):
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj",
+                        f"/CN={name}", "-keyout", f"{folder}/{name}.key", "-out", f"{folder}/{name}.pem"],
+                       check=True, capture_output=True)
+    return text.replace("/etc/once/", f"{folder}/")
 
 
 class Pages(unittest.TestCase):
@@ -59,7 +69,7 @@ class Pages(unittest.TestCase):
                 with self.subTest(page=str(page.relative_to(support.ROOT)), line=line), \
                         tempfile.TemporaryDirectory() as folder:
                     file = pathlib.Path(folder) / "once.yaml"
-                    file.write_text(text)
+                    file.write_text(with_certificates(text, folder))
                     # A snippet about something else need not say where the backend is.
                     backend = [] if "upstreams:" in text else ["--upstream", "http://127.0.0.1:9000"]
                     done = subprocess.run([support.ONCE, "check", "--config", str(file), *backend],

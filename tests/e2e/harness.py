@@ -59,6 +59,7 @@ class Gateway:
         self.process = subprocess.Popen([*command, *arguments], cwd=self.folder, stdin=subprocess.DEVNULL,
                                         stdout=self._out, stderr=self._err, **named)
         self.port = None
+        self.tls_port = None
         self.admin_port = None
         self._told = False  # to end
 
@@ -81,8 +82,10 @@ class Gateway:
             return next((line for line in self.log_lines() if line["message"] == "listening"), None)
 
         line = wait_until(listening, what="once to listen")
-        self.port = int(line["address"].rsplit(":", 1)[1])
-        self.admin_port = int(line["admin"].rsplit(":", 1)[1]) if line["admin"] else None
+        def port_of(address):
+            return int(address.rsplit(":", 1)[1]) if address else None
+
+        self.port, self.tls_port, self.admin_port = (port_of(line[name]) for name in ("address", "tls", "admin"))
         return self
 
     def connect(self, **named):
@@ -173,7 +176,7 @@ class EndToEnd(unittest.TestCase):
         """Settings such as "defaults.ttl=1s"; base is the path of the upstream's URL."""
         settings = ("timeouts.drain=5s", *settings)
         options = [part for setting in settings for part in ("--set", setting)]
-        gateway = Gateway("--upstream", f"http://127.0.0.1:{backend.port}{base}", *options, **named)
+        gateway = Gateway("--upstream", f"{backend.origin}{base}", *options, **named)
         # A test may have stopped it already, and checked how it ended.
         self.addCleanup(lambda: gateway.folder.exists() and gateway.stop())
         return gateway.wait_listening()

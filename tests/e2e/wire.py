@@ -193,6 +193,10 @@ class Backend:
         self._listener = None
         self.listen()
 
+    @property
+    def origin(self):
+        return f"http://127.0.0.1:{self.port}"
+
     def listen(self):
         self._listener = socket.create_server(("127.0.0.1", self.port or 0), backlog=512)
         self.port = self._listener.getsockname()[1]

@@ -35,9 +35,14 @@ TEST(ConfigCodec, upstream_urls) {
   EXPECT_EQ(full->port, 9000);
   EXPECT_EQ(full->base_path, "/base/v1");
   EXPECT_EQ(format_upstream(*full), "http://[::1]:9000/base/v1");
+  const auto secure = parse_upstream("https://api.internal/base");
+  ASSERT_TRUE(secure.has_value());
+  EXPECT_EQ(secure->scheme, Upstream::Scheme::https);
+  EXPECT_EQ(secure->port, 443);
+  EXPECT_EQ(format_upstream(*secure), "https://api.internal:443/base");
   for (const std::string_view bad :
-       {"", "payments", "127.0.0.1:9000", "http://", "http:///x", "http://a:0", "http://a:b", "http://user:pw@a",
-        "http://a/?q", "http://a/#f", "http://a/b c", "ftp://a"}) {
+       {"", "payments", "127.0.0.1:9000", "http://", "https://", "https:///x", "https://a:0", "http:///x", "http://a:0",
+        "http://a:b", "http://user:pw@a", "http://a/?q", "http://a/#f", "http://a/b c", "ftp://a"}) {
     EXPECT_FALSE(parse_upstream(bad).has_value()) << bad;
   }
 }

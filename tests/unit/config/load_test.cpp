@@ -52,9 +52,9 @@ const Mistake mistakes[] = {
   {"- a", "once.yaml:1:1: expected a map of settings"},
   {"hello", "once.yaml:1:1: expected a map of settings"},
   {"log: info", "once.yaml:1:6: log: expected a map of settings"},
-  {"listen: [a:1]", "once.yaml:1:9: listen: expected an address such as 127.0.0.1:8080 or [::1]:8080, got a list"},
-  {"listen: {a: 1}", "once.yaml:1:9: listen: expected an address such as 127.0.0.1:8080 or [::1]:8080, got a map"},
-  {"listen:\nadmin: off", "once.yaml:1:1: listen: expected an address such as 127.0.0.1:8080 or [::1]:8080, got nothing"},
+  {"listen: [a:1]", "once.yaml:1:9: listen: expected an address such as 127.0.0.1:8080 or [::1]:8080, or off, got a list"},
+  {"listen: {a: 1}", "once.yaml:1:9: listen: expected an address such as 127.0.0.1:8080 or [::1]:8080, or off, got a map"},
+  {"listen:\nadmin: off", "once.yaml:1:1: listen: expected an address such as 127.0.0.1:8080 or [::1]:8080, or off, got nothing"},
   {"defaults: 1", "once.yaml:1:11: defaults: expected a map of settings"},
   {"defaults: {caller: {a: b}}", "once.yaml:1:20: caller: expected a list, each header:NAME, cookie:NAME, jwt:CLAIM, mtls:subject or client-ip, or none, got a map"},
   {"defaults: {caller: [[a]]}", "once.yaml:1:20: caller: expected a list, each header:NAME, cookie:NAME, jwt:CLAIM, mtls:subject or client-ip, or none"},
@@ -74,7 +74,7 @@ const Mistake mistakes[] = {
   {"limits: {max_header_count: 7}", R"(once.yaml:1:28: limits.max_header_count: must be from 8 to 1000, got "7")"},
   {"threads: 0", R"(once.yaml:1:10: threads: must be from 1 to 256, got "0")"},
   {"threads: many", R"(once.yaml:1:10: threads: expected auto or a whole number, got "many")"},
-  {"listen: 8080", R"(once.yaml:1:9: listen: expected an address such as 127.0.0.1:8080 or [::1]:8080, got "8080")"},
+  {"listen: 8080", R"(once.yaml:1:9: listen: expected an address such as 127.0.0.1:8080 or [::1]:8080, or off, got "8080")"},
   {"admin: no", R"(once.yaml:1:8: admin: expected an address such as 127.0.0.1:8080 or [::1]:8080, or off, got "no")"},
   {"environment: prod", R"(once.yaml:1:14: environment: expected development or production, got "prod")"},
   {"environment: porduction", R"(once.yaml:1:14: environment: expected development or production, got "porduction"; did you mean "production"?)"},
@@ -94,7 +94,7 @@ const Mistake mistakes[] = {
   {"upstreams: {a: localhost}", R"(once.yaml:1:16: upstreams.a: expected a URL such as http://127.0.0.1:9000, got "localhost")"},
   {"upstreams: {a: }", "once.yaml:1:13: upstreams.a: expected a URL such as http://127.0.0.1:9000, got nothing"},
   {"upstreams: {a b: http://x}", R"(once.yaml:1:18: upstreams.a b: a name has 1 to 64 letters, digits, - and _, got "a b")"},
-  {"upstreams: {a: https://x}", R"(once.yaml:1:16: upstreams.a: expected a URL that begins with http://, got "https://x", TLS to backends is not supported yet)"},
+  {"upstreams: {a: https://}", R"(once.yaml:1:16: upstreams.a: expected a URL such as http://127.0.0.1:9000, got "https://")"},
   {"store: redis://u:p@localhost:x", "once.yaml:1:8: store: the port of host \"localhost\" in the store's URL must be a number from 1 to 65535"},
   {"store: mysql:x", "once.yaml:1:8: store: the store's URL must begin with its kind and ://"},
   {"store: memroy", R"(once.yaml:1:8: store: expected journal:FOLDER, memory:, redis://HOST:PORT, postgres://HOST/DATABASE or mysql://HOST/DATABASE, got "memroy"; did you mean "memory"?)"},
@@ -281,7 +281,7 @@ TEST(ConfigLoad, mistakes_in_flags_are_worded_alike) {
                                 {"--set upstreams", "upstreams", "x"},
                                 {"--upstream", "upstreams.default", "x"}};
   EXPECT_EQ(errors_of("", overrides),
-            "--listen: expected an address such as 127.0.0.1:8080 or [::1]:8080, got \"x\"\n"
+            "--listen: expected an address such as 127.0.0.1:8080 or [::1]:8080, or off, got \"x\"\n"
             "--set defaults.tll: unknown setting \"tll\"; did you mean \"ttl\"?\n"
             "--set lisen: unknown setting \"lisen\"; did you mean \"listen\"?\n"
             "--set ttl: unknown setting \"ttl\"; did you mean \"defaults.ttl\"?\n"

@@ -20,14 +20,16 @@ TEST(Reload, TakesOverHowRequestsAreServed) {
   const Config running = config_of("upstreams: {default: 'http://a:1'}\n");
   const Config wanted = config_of(
       "upstreams: {default: 'http://b:2'}\nlimits: {max_connections: 5}\ntimeouts: {drain: 1s}\npool: {max_idle: 3}\n"
-      "log: {level: error}\ndefaults: {ttl: 1h}\nroutes: [{path: /x}]\n");
+      "tls: {min_version: 1.3}\nupstream_tls: {verify: no}\nlog: {level: error}\ndefaults: {ttl: 1h}\nroutes: [{path: "
+      "/x}]\n");
   EXPECT_EQ(needs_restart(running, wanted), Names());
 }
 
 TEST(Reload, NamesEveryOtherSettingThatDiffers) {
   const Config running = config_of("");
-  const Config wanted = config_of("listen: 127.0.0.1:1\nthreads: 7\nstore: 'memory:'\njournal: {sync: never}\n");
-  EXPECT_EQ(needs_restart(running, wanted), (Names{"listen", "threads", "store", "journal.sync"}));
+  const Config wanted = config_of(
+      "listen: 127.0.0.1:1\ntls: {listen: 127.0.0.1:2}\nthreads: 7\nstore: 'memory:'\njournal: {sync: never}\n");
+  EXPECT_EQ(needs_restart(running, wanted), (Names{"listen", "threads", "store", "tls.listen", "journal.sync"}));
   EXPECT_EQ(needs_restart(wanted, wanted), Names());
 }
 

@@ -1,0 +1,145 @@
+#include "http/tls_files.hpp"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+
+#include "base/text.hpp"
+
+namespace once::http {
+
+namespace {
+
+struct FreedBio {
+  void operator()(BIO* bio) const { BIO_free(bio); }
+};
+using BioPtr = std::unique_ptr<BIO, FreedBio>;
+
+Result<BioPtr> open_file(const std::string& path) {
+  errno = 0;
+  BioPtr file(BIO_new_file(path.c_str(), "r"));
+  if (!file) {
+    return tls_error(fmt::format("cannot read {}: {}", path, std::generic_category().message(errno)));
+  }
+  return file;
+}
+
+// Never asks at a terminal.
+int no_passphrase(char* /*room*/, int /*size*/, int /*writing*/, void* asked) {
+  *static_cast<bool*>(asked) = true;
+  return -1;
+}
+
+std::string date_text(const ASN1_TIME* time) {
+  const BioPtr out(BIO_new(BIO_s_mem()));
+  if (!out || ASN1_TIME_print(out.get(), time) != 1) return "an unknown date";
+  char* text = nullptr;
+  const long size = BIO_get_mem_data(out.get(), &text);
+  return {text, static_cast<std::size_t>(size)};
+}
+
+void check_dates(const X509& certificate, const std::string& path, Warnings& warnings) {
+  const ASN1_TIME* begins = X509_get0_notBefore(&certificate);
+  const ASN1_TIME* ends = X509_get0_notAfter(&certificate);
+  if (X509_cmp_current_time(ends) < 0) {
+    warnings.push_back(fmt::format("the certificate in {} has expired, on {}", path, date_text(ends)));
+  }
+  if (X509_cmp_current_time(begins) > 0) {
+    warnings.push_back(fmt::format("the certificate in {} is not valid before {}", path, date_text(begins)));
+  }
+}
+
+}  // namespace
+
+void Freed::operator()(evp_pkey_st* key) const {
+  EVP_PKEY_free(key);
+}
+
+void Freed::operator()(ssl_ctx_st* context) const {
+  SSL_CTX_free(context);
+}
+
+void Freed::operator()(ssl_session_st* session) const {
+  SSL_SESSION_free(session);
+}
+
+void Freed::operator()(x509_st* certificate) const {
+  X509_free(certificate);
+}
+
+std::unexpected<Error> tls_error(std::string detail) {
+  ERR_clear_error();
+  return std::unexpected(Error{.source = ErrorSource::config, .retryable = Retryable::no, .detail = std::move(detail)});
+}
+
+std::string openssl_reason() {
+  const unsigned long code = ERR_peek_last_error();
+  if (ERR_SYSTEM_ERROR(code)) return std::generic_category().message(ERR_GET_REASON(code));
+  const char* text = ERR_reason_error_string(code);
+  return text != nullptr ? text : "unknown reason";
+}
+
+Result<CertificateFile> read_certificates(const std::string& path, Warnings& warnings) {
+  const auto file = open_file(path);
+  if (!file) return std::unexpected(file.error());
+  CertificateFile read{.path = path, .leaf = nullptr, .issuers = {}};
+  read.leaf.reset(PEM_read_bio_X509(file->get(), nullptr, nullptr, nullptr));
+  if (!read.leaf) return tls_error(fmt::format("there is no PEM certificate in {}", path));
+  while (X509* issuer = PEM_read_bio_X509(file->get(), nullptr, nullptr, nullptr)) read.issuers.emplace_back(issuer);
+  // What ends the list must be the end of the file, not a certificate that is broken.
+  if (ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE) {
+    return tls_error(fmt::format("a certificate in {} is damaged: {}", path, openssl_reason()));
+  }
+  ERR_clear_error();
+  check_dates(*read.leaf, path, warnings);
+  return read;
+}
+
+Result<KeyFile> read_key(const std::string& path, Warnings& warnings) {
+  const auto file = open_file(path);
+  if (!file) return std::unexpected(file.error());
+  bool passphrase_asked = false;
+  KeyFile read{.path = path, .key = nullptr};
+  read.key.reset(PEM_read_bio_PrivateKey(file->get(), nullptr, no_passphrase, &passphrase_asked));
+  if (passphrase_asked) {
+    return tls_error(fmt::format("the key in {} has a passphrase; remove it with: openssl pkey -in {}", path, path));
+  }
+  if (!read.key) return tls_error(fmt::format("there is no PEM private key in {}", path));
+  struct stat status{};
+  constexpr mode_t others = S_IRGRP | S_IROTH;
+  if (::stat(path.c_str(), &status) == 0 && (status.st_mode & others) != 0) {
+    warnings.push_back(fmt::format("others can read the key in {}; run: chmod 600 {}", path, path));
+  }
+  ERR_clear_error();
+  return read;
+}
+
+std::vector<std::string> dns_names(const X509& certificate) {
+  std::vector<std::string> names;
+  auto* all = static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(&certificate, NID_subject_alt_name, nullptr, nullptr));
+  for (int i = 0; i < sk_GENERAL_NAME_num(all); ++i) {
+    const GENERAL_NAME* name = sk_GENERAL_NAME_value(all, i);
+    if (name->type != GEN_DNS) continue;
+    const unsigned char* text = ASN1_STRING_get0_data(name->d.dNSName);
+    const int size = ASN1_STRING_length(name->d.dNSName);
+    names.emplace_back(reinterpret_cast<const char*>(text), static_cast<std::size_t>(size));
+  }
+  GENERAL_NAMES_free(all);
+  ERR_clear_error();
+  return names;
+}
+
+bool name_fits(std::string_view name, std::string_view host) {
+  if (!name.starts_with("*.")) return iequals(name, host);
+  const std::size_t dot = host.find('.');
+  return dot != std::string_view::npos && dot > 0 && iequals(host.substr(dot), name.substr(1));
+}
+
+}  // namespace once::http

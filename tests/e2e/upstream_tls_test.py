@@ -1,0 +1,179 @@
+"""Backends over TLS: who they must prove to be, what a failure means for a key, and responses that somebody cut."""
+import os
+import socket
+import threading
+
+from harness import EndToEnd
+from tls import Authority, TlsBackend, cut, end
+from wire import wait_until
+
+LARGE = os.urandom(1024) * 8192  # 8 MiB
+
+
+class ToBackends(EndToEnd):
+    def setUp(self):
+        super().setUp()
+        self.authority = Authority(self.folder())
+        self.good = self.authority.serving(self.authority.issue("localhost", "DNS:localhost,IP:127.0.0.1"))
+
+    def tls_backend(self, *args, context=None, **named):
+        backend = TlsBackend(context or self.good, *args, **named)
+        self.addCleanup(backend.stop)
+        return backend
+
+    def trusting_gateway(self, backend, *settings, **named):
+        return self.gateway(backend, f"upstream_tls.ca={self.authority.file}", *settings, **named)
+
+
+class Forwarding(ToBackends):
+    def test_by_name_and_by_address(self):
+        for name in ("localhost", "127.0.0.1"):
+            with self.subTest(name):
+                backend = self.tls_backend(name=name)
+                gateway = self.trusting_gateway(backend, base="/base")
+                answers = [gateway.ask("POST", "/pay", key="k", body=b"x") for _ in range(2)]
+                self.assertEqual([answer.get("Idempotency-Status") for answer in answers], ["executed", "replayed"])
+                self.assertEqual([request.target for request in backend.executions()], ["/base/pay"])
+                self.assertEqual(gateway.ask("GET", "/").status, 201)
+
+    def test_connections_are_kept_and_sessions_taken_up(self):
+        def handler(request, connection):
+            connection.reply(200)
+            if request.target == "/last":
+                end(connection)
+
+        backend = self.tls_backend(handler)
+        gateway = self.trusting_gateway(backend, "threads=1")
+        client = self.connect(gateway)
+        for target in ("/1", "/2", "/last"):
+            self.assertEqual(client.ask("POST", target, body=b"x").status, 200)
+        self.assertEqual(backend.handshakes, [False])
+        self.assertEqual(client.ask("POST", "/4", body=b"x").status, 200)
+        self.assertEqual(backend.handshakes, [False, True])
+
+    def test_large_bodies_both_ways(self):
+        def handler(request, connection):
+            connection.reply(200, body=request.body)
+
+        gateway = self.trusting_gateway(self.tls_backend(handler), "defaults.max_request_body=16MiB",
+                                        "defaults.record.max_body=16MiB")
+        client = self.connect(gateway)
+        for key in (None, "large"):
+            with self.subTest(key=key):
+                sender = threading.Thread(target=client.send_request, kwargs={"body": LARGE, "key": key})
+                sender.start()
+                answer = client.read_response()
+                sender.join()
+                self.assertEqual(answer.body, LARGE)
+
+    def test_a_certificate_is_shown_to_those_who_ask(self):
+        context = self.authority.serving(self.authority.issue("asks", "DNS:localhost"), self.authority)
+        backend = self.tls_backend(context=context)
+        gateway = self.trusting_gateway(backend)
+        self.assertEqual(gateway.ask("GET", "/").status, 502)
+        certificate, key = self.authority.issue("gateway")
+        gateway = self.trusting_gateway(backend, f"upstream_tls.certificate={certificate}", f"upstream_tls.key={key}")
+        self.assertEqual(gateway.ask(key="k", body=b"x").status, 201)
+
+
+class Verification(ToBackends):
+    def refusal(self, certificate, reason, name="localhost", authority=None):
+        """The key is not used up by a backend that could not prove itself: the next one is asked, as the first."""
+        bad = self.authority.serving(certificate)
+        backend = self.tls_backend(context=bad, name=name)
+        gateway = self.gateway(backend, f"upstream_tls.ca={(authority or self.authority).file}")
+        for _ in range(2):
+            answer = gateway.ask(key="k", body=b"x")
+            self.assertEqual((answer.status, answer.code), (502, "bad-gateway"))
+        lines = [line for line in gateway.log_lines() if line["message"] == "no secure connection to a backend"]
+        self.assertEqual([line["level"] for line in lines], ["warn"] * len(lines))
+        self.assertIn(reason, lines[0]["reason"])
+        self.assertEqual(backend.requests, [])
+        return backend, gateway
+
+    def test_the_wrong_name(self):
+        backend, gateway = self.refusal(self.authority.issue("other", "DNS:other.test"), "hostname mismatch")
+        backend.context = self.good
+        answer = gateway.ask(key="k", body=b"x")
+        self.assertEqual((answer.status, answer.body), (201, b"made by attempt 1"))
+        self.assertEqual(answer.get("Idempotency-Status"), "executed")
+
+    def test_a_name_that_is_not_in_the_right_place(self):
+        self.refusal(self.authority.issue("cn", subject="/CN=localhost"), "hostname mismatch")
+        self.refusal(self.authority.issue("dns", "DNS:127.0.0.1"), "IP address mismatch", name="127.0.0.1")
+
+    def test_an_expired_certificate(self):
+        self.refusal(self.authority.issue("old", "DNS:localhost", days=-1), "certificate has expired")
+
+    def test_a_stranger(self):
+        strangers = Authority(self.folder(), "strangers")
+        self.refusal(strangers.issue("localhost", "DNS:localhost"), "certificate verify failed")
+
+    def test_no_verification_if_that_is_said(self):
+        backend = self.tls_backend(context=self.authority.serving(self.authority.issue("other", "DNS:other.test")))
+        gateway = self.gateway(backend, "upstream_tls.verify=no")
+        self.assertEqual(gateway.ask(key="k", body=b"x").status, 201)
+        self.assertIn("upstream_tls.verify is no", gateway.stderr)
+
+    def test_a_backend_without_tls(self):
+        backend = self.backend()
+        plain = backend.port
+
+        class Elsewhere:
+            origin = f"https://localhost:{plain}"
+
+        gateway = self.trusting_gateway(Elsewhere)
+        answer = gateway.ask(key="k", body=b"x")
+        self.assertEqual((answer.status, answer.code), (502, "bad-gateway"))
+        self.assertEqual(backend.executions(), [])
+
+
+class Truncation(ToBackends):
+    """Whoever sits on the way can end a TCP connection. What was not announced as an end must not be taken for one."""
+
+    def test_a_response_without_length_ends_where_the_backend_says_so(self):
+        for ending, status, result in ((end, 200, "executed"), (cut, 502, "unknown")):
+            with self.subTest(ending.__name__):
+                def handler(_, connection):
+                    connection.send(b"HTTP/1.1 200 OK\r\n\r\nhalf of it")
+                    ending(connection)
+
+                backend = self.tls_backend(handler)
+                gateway = self.trusting_gateway(backend)
+                answer = gateway.ask(key="k", body=b"x")
+                self.assertEqual((answer.status, answer.get("Idempotency-Status")), (status, result))
+                again = gateway.ask(key="k", body=b"x")
+                self.assertEqual(again.status, 200 if ending is end else 409)
+                self.assertEqual(len(backend.executions()), 1)
+
+    def test_a_body_that_is_cut_is_an_unknown_outcome(self):
+        def handler(_, connection):
+            connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf of it")
+            cut(connection)
+
+        backend = self.tls_backend(handler)
+        gateway = self.trusting_gateway(backend)
+        answer = gateway.ask(key="k", body=b"x")
+        self.assertEqual((answer.status, answer.code), (502, "outcome-unknown"))
+
+    def test_a_cut_response_without_a_key_does_not_look_whole(self):
+        def handler(_, connection):
+            connection.send(b"HTTP/1.1 200 OK\r\n\r\nhalf of it")
+            cut(connection)
+
+        client = self.connect(self.trusting_gateway(self.tls_backend(handler)))
+        client.send_request("GET", "/")
+        with self.assertRaises((EOFError, ConnectionResetError)):
+            client.read_response("GET")
+
+    def test_a_backend_that_never_answers_the_handshake(self):
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(listener.close)
+
+        class Silent:
+            origin = f"https://localhost:{listener.getsockname()[1]}"
+
+        gateway = self.trusting_gateway(Silent, "defaults.timeouts.connect=300ms")
+        answer = gateway.ask(key="k", body=b"x")
+        self.assertEqual((answer.status, answer.code), (502, "bad-gateway"))
+        wait_until(lambda: any(line.get("reason") == "it took too long" for line in gateway.log_lines()))

@@ -1,0 +1,104 @@
+// What TLS is made of: files that can be used, files that cannot, and what is said of each.
+#include "http/tls_context.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/http/certificates.hpp"
+
+namespace once::http {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class TlsContext : public testing::Test {
+ protected:
+  TlsContext() {
+    CertificateWish wish;
+    wish.name = "a";
+    wish.alt_names = "DNS:a.test";
+    certificates.make(wish);
+    wish.name = "b";
+    wish.alt_names = "DNS:b.test";
+    certificates.make(wish);
+  }
+
+  std::string error_of(const TlsServerSettings& settings) {
+    const auto made = TlsServerContext::make(settings, warnings);
+    return made ? "" : made.error().detail;
+  }
+  std::string error_of(const TlsClientSettings& settings) {
+    const auto made = TlsClientContext::make(settings, warnings);
+    return made ? "" : made.error().detail;
+  }
+  TlsServerSettings with(std::vector<std::string> shown, std::vector<std::string> keys) const {
+    TlsServerSettings settings;
+    for (const std::string& name : shown) settings.certificates.push_back(certificates.path(name));
+    for (const std::string& name : keys) settings.keys.push_back(certificates.path(name));
+    return settings;
+  }
+
+  Certificates certificates;
+  Warnings warnings;
+};
+
+TEST_F(TlsContext, keys_are_found_in_any_order_and_beside_their_certificate) {
+  EXPECT_EQ(error_of(with({"a.pem", "b.pem"}, {"b.key", "a.key"})), "");
+  std::string both;
+  for (const char* file : {"a.key", "a.pem"}) {
+    std::ifstream in(certificates.path(file));
+    both.append(std::istreambuf_iterator<char>(in), {});
+  }
+  certificates.write_text("both.pem", both);
+  ::chmod(certificates.path("both.pem").c_str(), S_IRUSR | S_IWUSR);
+  EXPECT_EQ(error_of(with({"both.pem"}, {})), "");
+  EXPECT_THAT(warnings, IsEmpty());
+}
+
+TEST_F(TlsContext, what_is_wrong_is_said_with_the_file) {
+  certificates.write_text("empty.pem", "");
+  certificates.write_text("half.pem", "-----BEGIN CERTIFICATE-----\nMIIB\n");
+  certificates.write_text("locked.key",
+                          "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIB\n-----END ENCRYPTED PRIVATE KEY-----\n");
+  EXPECT_THAT(error_of(with({"none.pem"}, {"a.key"})), HasSubstr("none.pem: No such file or directory"));
+  EXPECT_THAT(error_of(with({"empty.pem"}, {"a.key"})), HasSubstr("there is no PEM certificate in"));
+  EXPECT_THAT(error_of(with({"half.pem"}, {"a.key"})), HasSubstr("half.pem"));
+  EXPECT_THAT(error_of(with({"a.pem"}, {"b.key"})), HasSubstr("none of the keys belongs to the certificate in"));
+  EXPECT_THAT(error_of(with({"a.pem"}, {})), HasSubstr("there is no PEM private key in"));
+  EXPECT_THAT(error_of(with({"a.pem"}, {"locked.key"})), HasSubstr("locked.key"));
+  TlsServerSettings settings = with({"a.pem"}, {"a.key"});
+  settings.client_ca = certificates.path("empty.pem");
+  EXPECT_THAT(error_of(settings), HasSubstr("there are no certificates to trust in"));
+  TlsClientSettings client;
+  client.ca = certificates.path("none.pem");
+  EXPECT_THAT(error_of(client), HasSubstr("there are no certificates to trust in"));
+  client.ca = certificates.path("ca.pem");
+  client.certificate = certificates.path("a.pem");
+  client.key = certificates.path("b.key");
+  EXPECT_THAT(error_of(client), HasSubstr("does not belong to the certificate in"));
+}
+
+TEST_F(TlsContext, an_expired_certificate_and_an_open_key_are_warnings) {
+  CertificateWish wish;
+  wish.name = "old";
+  wish.valid_from = -7200;
+  wish.valid_until = -3600;
+  certificates.make(wish);
+  ::chmod(certificates.path("old.key").c_str(), S_IRUSR | S_IWUSR | S_IROTH);
+  EXPECT_EQ(error_of(with({"old.pem"}, {"old.key"})), "");
+  EXPECT_THAT(warnings, ElementsAre(HasSubstr("others can read the key in"), HasSubstr("has expired, on")));
+}
+
+TEST(TlsNames, a_wildcard_stands_for_one_label) {
+  EXPECT_TRUE(name_fits("a.test", "A.test"));
+  EXPECT_TRUE(name_fits("*.a.test", "x.a.test"));
+  EXPECT_FALSE(name_fits("*.a.test", "a.test"));
+  EXPECT_FALSE(name_fits("*.a.test", ".a.test"));
+  EXPECT_FALSE(name_fits("*.a.test", "x.y.a.test"));
+  EXPECT_FALSE(name_fits("a.test", "b.test"));
+}
+
+}  // namespace
+}  // namespace once::http
