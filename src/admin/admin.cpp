@@ -57,6 +57,16 @@ std::string lines_of(const std::vector<std::string>& lines, std::string_view fir
   return text;
 }
 
+// As the text format wants it: a path may hold anything.
+std::string label_value(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '"' || c == '\\') escaped.push_back('\\');
+    escaped.push_back(c);
+  }
+  return escaped;
+}
+
 // The sum of one counter over all workers.
 std::uint64_t total(const std::vector<const Metrics*>& workers, Counter Metrics::* counter) {
   std::uint64_t sum = 0;
@@ -131,6 +141,33 @@ void write_counters(Exposition& out, const std::vector<const Metrics*>& workers)
     out.family(row.name, row.type, row.help);
     out.sample("", total(workers, row.counter));
   }
+}
+
+// The names are the operator's own: of upstreams plain ones, of servers URLs without anything secret in them.
+void write_upstreams(Exposition& out, const Upstreams& upstreams) {
+  const auto each_server = [&](std::string_view name, std::string_view help, auto value) {
+    out.family(name, "gauge", help);
+    for (std::size_t i = 0; i < upstreams.size(); ++i) {
+      for (const auto& server : upstreams[i].servers) {
+        out.sample(fmt::format("upstream=\"{}\",server=\"{}\"", upstreams[i].settings.name, label_value(server->name)),
+                   std::uint64_t{value(*server)});
+      }
+    }
+  };
+  const auto each_upstream = [&](std::string_view name, std::string_view type, std::string_view help, auto value) {
+    out.family(name, type, help);
+    for (std::size_t i = 0; i < upstreams.size(); ++i) {
+      out.sample(fmt::format("upstream=\"{}\"", upstreams[i].settings.name), std::uint64_t{value(upstreams[i])});
+    }
+  };
+  each_server("once_upstream_up", "1 while a server is up, 0 while it is avoided.",
+              [](const ServerState& server) { return server.health.shown_up() ? 1U : 0U; });
+  each_server("once_upstream_connections", "Connections to a server.",
+              [](const ServerState& server) { return server.connections.load(std::memory_order_relaxed); });
+  each_upstream("once_upstream_queued", "gauge", "Requests that wait for a connection.",
+                [](const UpstreamState& state) { return state.queued.load(std::memory_order_relaxed); });
+  each_upstream("once_upstream_queue_refused_total", "counter", "Requests that found no free connection in time.",
+                [](const UpstreamState& state) { return state.queue_refused.load(std::memory_order_relaxed); });
 }
 
 struct StoreRow {
@@ -306,6 +343,7 @@ std::string Admin::metrics() const {
   out.sample(fmt::format("version=\"{}\"", sources_.version), std::uint64_t{1});
   write_requests(out, workers);
   write_counters(out, workers);
+  write_upstreams(out, *sources_.gateway.generation()->upstreams);
   write_claims(out, sources_.claims);
   write_store(out, sources_);
   return out.take();

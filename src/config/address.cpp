@@ -5,6 +5,7 @@
 
 #include "base/text.hpp"
 #include "config/codec.hpp"
+#include "gateway/upstream_state.hpp"
 #include "http/address_set.hpp"
 
 namespace once {
@@ -13,6 +14,8 @@ namespace {
 
 constexpr std::string_view address_expected = "an address such as 127.0.0.1:8080 or [::1]:8080";
 constexpr std::string_view url_expected = "a URL such as http://127.0.0.1:9000";
+constexpr std::string_view server_expected = "http://HOST, http://HOST:PORT or unix:/path/to.sock";
+constexpr std::string_view unix_prefix = "unix:";
 constexpr std::size_t longest_host = 253;
 
 bool is_name_character(char c) {
@@ -52,6 +55,12 @@ bool is_base_path(std::string_view path) {
          path.find_first_of("?#") == std::string_view::npos;
 }
 
+bool is_socket_path(std::string_view path) {
+  constexpr std::size_t longest_path = 107;  // what the system takes
+  return !path.empty() && path.size() <= longest_path &&
+         std::ranges::none_of(path, [](char c) { return (c >= 0 && c < ' ') || c == 0x7F; });
+}
+
 }  // namespace
 
 std::optional<Address> parse_address(std::string_view text) {
@@ -84,15 +93,11 @@ Codec<std::string> listener_or_off_codec() {
   Codec<std::string> codec = address_or_off_codec();
   codec.expected = "an address such as 127.0.0.1:8082, unix:/path/to.sock, or off";
   codec.parse = [expected = codec.expected, address = codec.parse](const std::string& text) -> Parsed<std::string> {
-    constexpr std::string_view prefix = "unix:";
-    constexpr std::size_t longest_path = 107;  // what the system takes
-    if (!text.starts_with(prefix)) {
+    if (!text.starts_with(unix_prefix)) {
       const auto parsed = address(text);
       return parsed ? parsed : Parsed<std::string>(not_expected(expected, text));
     }
-    const std::string_view path = std::string_view(text).substr(prefix.size());
-    const bool printable = std::ranges::none_of(path, [](char c) { return (c >= 0 && c < ' ') || c == 0x7F; });
-    if (path.empty() || path.size() > longest_path || !printable) return not_expected(expected, text);
+    if (!is_socket_path(std::string_view(text).substr(unix_prefix.size()))) return not_expected(expected, text);
     return text;
   };
   return codec;
@@ -112,9 +117,80 @@ Codec<std::string> network_codec() {
   };
 }
 
+Codec<std::string> base_path_codec() {
+  constexpr std::string_view expected = "a path such as /api";
+  return {
+      .expected = std::string(expected),
+      .range = "",
+      .parse = [=](const std::string& text) -> Parsed<std::string> {
+        std::string_view path = text;
+        if ((!path.empty() && !path.starts_with('/')) || !is_base_path(path)) return not_expected(expected, text);
+        while (path.ends_with('/')) path.remove_suffix(1);
+        return std::string(path);
+      },
+      .format = [](const std::string& path) { return path; },
+  };
+}
+
+Codec<std::string> health_path_codec() {
+  constexpr std::string_view expected = "a path such as /healthz, or nothing";
+  return {
+      .expected = std::string(expected),
+      .range = "",
+      .parse = [=](const std::string& text) -> Parsed<std::string> {
+        const bool printable = std::ranges::all_of(text, [](char c) { return c > ' ' && c < 0x7F; });
+        if (!text.empty() && (!text.starts_with('/') || !printable || text.contains('#'))) {
+          return not_expected(expected, text);
+        }
+        return text;
+      },
+      .format = [](const std::string& path) { return path; },
+  };
+}
+
+Codec<std::string> host_rule_codec() {
+  constexpr std::string_view expected = "keep, upstream, or a name such as api.internal";
+  return {
+      .expected = std::string(expected),
+      .range = "",
+      .parse = [=](const std::string& text) -> Parsed<std::string> {
+        if (!parse_authority(text, 80)) return not_expected(expected, text);
+        return text;
+      },
+      .format = [](const std::string& text) { return text; },
+  };
+}
+
+Codec<UpstreamServer> server_codec() {
+  return {
+      .expected = std::string(server_expected),
+      .range = "",
+      .parse = [](const std::string& text) -> Parsed<UpstreamServer> {
+        const auto parsed = parse_upstream(text);
+        if (!parsed) return std::unexpected(parsed.error());
+        const std::size_t host = text.find("://");
+        const bool has_path = host != std::string::npos && text.find('/', host + 3) != std::string::npos;
+        if (has_path) {
+          return std::unexpected(
+              fmt::format("{}; the path of all servers is base_path", not_expected(server_expected, text).error()));
+        }
+        return parsed->servers.front();
+      },
+      .format = server_name,
+  };
+}
+
 Parsed<Upstream> parse_upstream(std::string_view url) {
   constexpr std::string_view http = "http://";
   constexpr std::string_view https = "https://";
+  Upstream upstream;
+  UpstreamServer& server = upstream.servers.emplace_back();
+  if (url.starts_with(unix_prefix)) {
+    const std::string_view path = url.substr(unix_prefix.size());
+    if (!is_socket_path(path) || !path.starts_with('/')) return not_expected(url_expected, url);
+    server.socket = std::string(path);
+    return upstream;
+  }
   const bool secure = url.starts_with(https);
   if (!secure && !url.starts_with(http)) return not_expected(url_expected, url);
   const std::string_view rest = url.substr(secure ? https.size() : http.size());
@@ -123,19 +199,17 @@ Parsed<Upstream> parse_upstream(std::string_view url) {
   std::string_view path = rest.substr(path_begin);
   if (!address || address->port == 0 || !is_base_path(path)) return not_expected(url_expected, url);
   while (path.ends_with('/')) path.remove_suffix(1);
-  Upstream upstream;
-  upstream.scheme = secure ? Upstream::Scheme::https : Upstream::Scheme::http;
-  upstream.host = address->host;
-  upstream.port = address->port;
+  server.scheme = secure ? UpstreamServer::Scheme::https : UpstreamServer::Scheme::http;
+  server.host = address->host;
+  server.port = address->port;
   upstream.base_path = std::string(path);
   return upstream;
 }
 
 std::string format_upstream(const Upstream& upstream) {
-  const bool ipv6 = upstream.host.contains(':');
-  const std::string_view scheme = upstream.scheme == Upstream::Scheme::https ? "https" : "http";
-  return fmt::format("{}://{}{}{}:{}{}", scheme, ipv6 ? "[" : "", upstream.host, ipv6 ? "]" : "", upstream.port,
-                     upstream.base_path);
+  std::vector<std::string> names;
+  for (const UpstreamServer& server : upstream.servers) names.push_back(server_name(server));
+  return fmt::format("{}{}", fmt::join(names, ", "), upstream.base_path);
 }
 
 }  // namespace once

@@ -56,6 +56,10 @@ Codec<std::string> address_codec();
 Codec<std::string> address_or_off_codec();
 Codec<std::string> listener_or_off_codec();  // an address or a Unix socket
 Codec<std::string> network_codec();
+Codec<std::string> base_path_codec();    // without a slash at its end; may be empty
+Codec<std::string> health_path_codec();  // may be empty
+Codec<std::string> host_rule_codec();    // which Host a backend gets
+Codec<UpstreamServer> server_codec();
 Codec<std::string> store_codec();
 Codec<std::string> pattern_codec();
 Codec<CallerSource> caller_codec();
@@ -110,7 +114,7 @@ struct Address {
 // 127.0.0.1:8080, localhost:8080 or [::1]:8080.
 std::optional<Address> parse_address(std::string_view text);
 
-// http[s]://HOST[:PORT][/BASE]. The name is left empty.
+// http[s]://HOST[:PORT][/BASE] or unix:/path/to.sock: an upstream with one server. The name is left empty.
 Parsed<Upstream> parse_upstream(std::string_view url);
 std::string format_upstream(const Upstream& upstream);
 

@@ -116,9 +116,14 @@ std::expected<Values, std::string> values_of(const YamlNode& node, Shape shape, 
   return values;
 }
 
+// Reads what belongs to a name when it is a map of settings itself.
+template <class Target>
+using ReadEntry = void (*)(Target& target, const YamlNode& key, const YamlNode& map, Report& report);
+
 // name: URL, name: URL …
 template <class Target>
-void apply_map(const Setting<Target>& setting, Target& target, const Entry& entry, Report& report) {
+void apply_map(const Setting<Target>& setting, Target& target, const Entry& entry, Report& report,
+               ReadEntry<Target> read_entry = nullptr) {
   if (entry.value.kind == Kind::nothing) return;
   if (entry.value.kind != Kind::map) {
     report.add(entry.value, fmt::format("{}: expected {}", setting.name, setting.expected));
@@ -131,6 +136,8 @@ void apply_map(const Setting<Target>& setting, Target& target, const Entry& entr
     const std::string name = fmt::format("{}.{}", setting.name, key.text);
     if (!seen.insert(key.text).second) {
       report.add(key, fmt::format("\"{}\" is set twice", name));
+    } else if (value.kind == Kind::map && read_entry != nullptr) {
+      read_entry(target, key, value, report);
     } else if (value.kind == Kind::list || value.kind == Kind::map) {
       report.add(value, fmt::format("{}: expected {}", setting.name, setting.expected));
     } else if (const auto done = setting.set(target, {key.text, value.text}); !done) {
@@ -153,6 +160,32 @@ void apply(const Setting<Target>& setting, Target& target, const Entry& entry, R
   }
 }
 
+std::string unknown(std::string_view name, const std::vector<std::string_view>& names) {
+  return fmt::format("unknown setting \"{}\"{}", name, suggestion(name, names));
+}
+
+// NAME: {servers: […], …}
+void read_upstream(Config& config, const YamlNode& key, const YamlNode& map, Report& report) {
+  Upstream upstream;
+  upstream.name = key.text;
+  upstream.where = report.where(key);
+  const auto names = names_of(upstream_settings());
+  const std::vector<Entry> entries = entries_of(map, names, report);
+  for (const Entry& entry : entries) {
+    if (const Setting<Upstream>* setting = find(upstream_settings(), entry.name)) {
+      apply(*setting, upstream, entry, report);
+    } else {
+      report.add(entry.key, unknown(entry.name, names));
+    }
+  }
+  if (std::ranges::find(entries, "servers", &Entry::name) == entries.end()) {
+    report.add(key, fmt::format("upstreams.{}: it has no servers", key.text));
+  }
+  if (const auto done = add_upstream(config, std::move(upstream)); !done) {
+    report.add(key, fmt::format("upstreams.{}: {}", key.text, done.error()));
+  }
+}
+
 void apply_policy(Policy& policy, const std::vector<Entry>& entries, Report& report) {
   // The dialect comes first wherever it stands: it is the ground that the other settings change.
   for (const bool dialect : {true, false}) {
@@ -161,10 +194,6 @@ void apply_policy(Policy& policy, const std::vector<Entry>& entries, Report& rep
       if (setting != nullptr && (entry.name == "dialect") == dialect) apply(*setting, policy, entry, report);
     }
   }
-}
-
-std::string unknown(std::string_view name, const std::vector<std::string_view>& names) {
-  return fmt::format("unknown setting \"{}\"{}", name, suggestion(name, names));
 }
 
 template <class Target>
@@ -230,6 +259,18 @@ void read_routes(Config& config, const Entry& section, Report& report) {
   for (const YamlNode& node : section.value.children) read_route(config, node, report);
 }
 
+// upstreams.NAME.SETTING; a name has no dots.
+Parsed<void> set_in_upstream(Config& config, std::string_view name_and_setting, const std::string& value) {
+  const std::size_t dot = name_and_setting.find('.');
+  const std::string_view name = name_and_setting.substr(0, dot);
+  const auto upstream = std::ranges::find(config.upstreams, name, &Upstream::name);
+  if (upstream == config.upstreams.end()) return std::unexpected(fmt::format("there is no upstream \"{}\"", name));
+  const std::string_view own_name = name_and_setting.substr(dot + 1);
+  const Setting<Upstream>* setting = find(upstream_settings(), own_name);
+  if (setting == nullptr) return std::unexpected(unknown(own_name, names_of(upstream_settings())));
+  return setting->set(*upstream, read_values(setting->shape, value));
+}
+
 Parsed<void> apply_override(Config& config, const Override& change) {
   constexpr std::string_view defaults = "defaults.";
   const std::string_view name = change.setting;
@@ -237,7 +278,10 @@ Parsed<void> apply_override(Config& config, const Override& change) {
     if (setting.shape != Shape::map || !name.starts_with(setting.name)) continue;
     const std::string_view entry = name.substr(setting.name.size());
     if (entry.empty()) return std::unexpected(fmt::format("expected {}.NAME", setting.name));
-    if (entry.starts_with('.')) return setting.set(config, {std::string(entry.substr(1)), change.value});
+    if (!entry.starts_with('.')) continue;
+    const std::string_view own_name = entry.substr(1);
+    if (setting.name == "upstreams" && own_name.contains('.')) return set_in_upstream(config, own_name, change.value);
+    return setting.set(config, {std::string(own_name), change.value});
   }
   if (name.starts_with(defaults)) {
     const std::string_view own_name = name.substr(defaults.size());
@@ -271,7 +315,11 @@ void read_process(Config& config, const std::vector<Entry>& entries, Report& rep
   for (const Entry& entry : entries) {
     if (entry.name == "defaults" || entry.name == "routes") continue;
     if (const Setting<Config>* setting = find(process_settings(), entry.name)) {
-      apply(*setting, config, entry, report);
+      if (entry.name == "upstreams") {
+        apply_map(*setting, config, entry, report, read_upstream);
+      } else {
+        apply(*setting, config, entry, report);
+      }
     } else if (known_in(policy_settings(), entry.name)) {
       report.add(entry.key, fmt::format("\"{}\" belongs in a route or in defaults", entry.name));
     } else if (known_in(route_settings(), entry.name)) {

@@ -24,7 +24,7 @@ std::string to_string(const ConfigError& error);
 using ConfigErrors = std::vector<ConfigError>;
 
 // A setting given on the command line; it comes after the file's. `setting` is a name of the process settings,
-// upstreams.NAME, or defaults.X for a setting X of the policy.
+// upstreams.NAME, upstreams.NAME.X for a setting X of an upstream, or defaults.X for a setting X of the policy.
 struct Override {
   std::string flag;  // for errors: "--listen"
   std::string setting;

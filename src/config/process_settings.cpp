@@ -16,54 +16,9 @@ Setting<Config> one(std::string_view name, Field field, const Codec<T>& codec, s
   return once::one<Config>(name, field, codec, help);
 }
 
-bool is_plain_name(std::string_view name) {
-  return !name.empty() && name.size() <= 64 && std::ranges::all_of(name, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
-  });
-}
-
-Parsed<void> set_upstream(Config& config, const Values& name_and_url) {
-  const std::string& name = name_and_url.at(0);
-  if (!is_plain_name(name)) {
-    return std::unexpected(fmt::format("a name has 1 to 64 letters, digits, - and _, got \"{}\"", name));
-  }
-  Parsed<Upstream> upstream = parse_upstream(name_and_url.at(1));
-  if (!upstream) return std::unexpected(upstream.error());
-  upstream->name = name;
-  const auto known = std::ranges::find(config.upstreams, name, &Upstream::name);
-  if (known != config.upstreams.end()) {
-    *known = std::move(*upstream);
-  } else {
-    // The first one is where requests without a route go.
-    config.upstreams.insert(name == "default" ? config.upstreams.begin() : config.upstreams.end(),
-                            std::move(*upstream));
-  }
-  return {};
-}
-
-Setting<Config> upstreams_setting() {
-  return {
-      .name = "upstreams",
-      .shape = Shape::map,
-      .expected = "names with a URL such as http://127.0.0.1:9000 each",
-      .range = "",
-      .help = "The backends, with http or https. The one named default, or else the first, gets the requests that no route matches.",
-      .set = set_upstream,
-      .get = [](const Config& config) -> Values {
-        Values values;
-        for (const Upstream& upstream : config.upstreams) {
-          values.push_back(fmt::format("{}: {}", upstream.name, format_upstream(upstream)));
-        }
-        return values;
-      },
-  };
-}
-
 Parsed<void> set_claims_token(Config& config, const Values& name_and_file) {
   const std::string& tenant = name_and_file.at(0);
-  if (!is_plain_name(tenant)) {
-    return std::unexpected(fmt::format("a name has 1 to 64 letters, digits, - and _, got \"{}\"", tenant));
-  }
+  if (auto checked = check_plain_name(tenant); !checked) return checked;
   const auto file = path_codec().parse(name_and_file.at(1));
   if (!file) return std::unexpected(file.error());
   auto& tokens = config.claims.tokens;
@@ -298,6 +253,10 @@ Settings<Config> file_settings() {
           "errors_base", [](auto& c) -> auto& { return c.errors_base; }, word_codec(200),
           "What the type of a problem document begins with; the name of the error follows."),
       upstreams_setting(),
+      list<Config>(
+          "trusted_proxies", [](auto& c) -> auto& { return c.trusted_proxies; }, network_codec(), "",
+          "Proxies in front of Once. What they say in X-Forwarded-For is believed; unix is whoever connects to a Unix "
+          "socket."),
   };
 }
 
@@ -400,6 +359,10 @@ const Settings<Route>& route_settings() {
       once::one<Route>(
           "upstream", [](auto& r) -> auto& { return r.upstream; }, upstream_name_codec(),
           "The name of the backend; the default one if absent."),
+      once::one<Route>(
+          "strip_prefix", [](auto& r) -> auto& { return r.strip_prefix; }, base_path_codec(),
+          "Whole segments that are taken off the beginning of the path before it goes to the backend, and before its "
+          "base_path is put there. Keys, logs and metrics know the path as the client sent it."),
   };
   return table;
 }

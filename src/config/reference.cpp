@@ -47,7 +47,8 @@ routes:
   of the route. Inside a section the order of lines does not matter: the dialect always comes first.
 - A dialect decides only the settings in its table at the end of this page; it leaves all others alone.
 - Flags come after the file: `--listen`, `--admin`, `--upstream`, `--store`, `--threads`, and `--set name=value` for any setting
-  of the process (`--set log.level=debug`) and of the defaults (`--set defaults.ttl=1h`).
+  of the process (`--set log.level=debug`), of an upstream (`--set upstreams.default.queue=10`) and of the defaults
+  (`--set defaults.ttl=1h`).
 - Durations are a number and `ms`, `s`, `m`, `h` or `d`. Sizes are bytes, or a number and `KB`, `MB`, `GB` (thousands) or `KiB`,
   `MiB`, `GiB`, `TiB` (1024).
 - The first route that matches is taken. In a path `*` or `{name}` stands for one segment and `**`, at the end, for any rest.
@@ -62,6 +63,21 @@ Operation ids are made with a secret, so that nobody who sees the store can tell
 variable `ONCE_SECRET`, or else from `secret_file`; at least 16 bytes, a line end is not part of it. `openssl rand -hex 32`
 makes one. With `environment: production` or a store that several gateways share, one must be given. Otherwise Once
 makes one and keeps it in `data_dir`.
+)";
+
+constexpr std::string_view upstream_section = R"(
+## An upstream
+
+Every entry of `upstreams:` is a URL, or a map of these with at least `servers`. On the command line: `--set
+upstreams.NAME.queue=10`. What they mean together is told in [upstreams](upstreams.md).
+
+```yaml
+upstreams:
+  payments:
+    servers: [http://10.0.0.1:9000, http://10.0.0.2:9000]
+    max_connections: 200
+    health: {path: /healthz}
+```
 )";
 
 template <class Target>
@@ -142,6 +158,8 @@ std::string reference_markdown() {
     if (reloads(setting.name)) fmt::format_to(std::back_inserter(out), "`{}` ", setting.name);
   }
   out.back() = '\n';
+  out += upstream_section;
+  table(out, upstream_settings(), Upstream());
   out += "\n## A route\n\nEvery item of `routes:` has these, and may have any setting of the next section.\n";
   table(out, route_settings(), Route());
   out += "\n## Policy: in `defaults` and in routes\n";
@@ -156,6 +174,10 @@ std::string reference_yaml() {
   const Config config = builtin_config();
   std::string out = "# Every setting of Once with its default. Leave out what you do not change.\n\n";
   yaml_section(out, "", process_settings(), config);
+  out += "\n# An upstream is a URL or a map of these, with at least servers:\n";
+  for (const Setting<Upstream>& setting : upstream_settings()) {
+    comment(out, "", fmt::format("  {}: {} Expected: {}", setting.name, setting.help, setting.expected));
+  }
   out += "\n# What holds for every route that does not say otherwise.\ndefaults:\n";
   yaml_section(out, "  ", policy_settings(), config.defaults);
   out +=

@@ -1,4 +1,4 @@
-// The tables: every setting of the process, of a route's policy, and of a route itself, declared once.
+// The tables: every setting of the process, of an upstream, of a route's policy, and of a route itself, declared once.
 #pragma once
 
 #include "config/config.hpp"
@@ -11,6 +11,15 @@ const Settings<Config>& process_settings();
 const Settings<Policy>& policy_settings();
 // In a route only.
 const Settings<Route>& route_settings();
+// In an upstream that is a map and not just a URL.
+const Settings<Upstream>& upstream_settings();
+// `upstreams` itself, a process setting: NAME and URL.
+Setting<Config> upstreams_setting();
+// Adds one that has its settings, or replaces the one of that name.
+Parsed<void> add_upstream(Config& config, Upstream upstream);
+
+// Letters, digits, - and _: what things that a file makes up may be called.
+Parsed<void> check_plain_name(std::string_view name);
 
 // What holds when nothing is set: the dialect ietf.
 Policy builtin_policy();

@@ -60,7 +60,8 @@ std::uint32_t length32(std::string_view part) {
 
 Settlement settle(Delivery delivery, int status, const BackendPolicy& said, const RecordPolicy& policy) {
   switch (delivery) {
-    case Delivery::not_sent: return {Settlement::Kind::release};
+    case Delivery::not_sent:
+    case Delivery::busy: return {Settlement::Kind::release};
     case Delivery::lost:
     case Delivery::timed_out:
     case Delivery::truncated:

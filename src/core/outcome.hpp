@@ -17,6 +17,7 @@ namespace once {
 // How far the request and its response got.
 enum class Delivery : std::uint8_t {
   not_sent,   // no byte of the request was written
+  busy,       // the same: no connection was free for it in time
   lost,       // bytes were written, then the connection broke before the response began
   timed_out,  // bytes were written, and no whole response came in time
   truncated,  // the response began and did not end

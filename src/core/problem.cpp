@@ -37,6 +37,7 @@ constexpr std::array table = {
   ProblemRow{request_timeout,      "request-timeout",      "The request did not arrive in time",           408, yes},
   ProblemRow{caller_required,      "caller-required",      "The request does not say who sends it",        401, no},
   ProblemRow{token_invalid,        "token-invalid",        "The token is not valid",                       401, no},
+  ProblemRow{upstream_busy,        "upstream-busy",        "The backend takes no more requests just now",  503, yes},
   ProblemRow{bad_gateway,          "bad-gateway",          "The backend could not be reached",             502, yes},
   ProblemRow{gateway_timeout,      "gateway-timeout",      "The backend did not answer in time",           504, no},
   ProblemRow{backend_lost,         "backend-lost",         "The connection to the backend was lost",       502, no},

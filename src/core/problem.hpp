@@ -33,6 +33,7 @@ enum class ProblemKind : std::uint8_t {
   caller_required,
   token_invalid,
   // About the backend. Unlike outcome_unknown, the last two are for requests that Once does not protect.
+  upstream_busy,    // as many connections as it may have, and the queue is full: nothing was sent
   bad_gateway,      // could not be reached: nothing was sent
   gateway_timeout,  // no response in time
   backend_lost,     // the connection was lost after bytes were sent

@@ -10,6 +10,7 @@ namespace {
 
 constexpr int retry_in_flight_seconds = 1;
 constexpr int retry_store_seconds = 1;
+constexpr int retry_busy_seconds = 1;
 constexpr std::int64_t longest_retry_after = 86'400;
 
 int whole_seconds(Duration duration) {
@@ -92,6 +93,13 @@ void Answers::store_fault(StoreFault fault) {
           : once::problem(ProblemKind::store_unavailable, "The store does not answer; nothing was executed.");
   answer.retry_after_seconds = retry_store_seconds;
   write(std::move(answer), Ending::rejected);
+}
+
+void Answers::upstream_busy(Ending ending) {
+  Problem answer =
+      once::problem(ProblemKind::upstream_busy, "No connection to the backend was free in time; nothing was executed.");
+  answer.retry_after_seconds = retry_busy_seconds;
+  write(std::move(answer), ending);
 }
 
 void Answers::not_reached(Ending ending) {

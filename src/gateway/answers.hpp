@@ -32,6 +32,8 @@ class Answers {
   void store_fault(StoreFault fault);
   // Nothing was executed: a retry may go through at once.
   void not_reached(Ending ending);
+  // The same, in a moment.
+  void upstream_busy(Ending ending);
 
  private:
   void write(Problem answer, Ending ending);

@@ -9,6 +9,7 @@
 #include "base/task.hpp"
 #include "core/outcome.hpp"
 #include "core/policy.hpp"
+#include "gateway/origin.hpp"
 #include "http/head.hpp"
 #include "http/upstream.hpp"
 
@@ -30,6 +31,8 @@ struct BackendRequest {
   const Timeouts& timeouts;
   std::size_t max_response_body;  // a longer one is handed over as it comes in
   InterimSink* interim = nullptr;
+  std::string_view strip_prefix = {};  // of the path, before it is sent
+  const Origin* origin = nullptr;      // where the request came from
 };
 
 struct BackendAnswer {

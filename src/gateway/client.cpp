@@ -27,6 +27,7 @@ constexpr std::size_t max_request_id = 128;
 // A client that does not read must not hold up the exchange; it misses a hint.
 constexpr Duration interim_limit = std::chrono::milliseconds(100);
 constexpr Duration linger_limit = std::chrono::seconds(1);
+constexpr int retry_busy_seconds = 1;
 constexpr std::size_t linger_bytes = std::size_t{1} << 20U;
 
 // Written to logs and to a header of every reply, so only what is safe in both.
@@ -89,7 +90,7 @@ Client::Client(Worker& worker, int fd, Over over)
                  .metrics = worker.metrics(),
                  .log = shared_.log,
                  .errors_base = shared_.errors_base}),
-      pass_(io_, worker.metrics()) {
+      pass_(io_) {
   io_.buffer.grow(first_buffer);
   io_.secure = over == Over::tls;
   if (io_.secure) io_.socket.secure(generation_->tls().accept());
@@ -247,7 +248,7 @@ Task<void> Client::answer() {
   const Policy* policy = routed.policy;
   const bool covered = policy != nullptr && !is_safe(head.method) && contains(policy->methods, head.method);
   if (!covered) {
-    co_await answer_unkeyed(policy, routed.upstream);
+    co_await answer_unkeyed(routed);
     co_return;
   }
   const FoundKey found = find_key(head, policy->key.header);
@@ -256,7 +257,7 @@ Task<void> Client::answer() {
     co_return;
   }
   if (found.count == 0 && policy->key.required == Required::no) {
-    co_await answer_unkeyed(policy, routed.upstream);
+    co_await answer_unkeyed(routed);
     co_return;
   }
   if (found.count == 0) {
@@ -321,7 +322,9 @@ Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::optional<std::s
                              .request_id = request_id_,
                              .tenant = tenant_of(scope),
                              .route = routed.route,
-                             .interim = this};
+                             .interim = this,
+                             .strip_prefix = routed.strip_prefix,
+                             .origin = origin()};
   co_await exchange_.run(request, reply_);
   co_await write_reply();
 }
@@ -348,6 +351,12 @@ CallerFacts Client::caller_facts(const Policy& policy) {
   return facts;
 }
 
+const Origin* Client::origin() {
+  if (!origin_) origin_.emplace(io_.peer_address(), io_.secure ? Origin::Transport::tls : Origin::Transport::plain);
+  origin_->trust(generation_->settings().trusted_proxies);
+  return &*origin_;
+}
+
 // Only a store that others see can be asked who has which keys.
 std::string_view Client::tenant_of(const ScopeParts& scope) {
   if (scope.caller().empty() || shared_.store.store().traits().shared == Shared::no) return {};
@@ -355,19 +364,23 @@ std::string_view Client::tenant_of(const ScopeParts& scope) {
   return {tenant_.data(), tenant_.size()};
 }
 
-Task<void> Client::answer_unkeyed(const Policy* policy, std::size_t upstream) {
+Task<void> Client::answer_unkeyed(const RoutedPolicy& routed) {
   static const Timeouts default_timeouts;
-  const PassedRequest request{.backend = generation_->backend(upstream),
-                              .timeouts = policy != nullptr ? policy->timeouts : default_timeouts,
+  const PassedRequest request{.backend = generation_->backend(routed.upstream),
+                              .timeouts = routed.policy != nullptr ? routed.policy->timeouts : default_timeouts,
                               .request_id = request_id_,
                               .safe_idle_max = generation_->settings().pool.idle_max,
                               .unsafe_idle_max = generation_->settings().pool.keyed_idle_max,
-                              .closing = worker_.draining()};
+                              .closing = worker_.draining(),
+                              .strip_prefix = routed.strip_prefix,
+                              .origin = origin()};
   may_need_store(false);
   const PassedResult result = co_await pass_.run(request);
   reply_.ending = Ending::passed;
   if (result.problem) {
-    co_await write_problem_reply(*result.problem, std::string(result.detail));
+    Problem answer = problem(*result.problem, std::string(result.detail));
+    if (answer.kind == ProblemKind::upstream_busy) answer.retry_after_seconds = retry_busy_seconds;
+    co_await write_problem_reply(answer);
     reply_.ending = Ending::passed;
     co_return;
   }

@@ -44,11 +44,12 @@ class Client final : private ServedConnection, private InterimSink {
   Task<void> answer_keyed(const RoutedPolicy& routed, std::optional<std::string_view> key);
   CallerFacts caller_facts(const Policy& policy);
   std::string_view tenant_of(const ScopeParts& scope);
-  Task<void> answer_unkeyed(const Policy* policy, std::size_t upstream);
+  Task<void> answer_unkeyed(const RoutedPolicy& routed);
   std::optional<BodyRead> body_at_hand(std::size_t limit);
   Task<BodyRead> read_body(std::size_t limit);
   Task<void> write_problem_reply(ProblemKind kind, std::string detail);
   Task<void> write_problem_reply(const Problem& problem);
+  const Origin* origin();
   Task<void> write_reply();
   Task<bool> stream_rest(bool chunked);
   Task<void> linger();
@@ -63,6 +64,7 @@ class Client final : private ServedConnection, private InterimSink {
   ClientIo io_;
   Exchange exchange_;
   PassThrough pass_;
+  std::optional<Origin> origin_;  // known with the first request
   Reply reply_;
   std::string request_id_;
   std::string body_;  // of a keyed request, when it does not lie in the buffer as a whole

@@ -221,7 +221,9 @@ Task<void> Exchange::execute() {
                                   .added_fields = for_backend_,
                                   .timeouts = policy.timeouts,
                                   .max_response_body = policy.record.max_body,
-                                  .interim = request_->interim};
+                                  .interim = request_->interim,
+                                  .strip_prefix = request_->strip_prefix,
+                                  .origin = request_->origin};
   BackendAnswer answer = co_await request_->backend.send(to_backend);
   co_await lease_.stop();
   co_await settle_answer(answer);
@@ -249,7 +251,7 @@ Task<void> Exchange::settle_answer(BackendAnswer& answer) {
       if (answered) {
         reply_with(answer, std::move(outcome), Ending::executed);
       } else {
-        answers().not_reached(Ending::rejected);
+        answer_unsent(answer.delivery, Ending::rejected);
       }
       co_return;
     }
@@ -294,6 +296,14 @@ Task<void> Exchange::settle_answer(BackendAnswer& answer) {
       }
       co_return;
     }
+  }
+}
+
+void Exchange::answer_unsent(Delivery delivery, Ending ending) {
+  if (delivery == Delivery::busy) {
+    answers().upstream_busy(ending);
+  } else {
+    answers().not_reached(ending);
   }
 }
 
@@ -367,7 +377,9 @@ Task<void> Exchange::bypass() {
                                   .added_fields = for_backend_,
                                   .timeouts = request_->policy.timeouts,
                                   .max_response_body = request_->policy.record.max_body,
-                                  .interim = request_->interim};
+                                  .interim = request_->interim,
+                                  .strip_prefix = request_->strip_prefix,
+                                  .origin = request_->origin};
   BackendAnswer answer = co_await request_->backend.send(to_backend);
   switch (answer.delivery) {
     case Delivery::whole:
@@ -378,7 +390,8 @@ Task<void> Exchange::bypass() {
       reply_with(answer, std::move(outcome), Ending::bypassed);
       co_return;
     }
-    case Delivery::not_sent: answers().not_reached(Ending::bypassed); co_return;
+    case Delivery::not_sent:
+    case Delivery::busy: answer_unsent(answer.delivery, Ending::bypassed); co_return;
     case Delivery::timed_out:
       answers().problem(ProblemKind::gateway_timeout, "The backend did not answer in time.", Ending::bypassed);
       co_return;

@@ -37,6 +37,8 @@ struct KeyedRequest {
   std::string_view tenant = {};  // for operators: see Op
   std::string_view route = {};
   InterimSink* interim = nullptr;
+  std::string_view strip_prefix = {};  // of the path, before it goes to the backend
+  const Origin* origin = nullptr;
 };
 
 // Everything an exchange touches outside itself.
@@ -76,6 +78,7 @@ class Exchange {
   OutcomeBytes encode_answer(const BackendAnswer& answer) const;
   void reply_with(BackendAnswer& answer, OutcomeBytes outcome, Ending ending);
   void reply_recorded(Ending ending);
+  void answer_unsent(Delivery delivery, Ending ending);
   bool another_outcome_stands() const;
   Answers answers();
 

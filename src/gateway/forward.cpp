@@ -9,6 +9,9 @@ namespace {
 
 bool goes_on(const http::RequestHead& head, const http::Field& field, const ForwardedHead& as) {
   switch (field.name.size()) {
+    case 4:
+      if (same_name(field.name, "Host")) return as.host.empty();
+      break;
     case 6:
       if (same_name(field.name, "Expect")) return as.forward_expect;
       break;
@@ -18,6 +21,14 @@ bool goes_on(const http::RequestHead& head, const http::Field& field, const Forw
     case 14:
       if (same_name(field.name, "Content-Length")) return false;
       break;
+    case 9:
+    case 15:
+    case 16:
+    case 17:
+      if (as.origin != nullptr && is_forwarded_field(field.name) && !as.origin->keeps(field.name, as.forwarded)) {
+        return false;
+      }
+      break;
     default: break;
   }
   return !is_reserved_request_header(field.name) && !head.hop_by_hop(field.name);
@@ -25,15 +36,29 @@ bool goes_on(const http::RequestHead& head, const http::Field& field, const Forw
 
 }  // namespace
 
+std::string_view without_prefix(std::string_view target, std::string_view prefix) {
+  if (!target.starts_with(prefix)) return target;
+  const std::string_view rest = target.substr(prefix.size());
+  return rest.empty() || rest.front() == '/' || rest.front() == '?' ? rest : target;
+}
+
 void write_forwarded_head(std::string& out, const http::RequestHead& head, const ForwardedHead& as) {
   out.clear();
-  out.append(head.method_text).append(" ").append(as.base_path).append(head.target).append(" HTTP/1.1\r\n");
+  const std::string_view target = as.strip_prefix.empty() ? head.target : without_prefix(head.target, as.strip_prefix);
+  out.append(head.method_text).append(" ").append(as.base_path);
+  if (target.empty() || target.front() == '?') out.push_back('/');
+  out.append(target).append(" HTTP/1.1\r\n");
   for (const http::Field& field : head.fields) {
     if (goes_on(head, field, as)) out.append(field.line);
   }
   // An HTTP/1.0 client may leave it out, we may not.
-  if (head.host.empty() && !head.find("Host")) out.append("Host: ").append(as.authority).append("\r\n");
+  if (!as.host.empty()) {
+    out.append("Host: ").append(as.host).append("\r\n");
+  } else if (head.host.empty() && !head.find("Host")) {
+    out.append("Host: ").append(as.authority).append("\r\n");
+  }
   out.append(as.added_fields);
+  if (as.origin != nullptr) as.origin->append(out, head, as.forwarded);
   switch (as.framing.kind) {
     case http::Framing::Kind::length:
       out.append("Content-Length: ");

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "gateway/origin.hpp"
+#include "gateway/settings.hpp"
 #include "http/head.hpp"
 
 namespace once {
@@ -19,8 +21,16 @@ struct ForwardedHead {
   std::string_view added_fields;  // "Name: value\r\n" each
   http::Framing framing;          // of the body as we send it
   UpgradeTo upgrade = UpgradeTo::nobody;
-  bool forward_expect = false;  // the body is sent only as the client sends it
+  bool forward_expect = false;         // the body is sent only as the client sends it
+  std::string_view strip_prefix = {};  // taken off the target first, if that begins with these segments
+  std::string_view host = {};          // Host, whatever the client sent; empty: the client's
+  const Origin* origin = nullptr;      // where the request came from; null: nothing is said of it
+  ForwardedFields forwarded = ForwardedFields::off;
 };
+
+// What remains of a target without a prefix of whole segments; `target` itself if it has no such prefix. May be empty
+// or begin with its query: a "/" belongs before it then.
+std::string_view without_prefix(std::string_view target, std::string_view prefix);
 
 // Replaces the content of `out`.
 void write_forwarded_head(std::string& out, const http::RequestHead& head, const ForwardedHead& as);

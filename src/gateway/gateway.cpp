@@ -54,9 +54,9 @@ Gateway::~Gateway() {
 }
 
 Result<void> Gateway::start() {
-  auto generation = Generation::make(settings_.serving);
+  auto generation = Generation::make(settings_.serving, shared_.log);
   if (!generation) return std::unexpected(generation.error());
-  generations_.push_back(*std::move(generation));
+  serve_by(*std::move(generation));
   if (settings_.serving.tls.listen == "off" && !settings_.inherited_tls.empty()) {
     return std::unexpected(Error{.source = ErrorSource::config,
                                  .retryable = Retryable::no,
@@ -74,7 +74,8 @@ Result<void> Gateway::start() {
   address_ = address_of(listening_);
   tls_address_ = address_of(tls_listening_);
   for (unsigned i = 0; i < settings_.threads; ++i) {
-    workers_.push_back(std::make_unique<Worker>(shared_, generations_.back()));
+    const WorkerShare share{.worker = i, .workers = settings_.threads};
+    workers_.push_back(std::make_unique<Worker>(shared_, share, generations_.back()));
   }
   std::vector<std::vector<Listening>> shares(workers_.size());
   share_out(listening_, Over::plain, shares);
@@ -88,14 +89,25 @@ Result<void> Gateway::start() {
 Result<void> Gateway::reload(const ServingSettings& settings) {
   ServingSettings next = settings;
   next.tls.listen = settings_.serving.tls.listen;
-  auto generation = Generation::make(next);
+  auto generation = Generation::make(next, shared_.log);
   if (!generation) return std::unexpected(generation.error());
-  generations_.push_back(*std::move(generation));
+  serve_by(*std::move(generation));
   std::latch adopted(static_cast<std::ptrdiff_t>(workers_.size()));
   for (const auto& worker : workers_) worker->adopt(generations_.back(), adopted);
   adopted.wait();
   reap();
   return {};
+}
+
+void Gateway::serve_by(std::shared_ptr<Generation> generation) {
+  generations_.push_back(std::move(generation));
+  const std::scoped_lock lock(newest_mutex_);
+  newest_ = generations_.back();
+}
+
+std::shared_ptr<const Generation> Gateway::generation() const {
+  const std::scoped_lock lock(newest_mutex_);
+  return newest_;
 }
 
 bool Gateway::reap() {

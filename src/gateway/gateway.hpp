@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -73,12 +74,18 @@ class Gateway {
   bool needs_store() const;
 
   std::vector<const Metrics*> metrics() const;
+  // By which new requests are served. From any thread, after start().
+  std::shared_ptr<const Generation> generation() const;
 
  private:
+  void serve_by(std::shared_ptr<Generation> generation);
+
   GatewaySettings settings_;
   OperationIds ids_;
   GatewayShared shared_;
   std::vector<std::shared_ptr<Generation>> generations_;  // the newest is last
+  mutable std::mutex newest_mutex_;
+  std::shared_ptr<const Generation> newest_;
   std::string address_;
   std::string tls_address_;
   std::vector<int> listening_;

@@ -9,38 +9,36 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/log.hpp"
 #include "gateway/http_backend.hpp"
-#include "gateway/metrics.hpp"
 #include "gateway/routes.hpp"
 #include "gateway/settings.hpp"
 #include "gateway/token_cache.hpp"
-#include "http/endpoint.hpp"
-#include "http/loop.hpp"
+#include "gateway/upstream_group.hpp"
+#include "gateway/upstreams.hpp"
 #include "http/tls_context.hpp"
-#include "http/upstream.hpp"
 
 namespace once {
 
 // What every worker shares of it. Destroyed by the gateway's own thread, never by a worker's.
 class Generation {
  public:
-  // Resolves the names of backends and reads certificates, which blocks.
-  static Result<std::shared_ptr<Generation>> make(const ServingSettings& settings);
+  // Resolves the names of backends and reads certificates, which blocks, and begins to watch the backends.
+  static Result<std::shared_ptr<Generation>> make(const ServingSettings& settings, const Log& log);
 
-  explicit Generation(const ServingSettings& settings);
+  Generation(const ServingSettings& settings, std::unique_ptr<Upstreams> opened);
 
   const ServingSettings settings;
   const Routes routes;
-  std::vector<std::vector<http::Endpoint>> endpoints;  // of each upstream
-  http::TlsServerContext::Ptr tls;                     // null: no TLS from clients
-  http::TlsClientContext::Ptr upstream_tls;            // null: no upstream with https
+  const std::unique_ptr<Upstreams> upstreams;
+  http::TlsServerContext::Ptr tls;  // null: no TLS from clients
 };
 
 // A generation as one worker serves it, with connections of its own to the backends. Lives while the worker takes
 // requests into it and until the last of them has ended.
 class ServedGeneration {
  public:
-  ServedGeneration(std::shared_ptr<Generation> generation, http::Loop& loop, Metrics& metrics, const Log& log);
+  ServedGeneration(std::shared_ptr<Generation> generation, WorkerShare share, const UpstreamGroup::Ports& ports);
   ServedGeneration(const ServedGeneration&) = delete;
   ServedGeneration& operator=(const ServedGeneration&) = delete;
 
@@ -54,8 +52,7 @@ class ServedGeneration {
   friend class GenerationUse;
 
   std::shared_ptr<Generation> generation_;
-  std::vector<std::unique_ptr<http::TlsPeer>> tls_peers_;  // of each upstream; null: without
-  std::vector<std::unique_ptr<http::UpstreamPool>> pools_;
+  std::vector<std::unique_ptr<UpstreamGroup>> groups_;
   std::vector<std::unique_ptr<HttpBackend>> backends_;
   std::optional<TokenCache> tokens_;
   std::size_t uses_ = 0;  // counted by one thread

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "gateway/forward.hpp"
-
 namespace once {
 
 namespace {
@@ -31,47 +29,51 @@ Framing framing_for(const BackendRequest& request) {
   return {.kind = Framing::Kind::length, .length = request.body.size()};
 }
 
-std::string authority_of(const Upstream& upstream) {
-  const std::string host = upstream.host.contains(':') ? "[" + upstream.host + "]" : upstream.host;
-  return host + ":" + std::to_string(upstream.port);
-}
-
 }  // namespace
 
-HttpBackend::HttpBackend(http::Loop& loop, http::UpstreamPool& pool, const Upstream& upstream, Duration keyed_idle_max,
-                         Metrics& metrics)
-    : loop_(loop),
-      pool_(pool),
-      base_path_(upstream.base_path),
-      authority_(authority_of(upstream)),
-      keyed_idle_max_(keyed_idle_max),
-      metrics_(metrics) {}
+HttpBackend::HttpBackend(http::Loop& loop, UpstreamGroup& group, const Upstream& upstream, Duration keyed_idle_max)
+    : loop_(loop), group_(group), upstream_(upstream), keyed_idle_max_(keyed_idle_max) {}
+
+ForwardedHead HttpBackend::head_for(const UpstreamGroup::Turn& turn) const {
+  const std::string_view authority = group_.server(turn).authority;
+  std::string_view host = upstream_.host;
+  if (host == Upstream::keep_host) host = {};
+  if (host == Upstream::own_host) host = authority;
+  return {.base_path = upstream_.base_path,
+          .authority = authority,
+          .added_fields = {},
+          .framing = {},
+          .host = host,
+          .forwarded = upstream_.forwarded};
+}
 
 Task<BackendAnswer> HttpBackend::send(const BackendRequest& request) {
-  const ForwardedHead as{.base_path = base_path_,
-                         .authority = authority_,
-                         .added_fields = request.added_fields,
-                         .framing = framing_for(request)};
+  UpstreamGroup::Turn turn;
   while (true) {
-    UpstreamConnectionPtr connection = pool_.take_rested(keyed_idle_max_);
+    UpstreamConnectionPtr connection = group_.take_rested(turn, keyed_idle_max_);
+    if (!connection) connection = co_await group_.connect(turn, keyed_idle_max_, request.timeouts.connect);
     if (!connection) {
-      metrics_.backend_connects.add();
-      connection = co_await pool_.connect(request.timeouts.connect);
-    }
-    if (!connection) {
-      metrics_.backend_connect_failures.add();
-      co_return BackendAnswer{};
+      BackendAnswer unsent;
+      if (turn.busy()) unsent.delivery = Delivery::busy;
+      co_return unsent;
     }
     const bool reused = connection->reused();
     std::string& head = connection->request_head();
+    ForwardedHead as = head_for(turn);
+    as.added_fields = request.added_fields;
+    as.framing = framing_for(request);
+    as.strip_prefix = request.strip_prefix;
+    as.origin = request.origin;
     write_forwarded_head(head, request.head, as);
     const bool joined = request.body.size() <= http::small_body;
     if (joined) head.append(request.body);
     const std::string_view rest = joined ? std::string_view() : request.body;
     const IoResult sent = co_await connection->socket().write_all(head, rest, request.timeouts.response);
     if (sent.bytes == 0) {
-      if (reused) continue;  // nothing went out: a fresh connection may do better
-      co_return BackendAnswer{};
+      // Nothing went out: a fresh connection, or another server, may do better.
+      connection.reset();
+      if (!reused) group_.took_nothing(turn);
+      continue;
     }
     // A backend that stopped reading may have answered all the same.
     BackendAnswer answer = co_await receive(request, std::move(connection));

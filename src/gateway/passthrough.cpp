@@ -49,10 +49,15 @@ Task<PassedResult> PassThrough::run(const PassedRequest& request) {
   head_.clear();
   PassedResult result;
   const Sent sent = co_await send_request();
-  if (sent == Sent::unreachable) {
-    result = failed_with(ProblemKind::bad_gateway, "The backend could not be reached; nothing was executed.");
-  } else {
-    result = co_await relay();
+  switch (sent) {
+    case Sent::ok: result = co_await relay(); break;
+    case Sent::unreachable:
+      result = failed_with(ProblemKind::bad_gateway, "The backend could not be reached; nothing was executed.");
+      break;
+    case Sent::busy:
+      result = failed_with(ProblemKind::upstream_busy, "No connection was free in time; nothing was executed.");
+      break;
+    case Sent::client_gone: break;
   }
   client_.socket.unwatch();
   co_await finish_upload();
@@ -67,14 +72,17 @@ bool PassThrough::may_send_again() const {
          !client_.head.upgrade;
 }
 
-Task<UpstreamConnectionPtr> PassThrough::connection() {
-  const bool safe = is_safe(client_.head.method);
-  UpstreamConnectionPtr rested =
-      request_->backend.pool().take_rested(safe ? request_->safe_idle_max : request_->unsafe_idle_max);
+// Nothing was sent while it looks for one, so a client that leaves meanwhile takes its request with it.
+Task<UpstreamConnectionPtr> PassThrough::connection(UpstreamGroup::Turn& turn) {
+  const Duration idle_max = is_safe(client_.head.method) ? request_->safe_idle_max : request_->unsafe_idle_max;
+  UpstreamGroup& group = request_->backend.group();
+  UpstreamConnectionPtr rested = group.take_rested(turn, idle_max);
   if (rested) co_return std::move(rested);
-  metrics_.backend_connects.add();
-  UpstreamConnectionPtr fresh = co_await request_->backend.pool().connect(request_->timeouts.connect);
-  if (!fresh) metrics_.backend_connect_failures.add();
+  turn_ = &turn;
+  watch_client();
+  UpstreamConnectionPtr fresh = co_await group.connect(turn, idle_max, request_->timeouts.connect);
+  client_.socket.unwatch();
+  turn_ = nullptr;
   co_return std::move(fresh);
 }
 
@@ -84,23 +92,29 @@ Task<PassThrough::Sent> PassThrough::send_request() {
   const bool all_here = framing.kind == Framing::Kind::length && unread.size() >= framing.length;
   const std::string_view body = all_here ? unread.substr(0, static_cast<std::size_t>(framing.length)) : "";
   added_.assign("X-Request-Id: ").append(request_->request_id).append("\r\n");
-  const ForwardedHead as{.base_path = request_->backend.base_path(),
-                         .authority = request_->backend.authority(),
-                         .added_fields = added_,
-                         .framing = framing,
-                         .upgrade = client_.head.upgrade ? UpgradeTo::backend : UpgradeTo::nobody,
-                         .forward_expect = !all_here};
+  upstream_.reset();
+  UpstreamGroup::Turn turn;
   while (true) {
-    upstream_ = co_await connection();
-    if (!upstream_) co_return Sent::unreachable;
+    upstream_ = co_await connection(turn);
+    if (client_gone_) co_return Sent::client_gone;
+    if (!upstream_) co_return turn.busy() ? Sent::busy : Sent::unreachable;
     std::string& head = upstream_->request_head();
+    ForwardedHead as = request_->backend.head_for(turn);
+    as.added_fields = added_;
+    as.framing = framing;
+    as.upgrade = client_.head.upgrade ? UpgradeTo::backend : UpgradeTo::nobody;
+    as.forward_expect = !all_here;
+    as.strip_prefix = request_->strip_prefix;
+    as.origin = request_->origin;
     write_forwarded_head(head, client_.head, as);
     const bool joined = body.size() <= http::small_body;
     if (joined) head.append(body);
     const std::string_view rest = joined ? std::string_view() : body;
     const IoResult sent = co_await upstream_->socket().write_all(head, rest, request_->timeouts.stream_idle);
     if (sent.bytes > 0) break;  // a backend that stopped reading may have answered all the same
-    if (!upstream_->reused()) co_return Sent::unreachable;
+    const bool reused = upstream_->reused();
+    upstream_.reset();
+    if (!reused) request_->backend.group().took_nothing(turn);
   }
   if (all_here && framing.length > 0) client_.body.next(client_.buffer);
   if (!client_.body.ended()) {
@@ -167,8 +181,10 @@ void PassThrough::watch_client() {
   if (const auto what = client_.socket.watch(*this)) peer_moved(*what);
 }
 
-// A client that closed only its own side is served to the end, unless what it gets has none.
+// A client that closed only its own side is served to the end, unless what it gets has none. In a queue it does not
+// wait on: most who do that have left, and the one who has not is told that it may ask again.
 void PassThrough::peer_moved(Socket::Peer what) {
+  if (turn_ != nullptr && what != Socket::Peer::bytes) request_->backend.group().give_up(*turn_);
   const bool left = what == Socket::Peer::gone || (what == Socket::Peer::end && events_);
   if (!left) return;
   client_gone_ = true;
@@ -183,7 +199,10 @@ Task<PassedResult> PassThrough::relay() {
     if (read == UpstreamConnection::HeadRead::timed_out && upload_ == Upload::running) continue;
     if (read == UpstreamConnection::HeadRead::no_bytes && !client_gone_ && may_send_again()) {
       const Sent sent = co_await send_request();
-      if (sent == Sent::ok) continue;
+      if (sent == Sent::ok) {
+        watch_client();
+        continue;
+      }
     }
     if (client_gone_ || client_.sent_end) co_return PassedResult{};
     if (read == UpstreamConnection::HeadRead::timed_out) {

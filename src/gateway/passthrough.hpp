@@ -23,6 +23,8 @@ struct PassedRequest {
   Duration safe_idle_max;    // how long a connection may have rested for a request that may be sent again …
   Duration unsafe_idle_max;  // … and for one that may not
   bool closing = false;      // the gateway is draining: the connection ends with this response
+  std::string_view strip_prefix = {};
+  const Origin* origin = nullptr;
 };
 
 struct PassedResult {
@@ -34,7 +36,7 @@ struct PassedResult {
 
 class PassThrough final : private http::Socket::Watcher {
  public:
-  PassThrough(ClientIo& client, Metrics& metrics) : client_(client), metrics_(metrics) {}
+  explicit PassThrough(ClientIo& client) : client_(client) {}
 
   // One at a time; reused so that its scratch space is.
 
@@ -42,13 +44,13 @@ class PassThrough final : private http::Socket::Watcher {
 
  private:
   enum class Upload : std::uint8_t { none, running, done, refused, late, malformed };
-  enum class Sent : std::uint8_t { ok, unreachable, lost };
+  enum class Sent : std::uint8_t { ok, unreachable, busy, client_gone };
 
   void peer_moved(http::Socket::Peer what) override;
   void watch_client();
 
   Task<Sent> send_request();
-  Task<http::UpstreamConnectionPtr> connection();
+  Task<http::UpstreamConnectionPtr> connection(UpstreamGroup::Turn& turn);
   Task<void> upload();
   Task<bool> upload_chunk(std::string_view data);
   Task<void> finish_upload();
@@ -63,9 +65,9 @@ class PassThrough final : private http::Socket::Watcher {
   bool may_send_again() const;
 
   ClientIo& client_;
-  Metrics& metrics_;
   const PassedRequest* request_ = nullptr;
   http::UpstreamConnectionPtr upstream_;
+  UpstreamGroup::Turn* turn_ = nullptr;  // while a connection is looked for
   Upload upload_ = Upload::none;
   std::coroutine_handle<> upload_awaited_;
   bool client_gone_ = false;

@@ -47,16 +47,19 @@ Routes::Routes(const std::vector<Route>& routes, const std::vector<Upstream>& up
                         .pattern = PathPattern(route.path),
                         .methods = route.methods,
                         .policy = route.policy,
-                        .upstream = static_cast<std::size_t>(named - upstreams.begin())});
+                        .upstream = static_cast<std::size_t>(named - upstreams.begin()),
+                        .strip_prefix = route.strip_prefix});
   }
 }
 
 RoutedPolicy Routes::find(Method method, std::string_view path) const {
   for (const Entry& entry : entries_) {
     if (entry.methods && !contains(*entry.methods, method)) continue;
-    if (entry.pattern.matches(path)) return {.policy = &entry.policy, .upstream = entry.upstream, .route = entry.path};
+    if (!entry.pattern.matches(path)) continue;
+    return {
+        .policy = &entry.policy, .upstream = entry.upstream, .route = entry.path, .strip_prefix = entry.strip_prefix};
   }
-  return {.policy = nullptr, .upstream = 0, .route = {}};
+  return {.policy = nullptr, .upstream = 0, .route = {}, .strip_prefix = {}};
 }
 
 }  // namespace once

@@ -27,9 +27,10 @@ class PathPattern {
 };
 
 struct RoutedPolicy {
-  const Policy* policy;    // null: no route fits, the request passes through
-  std::size_t upstream;    // index into the upstreams
-  std::string_view route;  // its pattern
+  const Policy* policy;           // null: no route fits, the request passes through
+  std::size_t upstream;           // index into the upstreams
+  std::string_view route;         // its pattern
+  std::string_view strip_prefix;  // of the path, before it goes to the backend
 };
 
 class Routes {
@@ -46,6 +47,7 @@ class Routes {
     std::optional<MethodSet> methods;
     Policy policy;
     std::size_t upstream;
+    std::string strip_prefix;
   };
   std::vector<Entry> entries_;
 };

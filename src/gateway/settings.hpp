@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.hpp"
@@ -25,27 +26,65 @@ struct Where {
   int column = 0;
 };
 
-// A backend, from a URL such as http://127.0.0.1:9000/base.
-struct Upstream {
+// One server of a backend: http://HOST[:PORT], https://HOST[:PORT] or unix:/path/to.sock.
+struct UpstreamServer {
   enum class Scheme : std::uint8_t { http, https };
 
-  std::string name;
   Scheme scheme = Scheme::http;
-  std::string host;  // IPv6 without brackets
+  std::string host;  // IPv6 without brackets; empty for a Unix socket
   std::uint16_t port = 80;
+  std::string socket;  // the path of a Unix socket; empty: host and port count
+
+  bool operator==(const UpstreamServer&) const = default;
+};
+
+// Which of the servers that are up gets the next request.
+enum class Balance : std::uint8_t { round_robin, least_connections };
+
+// What backends are told of where a request came from.
+enum class ForwardedFields : std::uint8_t { x_forwarded, forwarded, both, off };
+
+// When a server counts as down, and as up again.
+struct HealthSettings {
+  std::string path;  // empty: nobody asks, only what happens to requests counts
+  Duration interval = std::chrono::seconds(5);
+  Duration timeout = std::chrono::seconds(2);
+  std::size_t failures = 3;  // in a row, of checks and of connects alike
+  std::size_t successes = 2;
+};
+
+// A backend: one server or several that do the same.
+struct Upstream {
+  static constexpr std::string_view keep_host = "keep";
+  static constexpr std::string_view own_host = "upstream";
+
+  std::string name;
+  std::vector<UpstreamServer> servers;
   std::string base_path;  // put before the request's path; "" or "/base", never with a trailing slash
+  Balance balance = Balance::round_robin;
+  std::size_t max_connections = 0;  // to each server, in the whole process; 0: any number
+  std::size_t queue = 100;          // requests that may wait for one, in the whole process
+  Duration queue_timeout = std::chrono::seconds(5);
+  HealthSettings health;
+  Duration fail_timeout = std::chrono::seconds(10);   // how long a server that could not be reached is avoided
+  Duration resolve_every = std::chrono::seconds(30);  // how often its name is looked up
+  std::string host = std::string(keep_host);          // which Host it gets: keep_host, own_host, or this one
+  ForwardedFields forwarded = ForwardedFields::x_forwarded;
   Where where;
 };
 
 // Whether anything must be known of TLS to reach them.
 inline bool has_https(const std::vector<Upstream>& upstreams) {
-  return std::ranges::find(upstreams, Upstream::Scheme::https, &Upstream::scheme) != upstreams.end();
+  return std::ranges::any_of(upstreams, [](const Upstream& upstream) {
+    return std::ranges::contains(upstream.servers, UpstreamServer::Scheme::https, &UpstreamServer::scheme);
+  });
 }
 
 struct Route {
   std::string path = "/**";          // literal segments, * or {name} for one, ** at the end for any rest
   std::optional<MethodSet> methods;  // which methods this route matches; absent: all
   std::string upstream;              // a name in Config::upstreams; finish() fills in the first
+  std::string strip_prefix;          // taken off the path before it goes to the backend; "" or "/api"
   Policy policy;
   Where where;
 };
@@ -86,7 +125,7 @@ struct ServingSettings {
   ClientTimeouts timeouts;
   PoolSettings pool;
   TokenSettings tokens;
-  http::AddressSet trusted_proxies;  // whose X-Forwarded-For is believed
+  http::AddressSet trusted_proxies;      // whose X-Forwarded-For is believed
   http::TlsServerSettings tls;           // where it listens stays as it was
   http::TlsClientSettings upstream_tls;  // of upstreams with https
 };

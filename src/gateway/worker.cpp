@@ -33,14 +33,13 @@ Task<void> refuse(Worker& worker, int fd, Over over) {
 
 }  // namespace
 
-Worker::Worker(GatewayShared& shared, std::shared_ptr<Generation> generation)
-    : shared_(shared), generation_(new ServedGeneration(std::move(generation), loop_, metrics_, shared.log)) {
+Worker::Worker(GatewayShared& shared, WorkerShare share, std::shared_ptr<Generation> generation)
+    : shared_(shared), share_(share), generation_(serve_by(std::move(generation))) {
   adopt_work_.worker = this;
   adopt_work_.run = [](Work& work) {
     auto& adopt = static_cast<AdoptWork&>(work);
     Worker& worker = *adopt.worker;
-    worker.generation_ = GenerationUse(
-        new ServedGeneration(std::move(adopt.generation), worker.loop_, worker.metrics_, worker.shared_.log));
+    worker.generation_ = worker.serve_by(std::move(adopt.generation));
     adopt.adopted->count_down();
   };
   open_.previous = open_.next = &open_;
@@ -57,6 +56,11 @@ Worker::Worker(GatewayShared& shared, std::shared_ptr<Generation> generation)
   };
   idle_timer_.worker = this;
   idle_timer_.fire = [](Timer& timer) { static_cast<DrainTimer&>(timer).worker->close_idle(); };
+}
+
+GenerationUse Worker::serve_by(std::shared_ptr<Generation> generation) {
+  const UpstreamGroup::Ports ports{.loop = loop_, .metrics = metrics_, .log = shared_.log};
+  return GenerationUse(new ServedGeneration(std::move(generation), share_, ports));
 }
 
 Worker::~Worker() {

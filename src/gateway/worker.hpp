@@ -62,7 +62,7 @@ class ServedConnection {
 
 class Worker {
  public:
-  Worker(GatewayShared& shared, std::shared_ptr<Generation> generation);
+  Worker(GatewayShared& shared, WorkerShare share, std::shared_ptr<Generation> generation);
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
   ~Worker();
@@ -105,12 +105,14 @@ class Worker {
   };
 
   Task<void> accept_all(http::Socket& listener, Over over);
+  GenerationUse serve_by(std::shared_ptr<Generation> generation);
   void start_draining(const Drain& how);
   void close_idle();
   void admit(int fd, Over over);
   void stop_if_drained();
 
   GatewayShared& shared_;
+  WorkerShare share_;
   http::Loop loop_;
   SystemRandom random_;
   Metrics metrics_;

@@ -1,5 +1,6 @@
 #include "http/endpoint.hpp"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -85,7 +86,14 @@ std::string peer_address(int fd) {
 }
 
 std::string Endpoint::text() const {
+  if (address.ss_family == AF_UNIX)
+    return fmt::format("unix:{}", reinterpret_cast<const sockaddr_un*>(&address)->sun_path);
   return address_text(reinterpret_cast<const sockaddr*>(&address), size);
+}
+
+bool is_numeric(const std::string& host) {
+  in6_addr address{};
+  return ::inet_pton(AF_INET, host.c_str(), &address) == 1 || ::inet_pton(AF_INET6, host.c_str(), &address) == 1;
 }
 
 Result<std::vector<Endpoint>> resolve(const std::string& host, const std::string& port) {
@@ -160,7 +168,7 @@ Result<std::vector<int>> share_listeners(std::vector<int> sockets, unsigned coun
   return sockets;
 }
 
-Result<int> listen_on_unix(const std::string& path) {
+Result<Endpoint> unix_endpoint(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path) {
@@ -170,20 +178,30 @@ Result<int> listen_on_unix(const std::string& path) {
         .detail = fmt::format("the path of a socket has at most {} bytes: {}", sizeof address.sun_path - 1, path)});
   }
   std::memcpy(address.sun_path, path.data(), path.size());
-  const auto* where = reinterpret_cast<const sockaddr*>(&address);
+  Endpoint endpoint;
+  std::memcpy(&endpoint.address, &address, sizeof address);
+  endpoint.size = sizeof address;
+  return endpoint;
+}
+
+Result<int> listen_on_unix(const std::string& path) {
+  const auto endpoint = unix_endpoint(path);
+  if (!endpoint) return std::unexpected(endpoint.error());
+  const auto* where = reinterpret_cast<const sockaddr*>(&endpoint->address);
+  const socklen_t size = endpoint->size;
   const std::string cannot = fmt::format("cannot listen on {}", path);
   Descriptor listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!listener.open()) return system_error("socket", errno);
-  if (::bind(listener.get(), where, sizeof address) != 0) {
+  if (::bind(listener.get(), where, size) != 0) {
     if (errno != EADDRINUSE) return system_error(cannot, errno);
     const Descriptor probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     // Refused: a socket that nobody listens on. Anything else is not ours to remove.
-    if (::connect(probe.get(), where, sizeof address) == 0) return system_error(cannot, EADDRINUSE);
+    if (::connect(probe.get(), where, size) == 0) return system_error(cannot, EADDRINUSE);
     struct stat status{};
     const bool stale = errno == ECONNREFUSED && ::lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode);
     if (!stale) return system_error(fmt::format("{}: something else is there", cannot), EADDRINUSE);
     ::unlink(path.c_str());
-    if (::bind(listener.get(), where, sizeof address) != 0) return system_error(cannot, errno);
+    if (::bind(listener.get(), where, size) != 0) return system_error(cannot, errno);
   }
   constexpr mode_t user_and_group = S_IRUSR | S_IWUSR | S_IRGRP | S_IWGRP;
   if (::chmod(path.c_str(), user_and_group) != 0 || ::listen(listener.get(), SOMAXCONN) != 0) {
@@ -195,7 +213,7 @@ Result<int> listen_on_unix(const std::string& path) {
 Result<int> start_connect(const Endpoint& endpoint) {
   const int fd = ::socket(endpoint.address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return system_error("socket", errno);
-  set_no_delay(fd);
+  if (endpoint.address.ss_family != AF_UNIX) set_no_delay(fd);
   if (::connect(fd, reinterpret_cast<const sockaddr*>(&endpoint.address), endpoint.size) != 0 && errno != EINPROGRESS) {
     const int error = errno;
     ::close(fd);

@@ -1,4 +1,4 @@
-// Addresses: where to listen and where to connect. Name resolution blocks and is for start-up only.
+// Addresses: where to listen and where to connect. Name resolution blocks: never on a loop.
 #pragma once
 
 #include <sys/socket.h>
@@ -23,6 +23,8 @@ std::string address_text(const sockaddr* address, socklen_t size);
 // empty if the connection is gone.
 std::string peer_address(int fd);
 
+// Whether it is an address already and needs no resolving.
+bool is_numeric(const std::string& host);
 Result<std::vector<Endpoint>> resolve(const std::string& host, const std::string& port);
 // "127.0.0.1:8080", "[::1]:8080", "localhost:0"
 Result<Endpoint> resolve_listener(std::string_view address);
@@ -38,6 +40,9 @@ Endpoint bound_endpoint(int fd);
 // A Unix socket that user and group may use (0660). A file that a dead process left there is replaced; one that
 // somebody listens on, or that is no socket, is not.
 Result<int> listen_on_unix(const std::string& path);
+
+// Of a Unix socket, or an error if the path is longer than the system takes.
+Result<Endpoint> unix_endpoint(const std::string& path);
 
 // A descriptor that is connecting, or the error at once.
 Result<int> start_connect(const Endpoint& endpoint);

@@ -34,8 +34,14 @@ Duration promised_rest(const ResponseHead& head) {
 
 }  // namespace
 
-UpstreamConnection::UpstreamConnection(UpstreamPool& pool, Loop& loop, int fd) : pool_(pool), socket_(loop, fd) {
+UpstreamConnection::UpstreamConnection(UpstreamPool& pool, Loop& loop, int fd, const Endpoint& endpoint)
+    : pool_(pool), endpoint_(endpoint), socket_(loop, fd) {
   buffer_.grow(first_buffer);
+  if (pool_.open_ != nullptr) pool_.open_->fetch_add(1, std::memory_order_relaxed);
+}
+
+UpstreamConnection::~UpstreamConnection() {
+  if (pool_.open_ != nullptr) pool_.open_->fetch_sub(1, std::memory_order_relaxed);
 }
 
 Duration UpstreamConnection::left_until(std::chrono::nanoseconds deadline) const {
@@ -125,16 +131,26 @@ Task<UpstreamConnection::Collected> UpstreamConnection::collect(std::size_t limi
 }
 
 void UpstreamConnection::done() {
-  if (!reusable_) {
+  UpstreamPool& pool = pool_;
+  const bool was_busy = busy_;
+  if (reusable_) {
+    pool.give_back(*this);
+  } else {
     delete this;
-    return;
   }
-  pool_.give_back(*this);
+  if (was_busy) pool.let_go();
 }
 
-UpstreamPool::UpstreamPool(Loop& loop, std::vector<Endpoint> endpoints, const PoolLimits& limits,
-                           const HeadLimits& head_limits, TlsPeer* tls)
-    : loop_(loop), endpoints_(std::move(endpoints)), limits_(limits), head_limits_(head_limits), tls_(tls) {
+UpstreamPool::UpstreamPool(Loop& loop, const Addresses& addresses, const PoolLimits& limits,
+                           const HeadLimits& head_limits, std::atomic<std::uint64_t>* open, TlsPeer* tls)
+    : loop_(loop),
+      addresses_(addresses),
+      generation_(addresses.generation()),
+      endpoints_(addresses.current()),
+      limits_(limits),
+      head_limits_(head_limits),
+      tls_(tls),
+      open_(open) {
   fire = [](Timer& timer) { static_cast<UpstreamPool&>(timer).close_old(); };
 }
 
@@ -142,10 +158,31 @@ UpstreamPool::~UpstreamPool() {
   loop_.disarm(*this);
 }
 
+// Connections at work end in peace wherever they go; those that rest at an address that is gone are closed.
+void UpstreamPool::follow_addresses() {
+  const std::uint64_t generation = addresses_.generation();
+  if (generation == generation_) return;
+  generation_ = generation;
+  endpoints_ = addresses_.current();
+  std::erase_if(resting_, [this](const auto& connection) { return !contains(*endpoints_, connection->endpoint_); });
+  for (const auto& connection : resting_) connection->generation_ = generation_;
+}
+
+void UpstreamPool::let_go() {
+  --busy_;
+  if (listener_ != nullptr) listener_->connection_free();
+}
+
 void UpstreamPool::give_back(UpstreamConnection& connection) {
   std::unique_ptr<UpstreamConnection> owned(&connection);
+  owned->busy_ = false;
   owned->rests_at_most_ = promised_rest(owned->head_);
   if (owned->rests_at_most_ == Duration::zero()) return;
+  follow_addresses();
+  if (owned->generation_ != generation_) {
+    if (!contains(*endpoints_, owned->endpoint_)) return;
+    owned->generation_ = generation_;
+  }
   owned->buffer_.clear();
   owned->reused_ = true;
   owned->reusable_ = false;
@@ -158,6 +195,7 @@ void UpstreamPool::give_back(UpstreamConnection& connection) {
 }
 
 UpstreamConnectionPtr UpstreamPool::take_rested(Duration rested_at_most) {
+  follow_addresses();
   while (!resting_.empty()) {
     const auto rested = loop_.now() - resting_.back()->rested_since_;
     if (rested > rested_at_most) return nullptr;
@@ -168,37 +206,62 @@ UpstreamConnectionPtr UpstreamPool::take_rested(Duration rested_at_most) {
     // was told by now is enough for a rest too short to end one; otherwise the kernel is asked.
     const bool just_now = rested < asked_after;
     const bool open = just_now ? !connection->socket_.disturbed() : connection->socket_.quiet();
-    if (open) return UpstreamConnectionPtr(connection.release());
+    if (!open) continue;
+    ++busy_;
+    connection->busy_ = true;
+    return UpstreamConnectionPtr(connection.release());
   }
   return nullptr;
 }
 
+// Of those that rest, for a connection that is about to be made.
+void UpstreamPool::make_room() {
+  if (limits_.max_open == 0) return;
+  while (!resting_.empty() && busy_ + resting_.size() >= limits_.max_open) resting_.erase(resting_.begin());
+}
+
 Task<UpstreamConnectionPtr> UpstreamPool::connect(Duration limit) {
-  for (const Endpoint& endpoint : endpoints_) {
+  follow_addresses();
+  make_room();
+  ++busy_;
+  const std::shared_ptr<const Endpoints> endpoints = endpoints_;  // as they are now
+  const std::uint64_t generation = generation_;
+  for (const Endpoint& endpoint : *endpoints) {
     const auto fd = start_connect(endpoint);
     if (!fd) continue;
-    auto connection = UpstreamConnectionPtr(new UpstreamConnection(*this, loop_, *fd));
+    auto connection = UpstreamConnectionPtr(new UpstreamConnection(*this, loop_, *fd, endpoint));
+    connecting_.push_back(connection.get());
     const auto deadline = loop_.now() + limit;
-    const Io status = co_await connection->socket_.connected(limit);
-    if (status != Io::ok) continue;
-    if (tls_ != nullptr) {
-      const bool good = co_await secure(connection->socket_, connection->left_until(deadline));
-      if (!good) continue;
+    Io status = co_await connection->socket_.connected(limit);
+    if (status == Io::ok && tls_ != nullptr) {
+      status = co_await secure(connection->socket_, connection->left_until(deadline));
     }
-    co_return std::move(connection);
+    std::erase(connecting_, connection.get());
+    if (status == Io::ok) {
+      connection->busy_ = true;
+      connection->generation_ = generation;
+      co_return std::move(connection);
+    }
+    if (status == Io::cancelled) break;
   }
+  let_go();
   co_return UpstreamConnectionPtr();
 }
 
 // Before anything is sent: whoever fails here was never asked to do anything.
-Task<bool> UpstreamPool::secure(Socket& socket, Duration limit) {
+Task<Io> UpstreamPool::secure(Socket& socket, Duration limit) {
   socket.secure(tls_->connect());
   const Io status = co_await socket.handshake(limit);
   tls_->handshake_ended(*socket.tls(), status);
-  co_return status == Io::ok;
+  co_return status;
+}
+
+void UpstreamPool::cancel_connects() {
+  for (UpstreamConnection* connection : connecting_) connection->socket_.cancel();
 }
 
 void UpstreamPool::close_old() {
+  follow_addresses();
   const auto old = [this](const std::unique_ptr<UpstreamConnection>& connection) {
     return loop_.now() - connection->rested_since_ > limits_.idle_max;
   };

@@ -1,6 +1,8 @@
-// Connections to one backend: kept alive, checked before use, and given back only when a response ended cleanly.
+// Connections to one server of a backend: kept alive, checked before use, and given back only when a response ended
+// cleanly.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +13,7 @@
 #include <vector>
 
 #include "base/task.hpp"
+#include "http/addresses.hpp"
 #include "http/body.hpp"
 #include "http/buffer.hpp"
 #include "http/endpoint.hpp"
@@ -45,7 +48,10 @@ class UpstreamPool;
 
 class UpstreamConnection final : public ResponseSource {
  public:
-  UpstreamConnection(UpstreamPool& pool, Loop& loop, int fd);
+  UpstreamConnection(UpstreamPool& pool, Loop& loop, int fd, const Endpoint& endpoint);
+  UpstreamConnection(const UpstreamConnection&) = delete;
+  UpstreamConnection& operator=(const UpstreamConnection&) = delete;
+  ~UpstreamConnection();
 
   // The head of a response, interim ones included.
   enum class HeadRead : std::uint8_t { ok, no_bytes, broken, timed_out };
@@ -85,6 +91,8 @@ class UpstreamConnection final : public ResponseSource {
   Task<BodyChunk> next_until(std::chrono::nanoseconds deadline);
 
   UpstreamPool& pool_;
+  Endpoint endpoint_;             // where it goes
+  std::uint64_t generation_ = 0;  // of the addresses that this one was last known to be among
   Socket socket_;
   Buffer buffer_;
   ResponseHead head_;
@@ -95,6 +103,7 @@ class UpstreamConnection final : public ResponseSource {
   Duration rests_at_most_{};  // as the backend says
   bool reused_ = false;
   bool reusable_ = false;
+  bool busy_ = false;  // counted in UpstreamPool::busy()
 };
 
 using UpstreamConnectionPtr = std::unique_ptr<UpstreamConnection, FinishSource>;
@@ -105,37 +114,63 @@ inline constexpr HeadLimits response_head_limits{.max_bytes = 131072, .max_field
 struct PoolLimits {
   std::size_t max_idle = 64;
   Duration idle_max = std::chrono::seconds(4);
+  std::size_t max_open = 0;  // busy and resting ones together; 0: any number
 };
 
-// One per loop and backend.
+// Told on the loop's own thread, from wherever a connection is let go: may not use the pool there and then.
+class PoolListener {
+ public:
+  virtual void connection_free() = 0;
+
+ protected:
+  ~PoolListener() = default;
+};
+
+// One per loop and server.
 class UpstreamPool final : private Timer {
  public:
-  // With `tls`, which outlives it, its connections are secure.
-  UpstreamPool(Loop& loop, std::vector<Endpoint> endpoints, const PoolLimits& limits, const HeadLimits& head_limits,
-               TlsPeer* tls = nullptr);
+  // `open`, if there is one, counts the connections of all pools that share it. With `tls`, which outlives the pool,
+  // its connections are secure.
+  UpstreamPool(Loop& loop, const Addresses& addresses, const PoolLimits& limits, const HeadLimits& head_limits,
+               std::atomic<std::uint64_t>* open = nullptr, TlsPeer* tls = nullptr);
   UpstreamPool(const UpstreamPool&) = delete;
   UpstreamPool& operator=(const UpstreamPool&) = delete;
   ~UpstreamPool();
+
+  void listen(PoolListener& listener) { listener_ = &listener; }
 
   // A connection that rested no longer than this and is still open, as far as the kernel knows; or null.
   UpstreamConnectionPtr take_rested(Duration rested_at_most);
   // A new connection, or null when none of the addresses answers.
   Task<UpstreamConnectionPtr> connect(Duration limit);
+  // Whatever is in connect() now ends without a connection.
+  void cancel_connects();
 
+  // In use, or about to be.
+  std::size_t busy() const { return busy_; }
   std::size_t resting() const { return resting_.size(); }
 
  private:
   friend class UpstreamConnection;
 
+  void follow_addresses();
+  void make_room();
   void give_back(UpstreamConnection& connection);
+  void let_go();
   void close_old();
-  Task<bool> secure(Socket& socket, Duration limit);
+  Task<Io> secure(Socket& socket, Duration limit);
 
   Loop& loop_;
-  std::vector<Endpoint> endpoints_;
+  const Addresses& addresses_;
+  std::uint64_t generation_;
+  std::shared_ptr<const Endpoints> endpoints_;
   PoolLimits limits_;
   HeadLimits head_limits_;
   TlsPeer* tls_;
+  std::atomic<std::uint64_t>* open_;
+  PoolListener* listener_ = nullptr;
+  std::size_t busy_ = 0;
+  std::vector<UpstreamConnection*> connecting_;
   std::vector<std::unique_ptr<UpstreamConnection>> resting_;  // the one that rested least is last
 };
 

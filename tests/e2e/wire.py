@@ -196,10 +196,13 @@ class Backend:
     @property
     def origin(self):
         return f"http://127.0.0.1:{self.port}"
+    def open_listener(self):
+        listener = socket.create_server(("127.0.0.1", self.port or 0), backlog=512)
+        self.port = listener.getsockname()[1]
+        return listener
 
     def listen(self):
-        self._listener = socket.create_server(("127.0.0.1", self.port or 0), backlog=512)
-        self.port = self._listener.getsockname()[1]
+        self._listener = self.open_listener()
         thread = threading.Thread(target=self._accept, args=(self._listener,), daemon=True)
         thread.start()
         self._threads.append(thread)
@@ -233,7 +236,8 @@ class Backend:
                 sock, _ = listener.accept()
             except OSError:
                 return
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if sock.family != socket.AF_UNIX:
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection = BackendConnection(sock)
             self._socks.append(sock)
             self.streams.append(connection.stream)

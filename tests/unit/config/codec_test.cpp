@@ -26,23 +26,28 @@ TEST(ConfigCodec, addresses) {
 TEST(ConfigCodec, upstream_urls) {
   const auto plain = parse_upstream("http://payments");
   ASSERT_TRUE(plain.has_value());
-  EXPECT_EQ(plain->host, "payments");
-  EXPECT_EQ(plain->port, 80);
+  ASSERT_EQ(plain->servers.size(), 1U);
+  EXPECT_EQ(plain->servers[0].host, "payments");
+  EXPECT_EQ(plain->servers[0].port, 80);
   EXPECT_EQ(plain->base_path, "");
   const auto full = parse_upstream("http://[::1]:9000/base/v1/");
   ASSERT_TRUE(full.has_value());
-  EXPECT_EQ(full->host, "::1");
-  EXPECT_EQ(full->port, 9000);
+  EXPECT_EQ(full->servers.at(0).host, "::1");
+  EXPECT_EQ(full->servers.at(0).port, 9000);
   EXPECT_EQ(full->base_path, "/base/v1");
   EXPECT_EQ(format_upstream(*full), "http://[::1]:9000/base/v1");
   const auto secure = parse_upstream("https://api.internal/base");
   ASSERT_TRUE(secure.has_value());
-  EXPECT_EQ(secure->scheme, Upstream::Scheme::https);
-  EXPECT_EQ(secure->port, 443);
+  EXPECT_EQ(secure->servers.at(0).scheme, UpstreamServer::Scheme::https);
+  EXPECT_EQ(secure->servers.at(0).port, 443);
   EXPECT_EQ(format_upstream(*secure), "https://api.internal:443/base");
-  for (const std::string_view bad :
-       {"", "payments", "127.0.0.1:9000", "http://", "https://", "https:///x", "https://a:0", "http:///x", "http://a:0",
-        "http://a:b", "http://user:pw@a", "http://a/?q", "http://a/#f", "http://a/b c", "ftp://a"}) {
+  const auto socket = parse_upstream("unix:/run/app.sock");
+  ASSERT_TRUE(socket.has_value());
+  EXPECT_EQ(socket->servers.at(0).socket, "/run/app.sock");
+  EXPECT_EQ(format_upstream(*socket), "unix:/run/app.sock");
+  for (const std::string_view bad : {"", "payments", "127.0.0.1:9000", "unix:", "unix:relative", "unix:/\n", "http://",
+                                     "https://", "https:///x", "https://a:0", "http:///x", "http://a:0", "http://a:b",
+                                     "http://user:pw@a", "http://a/?q", "http://a/#f", "http://a/b c", "ftp://a"}) {
     EXPECT_FALSE(parse_upstream(bad).has_value()) << bad;
   }
 }

@@ -61,8 +61,8 @@ const Mistake mistakes[] = {
   {"routes: {path: /x}", "once.yaml:1:9: routes: expected a list of routes"},
   {"routes: [/x]", "once.yaml:1:10: routes: expected a map of settings with at least a path"},
   {"routes: [{ttl: 1h}]", "once.yaml:1:10: this route has no path; path: /** matches everything"},
-  {"upstreams: http://x", "once.yaml:1:12: upstreams: expected names with a URL such as http://127.0.0.1:9000 each"},
-  {"upstreams: {a: [http://x]}", "once.yaml:1:16: upstreams: expected names with a URL such as http://127.0.0.1:9000 each"},
+  {"upstreams: http://x", "once.yaml:1:12: upstreams: expected names with a URL such as http://127.0.0.1:9000, or a map of settings, each"},
+  {"upstreams: {a: [http://x]}", "once.yaml:1:16: upstreams: expected names with a URL such as http://127.0.0.1:9000, or a map of settings, each"},
   // Values.
   {"defaults:\n  ttl: soon", R"(once.yaml:2:8: ttl: expected a duration such as 24h, got "soon")"},
   {"defaults:\n  ttl: 0s", R"(once.yaml:2:8: ttl: must be from 1s to 365d, got "0s")"},
@@ -95,6 +95,21 @@ const Mistake mistakes[] = {
   {"upstreams: {a: }", "once.yaml:1:13: upstreams.a: expected a URL such as http://127.0.0.1:9000, got nothing"},
   {"upstreams: {a b: http://x}", R"(once.yaml:1:18: upstreams.a b: a name has 1 to 64 letters, digits, - and _, got "a b")"},
   {"upstreams: {a: https://}", R"(once.yaml:1:16: upstreams.a: expected a URL such as http://127.0.0.1:9000, got "https://")"},
+  {"upstreams: {a: {balance: round_robin}}", "once.yaml:1:13: upstreams.a: it has no servers"},
+  {"upstreams:\n  a:\n    servers: [http://x]\n    balanse: x", R"(once.yaml:4:5: unknown setting "balanse"; did you mean "balance"?)"},
+  {"upstreams: {a: {servers: [http://x], balance: random}}", R"(once.yaml:1:47: balance: expected round_robin or least_connections, got "random")"},
+  {"upstreams: {a: {servers: []}}", "once.yaml:1:26: servers: from 1 to 64 servers, got 0"},
+  {"upstreams: {a: {servers: [http://x, http://x]}}", R"(once.yaml:1:26: servers: "http://x" is there twice)"},
+  {"upstreams: {a: {servers: http://x/base}}", R"(once.yaml:1:26: servers: expected http://HOST, http://HOST:PORT or unix:/path/to.sock, got "http://x/base"; the path of all servers is base_path)"},
+  {"upstreams: {a: {servers: http://x, health: {pth: /}}}", R"(once.yaml:1:45: unknown setting "health.pth"; did you mean "health.path"?)"},
+  {"upstreams: {a: {servers: http://x, health: /up}}", "once.yaml:1:44: health: expected a map of settings"},
+  {"upstreams: {a: {servers: http://x, health: {path: up}}}", R"(once.yaml:1:51: health.path: expected a path such as /healthz, or nothing, got "up")"},
+  {"upstreams: {a: {servers: http://x, host: 'a b'}}", R"(once.yaml:1:42: host: expected keep, upstream, or a name such as api.internal, got "a b")"},
+  {"upstreams: {a: {servers: http://x, servers: http://y}}", R"(once.yaml:1:36: "servers" is set twice)"},
+  {"upstreams: {a b: {servers: http://x}}", R"(once.yaml:1:13: upstreams.a b: a name has 1 to 64 letters, digits, - and _, got "a b")"},
+  {"claims: {tokens: {a: {b: c}}}", "once.yaml:1:22: claims.tokens: expected names with the path of a file each"},
+  {"trusted_proxies: [10.0.0.1/8]", R"(once.yaml:1:18: trusted_proxies: expected an address, a network such as 10.0.0.0/8 or 2001:db8::/32, or unix, got "10.0.0.1/8")"},
+  {"routes: [{path: /x, strip_prefix: api}]", R"(once.yaml:1:35: strip_prefix: expected a path such as /api, got "api")"},
   {"store: redis://u:p@localhost:x", "once.yaml:1:8: store: the port of host \"localhost\" in the store's URL must be a number from 1 to 65535"},
   {"store: mysql:x", "once.yaml:1:8: store: the store's URL must begin with its kind and ://"},
   {"store: memroy", R"(once.yaml:1:8: store: expected journal:FOLDER, memory:, redis://HOST:PORT, postgres://HOST/DATABASE or mysql://HOST/DATABASE, got "memroy"; did you mean "memory"?)"},
@@ -267,10 +282,69 @@ TEST(ConfigLoad, flags_come_after_the_file_and_before_routes) {
                                 {"--set defaults.dialect", "defaults.dialect", "stripe"}};
   const Config config = parsed("listen: a:1\nupstreams: {b: http://b}\nroutes: [{path: /x}]", overrides);
   EXPECT_EQ(config.listen, "0.0.0.0:1");
-  EXPECT_EQ(config.upstreams.at(0).host, "c");
+  EXPECT_EQ(config.upstreams.at(0).servers.at(0).host, "c");
   EXPECT_EQ(config.routes.at(0).policy.methods.count(), 1U);
   EXPECT_TRUE(config.routes.at(0).policy.methods.test(static_cast<std::size_t>(Method::put)));
   EXPECT_TRUE(config.routes.at(0).policy.wording.error_object);
+}
+
+TEST(ConfigLoad, an_upstream_may_have_settings_of_its_own) {
+  const Config config = parsed(R"(
+trusted_proxies: [10.0.0.0/8, unix]
+upstreams:
+  one: http://one
+  default:
+    servers: [http://a, "http://[::1]:9000", "unix:/run/b.sock"]
+    base_path: /v1/
+    balance: least_connections
+    max_connections: 7
+    queue: 8
+    queue_timeout: 9s
+    health: {path: /up, interval: 1s, timeout: 2s, failures: 3, successes: 4}
+    fail_timeout: 5s
+    resolve_every: 6s
+    host: api.internal:81
+    forwarded: both
+routes: [{path: /api/**, strip_prefix: /api/}]
+)");
+  ASSERT_EQ(config.upstreams.size(), 2U);
+  const Upstream& upstream = config.upstreams[0];
+  EXPECT_EQ(upstream.name, "default");
+  EXPECT_EQ(upstream.where.line, 5);
+  ASSERT_EQ(upstream.servers.size(), 3U);
+  EXPECT_EQ(upstream.servers[1].host, "::1");
+  EXPECT_EQ(upstream.servers[1].port, 9000);
+  EXPECT_EQ(upstream.servers[2].socket, "/run/b.sock");
+  EXPECT_EQ(upstream.base_path, "/v1");
+  EXPECT_EQ(upstream.balance, Balance::least_connections);
+  EXPECT_EQ(upstream.max_connections, 7U);
+  EXPECT_EQ(upstream.queue, 8U);
+  EXPECT_EQ(upstream.queue_timeout, std::chrono::seconds(9));
+  EXPECT_EQ(upstream.health.path, "/up");
+  EXPECT_EQ(upstream.health.successes, 4U);
+  EXPECT_EQ(upstream.fail_timeout, std::chrono::seconds(5));
+  EXPECT_EQ(upstream.resolve_every, std::chrono::seconds(6));
+  EXPECT_EQ(upstream.host, "api.internal:81");
+  EXPECT_EQ(upstream.forwarded, ForwardedFields::both);
+  EXPECT_EQ(config.routes.at(0).strip_prefix, "/api");
+  EXPECT_EQ(config.trusted_proxies.size(), 2U);
+}
+
+TEST(ConfigLoad, flags_reach_into_an_upstream) {
+  const Override overrides[] = {{"--upstream", "upstreams.default", "http://c/base"},
+                                {"--set", "upstreams.default.queue", "5"},
+                                {"--set", "upstreams.b.servers", "http://d,http://e"}};
+  const Config config =
+      parsed("upstreams: {b: http://b, default: {servers: [http://a, http://b], host: upstream}}", overrides);
+  EXPECT_EQ(config.upstreams.at(0).servers.size(), 1U);
+  EXPECT_EQ(config.upstreams.at(0).base_path, "/base");
+  EXPECT_EQ(config.upstreams.at(0).host, "upstream") << "a URL says where it is and nothing else";
+  EXPECT_EQ(config.upstreams.at(0).queue, 5U);
+  EXPECT_EQ(config.upstreams.at(1).servers.size(), 2U);
+  const Override wrong[] = {{"--set a", "upstreams.nobody.queue", "5"}, {"--set b", "upstreams.x.queu", "5"}};
+  EXPECT_EQ(errors_of("upstreams: {x: http://x}", wrong),
+            "--set a: there is no upstream \"nobody\"\n"
+            "--set b: unknown setting \"queu\"; did you mean \"queue\"?\n");
 }
 
 TEST(ConfigLoad, mistakes_in_flags_are_worded_alike) {

@@ -43,6 +43,9 @@ TEST(ConfigTables, every_setting_is_described_and_reads_its_own_default) {
   every_setting_is_described_and_reads_its_own_default(process_settings(), builtin_config());
   every_setting_is_described_and_reads_its_own_default(policy_settings(), builtin_policy());
   every_setting_is_described_and_reads_its_own_default(route_settings(), Route());
+  Upstream upstream;  // one without servers is none
+  upstream.servers.emplace_back().host = "a";
+  every_setting_is_described_and_reads_its_own_default(upstream_settings(), upstream);
 }
 
 TEST(ConfigTables, everything_with_a_size_or_a_time_has_limits) {
@@ -56,6 +59,7 @@ TEST(ConfigTables, everything_with_a_size_or_a_time_has_limits) {
   };
   check(process_settings());
   check(policy_settings());
+  check(upstream_settings());
 }
 
 TEST(ConfigTables, a_dialect_chosen_is_the_dialect_as_core_has_it) {

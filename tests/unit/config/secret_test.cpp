@@ -145,7 +145,7 @@ TEST_F(ConfigSecret, finish_makes_none_for_a_process_that_will_not_start) {
 TEST_F(ConfigSecret, finish_fills_it_in) {
   Upstream upstream;
   upstream.name = "a";
-  upstream.host = "a";
+  upstream.servers.emplace_back().host = "a";
   config_.upstreams.push_back(upstream);
   const auto warnings = finish(config_, nothing_set, random_);
   ASSERT_TRUE(warnings.has_value());

@@ -73,6 +73,31 @@ TEST(ForwardTest, the_path_of_the_upstream_comes_first) {
   EXPECT_THAT(forwarded("GET http://h/a HTTP/1.1\r\nHost: h\r\n\r\n", as), HasSubstr("GET /base/a HTTP/1.1\r\n"));
 }
 
+TEST(ForwardTest, a_prefix_of_whole_segments_is_taken_off_first) {
+  ForwardedHead as = plainly;
+  as.base_path = "/base";
+  as.strip_prefix = "/api";
+  struct Case {
+    std::string sent;
+    std::string arrives;
+  };
+  for (const auto& [sent, arrives] :
+       {Case{"/api/v1?a=/api", "/base/v1?a=/api"}, Case{"/api", "/base/"}, Case{"/api/", "/base/"},
+        Case{"/api?x", "/base/?x"}, Case{"/apis/v1", "/base/apis/v1"}, Case{"/v1/api", "/base/v1/api"},
+        Case{"/api//v1", "/base//v1"}, Case{"/API/v1", "/base/API/v1"}}) {
+    EXPECT_THAT(forwarded("GET " + sent + " HTTP/1.1\r\nHost: h\r\n\r\n", as),
+                HasSubstr("GET " + arrives + " HTTP/1.1\r\n"));
+  }
+}
+
+TEST(ForwardTest, the_host_can_be_another_one) {
+  ForwardedHead as = plainly;
+  as.host = "api.internal";
+  EXPECT_EQ(forwarded("GET / HTTP/1.1\r\nHost: h\r\nA: b\r\n\r\n", as),
+            "GET / HTTP/1.1\r\nA: b\r\nHost: api.internal\r\n\r\n");
+  EXPECT_EQ(forwarded("GET / HTTP/1.0\r\n\r\n", as), "GET / HTTP/1.1\r\nHost: api.internal\r\n\r\n");
+}
+
 TEST(ForwardTest, a_client_of_1_0_without_host_gets_one) {
   EXPECT_EQ(forwarded("GET / HTTP/1.0\r\n\r\n", plainly), "GET / HTTP/1.1\r\nHost: backend:9000\r\n\r\n");
   EXPECT_EQ(forwarded("GET / HTTP/1.0\r\nHost: h\r\n\r\n", plainly), "GET / HTTP/1.1\r\nHost: h\r\n\r\n");

@@ -1,0 +1,156 @@
+// What a backend can be told: by a URL, or by settings of its own.
+#include "config/settings.hpp"
+#include "gateway/upstream_group.hpp"
+
+namespace once {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+template <class T, class Field>
+Setting<Upstream> one(std::string_view name, Field field, const Codec<T>& codec, std::string_view help) {
+  return once::one<Upstream>(name, field, codec, help);
+}
+
+Setting<Upstream> servers_setting() {
+  Setting<Upstream> setting = once::list<Upstream>(
+      "servers", [](auto& u) -> auto& { return u.servers; }, server_codec(), "",
+      "Where it is; each of them can serve every request. A name that has several addresses is one server: the first "
+      "address that answers is used.");
+  setting.range = fmt::format("1 to {}", most_servers);
+  setting.set = [set = setting.set](Upstream& upstream, const Values& values) -> Parsed<void> {
+    if (values.empty() || values.size() > most_servers) {
+      return std::unexpected(fmt::format("from 1 to {} servers, got {}", most_servers, values.size()));
+    }
+    return set(upstream, values);
+  };
+  return setting;
+}
+
+Settings<Upstream> health_settings() {
+  return {
+      one(
+          "health.path", [](auto& u) -> auto& { return u.health.path; }, health_path_codec(),
+          "What every server is asked for by GET to see how it is, without base_path; 2xx and 3xx are good. Empty: it "
+          "is not asked."),
+      one(
+          "health.interval", [](auto& u) -> auto& { return u.health.interval; }, duration_codec({100ms, 1h}),
+          "How long after one check the next one begins."),
+      one(
+          "health.timeout", [](auto& u) -> auto& { return u.health.timeout; }, duration_codec({10ms, 1min}),
+          "How long a check may take."),
+      one(
+          "health.failures", [](auto& u) -> auto& { return u.health.failures; }, number_codec({1, 1000}),
+          "A server is down after this many in a row: of checks that fail, or of connections that cannot be made."),
+      one(
+          "health.successes", [](auto& u) -> auto& { return u.health.successes; }, number_codec({1, 1000}),
+          "It is up again after this many checks in a row that pass."),
+  };
+}
+
+Parsed<void> set_upstream(Config& config, const Values& name_and_url) {
+  Parsed<Upstream> upstream = parse_upstream(name_and_url.at(1));
+  if (const auto checked = check_plain_name(name_and_url.at(0)); !checked) return checked;
+  if (!upstream) return std::unexpected(upstream.error());
+  upstream->name = name_and_url.at(0);
+  // On the command line, after a file that says more: that is where it is now, the rest stays as it is.
+  const auto known = std::ranges::find(config.upstreams, upstream->name, &Upstream::name);
+  if (known == config.upstreams.end()) return add_upstream(config, std::move(*upstream));
+  known->servers = std::move(upstream->servers);
+  known->base_path = std::move(upstream->base_path);
+  return {};
+}
+
+}  // namespace
+
+Parsed<void> check_plain_name(std::string_view name) {
+  const bool plain = !name.empty() && name.size() <= 64 && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+  });
+  if (plain) return {};
+  return std::unexpected(fmt::format("a name has 1 to 64 letters, digits, - and _, got \"{}\"", name));
+}
+
+Parsed<void> add_upstream(Config& config, Upstream upstream) {
+  if (auto checked = check_plain_name(upstream.name); !checked) return checked;
+  const auto known = std::ranges::find(config.upstreams, upstream.name, &Upstream::name);
+  if (known != config.upstreams.end()) {
+    *known = std::move(upstream);
+  } else {
+    // The first one is where requests without a route go.
+    const auto place = upstream.name == "default" ? config.upstreams.begin() : config.upstreams.end();
+    config.upstreams.insert(place, std::move(upstream));
+  }
+  return {};
+}
+
+Setting<Config> upstreams_setting() {
+  return {
+      .name = "upstreams",
+      .shape = Shape::map,
+      .expected = "names with a URL such as http://127.0.0.1:9000, or a map of settings, each",
+      .range = "",
+      .help =
+          "The backends. The one named default, or else the first, gets the requests that no route matches. One that "
+          "is more than a URL has the settings of an upstream.",
+      .set = set_upstream,
+      .get = [](const Config& config) -> Values {
+        Values values;
+        for (const Upstream& upstream : config.upstreams) {
+          values.push_back(fmt::format("{}: {}", upstream.name, format_upstream(upstream)));
+        }
+        return values;
+      },
+  };
+}
+
+const Settings<Upstream>& upstream_settings() {
+  static const Settings<Upstream> table = [] {
+    Settings<Upstream> all = {
+        servers_setting(),
+        one(
+            "base_path", [](auto& u) -> auto& { return u.base_path; }, base_path_codec(),
+            "Put before the path of every request."),
+        one(
+            "balance", [](auto& u) -> auto& { return u.balance; },
+            choice_codec<Balance>(
+                {{"round_robin", Balance::round_robin}, {"least_connections", Balance::least_connections}}),
+            "Which server is next: one after the other, or the one with the fewest requests of the same thread."),
+        one(
+            "max_connections", [](auto& u) -> auto& { return u.max_connections; }, number_codec({0, 100'000}),
+            "Connections to each server at one time, of the whole process; each thread has its share, at least one. 0: "
+            "any number."),
+        one(
+            "queue", [](auto& u) -> auto& { return u.queue; }, number_codec({0, 100'000}),
+            "Requests that may wait for a connection when every server has max_connections; each thread has its share, "
+            "at least one. More get 503 upstream-busy."),
+        one(
+            "queue_timeout", [](auto& u) -> auto& { return u.queue_timeout; }, duration_codec({10ms, 10min}),
+            "How long one of them waits; then it gets 503 upstream-busy."),
+    };
+    for (Setting<Upstream>& setting : health_settings()) all.push_back(std::move(setting));
+    all.push_back(one(
+        "fail_timeout", [](auto& u) -> auto& { return u.fail_timeout; }, duration_codec({100ms, 1h}),
+        "How long a server is avoided after health.failures connections in a row could not be made. Then one request "
+        "tries it."));
+    all.push_back(one(
+        "resolve_every", [](auto& u) -> auto& { return u.resolve_every; }, duration_codec({100ms, 24h}),
+        "How often the names of its servers are looked up."));
+    all.push_back(one(
+        "host", [](auto& u) -> auto& { return u.host; }, host_rule_codec(),
+        "Which Host it gets: the client's, the server's own, or this one."));
+    all.push_back(one(
+        "forwarded", [](auto& u) -> auto& { return u.forwarded; },
+        choice_codec<ForwardedFields>({{"x-forwarded", ForwardedFields::x_forwarded},
+                                       {"forwarded", ForwardedFields::forwarded},
+                                       {"both", ForwardedFields::both},
+                                       {"off", ForwardedFields::off}}),
+        "How it is told where a request came from: X-Forwarded-For, -Proto and -Host, or Forwarded (RFC 7239). off: "
+        "what the client sent goes on."));
+    return all;
+  }();
+  return table;
+}
+
+}  // namespace once

@@ -1,0 +1,104 @@
+#include "gateway/origin.hpp"
+
+#include <algorithm>
+
+#include "core/headers.hpp"
+
+namespace once {
+
+namespace {
+
+constexpr std::string_view x_for = "X-Forwarded-For";
+constexpr std::string_view x_proto = "X-Forwarded-Proto";
+constexpr std::string_view x_host = "X-Forwarded-Host";
+constexpr std::string_view forwarded = "Forwarded";
+const std::string nobody = "unknown";
+
+bool says_x_forwarded(ForwardedFields fields) {
+  return fields == ForwardedFields::x_forwarded || fields == ForwardedFields::both;
+}
+
+bool says_forwarded(ForwardedFields fields) {
+  return fields == ForwardedFields::forwarded || fields == ForwardedFields::both;
+}
+
+// All lines of that name as one list.
+void append_values(std::string& out, const http::RequestHead& head, std::string_view name) {
+  for (const http::Field& field : head.fields) {
+    if (same_name(field.name, name) && !field.value.empty()) out.append(field.value).append(", ");
+  }
+}
+
+// A Host may hold what a token may not: a colon at least.
+void append_quoted(std::string& out, std::string_view text) {
+  out.push_back('"');
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out.push_back('\\');
+    out.push_back(c);
+  }
+  out.push_back('"');
+}
+
+}  // namespace
+
+bool is_forwarded_field(std::string_view name) {
+  return std::ranges::any_of(std::initializer_list{forwarded, x_for, x_host, x_proto},
+                             [name](std::string_view known) { return same_name(name, known); });
+}
+
+Origin::Origin(std::string_view peer, Transport transport)
+    : is_unix_(peer == http::unix_peer),
+      number_(http::IpAddress::parse(peer)),
+      address_(number_ ? peer : std::string_view()),
+      proto_(transport == Transport::tls ? "https" : "http") {
+  // RFC 7239: "unknown" for who has no address, and an IPv6 address in brackets and quotes.
+  const bool ipv6 = address_.contains(':');
+  element_ = "for=" + (address_.empty() ? nobody : ipv6 ? "\"[" + address_ + "]\"" : address_);
+  element_.append(";proto=").append(proto_);
+  if (!address_.empty()) x_forwarded_.append(x_for).append(": ").append(address_).append("\r\n");
+  x_forwarded_.append(x_proto).append(": ").append(proto_).append("\r\n");
+}
+
+void Origin::trust(const http::AddressSet& proxies) {
+  const bool trusted = is_unix_ ? proxies.contains_unix() : number_ && proxies.contains(*number_);
+  peer_ = trusted ? Peer::trusted_proxy : Peer::client;
+}
+
+bool Origin::keeps(std::string_view name, ForwardedFields fields) const {
+  if (fields == ForwardedFields::off) return true;
+  if (peer_ == Peer::client) return false;  // whatever we write ourselves: a backend may read the other kind
+  if (same_name(name, forwarded)) return !says_forwarded(fields);
+  // A proxy that is trusted knows which scheme and host the client asked for.
+  return !same_name(name, x_for) || !says_x_forwarded(fields);
+}
+
+void Origin::append(std::string& out, const http::RequestHead& head, ForwardedFields fields) const {
+  if (says_x_forwarded(fields)) append_x_forwarded(out, head);
+  if (says_forwarded(fields)) append_forwarded(out, head);
+}
+
+void Origin::append_x_forwarded(std::string& out, const http::RequestHead& head) const {
+  if (peer_ == Peer::client) {
+    out.append(x_forwarded_);
+    if (!head.host.empty()) out.append(x_host).append(": ").append(head.host).append("\r\n");
+    return;
+  }
+  out.append(x_for).append(": ");
+  append_values(out, head, x_for);
+  out.append(address_.empty() ? nobody : address_).append("\r\n");
+  if (!head.find(x_proto)) out.append(x_proto).append(": ").append(proto_).append("\r\n");
+  if (!head.find(x_host) && !head.host.empty()) out.append(x_host).append(": ").append(head.host).append("\r\n");
+}
+
+void Origin::append_forwarded(std::string& out, const http::RequestHead& head) const {
+  out.append(forwarded).append(": ");
+  if (peer_ == Peer::trusted_proxy) append_values(out, head, forwarded);
+  out.append(element_);
+  if (!head.host.empty()) {
+    out.append(";host=");
+    append_quoted(out, head.host);
+  }
+  out.append("\r\n");
+}
+
+}  // namespace once

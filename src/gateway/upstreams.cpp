@@ -1,0 +1,25 @@
+#include "gateway/upstreams.hpp"
+
+#include <utility>
+
+namespace once {
+
+Result<std::unique_ptr<Upstreams>> Upstreams::open(const std::vector<Upstream>& settings,
+                                                   const http::Resolver& resolver,
+                                                   const http::TlsClientContext::Ptr& tls, const Log& log) {
+  std::unique_ptr<Upstreams> all(new Upstreams());
+  for (const Upstream& upstream : settings) {
+    auto state = std::make_unique<UpstreamState>(upstream, tls);
+    for (const UpstreamServer& server : upstream.servers) {
+      auto endpoints = locate(server, resolver);
+      if (!endpoints) return std::unexpected(endpoints.error());
+      state->servers.push_back(std::make_unique<ServerState>(upstream, server, std::move(*endpoints)));
+    }
+    all->states_->push_back(std::move(state));
+  }
+  all->resolver_.emplace(all->states_, resolver, log);
+  all->watch_.emplace(*all->states_, log);
+  return all;
+}
+
+}  // namespace once
