@@ -136,10 +136,19 @@ void write_counters(Exposition& out, const std::vector<const Metrics*>& workers)
       Row{"once_tokens_remembered_total", "counter", "Tokens that had been checked before.",
           &Metrics::tokens_remembered},
       Row{"once_tokens_refused_total", "counter", "Tokens that are not valid.", &Metrics::tokens_refused},
+      Row{"once_not_modified_total", "counter", "Responses 304 by an ETag that Once had given.",
+          &Metrics::not_modified},
+      Row{"once_preflights_total", "counter", "CORS preflights answered by Once.", &Metrics::preflights},
   };
   for (const Row& row : rows) {
     out.family(row.name, row.type, row.help);
     out.sample("", total(workers, row.counter));
+  }
+  out.family("once_preconditions_total", "counter", "Conditions of writes, by what became of them.");
+  for (std::size_t i = 0; i < precondition_result_count; ++i) {
+    std::uint64_t sum = 0;
+    for (const Metrics* worker : workers) sum += worker->preconditions[i].value();
+    out.sample(fmt::format("result=\"{}\"", name_of(PreconditionResult(i))), sum);
   }
 }
 

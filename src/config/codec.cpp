@@ -67,6 +67,19 @@ bool is_token(std::string_view text) {
          std::ranges::all_of(text, [&](char c) { return is_visible(c) && !separators.contains(c); });
 }
 
+// scheme://host[:port] as browsers send it: in lower case, and without the port that the scheme has anyway.
+bool is_origin(std::string_view text) {
+  if (text == "*") return true;
+  const std::size_t mark = text.find("://");
+  if (mark == 0 || mark == std::string_view::npos || text.size() > 300) return false;
+  const std::string_view scheme = text.substr(0, mark);
+  const std::string_view rest = text.substr(mark + 3);
+  const auto lower = [](char c) { return is_visible(c) && (c < 'A' || c > 'Z'); };
+  if (rest.empty() || !std::ranges::all_of(text, lower)) return false;
+  if (rest.find_first_of("/?#@*,\"\\") != std::string_view::npos) return false;
+  return !(scheme == "https" && rest.ends_with(":443")) && !(scheme == "http" && rest.ends_with(":80"));
+}
+
 bool is_json_pointer(std::string_view text) {
   if (!text.starts_with('/') || text.size() > 1000) return false;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -185,6 +198,10 @@ Codec<bool> yes_no_codec() {
 
 Codec<std::string> header_name_codec() {
   return tested("a header name", is_token);
+}
+
+Codec<std::string> origin_codec() {
+  return tested("an origin such as https://app.example, in lower case and without a path, or *", is_origin);
 }
 
 Codec<std::string> json_pointer_codec() {

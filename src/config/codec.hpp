@@ -65,6 +65,7 @@ Codec<std::string> pattern_codec();
 Codec<CallerSource> caller_codec();
 Codec<KeySource> key_source_codec();
 Codec<Method> method_codec();
+Codec<std::string> origin_codec();  // as a browser writes it, or *
 
 // Words for the values of an enum, in the order they are shown.
 template <class Enum>

@@ -66,6 +66,12 @@ void check_policy(const Policy& policy, const Where& where, Checked& out) {
     warning(fmt::format("takeover_after ({}) is not shorter than ttl ({}): the key expires before anyone takes over",
                         format_duration(policy.takeover_after), format_duration(policy.ttl)));
   }
+  const bool everybody = std::ranges::find(policy.cors.origins, "*") != policy.cors.origins.end();
+  if (everybody && policy.cors.origins.size() > 1) error("cors.origins: * is everybody, and stands alone");
+  if (everybody && policy.cors.credentials) {
+    error("cors.credentials needs cors.origins by name: with * every page could act as its visitor");
+  }
+  if (policy.cors.credentials && policy.cors.origins.empty()) error("cors.credentials needs cors.origins");
   if ((policy.record.statuses & ~policy.record.refusals).none()) {
     warning("no status is recorded: every retry executes again");
   }

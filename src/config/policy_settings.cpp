@@ -225,6 +225,43 @@ Settings<Policy> record_settings() {
   };
 }
 
+Settings<Policy> conditional_settings() {
+  return {
+      one(
+          "conditional.etag", [](auto& p) -> auto& { return p.conditional.etag; },
+          choice_codec<Etags>({{"off", Etags::off}, {"on", Etags::on}}),
+          "Whether a 200 response to GET that has no ETag is given one, and If-None-Match is answered with 304."),
+      one(
+          "conditional.if_match", [](auto& p) -> auto& { return p.conditional.if_match; },
+          choice_codec<IfMatch>({{"off", IfMatch::off}, {"on", IfMatch::on}, {"required", IfMatch::required}}),
+          "Whether If-Match and If-None-Match on PUT, PATCH and DELETE are checked against the ETag of the resource as "
+          "it stands (412), one writer at a time. required: a write without either gets 428."),
+      one(
+          "conditional.max_body", [](auto& p) -> auto& { return p.conditional.max_body; }, size_codec({0, one_gib}),
+          "Larger responses get no ETag; they pass as they come. Smaller ones are held in memory for a moment."),
+      one(
+          "conditional.max_wait", [](auto& p) -> auto& { return p.conditional.max_wait; }, duration_codec({1ms, 5min}),
+          "How long after its head the end of a response to GET is waited for. One that takes longer streams, and "
+          "gets no ETag."),
+  };
+}
+
+Settings<Policy> cors_settings() {
+  return {
+      list(
+          "cors.origins", [](auto& p) -> auto& { return p.cors.origins; }, origin_codec(), "none",
+          "Whose scripts browsers let call this route and read its answers. Preflights of these origins are answered "
+          "by "
+          "Once. With none, CORS is the backend's."),
+      one(
+          "cors.credentials", [](auto& p) -> auto& { return p.cors.credentials; }, yes_no_codec(),
+          "Whether such requests may carry cookies. Not with the origin *."),
+      one(
+          "cors.max_age", [](auto& p) -> auto& { return p.cors.max_age; }, duration_codec({0s, day}),
+          "How long a browser may remember the answer to a preflight."),
+  };
+}
+
 Settings<Policy> wording_settings() {
   return {
       one(
@@ -257,7 +294,7 @@ Settings<Policy> wording_settings() {
 const Settings<Policy>& policy_settings() {
   static const Settings<Policy> table = [] {
     Settings<Policy> all = key_settings();
-    for (auto* part : {execution_settings, record_settings, wording_settings}) {
+    for (auto* part : {execution_settings, record_settings, conditional_settings, cors_settings, wording_settings}) {
       for (Setting<Policy>& setting : part()) all.push_back(std::move(setting));
     }
     return all;

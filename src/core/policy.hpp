@@ -97,6 +97,27 @@ struct Wording {
   bool error_object = false;
 };
 
+// Whether responses that have no ETag are given one.
+enum class Etags : std::uint8_t { off, on };
+
+// Whether Once checks If-Match and If-None-Match on writes.
+enum class IfMatch : std::uint8_t { off, on, required };
+
+// Conditional requests for backends that have none of their own.
+struct ConditionalPolicy {
+  Etags etag = Etags::off;
+  IfMatch if_match = IfMatch::off;
+  std::size_t max_body = 1U << 20U;             // a larger representation has no tag
+  Duration max_wait = std::chrono::seconds(2);  // nor has one whose end takes longer to come
+};
+
+// What browsers are told about scripts of other origins. No origins: nothing, that is the backend's to do.
+struct CorsPolicy {
+  std::vector<std::string> origins;  // https://app.example, or * alone
+  bool credentials = false;
+  Duration max_age = std::chrono::minutes(10);
+};
+
 struct Timeouts {
   Duration connect = std::chrono::seconds(5);
   Duration response = std::chrono::seconds(60);    // from the last byte sent to the backend to its whole response
@@ -122,6 +143,8 @@ struct Policy {
   StoreDown store_down = StoreDown::reject;
   std::size_t max_request_body = 8U << 20U;  // keyed requests are held in memory; larger ones get 413
   Timeouts timeouts;
+  ConditionalPolicy conditional;
+  CorsPolicy cors;
   Wording wording;
 };
 

@@ -28,6 +28,9 @@ constexpr std::array table = {
   ProblemRow{outcome_unknown,      "outcome-unknown",      "The outcome of the request is not known",      409, yes},
   ProblemRow{response_not_kept,    "response-not-kept",    "The request succeeded; its response is gone",  409, no},
   ProblemRow{key_expired,          "key-expired",          "The key has expired",                          410, no},
+  ProblemRow{precondition_failed,  "precondition-failed",  "The resource is not in the state asked for",   412, no},
+  ProblemRow{precondition_required, "precondition-required", "The write must say which state it changes", 428, no},
+  ProblemRow{resource_busy,        "resource-busy",        "Another write to the resource is at work",     409, yes},
   ProblemRow{store_unavailable,    "store-unavailable",    "The idempotency store is not available",       503, yes},
   ProblemRow{store_full,           "store-full",           "The idempotency store is full",                503, yes},
   ProblemRow{bad_request,          "bad-request",          "The request is not valid HTTP",                400, no},
@@ -87,7 +90,8 @@ Problem problem(ProblemKind kind, std::string detail) {
           .retry_after_seconds = std::nullopt,
           .challenge = {},
           .error_object = false,
-          .retryable = row.retryable};
+          .retryable = row.retryable,
+          .fields = {}};
 }
 
 std::string to_json(const Problem& problem, std::string_view type_base) {

@@ -20,6 +20,10 @@ enum class ProblemKind : std::uint8_t {
   outcome_unknown,
   response_not_kept,
   key_expired,
+  // About the state that a write finds.
+  precondition_failed,
+  precondition_required,
+  resource_busy,
   // About the store.
   store_unavailable,
   store_full,
@@ -68,6 +72,7 @@ struct Problem {
   std::string_view challenge = {};  // WWW-Authenticate of a 401; a literal
   bool error_object = false;        // Wording::error_object
   Retryable retryable = Retryable::no;
+  std::string fields = {};  // of the response beside the usual ones, "Name: value\r\n" each
 };
 
 // As its row says; a dialect or a moment may change status, code and retryable afterwards.

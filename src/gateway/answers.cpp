@@ -102,6 +102,10 @@ void Answers::upstream_busy(Ending ending) {
   write(std::move(answer), ending);
 }
 
+void Answers::refused(Problem answer) {
+  write(std::move(answer), Ending::rejected);
+}
+
 void Answers::not_reached(Ending ending) {
   problem(ProblemKind::bad_gateway, "The backend could not be reached; nothing was executed.", ending);
 }

@@ -30,6 +30,8 @@ class Answers {
   // Outcome unknown just now. What a retry will meet is the policy's to say.
   void unknown(int status, std::string detail);
   void store_fault(StoreFault fault);
+  // The backend was not to be asked.
+  void refused(Problem answer);
   // Nothing was executed: a retry may go through at once.
   void not_reached(Ending ending);
   // The same, in a moment.

@@ -3,12 +3,13 @@
 #pragma once
 
 #include <cstddef>
-#include <span>
+#include <optional>
 #include <string_view>
 
 #include "base/task.hpp"
 #include "core/outcome.hpp"
 #include "core/policy.hpp"
+#include "core/problem.hpp"
 #include "gateway/origin.hpp"
 #include "http/head.hpp"
 #include "http/upstream.hpp"
@@ -41,6 +42,8 @@ struct BackendAnswer {
   const http::ResponseHead* head = nullptr;
   std::string_view body;           // oversize: the first part of it
   http::ResponseSourcePtr source;  // oversize: the rest of the body
+  // Not sent, because it must not be: what to answer instead.
+  std::optional<Problem> refused = std::nullopt;
 };
 
 class Backend {

@@ -162,6 +162,7 @@ Task<bool> Client::shake_hands() {
 Task<Client::Next> Client::read_head() {
   // Nothing of the last request is to be said of the next, which may never be understood.
   keyed_ = false;
+  cors_.reset();
   io_.head.method = Method::other;
   io_.head.method_text = {};
   io_.head.path = {};
@@ -244,8 +245,17 @@ void Client::begin_request() {
 
 Task<void> Client::answer() {
   const http::RequestHead& head = io_.head;
+  if (is_preflight(head)) {
+    const Method method = parse_method(preflight_method(head));
+    const Policy* asked = generation_->routes().find(method, head.path).policy;
+    if (asked != nullptr && CorsGrant(*asked, head).allowed()) {
+      co_await answer_preflight(*asked);
+      co_return;
+    }
+  }
   const RoutedPolicy routed = generation_->routes().find(head.method, head.path);
   const Policy* policy = routed.policy;
+  if (policy != nullptr && !policy->cors.origins.empty()) cors_.emplace(*policy, head);
   const bool covered = policy != nullptr && !is_safe(head.method) && contains(policy->methods, head.method);
   if (!covered) {
     co_await answer_unkeyed(routed);
@@ -312,8 +322,11 @@ Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::optional<std::s
   }
   keyed_ = true;
   operation_ = shared_.ids.make(scope.parts(), *key);
+  Backend* backend = &generation_->backend(routed.upstream);
+  std::optional<GuardedBackend> guarded;
+  if (guards_write(policy, head.method)) backend = &guarded.emplace(*backend, guard(), policy, request_id_);
   const KeyedRequest request{.policy = policy,
-                             .backend = generation_->backend(routed.upstream),
+                             .backend = *backend,
                              .head = head,
                              .body = whole_body_,
                              .id = operation_,
@@ -326,7 +339,11 @@ Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::optional<std::s
                              .strip_prefix = routed.strip_prefix,
                              .origin = origin()};
   co_await exchange_.run(request, reply_);
-  co_await write_reply();
+  const bool whole = co_await write_reply();
+  if (!guarded || !guard_->entered()) co_return;
+  // A response that streamed: its end is known only now.
+  reply_.source.reset();
+  co_await guard_->leave(whole ? WriteEnd::known : WriteEnd::unknown);
 }
 
 // What is asked for costs something: a system call, a look at the clock.
@@ -366,16 +383,40 @@ std::string_view Client::tenant_of(const ScopeParts& scope) {
 
 Task<void> Client::answer_unkeyed(const RoutedPolicy& routed) {
   static const Timeouts default_timeouts;
+  const Policy* policy = routed.policy;
+  std::optional<Tagging> tagging;
+  if (policy != nullptr && tags_response(*policy, io_.head)) {
+    tagging.emplace(begin_tagging(policy->conditional, io_.head));
+  }
   const PassedRequest request{.backend = generation_->backend(routed.upstream),
-                              .timeouts = routed.policy != nullptr ? routed.policy->timeouts : default_timeouts,
+                              .timeouts = policy != nullptr ? policy->timeouts : default_timeouts,
                               .request_id = request_id_,
                               .safe_idle_max = generation_->settings().pool.idle_max,
                               .unsafe_idle_max = generation_->settings().pool.keyed_idle_max,
                               .closing = worker_.draining(),
                               .strip_prefix = routed.strip_prefix,
-                              .origin = origin()};
-  may_need_store(false);
+                              .origin = origin(),
+                              .tagging = tagging ? &*tagging : nullptr,
+                              .cors = cors_ ? &*cors_ : nullptr};
+  const bool guarded = policy != nullptr && guards_write(*policy, io_.head.method);
+  may_need_store(guarded);
+  if (guarded) {
+    const GuardedWrite write{.policy = *policy,
+                             .backend = request.backend,
+                             .head = io_.head,
+                             .request_id = request_id_,
+                             .strip_prefix = routed.strip_prefix,
+                             .origin = request.origin};
+    std::optional<Problem> refused = co_await guard().enter(write);
+    if (refused) {
+      body_at_hand(io_.buffer.capacity());  // is done with: the connection can go on
+      co_await write_problem_reply(*std::move(refused));
+      co_return;
+    }
+    if (guard_->strips_conditions()) strip_conditions(io_.head);
+  }
   const PassedResult result = co_await pass_.run(request);
+  if (guarded) co_await guard_->leave(result.whole ? end_of_write(result.status, *policy) : WriteEnd::unknown);
   reply_.ending = Ending::passed;
   if (result.problem) {
     Problem answer = problem(*result.problem, std::string(result.detail));
@@ -441,28 +482,50 @@ Task<void> Client::interim(const http::ResponseHead& head) {
   io_.socket.cancel();
 }
 
-Task<void> Client::write_problem_reply(ProblemKind kind, std::string detail) {
-  const Problem answer = problem(kind, std::move(detail));
-  co_await write_problem_reply(answer);
+WriteGuard& Client::guard() {
+  if (!guard_) guard_ = std::make_unique<WriteGuard>(exchange_.ports(), shared_.ids);
+  return *guard_;
 }
 
-Task<void> Client::write_problem_reply(const Problem& problem) {
-  // Whatever of the request was not read cannot be told from the next one.
-  if (!io_.body.ended() || problem.kind == ProblemKind::request_timeout) {
-    io_.head.persistence = Persistence::close;
-    body_unread_ = true;
+Task<void> Client::answer_preflight(const Policy& policy) {
+  if (once::answer_preflight(policy, io_.head, request_id_, reply_) == Preflight::malformed) {
+    co_await write_problem_reply(ProblemKind::bad_request, "The preflight asks for something that is no name.");
+    co_return;
   }
-  write_problem(reply_, problem, shared_.errors_base, request_id_, Ending::rejected);
+  worker_.metrics().preflights.add();
+  close_unless_read();
   co_await write_reply();
 }
 
-Task<void> Client::write_reply() {
+// Whatever of the request was not read cannot be told from the next one.
+void Client::close_unless_read() {
+  if (io_.body.ended()) return;
+  io_.head.persistence = Persistence::close;
+  body_unread_ = true;
+}
+
+Task<void> Client::write_problem_reply(ProblemKind kind, std::string detail) {
+  co_await write_problem_reply(problem(kind, std::move(detail)));
+}
+
+Task<void> Client::write_problem_reply(Problem answer) {
+  close_unless_read();
+  if (answer.kind == ProblemKind::request_timeout) {
+    io_.head.persistence = Persistence::close;
+    body_unread_ = true;
+  }
+  write_problem(reply_, answer, shared_.errors_base, request_id_, Ending::rejected);
+  co_await write_reply();
+}
+
+Task<bool> Client::write_reply() {
   const bool http_1_1 = io_.head.version == http::Version::http_1_1;
   const bool streams = reply_.source != nullptr;
   const bool chunked = streams && !reply_.streamed_length && http_1_1;
   const bool known_end = !streams || chunked || reply_.streamed_length;
   keep_ = io_.head.persistence == Persistence::keep && known_end && !worker_.draining();
   std::string& head = reply_.head;
+  if (cors_) cors_->apply(head);
   if (streams && reply_.streamed_length) {
     head.append("Content-Length: ");
     append_number(head, *reply_.streamed_length);
@@ -481,6 +544,7 @@ Task<void> Client::write_reply() {
   bool whole = sent.status == Io::ok;
   if (whole && streams) whole = co_await stream_rest(chunked);
   if (!whole) keep_ = false;
+  co_return whole;
 }
 
 // A response too large to keep: recorded already, now it passes by.

@@ -5,12 +5,15 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "base/task.hpp"
 #include "core/key.hpp"
 #include "gateway/client_io.hpp"
+#include "gateway/conditional.hpp"
+#include "gateway/cors.hpp"
 #include "gateway/exchange.hpp"
 #include "gateway/passthrough.hpp"
 #include "gateway/reply.hpp"
@@ -47,10 +50,15 @@ class Client final : private ServedConnection, private InterimSink {
   Task<void> answer_unkeyed(const RoutedPolicy& routed);
   std::optional<BodyRead> body_at_hand(std::size_t limit);
   Task<BodyRead> read_body(std::size_t limit);
+  // Of a write whose conditions are checked here; made when the first one comes.
+  WriteGuard& guard();
+  Task<void> answer_preflight(const Policy& policy);
+  void close_unless_read();
   Task<void> write_problem_reply(ProblemKind kind, std::string detail);
-  Task<void> write_problem_reply(const Problem& problem);
   const Origin* origin();
-  Task<void> write_reply();
+  Task<void> write_problem_reply(Problem answer);
+  // False: the client, or the backend in the midst of it, is gone.
+  Task<bool> write_reply();
   Task<bool> stream_rest(bool chunked);
   Task<void> linger();
 
@@ -65,6 +73,8 @@ class Client final : private ServedConnection, private InterimSink {
   Exchange exchange_;
   PassThrough pass_;
   std::optional<Origin> origin_;  // known with the first request
+  std::unique_ptr<WriteGuard> guard_;
+  std::optional<CorsGrant> cors_;  // of the route of the request at hand
   Reply reply_;
   std::string request_id_;
   std::string body_;  // of a keyed request, when it does not lie in the buffer as a whole

@@ -250,6 +250,8 @@ Task<void> Exchange::settle_answer(BackendAnswer& answer) {
       }
       if (answered) {
         reply_with(answer, std::move(outcome), Ending::executed);
+      } else if (answer.refused) {
+        answers().refused(*std::move(answer.refused));
       } else {
         answer_unsent(answer.delivery, Ending::rejected);
       }
@@ -391,7 +393,13 @@ Task<void> Exchange::bypass() {
       co_return;
     }
     case Delivery::not_sent:
-    case Delivery::busy: answer_unsent(answer.delivery, Ending::bypassed); co_return;
+    case Delivery::busy:
+      if (answer.refused) {
+        answers().refused(*std::move(answer.refused));
+      } else {
+        answer_unsent(answer.delivery, Ending::bypassed);
+      }
+      co_return;
     case Delivery::timed_out:
       answers().problem(ProblemKind::gateway_timeout, "The backend did not answer in time.", Ending::bypassed);
       co_return;

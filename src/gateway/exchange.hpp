@@ -57,6 +57,8 @@ class Exchange {
  public:
   explicit Exchange(const ExchangePorts& ports);
 
+  const ExchangePorts& ports() const { return ports_; }
+
   // One at a time; an Exchange is reused so that its scratch space is.
   Task<void> run(const KeyedRequest& request, Reply& reply);
 

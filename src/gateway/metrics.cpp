@@ -16,4 +16,18 @@ std::string_view name_of(Ending ending) {
   return "";
 }
 
+std::string_view name_of(PreconditionResult result) {
+  switch (result) {
+    case PreconditionResult::passed: return "passed";
+    case PreconditionResult::failed: return "failed";
+    case PreconditionResult::missing: return "missing";
+    case PreconditionResult::invalid: return "invalid";
+    case PreconditionResult::left_to_backend: return "left-to-backend";
+    case PreconditionResult::unreadable: return "unreadable";
+    case PreconditionResult::busy: return "busy";
+    case PreconditionResult::no_store: return "no-store";
+  }
+  return "";
+}
+
 }  // namespace once

@@ -24,6 +24,20 @@ enum class Ending : std::uint8_t {
 };
 inline constexpr std::size_t ending_count = 8;
 
+// What became of the conditions of a write (conditional.if_match).
+enum class PreconditionResult : std::uint8_t {
+  passed,
+  failed,           // 412
+  missing,          // 428
+  invalid,          // 400
+  left_to_backend,  // which has tags of its own
+  unreadable,       // the backend did not say how the resource stands
+  busy,             // another write took too long
+  no_store,         // the resource could not be claimed
+};
+inline constexpr std::size_t precondition_result_count = 8;
+std::string_view name_of(PreconditionResult result);
+
 // As it stands in the header, the log and the metrics.
 std::string_view name_of(Ending ending);
 
@@ -77,6 +91,9 @@ struct Metrics {
   Counter tokens_verified;    // signatures checked, and found good
   Counter tokens_remembered;  // found among those that were checked before
   Counter tokens_refused;
+  std::array<Counter, precondition_result_count> preconditions;  // by PreconditionResult
+  Counter not_modified;                                          // 304 by a tag of ours
+  Counter preflights;                                            // CORS preflights answered
 };
 
 }  // namespace once

@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t most_joined = std::size_t{16} << 10U;
 
 PassedResult failed_with(ProblemKind kind, std::string_view detail) {
-  return {.status = 0, .keep = false, .problem = kind, .detail = detail};
+  return {.status = 0, .keep = false, .whole = false, .problem = kind, .detail = detail};
 }
 
 bool is_event_stream(const http::ResponseHead& head) {
@@ -46,6 +46,8 @@ Task<PassedResult> PassThrough::run(const PassedRequest& request) {
   upload_ = Upload::none;
   client_gone_ = false;
   events_ = false;
+  held_.reset();
+  etag_.clear();
   head_.clear();
   PassedResult result;
   const Sent sent = co_await send_request();
@@ -53,11 +55,13 @@ Task<PassedResult> PassThrough::run(const PassedRequest& request) {
     case Sent::ok: result = co_await relay(); break;
     case Sent::unreachable:
       result = failed_with(ProblemKind::bad_gateway, "The backend could not be reached; nothing was executed.");
+      result.whole = true;
       break;
     case Sent::busy:
       result = failed_with(ProblemKind::upstream_busy, "No connection was free in time; nothing was executed.");
+      result.whole = true;
       break;
-    case Sent::client_gone: break;
+    case Sent::client_gone: result.whole = true; break;
   }
   client_.socket.unwatch();
   co_await finish_upload();
@@ -228,9 +232,13 @@ Task<PassedResult> PassThrough::relay() {
       client_.socket.unwatch();
       co_await tunnel(client_.socket, client_.buffer, upstream_->socket(), upstream_->buffer(),
                       request_->timeouts.stream_idle);
-      co_return PassedResult{.status = 101, .keep = false, .problem = {}, .detail = {}};
+      co_return PassedResult{.status = 101, .keep = false, .whole = false, .problem = {}, .detail = {}};
     }
     upstream_->drop_head();
+  }
+  if (request_->tagging != nullptr && may_be_tagged(request_->tagging->policy, upstream_->head())) {
+    std::optional<PassedResult> answered = co_await hold_for_tag();
+    if (answered) co_return *std::move(answered);
   }
   PassedResult result = co_await relay_body();
   co_return result;
@@ -268,9 +276,15 @@ void PassThrough::write_head(bool interim) {
   }
   if (!interim) {
     head_.append("X-Request-Id: ").append(request_->request_id).append("\r\n");
+    if (!etag_.empty()) head_.append("ETag: ").append(etag_).append("\r\n");
+    if (request_->cors != nullptr) request_->cors->apply(head_);
     chunk_out_ = chunked_to_client();
     if (chunk_out_) head_.append("Transfer-Encoding: chunked\r\n");
   }
+}
+
+bool PassThrough::keeps_client(bool known_end) const {
+  return known_end && client_.head.persistence == http::Persistence::keep && !request_->closing;
 }
 
 Task<PassedResult> PassThrough::relay_body() {
@@ -282,12 +296,17 @@ Task<PassedResult> PassThrough::relay_body() {
   const bool known_end =
       chunk_out_ || from.framing.kind == Framing::Kind::length || from.framing.kind == Framing::Kind::none;
   // Whatever is still to be uploaded when the head is here decides with the rest whether the connection lives on.
-  const bool keep = known_end && client_.head.persistence == http::Persistence::keep && !request_->closing;
+  const bool keep = keeps_client(known_end);
   if (!keep) head_.append("Connection: close\r\n");
   if (keep && client_.head.version == http::Version::http_1_0) head_.append("Connection: keep-alive\r\n");
   head_.append("\r\n");
-  const PassedResult broken{.status = from.status, .keep = false, .problem = {}, .detail = {}};
-  std::optional<BodyChunk> chunk = upstream_->ready();
+  const PassedResult broken{.status = from.status, .keep = false, .whole = false, .problem = {}, .detail = {}};
+  std::optional<BodyChunk> chunk;
+  if (held_ && !held_->empty()) {
+    chunk = BodyChunk{.kind = BodyChunk::Kind::data, .data = *held_};
+  } else {
+    chunk = upstream_->ready();
+  }
   while (true) {
     if (!chunk) {
       // Nothing more is here: what is goes out before anything is waited for.
@@ -310,7 +329,7 @@ Task<PassedResult> PassThrough::relay_body() {
     if (last) break;
     chunk = following;
   }
-  co_return PassedResult{.status = from.status, .keep = keep, .problem = {}, .detail = {}};
+  co_return PassedResult{.status = from.status, .keep = keep, .whole = true, .problem = {}, .detail = {}};
 }
 
 // What came together goes on together: a small chunk waits for the next one if that is here already.

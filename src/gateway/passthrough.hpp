@@ -11,6 +11,8 @@
 #include "core/policy.hpp"
 #include "core/problem.hpp"
 #include "gateway/client_io.hpp"
+#include "gateway/conditional.hpp"
+#include "gateway/cors.hpp"
 #include "gateway/http_backend.hpp"
 #include "http/upstream.hpp"
 
@@ -25,11 +27,14 @@ struct PassedRequest {
   bool closing = false;      // the gateway is draining: the connection ends with this response
   std::string_view strip_prefix = {};
   const Origin* origin = nullptr;
+  const Tagging* tagging = nullptr;  // the response may be given an ETag
+  const CorsGrant* cors = nullptr;   // what it says to scripts of other origins
 };
 
 struct PassedResult {
   int status = 0;                      // of what the client got; 0 if it got nothing
   bool keep = false;                   // the client's connection is fit for another request
+  bool whole = false;                  // the whole response came, or nothing was sent to the backend
   std::optional<ProblemKind> problem;  // nothing was sent to the client yet: answer with this
   std::string_view detail;
 };
@@ -58,6 +63,9 @@ class PassThrough final : private http::Socket::Watcher {
   Task<PassedResult> relay();
   Task<bool> relay_interim();
   Task<PassedResult> relay_body();
+  Task<std::optional<PassedResult>> hold_for_tag();
+  Task<PassedResult> answer_not_modified();
+  bool keeps_client(bool known_end) const;
   Task<bool> relay_chunk(std::string_view data, bool last, bool more);
   void write_head(bool interim);
   bool chunked_to_client() const;
@@ -73,8 +81,10 @@ class PassThrough final : private http::Socket::Watcher {
   bool client_gone_ = false;
   bool events_ = false;  // an event stream: a client that closed its side has left
   bool chunk_out_ = false;
-  std::string head_;   // for the client
-  std::string added_;  // fields for the backend
+  std::optional<std::string_view> held_;  // what of the body was waited for and not yet relayed
+  std::string etag_;                      // that the response is given; empty: none
+  std::string head_;                      // for the client
+  std::string added_;                     // fields for the backend
 };
 
 }  // namespace once

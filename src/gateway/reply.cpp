@@ -123,6 +123,7 @@ void write_problem(Reply& reply, const Problem& problem, std::string_view type_b
     head.append("\r\n");
   }
   if (!problem.challenge.empty()) append_field(head, "WWW-Authenticate", problem.challenge);
+  head.append(problem.fields);
   if (ending != Ending::rejected && ending != Ending::passed) {
     append_field(head, "Idempotency-Status", name_of(ending));
   }

@@ -1,0 +1,368 @@
+#include "gateway/conditional.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "core/headers.hpp"
+
+namespace once {
+
+using http::Framing;
+
+namespace {
+
+using std::chrono::milliseconds;
+
+// How often a waiter looks by itself; each look doubles it.
+constexpr Duration first_look = milliseconds(50);
+constexpr Duration slowest_look = milliseconds(1000);
+// Many writers that claim and release one record by turns can make a store give up on one of them, with nothing done.
+constexpr int most_refusals = 5;
+constexpr int retry_seconds = 1;
+// A GET may be sent again: the connection may have been closed while it rested.
+constexpr int most_reads = 2;
+
+bool starts_with_name(std::string_view name, std::string_view start) {
+  return name.size() >= start.size() && same_name(name.substr(0, start.size()), start);
+}
+
+bool is_condition(std::string_view name) {
+  return same_name(name, "If-Match") || same_name(name, "If-None-Match");
+}
+
+bool is_event_stream(const http::ResponseHead& head) {
+  const std::string_view type = head.find("Content-Type").value_or("");
+  return starts_with_name(type, "text/event-stream") || starts_with_name(type, "multipart/x-mixed-replace");
+}
+
+// What of a write also says which representation is meant and who asks. The rest is about the body, about conditions,
+// or would make something else than a GET of it.
+bool selects(std::string_view name, const Policy& policy) {
+  constexpr std::array overrides = {std::string_view("X-HTTP-Method-Override"), std::string_view("X-HTTP-Method"),
+                                    std::string_view("X-Method-Override")};
+  constexpr std::array others = {
+      std::string_view("Expect"),      std::string_view("Range"),     std::string_view("Digest"),
+      std::string_view("Repr-Digest"), std::string_view("Prefer"),    std::string_view("Accept-Encoding"),
+      std::string_view("Want-Digest"), std::string_view("Signature"), std::string_view("Signature-Input")};
+  const auto named = [name](std::string_view other) { return same_name(name, other); };
+  if (starts_with_name(name, "Content-") || starts_with_name(name, "If-")) return false;
+  return std::ranges::none_of(overrides, named) && std::ranges::none_of(others, named) &&
+         !same_name(name, policy.key.header);
+}
+
+http::RequestHead as_get(const http::RequestHead& write, const Policy& policy) {
+  http::RequestHead get = write;
+  get.method = Method::get;
+  get.method_text = "GET";
+  get.framing = {};
+  get.upgrade = false;
+  get.expects_continue = false;
+  std::erase_if(get.fields, [&](const http::Field& field) { return !selects(field.name, policy); });
+  return get;
+}
+
+// Nothing if a condition cannot be understood.
+std::optional<Precondition> read_precondition(const http::RequestHead& head) {
+  Precondition precondition;
+  for (const http::Field& field : head.fields) {
+    if (same_name(field.name, "If-Match") && !precondition.match.add(field.value)) return std::nullopt;
+    if (same_name(field.name, "If-None-Match") && !precondition.none_match.add(field.value)) return std::nullopt;
+  }
+  return precondition;
+}
+
+}  // namespace
+
+bool tags_response(const Policy& policy, const http::RequestHead& head) {
+  return policy.conditional.etag == Etags::on && head.method == Method::get && !head.upgrade &&
+         head.framing.kind == Framing::Kind::none && !head.find("Range");
+}
+
+Tagging begin_tagging(const ConditionalPolicy& policy, http::RequestHead& head) {
+  Tagging tagging{.policy = policy, .none_match = {}};
+  bool conditional = false;
+  bool understood = true;
+  for (const http::Field& field : head.fields) {
+    if (!same_name(field.name, "If-None-Match")) continue;
+    conditional = true;
+    understood = tagging.none_match.add(field.value) && understood;
+  }
+  // A condition on what one has that cannot be understood is met by nothing, and the whole answer is never wrong.
+  if (!understood) tagging.none_match = TagList();
+  std::erase_if(head.fields, [conditional](const http::Field& field) {
+    // With If-None-Match the date does not count, and a backend that knows only dates must not decide by it.
+    return same_name(field.name, "Accept-Encoding") || (conditional && same_name(field.name, "If-Modified-Since"));
+  });
+  return tagging;
+}
+
+bool may_be_tagged(const ConditionalPolicy& policy, const http::ResponseHead& head) {
+  if (head.status != 200 || head.find("ETag") || is_event_stream(head)) return false;
+  return head.framing.kind != Framing::Kind::length || head.framing.length <= policy.max_body;
+}
+
+std::string etag_of(const http::ResponseHead& head, std::string_view body) {
+  return make_etag({.content_type = head.find("Content-Type").value_or(""),
+                    .content_encoding = head.find("Content-Encoding").value_or(""),
+                    .body = body});
+}
+
+bool describes_body(std::string_view name) {
+  if (same_name(name, "Last-Modified") || same_name(name, "Digest") || same_name(name, "Repr-Digest")) return true;
+  return starts_with_name(name, "Content-") && !same_name(name, "Content-Location") &&
+         !starts_with_name(name, "Content-Security-Policy");
+}
+
+WriteEnd end_of_write(int status, const Policy& policy) {
+  const bool of_a_proxy = status == 502 || status == 503 || status == 504;
+  return of_a_proxy && policy.record.gateway_errors == GatewayErrors::unknown ? WriteEnd::unknown : WriteEnd::known;
+}
+
+void strip_conditions(http::RequestHead& head) {
+  std::erase_if(head.fields, [](const http::Field& field) { return is_condition(field.name); });
+}
+
+void WriteGuard::count(PreconditionResult result) {
+  ports_.metrics.preconditions[static_cast<std::size_t>(result)].add();
+}
+
+Problem WriteGuard::refuse(PreconditionResult result, Problem problem) {
+  count(result);
+  return problem;
+}
+
+Task<std::optional<Problem>> WriteGuard::enter(const GuardedWrite& write) {
+  write_ = &write;
+  claimed_ = false;
+  strips_conditions_ = false;
+  came_at_once_ = false;
+  waited_ = Duration::zero();
+  auto asked = read_precondition(write.head);
+  if (!asked) {
+    co_return refuse(PreconditionResult::invalid,
+                     problem(ProblemKind::bad_request, "If-Match or If-None-Match is not a list of entity tags."));
+  }
+  precondition_ = *std::move(asked);
+  if (precondition_.empty() && write.policy.conditional.if_match == IfMatch::required) {
+    co_return refuse(
+        PreconditionResult::missing,
+        problem(ProblemKind::precondition_required,
+                "This write needs If-Match with the ETag of the state that it changes, or If-None-Match: * "
+                "to create."));
+  }
+  std::optional<Problem> refused = co_await claim();
+  if (refused) co_return refused;
+  if (claimed_) lease_.start(op_);
+  // A writer that asks for nothing is still one at a time, or a checked one would not be alone.
+  if (!precondition_.empty()) refused = co_await check();
+  if (!refused) refused = co_await hold();
+  if (!refused && strips_conditions_) count(PreconditionResult::passed);
+  entered_ = true;
+  if (refused) co_await leave(WriteEnd::known);
+  co_return refused;
+}
+
+// True in `claimed_` when the resource is ours.
+Task<std::optional<Problem>> WriteGuard::claim() {
+  const Policy& policy = write_->policy;
+  // Neither host nor query: names of one resource that differ in them must not let two writers in.
+  const std::array<std::string_view, 2> parts = {"resource", write_->head.path};
+  op_ = Op();
+  op_.verb = Verb::claim;
+  op_.id = ids_.make(parts, "");
+  op_.nonce = ports_.random.nonce();  // one for all tries: whatever came of a lost answer is ours
+  op_.terms = {.on_unknown = OnUnknown::retry,
+               .takeover_after = Duration::zero(),
+               .lease = policy.lease,
+               .ttl = 2 * policy.lease,
+               .owner = Owner::outside};  // lapses with its lease in every store: see leave()
+  int refusals = 0;
+  Duration pause = first_look;
+  while (true) {
+    claimed_at_ = ports_.clock.now();
+    co_await ports_.store.run(op_, ports_.home);
+    if (op_.status == OpStatus::failed && op_.fault == StoreFault::unavailable) {
+      ports_.metrics.store_errors.add();
+      co_await ports_.store.run(op_, ports_.home);  // the same nonce: the same claim, if it was made
+    }
+    if (op_.status == OpStatus::failed && op_.fault == StoreFault::refused && ++refusals < most_refusals) {
+      ports_.metrics.store_errors.add();
+      co_await sleep_for(ports_.home, pause);
+      pause *= 2;
+      continue;
+    }
+    if (op_.status == OpStatus::failed) {
+      ports_.metrics.store_errors.add();
+      const bool full = op_.fault == StoreFault::full;
+      ports_.log.error("resource not claimed", {{"request", write_->request_id}, {"error", op_.error}});
+      if (policy.store_down == StoreDown::bypass && !full) co_return std::nullopt;
+      Problem answer = problem(full ? ProblemKind::store_full : ProblemKind::store_unavailable,
+                               "The resource could not be claimed for this write; nothing was executed.");
+      answer.retry_after_seconds = retry_seconds;
+      co_return refuse(PreconditionResult::no_store, std::move(answer));
+    }
+    if (op_.verdict == Verdict::execute) {
+      claimed_ = true;
+      co_return std::nullopt;
+    }
+    if (op_.verdict == Verdict::in_flight) {
+      const bool owner_ended = co_await wait_for_owner();
+      if (owner_ended) continue;
+    }
+    Problem answer = problem(ProblemKind::resource_busy, "Another write to this resource has not ended yet.");
+    answer.retry_after_seconds = retry_seconds;
+    co_return refuse(PreconditionResult::busy, std::move(answer));
+  }
+}
+
+// True when it is worth claiming again.
+Task<bool> WriteGuard::wait_for_owner() {
+  ports_.metrics.waiting.add();
+  Waiters::Ticket ticket(ports_.waiters, op_.id, ports_.home);
+  Duration look = first_look;
+  bool owner_works = true;
+  bool paused = false;
+  while (true) {
+    Op seen;
+    seen.id = op_.id;
+    seen.waits = Waits::yes;
+    co_await ports_.store.run(seen, ports_.home);
+    owner_works = seen.status != OpStatus::done ||
+                  (seen.record && seen.record->state == State::started && seen.now < seen.record->lease_until);
+    // Sent away twice in a row although nobody seems to own it: not to be asked again without a pause.
+    if (!owner_works && (paused || !came_at_once_)) break;
+    owner_works = true;
+    if (waited_ >= write_->policy.wait_limit) break;
+    const Duration limit = std::min(look, write_->policy.wait_limit - waited_);
+    const Time before = ports_.clock.now();
+    co_await ticket.wait(limit);
+    waited_ += std::clamp(ports_.clock.now() - before, Duration(1), limit);
+    look = std::min(look * 2, slowest_look);
+    paused = true;
+  }
+  came_at_once_ = !paused;
+  ports_.metrics.waiting.subtract();
+  co_return !owner_works;
+}
+
+// As the one who writes would see it.
+Task<BackendAnswer> WriteGuard::read_current() {
+  const http::RequestHead get = as_get(write_->head, write_->policy);
+  added_.assign("X-Request-Id: ").append(write_->request_id).append("\r\n");
+  const BackendRequest request{.head = get,
+                               .body = {},
+                               .added_fields = added_,
+                               .timeouts = write_->policy.timeouts,
+                               .max_response_body = write_->policy.conditional.max_body,
+                               .strip_prefix = write_->strip_prefix,
+                               .origin = write_->origin};
+  BackendAnswer answer;
+  for (int tries = 0; tries < most_reads; ++tries) {
+    answer = co_await write_->backend.send(request);
+    if (answer.delivery != Delivery::lost) break;
+  }
+  co_return answer;
+}
+
+Task<std::optional<Problem>> WriteGuard::check() {
+  CurrentState current;
+  {
+    const BackendAnswer answer = co_await read_current();
+    const bool answered = answer.delivery == Delivery::whole || answer.delivery == Delivery::oversize;
+    const int status = answered ? answer.head->status : 0;
+    if (!answered || status >= 500 || status == 429) {
+      Problem unread = problem(ProblemKind::bad_gateway, "The resource could not be read; nothing was executed.");
+      if (answer.delivery == Delivery::timed_out) unread.status = 504;
+      unread.retry_after_seconds = retry_seconds;
+      co_return refuse(PreconditionResult::unreadable, std::move(unread));
+    }
+    const bool absent = status == 404 || status == 410;
+    if (!absent && (status < 200 || status >= 300)) {
+      co_return refuse(PreconditionResult::unreadable,
+                       problem(ProblemKind::precondition_failed,
+                               "The state of the resource is not known: the backend answered " +
+                                   std::to_string(status) + " when asked for it. Nothing was executed."));
+    }
+    if (!absent && answer.head->find("ETag")) {
+      count(PreconditionResult::left_to_backend);
+      co_return std::nullopt;
+    }
+    current.exists = !absent;
+    if (status == 200 && answer.delivery == Delivery::whole) current.tag = etag_of(*answer.head, answer.body);
+  }
+  if (!holds(precondition_, current)) {
+    Problem failed = problem(ProblemKind::precondition_failed,
+                             current.exists ? "The resource is in another state than this write was made for."
+                                            : "The resource does not exist.");
+    if (current.tag) failed.fields.append("ETag: ").append(*current.tag).append("\r\n");
+    co_return refuse(PreconditionResult::failed, std::move(failed));
+  }
+  strips_conditions_ = true;
+  co_return std::nullopt;
+}
+
+// The lease is renewed on the way. If half of it went by all the same, the store is asked before anything is sent.
+Task<std::optional<Problem>> WriteGuard::hold() {
+  if (!claimed_ || ports_.clock.now() - claimed_at_ < op_.terms.lease / 2) co_return std::nullopt;
+  Op renewal;
+  renewal.verb = Verb::renew;
+  renewal.id = op_.id;
+  renewal.nonce = op_.nonce;
+  renewal.terms = op_.terms;
+  co_await ports_.store.run(renewal, ports_.home);
+  if (renewal.status == OpStatus::done) co_return std::nullopt;
+  Problem late = problem(ProblemKind::resource_busy, "The resource could not be held; nothing was executed.");
+  late.retry_after_seconds = retry_seconds;
+  co_return refuse(PreconditionResult::busy, std::move(late));
+}
+
+Task<void> WriteGuard::leave(WriteEnd end) {
+  entered_ = false;
+  write_ = nullptr;
+  if (!claimed_) co_return;
+  claimed_ = false;
+  co_await lease_.stop();
+  if (end == WriteEnd::unknown) co_return;
+  // One that does not get through lapses.
+  op_.verb = Verb::release;
+  co_await ports_.store.run(op_, ports_.home);
+  if (op_.status == OpStatus::failed) ports_.metrics.store_errors.add();
+  if (op_.status == OpStatus::lost) ports_.metrics.claims_lost.add();
+  ports_.waiters.notify(op_.id);
+}
+
+Task<BackendAnswer> GuardedBackend::send(const BackendRequest& request) {
+  const GuardedWrite write{.policy = policy_,
+                           .backend = backend_,
+                           .head = request.head,
+                           .request_id = request_id_,
+                           .strip_prefix = request.strip_prefix,
+                           .origin = request.origin};
+  BackendAnswer answer;
+  answer.refused = co_await guard_.enter(write);
+  if (answer.refused) co_return answer;
+  http::RequestHead head = request.head;
+  if (guard_.strips_conditions()) strip_conditions(head);
+  const BackendRequest checked{.head = head,
+                               .body = request.body,
+                               .added_fields = request.added_fields,
+                               .timeouts = request.timeouts,
+                               .max_response_body = request.max_response_body,
+                               .interim = request.interim,
+                               .strip_prefix = request.strip_prefix,
+                               .origin = request.origin};
+  answer = co_await backend_.send(checked);
+  switch (answer.delivery) {
+    case Delivery::not_sent:
+    case Delivery::busy: co_await guard_.leave(WriteEnd::known); break;
+    case Delivery::whole: co_await guard_.leave(end_of_write(answer.head->status, policy_)); break;
+    case Delivery::lost:
+    case Delivery::timed_out:
+    case Delivery::truncated: co_await guard_.leave(WriteEnd::unknown); break;
+    case Delivery::oversize: break;
+  }
+  co_return answer;
+}
+
+}  // namespace once
