@@ -122,12 +122,16 @@ void write_counters(Exposition& out, const std::vector<const Metrics*>& workers)
       Row{"once_unsettled", "gauge", "Outcomes and releases that the store did not take yet.", &Metrics::unsettled},
       Row{"once_connections_open", "gauge", "Client connections.", &Metrics::connections_open},
       Row{"once_connections_total", "counter", "Client connections accepted.", &Metrics::connections_opened},
-      Row{"once_connections_refused_total", "counter", "Client connections over limits.max_connections.",
+      Row{"once_connections_refused_total", "counter", "Client connections over a limit.",
           &Metrics::connections_refused},
       Row{"once_tls_handshakes_total", "counter", "TLS handshakes with clients that succeeded.",
           &Metrics::tls_handshakes},
       Row{"once_tls_handshakes_failed_total", "counter", "TLS handshakes with clients that failed.",
           &Metrics::tls_handshakes_failed},
+      Row{"once_connections_displaced_total", "counter", "Idle client connections closed to make room for new ones.",
+          &Metrics::connections_displaced},
+      Row{"once_slow_clients_total", "counter", "Clients cut off because they sent or took too slowly.",
+          &Metrics::slow_clients},
       Row{"once_backend_connects_total", "counter", "Connections opened to backends.", &Metrics::backend_connects},
       Row{"once_backend_connect_failures_total", "counter", "Backends that could not be reached.",
           &Metrics::backend_connect_failures},
@@ -177,6 +181,31 @@ void write_upstreams(Exposition& out, const Upstreams& upstreams) {
                 [](const UpstreamState& state) { return state.queued.load(std::memory_order_relaxed); });
   each_upstream("once_upstream_queue_refused_total", "counter", "Requests that found no free connection in time.",
                 [](const UpstreamState& state) { return state.queue_refused.load(std::memory_order_relaxed); });
+}
+
+// A counter for each value of an enum.
+template <class Kind, std::size_t size>
+void write_by_kind(Exposition& out, std::string_view label, const std::vector<const Metrics*>& workers,
+                   std::array<Counter, size> Metrics::* counters) {
+  for (std::size_t kind = 0; kind < size; ++kind) {
+    std::uint64_t sum = 0;
+    for (const Metrics* metrics : workers) sum += (metrics->*counters)[kind].value();
+    out.sample(fmt::format("{}=\"{}\"", label, name_of(static_cast<Kind>(kind))), sum);
+  }
+}
+
+void write_limits(Exposition& out, const Gateway& gateway) {
+  const std::vector<const Metrics*> workers = gateway.metrics();
+  out.family("once_overloaded_total", "counter", "Requests with a key refused because the gateway had too much to do.");
+  write_by_kind<Overload>(out, "limit", workers, &Metrics::overloaded);
+  out.family("once_caller_limit_total", "counter", "Requests with a key refused because of a limit on their caller.");
+  write_by_kind<CallerLimit>(out, "limit", workers, &Metrics::over_limit);
+  out.family("once_shadow_total", "counter", "Requests in shadow mode, by what would have been done.");
+  write_by_kind<Shadowed>(out, "verdict", workers, &Metrics::shadow);
+  out.family("once_body_bytes", "gauge", "Memory for the bodies of requests with a key.");
+  out.sample("", std::uint64_t{gateway.body_bytes()});
+  out.family("once_callers", "gauge", "Callers that limits are counted for.");
+  out.sample("", std::uint64_t{gateway.callers()});
 }
 
 struct StoreRow {
@@ -353,6 +382,7 @@ std::string Admin::metrics() const {
   write_requests(out, workers);
   write_counters(out, workers);
   write_upstreams(out, *sources_.gateway.generation()->upstreams);
+  write_limits(out, sources_.gateway);
   write_claims(out, sources_.claims);
   write_store(out, sources_);
   return out.take();

@@ -106,7 +106,10 @@ std::string format_caller(const CallerSource& source) {
   return "";
 }
 
+// What can never be in a path that is matched (core/path.hpp) is a mistake.
 bool is_pattern_segment(std::string_view segment, bool last) {
+  if (segment.empty()) return last;
+  if (segment == "." || segment == "..") return false;
   if (segment == "*" || (segment == "**" && last)) return true;
   if (segment.starts_with('{') && segment.ends_with('}')) {
     const std::string_view name = segment.substr(1, segment.size() - 2);

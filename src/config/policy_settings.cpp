@@ -109,6 +109,11 @@ Settings<Policy> key_settings() {
   return {
       dialect_setting(),
       one(
+          "mode", [](auto& p) -> auto& { return p.mode; },
+          choice_codec<Mode>({{"enforce", Mode::enforce}, {"shadow", Mode::shadow}}),
+          "enforce protects. shadow passes every request through untouched, keeps the books beside it and reports what "
+          "enforce would have done."),
+      one(
           "key.header", [](auto& p) -> auto& { return p.key.header; }, header_name_codec(),
           "The request header that carries the key."),
       one(

@@ -282,6 +282,25 @@ Settings<Config> server_settings() {
           "limits.max_connections", [](auto& c) -> auto& { return c.limits.max_connections; },
           number_codec({1, 1'000'000}), "Connections from clients at one time, in the whole process."),
       one(
+          "limits.max_connections_per_address", [](auto& c) -> auto& { return c.limits.max_connections_per_address; },
+          number_codec({0, 1'000'000}),
+          "Of these, from one IPv4 address or one IPv6 network of 64 bits. 0: as many as there are. Behind a proxy all "
+          "of them come from one address."),
+      one(
+          "limits.max_in_flight", [](auto& c) -> auto& { return c.limits.max_in_flight; },
+          number_codec({1, 10'000'000}),
+          "Requests with a key at work at one time, in the whole process. More get 503 overloaded; requests without a "
+          "key go on."),
+      one(
+          "limits.max_body_memory", [](auto& c) -> auto& { return c.limits.max_body_memory; },
+          size_codec({one_mib, one_tib}),
+          "Memory for the bodies of requests with a key, in the whole process. A request whose body does not fit gets "
+          "503 overloaded."),
+      one(
+          "limits.min_rate", [](auto& c) -> auto& { return c.limits.min_rate; }, number_codec({0, 1'000'000}),
+          "Bytes a second that a client must send of a body, or take of a response, on average, beside a grace of "
+          "timeouts.body_idle. Only the time counts in which the client is waited for. 0: no limit."),
+      one(
           "limits.max_header_bytes", [](auto& c) -> auto& { return c.limits.max_header_bytes; },
           size_codec({one_kib, one_mib}), "Bytes of the header of a request."),
       one(
@@ -290,6 +309,28 @@ Settings<Config> server_settings() {
       one(
           "limits.max_uri_bytes", [](auto& c) -> auto& { return c.limits.max_uri_bytes; },
           size_codec({256, 64 * one_kib}), "Bytes of path and query."),
+      one(
+          "limits.caller.in_flight", [](auto& c) -> auto& { return c.limits.caller.in_flight; },
+          number_codec({0, 1'000'000}),
+          "Requests with a key of one caller at work at one time. More get 429 caller-limit. 0: no limit. This and the "
+          "other limits on callers are counted by each gateway for itself."),
+      one(
+          "limits.caller.new_keys", [](auto& c) -> auto& { return c.limits.caller.new_keys; },
+          number_codec({0, 1'000'000}), "New keys of one caller a second. Retries are not counted. 0: no limit."),
+      one(
+          "limits.caller.new_keys_burst", [](auto& c) -> auto& { return c.limits.caller.new_keys_burst; },
+          number_codec({0, 1'000'000}), "How many of them may come at once; 0 is twice limits.caller.new_keys."),
+      one(
+          "limits.caller.stored_bytes", [](auto& c) -> auto& { return c.limits.caller.stored_bytes; },
+          size_codec({0, one_tib}),
+          "Bytes of the answers that this gateway recorded for one caller since its start and that have not expired. "
+          "At "
+          "the limit new keys get 429 caller-limit, retries still their answers. 0: no limit."),
+      one(
+          "limits.caller.tracked", [](auto& c) -> auto& { return c.limits.caller.tracked; },
+          number_codec({1000, 10'000'000}),
+          "Callers that these counts are kept of, about 400 bytes each. Beyond it those that were idle the longest "
+          "start anew."),
       one(
           "timeouts.header", [](auto& c) -> auto& { return c.timeouts.header; }, duration_codec({100ms, 5min}),
           "From the first byte of a request to the end of its header. A TLS handshake may take as long."),

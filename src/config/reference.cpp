@@ -131,14 +131,18 @@ std::string yaml_value(const Setting<Target>& setting, const Target& defaults) {
 // Settings of one group follow each other in the tables, so a group is opened when the first of it comes.
 template <class Target>
 void yaml_section(std::string& out, std::string indent, const Settings<Target>& settings, const Target& defaults) {
-  std::string_view group;
+  std::vector<std::string_view> open;
   for (const Setting<Target>& setting : settings) {
-    const std::size_t dot = setting.name.find('.');
-    const std::string_view own_group = dot == std::string_view::npos ? "" : setting.name.substr(0, dot);
-    const std::string_view name = dot == std::string_view::npos ? setting.name : setting.name.substr(dot + 1);
-    if (own_group != group && !own_group.empty()) fmt::format_to(std::back_inserter(out), "{}{}:\n", indent, own_group);
-    group = own_group;
-    const std::string inner = indent + (group.empty() ? "" : "  ");
+    std::vector<std::string_view> groups = split(setting.name, '.');
+    const std::string_view name = groups.back();
+    groups.pop_back();
+    const auto [group, unused] = std::ranges::mismatch(groups, open);
+    std::string inner = indent + std::string(2 * static_cast<std::size_t>(group - groups.begin()), ' ');
+    for (auto opened = group; opened != groups.end(); ++opened) {
+      fmt::format_to(std::back_inserter(out), "{}{}:\n", inner, *opened);
+      inner += "  ";
+    }
+    open = std::move(groups);
     comment(out, inner, setting.help);
     comment(out, inner,
             fmt::format("Expected: {}{}", setting.expected, setting.range.empty() ? "" : ", " + setting.range));

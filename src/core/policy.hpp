@@ -124,8 +124,12 @@ struct Timeouts {
   Duration stream_idle = std::chrono::minutes(5);  // pass-through: silence from the backend while a response streams
 };
 
+// Whether a route protects, or only keeps the books and says what it would have done.
+enum class Mode : std::uint8_t { enforce, shadow };
+
 struct Policy {
   std::string dialect = "ietf";
+  Mode mode = Mode::enforce;
   KeyPolicy key;
   MethodSet methods;  // where keys are honoured
   std::vector<CallerSource> caller = {CallerSource()};

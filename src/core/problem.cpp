@@ -48,6 +48,8 @@ constexpr std::array table = {
   ProblemRow{claim_invalid,        "claim-invalid",        "The claim is not valid",                       400, no},
   ProblemRow{claim_lost,           "claim-lost",           "The claim is no longer current",               409, no},
   ProblemRow{too_many_connections, "too-many-connections", "The gateway has too many connections",         503, yes},
+  ProblemRow{overloaded,           "overloaded",           "The gateway has too much to do",               503, yes},
+  ProblemRow{caller_limit,         "caller-limit",         "This caller has reached a limit",              429, yes},
   ProblemRow{method_not_allowed,   "method-not-allowed",   "The method is not allowed here",               405, no},
   ProblemRow{not_found,            "not-found",            "There is nothing here",                        404, no},
 };

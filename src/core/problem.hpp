@@ -47,6 +47,8 @@ enum class ProblemKind : std::uint8_t {
   claim_lost,
   // About this gateway.
   too_many_connections,
+  overloaded,
+  caller_limit,
   method_not_allowed,
   not_found,
 };

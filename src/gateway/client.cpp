@@ -5,7 +5,9 @@
 #include "base/text.hpp"
 #include "core/fingerprint.hpp"
 #include "core/headers.hpp"
+#include "core/path.hpp"
 #include "gateway/derived_key.hpp"
+#include "gateway/found_key.hpp"
 #include "gateway/scope.hpp"
 #include "http/tls_stream.hpp"
 
@@ -21,7 +23,6 @@ using http::Persistence;
 
 namespace {
 
-constexpr std::size_t first_buffer = 8192;
 constexpr std::size_t body_window = 4096;  // room for body bytes behind the largest head
 constexpr std::size_t max_request_id = 128;
 // A client that does not read must not hold up the exchange; it misses a hint.
@@ -60,21 +61,6 @@ Problem problem_of(HeadError error) {
   return problem(ProblemKind::bad_request, describe(error));
 }
 
-struct FoundKey {
-  std::size_t count = 0;
-  std::string_view value;
-};
-
-FoundKey find_key(const http::RequestHead& head, std::string_view name) {
-  FoundKey found;
-  for (const http::Field& field : head.fields) {
-    if (!same_name(field.name, name)) continue;
-    ++found.count;
-    found.value = field.value;
-  }
-  return found;
-}
-
 }  // namespace
 
 Client::Client(Worker& worker, int fd, Over over)
@@ -90,8 +76,9 @@ Client::Client(Worker& worker, int fd, Over over)
                  .metrics = worker.metrics(),
                  .log = shared_.log,
                  .errors_base = shared_.errors_base}),
-      pass_(io_) {
-  io_.buffer.grow(first_buffer);
+      pass_(io_),
+      body_(shared_.load) {
+  io_.buffer.grow(first_buffer_size);
   io_.secure = over == Over::tls;
   if (io_.secure) io_.socket.secure(generation_->tls().accept());
   worker_.enter(*this);
@@ -126,8 +113,15 @@ Task<void> Client::run() {
     account();
     reply_.reset();
     io_.buffer.unpin();
+    body_.clear();
   }
-  if (body_unread_) co_await linger();
+  if (io_.socket.write_timed_out()) {
+    // What the kernel still holds for it would stay until the client takes it.
+    io_.socket.reset_on_close();
+    worker_.metrics().slow_clients.add();
+  } else if (body_unread_) {
+    co_await linger();
+  }
   // A response whose end is that of the stream is whole only when that is announced.
   if (io_.secure) co_await io_.socket.end_writing(worker_.generation()->settings().timeouts.body_idle);
 }
@@ -170,11 +164,7 @@ Task<Client::Next> Client::read_head() {
   buffer.rewind();
   if (buffer.empty()) {
     if (worker_.idle_closed()) co_return Next::close;
-    idle_ = true;
-    const Duration idle = worker_.generation()->settings().timeouts.idle;
-    generation_ = GenerationUse();
-    const IoResult got = co_await io_.socket.read_some(buffer.room(), idle);
-    idle_ = false;
+    const IoResult got = co_await wait_for_request();
     if (got.status != Io::ok) co_return Next::close;
     buffer.commit(got.bytes);
   }
@@ -183,6 +173,7 @@ Task<Client::Next> Client::read_head() {
   generation_ = worker_.generation();
   const ServingSettings& settings = generation_->settings();
   io_.timeouts = &settings.timeouts;
+  io_.socket.set_least_rate(settings.limits.min_rate);
   const http::HeadLimits limits{.max_bytes = settings.limits.max_header_bytes,
                                 .max_fields = settings.limits.max_header_count,
                                 .max_target = settings.limits.max_uri_bytes};
@@ -232,6 +223,8 @@ Task<void> Client::refuse(HeadError error) {
 void Client::begin_request() {
   io_.buffer.pin(io_.head.size);
   io_.body = http::BodyDecoder(io_.head.framing);
+  io_.pace = {.least_rate = generation_->settings().limits.min_rate, .grace = io_.timeouts->body_idle};
+  shadowed_.reset();
   keyed_ = false;
   body_unread_ = false;
   const auto given = io_.head.find("X-Request-Id");
@@ -245,20 +238,29 @@ void Client::begin_request() {
 
 Task<void> Client::answer() {
   const http::RequestHead& head = io_.head;
+  const auto path = normalise_path(head.path, route_path_);
+  if (!path) {
+    co_await write_problem_reply(ProblemKind::bad_request, describe(path.error()));
+    co_return;
+  }
   if (is_preflight(head)) {
     const Method method = parse_method(preflight_method(head));
-    const Policy* asked = generation_->routes().find(method, head.path).policy;
+    const Policy* asked = generation_->routes().find(method, *path).policy;
     if (asked != nullptr && CorsGrant(*asked, head).allowed()) {
       co_await answer_preflight(*asked);
       co_return;
     }
   }
-  const RoutedPolicy routed = generation_->routes().find(head.method, head.path);
+  const RoutedPolicy routed = generation_->routes().find(head.method, *path);
   const Policy* policy = routed.policy;
   if (policy != nullptr && !policy->cors.origins.empty()) cors_.emplace(*policy, head);
   const bool covered = policy != nullptr && !is_safe(head.method) && contains(policy->methods, head.method);
   if (!covered) {
     co_await answer_unkeyed(routed);
+    co_return;
+  }
+  if (policy->mode == Mode::shadow) {
+    co_await answer_shadow(routed);
     co_return;
   }
   const FoundKey found = find_key(head, policy->key.header);
@@ -286,6 +288,28 @@ Task<void> Client::answer() {
 
 Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::optional<std::string_view> key) {
   const Policy& policy = *routed.policy;
+  const http::RequestHead& head = io_.head;
+  const Limits& limits = generation_->settings().limits;
+  const Load::Share share = shared_.load.begin(limits.max_in_flight);
+  if (!share) {
+    co_await refuse_overload(Overload::in_flight);
+    co_return;
+  }
+  const ScopeParts scope(policy, head, caller_facts(policy));
+  if (const auto refused = caller_problem(policy, scope, generation_->settings().tokens.header)) {
+    shared_.log.debug("caller refused", {{"request", request_id_}, {"reason", refused->detail}});
+    co_await write_problem_reply(*refused);
+    co_return;
+  }
+  CallerUse caller;
+  if (limits.caller.any()) {
+    const TenantTag tag = shared_.ids.tenant(scope.caller());
+    caller = CallerUse(shared_.callers, tag, limits.caller, worker_.loop().now());
+    if (!caller) {
+      co_await refuse_caller(at_work_refusal);
+      co_return;
+    }
+  }
   std::optional<BodyRead> read = body_at_hand(policy.max_request_body);
   if (!read) read = co_await read_body(policy.max_request_body);
   switch (*read) {
@@ -297,11 +321,12 @@ Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::optional<std::s
     case BodyRead::malformed:
       co_await write_problem_reply(ProblemKind::bad_request, "The request body is malformed.");
       co_return;
+    case BodyRead::no_room: co_await refuse_overload(Overload::body_memory); co_return;
     case BodyRead::timed_out:
+      worker_.metrics().slow_clients.add();
       co_await write_problem_reply(ProblemKind::request_timeout, "The request body did not arrive in time.");
       co_return;
   }
-  const http::RequestHead& head = io_.head;
   std::string made;
   if (!key) {
     auto derived = derived_key(policy.key, head, whole_body_);
@@ -314,14 +339,15 @@ Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::optional<std::s
     made = *std::move(derived);
     key = made;
   }
-  const ScopeParts scope(policy, head, caller_facts(policy));
-  if (const auto refused = caller_problem(policy, scope, generation_->settings().tokens.header)) {
-    shared_.log.debug("caller refused", {{"request", request_id_}, {"reason", refused->detail}});
-    co_await write_problem_reply(*refused);
-    co_return;
-  }
   keyed_ = true;
   operation_ = shared_.ids.make(scope.parts(), *key);
+  if (caller) {
+    const auto refusal = co_await refused_key(caller);
+    if (refusal) {
+      co_await refuse_caller(*refusal);
+      co_return;
+    }
+  }
   Backend* backend = &generation_->backend(routed.upstream);
   std::optional<GuardedBackend> guarded;
   if (guards_write(policy, head.method)) backend = &guarded.emplace(*backend, guard(), policy, request_id_);
@@ -339,6 +365,7 @@ Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::optional<std::s
                              .strip_prefix = routed.strip_prefix,
                              .origin = origin()};
   co_await exchange_.run(request, reply_);
+  if (caller) count_for(caller, policy);
   const bool whole = co_await write_reply();
   if (!guarded || !guard_->entered()) co_return;
   // A response that streamed: its end is known only now.
@@ -346,42 +373,7 @@ Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::optional<std::s
   co_await guard_->leave(whole ? WriteEnd::known : WriteEnd::unknown);
 }
 
-// What is asked for costs something: a system call, a look at the clock.
-CallerFacts Client::caller_facts(const Policy& policy) {
-  CallerFacts facts;
-  for (const CallerSource& source : policy.caller) {
-    switch (source.kind) {
-      case CallerSource::Kind::header:
-      case CallerSource::Kind::cookie: break;
-      case CallerSource::Kind::jwt:
-        facts.token_header = generation_->settings().tokens.header;
-        facts.tokens = generation_->tokens();
-        facts.now = shared_.clock.now();
-        break;
-      case CallerSource::Kind::mtls_subject: facts.tls_subject = io_.tls_subject; break;
-      case CallerSource::Kind::client_ip:
-        facts.peer = io_.peer_address();
-        facts.trusted_proxies = &generation_->settings().trusted_proxies;
-        break;
-    }
-  }
-  return facts;
-}
-
-const Origin* Client::origin() {
-  if (!origin_) origin_.emplace(io_.peer_address(), io_.secure ? Origin::Transport::tls : Origin::Transport::plain);
-  origin_->trust(generation_->settings().trusted_proxies);
-  return &*origin_;
-}
-
-// Only a store that others see can be asked who has which keys.
-std::string_view Client::tenant_of(const ScopeParts& scope) {
-  if (scope.caller().empty() || shared_.store.store().traits().shared == Shared::no) return {};
-  tenant_ = shared_.ids.tenant(scope.caller());
-  return {tenant_.data(), tenant_.size()};
-}
-
-Task<void> Client::answer_unkeyed(const RoutedPolicy& routed) {
+Task<void> Client::answer_unkeyed(const RoutedPolicy& routed, PassObserver* observer) {
   static const Timeouts default_timeouts;
   const Policy* policy = routed.policy;
   std::optional<Tagging> tagging;
@@ -397,7 +389,8 @@ Task<void> Client::answer_unkeyed(const RoutedPolicy& routed) {
                               .strip_prefix = routed.strip_prefix,
                               .origin = origin(),
                               .tagging = tagging ? &*tagging : nullptr,
-                              .cors = cors_ ? &*cors_ : nullptr};
+                              .cors = cors_ ? &*cors_ : nullptr,
+                              .observer = observer};
   const bool guarded = policy != nullptr && guards_write(*policy, io_.head.method);
   may_need_store(guarded);
   if (guarded) {
@@ -418,6 +411,8 @@ Task<void> Client::answer_unkeyed(const RoutedPolicy& routed) {
   const PassedResult result = co_await pass_.run(request);
   if (guarded) co_await guard_->leave(result.whole ? end_of_write(result.status, *policy) : WriteEnd::unknown);
   reply_.ending = Ending::passed;
+  if (result.problem == ProblemKind::request_timeout) worker_.metrics().slow_clients.add();
+  passed_as_ = result.problem;
   if (result.problem) {
     Problem answer = problem(*result.problem, std::string(result.detail));
     if (answer.kind == ProblemKind::upstream_busy) answer.retry_after_seconds = retry_busy_seconds;
@@ -428,41 +423,6 @@ Task<void> Client::answer_unkeyed(const RoutedPolicy& routed) {
   reply_.status = result.status;
   keep_ = result.keep;
   body_unread_ = !io_.body.ended();
-}
-
-// The common case: there is no body, or it came with the head and is used where it lies.
-std::optional<Client::BodyRead> Client::body_at_hand(std::size_t limit) {
-  const Framing& framing = io_.head.framing;
-  whole_body_ = {};
-  if (framing.kind == Framing::Kind::none) return BodyRead::whole;
-  if (framing.kind != Framing::Kind::length) return std::nullopt;
-  if (framing.length > limit) return BodyRead::too_large;
-  const std::string_view unread = io_.buffer.unread();
-  if (unread.size() < framing.length) return std::nullopt;
-  whole_body_ = unread.substr(0, static_cast<std::size_t>(framing.length));
-  if (framing.length > 0) io_.body.next(io_.buffer);
-  return BodyRead::whole;
-}
-
-Task<Client::BodyRead> Client::read_body(std::size_t limit) {
-  // The key is good and the size is right as far as it is known: only now is the client asked for the body.
-  if (io_.head.expects_continue && io_.buffer.empty()) {
-    const IoResult sent = co_await io_.socket.write_all("HTTP/1.1 100 Continue\r\n\r\n", io_.timeouts->body_idle);
-    if (sent.status != Io::ok) co_return BodyRead::gone;
-  }
-  body_.clear();
-  while (true) {
-    const BodyChunk chunk = co_await io_.next_body();
-    switch (chunk.kind) {
-      case BodyChunk::Kind::data:
-        if (body_.size() + chunk.data.size() > limit) co_return BodyRead::too_large;
-        body_.append(chunk.data);
-        break;
-      case BodyChunk::Kind::end: whole_body_ = body_; co_return BodyRead::whole;
-      case BodyChunk::Kind::broken: co_return io_.sent_end ? BodyRead::gone : BodyRead::malformed;
-      case BodyChunk::Kind::timed_out: co_return BodyRead::timed_out;
-    }
-  }
 }
 
 // While a keyed request is at the backend. A client that is gone misses nothing that matters.
@@ -504,8 +464,10 @@ void Client::close_unless_read() {
   body_unread_ = true;
 }
 
-Task<void> Client::write_problem_reply(ProblemKind kind, std::string detail) {
-  co_await write_problem_reply(problem(kind, std::move(detail)));
+Task<void> Client::write_problem_reply(ProblemKind kind, std::string detail, std::optional<int> retry_after) {
+  Problem answer = problem(kind, std::move(detail));
+  answer.retry_after_seconds = retry_after;
+  co_await write_problem_reply(std::move(answer));
 }
 
 Task<void> Client::write_problem_reply(Problem answer) {
@@ -591,6 +553,7 @@ void Client::account() {
   metrics.duration_ns[ending].observe(static_cast<std::uint64_t>(spent.count()));
   if (reply_.status >= 100) metrics.responses[static_cast<std::size_t>(reply_.status / 100)].add();
   if (shared_.access_log == nullptr) return;
+  const std::string_view shadow = shadowed_ ? name_of(*shadowed_) : std::string_view();
   const std::string operation = keyed_ ? to_hex(operation_.view().substr(0, 8)) : std::string();
   shared_.access_log->info("request", {{"request", request_id_},
                                        {"method", io_.head.method_text},
@@ -599,7 +562,8 @@ void Client::account() {
                                        {"result", name_of(reply_.ending)},
                                        {"ms", static_cast<double>(spent.count()) / 1e6},
                                        {"operation", operation},
-                                       {"attempt", static_cast<std::uint32_t>(reply_.attempt)}});
+                                       {"attempt", static_cast<std::uint32_t>(reply_.attempt)},
+                                       {"shadow", shadow}});
 }
 
 }  // namespace once

@@ -11,10 +11,12 @@
 
 #include "base/task.hpp"
 #include "core/key.hpp"
+#include "gateway/caller_limits.hpp"
 #include "gateway/client_io.hpp"
 #include "gateway/conditional.hpp"
 #include "gateway/cors.hpp"
 #include "gateway/exchange.hpp"
+#include "gateway/load.hpp"
 #include "gateway/passthrough.hpp"
 #include "gateway/reply.hpp"
 #include "gateway/scope.hpp"
@@ -34,12 +36,19 @@ class Client final : private ServedConnection, private InterimSink {
 
  private:
   enum class Next : std::uint8_t { request, close, refused };
-  enum class BodyRead : std::uint8_t { whole, too_large, malformed, timed_out, gone };
+  enum class BodyRead : std::uint8_t { whole, too_large, no_room, malformed, timed_out, gone };
 
   void close_if_idle() override;
   Task<void> interim(const http::ResponseHead& head) override;
 
+  static constexpr std::size_t first_buffer_size = 8192;
+  static constexpr CallerTable::Refusal at_work_refusal{.limit = CallerLimit::in_flight, .retry_after_seconds = 1};
+
   Task<bool> shake_hands();
+  // Between requests: what a connection holds is given back when it idles.
+  Task<http::IoResult> wait_for_request();
+  void rest();
+
   Task<Next> read_head();
   Task<void> refuse(http::HeadError error);
   Task<void> answer();
@@ -47,15 +56,21 @@ class Client final : private ServedConnection, private InterimSink {
   Task<void> answer_keyed(const RoutedPolicy& routed, std::optional<std::string_view> key);
   CallerFacts caller_facts(const Policy& policy);
   std::string_view tenant_of(const ScopeParts& scope);
-  Task<void> answer_unkeyed(const RoutedPolicy& routed);
+  Task<void> answer_unkeyed(const RoutedPolicy& routed, PassObserver* observer = nullptr);
+  Task<void> answer_shadow(const RoutedPolicy& routed);
+  Task<void> refuse_overload(Overload limit);
+  Task<void> refuse_caller(CallerTable::Refusal refusal);
+  // What is said to a key that would be one too many; nothing if it may go on.
+  Task<std::optional<CallerTable::Refusal>> refused_key(CallerUse& caller);
+  void count_for(CallerUse& caller, const Policy& policy);
   std::optional<BodyRead> body_at_hand(std::size_t limit);
   Task<BodyRead> read_body(std::size_t limit);
+  const Origin* origin();
   // Of a write whose conditions are checked here; made when the first one comes.
   WriteGuard& guard();
   Task<void> answer_preflight(const Policy& policy);
   void close_unless_read();
-  Task<void> write_problem_reply(ProblemKind kind, std::string detail);
-  const Origin* origin();
+  Task<void> write_problem_reply(ProblemKind kind, std::string detail, std::optional<int> retry_after = std::nullopt);
   Task<void> write_problem_reply(Problem answer);
   // False: the client, or the backend in the midst of it, is gone.
   Task<bool> write_reply();
@@ -77,11 +92,14 @@ class Client final : private ServedConnection, private InterimSink {
   std::optional<CorsGrant> cors_;  // of the route of the request at hand
   Reply reply_;
   std::string request_id_;
-  std::string body_;  // of a keyed request, when it does not lie in the buffer as a whole
+  std::string route_path_;  // room for the path as routes see it
+  HeldBody body_;           // of a keyed request, when it does not lie in the buffer as a whole
   std::string_view whole_body_;
   std::chrono::nanoseconds began_{};
   OperationId operation_;
   TenantTag tenant_{};
+  std::optional<Shadowed> shadowed_;
+  std::optional<ProblemKind> passed_as_;  // what a request that passed through was answered with, if by us
   bool keyed_ = false;
   bool keep_ = true;
   bool idle_ = false;

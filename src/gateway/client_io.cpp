@@ -1,10 +1,18 @@
 #include "gateway/client_io.hpp"
 
+#include <algorithm>
+
 namespace once {
 
 const std::string& ClientIo::peer_address() {
   if (peer.empty()) peer = socket.peer_address();
   return peer;
+}
+
+Duration Pace::left() const {
+  if (least_rate == 0) return grace;
+  const Duration earned(static_cast<Duration::rep>(bytes * 1000 / least_rate));
+  return std::clamp(grace + earned - std::chrono::floor<Duration>(waited), Duration::zero(), grace);
 }
 
 Task<http::BodyChunk> ClientIo::next_body() {
@@ -18,7 +26,10 @@ Task<http::BodyChunk> ClientIo::next_body() {
       case BodyDecoder::Kind::bad: co_return BodyChunk{.kind = BodyChunk::Kind::broken, .data = {}};
       case BodyDecoder::Kind::need_more: break;
     }
-    const http::IoResult got = co_await socket.read_some(buffer.room(), timeouts->body_idle);
+    pace.waits_since = socket.loop().now();
+    const http::IoResult got = co_await socket.read_some(buffer.room(), pace.left());
+    pace.waited += socket.loop().now() - pace.waits_since;
+    pace.bytes += got.bytes;
     if (got.status == http::Io::timed_out) co_return BodyChunk{.kind = BodyChunk::Kind::timed_out, .data = {}};
     if (got.status != http::Io::ok) {
       sent_end = true;

@@ -1,6 +1,8 @@
 // A client's connection and the request at hand on it: what the keyed and the pass-through side both work with.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -13,6 +15,18 @@
 #include "http/upstream.hpp"
 
 namespace once {
+
+// How fast a client sends a body: averaged over the time in which it was waited for, with a grace.
+struct Pace {
+  std::size_t least_rate = 0;  // bytes a second; 0: any
+  Duration grace{};
+  std::chrono::nanoseconds waited{};
+  std::chrono::nanoseconds waits_since{};
+  std::uint64_t bytes = 0;
+
+  // How long the next bytes may take; zero: those that are not here already come too late.
+  Duration left() const;
+};
 
 struct ClientIo {
   ClientIo(http::Loop& loop, int fd) : socket(loop, fd) {}
@@ -28,6 +42,7 @@ struct ClientIo {
   http::Buffer buffer;
   http::RequestHead head;
   http::BodyDecoder body;
+  Pace pace;              // of the body
   bool sent_end = false;  // the client's side of the stream has ended
   bool secure = false;    // over TLS
   // Whom the client's verified certificate names, as RFC 2253 writes it; empty: it showed none.

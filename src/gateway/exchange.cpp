@@ -60,6 +60,10 @@ Exchange::Exchange(const ExchangePorts& ports)
       shared_(ports.store.store().traits().shared == Shared::yes),
       lease_(ports.store, ports.home, ports.metrics) {}
 
+void Exchange::release_memory() {
+  for (std::string* scratch : {&for_backend_, &stored_fields_, &unstored_fields_}) std::string().swap(*scratch);
+}
+
 Answers Exchange::answers() {
   return {*reply_, request_->policy, request_->request_id, ports_.errors_base};
 }
@@ -103,6 +107,7 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
   }
   reply.attempt = attempt_;
   op_.record.reset();
+  op_.outcome.reset();
   ports_.metrics.in_flight.subtract();
 }
 
@@ -472,6 +477,7 @@ void Exchange::reply_with(BackendAnswer& answer, OutcomeBytes outcome, Ending en
   reply_->outcome = std::move(outcome);
   // The record is there when an outcome was recorded, and says until when.
   const bool kept = op_.verb == Verb::finish && op_.final_state == State::succeeded && op_.record.has_value();
+  reply_->recorded_bytes = kept ? reply_->outcome->size() : 0;
   write_response(*reply_, *response,
                  {.ending = ending,
                   .request_id = request_->request_id,

@@ -61,6 +61,8 @@ class Exchange {
 
   // One at a time; an Exchange is reused so that its scratch space is.
   Task<void> run(const KeyedRequest& request, Reply& reply);
+  // Gives that space back.
+  void release_memory();
 
  private:
   Task<void> claim();

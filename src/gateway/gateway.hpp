@@ -76,6 +76,8 @@ class Gateway {
   std::vector<const Metrics*> metrics() const;
   // By which new requests are served. From any thread, after start().
   std::shared_ptr<const Generation> generation() const;
+  std::size_t body_bytes() const { return shared_.load.body_bytes.load(std::memory_order_relaxed); }
+  std::size_t callers() const { return shared_.callers.size(); }
 
  private:
   void serve_by(std::shared_ptr<Generation> generation);

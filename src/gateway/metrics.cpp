@@ -30,4 +30,32 @@ std::string_view name_of(PreconditionResult result) {
   return "";
 }
 
+std::string_view name_of(Shadowed verdict) {
+  switch (verdict) {
+    case Shadowed::executed: return "executed";
+    case Shadowed::replayed: return "replayed";
+    case Shadowed::in_flight: return "in-flight";
+    case Shadowed::mismatch: return "mismatch";
+    case Shadowed::unknown: return "unknown";
+    case Shadowed::expired: return "key-expired";
+    case Shadowed::key_required: return "key-required";
+    case Shadowed::key_invalid: return "key-invalid";
+    case Shadowed::bad_request: return "bad-request";
+    case Shadowed::caller_refused: return "caller-refused";
+    case Shadowed::body_too_large: return "body-too-large";
+    case Shadowed::overloaded: return "overloaded";
+    case Shadowed::incomplete: return "incomplete";
+    case Shadowed::store_error: return "store-error";
+  }
+  return "";
+}
+
+std::string_view name_of(Overload limit) {
+  switch (limit) {
+    case Overload::in_flight: return "in_flight";
+    case Overload::body_memory: return "body_memory";
+  }
+  return "";
+}
+
 }  // namespace once

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/histogram.hpp"
+#include "gateway/caller_limits.hpp"
 
 namespace once {
 
@@ -37,6 +38,30 @@ enum class PreconditionResult : std::uint8_t {
 };
 inline constexpr std::size_t precondition_result_count = 8;
 std::string_view name_of(PreconditionResult result);
+
+// What a route in shadow mode would have done with a request.
+enum class Shadowed : std::uint8_t {
+  executed,
+  replayed,
+  in_flight,
+  mismatch,
+  unknown,
+  expired,
+  key_required,
+  key_invalid,
+  bad_request,
+  caller_refused,
+  body_too_large,
+  overloaded,   // no memory for its body: not looked at
+  incomplete,   // it ended before all of it was there
+  store_error,  // the store did not answer
+};
+inline constexpr std::size_t shadowed_count = 14;
+std::string_view name_of(Shadowed verdict);
+
+enum class Overload : std::uint8_t { in_flight, body_memory };
+inline constexpr std::size_t overload_count = 2;
+std::string_view name_of(Overload limit);
 
 // As it stands in the header, the log and the metrics.
 std::string_view name_of(Ending ending);
@@ -75,9 +100,14 @@ struct Metrics {
   Counter connections_refused;
   Counter tls_handshakes;  // with clients
   Counter tls_handshakes_failed;
-  Counter may_need_store;         // requests that have begun and are not known to pass through
-  Counter in_flight;              // keyed requests at work
-  Counter waiting;                // requests that wait for another one's outcome
+  Counter connections_displaced;  // idle ones that made room
+  Counter slow_clients;           // cut off: a body that came, or a response that was taken, too slowly
+  std::array<Counter, overload_count> overloaded;      // by Overload
+  std::array<Counter, caller_limit_count> over_limit;  // by CallerLimit
+  std::array<Counter, shadowed_count> shadow;          // by Shadowed
+  Counter may_need_store;                              // requests that have begun and are not known to pass through
+  Counter in_flight;                                   // keyed requests at work
+  Counter waiting;                                     // requests that wait for another one's outcome
   Counter takeovers;              // executions after an attempt whose owner was gone or whose outcome was unknown
   Counter retries_after_failure;  // executions after a failed attempt
   Counter leases_renewed;

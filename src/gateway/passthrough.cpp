@@ -96,6 +96,10 @@ Task<PassThrough::Sent> PassThrough::send_request() {
   const bool all_here = framing.kind == Framing::Kind::length && unread.size() >= framing.length;
   const std::string_view body = all_here ? unread.substr(0, static_cast<std::size_t>(framing.length)) : "";
   added_.assign("X-Request-Id: ").append(request_->request_id).append("\r\n");
+  if (request_->observer != nullptr && (all_here || client_.body.ended())) {
+    if (!body.empty()) request_->observer->body_part(body);
+    request_->observer->body_ended();
+  }
   upstream_.reset();
   UpstreamGroup::Turn turn;
   while (true) {
@@ -133,12 +137,14 @@ Task<void> PassThrough::upload() {
   while (true) {
     const BodyChunk chunk = co_await client_.next_body();
     if (chunk.kind == BodyChunk::Kind::data) {
+      if (request_->observer != nullptr) request_->observer->body_part(chunk.data);
       const bool taken = co_await upload_chunk(chunk.data);
       if (taken) continue;
       upload_ = Upload::refused;
       break;
     }
     if (chunk.kind == BodyChunk::Kind::end) {
+      if (request_->observer != nullptr) request_->observer->body_ended();
       const bool chunked = client_.head.framing.kind == Framing::Kind::chunked;
       const std::string_view end = chunked ? http::last_chunk : std::string_view();
       co_await upstream_->socket().write_all(end, request_->timeouts.stream_idle);
@@ -289,6 +295,9 @@ bool PassThrough::keeps_client(bool known_end) const {
 
 Task<PassedResult> PassThrough::relay_body() {
   const http::ResponseHead& from = upstream_->head();
+  if (request_->observer != nullptr) request_->observer->answered(from);
+  // The two sides talk to each other: how fast is theirs to say, and only silence is limited.
+  client_.pace.least_rate = 0;
   events_ = is_event_stream(from);
   // A client that left before anyone knew that it would get events, or while its upload was read, is noticed here.
   if (events_) watch_client();

@@ -18,6 +18,17 @@
 
 namespace once {
 
+// Looks on while a request passes by, and never holds it up.
+class PassObserver {
+ public:
+  virtual void body_part(std::string_view data) = 0;
+  virtual void body_ended() = 0;
+  virtual void answered(const http::ResponseHead& head) = 0;  // not by an interim response
+
+ protected:
+  ~PassObserver() = default;
+};
+
 struct PassedRequest {
   HttpBackend& backend;
   const Timeouts& timeouts;
@@ -29,6 +40,7 @@ struct PassedRequest {
   const Origin* origin = nullptr;
   const Tagging* tagging = nullptr;  // the response may be given an ETag
   const CorsGrant* cors = nullptr;   // what it says to scripts of other origins
+  PassObserver* observer = nullptr;
 };
 
 struct PassedResult {
@@ -46,6 +58,11 @@ class PassThrough final : private http::Socket::Watcher {
   // One at a time; reused so that its scratch space is.
 
   Task<PassedResult> run(const PassedRequest& request);
+  // Gives that space back.
+  void release_memory() {
+    std::string().swap(head_);
+    std::string().swap(added_);
+  }
 
  private:
   enum class Upload : std::uint8_t { none, running, done, refused, late, malformed };

@@ -77,6 +77,13 @@ void Reply::reset() {
   source.reset();
   streamed_length.reset();
   attempt = Attempt{};
+  recorded_bytes = 0;
+}
+
+void Reply::release_memory() {
+  reset();
+  std::string().swap(head);
+  std::string().swap(own_body);
 }
 
 void write_response(Reply& reply, const StoredResponse& response, const Marks& marks) {

@@ -42,9 +42,12 @@ struct Reply {
   Duration stream_idle{};                        // with a source: the longest silence of it
   std::optional<std::uint64_t> streamed_length;  // with a source: of the whole body, if known
   Attempt attempt{};
-  DateText expires;  // kept from reply to reply
+  std::size_t recorded_bytes = 0;  // by this request, just now
+  DateText expires;                // kept from reply to reply
 
   void reset();
+  // Gives the memory of an idle connection back.
+  void release_memory();
 };
 
 // Status line, stored fields, fields that are not stored (`extra`), and the marks of Once.

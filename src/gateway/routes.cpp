@@ -4,6 +4,7 @@
 
 #include "base/assert.hpp"
 #include "core/headers.hpp"
+#include "core/path.hpp"
 
 namespace once {
 
@@ -18,7 +19,7 @@ PathPattern::PathPattern(std::string_view pattern) {
       return;
     }
     const bool any = segment == "*" || (segment.starts_with('{') && segment.ends_with('}'));
-    segments_.push_back({.literal = std::string(segment), .any = any});
+    segments_.push_back({.literal = normalise_segment(segment), .any = any});
     if (slash == std::string_view::npos) return;
     pattern.remove_prefix(slash + 1);
   }

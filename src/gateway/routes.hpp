@@ -1,5 +1,5 @@
-// Which route a request takes: the first in the file whose path pattern and methods fit. Paths are compared byte for
-// byte, segment by segment, as they were sent; nothing is decoded or normalised.
+// Which route a request takes: the first in the file whose path pattern and methods fit. Paths come in their normal
+// form (core/path.hpp) and are compared byte for byte, segment by segment.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +15,7 @@ namespace once {
 class PathPattern {
  public:
   explicit PathPattern(std::string_view pattern);
+  // A normal path.
   bool matches(std::string_view path) const;
 
  private:
@@ -38,6 +39,7 @@ class Routes {
   // Upstream names have been checked; there is at least one upstream.
   Routes(const std::vector<Route>& routes, const std::vector<Upstream>& upstreams);
 
+  // The path in its normal form.
   RoutedPolicy find(Method method, std::string_view path) const;
 
  private:

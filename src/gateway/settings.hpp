@@ -89,11 +89,27 @@ struct Route {
   Where where;
 };
 
+// Of one caller at this gateway. 0: no limit.
+struct CallerLimits {
+  std::size_t in_flight = 0;       // requests with a key at work at one time
+  std::size_t new_keys = 0;        // a second
+  std::size_t new_keys_burst = 0;  // at once; 0: twice new_keys
+  std::size_t stored_bytes = 0;    // of answers that have not expired
+  std::size_t tracked = 100'000;   // callers that are kept count of
+
+  bool any() const { return in_flight != 0 || new_keys != 0 || stored_bytes != 0; }
+};
+
 struct Limits {
-  std::size_t max_connections = 10'000;  // from clients, in the whole process
+  std::size_t max_connections = 10'000;                   // from clients, in the whole process
+  std::size_t max_connections_per_address = 0;            // 0: no limit
+  std::size_t max_in_flight = 20'000;                     // requests with a key at work, in the whole process
+  std::size_t max_body_memory = std::size_t{256} << 20U;  // their bodies, in the whole process
+  std::size_t min_rate = 100;  // bytes a second, of a client that sends or takes a message; 0: no limit
   std::size_t max_header_bytes = std::size_t{32} << 10U;
   std::size_t max_header_count = 100;
   std::size_t max_uri_bytes = std::size_t{8} << 10U;
+  CallerLimits caller;
 };
 
 // Of connections from clients; those of backends are in Policy::timeouts.

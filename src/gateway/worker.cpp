@@ -1,5 +1,6 @@
 #include "gateway/worker.hpp"
 
+#include <array>
 #include <cerrno>
 #include <utility>
 
@@ -14,21 +15,26 @@ constexpr Duration accept_pause = std::chrono::milliseconds(100);
 constexpr Duration accept_wait = std::chrono::hours(1);
 constexpr Duration refuse_limit = std::chrono::seconds(1);
 
-Task<void> serve(Worker& worker, int fd, Over over) {
+// Of refused connections: while there are more, they are closed at once.
+constexpr std::size_t most_lingering = 256;
+constexpr std::size_t linger_bytes = std::size_t{64} << 10U;
+
+Task<void> serve(Worker& worker, int fd, Over over, AddressTable::Share share) {
+  const AddressTable::Share counted = std::move(share);
   Client client(worker, fd, over);
   co_await client.run();
 }
 
-// One more connection than we take: told so, not left hanging. With TLS the word would cost more than the service.
-Task<void> refuse(Worker& worker, int fd, Over over) {
-  http::Socket socket(worker.loop(), fd);
-  if (over == Over::tls) co_return;
-  Reply reply;
-  Problem answer = problem(ProblemKind::too_many_connections, "This gateway serves as many connections as it may.");
-  answer.retry_after_seconds = 1;
-  write_problem(reply, answer, worker.shared().errors_base, "", Ending::rejected);
-  reply.head.append("Connection: close\r\n\r\n");
-  co_await socket.write_all(reply.head, reply.body, refuse_limit);
+void link(ServedConnection& connection, ServedConnection& before) {
+  connection.previous = before.previous;
+  connection.next = &before;
+  before.previous->next = &connection;
+  before.previous = &connection;
+}
+
+void unlink(ServedConnection& connection) {
+  connection.previous->next = connection.next;
+  connection.next->previous = connection.previous;
 }
 
 }  // namespace
@@ -43,6 +49,7 @@ Worker::Worker(GatewayShared& shared, WorkerShare share, std::shared_ptr<Generat
     adopt.adopted->count_down();
   };
   open_.previous = open_.next = &open_;
+  resting_.previous = resting_.next = &resting_;
   drain_work_.worker = this;
   drain_work_.run = [](Work& work) {
     auto& drain = static_cast<DrainWork&>(work);
@@ -69,24 +76,38 @@ Worker::~Worker() {
 }
 
 void Worker::enter(ServedConnection& connection) {
-  connection.previous = open_.previous;
-  connection.next = &open_;
-  open_.previous->next = &connection;
-  open_.previous = &connection;
+  link(connection, open_);
   metrics_.connections_opened.add();
   metrics_.connections_open.add();
 }
 
 void Worker::leave(ServedConnection& connection) {
-  connection.previous->next = connection.next;
-  connection.next->previous = connection.previous;
+  unlink(connection);
   metrics_.connections_open.subtract();
   shared_.connections.fetch_sub(1, std::memory_order_relaxed);
   stop_if_drained();
 }
 
+void Worker::rests(ServedConnection& connection) {
+  unlink(connection);
+  link(connection, resting_);
+  connection.resting = true;
+}
+
+void Worker::wakes(ServedConnection& connection) {
+  unlink(connection);
+  link(connection, open_);
+  connection.resting = false;
+}
+
+void Worker::let_go() {
+  --held_;
+  stop_if_drained();
+}
+
 void Worker::stop_if_drained() {
-  if (!draining_ || accepting_ > 0 || open_.next != &open_) return;
+  const bool connected = open_.next != &open_ || resting_.next != &resting_;
+  if (!draining_ || accepting_ > 0 || connected || held_ > 0) return;
   idle_closed_.store(true, std::memory_order_release);
   loop_.stop();
 }
@@ -101,13 +122,60 @@ void Worker::run(const std::vector<Listening>& listening) {
 }
 
 void Worker::admit(int fd, Over over) {
-  if (shared_.connections.fetch_add(1, std::memory_order_relaxed) >= generation_->settings().limits.max_connections) {
+  const Limits& limits = generation_->settings().limits;
+  AddressTable::Share share;
+  if (limits.max_connections_per_address != 0) {
+    share = shared_.addresses.enter(http::peer_network(fd), limits.max_connections_per_address);
+    if (!share) {
+      spawn(refuse(fd, over, "This address has as many connections as it may."));
+      return;
+    }
+  }
+  if (shared_.connections.fetch_add(1, std::memory_order_relaxed) >= limits.max_connections && !make_room()) {
     shared_.connections.fetch_sub(1, std::memory_order_relaxed);
-    metrics_.connections_refused.add();
-    spawn(refuse(*this, fd, over));
+    spawn(refuse(fd, over, "This gateway serves as many connections as it may."));
     return;
   }
-  spawn(serve(*this, fd, over));
+  spawn(serve(*this, fd, over, std::move(share)));
+}
+
+// A flood of connections that do nothing must not keep out one that does. One of them goes when the loop comes to it.
+bool Worker::make_room() {
+  if (resting_.next == &resting_) return false;
+  ServedConnection& longest = *resting_.next;
+  wakes(longest);
+  longest.close_if_idle();
+  metrics_.connections_displaced.add();
+  return true;
+}
+
+// One more connection than we take: told so, not left hanging. With TLS the word would cost more than the service.
+Task<void> Worker::refuse(int fd, Over over, std::string_view why) {
+  metrics_.connections_refused.add();
+  http::Socket socket(loop_, fd);
+  if (over == Over::tls) co_return;
+  Reply reply;
+  Problem answer = problem(ProblemKind::too_many_connections, std::string(why));
+  answer.retry_after_seconds = 1;
+  write_problem(reply, answer, shared_.errors_base, "", Ending::rejected);
+  reply.head.append("Connection: close\r\n\r\n");
+  hold();
+  const http::IoResult sent = co_await socket.write_all(reply.head, reply.body, refuse_limit);
+  // A request that is on its way would reset the connection, and the reply with it.
+  if (sent.status == http::Io::ok && lingering_ < most_lingering) {
+    ++lingering_;
+    socket.shut_down_writing();
+    std::array<char, 1024> room;
+    std::size_t read = 0;
+    const auto until = loop_.now() + refuse_limit;
+    while (read < linger_bytes && loop_.now() < until) {
+      const http::IoResult got = co_await socket.read_some(room, refuse_limit);
+      if (got.status != http::Io::ok) break;
+      read += got.bytes;
+    }
+    --lingering_;
+  }
+  let_go();
 }
 
 Task<void> Worker::accept_all(http::Socket& listener, Over over) {
@@ -156,8 +224,10 @@ void Worker::start_draining(const Drain& how) {
 
 void Worker::close_idle() {
   idle_closed_.store(true, std::memory_order_release);
-  for (ServedConnection* connection = open_.next; connection != &open_; connection = connection->next) {
-    connection->close_if_idle();
+  for (ServedConnection* ends : {static_cast<ServedConnection*>(&open_), static_cast<ServedConnection*>(&resting_)}) {
+    for (ServedConnection* connection = ends->next; connection != ends; connection = connection->next) {
+      connection->close_if_idle();
+    }
   }
 }
 

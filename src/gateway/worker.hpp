@@ -12,7 +12,10 @@
 #include "base/log.hpp"
 #include "base/random.hpp"
 #include "core/operation.hpp"
+#include "gateway/address_limit.hpp"
+#include "gateway/caller_limits.hpp"
 #include "gateway/generation.hpp"
+#include "gateway/load.hpp"
 #include "gateway/metrics.hpp"
 #include "gateway/waiters.hpp"
 #include "http/loop.hpp"
@@ -38,6 +41,9 @@ struct GatewayShared {
   const Log* access_log;  // null: off
   std::string errors_base;
   std::atomic<std::size_t> connections = 0;
+  Load load{};
+  CallerTable callers{};
+  AddressTable addresses{};
 };
 
 enum class Over : std::uint8_t { plain, tls };
@@ -48,13 +54,14 @@ struct Listening {
   Over over = Over::plain;
 };
 
-// A client's connection, as the worker needs to see it when it drains.
+// A client's connection, as the worker needs to see it when it drains or is full.
 class ServedConnection {
  public:
   virtual void close_if_idle() = 0;
 
   ServedConnection* previous = nullptr;
   ServedConnection* next = nullptr;
+  bool resting = false;  // in the list of those
 
  protected:
   ~ServedConnection() = default;
@@ -88,6 +95,13 @@ class Worker {
   bool idle_closed() const { return idle_closed_.load(std::memory_order_acquire); }
   void enter(ServedConnection& connection);
   void leave(ServedConnection& connection);
+  // It has idled for a while: when there are as many connections as there may be, it is closed for a new one.
+  void rests(ServedConnection& connection);
+  void wakes(ServedConnection& connection);
+  // Something that goes on when its request is over; a drain waits for it.
+  void hold() { ++held_; }
+  void let_go();
+  std::size_t held() const { return held_; }
   bool cut_off() const { return cut_off_; }  // connections that were still at work when the drain limit came
 
  private:
@@ -109,6 +123,8 @@ class Worker {
   void start_draining(const Drain& how);
   void close_idle();
   void admit(int fd, Over over);
+  bool make_room();
+  Task<void> refuse(int fd, Over over, std::string_view why);
   void stop_if_drained();
 
   GatewayShared& shared_;
@@ -127,9 +143,13 @@ class Worker {
   DrainWork drain_work_;
   DrainTimer drain_timer_;
   DrainTimer idle_timer_;
+  std::size_t held_ = 0;
+  std::size_t lingering_ = 0;  // connections that were refused
   struct Ends final : ServedConnection {
     void close_if_idle() override {}
-  } open_;  // list head
+  };
+  Ends open_;     // list head
+  Ends resting_;  // the same of those that rest, the longest first
 };
 
 }  // namespace once

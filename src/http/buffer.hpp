@@ -66,6 +66,13 @@ class Buffer {
     capacity_ = capacity;
   }
 
+  // Gives the memory back; grow() makes it usable again.
+  void release() {
+    clear();
+    data_.reset();
+    capacity_ = 0;
+  }
+
   void clear() { begin_ = end_ = pinned_ = 0; }
 
  private:

@@ -56,6 +56,35 @@ void set_no_delay(int fd) {
   set_option(fd, IPPROTO_TCP, TCP_NODELAY);
 }
 
+void limit_unsent(int fd) {
+  ::setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &most_unsent, sizeof most_unsent);
+}
+
+PeerNetwork network_of(const sockaddr_storage& address) {
+  PeerNetwork network;
+  if (address.ss_family == AF_INET) {
+    sockaddr_in four{};
+    std::memcpy(&four, &address, sizeof four);
+    network.bytes[10] = network.bytes[11] = 0xff;  // as IPv6 writes it
+    std::memcpy(network.bytes.data() + 12, &four.sin_addr, sizeof four.sin_addr);
+  }
+  if (address.ss_family == AF_INET6) {
+    constexpr std::size_t network_bytes = 8;
+    sockaddr_in6 six{};
+    std::memcpy(&six, &address, sizeof six);
+    const bool mapped = IN6_IS_ADDR_V4MAPPED(&six.sin6_addr);
+    std::memcpy(network.bytes.data(), &six.sin6_addr, mapped ? network.bytes.size() : network_bytes);
+  }
+  return network;
+}
+
+PeerNetwork peer_network(int fd) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  ::getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size);
+  return network_of(address);
+}
+
 std::string address_text(const sockaddr* address, socklen_t size) {
   std::array<char, NI_MAXHOST> host{};
   std::array<char, NI_MAXSERV> port{};

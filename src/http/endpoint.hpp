@@ -3,6 +3,8 @@
 
 #include <sys/socket.h>
 
+#include <array>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,5 +50,18 @@ Result<Endpoint> unix_endpoint(const std::string& path);
 Result<int> start_connect(const Endpoint& endpoint);
 
 void set_no_delay(int fd);
+// No more than this waits in the kernel for a peer that does not read: it would be memory that nobody limits, and a
+// write that looks done.
+inline constexpr int most_unsent = 128 << 10;
+void limit_unsent(int fd);
+
+// Who is at the other end, as far as limits are concerned: an IPv4 address, or the first 64 bits of an IPv6 one, within
+// which anybody can have as many as they like.
+struct PeerNetwork {
+  std::array<std::uint8_t, 16> bytes{};
+  bool operator==(const PeerNetwork&) const = default;
+};
+PeerNetwork network_of(const sockaddr_storage& address);
+PeerNetwork peer_network(int fd);
 
 }  // namespace once::http

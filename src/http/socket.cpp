@@ -6,7 +6,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 
 #include "base/assert.hpp"
 #include "http/endpoint.hpp"
@@ -36,8 +38,11 @@ void IoWait::await_suspend(std::coroutine_handle<> caller) {
   fire = [](Timer& timer) {
     auto& self = static_cast<IoWait&>(timer);
     self.status_ = Io::timed_out;
+    if (self.direction_ == Direction::write) self.socket_.write_timed_out_ = true;
     self.finish();
   };
+  blocked_at_ = socket_.loop_.now();
+  done_before_ = bytes_;
   socket_.loop_.arm(*this, limit_);
 }
 
@@ -50,7 +55,16 @@ void IoWait::finish() {
 }
 
 void IoWait::moved() {
-  if (caller_) socket_.loop_.arm(*this, limit_);
+  if (!caller_) return;
+  Duration limit = limit_;
+  if (socket_.least_rate_ != 0) {
+    // What the kernel took at once says nothing of the peer.
+    const std::size_t taken = bytes_ - done_before_;
+    const Duration earned(static_cast<Duration::rep>(taken * 1000 / socket_.least_rate_));
+    const auto waited = std::chrono::floor<Duration>(socket_.loop_.now() - blocked_at_);
+    limit = std::clamp(limit_ + earned - waited, Duration::zero(), limit_);
+  }
+  socket_.loop_.arm(*this, limit);
 }
 
 bool ReadSome::attempt() {
@@ -103,6 +117,7 @@ bool ReadSome::attempt_secure() {
 }
 
 WriteAll::WriteAll(Socket& socket, const Pieces& pieces, Duration limit) : IoWait(socket, Direction::write, limit) {
+  socket.write_timed_out_ = false;
   for (const std::string_view piece : pieces) {
     if (piece.empty()) continue;
     pieces_[count_].iov_base = const_cast<char*>(piece.data());
@@ -308,7 +323,10 @@ bool Socket::quiet() {
 int Socket::accept() {
   const int fd = ::accept4(fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (fd < 0 && errno == EAGAIN) may_read_ = false;
-  if (fd >= 0) set_no_delay(fd);
+  if (fd >= 0) {
+    set_no_delay(fd);
+    limit_unsent(fd);
+  }
   return fd;
 }
 

@@ -5,6 +5,7 @@
 #include <sys/uio.h>
 
 #include <array>
+#include <chrono>
 #include <coroutine>
 #include <cstddef>
 #include <cstdint>
@@ -53,7 +54,7 @@ class IoWait : private Timer {
 
   // True when there is a result.
   virtual bool attempt() = 0;
-  // Some of it is done: the limit is on silence, and begins anew.
+  // Some of it is done: the limit on silence begins anew.
   void moved();
 
   Socket& socket_;
@@ -66,6 +67,8 @@ class IoWait : private Timer {
 
   Direction direction_;
   Duration limit_;
+  std::chrono::nanoseconds blocked_at_{};  // when the wait began, and what had been done before
+  std::size_t done_before_ = 0;
   std::coroutine_handle<> caller_;
 };
 
@@ -84,7 +87,8 @@ class ReadSome final : public IoWait {
 };
 
 // All of the bytes, in up to four pieces. `bytes` says how many went out, whatever the end: with 0 the peer cannot have
-// seen any. The limit is for each time that the peer takes nothing.
+// seen any. The limit is for each time that the peer takes nothing; with a least rate the peer must keep to it as well,
+// once the limit has passed.
 //
 // With TLS they go out in records, and only whole records count. A peer can make nothing of a part of one, but OpenSSL
 // keeps the rest and would send it with the next write, or with the end of the stream: bytes that were reported as not
@@ -182,6 +186,11 @@ class Socket final : public Pollable {
   void cancel();
   void restore();
 
+  // Bytes a second that the peer must take while a write waits for it; 0: silence alone is limited.
+  void set_least_rate(std::size_t rate) { least_rate_ = rate; }
+  // The last write was given up, because the peer took nothing or too little.
+  bool write_timed_out() const { return write_timed_out_; }
+
   // In the background of a write: tells once when the peer sent bytes, its end of stream, or is gone. Free of system
   // calls until something happens. If something already did, that is returned and nothing is watched.
   enum class Peer : std::uint8_t { bytes, end, gone };
@@ -240,6 +249,8 @@ class Socket final : public Pollable {
   bool may_write_ = false;
   bool peer_ended_ = false;
   bool cancelled_ = false;
+  bool write_timed_out_ = false;
+  std::size_t least_rate_ = 0;
   IoWait* reader_ = nullptr;
   IoWait* writer_ = nullptr;
   Watcher* watcher_ = nullptr;

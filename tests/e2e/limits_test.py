@@ -67,7 +67,7 @@ class Timeouts(EndToEnd):
 
     def test_a_body_may_take_long_while_it_moves(self):
         backend = self.backend()
-        gateway = self.gateway(backend, "timeouts.body_idle=400ms")
+        gateway = self.gateway(backend, "timeouts.body_idle=400ms", "limits.min_rate=0")
         for key in ("k", None):
             with self.subTest(key=key):
                 client = self.connect(gateway)
@@ -76,6 +76,38 @@ class Timeouts(EndToEnd):
                     pause(0.1)
                     client.send(b"x")
                 self.assertEqual(client.read_response().status, 201)
+
+    def test_a_body_that_trickles(self):
+        backend = self.backend()
+        gateway = self.gateway(backend, "timeouts.body_idle=500ms", "limits.min_rate=1000")
+        for fields, piece in (([("Content-Length", "100000")], b"x"), ([("Transfer-Encoding", "chunked")], b"1\r\nx\r\n")):
+            for key in ("k", None):
+                with self.subTest(fields, key=key):
+                    client = self.connect(gateway)
+                    client.send(request_bytes("POST", "/", fields, key=key))
+                    with contextlib.suppress(OSError):
+                        for _ in range(200):  # never silent for long, and far too slow
+                            client.send(piece)
+                            pause(0.02)
+                    self.assert_timed_out(client)
+        self.assertEqual(backend.executions(), [])
+        self.assertEqual(gateway.metrics()["once_slow_clients_total"], 4)
+
+    def test_an_upload_beside_its_response_may_be_slow(self):
+        def handler(_, connection):
+            connection.send(b"HTTP/1.1 200 Fine\r\nTransfer-Encoding: chunked\r\n\r\n")
+            body, _ = connection.stream.read_chunked()
+            connection.send(b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body))
+
+        gateway = self.gateway(self.backend(handler, read_body=False), "timeouts.body_idle=500ms", "limits.min_rate=1000")
+        client = self.connect(gateway)
+        client.send(request_bytes("POST", "/", [("Transfer-Encoding", "chunked")]))
+        client.read_head()
+        for _ in range(20):
+            client.send(b"1\r\nx\r\n")
+            pause(0.05)
+        client.send(b"0\r\n\r\n")
+        self.assertEqual(client.read_chunked()[0], b"x" * 20)
 
     def test_an_idle_connection_is_closed_quietly(self):
         gateway = self.gateway(self.backend(), "timeouts.idle=200ms")
@@ -209,17 +241,28 @@ class Sizes(EndToEnd):
 
 class Connections(EndToEnd):
     def test_one_connection_too_many_is_told_so(self):
-        gateway = self.gateway(self.backend(), "limits.max_connections=2")
+        gate = self.gate()
+
+        def handler(request, connection):
+            if request.target == "/slow":
+                gate.wait()
+            connection.reply(201)
+
+        gateway = self.gateway(self.backend(handler), "limits.max_connections=2")
+        # At work: connections that idle would make room.
         first, second = self.connect(gateway), self.connect(gateway)
         for client in (first, second):
-            self.assertEqual(client.ask("GET").status, 201)
+            client.send_request("GET", "/slow")
+        wait_until(lambda: gateway.metrics()["once_connections_open"] == 2)
         third = self.connect(gateway)
         response = third.ask("GET")
         self.assertEqual((response.status, response.code), (503, "too-many-connections"))
         self.assertEqual((response.get("Retry-After"), response.get("Connection")), ("1", "close"))
         self.assertTrue(third.closed())
         self.assertEqual(gateway.metrics()["once_connections_refused_total"], 1)
-        self.assertEqual(first.ask("GET").status, 201)
+        gate.set()
+        for client in (first, second):
+            self.assertEqual(client.read_response("GET").status, 201)
         first.close()
         wait_until(lambda: gateway.metrics()["once_connections_open"] == 1)
         self.assertEqual(gateway.ask("GET").status, 201)

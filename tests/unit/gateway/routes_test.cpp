@@ -57,7 +57,9 @@ TEST(PathPatternTest, patterns_and_paths) {
            {"/a/*/**", "/a/b/c/d", true},
            {"/a/*/**", "/a", false},
            {"/a/*/**", "/a/", false},
-           // Compared as sent: nothing is decoded or normalised.
+           // Patterns are normalised like paths, and paths by whoever asks.
+           {"/a/%62", "/a/b", true},
+           {"/a/b%2fc", "/a/b%2Fc", true},
            {"/a/b", "/a/%62", false},
            {"/a/b", "/x/../a/b", false},
            {"/a b", "/a b", true},

@@ -247,5 +247,28 @@ TEST_F(SocketTest, connecting_succeeds_or_is_refused) {
   EXPECT_EQ(ended, Io::failed);
 }
 
+// A peer that takes a little now and then is never silent, and far too slow.
+TEST_F(SocketTest, a_peer_that_takes_too_little_is_given_up) {
+  const Pair pair = local_pair();
+  shrink_send_buffer(pair);
+  connect(pair);
+  near->set_least_rate(1'000'000'000);
+  const std::string large(10'000'000, 'x');
+  const auto trickle = [](Loop& loop, Socket& socket, const IoResult& written) -> Task<void> {
+    std::array<char, 5000> room{};
+    for (int i = 0; i < 1000 && written.status == Io::failed; ++i) {
+      co_await sleep_for(loop, 5ms);
+      const IoResult got = co_await socket.read_some(room, long_enough);
+      if (got.status != Io::ok) co_return;
+    }
+  };
+  run.start(write(*near, large, 100ms, result));
+  run.start(trickle(run.loop, *far, result));
+  run.run();
+  EXPECT_EQ(result.status, Io::timed_out);
+  EXPECT_GT(result.bytes, 0U);
+  EXPECT_TRUE(near->write_timed_out());
+}
+
 }  // namespace
 }  // namespace once::http

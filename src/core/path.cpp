@@ -1,0 +1,132 @@
+#include "core/path.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+
+namespace once {
+
+namespace {
+
+constexpr std::string_view encoded_slash = "%2F";
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+// The common case: nothing to do, found in one pass.
+bool is_plain(std::string_view path) {
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    if (path[i] == '%') return false;
+    if (path[i] != '/' || i + 1 == path.size()) continue;
+    if (path[i + 1] == '/' || path[i + 1] == '.') return false;
+  }
+  return true;
+}
+
+std::optional<unsigned char> escaped_at(std::string_view text, std::size_t at) {
+  if (text[at] != '%' || at + 2 >= text.size()) return std::nullopt;
+  const int high = hex_digit(text[at + 1]);
+  const int low = hex_digit(text[at + 2]);
+  if (high < 0 || low < 0) return std::nullopt;
+  return static_cast<unsigned char>(high * 16 + low);
+}
+
+// False: a control character.
+bool append_decoded(std::string& out, std::string_view segment) {
+  bool printable = true;
+  for (std::size_t i = 0; i < segment.size(); ++i) {
+    const auto byte = escaped_at(segment, i);
+    if (!byte) {
+      out.push_back(segment[i]);
+      continue;
+    }
+    i += 2;
+    if (*byte < 0x20 || *byte == 0x7f) printable = false;
+    if (*byte == '/') {
+      out.append(encoded_slash);
+    } else if (*byte == '%') {
+      out.append("%25");
+    } else {
+      out.push_back(static_cast<char>(*byte));
+    }
+  }
+  return printable;
+}
+
+// Dots between slashes for whoever decodes those too.
+bool hides_dots(std::string_view segment) {
+  if (segment.find(encoded_slash) == std::string_view::npos) return false;
+  while (true) {
+    const std::size_t slash = segment.find(encoded_slash);
+    const std::string_view part = segment.substr(0, slash);
+    if (part == "." || part == "..") return true;
+    if (slash == std::string_view::npos) return false;
+    segment.remove_prefix(slash + encoded_slash.size());
+  }
+}
+
+// Takes the last segment off "/a/b": "/a". An empty one was kept as "//" until now.
+void drop_last(std::string& out) {
+  out.resize(out.rfind('/'));
+}
+
+void merge_slashes(std::string& path) {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    if (path[i] == '/' && kept > 0 && path[kept - 1] == '/') continue;
+    path[kept++] = path[i];
+  }
+  path.resize(kept);
+}
+
+}  // namespace
+
+std::string describe(PathError error) {
+  switch (error) {
+    case PathError::escapes_root: return "The path leads out of the root.";
+    case PathError::control_character: return "The path has a control character.";
+    case PathError::ambiguous: return "The path has dots that can be understood in two ways.";
+  }
+  return "";
+}
+
+std::expected<std::string_view, PathError> normalise_path(std::string_view path, std::string& scratch) {
+  if (!path.starts_with('/') || is_plain(path)) return path;
+  scratch.clear();
+  std::string_view rest = path;
+  while (!rest.empty()) {
+    rest.remove_prefix(1);  // the slash
+    const std::size_t end = std::min(rest.find('/'), rest.size());
+    const bool last = end == rest.size();
+    const std::size_t begin = scratch.size() + 1;
+    scratch.push_back('/');
+    if (!append_decoded(scratch, rest.substr(0, end))) return std::unexpected(PathError::control_character);
+    rest.remove_prefix(end);
+    const std::string_view segment = std::string_view(scratch).substr(begin);
+    if (hides_dots(segment)) return std::unexpected(PathError::ambiguous);
+    if (segment != "." && segment != "..") continue;
+    const bool up = segment == "..";
+    scratch.resize(begin - 1);
+    if (up) {
+      if (scratch.empty()) return std::unexpected(PathError::escapes_root);
+      // Whether there is a segment between two slashes is what readers do not agree on.
+      if (scratch.ends_with('/')) return std::unexpected(PathError::ambiguous);
+      drop_last(scratch);
+    }
+    if (last) scratch.push_back('/');
+  }
+  merge_slashes(scratch);
+  return scratch;
+}
+
+std::string normalise_segment(std::string_view segment) {
+  std::string out;
+  append_decoded(out, segment);
+  return out;
+}
+
+}  // namespace once

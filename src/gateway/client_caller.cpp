@@ -1,0 +1,41 @@
+// Who a request comes from.
+#include "gateway/client.hpp"
+
+namespace once {
+
+// What is asked for costs something: a system call, a look at the clock.
+CallerFacts Client::caller_facts(const Policy& policy) {
+  CallerFacts facts;
+  for (const CallerSource& source : policy.caller) {
+    switch (source.kind) {
+      case CallerSource::Kind::header:
+      case CallerSource::Kind::cookie: break;
+      case CallerSource::Kind::jwt:
+        facts.token_header = generation_->settings().tokens.header;
+        facts.tokens = generation_->tokens();
+        facts.now = shared_.clock.now();
+        break;
+      case CallerSource::Kind::mtls_subject: facts.tls_subject = io_.tls_subject; break;
+      case CallerSource::Kind::client_ip:
+        facts.peer = io_.peer_address();
+        facts.trusted_proxies = &generation_->settings().trusted_proxies;
+        break;
+    }
+  }
+  return facts;
+}
+
+const Origin* Client::origin() {
+  if (!origin_) origin_.emplace(io_.peer_address(), io_.secure ? Origin::Transport::tls : Origin::Transport::plain);
+  origin_->trust(generation_->settings().trusted_proxies);
+  return &*origin_;
+}
+
+// Only a store that others see can be asked who has which keys.
+std::string_view Client::tenant_of(const ScopeParts& scope) {
+  if (scope.caller().empty() || shared_.store.store().traits().shared == Shared::no) return {};
+  tenant_ = shared_.ids.tenant(scope.caller());
+  return {tenant_.data(), tenant_.size()};
+}
+
+}  // namespace once

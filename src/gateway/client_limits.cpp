@@ -1,0 +1,106 @@
+// What keeps one client, or all of them together, from taking more of the gateway than they may; and routes in shadow
+// mode, which are told nothing of it.
+#include <algorithm>
+#include <memory>
+
+#include "gateway/client.hpp"
+#include "gateway/found_key.hpp"
+#include "gateway/shadow.hpp"
+
+namespace once {
+
+using http::Io;
+using http::IoResult;
+
+namespace {
+
+// A connection that is used all the time keeps what it needs for the next request.
+constexpr Duration rest_after = std::chrono::seconds(1);
+// How long the line in the access log may wait to say what shadow mode found.
+constexpr Duration verdict_wait = std::chrono::milliseconds(100);
+
+std::string describe(CallerLimit limit) {
+  switch (limit) {
+    case CallerLimit::in_flight: return "This caller has as many requests at work as it may.";
+    case CallerLimit::new_keys: return "This caller uses new keys faster than it may.";
+    case CallerLimit::stored_bytes: return "As many answers are recorded for this caller as may be.";
+  }
+  return "";
+}
+
+}  // namespace
+
+Task<IoResult> Client::wait_for_request() {
+  const Duration idle = worker_.generation()->settings().timeouts.idle;
+  generation_ = GenerationUse();
+  idle_ = true;
+  IoResult got = co_await io_.socket.read_some(io_.buffer.room(), std::min(idle, rest_after));
+  if (got.status == Io::timed_out && idle > rest_after) {
+    rest();
+    worker_.rests(*this);
+    got.status = co_await io_.socket.readable(idle - rest_after);
+    if (resting) worker_.wakes(*this);
+    io_.buffer.grow(first_buffer_size);
+    if (got.status == Io::ok) got = co_await io_.socket.read_some(io_.buffer.room(), idle);
+  }
+  idle_ = false;
+  co_return got;
+}
+
+void Client::rest() {
+  io_.buffer.release();
+  body_.release();
+  reply_.release_memory();
+  exchange_.release_memory();
+  pass_.release_memory();
+}
+
+Task<void> Client::refuse_overload(Overload limit) {
+  worker_.metrics().overloaded[static_cast<std::size_t>(limit)].add();
+  co_await write_problem_reply(ProblemKind::overloaded, "This gateway has as much to do as it may.", 1);
+}
+
+Task<void> Client::refuse_caller(CallerTable::Refusal refusal) {
+  worker_.metrics().over_limit[static_cast<std::size_t>(refusal.limit)].add();
+  co_await write_problem_reply(ProblemKind::caller_limit, describe(refusal.limit), refusal.retry_after_seconds);
+}
+
+// Only a new key can be one too many: whether it is, the store knows, and is asked only if it matters.
+Task<std::optional<CallerTable::Refusal>> Client::refused_key(CallerUse& caller) {
+  const auto refusal = caller.take_key(generation_->settings().limits.caller, worker_.loop().now());
+  if (!refusal) co_return std::nullopt;
+  Op known;
+  known.id = operation_;
+  co_await shared_.store.run(known, worker_.loop());
+  // A store that does not answer will say so again to the request itself.
+  if (known.status != OpStatus::done || known.record) co_return std::nullopt;
+  co_return refusal;
+}
+
+void Client::count_for(CallerUse& caller, const Policy& policy) {
+  const bool known = reply_.ending == Ending::replayed || reply_.ending == Ending::in_flight ||
+                     reply_.ending == Ending::mismatch || reply_.attempt > Attempt{1};
+  if (known) caller.give_back_key(generation_->settings().limits.caller);
+  if (reply_.recorded_bytes > 0) caller.stored(reply_.recorded_bytes, policy.ttl, worker_.loop().now());
+}
+
+Task<void> Client::answer_shadow(const RoutedPolicy& routed) {
+  const Policy& policy = *routed.policy;
+  const FoundKey found = find_key(io_.head, policy.key.header);
+  if (found.count == 0 && policy.key.derive.empty() && policy.key.required == Required::no) {
+    co_await answer_unkeyed(routed);
+    co_return;
+  }
+  const auto shadow = std::make_shared<Shadow>(worker_, generation_, routed, io_.head, request_id_);
+  shadow->begin(found, caller_facts(policy));
+  co_await answer_unkeyed(routed, shadow.get());
+  shadow->end(passed_as_);
+  // By now the client has its answer.
+  if (shared_.access_log != nullptr) {
+    Shadow::Known known(*shadow, verdict_wait);
+    co_await known;
+  }
+  shadowed_ = shadow->verdict();
+}
+
+}  // namespace once

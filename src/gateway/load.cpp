@@ -1,0 +1,43 @@
+#include "gateway/load.hpp"
+
+#include <algorithm>
+
+namespace once {
+
+namespace {
+
+constexpr std::size_t kept_capacity = std::size_t{64} << 10U;
+constexpr std::size_t least_growth = 4096;
+
+}  // namespace
+
+bool HeldBody::append(std::string_view data, std::size_t expected, std::size_t most) {
+  const std::size_t needed = bytes_.size() + data.size();
+  if (needed > bytes_.capacity()) {
+    const std::size_t doubled = std::max(bytes_.capacity() * 2, least_growth);
+    // No more than is to come, if that is known: most bodies say how long they are.
+    const std::size_t wanted = std::max(needed, expected > 0 ? std::min(expected, doubled) : doubled);
+    const std::size_t more = wanted - std::min(wanted, counted_);
+    if (load_.body_bytes.fetch_add(more, std::memory_order_relaxed) + more > most) {
+      load_.body_bytes.fetch_sub(more, std::memory_order_relaxed);
+      return false;
+    }
+    counted_ += more;
+    bytes_.reserve(wanted);
+  }
+  bytes_.append(data);
+  return true;
+}
+
+void HeldBody::clear() {
+  bytes_.clear();
+  if (counted_ > kept_capacity) release();
+}
+
+void HeldBody::release() {
+  std::string().swap(bytes_);
+  if (counted_ > 0) load_.body_bytes.fetch_sub(counted_, std::memory_order_relaxed);
+  counted_ = 0;
+}
+
+}  // namespace once

@@ -1,0 +1,76 @@
+// How much the process has to do with requests that have a key: how many there are, and what their bodies take. Shared
+// by the workers; over a limit, new ones are sent away before anything of them is held.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace once {
+
+struct Load {
+  std::atomic<std::size_t> in_flight = 0;
+  std::atomic<std::size_t> body_bytes = 0;
+
+  // A request at work, for as long as this is held.
+  class Share {
+   public:
+    Share() = default;
+    explicit Share(Load& load) : load_(&load) {}
+    Share(const Share&) = delete;
+    Share(Share&& other) noexcept : load_(std::exchange(other.load_, nullptr)) {}
+    Share& operator=(Share other) noexcept {
+      std::swap(load_, other.load_);
+      return *this;
+    }
+    ~Share() {
+      if (load_ != nullptr) load_->in_flight.fetch_sub(1, std::memory_order_relaxed);
+    }
+    explicit operator bool() const { return load_ != nullptr; }
+
+   private:
+    Load* load_ = nullptr;
+  };
+
+  // Nothing is held if there are as many as there may be.
+  Share begin(std::size_t most) {
+    if (in_flight.fetch_add(1, std::memory_order_relaxed) < most) return Share(*this);
+    in_flight.fetch_sub(1, std::memory_order_relaxed);
+    return {};
+  }
+};
+
+// A body that is collected. What it takes, used or not, is counted while it is held: by bytes that came, not by bytes
+// that were announced, so that announcing costs nobody anything.
+class HeldBody {
+ public:
+  explicit HeldBody(Load& load) : load_(load) {}
+  HeldBody(const HeldBody&) = delete;
+  HeldBody& operator=(const HeldBody&) = delete;
+  ~HeldBody() { release(); }
+
+  // Whether a body of this size would find room now.
+  bool may_take(std::size_t size, std::size_t most) const {
+    const std::size_t held = load_.body_bytes.load(std::memory_order_relaxed);
+    return size <= counted_ || held + (size - counted_) <= most;
+  }
+
+  // False: there is no room within `most` bytes of the whole process. `expected`: of the whole body, if known.
+  bool append(std::string_view data, std::size_t expected, std::size_t most);
+  std::string_view view() const { return bytes_; }
+  std::size_t size() const { return bytes_.size(); }
+
+  // For the next body: large ones give their memory back.
+  void clear();
+  void release();
+
+ private:
+  Load& load_;
+  std::string bytes_;
+  std::size_t counted_ = 0;
+};
+
+}  // namespace once

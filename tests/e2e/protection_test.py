@@ -1,0 +1,260 @@
+"""No way to exhaust or confuse the gateway: limits on callers, on everything together, and routes that cannot be walked
+around."""
+import contextlib
+import socket
+import unittest
+
+from harness import EndToEnd
+from wire import created, request_bytes, wait_until
+
+
+def caller(name):
+    return ("Authorization", f"Bearer {name}")
+
+
+class Callers(EndToEnd):
+    def ask(self, gateway, name, key, target="/", body=b"x"):
+        return gateway.ask("POST", target, [caller(name)], body, key)
+
+    def assert_limited(self, response):
+        self.assertEqual((response.status, response.code), (429, "caller-limit"))
+        self.assertTrue(response.problem["retryable"])
+        self.assertGreaterEqual(int(response.get("Retry-After")), 1)
+
+    def test_new_keys_of_one_caller(self):
+        backend = self.backend()
+        gateway = self.gateway(backend, "limits.caller.new_keys=1", "limits.caller.new_keys_burst=3",
+                               "defaults.ttl=1h")
+        # Keys come far faster than one a second; how many pass beside the burst is the machine's to say.
+        answers = [self.ask(gateway, "anna", f"k{number}") for number in range(30)]
+        passed = [number for number, answer in enumerate(answers) if answer.status == 201]
+        refused = [number for number, answer in enumerate(answers) if answer.status != 201]
+        self.assertGreaterEqual(len(passed), 3)
+        self.assertTrue(refused)
+        self.assert_limited(answers[refused[0]])
+        self.assertEqual(len(backend.executions()), len(passed))
+        # Retries of what is known pass, however many; others are not affected.
+        for _ in range(10):
+            self.assertEqual(self.ask(gateway, "anna", "k0").get("Idempotency-Status"), "replayed")
+        self.assertEqual(self.ask(gateway, "anna", "k0", body=b"other").code, "key-mismatch")
+        self.assertEqual(self.ask(gateway, "bert", "k0").status, 201)
+        self.assertEqual(gateway.metrics()['once_caller_limit_total{limit="new_keys"}'], len(refused))
+        # Nothing was written for what was refused: after a while the same key is executed.
+        wait_until(lambda: self.ask(gateway, "anna", f"k{refused[0]}").get("Idempotency-Status") == "executed")
+
+    def test_callers_without_a_name_are_one(self):
+        gateway = self.gateway(self.backend(), "limits.caller.new_keys=1", "limits.caller.new_keys_burst=1")
+        statuses = {gateway.ask("POST", "/", [], b"", f"k{number}").status for number in range(10)}
+        self.assertEqual(statuses, {201, 429})
+        self.assertEqual(self.ask(gateway, "anna", "k").status, 201)
+
+    def test_requests_at_work_of_one_caller(self):
+        gate = self.gate()
+
+        def handler(request, connection):
+            if request.target == "/slow":
+                gate.wait()
+            connection.reply(200)
+
+        gateway = self.gateway(self.backend(handler), "limits.caller.in_flight=2")
+        slow = [self.connect(gateway) for _ in range(2)]
+        for number, client in enumerate(slow):
+            client.send_request("POST", "/slow", [caller("anna")], b"", f"k{number}")
+        wait_until(lambda: gateway.metrics()["once_in_flight"] == 2)
+        self.assert_limited(self.ask(gateway, "anna", "k9"))
+        self.assertEqual(self.ask(gateway, "bert", "k9").status, 200)
+        self.assertEqual(gateway.ask("GET", "/", [caller("anna")]).status, 200)
+        gate.set()
+        for client in slow:
+            self.assertEqual(client.read_response().status, 200)
+        wait_until(lambda: self.ask(gateway, "anna", "k9").status == 200)
+
+    def test_a_refused_caller_does_not_get_its_body_read(self):
+        gate = self.gate()
+
+        def handler(_, connection):
+            gate.wait()
+            connection.reply(200)
+
+        gateway = self.gateway(self.backend(handler), "limits.caller.in_flight=1")
+        first = self.connect(gateway)
+        first.send_request("POST", "/", [caller("anna")], b"", "k")
+        wait_until(lambda: gateway.metrics()["once_in_flight"] == 1)
+        second = self.connect(gateway)
+        second.send(request_bytes("POST", "/", [caller("anna"), ("Content-Length", "1000000")], key="k2"))
+        self.assert_limited(second.read_response())
+        self.assertTrue(second.closed())
+
+    def test_stored_bytes_of_one_caller(self):
+        backend = self.backend(lambda _, to: to.reply(200, body=b"y" * 40_000))
+        gateway = self.gateway(backend, "limits.caller.stored_bytes=100KB", "defaults.ttl=1h")
+        for number in range(3):
+            self.assertEqual(self.ask(gateway, "anna", f"k{number}").status, 200)
+        self.assert_limited(self.ask(gateway, "anna", "k3"))
+        self.assertEqual(self.ask(gateway, "anna", "k2").get("Idempotency-Status"), "replayed")
+        self.assertEqual(self.ask(gateway, "bert", "k3").status, 200)
+        self.assertEqual(len(backend.executions()), 4)
+        self.assertEqual(gateway.metrics()["once_callers"], 2)
+
+    def test_stored_bytes_go_when_the_answers_expire(self):
+        backend = self.backend(lambda _, to: to.reply(200, body=b"y" * 2000))
+        gateway = self.gateway(backend, "limits.caller.stored_bytes=1KB", "defaults.ttl=2s",
+                               "defaults.lease=1s", "defaults.takeover_after=1s")
+        self.assertEqual(self.ask(gateway, "anna", "k0").status, 200)
+        wait_until(lambda: self.ask(gateway, "anna", "k1").status == 200)
+
+
+class Overload(EndToEnd):
+    def test_requests_at_work_in_the_whole_process(self):
+        gate = self.gate()
+
+        def handler(request, connection):
+            if request.target == "/slow":
+                gate.wait()
+            connection.reply(200)
+
+        backend = self.backend(handler)
+        gateway = self.gateway(backend, "limits.max_in_flight=2")
+        slow = [self.connect(gateway) for _ in range(2)]
+        for number, client in enumerate(slow):
+            client.send_request("POST", "/slow", [], b"", f"k{number}")
+        wait_until(lambda: gateway.metrics()["once_in_flight"] == 2)
+        with self.connect(gateway) as client:
+            # Before its body is read.
+            client.send(request_bytes("POST", "/", [("Content-Length", "1000000")], key="k"))
+            response = client.read_response()
+            self.assertEqual((response.status, response.code, response.get("Retry-After")), (503, "overloaded", "1"))
+            self.assertTrue(client.closed())
+        self.assertEqual(gateway.ask("POST", "/", [], b"no key").status, 200)
+        gate.set()
+        for client in slow:
+            self.assertEqual(client.read_response().status, 200)
+        wait_until(lambda: gateway.ask(key="k").status == 200)
+        self.assertGreaterEqual(gateway.metrics()['once_overloaded_total{limit="in_flight"}'], 1)
+
+    def test_bodies_in_memory(self):
+        gateway = self.gateway(self.backend(), "limits.max_body_memory=1MiB")
+        holders = []
+        for number in range(2):
+            client = self.connect(gateway)
+            client.send(request_bytes("POST", "/", [("Content-Length", "500000")], key=f"k{number}") + b"x" * 499_000)
+            holders.append(client)
+        wait_until(lambda: gateway.metrics()["once_body_bytes"] > 900_000)
+        for fields, body in (([("Content-Length", "300000")], b""),
+                             ([("Transfer-Encoding", "chunked")], b"493e0\r\n" + b"x" * 300_000 + b"\r\n")):
+            with self.subTest(fields), self.connect(gateway) as client:
+                with contextlib.suppress(OSError):
+                    client.send(request_bytes("POST", "/", fields, key="big") + body)
+                response = client.read_response()
+                self.assertEqual((response.status, response.code), (503, "overloaded"))
+        # Small bodies lie where they came in; without a key nothing is held.
+        self.assertEqual(gateway.ask(key="small", body=b"x" * 1000).status, 201)
+        self.assertEqual(gateway.ask(body=b"x" * 3_000_000).status, 201)
+        for client in holders:
+            client.send(b"x" * 1000)
+            self.assertEqual(client.read_response().status, 201)
+        # The connections are still open, and hold nothing of it.
+        wait_until(lambda: gateway.metrics()["once_body_bytes"] == 0)
+        self.assertEqual(gateway.ask(key="big", body=b"x" * 900_000).status, 201)
+        self.assertEqual(holders[0].ask(key="again").status, 201)
+
+    def test_announcing_large_bodies_costs_nobody_anything(self):
+        gateway = self.gateway(self.backend(), "limits.max_body_memory=1MiB")
+        for number in range(20):
+            self.connect(gateway).send(request_bytes("POST", "/", [("Content-Length", "900000")], key=f"k{number}"))
+        wait_until(lambda: gateway.metrics()["once_connections_open"] == 20)
+        self.assertEqual(gateway.ask(key="real", body=b"x" * 700_000).status, 201)
+
+
+class Connections(EndToEnd):
+    def test_connections_from_one_address(self):
+        gateway = self.gateway(self.backend(), "limits.max_connections_per_address=2")
+        clients = [self.connect(gateway) for _ in range(2)]
+        for client in clients:
+            self.assertEqual(client.ask("GET").status, 201)
+        response = self.connect(gateway).ask("GET")
+        self.assertEqual((response.status, response.code), (503, "too-many-connections"))
+        other = socket.create_connection(("127.0.0.1", gateway.port), 20, source_address=("127.0.0.2", 0))
+        self.addCleanup(other.close)
+        other.sendall(request_bytes("GET"))
+        self.assertTrue(other.recv(100).startswith(b"HTTP/1.1 201"))
+        clients[0].close()
+        wait_until(lambda: gateway.ask("GET").status == 201)
+
+    def test_idle_connections_make_room(self):
+        gateway = self.gateway(self.backend(), "limits.max_connections=3", "threads=1")
+        idle = [self.connect(gateway) for _ in range(3)]
+        for client in idle:
+            self.assertEqual(client.ask("GET").status, 201)
+
+        def admitted():
+            client = self.connect(gateway)
+            return client if client.ask("GET").status == 201 else None
+
+        # As soon as they have rested for a moment; the one that did so the longest goes.
+        fresh = wait_until(admitted)
+        self.assertTrue(idle[0].closed())
+        self.assertEqual(fresh.ask("GET").status, 201)
+        self.assertEqual(idle[2].ask("GET").status, 201)
+        self.assertGreaterEqual(gateway.metrics()["once_connections_displaced_total"], 1)
+
+    def test_a_connection_that_rested_serves_on(self):
+        gateway = self.gateway(self.backend())
+        client = self.connect(gateway)
+        for number in range(3):
+            self.assertEqual(client.ask(key=f"k{number}", body=b"x" * 20_000).status, 201)
+            # Its body's memory is what a connection that is used keeps, and one that rests gives back.
+            wait_until(lambda: gateway.metrics()["once_body_bytes"] == 0)
+
+
+class Routes(EndToEnd):
+    CONFIG = "routes:\n  - {path: /v1/payments, key: {required: yes}}\n  - {path: /**}\n"
+    SPELLINGS = ("/v1//payments", "//v1/payments", "/v1/%70ayments", "/v1/x/../payments", "/v1/./payments",
+                 "/v1/%2e/payments", "/v1/x/%2E%2e/payment%73", "/v1/payments?x=/../")
+
+    def test_no_spelling_walks_around_a_route(self):
+        backend = self.backend()
+        gateway = self.gateway(backend, config=self.CONFIG)
+        self.assertEqual(gateway.ask("POST", "/v1/other", [], b"").status, 201)
+        for number, target in enumerate(("/v1/payments", *self.SPELLINGS)):
+            with self.subTest(target):
+                refused = gateway.ask("POST", target, [], b"")
+                self.assertEqual((refused.status, refused.code), (400, "key-required"))
+                # What the backend gets is what was sent, byte for byte.
+                self.assertEqual(gateway.ask("POST", target, [], b"", f"k{number}").get("Idempotency-Status"), "executed")
+                self.assertEqual(backend.requests[-1].target, target)
+
+    def test_an_encoded_slash_is_part_of_its_segment(self):
+        gateway = self.gateway(self.backend(), config=self.CONFIG)
+        self.assertEqual(gateway.ask("POST", "/v1%2Fpayments", [], b"").status, 201)
+
+    def test_paths_that_cannot_be_told(self):
+        backend = self.backend()
+        gateway = self.gateway(backend, config=self.CONFIG)
+        for target in ("/..", "/v1/../../payments", "/v1/payments%00", "/v1/%0d%0apayments", "/v1//../payments",
+                       "/v1/x/..%2Fpayments"):
+            for method in ("GET", "POST"):
+                with self.subTest(target, method=method):
+                    refused = gateway.ask(method, target, [], b"")
+                    self.assertEqual((refused.status, refused.code), (400, "bad-request"))
+        self.assertEqual(backend.received, b"")
+
+
+class Headers(EndToEnd):
+    def test_too_many_and_too_large(self):
+        backend = self.backend(created)
+        gateway = self.gateway(backend, "limits.max_header_count=20", "limits.max_header_bytes=4KiB",
+                               "limits.max_uri_bytes=1KiB")
+        cases = ((431, "headers-too-large", "/", [(f"X-{number}", "y") for number in range(30)]),
+                 (431, "headers-too-large", "/", [("X-Large", "y" * 5000)]),
+                 (414, "uri-too-long", "/" + "y" * 1100, []))
+        for status, code, target, fields in cases:
+            with self.subTest(code):
+                response = gateway.ask("POST", target, fields, b"", "k")
+                self.assertEqual((response.status, response.code), (status, code))
+        self.assertEqual(backend.received, b"")
+        self.assertEqual(gateway.ask("POST", "/", [(f"X-{number}", "y") for number in range(15)], b"", "k").status, 201)
+
+
+if __name__ == "__main__":
+    unittest.main()

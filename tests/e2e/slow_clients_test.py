@@ -1,0 +1,95 @@
+"""Attacks with slow clients, by the real slowhttptest: everybody else is served as if nothing happened, and the
+attackers' connections go."""
+import os
+import subprocess
+import threading
+import unittest
+
+from harness import EndToEnd
+from wire import DEADLINE, wait_until
+
+SECONDS = int(os.environ.get("ONCE_E2E_SECONDS", "10"))
+CONNECTIONS = 400
+LIMITS = ("timeouts.header=2s", "timeouts.body_idle=2s", "limits.min_rate=100")
+
+
+class Traffic(threading.Thread):
+    """Keyed requests, one after the other, each answered at once and right, until stop()."""
+
+    def __init__(self, gateway):
+        super().__init__(daemon=True)
+        self.gateway = gateway
+        self.served = 0
+        self.failures = []
+        self._stop_asked = threading.Event()
+
+    def run(self):
+        while not self._stop_asked.is_set():
+            key = f"real-{self.served}"
+            try:
+                with self.gateway.connect() as client:
+                    for expected in ("executed", "replayed"):
+                        answer = client.ask("POST", "/", [], b"x" * 2000, key)
+                        if (answer.status, answer.get("Idempotency-Status")) != (201, expected):
+                            self.failures.append(answer)
+            except (OSError, EOFError) as error:
+                self.failures.append(error)
+            self.served += 1
+            self._stop_asked.wait(0.01)
+
+    def stop(self):
+        self._stop_asked.set()
+        self.join(DEADLINE)
+
+
+class SlowClients(EndToEnd):
+    def attack(self, gateway, *options, path="/"):
+        """Runs slowhttptest while others are served; returns the metrics of before its end."""
+        command = ["slowhttptest", "-c", str(CONNECTIONS), "-r", "200", "-l", str(SECONDS), "-p", "3",
+                   "-u", f"http://127.0.0.1:{gateway.port}{path}", *options]
+        traffic = Traffic(gateway)
+        traffic.start()
+        self.addCleanup(traffic.stop)
+        attacker = subprocess.Popen(command, cwd=self.folder(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                    stderr=subprocess.DEVNULL)
+        self.addCleanup(attacker.kill)
+        connected = 0
+        metrics = gateway.metrics()
+        while attacker.poll() is None:
+            metrics = gateway.metrics()
+            connected = max(connected, metrics["once_connections_open"])
+            threading.Event().wait(0.2)  # how often to look
+        self.assertGreater(connected, CONNECTIONS / 4, "there was no attack")
+        traffic.stop()
+        self.assertEqual(traffic.failures, [])
+        self.assertGreater(traffic.served, 1)
+        wait_until(lambda: gateway.metrics()["once_connections_open"] == 0)
+        return metrics
+
+    def test_slow_headers(self):
+        gateway = self.gateway(self.backend(), *LIMITS)
+        metrics = self.attack(gateway, "-H", "-i", "1")
+        self.assertGreater(metrics['once_responses_total{class="4xx"}'], CONNECTIONS / 4)  # 408
+
+    def test_slow_bodies(self):
+        # Without a key they stream to the backend; with one made from a header they are held in memory.
+        for name, settings in (("streamed", ()), ("held", ("defaults.key.derive=[header:Host]",))):
+            with self.subTest(name):
+                gateway = self.gateway(self.backend(), *LIMITS, *settings)
+                metrics = self.attack(gateway, "-B", "-i", "1", "-s", "8192", "-x", "10", "-t", "POST")
+                self.assertGreater(metrics["once_slow_clients_total"], CONNECTIONS / 4)
+                gateway.stop()
+
+    def test_slow_readers(self):
+        large = b"x" * 1_000_000
+
+        def handler(request, connection):
+            connection.reply(200 if request.target == "/large" else 201, body=large if request.target == "/large" else b"")
+
+        gateway = self.gateway(self.backend(handler), *LIMITS)
+        metrics = self.attack(gateway, "-X", "-n", "1", "-z", "16", "-w", "256", "-y", "512", "-k", "1", path="/large")
+        self.assertGreater(metrics["once_slow_clients_total"], CONNECTIONS / 8)
+
+
+if __name__ == "__main__":
+    unittest.main()
