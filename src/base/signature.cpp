@@ -87,9 +87,9 @@ std::optional<std::string> der_of(std::string_view raw) {
   Number r = number_of(raw.substr(0, coordinate_size));
   Number s = number_of(raw.substr(coordinate_size));
   const EcdsaSignature signature(ECDSA_SIG_new());
-  if (!r || !s || !signature || ECDSA_SIG_set0(signature.get(), r.get(), s.get()) != 1) return std::nullopt;
-  r.release();  // they belong to the signature now
-  s.release();
+  if (!r || !s || !signature) return std::nullopt;
+  // They belong to the signature from here on.
+  if (ECDSA_SIG_set0(signature.get(), r.release(), s.release()) != 1) return std::nullopt;
   unsigned char* bytes = nullptr;
   const int size = i2d_ECDSA_SIG(signature.get(), &bytes);
   if (size <= 0) return std::nullopt;

@@ -160,6 +160,13 @@ void check_process(const Config& config, Checked& out) {
     error(
         "no backend: say where requests go, with --upstream http://HOST:PORT or upstreams: in the configuration file");
   }
+  for (const Upstream& upstream : config.upstreams) {
+    if (upstream.max_connections == 0 || upstream.max_connections >= config.threads) continue;
+    out.warnings.push_back(
+        at(upstream.where, fmt::format("upstreams.{}.max_connections ({}) is less than threads ({}): "
+                                       "each thread has one all the same",
+                                       upstream.name, upstream.max_connections, config.threads)));
+  }
   const auto listen = parse_address(config.listen);
   if (config.listen == config.admin && listen && listen->port != 0) {
     error(fmt::format("listen and admin are both {}", config.listen));

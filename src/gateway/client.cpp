@@ -76,7 +76,7 @@ Client::Client(Worker& worker, int fd, Over over)
                  .metrics = worker.metrics(),
                  .log = shared_.log,
                  .errors_base = shared_.errors_base}),
-      pass_(io_),
+      pass_(io_, worker.metrics()),
       body_(shared_.load) {
   io_.buffer.grow(first_buffer_size);
   io_.secure = over == Over::tls;

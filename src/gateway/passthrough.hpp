@@ -14,6 +14,7 @@
 #include "gateway/conditional.hpp"
 #include "gateway/cors.hpp"
 #include "gateway/http_backend.hpp"
+#include "gateway/metrics.hpp"
 #include "http/upstream.hpp"
 
 namespace once {
@@ -53,7 +54,7 @@ struct PassedResult {
 
 class PassThrough final : private http::Socket::Watcher {
  public:
-  explicit PassThrough(ClientIo& client) : client_(client) {}
+  PassThrough(ClientIo& client, Metrics& metrics) : client_(client), metrics_(metrics) {}
 
   // One at a time; reused so that its scratch space is.
 
@@ -90,6 +91,7 @@ class PassThrough final : private http::Socket::Watcher {
   bool may_send_again() const;
 
   ClientIo& client_;
+  Metrics& metrics_;
   const PassedRequest* request_ = nullptr;
   http::UpstreamConnectionPtr upstream_;
   UpstreamGroup::Turn* turn_ = nullptr;  // while a connection is looked for

@@ -76,7 +76,8 @@ struct Upstream {
 // Whether anything must be known of TLS to reach them.
 inline bool has_https(const std::vector<Upstream>& upstreams) {
   return std::ranges::any_of(upstreams, [](const Upstream& upstream) {
-    return std::ranges::contains(upstream.servers, UpstreamServer::Scheme::https, &UpstreamServer::scheme);
+    return std::ranges::find(upstream.servers, UpstreamServer::Scheme::https, &UpstreamServer::scheme) !=
+           upstream.servers.end();
   });
 }
 

@@ -21,6 +21,7 @@
 #include "gateway/metrics.hpp"
 #include "gateway/passthrough.hpp"
 #include "gateway/routes.hpp"
+#include "gateway/scope.hpp"
 #include "gateway/worker.hpp"
 
 namespace once {

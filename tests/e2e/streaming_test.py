@@ -17,7 +17,7 @@ def chunk(data):
 
 class Uploads(EndToEnd):
     SIZE = 20 * 1024 * 1024
-    HELD = SIZE // 2  # far more than is needed; sanitizers keep freed memory for a while
+    HELD = SIZE * 3 // 4  # far more than is needed; sanitizers keep freed memory for a while
     PIECE = bytes(range(256)) * 256  # 64 KiB
 
     def send_in_background(self, client, head, pieces):

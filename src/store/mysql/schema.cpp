@@ -64,7 +64,8 @@ constexpr std::string_view keys_view = R"sql(CREATE OR REPLACE SQL SECURITY INVO
 SELECT LOWER(HEX(id)) AS id,
        tenant,
        route,
-       IF(expires_at <= UNIX_TIMESTAMP() * 1000 AND (state <> 0 OR lease_until <= UNIX_TIMESTAMP() * 1000), 'tombstone',
+       IF(expires_at <= UNIX_TIMESTAMP() * 1000 AND tombstone > UNIX_TIMESTAMP() * 1000 - expires_at
+            AND (state <> 0 OR lease_until <= UNIX_TIMESTAMP() * 1000), 'tombstone',
           ELT(state + 1, 'started', 'succeeded', 'failed', 'unknown', 'tombstone')) AS state,
        attempt,
        fence,

@@ -51,7 +51,8 @@ SELECT encode(id, 'hex') AS id,
        tenant,
        route,
        CASE WHEN attempt = 0 THEN 'released'
-            WHEN expires_at <= statement_timestamp() AND (state <> 0 OR lease_until <= statement_timestamp()) THEN 'tombstone'
+            WHEN expires_at <= statement_timestamp() AND (state <> 0 OR lease_until <= statement_timestamp())
+              AND coalesce(expires_at + tombstone, 'infinity') > statement_timestamp() THEN 'tombstone'
             WHEN state = 0 AND lease_until <= statement_timestamp() THEN 'lapsed'
             ELSE (ARRAY['started', 'succeeded', 'failed', 'unknown', 'tombstone'])[state + 1] END AS state,
        attempt,
