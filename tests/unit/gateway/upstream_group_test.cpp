@@ -35,7 +35,7 @@ struct World {
       upstream.servers.push_back(at);
     }
     change(upstream);
-    state = std::make_unique<UpstreamState>(upstream);
+    state = std::make_unique<UpstreamState>(upstream, nullptr);
     for (std::size_t i = 0; i < upstream.servers.size(); ++i) {
       state->servers.push_back(std::make_unique<ServerState>(upstream, upstream.servers[i], servers[i].endpoints()));
     }
