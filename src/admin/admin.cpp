@@ -51,6 +51,12 @@ bool is_loopback(std::string_view address) {
   return address.starts_with("127.") || address.starts_with("[::1]");
 }
 
+// In Host, by name or number.
+bool names_loopback(std::string_view host) {
+  const std::string_view name = host.substr(0, host.starts_with('[') ? host.find(']') + 1 : host.find(':'));
+  return name == "localhost" || name == "127.0.0.1" || name == "[::1]";
+}
+
 std::string lines_of(const std::vector<std::string>& lines, std::string_view first) {
   std::string text(first);
   for (const std::string& line : lines) text.append(line).append("\n");
@@ -348,8 +354,10 @@ Task<ServiceResponse> Admin::reload(const ServiceRequest& request) {
   if (request.head.method != Method::post) {
     co_return problem_response(ProblemKind::method_not_allowed, "A reload is asked for with POST.");
   }
-  // A page in somebody's browser can send a POST here, but not with a header of its own.
-  if (!request.head.find("Once-Admin")) {
+  // A page in somebody's browser can send a POST here, but not with a header of its own; unless its name is made to
+  // lead here, and then it is not ours.
+  const bool by_page = request.head.find("Origin").has_value() || !names_loopback(request.head.host);
+  if (by_page || !request.head.find("Once-Admin")) {
     co_return problem_response(ProblemKind::bad_request, "A reload is asked for with the header Once-Admin: 1.");
   }
   if (!is_loopback(thread_.address())) {

@@ -306,12 +306,11 @@ void Running::drain(bool successor) {
   log_.info("draining", {{"limit_ms", config_.timeouts.drain.count()}, {"successor", successor}});
   if (!successor) notify("STOPPING=1");
   end_reloads();
-  // A second signal means now.
-  std::thread([] {
+  // A second signal means now. With a successor there was none yet, and a service manager that stops both signals both.
+  std::thread([left = successor_ ? 2 : 1]() mutable {
     const sigset_t set = signals_of({SIGINT, SIGTERM});
     int signal = 0;
-    while (::sigwait(&set, &signal) != 0) {
-    }
+    while (left > 0) left -= ::sigwait(&set, &signal) == 0 ? 1 : 0;
     std::_Exit(1);
   }).detach();
   if (successor) {

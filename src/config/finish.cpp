@@ -40,6 +40,12 @@ void check_callers(const Config& config, const Policy& policy, const Where& wher
     if (source.kind != CallerSource::Kind::jwt || has_keys) continue;
     error(fmt::format("caller: {} needs a key to check tokens with: jwt.keys or jwt.secrets", name_of(source)));
   }
+  const bool asks_for_certificates = config.tls.listen != "off" && !config.tls.client_ca.empty();
+  for (const CallerSource& source : policy.caller) {
+    if (source.kind != CallerSource::Kind::mtls_subject || asks_for_certificates) continue;
+    error(
+        fmt::format("caller: {} needs clients that show a certificate: tls.listen and tls.client_ca", name_of(source)));
+  }
   const auto proven = std::ranges::find_if(policy.caller, is_proven);
   if (in_scope && proven != policy.caller.end() && policy.caller_missing == CallerMissing::anonymous) {
     warning(

@@ -101,10 +101,6 @@ Settings<Config> caller_settings() {
       one(
           "jwt.header", [](auto& c) -> auto& { return c.jwt.header; }, header_name_codec(),
           "Where the token is: in Authorization behind the scheme Bearer, in any other header alone."),
-      list<Config>(
-          "trusted_proxies", [](auto& c) -> auto& { return c.trusted_proxies; }, network_codec(), "",
-          "Proxies in front of Once. What they say in X-Forwarded-For is believed; unix is whoever connects to a Unix "
-          "socket."),
   };
 }
 

@@ -69,10 +69,15 @@ bool is_reserved_response_header(std::string_view name) {
   }
 }
 
+bool same_variable(std::string_view a, std::string_view b) {
+  const auto dashed = [](char c) { return c == '_' ? '-' : to_lower(c); };
+  return a.size() == b.size() && std::ranges::equal(a, b, [dashed](char x, char y) { return dashed(x) == dashed(y); });
+}
+
 bool is_reserved_request_header(std::string_view name) {
   switch (name.size()) {
-    case 17: return is(name, "idempotency-fence") || is(name, "idempotency-claim");
-    case 19: return is(name, "idempotency-attempt");
+    case 17: return same_variable(name, "idempotency-fence") || same_variable(name, "idempotency-claim");
+    case 19: return same_variable(name, "idempotency-attempt");
     default: return false;
   }
 }

@@ -28,6 +28,9 @@ bool named_in_connection(std::string_view connection_value, std::string_view nam
 // not protect, a backend may have an idempotency of its own, and its headers pass.
 bool is_reserved_response_header(std::string_view name);
 
+// As same_name(), with _ as -: backends that make variables of headers (CGI, WSGI, Rack) cannot tell these two apart.
+bool same_variable(std::string_view a, std::string_view b);
+
 // Only Once says these to a backend. A client's are dropped.
 bool is_reserved_request_header(std::string_view name);
 

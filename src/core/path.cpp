@@ -129,4 +129,17 @@ std::string normalise_segment(std::string_view segment) {
   return out;
 }
 
+bool wanders(std::string_view path) {
+  std::string_view rest = path;
+  while (!rest.empty()) {
+    const std::size_t slash = std::min(rest.find('/', 1), rest.size());
+    const std::string_view segment = rest.substr(1, slash - 1);
+    const std::string decoded = normalise_segment(segment);
+    const bool last = slash == rest.size();
+    if (decoded == "." || decoded == ".." || decoded.contains('\\') || (segment.empty() && !last)) return true;
+    rest.remove_prefix(slash);
+  }
+  return false;
+}
+
 }  // namespace once

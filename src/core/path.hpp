@@ -22,6 +22,10 @@ std::string describe(PathError error);
 // The result is `path` itself or lies in `scratch`; a path that does not begin with a slash stays as it is.
 std::expected<std::string_view, PathError> normalise_path(std::string_view path, std::string& scratch);
 
+// Whether readers that resolve it could end up elsewhere than where it seems to lead: it has dot segments, empty ones
+// or backslashes, escaped or not. Such a path must not be put behind another one, or cut.
+bool wanders(std::string_view path);
+
 // The same for one segment of a pattern, which has no dots to resolve.
 std::string normalise_segment(std::string_view segment);
 

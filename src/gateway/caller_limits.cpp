@@ -110,17 +110,20 @@ CallerTable::Entry& CallerTable::Shard::use(const TenantTag& caller, const Calle
   return entries.front();
 }
 
-// A few at a time, from those that were not used for the longest.
+// A few at a time, from those that were not used for the longest. Those at work are used: they must not stand in the
+// way of others that can go.
 void CallerTable::Shard::drop_some(std::size_t most, nanoseconds now) {
-  std::size_t looked_at = 0;
-  auto entry = entries.end();
-  while (entry != entries.begin() && looked_at++ < dropped_at_once) {
-    --entry;
-    if (entry->in_flight > 0) continue;
-    const bool blank = entry->full_at <= now && entry->stored.live(now) == 0;
-    if (!blank && entries.size() < most) continue;
-    by_caller.erase(entry->caller);
-    entry = entries.erase(entry);
+  for (std::size_t looked_at = 0; looked_at < dropped_at_once && !entries.empty(); ++looked_at) {
+    const auto oldest = std::prev(entries.end());
+    const bool blank = oldest->full_at <= now && oldest->stored.live(now) == 0;
+    if (oldest->in_flight > 0) {
+      entries.splice(entries.begin(), entries, oldest);
+    } else if (blank || entries.size() >= most) {
+      by_caller.erase(oldest->caller);
+      entries.erase(oldest);
+    } else {
+      return;
+    }
   }
 }
 

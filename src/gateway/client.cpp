@@ -25,6 +25,7 @@ namespace {
 
 constexpr std::size_t body_window = 4096;  // room for body bytes behind the largest head
 constexpr std::size_t max_request_id = 128;
+constexpr std::size_t most_empty_lines = 4;
 // A client that does not read must not hold up the exchange; it misses a hint.
 constexpr Duration interim_limit = std::chrono::milliseconds(100);
 constexpr Duration linger_limit = std::chrono::seconds(1);
@@ -136,6 +137,7 @@ Task<bool> Client::shake_hands() {
   if (status == Io::ok) {
     worker_.metrics().tls_handshakes.add();
     io_.tls_subject = tls.peer_subject();
+    io_.tls_issuer = tls.peer_issuer();
     co_return true;
   }
   if (status == Io::cancelled) co_return false;
@@ -162,8 +164,9 @@ Task<Client::Next> Client::read_head() {
   io_.head.path = {};
   http::Buffer& buffer = io_.buffer;
   buffer.rewind();
+  // Also with the next request in the buffer: the store may have been given up since the last one began.
+  if (worker_.idle_closed()) co_return Next::close;
   if (buffer.empty()) {
-    if (worker_.idle_closed()) co_return Next::close;
     const IoResult got = co_await wait_for_request();
     if (got.status != Io::ok) co_return Next::close;
     buffer.commit(got.bytes);
@@ -177,9 +180,13 @@ Task<Client::Next> Client::read_head() {
   const http::HeadLimits limits{.max_bytes = settings.limits.max_header_bytes,
                                 .max_fields = settings.limits.max_header_count,
                                 .max_target = settings.limits.max_uri_bytes};
+  std::size_t skipped = 0;
   while (true) {
     // An empty line before a request is a common mistake, and harmless.
-    while (buffer.unread().starts_with("\r\n")) buffer.consume(2);
+    while (buffer.unread().starts_with("\r\n") && skipped < most_empty_lines) {
+      buffer.consume(2);
+      ++skipped;
+    }
     if (!buffer.empty()) {
       buffer.rewind();
       const http::ParseResult result = http::parse(buffer.unread(), limits, io_.head);
@@ -197,11 +204,11 @@ Task<Client::Next> Client::read_head() {
     const Duration spent = std::chrono::floor<Duration>(worker_.loop().now() - began_);
     const Duration left = std::max(Duration(1), settings.timeouts.header - spent);
     const IoResult got = co_await io_.socket.read_some(buffer.room(), left);
-    if (got.status == Io::ok) {
+    if (got.status == Io::ok && spent < settings.timeouts.header) {
       buffer.commit(got.bytes);
       continue;
     }
-    if (got.status != Io::timed_out) co_return Next::close;
+    if (got.status != Io::timed_out && got.status != Io::ok) co_return Next::close;
     request_id_.clear();
     io_.head.method_text = {};  // what was parsed of it may have moved
     io_.head.path = {};
@@ -243,6 +250,7 @@ Task<void> Client::answer() {
     co_await write_problem_reply(ProblemKind::bad_request, describe(path.error()));
     co_return;
   }
+  normal_path_ = *path;
   if (is_preflight(head)) {
     const Method method = parse_method(preflight_method(head));
     const Policy* asked = generation_->routes().find(method, *path).policy;
@@ -252,6 +260,11 @@ Task<void> Client::answer() {
     }
   }
   const RoutedPolicy routed = generation_->routes().find(head.method, *path);
+  if (leaves_prefix(head.path, *path, routed.strip_prefix,
+                    generation_->settings().upstreams[routed.upstream].base_path)) {
+    co_await write_problem_reply(ProblemKind::bad_request, "This path must be written without detours.");
+    co_return;
+  }
   const Policy* policy = routed.policy;
   if (policy != nullptr && !policy->cors.origins.empty()) cors_.emplace(*policy, head);
   const bool covered = policy != nullptr && !is_safe(head.method) && contains(policy->methods, head.method);
@@ -350,7 +363,8 @@ Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::optional<std::s
   }
   Backend* backend = &generation_->backend(routed.upstream);
   std::optional<GuardedBackend> guarded;
-  if (guards_write(policy, head.method)) backend = &guarded.emplace(*backend, guard(), policy, request_id_);
+  if (guards_write(policy, head.method))
+    backend = &guarded.emplace(*backend, guard(), policy, request_id_, normal_path_);
   const KeyedRequest request{.policy = policy,
                              .backend = *backend,
                              .head = head,
@@ -392,12 +406,13 @@ Task<void> Client::answer_unkeyed(const RoutedPolicy& routed, PassObserver* obse
                               .cors = cors_ ? &*cors_ : nullptr,
                               .observer = observer};
   const bool guarded = policy != nullptr && guards_write(*policy, io_.head.method);
-  may_need_store(guarded);
+  may_need_store(guarded || observer != nullptr);
   if (guarded) {
     const GuardedWrite write{.policy = *policy,
                              .backend = request.backend,
                              .head = io_.head,
                              .request_id = request_id_,
+                             .resource = normal_path_,
                              .strip_prefix = routed.strip_prefix,
                              .origin = request.origin};
     std::optional<Problem> refused = co_await guard().enter(write);

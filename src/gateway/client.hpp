@@ -92,8 +92,9 @@ class Client final : private ServedConnection, private InterimSink {
   std::optional<CorsGrant> cors_;  // of the route of the request at hand
   Reply reply_;
   std::string request_id_;
-  std::string route_path_;  // room for the path as routes see it
-  HeldBody body_;           // of a keyed request, when it does not lie in the buffer as a whole
+  std::string route_path_;        // room for the path as routes see it
+  std::string_view normal_path_;  // that path
+  HeldBody body_;                 // of a keyed request, when it does not lie in the buffer as a whole
   std::string_view whole_body_;
   std::chrono::nanoseconds began_{};
   OperationId operation_;

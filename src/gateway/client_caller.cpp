@@ -15,7 +15,10 @@ CallerFacts Client::caller_facts(const Policy& policy) {
         facts.tokens = generation_->tokens();
         facts.now = shared_.clock.now();
         break;
-      case CallerSource::Kind::mtls_subject: facts.tls_subject = io_.tls_subject; break;
+      case CallerSource::Kind::mtls_subject:
+        facts.tls_subject = io_.tls_subject;
+        facts.tls_issuer = io_.tls_issuer;
+        break;
       case CallerSource::Kind::client_ip:
         facts.peer = io_.peer_address();
         facts.trusted_proxies = &generation_->settings().trusted_proxies;

@@ -47,7 +47,8 @@ struct ClientIo {
   bool secure = false;    // over TLS
   // Whom the client's verified certificate names, as RFC 2253 writes it; empty: it showed none.
   std::string tls_subject;
-  std::string peer;  // see peer_address()
+  std::string tls_issuer;  // and who vouches for it
+  std::string peer;        // see peer_address()
 };
 
 }  // namespace once

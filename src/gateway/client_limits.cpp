@@ -41,7 +41,9 @@ Task<IoResult> Client::wait_for_request() {
     got.status = co_await io_.socket.readable(idle - rest_after);
     if (resting) worker_.wakes(*this);
     io_.buffer.grow(first_buffer_size);
-    if (got.status == Io::ok) got = co_await io_.socket.read_some(io_.buffer.room(), idle);
+    // With TLS there may be a part of a record only, which is no request yet.
+    const Duration header = worker_.generation()->settings().timeouts.header;
+    if (got.status == Io::ok) got = co_await io_.socket.read_some(io_.buffer.room(), header);
   }
   idle_ = false;
   co_return got;

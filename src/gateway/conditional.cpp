@@ -75,8 +75,8 @@ std::optional<Precondition> read_precondition(const http::RequestHead& head) {
 }  // namespace
 
 bool tags_response(const Policy& policy, const http::RequestHead& head) {
-  return policy.conditional.etag == Etags::on && head.method == Method::get && !head.upgrade &&
-         head.framing.kind == Framing::Kind::none && !head.find("Range");
+  return policy.conditional.etag == Etags::on && policy.mode == Mode::enforce && head.method == Method::get &&
+         !head.upgrade && head.framing.kind == Framing::Kind::none && !head.find("Range");
 }
 
 Tagging begin_tagging(const ConditionalPolicy& policy, http::RequestHead& head) {
@@ -167,7 +167,7 @@ Task<std::optional<Problem>> WriteGuard::enter(const GuardedWrite& write) {
 Task<std::optional<Problem>> WriteGuard::claim() {
   const Policy& policy = write_->policy;
   // Neither host nor query: names of one resource that differ in them must not let two writers in.
-  const std::array<std::string_view, 2> parts = {"resource", write_->head.path};
+  const std::array<std::string_view, 2> parts = {"resource", write_->resource};
   op_ = Op();
   op_.verb = Verb::claim;
   op_.id = ids_.make(parts, "");
@@ -337,6 +337,7 @@ Task<BackendAnswer> GuardedBackend::send(const BackendRequest& request) {
                            .backend = backend_,
                            .head = request.head,
                            .request_id = request_id_,
+                           .resource = resource_,
                            .strip_prefix = request.strip_prefix,
                            .origin = request.origin};
   BackendAnswer answer;

@@ -27,7 +27,7 @@ namespace once {
 bool tags_response(const Policy& policy, const http::RequestHead& head);
 // Whether this write goes through the guard, conditions or none.
 inline bool guards_write(const Policy& policy, Method method) {
-  return policy.conditional.if_match != IfMatch::off &&
+  return policy.conditional.if_match != IfMatch::off && policy.mode == Mode::enforce &&
          (method == Method::put || method == Method::patch || method == Method::delete_);
 }
 
@@ -51,6 +51,7 @@ struct GuardedWrite {
   Backend& backend;
   const http::RequestHead& head;
   std::string_view request_id;
+  std::string_view resource;  // its path in normal form: other spellings of it must not let two writers in
   std::string_view strip_prefix = {};
   const Origin* origin = nullptr;
 };
@@ -111,8 +112,9 @@ void strip_conditions(http::RequestHead& head);
 // refuses was not executed.
 class GuardedBackend final : public Backend {
  public:
-  GuardedBackend(Backend& backend, WriteGuard& guard, const Policy& policy, std::string_view request_id)
-      : backend_(backend), guard_(guard), policy_(policy), request_id_(request_id) {}
+  GuardedBackend(Backend& backend, WriteGuard& guard, const Policy& policy, std::string_view request_id,
+                 std::string_view resource)
+      : backend_(backend), guard_(guard), policy_(policy), request_id_(request_id), resource_(resource) {}
 
   // After an oversize answer the guard is still entered: whoever reads the rest of it leaves.
   Task<BackendAnswer> send(const BackendRequest& request) override;
@@ -122,6 +124,7 @@ class GuardedBackend final : public Backend {
   WriteGuard& guard_;
   const Policy& policy_;
   std::string_view request_id_;
+  std::string_view resource_;
 };
 
 }  // namespace once

@@ -2,6 +2,7 @@
 
 #include "base/text.hpp"
 #include "core/headers.hpp"
+#include "core/path.hpp"
 
 namespace once {
 
@@ -21,15 +22,12 @@ bool goes_on(const http::RequestHead& head, const http::Field& field, const Forw
     case 14:
       if (same_name(field.name, "Content-Length")) return false;
       break;
-    case 9:
-    case 15:
-    case 16:
-    case 17:
-      if (as.origin != nullptr && is_forwarded_field(field.name) && !as.origin->keeps(field.name, as.forwarded)) {
-        return false;
-      }
-      break;
     default: break;
+  }
+  const bool maybe_forwarded = to_lower(field.name.front()) == 'x' || to_lower(field.name.front()) == 'f';
+  if (maybe_forwarded && as.origin != nullptr && is_forwarded_field(field.name) &&
+      !as.origin->keeps(field.name, as.forwarded)) {
+    return false;
   }
   return !is_reserved_request_header(field.name) && !head.hop_by_hop(field.name);
 }
@@ -42,10 +40,19 @@ std::string_view without_prefix(std::string_view target, std::string_view prefix
   return rest.empty() || rest.front() == '/' || rest.front() == '?' ? rest : target;
 }
 
+bool leaves_prefix(std::string_view path, std::string_view normal, std::string_view strip_prefix,
+                   std::string_view base_path) {
+  if (strip_prefix.empty() && base_path.empty()) return false;
+  const bool should_strip = without_prefix(normal, strip_prefix).size() != normal.size();
+  const bool strips = without_prefix(path, strip_prefix).size() != path.size();
+  return wanders(path) || (!strip_prefix.empty() && should_strip != strips);
+}
+
 void write_forwarded_head(std::string& out, const http::RequestHead& head, const ForwardedHead& as) {
   out.clear();
   const std::string_view target = as.strip_prefix.empty() ? head.target : without_prefix(head.target, as.strip_prefix);
-  out.append(head.method_text).append(" ").append(as.base_path);
+  out.append(head.method_text).append(" ");
+  if (target != "*") out.append(as.base_path);
   if (target.empty() || target.front() == '?') out.push_back('/');
   out.append(target).append(" HTTP/1.1\r\n");
   for (const http::Field& field : head.fields) {

@@ -32,6 +32,11 @@ struct ForwardedHead {
 // or begin with its query: a "/" belongs before it then.
 std::string_view without_prefix(std::string_view target, std::string_view prefix);
 
+// The path would not come out where its route leads: it is put behind `base_path` or loses `strip_prefix` byte by byte,
+// and a backend resolves what is left. `normal` is its normal form.
+bool leaves_prefix(std::string_view path, std::string_view normal, std::string_view strip_prefix,
+                   std::string_view base_path);
+
 // Replaces the content of `out`.
 void write_forwarded_head(std::string& out, const http::RequestHead& head, const ForwardedHead& as);
 

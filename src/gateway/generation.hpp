@@ -26,7 +26,7 @@ class Generation {
   // Resolves the names of backends and reads certificates, which blocks, and begins to watch the backends.
   static Result<std::shared_ptr<Generation>> make(const ServingSettings& settings, const Log& log);
 
-  Generation(const ServingSettings& settings, std::unique_ptr<Upstreams> opened);
+  Generation(const ServingSettings& all, std::unique_ptr<Upstreams> opened);
 
   const ServingSettings settings;
   const Routes routes;

@@ -42,8 +42,9 @@ void append_quoted(std::string& out, std::string_view text) {
 }  // namespace
 
 bool is_forwarded_field(std::string_view name) {
-  return std::ranges::any_of(std::initializer_list{forwarded, x_for, x_host, x_proto},
-                             [name](std::string_view known) { return same_name(name, known); });
+  constexpr std::string_view family = "X-Forwarded-";
+  return same_variable(name.substr(0, family.size()), family) || same_variable(name, forwarded) ||
+         same_variable(name, "X-Real-IP");
 }
 
 Origin::Origin(std::string_view peer, Transport transport)
@@ -67,9 +68,9 @@ void Origin::trust(const http::AddressSet& proxies) {
 bool Origin::keeps(std::string_view name, ForwardedFields fields) const {
   if (fields == ForwardedFields::off) return true;
   if (peer_ == Peer::client) return false;  // whatever we write ourselves: a backend may read the other kind
-  if (same_name(name, forwarded)) return !says_forwarded(fields);
+  if (same_variable(name, forwarded)) return !says_forwarded(fields);
   // A proxy that is trusted knows which scheme and host the client asked for.
-  return !same_name(name, x_for) || !says_x_forwarded(fields);
+  return !same_variable(name, x_for) || !says_x_forwarded(fields);
 }
 
 void Origin::append(std::string& out, const http::RequestHead& head, ForwardedFields fields) const {

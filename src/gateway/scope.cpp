@@ -86,7 +86,10 @@ std::optional<std::string_view> bearer_token(std::string_view authorization) {
 void ScopeParts::add_source(const CallerSource& source, std::string_view mark, std::optional<std::string_view> value) {
   caller_given_ = caller_given_ || value.has_value();
   if (missing_ == nullptr && value.value_or("").empty()) missing_ = &source;
-  add(value ? mark : "absent");  // an empty value is not the same as none
+  // Where it was read from: "7" in one header is not "7" in another, nor in a cookie or a claim.
+  add(mark);
+  add(source.name);
+  add(value ? "given" : "absent");  // an empty value is not the same as none
   add(value.value_or(""));
 }
 
@@ -130,11 +133,13 @@ void ScopeParts::add_caller(const Policy& policy, const http::RequestHead& head,
       case Kind::cookie: {
         const FoundSource found = find_source(source, head);
         if (found.count > 1) ambiguous_ = &source;
-        add_source(source, "given", found.count > 0 ? std::optional(found.value) : std::nullopt);
+        add_source(source, source.kind == Kind::header ? "header" : "cookie",
+                   found.count > 0 ? std::optional(found.value) : std::nullopt);
         break;
       }
       case Kind::jwt: add_claim(source, head, facts); break;
       case Kind::mtls_subject:
+        add(facts.tls_issuer);  // two authorities may call two clients by one name
         add_source(source, "mtls", facts.tls_subject.empty() ? std::nullopt : std::optional(facts.tls_subject));
         break;
       case Kind::client_ip:

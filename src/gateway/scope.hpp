@@ -25,6 +25,7 @@ inline constexpr std::size_t max_caller_sources = 8;
 struct CallerFacts {
   std::string_view peer = {};                         // ClientIo::peer_address()
   std::string_view tls_subject = {};                  // empty: no verified certificate
+  std::string_view tls_issuer = {};                   // who vouches for it
   const http::AddressSet* trusted_proxies = nullptr;  // null: none
   std::string_view token_header = "Authorization";    // there behind the scheme Bearer, in any other the token alone
   TokenCache* tokens = nullptr;                       // there is one where a route reads tokens
@@ -59,9 +60,9 @@ class ScopeParts {
   void add_claim(const CallerSource& source, const http::RequestHead& head, const CallerFacts& facts);
   void read_token(const CallerSource& source, const http::RequestHead& head, const CallerFacts& facts);
 
-  // Each scope part has a mark and a value; a caller has a mark, and for each source whether it is there and what,
-  // behind the issuer if it is a claim.
-  std::array<std::string_view, 3 * max_caller_sources + 8> parts_;
+  // Each scope part has a mark and a value; a caller has a mark, and for each source what it is, whether it is there
+  // and its value, behind the issuer of a claim or a certificate.
+  std::array<std::string_view, 5 * max_caller_sources + 8> parts_;
   std::size_t count_ = 0;
   std::size_t caller_begin_ = 0;
   std::size_t caller_count_ = 0;

@@ -23,6 +23,19 @@ namespace {
 
 constexpr std::size_t record_size = SSL3_RT_MAX_PLAIN_LENGTH;
 
+std::string text_of(const X509_NAME* name) {
+  BIO* out = BIO_new(BIO_s_mem());
+  ONCE_ASSERT(out != nullptr);
+  std::string text;
+  if (X509_NAME_print_ex(out, name, 0, XN_FLAG_RFC2253) >= 0) {
+    char* bytes = nullptr;
+    const long size = BIO_get_mem_data(out, &bytes);
+    text.assign(bytes, static_cast<std::size_t>(size));
+  }
+  BIO_free(out);
+  return text;
+}
+
 }  // namespace
 
 // Instead of OpenSSL's own socket BIO, which writes with write(2) and so may raise SIGPIPE; and to know what no BIO
@@ -140,20 +153,19 @@ std::string TlsStream::problem() const {
   return text;
 }
 
-std::string TlsStream::peer_subject() const {
-  const X509* certificate = SSL_get0_peer_certificate(ssl_);
+const x509_st* TlsStream::verified_certificate() const {
   const bool verified = (SSL_get_verify_mode(ssl_) & SSL_VERIFY_PEER) != 0 && SSL_get_verify_result(ssl_) == X509_V_OK;
-  if (certificate == nullptr || !verified) return {};
-  BIO* out = BIO_new(BIO_s_mem());
-  ONCE_ASSERT(out != nullptr);
-  std::string text;
-  if (X509_NAME_print_ex(out, X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253) >= 0) {
-    char* bytes = nullptr;
-    const long size = BIO_get_mem_data(out, &bytes);
-    text.assign(bytes, static_cast<std::size_t>(size));
-  }
-  BIO_free(out);
-  return text;
+  return verified ? SSL_get0_peer_certificate(ssl_) : nullptr;
+}
+
+std::string TlsStream::peer_subject() const {
+  const X509* certificate = verified_certificate();
+  return certificate != nullptr ? text_of(X509_get_subject_name(certificate)) : "";
+}
+
+std::string TlsStream::peer_issuer() const {
+  const X509* certificate = verified_certificate();
+  return certificate != nullptr ? text_of(X509_get_issuer_name(certificate)) : "";
 }
 
 TlsStream::Moved TlsStream::read(std::span<char> room) {

@@ -11,6 +11,7 @@
 #include <string>
 
 struct ssl_st;  // OpenSSL's own headers stay in the sources
+struct x509_st;
 
 namespace once::http {
 
@@ -45,6 +46,8 @@ class TlsStream {
   bool heard_http() const { return heard_http_; }
   // Whom the peer's certificate names (RFC 2253), if it showed one and that was verified.
   std::string peer_subject() const;
+  // Who signed that, written the same way.
+  std::string peer_issuer() const;
 
   Moved read(std::span<char> room);
   // As read(), of one byte that is not taken.
@@ -70,6 +73,7 @@ class TlsStream {
   struct Wire;  // between OpenSSL and the descriptor
 
   Step step_of(int result);
+  const x509_st* verified_certificate() const;  // null: none was shown, or it was not verified
   ssl_st* ssl_;
   std::shared_ptr<const void> keeps_;
   int fd_ = -1;

@@ -212,8 +212,26 @@ class Writing(Conditional):
         read = self.store.requests[1]
         self.assertEqual((read.method, read.target, read.body), ("GET", "/doc?x=1", b""))
         self.assertEqual({name for name, _ in read.fields},
-                         {"Host", "Authorization", "Cookie", "Accept", "X-Tenant", "X-Request-Id"})
+                         {"Host", "Authorization", "Cookie", "Accept", "X-Tenant", "X-Request-Id", "X-Forwarded-For",
+                          "X-Forwarded-Host", "X-Forwarded-Proto"})
         self.assertEqual(self.store.requests[2].get("X-HTTP-Method-Override"), "DELETE")
+
+    def test_two_spellings_of_a_path_are_one_resource(self):
+        go = self.gate()
+        backend = self.backend(lambda request, to: (request.method != "PUT" or go.wait()) and to.reply(200, body=b"state"))
+        gateway = self.gateway(backend, *ON, "defaults.in_flight_wait=200ms")
+        tag = self.tag(gateway, "/doc/a")
+        first = self.connect(gateway)
+        first.send_request("PUT", "/doc/a", fields=[("If-Match", tag)], body=b"one")
+        wait_until(lambda: any(request.method == "PUT" for request in backend.requests))
+        self.assertEqual(self.write(gateway, target="/doc/%61", match=tag).code, "resource-busy")
+        go.set()
+        self.assertEqual(first.read_response().status, 200)
+
+    def test_a_route_in_shadow_mode_is_not_guarded(self):
+        gateway = self.serve("defaults.mode=shadow", "defaults.conditional.if_match=required")
+        self.assertEqual(self.write(gateway).status, 200)
+        self.assertIsNone(gateway.ask("GET", "/doc").get("ETag"))
 
     def test_a_state_that_cannot_be_read_stops_the_write(self):
         status = 500

@@ -70,8 +70,18 @@ class ToTheBackend(Forwarding):
         request = self.forwarded(fields=forged)
         self.assertEqual([request.get(name) for name, _ in forged], [None, None, None])
 
+    def test_names_that_backends_take_for_others_are_not_let_through(self):
+        """CGI and its heirs make the same variable of X_Forwarded_For and X-Forwarded-For."""
+        forged = [("X_Forwarded_For", "6.6.6.6"), ("Idempotency_Fence", "9"), ("idempotency_claim", "9"),
+                  ("X-Real-IP", "6.6.6.6"), ("X-Forwarded-Prefix", "/evil")]
+        for name, key in self.keyed_and_not():
+            with self.subTest(name):
+                request = self.forwarded(fields=[*forged, ("X_Other", "1")], key=key)
+                self.assertEqual([request.get(field) for field, _ in forged], [None] * len(forged))
+                self.assertEqual(request.get("X_Other"), "1")
+
     def test_the_target_arrives_byte_for_byte(self):
-        for target in ("//a/../b%2Fc/./d?x=%41", "/?", "/a?b?c=/../d", "/%00%ff", "/a;b=c,d|e^f`g{h}\"<>\\"):
+        for target in ("//a/../b%2Fc/./d?x=%41", "/?", "/a?b?c=/../d", "/%ff%7E", "/a;b=c,d|e^f`g{h}\"<>\\"):
             for name, key in self.keyed_and_not():
                 with self.subTest(target, kind=name):
                     self.assertEqual(self.forwarded(target=target, key=key).target, target)

@@ -21,6 +21,15 @@ class Timeouts(EndToEnd):
         self.assertEqual(response.get("Connection"), "close")
         self.assertTrue(client.closed())
 
+    def test_empty_lines_are_no_way_around_the_limits(self):
+        gateway = self.gateway(self.backend())
+        with gateway.connect() as client:
+            client.send(b"\r\n\r\n" + request_bytes("GET", "/"))
+            self.assertEqual(client.read_response("GET").status, 201)
+        with gateway.connect() as client:
+            client.send(b"\r\n" * 100)
+            self.assertEqual(client.read_response().status, 400)
+
     def test_a_header_that_does_not_come(self):
         backend = self.backend()
         gateway = self.gateway(backend, "timeouts.header=200ms")

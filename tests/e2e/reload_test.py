@@ -8,7 +8,7 @@ import unittest
 
 from harness import STORE, EndToEnd, Gateway, run_once
 from traffic import Traffic, executions_by_key
-from wire import Client, wait_until
+from wire import Client, request_bytes, wait_until
 
 FILE = """
 upstreams: {{default: "http://127.0.0.1:{port}"}}
@@ -117,6 +117,12 @@ class Reload(Changing):
         gateway = self.configured(self.backend().port)
         self.assertEqual(gateway.admin("/v1/reload", "POST").status, 400)
         self.assertEqual(gateway.admin("/v1/reload", "GET").status, 405)
+        for fields in ([("Once-Admin", "1"), ("Origin", "http://page.test")], [("Once-Admin", "1"), ("Host", "page.test")]):
+            with Client(gateway.admin_port) as client:
+                lines = "".join(f"{name}: {value}\r\n" for name, value in fields)
+                host = "" if "Host" in lines else "Host: localhost\r\n"
+                client.send(f"POST /v1/reload HTTP/1.1\r\n{host}{lines}Content-Length: 0\r\n\r\n".encode())
+                self.assertEqual(client.read_response().status, 400)
         self.assertEqual(self.said(gateway, "reloaded"), [])
 
     def test_nobody_there(self):
@@ -195,7 +201,8 @@ class Restart(Changing):
         self.addCleanup(self.end, self.said(gateway, "successor started")[0]["pid"])
         go.set()
         response = client.read_response()
-        self.assertEqual((response.status, response.body, response.get("Connection")), (201, b"done", "close"))
+        self.assertEqual((response.status, response.body), (201, b"done"))
+        self.assertTrue(client.closed())
         self.assertEqual(gateway.wait(), 0)
         wait_until(lambda: len(self.said(gateway, "listening")) == 2)
         self.assertEqual(gateway.ask(key="other").status, 201)
@@ -221,6 +228,34 @@ class Restart(Changing):
         self.assertIsNone(gateway.process.poll())
         go.set()
         stream.read_until(b"data: 2\n\n")
+        self.assertEqual(gateway.wait(), 0)
+
+    def test_a_request_behind_another_does_not_meet_a_store_that_was_given_up(self):
+        go = self.gate()
+        backend = self.backend(lambda request, to: (request.method != "GET" or go.wait()) and to.reply(201, body=b"done"))
+        gateway = self.configured(backend.port)
+        client = self.connect(gateway)
+        client.send(request_bytes("GET", "/slow") + request_bytes("POST", "/", key="k", body=b"x"))
+        wait_until(lambda: backend.requests)
+        self.successor(gateway)
+        go.set()
+        self.assertEqual(client.read_response("GET").status, 201)
+        self.assertTrue(client.closed())
+        self.assertEqual(gateway.wait(), 0)
+        again = gateway.ask(key="k", body=b"x")
+        self.assertEqual((again.status, again.get("Idempotency-Status")), (201, "executed"))
+
+    def test_the_first_signal_to_stop_after_a_successor_took_over_cuts_nothing_off(self):
+        go = self.gate()
+        backend = self.backend(lambda _, to: go.wait() and to.reply(200, body=b"done"))
+        gateway = self.configured(backend.port)
+        client = self.connect(gateway)
+        client.send_request("GET")
+        wait_until(backend.executions)
+        self.successor(gateway)
+        gateway.process.send_signal(signal.SIGTERM)
+        go.set()
+        self.assertEqual(client.read_response("GET").body, b"done")
         self.assertEqual(gateway.wait(), 0)
 
     def test_a_successor_that_cannot_start_changes_nothing(self):

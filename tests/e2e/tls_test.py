@@ -256,6 +256,32 @@ class Handshakes(OverTls):
         client = self.tls_connect(gateway, context=self.authority.trusting(good))
         self.assertEqual(client.ask("GET", "/").status, 201)
 
+    def test_a_key_belongs_to_whom_the_certificate_names(self):
+        backend = self.backend(lambda request, to: to.reply(201, body=str(len(backend.requests)).encode()))
+        gateway = self.tls_gateway(backend, f"tls.client_ca={self.authority.file}", "tls.client_auth=optional",
+                                   "defaults.caller=mtls:subject", "defaults.caller_missing=reject")
+        shop, renewed = (self.authority.issue(name, subject="/O=Shop/CN=till") for name in ("first", "renewed"))
+        other = self.authority.issue("other", subject="/O=Shop/CN=another till")
+        answers = [self.tls_connect(gateway, context=self.authority.trusting(certificate)).ask(key="k")
+                   for certificate in (shop, renewed, other)]
+        self.assertEqual([answer.get("Idempotency-Status") for answer in answers], ["executed", "replayed", "executed"])
+        self.assertEqual([answer.body for answer in answers], [b"1", b"1", b"2"])
+        for without in (self.tls_connect(gateway), self.connect(gateway)):
+            self.assertEqual(without.ask(key="k").code, "caller-required")
+        self.assertEqual(len(backend.requests), 2)
+
+    def test_two_authorities_may_call_two_clients_by_one_name(self):
+        backend = self.backend()
+        second = Authority(self.folder(), "second")
+        both = self.folder() / "both.pem"
+        both.write_text(pathlib.Path(self.authority.file).read_text() + pathlib.Path(second.file).read_text())
+        gateway = self.tls_gateway(backend, f"tls.client_ca={both}", "defaults.caller=mtls:subject",
+                                   "defaults.caller_missing=reject")
+        for authority in (self.authority, second):
+            certificate = authority.issue("billing")
+            client = self.tls_connect(gateway, context=self.authority.trusting(certificate))
+            self.assertEqual(client.ask(key="k").get("Idempotency-Status"), "executed")
+
     def test_an_optional_client_certificate(self):
         gateway = self.tls_gateway(self.backend(), f"tls.client_ca={self.authority.file}", "tls.client_auth=optional")
         stranger = Authority(self.folder(), "stranger").issue("client")

@@ -402,6 +402,13 @@ class Told(Upstreams):
                                  ("/apis/a", "/v1/apis/a"), ("/a", "/v1/a")):
             with self.subTest(target):
                 self.assertEqual(self.seen(gateway, backend, target=target).target, expected)
+        sent = len(backend.requests)
+        for target in ("/api/../api/secret", "/api/%2e%2e/api/secret", "/%61pi/x", "//api/x", "/..%5Cadmin", "/api//evil.test/x",
+                       "/x/../admin"):
+            with self.subTest(target):
+                self.assertEqual(gateway.ask("GET", target).status, 400)
+        self.assertEqual(len(backend.requests), sent)
+        self.assertEqual(self.seen(gateway, backend, target="/api/caf%C3%A9%20x").target, "/v1/caf%C3%A9%20x")
         self.assertEqual(gateway.ask("POST", "/api/a", key="k").get("Idempotency-Status"), "executed")
         self.assertEqual(gateway.ask("POST", "/a", key="k").get("Idempotency-Status"), "executed",
                          "keys know the path as the client sent it")

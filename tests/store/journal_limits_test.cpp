@@ -90,6 +90,24 @@ TEST_F(JournalLimits, a_few_keys_that_live_for_days_pin_nothing) {
   for (const std::uint64_t each : lasting) expect_replayed(each);
 }
 
+TEST_F(JournalLimits, what_was_carried_is_not_carried_again_because_its_new_neighbours_expired) {
+  begin({.segment_bytes = segment_bytes, .cache_bytes = 0});
+  constexpr std::uint64_t lasting = 100;
+  std::uint64_t key = 0;
+  for (; key < lasting; ++key) record(key, hours(24 * 7), 1000);
+  // Enough that expires at once for all of the above to be carried, and then hardly anything.
+  for (int i = 0; i < 2000; ++i) record(++key, seconds(1));
+  for (int i = 0; i < 20; ++i) tick(minutes(1));
+  const std::uint64_t carried = stats().carried;
+  EXPECT_GT(carried, 0U);
+  for (int i = 0; i < 300; ++i) {
+    record(++key, seconds(1));
+    tick(minutes(1));
+  }
+  EXPECT_LE(stats().carried, carried + 2 * lasting) << "each was copied again and again";
+  for (std::uint64_t each = 0; each < lasting; ++each) expect_replayed(each, 1000);
+}
+
 TEST_F(JournalLimits, what_is_remembered_gives_back_the_disk_of_its_outcome) {
   begin({.segment_bytes = segment_bytes, .cache_bytes = 0});
   constexpr std::uint64_t keys = 400;

@@ -213,6 +213,9 @@ bool JournalStore::carry_some(std::unique_lock<std::mutex>& lock, Time now) {
     count_live(slot->place, -1);
     slot->place = place;
     count_live(place, 1);
+    // What was carried lives on there, and no longer than where it came from.
+    journal::Segment& to = segments_.segment(place.segment());
+    to.expires_by = std::max(to.expires_by, segments_.oldest().expires_by);
   }
   counters_.carried.fetch_add(moved->size(), std::memory_order_relaxed);
   ONCE_ASSERT(carry_->held || !carry_->scan->at_end() || segments_.oldest().live == 0);

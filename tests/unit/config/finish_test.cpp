@@ -55,8 +55,10 @@ const Case cases[] = {
   {"upstreams: {a: http://a}\njwt: {secrets: /x}\nroutes: [{path: /x, caller: ['header:X', 'jwt:sub']}]", "",
    "once.yaml:3:10: caller: jwt:sub with caller_missing: anonymous: requests without one that use the same key are given each "
    "other's answers; caller_missing: reject refuses them\n"},
-  {"upstreams: {a: http://a}\nroutes: [{path: /x, caller: 'mtls:subject'}]", "",
-   "once.yaml:2:10: caller: mtls:subject with caller_missing: anonymous: requests without one that use the same key are given "
+  {"upstreams: {a: http://a}\nroutes: [{path: /x, caller: 'mtls:subject', caller_missing: reject}]",
+   "once.yaml:2:10: caller: mtls:subject needs clients that show a certificate: tls.listen and tls.client_ca\n", ""},
+  {"upstreams: {a: http://a}\ntls: {listen: 127.0.0.1:1, certificates: /x, client_ca: /y}\nroutes: [{path: /x, caller: 'mtls:subject'}]", "",
+   "once.yaml:3:10: caller: mtls:subject with caller_missing: anonymous: requests without one that use the same key are given "
    "each other's answers; caller_missing: reject refuses them\n"},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, scope: [path], caller_missing: reject}]", "",
    "once.yaml:2:10: caller_missing: reject does nothing: the caller is not part of scope\n"},

@@ -144,6 +144,15 @@ TEST(CallerLimitsTest, idle_callers_are_forgotten_and_memory_is_bounded) {
   EXPECT_LT(table.size(), before);
 }
 
+TEST(CallerLimitsTest, callers_at_work_do_not_keep_others_from_being_forgotten) {
+  CallerTable table;
+  const CallerLimits limits{.in_flight = 2, .tracked = 320};
+  std::vector<CallerUse> at_work;
+  for (unsigned i = 0; i < 200; ++i) at_work.emplace_back(table, tag(i), limits, start);
+  for (unsigned i = 1000; i < 9000; ++i) CallerUse(table, tag(i), limits, start);
+  EXPECT_LE(table.size(), 200U + 320U);
+}
+
 TEST(CallerLimitsTest, from_many_threads) {
   CallerTable table;
   const CallerLimits limits{.in_flight = 3, .new_keys = 1'000'000, .stored_bytes = 1'000'000};

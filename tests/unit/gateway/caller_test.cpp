@@ -196,10 +196,11 @@ TEST_F(CallerTest, an_address_is_a_caller_and_only_trusted_proxies_name_others) 
 }
 
 // What is stored under them would be forgotten.
-TEST_F(CallerTest, ids_of_headers_and_cookies_stay_as_they_were) {
+TEST_F(CallerTest, where_a_caller_was_read_from_is_part_of_it) {
   Policy policy = with({{.kind = Kind::header, .name = "Authorization"}, {.kind = Kind::cookie, .name = "s"}});
   const ScopeParts scope(policy, head("Authorization: a\r\nCookie: t=1\r\n"));
-  EXPECT_THAT(scope.parts(), testing::ElementsAre("caller", "given", "a", "absent", "", "method", "POST", "path", "/"));
+  EXPECT_THAT(scope.parts(), testing::ElementsAre("caller", "header", "Authorization", "given", "a", "cookie", "s",
+                                                  "absent", "", "method", "POST", "path", "/"));
 }
 
 }  // namespace

@@ -56,7 +56,8 @@ class Writer {
 
  private:
   Task<void> run() {
-    const GuardedWrite write{.policy = world_.policy, .backend = world_.backend, .head = head_, .request_id = "id"};
+    const GuardedWrite write{
+        .policy = world_.policy, .backend = world_.backend, .head = head_, .request_id = "id", .resource = head_.path};
     refused = co_await guard_.enter(write);
     entered_ = true;
   }

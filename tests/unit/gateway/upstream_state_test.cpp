@@ -97,10 +97,9 @@ Upstream named(const std::string& host, std::uint16_t port = 80) {
   return upstream;
 }
 
-// A log whose lines can be read.
+// A log whose lines can be read. It has no name that another test could use.
 struct LogFile {
-  std::string path = testing::TempDir() + "upstream_state_test.log";
-  int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  int fd = ::open(testing::TempDir().c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
   SystemClock clock;
   Log log{clock, fd, LogLevel::debug, LogFormat::json};
 
