@@ -12,6 +12,7 @@
 #include <thread>
 
 #include <fmt/format.h>
+#include <malloc.h>
 #include <poll.h>
 
 #include "config/reload.hpp"
@@ -26,7 +27,9 @@ namespace {
 // one: closed while it idles, the connection could be closed just as the next request goes out.
 constexpr Duration idle_grace = std::chrono::seconds(1);
 constexpr int store_poll_milliseconds = 10;
-constexpr int reap_milliseconds = 1000;
+constexpr int look_round_milliseconds = 1000;
+// What connections give back lies between what others keep, and stays with the process until it is asked for.
+constexpr std::uint64_t trim_after_rests = 256;
 
 unsigned thread_count(const Config& config) {
   return config.threads != 0 ? config.threads : std::max(1U, std::thread::hardware_concurrency());
@@ -160,13 +163,22 @@ int Running::wait() {
         pollfd{.fd = signals.get(), .events = POLLIN, .revents = 0},
         pollfd{.fd = asked_event_.get(), .events = POLLIN, .revents = 0},
         pollfd{.fd = successor_ ? successor_->descriptor() : -1, .events = POLLIN, .revents = 0}};
-    ::poll(sources.data(), sources.size(), old_generations_ ? reap_milliseconds : -1);
+    ::poll(sources.data(), sources.size(), look_round_milliseconds);
     if (sources[0].revents != 0) ended = on_signal(take_signal(signals.get()));
     if (ended == Ended::no && sources[1].revents != 0) answer_reloads();
     if (ended == Ended::no && sources[2].revents != 0) ended = on_successor();
-    if (ended == Ended::no) old_generations_ = gateway_->reap();
+    if (ended == Ended::no) look_round();
   }
   return finish();
+}
+
+// What has to be done now and then, and by no worker.
+void Running::look_round() {
+  gateway_->reap();
+  const std::uint64_t rested = gateway_->rested();
+  if (rested - trimmed_at_ < trim_after_rests) return;
+  trimmed_at_ = rested;
+  ::malloc_trim(0);
 }
 
 Running::Ended Running::on_signal(int signal) {

@@ -56,6 +56,7 @@ class Running final : private ReloadPort {
   void end_reloads();
   ReloadAnswer reload();
 
+  void look_round();
   Ended on_signal(int signal);
   Ended on_successor();
   void start_successor();
@@ -79,7 +80,7 @@ class Running final : private ReloadPort {
   std::unique_ptr<Claims> claims_;
   std::unique_ptr<Admin> admin_;
   std::optional<Successor> successor_;
-  bool old_generations_ = false;
+  std::uint64_t trimmed_at_ = 0;
   std::mutex asking_;
   std::vector<ReloadRequest*> asked_;
   bool ending_ = false;

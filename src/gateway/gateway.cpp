@@ -110,13 +110,12 @@ std::shared_ptr<const Generation> Gateway::generation() const {
   return newest_;
 }
 
-bool Gateway::reap() {
+void Gateway::reap() {
   // Only the list has it: no worker can come back to it.
   const Generation* newest = generations_.back().get();
   std::erase_if(generations_, [newest](const std::shared_ptr<Generation>& generation) {
     return generation.use_count() == 1 && generation.get() != newest;
   });
-  return generations_.size() > 1;
 }
 
 void Gateway::drain(const Drain& how) {
@@ -140,6 +139,12 @@ bool Gateway::needs_store() const {
     const Metrics& metrics = std::as_const(*worker).metrics();
     return !worker->idle_closed() || metrics.may_need_store.value() > 0 || metrics.unsettled.value() > 0;
   });
+}
+
+std::uint64_t Gateway::rested() const {
+  std::uint64_t sum = 0;
+  for (const auto& worker : workers_) sum += std::as_const(*worker).metrics().rested.value();
+  return sum;
 }
 
 std::vector<const Metrics*> Gateway::metrics() const {

@@ -58,9 +58,8 @@ class Gateway {
   // From now on requests are served by these settings; those at work end by the ones they began with. An error changes
   // nothing. One thread at a time.
   Result<void> reload(const ServingSettings& settings);
-  // Ends generations that no request needs any more. True: there are others, ask again later. By the thread that
-  // reloads.
-  bool reap();
+  // Ends generations that no request needs any more; to be called now and then by the thread that reloads.
+  void reap();
 
   // From any thread. Running requests get until the limit.
   void drain(const Drain& how);
@@ -72,6 +71,9 @@ class Gateway {
 
   // While draining: requests are at work, or may yet come, that need the store.
   bool needs_store() const;
+
+  // How often connections have given back the memory that they held, since the start.
+  std::uint64_t rested() const;
 
   std::vector<const Metrics*> metrics() const;
   // By which new requests are served. From any thread, after start().

@@ -105,9 +105,10 @@ struct Metrics {
   std::array<Counter, overload_count> overloaded;      // by Overload
   std::array<Counter, caller_limit_count> over_limit;  // by CallerLimit
   std::array<Counter, shadowed_count> shadow;          // by Shadowed
-  Counter may_need_store;                              // requests that have begun and are not known to pass through
-  Counter in_flight;                                   // keyed requests at work
-  Counter waiting;                                     // requests that wait for another one's outcome
+  Counter rested;                 // connections that idled for a while and gave back what they held
+  Counter may_need_store;         // requests that have begun and are not known to pass through
+  Counter in_flight;              // keyed requests at work
+  Counter waiting;                // requests that wait for another one's outcome
   Counter takeovers;              // executions after an attempt whose owner was gone or whose outcome was unknown
   Counter retries_after_failure;  // executions after a failed attempt
   Counter leases_renewed;

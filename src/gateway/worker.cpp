@@ -89,6 +89,7 @@ void Worker::leave(ServedConnection& connection) {
 }
 
 void Worker::rests(ServedConnection& connection) {
+  metrics_.rested.add();
   unlink(connection);
   link(connection, resting_);
   connection.resting = true;
