@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "base/text.hpp"
@@ -15,6 +16,7 @@ namespace once::http {
 namespace {
 
 constexpr Duration idle_limit = std::chrono::seconds(75);
+constexpr Duration request_limit = std::chrono::seconds(60);
 constexpr Duration read_limit = std::chrono::seconds(10);
 constexpr Duration accept_wait = std::chrono::hours(1);
 constexpr Duration accept_pause = std::chrono::milliseconds(100);
@@ -106,7 +108,8 @@ class Service::Connection final : private Socket::Watcher {
     // Closed with bytes unread, the connection would be reset and the answer lost on its way.
     socket_.shut_down_writing();
     std::string unread(body_window * 4, '\0');
-    for (std::size_t discarded = 0; discarded < most_discarded;) {
+    const auto until = socket_.loop().now() + read_limit;
+    for (std::size_t discarded = 0; discarded < most_discarded && socket_.loop().now() < until;) {
       const IoResult got = co_await socket_.read_some(unread, linger_limit);
       if (got.status != Io::ok) co_return;
       discarded += got.bytes;
@@ -121,6 +124,7 @@ class Service::Connection final : private Socket::Watcher {
   void peer_moved(Socket::Peer what) override { client_left_ = what != Socket::Peer::bytes; }
 
   Task<bool> read_head() {
+    began_ = socket_.loop().now();
     while (true) {
       if (!buffer_.empty()) {
         const ParseResult result = parse(buffer_.unread(), head_limits, head_);
@@ -130,11 +134,19 @@ class Service::Connection final : private Socket::Watcher {
           co_return false;
         }
       }
-      const Duration limit = buffer_.empty() ? idle_limit : read_limit;
+      const bool begun = !buffer_.empty();
+      const Duration limit = begun ? std::min(read_limit, left()) : idle_limit;
       const IoResult got = co_await socket_.read_some(buffer_.room(), limit);
-      if (got.status != Io::ok) co_return false;
+      if (got.status != Io::ok || (begun && left() == Duration::zero())) co_return false;
+      if (!begun) began_ = socket_.loop().now();
       buffer_.commit(got.bytes);
     }
+  }
+
+  // Of the time in which all of a request must have come, however it trickles.
+  Duration left() const {
+    const auto spent = std::chrono::floor<Duration>(socket_.loop().now() - began_);
+    return std::clamp(request_limit - spent, Duration::zero(), request_limit);
   }
 
   Task<bool> read_body() {
@@ -162,7 +174,8 @@ class Service::Connection final : private Socket::Watcher {
         co_await refuse(Refused::body_too_large, too_large);
         co_return false;
       }
-      const IoResult got = co_await socket_.read_some(buffer_.room(), read_limit);
+      const IoResult got = co_await socket_.read_some(buffer_.room(), std::min(read_limit, left()));
+      if (left() == Duration::zero()) co_return false;
       if (got.status != Io::ok) co_return false;
       buffer_.commit(got.bytes);
     }
@@ -177,6 +190,7 @@ class Service::Connection final : private Socket::Watcher {
   std::string body_;
   std::string out_;
   bool client_left_ = false;
+  std::chrono::nanoseconds began_{};  // when the first byte of the request at hand came
 };
 
 Service::Service(Loop& loop, int listener, ServiceHandler& handler, const ServiceLimits& limits)
