@@ -129,22 +129,22 @@ enum class Mode : std::uint8_t { enforce, shadow };
 
 struct Policy {
   std::string dialect = "ietf";
-  Mode mode = Mode::enforce;
   KeyPolicy key;
   MethodSet methods;  // where keys are honoured
   std::vector<CallerSource> caller = {CallerSource()};
-  CallerMissing caller_missing = CallerMissing::anonymous;
   std::vector<ScopePart> scope = {ScopePart::caller, ScopePart::method, ScopePart::path};
   FingerprintPolicy fingerprint;
   Duration ttl = std::chrono::hours(24);
   Duration tombstone{};  // how long after its expiry a key is remembered
   Duration lease = std::chrono::seconds(30);
   OnUnknown on_unknown = OnUnknown::takeover;
-  Duration takeover_after = std::chrono::minutes(5);
   InFlight in_flight = InFlight::reject;
+  StoreDown store_down = StoreDown::reject;
+  CallerMissing caller_missing = CallerMissing::anonymous;
+  Mode mode = Mode::enforce;
+  Duration takeover_after = std::chrono::minutes(5);
   Duration wait_limit = std::chrono::seconds(30);  // in_flight: wait gives up after this, with a 409
   RecordPolicy record;
-  StoreDown store_down = StoreDown::reject;
   std::size_t max_request_body = 8U << 20U;  // keyed requests are held in memory; larger ones get 413
   Timeouts timeouts;
   ConditionalPolicy conditional;
