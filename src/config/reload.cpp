@@ -11,8 +11,8 @@ bool reloads(std::string_view setting) {
   static constexpr std::array names = {std::string_view("upstreams"), std::string_view("log.level"),
                                        std::string_view("trusted_proxies")};
   static constexpr std::array groups = {std::string_view("limits."), std::string_view("timeouts."),
-                                        std::string_view("pool."), std::string_view("jwt."), std::string_view("tls."),
-                                        std::string_view("upstream_tls.")};
+                                        std::string_view("pool."),   std::string_view("jwt."),
+                                        std::string_view("tls."),    std::string_view("upstream_tls.")};
   if (setting == "tls.listen") return false;
   return std::ranges::find(names, setting) != names.end() ||
          std::ranges::any_of(groups, [setting](std::string_view group) { return setting.starts_with(group); });

@@ -38,8 +38,9 @@ class Forwarding(ToBackends):
 
     def test_connections_are_kept_and_sessions_taken_up(self):
         def handler(request, connection):
-            connection.reply(200)
-            if request.target == "/last":
+            last = request.target == "/last"
+            connection.reply(200, [("Connection", "close")] if last else [])
+            if last:
                 end(connection)
 
         backend = self.tls_backend(handler)
