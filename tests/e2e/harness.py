@@ -176,7 +176,9 @@ class EndToEnd(unittest.TestCase):
         """Settings such as "defaults.ttl=1s"; base is the path of the upstream's URL."""
         settings = ("timeouts.drain=5s", *settings)
         options = [part for setting in settings for part in ("--set", setting)]
-        gateway = Gateway("--upstream", f"{backend.origin}{base}", *options, **named)
+        # Whoever has only a port speaks plain HTTP there.
+        origin = getattr(backend, "origin", f"http://127.0.0.1:{backend.port}")
+        gateway = Gateway("--upstream", f"{origin}{base}", *options, **named)
         # A test may have stopped it already, and checked how it ended.
         self.addCleanup(lambda: gateway.folder.exists() and gateway.stop())
         return gateway.wait_listening()

@@ -26,10 +26,6 @@ class NodeBackend:
         self.process = subprocess.Popen(["node", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.port = int(self.process.stdout.readline())
 
-    @property
-    def origin(self):
-        return f"http://127.0.0.1:{self.port}"
-
     def executions(self):
         with Client(self.port) as client:
             return json.loads(client.ask("GET", "/counts").body)
