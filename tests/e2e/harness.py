@@ -177,7 +177,7 @@ class EndToEnd(unittest.TestCase):
         settings = ("timeouts.drain=5s", *settings)
         options = [part for setting in settings for part in ("--set", setting)]
         # Whoever has only a port speaks plain HTTP there.
-        origin = getattr(backend, "origin", f"http://127.0.0.1:{backend.port}")
+        origin = backend.origin if hasattr(backend, "origin") else f"http://127.0.0.1:{backend.port}"
         gateway = Gateway("--upstream", f"{origin}{base}", *options, **named)
         # A test may have stopped it already, and checked how it ended.
         self.addCleanup(lambda: gateway.folder.exists() and gateway.stop())
