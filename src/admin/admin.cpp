@@ -190,10 +190,10 @@ void write_upstreams(Exposition& out, const Upstreams& upstreams) {
 }
 
 // A counter for each value of an enum.
-template <class Kind, std::size_t size>
+template <class Kind, std::size_t Size>
 void write_by_kind(Exposition& out, std::string_view label, const std::vector<const Metrics*>& workers,
-                   std::array<Counter, size> Metrics::* counters) {
-  for (std::size_t kind = 0; kind < size; ++kind) {
+                   std::array<Counter, Size> Metrics::* counters) {
+  for (std::size_t kind = 0; kind < Size; ++kind) {
     std::uint64_t sum = 0;
     for (const Metrics* metrics : workers) sum += (metrics->*counters)[kind].value();
     out.sample(fmt::format("{}=\"{}\"", label, name_of(static_cast<Kind>(kind))), sum);

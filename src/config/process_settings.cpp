@@ -256,7 +256,7 @@ Settings<Config> file_settings() {
   };
 }
 
-Settings<Config> server_settings() {
+Settings<Config> log_settings() {
   return {
       one(
           "log.level", [](auto& c) -> auto& { return c.log.level; },
@@ -274,6 +274,11 @@ Settings<Config> server_settings() {
       one(
           "log.access", [](auto& c) -> auto& { return c.log.access; }, yes_no_codec(),
           "Whether every request is a line on stdout. Keys and bodies are never logged."),
+  };
+}
+
+Settings<Config> limit_settings() {
+  return {
       one(
           "limits.max_connections", [](auto& c) -> auto& { return c.limits.max_connections; },
           number_codec({1, 1'000'000}), "Connections from clients at one time, in the whole process."),
@@ -327,6 +332,11 @@ Settings<Config> server_settings() {
           number_codec({1000, 10'000'000}),
           "Callers that these counts are kept of, about 400 bytes each. Beyond it those that were idle the longest "
           "start anew."),
+  };
+}
+
+Settings<Config> time_settings() {
+  return {
       one(
           "timeouts.header", [](auto& c) -> auto& { return c.timeouts.header; }, duration_codec({100ms, 5min}),
           "From the first byte of a request to the end of its header. A TLS handshake may take as long."),
@@ -378,8 +388,8 @@ Setting<Route> route_methods_setting() {
 const Settings<Config>& process_settings() {
   static const Settings<Config> table = [] {
     Settings<Config> all = basic_settings();
-    for (const auto& part :
-         {tls_settings, store_settings, file_settings, claims_settings, caller_settings, server_settings}) {
+    for (const auto& part : {tls_settings, store_settings, file_settings, claims_settings, caller_settings,
+                             log_settings, limit_settings, time_settings}) {
       for (Setting<Config>& setting : part()) all.push_back(std::move(setting));
     }
     return all;

@@ -299,6 +299,23 @@ Task<void> Client::answer() {
   co_await answer_keyed(routed, key->view());
 }
 
+KeyedRequest Client::keyed_request(const RoutedPolicy& routed, Backend& backend, const ScopeParts& scope) {
+  const http::RequestHead& head = io_.head;
+  return {.policy = *routed.policy,
+          .backend = backend,
+          .head = head,
+          .body = whole_body_,
+          .id = operation_,
+          .fingerprint = fingerprint(routed.policy->fingerprint, head.method_text, head.target,
+                                     head.find("Content-Type").value_or(""), whole_body_),
+          .request_id = request_id_,
+          .tenant = tenant_of(scope),
+          .route = routed.route,
+          .interim = this,
+          .strip_prefix = routed.strip_prefix,
+          .origin = origin()};
+}
+
 Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::optional<std::string_view> key) {
   const Policy& policy = *routed.policy;
   const http::RequestHead& head = io_.head;
@@ -325,20 +342,9 @@ Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::optional<std::s
   }
   std::optional<BodyRead> read = body_at_hand(policy.max_request_body);
   if (!read) read = co_await read_body(policy.max_request_body);
-  switch (*read) {
-    case BodyRead::whole: break;
-    case BodyRead::gone: keep_ = false; co_return;
-    case BodyRead::too_large:
-      co_await write_problem_reply(ProblemKind::body_too_large, "The request body is larger than this route takes.");
-      co_return;
-    case BodyRead::malformed:
-      co_await write_problem_reply(ProblemKind::bad_request, "The request body is malformed.");
-      co_return;
-    case BodyRead::no_room: co_await refuse_overload(Overload::body_memory); co_return;
-    case BodyRead::timed_out:
-      worker_.metrics().slow_clients.add();
-      co_await write_problem_reply(ProblemKind::request_timeout, "The request body did not arrive in time.");
-      co_return;
+  if (*read != BodyRead::whole) {
+    co_await refuse_body(*read);
+    co_return;
   }
   std::string made;
   if (!key) {
@@ -365,19 +371,7 @@ Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::optional<std::s
   std::optional<GuardedBackend> guarded;
   if (guards_write(policy, head.method))
     backend = &guarded.emplace(*backend, guard(), policy, request_id_, normal_path_);
-  const KeyedRequest request{.policy = policy,
-                             .backend = *backend,
-                             .head = head,
-                             .body = whole_body_,
-                             .id = operation_,
-                             .fingerprint = fingerprint(policy.fingerprint, head.method_text, head.target,
-                                                        head.find("Content-Type").value_or(""), whole_body_),
-                             .request_id = request_id_,
-                             .tenant = tenant_of(scope),
-                             .route = routed.route,
-                             .interim = this,
-                             .strip_prefix = routed.strip_prefix,
-                             .origin = origin()};
+  const KeyedRequest request = keyed_request(routed, *backend, scope);
   co_await exchange_.run(request, reply_);
   if (caller) count_for(caller, policy);
   const bool whole = co_await write_reply();

@@ -65,6 +65,8 @@ class Client final : private ServedConnection, private InterimSink {
   void count_for(CallerUse& caller, const Policy& policy);
   std::optional<BodyRead> body_at_hand(std::size_t limit);
   Task<BodyRead> read_body(std::size_t limit);
+  Task<void> refuse_body(BodyRead read);
+  KeyedRequest keyed_request(const RoutedPolicy& routed, Backend& backend, const ScopeParts& scope);
   const Origin* origin();
   // Of a write whose conditions are checked here; made when the first one comes.
   WriteGuard& guard();

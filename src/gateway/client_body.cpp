@@ -47,4 +47,22 @@ Task<Client::BodyRead> Client::read_body(std::size_t limit) {
   }
 }
 
+Task<void> Client::refuse_body(BodyRead read) {
+  switch (read) {
+    case BodyRead::whole: break;
+    case BodyRead::gone: keep_ = false; break;
+    case BodyRead::too_large:
+      co_await write_problem_reply(ProblemKind::body_too_large, "The request body is larger than this route takes.");
+      break;
+    case BodyRead::malformed:
+      co_await write_problem_reply(ProblemKind::bad_request, "The request body is malformed.");
+      break;
+    case BodyRead::no_room: co_await refuse_overload(Overload::body_memory); break;
+    case BodyRead::timed_out:
+      worker_.metrics().slow_clients.add();
+      co_await write_problem_reply(ProblemKind::request_timeout, "The request body did not arrive in time.");
+      break;
+  }
+}
+
 }  // namespace once
