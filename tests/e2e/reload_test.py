@@ -151,9 +151,9 @@ class Reload(Changing):
 class Restart(Changing):
     def successor(self, gateway):
         """Its pid, when it serves. It is ended before the folder of the first one goes."""
+        before, started = len(self.said(gateway, "successor started")), len(self.said(gateway, "listening"))
         gateway.process.send_signal(signal.SIGUSR2)
-        started = len(self.said(gateway, "listening"))
-        pid = wait_until(lambda: self.said(gateway, "successor started"))[-1]["pid"]
+        pid = wait_until(lambda: self.said(gateway, "successor started")[before:])[-1]["pid"]
         self.addCleanup(self.end, pid)
         wait_until(lambda: len(self.said(gateway, "listening")) > started, what="the successor to listen")
         return pid
