@@ -1,9 +1,11 @@
 """Certificates, clients and backends for tests of TLS. The certificates are made by `openssl`, the rest is Python's own."""
 import contextlib
 import pathlib
+import select
 import socket
 import ssl
 import subprocess
+import threading
 
 from wire import DEADLINE, Backend, Client, created
 
@@ -57,16 +59,51 @@ class Authority:
         return context
 
 
+class ClientSocket(ssl.SSLSocket):
+    """One thread may send while another receives. OpenSSL wants a connection to be used by one at a time, and Python
+    leaves that to us: without turns, a receive is now and then told of an end that never came."""
+
+    def take_turns(self, timeout):
+        self.turn = threading.Lock()
+        self.limit = timeout
+        self.settimeout(0)
+
+    def recv(self, size):
+        return self._in_turn(super().recv, size)
+
+    def sendall(self, data):
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self._in_turn(super().send, rest[:65536]):]
+
+    def unwrap(self):
+        return self._in_turn(super().unwrap)
+
+    def _in_turn(self, act, *arguments):
+        while True:
+            with self.turn:
+                try:
+                    return act(*arguments)
+                except ssl.SSLWantReadError:
+                    wanted = ([self], [], [])
+                except ssl.SSLWantWriteError:
+                    wanted = ([], [self], [])
+            if not any(select.select(*wanted, self.limit)):
+                raise TimeoutError("timed out")
+
+
 class TlsClient(Client):
     """One secure connection to the gateway. An end that was not announced raises SSLEOFError."""
 
     def __init__(self, port, context, name="localhost", timeout=DEADLINE):
         super().__init__(port, timeout)
+        context.sslsocket_class = ClientSocket
         try:
             self.sock = context.wrap_socket(self.sock, server_hostname=name, suppress_ragged_eofs=False)
         except (ssl.SSLError, OSError):
             self.sock.close()
             raise
+        self.sock.take_turns(timeout)
 
     def end(self):
         """Announces the end of what this side says."""
