@@ -14,7 +14,9 @@ GRANT ALL ON *.* TO once@'127.0.0.1' WITH GRANT OPTION;
 GRANT ALL ON *.* TO once@localhost WITH GRANT OPTION;
 """
 
-SMALL = ["--innodb-buffer-pool-size=64M", "--innodb-log-file-size=48M", "--innodb-flush-log-at-trx-commit=1",
+# Many servers at once would run out of the kernel's places for asynchronous I/O.
+NO_AIO = "--innodb-use-native-aio=0"
+SMALL = [NO_AIO, "--innodb-buffer-pool-size=64M", "--innodb-log-file-size=48M", "--innodb-flush-log-at-trx-commit=1",
          "--performance-schema=OFF", "--key-buffer-size=1M", "--aria-pagecache-buffer-size=1M", "--max-connections=200",
          "--skip-log-bin", "--skip-name-resolve"]
 
@@ -45,10 +47,13 @@ class Node:
         self.folder.give(key)
 
     def install(self):
-        subprocess.run([*self.folder.as_user(), "mariadb-install-db", "--no-defaults", f"--datadir={self.data}",
-                        "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"],
-                       check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                       cwd=self.folder.path)
+        done = subprocess.run([*self.folder.as_user(), "mariadb-install-db", "--no-defaults", f"--datadir={self.data}",
+                               "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve",
+                               f"--tmpdir={self.data}", NO_AIO],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              cwd=self.folder.path)
+        if done.returncode != 0:
+            raise RuntimeError(f"mariadb-install-db failed:\n{done.stdout}")
 
     def run(self):
         self.process.start()
