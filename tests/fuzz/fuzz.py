@@ -18,7 +18,7 @@ CANARY_SECONDS = 60  # most; it is found in one
 
 DICTIONARIES = {
     "request_head": "http", "response_head": "http", "scope": "http", "body": "http",
-    "json_canonical": "json", "claims_request": "json", "config": "yaml", "yaml": "yaml",
+    "json_canonical": "json", "claims_request": "json", "token": "json", "config": "yaml", "yaml": "yaml",
 }  # fmt: skip
 
 
