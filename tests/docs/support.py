@@ -6,19 +6,34 @@ import re
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+GUIDES = ROOT / "docs" / "guides"
 ONCE = os.environ["ONCE_BINARY"]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 README_ADDRESS = "127.0.0.1:8080"
+CERTIFICATE = re.compile(r"/etc/once/([\w-]+)\.pem")
 
 
 def pages():
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
+def guides():
+    return sorted(GUIDES.rglob("*.md"))
+
+
 def blocks(path, language):
     """(line, text) of every fenced block in that language."""
     text = path.read_text()
     return [(text.count("\n", 0, match.start()) + 2, match[2]) for match in FENCE.finditer(text) if match[1] == language]
+
+
+def with_certificates(text, folder):
+    """The snippet with real files for the certificates it names."""
+    for name in sorted(set(CERTIFICATE.findall(text))):
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj",
+                        f"/CN={name}", "-keyout", f"{folder}/{name}.key", "-out", f"{folder}/{name}.pem"],
+                       check=True, capture_output=True)
+    return text.replace("/etc/once/", f"{folder}/")
 
 
 class Demo:

@@ -1,0 +1,107 @@
+"""Whoever follows the guides notices when a page is wrong: each of these pages has one mistake."""
+import pathlib
+import tempfile
+import unittest
+from unittest import mock
+
+import guide
+import manifests
+import support
+
+MANIFEST = """apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data:
+  once.yaml: |
+    listen: 0.0.0.0:8080
+    admin: 127.0.0.1:8081
+    data_dir: /var/lib/once
+    timeouts: {drain: 30s}
+    upstreams: {default: "http://127.0.0.1:9000"}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: once}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: once}}
+  template:
+    metadata: {labels: {app: once}}
+    spec:
+      terminationGracePeriodSeconds: 45
+      containers:
+        - name: once
+          args: [serve, --config, /etc/once/once.yaml]
+          ports: [{containerPort: 8080}]
+          readinessProbe: {tcpSocket: {port: 8080}}
+          livenessProbe: {tcpSocket: {port: 8080}}
+          lifecycle: {preStop: {sleep: {seconds: 5}}}
+          volumeMounts: [{name: settings, mountPath: /etc/once}, {name: data, mountPath: /var/lib/once}]
+      volumes: [{name: settings, configMap: {name: settings}}]
+  volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOncePod]}}]
+"""
+
+
+class Follower(unittest.TestCase):
+    def follow(self, text):
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(support, "ROOT", pathlib.Path(folder)):
+            page = pathlib.Path(folder) / "page.md"
+            page.write_text(text)
+            shell = guide.Shell()
+            self.addCleanup(shell.stop)
+            follower = guide.Follower(page, shell)
+            follower.follow()
+            return follower
+
+    def refused(self, text, why):
+        with self.assertRaisesRegex(AssertionError, why):
+            self.follow(text)
+
+    def test_a_page_that_is_right(self):
+        page = ("<!-- file: a.py -->\n```python\nprint('port 8080')\n```\n\n```sh\nNAME=a\nsleep 100 & JOB=$!\n```\n\n"
+                "```console\n$ python3 $NAME.py a.py\nport 8080\n$ kill $JOB; echo $?\n0\n$ echo one two \\\n  three\none…three\n```\n")
+        self.assertEqual(self.follow(page).skipped, [])
+
+    def test_mistakes_in_commands(self):
+        self.refused("```sh\nfalse\ntrue\n```\n", "this failed")
+        self.refused("```console\n$ echo one\ntwo\n```\n", "should print")
+        self.refused("```console\n$ echo one; echo two\none\n```\n", "should print")
+        self.refused("```console\n$ true\nHTTP/1.1 201…\n```\n", "should print")
+
+    def test_blocks_that_nothing_runs(self):
+        self.refused("```ruby\nputs 1\n```\n", "nothing runs")
+        self.refused("```\nonce serve\n```\n", "nothing runs")
+        self.refused("```python\nprint(1)\n```\n", "nothing runs")
+        self.refused("<!-- file: a.py -->\n```python\nprint(1)\n```\n", "nothing uses")
+        self.refused("  ```sh\n  false\n  ```\n", "no block of its own")
+
+    def test_files_that_are_wrong(self):
+        self.refused("```yaml\nlisten: nowhere\n```\n", "listen")
+        self.refused("```json\n{,}\n```\n", "JSON")
+        self.refused("```nginx\nserver { listen 8000; proxy_next_upstream sometimes; }\n```\n", "sometimes")
+
+    def test_what_is_not_there_yet_is_told(self):
+        follower = self.follow("<!-- needs: once fly -->\n```sh\nonce fly\n```\n\n<!-- needs: setting wings -->\n```sh\nfalse\n```\n")
+        self.assertEqual(len(follower.skipped), 2)
+        self.refused("<!-- needs: once check -->\n```sh\nfalse\n```\n", "this failed")
+        self.refused("<!-- needs: setting listen -->\n```sh\nfalse\n```\n", "this failed")
+
+
+class Manifests(unittest.TestCase):
+    def test_a_manifest_that_is_right(self):
+        manifests.check(MANIFEST)
+
+    def test_mistakes(self):
+        for was, becomes in (("0.0.0.0:8080", "nowhere"), ("replicas: 1", "replicas: 2"), ("Seconds: 45", "Seconds: 35"),
+                             ("{app: once}}\n  template", "{app: other}}\n  template"), ("mountPath: /etc/once", "mountPath: /etc/other"),
+                             ("[serve,", "[demo,"), ("containerPort: 8080", "containerPort: 80"),
+                             ("readinessProbe: {tcpSocket: {port: 8080}}", "readinessProbe: {tcpSocket: {port: 8081}}"),
+                             ("configMap: {name: settings}", "configMap: {name: another}"), ("apiVersion: apps/v1\n", "")):
+            with self.subTest(mistake=becomes):
+                self.assertIn(was, MANIFEST)
+                with self.assertRaises(AssertionError):
+                    manifests.check(MANIFEST.replace(was, becomes))
+
+
+if __name__ == "__main__":
+    unittest.main()

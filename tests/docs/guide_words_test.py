@@ -1,0 +1,54 @@
+"""What the pages of docs/guides name is there: metrics, settings, alerts."""
+import json
+import re
+import unittest
+
+import guide
+import support
+
+
+class Words(unittest.TestCase):
+    """What the pages name is there."""
+
+    def test_every_metric_named_is_a_metric(self):
+        documented = set(re.findall(r"`(once_\w+)`", (support.ROOT / "docs" / "metrics.md").read_text()))
+        for page in support.guides():
+            for name in re.findall(r"`(once_\w+)[`{]", page.read_text()):
+                with self.subTest(page=page.name, metric=name):
+                    self.assertTrue(name in documented or re.fullmatch(r"once_(finish|claim|fail|renew|release)", name))
+
+    def test_every_setting_named_is_a_setting(self):
+        """`record.statuses` and the like, where a page writes them with their section."""
+        reference = (support.ROOT / "docs" / "configuration.md").read_text()
+        known = set(re.findall(r"^\| `([\w.]+)` \|", reference, re.MULTILINE))
+        sections = {name.split(".")[0] for name in known if "." in name}
+        for page in support.guides():
+            text = guide.BLOCK.sub("", page.read_text())
+            for name in re.findall(r"`((?:" + "|".join(sections) + r")\.[a-z_.]+)`", text):
+                with self.subTest(page=page.name, setting=name):
+                    self.assertIn(name, known)
+
+    def test_every_alert_has_its_section_in_the_runbook(self):
+        rules = support.ROOT / "packaging" / "prometheus" / "once.rules.yml"
+        if not rules.exists():
+            self.skipTest(f"there is no {rules.relative_to(support.ROOT)} yet")
+        alerts = re.findall(r"^\s*- alert: (\w+)$", rules.read_text(), re.MULTILINE)
+        sections = re.findall(r"^### (Once\w+)$", (support.GUIDES / "runbook.md").read_text(), re.MULTILINE)
+        self.assertGreater(len(alerts), 0)
+        self.assertEqual(sorted(set(alerts)), sorted(sections))  # one alert may have several rules
+
+    def test_express_is_the_version_that_the_test_installs(self):
+        wanted = json.loads((guide.HERE / "express" / "package.json").read_text())["dependencies"]["express"]
+        page = (support.GUIDES / "put-it-before" / "express.md").read_text()
+        self.assertEqual(re.findall(r"npm install express@(\S+)", page), [wanted])
+
+    def test_every_section_of_the_runbook_says_the_same_five_things(self):
+        sections = re.split(r"^### (Once\w+)$", (support.GUIDES / "runbook.md").read_text(), flags=re.MULTILINE)[1:]
+        for name, text in zip(sections[::2], sections[1::2]):
+            with self.subTest(alert=name):
+                said = re.findall(r"^- \*\*(It means|Clients see|Look at|Do|Afterwards)\*\*", text, re.MULTILINE)
+                self.assertEqual(said, ["It means", "Clients see", "Look at", "Do", "Afterwards"])
+
+
+if __name__ == "__main__":
+    unittest.main()
