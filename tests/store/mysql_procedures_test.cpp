@@ -172,6 +172,35 @@ TEST_F(MysqlProceduresTest, headers_of_every_shape_are_encoded_as_the_gateway_re
   }
 }
 
+TEST_F(MysqlProceduresTest, the_id_of_the_request_is_kept_for_replays) {
+  const std::string longest(128, 'r');
+  // In a literal of MySQL's a backslash is two.
+  for (const auto& [given, kept] : {std::pair<std::string, std::string>{R"("req-7")", "req-7"},
+                                    {R"("]a[!~")", "]a[!~"},
+                                    {"\"" + longest + "\"", longest},
+                                    {"\"" + longest + "r\"", ""},
+                                    {R"("a b")", ""},
+                                    {R"("a\\\\b")", ""},
+                                    {R"("a\\"b")", ""},
+                                    {R"("a\\n")", ""},
+                                    {R"("ü")", ""},
+                                    {R"("")", ""},
+                                    {"7", ""},
+                                    {R"(["one", "two"])", ""}}) {
+    const Owner owner = claimed();
+    ASSERT_EQ(other().run(fmt::format(R"(CALL once_finish('{}', 201, '{{"x-Request-Id": {}, "ETag": "1"}}', 'body'))",
+                                      owner.claim(), given)),
+              0U)
+        << given;
+    const Op op = lookup(owner);
+    const auto response = decode(*op.record->outcome);
+    ASSERT_TRUE(response.has_value());
+    EXPECT_EQ(response->original_request_id, kept) << given;
+    EXPECT_EQ(response->headers, "ETag: 1\r\n");
+    EXPECT_EQ(response->body, "body");
+  }
+}
+
 TEST_F(MysqlProceduresTest, no_headers_and_no_body_are_fine) {
   const Owner owner = claimed();
   ASSERT_EQ(other().run(fmt::format("CALL once_finish('{}', 204, NULL, NULL)", owner.claim())), 0U);

@@ -155,6 +155,30 @@ TEST_F(PostgresFunctions, what_sql_encodes_the_core_reads_byte_for_byte) {
   EXPECT_EQ(stored(empty.id), StoredResponse{.status = 204});
 }
 
+TEST_F(PostgresFunctions, the_id_of_the_request_is_kept_for_replays) {
+  const std::string longest(128, 'r');
+  for (const auto& [given, kept] : {std::pair<std::string, std::string>{R"("req-7")", "req-7"},
+                                    {R"("]a[!~")", "]a[!~"},
+                                    {"\"" + longest + "\"", longest},
+                                    {"\"" + longest + "r\"", ""},
+                                    {R"("a b")", ""},
+                                    {R"("a\\b")", ""},
+                                    {R"("a\"b")", ""},
+                                    {R"("a\n")", ""},
+                                    {R"("ü")", ""},
+                                    {R"("")", ""},
+                                    {"7", ""},
+                                    {R"(["one", "two"])", ""}}) {
+    const Started it = started(*store_);
+    sql_(fmt::format(R"(SELECT once_finish('{}', 201, '{{"x-Request-Id": {}, "ETag": "1"}}', 'body'))", it.claim(),
+                     given));
+    const StoredResponse response = stored(it.id);
+    EXPECT_EQ(response.original_request_id, kept) << given;
+    EXPECT_EQ(response.headers, "ETag: 1\r\n");
+    EXPECT_EQ(response.body, "body");
+  }
+}
+
 TEST_F(PostgresFunctions, what_belongs_to_one_reply_only_is_not_stored) {
   const Started it = started(*store_);
   sql_(

@@ -54,8 +54,9 @@ BEGIN
 END)sql";
 
 // {"Name": "value", "Other": ["one", "two"]} as the lines of a response. What belongs to one connection or one reply
-// only is left out, as the gateway leaves it out.
-constexpr std::string_view header_lines = R"sql((IN in_headers JSON, OUT out_lines LONGBLOB)
+// only is left out, as the gateway leaves it out. out_request is the request's id, if it is among them.
+constexpr std::string_view header_lines =
+    R"sql((IN in_headers JSON, OUT out_lines LONGBLOB, OUT out_request VARBINARY(128))
   NO SQL
   SQL SECURITY DEFINER
 BEGIN
@@ -67,6 +68,7 @@ BEGIN
   DECLARE place INT DEFAULT 0;
   DECLARE item_place INT;
   SET out_lines = '';
+  SET out_request = '';
   IF in_headers IS NULL THEN
     SET in_headers = '{}';
   END IF;
@@ -80,6 +82,13 @@ BEGIN
     SET place = place + 1;
     IF name = '' OR name REGEXP '[^!\\#\\$%\\&\'*+.\\^_`|~0-9A-Za-z\\-]' THEN
       SIGNAL SQLSTATE '45002' SET MESSAGE_TEXT = 'a header has a name that HTTP does not allow', MYSQL_ERRNO = 31002;
+    END IF;
+    IF LOWER(name) = 'x-request-id' THEN
+      SET item = JSON_EXTRACT(in_headers, CONCAT('$."', name, '"'));
+      SET value = CAST(CONVERT(JSON_UNQUOTE(item) USING utf8mb4) AS BINARY);
+      IF JSON_TYPE(item) = 'STRING' AND LENGTH(value) BETWEEN 1 AND 128 AND value NOT REGEXP '[^!\\#-\\[\\]-~]' THEN
+        SET out_request = value;
+      END IF;
     END IF;
     IF LOWER(name) NOT IN (
         'connection', 'content-length', 'date', 'idempotency-expires', 'idempotency-policy', 'idempotency-replayed',
@@ -137,6 +146,7 @@ constexpr std::string_view finish = R"sql((IN claim TEXT, IN status INT, IN head
   SQL SECURITY DEFINER
 BEGIN
   DECLARE header_lines LONGBLOB;
+  DECLARE request VARBINARY(128);  -- its id: replays have it as Original-Request-Id
   DECLARE content LONGBLOB DEFAULT COALESCE(body, '');
   DECLARE encoded LONGBLOB;
   DECLARE EXIT HANDLER FOR SQLEXCEPTION
@@ -147,11 +157,12 @@ BEGIN
   IF status IS NULL OR status NOT BETWEEN 200 AND 599 THEN
     SIGNAL SQLSTATE '45002' SET MESSAGE_TEXT = 'status must be from 200 to 599', MYSQL_ERRNO = 31002;
   END IF;
-  CALL once_header_lines(headers, header_lines);
-  -- The bytes that the gateway reads: version 1, little endian, no reason and no request id.
-  SET encoded = CONCAT(0x0100, REVERSE(UNHEX(LPAD(HEX(status), 4, '0'))), 0x0000000000000000,
+  CALL once_header_lines(headers, header_lines, request);
+  -- The bytes that the gateway reads: version 1, little endian, no reason.
+  SET encoded = CONCAT(0x0100, REVERSE(UNHEX(LPAD(HEX(status), 4, '0'))), 0x00000000,
+                       REVERSE(UNHEX(LPAD(HEX(LENGTH(request)), 8, '0'))),
                        REVERSE(UNHEX(LPAD(HEX(LENGTH(header_lines)), 8, '0'))),
-                       REVERSE(UNHEX(LPAD(HEX(LENGTH(content)), 16, '0'))), header_lines, content);
+                       REVERSE(UNHEX(LPAD(HEX(LENGTH(content)), 16, '0'))), request, header_lines, content);
   IF encoded IS NULL THEN
     SIGNAL SQLSTATE '45002' SET MESSAGE_TEXT = 'the body does not fit into max_allowed_packet', MYSQL_ERRNO = 31002;
   END IF;

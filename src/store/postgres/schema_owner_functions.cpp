@@ -75,14 +75,18 @@ END $body$;
 CREATE OR REPLACE FUNCTION once_encoded(status integer, headers jsonb, body bytea) RETURNS bytea
 LANGUAGE plpgsql IMMUTABLE SET search_path FROM CURRENT AS $body$
 DECLARE
-  lines bytea := once_header_lines(headers);
+  lines   bytea := once_header_lines(headers);
+  request bytea;  -- its id: replays have it as Original-Request-Id
 BEGIN
+  SELECT convert_to(value #>> '{}', 'UTF8') INTO request FROM jsonb_each(headers)
+  WHERE lower(key) = 'x-request-id' AND jsonb_typeof(value) = 'string' AND (value #>> '{}') ~ '^[!#-[\]-~]{1,128}$';
+  request := coalesce(request, '');
   IF status IS NULL OR status NOT BETWEEN 200 AND 599 THEN
     RAISE EXCEPTION 'status must be from 200 to 599' USING ERRCODE = 'ON002';
   END IF;
-  RETURN '\x0100'::bytea || once_little_endian(status, 2) || once_little_endian(0, 4) || once_little_endian(0, 4)
-      || once_little_endian(octet_length(lines), 4) || once_little_endian(octet_length(coalesce(body, '')), 8)
-      || lines || coalesce(body, '');
+  RETURN '\x0100'::bytea || once_little_endian(status, 2) || once_little_endian(0, 4)
+      || once_little_endian(octet_length(request), 4) || once_little_endian(octet_length(lines), 4)
+      || once_little_endian(octet_length(coalesce(body, '')), 8) || request || lines || coalesce(body, '');
 END $body$;
 
 -- The claim's operation ends in this state, once.

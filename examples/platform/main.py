@@ -1,0 +1,197 @@
+"""A platform where agents act. What an act does and what it answers are committed together, so a retry never acts twice.
+
+PLATFORM_DATABASE is a postgres:// URL with Once's schema in it, PLATFORM_TOKEN_SECRET the file that tokens are signed with.
+What has to do with Once is in Work; everything else is an ordinary service.
+"""
+import contextlib
+import json
+import os
+import pathlib
+import time
+import uuid
+
+import jwt
+import psycopg2
+import psycopg2.extras
+from fastapi import Depends, FastAPI, HTTPException, Request, Response
+from fastapi.responses import JSONResponse, PlainTextResponse
+from pydantic import BaseModel
+
+DATABASE = os.environ["PLATFORM_DATABASE"]
+TOKEN_SECRET = pathlib.Path(os.environ["PLATFORM_TOKEN_SECRET"]).read_text().strip()
+TOKEN_LASTS = 3600
+SKILL = (pathlib.Path(__file__).parent / "skill.md").read_text()
+
+psycopg2.extras.register_uuid()
+app = FastAPI(title="Platform", description=SKILL)
+
+
+class Agent(BaseModel):
+    name: str
+
+
+class Act(BaseModel):
+    action: str
+
+
+class Story(BaseModel):
+    title: str
+
+
+class Text(BaseModel):
+    text: str
+
+
+class Vote(BaseModel):
+    votes: int
+
+
+@contextlib.contextmanager
+def transaction():
+    """Committed when the block ends well, otherwise as if it had never begun."""
+    connection = psycopg2.connect(DATABASE)
+    try:
+        yield connection.cursor()
+        connection.commit()
+    finally:
+        connection.close()
+
+
+class Work:
+    """One request: its transaction, who asks, and how it ends."""
+
+    def __init__(self, cursor, request):
+        self.cursor = cursor
+        self.request = request
+        self.claim = request.headers.get("Idempotency-Claim")  # from Once, if the request has a key
+
+    def note(self, user):
+        """Which key of whom this is: for platform_idempotency_keys."""
+        if self.claim:
+            self.cursor.execute(
+                "INSERT INTO platform_requests VALUES (decode(%s, 'hex'), %s, %s, %s) "
+                "ON CONFLICT (operation) DO UPDATE SET endpoint = excluded.endpoint",
+                (self.claim.split(".")[0], self.request.headers["X-Idempotency-Key"], user, self.request.url.path))
+
+    def insert(self, table, **values):
+        columns, places = ", ".join(values), ", ".join(["%s"] * len(values))
+        self.cursor.execute(f"INSERT INTO {table} ({columns}) VALUES ({places})", tuple(values.values()))
+
+    def done(self, status, answer):
+        """Raises if another attempt has taken over, and then nothing of the transaction stays."""
+        body = json.dumps(answer, default=str)
+        if self.claim:
+            headers = {"Content-Type": "application/json", "X-Request-Id": self.request.headers["X-Request-Id"]}
+            self.cursor.execute("SELECT once_finish(%s, %s, %s, %s)", (self.claim, status, json.dumps(headers), body))
+        return Response(body, status, media_type="application/json")
+
+
+def current_user(request: Request):
+    """Whom the token names. Once has checked it for requests with a key; others come as they are."""
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    try:
+        if scheme != "Bearer":
+            raise ValueError("no token")
+        return uuid.UUID(jwt.decode(token, TOKEN_SECRET, algorithms=["HS256"], options={"require": ["exp", "sub"]})["sub"])
+    except (ValueError, jwt.InvalidTokenError):
+        raise HTTPException(401, "a valid token is required", {"WWW-Authenticate": "Bearer"}) from None
+
+
+@contextlib.contextmanager
+def work(request, user):
+    with transaction() as cursor:
+        Work(cursor, request).note(user)
+        cursor.connection.commit()  # the key is seen while the request is at work, too
+        yield Work(cursor, request)
+
+
+def make(request, user, table, **values):
+    """One new row, which is the answer."""
+    row = {"id": uuid.uuid4(), "user_id": user, **values}
+    with work(request, user) as at:
+        at.insert(table, **row)
+        return at.done(201, row)
+
+
+def change(request, user, table, row, **values):
+    with work(request, user) as at:
+        settings = ", ".join(f"{name} = {name} + %s" if name == "votes" else f"{name} = %s" for name in values)
+        at.cursor.execute(f"UPDATE {table} SET {settings} WHERE id = %s RETURNING {', '.join(values)}",
+                          (*values.values(), row))
+        found = at.cursor.fetchone()
+        if found is None:
+            raise HTTPException(404, "there is no such thing")
+        return at.done(200, {"id": row, **dict(zip(values, found))})
+
+
+@app.exception_handler(psycopg2.Error)
+def database_failed(_, error):
+    """Perhaps it was committed, perhaps not: a retry finds out."""
+    stale = getattr(error, "pgcode", None) == "ON001"
+    if isinstance(error, psycopg2.IntegrityError):
+        return JSONResponse({"detail": "that name is taken, or there is no such thing"}, 422)
+    return JSONResponse({"detail": "another attempt has ended this" if stale else "the database is not there"}, 503)
+
+
+@app.post("/api/auth/agent", status_code=201)
+def register(agent: Agent, request: Request):
+    user = uuid.uuid4()
+    token = jwt.encode({"sub": str(user), "exp": int(time.time()) + TOKEN_LASTS}, TOKEN_SECRET, "HS256")
+    with transaction() as cursor:
+        at = Work(cursor, request)
+        at.insert("platform_users", id=user, name=agent.name)
+        at.note(user)
+        return at.done(201, {"id": user, "name": agent.name, "token": token})
+
+
+@app.post("/api/auth/refresh")
+def refresh(user=Depends(current_user)):
+    return {"token": jwt.encode({"sub": str(user), "exp": int(time.time()) + TOKEN_LASTS, "jti": str(uuid.uuid4())},
+                                TOKEN_SECRET, "HS256")}
+
+
+@app.post("/api/dwellers/{dweller}/act", status_code=201)
+def act(dweller: uuid.UUID, order: Act, request: Request, user=Depends(current_user)):
+    return make(request, user, "platform_acts", dweller_id=dweller, action=order.action)
+
+
+@app.post("/api/dwellers/{dweller}/heartbeat", status_code=201)
+def heartbeat(dweller: uuid.UUID, request: Request, user=Depends(current_user)):
+    return make(request, user, "platform_heartbeats", dweller_id=dweller)
+
+
+@app.get("/api/dwellers/{dweller}/acts")
+def acts(dweller: uuid.UUID, _=Depends(current_user)):
+    with transaction() as cursor:
+        cursor.execute("SELECT id, action FROM platform_acts WHERE dweller_id = %s", (dweller,))
+        return [{"id": row, "action": action} for row, action in cursor]
+
+
+@app.post("/api/stories", status_code=201)
+def tell(story: Story, request: Request, user=Depends(current_user)):
+    return make(request, user, "platform_stories", title=story.title)
+
+
+@app.put("/api/stories/{story}")
+def retell(story: uuid.UUID, told: Story, request: Request, user=Depends(current_user)):
+    return change(request, user, "platform_stories", story, title=told.title)
+
+
+@app.post("/api/proposals", status_code=201)
+def propose(proposal: Text, request: Request, user=Depends(current_user)):
+    return make(request, user, "platform_proposals", text=proposal.text)
+
+
+@app.patch("/api/proposals/{proposal}")
+def vote(proposal: uuid.UUID, given: Vote, request: Request, user=Depends(current_user)):
+    return change(request, user, "platform_proposals", proposal, votes=given.votes)
+
+
+@app.post("/api/review/{kind}/{subject}/feedback", status_code=201)
+def feedback(kind: str, subject: uuid.UUID, given: Text, request: Request, user=Depends(current_user)):
+    return make(request, user, "platform_feedback", subject_type=kind, subject_id=subject, text=given.text)
+
+
+@app.get("/skill.md", response_class=PlainTextResponse)
+def skill():
+    return SKILL

@@ -1,0 +1,35 @@
+"""What a view has to do with Once, if its work must be exact."""
+import functools
+import json
+
+from django.db import connection, transaction
+
+# These say that nothing was done, so a retry executes: the same as record.refusals.
+REFUSALS = {401, 403, 407, 408, 413, 425, 429}
+
+
+def idempotent(view):
+    """What the view does and what it answers are committed together: whatever dies, a retry finds both or neither.
+
+    Every other mutating view is protected by the gateway as it is; this is for work that must not be done twice even when
+    the gateway or this process dies in the middle. A refusal or a 5xx is no outcome: it is rolled back, and a retry executes.
+    """
+    @functools.wraps(view)
+    def recorded(request, *arguments, **named):
+        with transaction.atomic():
+            response = view(request, *arguments, **named)
+            if response.status_code in REFUSALS or response.status_code >= 500:
+                transaction.set_rollback(True)
+            elif claim := request.headers.get("Idempotency-Claim"):  # from Once, if the request has a key
+                finish(claim, request, response)
+        return response
+
+    return recorded
+
+
+def finish(claim, request, response):
+    """Raises if another attempt has taken over, and then nothing of the transaction stays."""
+    headers = {**dict(response.items()), "X-Request-Id": request.headers.get("X-Request-Id", "")}
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT once_finish(%s, %s, %s, %s)",
+                       [claim, response.status_code, json.dumps(headers), response.content])

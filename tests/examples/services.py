@@ -1,0 +1,121 @@
+"""What the tests of examples/platform and examples/workflow share: the example's own parts, its API, its README."""
+import importlib.machinery
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import unittest
+
+from wire import DEADLINE, Client, wait_until
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "examples" / "lib"))
+
+import stage as stages  # noqa: E402
+
+BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+JSON = ("Content-Type", "application/json")
+
+
+def load_run(name):
+    """examples/NAME/run as a module."""
+    path = ROOT / "examples" / name / "run"
+    loader = importlib.machinery.SourceFileLoader(f"{name}_run", str(path))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
+
+
+def start(make, *settings):
+    """make(stage, …) starts the parts, for all tests of a module."""
+    stage = stages.Stage(free_ports=True)
+    unittest.addModuleCleanup(stage.__exit__, None, None, None)
+    return make(stage, *settings)
+
+
+class Service(unittest.TestCase):
+    """Whoever inherits from it says what `service` is."""
+
+    maxDiff = 4000
+    service = None
+
+    def sql(self, text):
+        return self.service.database.sql(text)
+
+    def number(self, text):
+        return int(self.sql(text))
+
+    def hold(self, statement):
+        """Keeps a transaction open that has done this; the function that is returned ends it."""
+        held = subprocess.Popen(["psql", "-qAtX", "-v", "ON_ERROR_STOP=1", "-d", self.service.database.url()], text=True,
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        held.stdin.write(f"BEGIN; {statement}; SELECT 'held';\n")
+        held.stdin.flush()
+        while held.stdout.readline() not in ("held\n", ""):
+            pass
+        self.assertIsNone(held.poll())
+
+        def let_go():
+            if not held.stdin.closed:
+                held.communicate("ROLLBACK;\n", timeout=DEADLINE)
+
+        self.addCleanup(let_go)
+        return let_go
+
+    def waiting(self):
+        """How many wait for a lock in the database."""
+        return self.number("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+
+
+def ask(port, method, path, fields=(), body=None, timeout=DEADLINE):
+    with Client(port, timeout=timeout) as client:
+        data = None if body is None else json.dumps(body).encode()
+        return client.ask(method, path, [*fields, *([JSON] if data else [])], body=data)
+
+
+def run_sweep(service):
+    done = subprocess.run([service.stage.binary, "sweep", "--config", service.config], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise AssertionError(done.stderr)
+    return done.stdout
+
+
+class Readme(unittest.TestCase):
+    """The commands of an example's README, run as they stand: the first block starts it, all others are one session."""
+
+    example = None
+
+    def start(self, **environment):
+        blocks = BLOCK.findall((ROOT / "examples" / self.example / "README.md").read_text())
+        command = blocks[0].strip()
+        self.assertEqual(command, f"examples/{self.example}/run")
+        process = subprocess.Popen([*command.split(), "--free-ports"], cwd=ROOT, stdout=subprocess.PIPE, text=True,
+                                   env={**os.environ, **environment}, start_new_session=True)
+        self.addCleanup(self.end, process)
+        said = {}
+        for line in process.stdout:
+            name, _, value = line.strip().partition(" ")
+            said[name] = value
+            if name == "Ctrl-C":
+                return said, blocks[1:]
+        raise AssertionError(f"it did not start: {said}")
+
+    def end(self, process):
+        """As Ctrl-C does."""
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(60), 0)
+        process.stdout.close()
+
+    def session(self, blocks, words):
+        text = "\n".join(blocks)
+        for word, here in words.items():
+            self.assertIn(word, text)
+            text = text.replace(word, here)
+        done = subprocess.run(["bash", "-euo", "pipefail", "-c", text], cwd=ROOT, capture_output=True, text=True,
+                              timeout=120)
+        self.assertEqual(done.returncode, 0, done)
+        return done.stdout.replace("\r\n", "\n")
