@@ -216,8 +216,8 @@ Settings<Policy> record_settings() {
           "so in Idempotency-Status."),
       one(
           "max_request_body", [](auto& p) -> auto& { return p.max_request_body; }, size_codec({one_kib, one_gib}),
-          "Requests with a key are held in memory; larger ones get 413. Requests without a key stream and have no "
-          "limit."),
+          "Requests with a key, and writes that conditional.if_match covers, are held in memory; larger ones get 413. "
+          "Other requests stream and have no limit."),
       one(
           "timeouts.connect", [](auto& p) -> auto& { return p.timeouts.connect; }, duration_codec({1ms, 5min}),
           "To connect to the backend."),

@@ -25,6 +25,7 @@ constexpr std::string_view markdown_head = R"(# Configuration
 Once needs no configuration file: `once serve --upstream http://127.0.0.1:9000` runs with the defaults below. A file is
 given with `--config once.yaml`. `once config` prints one with every setting, its default and what it is for; `once check
 --config once.yaml` reports every mistake in one, each with its line and column. Unknown settings are mistakes.
+`once check` and `once serve` both end with exit code 2 when there is one.
 
 ```yaml
 listen: 0.0.0.0:8080

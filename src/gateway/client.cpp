@@ -6,9 +6,11 @@
 #include "core/fingerprint.hpp"
 #include "core/headers.hpp"
 #include "core/path.hpp"
+#include "gateway/access_line.hpp"
 #include "gateway/derived_key.hpp"
 #include "gateway/found_key.hpp"
 #include "gateway/scope.hpp"
+#include "gateway/shadow.hpp"
 #include "http/tls_stream.hpp"
 
 namespace once {
@@ -29,7 +31,6 @@ constexpr std::size_t most_empty_lines = 4;
 // A client that does not read must not hold up the exchange; it misses a hint.
 constexpr Duration interim_limit = std::chrono::milliseconds(100);
 constexpr Duration linger_limit = std::chrono::seconds(1);
-constexpr int retry_busy_seconds = 1;
 constexpr std::size_t linger_bytes = std::size_t{1} << 20U;
 
 // Written to logs and to a header of every reply, so only what is safe in both.
@@ -112,6 +113,7 @@ Task<void> Client::run() {
     }
     may_need_store(false);
     account();
+    shadow_.reset();
     reply_.reset();
     io_.buffer.unpin();
     body_.clear();
@@ -231,7 +233,6 @@ void Client::begin_request() {
   io_.buffer.pin(io_.head.size);
   io_.body = http::BodyDecoder(io_.head.framing);
   io_.pace = {.least_rate = generation_->settings().limits.min_rate, .grace = io_.timeouts->body_idle};
-  shadowed_.reset();
   keyed_ = false;
   body_unread_ = false;
   const auto given = io_.head.find("X-Request-Id");
@@ -375,63 +376,7 @@ Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::optional<std::s
   co_await exchange_.run(request, reply_);
   if (caller) count_for(caller, policy);
   const bool whole = co_await write_reply();
-  if (!guarded || !guard_->entered()) co_return;
-  // A response that streamed: its end is known only now.
-  reply_.source.reset();
-  co_await guard_->leave(whole ? WriteEnd::known : WriteEnd::unknown);
-}
-
-Task<void> Client::answer_unkeyed(const RoutedPolicy& routed, PassObserver* observer) {
-  static const Timeouts default_timeouts;
-  const Policy* policy = routed.policy;
-  std::optional<Tagging> tagging;
-  if (policy != nullptr && tags_response(*policy, io_.head)) {
-    tagging.emplace(begin_tagging(policy->conditional, io_.head));
-  }
-  const PassedRequest request{.backend = generation_->backend(routed.upstream),
-                              .timeouts = policy != nullptr ? policy->timeouts : default_timeouts,
-                              .request_id = request_id_,
-                              .safe_idle_max = generation_->settings().pool.idle_max,
-                              .unsafe_idle_max = generation_->settings().pool.keyed_idle_max,
-                              .closing = worker_.draining(),
-                              .strip_prefix = routed.strip_prefix,
-                              .origin = origin(),
-                              .tagging = tagging ? &*tagging : nullptr,
-                              .cors = cors_ ? &*cors_ : nullptr,
-                              .observer = observer};
-  const bool guarded = policy != nullptr && guards_write(*policy, io_.head.method);
-  may_need_store(guarded || observer != nullptr);
-  if (guarded) {
-    const GuardedWrite write{.policy = *policy,
-                             .backend = request.backend,
-                             .head = io_.head,
-                             .request_id = request_id_,
-                             .resource = normal_path_,
-                             .strip_prefix = routed.strip_prefix,
-                             .origin = request.origin};
-    std::optional<Problem> refused = co_await guard().enter(write);
-    if (refused) {
-      body_at_hand(io_.buffer.capacity());  // is done with: the connection can go on
-      co_await write_problem_reply(*std::move(refused));
-      co_return;
-    }
-    if (guard_->strips_conditions()) strip_conditions(io_.head);
-  }
-  const PassedResult result = co_await pass_.run(request);
-  if (guarded) co_await guard_->leave(result.whole ? end_of_write(result.status, *policy) : WriteEnd::unknown);
-  reply_.ending = Ending::passed;
-  if (result.problem == ProblemKind::request_timeout) worker_.metrics().slow_clients.add();
-  passed_as_ = result.problem;
-  if (result.problem) {
-    Problem answer = problem(*result.problem, std::string(result.detail));
-    if (answer.kind == ProblemKind::upstream_busy) answer.retry_after_seconds = retry_busy_seconds;
-    co_await write_problem_reply(answer);
-    reply_.ending = Ending::passed;
-    co_return;
-  }
-  reply_.status = result.status;
-  keep_ = result.keep;
-  body_unread_ = !io_.body.ended();
+  if (guarded && guard_->entered()) co_await leave_after_stream(policy, whole);
 }
 
 // While a keyed request is at the backend. A client that is gone misses nothing that matters.
@@ -449,11 +394,6 @@ Task<void> Client::interim(const http::ResponseHead& head) {
   // Nothing can follow half a hint. The request goes on; its client finds the answer when it asks again.
   io_.socket.reset_on_close();
   io_.socket.cancel();
-}
-
-WriteGuard& Client::guard() {
-  if (!guard_) guard_ = std::make_unique<WriteGuard>(exchange_.ports(), shared_.ids);
-  return *guard_;
 }
 
 Task<void> Client::answer_preflight(const Policy& policy) {
@@ -496,6 +436,7 @@ Task<bool> Client::write_reply() {
   const bool known_end = !streams || chunked || reply_.streamed_length;
   keep_ = io_.head.persistence == Persistence::keep && known_end && !worker_.draining();
   std::string& head = reply_.head;
+  if (!reply_.dated) head.append("Date: ").append(worker_.date()).append("\r\n");
   if (cors_) cors_->apply(head);
   if (streams && reply_.streamed_length) {
     head.append("Content-Length: ");
@@ -562,17 +503,19 @@ void Client::account() {
   metrics.duration_ns[ending].observe(static_cast<std::uint64_t>(spent.count()));
   if (reply_.status >= 100) metrics.responses[static_cast<std::size_t>(reply_.status / 100)].add();
   if (shared_.access_log == nullptr) return;
-  const std::string_view shadow = shadowed_ ? name_of(*shadowed_) : std::string_view();
-  const std::string operation = keyed_ ? to_hex(operation_.view().substr(0, 8)) : std::string();
-  shared_.access_log->info("request", {{"request", request_id_},
-                                       {"method", io_.head.method_text},
-                                       {"path", io_.head.path},
-                                       {"status", reply_.status},
-                                       {"result", name_of(reply_.ending)},
-                                       {"ms", static_cast<double>(spent.count()) / 1e6},
-                                       {"operation", operation},
-                                       {"attempt", static_cast<std::uint32_t>(reply_.attempt)},
-                                       {"shadow", shadow}});
+  const AccessLine line{.request_id = request_id_,
+                        .method = io_.head.method_text,
+                        .path = io_.head.path,
+                        .status = reply_.status,
+                        .ending = reply_.ending,
+                        .attempt = reply_.attempt,
+                        .spent = spent,
+                        .operation = keyed_ ? std::optional(operation_) : std::nullopt};
+  if (shadow_) {
+    shadow_->account(line);
+  } else {
+    line.write(*shared_.access_log, "");
+  }
 }
 
 }  // namespace once

@@ -24,6 +24,8 @@
 
 namespace once {
 
+class Shadow;
+
 class Client final : private ServedConnection, private InterimSink {
  public:
   Client(Worker& worker, int fd, Over over);
@@ -56,7 +58,12 @@ class Client final : private ServedConnection, private InterimSink {
   Task<void> answer_keyed(const RoutedPolicy& routed, std::optional<std::string_view> key);
   CallerFacts caller_facts(const Policy& policy);
   std::string_view tenant_of(const ScopeParts& scope);
+  PassedRequest passed_request(const RoutedPolicy& routed);
   Task<void> answer_unkeyed(const RoutedPolicy& routed, PassObserver* observer = nullptr);
+  // A write without a key on a route with if_match.
+  Task<void> answer_guarded(const RoutedPolicy& routed);
+  Task<void> answer_passed(const PassedResult& result);
+  Task<void> leave_after_stream(const Policy& policy, bool relayed);
   Task<void> answer_shadow(const RoutedPolicy& routed);
   Task<void> refuse_overload(Overload limit);
   Task<void> refuse_caller(CallerTable::Refusal refusal);
@@ -96,12 +103,12 @@ class Client final : private ServedConnection, private InterimSink {
   std::string request_id_;
   std::string route_path_;        // room for the path as routes see it
   std::string_view normal_path_;  // that path
-  HeldBody body_;                 // of a keyed request, when it does not lie in the buffer as a whole
+  HeldBody body_;                 // of a keyed or guarded request, when it does not lie in the buffer as a whole
   std::string_view whole_body_;
   std::chrono::nanoseconds began_{};
   OperationId operation_;
   TenantTag tenant_{};
-  std::optional<Shadowed> shadowed_;
+  std::shared_ptr<Shadow> shadow_;        // of the request at hand, on a route in shadow mode
   std::optional<ProblemKind> passed_as_;  // what a request that passed through was answered with, if by us
   bool keyed_ = false;
   bool keep_ = true;

@@ -1,4 +1,4 @@
-// The body of a keyed request, which must be whole before anything is decided.
+// The body of a keyed or guarded request, which must be whole before anything is decided.
 #include "gateway/client.hpp"
 
 namespace once {

@@ -1,11 +1,7 @@
-// What keeps one client, or all of them together, from taking more of the gateway than they may; and routes in shadow
-// mode, which are told nothing of it.
+// What keeps one client, or all of them together, from taking more of the gateway than they may.
 #include <algorithm>
-#include <memory>
 
 #include "gateway/client.hpp"
-#include "gateway/found_key.hpp"
-#include "gateway/shadow.hpp"
 
 namespace once {
 
@@ -16,8 +12,6 @@ namespace {
 
 // A connection that is used all the time keeps what it needs for the next request.
 constexpr Duration rest_after = std::chrono::seconds(1);
-// How long the line in the access log may wait to say what shadow mode found.
-constexpr Duration verdict_wait = std::chrono::milliseconds(100);
 
 std::string describe(CallerLimit limit) {
   switch (limit) {
@@ -84,25 +78,6 @@ void Client::count_for(CallerUse& caller, const Policy& policy) {
                      reply_.ending == Ending::mismatch || reply_.attempt > Attempt{1};
   if (known) caller.give_back_key(generation_->settings().limits.caller);
   if (reply_.recorded_bytes > 0) caller.stored(reply_.recorded_bytes, policy.ttl, worker_.loop().now());
-}
-
-Task<void> Client::answer_shadow(const RoutedPolicy& routed) {
-  const Policy& policy = *routed.policy;
-  const FoundKey found = find_key(io_.head, policy.key.header);
-  if (found.count == 0 && policy.key.derive.empty() && policy.key.required == Required::no) {
-    co_await answer_unkeyed(routed);
-    co_return;
-  }
-  const auto shadow = std::make_shared<Shadow>(worker_, generation_, routed, io_.head, request_id_);
-  shadow->begin(found, caller_facts(policy));
-  co_await answer_unkeyed(routed, shadow.get());
-  shadow->end(passed_as_);
-  // By now the client has its answer.
-  if (shared_.access_log != nullptr) {
-    Shadow::Known known(*shadow, verdict_wait);
-    co_await known;
-  }
-  shadowed_ = shadow->verdict();
 }
 
 }  // namespace once

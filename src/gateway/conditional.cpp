@@ -14,9 +14,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// How often a waiter looks by itself; each look doubles it.
-constexpr Duration first_look = milliseconds(50);
-constexpr Duration slowest_look = milliseconds(1000);
+// Between two tries to claim; each doubles it.
+constexpr Duration first_pause = milliseconds(50);
 // Many writers that claim and release one record by turns can make a store give up on one of them, with nothing done.
 constexpr int most_refusals = 5;
 constexpr int retry_seconds = 1;
@@ -119,6 +118,16 @@ WriteEnd end_of_write(int status, const Policy& policy) {
   return of_a_proxy && policy.record.gateway_errors == GatewayErrors::unknown ? WriteEnd::unknown : WriteEnd::known;
 }
 
+Task<bool> drain(http::ResponseSource& rest, const Timeouts& timeouts, const http::Loop& loop) {
+  using Kind = http::BodyChunk::Kind;
+  const auto deadline = loop.now() + timeouts.response;
+  while (true) {
+    const http::BodyChunk chunk = co_await rest.next(timeouts.stream_idle);
+    if (chunk.kind == Kind::data && loop.now() < deadline) continue;
+    co_return chunk.kind == Kind::end;
+  }
+}
+
 void strip_conditions(http::RequestHead& head) {
   std::erase_if(head.fields, [](const http::Field& field) { return is_condition(field.name); });
 }
@@ -136,8 +145,7 @@ Task<std::optional<Problem>> WriteGuard::enter(const GuardedWrite& write) {
   write_ = &write;
   claimed_ = false;
   strips_conditions_ = false;
-  came_at_once_ = false;
-  waited_ = Duration::zero();
+  owner_.begin(OwnerWait::Ends::unheard, write.policy.wait_limit);  // a claim may lapse, in every store
   auto asked = read_precondition(write.head);
   if (!asked) {
     co_return refuse(PreconditionResult::invalid,
@@ -178,7 +186,7 @@ Task<std::optional<Problem>> WriteGuard::claim() {
                .ttl = 2 * policy.lease,
                .owner = Owner::outside};  // lapses with its lease in every store: see leave()
   int refusals = 0;
-  Duration pause = first_look;
+  Duration pause = first_pause;
   while (true) {
     claimed_at_ = ports_.clock.now();
     co_await ports_.store.run(op_, ports_.home);
@@ -207,43 +215,13 @@ Task<std::optional<Problem>> WriteGuard::claim() {
       co_return std::nullopt;
     }
     if (op_.verdict == Verdict::in_flight) {
-      const bool owner_ended = co_await wait_for_owner();
+      const bool owner_ended = co_await owner_.wait(op_.id);
       if (owner_ended) continue;
     }
     Problem answer = problem(ProblemKind::resource_busy, "Another write to this resource has not ended yet.");
     answer.retry_after_seconds = retry_seconds;
     co_return refuse(PreconditionResult::busy, std::move(answer));
   }
-}
-
-// True when it is worth claiming again.
-Task<bool> WriteGuard::wait_for_owner() {
-  ports_.metrics.waiting.add();
-  Waiters::Ticket ticket(ports_.waiters, op_.id, ports_.home);
-  Duration look = first_look;
-  bool owner_works = true;
-  bool paused = false;
-  while (true) {
-    Op seen;
-    seen.id = op_.id;
-    seen.waits = Waits::yes;
-    co_await ports_.store.run(seen, ports_.home);
-    owner_works = seen.status != OpStatus::done ||
-                  (seen.record && seen.record->state == State::started && seen.now < seen.record->lease_until);
-    // Sent away twice in a row although nobody seems to own it: not to be asked again without a pause.
-    if (!owner_works && (paused || !came_at_once_)) break;
-    owner_works = true;
-    if (waited_ >= write_->policy.wait_limit) break;
-    const Duration limit = std::min(look, write_->policy.wait_limit - waited_);
-    const Time before = ports_.clock.now();
-    co_await ticket.wait(limit);
-    waited_ += std::clamp(ports_.clock.now() - before, Duration(1), limit);
-    look = std::min(look * 2, slowest_look);
-    paused = true;
-  }
-  came_at_once_ = !paused;
-  ports_.metrics.waiting.subtract();
-  co_return !owner_works;
 }
 
 // As the one who writes would see it.

@@ -18,7 +18,10 @@
 #include "gateway/backend.hpp"
 #include "gateway/exchange.hpp"
 #include "gateway/lease_keeper.hpp"
+#include "gateway/owner_wait.hpp"
 #include "http/head.hpp"
+#include "http/loop.hpp"
+#include "http/upstream.hpp"
 #include "store/store.hpp"
 
 namespace once {
@@ -64,11 +67,14 @@ enum class WriteEnd : std::uint8_t {
 
 // After a whole response.
 WriteEnd end_of_write(int status, const Policy& policy);
+// Reads the rest of a response whose client has left. True: it came whole. Nobody gets it, so it does not have for
+// ever.
+Task<bool> drain(http::ResponseSource& rest, const Timeouts& timeouts, const http::Loop& loop);
 
 class WriteGuard {
  public:
   WriteGuard(const ExchangePorts& ports, const OperationIds& ids)
-      : ports_(ports), ids_(ids), lease_(ports.store, ports.home, ports.metrics) {}
+      : ports_(ports), ids_(ids), lease_(ports.store, ports.home, ports.metrics), owner_(ports_) {}
 
   // Waits for the writer before, claims the resource, and holds its state against the conditions. A problem: the write
   // must not be sent, and nothing is held. Otherwise leave() follows.
@@ -83,7 +89,6 @@ class WriteGuard {
 
  private:
   Task<std::optional<Problem>> claim();
-  Task<bool> wait_for_owner();
   Task<std::optional<Problem>> check();
   Task<BackendAnswer> read_current();
   Task<std::optional<Problem>> hold();
@@ -97,11 +102,10 @@ class WriteGuard {
   Op op_;
   LeaseKeeper lease_;
   Time claimed_at_;
-  Duration waited_{};
+  OwnerWait owner_;
   std::string added_;  // fields for the backend
   bool entered_ = false;
-  bool came_at_once_ = false;  // back to claim again, without a pause
-  bool claimed_ = false;       // not so when the store is down and the route prefers that to nothing
+  bool claimed_ = false;  // not so when the store is down and the route prefers that to nothing
   bool strips_conditions_ = false;
 };
 

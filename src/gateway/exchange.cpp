@@ -17,9 +17,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// How often a waiter looks by itself, for owners in other processes; each look doubles it.
-constexpr Duration first_look = milliseconds(50);
-constexpr Duration slowest_look = milliseconds(1000);
 // How long between two tries to record an outcome; each doubles it.
 constexpr Duration first_record_retry = milliseconds(20);
 constexpr Duration slowest_record_retry = milliseconds(1000);
@@ -58,7 +55,8 @@ Task<void> try_later(ExchangePorts ports, Op op, Duration limit) {
 Exchange::Exchange(const ExchangePorts& ports)
     : ports_(ports),
       shared_(ports.store.store().traits().shared == Shared::yes),
-      lease_(ports.store, ports.home, ports.metrics) {}
+      lease_(ports.store, ports.home, ports.metrics),
+      owner_(ports_) {}
 
 void Exchange::release_memory() {
   for (std::string* scratch : {&for_backend_, &stored_fields_, &unstored_fields_}) std::string().swap(*scratch);
@@ -72,9 +70,7 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
   request_ = &request;
   reply_ = &reply;
   attempt_ = Attempt{};
-  waited_ = Duration::zero();
-  look_ = first_look;
-  came_at_once_ = false;
+  owner_.begin(shared_ ? OwnerWait::Ends::unheard : OwnerWait::Ends::told, request.policy.wait_limit);
   ports_.metrics.in_flight.add();
   bool decided = false;
   while (!decided) {
@@ -172,41 +168,12 @@ Duration Exchange::while_claimed() const {
   return shared_ ? request_->policy.lease : Duration::max();
 }
 
-// True when it is worth claiming again: the owner has ended, or may have.
+// True when it is worth claiming again.
 Task<bool> Exchange::wait_for_owner() {
-  const Policy& policy = request_->policy;
-  if (policy.in_flight == InFlight::reject) {
-    answers().in_flight();
-    co_return false;
-  }
-  ports_.metrics.waiting.add();
-  Waiters::Ticket ticket(ports_.waiters, request_->id, ports_.home);
-  bool owner_works = true;
-  bool paused = false;
-  while (true) {
-    Op seen;
-    seen.id = request_->id;
-    seen.waits = Waits::yes;
-    co_await ports_.store.run(seen, ports_.home);
-    // A store that does not answer says nothing of the owner: waited for like one.
-    owner_works = seen.status != OpStatus::done ||
-                  (seen.record && seen.record->state == State::started && seen.now < seen.record->lease_until);
-    // Sent away twice although nobody seems to own it: a backend is about to commit its outcome, and until then the
-    // record cannot be claimed. Waited for like an owner, or this would go round and round.
-    if (!owner_works && (paused || !came_at_once_ || planted(Bug::waits_without_pause))) break;
-    owner_works = true;
-    if (waited_ >= policy.wait_limit) break;
-    const Duration limit = std::min(shared_ ? look_ : slowest_look, policy.wait_limit - waited_);
-    const Time before = ports_.clock.now();
-    co_await ticket.wait(limit);
-    waited_ += std::clamp(ports_.clock.now() - before, Duration(1), limit);
-    look_ = std::min(look_ * 2, slowest_look);
-    paused = true;
-  }
-  came_at_once_ = !paused;
-  ports_.metrics.waiting.subtract();
-  if (owner_works) answers().in_flight();
-  co_return !owner_works;
+  bool owner_ended = false;
+  if (request_->policy.in_flight == InFlight::wait) owner_ended = co_await owner_.wait(request_->id);
+  if (!owner_ended) answers().in_flight();
+  co_return owner_ended;
 }
 
 // The claim is ours and durable. From here on it is finished, released only if nothing was sent, or left unknown.

@@ -8,20 +8,15 @@
 #include <string>
 #include <string_view>
 
-#include "base/clock.hpp"
-#include "base/executor.hpp"
-#include "base/log.hpp"
-#include "base/random.hpp"
 #include "base/task.hpp"
 #include "core/backend_policy.hpp"
 #include "core/policy.hpp"
 #include "gateway/answers.hpp"
 #include "gateway/backend.hpp"
+#include "gateway/exchange_ports.hpp"
 #include "gateway/lease_keeper.hpp"
-#include "gateway/metrics.hpp"
+#include "gateway/owner_wait.hpp"
 #include "gateway/reply.hpp"
-#include "gateway/waiters.hpp"
-#include "store/lane.hpp"
 
 namespace once {
 
@@ -39,18 +34,6 @@ struct KeyedRequest {
   InterimSink* interim = nullptr;
   std::string_view strip_prefix = {};  // of the path, before it goes to the backend
   const Origin* origin = nullptr;
-};
-
-// Everything an exchange touches outside itself.
-struct ExchangePorts {
-  Lanes& store;
-  Waiters& waiters;
-  Executor& home;
-  const Clock& clock;
-  Random& random;
-  Metrics& metrics;
-  const Log& log;
-  std::string_view errors_base;
 };
 
 class Exchange {
@@ -93,9 +76,7 @@ class Exchange {
   Op op_;
   LeaseKeeper lease_;
   Attempt attempt_{};
-  Duration waited_{};            // for owners, all of them together
-  Duration look_{};              // how long until the next look at one
-  bool came_at_once_ = false;    // back to claim again, without a pause
+  OwnerWait owner_;
   std::string for_backend_;      // fields that Once adds to the request
   std::string stored_fields_;    // of the response, part of the outcome
   std::string unstored_fields_;  // of the response, for this client alone

@@ -32,6 +32,12 @@ bool goes_on(const http::RequestHead& head, const http::Field& field, const Forw
   return !is_reserved_request_header(field.name) && !head.hop_by_hop(field.name);
 }
 
+// Where a request goes is read by every proxy on its way: not with tabs or other oddities that one of them takes for
+// something else.
+void append_host(std::string& out, std::string_view value) {
+  out.append(value.empty() ? "Host:" : "Host: ").append(value).append("\r\n");
+}
+
 }  // namespace
 
 std::string_view without_prefix(std::string_view target, std::string_view prefix) {
@@ -56,7 +62,12 @@ void write_forwarded_head(std::string& out, const http::RequestHead& head, const
   if (target.empty() || target.front() == '?') out.push_back('/');
   out.append(target).append(" HTTP/1.1\r\n");
   for (const http::Field& field : head.fields) {
-    if (goes_on(head, field, as)) out.append(field.line);
+    if (!goes_on(head, field, as)) continue;
+    if (same_name(field.name, "Host")) {
+      append_host(out, field.value);
+    } else {
+      out.append(field.line);
+    }
   }
   // An HTTP/1.0 client may leave it out, we may not.
   if (!as.host.empty()) {

@@ -1,5 +1,5 @@
 // The head of a request as it goes to the backend: the client's fields byte for byte, less those of the connection
-// and those that only Once may write, framed by us.
+// and those that only Once may write, with a plain Host, framed by us.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// How much the process has to do with requests that have a key: how many there are, and what their bodies take. Shared
-// by the workers; over a limit, new ones are sent away before anything of them is held.
+// How much the process has to do: how many requests with a key there are, and what the bodies that are held take.
+// Shared by the workers; over a limit, new ones are sent away before anything of them is held.
 #pragma once
 
 #include <atomic>

@@ -91,26 +91,32 @@ Task<UpstreamConnectionPtr> PassThrough::connection(UpstreamGroup::Turn& turn) {
 }
 
 Task<PassThrough::Sent> PassThrough::send_request() {
-  const Framing& framing = client_.head.framing;
+  Framing framing = client_.head.framing;
   const std::string_view unread = client_.buffer.unread();
-  const bool all_here = framing.kind == Framing::Kind::length && unread.size() >= framing.length;
-  const std::string_view body = all_here ? unread.substr(0, static_cast<std::size_t>(framing.length)) : "";
-  added_.assign("X-Request-Id: ").append(request_->request_id).append("\r\n");
-  if (request_->observer != nullptr && (all_here || client_.body.ended())) {
-    if (!body.empty()) request_->observer->body_part(body);
-    request_->observer->body_ended();
+  const bool in_buffer = !request_->body && framing.kind == Framing::Kind::length && unread.size() >= framing.length;
+  const bool all_here = in_buffer || request_->body;
+  std::string_view body = request_->body.value_or("");
+  if (in_buffer) body = unread.substr(0, static_cast<std::size_t>(framing.length));
+  // A body is announced if the client announced one.
+  if (request_->body && framing.kind != Framing::Kind::none) {
+    framing = {.kind = Framing::Kind::length, .length = body.size()};
   }
+  added_.assign("X-Request-Id: ").append(request_->request_id).append("\r\n");
+  const bool whole = all_here || client_.body.ended();
   upstream_.reset();
   UpstreamGroup::Turn turn;
   while (true) {
     upstream_ = co_await connection(turn);
     if (client_gone_) co_return Sent::client_gone;
-    if (!upstream_) co_return turn.busy() ? Sent::busy : Sent::unreachable;
+    if (!upstream_) {
+      if (whole) observe_whole(body);
+      co_return turn.busy() ? Sent::busy : Sent::unreachable;
+    }
     std::string& head = upstream_->request_head();
     ForwardedHead as = request_->backend.head_for(turn);
     as.added_fields = added_;
     as.framing = framing;
-    as.upgrade = client_.head.upgrade ? UpgradeTo::backend : UpgradeTo::nobody;
+    as.upgrade = upgrades() ? UpgradeTo::backend : UpgradeTo::nobody;
     as.forward_expect = !all_here;
     as.strip_prefix = request_->strip_prefix;
     as.origin = request_->origin;
@@ -124,12 +130,20 @@ Task<PassThrough::Sent> PassThrough::send_request() {
     upstream_.reset();
     if (!reused) request_->backend.group().took_nothing(turn);
   }
-  if (all_here && framing.length > 0) client_.body.next(client_.buffer);
+  if (whole) observe_whole(body);
+  if (in_buffer && framing.length > 0) client_.body.next(client_.buffer);
   if (!client_.body.ended()) {
     upload_ = Upload::running;
     spawn(upload());
   }
   co_return Sent::ok;
+}
+
+// Not of a client that left before anything was sent: there was no request.
+void PassThrough::observe_whole(std::string_view body) {
+  if (request_->observer == nullptr) return;
+  if (!body.empty()) request_->observer->body_part(body);
+  request_->observer->body_ended();
 }
 
 // Beside the response: a backend may answer before it has read everything.
@@ -198,7 +212,7 @@ void PassThrough::peer_moved(Socket::Peer what) {
   const bool left = what == Socket::Peer::gone || (what == Socket::Peer::end && events_);
   if (!left) return;
   client_gone_ = true;
-  if (upstream_) upstream_->socket().cancel();
+  if (upstream_ && !goes_on_alone()) upstream_->socket().cancel();
 }
 
 Task<PassedResult> PassThrough::relay() {
@@ -214,7 +228,8 @@ Task<PassedResult> PassThrough::relay() {
         continue;
       }
     }
-    if (client_gone_ || client_.sent_end) co_return PassedResult{};
+    const bool goes_on = goes_on_alone() && read == UpstreamConnection::HeadRead::ok;
+    if ((client_gone_ || client_.sent_end) && !goes_on) co_return PassedResult{};
     if (read == UpstreamConnection::HeadRead::timed_out) {
       co_return failed_with(ProblemKind::gateway_timeout, "The backend did not answer in time.");
     }
@@ -229,11 +244,11 @@ Task<PassedResult> PassThrough::relay() {
     }
     const int status = upstream_->head().status;
     if (status >= 200) break;
-    if (status == 101 && !client_.head.upgrade) {
+    if (status == 101 && !upgrades()) {
       co_return failed_with(ProblemKind::backend_lost, "The backend switched protocols unasked.");
     }
     const bool relayed = co_await relay_interim();
-    if (!relayed) co_return PassedResult{};
+    if (!relayed && !goes_on) co_return PassedResult{};
     if (status == 101) {
       client_.socket.unwatch();
       co_await tunnel(client_.socket, client_.buffer, upstream_->socket(), upstream_->buffer(),
@@ -321,7 +336,7 @@ Task<PassedResult> PassThrough::relay_body() {
       // Nothing more is here: what is goes out before anything is waited for.
       const IoResult sent = co_await client_.socket.write_all(head_, client_.timeouts->body_idle);
       head_.clear();
-      if (sent.status != Io::ok) co_return broken;
+      if (sent.status != Io::ok) break;
       chunk = co_await upstream_->next(request_->timeouts.stream_idle);
     }
     if (chunk->kind == BodyChunk::Kind::broken || chunk->kind == BodyChunk::Kind::timed_out) {
@@ -334,11 +349,18 @@ Task<PassedResult> PassThrough::relay_body() {
     const bool last = chunk->kind == BodyChunk::Kind::end || (following && following->kind == BodyChunk::Kind::end);
     const bool more = following && following->kind == BodyChunk::Kind::data;
     const bool relayed = co_await relay_chunk(chunk->data, last, more);
-    if (!relayed) co_return broken;
-    if (last) break;
+    if (!relayed) break;
+    if (last) co_return PassedResult{.status = from.status, .keep = keep, .whole = true, .problem = {}, .detail = {}};
     chunk = following;
   }
-  co_return PassedResult{.status = from.status, .keep = keep, .whole = true, .problem = {}, .detail = {}};
+  PassedResult unread = co_await finish_alone();
+  co_return unread;
+}
+
+Task<PassedResult> PassThrough::finish_alone() {
+  PassedResult result{.status = upstream_->head().status, .keep = false, .whole = false, .problem = {}, .detail = {}};
+  if (goes_on_alone()) result.whole = co_await drain(*upstream_, request_->timeouts, client_.socket.loop());
+  co_return result;
 }
 
 // What came together goes on together: a small chunk waits for the next one if that is here already.

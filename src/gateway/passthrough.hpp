@@ -42,6 +42,9 @@ struct PassedRequest {
   const Tagging* tagging = nullptr;  // the response may be given an ETag
   const CorsGrant* cors = nullptr;   // what it says to scripts of other origins
   PassObserver* observer = nullptr;
+  // Of a guarded write, read as a whole and framed by us. Once it went out, a client that leaves cancels nothing: how
+  // it ended is to be known.
+  std::optional<std::string_view> body = std::nullopt;
 };
 
 struct PassedResult {
@@ -74,6 +77,7 @@ class PassThrough final : private http::Socket::Watcher {
 
   Task<Sent> send_request();
   Task<http::UpstreamConnectionPtr> connection(UpstreamGroup::Turn& turn);
+  void observe_whole(std::string_view body);
   Task<void> upload();
   Task<bool> upload_chunk(std::string_view data);
   Task<void> finish_upload();
@@ -87,8 +91,13 @@ class PassThrough final : private http::Socket::Watcher {
   Task<bool> relay_chunk(std::string_view data, bool last, bool more);
   void write_head(bool interim);
   bool chunked_to_client() const;
+  // What is done when the client takes no more of the response.
+  Task<PassedResult> finish_alone();
 
   bool may_send_again() const;
+  bool upgrades() const { return client_.head.upgrade && !request_->body; }
+  // An event stream has no end that could be waited for.
+  bool goes_on_alone() const { return request_->body && !events_; }
 
   ClientIo& client_;
   Metrics& metrics_;

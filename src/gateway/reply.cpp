@@ -78,6 +78,7 @@ void Reply::reset() {
   streamed_length.reset();
   attempt = Attempt{};
   recorded_bytes = 0;
+  dated = false;
 }
 
 void Reply::release_memory() {
@@ -94,6 +95,7 @@ void write_response(Reply& reply, const StoredResponse& response, const Marks& m
   head.clear();
   append_status_line(head, response.status, response.reason);
   head.append(response.headers).append(marks.extra);
+  reply.dated = true;  // in the extra fields, by the backend or by us
   append_field(head, "Idempotency-Status", name_of(marks.ending));
   if (!marks.replay_header.empty()) {
     append_field(head, marks.replay_header, "true");

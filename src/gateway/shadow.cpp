@@ -51,20 +51,6 @@ Shadow::Shadow(Worker& worker, GenerationUse generation, const RoutedPolicy& rou
       body_(shared_.load),
       lease_(shared_.store, worker.loop(), worker.metrics()) {}
 
-Shadow::Known::Known(Shadow& shadow, Duration limit) : shadow_(shadow), limit_(limit) {
-  fire = [](Timer& timer) {
-    auto& self = static_cast<Known&>(timer);
-    self.shadow_.known_ = nullptr;
-    self.caller_.resume();
-  };
-}
-
-void Shadow::Known::await_suspend(std::coroutine_handle<> caller) {
-  caller_ = caller;
-  shadow_.known_ = this;
-  shadow_.worker_.loop().arm(*this, limit_);
-}
-
 void Shadow::decide(Shadowed verdict) {
   verdict_ = verdict;
   worker_.metrics().shadow[static_cast<std::size_t>(verdict)].add();
@@ -72,10 +58,20 @@ void Shadow::decide(Shadowed verdict) {
     shared_.log.info("shadow", {{"request", request_id_}, {"route", route_}, {"verdict", name_of(verdict)}});
   }
   body_.release();
-  if (Known* known = std::exchange(known_, nullptr)) {
-    worker_.loop().disarm(*known);
-    known->caller_.resume();
+  if (line_) line_->write(*shared_.access_log, name_of(verdict));
+}
+
+void Shadow::account(const AccessLine& line) {
+  if (verdict_) {
+    line.write(*shared_.access_log, name_of(*verdict_));
+    return;
   }
+  method_ = line.method;
+  path_ = line.path;
+  line_ = line;
+  line_->request_id = request_id_;
+  line_->method = method_;
+  line_->path = path_;
 }
 
 void Shadow::begin(const FoundKey& found, const CallerFacts& facts) {

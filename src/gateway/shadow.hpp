@@ -15,6 +15,7 @@
 #include "base/task.hpp"
 #include "core/outcome.hpp"
 #include "core/problem.hpp"
+#include "gateway/access_line.hpp"
 #include "gateway/found_key.hpp"
 #include "gateway/lease_keeper.hpp"
 #include "gateway/load.hpp"
@@ -37,26 +38,12 @@ class Shadow final : public PassObserver, public std::enable_shared_from_this<Sh
   void begin(const FoundKey& found, const CallerFacts& facts);
   void end(std::optional<ProblemKind> problem);
 
-  std::optional<Shadowed> verdict() const { return verdict_; }
-
   void body_part(std::string_view data) override;
   void body_ended() override;
   void answered(const http::ResponseHead& head) override;
 
-  // co_await known: the verdict is there, or the limit has passed.
-  class Known final : private Timer {
-   public:
-    Known(Shadow& shadow, Duration limit);
-    bool await_ready() const { return shadow_.verdict_.has_value(); }
-    void await_suspend(std::coroutine_handle<> caller);
-    void await_resume() const noexcept {}
-
-   private:
-    friend class Shadow;
-    Shadow& shadow_;
-    Duration limit_;
-    std::coroutine_handle<> caller_;
-  };
+  // Writes the request's line to the access log: now if the verdict is there, otherwise when it is.
+  void account(const AccessLine& line);
 
  private:
   // co_await answer: how it went at the backend is known.
@@ -91,7 +78,9 @@ class Shadow final : public PassObserver, public std::enable_shared_from_this<Sh
   TenantTag tenant_{};
   LeaseKeeper lease_;
   Answer answer_;
-  Known* known_ = nullptr;
+  std::optional<AccessLine> line_;  // waits for the verdict
+  std::string method_;              // what it refers to
+  std::string path_;
 };
 
 }  // namespace once

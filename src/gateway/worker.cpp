@@ -159,7 +159,7 @@ Task<void> Worker::refuse(int fd, Over over, std::string_view why) {
   Problem answer = problem(ProblemKind::too_many_connections, std::string(why));
   answer.retry_after_seconds = 1;
   write_problem(reply, answer, shared_.errors_base, "", Ending::rejected);
-  reply.head.append("Connection: close\r\n\r\n");
+  reply.head.append("Date: ").append(date()).append("\r\nConnection: close\r\n\r\n");
   hold();
   const http::IoResult sent = co_await socket.write_all(reply.head, reply.body, refuse_limit);
   // A request that is on its way would reset the connection, and the reply with it.

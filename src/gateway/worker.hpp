@@ -6,6 +6,7 @@
 #include <latch>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.hpp"
@@ -17,6 +18,7 @@
 #include "gateway/generation.hpp"
 #include "gateway/load.hpp"
 #include "gateway/metrics.hpp"
+#include "gateway/reply.hpp"
 #include "gateway/waiters.hpp"
 #include "http/loop.hpp"
 #include "http/socket.hpp"
@@ -85,6 +87,8 @@ class Worker {
   http::Loop& loop() { return loop_; }
   Random& random() { return random_; }
   Metrics& metrics() { return metrics_; }
+  // The time as a field Date has it; valid until the next call.
+  std::string_view date() { return date_.at(shared_.clock.now()); }
   const Metrics& metrics() const { return metrics_; }
   GatewayShared& shared() { return shared_; }
   // By which new requests are served.
@@ -132,6 +136,7 @@ class Worker {
   http::Loop loop_;
   SystemRandom random_;
   Metrics metrics_;
+  DateText date_;
   GenerationUse generation_;
   std::vector<std::unique_ptr<http::Socket>> listeners_;
   std::size_t accepting_ = 0;  // of them

@@ -9,6 +9,7 @@ import time
 import unittest
 
 from support import Api, ClaimsTest
+from wire import wait_until
 
 WORKERS = 8
 KEYS = 60
@@ -27,6 +28,12 @@ class World:
         self.seen = collections.defaultdict(set)  # key: every value that anybody was given
         self.fences = collections.defaultdict(list)  # key: in the order in which they were handed out, as far as one worker knows
         self.mistakes = []
+        self.answers = 0
+
+    def more(self, count):
+        """Returns when so many more claims were answered."""
+        goal = self.answers + count
+        wait_until(lambda: self.mistakes or self.answers >= goal, what=f"{count} more answers")
 
     def draw(self, function, *arguments):
         with self.lock:
@@ -54,6 +61,8 @@ class World:
             claimed = self.ask(self.api.claim, **terms)  # the same nonce: perhaps it was made
         if claimed is None:
             return
+        with self.lock:
+            self.answers += 1
         if claimed["status"] == "succeeded":
             self.seen[key].add(claimed["value"])
         if claimed["status"] != "acquired":
@@ -86,15 +95,15 @@ class Crashes(ClaimsTest):
         for worker in workers:
             worker.start()
         for _ in range(KILLS):
-            time.sleep(world.draw("uniform", 0.3, 1))
+            world.more(world.draw("randrange", 20, 100))
             gateway.kill()
             gateway, _ = self.start()
-        time.sleep(1)
+        world.more(100)
+        wait_until(lambda: world.mistakes or len(world.told) > KEYS / 4, what="a quarter of the keys to have ended")
         world.over.set()
         for worker in workers:
             worker.join()
         self.assertEqual(world.mistakes, [])
-        self.assertGreater(len(world.told), KEYS / 4)
         for key, value in world.told.items():
             self.assertEqual(api.lookup(key=key)["value"], value, key)
             self.assertLessEqual(world.seen[key], {value}, key)

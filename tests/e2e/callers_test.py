@@ -181,7 +181,7 @@ class Tokens(Callers):
                 self.assertEqual(done.returncode, 2)
                 self.assertIn(why, done.stderr)
         done = run_once("check", "--upstream", "http://127.0.0.1:9", "--set", "defaults.caller=jwt:sub")
-        self.assertEqual(done.returncode, 1)
+        self.assertEqual(done.returncode, 2)
         self.assertIn("jwt:sub needs a key", done.stderr)
 
 

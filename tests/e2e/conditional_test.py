@@ -7,6 +7,7 @@ from harness import EndToEnd
 from wire import request_bytes, wait_until
 
 ON = ("defaults.conditional.etag=on", "defaults.conditional.if_match=on")
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n\r\n" + b"x" * 2000
 COUNT = 'once_preconditions_total{{result="{}"}}'.format
 
 
@@ -252,26 +253,77 @@ class Writing(Conditional):
         self.assertEqual(self.write(gateway, match='"x"').status, 412)
         self.assertEqual(self.write(gateway, match="*").status, 200)
 
-    def test_an_upload_streams_once_it_is_checked(self):
-        arrived = threading.Event()
+    def test_a_slow_uploader_does_not_make_another_writer_wait(self):
+        gateway = self.serve("defaults.in_flight_wait=1ms")
+        one, two = b"a" * 1000, b"b" * 1000
+        for field, first, second in ((("Content-Length", 2000), one, two),
+                                     (("Transfer-Encoding", "chunked"), b"3e8\r\n" + one,
+                                      b"\r\n3e8\r\n" + two + b"\r\n0\r\n\r\n")):
+            with self.subTest(field=field):
+                slow = self.connect(gateway)
+                slow.send(request_bytes("PUT", "/doc", [("If-Match", "*"), field]) + first)
+                wait_until(lambda: gateway.metrics()["once_body_bytes"] >= 1000)
+                self.assertEqual(self.write(gateway, b"another", match="*").status, 200)
+                slow.send(second)
+                self.assertEqual(slow.read_response().status, 200)
+                written = self.documents.writes[-1]
+                self.assertEqual((written.body, written.all("Content-Length"), written.get("Transfer-Encoding")),
+                                 (one + two, ["2000"], None))
+        # What the client announced is what the backend hears of: nothing stays nothing.
+        self.assertEqual(self.write(gateway, None, "DELETE", match="*").status, 200)
+        self.assertIsNone(self.documents.writes[-1].get("Content-Length"))
+
+    def test_the_body_of_a_write_has_the_limits_of_one_with_a_key(self):
+        gateway = self.serve("defaults.max_request_body=1KiB", "timeouts.body_idle=100ms", "limits.min_rate=0")
+        client = self.connect(gateway)
+        large = self.write(gateway, b"x" * 1025, match="*")
+        self.assertEqual((large.status, large.code), (413, "body-too-large"))
+        client.send(request_bytes("PUT", "/doc", [("If-Match", "*"), ("Content-Length", 2)]) + b"x")
+        late = client.read_response()
+        self.assertEqual((late.status, late.code), (408, "request-timeout"))
+        self.assertEqual([request.method for request in self.store.requests], [])
+
+    def test_a_body_that_is_waited_for_is_asked_for_and_the_next_request_follows_it(self):
+        client = self.connect(self.serve())
+        head = request_bytes("PUT", "/doc", [("If-Match", "*"), ("Content-Length", 6), ("Expect", "100-continue")])
+        client.send(head)
+        client.read_until(b"HTTP/1.1 100 Continue\r\n\r\n")
+        client.send(b"second" + request_bytes("PUT", "/doc", [("If-Match", '"x"')], b"lost") + request_bytes("GET", "/doc"))
+        self.assertEqual([client.read_response().status for _ in range(3)], [200, 412, 200])
+        self.assertEqual([(write.body, write.get("Expect")) for write in self.documents.writes], [(b"second", None)])
+
+    def test_a_client_that_leaves_does_not_cancel_its_write(self):
+        for key, early in ((None, b""), (None, ANSWER[:1000]), ("k", ANSWER[:1000])):
+            for late in (ANSWER[len(early):], ANSWER[len(early):-1]):
+                with self.subTest(key=key, early=len(early), late=len(late)):
+                    self.leave_in_the_midst(key, early, late)
+
+    def leave_in_the_midst(self, key, early, late):
+        """The resource is free as soon as the whole response has come. If it never does, not for five minutes."""
+        got, go = threading.Event(), self.gate()
 
         def handle(request, to):
-            if request.method == "GET":
-                return to.reply(200, body=b"first")
-            to.stream.read(1000)
-            arrived.set()
-            to.stream.read(1000)
-            return to.reply(201)
+            if request.method == "GET" or request.body == b"next":
+                return to.reply(200, body=b"state")
+            to.send(early)
+            got.set()
+            go.wait()
+            to.send(late)
+            return to.close()
 
-        gateway = self.gateway(self.backend(handle, read_body=False), *ON)
-        client = self.connect(gateway)
-        head = request_bytes("PUT", "/doc", [("If-Match", self.tag(gateway)), ("Content-Length", 2000)])
-        client.send(head + b"a" * 1000)
-        self.assertTrue(arrived.wait(20))
-        client.send(b"b" * 1000)
-        self.assertEqual(client.read_response().status, 201)
-        refused = client.ask("PUT", "/doc", [("If-Match", '"x"'), ("Content-Length", 2000)])
-        self.assertEqual((refused.status, refused.get("Connection")), (412, "close"))
+        gateway = self.gateway(self.backend(handle), *ON, "defaults.key.methods=[PUT]", "defaults.lease=5m",
+                               "defaults.record.max_body=500", "defaults.in_flight_wait=1ms")
+        writer = self.connect(gateway)
+        writer.send_request("PUT", "/doc", [("If-Match", "*")], b"first", key)
+        self.assertTrue(got.wait(20))
+        if early:
+            writer.read_until(b"x")
+        writer.reset()
+        self.assertEqual(self.write(gateway, b"next", match="*").code, "resource-busy")
+        go.set()
+        wait_until(lambda: gateway.metrics()["once_connections_open"] == 0)
+        after = self.write(gateway, b"next", match="*")
+        self.assertEqual(after.status, 200 if early + late == ANSWER else 409)
 
     def test_writers_of_one_resource_come_one_by_one_and_the_second_finds_it_changed(self):
         at_write, go = threading.Event(), self.gate()

@@ -21,6 +21,13 @@ CRASH_MARKS = ("Sanitizer", "runtime error:", "invariant broken")
 STORE = os.environ.get("ONCE_E2E_STORE") or None
 
 
+def bounded_quarantine(megabytes):
+    """An environment for a gateway whose memory is measured: a sanitizer keeps what was freed, but no more than this."""
+    given = os.environ.get("ASAN_OPTIONS")
+    options = [*([given] if given else []), f"quarantine_size_mb={megabytes}"]
+    return {**os.environ, "ASAN_OPTIONS": ":".join(options)}
+
+
 def run_once(*arguments, folder=None, **named):
     """A command that is expected to end by itself."""
     return subprocess.run([os.environ["ONCE_BINARY"], *arguments], cwd=folder, capture_output=True, text=True,

@@ -1,4 +1,5 @@
 """One execution, one answer: what Once is for."""
+import email.utils
 import gzip
 import threading
 import unittest
@@ -232,6 +233,21 @@ class SameAnswer(EndToEnd):
         again = wait_until(lambda: (answer := gateway.ask(key=KEY)).get("Idempotency-Status") == "executed" and answer)
         self.assertEqual(again.body, b"made by attempt 1")
         self.assertEqual(len(backend.requests), 2)
+
+
+
+class Dates(EndToEnd):
+    def test_every_answer_says_once_when_it_was_made(self):
+        gateway = self.gateway(self.backend(), "defaults.key.required=yes", "defaults.cors.origins=https://app.test")
+        preflight = [("Origin", "https://app.test"), ("Access-Control-Request-Method", "POST")]
+        for status, method, fields, key in ((400, "POST", [], None), (400, "GET", [("Bad name", "x")], None),
+                                            (204, "OPTIONS", preflight, None), (201, "POST", [], "k"), (201, "POST", [], "k")):
+            with self.subTest(method=method, fields=fields, key=key):
+                answer = gateway.ask(method, "/", fields, key=key)
+                self.assertEqual((answer.status, len(answer.all("Date"))), (status, 1))
+                self.assertTrue(answer.get("Date").endswith(" GMT"))
+                self.assertEqual(email.utils.format_datetime(email.utils.parsedate_to_datetime(answer.get("Date")), usegmt=True),
+                                 answer.get("Date"))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 import os
 import unittest
 
-from harness import EndToEnd
+from harness import EndToEnd, Gateway
 from wire import request_bytes, wait_until
 
 SHADOW = ("defaults.mode=shadow",)
@@ -113,6 +113,8 @@ class ShadowMode(EndToEnd):
                 wait_until(lambda: b"half" in backend.received)  # nothing waits for the whole of it
                 client.send(b"5\r\nwhole\r\n0\r\n\r\n")
                 self.assertEqual(client.read_response().status, 201)
+            # The claim is made beside the request: there must be one before it can have ended.
+            wait_until(lambda count=len(backend.requests): sum(self.verdicts(gateway).values()) == count)
             wait_until(lambda: self.no_live_claims(gateway))
         self.wait_verdicts(gateway, {"body-too-large": 1, "executed": 1, "replayed": 1})
         self.assertEqual(len(backend.requests[0].body), 500_000)
@@ -127,11 +129,31 @@ class ShadowMode(EndToEnd):
         # The same caller and key, protected: neither a replay nor a mismatch.
         self.assertEqual(gateway.ask("POST", key="k", body=b"x").get("Idempotency-Status"), "executed")
 
+    def test_a_client_that_leaves_before_anything_was_sent_made_no_request(self):
+        go = self.gate()
+        backend = self.backend(lambda _, to: go.wait() and to.reply(201))
+        config = f"upstreams: {{default: {{servers: [{backend.origin}], max_connections: 1}}}}\nthreads: 1\n"
+        gateway = Gateway("--set", "defaults.mode=shadow", config=config)
+        self.addCleanup(gateway.stop)
+        gateway.wait_listening()
+        held, queued = self.connect(gateway), self.connect(gateway)
+        held.send_request("GET")
+        wait_until(lambda: backend.requests)
+        queued.send_request(key="k", body=b"x")
+        wait_until(lambda: gateway.metrics()['once_upstream_queued{upstream="default"}'] == 1)
+        queued.reset()
+        self.wait_verdicts(gateway, {"incomplete": 1})
+        go.set()
+        self.assertEqual(held.read_response().status, 201)
+        self.assertEqual(gateway.ask(key="k", body=b"x").status, 201)
+        self.wait_verdicts(gateway, {"incomplete": 1, "executed": 1})
+
     def test_a_backend_that_is_down_is_told_as_ever(self):
         backend = self.backend()
         gateway = self.gateway(backend, *SHADOW)
         backend.stop_listening()
         self.assertEqual(gateway.ask(key="k", body=b"x").code, "bad-gateway")
+        self.wait_verdicts(gateway, {"executed": 1})
         backend.listen()
         wait_until(lambda: self.no_live_claims(gateway))
         self.assertEqual(gateway.ask(key="k", body=b"x").status, 201)

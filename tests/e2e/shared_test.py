@@ -157,6 +157,20 @@ class ServerDown(Shared):
         self.assertTrue(wait_until(lambda: one.ask(key="k", body=b"{}").status == 201))
         self.assertEqual(len(backend.requests), 1)
 
+    def test_in_shadow_mode_only_the_line_in_the_access_log_waits_for_it(self):
+        one, _ = self.pair(self.backend(), "defaults.mode=shadow", "log.access=yes", "server.timeout=60s")
+        client = self.connect(one)
+        self.server.pause()
+        try:
+            for number in range(3):  # one after the other: none is held up by what the last one left to do
+                self.assertEqual(client.ask("POST", f"/{number}", key=f"k{number}", body=b"{}").status, 201)
+            self.assertEqual(one.log_lines(one.stdout), [])
+        finally:
+            self.server.resume()
+        lines = wait_until(lambda: len(one.log_lines(one.stdout)) == 3 and one.log_lines(one.stdout))
+        self.assertEqual(sorted((line["path"], line["shadow"], line["status"]) for line in lines),
+                         [(f"/{number}", "executed", 201) for number in range(3)])
+
     def test_with_bypass_it_is_forwarded_unprotected_and_says_so(self):
         backend = self.backend()
         one, _ = self.pair(backend, "defaults.store_down=bypass")

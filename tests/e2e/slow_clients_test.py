@@ -1,45 +1,18 @@
 """Attacks with slow clients, by the real slowhttptest: everybody else is served as if nothing happened, and the
 attackers' connections go."""
+import contextlib
 import os
 import subprocess
-import threading
 import unittest
 
 from harness import EndToEnd
-from wire import DEADLINE, wait_until
+from traffic import Traffic
+from wire import wait_until
 
 SECONDS = int(os.environ.get("ONCE_E2E_SECONDS", "10"))
 CONNECTIONS = 400
+LOOK = 0.2  # seconds between two looks at the metrics
 LIMITS = ("timeouts.header=2s", "timeouts.body_idle=2s", "limits.min_rate=100")
-
-
-class Traffic(threading.Thread):
-    """Keyed requests, one after the other, each answered at once and right, until stop()."""
-
-    def __init__(self, gateway):
-        super().__init__(daemon=True)
-        self.gateway = gateway
-        self.served = 0
-        self.failures = []
-        self._stop_asked = threading.Event()
-
-    def run(self):
-        while not self._stop_asked.is_set():
-            key = f"real-{self.served}"
-            try:
-                with self.gateway.connect() as client:
-                    for expected in ("executed", "replayed"):
-                        answer = client.ask("POST", "/", [], b"x" * 2000, key)
-                        if (answer.status, answer.get("Idempotency-Status")) != (201, expected):
-                            self.failures.append(answer)
-            except (OSError, EOFError) as error:
-                self.failures.append(error)
-            self.served += 1
-            self._stop_asked.wait(0.01)
-
-    def stop(self):
-        self._stop_asked.set()
-        self.join(DEADLINE)
 
 
 class SlowClients(EndToEnd):
@@ -47,22 +20,19 @@ class SlowClients(EndToEnd):
         """Runs slowhttptest while others are served; returns the metrics of before its end."""
         command = ["slowhttptest", "-c", str(CONNECTIONS), "-r", "200", "-l", str(SECONDS), "-p", "3",
                    "-u", f"http://127.0.0.1:{gateway.port}{path}", *options]
-        traffic = Traffic(gateway)
-        traffic.start()
-        self.addCleanup(traffic.stop)
-        attacker = subprocess.Popen(command, cwd=self.folder(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                    stderr=subprocess.DEVNULL)
-        self.addCleanup(attacker.kill)
-        connected = 0
-        metrics = gateway.metrics()
-        while attacker.poll() is None:
-            metrics = gateway.metrics()
-            connected = max(connected, metrics["once_connections_open"])
-            threading.Event().wait(0.2)  # how often to look
+        with Traffic(gateway.port, clients=2, body=b"x" * 2000, replays=True) as traffic:
+            attacker = subprocess.Popen(command, cwd=self.folder(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.DEVNULL)
+            self.addCleanup(attacker.kill)
+            before, connected, ended = len(traffic.answered), 0, False
+            while not ended:
+                metrics = gateway.metrics()
+                connected = max(connected, metrics["once_connections_open"])
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    ended = attacker.wait(LOOK) is not None
         self.assertGreater(connected, CONNECTIONS / 4, "there was no attack")
-        traffic.stop()
         self.assertEqual(traffic.failures, [])
-        self.assertGreater(traffic.served, 1)
+        self.assertGreater(len(traffic.answered), before)
         wait_until(lambda: gateway.metrics()["once_connections_open"] == 0)
         return metrics
 

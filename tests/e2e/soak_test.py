@@ -9,7 +9,7 @@ import time
 import unittest
 
 import journal_files
-from harness import EndToEnd, kept_part
+from harness import EndToEnd, bounded_quarantine, kept_part
 from wire import wait_until
 
 SECONDS = float(os.environ.get("ONCE_E2E_SECONDS", "60"))
@@ -29,7 +29,7 @@ routes:
 
 
 # AddressSanitizer keeps what is freed until it has a quarter of a gigabyte of it.
-ENVIRONMENT = {**os.environ, "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":quarantine_size_mb=4"}
+ENVIRONMENT = bounded_quarantine(megabytes=4)
 
 
 class Soak(EndToEnd):

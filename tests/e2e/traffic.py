@@ -7,12 +7,15 @@ from wire import Client, wait_until
 
 class Traffic:
     """Keyed requests from several clients, one after the other on connections that are kept as long as they may be. None
-    is tried again: whatever does not get its 201 is a failure."""
+    is tried again: whatever does not get its 201 is a failure. With `replays` each is asked for a second time, and must
+    get the recorded answer."""
 
-    def __init__(self, port, clients=6, target="/", fields=()):
+    def __init__(self, port, clients=6, target="/", fields=(), body=None, replays=False):
         self.port = port
         self.target = target
         self.fields = list(fields)
+        self.body = body
+        self.expected = ("executed", "replayed") if replays else ("executed",)
         self.failures = []
         self.answered = []
         self._over = threading.Event()
@@ -43,9 +46,11 @@ class Traffic:
                 client = client or Client(self.port)
                 # Every third request ends its connection, so that new ones are made all the time.
                 fields = self.fields + ([("Connection", "close")] if asked % 3 == 0 else [])
-                response = client.ask(target=self.target, key=key, fields=fields)
-                if response.status != 201:
-                    self.failures.append((key, response.status, response.body))
+                for expected in self.expected:
+                    last = expected == self.expected[-1]
+                    response = client.ask(target=self.target, key=key, fields=fields if last else self.fields, body=self.body)
+                    if (response.status, response.get("Idempotency-Status")) != (201, expected):
+                        self.failures.append((key, response.status, response.fields, response.body))
                 self.answered.append(key)
                 if response.get("Connection") == "close":
                     client.close()

@@ -1,13 +1,10 @@
 """Backends over TLS: who they must prove to be, what a failure means for a key, and responses that somebody cut."""
-import os
 import socket
-import threading
 
+import large_bodies
 from harness import EndToEnd
 from tls import Authority, TlsBackend, cut, end
 from wire import wait_until
-
-LARGE = os.urandom(1024) * 8192  # 8 MiB
 
 
 class ToBackends(EndToEnd):
@@ -53,19 +50,8 @@ class Forwarding(ToBackends):
         self.assertEqual(backend.handshakes, [False, True])
 
     def test_large_bodies_both_ways(self):
-        def handler(request, connection):
-            connection.reply(200, body=request.body)
-
-        gateway = self.trusting_gateway(self.tls_backend(handler), "defaults.max_request_body=16MiB",
-                                        "defaults.record.max_body=16MiB")
-        client = self.connect(gateway)
-        for key in (None, "large"):
-            with self.subTest(key=key):
-                sender = threading.Thread(target=client.send_request, kwargs={"body": LARGE, "key": key})
-                sender.start()
-                answer = client.read_response()
-                sender.join()
-                self.assertEqual(answer.body, LARGE)
+        gateway = self.trusting_gateway(self.tls_backend(large_bodies.echo), *large_bodies.SETTINGS)
+        large_bodies.check_both_ways(self, self.connect(gateway))
 
     def test_a_certificate_is_shown_to_those_who_ask(self):
         context = self.authority.serving(self.authority.issue("asks", "DNS:localhost"), self.authority)

@@ -303,13 +303,13 @@ class Limits(Upstreams):
         wait_until(lambda: gateway.ask("GET", "/").status == 200)
 
     def test_there_are_never_more_connections_than_allowed(self):
-        lock, now, most = threading.Lock(), [0], [0]
+        lock, now, most, go = threading.Lock(), [0], [0], self.gate()
 
         def handler(_, connection):
             with lock:
                 now[0] += 1
                 most[0] = max(most[0], now[0])
-            time.sleep(0.001)
+            go.wait()
             with lock:
                 now[0] -= 1
             connection.reply(200)
@@ -326,10 +326,12 @@ class Limits(Upstreams):
         threads = [threading.Thread(target=load, args=(number,)) for number in range(10)]
         for thread in threads:
             thread.start()
+        wait_until(lambda: self.queued(gateway) == 7)
+        go.set()
         for thread in threads:
             thread.join()
         self.assertEqual(len(backend.executions()), 200)
-        self.assertLessEqual(most[0], 3)
+        self.assertEqual(most[0], 3)
 
 
 class Places(Upstreams):
@@ -363,7 +365,7 @@ class Places(Upstreams):
         (folder / "once.yaml").write_text("upstreams:\n  a:\n    servers: [http://x]\n    qeue: 1\n  b: {queue: 2}\n"
                                           "  c:\n    servers: [ftp://x]\n")
         ended = run_once("check", "--config", "once.yaml", folder=folder)
-        self.assertEqual(ended.returncode, 1)
+        self.assertEqual(ended.returncode, 2)
         self.assertEqual([line.split(" ", 1)[0] if line.startswith("once.yaml") else line.split(": ", 1)[1].split(" ")[0]
                           for line in ended.stderr.splitlines()],
                          ["once.yaml:4:5:", "once.yaml:5:3:", "once.yaml:7:14:"], ended.stderr)

@@ -263,6 +263,32 @@ TEST_F(MemoryStoreTest, what_is_remembered_gives_back_the_memory_of_its_outcome)
   EXPECT_EQ(store.stats().bytes, 0U);
 }
 
+TEST_F(MemoryStoreTest, what_has_expired_goes_before_an_answer_that_is_still_there) {
+  MemoryStore store(clock_, {.max_bytes = 64 << 10, .shards = 1});
+  std::vector<Claimed> expired;
+  std::vector<Claimed> alive;
+  for (int i = 0; i < 20; ++i) {
+    const Claimed who = alive.emplace_back(somebody());
+    claim(store, who);
+    finish(store, who, 100, State::succeeded, 4 * ttl);
+  }
+  for (int i = 0; i < 20; ++i) {
+    const Claimed who = expired.emplace_back(somebody());
+    run(store, {.verb = Verb::claim, .id = who.id, .nonce = who.nonce, .terms = {.ttl = ttl, .tombstone = 4 * ttl}});
+    finish(store, who, 100);
+  }
+  clock_.advance(ttl);
+  store.sweep(1000);
+  for (const Claimed& who : expired) ASSERT_EQ(claim(store, {who.id, Nonce{{9}}}).verdict, Verdict::gone);
+  while (store.stats().evictions < expired.size()) {
+    const Claimed who = somebody();
+    ASSERT_EQ(claim(store, who).status, OpStatus::done);
+    ASSERT_EQ(finish(store, who, 100).status, OpStatus::done);
+  }
+  for (const Claimed& who : expired) EXPECT_FALSE(knows(store, who.id));
+  for (const Claimed& who : alive) EXPECT_EQ(claim(store, {who.id, Nonce{{9}}}).verdict, Verdict::replay);
+}
+
 TEST_F(MemoryStoreTest, fences_go_on_growing_after_a_restart) {
   const Claimed who = somebody();
   Fence highest{};

@@ -154,8 +154,8 @@ void MemoryShard::file(Node& node) {
   switch (node.record.state) {
     case State::started: return (node.record.lease_until == Time::max() ? claims_ : leased_).take(node);
     case State::succeeded:
-    case State::failed:
-    case State::tombstone: return finished_.take(node);
+    case State::failed: return finished_.take(node);
+    case State::tombstone: return tombstones_.take(node);
     case State::unknown: return unresolved_.take(node);
   }
   ONCE_ASSERT(false);
@@ -179,17 +179,18 @@ bool MemoryShard::make_room(std::size_t bytes, const Node* keep, Time now) {
 // Those that go next were not touched for long, and waiting for them to come from memory is most of the cost of
 // forgetting one. The next is in the cache since the last call, so what it points to can be fetched now.
 void MemoryShard::fetch_next_victims() const {
-  if (finished_.empty()) return;
-  const auto* next = static_cast<const Node*>(finished_.next);
+  const Link& list = tombstones_.empty() ? finished_ : tombstones_;
+  if (list.empty()) return;
+  const auto* next = static_cast<const Node*>(list.next);
   table_.fetch(next->id);
   __builtin_prefetch(next->record.outcome.get());
-  if (next->next == &finished_) return;
+  if (next->next == &list) return;
   const auto* second = reinterpret_cast<const char*>(static_cast<const Node*>(next->next));
   for (std::size_t line = 0; line < sizeof(Node); line += cache_line) __builtin_prefetch(second + line);
 }
 
 MemoryShard::Node* MemoryShard::victim(const Node* keep, Time now) {
-  for (Link* list : {&finished_, &unresolved_}) {
+  for (Link* list : {&tombstones_, &finished_, &unresolved_}) {
     Link* oldest = list->next;
     if (oldest == keep) oldest = oldest->next;
     if (oldest != list) return static_cast<Node*>(oldest);

@@ -1,5 +1,4 @@
-// One shard of the memory store: a mutex, a table of records, and its nodes in three lists by how hard they are to give
-// up.
+// One shard of the memory store: a mutex, a table of records, and its nodes in lists by how hard they are to give up.
 #pragma once
 
 #include <cstddef>
@@ -63,7 +62,8 @@ class alignas(64) MemoryShard {
   RecordTable table_;
   Link claims_;           // started, for as long as the process lives
   Link leased_;           // started, with a lease that can lapse; least recently renewed first
-  Link finished_;         // succeeded, failed, tombstone; least recently used first
+  Link tombstones_;       // the first to go: somebody may still ask for an answer that is there; oldest first
+  Link finished_;         // succeeded, failed; least recently used first
   Link unresolved_;       // unknown; oldest first
   std::size_t hand_ = 0;  // where the sweep goes on
   std::uint64_t claims_seen_ = 0;

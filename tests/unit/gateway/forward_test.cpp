@@ -27,6 +27,13 @@ TEST(ForwardTest, fields_go_on_byte_for_byte_and_in_order) {
       "GET /a?b HTTP/1.1\r\nx-Odd:  spaced\t\r\nHost: h\r\nX-Odd: again\r\nCookie: a=b\r\n\r\n");
 }
 
+TEST(ForwardTest, host_is_written_plainly_however_it_came) {
+  for (const std::string line : {"Host:\th", "host:h", "HOST: \t h\t "}) {
+    EXPECT_EQ(forwarded("GET / HTTP/1.1\r\nA:\tb\r\n" + line + "\r\nC: d\r\n\r\n", plainly),
+              "GET / HTTP/1.1\r\nA:\tb\r\nHost: h\r\nC: d\r\n\r\n");
+  }
+}
+
 TEST(ForwardTest, the_key_goes_on_and_the_marks_of_once_only_from_once) {
   ForwardedHead as = plainly;
   as.added_fields = "Idempotency-Attempt: 2\r\nX-Request-Id: ours\r\n";

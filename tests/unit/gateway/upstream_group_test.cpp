@@ -150,6 +150,10 @@ TEST(UpstreamGroupTest, a_connection_that_rests_at_the_server_at_hand_is_taken_f
   world.play(a_rested_one_is_taken(world));
 }
 
+std::function<void(Upstream&)> down_after(unsigned failures) {
+  return [failures](Upstream& upstream) { upstream.health.failures = failures; };
+}
+
 Task<void> one_is_dead(World& world) {
   for (int i = 0; i < 4; ++i) {
     AtWork request;
@@ -160,7 +164,7 @@ Task<void> one_is_dead(World& world) {
 }
 
 TEST(UpstreamGroupTest, another_server_is_tried_when_one_cannot_be_reached) {
-  World world([](Upstream& upstream) { upstream.health.failures = 5; });
+  World world(down_after(5));
   world.servers[0].stop();
   world.play(one_is_dead(world));
   EXPECT_EQ(world.metrics.backend_connect_failures.value(), 4U) << "its turn comes again and again";
@@ -168,7 +172,7 @@ TEST(UpstreamGroupTest, another_server_is_tried_when_one_cannot_be_reached) {
 }
 
 TEST(UpstreamGroupTest, after_enough_failures_a_server_is_avoided) {
-  World world([](Upstream& upstream) { upstream.health.failures = 1; });
+  World world(down_after(1));
   world.servers[0].stop();
   world.play(one_is_dead(world));
   EXPECT_EQ(world.metrics.backend_connect_failures.value(), 1U);
@@ -245,7 +249,7 @@ Task<void> served_although_down(World& world) {
 }
 
 TEST(UpstreamGroupTest, when_all_are_down_all_are_tried) {
-  World world([](Upstream& upstream) { upstream.health.failures = 1; });
+  World world(down_after(1));
   for (const auto& server : world.state->servers) {
     EXPECT_EQ(server->health.checked(false), ServerHealth::Change::down);
   }
@@ -253,7 +257,7 @@ TEST(UpstreamGroupTest, when_all_are_down_all_are_tried) {
 }
 
 TEST(UpstreamGroupTest, a_server_that_checks_say_is_down_gets_nothing) {
-  World world([](Upstream& upstream) { upstream.health.failures = 1; });
+  World world(down_after(1));
   world.state->servers[0]->health.checked(false);
   world.play(one_is_dead(world));
   EXPECT_EQ(world.metrics.backend_connect_failures.value(), 0U);
@@ -263,6 +267,13 @@ void single_server(Upstream& upstream) {
   upstream.servers.pop_back();
   upstream.max_connections = 1;
   upstream.queue_timeout = 1h;
+}
+
+std::function<void(Upstream&)> single_server_with(const std::function<void(Upstream&)>& change) {
+  return [change](Upstream& upstream) {
+    single_server(upstream);
+    change(upstream);
+  };
 }
 
 Task<void> in_their_order(World& world) {
@@ -304,10 +315,7 @@ Task<void> one_too_many(World& world) {
 }
 
 TEST(UpstreamGroupTest, a_full_queue_refuses_at_once) {
-  World world([](Upstream& upstream) {
-    single_server(upstream);
-    upstream.queue = 1;
-  });
+  World world(single_server_with([](Upstream& upstream) { upstream.queue = 1; }));
   world.play(one_too_many(world));
   EXPECT_EQ(world.state->queue_refused, 1U);
 }
@@ -322,18 +330,12 @@ Task<void> waits_in_vain(World& world) {
 }
 
 TEST(UpstreamGroupTest, nobody_waits_longer_than_queue_timeout) {
-  World world([](Upstream& upstream) {
-    single_server(upstream);
-    upstream.queue_timeout = 20ms;
-  });
+  World world(single_server_with([](Upstream& upstream) { upstream.queue_timeout = 20ms; }));
   world.play(waits_in_vain(world));
 }
 
 TEST(UpstreamGroupTest, without_a_queue_nobody_waits) {
-  World world([](Upstream& upstream) {
-    single_server(upstream);
-    upstream.queue = 0;
-  });
+  World world(single_server_with([](Upstream& upstream) { upstream.queue = 0; }));
   world.play(waits_in_vain(world));
 }
 

@@ -1,0 +1,102 @@
+// Requests without a key: those that stream by, and writes under guard, whose body is whole before their resource is
+// claimed.
+#include "gateway/client.hpp"
+
+namespace once {
+
+namespace {
+
+constexpr int retry_busy_seconds = 1;
+
+}  // namespace
+
+PassedRequest Client::passed_request(const RoutedPolicy& routed) {
+  static const Timeouts default_timeouts;
+  const ServingSettings& settings = generation_->settings();
+  return {.backend = generation_->backend(routed.upstream),
+          .timeouts = routed.policy != nullptr ? routed.policy->timeouts : default_timeouts,
+          .request_id = request_id_,
+          .safe_idle_max = settings.pool.idle_max,
+          .unsafe_idle_max = settings.pool.keyed_idle_max,
+          .closing = worker_.draining(),
+          .strip_prefix = routed.strip_prefix,
+          .origin = origin(),
+          .cors = cors_ ? &*cors_ : nullptr};
+}
+
+Task<void> Client::answer_unkeyed(const RoutedPolicy& routed, PassObserver* observer) {
+  const Policy* policy = routed.policy;
+  if (policy != nullptr && guards_write(*policy, io_.head.method)) {
+    co_await answer_guarded(routed);
+    co_return;
+  }
+  may_need_store(observer != nullptr);
+  PassedRequest request = passed_request(routed);
+  request.observer = observer;
+  std::optional<Tagging> tagging;
+  if (policy != nullptr && tags_response(*policy, io_.head)) {
+    request.tagging = &tagging.emplace(begin_tagging(policy->conditional, io_.head));
+  }
+  const PassedResult result = co_await pass_.run(request);
+  co_await answer_passed(result);
+}
+
+// A body that comes slowly is waited for by nobody but its own client: the resource is claimed when it is here.
+Task<void> Client::answer_guarded(const RoutedPolicy& routed) {
+  const Policy& policy = *routed.policy;
+  std::optional<BodyRead> read = body_at_hand(policy.max_request_body);
+  if (!read) read = co_await read_body(policy.max_request_body);
+  if (*read != BodyRead::whole) {
+    co_await refuse_body(*read);
+    co_return;
+  }
+  PassedRequest request = passed_request(routed);
+  request.body = whole_body_;
+  const GuardedWrite write{.policy = policy,
+                           .backend = request.backend,
+                           .head = io_.head,
+                           .request_id = request_id_,
+                           .resource = normal_path_,
+                           .strip_prefix = request.strip_prefix,
+                           .origin = request.origin};
+  std::optional<Problem> refused = co_await guard().enter(write);
+  if (refused) {
+    co_await write_problem_reply(*std::move(refused));
+    co_return;
+  }
+  if (guard_->strips_conditions()) strip_conditions(io_.head);
+  const PassedResult result = co_await pass_.run(request);
+  co_await guard_->leave(result.whole ? end_of_write(result.status, policy) : WriteEnd::unknown);
+  co_await answer_passed(result);
+}
+
+// Of a keyed write whose response was too large to keep: its end is known only now.
+Task<void> Client::leave_after_stream(const Policy& policy, bool relayed) {
+  bool whole = relayed && reply_.source != nullptr;
+  if (!relayed && reply_.source) whole = co_await drain(*reply_.source, policy.timeouts, worker_.loop());
+  reply_.source.reset();
+  co_await guard_->leave(whole ? end_of_write(reply_.status, policy) : WriteEnd::unknown);
+}
+
+WriteGuard& Client::guard() {
+  if (!guard_) guard_ = std::make_unique<WriteGuard>(exchange_.ports(), shared_.ids);
+  return *guard_;
+}
+
+Task<void> Client::answer_passed(const PassedResult& result) {
+  reply_.ending = Ending::passed;
+  if (result.problem == ProblemKind::request_timeout) worker_.metrics().slow_clients.add();
+  passed_as_ = result.problem;
+  if (result.problem) {
+    Problem answer = problem(*result.problem, std::string(result.detail));
+    if (answer.kind == ProblemKind::upstream_busy) answer.retry_after_seconds = retry_busy_seconds;
+    co_await write_problem_reply(answer);
+    reply_.ending = Ending::passed;
+    co_return;
+  }
+  reply_.status = result.status;
+  keep_ = result.keep;
+  body_unread_ = !io_.body.ended();
+}
+
+}  // namespace once

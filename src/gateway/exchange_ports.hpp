@@ -1,0 +1,27 @@
+// Everything an exchange touches outside itself.
+#pragma once
+
+#include <string_view>
+
+#include "base/clock.hpp"
+#include "base/executor.hpp"
+#include "base/log.hpp"
+#include "base/random.hpp"
+#include "gateway/metrics.hpp"
+#include "gateway/waiters.hpp"
+#include "store/lane.hpp"
+
+namespace once {
+
+struct ExchangePorts {
+  Lanes& store;
+  Waiters& waiters;
+  Executor& home;
+  const Clock& clock;
+  Random& random;
+  Metrics& metrics;
+  const Log& log;
+  std::string_view errors_base;
+};
+
+}  // namespace once

@@ -1,0 +1,61 @@
+#include "gateway/owner_wait.hpp"
+
+#include <algorithm>
+
+#include "base/bug.hpp"
+
+namespace once {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+// How often a waiter looks by itself; each look doubles it.
+constexpr Duration first_look = milliseconds(50);
+constexpr Duration slowest_look = milliseconds(1000);
+
+}  // namespace
+
+void OwnerWait::begin(Ends ends, Duration limit) {
+  ends_ = ends;
+  limit_ = limit;
+  waited_ = Duration::zero();
+  look_ = first_look;
+  came_at_once_ = false;
+}
+
+Task<bool> OwnerWait::wait(const OperationId& id) {
+  ports_.metrics.waiting.add();
+  Waiters::Ticket ticket(ports_.waiters, id, ports_.home);
+  bool owner_works = true;
+  bool was_at_work = false;
+  bool paused = false;
+  while (true) {
+    Op seen;
+    seen.id = id;
+    seen.waits = Waits::yes;
+    co_await ports_.store.run(seen, ports_.home);
+    // A store that does not answer says nothing of the owner: waited for like one.
+    owner_works = seen.status != OpStatus::done ||
+                  (seen.record && seen.record->state == State::started && seen.now < seen.record->lease_until);
+    // Sent away twice although nobody seems to own it: a backend is about to commit its outcome, and until then the
+    // record cannot be claimed. Waited for like an owner, or this would go round and round.
+    if (!owner_works && (paused || !came_at_once_ || planted(Bug::waits_without_pause))) break;
+    was_at_work = was_at_work || owner_works;
+    owner_works = true;
+    if (waited_ >= limit_) break;
+    const Duration pause = std::min(ends_ == Ends::told ? slowest_look : look_, limit_ - waited_);
+    const Time before = ports_.clock.now();
+    co_await ticket.wait(pause);
+    waited_ += std::clamp(ports_.clock.now() - before, Duration(1), pause);
+    look_ = std::min(look_ * 2, slowest_look);
+    paused = true;
+  }
+  came_at_once_ = !paused;
+  // The next owner is another one, and may be quicker.
+  if (was_at_work) look_ = first_look;
+  ports_.metrics.waiting.subtract();
+  co_return !owner_works;
+}
+
+}  // namespace once
