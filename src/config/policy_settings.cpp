@@ -276,6 +276,12 @@ Settings<Policy> wording_settings() {
           "wording.mismatch_code", [](auto& p) -> auto& { return p.wording.mismatch_code; }, word_codec(64),
           "Its code in the problem document."),
       one(
+          "wording.mismatch_type", [](auto& p) -> auto& { return p.wording.mismatch_type; }, word_codec(64),
+          "Its type in the problem document: what follows errors_base."),
+      one(
+          "wording.mismatch_title", [](auto& p) -> auto& { return p.wording.mismatch_title; }, line_codec(100),
+          "Its title in the problem document."),
+      one(
           "wording.in_flight_status", [](auto& p) -> auto& { return p.wording.in_flight_status; }, status_codec(),
           "Status while the first request is still running."),
       one(

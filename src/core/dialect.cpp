@@ -64,6 +64,8 @@ Policy streams() {
   policy.scope = {ScopePart::path};
   policy.wording.mismatch_status = 409;
   policy.wording.mismatch_code = "IDEMPOTENCY_MISMATCH";
+  policy.wording.mismatch_type = "idempotency-mismatch";
+  policy.wording.mismatch_title = "Idempotency Key Mismatch";
   return policy;
 }
 

@@ -89,6 +89,8 @@ enum class StoreDown : std::uint8_t { reject, bypass };
 struct Wording {
   int mismatch_status = 422;
   std::string mismatch_code = "key-mismatch";
+  std::string mismatch_type = "key-mismatch";  // what follows errors_base
+  std::string mismatch_title = "The key was used for another request";
   int in_flight_status = 409;
   std::string in_flight_code = "in-flight";
   std::string in_flight_detail = "A request with this key is still being processed.";

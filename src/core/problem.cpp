@@ -93,18 +93,20 @@ Problem problem(ProblemKind kind, std::string detail) {
           .challenge = {},
           .error_object = false,
           .retryable = row.retryable,
-          .fields = {}};
+          .fields = {},
+          .name = {},
+          .title = {}};
 }
 
 std::string to_json(const Problem& problem, std::string_view type_base) {
   const ProblemRow& row = row_of(problem.kind);
   std::string type(type_base);
-  type += row.name;
+  type += problem.name.empty() ? row.name : problem.name;
 
   std::string out = "{";
   append_member(out, "type", type);
   out += ',';
-  append_member(out, "title", row.title);
+  append_member(out, "title", problem.title.empty() ? row.title : problem.title);
   fmt::format_to(std::back_inserter(out), ",\"status\":{},", problem.status);
   append_member(out, "detail", problem.detail);
   out += ',';

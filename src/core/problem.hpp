@@ -75,6 +75,8 @@ struct Problem {
   bool error_object = false;        // Wording::error_object
   Retryable retryable = Retryable::no;
   std::string fields = {};  // of the response beside the usual ones, "Name: value\r\n" each
+  std::string name = {};    // instead of the row's, if a dialect has one of its own
+  std::string title = {};   // the same
 };
 
 // As its row says; a dialect or a moment may change status, code and retryable afterwards.

@@ -33,6 +33,8 @@ void Answers::mismatch() {
   Problem answer = once::problem(ProblemKind::key_mismatch, "This key was used before with a different request.");
   answer.status = policy_.wording.mismatch_status;
   answer.code = policy_.wording.mismatch_code;
+  answer.name = policy_.wording.mismatch_type;
+  answer.title = policy_.wording.mismatch_title;
   write(std::move(answer), Ending::mismatch);
 }
 

@@ -18,6 +18,7 @@ class Dialect:
     key_header: str = "Idempotency-Key"
     caller_header: str = "Authorization"
     mismatch: tuple = (422, "key-mismatch")
+    mismatch_type: str = "key-mismatch"
     in_flight: tuple = (409, "in-flight", STILL_WORKING)
     replay_header: str = "Idempotency-Replayed"
     longest_key: int = 255
@@ -33,7 +34,8 @@ DIALECTS = (
             in_flight=(409, "in-flight", "Request is being processed"), replay_header="Idempotent-Replayed"),
     Dialect("workflow", ("POST",), frozenset({"caller", "path"}), caller_header="X-Org-Id",
             replay_header="Idempotent-Replayed"),
-    Dialect("streams", ("POST",), frozenset({"path"}), mismatch=(409, "IDEMPOTENCY_MISMATCH"), longest_key=256),
+    Dialect("streams", ("POST",), frozenset({"path"}), mismatch=(409, "IDEMPOTENCY_MISMATCH"),
+            mismatch_type="idempotency-mismatch", longest_key=256),
 )
 
 
@@ -110,7 +112,7 @@ class Dialects(EndToEnd):
     def assert_mismatch(self, dialect, answer):
         self.assertEqual((answer.status, answer.code), dialect.mismatch)
         self.assertEqual(answer.get("Idempotency-Status"), "mismatch")
-        self.assertEqual(answer.problem["type"], "urn:once:error:key-mismatch")
+        self.assertEqual(answer.problem["type"], f"urn:once:error:{dialect.mismatch_type}")
         self.assertEqual((answer.problem["status"], answer.problem["retryable"]), (answer.status, False))
         self.assert_error_object(dialect, answer)
 

@@ -4,6 +4,7 @@ package.json says which versions, package-lock.json what exactly they are. vites
 because it must run on Debian's own Node 18.
 """
 import collections
+import fcntl
 import hashlib
 import json
 import os
@@ -24,16 +25,20 @@ RUN_SECONDS = 150
 
 
 def install():
-    """Puts packages and programs into ONCE_STREAMS_FOLDER and returns it. The packages stay until their list changes."""
+    """Puts packages and programs into ONCE_STREAMS_FOLDER and returns it. The packages stay until their list changes; tests
+    that run at the same time share them."""
     folder = pathlib.Path(os.environ["ONCE_STREAMS_FOLDER"])
     folder.mkdir(parents=True, exist_ok=True)
-    for name in LISTS + PROGRAMS:
-        shutil.copy(SOURCE / name, folder / name)
-    installed = folder / "node_modules" / "installed"
-    wanted = hashlib.sha256(b"".join((SOURCE / name).read_bytes() for name in LISTS)).hexdigest()
-    if not installed.exists() or installed.read_text() != wanted:
-        npm_ci(folder)
-        installed.write_text(wanted)
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for name in LISTS + PROGRAMS:
+            if not (folder / name).exists() or (folder / name).read_bytes() != (SOURCE / name).read_bytes():
+                shutil.copy(SOURCE / name, folder / name)
+        installed = folder / "node_modules" / "installed"
+        wanted = hashlib.sha256(b"".join((SOURCE / name).read_bytes() for name in LISTS)).hexdigest()
+        if not installed.exists() or installed.read_text() != wanted:
+            npm_ci(folder)
+            installed.write_text(wanted)
     return folder
 
 

@@ -105,6 +105,8 @@ TEST(Dialect, streams) {
   EXPECT_EQ(policy.scope, Scope{ScopePart::path});
   EXPECT_EQ(policy.wording.mismatch_status, 409);
   EXPECT_EQ(policy.wording.mismatch_code, "IDEMPOTENCY_MISMATCH");
+  EXPECT_EQ(policy.wording.mismatch_type, "idempotency-mismatch");
+  EXPECT_EQ(policy.wording.mismatch_title, "Idempotency Key Mismatch");
   EXPECT_EQ(policy.wording.in_flight_status, 409);
   EXPECT_EQ(policy.wording.replay_header, "Idempotency-Replayed");
 }

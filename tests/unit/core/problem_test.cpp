@@ -41,6 +41,10 @@ TEST(Problem, a_dialect_changes_status_and_code_but_not_the_type) {
   mismatch.code = "IDEMPOTENCY_MISMATCH";
   const std::string json = to_json(mismatch);
   EXPECT_THAT(json, HasSubstr(R"("type":"urn:once:error:key-mismatch")"));
+  mismatch.name = "idempotency-mismatch";
+  mismatch.title = "Idempotency Key Mismatch";
+  EXPECT_THAT(to_json(mismatch, "/errors/"),
+              HasSubstr(R"({"type":"/errors/idempotency-mismatch","title":"Idempotency Key Mismatch",)"));
   EXPECT_THAT(json, HasSubstr(R"("status":409)"));
   EXPECT_THAT(json, HasSubstr(R"("code":"IDEMPOTENCY_MISMATCH")"));
 }
@@ -83,6 +87,8 @@ TEST(Problem, rows_are_found_by_kind_and_names_are_unique) {
 TEST(Problem, the_default_wording_is_that_of_the_rows) {
   const Wording wording;
   EXPECT_EQ(wording.mismatch_code, row_of(ProblemKind::key_mismatch).name);
+  EXPECT_EQ(wording.mismatch_type, row_of(ProblemKind::key_mismatch).name);
+  EXPECT_EQ(wording.mismatch_title, row_of(ProblemKind::key_mismatch).title);
   EXPECT_EQ(wording.mismatch_status, row_of(ProblemKind::key_mismatch).status);
   EXPECT_EQ(wording.in_flight_code, row_of(ProblemKind::in_flight).name);
   EXPECT_EQ(wording.in_flight_status, row_of(ProblemKind::in_flight).status);

@@ -1,0 +1,33 @@
+-- The table `idempotency_keys` as its readers know it, on top of Once's. For MariaDB and MySQL; apply it after `once schema mysql`.
+--
+-- An outcome begins with 24 bytes of lengths (little endian) and has the value at its end. Encrypted ones
+-- (`encryption.keys`) cannot be read here. There is no `id`: `key_hash` is the primary key. `created_at` is when the latest
+-- attempt began; ttl counts from the end of the work, so an operation that ended has `completed_at` = `expires_at` - ttl.
+CREATE OR REPLACE SQL SECURITY INVOKER VIEW idempotency_keys AS
+SELECT tenant,
+       route AS scope,
+       LOWER(HEX(id)) AS key_hash,
+       LOWER(HEX(nonce)) AS claim_nonce,
+       -- Work that nobody knows the end of is `started`, and stale.
+       IF(state IN (1, 2), ELT(state, 'succeeded', 'failed'), 'started') AS status,
+       IF(state = 1 AND body_kept,
+          CONVERT(SUBSTRING(outcome, 25 + CONV(HEX(REVERSE(SUBSTRING(outcome, 5, 4))), 16, 10)
+                                        + CONV(HEX(REVERSE(SUBSTRING(outcome, 9, 4))), 16, 10)
+                                        + CONV(HEX(REVERSE(SUBSTRING(outcome, 13, 4))), 16, 10)) USING utf8mb4),
+          NULL) AS response_json,
+       FROM_UNIXTIME(started_at / 1000) AS created_at,
+       FROM_UNIXTIME(IF(state IN (1, 2), expires_at - ttl, started_at) / 1000) AS updated_at,
+       FROM_UNIXTIME(started_at / 1000) AS started_at,
+       IF(state IN (1, 2), FROM_UNIXTIME((expires_at - ttl) / 1000), NULL) AS completed_at,
+       FROM_UNIXTIME(expires_at / 1000) AS expires_at,
+       attempt AS attempt_count
+FROM once_operations
+WHERE state <> 4;
+
+-- The rates of the whole table. How many requests were spared their work is not in it: that is counted by Once (/metrics).
+CREATE OR REPLACE SQL SECURITY INVOKER VIEW idempotency_rates AS
+SELECT COUNT(*) AS total_keys,
+       AVG(attempt_count > 1) AS stale_takeover_rate,
+       AVG(status = 'failed') AS failure_rate,
+       AVG(TIMESTAMPDIFF(SECOND, created_at, expires_at)) / 3600 AS average_ttl_hours
+FROM idempotency_keys;
