@@ -61,6 +61,7 @@ class Process::Call {
     const KeyedRequest request{
         .policy = policy_,
         .backend = process_.backend_,
+        .counts = process_.metrics_.routes.of(RouteTable::none),
         .head = head_,
         .body = body_,
         .id = process_.ids_.make(scope.parts(), key),

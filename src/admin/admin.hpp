@@ -41,6 +41,14 @@ class ReloadPort {
   ~ReloadPort() = default;
 };
 
+// What may not be passed and a restart alone can change; 0: there is no such limit.
+struct FixedLimits {
+  std::size_t store_bytes = 0;
+  std::size_t journal_disk_bytes = 0;
+  std::size_t claims_connections = 0;
+  std::size_t claims_waiting = 0;
+};
+
 struct AdminSources {
   const Gateway& gateway;
   ThreadLanes& store;
@@ -50,6 +58,8 @@ struct AdminSources {
   const ServerStore* server = nullptr;
   const ClaimsMetrics& claims;
   ReloadPort& reload;
+  FixedLimits limits;
+  std::string store_kind;  // as its URL begins
   std::string version;
 };
 
@@ -73,7 +83,6 @@ class Admin final : public http::ServiceHandler {
   Task<http::ServiceResponse> handle(const http::ServiceRequest& request) override;
   Task<http::ServiceResponse> readyz();
   Task<http::ServiceResponse> reload(const http::ServiceRequest& request);
-  std::string metrics() const;
 
   std::string listen_;
   AdminSources sources_;

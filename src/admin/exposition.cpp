@@ -14,6 +14,15 @@ std::string with_braces(std::string_view labels) {
 
 }  // namespace
 
+std::string label_value(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '"' || c == '\\') escaped.push_back('\\');
+    escaped.append(c == '\n' ? "\\n" : std::string_view(&c, 1));
+  }
+  return escaped;
+}
+
 void Exposition::family(std::string_view name, std::string_view type, std::string_view help) {
   name_ = name;
   fmt::format_to(std::back_inserter(text_), "# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
@@ -25,6 +34,11 @@ void Exposition::sample(std::string_view labels, std::uint64_t value) {
 
 void Exposition::sample(std::string_view labels, double value) {
   fmt::format_to(std::back_inserter(text_), "{}{} {}\n", name_, with_braces(labels), value);
+}
+
+void Exposition::single(std::string_view name, std::string_view type, std::string_view help, std::uint64_t value) {
+  family(name, type, help);
+  sample("", value);
 }
 
 void Exposition::histogram(std::string_view labels, const HistogramSnapshot& snapshot, double unit) {

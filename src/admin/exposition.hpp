@@ -9,6 +9,9 @@
 
 namespace once {
 
+// As it stands between the quotes of a label: a path may hold anything.
+std::string label_value(std::string_view text);
+
 class Exposition {
  public:
   // A family: its help and type, then its samples.
@@ -16,6 +19,8 @@ class Exposition {
   // `labels` as they stand between the braces, or empty.
   void sample(std::string_view labels, std::uint64_t value);
   void sample(std::string_view labels, double value);
+  // A family of one sample.
+  void single(std::string_view name, std::string_view type, std::string_view help, std::uint64_t value);
   // Buckets, sum and count; values and bounds are divided by `unit` (1e9: nanoseconds as seconds).
   void histogram(std::string_view labels, const HistogramSnapshot& snapshot, double unit);
 

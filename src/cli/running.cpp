@@ -53,6 +53,20 @@ ServingSettings serving_of(const Config& config) {
           .upstream_tls = config.upstream_tls};
 }
 
+FixedLimits limits_of(const Config& config) {
+  const bool memory = config.store.starts_with("memory:");
+  const bool journal = config.store.starts_with("journal:");
+  return {.store_bytes = memory ? config.memory.max_bytes : (journal ? config.journal.max_memory : 0),
+          .journal_disk_bytes = journal ? config.journal.max_disk : 0,
+          .claims_connections = config.claims.max_connections,
+          .claims_waiting = config.claims.max_waiting};
+}
+
+// "journal:/var/lib/once" → "journal"
+std::string kind_of(std::string_view store) {
+  return std::string(store.substr(0, store.find(':')));
+}
+
 sigset_t signals_of(std::initializer_list<int> signals) {
   sigset_t set;
   ::sigemptyset(&set);
@@ -141,6 +155,8 @@ Result<void> Running::start() {
                                                                  .server = store_->server(),
                                                                  .claims = claims_metrics_,
                                                                  .reload = *this,
+                                                                 .limits = limits_of(config_),
+                                                                 .store_kind = kind_of(config_.store),
                                                                  .version = ONCE_VERSION});
     if (auto started = admin_->start(inherited("admin")); !started) return started;
   }

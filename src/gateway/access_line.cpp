@@ -16,7 +16,8 @@ void AccessLine::write(const Log& log, std::string_view shadow) const {
                        {"ms", static_cast<double>(spent.count()) / 1e6},
                        {"operation", id},
                        {"attempt", static_cast<std::uint32_t>(attempt)},
-                       {"shadow", shadow}});
+                       {"shadow", shadow},
+                       {"trace", trace}});
 }
 
 }  // namespace once

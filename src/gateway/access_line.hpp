@@ -21,6 +21,7 @@ struct AccessLine {
   Attempt attempt;
   std::chrono::nanoseconds spent;
   std::optional<OperationId> operation;  // of a request with a key
+  std::string_view trace;                // its id, if there is one
 
   void write(const Log& log, std::string_view shadow) const;
 };

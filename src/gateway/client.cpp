@@ -12,6 +12,7 @@
 #include "gateway/scope.hpp"
 #include "gateway/shadow.hpp"
 #include "http/tls_stream.hpp"
+#include "http/trace_context.hpp"
 
 namespace once {
 
@@ -161,6 +162,7 @@ Task<Client::Next> Client::read_head() {
   // Nothing of the last request is to be said of the next, which may never be understood.
   keyed_ = false;
   cors_.reset();
+  trace_ = {};
   io_.head.method = Method::other;
   io_.head.method_text = {};
   io_.head.path = {};
@@ -176,6 +178,7 @@ Task<Client::Next> Client::read_head() {
   began_ = worker_.loop().now();
   may_need_store(true);
   generation_ = worker_.generation();
+  counts_ = &generation_->counts_of_none();
   const ServingSettings& settings = generation_->settings();
   io_.timeouts = &settings.timeouts;
   io_.socket.set_least_rate(settings.limits.min_rate);
@@ -235,6 +238,7 @@ void Client::begin_request() {
   io_.pace = {.least_rate = generation_->settings().limits.min_rate, .grace = io_.timeouts->body_idle};
   keyed_ = false;
   body_unread_ = false;
+  if (shared_.access_log != nullptr) trace_ = http::trace_id(io_.head);
   const auto given = io_.head.find("X-Request-Id");
   request_id_.clear();
   if (given && usable_request_id(*given)) {
@@ -254,13 +258,15 @@ Task<void> Client::answer() {
   normal_path_ = *path;
   if (is_preflight(head)) {
     const Method method = parse_method(preflight_method(head));
-    const Policy* asked = generation_->routes().find(method, *path).policy;
-    if (asked != nullptr && CorsGrant(*asked, head).allowed()) {
-      co_await answer_preflight(*asked);
+    const RoutedPolicy asked = generation_->routes().find(method, *path);
+    if (asked.policy != nullptr && CorsGrant(*asked.policy, head).allowed()) {
+      counts_ = &generation_->counts(asked);
+      co_await answer_preflight(*asked.policy);
       co_return;
     }
   }
   const RoutedPolicy routed = generation_->routes().find(head.method, *path);
+  counts_ = &generation_->counts(routed);
   if (leaves_prefix(head.path, *path, routed.strip_prefix,
                     generation_->settings().upstreams[routed.upstream].base_path)) {
     co_await write_problem_reply(ProblemKind::bad_request, "This path must be written without detours.");
@@ -304,6 +310,7 @@ KeyedRequest Client::keyed_request(const RoutedPolicy& routed, Backend& backend,
   const http::RequestHead& head = io_.head;
   return {.policy = *routed.policy,
           .backend = backend,
+          .counts = *counts_,
           .head = head,
           .body = whole_body_,
           .id = operation_,
@@ -328,7 +335,8 @@ Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::optional<std::s
   }
   const ScopeParts scope(policy, head, caller_facts(policy));
   if (const auto refused = caller_problem(policy, scope, generation_->settings().tokens.header)) {
-    shared_.log.debug("caller refused", {{"request", request_id_}, {"reason", refused->detail}});
+    shared_.log.debug("caller refused",
+                      {{"request", request_id_}, {"reason", refused->detail}, {"trace", http::trace_id(head)}});
     co_await write_problem_reply(*refused);
     co_return;
   }
@@ -373,7 +381,10 @@ Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::optional<std::s
   if (guards_write(policy, head.method))
     backend = &guarded.emplace(*backend, guard(), policy, request_id_, normal_path_);
   const KeyedRequest request = keyed_request(routed, *backend, scope);
-  co_await exchange_.run(request, reply_);
+  {
+    const AtWork::Entry at_work(worker_.metrics().at_work, worker_.loop().now());
+    co_await exchange_.run(request, reply_);
+  }
   if (caller) count_for(caller, policy);
   const bool whole = co_await write_reply();
   if (guarded && guard_->entered()) co_await leave_after_stream(policy, whole);
@@ -500,6 +511,7 @@ void Client::account() {
   const auto spent = monotonic_now() - began_;
   const auto ending = static_cast<std::size_t>(reply_.ending);
   metrics.requests[ending].add();
+  counts_->requests[ending].add();
   metrics.duration_ns[ending].observe(static_cast<std::uint64_t>(spent.count()));
   if (reply_.status >= 100) metrics.responses[static_cast<std::size_t>(reply_.status / 100)].add();
   if (shared_.access_log == nullptr) return;
@@ -510,7 +522,8 @@ void Client::account() {
                         .ending = reply_.ending,
                         .attempt = reply_.attempt,
                         .spent = spent,
-                        .operation = keyed_ ? std::optional(operation_) : std::nullopt};
+                        .operation = keyed_ ? std::optional(operation_) : std::nullopt,
+                        .trace = trace_};
   if (shadow_) {
     shadow_->account(line);
   } else {

@@ -100,7 +100,9 @@ class Client final : private ServedConnection, private InterimSink {
   std::unique_ptr<WriteGuard> guard_;
   std::optional<CorsGrant> cors_;  // of the route of the request at hand
   Reply reply_;
+  RouteMetrics* counts_ = nullptr;  // of the route of the request at hand
   std::string request_id_;
+  std::string_view trace_;        // id, of the request at hand; looked for if it is going to be logged
   std::string route_path_;        // room for the path as routes see it
   std::string_view normal_path_;  // that path
   HeldBody body_;                 // of a keyed or guarded request, when it does not lie in the buffer as a whole

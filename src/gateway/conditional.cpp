@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/headers.hpp"
+#include "http/trace_context.hpp"
 
 namespace once {
 
@@ -203,7 +204,9 @@ Task<std::optional<Problem>> WriteGuard::claim() {
     if (op_.status == OpStatus::failed) {
       ports_.metrics.store_errors.add();
       const bool full = op_.fault == StoreFault::full;
-      ports_.log.error("resource not claimed", {{"request", write_->request_id}, {"error", op_.error}});
+      ports_.log.error(
+          "resource not claimed",
+          {{"request", write_->request_id}, {"error", op_.error}, {"trace", http::trace_id(write_->head)}});
       if (policy.store_down == StoreDown::bypass && !full) co_return std::nullopt;
       Problem answer = problem(full ? ProblemKind::store_full : ProblemKind::store_unavailable,
                                "The resource could not be claimed for this write; nothing was executed.");

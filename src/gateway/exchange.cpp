@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "core/headers.hpp"
 #include "core/outcome.hpp"
+#include "http/trace_context.hpp"
 
 namespace once {
 
@@ -29,6 +30,11 @@ void append_date(std::string& fields, Time now) {
   fields.append("Date: ");
   append_http_date(fields, now);
   fields.append("\r\n");
+}
+
+Settled settled_as(State state) {
+  if (state == State::succeeded) return Settled::succeeded;
+  return state == State::failed ? Settled::failed : Settled::unknown;
 }
 
 // A finish or release that did not get through, tried on for `limit`. Outlives its exchange.
@@ -160,7 +166,9 @@ Task<void> Exchange::hold_late_claim() {
 // A full store says so itself, once.
 void Exchange::log_refusal() const {
   if (op_.fault == StoreFault::full) return;
-  ports_.log.error("claim failed", {{"request", request_->request_id}, {"error", op_.error}});
+  ports_.log.error(
+      "claim failed",
+      {{"request", request_->request_id}, {"error", op_.error}, {"trace", http::trace_id(request_->head)}});
 }
 
 // When a lease has ended the record tells the truth by itself. Without leases only its owner, this process, can end it.
@@ -182,9 +190,8 @@ Task<void> Exchange::execute() {
   const Record& record = *op_.record;
   attempt_ = record.attempt;
   if (attempt_ > Attempt{1}) {
-    Counter& count =
-        record.previous_state == State::failed ? ports_.metrics.retries_after_failure : ports_.metrics.takeovers;
-    count.add();
+    RouteMetrics& counts = request_->counts;
+    (record.previous_state == State::failed ? counts.retries_after_failure : counts.takeovers).add();
   }
   write_fields_for_backend();
   if (shared_) lease_.start(op_);
@@ -298,8 +305,12 @@ Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome
     waited += pause;
     pause = std::min(pause * 2, slowest_record_retry);
   }
+  if (op_.status == OpStatus::done) count(another_outcome_stands() ? Settled::succeeded : settled_as(state));
   if (op_.status == OpStatus::failed) {
-    ports_.log.error("outcome not recorded", {{"request", request_->request_id}, {"error", op_.error}});
+    count(Settled::unrecorded);
+    ports_.log.error(
+        "outcome not recorded",
+        {{"request", request_->request_id}, {"error", op_.error}, {"trace", http::trace_id(request_->head)}});
     if (!shared_) spawn(try_later(ports_, op_, while_claimed()));
   }
   ports_.waiters.notify(request_->id);
@@ -316,9 +327,11 @@ Task<bool> Exchange::reply_as_committed() {
                          seen.record->state == State::succeeded && seen.record->outcome != nullptr;
   if (!committed) {
     ports_.metrics.claims_lost.add();
+    count(Settled::lost);
     co_return false;
   }
   ports_.metrics.committed_by_backend.add();
+  count(Settled::succeeded);
   op_.record = std::move(seen.record);
   reply_recorded(Ending::executed);
   co_return true;
@@ -338,6 +351,7 @@ Task<OpStatus> Exchange::release() {
     ports_.metrics.store_errors.add();
     spawn(try_later(ports_, op_, while_claimed()));
   }
+  if (op_.status != OpStatus::lost) count(Settled::released);
   ports_.waiters.notify(request_->id);
   co_return op_.status;
 }

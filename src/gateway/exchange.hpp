@@ -24,6 +24,7 @@ namespace once {
 struct KeyedRequest {
   const Policy& policy;
   Backend& backend;
+  RouteMetrics& counts;
   const http::RequestHead& head;
   std::string_view body;
   OperationId id;
@@ -60,6 +61,7 @@ class Exchange {
 
   Duration while_claimed() const;
   void log_refusal() const;
+  void count(Settled settled) { request_->counts.outcomes[static_cast<std::size_t>(settled)].add(); }
   void write_fields_for_backend();
   void split_response_fields(const http::ResponseHead& head);
   OutcomeBytes encode_answer(const BackendAnswer& answer) const;

@@ -1,6 +1,10 @@
 // The gateway as a whole: one worker a core, each with its own listener on the same address.
 #pragma once
 
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -37,6 +41,14 @@ struct GatewayPorts {
   const Clock& clock;
   const Log& log;
   const Log* access_log;
+};
+
+// RouteMetrics of all workers together.
+struct RouteTotals {
+  std::array<std::uint64_t, ending_count> requests{};
+  std::array<std::uint64_t, settled_count> outcomes{};
+  std::uint64_t takeovers = 0;
+  std::uint64_t retries_after_failure = 0;
 };
 
 class Gateway {
@@ -76,6 +88,10 @@ class Gateway {
   std::uint64_t rested() const;
 
   std::vector<const Metrics*> metrics() const;
+  // What was counted of each route, by its label, over all workers.
+  std::map<std::string, RouteTotals> routes() const;
+  // How long the keyed request has been at work that is at work the longest.
+  std::chrono::nanoseconds oldest_at_work() const;
   // By which new requests are served. From any thread, after start().
   std::shared_ptr<const Generation> generation() const;
   std::size_t body_bytes() const { return shared_.load.body_bytes.load(std::memory_order_relaxed); }

@@ -46,6 +46,9 @@ class ServedGeneration {
   const Routes& routes() const { return generation_->routes; }
   const http::TlsServerContext& tls() const { return *generation_->tls; }
   HttpBackend& backend(std::size_t upstream) { return *backends_[upstream]; }
+  // What is counted of the route that was found; it outlives this.
+  RouteMetrics& counts(const RoutedPolicy& routed) const { return *counts_[routed.index]; }
+  RouteMetrics& counts_of_none() const { return *counts_.back(); }
   TokenCache* tokens() { return tokens_ ? &*tokens_ : nullptr; }  // null: no route reads tokens
 
  private:
@@ -54,6 +57,7 @@ class ServedGeneration {
   std::shared_ptr<Generation> generation_;
   std::vector<std::unique_ptr<UpstreamGroup>> groups_;
   std::vector<std::unique_ptr<HttpBackend>> backends_;
+  std::vector<RouteMetrics*> counts_;  // by route, and of those that have none
   std::optional<TokenCache> tokens_;
   std::size_t uses_ = 0;  // counted by one thread
 };

@@ -25,7 +25,11 @@ Task<void> LeaseKeeper::renew() {
   co_await store_.run(op_, home_);
   renewing_ = false;
   if (op_.status == OpStatus::done) metrics_.leases_renewed.add();
-  if (op_.status == OpStatus::failed) metrics_.store_errors.add();
+  if (op_.status == OpStatus::lost) metrics_.renewals_lost.add();
+  if (op_.status == OpStatus::failed) {
+    metrics_.renewals_failed.add();
+    metrics_.store_errors.add();
+  }
   if (stopped_) {
     stopped_.resume();
     co_return;

@@ -50,6 +50,25 @@ std::string_view name_of(Shadowed verdict) {
   return "";
 }
 
+std::string_view name_of(Settled settled) {
+  switch (settled) {
+    case Settled::succeeded: return "succeeded";
+    case Settled::failed: return "failed";
+    case Settled::unknown: return "unknown";
+    case Settled::released: return "released";
+    case Settled::lost: return "lost";
+    case Settled::unrecorded: return "unrecorded";
+  }
+  return "";
+}
+
+RouteMetrics& RouteTable::of(std::string_view route) {
+  const std::scoped_lock lock(growing_);
+  auto found = routes_.find(route);
+  if (found == routes_.end()) found = routes_.emplace(route, std::make_unique<RouteMetrics>()).first;
+  return *found->second;
+}
+
 std::string_view name_of(Overload limit) {
   switch (limit) {
     case Overload::in_flight: return "in_flight";

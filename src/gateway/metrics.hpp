@@ -5,9 +5,14 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
 #include <string_view>
 
 #include "base/histogram.hpp"
+#include "gateway/at_work.hpp"
 #include "gateway/caller_limits.hpp"
 
 namespace once {
@@ -59,6 +64,18 @@ enum class Shadowed : std::uint8_t {
 inline constexpr std::size_t shadowed_count = 14;
 std::string_view name_of(Shadowed verdict);
 
+// What became of an execution at the store.
+enum class Settled : std::uint8_t {
+  succeeded,
+  failed,
+  unknown,
+  released,    // as if never made: nothing was sent, or the backend said that nothing was done
+  lost,        // another attempt had taken it over
+  unrecorded,  // the store did not take it
+};
+inline constexpr std::size_t settled_count = 6;
+std::string_view name_of(Settled settled);
+
 enum class Overload : std::uint8_t { in_flight, body_memory };
 inline constexpr std::size_t overload_count = 2;
 std::string_view name_of(Overload limit);
@@ -91,8 +108,38 @@ struct DurationHistogram : Histogram<duration_bounds_ns.size()> {
   DurationHistogram() : Histogram(duration_bounds_ns) {}
 };
 
+// What is counted of each route, by one worker. On cache lines of its own.
+struct alignas(64) RouteMetrics {
+  std::array<Counter, ending_count> requests;   // by Ending
+  std::array<Counter, settled_count> outcomes;  // by Settled
+  Counter takeovers;              // executions after an attempt whose owner was gone or whose outcome was unknown
+  Counter retries_after_failure;  // executions after a failed attempt
+};
+
+// The routes of one worker by their label. A route that a reload drops stays, so that no count ever goes backwards;
+// there are as many as there were patterns in the configuration since the start.
+class RouteTable {
+ public:
+  // The label of requests that no route fits, or that were not understood. Patterns begin with a slash.
+  static constexpr std::string_view none = "none";
+
+  // Stays where it is. Only a reload asks, not a request.
+  RouteMetrics& of(std::string_view route);
+  // From any thread.
+  void visit(auto&& see) const {
+    const std::scoped_lock lock(growing_);
+    for (const auto& [route, counts] : routes_) see(route, *counts);
+  }
+
+ private:
+  mutable std::mutex growing_;
+  std::map<std::string, std::unique_ptr<RouteMetrics>, std::less<>> routes_;
+};
+
 struct Metrics {
-  std::array<Counter, ending_count> requests;               // by Ending
+  RouteTable routes;
+  AtWork at_work;                                           // keyed requests
+  std::array<Counter, ending_count> requests;               // by Ending, of all routes
   std::array<Counter, 6> responses;                         // by status / 100
   std::array<DurationHistogram, ending_count> duration_ns;  // by Ending
   Counter connections_opened;
@@ -105,13 +152,13 @@ struct Metrics {
   std::array<Counter, overload_count> overloaded;      // by Overload
   std::array<Counter, caller_limit_count> over_limit;  // by CallerLimit
   std::array<Counter, shadowed_count> shadow;          // by Shadowed
-  Counter rested;                 // connections that idled for a while and gave back what they held
-  Counter may_need_store;         // requests that have begun and are not known to pass through
-  Counter in_flight;              // keyed requests at work
-  Counter waiting;                // requests that wait for another one's outcome
-  Counter takeovers;              // executions after an attempt whose owner was gone or whose outcome was unknown
-  Counter retries_after_failure;  // executions after a failed attempt
+  Counter rested;          // connections that idled for a while and gave back what they held
+  Counter may_need_store;  // requests that have begun and are not known to pass through
+  Counter in_flight;       // keyed requests at work
+  Counter waiting;         // requests that wait for another one's outcome
   Counter leases_renewed;
+  Counter renewals_failed;  // the store did not answer
+  Counter renewals_lost;    // the claim was gone
   Counter claims_lost;
   Counter committed_by_backend;  // outcomes that the backend recorded in its own transaction, and not as it answered
   Counter store_errors;

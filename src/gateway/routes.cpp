@@ -57,10 +57,13 @@ RoutedPolicy Routes::find(Method method, std::string_view path) const {
   for (const Entry& entry : entries_) {
     if (entry.methods && !contains(*entry.methods, method)) continue;
     if (!entry.pattern.matches(path)) continue;
-    return {
-        .policy = &entry.policy, .upstream = entry.upstream, .route = entry.path, .strip_prefix = entry.strip_prefix};
+    return {.policy = &entry.policy,
+            .upstream = entry.upstream,
+            .index = static_cast<std::size_t>(&entry - entries_.data()),
+            .route = entry.path,
+            .strip_prefix = entry.strip_prefix};
   }
-  return {.policy = nullptr, .upstream = 0, .route = {}, .strip_prefix = {}};
+  return {.policy = nullptr, .upstream = 0, .index = entries_.size(), .route = {}, .strip_prefix = {}};
 }
 
 }  // namespace once

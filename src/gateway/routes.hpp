@@ -30,6 +30,7 @@ class PathPattern {
 struct RoutedPolicy {
   const Policy* policy;           // null: no route fits, the request passes through
   std::size_t upstream;           // index into the upstreams
+  std::size_t index;              // of the route in the file; as many as there are: none fits
   std::string_view route;         // its pattern
   std::string_view strip_prefix;  // of the path, before it goes to the backend
 };

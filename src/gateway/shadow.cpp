@@ -68,10 +68,12 @@ void Shadow::account(const AccessLine& line) {
   }
   method_ = line.method;
   path_ = line.path;
+  trace_ = line.trace;
   line_ = line;
   line_->request_id = request_id_;
   line_->method = method_;
   line_->path = path_;
+  line_->trace = trace_;
 }
 
 void Shadow::begin(const FoundKey& found, const CallerFacts& facts) {

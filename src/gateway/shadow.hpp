@@ -81,6 +81,7 @@ class Shadow final : public PassObserver, public std::enable_shared_from_this<Sh
   std::optional<AccessLine> line_;  // waits for the verdict
   std::string method_;              // what it refers to
   std::string path_;
+  std::string trace_;
 };
 
 }  // namespace once

@@ -129,6 +129,7 @@ Result<TlsServerContext::Ptr> TlsServerContext::make(const TlsServerSettings& se
     if (!certificate) return std::unexpected(certificate.error());
     EVP_PKEY* key = key_of(*certificate->leaf, *keys);
     if (key == nullptr) return tls_error(fmt::format("none of the keys belongs to the certificate in {}", file));
+    made->certificates_.push_back({.file = file, .expires = expires_at(*certificate->leaf)});
     if (const auto added = made->add(*certificate, *key, settings); !added) return std::unexpected(added.error());
   }
   SSL_CTX* first = made->identities_.front().context.get();

@@ -2,6 +2,7 @@
 // Never changed once made: to read the files again is to make a new one, and connections keep the one they began with.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -31,6 +32,13 @@ class TlsServerContext : public std::enable_shared_from_this<TlsServerContext> {
   // For a connection that was accepted.
   std::unique_ptr<TlsStream> accept() const;
 
+  // What it shows, for those who watch over it.
+  struct Shown {
+    std::string file;
+    std::chrono::sys_seconds expires;
+  };
+  const std::vector<Shown>& certificates() const { return certificates_; }
+
  private:
   // Certificates for the same names, with different kinds of keys.
   struct Identity {
@@ -43,6 +51,7 @@ class TlsServerContext : public std::enable_shared_from_this<TlsServerContext> {
   static int on_server_name(ssl_st* ssl, int* alert, void* self);
 
   std::vector<Identity> identities_;
+  std::vector<Shown> certificates_;
 };
 
 // For connections to backends.

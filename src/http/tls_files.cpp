@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <ctime>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -72,6 +73,16 @@ void Freed::operator()(ssl_session_st* session) const {
 
 void Freed::operator()(x509_st* certificate) const {
   X509_free(certificate);
+}
+
+std::chrono::sys_seconds expires_at(const X509& certificate) {
+  std::tm broken_down{};
+  ASN1_TIME_to_tm(X509_get0_notAfter(&certificate), &broken_down);
+  const std::chrono::year_month_day day(std::chrono::year(broken_down.tm_year + 1900),
+                                        std::chrono::month(static_cast<unsigned>(broken_down.tm_mon + 1)),
+                                        std::chrono::day(static_cast<unsigned>(broken_down.tm_mday)));
+  return std::chrono::sys_days(day) + std::chrono::hours(broken_down.tm_hour) +
+         std::chrono::minutes(broken_down.tm_min) + std::chrono::seconds(broken_down.tm_sec);
 }
 
 std::unexpected<Error> tls_error(std::string detail) {

@@ -2,6 +2,7 @@
 // Neither ever holds anything of a key.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -45,6 +46,9 @@ using Warnings = std::vector<std::string>;
 Result<CertificateFile> read_certificates(const std::string& path, Warnings& warnings);
 // Warns of a file that others can read. One with a passphrase is refused: nobody is there to type it.
 Result<KeyFile> read_key(const std::string& path, Warnings& warnings);
+
+// The end of the last second that a certificate is valid in.
+std::chrono::sys_seconds expires_at(const x509_st& certificate);
 
 // The names that a certificate is for: the DNS names of its subjectAltName.
 std::vector<std::string> dns_names(const x509_st& certificate);

@@ -195,6 +195,7 @@ void ThreadLanes::Lane::add_to(LaneStats& total) const {
   total.retried_batches += retried_.load(std::memory_order_relaxed);
   total.largest_batch = std::max(total.largest_batch, largest_.load(std::memory_order_relaxed));
   total.queue_depth += depth_.load(std::memory_order_relaxed);
+  total.queue_limit += limits_.queue;
 }
 
 ThreadLanes::ThreadLanes(Store& store, const LaneLimits& limits) : Lanes(store) {

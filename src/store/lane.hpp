@@ -101,6 +101,7 @@ struct LaneStats {
   std::uint64_t retried_batches = 0;  // failed as a whole and tried again op by op
   std::uint64_t largest_batch = 0;
   std::size_t queue_depth = 0;  // waiting now
+  std::size_t queue_limit = 0;  // how many may, in all lanes
   HistogramSnapshot batch_size;
   HistogramSnapshot store_time_ns;  // of execute(), per batch
 };

@@ -5,7 +5,7 @@ import urllib.request
 
 import support
 
-ROW = re.compile(r"^\| `(once_\w+)` \| (\w+) \|", re.MULTILINE)
+ROW = re.compile(r"^\| `((?:once|process)_\w+)` \| (\w+) \|", re.MULTILINE)
 
 
 def documented():
@@ -20,7 +20,7 @@ def served(store):
 
 def in_source():
     code = "".join(path.read_text() for path in sorted((support.ROOT / "src" / "admin").glob("*.cpp")))
-    return set(re.findall(r'"(once_\w+)"', code))
+    return set(re.findall(r'"((?:once|process)_\w+)"', code))
 
 
 class Metrics(unittest.TestCase):

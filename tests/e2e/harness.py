@@ -6,6 +6,7 @@ default, the journal, is tested.
 import json
 import os
 import pathlib
+import re
 import secrets
 import shutil
 import signal
@@ -16,6 +17,7 @@ import unittest
 
 from wire import DEADLINE, Backend, Client, created, wait_until
 
+ROUTE_LABEL = re.compile(r'route="(?:[^"\\]|\\.)*",?')
 # What sanitizers and our own invariants write before they end the process.
 CRASH_MARKS = ("Sanitizer", "runtime error:", "invariant broken")
 STORE = os.environ.get("ONCE_E2E_STORE") or None
@@ -108,10 +110,18 @@ class Gateway:
             return client.ask(method, target)
 
     def metrics(self):
-        """Values by name and labels, as they stand in the text."""
+        """Values by name and labels, as they stand in the text; those by route also without it, added up."""
         lines = self.admin("/metrics").body.decode().splitlines()
-        pairs = (line.rsplit(" ", 1) for line in lines if line and not line.startswith("#"))
-        return {name: float(value) for name, value in pairs}
+        values = {}
+        for line in lines:
+            if not line or line.startswith("#"):
+                continue
+            name, value = line.rsplit(" ", 1)
+            values[name] = float(value)
+            total = ROUTE_LABEL.sub("", name).replace("{}", "")
+            if total != name:
+                values[total] = values.get(total, 0) + float(value)
+        return values
 
     def resident_bytes(self):
         text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()

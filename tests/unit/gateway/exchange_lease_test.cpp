@@ -130,13 +130,17 @@ TEST_F(LostClaim, an_owner_that_lost_its_claim_records_nothing_and_says_so) {
   EXPECT_TRUE(world.executor.run_until([&] { return other.ended(); }));
   EXPECT_EQ(other.body(), "second attempt");
   EXPECT_EQ(other.reply().attempt, Attempt{2});
-  EXPECT_EQ(world.other.metrics.takeovers.value(), 1U);
+  EXPECT_EQ(world.other.counts().takeovers.value(), 1U);
 
   EXPECT_TRUE(world.executor.run_until([&] { return owner->ended(); }));
   EXPECT_EQ(owner->status(), 503);
   EXPECT_EQ(owner->code(), "outcome-unknown");
   EXPECT_EQ(owner->idempotency_status(), "unknown");
   EXPECT_EQ(world.gateway.metrics.claims_lost.value(), 1U);
+  EXPECT_EQ(world.gateway.outcomes(Settled::lost), 1U);
+  EXPECT_EQ(world.gateway.outcomes(Settled::succeeded), 0U);
+  EXPECT_EQ(world.other.outcomes(Settled::succeeded), 1U);
+  EXPECT_GE(world.gateway.metrics.renewals_failed.value(), 2U);
   EXPECT_EQ(count(world.trace, "finish succeeded: lost"), 1);
   EXPECT_EQ(world.ask().body(), "second attempt");
   const auto& seen = world.backend.seen();

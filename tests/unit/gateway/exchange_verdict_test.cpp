@@ -127,8 +127,8 @@ TEST_P(ExchangeVerdict, a_failed_attempt_is_followed_by_another) {
   EXPECT_THAT(world.trace,
               ElementsAre("claim: execute", "send: attempt 2", "finish succeeded: done", "reply: 201 executed"));
   EXPECT_EQ(retry.reply().attempt, Attempt{2});
-  EXPECT_EQ(world.gateway.metrics.retries_after_failure.value(), 1U);
-  EXPECT_EQ(world.gateway.metrics.takeovers.value(), 0U);
+  EXPECT_EQ(world.gateway.counts().retries_after_failure.value(), 1U);
+  EXPECT_EQ(world.gateway.counts().takeovers.value(), 0U);
   const auto& seen = world.backend.seen();
   EXPECT_GT(std::stoull(seen[1].field("Idempotency-Fence")), std::stoull(seen[0].field("Idempotency-Fence")));
   EXPECT_NE(seen[1].field("Idempotency-Claim"), seen[0].field("Idempotency-Claim"));
@@ -160,8 +160,8 @@ TEST_P(ExchangeVerdict, an_unknown_outcome_may_be_tried_again_at_once_if_the_rou
   EXPECT_THAT(world.trace,
               ElementsAre("claim: execute", "send: attempt 2", "finish succeeded: done", "reply: 201 executed"));
   EXPECT_EQ(retry.status(), 201);
-  EXPECT_EQ(world.gateway.metrics.takeovers.value(), 1U);
-  EXPECT_EQ(world.gateway.metrics.retries_after_failure.value(), 0U);
+  EXPECT_EQ(world.gateway.counts().takeovers.value(), 1U);
+  EXPECT_EQ(world.gateway.counts().retries_after_failure.value(), 0U);
 }
 
 TEST_P(ExchangeVerdict, an_unknown_outcome_is_taken_over_when_the_time_has_come_and_not_before) {

@@ -87,6 +87,7 @@ class Call {
   Task<void> run(Ask ask) {
     const KeyedRequest request{.policy = policy_,
                                .backend = backend_,
+                               .counts = exchange_.ports().metrics.routes.of("/payments"),
                                .head = head_,
                                .body = "amount=1",
                                .id = operation(ask.key),
@@ -133,6 +134,9 @@ class TestGateway {
     return *calls_.back();
   }
   const std::vector<std::unique_ptr<Call>>& calls() const { return calls_; }
+
+  const RouteMetrics& counts() { return metrics.routes.of("/payments"); }
+  std::uint64_t outcomes(Settled settled) { return counts().outcomes[static_cast<std::size_t>(settled)].value(); }
 
   Metrics metrics;
 

@@ -91,6 +91,23 @@ TEST_F(TlsContext, an_expired_certificate_and_an_open_key_are_warnings) {
   EXPECT_THAT(warnings, ElementsAre(HasSubstr("others can read the key in"), HasSubstr("has expired, on")));
 }
 
+TEST_F(TlsContext, it_is_known_when_each_certificate_expires) {
+  CertificateWish wish;
+  wish.name = "later";
+  wish.valid_until = 400L * 86'400;
+  certificates.make(wish);
+  const auto made = TlsServerContext::make(with({"a.pem", "later.pem"}, {"a.key", "later.key"}), warnings);
+  ASSERT_TRUE(made.has_value());
+  const auto& shown = (*made)->certificates();
+  ASSERT_EQ(shown.size(), 2U);
+  EXPECT_EQ(shown[0].file, certificates.path("a.pem"));
+  EXPECT_EQ(shown[1].file, certificates.path("later.pem"));
+  // They were made a moment after each other.
+  const auto apart = shown[1].expires - shown[0].expires;
+  EXPECT_GE(apart, std::chrono::days(400) - std::chrono::hours(1));
+  EXPECT_LE(apart, std::chrono::days(400) - std::chrono::hours(1) + std::chrono::minutes(5));
+}
+
 TEST(TlsNames, a_wildcard_stands_for_one_label) {
   EXPECT_TRUE(name_fits("a.test", "A.test"));
   EXPECT_TRUE(name_fits("*.a.test", "x.a.test"));

@@ -1,0 +1,248 @@
+#include "admin/metrics_page.hpp"
+
+#include <array>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "admin/admin.hpp"
+#include "admin/exposition.hpp"
+#include "admin/process_metrics.hpp"
+#include "admin/store_metrics.hpp"
+
+namespace once {
+
+namespace {
+
+constexpr double nanoseconds_per_second = 1e9;
+
+// The sum of one counter over all workers.
+std::uint64_t total(const std::vector<const Metrics*>& workers, Counter Metrics::* counter) {
+  std::uint64_t sum = 0;
+  for (const Metrics* metrics : workers) sum += (metrics->*counter).value();
+  return sum;
+}
+
+// A counter for each value of an enum.
+template <class Kind, std::size_t Size>
+void write_by_kind(Exposition& out, std::string_view label, const std::vector<const Metrics*>& workers,
+                   std::array<Counter, Size> Metrics::* counters) {
+  for (std::size_t kind = 0; kind < Size; ++kind) {
+    std::uint64_t sum = 0;
+    for (const Metrics* metrics : workers) sum += (metrics->*counters)[kind].value();
+    out.sample(fmt::format("{}=\"{}\"", label, name_of(static_cast<Kind>(kind))), sum);
+  }
+}
+
+// The labels are the operator's own: patterns of the configuration, never a request's path.
+void write_routes(Exposition& out, const std::map<std::string, RouteTotals>& routes) {
+  const auto each_kind = [&](std::string_view label, auto name, const auto totals) {
+    for (const auto& [route, counts] : routes) {
+      const auto& values = counts.*totals;
+      for (std::size_t kind = 0; kind < values.size(); ++kind) {
+        out.sample(fmt::format("route=\"{}\",{}=\"{}\"", label_value(route), label, name(kind)), values[kind]);
+      }
+    }
+  };
+  const auto each_route = [&](std::uint64_t RouteTotals::* total) {
+    for (const auto& [route, counts] : routes) {
+      out.sample(fmt::format("route=\"{}\"", label_value(route)), counts.*total);
+    }
+  };
+  out.family("once_requests_total", "counter", "Requests by route and how they ended.");
+  each_kind("result", [](std::size_t kind) { return name_of(Ending(kind)); }, &RouteTotals::requests);
+  out.family("once_outcomes_total", "counter", "Executions by route and what became of them at the store.");
+  each_kind("outcome", [](std::size_t kind) { return name_of(Settled(kind)); }, &RouteTotals::outcomes);
+  out.family("once_takeovers_total", "counter", "Executions after an attempt whose outcome was unknown, by route.");
+  each_route(&RouteTotals::takeovers);
+  out.family("once_retries_after_failure_total", "counter", "Executions after a failed attempt, by route.");
+  each_route(&RouteTotals::retries_after_failure);
+}
+
+void write_requests(Exposition& out, const std::vector<const Metrics*>& workers) {
+  out.family("once_responses_total", "counter", "Responses sent to clients, by class of status.");
+  for (std::size_t status_class = 1; status_class <= 5; ++status_class) {
+    std::uint64_t sum = 0;
+    for (const Metrics* metrics : workers) sum += metrics->responses[status_class].value();
+    out.sample(fmt::format("class=\"{}xx\"", status_class), sum);
+  }
+  out.family("once_request_duration_seconds", "histogram",
+             "From the first byte of a request to the last of its reply.");
+  for (std::size_t ending = 0; ending < ending_count; ++ending) {
+    HistogramSnapshot sum;
+    for (const Metrics* metrics : workers) {
+      sum.merge(metrics->duration_ns[ending].snapshot());
+    }
+    out.histogram(fmt::format("result=\"{}\"", name_of(Ending(ending))), sum, nanoseconds_per_second);
+  }
+}
+
+void write_counters(Exposition& out, const std::vector<const Metrics*>& workers) {
+  struct Row {
+    std::string_view name;
+    std::string_view type;
+    std::string_view help;
+    Counter Metrics::* counter;
+  };
+  static constexpr std::array rows = {
+      Row{"once_in_flight", "gauge", "Keyed requests at work.", &Metrics::in_flight},
+      Row{"once_waiting", "gauge", "Requests that wait for another one's outcome.", &Metrics::waiting},
+      Row{"once_leases_renewed_total", "counter", "Leases renewed while the backend worked.", &Metrics::leases_renewed},
+      Row{"once_lease_renewals_failed_total", "counter", "Renewals of a lease that the store did not answer.",
+          &Metrics::renewals_failed},
+      Row{"once_lease_renewals_lost_total", "counter", "Renewals of a lease that found the claim gone.",
+          &Metrics::renewals_lost},
+      Row{"once_claims_lost_total", "counter", "Owners that found their claim gone.", &Metrics::claims_lost},
+      Row{"once_backend_committed_total", "counter",
+          "Outcomes that the backend recorded in its own transaction, and not as it answered.",
+          &Metrics::committed_by_backend},
+      Row{"once_store_errors_total", "counter", "Store operations that failed.", &Metrics::store_errors},
+      Row{"once_record_retries_total", "counter", "Further tries to record an outcome.", &Metrics::record_retries},
+      Row{"once_unsettled", "gauge", "Outcomes and releases that the store did not take yet.", &Metrics::unsettled},
+      Row{"once_connections_open", "gauge", "Client connections.", &Metrics::connections_open},
+      Row{"once_connections_total", "counter", "Client connections accepted.", &Metrics::connections_opened},
+      Row{"once_connections_refused_total", "counter", "Client connections over a limit.",
+          &Metrics::connections_refused},
+      Row{"once_tls_handshakes_total", "counter", "TLS handshakes with clients that succeeded.",
+          &Metrics::tls_handshakes},
+      Row{"once_tls_handshakes_failed_total", "counter", "TLS handshakes with clients that failed.",
+          &Metrics::tls_handshakes_failed},
+      Row{"once_connections_displaced_total", "counter", "Idle client connections closed to make room for new ones.",
+          &Metrics::connections_displaced},
+      Row{"once_slow_clients_total", "counter", "Clients cut off because they sent or took too slowly.",
+          &Metrics::slow_clients},
+      Row{"once_backend_connects_total", "counter", "Connections opened to backends.", &Metrics::backend_connects},
+      Row{"once_backend_connect_failures_total", "counter", "Backends that could not be reached.",
+          &Metrics::backend_connect_failures},
+      Row{"once_tokens_verified_total", "counter", "Tokens whose signature was checked and found good.",
+          &Metrics::tokens_verified},
+      Row{"once_tokens_remembered_total", "counter", "Tokens that had been checked before.",
+          &Metrics::tokens_remembered},
+      Row{"once_tokens_refused_total", "counter", "Tokens that are not valid.", &Metrics::tokens_refused},
+      Row{"once_not_modified_total", "counter", "Responses 304 by an ETag that Once had given.",
+          &Metrics::not_modified},
+      Row{"once_preflights_total", "counter", "CORS preflights answered by Once.", &Metrics::preflights},
+  };
+  for (const Row& row : rows) out.single(row.name, row.type, row.help, total(workers, row.counter));
+  out.family("once_preconditions_total", "counter", "Conditions of writes, by what became of them.");
+  write_by_kind<PreconditionResult>(out, "result", workers, &Metrics::preconditions);
+}
+
+// The names are the operator's own: of upstreams plain ones, of servers URLs without anything secret in them.
+void write_upstreams(Exposition& out, const Upstreams& upstreams) {
+  const auto each_server = [&](std::string_view name, std::string_view help, auto value) {
+    out.family(name, "gauge", help);
+    for (std::size_t i = 0; i < upstreams.size(); ++i) {
+      for (const auto& server : upstreams[i].servers) {
+        out.sample(fmt::format("upstream=\"{}\",server=\"{}\"", upstreams[i].settings.name, label_value(server->name)),
+                   std::uint64_t{value(*server)});
+      }
+    }
+  };
+  const auto each_upstream = [&](std::string_view name, std::string_view type, std::string_view help, auto value) {
+    out.family(name, type, help);
+    for (std::size_t i = 0; i < upstreams.size(); ++i) {
+      out.sample(fmt::format("upstream=\"{}\"", upstreams[i].settings.name), std::uint64_t{value(upstreams[i])});
+    }
+  };
+  each_server("once_upstream_up", "1 while a server is up, 0 while it is avoided.",
+              [](const ServerState& server) { return server.health.shown_up() ? 1U : 0U; });
+  each_server("once_upstream_connections", "Connections to a server.",
+              [](const ServerState& server) { return server.connections.load(std::memory_order_relaxed); });
+  out.family("once_upstream_connections_limit", "gauge", "How many connections to a server there may be, if limited.");
+  for (std::size_t i = 0; i < upstreams.size(); ++i) {
+    const Upstream& settings = upstreams[i].settings;
+    if (settings.max_connections == 0) continue;
+    out.sample(fmt::format("upstream=\"{}\"", settings.name), std::uint64_t{settings.max_connections});
+  }
+  each_upstream("once_upstream_queue_limit", "gauge", "How many requests may wait for a connection.",
+                [](const UpstreamState& state) { return state.settings.queue; });
+  each_upstream("once_upstream_queued", "gauge", "Requests that wait for a connection.",
+                [](const UpstreamState& state) { return state.queued.load(std::memory_order_relaxed); });
+  each_upstream("once_upstream_queue_refused_total", "counter", "Requests that found no free connection in time.",
+                [](const UpstreamState& state) { return state.queue_refused.load(std::memory_order_relaxed); });
+}
+
+void write_limits(Exposition& out, const Gateway& gateway) {
+  const Limits& limits = gateway.generation()->settings.limits;
+  out.single("once_connections_limit", "gauge", "How many client connections there may be.", limits.max_connections);
+  out.single("once_in_flight_limit", "gauge", "How many keyed requests may be at work.", limits.max_in_flight);
+  out.single("once_body_bytes_limit", "gauge", "How much memory bodies that are read whole may take.",
+             limits.max_body_memory);
+  out.single("once_callers_limit", "gauge", "How many callers limits are counted for at most.", limits.caller.tracked);
+  out.family("once_in_flight_oldest_seconds", "gauge", "How long the oldest keyed request has been at work.");
+  out.sample("", std::chrono::duration<double>(gateway.oldest_at_work()).count());
+  const std::vector<const Metrics*> workers = gateway.metrics();
+  out.family("once_overloaded_total", "counter", "Requests with a key refused because the gateway had too much to do.");
+  write_by_kind<Overload>(out, "limit", workers, &Metrics::overloaded);
+  out.family("once_caller_limit_total", "counter", "Requests with a key refused because of a limit on their caller.");
+  write_by_kind<CallerLimit>(out, "limit", workers, &Metrics::over_limit);
+  out.family("once_shadow_total", "counter", "Requests in shadow mode, by what would have been done.");
+  write_by_kind<Shadowed>(out, "verdict", workers, &Metrics::shadow);
+  out.single("once_body_bytes", "gauge", "Memory for the bodies of requests with a key, and of guarded writes.", gateway.body_bytes());
+  out.single("once_callers", "gauge", "Callers that limits are counted for.", gateway.callers());
+}
+
+void write_certificates(Exposition& out, const http::TlsServerContext* tls) {
+  out.family("once_tls_certificate_expires_timestamp_seconds", "gauge", "When a certificate that clients see expires.");
+  if (tls == nullptr) return;
+  for (const auto& certificate : tls->certificates()) {
+    const auto expires = static_cast<std::uint64_t>(certificate.expires.time_since_epoch().count());
+    out.sample(fmt::format("file=\"{}\"", label_value(certificate.file)), expires);
+  }
+}
+
+void write_claims(Exposition& out, const ClaimsMetrics& metrics, const FixedLimits& limits) {
+  out.single("once_claims_connections_limit", "gauge", "How many connections to the claims API there may be.",
+             limits.claims_connections);
+  out.single("once_claims_waiting_limit", "gauge", "How many long polls there may be.", limits.claims_waiting);
+  out.family("once_claims_requests_total", "counter", "Requests to the claims API, by verb and how they ended.");
+  for (std::size_t verb = 0; verb < claims_verb_count; ++verb) {
+    for (const ClaimsResult result : results_of(ClaimsVerb(verb))) {
+      out.sample(fmt::format("verb=\"{}\",result=\"{}\"", name_of(ClaimsVerb(verb)), name_of(result)),
+                 metrics.requests[verb][static_cast<std::size_t>(result)].value());
+    }
+  }
+  out.single("once_claims_takeovers_total", "counter", "Claims acquired after an attempt that nobody knows the end of.",
+             metrics.takeovers.value());
+  out.single("once_claims_retries_after_failure_total", "counter", "Claims acquired after an attempt that failed.",
+             metrics.retries_after_failure.value());
+  out.single("once_claims_waiting", "gauge", "Long polls at the claims API.", metrics.waiting.value());
+  out.single("once_claims_waits_refused_total", "counter", "Long polls over claims.max_waiting, answered at once.",
+             metrics.waits_refused.value());
+  out.single("once_claims_connections_open", "gauge", "Connections to the claims API.",
+             metrics.connections_open.value());
+  out.single("once_claims_connections_refused_total", "counter", "Connections over claims.max_connections.",
+             metrics.connections_refused.value());
+  out.single("once_claims_bodies_refused_total", "counter", "Requests over claims.max_body.",
+             metrics.bodies_refused.value());
+}
+
+}  // namespace
+
+std::string metrics_page(const AdminSources& sources) {
+  Exposition out;
+  const std::shared_ptr<const Generation> generation = sources.gateway.generation();
+  const std::vector<const Metrics*> workers = sources.gateway.metrics();
+  out.family("once_build_info", "gauge", "Always 1; what runs is in the labels.");
+  out.sample(fmt::format("version=\"{}\",compiler=\"{}\",store=\"{}\"", sources.version, label_value(__VERSION__),
+                         sources.store_kind),
+             std::uint64_t{1});
+  write_process_metrics(out);
+  write_routes(out, sources.gateway.routes());
+  write_requests(out, workers);
+  write_counters(out, workers);
+  write_upstreams(out, *generation->upstreams);
+  write_certificates(out, generation->tls.get());
+  write_limits(out, sources.gateway);
+  write_claims(out, sources.claims, sources.limits);
+  write_store_metrics(out, sources);
+  return out.take();
+}
+
+}  // namespace once

@@ -1,0 +1,55 @@
+#include "admin/process_metrics.hpp"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <system_error>
+
+#include "admin/exposition.hpp"
+
+namespace once {
+
+namespace {
+
+// Resident pages are the second number.
+std::uint64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::uint64_t size = 0;
+  std::uint64_t resident = 0;
+  file >> size >> resident;
+  return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+std::uint64_t open_descriptors() {
+  std::error_code error;
+  const std::filesystem::directory_iterator all("/proc/self/fd", error);
+  if (error) return 0;
+  // One of them is the folder itself, while it is read.
+  return static_cast<std::uint64_t>(std::distance(begin(all), end(all))) - 1;
+}
+
+double seconds(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+}
+
+}  // namespace
+
+void write_process_metrics(Exposition& out) {
+  rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  rlimit descriptors{};
+  ::getrlimit(RLIMIT_NOFILE, &descriptors);
+  out.family("process_cpu_seconds_total", "counter", "Processor time used, by the program and for it.");
+  out.sample("", seconds(used.ru_utime) + seconds(used.ru_stime));
+  out.single("process_resident_memory_bytes", "gauge", "Memory in use.", resident_bytes());
+  out.single("process_open_fds", "gauge", "Open file descriptors.", open_descriptors());
+  out.single("process_max_fds", "gauge", "How many there may be.", descriptors.rlim_cur);
+}
+
+}  // namespace once

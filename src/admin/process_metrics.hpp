@@ -1,0 +1,10 @@
+// What the system knows of this process, under the names that every Prometheus dashboard knows.
+#pragma once
+
+namespace once {
+
+class Exposition;
+
+void write_process_metrics(Exposition& out);
+
+}  // namespace once

@@ -1,0 +1,62 @@
+// Which of a worker's requests is at work the longest. One thread enters and leaves, any may ask for the age.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+
+namespace once {
+
+class AtWork {
+ public:
+  using Nanoseconds = std::chrono::nanoseconds;
+
+  AtWork() { ends_.previous = ends_.next = &ends_; }
+  AtWork(const AtWork&) = delete;
+  AtWork& operator=(const AtWork&) = delete;
+
+ private:
+  struct Link {
+    Link* previous = nullptr;
+    Link* next = nullptr;
+    Nanoseconds since{};
+  };
+
+ public:
+  // A request at work, while this lives. `since` by monotonic_now(), and never before that of one that came earlier.
+  class Entry : private Link {
+   public:
+    Entry(AtWork& all, Nanoseconds the_since) : all_(all) {
+      since = the_since;
+      previous = all.ends_.previous;
+      next = &all.ends_;
+      previous->next = this;
+      all.ends_.previous = this;
+      if (previous == &all.ends_) all.tell_oldest();
+    }
+    Entry(const Entry&) = delete;
+    Entry& operator=(const Entry&) = delete;
+    ~Entry() {
+      const bool was_oldest = previous == &all_.ends_;
+      previous->next = next;
+      next->previous = previous;
+      if (was_oldest) all_.tell_oldest();
+    }
+
+   private:
+    AtWork& all_;
+  };
+
+  // How long; zero if there is none.
+  Nanoseconds oldest(Nanoseconds now) const {
+    const Nanoseconds since(oldest_since_.load(std::memory_order_relaxed));
+    return since == Nanoseconds::zero() || now < since ? Nanoseconds::zero() : now - since;
+  }
+
+ private:
+  void tell_oldest() { oldest_since_.store(ends_.next->since.count(), std::memory_order_relaxed); }
+
+  Link ends_;  // list head, the oldest first; its own time stays zero
+  std::atomic<Nanoseconds::rep> oldest_since_ = 0;
+};
+
+}  // namespace once
