@@ -2,6 +2,7 @@
 
 #include "cli/command.hpp"
 #include "cli/output.hpp"
+#include "config/json_schema.hpp"
 #include "config/reference.hpp"
 
 namespace once::cli {
@@ -10,9 +11,14 @@ Run add_config(CLI::App& app) {
   CLI::App* command = app.add_subcommand("config", "Print every setting with its default, as a configuration file");
   const auto markdown = std::make_shared<bool>(false);
   command->add_flag("--markdown", *markdown, "As the reference page, docs/configuration.md");
-  command->footer("A good start for a file of your own: once config > once.yaml");
-  return [markdown] {
-    print(*markdown ? reference_markdown() : reference_yaml());
+  const auto schema = std::make_shared<bool>(false);
+  command->add_flag("--schema", *schema, "As a JSON schema, docs/once.schema.json, for editors");
+  command->footer(
+      "A good start for a file of your own: once config > once.yaml\n"
+      "An editor that knows YAML checks it and completes it with a first line such as\n"
+      "# yaml-language-server: $schema=/usr/share/once/once.schema.json");
+  return [markdown, schema] {
+    print(*schema ? json_schema() : *markdown ? reference_markdown() : reference_yaml());
     return 0;
   };
 }

@@ -20,7 +20,7 @@ namespace once::cli {
 
 namespace {
 
-using Commands = std::array<std::pair<std::string_view, Run>, 11>;
+using Commands = std::array<std::pair<std::string_view, Run>, 14>;
 
 std::string unknown_command(std::string_view word, const Commands& commands) {
   std::vector<std::string_view> names;
@@ -38,16 +38,19 @@ int run(int argc, char** argv) {
                               {"serve", add_serve(app)},
                               {"check", add_check(app)},
                               {"config", add_config(app)},
+                              {"health", add_health(app)},
                               {"journal", add_journal(app)},
                               {"reload", add_reload(app)},
                               {"schema", add_schema(app)},
                               {"send", add_send(app)},
                               {"sweep", add_sweep(app)},
                               {"simulate", add_simulate(app)},
+                              {"completion", add_completion(app)},
+                              {"manual", add_manual(app)},
                               {"version", add_version(app)}}};
   // After the commands, which would take it over.
   app.footer(
-      "Begin with `once demo`. `once COMMAND --help` says more about each.\n"
+      "Begin with `once demo`. `once COMMAND --help` says more about each, and so does `man once-COMMAND`.\n"
       "Exit codes: 0 well, 1 it could not be done, 2 it was asked for wrongly.");
   if (argc < 2) {
     print(app.help());

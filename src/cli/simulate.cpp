@@ -126,7 +126,7 @@ int simulate(const SimulateOptions& options) {
 
 std::string all_stores() {
   std::string names;
-  for (const auto& [name, kind] : sim::store_names) names.append(names.empty() ? "" : ", ").append(name);
+  for (const auto& [name, kind] : sim::store_names) names.append(names.empty() ? "" : ",").append(name);
   return names;
 }
 
@@ -161,8 +161,8 @@ Run add_simulate(CLI::App& app) {
       ->type_name("DURATION");
   command->add_option("--threads", options->threads, "Seeds at the same time; the default is one a core")
       ->type_name("N");
-  command->add_option("--store", options->store_name, "Every seed on this store, not the one it draws: " + all_stores())
-      ->type_name("NAME");
+  command->add_option("--store", options->store_name, "Every seed on this store, not the one it draws")
+      ->type_name("{" + all_stores() + "}");
   command->add_flag("--trace", options->trace, "Print everything that happens; with one seed");
   command->footer(
       "A seed that violates a promise is printed with its setup, its history and the command that repeats it.\n"

@@ -86,6 +86,7 @@ Codec<std::string> address_or_off_codec() {
     if (text != "off" && !parse_address(text)) return not_expected(expected, text);
     return text;
   };
+  codec.syntax = string_syntax(syntax::address_or_off());
   return codec;
 }
 
@@ -100,6 +101,7 @@ Codec<std::string> listener_or_off_codec() {
     if (!is_socket_path(std::string_view(text).substr(unix_prefix.size()))) return not_expected(expected, text);
     return text;
   };
+  codec.syntax = string_syntax(syntax::listener_or_off());
   return codec;
 }
 
@@ -114,6 +116,7 @@ Codec<std::string> network_codec() {
         return text;
       },
       .format = [](const std::string& text) { return text; },
+      .syntax = string_syntax(syntax::network()),
   };
 }
 
@@ -129,6 +132,7 @@ Codec<std::string> base_path_codec() {
         return std::string(path);
       },
       .format = [](const std::string& path) { return path; },
+      .syntax = string_syntax(syntax::base_path()),
   };
 }
 
@@ -145,6 +149,7 @@ Codec<std::string> health_path_codec() {
         return text;
       },
       .format = [](const std::string& path) { return path; },
+      .syntax = string_syntax(syntax::health_path()),
   };
 }
 
@@ -158,6 +163,7 @@ Codec<std::string> host_rule_codec() {
         return text;
       },
       .format = [](const std::string& text) { return text; },
+      .syntax = text_syntax(syntax::host_rule()),
   };
 }
 
@@ -177,6 +183,7 @@ Codec<UpstreamServer> server_codec() {
         return parsed->servers.front();
       },
       .format = server_name,
+      .syntax = string_syntax(syntax::server()),
   };
 }
 

@@ -20,7 +20,7 @@ std::string identity(const std::string& text) {
 
 // Values within limits: how they are parsed and written is all that differs.
 template <class T, class Parse, class Format>
-Codec<T> ranged(const std::string& expected, Range<T> range, Parse parse, Format format) {
+Codec<T> ranged(const std::string& expected, Range<T> range, Parse parse, Format format, Syntax syntax) {
   const std::string least = format(range.least);
   const std::string most = format(range.most);
   return {
@@ -35,12 +35,13 @@ Codec<T> ranged(const std::string& expected, Range<T> range, Parse parse, Format
         return static_cast<T>(*value);
       },
       .format = format,
+      .syntax = std::move(syntax),
   };
 }
 
 // Text that only has to pass a test.
 template <class Test>
-Codec<std::string> tested(const std::string& expected, Test test) {
+Codec<std::string> tested(const std::string& expected, Test test, Syntax syntax) {
   return {
       .expected = expected,
       .range = "",
@@ -49,6 +50,7 @@ Codec<std::string> tested(const std::string& expected, Test test) {
         return text;
       },
       .format = identity,
+      .syntax = std::move(syntax),
   };
 }
 
@@ -154,15 +156,19 @@ std::string suggestion(std::string_view word, const std::vector<std::string_view
 }
 
 Codec<Duration> duration_codec(Range<Duration> range) {
-  return ranged<Duration>("a duration such as 24h", range, parse_duration, format_duration);
+  return ranged<Duration>("a duration such as 24h", range, parse_duration, format_duration,
+                          duration_syntax(range.least, range.most));
 }
 
 Codec<std::size_t> size_codec(Range<std::size_t> range) {
-  return ranged<std::size_t>("a size such as 1MiB", range, parse_size, format_size);
+  return ranged<std::size_t>("a size such as 1MiB", range, parse_size, format_size,
+                             size_syntax(range.least, range.most));
 }
 
 Codec<std::size_t> number_codec(Range<std::size_t> range) {
-  return ranged<std::size_t>("a whole number", range, parse_number, [](std::size_t n) { return fmt::to_string(n); });
+  return ranged<std::size_t>(
+      "a whole number", range, parse_number, [](std::size_t n) { return fmt::to_string(n); },
+      number_syntax(range.least, range.most));
 }
 
 Codec<int> status_codec() {
@@ -171,20 +177,24 @@ Codec<int> status_codec() {
     if (!number) return std::nullopt;
     return static_cast<int>(std::min<std::uint64_t>(*number, 1000));
   };
-  return ranged<int>("an HTTP status such as 409", {400, 599}, parse, [](int n) { return fmt::to_string(n); });
+  return ranged<int>(
+      "an HTTP status such as 409", {400, 599}, parse, [](int n) { return fmt::to_string(n); },
+      number_syntax(400, 599));
 }
 
 Codec<unsigned> threads_codec() {
   constexpr unsigned most = 256;
   const auto parse = [](std::string_view text) -> std::optional<std::uint64_t> { return parse_number(text); };
-  Codec<unsigned> number =
-      ranged<unsigned>("auto or a whole number", {1, most}, parse, [](unsigned n) { return fmt::to_string(n); });
+  Codec<unsigned> number = ranged<unsigned>(
+      "auto or a whole number", {1, most}, parse, [](unsigned n) { return fmt::to_string(n); }, number_syntax(1, most));
+  number.syntax.pattern = fmt::format("^(?:auto|{})$", digits_between(1, most));
   return {
       .expected = number.expected,
       .range = number.range,
       .parse = [inner = number.parse](
                    const std::string& text) { return text == "auto" ? Parsed<unsigned>(0U) : inner(text); },
       .format = [](unsigned n) { return n == 0 ? std::string("auto") : fmt::to_string(n); },
+      .syntax = number.syntax,
   };
 }
 
@@ -196,54 +206,68 @@ Codec<bool> yes_no_codec() {
     if (text == "no" || text == "false" || text == "off") return false;
     return not_expected(expected, text);
   };
+  codec.syntax = words_syntax({"yes", "no", "true", "false", "on", "off"});
   return codec;
 }
 
 Codec<std::string> header_name_codec() {
-  return tested("a header name", is_token);
+  return tested("a header name", is_token, text_syntax(syntax::header_name()));
 }
 
 Codec<std::string> origin_codec() {
-  return tested("an origin such as https://app.example, in lower case and without a path, or *", is_origin);
+  return tested("an origin such as https://app.example, in lower case and without a path, or *", is_origin,
+                string_syntax(syntax::origin()));
 }
 
 Codec<std::string> json_pointer_codec() {
-  return tested("a JSON pointer such as /timestamp", is_json_pointer);
+  return tested("a JSON pointer such as /timestamp", is_json_pointer, string_syntax(syntax::json_pointer()));
 }
 
 Codec<std::string> word_codec(std::size_t most) {
-  return tested(fmt::format("a word of at most {} visible ASCII characters", most), [most](const std::string& text) {
-    return !text.empty() && text.size() <= most && std::ranges::all_of(text, is_visible);
-  });
+  return tested(
+      fmt::format("a word of at most {} visible ASCII characters", most),
+      [most](const std::string& text) {
+        return !text.empty() && text.size() <= most && std::ranges::all_of(text, is_visible);
+      },
+      text_syntax(syntax::visible(1, most)));
 }
 
 Codec<std::string> optional_word_codec(std::size_t most) {
-  return tested(fmt::format("a word of at most {} visible ASCII characters", most), [most](const std::string& text) {
-    return text.size() <= most && std::ranges::all_of(text, is_visible);
-  });
+  return tested(
+      fmt::format("a word of at most {} visible ASCII characters", most),
+      [most](const std::string& text) { return text.size() <= most && std::ranges::all_of(text, is_visible); },
+      text_syntax(syntax::visible(0, most)));
 }
 
 Codec<std::string> line_codec(std::size_t most) {
-  return tested(fmt::format("a line of text of at most {} bytes", most), [most](const std::string& text) {
-    return !text.empty() && text.size() <= most && std::ranges::none_of(text, is_control);
-  });
+  return tested(
+      fmt::format("a line of text of at most {} bytes", most),
+      [most](const std::string& text) {
+        return !text.empty() && text.size() <= most && std::ranges::none_of(text, is_control);
+      },
+      text_syntax(syntax::line(1, most)));
 }
 
 Codec<std::string> path_codec() {
-  return tested("a path", [](const std::string& text) { return !text.empty() && is_file_path(text); });
+  return tested(
+      "a path", [](const std::string& text) { return !text.empty() && is_file_path(text); },
+      text_syntax(syntax::line(1, 4096)));
 }
 
 Codec<std::string> optional_path_codec() {
-  return tested("a path", is_file_path);
+  return tested("a path", is_file_path, text_syntax(syntax::line(0, 4096)));
 }
 
 Codec<std::string> upstream_name_codec() {
-  return tested("the name of an upstream",
-                [](const std::string& text) { return text.size() <= 64 && std::ranges::all_of(text, is_visible); });
+  return tested(
+      "the name of an upstream",
+      [](const std::string& text) { return text.size() <= 64 && std::ranges::all_of(text, is_visible); },
+      text_syntax(syntax::visible(0, 64)));
 }
 
 Codec<std::string> pattern_codec() {
-  return tested("a path such as /v1/charges/** (* or {name} for one segment, ** at the end for any rest)", is_pattern);
+  return tested("a path such as /v1/charges/** (* or {name} for one segment, ** at the end for any rest)", is_pattern,
+                string_syntax(syntax::route_path()));
 }
 
 Codec<Method> method_codec() {
@@ -273,6 +297,7 @@ Codec<CallerSource> caller_codec() {
         return not_expected(expected, text);
       },
       .format = format_caller,
+      .syntax = string_syntax(syntax::caller()),
   };
 }
 
@@ -294,6 +319,7 @@ Codec<KeySource> key_source_codec() {
           [](const KeySource& source) {
             return fmt::format("{}:{}", source.kind == Kind::header ? "header" : "json", source.name);
           },
+      .syntax = string_syntax(syntax::key_source()),
   };
 }
 
@@ -318,6 +344,7 @@ Codec<std::string> store_codec() {
         return std::unexpected(not_expected(expected, without_password(text)).error() + suggestion(kind, known));
       },
       .format = [](const std::string& url) { return without_password(url); },
+      .syntax = string_syntax(syntax::store()),
   };
 }
 

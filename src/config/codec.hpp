@@ -14,6 +14,7 @@
 
 #include "base/clock.hpp"
 #include "config/config.hpp"
+#include "config/syntax.hpp"
 
 namespace once {
 
@@ -27,6 +28,7 @@ struct Codec {
   std::string range;     // "1s to 365d", or empty
   std::function<Parsed<T>(const std::string&)> parse;
   std::function<std::string(const T&)> format;
+  Syntax syntax;
 };
 
 template <class T>
@@ -97,6 +99,7 @@ Codec<Enum> choice_codec(const Choices<Enum>& choices) {
             }
             return std::string();
           },
+      .syntax = words_syntax(words),
   };
 }
 

@@ -51,6 +51,7 @@ Setting<Policy> dialect_setting() {
           "Every one of them can be changed beside it.",
       .set = apply_dialect,
       .get = [](const Policy& policy) { return Values{policy.dialect}; },
+      .syntax = words_syntax(names),
   };
 }
 
@@ -69,6 +70,7 @@ Setting<Policy> key_methods_setting() {
         return {};
       },
       .get = [](const Policy& policy) { return format_methods(policy.methods); },
+      .syntax = method_codec().syntax,
   };
 }
 
@@ -88,6 +90,7 @@ Setting<Policy> statuses_setting(std::string_view name, Field field, std::string
         return {};
       },
       .get = [field](const Policy& policy) { return format_statuses(field(policy)); },
+      .syntax = {.pattern = syntax::status_or_class(), .numbers = Syntax::Numbers{200, 599}, .any_scalar = false},
   };
 }
 
@@ -102,6 +105,7 @@ Setting<Policy> scope_setting() {
     if (values.empty()) return std::unexpected("expected at least one of caller, method and path");
     return inner(policy, values);
   };
+  setting.items.least = 1;
   return setting;
 }
 

@@ -50,6 +50,7 @@ Setting<Config> claims_tokens_setting() {
         }
         return values;
       },
+      .syntax = path_codec().syntax,
   };
 }
 
@@ -380,6 +381,9 @@ Setting<Route> route_methods_setting() {
         return {};
       },
       .get = [](const Route& route) { return route.methods ? format_methods(*route.methods) : Values{"all"}; },
+      .syntax = method_codec().syntax,
+      .none = "all",
+      .items = {.least = 1},
   };
 }
 

@@ -27,6 +27,14 @@ std::string because(std::string_view what, const std::string& path, int error) {
   return fmt::format("{} {}: {}", what, path, std::generic_category().message(error));
 }
 
+// A file that somebody else, such as root, gives to the group of this process is how services get their secrets. One of
+// our own, or of another group, need not be for a group.
+bool can_others_read(const struct stat& status) {
+  if ((status.st_mode & S_IROTH) != 0) return true;
+  const bool given = status.st_uid != ::geteuid() && status.st_gid == ::getegid();
+  return (status.st_mode & S_IRGRP) != 0 && !given;
+}
+
 std::string without_line_end(std::string text) {
   while (text.ends_with('\n') || text.ends_with('\r')) text.pop_back();
   return text;
@@ -50,8 +58,7 @@ std::expected<FileContent, std::string> read_file(const std::string& path, std::
   if (size > most_bytes) return std::unexpected(fmt::format("it is larger than {} bytes", most_bytes));
   content.bytes.resize(size);
   struct stat status{};
-  constexpr mode_t others = S_IRGRP | S_IROTH;
-  content.others_can_read = ::fstat(file.get(), &status) == 0 && (status.st_mode & others) != 0;
+  content.others_can_read = ::fstat(file.get(), &status) == 0 && can_others_read(status);
   return content;
 }
 

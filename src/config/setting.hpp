@@ -22,6 +22,14 @@ enum class Shape : std::uint8_t {
   map,   // names with a value each; set() is called with name and value, once for each
 };
 
+inline constexpr std::size_t most_list_items = 100;
+
+// How many values a list takes.
+struct Items {
+  std::size_t least = 0;
+  std::size_t most = most_list_items;
+};
+
 template <class Target>
 struct Setting {
   std::string_view name;  // dotted: "key.header"
@@ -31,12 +39,13 @@ struct Setting {
   std::string_view help;
   std::function<Parsed<void>(Target&, const Values&)> set;
   std::function<Values(const Target&)> get;
+  Syntax syntax;          // of the value, of each item, or of each entry's value
+  std::string_view none;  // a word for the empty list; may be empty
+  Items items;            // of a list
 };
 
 template <class Target>
 using Settings = std::vector<Setting<Target>>;
-
-inline constexpr std::size_t most_list_items = 100;
 
 // `field` gives the field of a Target: [](auto& policy) -> auto& { return policy.ttl; }
 template <class Target, class T, class Field>
@@ -54,6 +63,7 @@ Setting<Target> one(std::string_view name, Field field, const Codec<T>& codec, s
         return {};
       },
       .get = [field, format = codec.format](const Target& target) { return Values{format(field(target))}; },
+      .syntax = codec.syntax,
   };
 }
 
@@ -90,6 +100,8 @@ Setting<Target> list(std::string_view name, Field field, const Codec<T>& codec, 
         if (values.empty() && !none.empty()) values.emplace_back(none);
         return values;
       },
+      .syntax = codec.syntax,
+      .none = none,
   };
 }
 

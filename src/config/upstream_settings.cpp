@@ -25,6 +25,7 @@ Setting<Upstream> servers_setting() {
     }
     return set(upstream, values);
   };
+  setting.items = {.least = 1, .most = most_servers};
   return setting;
 }
 
@@ -102,6 +103,7 @@ Setting<Config> upstreams_setting() {
         }
         return values;
       },
+      .syntax = string_syntax(syntax::upstream_url()),
   };
 }
 

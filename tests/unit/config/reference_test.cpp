@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "config/json_schema.hpp"
 #include "config/load.hpp"
 #include "config/settings.hpp"
 #include "core/dialect.hpp"
@@ -94,14 +95,21 @@ TEST(ConfigReference, the_yaml_has_every_setting) {
   check(route_settings());
 }
 
-TEST(ConfigReference, the_page_in_docs_is_up_to_date) {
-  const std::string path = ONCE_SOURCE_DIR "/docs/configuration.md";
-  const std::string expected = reference_markdown();
+// Holds a file of the repository against what it is made from, or makes it anew.
+void expect_up_to_date(const std::string& path, const std::string& expected) {
   if (std::getenv("ONCE_UPDATE_DOCS") != nullptr) std::ofstream(path) << expected;
   std::ifstream file(path);
   std::stringstream content;
   content << file.rdbuf();
   EXPECT_EQ(content.str(), expected) << "run: ONCE_UPDATE_DOCS=1 ctest --preset dev -R ConfigReference";
+}
+
+TEST(ConfigReference, the_page_in_docs_is_up_to_date) {
+  expect_up_to_date(ONCE_SOURCE_DIR "/docs/configuration.md", reference_markdown());
+}
+
+TEST(ConfigReference, the_schema_in_docs_is_up_to_date) {
+  expect_up_to_date(ONCE_SOURCE_DIR "/docs/once.schema.json", json_schema());
 }
 
 TEST(ConfigReference, the_example_in_the_page_is_valid) {

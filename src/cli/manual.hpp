@@ -1,0 +1,67 @@
+// The manual and the completions, made from the same definitions that --help is made from: a command or an option that
+// is added is in all of them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+namespace once::cli {
+
+struct Page {
+  std::string name;  // of the file: once-serve.1
+  std::string text;
+};
+
+// once(1), a page for each command, and once.yaml(5). `date` is written as it is, in every foot.
+std::vector<Page> manual(const CLI::App& app, std::string_view date);
+
+std::string bash_completion(const CLI::App& app);
+std::string zsh_completion(const CLI::App& app);
+std::string fish_completion(const CLI::App& app);
+
+// The commands right below this one that --help shows, in its order.
+std::vector<const CLI::App*> shown_commands(const CLI::App& app);
+// Its options, without positional ones; --help is one of them.
+std::vector<const CLI::Option*> shown_options(const CLI::App& app);
+std::vector<const CLI::Option*> positionals(const CLI::App& app);
+
+// Every command with the words that lead to it: "once", "once serve", "once journal verify".
+struct Place {
+  std::string path;
+  const CLI::App* command;
+};
+std::vector<Place> places(const CLI::App& app);
+
+// "-d", "--data"
+std::vector<std::string> spellings(const CLI::Option& option);
+// Whether it is followed by a value.
+bool takes_value(const CLI::Option& option);
+bool repeats(const CLI::Option& option);
+
+// What may stand behind an option, or for a positional.
+struct Value {
+  enum class Kind : std::uint8_t { anything, word, file, folder, setting };
+  Kind kind = Kind::anything;
+  std::vector<std::string> words;
+};
+Value value_of(const CLI::Option& option);
+
+// A setting that --set takes, with the words for its value if it is one of a few.
+struct NamedSetting {
+  std::string name;
+  std::vector<std::string> words;
+};
+std::vector<NamedSetting> settings_to_set();
+
+std::string joined(const std::vector<std::string>& words);
+
+// `text` with every @NAME@ replaced by what belongs to it.
+using Parts = std::vector<std::pair<std::string_view, std::string>>;
+std::string filled(std::string_view text, const Parts& parts);
+
+}  // namespace once::cli

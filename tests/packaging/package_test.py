@@ -1,0 +1,257 @@
+"""The Debian package in a clean Debian 12: installed, served as its unit says, reloaded, upgraded, removed, purged.
+
+Needs root, debootstrap and, the first time, a network. The clean system is kept in build/packaging, so that it is fetched once.
+"""
+import contextlib
+import hashlib
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import urllib.request
+
+import support
+
+sys.path.insert(0, str(support.ROOT / "tests/e2e"))
+from harness import Backend, created  # noqa: E402
+from wire import wait_until  # noqa: E402
+
+CACHE = support.ROOT / "build/packaging"
+DEADLINE = 60
+
+
+def run(*command, check=True, **named):
+    done = subprocess.run(command, capture_output=True, text=True, **named)
+    if check and done.returncode != 0:
+        raise AssertionError(f"{shlex.join(map(str, command))} ended with {done.returncode}:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
+    return done
+
+
+def skip(why):
+    print(f"SKIPPED, the package was not tested: {why}", file=sys.stderr, flush=True)
+    raise unittest.SkipTest(why)
+
+
+def mirror():
+    """Where this system gets its own packages from."""
+    places = [*pathlib.Path("/etc/apt").glob("sources.list"), *pathlib.Path("/etc/apt/sources.list.d").glob("*")]
+    for place in places:
+        found = re.search(r"^(?:URIs: |deb (?:\[.*?\] )?)(https?://\S+/debian)/?(?:\s|$)", place.read_text(), re.MULTILINE)
+        if found:
+            return found[1]
+    skip("no Debian mirror in /etc/apt")
+
+
+def build():
+    run("cmake", "--build", str(support.RELEASE), "--target", "package")
+    packages = list(support.RELEASE.glob("once_*.deb"))
+    assert len(packages) == 1, packages
+    return packages[0]
+
+
+def clean_system(package):
+    """An archive of a Debian 12 that has what the package depends on, and nothing else."""
+    depends = run("dpkg-deb", "-f", package, "Depends").stdout
+    names = sorted({re.split(r"[ (|]", name.strip())[0] for name in depends.split(",")})
+    archive = CACHE / f"bookworm-{hashlib.sha256(' '.join(names).encode()).hexdigest()[:12]}.tar"
+    if archive.exists():
+        return archive
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=CACHE) as folder:
+        root = pathlib.Path(folder) / "root"
+        done = run("debootstrap", "--variant=minbase", f"--include={','.join(names)}", "bookworm", str(root), mirror(), check=False)
+        if done.returncode != 0:
+            skip(f"debootstrap ended with {done.returncode}: {(done.stdout + done.stderr)[-800:]}")
+        shutil.rmtree(root / "var/cache/apt/archives", ignore_errors=True)
+        run("tar", "-C", str(root), "-cf", f"{archive}.part", ".")
+    os.rename(f"{archive}.part", archive)
+    return archive
+
+
+def unit_value(text, name):
+    return re.findall(rf"^{name}=(.*)$", text, re.MULTILINE)
+
+
+class Package(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if os.geteuid() != 0:
+            skip("not root")
+        if not shutil.which("debootstrap"):
+            skip("no debootstrap")
+        if not (support.RELEASE / "CMakeCache.txt").exists():
+            skip("build/release is not there: cmake --preset release")
+        cls.package = build()
+        archive = clean_system(cls.package)
+        cls.root = pathlib.Path(tempfile.mkdtemp(prefix="once-root-", dir=CACHE))
+        cls.addClassCleanup(shutil.rmtree, cls.root)
+        run("tar", "-C", str(cls.root), "-xf", str(archive))
+        os.chmod(cls.root, 0o755)
+        # A container without /dev mounted; these are all that anybody asks for.
+        for name, minor in (("null", 3), ("urandom", 9), ("random", 8), ("zero", 5)):
+            path = cls.root / "dev" / name
+            if not path.exists():
+                os.mknod(path, 0o20666, os.makedev(1, minor))
+                os.chmod(path, 0o666)
+        shutil.copy(cls.package, cls.root / "tmp/once.deb")
+
+    def inside(self, *command, **named):
+        environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
+        return run("chroot", str(self.root), *command, env=environment, **named)
+
+    def files(self):
+        """Every file and folder, but what dpkg keeps of itself and what any package leaves in logs."""
+        ignored = ("proc/", "run/", "var/lib/dpkg", "var/log", "var/cache", "tmp", "etc/passwd", "etc/group", "etc/shadow", "etc/gshadow", "etc/subuid",
+                   "etc/subgid", "var/backups")
+        found = set()
+        for folder, folders, names in os.walk(self.root):
+            for name in (*folders, *names):
+                path = os.path.relpath(os.path.join(folder, name), self.root)
+                if not path.startswith(ignored):
+                    found.add(path)
+        return found
+
+    def test_1_what_is_in_it(self):
+        fields = run("dpkg-deb", "-f", str(self.package)).stdout
+        self.assertIn("Package: once\n", fields)
+        version = run(str(support.RELEASE / "once"), "version").stdout.split()[1]
+        self.assertIn(f"Version: {version}-1\n", fields)
+        for library in ("libssl3", "libpq5", "libmariadb3", "libhiredis", "libyaml-cpp", "libcurl4"):
+            self.assertIn(library, fields)
+        listed = run("dpkg-deb", "-c", str(self.package)).stdout
+        for path in ("usr/bin/once", "etc/once/once.yaml", "lib/systemd/system/once.service", "lib/systemd/system/once.socket",
+                     "lib/systemd/system/once-sweep.timer", "usr/share/man/man1/once.1.gz", "usr/share/man/man1/once-serve.1.gz",
+                     "usr/share/man/man5/once.yaml.5.gz", "usr/share/bash-completion/completions/once",
+                     "usr/share/zsh/vendor-completions/_once", "usr/share/fish/vendor_completions.d/once.fish", "usr/share/doc/once/copyright",
+                     "usr/share/doc/once/changelog.Debian.gz", "usr/share/once/once.schema.json", "usr/share/doc/once/docs/install.md"):
+            self.assertRegex(listed, rf"(?m) \./{re.escape(path)}$")
+        self.assertNotRegex(listed, r"(?m)^.{7}w.*[^/]$|secret")
+
+    def test_2_lintian_finds_no_error(self):
+        if not shutil.which("lintian"):
+            self.skipTest("no lintian")
+        done = run("lintian", "--allow-root", "--tag-display-limit", "0", "--fail-on", "error,warning", str(self.package), check=False)
+        self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr[-500:])
+
+    def test_3_its_life(self):
+        before = self.files()
+        self.inside("dpkg", "-i", "/tmp/once.deb")
+        self.look_at_what_was_made()
+        with contextlib.ExitStack() as stack:
+            backend = Backend(created)
+            stack.callback(backend.stop)
+            self.serve_and_reload(backend)
+        self.upgrade_keeps_the_configuration()
+        wanted = self.root / "etc/systemd/system/multi-user.target.wants/once.service"
+        wanted.parent.mkdir(exist_ok=True)
+        wanted.symlink_to("/lib/systemd/system/once.service")  # as systemctl enable does
+        self.inside("dpkg", "-r", "once")
+        self.assertFalse((self.root / "usr/bin/once").exists())
+        self.assertTrue((self.root / "etc/once/secret").exists(), "a removal keeps what a purge takes")
+        self.assertTrue((self.root / "var/lib/once/journal").exists())
+        self.inside("dpkg", "-P", "once")
+        self.assertFalse(wanted.is_symlink())
+        self.assertEqual(self.files() - before - {"etc/systemd/system/multi-user.target.wants"}, set())
+        self.assertEqual(before - self.files(), set())
+
+    def look_at_what_was_made(self):
+        secret = self.root / "etc/once/secret"
+        status = secret.stat()
+        group = re.search(r"^once:x:(\d+):", (self.root / "etc/group").read_text(), re.MULTILINE)[1]
+        self.assertEqual((status.st_mode & 0o777, status.st_uid, status.st_gid), (0o640, 0, int(group)))
+        self.assertRegex(secret.read_text(), r"^[0-9a-f]{64}\n$")
+        self.assertRegex((self.root / "etc/passwd").read_text(), r"(?m)^once:.*:/usr/sbin/nologin$")
+        self.assertEqual((self.root / "var/lib/once").stat().st_mode & 0o777, 0o750)
+        self.assertEqual(list((self.root / "etc/systemd/system").rglob("once*")), [], "nothing is enabled unasked")
+
+    def serve_and_reload(self, backend):
+        config = self.root / "etc/once/once.yaml"
+        port, admin = (self.free_port() for _ in range(2))
+        text = config.read_text().replace("http://127.0.0.1:9000", f"http://127.0.0.1:{backend.port}")
+        config.write_text(text.replace("127.0.0.1:8080", f"127.0.0.1:{port}").replace("127.0.0.1:8081", f"127.0.0.1:{admin}"))
+        unit = (self.root / "lib/systemd/system/once.service").read_text()
+        self.as_service(unit, *shlex.split(unit_value(unit, "ExecStartPre")[0]))
+        process = subprocess.Popen(self.service_command(unit, *shlex.split(unit_value(unit, "ExecStart")[0])), stderr=subprocess.PIPE,
+                                   text=True, env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
+        try:
+            self.use(process, port, admin, unit, config)
+        finally:
+            process.kill()
+            process.wait()
+            log = process.stderr.read()
+            process.stderr.close()
+        self.assertEqual(process.returncode, 0, log)
+        self.assertNotIn("warning", log, "also none about the secret")
+        self.assertIn('"reloaded"', log)
+
+    def use(self, process, port, admin, unit, config):
+        ready = wait_until(lambda: self.answers(f"http://127.0.0.1:{admin}/readyz") or process.poll() is not None, deadline=DEADLINE)
+        self.assertTrue(ready and process.poll() is None)
+        self.as_service(unit, "/usr/bin/once", "health", "--ready", "--admin", f"127.0.0.1:{admin}")
+        statuses = [self.pay(port) for _ in range(2)]
+        self.assertEqual(statuses, ["executed", "replayed"])
+        owner = (self.root / "var/lib/once/journal").stat().st_uid
+        self.assertNotEqual(owner, 0, "it does not run as root")
+        # What ExecReload does: a look, and a signal.
+        self.assertEqual([shlex.split(line)[0] for line in unit_value(unit, "ExecReload")], ["/usr/bin/once", "/bin/kill"])
+        config.write_text(config.read_text() + "\ndefaults: {ttl: 48h}\n")
+        process.send_signal(signal.SIGHUP)
+        wait_until(lambda: "48h" in self.expiry(port), deadline=DEADLINE)
+        process.send_signal(signal.SIGTERM)
+        process.wait(DEADLINE)
+
+    def expiry(self, port):
+        """How long a new key is kept, in hours, as a word."""
+        answer = self.post(port, f"key-{time.monotonic_ns()}")
+        from email.utils import parsedate_to_datetime
+        kept = parsedate_to_datetime(answer.headers["Idempotency-Expires"]) - parsedate_to_datetime(answer.headers["Date"])
+        return f"{round(kept.total_seconds() / 3600)}h"
+
+    def post(self, port, key):
+        request = urllib.request.Request(f"http://127.0.0.1:{port}/payments", data=b'{"amount": 1}', method="POST",
+                                         headers={"Idempotency-Key": key, "Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=DEADLINE) as answer:
+            answer.read()
+            return answer
+
+    def pay(self, port):
+        return self.post(port, "order-1").headers["Idempotency-Status"]
+
+    def answers(self, url):
+        with contextlib.suppress(OSError):
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                return answer.status == 200
+        return False
+
+    @staticmethod
+    def free_port():
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            return listener.getsockname()[1]
+
+    def service_command(self, unit, *command):
+        user, group = unit_value(unit, "User")[0], unit_value(unit, "Group")[0]
+        return ["chroot", f"--userspec={user}:{group}", str(self.root), *command]
+
+    def as_service(self, unit, *command):
+        return run(*self.service_command(unit, *command), env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
+
+    def upgrade_keeps_the_configuration(self):
+        config = self.root / "etc/once/once.yaml"
+        secret = (self.root / "etc/once/secret").read_text()
+        kept = config.read_text()
+        self.inside("dpkg", "-i", "/tmp/once.deb")
+        self.assertEqual(config.read_text(), kept)
+        self.assertEqual((self.root / "etc/once/secret").read_text(), secret)
+
+
+if __name__ == "__main__":
+    unittest.main()
