@@ -77,6 +77,7 @@ History::Fact History::after_write(const Key& key, const Op& op) const {
   switch (op.verb) {
     case Verb::renew: fact.lease_until = saturating_add(clock_->now(), op.terms.lease); break;
     case Verb::release: return key.before;
+    case Verb::forget: return {};
     case Verb::finish:
       fact.state = op.final_state == State::succeeded ? Fact::State::succeeded
                    : op.final_state == State::failed  ? Fact::State::failed

@@ -109,7 +109,8 @@ void SimLanes::answer_the_dead(Op& op) {
     case Verb::lookup: op.status = OpStatus::done; return;
     case Verb::renew:
     case Verb::finish:
-    case Verb::release: op.status = OpStatus::lost; return;
+    case Verb::release:
+    case Verb::forget: op.status = OpStatus::lost; return;
   }
 }
 

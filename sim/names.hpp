@@ -27,6 +27,7 @@ inline std::string_view name_of(Verb verb) {
     case Verb::renew: return "renew";
     case Verb::finish: return "finish";
     case Verb::release: return "release";
+    case Verb::forget: return "forget";
     case Verb::lookup: return "lookup";
   }
   return "";

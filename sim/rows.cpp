@@ -63,6 +63,12 @@ Rows::Changed Rows::write(Op& op, Record& record, Time now) {
         put(op.id, released(record));
       }
       break;
+    case Verb::forget:
+      if (may_forget(record, op, now)) {
+        written = Written::yes;
+        put(op.id, std::nullopt);
+      }
+      break;
     case Verb::claim:
     case Verb::lookup: ONCE_ASSERT(false);
   }

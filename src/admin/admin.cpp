@@ -59,6 +59,10 @@ Task<ServiceResponse> Admin::handle(const ServiceRequest& request) {
     ServiceResponse response = co_await reload(request);
     co_return response;
   }
+  if (KeysApi::serves(request.head.path)) {
+    ServiceResponse response = co_await keys(request);
+    co_return response;
+  }
   if (request.head.method != Method::get && request.head.method != Method::head) {
     co_return problem_response(ProblemKind::method_not_allowed, "Only GET is served here.");
   }
@@ -73,7 +77,7 @@ Task<ServiceResponse> Admin::handle(const ServiceRequest& request) {
         .status = 200, .content_type = "text/plain; version=0.0.4; charset=utf-8", .body = metrics_page(sources_)};
   }
   co_return problem_response(ProblemKind::not_found,
-                             "There are /healthz, /readyz, /metrics and, for POST, /v1/reload.");
+                             "There are /healthz, /readyz, /metrics, /v1/keys and, for POST, /v1/reload.");
 }
 
 Task<ServiceResponse> Admin::reload(const ServiceRequest& request) {
@@ -97,6 +101,19 @@ Task<ServiceResponse> Admin::reload(const ServiceRequest& request) {
   refused.status = 422;
   co_return ServiceResponse{
       .status = refused.status, .content_type = "application/problem+json", .body = to_json(refused)};
+}
+
+Task<ServiceResponse> Admin::keys(const ServiceRequest& request) {
+  const bool by_page = request.head.find("Origin").has_value() || !names_loopback(request.head.host);
+  const bool changes = request.head.method != Method::get;
+  if (by_page || (changes && !request.head.find("Once-Admin"))) {
+    co_return problem_response(ProblemKind::bad_request, "Keys are changed with the header Once-Admin: 1.");
+  }
+  if (!is_loopback(thread_.address())) {
+    co_return problem_response(ProblemKind::bad_request, "Keys are served at a loopback address only.");
+  }
+  ServiceResponse response = co_await sources_.keys.handle(request, thread_.loop());
+  co_return response;
 }
 
 // Ready: not draining, and the store answers.

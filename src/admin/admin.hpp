@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "admin/keys.hpp"
 #include "base/error.hpp"
 #include "base/executor.hpp"
 #include "base/task.hpp"
@@ -60,6 +61,7 @@ struct AdminSources {
   ReloadPort& reload;
   FixedLimits limits;
   std::string store_kind;  // as its URL begins
+  KeysApi& keys;
   std::string version;
 };
 
@@ -83,6 +85,7 @@ class Admin final : public http::ServiceHandler {
   Task<http::ServiceResponse> handle(const http::ServiceRequest& request) override;
   Task<http::ServiceResponse> readyz();
   Task<http::ServiceResponse> reload(const http::ServiceRequest& request);
+  Task<http::ServiceResponse> keys(const http::ServiceRequest& request);
 
   std::string listen_;
   AdminSources sources_;

@@ -223,6 +223,16 @@ void write_claims(Exposition& out, const ClaimsMetrics& metrics, const FixedLimi
              metrics.bodies_refused.value());
 }
 
+// No samples until they were counted for the first time.
+void write_keys(Exposition& out, const KeysApi& keys) {
+  out.family("once_keys", "gauge", "Keys in the store by state, counted now and then.");
+  const auto counts = keys.counts();
+  if (!counts) return;
+  for (std::size_t state = 0; state < state_count; ++state) {
+    out.sample(fmt::format("state=\"{}\"", name_of(static_cast<State>(state))), (*counts)[state]);
+  }
+}
+
 }  // namespace
 
 std::string metrics_page(const AdminSources& sources) {
@@ -242,6 +252,7 @@ std::string metrics_page(const AdminSources& sources) {
   write_limits(out, sources.gateway);
   write_claims(out, sources.claims, sources.limits);
   write_store_metrics(out, sources);
+  write_keys(out, sources.keys);
   return out.take();
 }
 

@@ -22,6 +22,7 @@ Run add_completion(CLI::App& app);
 Run add_config(CLI::App& app);
 Run add_health(CLI::App& app);
 Run add_journal(CLI::App& app);
+Run add_keys(CLI::App& app);
 Run add_manual(CLI::App& app);
 Run add_reload(CLI::App& app);
 Run add_schema(CLI::App& app);

@@ -20,7 +20,7 @@ namespace once::cli {
 
 namespace {
 
-using Commands = std::array<std::pair<std::string_view, Run>, 14>;
+using Commands = std::array<std::pair<std::string_view, Run>, 15>;
 
 std::string unknown_command(std::string_view word, const Commands& commands) {
   std::vector<std::string_view> names;
@@ -40,6 +40,7 @@ int run(int argc, char** argv) {
                               {"config", add_config(app)},
                               {"health", add_health(app)},
                               {"journal", add_journal(app)},
+                              {"keys", add_keys(app)},
                               {"reload", add_reload(app)},
                               {"schema", add_schema(app)},
                               {"send", add_send(app)},

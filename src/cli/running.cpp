@@ -148,6 +148,8 @@ Result<void> Running::start() {
     if (auto started = claims_->start(inherited("claims")); !started) return started;
   }
   if (config_.admin != "off") {
+    const KeysPorts ports{.gateway = *gateway_, .store = *lanes_, .waiters = waiters_, .clock = clock_, .log = log_};
+    keys_ = std::make_unique<KeysApi>(config_.secret, config_.audit_log, ports);
     admin_ = std::make_unique<Admin>(config_.admin, AdminSources{.gateway = *gateway_,
                                                                  .store = *lanes_,
                                                                  .memory = store_->memory(),
@@ -157,6 +159,7 @@ Result<void> Running::start() {
                                                                  .reload = *this,
                                                                  .limits = limits_of(config_),
                                                                  .store_kind = kind_of(config_.store),
+                                                                 .keys = *keys_,
                                                                  .version = ONCE_VERSION});
     if (auto started = admin_->start(inherited("admin")); !started) return started;
   }
@@ -346,6 +349,7 @@ void Running::drain(bool successor) {
     if (admin_) admin_->hand_over();
     if (claims_) claims_->hand_over();
     admin_.reset();
+    keys_.reset();
   } else if (admin_) {
     admin_->set_draining();
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "admin/admin.hpp"
+#include "admin/keys.hpp"
 #include "base/clock.hpp"
 #include "base/descriptor.hpp"
 #include "base/error.hpp"
@@ -78,6 +79,7 @@ class Running final : private ReloadPort {
   std::optional<Gateway> gateway_;
   ClaimsMetrics claims_metrics_;
   std::unique_ptr<Claims> claims_;
+  std::unique_ptr<KeysApi> keys_;  // before the admin interface, which serves it
   std::unique_ptr<Admin> admin_;
   std::optional<Successor> successor_;
   std::uint64_t trimmed_at_ = 0;

@@ -61,6 +61,7 @@ struct Config {
   Policy defaults;
   std::vector<Route> routes;  // first match wins; finish() makes one for everything when there is none
   LogSettings log;
+  std::string audit_log;  // a file; empty: what operators do is on the log only
   Limits limits;
   ClientTimeouts timeouts;
   PoolSettings pool;

@@ -275,6 +275,10 @@ Settings<Config> log_settings() {
       one(
           "log.access", [](auto& c) -> auto& { return c.log.access; }, yes_no_codec(),
           "Whether every request is a line on stdout. Keys and bodies are never logged."),
+      one(
+          "audit_log", [](auto& c) -> auto& { return c.audit_log; }, optional_path_codec(),
+          "A file to which everything that operators do to keys is appended, beside the log. What cannot be written "
+          "there is not done. Empty: the log alone."),
   };
 }
 

@@ -34,6 +34,7 @@ class JsonTree {
   explicit JsonTree(Value value) : value_(std::move(value)) {}
 
   const std::string* string() const { return std::get_if<std::string>(&value_); }
+  const bool* boolean() const { return std::get_if<bool>(&value_); }
   const Number* number() const { return std::get_if<Number>(&value_); }
   const Array* array() const { return std::get_if<Array>(&value_); }
   const Object* object() const { return std::get_if<Object>(&value_); }

@@ -34,9 +34,8 @@ const Origin* Client::origin() {
   return &*origin_;
 }
 
-// Only a store that others see can be asked who has which keys.
 std::string_view Client::tenant_of(const ScopeParts& scope) {
-  if (scope.caller().empty() || shared_.store.store().traits().shared == Shared::no) return {};
+  if (scope.caller().empty()) return {};
   tenant_ = shared_.ids.tenant(scope.caller());
   return {tenant_.data(), tenant_.size()};
 }

@@ -180,6 +180,7 @@ Task<std::optional<Problem>> WriteGuard::claim() {
   op_ = Op();
   op_.verb = Verb::claim;
   op_.id = ids_.make(parts, "");
+  op_.route = "(resource)";           // what operators see of it; no pattern of a route looks so
   op_.nonce = ports_.random.nonce();  // one for all tries: whatever came of a lost answer is ours
   op_.terms = {.on_unknown = OnUnknown::retry,
                .takeover_after = Duration::zero(),

@@ -81,7 +81,8 @@ class Service::Connection final : private Socket::Watcher {
       buffer_.pin(head_.size);
       const bool got_body = co_await read_body();
       if (!got_body) co_return;
-      const ServiceRequest request{.head = head_, .body = body_, .client_left = client_left_};
+      if (peer_.empty()) peer_ = socket_.peer_address();
+      const ServiceRequest request{.head = head_, .body = body_, .client_left = client_left_, .peer = peer_};
       watch_client();
       const ServiceResponse response = co_await service_.handler_.handle(request);
       socket_.unwatch();
@@ -189,6 +190,7 @@ class Service::Connection final : private Socket::Watcher {
   RequestHead head_;
   std::string body_;
   std::string out_;
+  std::string peer_;
   bool client_left_ = false;
   std::chrono::nanoseconds began_{};  // when the first byte of the request at hand came
 };

@@ -22,6 +22,7 @@ struct ServiceRequest {
   const RequestHead& head;
   std::string_view body;
   const bool& client_left;  // turns true while a handler is at work, when nobody waits for its answer any more
+  std::string_view peer;    // its address without the port, "unix", or empty
 };
 
 struct ServiceResponse {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -47,6 +48,7 @@ class RecordTable {
 
   struct Node : Link {
     FlatIndex::Number number = 0;
+    std::uint32_t label = 0;  // the owner's own
     OperationId id;
     Record record;  // expires_at is Time::max() in a node that is not in use
   };

@@ -5,10 +5,13 @@
 // What every store promises:
 // - Durable before told: when execute() returns, what an op reports as done survives what traits() says it survives.
 // - Every write but the first carries the nonce. A write whose nonce is no longer the record's changes nothing and
-//   answers `lost`, and so does every write to an expired record. One that is
+//   answers `lost`, and so does every write but forget to an expired record. One that is
 //   not yet forgotten is a tombstone, and told as one (age() in core/decision.hpp); a forgotten one is as none.
+// - Forgetting is a write like any other: it carries nonce and state of the record that was seen, so that of an
+//   operator and a client that takes over at the same time exactly one wins.
 // - Every verb may be sent again after an answer that was lost or indeterminate: a claim with the same nonce is the
-//   same claim (same attempt, fence and lease), a finish that was already made is done, a release already made is lost.
+//   same claim (same attempt, fence and lease), a finish that was already made is done, a release or
+//   forget already made is lost.
 // - Fences of one operation only grow, also over a release or an expiry after which no record is left. A store that
 //   forgets records takes them from a counter or a clock of its own.
 // - A batch never holds one id twice; the lanes see to that. Several threads may execute batches at once.
@@ -33,12 +36,13 @@ enum class Verb : std::uint8_t {
   renew,    // the owner is still at work: the lease begins anew, also a lapsed one that nobody took over
   finish,   // the owner records how it ended: succeeded, failed or unknown; after unknown it may still learn more
   release,  // the owner takes the claim back, as if never made: nothing reached the backend
+  forget,   // an operator drops the record, whoever's it is, unless its owner is at work
   lookup,   // read only
 };
 
 enum class OpStatus : std::uint8_t {
   done,
-  lost,    // renew, finish, release: the record is gone or belongs to another nonce; nothing was changed
+  lost,    // renew, finish, release, forget: the record is gone or not what was seen; nothing was changed
   failed,  // the store could not do it, or does not know whether it did: see `error`
 };
 
@@ -53,19 +57,20 @@ enum class Waits : std::uint8_t { no, yes };
 struct Op {
   Verb verb = Verb::lookup;
   OperationId id{};
-  Nonce nonce{};              // claim, renew, finish, release
+  Nonce nonce{};              // claim, renew, finish, release, forget: the one of the record that was seen
   Fingerprint fingerprint{};  // claim
   ClaimTerms terms{};         // claim: all of it; renew: lease and owner; finish: ttl, the tombstone is the claim's
 
-  // claim: what operators find it by, in stores that can be searched. Views of what lives as long as the op; never a
-  // raw key or a credential.
+  // claim: what operators find it by. Any other write may say the same again, so that the store need not look it up.
+  // Views of what lives as long as the op; never a raw key or a credential.
   std::string_view tenant{};
   std::string_view route{};
 
   // lookup: somebody waits for this operation to end. A store that can tell other gateways notes it in the record.
   Waits waits = Waits::no;
 
-  // finish. A succeeded outcome with no body kept says so in body_kept.
+  // finish. A succeeded outcome with no body kept says so in body_kept. forget: the state that was seen; a record in
+  // another one is not dropped.
   State final_state = State::succeeded;
   BodyKept body_kept = BodyKept::yes;
   OutcomeBytes outcome{};
@@ -100,6 +105,8 @@ struct Traits {
   bool inline_execution = false;
 };
 
+class Search;
+
 class Store {
  public:
   virtual ~Store() = default;
@@ -111,6 +118,8 @@ class Store {
   // shared has nothing to tell.
   virtual void tell_ends(std::function<void(const OperationId&)> /*told*/) {}
   virtual Traits traits() const = 0;
+  // For operators (search.hpp). Null: it cannot be searched.
+  virtual Search* search() { return nullptr; }
 };
 
 }  // namespace once

@@ -31,4 +31,10 @@ bool may_release(const Record& record, const Op& op) {
   return record.nonce == op.nonce && record.state == State::started;
 }
 
+bool may_forget(const Record& record, const Op& op, Time now) {
+  const State state = expired(record, now) ? State::tombstone : record.state;
+  const bool live = state == State::started && now < record.lease_until;
+  return record.nonce == op.nonce && state == op.final_state && !live && !forgotten(record, now);
+}
+
 }  // namespace once

@@ -28,4 +28,7 @@ Written finish(Record& record, const Op& op, Time now);
 // Whether released(record) may take the record's place.
 bool may_release(const Record& record, const Op& op);
 
+// Whether the record, as it stands at `now`, is what was seen and nobody is at work on it.
+bool may_forget(const Record& record, const Op& op, Time now);
+
 }  // namespace once

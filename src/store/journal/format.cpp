@@ -26,8 +26,10 @@ enum Flag : std::uint8_t {  // of a put
   has_previous = 4,
   has_lease = 8,
   has_tombstone = 16,
+  has_labels = 32,
 };
-constexpr std::uint8_t known_flags = body_not_kept | has_outcome | has_previous | has_lease | has_tombstone;
+constexpr std::uint8_t known_flags =
+    body_not_kept | has_outcome | has_previous | has_lease | has_tombstone | has_labels;
 
 // Each brings a time, in this order.
 constexpr std::uint8_t timed_flags = has_previous | has_lease | has_tombstone;
@@ -112,6 +114,23 @@ std::uint8_t flags_of(const Record& record) {
   return static_cast<std::uint8_t>(flags);
 }
 
+std::string_view cut(std::string_view label) {
+  return label.substr(0, 255);
+}
+
+std::size_t labels_size(const Labels& labels) {
+  return labels.empty() ? 0 : 2 + cut(labels.tenant).size() + cut(labels.route).size();
+}
+
+// A length and as many bytes, from `at` on; nullopt: there is less than that. Moves `at` behind it.
+std::optional<std::string_view> label_at(std::string_view payload, std::size_t& at) {
+  if (at >= payload.size()) return std::nullopt;
+  const std::size_t size = static_cast<std::uint8_t>(payload[at++]);
+  if (size > payload.size() - at) return std::nullopt;
+  at += size;
+  return payload.substr(at - size, size);
+}
+
 bool is_state(std::uint8_t value) {
   return value <= static_cast<std::uint8_t>(State::tombstone);
 }
@@ -121,7 +140,8 @@ bool is_put(std::string_view payload) {
   const auto state = static_cast<std::uint8_t>(payload[1]);
   const auto flags = static_cast<std::uint8_t>(payload[2]);
   const auto previous_state = static_cast<std::uint8_t>(payload[3]);
-  const std::size_t least = put_size + times_size(flags);
+  std::size_t least = put_size + times_size(flags);
+  if ((flags & has_labels) != 0 && (!label_at(payload, least) || !label_at(payload, least))) return false;
   return is_state(state) && is_state(previous_state) && (flags & ~known_flags) == 0 && payload.size() >= least &&
          ((flags & has_outcome) != 0 || payload.size() == least);
 }
@@ -202,12 +222,14 @@ std::uint64_t frame_size(std::size_t payload_size) {
   return (frame_overhead + payload_size + frame_alignment - 1) / frame_alignment * frame_alignment;
 }
 
-std::size_t put_frame_size(const Record& record) {
-  return frame_size(put_size + times_size(flags_of(record)) + (record.outcome == nullptr ? 0 : record.outcome->size()));
+std::size_t put_frame_size(const Record& record, const Labels& labels) {
+  return frame_size(put_size + times_size(flags_of(record)) + labels_size(labels) +
+                    (record.outcome == nullptr ? 0 : record.outcome->size()));
 }
 
-void append_put(std::string& out, std::uint32_t salt, const OperationId& id, const Record& record) {
-  const std::uint8_t flags = flags_of(record);
+void append_put(std::string& out, std::uint32_t salt, const OperationId& id, const Record& record,
+                const Labels& labels) {
+  const auto flags = static_cast<std::uint8_t>(flags_of(record) | (labels.empty() ? 0 : has_labels));
   const bool previous = (flags & has_previous) != 0;
   append_frame(out, salt, [&](Writer to) {
     to.number(std::to_underlying(Kind::put))
@@ -224,6 +246,11 @@ void append_put(std::string& out, std::uint32_t salt, const OperationId& id, con
     if (previous) to.time(record.previous_started_at);
     if ((flags & has_lease) != 0) to.time(record.lease_until);
     if ((flags & has_tombstone) != 0) to.time(record.forget_at);
+    if (!labels.empty()) {
+      for (const std::string_view label : {cut(labels.tenant), cut(labels.route)}) {
+        to.number(static_cast<std::uint8_t>(label.size())).bytes(label);
+      }
+    }
     if (record.outcome != nullptr) to.bytes(*record.outcome);
   });
 }
@@ -273,6 +300,7 @@ std::optional<Glance> glance(std::string_view payload) {
     case std::to_underlying(Kind::put):
       if (!is_put(payload)) return std::nullopt;
       seen.kind = Kind::put;
+      seen.state = State{static_cast<std::uint8_t>(payload[1])};
       reader.number<std::uint64_t>();  // kind, state, flags, previous state, attempt
       seen.fence = Fence{reader.number<std::uint64_t>()};
       reader.time();  // started_at
@@ -317,8 +345,26 @@ Record decode_put(std::string_view payload) {
   record.lease_until = (flags & has_lease) != 0 ? reader.time() : Time::min();
   record.forget_at = (flags & has_tombstone) != 0 ? reader.time() : record.expires_at;
   if ((flags & body_not_kept) != 0) record.body_kept = BodyKept::no;
-  if ((flags & has_outcome) != 0) record.outcome = std::make_shared<const std::string>(reader.rest());
+  if ((flags & has_outcome) != 0) {
+    std::string_view outcome = reader.rest();
+    if ((flags & has_labels) != 0) {
+      std::size_t at = 0;
+      label_at(outcome, at);
+      label_at(outcome, at);
+      outcome.remove_prefix(at);
+    }
+    record.outcome = std::make_shared<const std::string>(outcome);
+  }
   return record;
+}
+
+Labels labels_of(std::string_view payload) {
+  ONCE_ASSERT(is_put(payload));
+  const auto flags = static_cast<std::uint8_t>(payload[2]);
+  if ((flags & has_labels) == 0) return {};
+  std::size_t at = put_size + times_size(flags);
+  const std::string_view tenant = label_at(payload, at).value_or("");
+  return {.tenant = tenant, .route = label_at(payload, at).value_or("")};
 }
 
 }  // namespace once::journal

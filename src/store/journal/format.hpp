@@ -51,15 +51,25 @@ enum class Kind : std::uint8_t {
   mark = 3,    // up to where this segment was known to be on disk when this was written
 };
 
+// What operators find a record by. Each is cut to 255 bytes.
+struct Labels {
+  std::string_view tenant = {};
+  std::string_view route = {};
+  bool empty() const { return tenant.empty() && route.empty(); }
+};
+
 // Frames are appended whole: length, checksum, payload, zeros up to the alignment.
-void append_put(std::string& out, std::uint32_t salt, const OperationId& id, const Record& record);
+void append_put(std::string& out, std::uint32_t salt, const OperationId& id, const Record& record,
+                const Labels& labels = {});
 void append_remove(std::string& out, std::uint32_t salt, const OperationId& id, Fence fence);
 void append_mark(std::string& out, std::uint32_t salt, std::uint64_t durable_up_to, Time now);
 // A payload that was read from another segment.
 void append_payload(std::string& out, std::uint32_t salt, std::string_view payload);
 
-std::size_t put_frame_size(const Record& record);
-inline constexpr std::size_t largest_put_overhead = frame_overhead + 136;  // of a put, without its outcome
+std::size_t put_frame_size(const Record& record, const Labels& labels = {});
+// Of a put without its outcome: without labels, and what those take at most.
+inline constexpr std::size_t largest_put_overhead = frame_overhead + 136;
+inline constexpr std::size_t largest_labels = 2 + 2 * 255;
 inline constexpr std::size_t remove_frame_size = frame_overhead + 48;
 inline constexpr std::size_t mark_frame_size = frame_overhead + 24;
 
@@ -77,6 +87,7 @@ std::uint64_t frame_size(std::size_t payload_size);
 // What every reader needs of a payload, without decoding all of it. Empty: not a payload that this version knows.
 struct Glance {
   Kind kind;
+  State state;                  // put
   OperationId id;               // put, remove
   Fence fence{0};               // put, remove
   Time expires_at;              // put
@@ -89,5 +100,7 @@ std::optional<Glance> glance(std::string_view payload);
 // A put that glance() knows. Without a lease of its own its lease is over: the owner was the process, and whoever reads
 // it back is another one.
 Record decode_put(std::string_view payload);
+// Of a put; views of the payload.
+Labels labels_of(std::string_view payload);
 
 }  // namespace once::journal

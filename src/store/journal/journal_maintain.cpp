@@ -241,7 +241,7 @@ std::optional<JournalStore::Moved> JournalStore::gather_next(Time now) {
     }
     const journal::Frame& frame = scan.frame();
     if (frame.seen.kind != journal::Kind::put) continue;
-    const Place place(segments_.oldest().number, frame.offset, frame.size);
+    const Place place(segments_.oldest().number, frame.offset, frame.size, frame.seen.state);
     Shard& shard = shard_of(frame.seen.id);
     const std::scoped_lock shard_lock(shard.mutex);
     const SlotTable::Slot* slot = shard.slots.find(frame.seen.id);
@@ -253,18 +253,22 @@ std::optional<JournalStore::Moved> JournalStore::gather_next(Time now) {
     if (frames_.empty()) journal::append_mark(frames_, segments_.salt(), segments_.durable_up_to(), now);
     const std::uint64_t at = frames_.size();
     const bool owned = slot->expires == journal::never_expires || frame.seen.lease_until != Time::min();
-    carry(frame, owned ? Time::min() : now);
-    moved.emplace_back(frame.seen.id, Place(segments_.active(), segments_.tail() + at, frames_.size() - at));
+    const State state = carry(frame, owned ? Time::min() : now);
+    moved.emplace_back(frame.seen.id, Place(segments_.active(), segments_.tail() + at, frames_.size() - at, state));
   }
   return moved;
 }
 
 // Into frames_: as it is, but of what has expired by `at` no more than that.
-void JournalStore::carry(const journal::Frame& frame, Time at) {
-  if (frame.seen.expires_at > at) return journal::append_payload(frames_, segments_.salt(), frame.payload);
+State JournalStore::carry(const journal::Frame& frame, Time at) {
+  if (frame.seen.expires_at > at) {
+    journal::append_payload(frames_, segments_.salt(), frame.payload);
+    return frame.seen.state;
+  }
   Record record = journal::decode_put(frame.payload);
   age(record, at);
-  journal::append_put(frames_, segments_.salt(), frame.seen.id, record);
+  journal::append_put(frames_, segments_.salt(), frame.seen.id, record, journal::labels_of(frame.payload));
+  return record.state;
 }
 
 void JournalStore::sync_interval(Time now) {

@@ -174,7 +174,7 @@ class Reading {
     const Time ends = leased ? std::max(frame.seen.forget_at, lease_end) : frame.seen.forget_at;
     const ExpirySecond expires = removes ? journal::removed_already : journal::expiry_second(ends);
     const std::size_t shard = Shard::number_of(frame.seen.id, shards_.size());
-    const Place place(segment.header.number, frame.offset, frame.size);
+    const Place place(segment.header.number, frame.offset, frame.size, frame.seen.state);
     if (gathered[shard].add(frame.seen.id, expires, place)) gathered[shard].put_into(shards_[shard]);
   }
 
@@ -302,7 +302,7 @@ void JournalStore::append_again(std::span<const std::string> payloads, const jou
     const std::scoped_lock lock(shard.mutex);
     SlotTable::Slot* slot = shard.slots.find(seen->id);
     ONCE_ASSERT(slot != nullptr);  // the last one for the key comes last
-    slot->place = Place(header.number, begin, segment.size() - begin);
+    slot->place = Place(header.number, begin, segment.size() - begin, seen->state);
   }
   // True by the time that the segment has its name.
   journal::append_mark(segment, header.salt, segment.size(), now);

@@ -29,7 +29,8 @@ constexpr std::uint64_t most_per_write = std::uint64_t{8} << 20U;
 
 std::uint64_t most_bytes(const Op& op) {
   const bool with_outcome = op.verb == Verb::finish && op.outcome != nullptr;
-  return journal::frame_size(journal::largest_put_overhead + (with_outcome ? op.outcome->size() : 0));
+  return journal::frame_size(journal::largest_put_overhead + journal::largest_labels +
+                             (with_outcome ? op.outcome->size() : 0));
 }
 
 }  // namespace
@@ -146,6 +147,7 @@ void JournalStore::decide(Op& op, Time now) {
     case Verb::renew: return renew_lease(op, now);
     case Verb::finish: return finish_claim(op, now);
     case Verb::release: return release_claim(op, now);
+    case Verb::forget: return forget_record(op, now);
     case Verb::lookup: {
       const Record* found = nullptr;
       if (load(op, now, found) && found != nullptr) op.record = *found;
@@ -214,6 +216,7 @@ void JournalStore::claim(Op& op, Time now) {
     return;
   }
   Record record = claimed(found, op.fingerprint, op.nonce, op.terms, now);
+  const journal::Labels labels{.tenant = op.tenant, .route = op.route};
   Shard& shard = shard_of(op.id);
   std::size_t growth = 0;
   {
@@ -225,7 +228,7 @@ void JournalStore::claim(Op& op, Time now) {
   // What room is left then is for the outcomes of claims that were given, with their bodies.
   const bool full = found == nullptr && condition_.load(std::memory_order_relaxed) == Condition::full && !has_room();
   if (no_memory || full || segments_.over_limit() ||
-      with_frames(journal::put_frame_size(record)) + reserve(live_claims_ + changes_.size() + 1) > room_) {
+      with_frames(journal::put_frame_size(record, labels)) + reserve(live_claims_ + changes_.size() + 1) > room_) {
     counters_.refused.fetch_add(1, std::memory_order_relaxed);
     if (no_memory) set_full({.fault = DiskFault::no_space, .detail = "journal.max_memory is reached"});
     return answer_failed(op, StoreFault::full,
@@ -234,7 +237,7 @@ void JournalStore::claim(Op& op, Time now) {
   record.fence = Fence{++last_fence_};
   if (op.terms.owner == Owner::process) record.lease_until = Time::max();
   op.record = record;
-  put(op, std::move(record));
+  put(op, std::move(record), labels);
 }
 
 void JournalStore::renew_lease(Op& op, Time now) {
@@ -249,7 +252,7 @@ void JournalStore::renew_lease(Op& op, Time now) {
   if (op.terms.owner == Owner::outside) {
     // Written, or a restart would not know that the owner is still at work.
     if (no_room_for(record)) return answer_failed(op, StoreFault::full, "no room on disk to renew a lease");
-    return put(op, std::move(record));
+    return put(op, std::move(record), labels_for(op));
   }
   // It lapsed when the process ended, and its owner is back. Nothing to write: a next end would make it lapse again.
   record.lease_until = Time::max();
@@ -276,7 +279,9 @@ void JournalStore::finish_claim(Op& op, Time now) {
   // Nor may it take what carrying forward needs to go on.
   const std::uint64_t carrying = segments_.over_limit() ? segments_.oldest().live_bytes / 8 * 9 : 0;
   const std::uint64_t reserved = reserve(live_claims_ + changes_.size()) + carrying;
-  if (with_frames(journal::put_frame_size(record)) + reserved > room_) {
+  journal::Labels labels = labels_for(op);
+  if (with_frames(journal::put_frame_size(record, labels)) + reserved > room_) {
+    labels = {};
     record.outcome = nullptr;
     record.body_kept = BodyKept::no;
     counters_.bodies_dropped.fetch_add(1, std::memory_order_relaxed);
@@ -285,7 +290,7 @@ void JournalStore::finish_claim(Op& op, Time now) {
     }
   }
   op.record = record;
-  put(op, std::move(record));
+  put(op, std::move(record), labels);
 }
 
 // No room is kept free for the outcomes of leased claims: their owners may be dead and never ask for it. What is kept
@@ -308,10 +313,20 @@ void JournalStore::release_claim(Op& op, Time now) {
     return;
   }
   if (std::optional<Record> left = released(*found)) {
-    put(op, *std::move(left));
+    put(op, *std::move(left), labels_for(op));
   } else {
     remove(op, found->fence);
   }
+}
+
+void JournalStore::forget_record(Op& op, Time now) {
+  const Record* found = nullptr;
+  if (!load(op, now, found)) return;
+  if (found == nullptr || !may_forget(*found, op, now)) {
+    op.status = OpStatus::lost;
+    return;
+  }
+  remove(op, found->fence);
 }
 
 // What the batch takes with one more frame. The first brings a mark with it.
@@ -319,13 +334,31 @@ std::uint64_t JournalStore::with_frames(std::uint64_t size) const {
   return (frames_.empty() ? journal::mark_frame_size : frames_.size()) + size;
 }
 
-void JournalStore::put(Op& op, Record&& record) {
+// Who owns a live claim says them again; of the others they are read back from where they were written last.
+journal::Labels JournalStore::labels_for(const Op& op) {
+  if (!op.tenant.empty() || !op.route.empty()) return {.tenant = op.tenant, .route = op.route};
+  Place place;
+  {
+    Shard& shard = shard_of(op.id);
+    const std::scoped_lock lock(shard.mutex);
+    if (const auto* slot = shard.slots.find(op.id)) place = slot->place;
+  }
+  if (place.empty()) return {};
+  const auto payload = segments_.read(place, labels_buffer_);
+  // Labels are for people: what cannot be read does not keep anybody from writing.
+  if (!payload || !journal::glance(*payload)) return {};
+  return journal::labels_of(*payload);
+}
+
+// Labels give way before anything else does.
+void JournalStore::put(Op& op, Record&& record, const journal::Labels& labels) {
   if (frames_.empty()) append_mark(frames_, segments_.salt(), segments_.durable_up_to(), op.now);
   const std::uint64_t begin = frames_.size();
-  append_put(frames_, segments_.salt(), op.id, record);
-  changes_.push_back({.op = &op,
-                      .record = std::move(record),
-                      .place = Place(segments_.active(), segments_.tail() + begin, frames_.size() - begin)});
+  const bool fits =
+      with_frames(journal::put_frame_size(record, labels)) + reserve(live_claims_ + changes_.size()) <= room_;
+  append_put(frames_, segments_.salt(), op.id, record, fits ? labels : journal::Labels());
+  const Place place(segments_.active(), segments_.tail() + begin, frames_.size() - begin, record.state);
+  changes_.push_back({.op = &op, .record = std::move(record), .place = place});
 }
 
 void JournalStore::remove(Op& op, Fence fence) {

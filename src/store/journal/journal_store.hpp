@@ -31,6 +31,7 @@
 #include "store/journal/segment_log.hpp"
 #include "store/journal/settings.hpp"
 #include "store/journal/shard.hpp"
+#include "store/search.hpp"
 #include "store/store.hpp"
 
 namespace once {
@@ -54,7 +55,7 @@ struct JournalStats {
   std::uint64_t read_back = 0;  // records read from a segment
 };
 
-class JournalStore final : public Store {
+class JournalStore final : public Store, public Search {
  public:
   // Reads what is in the folder, which nobody else may have open. A damaged journal is an error that says where.
   static Result<std::unique_ptr<JournalStore>> open(Disk& disk, const Clock& clock, Random& random, const Log& log,
@@ -64,6 +65,12 @@ class JournalStore final : public Store {
   void execute(std::span<Op* const> batch) override;
   bool answer_at_once(Op& op) override;
   Traits traits() const override { return {.durable = Durable::yes, .shared = Shared::no}; }
+  Search* search() override { return this; }
+
+  // In journal_search.cpp.
+  Result<KeyPage> scan(const KeyFilter& filter, std::string_view cursor, std::size_t limit) override;
+  Result<KeyPage> find(const IdPrefix& prefix) override;
+  Result<KeyCounts> count(std::string_view cursor) override;
 
   // A little of everything that needs to be done beside requests: the next segment made, expired keys forgotten,
   // segments ended, dropped or carried forward, the interval's sync. To be called about ten times a second
@@ -103,13 +110,16 @@ class JournalStore final : public Store {
   void renew_lease(Op& op, Time now);
   void finish_claim(Op& op, Time now);
   void release_claim(Op& op, Time now);
+  void forget_record(Op& op, Time now);
   // Null: no record, or a forgotten one; an expired one is a tombstone. False: it could not be read, and the op is
   // answered.
   bool load(Op& op, Time now, const Record*& found);
   std::uint64_t with_frames(std::uint64_t size) const;
   bool no_room_for(const Record& record) const;
   Time lease_after_restart(Time lease_until) const;
-  void put(Op& op, Record&& record);
+  void put(Op& op, Record&& record, const journal::Labels& labels);
+  // Of the op, or else of the record that is there. Views of the op or of labels_buffer_.
+  journal::Labels labels_for(const Op& op);
   void remove(Op& op, Fence fence);
   static std::uint64_t outcomes_of(std::uint64_t claims);
   std::uint64_t reserve(std::uint64_t claims) const;
@@ -117,6 +127,16 @@ class JournalStore final : public Store {
   DiskResult<void> write_frames();
   void apply(Change& change);
   void count_live(journal::Place place, int by);
+
+  // scan() and find(): what a slot stands for.
+  struct Candidate {
+    std::uint64_t bits = 0;  // the beginning of the id, by which a scan goes on
+    std::array<std::uint8_t, journal::SlotTable::tag_size> tag{};
+  };
+  std::vector<Candidate> candidates(journal::Shard& shard, std::uint64_t from, std::uint64_t to,
+                                    const KeyFilter& filter, Time now);
+  Result<std::optional<KeyInfo>> read_info(journal::Shard& shard, const Candidate& candidate, std::string& buffer,
+                                           Time now);
 
   // maintain(), in journal_maintain.cpp.
   void prepare_spare();
@@ -130,7 +150,7 @@ class JournalStore final : public Store {
   bool carry_some(std::unique_lock<std::mutex>& lock, Time now);
   using Moved = std::vector<std::pair<OperationId, journal::Place>>;
   std::optional<Moved> gather_next(Time now);
-  void carry(const journal::Frame& frame, Time at);
+  State carry(const journal::Frame& frame, Time at);
   std::uint64_t carried_at_once() const;
   void drop_what_is_empty();
   void sync_interval(Time now);
@@ -164,6 +184,7 @@ class JournalStore final : public Store {
   std::string frames_;
   std::vector<Change> changes_;
   std::string read_buffer_;
+  std::string labels_buffer_;
   Record read_record_;
   Time last_write_;
   std::uint64_t marked_up_to_ = 0;  // where the last idle mark ended

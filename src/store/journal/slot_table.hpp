@@ -17,31 +17,35 @@
 
 namespace once::journal {
 
-// A place on disk: segment, offset, and about how large the record there is. Later ones compare greater.
+// A place on disk: segment, offset, about how large the record there is, and its state, so that those in one state are
+// found without reading all of them. Later ones compare greater.
 class Place {
  public:
   Place() = default;
-  Place(SegmentNumber segment, std::uint64_t offset, std::uint64_t frame_size)
+  Place(SegmentNumber segment, std::uint64_t offset, std::uint64_t frame_size, State state = State::started)
       : bits_(std::uint64_t{std::to_underlying(segment)} << segment_shift | offset / frame_alignment << offset_shift |
-              size_class(frame_size)) {}
+              size_class(frame_size) << size_shift | std::uint64_t{std::to_underlying(state)}) {}
 
   bool empty() const { return bits_ == 0; }
   SegmentNumber segment() const { return SegmentNumber{static_cast<std::uint32_t>(bits_ >> segment_shift)}; }
   std::uint64_t offset() const { return (bits_ >> offset_shift & offset_mask) * frame_alignment; }
   // Less than an eighth below it: the same number each time it is asked, so that sums of it come out even.
   std::uint64_t about_size() const {
-    const std::uint64_t exponent = bits_ >> 3U & 31U;
-    return (8 + (bits_ & 7U)) << exponent;
+    const std::uint64_t size = bits_ >> size_shift;
+    return (8 + (size & 7U)) << (size >> 3U & 31U);
   }
+  State state() const { return State{static_cast<std::uint8_t>(bits_ & state_mask)}; }
   auto operator<=>(const Place&) const = default;
 
-  static constexpr std::uint64_t largest_offset = (std::uint64_t{1} << 32U) * frame_alignment;
+  static constexpr std::uint64_t largest_offset = (std::uint64_t{1} << 29U) * frame_alignment;
   static constexpr std::uint32_t last_segment = (std::uint32_t{1} << 24U) - 1;
 
  private:
-  static constexpr unsigned offset_shift = 8;
+  static constexpr unsigned size_shift = 3;
+  static constexpr unsigned offset_shift = 11;
   static constexpr unsigned segment_shift = 40;
-  static constexpr std::uint64_t offset_mask = (std::uint64_t{1} << 32U) - 1;
+  static constexpr std::uint64_t offset_mask = (std::uint64_t{1} << 29U) - 1;
+  static constexpr std::uint64_t state_mask = (std::uint64_t{1} << size_shift) - 1;
 
   static std::uint64_t size_class(std::uint64_t size) {
     size = std::clamp<std::uint64_t>(size, 8, std::uint64_t{15} << 31U);
@@ -103,6 +107,21 @@ class SlotTable {
     --used_;
   }
 
+  // By the beginning of their ids: those from `from` up to, and not with, `to` (2^32: all that are left), wherever
+  // inserts and erases have moved them.
+  void visit(std::uint64_t from, std::uint64_t to, auto&& see) const {
+    const std::size_t last = to > 0xffff'ffffU ? slots_.size() : home_of(static_cast<std::uint32_t>(to));
+    std::size_t at = home_of(static_cast<std::uint32_t>(from));
+    for (std::size_t seen = 0, begin = at; seen < slots_.size(); ++seen, at = next(at)) {
+      if (slots_[at].place.empty()) {
+        if (begin + seen >= last) return;
+        continue;
+      }
+      const std::uint64_t bits = bits_of(slots_[at].tag.data());
+      if (bits >= from && bits < to) see(bits, slots_[at]);
+    }
+  }
+
   // After many were erased. Moves every slot.
   void give_back_memory() {
     if (slots_.size() > least_slots && used_ * 4 < slots_.size()) resize(std::max(least_slots, used_ * 2));
@@ -122,11 +141,15 @@ class SlotTable {
   static constexpr std::size_t least_slots = 16;
 
   // Slots are in the order of their ids, as far as collisions allow: growing reads and writes from end to end.
-  std::size_t home(const std::uint8_t* id) const {
+  static std::uint32_t bits_of(const std::uint8_t* id) {
     std::uint32_t bits = 0;
     std::memcpy(&bits, id, sizeof bits);
+    return bits;
+  }
+  std::size_t home_of(std::uint32_t bits) const {
     return static_cast<std::size_t>(std::uint64_t{bits} * slots_.size() >> 32U);
   }
+  std::size_t home(const std::uint8_t* id) const { return home_of(bits_of(id)); }
   std::size_t next(std::size_t at) const { return at + 1 == slots_.size() ? 0 : at + 1; }
   std::size_t distance(std::size_t from, std::size_t to) const {
     return to >= from ? to - from : to + slots_.size() - from;

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "store/search.hpp"
 #include "store/store.hpp"
 
 namespace once {
@@ -45,13 +46,18 @@ struct MemoryStats {
 
 class MemoryShard;
 
-class MemoryStore final : public Store {
+class MemoryStore final : public Store, public Search {
  public:
   explicit MemoryStore(const Clock& clock, const MemoryLimits& limits = MemoryLimits());
   ~MemoryStore() override;
 
   void execute(std::span<Op* const> batch) override;
   Traits traits() const override;
+  Search* search() override { return this; }
+
+  Result<KeyPage> scan(const KeyFilter& filter, std::string_view cursor, std::size_t limit) override;
+  Result<KeyPage> find(const IdPrefix& prefix) override;
+  Result<KeyCounts> count(std::string_view cursor) override;
 
   // Looks at up to `limit` records, where the last call stopped, and forgets those that expired; returns how many.
   // Every claim does a little of this, so nobody has to call it.

@@ -35,6 +35,7 @@ void MemoryShard::execute(Op& op, Time now) {
     case Verb::renew: return renew_lease(op, now);
     case Verb::finish: return finish_claim(op, now);
     case Verb::release: return release_claim(op, now);
+    case Verb::forget: return forget_record(op, now);
     case Verb::lookup: return lookup(op, now);
   }
   ONCE_ASSERT(false);
@@ -59,7 +60,7 @@ void MemoryShard::claim(Op& op, Time now) {
     return;
   }
   if (node == nullptr) {
-    if (!make_room(RecordTable::node_bytes, nullptr, now)) {
+    if (!make_room(RecordTable::node_bytes + labels_.cost(op.tenant, op.route), nullptr, now)) {
       ++stats_.refused;
       return answer_failed(op, StoreFault::full, "memory store full: every record is a live claim");
     }
@@ -69,6 +70,8 @@ void MemoryShard::claim(Op& op, Time now) {
   record.fence = Fence{++last_fence_};
   if (never_lapses(op)) record.lease_until = Time::max();
   op.record = record;
+  const std::uint32_t label = labels_.take(op.tenant, op.route);
+  labels_.give_back(std::exchange(node->label, label));
   write(*node, std::move(record));
 }
 
@@ -116,8 +119,17 @@ void MemoryShard::release_claim(Op& op, Time now) {
   if (std::optional<Record> left = released(node->record)) {
     write(*node, *std::move(left));
   } else {
-    table_.remove(*node);
+    remove(*node);
   }
+}
+
+void MemoryShard::forget_record(Op& op, Time now) {
+  Node* node = find(op.id, now);
+  if (node == nullptr || !may_forget(node->record, op, now)) {
+    op.status = OpStatus::lost;
+    return;
+  }
+  remove(*node);
 }
 
 void MemoryShard::lookup(Op& op, Time now) {
@@ -133,7 +145,7 @@ bool MemoryShard::age_or_forget(Node& node, Time now) {
   if (!expired(node.record, now)) return true;
   if (forgotten(node.record, now)) {
     ++stats_.expired;
-    table_.remove(node);
+    remove(node);
     return false;
   }
   if (node.record.state == State::tombstone) return true;
@@ -150,6 +162,11 @@ void MemoryShard::write(Node& node, Record&& record) {
   file(node);
 }
 
+void MemoryShard::remove(Node& node) {
+  labels_.give_back(std::exchange(node.label, 0));
+  table_.remove(node);
+}
+
 void MemoryShard::file(Node& node) {
   switch (node.record.state) {
     case State::started: return (node.record.lease_until == Time::max() ? claims_ : leased_).take(node);
@@ -162,15 +179,15 @@ void MemoryShard::file(Node& node) {
 }
 
 bool MemoryShard::make_room(std::size_t bytes, const Node* keep, Time now) {
-  if (table_.bytes() + bytes <= max_bytes_) return true;
+  if (this->bytes() + bytes <= max_bytes_) return true;
   // One large outcome does not push out everything else, least of all to find that it does not fit even then.
   if (bytes > max_bytes_ / 2) return false;
   if (now >= nothing_ages_before_) look_at_some(looked_at_when_full, now);
-  while (table_.bytes() + bytes > max_bytes_) {
+  while (this->bytes() + bytes > max_bytes_) {
     Node* node = victim(keep, now);
     if (node == nullptr) return false;
     ++(forgotten(node->record, now) ? stats_.expired : stats_.evictions);
-    table_.remove(*node);
+    remove(*node);
     fetch_next_victims();
   }
   return true;
@@ -232,7 +249,7 @@ MemoryShard::Swept MemoryShard::sweep(std::size_t limit, Time now) {
 void MemoryShard::add_to(MemoryStats& total) const {
   const std::scoped_lock lock(mutex_);
   total.records += table_.records();
-  total.bytes += table_.bytes();
+  total.bytes += bytes();
   total.evictions += stats_.evictions;
   total.expired += stats_.expired;
   total.refused += stats_.refused;

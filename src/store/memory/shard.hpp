@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 
+#include "store/memory/labels.hpp"
 #include "store/memory/memory_store.hpp"
 #include "store/record_table.hpp"
 #include "store/store.hpp"
@@ -28,6 +30,10 @@ class alignas(64) MemoryShard {
 
   void add_to(MemoryStats& total) const;
 
+  // For Search: up to `most` nodes from number `at` on. Returns where to go on; npos: that was all.
+  static constexpr std::size_t npos = ~std::size_t{0};
+  std::size_t visit(std::size_t at, std::size_t most, Time now, const std::function<bool(KeyInfo&&)>& take);
+
  private:
   using Link = RecordTable::Link;
   using Node = RecordTable::Node;
@@ -36,11 +42,14 @@ class alignas(64) MemoryShard {
   void renew_lease(Op& op, Time now);
   void finish_claim(Op& op, Time now);
   void release_claim(Op& op, Time now);
+  void forget_record(Op& op, Time now);
   void lookup(Op& op, Time now);
 
   // Null if there is none or it is forgotten. What has expired becomes a tombstone on the way, or goes.
   Node* find(const OperationId& id, Time now);
   void write(Node& node, Record&& record);
+  void remove(Node& node);
+  std::size_t bytes() const { return table_.bytes() + labels_.bytes(); }
   // To the young end of the list where it now belongs.
   void file(Node& node);
   // Whether the lease of this claim ends with the process and not before.
@@ -60,6 +69,7 @@ class alignas(64) MemoryShard {
 
   mutable std::mutex mutex_;
   RecordTable table_;
+  Labels labels_;         // of its nodes
   Link claims_;           // started, for as long as the process lives
   Link leased_;           // started, with a lease that can lapse; least recently renewed first
   Link tombstones_;       // the first to go: somebody may still ask for an answer that is there; oldest first

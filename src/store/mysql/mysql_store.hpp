@@ -12,13 +12,14 @@
 #include "base/log.hpp"
 #include "store/mysql/batch.hpp"
 #include "store/mysql/connector.hpp"
+#include "store/search.hpp"
 #include "store/server/connection_pool.hpp"
 #include "store/server/server_store.hpp"
 #include "store/server/settings.hpp"
 
 namespace once {
 
-class MysqlStore final : public ServerStore {
+class MysqlStore final : public ServerStore, public Search {
  public:
   // An error is one that does not mend itself: a wrong URL, refused credentials, a schema that is missing or of another
   // version. A server that cannot be reached is logged, and every batch fails until it can.
@@ -31,11 +32,21 @@ class MysqlStore final : public ServerStore {
   // Does nothing: there is nobody who would tell.
   void tell_ends(std::function<void(const OperationId&)> told) override;
   Result<Swept> sweep(std::size_t limit) override;
+  Search* search() override { return this; }
+
+  // In mysql_search.cpp.
+  Result<KeyPage> scan(const KeyFilter& filter, std::string_view cursor, std::size_t limit) override;
+  Result<KeyPage> find(const IdPrefix& prefix) override;
+  Result<KeyCounts> count(std::string_view cursor) override;
 
  private:
   MysqlStore(mysql::Target target, const ServerSettings& settings);
 
   void execute_together(std::span<Op* const> ops);
+  // One round trip that writes nothing.
+  Result<void> ask(const mysql::Script& script, const mysql::Connection::OnRow& on_row);
+  Result<KeyPage> page_after(std::string_view id, std::size_t rows, std::string& last, std::size_t& looked);
+  Result<Time> clock();
 
   const ServerSettings settings_;
   mysql::Connector connector_;

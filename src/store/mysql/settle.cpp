@@ -30,7 +30,8 @@ void Batch::settle(Item& item) {
     case Verb::claim: return settle_claim(item);
     case Verb::renew:
     case Verb::finish:
-    case Verb::release: return settle_owner(item);
+    case Verb::release:
+    case Verb::forget: return settle_owner(item);
     case Verb::lookup:
       if (item.seen && !forgotten(item.seen->record, op.now)) {
         op.record = std::move(item.seen->record);
@@ -90,8 +91,13 @@ void Batch::settle_owner(Item& item) {
 void Batch::settle_owned(Item& item, Row row) {
   Op& op = *item.op;
   Record& record = row.record;
-  if (expired(record, op.now)) return answer(item, OpStatus::lost);
   item.was = guard_of(record);
+  if (op.verb == Verb::forget) {
+    if (!may_forget(record, op, op.now)) return answer(item, OpStatus::lost);
+    item.change = Change::remove;
+    return;
+  }
+  if (expired(record, op.now)) return answer(item, OpStatus::lost);
   if (op.verb == Verb::release) {
     if (!may_release(record, op)) return answer(item, OpStatus::lost);
     std::optional<Record> left = released(record);

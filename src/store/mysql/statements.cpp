@@ -140,7 +140,7 @@ std::size_t character_length(std::string_view text) {
 }  // namespace
 
 std::optional<Row> read_row(const RowView& view) {
-  if (view.size() != column_count) return std::nullopt;
+  if (view.size() < column_count) return std::nullopt;
   Row row;
   Record& record = row.record;
   int body_kept = 0;
@@ -291,6 +291,22 @@ void Script::replace(const NewRow& written, const Guard& was) {
 void Script::remove(const OperationId& id, const Guard& was) {
   add(Part::change, "DELETE FROM once_operations");
   append_guard(id, was);
+}
+
+void Script::see_page(std::string_view after, std::size_t limit) {
+  add(Part::seen, "SELECT ");
+  text_.append(columns.substr(0, columns.rfind(','))).append(",NULL,tenant,route,LENGTH(outcome)");
+  text_.append(" FROM once_operations FORCE INDEX(PRIMARY) WHERE id>x'");
+  append_hex(text_, after);
+  text_.append(fmt::format("' ORDER BY id LIMIT {}", limit));
+}
+
+void Script::count_page(Time now, std::string_view after, std::size_t limit) {
+  add(Part::seen, fmt::format("SELECT shown,COUNT(*),MAX(id) FROM(SELECT id,IF({},IF({},9,4),state) AS shown",
+                              has_expired(now), is_forgotten(now)));
+  text_.append(" FROM once_operations FORCE INDEX(PRIMARY) WHERE id>x'");
+  append_hex(text_, after);
+  text_.append(fmt::format("' ORDER BY id LIMIT {}) AS part GROUP BY shown", limit));
 }
 
 void Script::see_expired(Time now, std::size_t limit) {

@@ -70,6 +70,11 @@ class Script {
   void renew(const Row& row, const Guard& was);
   void replace(const NewRow& written, const Guard& was);
   void remove(const OperationId& id, const Guard& was);
+  // For operators. Rows behind this id, in the order of their ids, without outcomes: tenant, route and the size of the
+  // outcome stand behind the other columns.
+  void see_page(std::string_view after, std::size_t limit);
+  // The same, only how many in each state, and the last id; 9: as none.
+  void count_page(Time now, std::string_view after, std::size_t limit);
   // Ids of what has expired and was not looked at since, the oldest first.
   void see_expired(Time now, std::size_t limit);
   // Ids, and whether each is to be forgotten.

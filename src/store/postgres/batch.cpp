@@ -28,6 +28,7 @@ Statement statement_of(Verb verb) {
     case Verb::renew: return Statement::renew;
     case Verb::finish: return Statement::finish;
     case Verb::release: return Statement::release;
+    case Verb::forget: return Statement::forget;
     case Verb::lookup: return Statement::read;
   }
   ONCE_ASSERT(false);
@@ -56,32 +57,40 @@ struct Batch::Row {
   Record record{};
 };
 
+Record record_of(const Rows& rows, std::size_t row) {
+  Record record{.state = static_cast<State>(rows.int2(row, Column::state)),
+                .body_kept = rows.boolean(row, Column::body_kept) ? BodyKept::yes : BodyKept::no,
+                .attempt = Attempt{static_cast<std::uint32_t>(rows.int4(row, Column::attempt))},
+                .fence = Fence{static_cast<std::uint64_t>(rows.int8(row, Column::fence))},
+                .fingerprint = rows.blob<Fingerprint>(row, Column::fingerprint),
+                .nonce = rows.blob<Nonce>(row, Column::nonce),
+                .started_at = rows.time(row, Column::started_at),
+                .lease_until = rows.time(row, Column::lease_until),
+                .expires_at = rows.time(row, Column::expires_at),
+                .forget_at = rows.time(row, Column::forget_at),
+                .outcome = nullptr,
+                .previous_state = static_cast<State>(rows.int2(row, Column::previous_state)),
+                .previous_started_at = {}};
+  if (!rows.null(row, Column::previous_started_at)) {
+    record.previous_started_at = rows.time(row, Column::previous_started_at);
+  }
+  return record;
+}
+
+bool is_as_none(const Record& record, Time now) {
+  return record.attempt == released_attempt || forgotten(record, now);
+}
+
 Batch::Row Batch::row_of(const Rows& rows, std::size_t row) {
   Row found{.id = rows.blob<OperationId>(row, Column::id),
             .now = rows.time(row, Column::now),
             .made = rows.boolean(row, Column::made)};
   if (rows.null(row, Column::state)) return found;
-  found.record = {.state = static_cast<State>(rows.int2(row, Column::state)),
-                  .body_kept = rows.boolean(row, Column::body_kept) ? BodyKept::yes : BodyKept::no,
-                  .attempt = Attempt{static_cast<std::uint32_t>(rows.int4(row, Column::attempt))},
-                  .fence = Fence{static_cast<std::uint64_t>(rows.int8(row, Column::fence))},
-                  .fingerprint = rows.blob<Fingerprint>(row, Column::fingerprint),
-                  .nonce = rows.blob<Nonce>(row, Column::nonce),
-                  .started_at = rows.time(row, Column::started_at),
-                  .lease_until = rows.time(row, Column::lease_until),
-                  .expires_at = rows.time(row, Column::expires_at),
-                  .forget_at = rows.time(row, Column::forget_at),
-                  .outcome = nullptr,
-                  .previous_state = static_cast<State>(rows.int2(row, Column::previous_state)),
-                  .previous_started_at = {}};
-  if (!rows.null(row, Column::previous_started_at)) {
-    found.record.previous_started_at = rows.time(row, Column::previous_started_at);
-  }
+  found.record = record_of(rows, row);
   if (!rows.null(row, Column::outcome)) {
     found.record.outcome = std::make_shared<const std::string>(rows.bytes(row, Column::outcome));
   }
-  // A reader whose clock was read before the release does not see it as forgotten.
-  found.none = found.record.attempt == released_attempt || forgotten(found.record, found.now);
+  found.none = is_as_none(found.record, found.now);
   return found;
 }
 
@@ -187,10 +196,13 @@ void Batch::settle(Item& item, const Row& row, Statement statement) {
     case Statement::take: return settle_claim(item, row);
     case Statement::renew:
     case Statement::finish:
-    case Statement::release: return settle_done(item, row);
+    case Statement::release:
+    case Statement::forget: return settle_done(item, row);
     case Statement::read: return settle_read(item, row);
     case Statement::wait:
     case Statement::sweep:
+    case Statement::page:
+    case Statement::count:
     case Statement::hurry: break;
   }
   ONCE_ASSERT(false);
@@ -234,6 +246,7 @@ void Batch::settle_read(Item& item, const Row& row) {
     case Verb::renew: written = renew(record, op, row.now); break;
     case Verb::finish: written = finish(record, op, row.now); break;
     case Verb::release: written = may_release(record, op) ? Written::yes : Written::no; break;
+    case Verb::forget: written = may_forget(record, op, row.now) ? Written::yes : Written::no; break;
     case Verb::claim: ONCE_ASSERT(false);
   }
   if (row.none || written == Written::no) return answer(item, OpStatus::lost);

@@ -3,7 +3,8 @@
 //
 //   claim                   made, or answered by the row that was there; a row to take over: take
 //   take                    taken; or it changed meanwhile: claim again; or it did not: locked
-//   renew, finish, release  done; else: read
+//   renew, finish,          done; else: read
+//   release, forget
 //   read                    lost, or done before; or neither: locked
 //   locked                  the same write once more, with a lock on every row that is free; else: alone
 //   alone                   and once more, in a round of its own that waits for the lock for a moment
@@ -20,6 +21,11 @@
 #include "store/store.hpp"
 
 namespace once::postgres {
+
+// The record of a row, without its outcome.
+Record record_of(const Rows& rows, std::size_t row);
+// A reader whose clock was read before the release does not see it as forgotten.
+bool is_as_none(const Record& record, Time now);
 
 class Batch {
  public:

@@ -82,10 +82,15 @@ Parameters Batch::parameters_of(const Sent& sent, const Connection& connection) 
             [](Element& value, const Item& item) { item.op->outcome ? value.bytes(*item.op->outcome) : value.null(); });
       array(Type::interval, [](Element& value, const Item& item) { value.length(item.op->terms.ttl); });
       break;
+    case Statement::forget:
+      array(Type::int2, [](Element& value, const Item& item) { value.state(item.op->final_state); });
+      break;
     case Statement::release:
     case Statement::read:
     case Statement::wait:
     case Statement::sweep:
+    case Statement::page:
+    case Statement::count:
     case Statement::hurry: break;
   }
   return out;

@@ -131,20 +131,24 @@ void PostgresStore::tell_ends(std::function<void(const OperationId&)> told) {
   listener_ = std::make_unique<postgres::Listener>(url_, settings_, counts_, log_, std::move(told));
 }
 
-Result<Swept> PostgresStore::sweep(std::size_t limit) {
+Result<postgres::Rows> PostgresStore::ask(Statement statement, const Parameters& parameters) {
   auto connection = take();
   if (!connection) return std::unexpected(std::move(connection.error()));
+  (*connection)->send(statement, parameters);
+  auto rows = (*connection)->sync({.until = monotonic_now() + settings_.timeout});
+  if (rows) return std::move(rows->front());
+  if (remedy_for(rows.error()) == Remedy::elsewhere || (*connection)->broken()) connection->drop();
+  return std::unexpected(
+      Error{.source = ErrorSource::store, .retryable = Retryable::yes, .detail = text_of(rows.error())});
+}
+
+Result<Swept> PostgresStore::sweep(std::size_t limit) {
   Parameters parameters;
   parameters.int8(static_cast<std::int64_t>(limit));
-  (*connection)->send(Statement::sweep, parameters);
-  const auto rows = (*connection)->sync({.until = monotonic_now() + settings_.timeout});
-  if (!rows) {
-    if (remedy_for(rows.error()) == Remedy::elsewhere || (*connection)->broken()) connection->drop();
-    return std::unexpected(
-        Error{.source = ErrorSource::store, .retryable = Retryable::yes, .detail = text_of(rows.error())});
-  }
-  const auto removed = static_cast<std::uint64_t>(rows->front().int8(0, 0));
-  const auto looked_at = static_cast<std::uint64_t>(rows->front().int8(0, 1));
+  const auto rows = ask(Statement::sweep, parameters);
+  if (!rows) return std::unexpected(rows.error());
+  const auto removed = static_cast<std::uint64_t>(rows->int8(0, 0));
+  const auto looked_at = static_cast<std::uint64_t>(rows->int8(0, 1));
   counts_.swept.fetch_add(removed, std::memory_order_relaxed);
   return Swept{.removed = removed, .more = looked_at >= limit ? More::yes : More::no};
 }

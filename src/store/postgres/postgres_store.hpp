@@ -12,6 +12,7 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "store/search.hpp"
 #include "store/server/connection_pool.hpp"
 #include "store/server/server_store.hpp"
 #include "store/server/settings.hpp"
@@ -20,10 +21,13 @@ namespace once {
 
 namespace postgres {
 class Connection;
+class Parameters;
+class Rows;
+enum class Statement : std::uint8_t;
 class Listener;
 }  // namespace postgres
 
-class PostgresStore final : public ServerStore {
+class PostgresStore final : public ServerStore, public Search {
  public:
   // An error is one that does not mend itself: a wrong URL, refused credentials, a schema that is missing or of another
   // version. A server that cannot be reached is logged, and every batch fails until it can.
@@ -35,12 +39,20 @@ class PostgresStore final : public ServerStore {
   Traits traits() const override;
   void tell_ends(std::function<void(const OperationId&)> told) override;
   Result<Swept> sweep(std::size_t limit) override;
+  Search* search() override { return this; }
+
+  // In postgres_search.cpp.
+  Result<KeyPage> scan(const KeyFilter& filter, std::string_view cursor, std::size_t limit) override;
+  Result<KeyPage> find(const IdPrefix& prefix) override;
+  Result<KeyCounts> count(std::string_view cursor) override;
 
  private:
   using Pool = ConnectionPool<postgres::Connection>;
 
   PostgresStore(const std::string& url, const ServerSettings& settings, const Log& log);
   void execute_until(std::chrono::nanoseconds until, std::span<Op* const> ops);
+  // One statement in a transaction of its own.
+  Result<postgres::Rows> ask(postgres::Statement statement, const postgres::Parameters& parameters);
   // One that the server still wants.
   Result<Pool::Lease> take();
 

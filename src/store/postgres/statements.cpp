@@ -97,6 +97,17 @@ FROM unnest($1::bytea[], $3::bytea[]) AS i(id, nonce)
 WHERE {mine} AND o.nonce = i.nonce AND o.state = 0 AND {not_expired}
 RETURNING o.id, {now}, true, {record}, NULL::bytea, {tell})sql";
 
+// Its row stays for a minute like that of a release, and for the same reason.
+constexpr std::string_view forget_sql = R"sql(
+UPDATE once_operations AS o
+SET state = 2, attempt = 0, nonce = '\x00000000000000000000000000000000', outcome = NULL, expires_at = {now},
+    sweep_at = {now}, tombstone = interval '0'
+FROM unnest($1::bytea[], $3::bytea[], $4::smallint[]) AS i(id, nonce, state)
+WHERE {mine} AND o.nonce = i.nonce AND o.attempt > 0 AND (o.state <> 0 OR o.lease_until <= {now})
+  AND CASE WHEN {not_expired} THEN o.state WHEN coalesce(o.expires_at + o.tombstone, 'infinity') > {now} THEN 4 END
+      = i.state
+RETURNING o.id, {now}, true, {record}, NULL::bytea, {tell})sql";
+
 constexpr std::string_view wait_sql = R"sql(
 UPDATE once_operations AS o SET waited = true
 WHERE o.id = ANY ($1::bytea[]) AND o.state = 0 AND NOT o.waited AND o.xmax = 0)sql";
@@ -123,6 +134,20 @@ WITH due AS MATERIALIZED (
 )
 SELECT (SELECT count(*) FROM removed), (SELECT count(*) FROM due))sql";
 
+// By the primary key, so that a page costs the same however many rows there are. The size of an outcome is known
+// without reading it.
+constexpr std::string_view page_sql = R"sql(
+SELECT o.id, {now}, false, {record}, NULL::bytea, o.tenant, o.route, coalesce(octet_length(o.outcome), 0)::bigint
+FROM once_operations AS o WHERE o.id > $1::bytea ORDER BY o.id LIMIT $2::bigint)sql";
+
+constexpr std::string_view count_sql = R"sql(
+WITH part AS MATERIALIZED (
+  SELECT o.id, CASE WHEN o.attempt = 0 THEN -1 WHEN {not_expired} THEN o.state
+                    WHEN coalesce(o.expires_at + o.tombstone, 'infinity') > {now} THEN 4 ELSE -1 END AS state
+  FROM once_operations AS o WHERE o.id > $1::bytea ORDER BY o.id LIMIT $2::bigint
+)
+SELECT s.state::smallint, count(*), (SELECT id FROM part ORDER BY id DESC LIMIT 1) FROM part AS s GROUP BY s.state)sql";
+
 // For as long as the transaction, which is the round.
 constexpr std::string_view hurry_sql = "SELECT set_config('lock_timeout', '100ms', true)";
 
@@ -133,10 +158,13 @@ std::string_view template_of(Statement statement) {
     case Statement::renew: return renew_sql;
     case Statement::finish: return finish_sql;
     case Statement::release: return release_sql;
+    case Statement::forget: return forget_sql;
     case Statement::wait: return wait_sql;
     case Statement::read: return read_sql;
     case Statement::sweep: return sweep_sql;
     case Statement::hurry: return hurry_sql;
+    case Statement::page: return page_sql;
+    case Statement::count: return count_sql;
   }
   ONCE_ASSERT(false);
 }
@@ -150,10 +178,13 @@ const char* name_of(Statement statement) {
     case Statement::renew: return "once_renew";
     case Statement::finish: return "once_finish";
     case Statement::release: return "once_release";
+    case Statement::forget: return "once_forget";
     case Statement::wait: return "once_wait";
     case Statement::read: return "once_read";
     case Statement::sweep: return "once_sweep";
     case Statement::hurry: return "once_hurry";
+    case Statement::page: return "once_page";
+    case Statement::count: return "once_count";
   }
   ONCE_ASSERT(false);
 }

@@ -19,15 +19,18 @@ enum class Statement : std::uint8_t {
   renew,
   finish,
   release,
+  forget,
   wait,  // somebody waits for these: note it
   read,
   sweep,
   hurry,  // what comes after it in the same round waits for locks only a moment
+  page,   // for operators: rows in the order of their ids, without outcomes
+  count,  // the same, only how many in each state
 };
 
-inline constexpr std::array all_statements = {Statement::claim,  Statement::take,    Statement::renew,
-                                              Statement::finish, Statement::release, Statement::wait,
-                                              Statement::read,   Statement::sweep,   Statement::hurry};
+inline constexpr std::array all_statements = {
+    Statement::claim, Statement::take, Statement::renew, Statement::finish, Statement::release, Statement::forget,
+    Statement::wait,  Statement::read, Statement::sweep, Statement::hurry,  Statement::page,    Statement::count};
 
 // What a write does about rows that another transaction may hold: a backend keeps them for as long as its own
 // transaction takes, and the rest of the batch has nothing to do with that.
@@ -41,7 +44,8 @@ enum class Locked : std::uint8_t {
 const char* name_of(Statement statement);
 std::string sql_of(Statement statement);
 
-// What every one of them returns, in this order; `wait`, `sweep` and `hurry` return nothing of that.
+// What every one of them returns, in this order; `wait`, `sweep`, `hurry` and `count` return nothing of that, and
+// `page` has tenant, route and the size of the outcome behind it.
 struct Column {
   enum : std::uint8_t {
     id,
@@ -60,6 +64,9 @@ struct Column {
     previous_state,
     previous_started_at,
     outcome,
+    tenant,
+    route,
+    outcome_bytes,
   };
 };
 

@@ -87,7 +87,8 @@ Read read_reply(Op& op, const redisReply& reply) {
     case Verb::claim: return read_claim(op, *answered, std::move(record));
     case Verb::renew:
     case Verb::finish:
-    case Verb::release: return read_owner(op, *answered, std::move(record));
+    case Verb::release:
+    case Verb::forget: return read_owner(op, *answered, std::move(record));
     case Verb::lookup: return read_lookup(op, *answered, std::move(record));
   }
   ONCE_ASSERT(false);

@@ -10,6 +10,8 @@ namespace once::redis {
 namespace {
 
 constexpr std::uint64_t version = 2;
+constexpr std::uint64_t flag_outcome = 1;
+constexpr std::uint64_t flag_labels = 2;
 constexpr std::uint64_t never = std::uint64_t{1} << 52U;
 
 // The scripts say these as numbers.
@@ -60,8 +62,34 @@ std::optional<Record> unpack_record(std::string_view packed) {
   record.previous_started_at = read_time(packed, 42);
   std::copy_n(packed.begin() + 50, Nonce::size, record.nonce.bytes.begin());
   std::copy_n(packed.begin() + 66, Fingerprint::size, record.fingerprint.bytes.begin());
-  if (read_number(packed, 3, 1) != 0) record.outcome = std::make_shared<const std::string>(packed.substr(head_size));
+  if ((read_number(packed, 3, 1) & flag_outcome) != 0) {
+    record.outcome = std::make_shared<const std::string>(packed.substr(head_size + labels_in(packed).size));
+  }
   return record;
+}
+
+PackedLabels labels_in(std::string_view packed) {
+  PackedLabels labels;
+  if (packed.size() <= head_size || (read_number(packed, 3, 1) & flag_labels) == 0) return labels;
+  const std::string_view all = packed.substr(head_size);
+  const std::size_t tenant = static_cast<std::uint8_t>(all.front());
+  labels.tenant = all.substr(1, tenant);
+  const std::size_t at = std::min(all.size(), 1 + tenant);
+  const std::size_t route = at < all.size() ? static_cast<std::uint8_t>(all[at]) : 0;
+  labels.route = all.substr(std::min(all.size(), at + 1), route);
+  labels.size = std::min(all.size(), at + 1 + route);
+  return labels;
+}
+
+std::string packed_labels(std::string_view tenant, std::string_view route) {
+  std::string out;
+  if (tenant.empty() && route.empty()) return out;
+  for (const std::string_view label : {tenant, route}) {
+    const std::string_view kept = label.substr(0, 255);
+    out.push_back(static_cast<char>(kept.size()));
+    out.append(kept);
+  }
+  return out;
 }
 
 std::optional<Answered> read_answer(std::string_view reply) {
@@ -111,6 +139,10 @@ void append_terms(std::string& out, const Op& op, bool confirm) {
       out.append(op.nonce.view());
       return;
     case Verb::release: out.append(op.nonce.view()); return;
+    case Verb::forget:
+      append_integer(out, static_cast<std::uint64_t>(op.final_state), 1);
+      out.append(op.nonce.view());
+      return;
     case Verb::lookup: append_integer(out, op.waits == Waits::yes ? 1 : 0, 1); return;
   }
   ONCE_ASSERT(false);

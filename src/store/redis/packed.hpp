@@ -1,9 +1,11 @@
 // A record as Redis holds it: one string under one key, a head of fixed fields and then the outcome. The scripts
 // (script.cpp) read and write the head with struct.pack; offsets and numbers here and there are the same.
 //
-//   0 version 2 · 1 state · 2 body kept (0 yes, 1 no) · 3 has an outcome · 4 expires_at, 8 bytes · 12 lease_until, 8
-//   20 waited for · 21 previous state · 22 attempt, 4 · 26 fence, 8 · 34 started_at, 8 · 42 previous_started_at, 8
-//   50 nonce, 16 · 66 fingerprint, 32 · 98 forget_at, 8 · 106 outcome
+//   0 version 2 · 1 state · 2 body kept (0 yes, 1 no) · 3 has an outcome (1), labels (2) · 4 expires_at, 8 bytes · 12
+//   lease_until, 8 20 waited for · 21 previous state · 22 attempt, 4 · 26 fence, 8 · 34 started_at, 8 · 42
+//   previous_started_at, 8 50 nonce, 16 · 66 fingerprint, 32 · 98 forget_at, 8 · 106 labels, outcome
+//
+// Labels are tenant and route, each a byte that says how long it is and as many bytes.
 //
 // Integers are big-endian, times are milliseconds since 1970. A time of 2^52 or more is never: Lua's numbers are exact
 // to 2^53, and the sum of a time and a duration has to be, too.
@@ -24,6 +26,17 @@ inline constexpr std::size_t head_size = 106;
 
 // Nothing if these bytes are no record.
 std::optional<Record> unpack_record(std::string_view packed);
+
+// Of the bytes behind the head, for a record whose head says that it has them; what is cut off is empty.
+struct PackedLabels {
+  std::string_view tenant = {};
+  std::string_view route = {};
+  std::size_t size = 0;  // of all of it
+};
+PackedLabels labels_in(std::string_view packed);
+inline constexpr std::size_t largest_labels = 2 + 2 * 255;
+// Empty if both are.
+std::string packed_labels(std::string_view tenant, std::string_view route);
 
 // What a script answers: a letter, the clock in microseconds, and perhaps a packed record. A claim of an operation that
 // was not there answers with the clock alone, as an integer; claimed() tells the rest.

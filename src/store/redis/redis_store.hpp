@@ -14,6 +14,7 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "store/search.hpp"
 #include "store/server/server_store.hpp"
 #include "store/server/settings.hpp"
 
@@ -23,9 +24,10 @@ namespace redis {
 struct Context;
 class Directory;
 class Listener;
+struct ScanPosition;
 }  // namespace redis
 
-class RedisStore final : public ServerStore {
+class RedisStore final : public ServerStore, public Search {
  public:
   // An error is one that does not mend itself: a wrong URL, refused credentials, a server too old.
   // A server that cannot be reached is logged, and every batch fails until it can.
@@ -38,10 +40,20 @@ class RedisStore final : public ServerStore {
   void tell_ends(std::function<void(const OperationId&)> told) override;
   // Redis does that.
   Result<Swept> sweep(std::size_t limit) override;
+  Search* search() override { return this; }
+
+  // In redis_search.cpp.
+  Result<KeyPage> scan(const KeyFilter& filter, std::string_view cursor, std::size_t limit) override;
+  Result<KeyPage> find(const IdPrefix& prefix) override;
+  Result<KeyPage> get(const OperationId& id) override;
+  Result<KeyCounts> count(std::string_view cursor) override;
 
  private:
   RedisStore();
   Result<void> reach_servers();
+  // One step of Redis' own SCAN, and what stands under the keys that it gave. Moves the position on.
+  Result<KeyPage> scan_step(redis::ScanPosition& at, std::string_view pattern, std::size_t count);
+  Result<KeyPage> read_keys(std::size_t node, const std::vector<std::string>& keys);
 
   std::unique_ptr<redis::Context> context_;
   std::unique_ptr<redis::Directory> directory_;

@@ -51,10 +51,10 @@ if v then
     attempt, before, before_at, waited = old_attempt + 1, state == 0 and 3 or state, old_start, old_waited
   end
 end
-local lease_until, expires = now + lease, now + ttl
+local lease_until, expires, labels = now + lease, now + ttl, ARGV[2]
 local forget = expires + tombstone
-local record = struct.pack('>BBBBI8I8BBI4I8I8I8', 2, 0, 0, 0, expires, lease_until, waited, before, attempt, fence, now,
-  before_at) .. owner .. struct.pack('>I8', forget)
+local record = struct.pack('>BBBBI8I8BBI4I8I8I8', 2, 0, 0, labels == '' and 0 or 2, expires, lease_until, waited, before,
+  attempt, fence, now, before_at) .. owner .. struct.pack('>I8', forget) .. labels
 redis.call('SET', KEYS[1], record, 'PXAT', math.max(forget, lease_until))
 if attempt == 1 and fence == us then return us end
 return struct.pack('>c1I8', 'W', us) .. record
@@ -63,7 +63,7 @@ return struct.pack('>c1I8', 'W', us) .. record
 // What renew, finish and release go on with: the record, if it has not expired and the nonce is its owner's.
 constexpr std::string_view owners_only = R"lua(
 if not v then return struct.pack('>c1I8', 'L', us) end
-local version, state, _, _, expires, lease_until, waited = struct.unpack('>BBBBI8I8B', v)
+local version, state, _, flags, expires, lease_until, waited = struct.unpack('>BBBBI8I8B', v)
 if version ~= 2 then return struct.pack('>c1I8', 'U', us) end
 if expires <= now and not (state == 0 and now < lease_until) or string.sub(v, 51, 66) ~= nonce then
   return struct.pack('>c1I8', 'L', us)
@@ -96,9 +96,15 @@ end
 if state ~= 0 and state ~= 3 then return struct.pack('>c1I8', 'L', us) end
 forget = now + ttl + math.max(forget - expires, 0)
 expires = now + ttl
+local labels = ''
+if flags >= 2 then
+  local tenant = string.byte(v, 107)
+  labels = string.sub(v, 107, 108 + tenant + string.byte(v, 108 + tenant))
+  has = has + 2
+end
 local head = struct.pack('>BBBBI8I8B', 2, final, kept, has, expires, lease_until, 0) .. string.sub(v, 22, 98) ..
   struct.pack('>I8', forget)
-redis.call('SET', KEYS[1], head .. ARGV[2], 'PXAT', forget)
+redis.call('SET', KEYS[1], head .. labels .. ARGV[2], 'PXAT', forget)
 )lua";
 constexpr std::string_view finish_end = "return struct.pack('>c1I8', 'W', us) .. head";
 
@@ -112,10 +118,25 @@ else
   local before_at = string.sub(v, 43, 50)
   redis.call('SET', KEYS[1], struct.pack('>BB', 2, before) .. string.sub(v, 3, 20) ..
     struct.pack('>BBI4', 0, before, attempt - 1) .. string.sub(v, 27, 34) .. before_at .. before_at ..
-    string.rep('\0', 16) .. string.sub(v, 67, 106), 'PXAT', forget)
+    string.rep('\0', 16) .. string.sub(v, 67), 'PXAT', forget)
 end
 )lua";
 constexpr std::string_view release_end = "return struct.pack('>c1I8', 'W', us)";
+
+// An operator's: also of what has expired and is remembered, and of no claim whose owner is at work.
+constexpr std::string_view forget = R"lua(
+local seen, nonce = struct.unpack('>Bc16', ARGV[1])
+if not v then return struct.pack('>c1I8', 'L', us) end
+local version, state, _, _, expires, lease_until, waited = struct.unpack('>BBBBI8I8B', v)
+if version ~= 2 then return struct.pack('>c1I8', 'U', us) end
+if state == 0 and now < lease_until then return struct.pack('>c1I8', 'L', us) end
+if expires <= now then
+  if struct.unpack('>I8', v, 99) <= now then return struct.pack('>c1I8', 'L', us) end
+  state = 4
+end
+if state ~= seen or string.sub(v, 51, 66) ~= nonce then return struct.pack('>c1I8', 'L', us) end
+redis.call('DEL', KEYS[1])
+)lua";
 
 // A mark that cannot be made, because Redis is full or a replica, costs the waiter nothing but its polls.
 constexpr std::string_view lookup = R"lua(
@@ -130,7 +151,7 @@ if ARGV[1] == '\1' and state == 0 and waited == 0 then redis.pcall('SETRANGE', K
 return struct.pack('>c1I8', 'S', us) .. v
 )lua";
 
-constexpr std::array all_verbs = {Verb::claim, Verb::renew, Verb::finish, Verb::release, Verb::lookup};
+constexpr std::array all_verbs = {Verb::claim, Verb::renew, Verb::finish, Verb::release, Verb::forget, Verb::lookup};
 static_assert(all_verbs.size() == verb_count);
 
 std::string sha1_hex(std::string_view text) {
@@ -149,6 +170,7 @@ std::string script_of(Verb verb) {
     case Verb::finish: return fmt::format("{}{}{}{}{}{}", begin, finish_terms, owners_only, finish, tell, finish_end);
     case Verb::release:
       return fmt::format("{}{}{}{}{}{}", begin, release_terms, owners_only, release, tell, release_end);
+    case Verb::forget: return fmt::format("{}{}{}{}", begin, forget, tell, release_end);
     case Verb::lookup: return fmt::format("{}{}", begin, lookup);
   }
   ONCE_ASSERT(false);
@@ -157,7 +179,7 @@ std::string script_of(Verb verb) {
 Scripts::Scripts() {
   for (const Verb verb : all_verbs) {
     std::string& head = heads_[static_cast<std::size_t>(verb)];
-    append_command_head(head, verb == Verb::finish ? 6 : 5);
+    append_command_head(head, verb == Verb::finish || verb == Verb::claim ? 6 : 5);
     append_argument(head, "EVALSHA");
     append_argument(head, sha1_hex(script_of(verb)));
     append_argument(head, "1");
@@ -172,6 +194,7 @@ void Scripts::append_call(std::string& out, const Op& op, std::string_view key, 
   append_terms(out, op, confirm);
   out += "\r\n";
   if (op.verb == Verb::finish) append_argument(out, op.outcome ? std::string_view(*op.outcome) : std::string_view());
+  if (op.verb == Verb::claim) append_argument(out, packed_labels(op.tenant, op.route));
 }
 
 void Scripts::append_load(std::string& out) const {

@@ -11,9 +11,10 @@
 
 namespace once::redis {
 
-inline constexpr std::size_t verb_count = 5;
+inline constexpr std::size_t verb_count = 6;
 
-// KEYS[1] is the operation's key; ARGV[1] are the terms (packed.hpp); ARGV[2] of finish is the outcome.
+// KEYS[1] is the operation's key; ARGV[1] are the terms (packed.hpp); ARGV[2] of finish is the
+// outcome, of claim the labels.
 std::string script_of(Verb verb);
 
 // The commands, ready but for the key and the arguments, with the names that Redis knows the scripts by.

@@ -72,7 +72,7 @@ inline void expect_same(const Op& op, const Op& model) {
   ASSERT_EQ(op.status, model.status) << op.error;
   if (model.status != OpStatus::done) return;
   if (model.verb == Verb::claim) EXPECT_EQ(op.verdict, model.verdict);
-  if (model.verb == Verb::renew || model.verb == Verb::release) return;
+  if (model.verb == Verb::renew || model.verb == Verb::release || model.verb == Verb::forget) return;
   ASSERT_EQ(op.record.has_value(), model.record.has_value());
   if (!model.record) return;
   if (model.verb != Verb::finish) return expect_same(*op.record, *model.record);
@@ -108,8 +108,8 @@ TEST_P(StoreContract, drawn_sequences_go_as_the_memory_store_goes) {
     }
     const std::size_t which = draw.below(operations.size());
     DrawnOperation& operation = operations.at(which);
-    const auto verb = draw.any_of(
-        {Verb::claim, Verb::claim, Verb::claim, Verb::renew, Verb::finish, Verb::finish, Verb::release, Verb::lookup});
+    const auto verb = draw.any_of({Verb::claim, Verb::claim, Verb::claim, Verb::renew, Verb::finish, Verb::finish,
+                                   Verb::release, Verb::forget, Verb::lookup});
     const bool stranger = operation.nonces.empty() || (verb == Verb::claim && draw.below(4) != 0);
     const bool earlier = operation.nonces.size() > 1 && draw.below(5) == 0;
     const Nonce nonce = stranger  ? new_nonce()
@@ -120,6 +120,9 @@ TEST_P(StoreContract, drawn_sequences_go_as_the_memory_store_goes) {
     op.terms.tombstone = draw.any_of({Duration::zero(), tombstone()});
     op.fingerprint = draw.below(10) == 0 ? other_request : request;
     op.final_state = draw.any_of({State::succeeded, State::failed, State::failed, State::unknown});
+    if (verb == Verb::forget) {
+      op.final_state = draw.any_of({State::started, State::succeeded, State::failed, State::unknown, State::tombstone});
+    }
     if (verb == Verb::finish && op.final_state == State::succeeded) {
       op.body_kept = draw.any_of({BodyKept::yes, BodyKept::no});
       op.outcome = std::make_shared<const std::string>(fmt::format("outcome of step {}", step));

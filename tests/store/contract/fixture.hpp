@@ -1,16 +1,21 @@
 // The fixture of the store contract: what a store has to bring to be tested, and the verbs as short calls.
 #pragma once
 
+#include <algorithm>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "base/random.hpp"
+#include "store/search.hpp"
 #include "store/store.hpp"
 
 namespace once::contract {
@@ -153,6 +158,46 @@ class StoreContract : public testing::TestWithParam<StoreFactory> {
     it.record = op.record.value_or(Record());
     return it;
   }
+
+  // What operators do.
+  Search& search() { return *store().search(); }
+
+  Op forget(const OperationId& id, const Nonce& nonce, State seen) {
+    Op op = owner_op(Verb::forget, id, nonce);
+    op.final_state = seen;
+    return run(op);
+  }
+
+  // Claimed under these labels, and ended like this.
+  Made labelled(std::string_view tenant, std::string_view route, State state, std::string outcome = "outcome") {
+    Made it{new_id(), new_nonce(), {}};
+    Op op = claim_op(it.id, it.nonce);
+    op.tenant = tenant;
+    op.route = route;
+    EXPECT_EQ(run(op).verdict, Verdict::execute);
+    if (state != State::started) EXPECT_EQ(finish(it.id, it.nonce, state, std::move(outcome)).status, OpStatus::done);
+    it.record = lookup(it.id).record.value_or(Record());
+    return it;
+  }
+
+  // To the end, however many pages that takes.
+  std::vector<KeyInfo> all(const KeyFilter& filter, std::size_t limit = 100) {
+    std::vector<KeyInfo> keys;
+    std::string cursor;
+    for (int pages = 0; pages < 100'000; ++pages) {
+      auto page = search().scan(filter, cursor, limit);
+      EXPECT_TRUE(page.has_value()) << page.error().detail;
+      if (!page) return keys;
+      EXPECT_LE(page->keys.size(), limit);
+      std::ranges::move(page->keys, std::back_inserter(keys));
+      if (page->next.empty()) return keys;
+      cursor = page->next;
+    }
+    ADD_FAILURE() << "the pages do not end";
+    return keys;
+  }
+
+  std::string new_label() { return to_hex(new_nonce()).substr(0, 16); }
 
   Store& store() { return subject_->store(); }
 

@@ -125,6 +125,39 @@ TEST(JournalFormat, a_put_with_a_lease_of_its_own_is_these_bytes_and_keeps_it) {
   EXPECT_EQ(read.previous_started_at, leased.previous_started_at);
 }
 
+TEST(JournalFormat, labels_stand_before_the_outcome) {
+  const Labels labels{.tenant = "acme", .route = "/payments"};
+  std::string out;
+  append_put(out, salt(), id, record(), labels);
+  EXPECT_EQ(out.size(), put_frame_size(record(), labels));
+  const auto payload = decode_frame(out, salt());
+  ASSERT_TRUE(payload.has_value());
+  ASSERT_TRUE(glance(*payload).has_value());
+  EXPECT_EQ(labels_of(*payload).tenant, "acme");
+  EXPECT_EQ(labels_of(*payload).route, "/payments");
+  EXPECT_TRUE(JournalModel::same(decode_put(*payload), record()));
+  EXPECT_EQ(*decode_put(*payload).outcome, *record().outcome);
+  EXPECT_TRUE(payload->contains(std::string("\4acme\11/payments") + *record().outcome));
+}
+
+TEST(JournalFormat, labels_are_cut_and_never_reach_past_the_payload) {
+  const std::string longer(300, 'x');
+  std::string out;
+  append_put(out, salt(), id, record(), {.tenant = longer, .route = longer});
+  const auto payload = decode_frame(out, salt());
+  ASSERT_TRUE(payload.has_value());
+  EXPECT_EQ(labels_of(*payload).tenant, longer.substr(0, 255));
+  EXPECT_EQ(labels_of(*payload).route, longer.substr(0, 255));
+  EXPECT_TRUE(JournalModel::same(decode_put(*payload), record()));
+  std::string bytes(112, '\0');
+  bytes[0] = 1;
+  bytes[2] = 32;
+  EXPECT_FALSE(glance(bytes).has_value());
+  EXPECT_FALSE(glance(bytes + "\5abc").has_value());
+  EXPECT_FALSE(glance(bytes + std::string("\3abc")).has_value());
+  EXPECT_TRUE(glance(bytes + std::string("\3abc\1x")).has_value());
+}
+
 TEST(JournalFormat, a_remove_is_these_bytes) {
   std::string out;
   append_remove(out, salt(), other_id, Fence{43});

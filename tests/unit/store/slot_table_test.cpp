@@ -37,6 +37,16 @@ TEST(Place, knows_about_the_size) {
   }
 }
 
+TEST(Place, knows_the_state_of_its_record) {
+  for (const State state : {State::started, State::succeeded, State::failed, State::unknown, State::tombstone}) {
+    const Place place(SegmentNumber{77}, 4096, 300, state);
+    EXPECT_EQ(place.state(), state);
+    EXPECT_EQ(place.offset(), 4096U);
+    EXPECT_EQ(place.about_size(), Place(SegmentNumber{77}, 4096, 300).about_size());
+    EXPECT_LT(place, Place(SegmentNumber{77}, 4104, 16));
+  }
+}
+
 TEST(ExpirySecond, is_never_before_the_time_itself) {
   for (const std::int64_t at : {1LL, 999LL, 1000LL, 1001LL, 1'767'225'600'123LL}) {
     const ExpirySecond expiry = expiry_second(Time(Duration(at)));
@@ -115,6 +125,31 @@ TEST(SlotTable, nobody_is_missed_when_all_are_erased_in_one_pass) {
     }
     EXPECT_EQ(table.used(), 167U);
     for (std::uint64_t i = 0; i < 500; ++i) EXPECT_EQ(table.find(id_of(i, crowded)) != nullptr, i % 3 == 0);
+  }
+}
+
+// As a scan for operators goes: range by range, while keys come and go.
+TEST(SlotTable, ranges_of_ids_together_show_each_slot_once) {
+  constexpr std::uint64_t end = std::uint64_t{1} << 32U;
+  for (const bool crowded : {false, true}) {
+    SlotTable table;
+    for (std::uint64_t i = 0; i < 500; ++i) {
+      table.insert(id_of(i, crowded), {}, Place(SegmentNumber{1}, 64 + i * 8, 120, State::unknown));
+    }
+    std::map<Place, int> seen;
+    std::uint64_t others = 500;
+    for (std::uint64_t from = 0; from < end;) {
+      const std::uint64_t to =
+          crowded && from >= end - (end >> 12U) ? from + (end >> 18U) : std::min(end, from + (end >> 6U));
+      table.visit(from, to, [&](std::uint64_t bits, const SlotTable::Slot& slot) {
+        EXPECT_TRUE(bits >= from && bits < to);
+        if (slot.place.state() == State::unknown) ++seen[slot.place];
+      });
+      from = to;
+      for (int i = 0; i < 5; ++i) table.insert(id_of(others++, crowded), {}, Place(SegmentNumber{2}, 64, 120));
+    }
+    EXPECT_EQ(seen.size(), 500U);
+    for (const auto& [place, times] : seen) EXPECT_EQ(times, 1);
   }
 }
 

@@ -233,6 +233,11 @@ class JournalModel {
         if (releases != (op.status == OpStatus::done)) return std::nullopt;
         return releases ? released(*before) : may;
       }
+      case Verb::forget: {
+        const bool forgets = before != nullptr && may_forget(*before, op, op.now);
+        if (forgets != (op.status == OpStatus::done)) return std::nullopt;
+        return forgets ? May() : may;
+      }
     }
     return std::nullopt;
   }
@@ -284,6 +289,7 @@ class JournalModel {
       if (bodies_may_go) all.emplace_back(record);
     }
     if (op.verb == Verb::release && may_release(*before, op)) all.push_back(released(*before));
+    if (op.verb == Verb::forget && may_forget(*before, op, op.now)) all.emplace_back();
   }
 
   static std::string describe(const Record& record) {
@@ -351,7 +357,12 @@ class JournalWorkload {
       return op;
     }
     if (last) op.nonce = last->nonce;
-    op.verb = what < 14 ? Verb::finish : what < 17 ? Verb::release : what < 18 ? Verb::renew : Verb::lookup;
+    op.verb = what < 14   ? Verb::finish
+              : what < 17 ? Verb::release
+              : what < 18 ? Verb::renew
+              : what < 19 ? Verb::forget
+                          : Verb::lookup;
+    if (op.verb == Verb::forget && last) op.final_state = last->state;
     if (op.verb == Verb::finish) {
       constexpr std::array states = {State::succeeded, State::succeeded, State::failed, State::unknown};
       op.final_state = states[draw_.below(states.size())];

@@ -1,0 +1,45 @@
+// Who changed which key, and why: a line on the log for every action of an operator, done or refused, and the same in a
+// file of its own if there is one. Fails closed: what cannot be written there is not done. So an action has two lines
+// in the file, `begun` before it and how it ended after; one that is refused has only the second.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/clock.hpp"
+#include "base/descriptor.hpp"
+#include "base/error.hpp"
+#include "base/log.hpp"
+
+namespace once {
+
+struct AuditEntry {
+  std::string action;     // release, resolve, forget
+  std::string operation;  // 16 hex digits
+  std::string by;
+  std::string reason;
+  std::string result;  // begun, done, refused, failed
+  std::string from;    // the state before
+  std::string to;      // the state after; none
+  std::string peer;
+};
+
+class Audit {
+ public:
+  // An empty path: no file.
+  Audit(std::string path, const Clock& clock, const Log& log) : path_(std::move(path)), clock_(clock), log_(log) {}
+
+  // Blocks until it is on disk. Opened anew each time, so that it can be moved away at any time.
+  Result<void> append(const AuditEntry& entry) const;
+  void log(const AuditEntry& entry) const;
+
+ private:
+  const std::string path_;
+  const Clock& clock_;
+  const Log& log_;
+};
+
+// 2026-11-15T16:54:03.123Z; null as JSON if it is never.
+std::string time_text(Time time);
+
+}  // namespace once

@@ -1,0 +1,273 @@
+#include "admin/keys.hpp"
+
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace once {
+
+using http::ServiceRequest;
+using http::ServiceResponse;
+
+namespace {
+
+constexpr std::string_view base = "/v1/keys/";
+constexpr std::size_t logged_digits = 16;
+
+ServiceResponse answer_of(const Problem& problem) {
+  return {.status = problem.status, .content_type = "application/problem+json", .body = to_json(problem)};
+}
+
+ServiceResponse refusal(ProblemKind kind, std::string detail) {
+  return answer_of(problem(kind, std::move(detail)));
+}
+
+ServiceResponse json(std::string body) {
+  return {.status = 200, .content_type = "application/json", .body = std::move(body)};
+}
+
+std::string_view query_of(const http::RequestHead& head) {
+  const std::size_t at = head.target.find('?');
+  return at == std::string_view::npos ? std::string_view() : head.target.substr(at + 1);
+}
+
+Problem store_problem(const Error& error) {
+  if (is_bad_cursor(error)) return problem(ProblemKind::bad_request, "This cursor is not one of this list.");
+  return problem(ProblemKind::store_unavailable, error.detail);
+}
+
+std::optional<Action> action_named(std::string_view name) {
+  if (name == "release") return Action::release;
+  if (name == "resolve") return Action::resolve;
+  if (name == "forget") return Action::forget;
+  return std::nullopt;
+}
+
+std::string_view done_name(Action action) {
+  switch (action) {
+    case Action::release: return "released";
+    case Action::resolve: return "resolved";
+    case Action::forget: return "forgotten";
+  }
+  return "";
+}
+
+std::string_view name_of(Action action) {
+  switch (action) {
+    case Action::release: return "release";
+    case Action::resolve: return "resolve";
+    case Action::forget: return "forget";
+  }
+  return "";
+}
+
+// As long again as it had from its claim on: the route's own time to live, or a little more.
+Duration ttl_of(const KeyInfo& key) {
+  return key.expires_at == Time::max() ? Duration::max() : key.expires_at - key.started_at;
+}
+
+Op op_of(const KeyInfo& key, Action action, const ActionRequest& asked) {
+  Op op{.verb = action == Action::resolve ? Verb::finish : Verb::forget, .id = key.id, .nonce = key.nonce};
+  op.final_state = key.state;
+  if (action != Action::resolve) return op;
+  op.final_state = asked.state;
+  op.outcome = asked.outcome;
+  op.body_kept = asked.state == State::succeeded && asked.outcome == nullptr ? BodyKept::no : BodyKept::yes;
+  op.terms.ttl = ttl_of(key);
+  if (key.tenant) op.tenant = *key.tenant;
+  if (key.route) op.route = *key.route;
+  return op;
+}
+
+// Why this cannot be done to such a key; nullopt: it can.
+std::optional<Problem> obstacle(const KeyInfo& key, Action action, const ActionRequest& asked, Time now) {
+  if (version_of(key) != asked.version) {
+    return problem(ProblemKind::claim_lost, fmt::format("The key has changed since: it is {} now.", name_of(key.state)));
+  }
+  if (is_live(key, now)) return problem(ProblemKind::in_flight, "The owner of this key is at work.");
+  if (action == Action::forget || key.state == State::unknown || key.state == State::started) return std::nullopt;
+  return problem(ProblemKind::claim_lost, fmt::format("Only a key that is unknown, or whose owner is gone, can be {}; "
+                                                      "this one is {}.",
+                                                      done_name(action), name_of(key.state)));
+}
+
+}  // namespace
+
+KeysApi::KeysApi(std::string_view secret, std::string audit_log, const KeysPorts& ports)
+    : ports_(ports),
+      ids_(secret),
+      identities_(secret),
+      audit_(std::move(audit_log), ports.clock, ports.log),
+      search_(ports.store.store().search()),
+      thread_(search_, ports.log) {}
+
+Task<ServiceResponse> KeysApi::handle(const ServiceRequest& request, Executor& home) {
+  const std::string_view path = request.head.path;
+  const bool reads = request.head.method == Method::get;
+  if (search_ == nullptr) co_return refusal(ProblemKind::not_found, "This store cannot be searched.");
+  if (!reads && request.head.method != Method::post) {
+    co_return refusal(ProblemKind::method_not_allowed, "Keys are read with GET and changed with POST.");
+  }
+  if (path == "/v1/keys") {
+    if (!reads) co_return refusal(ProblemKind::method_not_allowed, "A list is read with GET.");
+    ServiceResponse response = co_await list(request, home);
+    co_return response;
+  }
+  const std::string_view rest = path.substr(base.size());
+  const std::size_t slash = rest.find('/');
+  const std::string_view id = rest.substr(0, slash);
+  if (slash == std::string_view::npos && id == "find" && !reads) {
+    ServiceResponse response = co_await find(request, home);
+    co_return response;
+  }
+  if (slash == std::string_view::npos && reads) {
+    ServiceResponse response = co_await show(request, id, home);
+    co_return response;
+  }
+  const auto action = slash == std::string_view::npos ? std::nullopt : action_named(rest.substr(slash + 1));
+  if (!action) co_return refusal(ProblemKind::not_found, "There are release, resolve and forget.");
+  if (reads) co_return refusal(ProblemKind::method_not_allowed, "This is asked for with POST.");
+  ServiceResponse response = co_await act(request, id, *action, home);
+  co_return response;
+}
+
+Task<ServiceResponse> KeysApi::list(const ServiceRequest& request, Executor& home) {
+  const auto asked = read_list(query_of(request.head), ports_.clock.now());
+  if (!asked) co_return refusal(ProblemKind::bad_request, asked.error());
+  Result<KeyPage> page;
+  const auto job = [&] { page = search_->scan(asked->filter, asked->cursor, asked->limit); };
+  co_await thread_.run(job, home);
+  if (!page) co_return answer_of(store_problem(page.error()));
+  co_return json(page_json(*page));
+}
+
+Task<KeysApi::Seen> KeysApi::look_up(const OperationId& id, Executor& home) {
+  Result<KeyPage> page;
+  const auto job = [&] { page = search_->get(id); };
+  co_await thread_.run(job, home);
+  if (!page) co_return Seen{.problem = store_problem(page.error())};
+  if (page->keys.empty()) co_return Seen{.problem = problem(ProblemKind::not_found, "There is no such key.")};
+  co_return Seen{.key = std::move(page->keys.front()), .now = page->now};
+}
+
+Task<KeysApi::Seen> KeysApi::look(std::string_view text, Executor& home) {
+  const auto bytes = from_hex(text);
+  const std::size_t size = bytes ? bytes->size() : 0;
+  if (size == OperationId::size) {
+    OperationId id;
+    std::memcpy(id.bytes.data(), bytes->data(), size);
+    Seen seen = co_await look_up(id, home);
+    co_return seen;
+  }
+  if (size != IdPrefix::size) {
+    co_return Seen{.problem = problem(ProblemKind::bad_request, "An id is 64 hex digits, or the first 16 of them.")};
+  }
+  IdPrefix prefix;
+  std::memcpy(prefix.bytes.data(), bytes->data(), size);
+  Result<KeyPage> page;
+  const auto job = [&] { page = search_->find(prefix); };
+  co_await thread_.run(job, home);
+  if (!page) co_return Seen{.problem = store_problem(page.error())};
+  if (page->keys.empty()) co_return Seen{.problem = problem(ProblemKind::not_found, "There is no such key.")};
+  if (page->keys.size() > 1) {
+    Problem several = problem(ProblemKind::bad_request, "Several keys begin so: say all 64 digits.");
+    several.status = 409;
+    co_return Seen{.problem = std::move(several)};
+  }
+  co_return Seen{.key = std::move(page->keys.front()), .now = page->now};
+}
+
+Task<ServiceResponse> KeysApi::show(const ServiceRequest& request, std::string_view id, Executor& home) {
+  const Seen seen = co_await look(id, home);
+  if (seen.problem) co_return answer_of(*seen.problem);
+  if (!wants_body(query_of(request.head))) co_return json(key_json(*seen.key, seen.now) + "\n");
+  Op lookup{.verb = Verb::lookup, .id = seen.key->id};
+  co_await ports_.store.run(lookup, home);
+  if (lookup.status == OpStatus::failed) co_return refusal(ProblemKind::store_unavailable, lookup.error);
+  const OutcomeBytes outcome = lookup.record ? lookup.record->outcome : nullptr;
+  co_return json(key_json(*seen.key, seen.now, "", outcome) + "\n");
+}
+
+Task<ServiceResponse> KeysApi::find(const ServiceRequest& request, Executor& home) {
+  const auto asked = read_find(request.body);
+  if (!asked) co_return refusal(ProblemKind::bad_request, asked.error());
+  OperationId id;
+  if (asked->request) {
+    const auto generation = ports_.gateway.generation();
+    const auto made = operation_of(*generation, ids_, *asked->request, ports_.clock.now());
+    if (!made) co_return refusal(ProblemKind::bad_request, made.error());
+    id = *made;
+  } else {
+    id = identities_.operation(asked->tenant, asked->scope, KeyKind::given, asked->key);
+  }
+  const Seen seen = co_await look_up(id, home);
+  if (seen.problem) co_return answer_of(*seen.problem);
+  co_return json(key_json(*seen.key, seen.now) + "\n");
+}
+
+Task<Result<void>> KeysApi::audit(const AuditEntry& entry, Executor& home) {
+  Result<void> written;
+  const auto job = [&] { written = audit_.append(entry); };
+  co_await thread_.run(job, home);
+  co_return written;
+}
+
+Task<ServiceResponse> KeysApi::act(const ServiceRequest& request, std::string_view id, Action action, Executor& home) {
+  const auto asked = read_action(action, request.body);
+  if (!asked) co_return refusal(ProblemKind::bad_request, asked.error());
+  const Seen seen = co_await look(id, home);
+  AuditEntry entry{.action = std::string(name_of(action)),
+                   .operation = std::string(id.substr(0, logged_digits)),
+                   .by = asked->by,
+                   .reason = asked->reason,
+                   .result = "refused",
+                   .from = seen.key ? std::string(once::name_of(seen.key->state)) : "none",
+                   .to = "",
+                   .peer = std::string(request.peer)};
+  std::optional<Problem> problem = seen.problem;
+  if (!problem) problem = obstacle(*seen.key, action, *asked, seen.now);
+  if (problem) {
+    entry.to = entry.from;
+    audit_.log(entry);
+    const auto written = co_await audit(entry, home);
+    if (!written) ports_.log.error("audit log not written", {{"error", written.error().detail}});
+    co_return answer_of(*problem);
+  }
+  ServiceResponse response = co_await act_on(*seen.key, action, *asked, entry, home);
+  audit_.log(entry);
+  co_return response;
+}
+
+Task<ServiceResponse> KeysApi::act_on(const KeyInfo& key, Action action, const ActionRequest& asked, AuditEntry& entry,
+                                      Executor& home) {
+  entry.to = action == Action::resolve ? once::name_of(asked.state) : "none";
+  entry.result = "begun";
+  const auto begun = co_await audit(entry, home);
+  if (!begun) {
+    entry.result = "refused";
+    entry.to = entry.from;
+    ports_.log.error("audit log not written", {{"error", begun.error().detail}});
+    co_return refusal(ProblemKind::store_unavailable, "Nothing was changed: " + begun.error().detail + ".");
+  }
+  Op op = op_of(key, action, asked);
+  co_await ports_.store.run(op, home);
+  // Also when nobody knows: whoever waits looks again.
+  ports_.waiters.notify(key.id);
+  entry.result = op.status == OpStatus::done ? "done" : op.status == OpStatus::lost ? "refused" : "failed";
+  if (op.status == OpStatus::lost) entry.to = entry.from;
+  const auto ended = co_await audit(entry, home);
+  if (!ended) ports_.log.error("audit log not written", {{"error", ended.error().detail}});
+  if (op.status == OpStatus::failed) {
+    co_return refusal(ProblemKind::store_unavailable, "It may or may not have been done: " + op.error);
+  }
+  if (op.status == OpStatus::lost) {
+    co_return refusal(ProblemKind::claim_lost, "The key has changed in the meantime; nothing was done.");
+  }
+  const std::string done = fmt::format("\"done\":\"{}\"", done_name(action));
+  const Seen after = co_await look_up(key.id, home);
+  if (!after.key) co_return json(fmt::format("{{{},\"id\":\"{}\",\"state\":null}}\n", done, to_hex(key.id)));
+  co_return json(key_json(*after.key, after.now, done + ",") + "\n");
+}
+
+}  // namespace once

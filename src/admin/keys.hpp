@@ -1,0 +1,75 @@
+// /v1/keys: what operators see of the store, and the three things that they can do to a key. docs/keys.md is the same for
+// people. Runs on the admin's loop; what blocks, scans and the audit file, on a thread beside it. Actions are ordinary
+// store operations with the nonce of the record that was seen: whoever was faster wins, and the other one is told.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "admin/audit.hpp"
+#include "admin/keys_json.hpp"
+#include "admin/search_thread.hpp"
+#include "base/executor.hpp"
+#include "base/task.hpp"
+#include "claims/identity.hpp"
+#include "core/operation.hpp"
+#include "core/problem.hpp"
+#include "gateway/gateway.hpp"
+#include "gateway/waiters.hpp"
+#include "http/service.hpp"
+#include "store/lane.hpp"
+
+namespace once {
+
+struct KeysPorts {
+  const Gateway& gateway;
+  Lanes& store;
+  Waiters& waiters;
+  const Clock& clock;
+  const Log& log;
+};
+
+class KeysApi {
+ public:
+  // `audit_log`: a file, or empty.
+  KeysApi(std::string_view secret, std::string audit_log, const KeysPorts& ports);
+  KeysApi(const KeysApi&) = delete;
+  KeysApi& operator=(const KeysApi&) = delete;
+
+  // Paths that are its own.
+  static bool serves(std::string_view path) { return path == "/v1/keys" || path.starts_with("/v1/keys/"); }
+  // Who asks has been let in already. `home` is the loop that this runs on.
+  Task<http::ServiceResponse> handle(const http::ServiceRequest& request, Executor& home);
+
+  // For once_keys.
+  std::optional<SearchThread::Counts> counts() const { return thread_.counts(); }
+
+ private:
+  // What is known of a key, or why it is not.
+  struct Seen {
+    std::optional<KeyInfo> key{};
+    Time now{};
+    std::optional<Problem> problem{};
+  };
+
+  Task<http::ServiceResponse> list(const http::ServiceRequest& request, Executor& home);
+  Task<http::ServiceResponse> show(const http::ServiceRequest& request, std::string_view id, Executor& home);
+  Task<http::ServiceResponse> find(const http::ServiceRequest& request, Executor& home);
+  Task<http::ServiceResponse> act(const http::ServiceRequest& request, std::string_view id, Action action,
+                                  Executor& home);
+  Task<http::ServiceResponse> act_on(const KeyInfo& key, Action action, const ActionRequest& asked, AuditEntry& entry,
+                                     Executor& home);
+  Task<Seen> look(std::string_view id, Executor& home);
+  Task<Seen> look_up(const OperationId& id, Executor& home);
+  Task<Result<void>> audit(const AuditEntry& entry, Executor& home);
+
+  KeysPorts ports_;
+  OperationIds ids_;
+  Identities identities_;
+  Audit audit_;
+  Search* search_;
+  SearchThread thread_;
+};
+
+}  // namespace once

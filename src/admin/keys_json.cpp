@@ -1,0 +1,356 @@
+#include "admin/keys_json.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "admin/audit.hpp"
+#include "base/sha256.hpp"
+#include "base/text.hpp"
+#include "core/headers.hpp"
+#include "core/json_text.hpp"
+#include "core/outcome.hpp"
+
+namespace once {
+
+namespace {
+
+constexpr std::array<std::string_view, state_count> state_names = {"started", "succeeded", "failed", "unknown",
+                                                                   "tombstone"};
+constexpr std::size_t most_keys = 1000;
+constexpr std::string_view base64_digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+void append_text(std::string& out, std::string_view name, const std::optional<std::string>& value) {
+  fmt::format_to(std::back_inserter(out), ",\"{}\":", name);
+  if (value) {
+    append_json_string(out, *value);
+  } else {
+    out.append("null");
+  }
+}
+
+void append_time(std::string& out, std::string_view name, std::optional<Time> time) {
+  const bool never = !time || *time == Time::max() || *time == Time::min();
+  append_text(out, name, never ? std::nullopt : std::optional(time_text(*time)));
+}
+
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t size = utf8_sequence(text);
+    if (size == 0) return false;
+    text.remove_prefix(size);
+  }
+  return true;
+}
+
+std::string base64(std::string_view bytes) {
+  std::string out;
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    std::uint32_t group = 0;
+    for (std::size_t j = 0; j < 3; ++j) {
+      group = group << 8U | (i + j < bytes.size() ? static_cast<std::uint8_t>(bytes[i + j]) : 0U);
+    }
+    for (std::size_t j = 0; j < 4; ++j) {
+      out.push_back(i + j > bytes.size() ? '=' : base64_digits[group >> (18 - 6 * j) & 63U]);
+    }
+  }
+  return out;
+}
+
+std::optional<std::string> from_base64(std::string_view text) {
+  if (text.size() % 4 != 0) return std::nullopt;
+  while (text.ends_with('=')) text.remove_suffix(1);
+  std::string out;
+  std::uint32_t group = 0;
+  unsigned bits = 0;
+  for (const char c : text) {
+    const std::size_t digit = base64_digits.find(c);
+    if (digit == std::string_view::npos) return std::nullopt;
+    group = group << 6U | static_cast<std::uint32_t>(digit);
+    bits += 6;
+    if (bits < 8) continue;
+    bits -= 8;
+    out.push_back(static_cast<char>(group >> bits & 255U));
+  }
+  return out;
+}
+
+void append_outcome(std::string& out, const OutcomeBytes& outcome) {
+  const auto response = outcome == nullptr ? std::nullopt : decode(*outcome);
+  if (!response) {
+    out.append(",\"outcome\":null");
+    return;
+  }
+  fmt::format_to(std::back_inserter(out), ",\"outcome\":{{\"status\":{},\"headers\":[", response->status);
+  bool first = true;
+  for (const std::string_view line : split(response->headers, '\n')) {
+    const std::size_t colon = line.find(':');
+    if (colon == std::string_view::npos) continue;
+    out.append(std::exchange(first, false) ? "[" : ",[");
+    append_json_string(out, line.substr(0, colon));
+    out.push_back(',');
+    append_json_string(out, trim(line.substr(colon + 1)));
+    out.push_back(']');
+  }
+  const bool text = is_utf8(response->body);
+  out.append(text ? "],\"body\":" : "],\"body_base64\":");
+  append_json_string(out, text ? std::string(response->body) : base64(response->body));
+  out.push_back('}');
+}
+
+std::optional<std::string> percent_decoded(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      out.push_back(text[i] == '+' ? ' ' : text[i]);
+      continue;
+    }
+    const auto byte = from_hex(text.substr(i + 1, 2));
+    if (!byte || byte->size() != 1) return std::nullopt;
+    out.append(*byte);
+    i += 2;
+  }
+  return out;
+}
+
+using Wrong = std::unexpected<std::string>;
+
+// One parameter of a list. False: there is no such one, or not with such a value.
+bool set_parameter(ListRequest& list, std::string_view name, const std::string& value, Time now) {
+  KeyFilter& filter = list.filter;
+  if (name == "tenant") filter.tenant = value;
+  if (name == "route") filter.route = value;
+  if (name == "cursor") list.cursor = value;
+  if (name == "tenant" || name == "route" || name == "cursor") return true;
+  if (name == "state") {
+    filter.state = state_named(value);
+    return filter.state.has_value();
+  }
+  if (name == "limit") {
+    const auto number = parse_number(value);
+    list.limit = number.value_or(0);
+    return number && *number >= 1 && *number <= most_keys;
+  }
+  const auto age = parse_duration(value);
+  if (!age || (name != "older_than" && name != "newer_than")) return false;
+  (name == "older_than" ? filter.started_before : filter.started_after) = now - *age;
+  return true;
+}
+
+std::expected<std::string, std::string> text_member(const JsonTree& object, std::string_view name) {
+  const JsonTree* member = object.find(name);
+  if (member == nullptr || member->is_null()) return "";
+  if (member->string() == nullptr) return Wrong(fmt::format("\"{}\" must be a string.", name));
+  return *member->string();
+}
+
+// Names and values, in their order.
+std::expected<std::vector<std::pair<std::string, std::string>>, std::string> headers_in(const JsonTree& object) {
+  std::vector<std::pair<std::string, std::string>> headers;
+  const JsonTree* list = object.find("headers");
+  if (list == nullptr || list->is_null()) return headers;
+  const Wrong wrong(R"("headers" must be an array of pairs: [["Name", "value"]].)");
+  if (list->array() == nullptr) return wrong;
+  for (const JsonTree& pair : *list->array()) {
+    if (pair.array() == nullptr || pair.array()->size() != 2) return wrong;
+    const std::string* name = (*pair.array())[0].string();
+    const std::string* value = (*pair.array())[1].string();
+    if (name == nullptr || value == nullptr) return wrong;
+    headers.emplace_back(*name, *value);
+  }
+  return headers;
+}
+
+bool is_token(std::string_view name) {
+  const auto fits = [](unsigned char c) {
+    return std::isalnum(c) != 0 || std::string_view("!#$%&'*+-.^_`|~").contains(static_cast<char>(c));
+  };
+  return !name.empty() && std::ranges::all_of(name, fits);
+}
+
+bool is_field_value(std::string_view value) {
+  return std::ranges::none_of(value, [](unsigned char c) { return (c < ' ' && c != '\t') || c == 0x7F; });
+}
+
+// What belongs to one connection or one reply only; the gateway adds its own.
+bool is_left_out(std::string_view name) {
+  static constexpr std::array<std::string_view, 12> names = {
+      "connection",   "content-length",     "date",    "keep-alive", "proxy-authenticate", "proxy-connection",
+      "set-cookie", "te", "trailer", "transfer-encoding", "upgrade", "x-request-id"};
+  return std::ranges::any_of(names, [name](std::string_view each) { return iequals(each, name); });
+}
+
+std::expected<std::string, std::string> body_in(const JsonTree& response) {
+  const JsonTree* encoded = response.find("body_base64");
+  if (encoded == nullptr || encoded->is_null()) return text_member(response, "body");
+  if (response.find("body") != nullptr) return Wrong("A response has a body or a body_base64, not both.");
+  auto decoded = encoded->string() == nullptr ? std::nullopt : from_base64(*encoded->string());
+  if (!decoded) return Wrong("\"body_base64\" is no base64.");
+  return *std::move(decoded);
+}
+
+std::expected<OutcomeBytes, std::string> outcome_in(const JsonTree& response) {
+  const JsonTree* number = response.find("status");
+  const auto status =
+      number == nullptr || number->number() == nullptr ? std::nullopt : parse_number(number->number()->text);
+  if (!status || *status < 200 || *status > 599) return Wrong("\"response\" needs a status from 200 to 599.");
+  const auto headers = headers_in(response);
+  if (!headers) return Wrong(headers.error());
+  std::string lines;
+  for (const auto& [name, value] : *headers) {
+    if (!is_token(name) || !is_field_value(value)) return Wrong("A header of the response is not valid HTTP.");
+    if (!is_left_out(name)) lines.append(name).append(": ").append(value).append("\r\n");
+  }
+  const auto body = body_in(response);
+  if (!body) return Wrong(body.error());
+  const StoredResponse stored{.status = static_cast<int>(*status), .headers = lines, .body = *body};
+  return std::make_shared<const std::string>(encode(stored));
+}
+
+}  // namespace
+
+std::string_view name_of(State state) {
+  return state_names.at(static_cast<std::size_t>(state));
+}
+
+std::optional<State> state_named(std::string_view name) {
+  const auto found = std::ranges::find(state_names, name);
+  if (found == state_names.end()) return std::nullopt;
+  return State{static_cast<std::uint8_t>(found - state_names.begin())};
+}
+
+bool is_live(const KeyInfo& key, Time now) {
+  return key.state == State::started && now < key.lease_until;
+}
+
+std::string version_of(const KeyInfo& key) {
+  Sha256 hash;
+  hash.update("once key version 1");
+  hash.update(key.id.view());
+  hash.update(key.nonce.view());
+  hash.update(fmt::format("{}.{}.{}", static_cast<int>(key.state), static_cast<std::uint64_t>(key.fence),
+                          static_cast<std::uint32_t>(key.attempt)));
+  const Digest digest = hash.finish();
+  constexpr std::size_t enough = 12;
+  return to_hex(std::string_view(reinterpret_cast<const char*>(digest.data()), enough));
+}
+
+std::string key_json(const KeyInfo& key, Time now, std::string_view members, const OutcomeBytes& outcome) {
+  std::string out = fmt::format(R"({{{}"id":"{}","state":"{}")", members, to_hex(key.id), name_of(key.state));
+  append_text(out, "tenant", key.tenant);
+  append_text(out, "route", key.route);
+  fmt::format_to(std::back_inserter(out), R"(,"attempt":{},"fence":{},"version":"{}")",
+                 static_cast<std::uint32_t>(key.attempt), static_cast<std::uint64_t>(key.fence), version_of(key));
+  append_time(out, "started_at", key.started_at);
+  append_time(out, "lease_until", key.state == State::started ? std::optional(key.lease_until) : std::nullopt);
+  fmt::format_to(std::back_inserter(out), ",\"live\":{}", is_live(key, now));
+  append_time(out, "expires_at", key.expires_at);
+  append_time(out, "forget_at", key.forget_at);
+  fmt::format_to(std::back_inserter(out), ",\"body_kept\":{},\"outcome_bytes\":{}", key.body_kept == BodyKept::yes,
+                 key.outcome_bytes);
+  if (outcome != nullptr) append_outcome(out, outcome);
+  out.push_back('}');
+  return out;
+}
+
+std::string page_json(const KeyPage& page) {
+  std::string out = "{\"keys\":[";
+  for (const KeyInfo& key : page.keys) {
+    if (&key != page.keys.data()) out.push_back(',');
+    out.append(key_json(key, page.now));
+  }
+  out.append("],\"next\":");
+  if (page.next.empty()) {
+    out.append("null");
+  } else {
+    append_json_string(out, page.next);
+  }
+  out.append("}\n");
+  return out;
+}
+
+std::expected<ListRequest, std::string> read_list(std::string_view query, Time now) {
+  ListRequest list;
+  if (query.empty()) return list;
+  for (const std::string_view part : split(query, '&')) {
+    if (part.empty()) continue;
+    const std::size_t equals = part.find('=');
+    const std::string_view name = part.substr(0, equals);
+    const auto value = percent_decoded(equals == std::string_view::npos ? "" : part.substr(equals + 1));
+    if (!value || !set_parameter(list, name, *value, now)) {
+      return Wrong(fmt::format("\"{}\" is no parameter of a list, or has a value that it does not take. There are state, "
+                               "tenant, route, older_than and newer_than (such as 5m), limit (1 to {}) and cursor.",
+                               name, most_keys));
+    }
+  }
+  return list;
+}
+
+bool wants_body(std::string_view query) {
+  return std::ranges::any_of(split(query, '&'), [](std::string_view part) { return part == "body=1"; });
+}
+
+std::expected<FindRequest, std::string> read_find(std::string_view body) {
+  const auto tree = JsonTree::parse(body);
+  if (!tree || tree->object() == nullptr) return Wrong("The body must be one JSON object.");
+  std::array<std::string, 9> texts;
+  static constexpr std::array<std::string_view, 9> names = {"key",  "method",      "path",       "tenant", "scope",
+                                                            "peer", "tls_subject", "tls_issuer", "body"};
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    auto text = text_member(*tree, names.at(i));
+    if (!text) return Wrong(text.error());
+    texts.at(i) = *std::move(text);
+  }
+  for (const auto& [name, value] : *tree->object()) {
+    if (name != "headers" && std::ranges::find(names, name) == names.end()) {
+      return Wrong("There are key, method, path, headers, body, peer, tls_subject and tls_issuer; or tenant, scope and "
+                   "key.");
+    }
+  }
+  const bool has_key = tree->find("key") != nullptr && !tree->find("key")->is_null();
+  const bool of_claims = tree->find("scope") != nullptr;
+  if (of_claims) {
+    if (!has_key || texts[2] != "") return Wrong("A key of the claims API is tenant, scope and key, nothing else.");
+    return FindRequest{.tenant = texts[3].empty() ? "local" : texts[3], .scope = texts[4], .key = texts[0]};
+  }
+  if (texts[2].empty()) return Wrong("A path is needed, or a scope of the claims API.");
+  auto headers = headers_in(*tree);
+  if (!headers) return Wrong(headers.error());
+  return FindRequest{.request = AskedRequest{.method = texts[1].empty() ? "POST" : texts[1],
+                                             .target = texts[2],
+                                             .headers = *std::move(headers),
+                                             .key = has_key ? std::optional(texts[0]) : std::nullopt,
+                                             .body = texts[8],
+                                             .peer = texts[5],
+                                             .tls_subject = texts[6],
+                                             .tls_issuer = texts[7]}};
+}
+
+std::expected<ActionRequest, std::string> read_action(Action action, std::string_view body) {
+  const auto tree = JsonTree::parse(body);
+  if (!tree || tree->object() == nullptr) return Wrong("The body must be one JSON object.");
+  ActionRequest request;
+  for (const auto& [name, to] : {std::pair("version", &request.version), {"by", &request.by}, {"reason", &request.reason}}) {
+    auto text = text_member(*tree, name);
+    if (!text) return Wrong(text.error());
+    *to = *std::move(text);
+  }
+  if (request.version.empty()) return Wrong("\"version\" is needed: the one of the key that was looked at.");
+  if (action != Action::resolve) return request;
+  const auto state = text_member(*tree, "state");
+  if (!state || (*state != "succeeded" && *state != "failed")) {
+    return Wrong("\"state\" must be succeeded or failed.");
+  }
+  request.state = *state == "failed" ? State::failed : State::succeeded;
+  const JsonTree* response = tree->find("response");
+  if (response == nullptr || response->is_null()) return request;
+  if (request.state == State::failed) return Wrong("A failed key has no response: a retry executes anew.");
+  auto outcome = outcome_in(*response);
+  if (!outcome) return Wrong(outcome.error());
+  request.outcome = *std::move(outcome);
+  return request;
+}
+
+}  // namespace once

@@ -1,0 +1,60 @@
+// The keys API's JSON, both ways. Nothing here touches a store.
+#pragma once
+
+#include <expected>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/json_tree.hpp"
+#include "gateway/asked_operation.hpp"
+#include "store/search.hpp"
+#include "store/store.hpp"
+
+namespace once {
+
+std::string_view name_of(State state);
+std::optional<State> state_named(std::string_view name);
+
+// The owner is at work.
+bool is_live(const KeyInfo& key, Time now);
+
+// Changes with every claim and every end; says nothing of the nonce.
+std::string version_of(const KeyInfo& key);
+
+// {"id":…}; with an outcome, as `outcome` tells it. `members` are put before the others: "\"done\":\"released\",".
+std::string key_json(const KeyInfo& key, Time now, std::string_view members = "",
+                     const OutcomeBytes& outcome = nullptr);
+std::string page_json(const KeyPage& page);
+
+// /v1/keys?…; the error is for people.
+struct ListRequest {
+  KeyFilter filter;
+  std::string cursor;
+  std::size_t limit = 50;
+};
+std::expected<ListRequest, std::string> read_list(std::string_view query, Time now);
+// Whether body=1 is asked for.
+bool wants_body(std::string_view query);
+
+struct FindRequest {
+  std::optional<AskedRequest> request{};
+  // Or of the claims API.
+  std::string tenant{};
+  std::string scope{};
+  std::string key{};
+};
+std::expected<FindRequest, std::string> read_find(std::string_view body);
+
+struct ActionRequest {
+  std::string version;
+  std::string by;
+  std::string reason;
+  // resolve
+  State state = State::succeeded;
+  OutcomeBytes outcome;  // null: no response is kept
+};
+enum class Action : std::uint8_t { release, resolve, forget };
+std::expected<ActionRequest, std::string> read_action(Action action, std::string_view body);
+
+}  // namespace once

@@ -1,0 +1,87 @@
+#include "admin/search_thread.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace once {
+
+namespace {
+
+constexpr Duration between_counts = std::chrono::seconds(15);
+// Counting takes at most this part of the time.
+constexpr int share_of_time = 10;
+
+}  // namespace
+
+SearchThread::SearchThread(Search* search, const Log& log) : search_(search), log_(log), thread_([this] { work(); }) {}
+
+SearchThread::~SearchThread() {
+  const std::scoped_lock lock(mutex_);
+  ending_ = true;
+  wake_.notify_all();
+}
+
+SearchThread::Run SearchThread::run(std::function<void()> job, Executor& home) {
+  return {*this, std::move(job), home};
+}
+
+void SearchThread::Run::await_suspend(std::coroutine_handle<> caller) {
+  caller_ = caller;
+  Work::run = [](Work& work) { static_cast<Run&>(work).caller_.resume(); };
+  const std::scoped_lock lock(thread_.mutex_);
+  thread_.jobs_.push_back(this);
+  thread_.wake_.notify_one();
+}
+
+std::optional<SearchThread::Counts> SearchThread::counts() const {
+  const std::scoped_lock lock(mutex_);
+  return counts_;
+}
+
+void SearchThread::work() {
+  auto next_count = std::chrono::steady_clock::now();
+  std::unique_lock lock(mutex_);
+  while (true) {
+    if (search_ == nullptr) {
+      wake_.wait(lock, [this] { return ending_ || !jobs_.empty(); });
+    } else {
+      wake_.wait_until(lock, next_count, [this] { return ending_ || !jobs_.empty(); });
+    }
+    if (!jobs_.empty()) {
+      Run& job = *jobs_.front();
+      jobs_.pop_front();
+      lock.unlock();
+      job.job_();
+      job.home_.post(job);
+      lock.lock();
+      continue;
+    }
+    if (ending_) return;
+    lock.unlock();
+    const Duration pause = count_some();
+    next_count = std::chrono::steady_clock::now() + pause;
+    lock.lock();
+  }
+}
+
+Duration SearchThread::count_some() {
+  const auto begun = monotonic_now();
+  const auto part = search_->count(cursor_);
+  const auto took = std::chrono::ceil<Duration>(monotonic_now() - begun);
+  if (!part) {
+    if (!std::exchange(count_failed_, true)) log_.warn("keys not counted", {{"error", part.error().detail}});
+    cursor_.clear();
+    counting_ = {};
+    return between_counts;
+  }
+  for (std::size_t i = 0; i < state_count; ++i) counting_[i] += part->by_state[i];
+  cursor_ = part->next;
+  if (!cursor_.empty()) return took * (share_of_time - 1);
+  count_failed_ = false;
+  const std::scoped_lock lock(mutex_);
+  counts_ = std::exchange(counting_, {});
+  return between_counts;
+}
+
+}  // namespace once

@@ -1,0 +1,80 @@
+// A thread of the admin interface's own for what blocks: scans of the store, and the audit file. Requests never wait
+// for it, nor does the admin's event loop. Between jobs it counts the keys in each state, at most every 15 seconds and
+// never for more than a part of the time, so that a store with millions of keys is not kept busy by a gauge.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <coroutine>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "base/executor.hpp"
+#include "base/log.hpp"
+#include "store/search.hpp"
+
+namespace once {
+
+class SearchThread {
+ public:
+  // `search` may be null: then nothing is counted.
+  SearchThread(Search* search, const Log& log);
+  SearchThread(const SearchThread&) = delete;
+  SearchThread& operator=(const SearchThread&) = delete;
+  // Ends what it is at; jobs that wait are still done.
+  ~SearchThread();
+
+  // co_await thread.run(job, home): the job runs on the thread, the caller goes on at home.
+  class Run;
+  Run run(std::function<void()> job, Executor& home);
+
+  using Counts = std::array<std::uint64_t, state_count>;
+  // Of the last whole count; nothing until there was one.
+  std::optional<Counts> counts() const;
+
+ private:
+  void work();
+  // A part of a count; returns how long to leave the store alone.
+  Duration count_some();
+
+  Search* search_;
+  const Log& log_;
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<Run*> jobs_;
+  bool ending_ = false;
+  std::optional<Counts> counts_;
+  // Of the thread alone.
+  Counts counting_{};
+  std::string cursor_;
+  bool count_failed_ = false;
+  std::jthread thread_;  // last: it uses all of the above
+};
+
+class [[nodiscard]] SearchThread::Run final : private Work {
+ public:
+  Run(SearchThread& thread, std::function<void()> job, Executor& home)
+      : thread_(thread), job_(std::move(job)), home_(home) {}
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  bool await_ready() const noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> caller);
+  void await_resume() const noexcept {}
+
+ private:
+  friend class SearchThread;
+
+  SearchThread& thread_;
+  std::function<void()> job_;
+  Executor& home_;
+  std::coroutine_handle<> caller_;
+};
+
+}  // namespace once

@@ -1,0 +1,92 @@
+#include "cli/admin_client.hpp"
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <stop_token>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "cli/output.hpp"
+#include "client/curl_transport.hpp"
+#include "config/codec.hpp"
+#include "core/json_tree.hpp"
+
+namespace once::cli {
+
+namespace {
+
+constexpr Duration answer_limit = std::chrono::minutes(1);
+constexpr int conflict = 409;
+
+// Without the member, the whole body: it may be somebody else who answers there.
+std::string detail_of(const std::string& body) {
+  const auto tree = JsonTree::parse(body);
+  const JsonTree* detail = tree ? tree->find("detail") : nullptr;
+  std::string text = detail != nullptr && detail->string() != nullptr ? *detail->string() : body;
+  while (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+AdminAnswer wrong(std::string why) {
+  return {.status = 0, .body = {}, .error = std::move(why), .usage = true};
+}
+
+// From the file or the environment; empty: none.
+std::expected<std::string, std::string> token_of(const AdminOptions& options) {
+  if (options.token_file.empty()) {
+    const char* const token = std::getenv("ONCE_ADMIN_TOKEN");
+    return token == nullptr ? "" : token;
+  }
+  std::ifstream file(options.token_file, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (!file || trim(text).empty()) return std::unexpected(fmt::format("--token-file: {} has no token", options.token_file));
+  return std::string(trim(text));
+}
+
+}  // namespace
+
+void add_admin_options(CLI::App& command, AdminOptions& options) {
+  command.add_option("--admin", options.admin, "The gateway's admin address; the default is 127.0.0.1:8081")
+      ->type_name("HOST:PORT");
+  command
+      .add_option("--token-file", options.token_file,
+                  "A file with the admin token. Without it the token is taken from ONCE_ADMIN_TOKEN, if that is set")
+      ->type_name("FILE");
+}
+
+AdminAnswer ask_admin(const AdminOptions& options, std::string method, std::string_view path, std::string body) {
+  if (!parse_address(options.admin)) {
+    return wrong(fmt::format("--admin: {}", not_expected("an address such as 127.0.0.1:8081", options.admin).error()));
+  }
+  const auto token = token_of(options);
+  if (!token) return wrong(token.error());
+  std::vector<client::Header> headers = {{.name = "Once-Admin", .value = "1"}};
+  if (!token->empty()) headers.push_back({.name = "Authorization", .value = "Bearer " + *token});
+  if (!body.empty()) headers.push_back({.name = "Content-Type", .value = "application/json"});
+  const client::Request request{.method = std::move(method),
+                                .url = fmt::format("http://{}{}", options.admin, path),
+                                .headers = {},
+                                .body = std::move(body),
+                                .key = {}};
+  client::Options limits;
+  limits.max_answer_body = std::size_t{256} << 20U;
+  client::CurlTransport transport;
+  client::Tried tried = transport.perform(
+      {.request = request, .headers = headers, .options = limits, .timeout = answer_limit}, std::stop_token());
+  AdminAnswer answer{.status = tried.answer.status, .body = std::move(tried.answer.body), .error = {}};
+  if (answer.status == 0) answer.error = fmt::format("nobody answers at {}: {}", options.admin, tried.detail);
+  if (answer.status != 0 && answer.status != 200) answer.error = detail_of(answer.body);
+  return answer;
+}
+
+int report(const AdminAnswer& answer) {
+  if (answer.status == 200) return 0;
+  print_error(answer.error);
+  if (answer.usage) return 2;
+  return answer.status == conflict ? 3 : 1;
+}
+
+}  // namespace once::cli

@@ -1,0 +1,30 @@
+// Asking a running gateway's admin interface: what `once reload` and `once keys` share.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include <CLI/CLI.hpp>
+
+namespace once::cli {
+
+struct AdminOptions {
+  std::string admin = "127.0.0.1:8081";
+  std::string token_file;  // empty: ONCE_ADMIN_TOKEN, or none
+};
+void add_admin_options(CLI::App& command, AdminOptions& options);
+
+struct AdminAnswer {
+  int status = 0;  // 0: nobody answered, or the options are wrong
+  std::string body;
+  std::string error;  // for people, of whatever is not 200
+  bool usage = false;  // the options are wrong
+};
+
+// `body` goes as JSON if it is not empty.
+AdminAnswer ask_admin(const AdminOptions& options, std::string method, std::string_view path, std::string body = "");
+
+// 200: 0. Otherwise says why on stderr: 2 for wrong options, 3 for a conflict, else 1.
+int report(const AdminAnswer& answer);
+
+}  // namespace once::cli

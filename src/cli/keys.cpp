@@ -1,0 +1,110 @@
+// once keys: what operators see of a running gateway's keys, and what they do to them.
+#include "cli/keys.hpp"
+
+#include <memory>
+
+#include "cli/command.hpp"
+
+namespace once::cli {
+
+namespace {
+
+constexpr const char* exit_codes =
+    "Exit codes: 0 well, 1 it could not be done, 2 wrong options or nobody to ask, 3 the key is at work or has changed.";
+
+void add_filters(CLI::App& command, KeysOptions& options) {
+  command.add_option("--state", options.state, "started, succeeded, failed, unknown or tombstone")->type_name("STATE");
+  command.add_option("--tenant", options.tenant, "Of this tenant, as the list shows it")->type_name("TENANT");
+  command.add_option("--route", options.route, "Of this route, as the configuration has it")->type_name("ROUTE");
+  command.add_option("--older-than", options.older_than, "Claimed longer ago than this, such as 5m")->type_name("TIME");
+  command.add_option("--newer-than", options.newer_than, "Claimed within this")->type_name("TIME");
+}
+
+CLI::App& add(CLI::App& keys, KeysOptions& options, const char* name, const char* what) {
+  CLI::App* const command = keys.add_subcommand(name, what);
+  add_admin_options(*command, options.admin);
+  command->footer(exit_codes);
+  return *command;
+}
+
+void add_id(CLI::App& command, KeysOptions& options) {
+  command.add_option("id", options.id, "The operation's id: 64 hex digits, or the first 16 as logs have them")
+      ->required()
+      ->type_name("ID")
+      ->check([](const std::string& id) {
+        const bool good = (id.size() == 16 || id.size() == 64) &&
+                          id.find_first_not_of("0123456789abcdef") == std::string::npos;
+        return good ? "" : "an id is 16 or 64 hex digits";
+      });
+}
+
+void add_change_options(CLI::App& command, KeysOptions& options) {
+  add_id(command, options);
+  command.add_option("--reason", options.reason, "Why; it is in the audit log")->type_name("TEXT");
+  command.add_option("--by", options.by, "Who does it; the default is the user's name")->type_name("NAME");
+  command.add_flag("--yes", options.yes, "Do not ask");
+  command.add_flag("--json", options.json, "Print the answer as JSON");
+}
+
+void add_find(CLI::App& keys, KeysOptions& options) {
+  CLI::App& command = add(keys, options, "find", "The key of a request, by the key that its client sent");
+  command.add_option("--path", options.path, "Of the request")->type_name("PATH");
+  command.add_option("--method", options.method, "Of the request; the default is POST")->type_name("METHOD");
+  command.add_option("--header", options.headers, "Of the request, as far as the caller is known by it; repeatable")
+      ->type_name("'NAME: VALUE'");
+  command.add_option("--peer", options.peer, "The client's address, where the caller is known by it")->type_name("IP");
+  command.add_option("--scope", options.scope, "Of the claims API, instead of a request")->type_name("SCOPE");
+  command.add_option("--tenant", options.tenant, "Of the claims API; the default is local")->type_name("TENANT");
+  command.add_option("--key-file", options.key_file, "A file with the key; - is stdin")->type_name("FILE");
+  command.add_option("--key", options.key, "The key. Everybody on this machine can see it in the list of processes")
+      ->type_name("KEY");
+  command.add_flag("--json", options.json, "Print it as JSON");
+  command.footer(std::string("Without --key-file and --key the key is asked for, or read from stdin.\n") + exit_codes);
+}
+
+void add_changes(CLI::App& keys, KeysOptions& options) {
+  add_change_options(add(keys, options, "release", "Give an unknown or stuck key free: a retry executes anew"), options);
+  CLI::App& resolve = add(keys, options, "resolve", "Say how an unknown or stuck key ended");
+  add_change_options(resolve, options);
+  resolve.add_flag("--succeeded", options.succeeded, "It was done");
+  resolve.add_flag("--failed", options.failed, "It was not done: a retry with the same request executes it");
+  resolve.add_option("--status", options.status, "Of the response that retries get")->check(CLI::Range(200, 599));
+  resolve.add_option("--header", options.headers, "Of that response; repeatable")->type_name("'NAME: VALUE'");
+  resolve.add_option("--body-file", options.body_file, "The body of that response; - is stdin")->type_name("FILE");
+  add_change_options(add(keys, options, "forget", "Drop a key, whatever it recorded: a retry executes anew"), options);
+}
+
+}  // namespace
+
+Run add_keys(CLI::App& app) {
+  CLI::App* const keys = app.add_subcommand("keys", "Look at a running gateway's keys, and settle those that are stuck");
+  keys->require_subcommand(1);
+  const auto options = std::make_shared<KeysOptions>();
+  CLI::App& list = add(*keys, *options, "list", "Keys, page by page");
+  add_filters(list, *options);
+  list.add_option("--limit", options->limit, "At most so many; the default is 50")->check(CLI::Range(1U, 1'000'000U));
+  list.add_flag("--all", options->all, "All of them");
+  list.add_flag("--json", options->json, "Print them as JSON");
+  CLI::App& show = add(*keys, *options, "show", "One key");
+  add_id(show, *options);
+  show.add_flag("--body", options->body, "With the recorded response");
+  show.add_flag("--json", options->json, "Print it as JSON");
+  add_find(*keys, *options);
+  add_changes(*keys, *options);
+  CLI::App& all = add(*keys, *options, "export", "All keys as lines of JSON");
+  add_filters(all, *options);
+  all.add_flag("--bodies", options->bodies, "With the recorded responses");
+  keys->footer(std::string("`once keys COMMAND --help` says more about each.\n") + exit_codes);
+  return [keys, options] {
+    if (keys->got_subcommand("list")) return list_keys(*options);
+    if (keys->got_subcommand("show")) return show_key(*options);
+    if (keys->got_subcommand("find")) return find_key(*options);
+    if (keys->got_subcommand("export")) return export_keys(*options);
+    for (const char* action : {"release", "resolve", "forget"}) {
+      if (keys->got_subcommand(action)) return change_key(*options, action);
+    }
+    return 2;
+  };
+}
+
+}  // namespace once::cli

@@ -1,0 +1,128 @@
+// once keys release, resolve and forget: the key is looked at, shown, and changed only if it is still what was shown.
+#include <unistd.h>
+
+#include <cstdlib>
+#include <iostream>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "cli/keys.hpp"
+#include "cli/output.hpp"
+#include "core/json_text.hpp"
+
+namespace once::cli {
+
+namespace {
+
+int usage(std::string_view why) {
+  print_error(why);
+  return 2;
+}
+
+std::string_view consequence(std::string_view action, const KeysOptions& options) {
+  if (action == "release") return "A retry will execute the request anew.";
+  if (action == "forget") return "The record is dropped: a retry will execute the request anew.";
+  if (options.failed) return "It is recorded as failed: a retry with the same request will execute it again.";
+  if (options.status == 0) return "It is recorded as succeeded without a response: retries are told so, and not executed.";
+  return "It is recorded as succeeded: every retry gets the response that you give.";
+}
+
+bool confirmed(std::string_view question) {
+  print(fmt::format("{} Type yes to go on: ", question));
+  std::string answer;
+  std::getline(std::cin, answer);
+  return trim(answer) == "yes";
+}
+
+std::string who(const KeysOptions& options) {
+  if (!options.by.empty()) return options.by;
+  for (const char* name : {"SUDO_USER", "USER", "LOGNAME"}) {
+    if (const char* value = std::getenv(name); value != nullptr && *value != '\0') return value;
+  }
+  return fmt::format("uid {}", ::getuid());
+}
+
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t size = utf8_sequence(text);
+    if (size == 0) return false;
+    text.remove_prefix(size);
+  }
+  return true;
+}
+
+std::string base64(std::string_view bytes) {
+  constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    std::uint32_t group = 0;
+    for (std::size_t j = 0; j < 3; ++j) {
+      group = group << 8U | (i + j < bytes.size() ? static_cast<std::uint8_t>(bytes[i + j]) : 0U);
+    }
+    for (std::size_t j = 0; j < 4; ++j) {
+      out.push_back(i + j > bytes.size() ? '=' : digits[group >> (18 - 6 * j) & 63U]);
+    }
+  }
+  return out;
+}
+
+// The response that every retry will get, as a member; empty: none. nullopt: the options are wrong, and it was said.
+std::optional<std::string> response_of(const KeysOptions& options) {
+  if (options.status == 0) {
+    if (options.headers.empty() && options.body_file.empty()) return "";
+    print_error("--header and --body-file need a --status");
+    return std::nullopt;
+  }
+  const auto headers = header_pairs(options.headers);
+  if (!headers) {
+    print_error("--header: expected 'Name: value'");
+    return std::nullopt;
+  }
+  const auto body = options.body_file.empty() ? std::optional<std::string>("") : read_whole(options.body_file);
+  if (!body) {
+    print_error(fmt::format("--body-file: {} cannot be read", options.body_file));
+    return std::nullopt;
+  }
+  const bool text = is_utf8(*body);
+  std::string out = fmt::format(",\"response\":{{\"status\":{},\"headers\":{},\"{}\":", options.status, *headers,
+                                text ? "body" : "body_base64");
+  append_json_string(out, text ? *body : base64(*body));
+  return out + "}";
+}
+
+}  // namespace
+
+int change_key(const KeysOptions& options, std::string_view action) {
+  const bool resolves = action == "resolve";
+  if (resolves && options.succeeded == options.failed) return usage("say --succeeded or --failed");
+  const bool terminal = ::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0;
+  if (!options.yes && !terminal) return usage("nobody can be asked whether to go on: say --yes");
+  const auto response = resolves ? response_of(options) : std::optional<std::string>("");
+  if (!response) return 2;
+  const AdminAnswer seen = ask_admin(options.admin, "GET", "/v1/keys/" + options.id);
+  if (seen.status != 200) return report(seen);
+  const auto key = JsonTree::parse(seen.body);
+  if (!key) return report({.status = 1, .body = {}, .error = "the answer is not a key"});
+  if (!options.yes) {
+    print_key(*key);
+    if (!confirmed(consequence(action, options))) {
+      print_error("nothing was changed");
+      return 1;
+    }
+  }
+  std::vector<std::pair<std::string, std::string>> members = {
+      {"version", text_of(*key, "version")}, {"reason", options.reason}, {"by", who(options)}};
+  if (resolves) members.emplace_back("state", options.failed ? "failed" : "succeeded");
+  std::string body = json_object(members);
+  body.insert(body.size() - 1, *response);
+  const AdminAnswer answer =
+      ask_admin(options.admin, "POST", fmt::format("/v1/keys/{}/{}", text_of(*key, "id"), action), body);
+  if (answer.status != 200) return report(answer);
+  const auto done = JsonTree::parse(answer.body);
+  print(options.json || !done ? answer.body
+                              : fmt::format("{} {}\n", text_of(*done, "done"), text_of(*key, "id").substr(0, 16)));
+  return 0;
+}
+
+}  // namespace once::cli

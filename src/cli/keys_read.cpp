@@ -1,0 +1,184 @@
+// once keys list, export, show and find.
+#include <termios.h>
+#include <unistd.h>
+
+#include <iostream>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "base/bytes.hpp"
+#include "base/text.hpp"
+#include "claims/json_members.hpp"
+#include "cli/keys.hpp"
+#include "cli/output.hpp"
+#include "core/json_text.hpp"
+
+namespace once::cli {
+
+namespace {
+
+constexpr unsigned largest_page = 1000;
+
+std::string percent_encoded(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || std::string_view("-._~").contains(c);
+    if (plain) {
+      out.push_back(c);
+    } else {
+      out.push_back('%');
+      append_hex(out, {&c, 1});
+    }
+  }
+  return out;
+}
+
+std::string list_path(const KeysOptions& options, unsigned limit, std::string_view cursor) {
+  std::string path = fmt::format("/v1/keys?limit={}", limit);
+  const std::pair<std::string_view, std::string_view> parameters[] = {
+      {"state", options.state},           {"tenant", options.tenant},         {"route", options.route},
+      {"older_than", options.older_than}, {"newer_than", options.newer_than}, {"cursor", cursor}};
+  for (const auto& [name, value] : parameters) {
+    if (!value.empty()) path += fmt::format("&{}={}", name, percent_encoded(value));
+  }
+  return path;
+}
+
+// Page after page; each key goes to `take` once, with its JSON as it came, until that returns false.
+int for_each_key(const KeysOptions& options, unsigned most, auto&& take) {
+  std::set<std::string> seen;  // some stores may show one again while they grow
+  std::string cursor;
+  unsigned left = most;
+  do {
+    const AdminAnswer answer = ask_admin(options.admin, "GET", list_path(options, std::min(left, largest_page), cursor));
+    if (answer.status != 200) return report(answer);
+    const auto members = json_members(answer.body);
+    const auto page = JsonTree::parse(answer.body);
+    if (!members || !page || page->find("keys") == nullptr) {
+      print_error("the answer is not a list of keys");
+      return 1;
+    }
+    for (const JsonMember& member : *members) {
+      if (member.name != "keys") continue;
+      for (const std::string_view text : elements_of(member.value)) {
+        const auto key = JsonTree::parse(text);
+        if (!key || !seen.insert(text_of(*key, "id")).second) continue;
+        if (!take(*key, text)) return 1;
+        if (--left == 0) return 0;
+      }
+    }
+    const JsonTree* next = page->find("next");
+    cursor = next != nullptr && next->string() != nullptr ? *next->string() : "";
+  } while (!cursor.empty());
+  return 0;
+}
+
+// Typed at a terminal without being shown, or the first line of stdin.
+std::string ask_for_key() {
+  std::string key;
+  if (::isatty(STDIN_FILENO) == 0) {
+    std::getline(std::cin, key);
+    return key;
+  }
+  print_error("the key (not shown):");
+  termios before{};
+  ::tcgetattr(STDIN_FILENO, &before);
+  termios quiet = before;
+  quiet.c_lflag &= ~static_cast<tcflag_t>(ECHO);
+  ::tcsetattr(STDIN_FILENO, TCSAFLUSH, &quiet);
+  std::getline(std::cin, key);
+  ::tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
+  return key;
+}
+
+int usage(std::string_view why) {
+  print_error(why);
+  return 2;
+}
+
+}  // namespace
+
+int list_keys(const KeysOptions& options) {
+  std::vector<JsonTree> keys;
+  std::string json;
+  const unsigned most = options.all ? ~0U : options.limit;
+  const int code = for_each_key(options, most, [&](const JsonTree& key, std::string_view text) {
+    if (options.json) {
+      json.append(json.empty() ? "" : ",\n").append(text);
+    } else {
+      keys.push_back(key);
+    }
+    return true;
+  });
+  if (code != 0) return code;
+  if (options.json) {
+    print("{\"keys\":[" + json + "]}\n");
+  } else if (keys.empty()) {
+    print("no keys\n");
+  } else {
+    print_table(keys);
+  }
+  return 0;
+}
+
+int export_keys(const KeysOptions& options) {
+  return for_each_key(options, ~0U, [&](const JsonTree& key, std::string_view text) {
+    if (!options.bodies) {
+      print(std::string(text) + "\n");
+      return true;
+    }
+    const AdminAnswer answer = ask_admin(options.admin, "GET", fmt::format("/v1/keys/{}?body=1", text_of(key, "id")));
+    if (answer.status == 404) return true;  // it has gone meanwhile
+    if (report(answer) != 0) return false;
+    print(answer.body);
+    return true;
+  });
+}
+
+int show_key(const KeysOptions& options) {
+  const AdminAnswer answer =
+      ask_admin(options.admin, "GET", fmt::format("/v1/keys/{}{}", percent_encoded(options.id), options.body ? "?body=1" : ""));
+  if (answer.status != 200) return report(answer);
+  const auto key = JsonTree::parse(answer.body);
+  if (options.json || !key) {
+    print(answer.body);
+  } else {
+    print_key(*key);
+  }
+  return 0;
+}
+
+int find_key(const KeysOptions& options) {
+  if (options.path.empty() == options.scope.empty()) return usage("say --path of a request, or --scope of a claim");
+  const auto headers = header_pairs(options.headers);
+  if (!headers) return usage("--header: expected 'Name: value'");
+  std::string key = options.key;
+  if (key.empty() && !options.key_file.empty()) {
+    const auto text = read_whole(options.key_file);
+    if (!text) return usage(fmt::format("--key-file: {} cannot be read", options.key_file));
+    key = trim(*text);
+  }
+  if (key.empty()) key = ask_for_key();
+  if (key.empty()) return usage("no key was given");
+  std::vector<std::pair<std::string, std::string>> members = {{"key", key}};
+  if (options.scope.empty()) {
+    members.insert(members.end(), {{"method", options.method}, {"path", options.path}});
+    if (!options.peer.empty()) members.emplace_back("peer", options.peer);
+  } else {
+    members.insert(members.end(), {{"scope", options.scope}, {"tenant", options.tenant}});
+  }
+  std::string body = json_object(members);
+  if (options.scope.empty()) body.insert(body.size() - 1, ",\"headers\":" + *headers);
+  const AdminAnswer answer = ask_admin(options.admin, "POST", "/v1/keys/find", body);
+  if (answer.status != 200) return report(answer);
+  const auto found = JsonTree::parse(answer.body);
+  if (options.json || !found) {
+    print(answer.body);
+  } else {
+    print_key(*found);
+  }
+  return 0;
+}
+
+}  // namespace once::cli

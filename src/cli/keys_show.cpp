@@ -1,0 +1,144 @@
+// What `once keys` shows to people, and small pieces of JSON.
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "cli/keys.hpp"
+#include "cli/output.hpp"
+#include "core/json_text.hpp"
+
+namespace once::cli {
+
+namespace {
+
+constexpr std::size_t short_id = 16;
+
+// A control character in a tenant's name must not reach the terminal.
+std::string plain(std::string text) {
+  std::ranges::replace_if(text, [](unsigned char c) { return c < ' ' || c == 0x7F; }, '?');
+  return text;
+}
+
+std::string shown_state(const JsonTree& key) {
+  const std::string state = text_of(key, "state");
+  if (state != "started") return state;
+  return text_of(key, "live") == "true" ? "started" : "lapsed";
+}
+
+}  // namespace
+
+std::string text_of(const JsonTree& key, std::string_view name) {
+  const JsonTree* member = key.find(name);
+  if (member == nullptr || member->is_null()) return "-";
+  if (member->string() != nullptr) return plain(*member->string());
+  if (member->number() != nullptr) return member->number()->text;
+  return member->boolean() != nullptr && *member->boolean() ? "true" : "false";
+}
+
+void print_table(const std::vector<JsonTree>& keys) {
+  static constexpr std::array<std::string_view, 7> titles = {"ID",    "STATE",   "TENANT",       "ROUTE",
+                                                             "TRIES", "STARTED", "OUTCOME BYTES"};
+  std::vector<std::array<std::string, titles.size()>> rows;
+  rows.emplace_back();
+  std::ranges::copy(titles, rows.front().begin());
+  for (const JsonTree& key : keys) {
+    rows.push_back({text_of(key, "id").substr(0, short_id), shown_state(key), text_of(key, "tenant"),
+                    text_of(key, "route"), text_of(key, "attempt"), text_of(key, "started_at"),
+                    text_of(key, "outcome_bytes")});
+  }
+  std::array<std::size_t, titles.size()> widths{};
+  for (const auto& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths.at(i) = std::max(widths.at(i), row.at(i).size());
+  }
+  std::string out;
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) line += fmt::format("{:<{}}  ", row.at(i), widths.at(i));
+    out.append(line.substr(0, line.find_last_not_of(' ') + 1)).append("\n");
+  }
+  print(out);
+}
+
+void print_key(const JsonTree& key) {
+  static constexpr std::array<std::string_view, 11> names = {"id",         "tenant",      "route",      "attempt",
+                                                             "fence",      "started_at",  "lease_until", "expires_at",
+                                                             "forget_at", "body_kept", "outcome_bytes"};
+  std::string out = fmt::format("{:<14} {}\n", "state", shown_state(key));
+  for (const std::string_view name : names) out += fmt::format("{:<14} {}\n", name, text_of(key, name));
+  if (const JsonTree* outcome = key.find("outcome"); outcome != nullptr && outcome->object() != nullptr) {
+    out += fmt::format("{:<14} {}\n", "status", text_of(*outcome, "status"));
+    if (const JsonTree* headers = outcome->find("headers"); headers != nullptr && headers->array() != nullptr) {
+      for (const JsonTree& pair : *headers->array()) {
+        out += fmt::format("{:<14} {}: {}\n", "header", plain(*(*pair.array())[0].string()),
+                           plain(*(*pair.array())[1].string()));
+      }
+    }
+    const JsonTree* body = outcome->find("body");
+    const bool text = body != nullptr && body->string() != nullptr;
+    out += text ? "\n" + *body->string() + "\n" : fmt::format("{:<14} {}\n", "body_base64", text_of(*outcome, "body_base64"));
+  }
+  print(out);
+}
+
+std::string json_object(const std::vector<std::pair<std::string, std::string>>& members) {
+  std::string out = "{";
+  for (const auto& [name, value] : members) {
+    if (out.size() > 1) out.push_back(',');
+    append_json_string(out, name);
+    out.push_back(':');
+    append_json_string(out, value);
+  }
+  return out + "}";
+}
+
+std::vector<std::string_view> elements_of(std::string_view array) {
+  std::vector<std::string_view> elements;
+  std::size_t depth = 0;
+  std::size_t begin = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < array.size(); ++i) {
+    const char c = array[i];
+    if (quoted) {
+      if (c == '\\') ++i;
+      if (c == '"') quoted = false;
+      continue;
+    }
+    if (c == '"') quoted = true;
+    if (c == '{' || c == '[') {
+      if (++depth == 2) begin = i;
+    } else if (c == '}' || c == ']') {
+      if (depth-- == 2) elements.push_back(array.substr(begin, i + 1 - begin));
+    }
+  }
+  return elements;
+}
+
+std::optional<std::string> header_pairs(const std::vector<std::string>& headers) {
+  std::string out = "[";
+  for (const std::string& header : headers) {
+    const std::size_t colon = header.find(':');
+    if (colon == 0 || colon == std::string::npos) return std::nullopt;
+    out.append(out.size() > 1 ? ",[" : "[");
+    append_json_string(out, trim(header.substr(0, colon)));
+    out.push_back(',');
+    append_json_string(out, trim(std::string_view(header).substr(colon + 1)));
+    out.push_back(']');
+  }
+  return out + "]";
+}
+
+std::optional<std::string> read_whole(const std::string& path) {
+  if (path == "-") return std::string((std::istreambuf_iterator<char>(std::cin)), std::istreambuf_iterator<char>());
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return std::nullopt;
+  return std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+}
+
+}  // namespace once::cli

@@ -1,0 +1,80 @@
+#include "gateway/asked_operation.hpp"
+
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "core/key.hpp"
+#include "core/path.hpp"
+#include "gateway/derived_key.hpp"
+#include "gateway/scope.hpp"
+#include "gateway/token_cache.hpp"
+
+namespace once {
+
+namespace {
+
+// The head as it would come over the wire, but without what only a connection needs.
+std::expected<std::string, std::string> head_text(const AskedRequest& asked) {
+  std::string text = fmt::format("{} {} HTTP/1.1\r\n", asked.method, asked.target);
+  bool host = false;
+  for (const auto& [name, value] : asked.headers) {
+    if (name.empty() || (name + value).find_first_of("\r\n") != std::string::npos) {
+      return std::unexpected("A header has a line break in it, or no name.");
+    }
+    host = host || name == "Host" || name == "host";
+    text.append(name).append(": ").append(value).append("\r\n");
+  }
+  if (!host) text.append("Host: localhost\r\n");
+  return text.append("\r\n");
+}
+
+std::expected<std::string, std::string> key_of(const AskedRequest& asked, const Policy& policy,
+                                               const http::RequestHead& head) {
+  if (asked.key) {
+    const auto key = parse_key(*asked.key, policy.key.max_length);
+    if (!key) return std::unexpected(fmt::format("The key is not valid: {}", describe(key.error())));
+    return std::string(key->view());
+  }
+  if (policy.key.derive.empty()) return std::unexpected("A key is needed: this route makes none by itself.");
+  auto derived = derived_key(policy.key, head, asked.body);
+  if (!derived) return std::unexpected(fmt::format("The key cannot be made: {} is missing.", text_of(*derived.error())));
+  return *std::move(derived);
+}
+
+}  // namespace
+
+std::expected<OperationId, std::string> operation_of(const Generation& generation, const OperationIds& ids,
+                                                     const AskedRequest& asked, Time now) {
+  const auto text = head_text(asked);
+  if (!text) return std::unexpected(text.error());
+  http::RequestHead head;
+  const http::ParseResult parsed = parse(*text, {}, head);
+  if (parsed.parsed != http::Parsed::complete || head.size != text->size()) {
+    return std::unexpected("Method, path and headers do not make a valid request.");
+  }
+  std::string scratch;
+  const auto path = normalise_path(head.path, scratch);
+  if (!path) return std::unexpected(describe(path.error()));
+  const Policy* policy = generation.routes.find(head.method, *path).policy;
+  if (policy == nullptr || !policy->methods.test(static_cast<std::size_t>(head.method))) {
+    return std::unexpected("No route protects such a request.");
+  }
+  const auto key = key_of(asked, *policy, head);
+  if (!key) return std::unexpected(key.error());
+  const auto metrics = std::make_unique<Metrics>();
+  std::optional<TokenCache> tokens;
+  if (generation.settings.tokens.verifier) tokens.emplace(generation.settings.tokens.verifier, *metrics);
+  const CallerFacts facts{.peer = asked.peer,
+                          .tls_subject = asked.tls_subject,
+                          .tls_issuer = asked.tls_issuer,
+                          .trusted_proxies = &generation.settings.trusted_proxies,
+                          .token_header = generation.settings.tokens.header,
+                          .tokens = tokens ? &*tokens : nullptr,
+                          .now = now};
+  const ScopeParts scope(*policy, head, facts);
+  if (const auto refused = caller_problem(*policy, scope, facts.token_header)) return std::unexpected(refused->detail);
+  return ids.make(scope.parts(), *key);
+}
+
+}  // namespace once

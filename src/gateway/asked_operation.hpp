@@ -1,0 +1,33 @@
+// Which operation a request would be, for an operator who has the request at hand: by the same parser, routes, scope and
+// key rules that serve one.
+#pragma once
+
+#include <expected>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/operation.hpp"
+#include "gateway/generation.hpp"
+
+namespace once {
+
+struct AskedRequest {
+  std::string method = "POST";
+  std::string target;  // path and perhaps a query
+  std::vector<std::pair<std::string, std::string>> headers{};
+  std::optional<std::string> key{};  // as the key header has it; none: it is derived, as the route says
+  std::string body{};                // for derived keys
+  // What else a caller may be known by.
+  std::string peer{};
+  std::string tls_subject{};
+  std::string tls_issuer{};
+};
+
+// The error says what is wrong with the request, and holds neither key nor credential.
+std::expected<OperationId, std::string> operation_of(const Generation& generation, const OperationIds& ids,
+                                                     const AskedRequest& asked, Time now);
+
+}  // namespace once

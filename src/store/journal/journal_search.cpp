@@ -1,0 +1,170 @@
+// The journal as operators see it. The index knows the state of every record, so a scan for those that are unknown
+// reads no others; the rest of a record, tenant and route too, is read from its segment, one at a time and each under
+// the writer's mutex for that long only. A scan goes by the beginning of the ids: slots move, these do not.
+#include <algorithm>
+
+#include "store/journal/journal_store.hpp"
+
+namespace once {
+
+using journal::Place;
+using journal::Shard;
+using journal::SlotTable;
+
+namespace {
+
+constexpr std::uint64_t end_of_ids = std::uint64_t{1} << 32U;
+constexpr std::uint64_t slots_per_lock = 4096;
+constexpr std::size_t slots_per_page = 65'536;
+constexpr std::size_t reads_per_page = 2000;
+
+// How far a visit of about so many slots reaches, and how many there are.
+struct Step {
+  std::uint64_t reach = 1;
+  std::size_t slots = 0;
+};
+Step step_of(const Shard& shard) {
+  const std::scoped_lock lock(shard.mutex);
+  const std::size_t slots = shard.slots.size();
+  return {.reach = std::max<std::uint64_t>(end_of_ids / slots * slots_per_lock, 1),
+          .slots = std::min<std::size_t>(slots, slots_per_lock)};
+}
+
+// What a slot says of its record. One that has expired and is remembered may stand there as what it was.
+bool may_fit(const SlotTable::Slot& slot, const KeyFilter& filter, Time now) {
+  if (journal::has_passed(slot.expires, now)) return false;
+  return !filter.state || *filter.state == State::tombstone || slot.place.state() == *filter.state;
+}
+
+OperationId beginning_of(const std::array<std::uint8_t, SlotTable::tag_size>& tag) {
+  OperationId id;
+  std::ranges::copy(tag, id.bytes.begin());
+  return id;
+}
+
+}  // namespace
+
+std::vector<JournalStore::Candidate> JournalStore::candidates(Shard& shard, std::uint64_t from, std::uint64_t to,
+                                                              const KeyFilter& filter, Time now) {
+  std::vector<Candidate> found;
+  const std::scoped_lock lock(shard.mutex);
+  shard.slots.visit(from, to, [&](std::uint64_t bits, const SlotTable::Slot& slot) {
+    if (may_fit(slot, filter, now)) found.push_back({.bits = bits, .tag = slot.tag});
+  });
+  std::ranges::sort(found, {}, [](const Candidate& each) { return std::pair(each.bits, each.tag); });
+  return found;
+}
+
+Result<std::optional<KeyInfo>> JournalStore::read_info(Shard& shard, const Candidate& candidate, std::string& buffer,
+                                                       Time now) {
+  const std::scoped_lock writing(writing_);
+  Place place;
+  bool live = false;
+  {
+    const std::scoped_lock lock(shard.mutex);
+    const SlotTable::Slot* slot = shard.slots.find(beginning_of(candidate.tag));
+    if (slot == nullptr) return std::nullopt;
+    place = slot->place;
+    live = slot->expires == journal::never_expires;
+  }
+  const auto payload = segments_.read(place, buffer);
+  const auto seen = payload ? journal::glance(*payload) : std::nullopt;
+  if (!seen || seen->kind != journal::Kind::put) {
+    return std::unexpected(
+        Error{.source = ErrorSource::store,
+              .retryable = Retryable::no,
+              .detail = payload ? "the journal's index does not fit its segments" : payload.error().detail});
+  }
+  Record record = journal::decode_put(*payload);
+  if (place < first_own_place_) record.lease_until = lease_after_restart(record.lease_until);
+  if (live) record.lease_until = Time::max();
+  if (forgotten(record, now)) return std::nullopt;
+  KeyInfo info = info_of(seen->id, record, now);
+  const journal::Labels labels = journal::labels_of(*payload);
+  if (!labels.tenant.empty()) info.tenant = labels.tenant;
+  if (!labels.route.empty()) info.route = labels.route;
+  return info;
+}
+
+Result<KeyPage> JournalStore::scan(const KeyFilter& filter, std::string_view cursor, std::size_t limit) {
+  const auto begin = read_cursor(cursor, 2);
+  if (!begin) return bad_cursor();
+  KeyPage page{.keys = {}, .next = {}, .now = clock_.now()};
+  std::string buffer;
+  std::size_t number = (*begin)[0];
+  std::uint64_t from = (*begin)[1];
+  std::size_t looked = 0;
+  std::size_t reads = 0;
+  while (number < shards_.size() && page.keys.size() < limit && looked < slots_per_page && reads < reads_per_page) {
+    Shard& shard = shards_[number];
+    const Step step = step_of(shard);
+    const std::uint64_t to = std::min(from + step.reach, end_of_ids);
+    looked += step.slots;
+    std::uint64_t done_up_to = to;
+    std::uint64_t last = end_of_ids;
+    for (const Candidate& candidate : candidates(shard, from, to, filter, page.now)) {
+      // Ids that begin alike go together, for the cursor cannot tell them apart.
+      if ((page.keys.size() >= limit || reads >= reads_per_page) && candidate.bits != last) {
+        done_up_to = candidate.bits;
+        break;
+      }
+      last = candidate.bits;
+      ++reads;
+      auto info = read_info(shard, candidate, buffer, page.now);
+      if (!info) return std::unexpected(info.error());
+      if (*info && fits(**info, filter)) page.keys.push_back(*std::move(*info));
+    }
+    from = done_up_to;
+    if (from < end_of_ids) continue;
+    ++number;
+    from = 0;
+  }
+  if (number < shards_.size()) page.next = cursor_of({number, from});
+  return page;
+}
+
+Result<KeyPage> JournalStore::find(const IdPrefix& prefix) {
+  KeyPage page{.keys = {}, .next = {}, .now = clock_.now()};
+  std::string buffer;
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, prefix.bytes.data(), sizeof bits);
+  // The shard follows from later bytes.
+  for (Shard& shard : shards_) {
+    for (const Candidate& candidate : candidates(shard, bits, std::uint64_t{bits} + 1, {}, page.now)) {
+      if (!begins_with(beginning_of(candidate.tag), prefix)) continue;
+      auto info = read_info(shard, candidate, buffer, page.now);
+      if (!info) return std::unexpected(info.error());
+      if (*info) page.keys.push_back(*std::move(*info));
+    }
+  }
+  return page;
+}
+
+// By what the index says: a record that has expired and is remembered counts as what it was until it is carried
+// forward.
+Result<KeyCounts> JournalStore::count(std::string_view cursor) {
+  const auto begin = read_cursor(cursor, 2);
+  if (!begin) return bad_cursor();
+  const Time now = clock_.now();
+  KeyCounts counts;
+  std::size_t number = (*begin)[0];
+  std::uint64_t from = (*begin)[1];
+  for (std::size_t looked = 0; number < shards_.size() && looked < slots_per_page;) {
+    Shard& shard = shards_[number];
+    const Step step = step_of(shard);
+    const std::uint64_t to = std::min(from + step.reach, end_of_ids);
+    looked += step.slots;
+    {
+      const std::scoped_lock lock(shard.mutex);
+      shard.slots.visit(from, to, [&](std::uint64_t, const SlotTable::Slot& slot) {
+        if (may_fit(slot, {}, now)) ++counts.by_state[static_cast<std::size_t>(slot.place.state())];
+      });
+    }
+    from = to < end_of_ids ? to : 0;
+    if (from == 0) ++number;
+  }
+  if (number < shards_.size()) counts.next = cursor_of({number, from});
+  return counts;
+}
+
+}  // namespace once

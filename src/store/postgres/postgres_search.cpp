@@ -1,0 +1,97 @@
+// The table as operators see it, by its primary key: a page begins behind the last id of the one before.
+#include <algorithm>
+
+#include "store/postgres/batch.hpp"
+#include "store/postgres/connection.hpp"
+#include "store/postgres/postgres_store.hpp"
+
+namespace once {
+
+using postgres::Column;
+using postgres::Parameters;
+using postgres::Rows;
+using postgres::Statement;
+
+namespace {
+
+constexpr std::size_t rows_per_query = 1000;
+constexpr int queries_per_page = 8;
+constexpr std::size_t rows_per_count = 20'000;
+
+Parameters after(std::string_view id, std::size_t limit) {
+  Parameters parameters;
+  parameters.bytes(id);
+  parameters.int8(static_cast<std::int64_t>(limit));
+  return parameters;
+}
+
+std::optional<KeyInfo> info_in(const Rows& rows, std::size_t row) {
+  const Record record = postgres::record_of(rows, row);
+  const Time now = rows.time(row, Column::now);
+  if (postgres::is_as_none(record, now)) return std::nullopt;
+  KeyInfo info = info_of(rows.blob<OperationId>(row, Column::id), record, now);
+  if (info.state != State::tombstone) {
+    info.outcome_bytes = static_cast<std::uint64_t>(rows.int8(row, Column::outcome_bytes));
+  }
+  if (const auto tenant = rows.bytes(row, Column::tenant); !tenant.empty()) info.tenant = tenant;
+  if (const auto route = rows.bytes(row, Column::route); !route.empty()) info.route = route;
+  return info;
+}
+
+}  // namespace
+
+Result<KeyPage> PostgresStore::scan(const KeyFilter& filter, std::string_view cursor, std::size_t limit) {
+  auto id = from_hex(cursor);
+  if (!id || (!id->empty() && id->size() != OperationId::size)) return bad_cursor();
+  KeyPage page;
+  for (int queries = 0; queries < queries_per_page; ++queries) {
+    const auto rows = ask(Statement::page, after(*id, rows_per_query));
+    if (!rows) return std::unexpected(rows.error());
+    for (std::size_t row = 0; row < rows->size(); ++row) {
+      page.now = rows->time(row, Column::now);
+      *id = rows->bytes(row, Column::id);
+      auto info = info_in(*rows, row);
+      if (!info || !fits(*info, filter)) continue;
+      page.keys.push_back(*std::move(info));
+      if (page.keys.size() == limit) break;
+    }
+    if (page.keys.size() < limit && rows->size() < rows_per_query) return page;
+    page.next = to_hex(*id);
+    if (page.keys.size() == limit) return page;
+  }
+  return page;
+}
+
+Result<KeyPage> PostgresStore::find(const IdPrefix& prefix) {
+  const auto rows = ask(Statement::page, after(prefix.view(), 8));
+  if (!rows) return std::unexpected(rows.error());
+  KeyPage page;
+  for (std::size_t row = 0; row < rows->size(); ++row) {
+    page.now = rows->time(row, Column::now);
+    auto info = info_in(*rows, row);
+    if (info && begins_with(info->id, prefix)) page.keys.push_back(*std::move(info));
+  }
+  return page;
+}
+
+Result<KeyCounts> PostgresStore::count(std::string_view cursor) {
+  const auto id = from_hex(cursor);
+  if (!id || (!id->empty() && id->size() != OperationId::size)) return bad_cursor();
+  const auto rows = ask(Statement::count, after(*id, rows_per_count));
+  if (!rows) return std::unexpected(rows.error());
+  KeyCounts counts;
+  std::uint64_t looked = 0;
+  for (std::size_t row = 0; row < rows->size(); ++row) {
+    const auto count = static_cast<std::uint64_t>(rows->int8(row, 1));
+    const auto state = rows->int2(row, 0);
+    looked += count;
+    if (state >= 0 && static_cast<std::size_t>(state) < state_count) {
+      counts.by_state[static_cast<std::size_t>(state)] += count;
+    }
+    counts.next = to_hex(rows->bytes(row, 2));
+  }
+  if (looked < rows_per_count) counts.next.clear();
+  return counts;
+}
+
+}  // namespace once

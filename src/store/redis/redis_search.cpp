@@ -1,0 +1,254 @@
+// Redis as operators see it: SCAN on every server in turn, and the heads of the records that it names. SCAN gives what
+// is there all the time at least once; how many at a time it does not promise, so what is too much for a page stands in
+// the cursor: NODE.POSITION, and the ids that are still to be shown.
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "store/redis/batch.hpp"
+#include "store/redis/directory.hpp"
+#include "store/redis/packed.hpp"
+#include "store/redis/redis_store.hpp"
+
+namespace once {
+
+namespace redis {
+
+struct ScanPosition {
+  std::size_t node = 0;
+  std::uint64_t position = 0;       // SCAN's own
+  std::vector<std::string> left{};  // hex ids, read from Redis and not shown yet
+  bool ended = false;
+};
+
+}  // namespace redis
+
+namespace {
+
+using redis::ScanPosition;
+
+constexpr std::size_t steps_per_page = 32;
+constexpr std::size_t keys_per_step = 500;
+constexpr std::size_t most_left = 1000;
+constexpr Duration longest_find = std::chrono::seconds(10);
+
+std::optional<ScanPosition> read_position(std::string_view cursor) {
+  ScanPosition at;
+  if (cursor.empty()) return at;
+  const auto parts = split(cursor, '.');
+  const auto node = parse_number(parts[0]);
+  const auto position = parts.size() > 1 ? parse_number(parts[1]) : std::nullopt;
+  if (!node || !position || parts.size() > most_left + 2) return std::nullopt;
+  at.node = *node;
+  at.position = *position;
+  for (std::size_t i = 2; i < parts.size(); ++i) {
+    const auto id = from_hex(parts[i]);
+    if (!id || id->size() != OperationId::size) return std::nullopt;
+    at.left.emplace_back(parts[i]);
+  }
+  return at;
+}
+
+std::string text_of(const ScanPosition& at) {
+  if (at.ended && at.left.empty()) return "";
+  std::string text = fmt::format("{}.{}", at.node, at.position);
+  for (const std::string& id : at.left) text.append(".").append(id);
+  return text;
+}
+
+// As a pattern of Redis' that means itself.
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (std::string_view("*?[]^\\").contains(c)) out.push_back('\\');
+    out.push_back(c);
+  }
+  return out;
+}
+
+std::optional<OperationId> id_in(std::string_view key, std::string_view prefix) {
+  if (!key.starts_with(prefix)) return std::nullopt;
+  const auto bytes = from_hex(key.substr(prefix.size()));
+  if (!bytes || bytes->size() != OperationId::size) return std::nullopt;
+  OperationId id;
+  std::ranges::copy(*bytes, reinterpret_cast<char*>(id.bytes.data()));
+  return id;
+}
+
+// What GETRANGE and STRLEN said of one key.
+std::optional<KeyInfo> info_in(const OperationId& id, std::string_view packed, long long size, Time now) {
+  const auto record = redis::unpack_record(packed);
+  if (!record || forgotten(*record, now)) return std::nullopt;
+  KeyInfo info = info_of(id, *record, now);
+  const redis::PackedLabels labels = redis::labels_in(packed);
+  if (!labels.tenant.empty()) info.tenant = labels.tenant;
+  if (!labels.route.empty()) info.route = labels.route;
+  const auto whole = static_cast<std::uint64_t>(std::max<long long>(size, 0));
+  const std::uint64_t around = redis::head_size + labels.size;
+  const bool has_outcome = record->outcome != nullptr && info.state != State::tombstone;
+  info.outcome_bytes = has_outcome && whole > around ? whole - around : 0;
+  return info;
+}
+
+std::unexpected<Error> strange(std::string_view what) {
+  return std::unexpected(Error{.source = ErrorSource::store, .retryable = Retryable::yes, .detail = std::string(what)});
+}
+
+Time time_in(const redisReply& reply) {
+  if (!redis::is_array(reply) || reply.elements != 2) return {};
+  const auto seconds = parse_number(redis::text_of(*reply.element[0])).value_or(0);
+  const auto microseconds = parse_number(redis::text_of(*reply.element[1])).value_or(0);
+  return Time(Duration(static_cast<Duration::rep>(seconds * 1000 + microseconds / 1000)));
+}
+
+}  // namespace
+
+// A key that was redirected, deleted or is no record is left out.
+Result<KeyPage> RedisStore::read_keys(std::size_t node, const std::vector<std::string>& keys) {
+  const auto map = directory_->now();
+  if (!map || node >= map->nodes.size()) return strange("Redis: the servers have changed; begin the list again");
+  auto link = map->nodes[node]->take();
+  if (!link) return std::unexpected(link.error());
+  const std::string last_byte = std::to_string(redis::head_size + redis::largest_labels - 1);
+  redis::append_command((*link)->commands(), {"TIME"});
+  for (const std::string& key : keys) {
+    redis::append_command((*link)->commands(), {"GETRANGE", key, "0", last_byte});
+    redis::append_command((*link)->commands(), {"STRLEN", key});
+  }
+  const auto deadline = redis::Deadline::after(context_->settings.timeout);
+  const auto fail = [&](const Error& error) {
+    link->drop();
+    return std::unexpected(error);
+  };
+  if (const auto sent = (*link)->send(); !sent) return fail(sent.error());
+  const auto time = (*link)->reply(deadline);
+  if (!time) return fail(time.error());
+  KeyPage page{.keys = {}, .next = {}, .now = time_in(**time)};
+  for (const std::string& key : keys) {
+    const auto packed = (*link)->reply(deadline);
+    if (!packed) return fail(packed.error());
+    const auto size = (*link)->reply(deadline);
+    if (!size) return fail(size.error());
+    const auto id = id_in(key, context_->options.prefix);
+    if (!id || !redis::is_text(**packed) || (*size)->type != REDIS_REPLY_INTEGER) continue;
+    if (auto info = info_in(*id, redis::text_of(**packed), (*size)->integer, page.now)) {
+      page.keys.push_back(*std::move(info));
+    }
+  }
+  return page;
+}
+
+Result<KeyPage> RedisStore::scan_step(ScanPosition& at, std::string_view pattern, std::size_t count) {
+  if (!directory_->now()) {
+    if (auto found = directory_->find_again(nullptr); !found) return std::unexpected(found.error());
+  }
+  const auto map = directory_->now();
+  if (!map || at.node >= map->nodes.size()) return strange("Redis: the servers have changed; begin the list again");
+  std::set<std::string> keys;
+  {
+    auto link = map->nodes[at.node]->take();
+    if (!link) return std::unexpected(link.error());
+    const auto reply =
+        redis::ask(**link, {"SCAN", std::to_string(at.position), "MATCH", pattern, "COUNT", std::to_string(count)},
+                   redis::Deadline::after(context_->settings.timeout));
+    if (!reply) {
+      link->drop();
+      return std::unexpected(reply.error());
+    }
+    const bool whole = redis::is_array(**reply) && (*reply)->elements == 2 && redis::is_array(*(*reply)->element[1]);
+    const auto position = whole ? parse_number(redis::text_of(*(*reply)->element[0])) : std::nullopt;
+    if (!position) return strange("Redis: an answer to SCAN that is none");
+    at.position = *position;
+    const redisReply& list = *(*reply)->element[1];
+    for (std::size_t i = 0; i < list.elements; ++i) keys.emplace(redis::text_of(*list.element[i]));
+  }
+  auto page = read_keys(at.node, {keys.begin(), keys.end()});
+  if (at.position == 0) at.ended = ++at.node >= map->nodes.size();
+  return page;
+}
+
+Result<KeyPage> RedisStore::scan(const KeyFilter& filter, std::string_view cursor, std::size_t limit) {
+  auto at = read_position(cursor);
+  if (!at) return bad_cursor();
+  KeyPage page;
+  const std::string pattern = escaped(context_->options.prefix) + "*";
+  const auto take = [&](KeyPage&& part) {
+    page.now = part.now;
+    for (KeyInfo& info : part.keys) {
+      if (!fits(info, filter)) continue;
+      if (page.keys.size() < limit) {
+        page.keys.push_back(std::move(info));
+      } else {
+        at->left.push_back(to_hex(info.id));
+      }
+    }
+  };
+  if (!at->left.empty()) {
+    for (const std::string& hex : std::exchange(at->left, {})) {
+      auto part = get(*id_in(hex, ""));
+      if (!part) return part;
+      take(std::move(*part));
+    }
+    // A cursor that stands at the end of the last server.
+    const auto map = directory_->now();
+    at->ended = map && at->node >= map->nodes.size();
+  }
+  for (std::size_t step = 0; step < steps_per_page && !at->ended && page.keys.size() < limit; ++step) {
+    const std::size_t count =
+        filter.state || filter.tenant || filter.route || filter.started_before || filter.started_after
+            ? keys_per_step
+            : std::min(limit - page.keys.size(), keys_per_step);
+    auto part = scan_step(*at, pattern, count);
+    if (!part) return part;
+    take(std::move(*part));
+  }
+  page.next = text_of(*at);
+  return page;
+}
+
+// Wherever it is now.
+Result<KeyPage> RedisStore::get(const OperationId& id) {
+  if (!directory_->now()) {
+    if (auto found = directory_->find_again(nullptr); !found) return std::unexpected(found.error());
+  }
+  const auto map = directory_->now();
+  const std::string key = redis::key_of(*context_, id);
+  const bool cluster = context_->options.mode == redis::Mode::cluster;
+  const auto owner = map ? map->owner_of(cluster ? redis::slot_of(key) : 0) : nullptr;
+  if (!owner) return strange("Redis Cluster: no node serves this key");
+  return read_keys(static_cast<std::size_t>(std::ranges::find(map->nodes, owner) - map->nodes.begin()), {key});
+}
+
+Result<KeyPage> RedisStore::find(const IdPrefix& prefix) {
+  const auto deadline = redis::Deadline::after(longest_find);
+  const std::string pattern = escaped(context_->options.prefix) + to_hex(prefix) + "*";
+  ScanPosition at;
+  KeyPage page;
+  while (!at.ended) {
+    if (deadline.passed()) return strange("Redis has too many keys to look for one by the beginning of its id");
+    auto part = scan_step(at, pattern, 10 * keys_per_step);
+    if (!part) return part;
+    page.now = part->now;
+    for (KeyInfo& info : part->keys) {
+      const bool known = std::ranges::find(page.keys, info.id, &KeyInfo::id) != page.keys.end();
+      if (!known && begins_with(info.id, prefix)) page.keys.push_back(std::move(info));
+    }
+  }
+  return page;
+}
+
+Result<KeyCounts> RedisStore::count(std::string_view cursor) {
+  auto at = read_position(cursor);
+  if (!at) return bad_cursor();
+  auto part = scan_step(*at, escaped(context_->options.prefix) + "*", keys_per_step);
+  if (!part) return std::unexpected(part.error());
+  KeyCounts counts;
+  for (const KeyInfo& info : part->keys) ++counts.by_state[static_cast<std::size_t>(info.state)];
+  counts.next = text_of(*at);
+  return counts;
+}
+
+}  // namespace once

@@ -1,0 +1,295 @@
+"""What operators do to keys: find one that is stuck, look at it, and settle it; over the API and with `once keys`."""
+import base64
+import json
+import os
+import subprocess
+import threading
+import unittest
+
+from harness import EndToEnd, run_once
+from wire import DEADLINE, Client, wait_until
+
+SECRET_KEY = "a-raw-key-that-no-log-may-hold"
+BODY = b'{"amount":4711,"note":"a body that no log may hold"}'
+STORE = os.environ.get("ONCE_E2E_STORE") or ""
+# Redis may show a key again while its table grows.
+SHOWS_ONCE = not STORE.startswith("redis")
+
+
+def breaks_off(_, to):
+    """A backend of which nobody knows whether it did the work."""
+    to.close()
+
+
+class Keys(EndToEnd):
+    def admin(self, gateway, method, path, body=None, fields=(("Once-Admin", "1"),)):
+        fields = (("Host", "localhost"), *fields)
+        with Client(gateway.admin_port) as client:
+            data = None if body is None else json.dumps(body).encode()
+            response = client.ask(method, path, fields=fields, body=data)
+        return response.status, json.loads(response.body)
+
+    def get(self, gateway, path):
+        status, body = self.admin(gateway, "GET", path)
+        self.assertEqual(status, 200, body)
+        return body
+
+    def find(self, gateway, key=SECRET_KEY, token="alice"):
+        status, body = self.admin(gateway, "POST", "/v1/keys/find", {
+            "key": key, "method": "POST", "path": "/payments", "headers": [["Authorization", f"Bearer {token}"]]})
+        self.assertEqual(status, 200, body)
+        return body
+
+    def act(self, gateway, action, key, **more):
+        return self.admin(gateway, "POST", f"/v1/keys/{key['id']}/{action}",
+                          {"version": key["version"], "by": "ops", "reason": "a test", **more})
+
+    def cli(self, gateway, *arguments, **named):
+        return run_once("keys", arguments[0], "--admin", f"127.0.0.1:{gateway.admin_port}", *arguments[1:], **named)
+
+    def pay(self, gateway, key=SECRET_KEY, token="alice", body=BODY):
+        return gateway.ask("POST", "/payments", fields=[("Authorization", f"Bearer {token}")], key=key, body=body)
+
+    def stuck(self, *settings):
+        """A gateway with one key whose outcome is unknown and held; the backend works from then on."""
+        state = {"broken": True}
+        backend = self.backend(lambda request, to: breaks_off(request, to) if state["broken"]
+                               else to.reply(201, body=b"made by the backend"))
+        self.audit = self.folder() / "audit.log"
+        gateway = self.gateway(backend, "defaults.on_unknown=hold", f"audit_log={self.audit}", *settings)
+        self.assertEqual(self.pay(gateway).status, 502)
+        state["broken"] = False
+        self.assertEqual(self.pay(gateway).code, "outcome-unknown")
+        return gateway, backend
+
+    def audited(self):
+        lines = [json.loads(line) for line in self.audit.read_text().splitlines()]
+        return [(line["action"], line["result"], line["from"], line["to"]) for line in lines]
+
+    def check_nothing_secret_in(self, gateway):
+        texts = [gateway.stderr, gateway.stdout, self.audit.read_text()]
+        for text in texts:
+            self.assertNotIn(SECRET_KEY, text)
+            self.assertNotIn("no log may hold", text)
+            self.assertNotIn("alice", text)
+
+
+class Settling(Keys):
+    def test_a_stuck_key_is_found_and_resolved_and_the_retry_gets_that_response(self):
+        gateway, backend = self.stuck()
+        found = self.find(gateway)
+        self.assertEqual((found["state"], found["live"], found["route"], found["attempt"]), ("unknown", False, "/**", 1))
+        listed = self.get(gateway, f"/v1/keys?state=unknown&tenant={found['tenant']}")["keys"]
+        self.assertEqual(listed, [found])
+        self.assertEqual(self.get(gateway, f"/v1/keys/{found['id'][:16]}"), found)
+        binary = bytes(range(256))
+        status, done = self.act(gateway, "resolve", found, state="succeeded", response={
+            "status": 202, "headers": [["Content-Type", "application/x-thing"], ["X-Made-By", "an operator"]],
+            "body_base64": base64.b64encode(binary).decode()})
+        self.assertEqual((status, done.get("done"), done.get("state")), (200, "resolved", "succeeded"), done)
+        retry = self.pay(gateway)
+        self.assertEqual((retry.status, retry.body, retry.get("X-Made-By"), retry.get("Content-Type")),
+                         (202, binary, "an operator", "application/x-thing"))
+        self.assertEqual(retry.get("Idempotency-Status"), "replayed")
+        self.assertEqual(len(backend.requests), 1)
+        shown = self.get(gateway, f"/v1/keys/{found['id']}?body=1")
+        self.assertEqual(base64.b64decode(shown["outcome"]["body_base64"]), binary)
+        self.assertEqual(self.audited(), [("resolve", "begun", "unknown", "succeeded"),
+                                          ("resolve", "done", "unknown", "succeeded")])
+        lines = [line for line in gateway.log_lines() if line["message"] == "audit"]
+        self.assertEqual([(line["action"], line["result"], line["by"], line["peer"]) for line in lines],
+                         [("resolve", "done", "ops", "127.0.0.1")])
+        self.check_nothing_secret_in(gateway)
+
+    def test_a_key_that_is_released_is_executed_once_by_the_retry(self):
+        gateway, backend = self.stuck()
+        found = self.find(gateway)
+        status, done = self.act(gateway, "release", found)
+        self.assertEqual((status, done["done"], done["state"]), (200, "released", None))
+        self.assertEqual(self.pay(gateway).get("Idempotency-Status"), "executed")
+        self.assertEqual(self.pay(gateway).get("Idempotency-Status"), "replayed")
+        self.assertEqual(len(backend.requests), 2)
+        fences = [int(request.get("Idempotency-Fence")) for request in backend.requests]
+        self.assertLess(fences[0], fences[1])
+        self.check_nothing_secret_in(gateway)
+
+    def test_what_changed_in_the_meantime_is_left_alone(self):
+        gateway, _ = self.stuck()
+        found = self.find(gateway)
+        self.assertEqual(self.act(gateway, "resolve", found, state="failed")[0], 200)
+        for action, more in (("resolve", {"state": "succeeded"}), ("release", {}), ("forget", {})):
+            status, problem = self.act(gateway, action, found, **more)
+            self.assertEqual((status, problem["code"]), (409, "claim-lost"), action)
+        self.assertEqual(self.audited()[-1], ("forget", "refused", "failed", "failed"))
+        self.assertEqual(self.find(gateway)["state"], "failed")
+        self.assertEqual(self.pay(gateway).get("Idempotency-Status"), "executed")
+        finished = self.find(gateway)
+        status, problem = self.act(gateway, "release", finished)
+        self.assertEqual((status, problem["code"]), (409, "claim-lost"), "only what is stuck can be released")
+        self.assertEqual(self.act(gateway, "forget", finished)[0], 200)
+        self.assertEqual(self.admin(gateway, "GET", f"/v1/keys/{found['id']}")[0], 404)
+        self.assertEqual(self.pay(gateway).get("Idempotency-Status"), "executed")
+
+    def test_a_key_whose_owner_is_at_work_is_refused(self):
+        go = self.gate()
+        backend = self.backend(lambda _, to: go.wait() and to.reply(201, body=b"done"))
+        self.audit = self.folder() / "audit.log"
+        gateway = self.gateway(backend, f"audit_log={self.audit}")
+        answers = []
+        thread = threading.Thread(target=lambda: answers.append(self.pay(gateway)))
+        thread.start()
+        wait_until(lambda: backend.requests, what="the request to be at the backend")
+        found = self.find(gateway)
+        self.assertEqual((found["state"], found["live"]), ("started", True))
+        for action, more in (("resolve", {"state": "succeeded"}), ("release", {}), ("forget", {})):
+            status, problem = self.act(gateway, action, found, **more)
+            self.assertEqual((status, problem["code"]), (409, "in-flight"), action)
+        go.set()
+        thread.join()
+        self.assertEqual(answers[0].status, 201)
+
+    def test_an_action_that_cannot_be_audited_is_not_done(self):
+        gateway, _ = self.stuck()
+        self.audit.mkdir()  # nobody writes to a folder
+        found = self.find(gateway)
+        status, problem = self.act(gateway, "release", found)
+        self.assertEqual(status, 503, problem)
+        self.assertEqual(self.find(gateway), found)
+        self.audit.rmdir()
+        self.assertEqual(self.act(gateway, "release", found)[0], 200)
+
+    def test_nobody_changes_a_key_without_saying_so(self):
+        gateway, _ = self.stuck()
+        found = self.find(gateway)
+        body = {"version": found["version"]}
+        path = f"/v1/keys/{found['id']}/release"
+        for fields in ((), (("Once-Admin", "1"), ("Origin", "http://evil.example"))):
+            self.assertIn(self.admin(gateway, "POST", path, body, fields=fields)[0], (400, 401, 403))
+        self.assertEqual(self.admin(gateway, "POST", path, {})[0], 400)
+        self.assertEqual(self.find(gateway), found)
+
+    def test_another_caller_has_another_key(self):
+        gateway, _ = self.stuck()
+        status, problem = self.admin(gateway, "POST", "/v1/keys/find", {
+            "key": SECRET_KEY, "path": "/payments", "headers": [["Authorization", "Bearer mallory"]]})
+        self.assertEqual((status, problem["code"]), (404, "not-found"))
+
+    @unittest.skipIf("://" in STORE or STORE == "memory:", "the journal is meant")
+    def test_a_restart_remembers_what_operators_did(self):
+        data = self.folder()
+        gateway, backend = self.stuck(f"data_dir={data}")
+        self.pay(gateway, key="to-be-resolved")
+        found = self.find(gateway)
+        self.assertEqual(self.act(gateway, "resolve", found, state="succeeded", response={"status": 299})[0], 200)
+        other = self.find(gateway, "to-be-resolved")
+        self.assertEqual(self.act(gateway, "forget", other)[0], 200)
+        gateway.kill()
+        gateway = self.gateway(backend, "defaults.on_unknown=hold", f"data_dir={data}")
+        self.assertEqual(self.pay(gateway).status, 299)
+        again = self.find(gateway)
+        self.assertEqual((again["tenant"], again["route"]), (found["tenant"], "/**"), "labels are in the journal")
+        self.assertEqual(self.pay(gateway, key="to-be-resolved").get("Idempotency-Status"), "executed")
+
+
+class Listing(Keys):
+    COUNT = 600 if "://" in STORE else 2500
+
+    def test_every_key_is_listed_once_while_traffic_goes_on(self):
+        self.audit = self.folder() / "audit.log"
+        gateway = self.gateway(self.backend())
+        with gateway.connect() as client:
+            for i in range(self.COUNT):
+                client.ask("POST", "/payments", fields=[("Authorization", "Bearer alice")], key=f"key-{i}", body=b"{}")
+        tenant = self.find(gateway, "key-0")["tenant"]
+        self.assertEqual(len({self.find(gateway, f"key-{i}")["tenant"] for i in (1, 99, self.COUNT - 1)} | {tenant}), 1)
+        over = threading.Event()
+
+        def traffic():
+            i = 0
+            with gateway.connect() as client:
+                while not over.is_set():
+                    client.ask("POST", "/payments", fields=[("Authorization", "Bearer bob")], key=f"more-{i}", body=b"{}")
+                    i += 1
+
+        thread = threading.Thread(target=traffic)
+        thread.start()
+        seen = []
+        cursor = ""
+        try:
+            while cursor is not None:
+                query = f"/v1/keys?limit=300&tenant={tenant}" + (f"&cursor={cursor}" if cursor else "")
+                page = self.get(gateway, query)
+                self.assertLessEqual(len(page["keys"]), 300)
+                seen += [key["id"] for key in page["keys"]]
+                cursor = page["next"]
+        finally:
+            over.set()
+            thread.join()
+        self.assertEqual(len(set(seen)), self.COUNT)
+        if SHOWS_ONCE:
+            self.assertEqual(len(seen), self.COUNT)
+        name = 'once_keys{state="succeeded"}'
+        wait_until(lambda: gateway.metrics().get(name, 0) >= self.COUNT, what="the keys to be counted")
+        out = self.cli(gateway, "list", "--all", "--json", "--tenant", tenant)
+        self.assertEqual(out.returncode, 0, out.stderr)
+        self.assertEqual({key["id"] for key in json.loads(out.stdout)["keys"]}, set(seen))
+        out = self.cli(gateway, "export", "--tenant", tenant)
+        self.assertEqual(len({json.loads(line)["id"] for line in out.stdout.splitlines()}), self.COUNT)
+
+    def test_mistakes_in_a_list_are_told(self):
+        gateway = self.gateway(self.backend())
+        for query in ("limit=0", "limit=1001", "state=lost", "older_than=soon", "cursor=nonsense", "color=blue"):
+            status, problem = self.admin(gateway, "GET", f"/v1/keys?{query}")
+            self.assertEqual((status, problem["code"]), (400, "bad-request"), query)
+        self.assertEqual(self.admin(gateway, "GET", "/v1/keys/xyz")[0], 400)
+        self.assertEqual(self.admin(gateway, "GET", "/v1/keys/" + "0" * 64)[0], 404)
+
+
+class CommandLine(Keys):
+    def test_a_stuck_key_is_settled_from_the_command_line(self):
+        gateway, backend = self.stuck()
+        out = self.cli(gateway, "list", "--state", "unknown", "--newer-than", "1h", "--limit", "1000", "--json")
+        self.assertEqual(out.returncode, 0, out.stderr)
+        ids = [key["id"] for key in json.loads(out.stdout)["keys"]]
+        found = subprocess.run(
+            [os.environ["ONCE_BINARY"], "keys", "find", "--admin", f"127.0.0.1:{gateway.admin_port}", "--path", "/payments",
+             "--header", "Authorization: Bearer alice", "--json"],
+            input=SECRET_KEY + "\n", capture_output=True, text=True, timeout=DEADLINE)
+        self.assertEqual(found.returncode, 0, found.stderr)
+        key = json.loads(found.stdout)
+        self.assertIn(key["id"], ids)
+        short = key["id"][:16]
+        out = self.cli(gateway, "show", short)
+        self.assertEqual(out.returncode, 0, out.stderr)
+        self.assertIn("unknown", out.stdout)
+        for command in ("release", "forget"):
+            out = self.cli(gateway, command, short)
+            self.assertEqual((out.returncode, "--yes" in out.stderr), (2, True), "nobody is there to be asked")
+        self.assertEqual(self.cli(gateway, "resolve", short, "--yes").returncode, 2)
+        body = self.folder() / "body"
+        body.write_bytes(b'{"settled":true}')
+        out = self.cli(gateway, "resolve", short, "--succeeded", "--status", "201", "--header", "X-By: hand",
+                       "--body-file", str(body), "--reason", "the bank has it", "--by", "carol", "--yes")
+        self.assertEqual((out.returncode, out.stdout), (0, f"resolved {short}\n"), out.stderr)
+        retry = self.pay(gateway)
+        self.assertEqual((retry.status, retry.body, retry.get("X-By")), (201, b'{"settled":true}', "hand"))
+        out = self.cli(gateway, "show", key["id"], "--body")
+        self.assertIn('{"settled":true}', out.stdout)
+        self.assertEqual(self.cli(gateway, "release", short, "--yes").returncode, 3)
+        self.assertEqual(self.cli(gateway, "forget", short, "--yes").returncode, 0)
+        self.assertEqual(self.cli(gateway, "show", short).returncode, 1)
+        self.assertEqual(self.pay(gateway).get("Idempotency-Status"), "executed")
+        self.assertEqual(len(backend.requests), 2)
+        last = json.loads(self.audit.read_text().splitlines()[1])
+        self.assertEqual((last["by"], last["reason"], last["operation"]), ("carol", "the bank has it", short))
+        self.check_nothing_secret_in(gateway)
+
+    def test_nobody_answers(self):
+        out = run_once("keys", "list", "--admin", "127.0.0.1:1")
+        self.assertEqual((out.returncode, "nobody answers" in out.stderr), (1, True))
+        self.assertEqual(run_once("keys", "show", "xyz").returncode, 2)
+        self.assertEqual(run_once("keys").returncode, 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
