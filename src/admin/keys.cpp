@@ -83,7 +83,8 @@ Op op_of(const KeyInfo& key, Action action, const ActionRequest& asked) {
 // Why this cannot be done to such a key; nullopt: it can.
 std::optional<Problem> obstacle(const KeyInfo& key, Action action, const ActionRequest& asked, Time now) {
   if (version_of(key) != asked.version) {
-    return problem(ProblemKind::claim_lost, fmt::format("The key has changed since: it is {} now.", name_of(key.state)));
+    return problem(ProblemKind::claim_lost,
+                   fmt::format("The key has changed since: it is {} now.", name_of(key.state)));
   }
   if (is_live(key, now)) return problem(ProblemKind::in_flight, "The owner of this key is at work.");
   if (action == Action::forget || key.state == State::unknown || key.state == State::started) return std::nullopt;

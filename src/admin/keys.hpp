@@ -1,6 +1,7 @@
-// /v1/keys: what operators see of the store, and the three things that they can do to a key. docs/keys.md is the same for
-// people. Runs on the admin's loop; what blocks, scans and the audit file, on a thread beside it. Actions are ordinary
-// store operations with the nonce of the record that was seen: whoever was faster wins, and the other one is told.
+// /v1/keys: what operators see of the store, and the three things that they can do to a key. docs/keys.md is the same
+// for people. Runs on the admin's loop; what blocks, scans and the audit file, on a thread beside it. Actions are
+// ordinary store operations with the nonce of the record that was seen: whoever was faster wins, and the other one is
+// told.
 #pragma once
 
 #include <optional>
@@ -60,7 +61,7 @@ class KeysApi {
                                   Executor& home);
   Task<http::ServiceResponse> act_on(const KeyInfo& key, Action action, const ActionRequest& asked, AuditEntry& entry,
                                      Executor& home);
-  Task<Seen> look(std::string_view id, Executor& home);
+  Task<Seen> look(std::string_view text, Executor& home);
   Task<Seen> look_up(const OperationId& id, Executor& home);
   Task<Result<void>> audit(const AuditEntry& entry, Executor& home);
 

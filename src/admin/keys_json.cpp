@@ -177,8 +177,9 @@ bool is_field_value(std::string_view value) {
 // What belongs to one connection or one reply only; the gateway adds its own.
 bool is_left_out(std::string_view name) {
   static constexpr std::array<std::string_view, 12> names = {
-      "connection",   "content-length",     "date",    "keep-alive", "proxy-authenticate", "proxy-connection",
-      "set-cookie", "te", "trailer", "transfer-encoding", "upgrade", "x-request-id"};
+      "connection",       "content-length", "date", "keep-alive", "proxy-authenticate",
+      "proxy-connection", "set-cookie",     "te",   "trailer",    "transfer-encoding",
+      "upgrade",          "x-request-id"};
   return std::ranges::any_of(names, [name](std::string_view each) { return iequals(each, name); });
 }
 
@@ -280,9 +281,10 @@ std::expected<ListRequest, std::string> read_list(std::string_view query, Time n
     const std::string_view name = part.substr(0, equals);
     const auto value = percent_decoded(equals == std::string_view::npos ? "" : part.substr(equals + 1));
     if (!value || !set_parameter(list, name, *value, now)) {
-      return Wrong(fmt::format("\"{}\" is no parameter of a list, or has a value that it does not take. There are state, "
-                               "tenant, route, older_than and newer_than (such as 5m), limit (1 to {}) and cursor.",
-                               name, most_keys));
+      return Wrong(
+          fmt::format("\"{}\" is no parameter of a list, or has a value that it does not take. There are state, "
+                      "tenant, route, older_than and newer_than (such as 5m), limit (1 to {}) and cursor.",
+                      name, most_keys));
     }
   }
   return list;
@@ -305,14 +307,15 @@ std::expected<FindRequest, std::string> read_find(std::string_view body) {
   }
   for (const auto& [name, value] : *tree->object()) {
     if (name != "headers" && std::ranges::find(names, name) == names.end()) {
-      return Wrong("There are key, method, path, headers, body, peer, tls_subject and tls_issuer; or tenant, scope and "
-                   "key.");
+      return Wrong(
+          "There are key, method, path, headers, body, peer, tls_subject and tls_issuer; or tenant, scope and "
+          "key.");
     }
   }
   const bool has_key = tree->find("key") != nullptr && !tree->find("key")->is_null();
   const bool of_claims = tree->find("scope") != nullptr;
   if (of_claims) {
-    if (!has_key || texts[2] != "") return Wrong("A key of the claims API is tenant, scope and key, nothing else.");
+    if (!has_key || !texts[2].empty()) return Wrong("A key of the claims API is tenant, scope and key, nothing else.");
     return FindRequest{.tenant = texts[3].empty() ? "local" : texts[3], .scope = texts[4], .key = texts[0]};
   }
   if (texts[2].empty()) return Wrong("A path is needed, or a scope of the claims API.");
@@ -332,7 +335,8 @@ std::expected<ActionRequest, std::string> read_action(Action action, std::string
   const auto tree = JsonTree::parse(body);
   if (!tree || tree->object() == nullptr) return Wrong("The body must be one JSON object.");
   ActionRequest request;
-  for (const auto& [name, to] : {std::pair("version", &request.version), {"by", &request.by}, {"reason", &request.reason}}) {
+  for (const auto& [name, to] :
+       {std::pair("version", &request.version), {"by", &request.by}, {"reason", &request.reason}}) {
     auto text = text_member(*tree, name);
     if (!text) return Wrong(text.error());
     *to = *std::move(text);

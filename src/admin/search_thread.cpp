@@ -40,13 +40,13 @@ std::optional<SearchThread::Counts> SearchThread::counts() const {
 }
 
 void SearchThread::work() {
-  auto next_count = std::chrono::steady_clock::now();
+  auto next_count = monotonic_now();
   std::unique_lock lock(mutex_);
   while (true) {
     if (search_ == nullptr) {
       wake_.wait(lock, [this] { return ending_ || !jobs_.empty(); });
     } else {
-      wake_.wait_until(lock, next_count, [this] { return ending_ || !jobs_.empty(); });
+      wake_.wait_for(lock, next_count - monotonic_now(), [this] { return ending_ || !jobs_.empty(); });
     }
     if (!jobs_.empty()) {
       Run& job = *jobs_.front();
@@ -60,7 +60,7 @@ void SearchThread::work() {
     if (ending_) return;
     lock.unlock();
     const Duration pause = count_some();
-    next_count = std::chrono::steady_clock::now() + pause;
+    next_count = monotonic_now() + pause;
     lock.lock();
   }
 }

@@ -42,7 +42,8 @@ std::expected<std::string, std::string> token_of(const AdminOptions& options) {
   }
   std::ifstream file(options.token_file, std::ios::binary);
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file || trim(text).empty()) return std::unexpected(fmt::format("--token-file: {} has no token", options.token_file));
+  if (!file || trim(text).empty())
+    return std::unexpected(fmt::format("--token-file: {} has no token", options.token_file));
   return std::string(trim(text));
 }
 

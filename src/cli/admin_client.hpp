@@ -17,7 +17,7 @@ void add_admin_options(CLI::App& command, AdminOptions& options);
 struct AdminAnswer {
   int status = 0;  // 0: nobody answered, or the options are wrong
   std::string body;
-  std::string error;  // for people, of whatever is not 200
+  std::string error;   // for people, of whatever is not 200
   bool usage = false;  // the options are wrong
 };
 

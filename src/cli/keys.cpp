@@ -10,7 +10,8 @@ namespace once::cli {
 namespace {
 
 constexpr const char* exit_codes =
-    "Exit codes: 0 well, 1 it could not be done, 2 wrong options or nobody to ask, 3 the key is at work or has changed.";
+    "Exit codes: 0 well, 1 it could not be done, 2 wrong options or nobody to ask, 3 the key is at work or has "
+    "changed.";
 
 void add_filters(CLI::App& command, KeysOptions& options) {
   command.add_option("--state", options.state, "started, succeeded, failed, unknown or tombstone")->type_name("STATE");
@@ -32,8 +33,8 @@ void add_id(CLI::App& command, KeysOptions& options) {
       ->required()
       ->type_name("ID")
       ->check([](const std::string& id) {
-        const bool good = (id.size() == 16 || id.size() == 64) &&
-                          id.find_first_not_of("0123456789abcdef") == std::string::npos;
+        const bool good =
+            (id.size() == 16 || id.size() == 64) && id.find_first_not_of("0123456789abcdef") == std::string::npos;
         return good ? "" : "an id is 16 or 64 hex digits";
       });
 }
@@ -63,7 +64,8 @@ void add_find(CLI::App& keys, KeysOptions& options) {
 }
 
 void add_changes(CLI::App& keys, KeysOptions& options) {
-  add_change_options(add(keys, options, "release", "Give an unknown or stuck key free: a retry executes anew"), options);
+  add_change_options(add(keys, options, "release", "Give an unknown or stuck key free: a retry executes anew"),
+                     options);
   CLI::App& resolve = add(keys, options, "resolve", "Say how an unknown or stuck key ended");
   add_change_options(resolve, options);
   resolve.add_flag("--succeeded", options.succeeded, "It was done");
@@ -77,7 +79,8 @@ void add_changes(CLI::App& keys, KeysOptions& options) {
 }  // namespace
 
 Run add_keys(CLI::App& app) {
-  CLI::App* const keys = app.add_subcommand("keys", "Look at a running gateway's keys, and settle those that are stuck");
+  CLI::App* const keys =
+      app.add_subcommand("keys", "Look at a running gateway's keys, and settle those that are stuck");
   keys->require_subcommand(1);
   const auto options = std::make_shared<KeysOptions>();
   CLI::App& list = add(*keys, *options, "list", "Keys, page by page");

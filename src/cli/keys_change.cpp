@@ -24,7 +24,8 @@ std::string_view consequence(std::string_view action, const KeysOptions& options
   if (action == "release") return "A retry will execute the request anew.";
   if (action == "forget") return "The record is dropped: a retry will execute the request anew.";
   if (options.failed) return "It is recorded as failed: a retry with the same request will execute it again.";
-  if (options.status == 0) return "It is recorded as succeeded without a response: retries are told so, and not executed.";
+  if (options.status == 0)
+    return "It is recorded as succeeded without a response: retries are told so, and not executed.";
   return "It is recorded as succeeded: every retry gets the response that you give.";
 }
 

@@ -1,11 +1,11 @@
 // once keys list, export, show and find.
-#include <termios.h>
 #include <unistd.h>
 
 #include <iostream>
 #include <set>
 
 #include <fmt/format.h>
+#include <termios.h>
 
 #include "base/bytes.hpp"
 #include "base/text.hpp"
@@ -51,7 +51,8 @@ int for_each_key(const KeysOptions& options, unsigned most, auto&& take) {
   std::string cursor;
   unsigned left = most;
   do {
-    const AdminAnswer answer = ask_admin(options.admin, "GET", list_path(options, std::min(left, largest_page), cursor));
+    const AdminAnswer answer =
+        ask_admin(options.admin, "GET", list_path(options, std::min(left, largest_page), cursor));
     if (answer.status != 200) return report(answer);
     const auto members = json_members(answer.body);
     const auto page = JsonTree::parse(answer.body);
@@ -137,8 +138,8 @@ int export_keys(const KeysOptions& options) {
 }
 
 int show_key(const KeysOptions& options) {
-  const AdminAnswer answer =
-      ask_admin(options.admin, "GET", fmt::format("/v1/keys/{}{}", percent_encoded(options.id), options.body ? "?body=1" : ""));
+  const AdminAnswer answer = ask_admin(
+      options.admin, "GET", fmt::format("/v1/keys/{}{}", percent_encoded(options.id), options.body ? "?body=1" : ""));
   if (answer.status != 200) return report(answer);
   const auto key = JsonTree::parse(answer.body);
   if (options.json || !key) {

@@ -67,9 +67,9 @@ void print_table(const std::vector<JsonTree>& keys) {
 }
 
 void print_key(const JsonTree& key) {
-  static constexpr std::array<std::string_view, 11> names = {"id",         "tenant",      "route",      "attempt",
-                                                             "fence",      "started_at",  "lease_until", "expires_at",
-                                                             "forget_at", "body_kept", "outcome_bytes"};
+  static constexpr std::array<std::string_view, 11> names = {"id",        "tenant",     "route",        "attempt",
+                                                             "fence",     "started_at", "lease_until",  "expires_at",
+                                                             "forget_at", "body_kept",  "outcome_bytes"};
   std::string out = fmt::format("{:<14} {}\n", "state", shown_state(key));
   for (const std::string_view name : names) out += fmt::format("{:<14} {}\n", name, text_of(key, name));
   if (const JsonTree* outcome = key.find("outcome"); outcome != nullptr && outcome->object() != nullptr) {
@@ -82,7 +82,8 @@ void print_key(const JsonTree& key) {
     }
     const JsonTree* body = outcome->find("body");
     const bool text = body != nullptr && body->string() != nullptr;
-    out += text ? "\n" + *body->string() + "\n" : fmt::format("{:<14} {}\n", "body_base64", text_of(*outcome, "body_base64"));
+    out += text ? "\n" + *body->string() + "\n"
+                : fmt::format("{:<14} {}\n", "body_base64", text_of(*outcome, "body_base64"));
   }
   print(out);
 }

@@ -38,7 +38,8 @@ std::expected<std::string, std::string> key_of(const AskedRequest& asked, const 
   }
   if (policy.key.derive.empty()) return std::unexpected("A key is needed: this route makes none by itself.");
   auto derived = derived_key(policy.key, head, asked.body);
-  if (!derived) return std::unexpected(fmt::format("The key cannot be made: {} is missing.", text_of(*derived.error())));
+  if (!derived)
+    return std::unexpected(fmt::format("The key cannot be made: {} is missing.", text_of(*derived.error())));
   return *std::move(derived);
 }
 

@@ -1,5 +1,5 @@
-// Which operation a request would be, for an operator who has the request at hand: by the same parser, routes, scope and
-// key rules that serve one.
+// Which operation a request would be, for an operator who has the request at hand: by the same parser, routes, scope
+// and key rules that serve one.
 #pragma once
 
 #include <expected>

@@ -27,10 +27,17 @@ namespace {
 // A batch is written in pieces of this size, so that a thousand large outcomes need no buffer for all of them.
 constexpr std::uint64_t most_per_write = std::uint64_t{8} << 20U;
 
+// Of an op that does not say them, those that are read back may be as long as any.
+std::uint64_t most_labels(const Op& op) {
+  if (!op.tenant.empty() || !op.route.empty())
+    return std::min(2 + op.tenant.size() + op.route.size(), journal::largest_labels);
+  const bool writes_again = op.verb == Verb::renew || op.verb == Verb::finish || op.verb == Verb::release;
+  return writes_again ? journal::largest_labels : 0;
+}
+
 std::uint64_t most_bytes(const Op& op) {
   const bool with_outcome = op.verb == Verb::finish && op.outcome != nullptr;
-  return journal::frame_size(journal::largest_put_overhead + journal::largest_labels +
-                             (with_outcome ? op.outcome->size() : 0));
+  return journal::frame_size(journal::largest_put_overhead + most_labels(op) + (with_outcome ? op.outcome->size() : 0));
 }
 
 }  // namespace

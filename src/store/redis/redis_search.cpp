@@ -30,9 +30,11 @@ namespace {
 
 using redis::ScanPosition;
 
-constexpr std::size_t steps_per_page = 32;
-constexpr std::size_t keys_per_step = 500;
-constexpr std::size_t most_left = 1000;
+constexpr std::size_t steps_per_page = 128;
+constexpr std::size_t keys_per_step = 64;
+constexpr std::size_t keys_per_count = 500;
+// A cursor is a part of a URL.
+constexpr std::size_t most_left = 64;
 constexpr Duration longest_find = std::chrono::seconds(10);
 
 std::optional<ScanPosition> read_position(std::string_view cursor) {
@@ -41,7 +43,7 @@ std::optional<ScanPosition> read_position(std::string_view cursor) {
   const auto parts = split(cursor, '.');
   const auto node = parse_number(parts[0]);
   const auto position = parts.size() > 1 ? parse_number(parts[1]) : std::nullopt;
-  if (!node || !position || parts.size() > most_left + 2) return std::nullopt;
+  if (!node || !position || parts.size() > 4 * most_left + 2) return std::nullopt;
   at.node = *node;
   at.position = *position;
   for (std::size_t i = 2; i < parts.size(); ++i) {
@@ -196,14 +198,18 @@ Result<KeyPage> RedisStore::scan(const KeyFilter& filter, std::string_view curso
     const auto map = directory_->now();
     at->ended = map && at->node >= map->nodes.size();
   }
+  std::size_t count = keys_per_step;
   for (std::size_t step = 0; step < steps_per_page && !at->ended && page.keys.size() < limit; ++step) {
-    const std::size_t count =
-        filter.state || filter.tenant || filter.route || filter.started_before || filter.started_after
-            ? keys_per_step
-            : std::min(limit - page.keys.size(), keys_per_step);
+    const ScanPosition before = *at;
+    const std::size_t had = page.keys.size();
     auto part = scan_step(*at, pattern, count);
     if (!part) return part;
     take(std::move(*part));
+    if (at->left.size() <= most_left || count == 1) continue;
+    // More than goes into a cursor: the same once more, in smaller steps.
+    page.keys.resize(had);
+    *at = before;
+    count = std::max<std::size_t>(count / 4, 1);
   }
   page.next = text_of(*at);
   return page;
@@ -229,7 +235,7 @@ Result<KeyPage> RedisStore::find(const IdPrefix& prefix) {
   KeyPage page;
   while (!at.ended) {
     if (deadline.passed()) return strange("Redis has too many keys to look for one by the beginning of its id");
-    auto part = scan_step(at, pattern, 10 * keys_per_step);
+    auto part = scan_step(at, pattern, 10 * keys_per_count);
     if (!part) return part;
     page.now = part->now;
     for (KeyInfo& info : part->keys) {
@@ -243,7 +249,7 @@ Result<KeyPage> RedisStore::find(const IdPrefix& prefix) {
 Result<KeyCounts> RedisStore::count(std::string_view cursor) {
   auto at = read_position(cursor);
   if (!at) return bad_cursor();
-  auto part = scan_step(*at, escaped(context_->options.prefix) + "*", keys_per_step);
+  auto part = scan_step(*at, escaped(context_->options.prefix) + "*", keys_per_count);
   if (!part) return std::unexpected(part.error());
   KeyCounts counts;
   for (const KeyInfo& info : part->keys) ++counts.by_state[static_cast<std::size_t>(info.state)];

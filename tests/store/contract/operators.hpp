@@ -81,8 +81,8 @@ TEST_P(StoreContract, an_operator_and_a_client_that_takes_over_do_not_both_win) 
       std::latch together(2);
       const std::jthread operator_thread([&] {
         together.arrive_and_wait();
-        operators = resolves ? finish(it.id, it.nonce, State::succeeded, "by hand")
-                             : forget(it.id, it.nonce, State::unknown);
+        operators =
+            resolves ? finish(it.id, it.nonce, State::succeeded, "by hand") : forget(it.id, it.nonce, State::unknown);
       });
       const std::jthread client_thread([&] {
         together.arrive_and_wait();

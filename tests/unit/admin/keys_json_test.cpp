@@ -63,7 +63,8 @@ TEST(ReadList, takes_filters_and_refuses_what_is_none) {
   EXPECT_EQ(list->limit, 7U);
   EXPECT_EQ(list->cursor, "1.2");
   EXPECT_EQ(read_list("", now)->limit, 50U);
-  for (const std::string_view wrong : {"limit=0", "limit=1001", "limit=x", "state=x", "newer_than=5", "tenant=%zz", "x=1"}) {
+  for (const std::string_view wrong :
+       {"limit=0", "limit=1001", "limit=x", "state=x", "newer_than=5", "tenant=%zz", "x=1"}) {
     EXPECT_FALSE(read_list(wrong, now).has_value()) << wrong;
   }
 }
