@@ -1,6 +1,10 @@
 #include "admin/admin.hpp"
 
+#include <fmt/format.h>
+
 #include "admin/metrics_page.hpp"
+#include "admin/page.hpp"
+#include "admin/stats.hpp"
 #include "core/problem.hpp"
 #include "store/store.hpp"
 
@@ -15,6 +19,16 @@ ServiceResponse problem_response(ProblemKind kind, std::string detail) {
   const Problem answer = problem(kind, std::move(detail));
   return {.status = answer.status, .content_type = "application/problem+json", .body = to_json(answer)};
 }
+
+// For a browser: nothing but our own files, no frames, no guessing of types; data is not kept.
+constexpr std::string_view common_fields =
+    "X-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n"
+    "Cross-Origin-Resource-Policy: same-origin\r\nCross-Origin-Opener-Policy: same-origin\r\n"
+    "X-Frame-Options: DENY\r\n"
+    "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'\r\n";
+constexpr std::string_view kept_by_nobody = "Cache-Control: no-store\r\n";
+constexpr std::string_view asked_for_again = "Cache-Control: no-cache\r\n";
 
 ServiceResponse text(int status, std::string body) {
   return {.status = status, .body = std::move(body)};
@@ -36,16 +50,6 @@ struct Reload : ReloadRequest {
   std::coroutine_handle<> caller;
 };
 
-bool is_loopback(std::string_view address) {
-  return address.starts_with("127.") || address.starts_with("[::1]");
-}
-
-// In Host, by name or number.
-bool names_loopback(std::string_view host) {
-  const std::string_view name = host.substr(0, host.starts_with('[') ? host.find(']') + 1 : host.find(':'));
-  return name == "localhost" || name == "127.0.0.1" || name == "[::1]";
-}
-
 std::string lines_of(const std::vector<std::string>& lines, std::string_view first) {
   std::string text(first);
   for (const std::string& line : lines) text.append(line).append("\n");
@@ -54,45 +58,99 @@ std::string lines_of(const std::vector<std::string>& lines, std::string_view fir
 
 }  // namespace
 
+Admin::Admin(std::string listen, std::string_view token, const AdminSources& sources)
+    : listen_(std::move(listen)),
+      sources_(sources),
+      access_(token),
+      stats_(std::make_unique<Stats>(sources_, access_.needs_token(), monotonic_now())) {
+  sampler_.admin = this;
+  sampler_.run = [](Work& work) { static_cast<Sampler&>(work).admin->sample(); };
+  sampler_.fire = [](Timer& timer) { static_cast<Sampler&>(timer).admin->sample(); };
+}
+
+Admin::~Admin() {
+  thread_.stop();
+  if (sampler_.armed()) thread_.loop().disarm(sampler_);
+}
+
+Result<void> Admin::start(const std::vector<int>& inherited) {
+  if (auto started = thread_.start(listen_, inherited); !started) return started;
+  // A socket that came with the process may listen elsewhere than the configuration says.
+  if (!access_.needs_token() && !is_loopback(thread_.address())) {
+    return std::unexpected(
+        Error{ErrorSource::config, Retryable::no,
+              fmt::format("the admin interface would listen on {}, so admin_token is needed", thread_.address())});
+  }
+  access_.listens_at(thread_.address());
+  thread_.loop().post(sampler_);
+  return {};
+}
+
+void Admin::sample() {
+  stats_->sample(monotonic_now());
+  thread_.loop().arm(sampler_, History::interval);
+}
+
+ServiceResponse Admin::events() {
+  if (stats_->listeners() == Stats::most_listeners) {
+    return problem_response(ProblemKind::overloaded, "Too many clients listen to these events already.");
+  }
+  return {.content_type = "text/event-stream", .stream = std::make_shared<EventStream>(*stats_, draining_)};
+}
+
 Task<ServiceResponse> Admin::handle(const ServiceRequest& request) {
-  if (request.head.path == "/v1/reload") {
-    ServiceResponse response = co_await reload(request);
-    co_return response;
-  }
-  if (KeysApi::serves(request.head.path)) {
-    ServiceResponse response = co_await keys(request);
-    co_return response;
-  }
-  if (request.head.method != Method::get && request.head.method != Method::head) {
-    co_return problem_response(ProblemKind::method_not_allowed, "Only GET is served here.");
-  }
+  ServiceResponse response = co_await answer(request);
+  const bool is_page = page_file(request.head.path) != nullptr;
+  response.fields.append(common_fields).append(is_page ? asked_for_again : kept_by_nobody);
+  co_return response;
+}
+
+Task<ServiceResponse> Admin::answer(const ServiceRequest& request) {
   const std::string_view path = request.head.path;
-  if (path == "/healthz") co_return text(200, "ok\n");
-  if (path == "/readyz") {
+  const bool reads = request.head.method == Method::get || request.head.method == Method::head;
+  if (reads && path == "/healthz") co_return text(200, "ok\n");
+  if (reads && path == "/readyz") {
     ServiceResponse ready = co_await readyz();
     co_return ready;
   }
+  const PageFile* page = page_file(path);
+  const bool open = page != nullptr || path == "/v1/login" || path == "/v1/logout";
+  const Instant now = monotonic_now();
+  if (auto refused = access_.refuse(request, open ? AdminAccess::What::open : AdminAccess::What::data, now))
+    co_return *refused;
+  if (path == "/v1/login") co_return access_.login(request, now);
+  if (path == "/v1/logout") co_return access_.logout(request);
+  if (path == "/v1/reload") {
+    ServiceResponse response = co_await reload(request);
+    co_return response;
+  }
+  if (KeysApi::serves(path)) {
+    ServiceResponse response = co_await sources_.keys.handle(request, thread_.loop());
+    co_return response;
+  }
+  if (!reads) co_return problem_response(ProblemKind::method_not_allowed, "Only GET is served here.");
+  if (page != nullptr) {
+    co_return ServiceResponse{.content_type = std::string(page->type), .body = std::string(page->text)};
+  }
+  if (path == "/v1/stats") {
+    co_return ServiceResponse{.content_type = "application/json", .body = stats_->snapshot(now, draining_)};
+  }
+  if (path == "/v1/history") {
+    co_return ServiceResponse{.content_type = "application/json", .body = stats_->history()};
+  }
+  if (path == "/v1/events") co_return events();
   if (path == "/metrics") {
     co_return ServiceResponse{
         .status = 200, .content_type = "text/plain; version=0.0.4; charset=utf-8", .body = metrics_page(sources_)};
   }
   co_return problem_response(ProblemKind::not_found,
-                             "There are /healthz, /readyz, /metrics, /v1/keys and, for POST, /v1/reload.");
+                             "There are /, /healthz, /readyz, /metrics, /v1/keys, /v1/stats, /v1/history, /v1/events and, for "
+                             "POST, /v1/login, /v1/logout and /v1/reload.");
 }
 
 Task<ServiceResponse> Admin::reload(const ServiceRequest& request) {
   if (request.head.method != Method::post) {
     co_return problem_response(ProblemKind::method_not_allowed, "A reload is asked for with POST.");
-  }
-  // A page in somebody's browser can send a POST here, but not with a header of its own; unless its name is made to
-  // lead here, and then it is not ours.
-  const bool by_page = request.head.find("Origin").has_value() || !names_loopback(request.head.host);
-  if (by_page || !request.head.find("Once-Admin")) {
-    co_return problem_response(ProblemKind::bad_request, "A reload is asked for with the header Once-Admin: 1.");
-  }
-  if (!is_loopback(thread_.address())) {
-    co_return problem_response(ProblemKind::bad_request,
-                               "A reload is asked for at a loopback address only; elsewhere send SIGHUP.");
   }
   Reload reload(sources_.reload, thread_.loop());
   co_await reload;
@@ -101,19 +159,6 @@ Task<ServiceResponse> Admin::reload(const ServiceRequest& request) {
   refused.status = 422;
   co_return ServiceResponse{
       .status = refused.status, .content_type = "application/problem+json", .body = to_json(refused)};
-}
-
-Task<ServiceResponse> Admin::keys(const ServiceRequest& request) {
-  const bool by_page = request.head.find("Origin").has_value() || !names_loopback(request.head.host);
-  const bool changes = request.head.method != Method::get;
-  if (by_page || (changes && !request.head.find("Once-Admin"))) {
-    co_return problem_response(ProblemKind::bad_request, "Keys are changed with the header Once-Admin: 1.");
-  }
-  if (!is_loopback(thread_.address())) {
-    co_return problem_response(ProblemKind::bad_request, "Keys are served at a loopback address only.");
-  }
-  ServiceResponse response = co_await sources_.keys.handle(request, thread_.loop());
-  co_return response;
 }
 
 // Ready: not draining, and the store answers.

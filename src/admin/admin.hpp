@@ -1,12 +1,16 @@
-// The admin interface: /healthz, /readyz, /metrics and /v1/reload on an address and a thread of its own, so that it
-// answers whatever the gateway's workers are doing.
+// The admin interface: health, metrics, the dashboard and what it shows, on an address and a thread of its own, so that
+// it answers whatever the gateway's workers are doing.
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "admin/access.hpp"
 #include "admin/keys.hpp"
+#include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/executor.hpp"
 #include "base/task.hpp"
@@ -59,20 +63,25 @@ struct AdminSources {
   const ServerStore* server = nullptr;
   const ClaimsMetrics& claims;
   ReloadPort& reload;
+  KeysApi& keys;
+  const Clock& clock;
   FixedLimits limits;
   std::string store_kind;  // as its URL begins
-  KeysApi& keys;
   std::string version;
 };
 
+class Stats;
+
 class Admin final : public http::ServiceHandler {
  public:
-  Admin(std::string listen, const AdminSources& sources) : listen_(std::move(listen)), sources_(sources) {}
+  // `token`: what must be shown for everything but health; empty: nothing, and it listens on loopback only.
+  Admin(std::string listen, std::string_view token, const AdminSources& sources);
   Admin(const Admin&) = delete;
   Admin& operator=(const Admin&) = delete;
+  ~Admin();
 
   // `inherited`: a socket that listens already.
-  Result<void> start(const std::vector<int>& inherited) { return thread_.start(listen_, inherited); }
+  Result<void> start(const std::vector<int>& inherited);
   const std::string& address() const { return thread_.address(); }
   int listening() const { return thread_.listening(); }
   // Another process listens on the same socket: it is left as it is.
@@ -82,13 +91,23 @@ class Admin final : public http::ServiceHandler {
   void set_draining() { draining_.store(true, std::memory_order_relaxed); }
 
  private:
+  // Takes a sample now and then, on the thread.
+  struct Sampler : Work, Timer {
+    Admin* admin = nullptr;
+  };
+
   Task<http::ServiceResponse> handle(const http::ServiceRequest& request) override;
+  Task<http::ServiceResponse> answer(const http::ServiceRequest& request);
+  http::ServiceResponse events();
+  void sample();
   Task<http::ServiceResponse> readyz();
   Task<http::ServiceResponse> reload(const http::ServiceRequest& request);
-  Task<http::ServiceResponse> keys(const http::ServiceRequest& request);
 
   std::string listen_;
   AdminSources sources_;
+  AdminAccess access_;
+  std::unique_ptr<Stats> stats_;
+  Sampler sampler_;
   std::atomic<bool> draining_ = false;
   http::ServiceThread thread_{*this};
 };

@@ -72,7 +72,9 @@ std::string explanation(const Running& running, const DemoBackend& backend) {
       "\n"
       "  you ──▶ Once {} ──▶ a payments API {}\n",
       base, "http://" + backend.address());
-  if (!admin.empty()) text += fmt::format("          metrics http://{}/metrics\n", admin);
+  if (!admin.empty()) {
+    text += fmt::format("          dashboard http://{}/  metrics http://{}/metrics\n", admin, admin);
+  }
   text += fmt::format(
       "\n"
       "Pay, look, and pay again with the same key. Paste into another terminal:\n"

@@ -150,17 +150,19 @@ Result<void> Running::start() {
   if (config_.admin != "off") {
     const KeysPorts ports{.gateway = *gateway_, .store = *lanes_, .waiters = waiters_, .clock = clock_, .log = log_};
     keys_ = std::make_unique<KeysApi>(config_.secret, config_.audit_log, ports);
-    admin_ = std::make_unique<Admin>(config_.admin, AdminSources{.gateway = *gateway_,
-                                                                 .store = *lanes_,
-                                                                 .memory = store_->memory(),
-                                                                 .journal = store_->journal(),
-                                                                 .server = store_->server(),
-                                                                 .claims = claims_metrics_,
-                                                                 .reload = *this,
-                                                                 .limits = limits_of(config_),
-                                                                 .store_kind = kind_of(config_.store),
-                                                                 .keys = *keys_,
-                                                                 .version = ONCE_VERSION});
+    admin_ = std::make_unique<Admin>(config_.admin, config_.admin_token_secret,
+                                     AdminSources{.gateway = *gateway_,
+                                                  .store = *lanes_,
+                                                  .memory = store_->memory(),
+                                                  .journal = store_->journal(),
+                                                  .server = store_->server(),
+                                                  .claims = claims_metrics_,
+                                                  .reload = *this,
+                                                  .keys = *keys_,
+                                                  .clock = clock_,
+                                                  .limits = limits_of(config_),
+                                                  .store_kind = kind_of(config_.store),
+                                                  .version = ONCE_VERSION});
     if (auto started = admin_->start(inherited("admin")); !started) return started;
   }
   log_.info("listening", {{"address", address()},

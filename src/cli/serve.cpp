@@ -63,7 +63,7 @@ void add_listen_options(CLI::App& command, ServeOptions& options) {
       ->type_name("HOST:PORT");
   command
       .add_option("--admin", options.admin,
-                  "Where /healthz, /readyz and /metrics are, or off; the default is 127.0.0.1:8081")
+                  "Where the dashboard, /healthz, /readyz and /metrics are, or off; the default is 127.0.0.1:8081")
       ->type_name("HOST:PORT");
   command
       .add_option("--store", options.store,

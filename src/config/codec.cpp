@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "config/secret.hpp"
 #include "core/headers.hpp"
 #include "core/outcome.hpp"
 #include "store/server/store_url.hpp"
@@ -320,6 +321,29 @@ Codec<KeySource> key_source_codec() {
             return fmt::format("{}:{}", source.kind == Kind::header ? "header" : "json", source.name);
           },
       .syntax = string_syntax(syntax::key_source()),
+  };
+}
+
+Codec<std::string> secret_source_codec() {
+  const auto is_shown = [](std::string_view text) { return text.starts_with("file:") || text.starts_with("env:"); };
+  constexpr std::string_view expected = "file:PATH, env:NAME or the secret itself, in visible characters";
+  return {
+      .expected = std::string(expected),
+      .range = "",
+      .parse = [=](const std::string& text) -> Parsed<std::string> {
+        const std::string_view source = std::string_view(text).substr(is_shown(text) ? text.find(':') + 1 : 0);
+        const bool visible = std::ranges::all_of(text, [](char c) { return c > ' ' && c < 0x7f; });
+        if ((is_shown(text) && source.empty()) || (!is_shown(text) && !visible)) {
+          return std::unexpected(fmt::format("expected {}", expected));
+        }
+        if (!text.empty() && !is_shown(text) && text.size() < shortest_secret) {
+          return std::unexpected(
+              fmt::format("it has {} bytes, at least {} are needed; make one with: openssl rand -hex 32", text.size(),
+                          shortest_secret));
+        }
+        return text;
+      },
+      .format = [=](const std::string& text) { return text.empty() || is_shown(text) ? text : "(not shown)"; },
   };
 }
 

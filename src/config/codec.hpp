@@ -63,6 +63,7 @@ Codec<std::string> health_path_codec();  // may be empty
 Codec<std::string> host_rule_codec();    // which Host a backend gets
 Codec<UpstreamServer> server_codec();
 Codec<std::string> store_codec();
+Codec<std::string> secret_source_codec();  // file:PATH, env:NAME or the secret itself, which is not shown; may be empty
 Codec<std::string> pattern_codec();
 Codec<CallerSource> caller_codec();
 Codec<KeySource> key_source_codec();

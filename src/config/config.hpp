@@ -45,7 +45,10 @@ struct JwtSettings {
 struct Config {
   std::string listen = "127.0.0.1:8080";  // "off": only over TLS
   std::string admin = "127.0.0.1:8081";   // "off": no admin interface
-  unsigned threads = 0;                   // 0: one per core
+  Where admin_where;
+  std::string admin_token;         // where it is found, or itself; empty: none
+  std::string admin_token_secret;  // filled in by finish(); never logged
+  unsigned threads = 0;            // 0: one per core
   Environment environment = Environment::development;
   std::string store = "journal:";
   MemoryStoreSettings memory;

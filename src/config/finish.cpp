@@ -10,6 +10,7 @@
 #include "config/jwt_keys.hpp"
 #include "config/secret.hpp"
 #include "gateway/scope.hpp"
+#include "http/endpoint.hpp"
 #include "http/tls_context.hpp"
 
 namespace once {
@@ -125,6 +126,21 @@ void check_claims(const Config& config, Checked& out) {
   }
 }
 
+bool names_loopback(const Address& address) {
+  if (address.host == "localhost") return true;
+  return http::is_numeric(address.host) && (address.host.starts_with("127.") || address.host == "::1");
+}
+
+void check_admin(const Config& config, Checked& out) {
+  const auto address = parse_address(config.admin);
+  if (!address || names_loopback(*address) || !config.admin_token.empty()) return;
+  out.errors.push_back(
+      at(config.admin_where,
+         fmt::format("admin is {}: from other machines anybody could see and change everything, so admin_token is "
+                     "needed, such as admin_token: file:/etc/once/admin-token; without one use 127.0.0.1",
+                     config.admin)));
+}
+
 void check_tls(const Config& config, Checked& out) {
   const auto error = [&](std::string text) { out.errors.push_back({"", 0, 0, std::move(text)}); };
   const http::TlsServerSettings& tls = config.tls;
@@ -194,6 +210,7 @@ void check_process(const Config& config, Checked& out) {
     error(fmt::format("journal.segment_size ({}) must not be larger than a quarter of journal.max_disk ({})",
                       format_size(journal.segment_bytes), format_size(journal.max_disk)));
   }
+  check_admin(config, out);
   check_claims(config, out);
   check_tls(config, out);
   if (config.environment == Environment::production && config.store == "memory:") {
@@ -248,6 +265,10 @@ std::expected<ConfigErrors, ConfigErrors> finish(Config& config, const Environ& 
   if (!secret) return std::unexpected(ConfigErrors{{"", 0, 0, secret.error()}});
   config.secret = std::move(secret->bytes);
   if (!secret->warning.empty()) checked.warnings.push_back({"", 0, 0, std::move(secret->warning)});
+  auto admin_token = resolve_secret(config.admin_token, environ);
+  if (!admin_token) return std::unexpected(ConfigErrors{{"", 0, 0, "admin_token: " + admin_token.error()}});
+  config.admin_token_secret = std::move(admin_token->bytes);
+  if (!admin_token->warning.empty()) checked.warnings.push_back({"", 0, 0, std::move(admin_token->warning)});
   const auto tokens = read_tokens(config, checked.warnings);
   if (!tokens) return std::unexpected(ConfigErrors{{"", 0, 0, tokens.error()}});
   auto verifier = make_verifier(config, checked.warnings);

@@ -303,6 +303,7 @@ void apply_overrides(Config& config, std::span<const Override> overrides, Report
     for (const Override& change : overrides) {
       if ((change.setting == "defaults.dialect") != dialect) continue;
       const Parsed<void> done = apply_override(config, change);
+      if (change.setting == "admin") config.admin_where = {};
       if (!done) report.add({"", 0, 0, fmt::format("{}: {}", change.flag, done.error())});
     }
   }
@@ -319,6 +320,7 @@ void read_process(Config& config, const std::vector<Entry>& entries, Report& rep
         apply_map(*setting, config, entry, report, read_upstream);
       } else {
         apply(*setting, config, entry, report);
+        if (entry.name == "admin") config.admin_where = report.where(entry.place());
       }
     } else if (known_in(policy_settings(), entry.name)) {
       report.add(entry.key, fmt::format("\"{}\" belongs in a route or in defaults", entry.name));

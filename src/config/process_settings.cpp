@@ -158,7 +158,11 @@ Settings<Config> basic_settings() {
           "Where clients connect. Port 0 picks a free one; off: only tls.listen."),
       one(
           "admin", [](auto& c) -> auto& { return c.admin; }, address_or_off_codec(),
-          "Where health and metrics are served."),
+          "Where health, metrics and the dashboard are served. Elsewhere than on loopback admin_token is needed."),
+      one(
+          "admin_token", [](auto& c) -> auto& { return c.admin_token; }, secret_source_codec(),
+          "What must be shown there for everything but health: as a bearer token, or to log in to the dashboard. At "
+          "least 16 bytes. Empty: on loopback everybody may see and do everything."),
       one(
           "threads", [](auto& c) -> auto& { return c.threads; }, threads_codec(),
           "Threads that serve requests; auto is one per core."),

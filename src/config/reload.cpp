@@ -26,6 +26,7 @@ std::vector<std::string> needs_restart(const Config& running, const Config& want
   // What is not shown, or lies in a file of the same name.
   if (running.store != wanted.store && std::ranges::find(names, "store") == names.end()) names.emplace_back("store");
   if (running.secret != wanted.secret) names.emplace_back("the secret");
+  if (running.admin_token_secret != wanted.admin_token_secret) names.emplace_back("what admin_token names");
   if (running.sealing_secrets != wanted.sealing_secrets) names.emplace_back("what is in encryption.keys");
   return names;
 }

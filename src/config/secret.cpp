@@ -77,6 +77,20 @@ std::expected<Secret, std::string> read_secret(const std::string& path) {
   return secret;
 }
 
+std::expected<Secret, std::string> resolve_secret(const std::string& source, const Environ& environ) {
+  constexpr std::string_view file = "file:";
+  constexpr std::string_view variable = "env:";
+  if (source.starts_with(file)) return read_secret(source.substr(file.size()));
+  if (!source.starts_with(variable)) return Secret{.bytes = source, .warning = ""};
+  const std::string name = source.substr(variable.size());
+  const std::optional<std::string> given = environ(name);
+  if (!given) return std::unexpected(fmt::format("the environment variable {} is not set", name));
+  Secret secret{.bytes = without_line_end(*given), .warning = ""};
+  if (secret.bytes.size() >= shortest_secret && secret.bytes.size() <= longest_secret) return secret;
+  return std::unexpected(fmt::format("{} has {} bytes, {} to {} are needed; make one with: openssl rand -hex 32", name,
+                                     secret.bytes.size(), shortest_secret, longest_secret));
+}
+
 namespace {
 
 bool write_all(int descriptor, std::string_view bytes) {

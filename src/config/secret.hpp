@@ -28,6 +28,9 @@ struct FileContent {
 // The error says only why.
 std::expected<FileContent, std::string> read_file(const std::string& path, std::size_t most_bytes);
 
+// What secret_source_codec() read: looked up where it says. Empty stays empty.
+std::expected<Secret, std::string> resolve_secret(const std::string& source, const Environ& environ);
+
 // Of a file of its own: a line of at least shortest_secret bytes.
 std::expected<Secret, std::string> read_secret(const std::string& path);
 

@@ -45,6 +45,7 @@ constexpr std::array table = {
   ProblemRow{gateway_timeout,      "gateway-timeout",      "The backend did not answer in time",           504, no},
   ProblemRow{backend_lost,         "backend-lost",         "The connection to the backend was lost",       502, no},
   ProblemRow{unauthorized,         "unauthorized",         "A valid token is required",                    401, no},
+  ProblemRow{forbidden,            "forbidden",            "Requests like this are not taken here",        403, no},
   ProblemRow{claim_invalid,        "claim-invalid",        "The claim is not valid",                       400, no},
   ProblemRow{claim_lost,           "claim-lost",           "The claim is no longer current",               409, no},
   ProblemRow{too_many_connections, "too-many-connections", "The gateway has too many connections",         503, yes},

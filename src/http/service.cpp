@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "base/text.hpp"
@@ -31,7 +32,9 @@ void write_head(std::string& out, const ServiceResponse& response, Persistence p
   out = "HTTP/1.1 ";
   append_number(out, static_cast<std::uint64_t>(response.status));
   out.append(" ").append(reason_phrase(response.status)).append("\r\n").append(response.fields);
-  if (response.status != 204) {
+  if (response.stream) {
+    out.append("Content-Type: ").append(response.content_type).append("\r\n");
+  } else if (response.status != 204) {
     out.append("Content-Type: ").append(response.content_type).append("\r\nContent-Length: ");
     append_number(out, response.body.size());
     out.append("\r\n");
@@ -53,7 +56,7 @@ ServiceResponse ServiceHandler::refuse(Refused what, std::string_view why) {
 
 class Service::Connection final : private Socket::Watcher {
  public:
-  Connection(Service& service, Loop& loop, int fd) : service_(service), socket_(loop, fd) {
+  Connection(Service& service, Loop& loop, int fd) : service_(service), fd_(fd), socket_(loop, fd) {
     ++service_.count_;
     service_.handler_.connected();
     buffer_.grow(head_limits.max_bytes + body_window);
@@ -91,10 +94,11 @@ class Service::Connection final : private Socket::Watcher {
         socket_.reset_on_close();
         co_return;
       }
-      if (service_.stopping_) head_.persistence = Persistence::close;
+      if (service_.stopping_ || response.stream) head_.persistence = Persistence::close;
       write_head(out_, response, head_.persistence);
       const std::string_view body = head_.method == Method::head ? std::string_view() : response.body;
       const IoResult sent = co_await socket_.write_all(out_, body, read_limit);
+      if (sent.status == Io::ok && response.stream && head_.method != Method::head) co_await stream(*response.stream);
       if (sent.status != Io::ok || head_.persistence == Persistence::close) co_return;
       buffer_.unpin();
     }
@@ -118,6 +122,20 @@ class Service::Connection final : private Socket::Watcher {
   }
 
  private:
+  // Between two pieces the client is waited for: it has nothing to say, so whatever comes of it is the end.
+  Task<void> stream(ServiceStream& source) {
+    limit_unsent(fd_);
+    std::array<char, 1> unexpected{};
+    while (!service_.stopping_) {
+      out_ = source.next();
+      if (out_.empty()) co_return;
+      const IoResult sent = co_await socket_.write_all(out_, service_.limits_.stream_stall);
+      if (sent.status != Io::ok) co_return;
+      const IoResult got = co_await socket_.read_some(unexpected, source.pause());
+      if (got.status != Io::timed_out) co_return;
+    }
+  }
+
   void watch_client() {
     const auto moved = socket_.watch(*this);
     client_left_ = moved && *moved != Socket::Peer::bytes;
@@ -185,6 +203,7 @@ class Service::Connection final : private Socket::Watcher {
   Service& service_;
   Connection* previous_ = nullptr;
   Connection* next_ = nullptr;
+  int fd_;
   Socket socket_;
   Buffer buffer_;
   RequestHead head_;

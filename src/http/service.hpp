@@ -1,6 +1,8 @@
-// A small HTTP server for our own pages: the whole request in, the whole response out. Not for proxying.
+// A small HTTP server for our own pages: the whole request in, the whole response out, or a stream of events. Not for
+// proxying.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -25,17 +27,34 @@ struct ServiceRequest {
   std::string_view peer;    // its address without the port, "unix", or empty
 };
 
+// A response that goes on after its head, until it gives nothing more, the client leaves or does not read, or the
+// service stops. Lives on the service's loop.
+class ServiceStream {
+ public:
+  ServiceStream() = default;
+  ServiceStream(const ServiceStream&) = delete;
+  ServiceStream& operator=(const ServiceStream&) = delete;
+  virtual ~ServiceStream() = default;
+
+  // Empty: the end.
+  virtual std::string next() = 0;
+  // Between one piece and the next.
+  virtual Duration pause() const = 0;
+};
+
 struct ServiceResponse {
   int status = 200;
   std::string content_type = "text/plain; charset=utf-8";
   std::string body;
-  std::string fields;  // "Name: value\r\n" each
-  bool drop = false;   // close the connection without a word
+  std::string fields;                     // "Name: value\r\n" each
+  std::shared_ptr<ServiceStream> stream;  // instead of a body; the connection ends with it
+  bool drop = false;                      // close the connection without a word
 };
 
 struct ServiceLimits {
   std::size_t max_body = std::size_t{1} << 20U;
   std::size_t max_connections = 1024;
+  Duration stream_stall = std::chrono::seconds(10);  // a client that takes nothing of a stream for so long is dropped
 };
 
 // What does not become a request.

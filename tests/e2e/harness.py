@@ -105,9 +105,13 @@ class Gateway:
         with self.connect() as client:
             return client.ask(*args, **named)
 
-    def admin(self, target, method="GET"):
+    def admin(self, target, method="GET", fields=(), body=None):
+        """Asked for as localhost, unless a field says otherwise."""
+        fields = list(fields)
+        if not any(name.lower() == "host" for name, _ in fields):
+            fields.insert(0, ("Host", "localhost"))
         with Client(self.admin_port) as client:
-            return client.ask(method, target)
+            return client.ask(method, target, fields, body)
 
     def metrics(self):
         """Values by name and labels, as they stand in the text; those by route also without it, added up."""

@@ -142,7 +142,7 @@ class Admin(EndToEnd):
         gateway = self.gateway(self.backend())
         answer = gateway.admin("/unknown")
         self.assertEqual((answer.status, answer.code), (404, "not-found"))
-        answer = gateway.admin("/metrics", "DELETE")
+        answer = gateway.admin("/metrics", "DELETE", [("Once-Admin", "1")])
         self.assertEqual((answer.status, answer.code), (405, "method-not-allowed"))
 
     def test_metrics_are_what_prometheus_reads(self):

@@ -117,12 +117,8 @@ class Reload(Changing):
         gateway = self.configured(self.backend().port)
         self.assertEqual(gateway.admin("/v1/reload", "POST").status, 400)
         self.assertEqual(gateway.admin("/v1/reload", "GET").status, 405)
-        for fields in ([("Once-Admin", "1"), ("Origin", "http://page.test")], [("Once-Admin", "1"), ("Host", "page.test")]):
-            with Client(gateway.admin_port) as client:
-                lines = "".join(f"{name}: {value}\r\n" for name, value in fields)
-                host = "" if "Host" in lines else "Host: localhost\r\n"
-                client.send(f"POST /v1/reload HTTP/1.1\r\n{host}{lines}Content-Length: 0\r\n\r\n".encode())
-                self.assertEqual(client.read_response().status, 400)
+        for field in (("Origin", "http://page.test"), ("Host", "page.test")):
+            self.assertEqual(gateway.admin("/v1/reload", "POST", [("Once-Admin", "1"), field], b"").status, 403)
         self.assertEqual(self.said(gateway, "reloaded"), [])
 
     def test_nobody_there(self):

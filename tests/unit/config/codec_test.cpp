@@ -23,6 +23,20 @@ TEST(ConfigCodec, addresses) {
   }
 }
 
+TEST(ConfigCodec, sources_of_secrets) {
+  const auto codec = secret_source_codec();
+  for (const std::string good : {"", "file:/etc/once/token", "env:ONCE_ADMIN_TOKEN", "sixteen-bytes-at-least"}) {
+    EXPECT_TRUE(codec.parse(good).has_value()) << good;
+  }
+  for (const std::string bad : {"file:", "env:", "too-short", "with a blank and so on", "sixteen-bytes-or-more\n"}) {
+    const auto parsed = codec.parse(bad);
+    ASSERT_FALSE(parsed.has_value()) << bad;
+    if (!bad.contains(':')) EXPECT_FALSE(parsed.error().contains(bad)) << "a secret is not repeated";
+  }
+  EXPECT_EQ(codec.format("file:/etc/once/token"), "file:/etc/once/token");
+  EXPECT_EQ(codec.format("sixteen-bytes-at-least"), "(not shown)");
+}
+
 TEST(ConfigCodec, upstream_urls) {
   const auto plain = parse_upstream("http://payments");
   ASSERT_TRUE(plain.has_value());

@@ -40,8 +40,14 @@ const Case cases[] = {
    "once.yaml:2:10: fingerprint.exclude needs fingerprint.body: json\n", ""},
   {"upstreams: {a: http://a}\ndefaults: {caller: ['header:a', 'header:b', 'header:c', 'header:d', 'header:e', 'header:f', "
    "'header:g', 'header:h', 'header:i']}", "once.yaml:2:1: caller: at most 8 sources, got 9\n", ""},
-  {"upstreams: {a: http://a}\nlisten: a:1\nadmin: a:1", "listen and admin are both a:1\n", ""},
-  {"upstreams: {a: http://a}\nlisten: a:0\nadmin: a:0", "", ""},
+  {"upstreams: {a: http://a}\nlisten: 127.0.0.1:1\nadmin: 127.0.0.1:1", "listen and admin are both 127.0.0.1:1\n", ""},
+  {"upstreams: {a: http://a}\nlisten: localhost:0\nadmin: localhost:0", "", ""},
+  {"upstreams: {a: http://a}\nadmin: '[::1]:1'", "", ""},
+  {"upstreams: {a: http://a}\nadmin: 127.9.9.9:1", "", ""},
+  {"upstreams: {a: http://a}\nadmin: 127.page.test:1",
+   "once.yaml:2:8: admin is 127.page.test:1: from other machines anybody could see and change everything, so admin_token is needed, "
+   "such as admin_token: file:/etc/once/admin-token; without one use 127.0.0.1\n", ""},
+  {"upstreams: {a: http://a}\nadmin: 0.0.0.0:1\nadmin_token: env:ONCE_ADMIN_TOKEN", "", ""},
   {"upstreams: {a: http://a}\npool: {idle_max: 1s, keyed_idle_max: 2s}",
    "pool.keyed_idle_max (2s) must not be longer than pool.idle_max (1s)\n", ""},
   {"upstreams: {a: http://a}\nlimits: {max_uri_bytes: 8KiB, max_header_bytes: 4KiB}",
@@ -83,8 +89,8 @@ const Case cases[] = {
    "too; without tokens use unix:/path/to.sock\n", ""},
   {"upstreams: {a: http://a}\nclaims: {listen: 'unix:/x'}", "", ""},
   {"upstreams: {a: http://a}\nclaims: {listen: 127.0.0.1:1, tokens: {acme: /x}}", "", ""},
-  {"upstreams: {a: http://a}\nadmin: a:1\nclaims: {listen: a:1, tokens: {acme: /x}}",
-   "claims.listen is a:1, where something else is served\n", ""},
+  {"upstreams: {a: http://a}\nadmin: localhost:1\nclaims: {listen: localhost:1, tokens: {acme: /x}}",
+   "claims.listen is localhost:1, where something else is served\n", ""},
   {"upstreams: {a: http://a}\nenvironment: production\nstore: memory", "", "store: memory: forgets every answer when the process ends\n"},
 };
 // clang-format on

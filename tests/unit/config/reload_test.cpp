@@ -39,6 +39,9 @@ TEST(Reload, SeesWhatIsNotShown) {
   Config other_secret = running;
   other_secret.secret = "another secret of the file";
   EXPECT_EQ(needs_restart(running, other_secret), Names{"the secret"});
+  Config other_token = running;
+  other_token.admin_token_secret = "another token of the file";
+  EXPECT_EQ(needs_restart(running, other_token), Names{"what admin_token names"});
   Config other_keys = running;
   other_keys.sealing_secrets = {"another key of the file"};
   EXPECT_EQ(needs_restart(running, other_keys), Names{"what is in encryption.keys"});

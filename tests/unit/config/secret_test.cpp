@@ -166,5 +166,22 @@ TEST_F(ConfigSecret, finish_fills_it_in) {
   EXPECT_EQ(config_.secret.size(), 64U);
 }
 
+TEST_F(ConfigSecret, is_found_where_its_source_says) {
+  const std::string path = file("from the file, long enough\n", 0600);
+  const Environ environ = [](std::string_view name) -> std::optional<std::string> {
+    if (name == "LONG") return "from the environment\n";
+    if (name == "SHORT") return "short";
+    return std::nullopt;
+  };
+  EXPECT_EQ(resolve_secret("file:" + path, environ)->bytes, "from the file, long enough");
+  EXPECT_EQ(resolve_secret("env:LONG", environ)->bytes, "from the environment");
+  EXPECT_EQ(resolve_secret("the-secret-itself", environ)->bytes, "the-secret-itself");
+  EXPECT_EQ(resolve_secret("", environ)->bytes, "");
+  EXPECT_EQ(resolve_secret("env:NONE", environ).error(), "the environment variable NONE is not set");
+  EXPECT_EQ(resolve_secret("env:SHORT", environ).error(),
+            "SHORT has 5 bytes, 16 to 4096 are needed; make one with: openssl rand -hex 32");
+  EXPECT_FALSE(resolve_secret("file:/nonexistent/token", environ).has_value());
+}
+
 }  // namespace
 }  // namespace once

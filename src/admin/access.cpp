@@ -1,0 +1,172 @@
+#include "admin/access.hpp"
+
+#include <array>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "core/headers.hpp"
+#include "core/json_tree.hpp"
+#include "core/problem.hpp"
+
+namespace once {
+
+using http::RequestHead;
+using http::ServiceRequest;
+using http::ServiceResponse;
+
+namespace {
+
+constexpr std::string_view bearer = "Bearer ";
+
+ServiceResponse refusal(ProblemKind kind, std::string detail) {
+  const Problem answer = problem(kind, std::move(detail));
+  ServiceResponse response{
+      .status = answer.status, .content_type = "application/problem+json", .body = to_json(answer)};
+  if (kind == ProblemKind::unauthorized) response.fields = "WWW-Authenticate: Bearer realm=\"once\"\r\n";
+  return response;
+}
+
+ServiceResponse too_many_tries() {
+  Problem answer = problem(ProblemKind::unauthorized, "Too many wrong tokens came from this address. Wait a minute.");
+  answer.status = 429;
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(FailedLogins::window).count();
+  return {.status = answer.status,
+          .content_type = "application/problem+json",
+          .body = to_json(answer),
+          .fields = fmt::format("Retry-After: {}\r\n", seconds)};
+}
+
+// Without its port.
+std::string_view name_in(std::string_view host) {
+  return host.substr(0, host.starts_with('[') ? host.find(']') + 1 : host.find(':'));
+}
+
+bool names_loopback(std::string_view host) {
+  const std::string_view name = name_in(host);
+  return iequals(name, "localhost") || name == "127.0.0.1" || name == "[::1]";
+}
+
+// Through a proxy with TLS the scheme is another one; a page on the same host and port is still ours.
+bool is_own(std::string_view origin, std::string_view host) {
+  for (const std::string_view scheme : {std::string_view("http://"), std::string_view("https://")}) {
+    if (origin.starts_with(scheme) && iequals(origin.substr(scheme.size()), host)) return true;
+  }
+  return false;
+}
+
+// The only one of that name; two are as good as none.
+std::optional<std::string_view> single(const RequestHead& head, std::string_view name) {
+  std::optional<std::string_view> found;
+  for (const http::Field& field : head.fields) {
+    if (!same_name(field.name, name)) continue;
+    if (found) return std::nullopt;
+    found = field.value;
+  }
+  return found;
+}
+
+}  // namespace
+
+bool is_loopback(std::string_view address) {
+  return address.starts_with("127.") || address.starts_with("[::1]");
+}
+
+AdminAccess::AdminAccess(std::string_view token) : needs_token_(!token.empty()) {
+  if (needs_token_) token_ = digest_of(token);
+}
+
+void AdminAccess::listens_at(std::string_view address) {
+  const std::size_t colon = address.rfind(':');
+  if (colon != std::string_view::npos) cookie_name_ = fmt::format("once_session_{}", address.substr(colon + 1));
+}
+
+std::optional<ServiceResponse> AdminAccess::refuse(const ServiceRequest& request, What what, Instant now) {
+  const RequestHead& head = request.head;
+  if (!needs_token_ && !names_loopback(head.host)) {
+    return refusal(ProblemKind::forbidden,
+                   "Without admin_token the admin interface is asked by the name localhost, 127.0.0.1 or [::1].");
+  }
+  if (auto page = by_a_page(head, what)) return page;
+  const bool changes = head.method != Method::get && head.method != Method::head;
+  if (changes && single(head, "Once-Admin") != "1") {
+    return refusal(ProblemKind::bad_request, "A request that changes something carries the header Once-Admin: 1.");
+  }
+  if (what == What::open || !needs_token_) return std::nullopt;
+  return without_token(request, now);
+}
+
+// What browsers say of the page that sends a request. A link to the page itself may be anywhere.
+std::optional<ServiceResponse> AdminAccess::by_a_page(const RequestHead& head, What what) const {
+  constexpr std::string_view why = "Pages of other origins cannot use the admin interface.";
+  for (const http::Field& field : head.fields) {
+    if (same_name(field.name, "Origin") && !is_own(field.value, head.host)) {
+      return refusal(ProblemKind::forbidden, std::string(why));
+    }
+    const bool from_elsewhere =
+        same_name(field.name, "Sec-Fetch-Site") && field.value != "same-origin" && field.value != "none";
+    if (what == What::data && from_elsewhere) return refusal(ProblemKind::forbidden, std::string(why));
+  }
+  return std::nullopt;
+}
+
+std::optional<ServiceResponse> AdminAccess::without_token(const ServiceRequest& request, Instant now) {
+  const RequestHead& head = request.head;
+  const auto given = single(head, "Authorization");
+  if (given && iequals(given->substr(0, bearer.size()), bearer)) {
+    if (failed_.barred(request.peer, now)) return too_many_tries();
+    if (same_digest(digest_of(trim(given->substr(bearer.size()))), token_)) return std::nullopt;
+    failed_.add(request.peer, now);
+    return refusal(ProblemKind::unauthorized, "The token is not the one of admin_token.");
+  }
+  const std::string_view session = session_of(head);
+  if (!session.empty() && sessions_.known(session, now)) return std::nullopt;
+  return refusal(ProblemKind::unauthorized,
+                 "Send Authorization: Bearer with the token of admin_token, or log in at the dashboard.");
+}
+
+std::string_view AdminAccess::session_of(const RequestHead& head) const {
+  for (const http::Field& field : head.fields) {
+    if (!same_name(field.name, "Cookie")) continue;
+    for (const std::string_view part : split(field.value, ';')) {
+      const std::string_view pair = trim(part);
+      const std::size_t equals = pair.find('=');
+      if (equals != std::string_view::npos && pair.substr(0, equals) == cookie_name_) return pair.substr(equals + 1);
+    }
+  }
+  return {};
+}
+
+// Not Secure: the interface itself speaks plain HTTP. Scripts cannot read it, pages of other sites cannot send it.
+ServiceResponse AdminAccess::cookie(std::string_view id, std::chrono::seconds age) const {
+  return {.status = 204,
+          .fields = fmt::format("Set-Cookie: {}={}; Path=/; Max-Age={}; HttpOnly; SameSite=Strict\r\n", cookie_name_,
+                                id, age.count())};
+}
+
+ServiceResponse AdminAccess::login(const ServiceRequest& request, Instant now) {
+  if (request.head.method != Method::post) {
+    return refusal(ProblemKind::method_not_allowed, "A login is sent with POST.");
+  }
+  if (!needs_token_) return refusal(ProblemKind::bad_request, "There is no admin_token: nobody needs to log in.");
+  if (failed_.barred(request.peer, now)) return too_many_tries();
+  const auto body = JsonTree::parse(request.body);
+  const JsonTree* member = body ? body->find("token") : nullptr;
+  const std::string* token = member != nullptr ? member->string() : nullptr;
+  if (token == nullptr) return refusal(ProblemKind::bad_request, R"(The body must be {"token": "…"}.)");
+  if (!same_digest(digest_of(*token), token_)) {
+    failed_.add(request.peer, now);
+    return refusal(ProblemKind::unauthorized, "The token is not the one of admin_token.");
+  }
+  return cookie(sessions_.begin(random_, now), Sessions::lifetime);
+}
+
+ServiceResponse AdminAccess::logout(const ServiceRequest& request) {
+  if (request.head.method != Method::post) {
+    return refusal(ProblemKind::method_not_allowed, "A logout is sent with POST.");
+  }
+  sessions_.end(session_of(request.head));
+  return cookie("", std::chrono::seconds(0));
+}
+
+}  // namespace once

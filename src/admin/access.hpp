@@ -1,0 +1,56 @@
+// Who may use the admin interface. Health is open to everybody; this is for the rest:
+// - Without a token the interface listens on loopback only, and whoever can connect may do everything. A page in
+//   somebody's browser can connect, too: so Host must name loopback (or a name could be made to lead here), Origin must
+//   be our own, and a request that changes something carries Once-Admin: 1, which no page of another origin can send
+//   without asking first, and is never allowed.
+// - With a token everything needs it: as Authorization: Bearer, or in exchange for a session cookie (POST /v1/login).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "admin/sessions.hpp"
+#include "base/random.hpp"
+#include "http/service.hpp"
+
+namespace once {
+
+// "127.0.0.1:8081": is it reached from this machine only?
+bool is_loopback(std::string_view address);
+
+class AdminAccess {
+ public:
+  // Empty: no token is asked for.
+  explicit AdminAccess(std::string_view token);
+
+  bool needs_token() const { return needs_token_; }
+  // Where the service really listens: the cookies of gateways on one host differ by their port.
+  void listens_at(std::string_view address);
+
+  enum class What : std::uint8_t {
+    open,  // the page itself: it is the same for everybody and holds no data
+    data,
+  };
+  // Why the request is not answered; nothing if it is.
+  std::optional<http::ServiceResponse> refuse(const http::ServiceRequest& request, What what, Instant now);
+
+  // POST /v1/login with {"token": "…"}, POST /v1/logout.
+  http::ServiceResponse login(const http::ServiceRequest& request, Instant now);
+  http::ServiceResponse logout(const http::ServiceRequest& request);
+
+ private:
+  std::optional<http::ServiceResponse> by_a_page(const http::RequestHead& head, What what) const;
+  std::optional<http::ServiceResponse> without_token(const http::ServiceRequest& request, Instant now);
+  std::string_view session_of(const http::RequestHead& head) const;
+  http::ServiceResponse cookie(std::string_view id, std::chrono::seconds age) const;
+
+  Digest token_{};
+  bool needs_token_;
+  std::string cookie_name_ = "once_session";
+  SystemRandom random_;
+  Sessions sessions_;
+  FailedLogins failed_;
+};
+
+}  // namespace once

@@ -1,0 +1,110 @@
+#include "admin/alerts.hpp"
+
+#include <fmt/format.h>
+
+namespace once {
+
+namespace {
+
+constexpr double percent = 100;
+
+AlertState firing_if(bool firing) {
+  return firing ? AlertState::firing : AlertState::quiet;
+}
+
+enum class Bad : std::uint8_t { above, below };
+
+struct Rate {
+  std::optional<double> value;
+  std::uint64_t of;
+  std::uint64_t least;
+  double threshold;
+  Bad bad;
+};
+
+AlertState state_of(const Rate& rate) {
+  if (!rate.value || rate.of < rate.least) return AlertState::idle;
+  return firing_if(rate.bad == Bad::above ? *rate.value > rate.threshold : *rate.value < rate.threshold);
+}
+
+std::string text_of(const Rate& rate, std::string_view what) {
+  if (!rate.value || rate.of < rate.least) {
+    return fmt::format("{} {} in 5 minutes; a share is taken of {} and more", rate.of, what, rate.least);
+  }
+  return fmt::format("{:.1f} % of {} {}; the limit is {:.0f} %", *rate.value * percent, rate.of, what,
+                     rate.threshold * percent);
+}
+
+void add_store(std::vector<Alert>& alerts, const AlertFacts& facts) {
+  const StoreHealth store = facts.store;
+  alerts.push_back({"OnceStoreDown", "critical", "Store down",
+                    firing_if(store == StoreHealth::down || store == StoreHealth::failed),
+                    fmt::format("The store is {}", name_of(store))});
+  alerts.push_back({"OnceStoreErrors", "critical", "Store errors", firing_if(facts.window.store_errors > 0),
+                    fmt::format("Operations that failed in 5 minutes: {}", facts.window.store_errors)});
+  alerts.push_back({"OnceStoreFull", "critical", "Store full", firing_if(store == StoreHealth::full),
+                    store == StoreHealth::full ? "New keys are refused for want of room" : "There is room"});
+}
+
+void add_requests(std::vector<Alert>& alerts, const Window& window) {
+  const std::uint64_t unknown = window.of(Ending::unknown);
+  alerts.push_back({"OnceOutcomesUnknown", "warning", "Outcomes unknown", firing_if(unknown > 0),
+                    fmt::format("Requests that were told so in 5 minutes: {}", unknown)});
+  const Rate takeovers{window.takeover_rate(), window.executions, least_executions, most_takeovers, Bad::above};
+  alerts.push_back(
+      {"OnceTakeoversHigh", "warning", "Takeovers high", state_of(takeovers), text_of(takeovers, "executions")});
+  const Rate failures{window.failure_rate(), window.executions, least_executions, most_failures, Bad::above};
+  alerts.push_back(
+      {"OnceFailuresHigh", "warning", "Failures high", state_of(failures), text_of(failures, "executions")});
+  const Rate hits{window.hit_rate(), window.keyed, least_keyed, least_hits, Bad::below};
+  alerts.push_back({"OnceHitRateLow", "info", "Hit rate low", state_of(hits), text_of(hits, "requests with a key")});
+  alerts.push_back({"OnceOverloaded", "warning", "Overloaded", firing_if(window.overloaded > 0),
+                    fmt::format("Requests that were refused in 5 minutes: {}", window.overloaded)});
+}
+
+void add_limits(std::vector<Alert>& alerts, const std::vector<LimitUse>& limits) {
+  std::string near;
+  for (const LimitUse& use : limits) {
+    if (use.limit == 0 || static_cast<double>(use.used) <= near_limit * static_cast<double>(use.limit)) continue;
+    near += fmt::format("{}{} of {}", near.empty() ? "" : "; ", use.used, use.limit);
+    near += fmt::format(" ({})", use.name);
+  }
+  alerts.push_back({"OnceNearLimit", "warning", "Near a limit", firing_if(!near.empty()),
+                    near.empty() ? fmt::format("Nothing is above {:.0f} %", near_limit * percent) : near});
+}
+
+}  // namespace
+
+std::string_view name_of(StoreHealth health) {
+  switch (health) {
+    case StoreHealth::unasked: return "not asked yet";
+    case StoreHealth::up: return "up";
+    case StoreHealth::full: return "full";
+    case StoreHealth::down: return "down";
+    case StoreHealth::failed: return "failed";
+  }
+  return "";
+}
+
+std::string_view name_of(AlertState state) {
+  switch (state) {
+    case AlertState::quiet: return "quiet";
+    case AlertState::idle: return "idle";
+    case AlertState::firing: return "firing";
+  }
+  return "";
+}
+
+std::vector<Alert> alerts_of(const AlertFacts& facts) {
+  std::vector<Alert> alerts;
+  add_store(alerts, facts);
+  add_requests(alerts, facts.window);
+  add_limits(alerts, facts.limits);
+  alerts.push_back({"OnceUpstreamDown", "warning", "Server down", firing_if(facts.servers_down > 0),
+                    fmt::format("Servers that are down: {}", facts.servers_down)});
+  alerts.push_back({"OnceUpstreamAllDown", "critical", "Backend down", firing_if(facts.upstreams_down > 0),
+                    fmt::format("Backends without a server that is up: {}", facts.upstreams_down)});
+  return alerts;
+}
+
+}  // namespace once

@@ -1,0 +1,58 @@
+// What should be looked at, computed from what this process knows by the thresholds of the alert rules for Prometheus,
+// under the same names. There the rules look at each route and over time; here at this gateway as a whole, now.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "admin/samples.hpp"
+
+namespace once {
+
+inline constexpr double most_takeovers = 0.05;
+inline constexpr double most_failures = 0.10;
+inline constexpr double least_hits = 0.30;
+inline constexpr double near_limit = 0.80;
+inline constexpr std::chrono::minutes alert_window{5};
+// A rate of fewer says nothing.
+inline constexpr std::uint64_t least_executions = 21;
+inline constexpr std::uint64_t least_keyed = 101;  // for hits
+
+struct LimitUse {
+  std::string_view name;  // of the setting
+  std::uint64_t used = 0;
+  std::uint64_t limit = 0;
+};
+
+enum class StoreHealth : std::uint8_t { unasked, up, full, down, failed };
+std::string_view name_of(StoreHealth health);
+
+struct AlertFacts {
+  const Window& window;
+  StoreHealth store = StoreHealth::unasked;
+  const std::vector<LimitUse>& limits;
+  std::size_t servers_down = 0;
+  std::size_t upstreams_down = 0;  // all servers of it
+};
+
+enum class AlertState : std::uint8_t {
+  quiet,  // all is well
+  idle,   // too little happened to say
+  firing,
+};
+std::string_view name_of(AlertState state);
+
+struct Alert {
+  std::string_view name;
+  std::string_view severity;
+  std::string_view title;
+  AlertState state;
+  std::string detail;
+};
+
+std::vector<Alert> alerts_of(const AlertFacts& facts);
+
+}  // namespace once

@@ -1,0 +1,17 @@
+// The dashboard's files, which are part of the program. They hold no data: the page asks for that.
+#pragma once
+
+#include <string_view>
+
+namespace once {
+
+struct PageFile {
+  std::string_view path;
+  std::string_view type;
+  std::string_view text;
+};
+
+// Null: there is none at this path.
+const PageFile* page_file(std::string_view path);
+
+}  // namespace once

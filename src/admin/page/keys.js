@@ -1,0 +1,121 @@
+// The table of keys: filters, pages, and finding one by the key as the client sent it.
+import {openKey} from "/key.js";
+import {request} from "/api.js";
+import {byId, bytes, el, number, say, when} from "/dom.js";
+
+const pageSize = 50;
+// A page may be empty and still have a next one; this many are asked for before the button is offered again.
+const mostPagesAtOnce = 20;
+let next = null;
+let shown = 0;
+let loaded = false;
+let current = 0;  // which search it is: answers to an earlier one are dropped
+
+export const stateNames = {started: "Started", succeeded: "Succeeded", failed: "Failed", unknown: "Unknown", tombstone: "Expired"};
+
+export function badge(key) {
+  const lapsed = key.state === "started" && !key.live;
+  return el("span", {class: "badge", "data-state": lapsed ? "lapsed" : key.state}, lapsed ? "Started, owner gone" : stateNames[key.state] ?? key.state);
+}
+
+function row(key) {
+  const cell = (name, content, more = {}) => el("td", {"data-label": name, ...more}, content);
+  const open = el("button", {type: "button", class: "id", title: key.id, onclick: () => openKey(key.id)}, key.id.slice(0, 16));
+  return el("tr", {"data-id": key.id}, el("th", {scope: "row"}, open), cell("State", badge(key)),
+    cell("Route", key.route || "–", {class: "wrap"}), cell("Tenant", key.tenant || "–", {class: "wrap"}),
+    cell("Attempt", number(key.attempt), {class: "n"}), cell("Started", when(key.started_at)), cell("Expires", when(key.expires_at)),
+    cell("Stored", key.outcome_bytes ? bytes(key.outcome_bytes) : "–", {class: "n"}));
+}
+
+function query(cursor) {
+  const parameters = new URLSearchParams({limit: String(pageSize)});
+  const filters = new FormData(byId("filters"));
+  for (const name of ["state", "tenant", "route"]) {
+    const value = filters.get(name).trim();
+    if (value) parameters.set(name, value);
+  }
+  const [age, length] = filters.get("age").split("=");
+  if (length) parameters.set(age, length);
+  if (cursor) parameters.set("cursor", cursor);
+  return `/v1/keys?${parameters}`;
+}
+
+async function load({from}) {
+  const search = from === null ? ++current : current;
+  const body = byId("keys-body");
+  const more = byId("keys-more");
+  say(byId("keys-error"), "");
+  more.disabled = true;
+  try {
+    let cursor = from;
+    let found = [];
+    for (let page = 0; page < mostPagesAtOnce && found.length === 0; ++page) {
+      const answer = await request("GET", query(cursor));
+      if (search !== current) return;
+      found = answer.keys;
+      cursor = answer.next;
+      if (cursor === null) break;
+    }
+    if (from === null) {
+      body.replaceChildren();
+      shown = 0;
+    }
+    body.append(...found.map(row));
+    shown += found.length;
+    next = cursor;
+    loaded = true;
+  } catch (problem) {
+    if (search === current && problem.status !== 401) say(byId("keys-error"), problem.message);
+  }
+  more.disabled = false;
+  more.hidden = next === null;
+  byId("keys-table").hidden = shown === 0;
+  byId("keys-empty").hidden = shown !== 0;
+  say(byId("keys-empty"), loaded ? "No key fits these filters." : "");
+  say(byId("keys-count"), shown === 0 ? "" : `${number(shown)} ${shown === 1 ? "key" : "keys"}${next === null ? "" : ", and there are more"}`);
+}
+
+// The row of a key as it is now, or gone.
+export function updateRow(id, key) {
+  const old = [...byId("keys-body").children].find((each) => each.dataset.id === id);
+  if (!old) return;
+  if (key) old.replaceWith(row(key));
+  else old.remove();
+}
+
+export function showKeys() {
+  if (!loaded) load({from: null});
+}
+
+function headerPairs(text) {
+  return text.split("\n").map((line) => line.trim()).filter(Boolean).map((line) => {
+    const colon = line.indexOf(":");
+    return colon < 0 ? [line, ""] : [line.slice(0, colon).trim(), line.slice(colon + 1).trim()];
+  });
+}
+
+async function find(event) {
+  event.preventDefault();
+  const form = new FormData(byId("find-form"));
+  say(byId("find-error"), "");
+  try {
+    const key = await request("POST", "/v1/keys/find", {key: form.get("key"), method: form.get("method"), path: form.get("path"),
+      headers: headerPairs(form.get("headers"))});
+    byId("find-dialog").close();
+    byId("find-form").reset();
+    openKey(key.id);
+  } catch (problem) {
+    say(byId("find-error"), problem.status === 404 ? "There is no such key. Path, method and caller are part of it." : problem.message);
+  }
+}
+
+export function startKeys() {
+  byId("filters").addEventListener("submit", (event) => {
+    event.preventDefault();
+    load({from: null});
+  });
+  byId("keys-more").addEventListener("click", () => load({from: next}));
+  byId("find-open").addEventListener("click", () => byId("find-dialog").showModal());
+  byId("find-form").addEventListener("submit", find);
+  for (const button of document.querySelectorAll("[data-close]")) button.addEventListener("click", () => button.closest("dialog").close());
+}

@@ -1,0 +1,83 @@
+// What the gateway has counted, at one moment and between two: the numbers behind the dashboard and its alerts. A
+// quarter of an hour of them is kept, so that a page that is opened now shows what happened before.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+
+#include "admin/sessions.hpp"
+#include "base/clock.hpp"
+#include "base/histogram.hpp"
+#include "gateway/gateway.hpp"
+#include "store/lane.hpp"
+
+namespace once {
+
+struct Sample {
+  Instant at{};
+  Time time;
+  std::array<std::uint64_t, ending_count> results{};  // by Ending; counters from here on
+  std::uint64_t executions = 0;
+  std::uint64_t failures = 0;   // of these
+  std::uint64_t takeovers = 0;  // of these, after an attempt that nobody knows the end of
+  std::uint64_t overloaded = 0;
+  std::uint64_t store_errors = 0;
+  HistogramSnapshot latency_ns;  // of requests with a key
+  HistogramSnapshot batch_size;
+  HistogramSnapshot batch_ns;
+  std::uint64_t in_flight = 0;  // as it is now, from here on
+  std::uint64_t waiting = 0;
+  std::uint64_t connections = 0;
+  std::uint64_t queue_depth = 0;
+};
+
+Sample take_sample(const Gateway& gateway, const ThreadLanes& lanes, Instant now, Time time);
+
+// What happened from `from` to `to`.
+struct Window {
+  Window(const Sample& from, const Sample& to);
+
+  double seconds;
+  std::array<std::uint64_t, ending_count> results{};
+  std::uint64_t keyed = 0;  // that were answered by their key
+  std::uint64_t executions;
+  std::uint64_t failures;
+  std::uint64_t takeovers;
+  std::uint64_t overloaded;
+  std::uint64_t store_errors;
+  HistogramSnapshot latency_ns;
+  HistogramSnapshot batch_size;
+  HistogramSnapshot batch_ns;
+  std::uint64_t in_flight;  // at its end
+  Time until;
+
+  std::uint64_t of(Ending ending) const { return results[static_cast<std::size_t>(ending)]; }
+  // Nothing, when there was nothing to divide by.
+  std::optional<double> hit_rate() const;
+  std::optional<double> takeover_rate() const;
+  std::optional<double> failure_rate() const;
+};
+
+// Between the bounds of the bucket that holds it, in proportion; above the last bound, that. Nothing of nothing.
+std::optional<double> quantile(const HistogramSnapshot& histogram, double share);
+std::optional<double> mean(const HistogramSnapshot& histogram);
+
+class History {
+ public:
+  static constexpr Duration interval = std::chrono::seconds(5);
+  static constexpr std::size_t most = 181;  // 15 minutes and where they begin
+
+  void add(Sample sample);
+  const std::deque<Sample>& samples() const { return samples_; }
+  // The newest that is at least so old, else the oldest. After the first add().
+  const Sample& before(Instant now, Instant age) const;
+
+ private:
+  std::deque<Sample> samples_;
+};
+
+}  // namespace once

@@ -1,0 +1,66 @@
+#include "admin/sessions.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include <openssl/crypto.h>
+
+#include "base/bytes.hpp"
+
+namespace once {
+
+Digest digest_of(std::string_view secret) {
+  Sha256 hash;
+  hash.update(secret);
+  return hash.finish();
+}
+
+bool same_digest(const Digest& left, const Digest& right) {
+  return CRYPTO_memcmp(left.data(), right.data(), left.size()) == 0;
+}
+
+std::string Sessions::begin(Random& random, Instant now) {
+  std::erase_if(sessions_, [now](const Session& session) { return session.until <= now; });
+  if (sessions_.size() == most) sessions_.pop_front();
+  std::array<std::uint8_t, 32> bytes{};
+  random.fill(bytes);
+  std::string id = to_hex(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  sessions_.push_back({.id = digest_of(id), .until = now + lifetime});
+  return id;
+}
+
+bool Sessions::known(std::string_view id, Instant now) const {
+  const Digest digest = digest_of(id);
+  bool found = false;
+  for (const Session& session : sessions_) {
+    found = (same_digest(session.id, digest) && session.until > now) || found;
+  }
+  return found;
+}
+
+void Sessions::end(std::string_view id) {
+  const Digest digest = digest_of(id);
+  std::erase_if(sessions_, [&](const Session& session) { return same_digest(session.id, digest); });
+}
+
+FailedLogins::Peer* FailedLogins::find(std::string_view address, Instant now) {
+  std::erase_if(peers_, [now](const Peer& peer) { return peer.since + window <= now; });
+  const auto found = std::ranges::find(peers_, address, &Peer::address);
+  return found == peers_.end() ? nullptr : &*found;
+}
+
+bool FailedLogins::barred(std::string_view peer, Instant now) {
+  const Peer* known = find(peer, now);
+  return known != nullptr && known->count >= most;
+}
+
+void FailedLogins::add(std::string_view peer, Instant now) {
+  if (Peer* known = find(peer, now)) {
+    ++known->count;
+    return;
+  }
+  if (peers_.size() == most_peers) peers_.erase(peers_.begin());
+  peers_.push_back({.address = std::string(peer), .since = now, .count = 1});
+}
+
+}  // namespace once

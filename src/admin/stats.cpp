@@ -1,0 +1,223 @@
+#include "admin/stats.hpp"
+
+#include <fmt/format.h>
+
+#include "admin/json.hpp"
+
+namespace once {
+
+namespace {
+
+constexpr double nanoseconds_per_millisecond = 1e6;
+constexpr std::chrono::minutes latency_window{1};
+// For what is shown as happening now: enough of it to be a rate.
+constexpr std::chrono::seconds present_window{1};
+
+// RFC 3339, to the millisecond.
+std::string timestamp(Time time) {
+  const auto day = std::chrono::floor<std::chrono::days>(time);
+  const std::chrono::year_month_day date(day);
+  const std::chrono::hh_mm_ss clock(time - day);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", static_cast<int>(date.year()),
+                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()), clock.hours().count(),
+                     clock.minutes().count(), clock.seconds().count(), clock.subseconds().count());
+}
+
+std::optional<double> milliseconds(std::optional<double> nanoseconds) {
+  if (!nanoseconds) return std::nullopt;
+  return *nanoseconds / nanoseconds_per_millisecond;
+}
+
+void write_percentiles(Json& out, std::string_view name, const HistogramSnapshot& nanoseconds) {
+  out.name(name).begin('{');
+  out.member("p50", milliseconds(quantile(nanoseconds, 0.50)));
+  out.member("p95", milliseconds(quantile(nanoseconds, 0.95)));
+  out.member("p99", milliseconds(quantile(nanoseconds, 0.99)));
+  out.end('}');
+}
+
+void write_results(Json& out, std::string_view name, const std::array<std::uint64_t, ending_count>& results) {
+  out.name(name).begin('{');
+  for (std::size_t ending = 0; ending < ending_count; ++ending) out.member(name_of(Ending(ending)), results[ending]);
+  out.end('}');
+}
+
+// One point of the charts.
+void write_point(Json& out, const Window& window) {
+  out.begin('{');
+  out.member("at", window.until.time_since_epoch().count());
+  out.name("per_second").begin('{');
+  for (std::size_t ending = 0; ending < ending_count; ++ending) {
+    out.member(name_of(Ending(ending)), static_cast<double>(window.results[ending]) / window.seconds);
+  }
+  out.end('}');
+  out.member("hit_rate", window.hit_rate());
+  out.member("takeovers_per_second", static_cast<double>(window.takeovers) / window.seconds);
+  out.member("failures_per_second", static_cast<double>(window.failures) / window.seconds);
+  write_percentiles(out, "latency_ms", window.latency_ns);
+  out.member("in_flight", window.in_flight);
+  out.member("batch_size", mean(window.batch_size));
+  out.end('}');
+}
+
+struct ServersDown {
+  std::size_t servers = 0;
+  std::size_t upstreams = 0;  // all servers of it
+};
+
+ServersDown write_upstreams(Json& out, const Upstreams& upstreams) {
+  ServersDown down;
+  out.name("upstreams").begin('[');
+  for (std::size_t i = 0; i < upstreams.size(); ++i) {
+    const UpstreamState& upstream = upstreams[i];
+    std::size_t up = 0;
+    out.begin('{').member("name", upstream.settings.name);
+    out.member("queued", upstream.queued.load(std::memory_order_relaxed)).name("servers").begin('[');
+    for (const auto& server : upstream.servers) {
+      const bool is_up = server->health.shown_up();
+      up += is_up ? 1 : 0;
+      out.begin('{').member("name", server->name).member("up", is_up);
+      out.member("connections", server->connections.load(std::memory_order_relaxed)).end('}');
+    }
+    out.end(']').end('}');
+    down.servers += upstream.servers.size() - up;
+    down.upstreams += up == 0 ? 1 : 0;
+  }
+  out.end(']');
+  return down;
+}
+
+void write_limits(Json& out, const std::vector<LimitUse>& limits) {
+  out.name("limits").begin('[');
+  for (const LimitUse& use : limits) {
+    out.begin('{').member("name", use.name).member("used", use.used).member("limit", use.limit).end('}');
+  }
+  out.end(']');
+}
+
+void write_alerts(Json& out, const AlertFacts& facts) {
+  out.name("alerts").begin('[');
+  for (const Alert& alert : alerts_of(facts)) {
+    out.begin('{').member("name", alert.name).member("severity", alert.severity).member("title", alert.title);
+    out.member("state", name_of(alert.state)).member("detail", alert.detail).end('}');
+  }
+  out.end(']');
+}
+
+void write_rates(Json& out, const Window& window) {
+  out.name("rates").begin('{');
+  out.member("window_seconds", window.seconds);
+  out.member("keyed", window.keyed).member("executions", window.executions);
+  out.member("hit_rate", window.hit_rate()).member("takeover_rate", window.takeover_rate());
+  out.member("failure_rate", window.failure_rate()).member("unknown", window.of(Ending::unknown));
+  out.end('}');
+}
+
+}  // namespace
+
+Stats::Stats(const AdminSources& sources, bool needs_token, Instant now)
+    : sources_(sources),
+      probe_(sources.store),
+      started_(now),
+      started_at_(sources.clock.now()),
+      needs_token_(needs_token) {
+  history_.add(take_sample(sources_.gateway, sources_.store, now, started_at_));
+}
+
+void Stats::sample(Instant now) {
+  probe_.ask(now);
+  history_.add(take_sample(sources_.gateway, sources_.store, now, sources_.clock.now()));
+}
+
+StoreHealth Stats::store_health(Instant now) const {
+  if (sources_.journal != nullptr) {
+    using Condition = JournalStats::Condition;
+    const Condition condition = sources_.journal->stats().condition;
+    if (condition == Condition::failed) return StoreHealth::failed;
+    if (condition == Condition::full) return StoreHealth::full;
+  }
+  switch (probe_.said(now)) {
+    case StoreProbe::Said::nothing: return StoreHealth::unasked;
+    case StoreProbe::Said::up: return StoreHealth::up;
+    case StoreProbe::Said::down: return StoreHealth::down;
+  }
+  return StoreHealth::unasked;
+}
+
+std::vector<LimitUse> Stats::limit_uses(const Sample& now) const {
+  const Limits limits = sources_.gateway.generation()->settings.limits;
+  std::vector<LimitUse> uses = {
+      {.name = "limits.max_in_flight", .used = now.in_flight, .limit = limits.max_in_flight},
+      {.name = "limits.max_connections", .used = now.connections, .limit = limits.max_connections},
+      {.name = "limits.max_body_memory", .used = sources_.gateway.body_bytes(), .limit = limits.max_body_memory},
+  };
+  if (sources_.memory != nullptr) {
+    const MemoryStats stats = sources_.memory->stats();
+    uses.push_back({.name = "memory.max_bytes", .used = stats.bytes, .limit = sources_.limits.store_bytes});
+  }
+  if (sources_.journal != nullptr) {
+    const JournalStats stats = sources_.journal->stats();
+    const std::uint64_t memory = stats.index_bytes + stats.cache_bytes;
+    uses.push_back({.name = "journal.max_memory", .used = memory, .limit = sources_.limits.store_bytes});
+    uses.push_back({.name = "journal.max_disk", .used = stats.disk_bytes, .limit = sources_.limits.journal_disk_bytes});
+  }
+  return uses;
+}
+
+std::string Stats::snapshot(Instant now, bool draining) const {
+  const Sample current = take_sample(sources_.gateway, sources_.store, now, sources_.clock.now());
+  const Window recent(history_.before(now, alert_window), current);
+  const Window minute(history_.before(now, latency_window), current);
+  const StoreHealth health = store_health(now);
+  const std::vector<LimitUse> limits = limit_uses(current);
+  Json out;
+  out.begin('{').member("version", sources_.version).member("now", timestamp(current.time));
+  out.member("started_at", timestamp(started_at_));
+  out.member("uptime_seconds", std::chrono::floor<std::chrono::seconds>(now - started_).count());
+  out.member("draining", draining).member("needs_token", needs_token_);
+  write_results(out, "results", current.results);
+  out.member("executions", current.executions).member("failures", current.failures);
+  out.member("takeovers", current.takeovers);
+  write_rates(out, recent);
+  write_percentiles(out, "latency_ms", minute.latency_ns);
+  out.member("in_flight", current.in_flight).member("waiting", current.waiting);
+  out.member("connections", current.connections);
+  out.name("store").begin('{').member("kind", sources_.store_kind).member("health", name_of(health));
+  out.member("queue_depth", current.queue_depth).member("batch_size", mean(minute.batch_size));
+  write_percentiles(out, "batch_ms", minute.batch_ns);
+  out.end('}');
+  const ServersDown down = write_upstreams(out, *sources_.gateway.generation()->upstreams);
+  write_limits(out, limits);
+  write_alerts(out, {.window = recent,
+                     .store = health,
+                     .limits = limits,
+                     .servers_down = down.servers,
+                     .upstreams_down = down.upstreams});
+  out.name("point");
+  write_point(out, Window(history_.before(now, present_window), current));
+  out.end('}');
+  return out.take();
+}
+
+std::string Stats::history() const {
+  Json out;
+  out.begin('{').member("interval_ms", History::interval.count()).name("points").begin('[');
+  const Sample* previous = nullptr;
+  for (const Sample& sample : history_.samples()) {
+    if (previous != nullptr && sample.at > previous->at) write_point(out, Window(*previous, sample));
+    previous = &sample;
+  }
+  out.end(']').end('}');
+  return out.take();
+}
+
+std::string EventStream::next() {
+  std::string event;
+  if (!begun_) event = fmt::format("retry: 2000\nevent: history\ndata: {}\n\n", stats_.history());
+  begun_ = true;
+  event += fmt::format("event: stats\ndata: {}\n\n",
+                       stats_.snapshot(monotonic_now(), draining_.load(std::memory_order_relaxed)));
+  return event;
+}
+
+}  // namespace once

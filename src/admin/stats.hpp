@@ -1,0 +1,67 @@
+// GET /v1/stats, and /v1/events: how this gateway does, as JSON. docs/dashboard.md describes the members.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "admin/admin.hpp"
+#include "admin/alerts.hpp"
+#include "admin/samples.hpp"
+#include "admin/store_probe.hpp"
+#include "http/service.hpp"
+
+namespace once {
+
+// Owned by the admin interface and used on its thread.
+class Stats {
+ public:
+  static constexpr std::size_t most_listeners = 16;  // of /v1/events
+
+  Stats(const AdminSources& sources, bool needs_token, Instant now);
+
+  // To be called every History::interval, and once at the start.
+  void sample(Instant now);
+  // `draining`: nobody is served for much longer.
+  std::string snapshot(Instant now, bool draining) const;
+  // What happened in each interval that is remembered, oldest first: {"points": […]}
+  std::string history() const;
+
+  std::size_t listeners() const { return listeners_; }
+
+ private:
+  friend class EventStream;
+
+  StoreHealth store_health(Instant now) const;
+  std::vector<LimitUse> limit_uses(const Sample& now) const;
+
+  const AdminSources& sources_;
+  StoreProbe probe_;
+  History history_;
+  Instant started_;
+  Time started_at_;
+  std::size_t listeners_ = 0;
+  bool needs_token_;
+};
+
+// Server-sent events: `history` once, then `stats` every second.
+class EventStream final : public http::ServiceStream {
+ public:
+  EventStream(Stats& stats, const std::atomic<bool>& draining) : stats_(stats), draining_(draining) {
+    ++stats_.listeners_;
+  }
+  ~EventStream() override { --stats_.listeners_; }
+
+  std::string next() override;
+  Duration pause() const override { return std::chrono::seconds(1); }
+
+ private:
+  Stats& stats_;
+  const std::atomic<bool>& draining_;
+  bool begun_ = false;
+};
+
+}  // namespace once

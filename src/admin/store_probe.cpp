@@ -1,0 +1,25 @@
+#include "admin/store_probe.hpp"
+
+#include "store/store.hpp"
+
+namespace once {
+
+Task<void> StoreProbe::question(ThreadLanes& lanes, std::shared_ptr<Answer> answer) {
+  Op probe;  // a look-up of an id that nobody has
+  co_await lanes.run(probe, answer->home);
+  answer->said.store(probe.status == OpStatus::failed ? Said::down : Said::up, std::memory_order_relaxed);
+  answer->open.store(false, std::memory_order_release);
+}
+
+void StoreProbe::ask(Instant now) {
+  if (answer_->open.exchange(true, std::memory_order_acquire)) return;
+  asked_at_ = now;
+  spawn(question(lanes_, answer_));
+}
+
+StoreProbe::Said StoreProbe::said(Instant now) const {
+  if (answer_->open.load(std::memory_order_acquire) && asked_at_ + patience < now) return Said::down;
+  return answer_->said.load(std::memory_order_relaxed);
+}
+
+}  // namespace once
