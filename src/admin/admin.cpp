@@ -143,9 +143,10 @@ Task<ServiceResponse> Admin::answer(const ServiceRequest& request) {
     co_return ServiceResponse{
         .status = 200, .content_type = "text/plain; version=0.0.4; charset=utf-8", .body = metrics_page(sources_)};
   }
-  co_return problem_response(ProblemKind::not_found,
-                             "There are /, /healthz, /readyz, /metrics, /v1/keys, /v1/stats, /v1/history, /v1/events and, for "
-                             "POST, /v1/login, /v1/logout and /v1/reload.");
+  co_return problem_response(
+      ProblemKind::not_found,
+      "There are /, /healthz, /readyz, /metrics, /v1/keys, /v1/stats, /v1/history, /v1/events and, for "
+      "POST, /v1/login, /v1/logout and /v1/reload.");
 }
 
 Task<ServiceResponse> Admin::reload(const ServiceRequest& request) {

@@ -184,7 +184,8 @@ void write_limits(Exposition& out, const Gateway& gateway) {
   write_by_kind<CallerLimit>(out, "limit", workers, &Metrics::over_limit);
   out.family("once_shadow_total", "counter", "Requests in shadow mode, by what would have been done.");
   write_by_kind<Shadowed>(out, "verdict", workers, &Metrics::shadow);
-  out.single("once_body_bytes", "gauge", "Memory for the bodies of requests with a key, and of guarded writes.", gateway.body_bytes());
+  out.single("once_body_bytes", "gauge", "Memory for the bodies of requests with a key, and of guarded writes.",
+             gateway.body_bytes());
   out.single("once_callers", "gauge", "Callers that limits are counted for.", gateway.callers());
 }
 

@@ -1,6 +1,6 @@
 // Tokens: what nobody signed is never good, what was signed is good for exactly what it says and in no other spelling.
-// The input is a position, the JSON of the header, a line end, and the JSON of the payload. It is also read as a token and
-// as a key set.
+// The input is a position, the JSON of the header, a line end, and the JSON of the payload. It is also read as a token
+// and as a key set.
 #include <string>
 #include <utility>
 
