@@ -342,7 +342,7 @@ Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::optional<std::s
   }
   CallerUse caller;
   if (limits.caller.any()) {
-    const TenantTag tag = shared_.ids.tenant(scope.caller());
+    const TenantTag& tag = tenant_.of(shared_.ids, scope.caller());
     caller = CallerUse(shared_.callers, tag, limits.caller, worker_.loop().now());
     if (!caller) {
       co_await refuse_caller(at_work_refusal);

@@ -20,6 +20,7 @@
 #include "gateway/passthrough.hpp"
 #include "gateway/reply.hpp"
 #include "gateway/scope.hpp"
+#include "gateway/tenant_memo.hpp"
 #include "gateway/worker.hpp"
 
 namespace once {
@@ -109,7 +110,7 @@ class Client final : private ServedConnection, private InterimSink {
   std::string_view whole_body_;
   std::chrono::nanoseconds began_{};
   OperationId operation_;
-  TenantTag tenant_{};
+  TenantMemo tenant_;
   std::shared_ptr<Shadow> shadow_;        // of the request at hand, on a route in shadow mode
   std::optional<ProblemKind> passed_as_;  // what a request that passed through was answered with, if by us
   bool keyed_ = false;

@@ -36,8 +36,8 @@ const Origin* Client::origin() {
 
 std::string_view Client::tenant_of(const ScopeParts& scope) {
   if (scope.caller().empty()) return {};
-  tenant_ = shared_.ids.tenant(scope.caller());
-  return {tenant_.data(), tenant_.size()};
+  const TenantTag& tag = tenant_.of(shared_.ids, scope.caller());
+  return {tag.data(), tag.size()};
 }
 
 }  // namespace once

@@ -12,7 +12,6 @@ from harness import EndToEnd
 
 # What only some stores have, they have together.
 STORES = ("memory:", "journal:", "postgres")
-# Counted beside the gateway's own requests, and served by the part that counts keys.
 SAMPLE = re.compile(r"^(\w+)\{(.*)\} \S+$", re.MULTILINE)
 LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 SELECTOR = re.compile(r"\b(once_\w+)\{([^}]*)\}")
