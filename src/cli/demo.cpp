@@ -53,7 +53,7 @@ ServeOptions demo_options(const ServeOptions& given, const std::string& backend,
   ServeOptions options = given;
   if (options.store.empty()) options.store = folder.store();
   options.upstream = "http://" + backend;
-  options.set = {"log.access=yes", "log.level=warn"};
+  options.set = {"log.access=yes", "log.level=warn", "defaults.on_unknown=hold"};  // as for any money
   options.set.insert(options.set.end(), given.set.begin(), given.set.end());
   return options;
 }
@@ -96,7 +96,8 @@ std::string explanation(const Running& running, const DemoBackend& backend) {
   static constexpr Row rows[] = {
       {"order-2", "?mode=slow", "takes 2 s; sent again meanwhile: 409 in-flight, afterwards: the answer"},
       {"order-3", "?mode=fail", "500, then works: a failure is not the answer for ever"},
-      {"order-4", "?mode=flaky", "pays and drops the connection: 502, then 409, never a silent second payment"},
+      {"order-4", "?mode=flaky",
+       "pays and drops the connection: 502, then 409 until somebody has looked; never a second payment"},
       {"order-5", "?mode=refuse", "429 each time: nothing was done, so the key stays free"},
   };
   for (const Row& row : rows) {

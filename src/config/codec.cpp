@@ -344,6 +344,7 @@ Codec<std::string> secret_source_codec() {
         return text;
       },
       .format = [=](const std::string& text) { return text.empty() || is_shown(text) ? text : "(not shown)"; },
+      .syntax = text_syntax(fmt::format("^(|(file|env):.+|[!-~]{{{},}})$", shortest_secret)),
   };
 }
 

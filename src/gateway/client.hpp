@@ -63,6 +63,7 @@ class Client final : private ServedConnection, private InterimSink {
   Task<void> answer_unkeyed(const RoutedPolicy& routed, PassObserver* observer = nullptr);
   // A write without a key on a route with if_match.
   Task<void> answer_guarded(const RoutedPolicy& routed);
+  bool left_while_waiting();
   Task<void> answer_passed(const PassedResult& result);
   Task<void> leave_after_stream(const Policy& policy, bool relayed);
   Task<void> answer_shadow(const RoutedPolicy& routed);

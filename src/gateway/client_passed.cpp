@@ -64,10 +64,25 @@ Task<void> Client::answer_guarded(const RoutedPolicy& routed) {
     co_await write_problem_reply(*std::move(refused));
     co_return;
   }
+  if (guard_->waited() && left_while_waiting()) {
+    co_await guard_->leave(WriteEnd::known);
+    Problem answer = problem(ProblemKind::resource_busy, "The client stopped listening before its turn came.");
+    answer.retry_after_seconds = retry_busy_seconds;
+    co_await write_problem_reply(std::move(answer));
+    co_return;
+  }
   if (guard_->strips_conditions()) strip_conditions(io_.head);
   const PassedResult result = co_await pass_.run(request);
   co_await guard_->leave(result.whole ? end_of_write(result.status, policy) : WriteEnd::unknown);
   co_await answer_passed(result);
+}
+
+// Nothing was sent yet, so a client that leaves takes its request with it: what it wrote would come after what it may
+// have written since. Most who close their side in a queue have left; the one who has not is told that it may ask
+// again.
+bool Client::left_while_waiting() {
+  const auto peer = io_.socket.peer_now();
+  return peer == http::Socket::Peer::end || peer == http::Socket::Peer::gone;
 }
 
 // Of a keyed write whose response was too large to keep: its end is known only now.

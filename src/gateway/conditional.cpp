@@ -31,7 +31,8 @@ bool is_condition(std::string_view name) {
   return same_name(name, "If-Match") || same_name(name, "If-None-Match");
 }
 
-bool is_event_stream(const http::ResponseHead& head) {
+// What has no end cannot have a tag.
+bool never_ends(const http::ResponseHead& head) {
   const std::string_view type = head.find("Content-Type").value_or("");
   return starts_with_name(type, "text/event-stream") || starts_with_name(type, "multipart/x-mixed-replace");
 }
@@ -98,7 +99,7 @@ Tagging begin_tagging(const ConditionalPolicy& policy, http::RequestHead& head) 
 }
 
 bool may_be_tagged(const ConditionalPolicy& policy, const http::ResponseHead& head) {
-  if (head.status != 200 || head.find("ETag") || is_event_stream(head)) return false;
+  if (head.status != 200 || head.find("ETag") || never_ends(head)) return false;
   return head.framing.kind != Framing::Kind::length || head.framing.length <= policy.max_body;
 }
 
@@ -123,7 +124,8 @@ Task<bool> drain(http::ResponseSource& rest, const Timeouts& timeouts, const htt
   using Kind = http::BodyChunk::Kind;
   const auto deadline = loop.now() + timeouts.response;
   while (true) {
-    const http::BodyChunk chunk = co_await rest.next(timeouts.stream_idle);
+    const Duration left = std::max(Duration::zero(), Duration(deadline - loop.now()));
+    const http::BodyChunk chunk = co_await rest.next(std::min(timeouts.stream_idle, left));
     if (chunk.kind == Kind::data && loop.now() < deadline) continue;
     co_return chunk.kind == Kind::end;
   }
@@ -197,7 +199,6 @@ Task<std::optional<Problem>> WriteGuard::claim() {
       co_await ports_.store.run(op_, ports_.home);  // the same nonce: the same claim, if it was made
     }
     if (op_.status == OpStatus::failed && op_.fault == StoreFault::refused && ++refusals < most_refusals) {
-      ports_.metrics.store_errors.add();
       co_await sleep_for(ports_.home, pause);
       pause *= 2;
       continue;

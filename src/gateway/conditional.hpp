@@ -86,6 +86,8 @@ class WriteGuard {
   // Unknown: the claim is left to lapse with its lease, so that the next writer reads the resource only then.
   Task<void> leave(WriteEnd end);
   bool entered() const { return entered_; }
+  // Another write was at work, and was waited for.
+  bool waited() const { return owner_.waited(); }
 
  private:
   Task<std::optional<Problem>> claim();

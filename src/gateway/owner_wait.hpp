@@ -24,6 +24,8 @@ class OwnerWait {
 
   // True when it is worth claiming again: the owner has ended, or may have. False: the limit has passed.
   Task<bool> wait(const OperationId& id);
+  // Whether there was a wait at all.
+  bool waited() const { return waited_ > Duration::zero(); }
 
  private:
   const ExchangePorts& ports_;

@@ -218,7 +218,9 @@ void PassThrough::peer_moved(Socket::Peer what) {
 Task<PassedResult> PassThrough::relay() {
   watch_client();
   while (true) {
-    const auto deadline = client_.socket.loop().now() + request_->timeouts.stream_idle;
+    // Whoever writes under guard keeps others waiting.
+    const Duration limit = request_->body ? request_->timeouts.response : request_->timeouts.stream_idle;
+    const auto deadline = client_.socket.loop().now() + limit;
     const auto read = co_await upstream_->read_head(client_.head.method, deadline);
     if (read == UpstreamConnection::HeadRead::timed_out && upload_ == Upload::running) continue;
     if (read == UpstreamConnection::HeadRead::no_bytes && !client_gone_ && may_send_again()) {

@@ -1,4 +1,5 @@
-// The tag of whoever asked last on a connection. Most connections have one caller, and to compare is cheaper than to hash.
+// The tag of whoever asked last on a connection. Most connections have one caller, and to compare is cheaper than to
+// hash.
 #pragma once
 
 #include <cstddef>

@@ -203,6 +203,8 @@ class Socket final : public Pollable {
     ~Watcher() = default;
   };
   std::optional<Peer> watch(Watcher& watcher);
+  // What it has done by now.
+  std::optional<Peer> peer_now() { return may_read_ ? look() : std::nullopt; }
   void unwatch() { watcher_ = nullptr; }
 
   // For a connection that rests between two requests: nothing to read and not closed, as far as the kernel knows.

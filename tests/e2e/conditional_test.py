@@ -345,6 +345,43 @@ class Writing(Conditional):
         self.assertEqual(plain.read_response().status, 200)
         self.assertEqual(elsewhere.read_response().status, 200)
 
+    def test_a_client_that_leaves_while_it_waits_takes_its_write_with_it(self):
+        for leave in (Client.close, Client.reset):
+            with self.subTest(leave=leave.__name__):
+                at_write, go = threading.Event(), self.gate()
+                self.documents.on_write = lambda _, at_write=at_write, go=go: (at_write.set(), go.wait())
+                gateway = self.serve()
+                first, second = self.connect(gateway), self.connect(gateway)
+                first.send_request("PUT", "/doc", body=b"first")
+                self.assertTrue(at_write.wait(20))
+                second.send_request("PUT", "/doc", body=b"stale")
+                wait_until(lambda gateway=gateway: gateway.metrics()["once_waiting"] == 1)
+                leave(second)
+                go.set()
+                self.assertEqual(first.read_response("PUT").status, 200)
+                wait_until(lambda gateway=gateway: gateway.metrics()["once_connections_open"] == 1)
+                self.assertNotIn(b"stale", [request.body for request in self.store.requests])
+
+    def test_a_backend_that_is_silent_frees_the_resource_when_its_time_is_over(self):
+        for early in (b"", ANSWER[:1000]):
+            with self.subTest(early=len(early)):
+                got, go = threading.Event(), self.gate()
+
+                def handle(request, to, early=early, got=got, go=go):
+                    if request.method == "GET":
+                        return to.reply(200, body=b"state")
+                    to.send(early)
+                    got.set()
+                    return go.wait()
+
+                gateway = self.gateway(self.backend(handle), *ON, "defaults.timeouts.response=200ms",
+                                       "defaults.timeouts.stream_idle=10m")
+                writer = self.connect(gateway)
+                writer.send_request("PUT", "/doc", body=b"first")
+                self.assertTrue(got.wait(20))
+                writer.reset()
+                wait_until(lambda gateway=gateway: gateway.metrics()["once_connections_open"] == 0)
+
     def test_a_writer_that_waits_too_long_is_told_to_come_back(self):
         at_write, go = threading.Event(), self.gate()
         self.documents.on_write = lambda _: (at_write.set(), go.wait())

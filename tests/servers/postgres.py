@@ -25,6 +25,16 @@ def children(process_id):
     return [int(child) for child in path.read_text().split()]
 
 
+def processes_in(folder):
+    """Ids of processes that work there, as all of a server's do."""
+    found = []
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended, or is not ours to look at
+            if (process / "cwd").resolve() == folder:
+                found.append(int(process.name))
+    return found
+
+
 class Postgres:
     def __init__(self, name="postgres"):
         self.folder = server.Folder(name, user="postgres")
@@ -69,6 +79,8 @@ class Postgres:
         self.server.pause()  # so that it starts no new ones
         self._signal_children(signal.SIGKILL)
         self.server.kill()
+        # While one of them is left, the next server refuses to start.
+        server.wait_until(lambda: not processes_in(self.data), "the server's processes to end")
 
     def restart(self):
         """On what the last one left; recovers what was committed."""

@@ -86,7 +86,8 @@ BEGIN
     IF LOWER(name) = 'x-request-id' THEN
       SET item = JSON_EXTRACT(in_headers, CONCAT('$."', name, '"'));
       SET value = CAST(CONVERT(JSON_UNQUOTE(item) USING utf8mb4) AS BINARY);
-      IF JSON_TYPE(item) = 'STRING' AND LENGTH(value) BETWEEN 1 AND 128 AND value NOT REGEXP '[^!\\#-\\[\\]-~]' THEN
+      IF JSON_TYPE(item) = 'STRING' AND LENGTH(value) BETWEEN 1 AND 128
+          AND CONVERT(JSON_UNQUOTE(item) USING utf8mb4) COLLATE utf8mb4_bin NOT REGEXP '[^!\\#-\\[\\]-~]' THEN
         SET out_request = value;
       END IF;
     END IF;
