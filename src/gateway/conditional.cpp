@@ -124,7 +124,7 @@ Task<bool> drain(http::ResponseSource& rest, const Timeouts& timeouts, const htt
   using Kind = http::BodyChunk::Kind;
   const auto deadline = loop.now() + timeouts.response;
   while (true) {
-    const Duration left = std::max(Duration::zero(), Duration(deadline - loop.now()));
+    const Duration left = std::max(Duration::zero(), std::chrono::ceil<Duration>(deadline - loop.now()));
     const http::BodyChunk chunk = co_await rest.next(std::min(timeouts.stream_idle, left));
     if (chunk.kind == Kind::data && loop.now() < deadline) continue;
     co_return chunk.kind == Kind::end;

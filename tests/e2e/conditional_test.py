@@ -4,7 +4,7 @@ import unittest
 
 from documents import Documents
 from harness import EndToEnd
-from wire import request_bytes, wait_until
+from wire import Client, request_bytes, wait_until
 
 ON = ("defaults.conditional.etag=on", "defaults.conditional.if_match=on")
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n\r\n" + b"x" * 2000
