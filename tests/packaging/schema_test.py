@@ -17,7 +17,7 @@ import support
 
 SCHEMA = json.loads((support.ROOT / "docs/once.schema.json").read_text())
 # Where the schema is only a sketch: it accepts all that the loader does, and more.
-SKETCHED = {"store", "trusted_proxies"}
+SKETCHED = {"admin_token", "store", "trusted_proxies"}
 UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 SIZES = {"": 1, "B": 1, "KB": 1000, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 ODD = ["", " ", "x", "0", "1", "7", "-1", "1.5", "01", "12345678901234567890123", "yes", "no", "true", "false", "on", "off", "none", "all", "auto",
