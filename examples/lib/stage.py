@@ -34,6 +34,9 @@ def once_binary():
     found = os.environ.get("ONCE_BINARY") or next((str(path) for path in built if path.exists()), None)
     if found is None:
         sys.exit("there is no build/release/once: build it first, with ./run, or name one in ONCE_BINARY")
+    if not (os.path.isfile(found) and os.access(found, os.X_OK)):
+        sys.exit(f"ONCE_BINARY is {found}, and that is no program that can be run")
+    found = os.path.abspath(found)  # programs are started in folders of their own
     os.environ["ONCE_BINARY"] = found  # the servers apply their schema with it
     return found
 

@@ -8,7 +8,10 @@ CREATE TABLE platform_requests (
     user_id UUID NOT NULL REFERENCES platform_users(id),
     endpoint VARCHAR(255) NOT NULL
 );
-CREATE INDEX platform_requests_user ON platform_requests(user_id);
+-- By user; and with the key, so that a cleanup finds the note of each row that it removes.
+CREATE INDEX platform_requests_user ON platform_requests(user_id, key);
+-- By age: created_at of the view. Once itself looks by expiry only, and has no such index.
+CREATE INDEX platform_operations_age ON once_operations(started_at);
 
 -- A recorded body, or null if it is not JSON.
 CREATE FUNCTION platform_json(body BYTEA) RETURNS JSONB LANGUAGE plpgsql IMMUTABLE STRICT AS $$

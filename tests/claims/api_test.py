@@ -58,6 +58,29 @@ class Verbs(ClaimsTest):
         line = next(line for line in gateway.log_lines() if line["message"] == "work failed")
         self.assertEqual((line["tenant"], line["reason"]), ("local", "model said no"))
 
+    def test_an_event_that_is_delivered_again_is_consumed_once(self):
+        """A queue delivers at least once: to two consumers, after a failure, and again when all is done."""
+        api, consumed = self.api(), []
+
+        def deliver(event, fails=False):
+            claim = api.claim(scope="orders.consumer", key=event["id"])
+            if claim["status"] == "acquired":
+                if fails:
+                    api.owner("fail", claim["claim"])
+                else:
+                    consumed.append(event["order"])
+                    api.owner("succeed", claim["claim"], value=None)
+            return claim["status"]
+
+        event = {"id": "evt-1", "order": 7}
+        self.assertEqual([deliver(event, fails=True), deliver(event), deliver(event)], ["acquired", "acquired", "succeeded"])
+        at_work = api.acquire(scope="orders.consumer", key="evt-2")
+        self.assertEqual(deliver({"id": "evt-2", "order": 8}), "in_progress")
+        api.owner("succeed", at_work["claim"], value=None)
+        self.assertEqual(deliver({"id": "evt-2", "order": 8}), "succeeded")
+        self.assertEqual(api.claim(scope="mails.consumer", key="evt-1")["status"], "acquired", "every consumer has its own")
+        self.assertEqual(consumed, [7])
+
     def test_a_released_claim_was_never_made(self):
         api = self.api()
         first = api.acquire(key="a")

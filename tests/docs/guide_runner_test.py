@@ -9,12 +9,14 @@ import manifests
 import support
 
 MANIFEST = """apiVersion: v1
-kind: ConfigMap
+kind: Secret
 metadata: {name: settings}
-data:
+stringData:
+  secret: 6d7f0c1e5b9a48d2837465fa0b1c2d3e
   once.yaml: |
     listen: 0.0.0.0:8080
     admin: 127.0.0.1:8081
+    secret_file: /etc/once/secret
     data_dir: /var/lib/once
     timeouts: {drain: 30s}
     upstreams: {default: "http://127.0.0.1:9000"}
@@ -29,15 +31,17 @@ spec:
     metadata: {labels: {app: once}}
     spec:
       terminationGracePeriodSeconds: 45
+      securityContext: {runAsNonRoot: true, runAsUser: 65532, fsGroup: 65532}
       containers:
         - name: once
-          args: [serve, --config, /etc/once/once.yaml]
+          image: once:0.1.0
+          args: [--config, /etc/once/once.yaml]
           ports: [{containerPort: 8080}]
           readinessProbe: {tcpSocket: {port: 8080}}
           livenessProbe: {tcpSocket: {port: 8080}}
           lifecycle: {preStop: {sleep: {seconds: 5}}}
           volumeMounts: [{name: settings, mountPath: /etc/once}, {name: data, mountPath: /var/lib/once}]
-      volumes: [{name: settings, configMap: {name: settings}}]
+      volumes: [{name: settings, secret: {secretName: settings}}]
   volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOncePod]}}]
 """
 
@@ -94,9 +98,11 @@ class Manifests(unittest.TestCase):
     def test_mistakes(self):
         for was, becomes in (("0.0.0.0:8080", "nowhere"), ("replicas: 1", "replicas: 2"), ("Seconds: 45", "Seconds: 35"),
                              ("{app: once}}\n  template", "{app: other}}\n  template"), ("mountPath: /etc/once", "mountPath: /etc/other"),
-                             ("[serve,", "[demo,"), ("containerPort: 8080", "containerPort: 80"),
+                             ("[--config", "[serve, --config"), ("    secret_file: /etc/once/secret\n", ""),
+                             ("fsGroup: 65532", "fsGroup: 1"), ("once:0.1.0", "once:1"),
+                             ("mountPath: /var/lib/once", "mountPath: /var/lib/other"), ("containerPort: 8080", "containerPort: 80"),
                              ("readinessProbe: {tcpSocket: {port: 8080}}", "readinessProbe: {tcpSocket: {port: 8081}}"),
-                             ("configMap: {name: settings}", "configMap: {name: another}"), ("apiVersion: apps/v1\n", "")):
+                             ("secretName: settings", "secretName: another"), ("apiVersion: apps/v1\n", "")):
             with self.subTest(mistake=becomes):
                 self.assertIn(was, MANIFEST)
                 with self.assertRaises(AssertionError):

@@ -1,12 +1,16 @@
-"""Kubernetes manifests of the pages, held against the binary: the configuration in them, their arguments, probes and times."""
-import pathlib
+"""Kubernetes manifests of the pages, held against the binary and its image: each container of Once is started as Kubernetes would,
+with its configuration, its arguments and its secrets; probes, users and times fit it.
+"""
 import re
-import subprocess
-import tempfile
+import sys
 
 import yaml
 
 import support
+
+sys.path.append(str(support.ROOT / "tests" / "packaging"))
+
+import image  # noqa: E402
 
 SECONDS = {"s": 1, "m": 60, "h": 3600}
 
@@ -21,8 +25,6 @@ def check(text):
     for document in documents:
         if document["kind"] in ("ConfigMap", "Secret"):
             files[document["metadata"]["name"]] = document.get("data") or document["stringData"]
-    for name, folder in files.items():
-        check_settings(name, folder)
     for document in documents:
         if document["kind"] in ("Deployment", "StatefulSet"):
             check_pods(document, files)
@@ -33,17 +35,6 @@ def expect(condition, otherwise):
         raise AssertionError(otherwise)
 
 
-def check_settings(name, files):
-    """The settings among these files, which all are where the pod has them."""
-    with tempfile.TemporaryDirectory() as folder:
-        for file, body in files.items():
-            path = pathlib.Path(folder) / file
-            path.write_text(body.replace("/etc/once/", f"{folder}/"))
-            path.chmod(0o600)
-        done = subprocess.run([support.ONCE, "check", "--config", f"{folder}/once.yaml"], capture_output=True, text=True)
-        expect(done.returncode == 0, f"{name}: {done.stderr}")
-
-
 def check_pods(document, files):
     template = document["spec"]["template"]
     expect(document["spec"]["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items(),
@@ -51,14 +42,45 @@ def check_pods(document, files):
     pods = template["spec"]
     once = next((container for container in pods["containers"] if container["name"] == "once"), None)
     expect(once, f"{document['metadata']['name']} has no container once")
-    expect(once["args"] == ["serve", "--config", "/etc/once/once.yaml"], f"the arguments of Once are {once['args']}")
-    mounted = volume_at(document, once, "/etc/once")
-    source = mounted.get("secret", {}).get("secretName") or mounted.get("configMap", {}).get("name")
-    expect(source in files, f"{source} is mounted at /etc/once and is not here")
-    settings = yaml.safe_load(files[source]["once.yaml"])
+    expect(once["image"] == image.name(), f"the image is built as {image.name()}, and used as {once['image']}")
+    mounted = files_of(document, once, files)
+    expect("/etc/once" in mounted, "nothing is mounted at /etc/once")
+    container = image.Container(support.ONCE, once["args"], mounted, environment_of(once, files))
+    container.check()
+    with container.serving():
+        pass
+    settings = yaml.safe_load(mounted["/etc/once"]["once.yaml"])
+    check_user(pods)
     check_probes(once, settings)
     check_writes(document, once, settings)
     check_end(pods, once, settings)
+
+
+def files_of(document, container, files):
+    """What the container finds where: {folder: {name: text}}; a volume that it may write to is empty."""
+    found = {}
+    for mount in container["volumeMounts"]:
+        volume = volume_at(document, container, mount["mountPath"])
+        source = volume.get("secret", {}).get("secretName") or volume.get("configMap", {}).get("name")
+        expect(source in files or source is None, f"{source} is mounted at {mount['mountPath']} and is not here")
+        found[mount["mountPath"]] = files.get(source, {})
+    return found
+
+
+def environment_of(container, files):
+    found = {}
+    for variable in container.get("env", []):
+        reference = variable["valueFrom"]["secretKeyRef"]
+        expect(reference["key"] in files.get(reference["name"], {}), f"{variable['name']} is not in {reference['name']}")
+        found[variable["name"]] = files[reference["name"]][reference["key"]]
+    return found
+
+
+def check_user(pods):
+    """The user of the image, and files of volumes and secrets are readable by its group."""
+    context = pods.get("securityContext", {})
+    expect(context.get("runAsNonRoot") and context.get("runAsUser") == context.get("fsGroup") == image.user(),
+           f"the user of the image is {image.user()}, the pod has {context}")
 
 
 def volume_at(document, container, path):

@@ -45,8 +45,15 @@ def python_tests():
 @functools.cache
 def cpp_tests():
     files = [path for path in sorted((support.ROOT / "tests").rglob("*_test.cpp")) if built(path.parent, path.name)]
-    return {f"{suite}.{case}" for path in files
-            for suite, case in GTEST.findall(path.read_text())}
+    return {f"{suite}.{case}" for path in files for suite, case in GTEST.findall(with_headers(path))}
+
+
+@functools.cache
+def with_headers(path):
+    """The text of a test, and of the headers among the tests that it includes: a suite for every store is in some."""
+    text = path.read_text()
+    headers = re.findall(r'^#include "(tests/[^"]+)"$', text, re.MULTILINE)
+    return "".join([text, *(with_headers(support.ROOT / header) for header in headers)])
 
 
 @functools.cache

@@ -25,6 +25,17 @@ class NewcomerTest(Session):
             with self.assertRaises(ConnectionRefusedError):
                 Client(example.ports["backend"])
 
+    def test_a_binary_that_is_not_there_is_said_in_one_line(self):
+        runs = sorted(ROOT.glob("examples/*/run"))
+        self.assertEqual(len(runs), 5)
+        for run in runs:
+            for wrong in ("/nope", str(ROOT), __file__):
+                env = {**os.environ, "ONCE_BINARY": wrong, "IDEMPOTENCY_SECRET": "0123456789abcdef0123456789abcdef"}
+                with self.subTest(example=run.parent.name, binary=wrong):
+                    done = subprocess.run([run, "--free-ports"], env=env, capture_output=True, text=True, timeout=60)
+                    self.assertEqual((done.returncode, done.stderr),
+                                     (1, f"ONCE_BINARY is {wrong}, and that is no program that can be run\n"))
+
 
 class Agents(unittest.TestCase):
     @classmethod

@@ -1,5 +1,7 @@
 """examples/launch: an expensive call is made once, whoever clicks, dies or comes late, and nothing unsafe is stored."""
 import concurrent.futures
+import hashlib
+import hmac
 import http.client
 import json
 import os
@@ -17,6 +19,7 @@ FOLDER = ROOT / "examples" / "launch"
 USUAL = {"gateway": 8080, "admin": 8081, "claims": 8082, "service": 3000, "provider": 3001}
 QUICK = {"STALE_TAKEOVER_MINUTES": "0.02", "LEASE": "1s"}
 ALERTS = {"hit": lambda rate: rate < 0.30, "takeover": lambda rate: rate > 0.05, "failure": lambda rate: rate > 0.10}
+SECRET = "0123456789abcdef0123456789abcdef"
 TEXT = "Our secret new shoes"
 # What the provider tells beside what customers may see.
 UNSAFE = ("_internal", "debug", "prompt", "error", "message", "stack", "provider", "acme-ai", "model", "tennis-4", "requestId",
@@ -37,9 +40,16 @@ def made_by(answer):
     return f"response_json LIKE '%{answer['traceId']}\"%'"
 
 
+def key_hash(tenant, scope, canonical):
+    """HMAC-SHA-256 with the secret, of the parts of an operation, each behind its length."""
+    scope_parts = [b"claims", tenant.encode(), scope.encode(), b"inputs"]
+    parts = [b"once operation 1", len(scope_parts).to_bytes(8, "little"), *scope_parts, canonical.encode()]
+    return hmac.new(SECRET.encode(), b"".join(len(part).to_bytes(8, "big") + part for part in parts), "sha256").hexdigest()
+
+
 class NewcomerTest(Session):
     def test_the_session_of_the_readme_gives_what_it_shows_and_ctrl_c_ends_all(self):
-        env = {**os.environ, "IDEMPOTENCY_SECRET": "0123456789abcdef0123456789abcdef"}
+        env = {**os.environ, "IDEMPOTENCY_SECRET": SECRET}
         with self.example("launch", USUAL, env=env) as example:
             self.play(example)
             self.assertEqual(example.end(signal.SIGINT), 0)
@@ -66,7 +76,7 @@ class LaunchTest(unittest.TestCase):
     def setUpClass(cls):
         cls.stage = Stage(free_ports=True)
         cls.addClassCleanup(cls.stage.__exit__)
-        cls.launch = load("launch").Launch(cls.stage, "0123456789abcdef0123456789abcdef")
+        cls.launch = load("launch").Launch(cls.stage, SECRET)
         cls.launch.service()
         cls.quick = free_port()
         cls.launch.service(cls.quick, **QUICK)
@@ -266,7 +276,11 @@ class LaunchTest(unittest.TestCase):
                          ["tenant", "scope", "key_hash", "claim_nonce", "status", "response_json", "created_at", "updated_at",
                           "started_at", "completed_at", "expires_at", "attempt_count"])
         row = self.rows("key_hash, tenant, scope, TIMESTAMPDIFF(HOUR, completed_at, expires_at)", made_by(answer))
-        self.assertRegex(row[0], r"^[0-9a-f]{64}\tlaunchbase\tactionRequests\.aiProposeCopy\t24$")
+        inputs = {"intakeId": self.intake, "actionRequestId": 456, "userTextHash": hashlib.sha256(TEXT.encode()).hexdigest(),
+                  "targetSection": "hero"}
+        canonical = json.dumps(inputs, sort_keys=True, separators=(",", ":"))
+        self.assertEqual(row, [f"{key_hash('launchbase', 'actionRequests.aiProposeCopy', canonical)}\tlaunchbase\t"
+                               "actionRequests.aiProposeCopy\t24"])
 
     def test_what_the_table_is_searched_by_has_an_index(self):
         lines = self.launch.database.sql("SHOW INDEX FROM once_operations").splitlines()
@@ -301,7 +315,12 @@ class LaunchTest(unittest.TestCase):
         self.assertEqual(int(total), len(statuses))
         self.assertAlmostEqual(float(takeovers), sum(int(tries) > 1 for _, tries in statuses) / len(statuses), places=3)
         self.assertAlmostEqual(float(failures), sum(status == "failed" for status, _ in statuses) / len(statuses), places=3)
-        self.assertGreater(float(hours), 0)
+        # From the start to the expiry: ttl, and the time that the work took.
+        kept = [float(line) for line in self.rows("(UNIX_TIMESTAMP(expires_at) - UNIX_TIMESTAMP(created_at)) / 3600")]
+        asked = [float(line) for line in self.launch.database.sql("SELECT ttl / 3600000 FROM once_operations WHERE state <> 4").split()]
+        self.assertIn(24, asked)
+        self.assertAlmostEqual(float(hours), sum(kept) / len(kept), delta=0.001)
+        self.assertAlmostEqual(float(hours), sum(asked) / len(asked), delta=0.02)
 
 
 if __name__ == "__main__":

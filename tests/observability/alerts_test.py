@@ -26,6 +26,7 @@ routes:
 SHARED = """
 routes:
   - {path: /short, lease: 1s, on_unknown: retry}
+  - {path: /bypassed, store_down: bypass}
   - {path: "/**"}
 """
 CROWDED = """
@@ -38,10 +39,13 @@ DOWN = """
 upstreams:
   half: {{servers: ["{origin}", "http://127.0.0.1:9"], health: {{path: /up, interval: 100ms, failures: 1}}}}
   gone: {{servers: ["http://127.0.0.1:9"], health: {{path: /up, interval: 100ms, failures: 1}}}}
+routes:
+  - {{path: /gone, upstream: gone}}
+  - {{path: "/**"}}
 """
 FULL = ("journal.max_disk=16MiB", "journal.segment_size=1MiB")
 # By rules_test.py alone: they take ten minutes, or more of a machine than a test should; or another part serves the metric.
-VIRTUAL = {"OnceRequestStuck", "OnceKeysHeldUnknown", "OnceNearLimit:body_bytes", "OnceNearLimit:store_queue",
+VIRTUAL = {"OnceRequestStuck", "OnceKeysHeldUnknown", "OnceNearLimit:body_bytes", "OnceNearLimit:store_bytes", "OnceNearLimit:store_queue",
            "OnceNearLimit:upstream_queue", "OnceNearLimit:claims_connections", "OnceNearLimit:claims_waiting",
            "OnceNearLimit:descriptors"}
 
@@ -174,6 +178,8 @@ class Alerts(EndToEnd):
         self.refuse.set()
         for number in range(3):
             self.assertEqual(gateway.ask("POST", "/", key=f"key-{number}").status, 503)
+        self.assertEqual(gateway.ask("POST", "/bypassed", key="unprotected").status, 201)
+        self.expect("OnceBypassed", route="/bypassed")
         for alert in ("OnceStoreDown", "OnceStoreErrors", "OnceLeasesNotRenewed", "OnceOutcomesUnsettled"):
             self.expect(alert, gateway)
 
@@ -192,7 +198,6 @@ class Alerts(EndToEnd):
             for number in range(130):
                 self.assertEqual(client.ask("POST", "/", key=f"key-{number}").status, 201)
         self.expect("OnceEvictions", small)
-        self.expect("OnceNearLimit:store_bytes", small)
         with full.connect() as client:
             numbers = iter(range(1000))
             while client.ask("POST", "/large", key=f"key-{next(numbers)}").status == 201:
@@ -209,6 +214,7 @@ class Alerts(EndToEnd):
         self.start_all()
         gateways = self.gateways
         self.expect("OnceUpstreamDown", gateways["down"], upstream="half")
+        self.assertEqual(gateways["down"].ask("POST", "/gone", key="k").status, 502)
         self.expect("OnceUpstreamAllDown", gateways["down"], upstream="gone")
         self.expect("OnceCertificateExpires", gateways["tls"])
         self.provoke_crowd(gateways["crowded"])
@@ -227,6 +233,8 @@ class Alerts(EndToEnd):
         near = next(labels for alert, labels in self.expected if alert == "OnceNearLimit:in_flight")
         wait_until(lambda: not self.is_firing("OnceNearLimit:in_flight", near), what="an alert to end")
 
+        self.assertFalse(self.is_firing("OnceNearLimit:store_bytes", {"instance": instance_of(gateways["small"])}),
+                         "a memory store may be at its bound")
         gateways["calm"].ask("POST", "/", key="k")
         calm = instance_of(gateways["calm"])
         # A machine that is busy may take longer than a second to be read, so down is not looked at.

@@ -7,11 +7,17 @@ import subprocess
 import tempfile
 import unittest
 
+import urllib.error
+import urllib.request
+
 import yaml
 
+import image
 import support
 
 MANIFESTS = sorted((support.ROOT / "packaging/kubernetes").glob("*.yaml"))
+SECRET = "0f1e2d3c4b5a69788796a5b4c3d2e1f0"
+SCRAPING = support.ROOT / "packaging/prometheus"
 UNITS = support.ROOT / "packaging/systemd"
 # What the kinds that are used may hold at their top, and what they must hold.
 KINDS = {
@@ -23,7 +29,7 @@ KINDS = {
 }
 CONTAINER = {"name", "image", "args", "env", "ports", "startupProbe", "readinessProbe", "livenessProbe", "lifecycle", "resources",
              "securityContext", "volumeMounts"}
-PROBE = {"exec", "periodSeconds", "timeoutSeconds", "failureThreshold"}
+PROBE = {"httpGet", "periodSeconds", "timeoutSeconds", "failureThreshold"}
 INSTRUCTIONS = {"FROM", "WORKDIR", "COPY", "RUN", "USER", "VOLUME", "EXPOSE", "STOPSIGNAL", "HEALTHCHECK", "ENTRYPOINT", "CMD"}
 
 
@@ -75,29 +81,56 @@ class Kubernetes(unittest.TestCase):
             if "PodDisruptionBudget" in kinds:
                 self.assertLess(kinds["PodDisruptionBudget"]["spec"]["minAvailable"], spec["replicas"])
 
-    def test_the_configuration_can_be_served(self):
+    def container(self, kinds):
+        """Once of that pod, with made-up values for the secrets that are in no file."""
+        once = self.once(kinds)
+        volumes = {volume["name"]: volume for volume in self.workload(kinds)["spec"]["template"]["spec"]["volumes"]}
+        files = {}
+        for mount in once["volumeMounts"]:
+            volume = volumes.get(mount["name"], {})
+            if "configMap" in volume:
+                files[mount["mountPath"]] = kinds["ConfigMap"]["data"]
+            else:
+                files[mount["mountPath"]] = {item["path"]: SECRET for item in volume.get("secret", {}).get("items", [])}
+        environment = {variable["name"]: SECRET for variable in once["env"]}
+        return image.Container(support.ONCE, once["args"], files, environment)
+
+    def test_what_kubernetes_starts_serves(self):
         for path, kinds, _ in self.each():
-            done = check(kinds["ConfigMap"]["data"]["once.yaml"])
-            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            container = self.container(kinds)
+            container.check()
+            with container.serving() as line:
+                admin = f"http://{line['admin']}"
+                # The kubelet asks by the pod's address, and has no token; Prometheus has one.
+                self.assertEqual(self.status(f"{admin}/healthz", Host="10.0.0.7:8081"), 200)
+                self.assertEqual(self.status(f"{admin}/metrics", Host="10.0.0.7:8081"), 401)
+                self.assertEqual(self.status(f"{admin}/metrics", Host="10.0.0.7:8081", Authorization=f"Bearer {SECRET}"), 200)
             config = yaml.safe_load(kinds["ConfigMap"]["data"]["once.yaml"])
             shared = not config.get("store", "journal:").startswith("journal")
             self.assertTrue(shared or self.workload(kinds)["spec"]["replicas"] == 1, "a journal has one owner")
+
+    @staticmethod
+    def status(url, **headers):
+        try:
+            with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=image.DEADLINE) as answer:
+                return answer.status
+        except urllib.error.HTTPError as error:
+            error.close()
+            return error.code
 
     def test_ports_probes_and_times_agree_with_it(self):
         for path, kinds, _ in self.each():
             config = yaml.safe_load(kinds["ConfigMap"]["data"]["once.yaml"])
             container = self.once(kinds)
             listens = int(config["listen"].rsplit(":", 1)[1])
-            self.assertEqual([(port["name"], port["containerPort"]) for port in container["ports"]], [("http", listens)])
+            self.assertEqual([(port["name"], port["containerPort"]) for port in container["ports"]], [("http", listens), ("admin", 8081)])
             self.assertEqual({port["targetPort"] for port in kinds["Service"]["spec"]["ports"]}, {"http"})
-            self.assertEqual(config["admin"], "127.0.0.1:8081", "where once health asks")
+            self.assertEqual(config["admin"], "0.0.0.0:8081", "the kubelet and Prometheus ask from outside the pod")
             for name in ("startupProbe", "readinessProbe", "livenessProbe"):
                 probe = container[name]
                 self.assertEqual(set(probe) - PROBE, set())
-                command = probe["exec"]["command"]
-                self.assertEqual(command[:2], ["/usr/bin/once", "health"])
-                self.assertTrue(usage_is_known(command[1:]))
-                self.assertEqual("--ready" in command, name == "readinessProbe")
+                path = "/readyz" if name == "readinessProbe" else "/healthz"
+                self.assertEqual(probe["httpGet"], {"path": path, "port": "admin"})
             pod = self.workload(kinds)["spec"]["template"]["spec"]
             before = int(container["lifecycle"]["preStop"]["exec"]["command"][1])
             self.assertGreaterEqual(pod["terminationGracePeriodSeconds"], before + seconds(config["timeouts"]["drain"]) + 5)
@@ -105,13 +138,16 @@ class Kubernetes(unittest.TestCase):
             volumes = {volume["name"] for volume in pod["volumes"]}
             volumes |= {claim["metadata"]["name"] for claim in self.workload(kinds)["spec"].get("volumeClaimTemplates", [])}
             self.assertEqual(set(mounted.values()), volumes)
-            self.assertEqual(container["args"], ["--config", "/etc/once/once.yaml"])
+            self.assertEqual(container["image"], image.name())
             self.assertIn("/etc/once", mounted)
 
     def test_nothing_runs_as_root_and_no_secret_is_written_down(self):
         for path, kinds, documents in self.each():
             pod = self.workload(kinds)["spec"]["template"]["spec"]
-            self.assertTrue(pod["securityContext"]["runAsNonRoot"])
+            context = pod["securityContext"]
+            self.assertTrue(context["runAsNonRoot"])
+            # Secrets and volumes are readable by the group only.
+            self.assertEqual((context["runAsUser"], context["runAsGroup"], context["fsGroup"]), (image.user(),) * 3)
             security = self.once(kinds)["securityContext"]
             self.assertEqual(security["capabilities"], {"drop": ["ALL"]})
             self.assertTrue(security["readOnlyRootFilesystem"])
@@ -121,14 +157,30 @@ class Kubernetes(unittest.TestCase):
                 self.assertIn("secretKeyRef", variable["valueFrom"])
 
 
+    def test_prometheus_reads_what_they_serve(self):
+        monitor = yaml.safe_load((SCRAPING / "podmonitor.yaml").read_text())
+        jobs = yaml.safe_load((SCRAPING / "scrape.yml").read_text())["scrape_configs"]
+        self.assertEqual([job["job_name"] for job in jobs], ["once"], "the name that the rules ask for")
+        endpoint = monitor["spec"]["podMetricsEndpoints"][0]
+        self.assertIn({"targetLabel": "job", "replacement": "once"}, endpoint["relabelings"])
+        apps = set(monitor["spec"]["selector"]["matchExpressions"][0]["values"])
+        for path, kinds, _ in self.each():
+            pod = self.workload(kinds)["spec"]["template"]
+            apps.discard(pod["metadata"]["labels"]["app"])
+            self.assertIn(pod["metadata"]["labels"]["app"], monitor["spec"]["selector"]["matchExpressions"][0]["values"])
+            self.assertIn(endpoint["port"], [port["name"] for port in self.once(kinds)["ports"]])
+            kept = [rule["regex"] for rule in jobs[0]["relabel_configs"] if rule.get("action") == "keep"]
+            self.assertEqual(kept, [f"{self.once(kinds)['name']};{endpoint['port']}"])
+            secrets = [volume["secret"] for volume in pod["spec"]["volumes"] if "secret" in volume]
+            self.assertEqual([(secret["secretName"], secret["items"][0]["key"]) for secret in secrets],
+                             [tuple(endpoint["authorization"]["credentials"].values())])
+            self.assertTrue(jobs[0]["authorization"]["credentials_file"].endswith(secrets[0]["items"][0]["path"]))
+        self.assertEqual(apps, set(), "every pod that is looked for is there")
+
+
 class Containerfile(unittest.TestCase):
     def setUp(self):
-        text = re.sub(r"^#.*\n", "", (support.ROOT / "packaging/Containerfile").read_text(), flags=re.MULTILINE)
-        lines = re.sub(r"\\\n\s*", "", text).splitlines()
-        self.steps = [tuple(line.split(" ", 1)) for line in lines if line.strip()]
-
-    def last(self, name):
-        return [rest for instruction, rest in self.steps if instruction == name][-1]
+        self.steps = image.steps()
 
     def test_instructions(self):
         self.assertEqual({name for name, _ in self.steps} - INSTRUCTIONS, set())
@@ -141,19 +193,37 @@ class Containerfile(unittest.TestCase):
                 self.assertEqual(subprocess.run(["sh", "-n", "-c", rest], capture_output=True).stderr, b"")
 
     def test_it_ends_as_a_user_without_rights_and_without_a_secret(self):
-        self.assertEqual(self.last("USER"), "once:once")
-        self.assertIn("/etc/once/secret", self.last("RUN"))
+        self.assertEqual(image.last("USER"), f"{image.user()}:{image.user()}")
+        self.assertGreater(image.user(), 0)
+        made = [rest for name, rest in self.steps if name == "RUN"][-2]
+        self.assertIn(f"--gid {image.user()} once", made)
+        self.assertIn(f"--uid {image.user()} --gid once", made)
+        self.assertIn("/etc/once/secret", image.last("RUN"))
         self.assertNotIn("ENV", {name for name, _ in self.steps})
 
     def test_its_commands_are_those_of_the_binary(self):
-        entry = yaml.safe_load(self.last("ENTRYPOINT"))
-        command = yaml.safe_load(self.last("CMD"))
+        entry = yaml.safe_load(image.last("ENTRYPOINT"))
+        command = yaml.safe_load(image.last("CMD"))
         self.assertTrue(usage_is_known([*entry[1:], *command]))
-        self.assertTrue(usage_is_known(yaml.safe_load(self.last("HEALTHCHECK").split(" CMD ")[1])[1:]))
+        self.assertTrue(usage_is_known(yaml.safe_load(image.last("HEALTHCHECK").split(" CMD ")[1])[1:]))
         options = ["--set", "environment=production", "--set", "data_dir=/var/lib/once"]
         self.assertEqual(entry, ["/usr/bin/once", "serve", *options])
         done = check((support.ROOT / "packaging/once.yaml").read_text(), *options, *command[:2])
         self.assertEqual(done.returncode, 0, done.stderr)
+
+
+    def test_one_name_and_one_way_to_build_it(self):
+        builds = []
+        for path in (image.CONTAINERFILE, support.ROOT / "docs/install.md"):
+            lines = re.findall(r"podman (?:build|run) .*", path.read_text())
+            self.assertEqual(len(lines), 2, path)
+            builds.append(lines[0])
+            # An OCI image, podman's default, has no health check.
+            self.assertIn("--format docker", lines[0])
+            self.assertIn(f" {image.name()}", lines[1])
+        self.assertEqual(builds[0], builds[1])
+        version = subprocess.run([support.ONCE, "version"], capture_output=True, text=True, check=True).stdout.split()[1]
+        self.assertEqual(image.name(), f"once:{version}")
 
 
 class Units(unittest.TestCase):
@@ -166,7 +236,7 @@ class Units(unittest.TestCase):
 
     def test_commands_are_those_of_the_binary(self):
         for unit in ("once.service", "once-sweep.service"):
-            for command in self.value(unit, "Exec(?:Start|StartPre)"):
+            for command in self.value(unit, "ExecStart"):
                 words = shlex.split(command)
                 self.assertEqual(words[0], "/usr/bin/once")
                 self.assertTrue(usage_is_known(words[1:]), command)
@@ -175,6 +245,23 @@ class Units(unittest.TestCase):
         config = yaml.safe_load((support.ROOT / "packaging/once.yaml").read_text())
         self.assertEqual(self.value("once.socket", "ListenStream"), [config["listen"]])
         self.assertEqual(config["data_dir"], "/var/lib/" + self.value("once.service", "StateDirectory")[0])
+
+    def test_it_is_started_again_unless_its_settings_are_wrong(self):
+        text = (UNITS / "once.service").read_text()
+        self.assertIn("StartLimitIntervalSec=0", text.split("[Service]")[0])
+        self.assertEqual(self.value("once.service", "Restart"), ["on-failure"])
+        self.assertEqual(self.value("once.service", "ExecStartPre"), [], "RestartPreventExitStatus does not look at it")
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "once.yaml"
+            for mistake in ("listen: nowhere", "environment: production\nupstreams: {default: 'http://127.0.0.1:9'}"):
+                file.write_text(mistake + "\n")
+                done = subprocess.run([support.ONCE, "serve", "--config", str(file)], capture_output=True, timeout=60, env={})
+                self.assertEqual([str(done.returncode)], self.value("once.service", "RestartPreventExitStatus"))
+
+    def test_the_socket_of_the_claims_api_has_its_folder(self):
+        folder = "/run/" + self.value("once.service", "RuntimeDirectory")[0]
+        told = re.findall(r"unix:(/run/[\w/]+)/\w+\.sock", (support.ROOT / "docs/claims.md").read_text())
+        self.assertEqual(set(told), {folder})
 
     @unittest.skipUnless(shutil.which("systemd-analyze"), "there is no systemd-analyze here")
     def test_systemd_takes_them(self):

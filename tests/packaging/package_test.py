@@ -104,7 +104,7 @@ class Package(unittest.TestCase):
         shutil.copy(cls.package, cls.root / "tmp/once.deb")
 
     def inside(self, *command, **named):
-        environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
+        environment = {"PATH": "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
         return run("chroot", str(self.root), *command, env=environment, **named)
 
     def files(self):
@@ -143,7 +143,8 @@ class Package(unittest.TestCase):
 
     def test_3_its_life(self):
         before = self.files()
-        self.inside("dpkg", "-i", "/tmp/once.deb")
+        self.install_is_cut_off()
+        self.inside("dpkg", "--configure", "once")
         self.look_at_what_was_made()
         with contextlib.ExitStack() as stack:
             backend = Backend(created)
@@ -153,14 +154,31 @@ class Package(unittest.TestCase):
         wanted = self.root / "etc/systemd/system/multi-user.target.wants/once.service"
         wanted.parent.mkdir(exist_ok=True)
         wanted.symlink_to("/lib/systemd/system/once.service")  # as systemctl enable does
+        other = self.root / "etc/systemd/system/multi-user.target.wants/once-more.service"
+        other.symlink_to("/lib/systemd/system/once-more.service")  # somebody else's
         self.inside("dpkg", "-r", "once")
         self.assertFalse((self.root / "usr/bin/once").exists())
         self.assertTrue((self.root / "etc/once/secret").exists(), "a removal keeps what a purge takes")
         self.assertTrue((self.root / "var/lib/once/journal").exists())
         self.inside("dpkg", "-P", "once")
         self.assertFalse(wanted.is_symlink())
+        self.assertTrue(other.is_symlink())
+        other.unlink()
         self.assertEqual(self.files() - before - {"etc/systemd/system/multi-user.target.wants"}, set())
         self.assertEqual(before - self.files(), set())
+
+    def install_is_cut_off(self):
+        """Of the secret there is a part only, or the script is killed: none is in place then, and the next attempt makes a whole one."""
+        program = self.root / "usr/local/bin/od"
+        for script in ("echo 0123456789", 'kill -KILL "$PPID"'):
+            program.write_text(f"#!/bin/sh\n{script}\n")
+            program.chmod(0o755)
+            done = self.inside("dpkg", "-i", "/tmp/once.deb", check=False)
+            self.assertNotEqual(done.returncode, 0, done.stdout)
+            self.assertFalse((self.root / "etc/once/secret").exists())
+        program.unlink()
+        left = list((self.root / "etc/once").glob("secret.*"))
+        self.assertEqual([file.stat().st_mode & 0o777 for file in left], [0o600], "only by the kill, which lets nobody clean up")
 
     def look_at_what_was_made(self):
         secret = self.root / "etc/once/secret"
@@ -168,6 +186,8 @@ class Package(unittest.TestCase):
         group = re.search(r"^once:x:(\d+):", (self.root / "etc/group").read_text(), re.MULTILINE)[1]
         self.assertEqual((status.st_mode & 0o777, status.st_uid, status.st_gid), (0o640, 0, int(group)))
         self.assertRegex(secret.read_text(), r"^[0-9a-f]{64}\n$")
+        status = (self.root / "etc/once/once.yaml").stat()
+        self.assertEqual((status.st_mode & 0o777, status.st_uid, status.st_gid), (0o640, 0, int(group)))
         self.assertRegex((self.root / "etc/passwd").read_text(), r"(?m)^once:.*:/usr/sbin/nologin$")
         self.assertEqual((self.root / "var/lib/once").stat().st_mode & 0o777, 0o750)
         self.assertEqual(list((self.root / "etc/systemd/system").rglob("once*")), [], "nothing is enabled unasked")
@@ -178,7 +198,8 @@ class Package(unittest.TestCase):
         text = config.read_text().replace("http://127.0.0.1:9000", f"http://127.0.0.1:{backend.port}")
         config.write_text(text.replace("127.0.0.1:8080", f"127.0.0.1:{port}").replace("127.0.0.1:8081", f"127.0.0.1:{admin}"))
         unit = (self.root / "lib/systemd/system/once.service").read_text()
-        self.as_service(unit, *shlex.split(unit_value(unit, "ExecStartPre")[0]))
+        self.as_service(unit, *shlex.split(unit_value(unit, "ExecReload")[0]))
+        self.a_mistake_ends_it_for_good(unit, config)
         process = subprocess.Popen(self.service_command(unit, *shlex.split(unit_value(unit, "ExecStart")[0])), stderr=subprocess.PIPE,
                                    text=True, env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
         try:
@@ -191,6 +212,13 @@ class Package(unittest.TestCase):
         self.assertEqual(process.returncode, 0, log)
         self.assertNotIn("warning", log, "also none about the secret")
         self.assertIn('"reloaded"', log)
+
+    def a_mistake_ends_it_for_good(self, unit, config):
+        text = config.read_text()
+        config.write_text(text + "\nno_such_setting: 1\n")
+        done = run(*self.service_command(unit, *shlex.split(unit_value(unit, "ExecStart")[0])), check=False)
+        self.assertEqual(str(done.returncode), unit_value(unit, "RestartPreventExitStatus")[0], done.stderr)
+        config.write_text(text)
 
     def use(self, process, port, admin, unit, config):
         ready = wait_until(lambda: self.answers(f"http://127.0.0.1:{admin}/readyz") or process.poll() is not None, deadline=DEADLINE)
@@ -248,8 +276,10 @@ class Package(unittest.TestCase):
         config = self.root / "etc/once/once.yaml"
         secret = (self.root / "etc/once/secret").read_text()
         kept = config.read_text()
+        config.chmod(0o644)  # whoever wants that keeps it
         self.inside("dpkg", "-i", "/tmp/once.deb")
         self.assertEqual(config.read_text(), kept)
+        self.assertEqual(config.stat().st_mode & 0o777, 0o644)
         self.assertEqual((self.root / "etc/once/secret").read_text(), secret)
 
 
