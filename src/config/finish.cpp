@@ -84,6 +84,46 @@ void check_policy(const Policy& policy, const Where& where, Checked& out) {
   }
 }
 
+bool has_lives(const Policy& policy) {
+  return std::ranges::find(policy.scope, ScopePart::life) != policy.scope.end();
+}
+
+// A key may be recorded as long after its claim as its request may take, and counts from then.
+Duration longest_key(const Policy& policy) {
+  return policy.timeouts.connect + policy.timeouts.response + policy.lease + policy.ttl + policy.tombstone;
+}
+
+bool meets(const std::optional<MethodSet>& methods, const MethodSet& others) {
+  return methods ? (*methods & others).any() : others.any();
+}
+
+// One route may use keys that another one ends.
+void check_lives(Config& config, Checked& out) {
+  Duration longest{};
+  for (const Route& route : config.routes) {
+    if (has_lives(route.policy)) longest = std::max(longest, longest_key(route.policy));
+  }
+  for (Route& route : config.routes) {
+    Policy& policy = route.policy;
+    if (!has_lives(policy)) continue;
+    policy.life.remembered = longest;
+    if (std::ranges::find(policy.scope, ScopePart::path) == policy.scope.end()) {
+      out.errors.push_back(at(route.where, "scope: life needs path: it is the life of what the path names"));
+    }
+    if (policy.mode == Mode::shadow) {
+      out.warnings.push_back(at(route.where, "scope: life does nothing with mode: shadow"));
+    }
+    const bool ends = std::ranges::any_of(config.routes, [&](const Route& other) {
+      return other.path == route.path && has_lives(other.policy) && meets(other.methods, other.policy.life.ended_by);
+    });
+    if (!ends) {
+      out.warnings.push_back(
+          at(route.where,
+             fmt::format("scope: life: nothing ends it, no route for {} takes a method of life.ended_by", route.path)));
+    }
+  }
+}
+
 bool covers(const std::optional<MethodSet>& earlier, const std::optional<MethodSet>& later) {
   if (!earlier) return true;
   return later && (*later & ~*earlier).none();
@@ -108,6 +148,7 @@ void check_routes(Config& config, Checked& out) {
     check_policy(route->policy, route->where, out);
     check_callers(config, route->policy, route->where, out);
   }
+  check_lives(config, out);
 }
 
 void check_claims(const Config& config, Checked& out) {

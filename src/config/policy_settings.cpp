@@ -55,21 +55,22 @@ Setting<Policy> dialect_setting() {
   };
 }
 
-Setting<Policy> key_methods_setting() {
+template <class Field>
+Setting<Policy> methods_setting(std::string_view name, Field field, std::string_view help) {
   return {
-      .name = "key.methods",
+      .name = name,
       .shape = Shape::list,
       .expected = "a list, each " + method_codec().expected,
       .range = "",
-      .help = "Methods on which a key is honoured. Requests with another method pass through.",
-      .set = [](Policy& policy, const Values& values) -> Parsed<void> {
+      .help = help,
+      .set = [field](Policy& policy, const Values& values) -> Parsed<void> {
         if (const auto checked = check_list(values); !checked) return checked;
         const auto set = parse_methods(values);
         if (!set) return std::unexpected(set.error());
-        policy.methods = *set;
+        field(policy) = *set;
         return {};
       },
-      .get = [](const Policy& policy) { return format_methods(policy.methods); },
+      .get = [field](const Policy& policy) { return format_methods(field(policy)); },
       .syntax = method_codec().syntax,
   };
 }
@@ -97,10 +98,13 @@ Setting<Policy> statuses_setting(std::string_view name, Field field, std::string
 Setting<Policy> scope_setting() {
   Setting<Policy> setting = list(
       "scope", [](auto& p) -> auto& { return p.scope; },
-      choice_codec<ScopePart>(
-          {{"caller", ScopePart::caller}, {"method", ScopePart::method}, {"path", ScopePart::path}}),
+      choice_codec<ScopePart>({{"caller", ScopePart::caller},
+                               {"method", ScopePart::method},
+                               {"path", ScopePart::path},
+                               {"life", ScopePart::life}}),
       "",
-      "What a key belongs to. The same key with another caller, method or path (as listed here) is another operation.");
+      "What a key belongs to. The same key with another caller, method or path (as listed here) is another operation. "
+      "With life, beside path, keys die when the resource is deleted.");
   setting.set = [inner = setting.set](Policy& policy, const Values& values) -> Parsed<void> {
     if (values.empty()) return std::unexpected("expected at least one of caller, method and path");
     return inner(policy, values);
@@ -131,7 +135,9 @@ Settings<Policy> key_settings() {
           "key.derive", [](auto& p) -> auto& { return p.key.derive; }, key_source_codec(), "none",
           "What a key is made from when the client sends none: headers and members of a JSON body. Two requests that "
           "have all of these in common are one operation. A request that lacks one of them, and a key, gets 400."),
-      key_methods_setting(),
+      methods_setting(
+          "key.methods", [](auto& p) -> auto& { return p.methods; },
+          "Methods on which a key is honoured. Requests with another method pass through."),
       list(
           "caller", [](auto& p) -> auto& { return p.caller; }, caller_codec(), "none",
           "Who a key belongs to; several make a tuple. Only hashed into the operation id, never stored. With none, "
@@ -142,6 +148,9 @@ Settings<Policy> key_settings() {
           "What becomes of a request with a key that lacks one of these: all such requests are one caller, or it is "
           "refused (401). A token that is there and not valid is always refused."),
       scope_setting(),
+      methods_setting(
+          "life.ended_by", [](auto& p) -> auto& { return p.life.ended_by; },
+          "With life in scope: what ends the life of the resource, when the backend answers it with 2xx."),
   };
 }
 

@@ -49,7 +49,7 @@ struct CallerSource {
 // nobody.
 enum class CallerMissing : std::uint8_t { anonymous, reject };
 
-enum class ScopePart : std::uint8_t { caller, method, path };
+enum class ScopePart : std::uint8_t { caller, method, path, life };
 
 struct FingerprintPolicy {
   enum class Body : std::uint8_t {
@@ -60,6 +60,13 @@ struct FingerprintPolicy {
   // JSON pointers (RFC 6901). With `include`, only these are compared; `exclude` leaves out.
   std::vector<std::string> include;
   std::vector<std::string> exclude;
+};
+
+// With ScopePart::life: keys die with the resource that their path names.
+struct LifePolicy {
+  MethodSet ended_by = MethodSet().set(static_cast<std::size_t>(Method::delete_));
+  // For how long the end of a life is remembered: longer than any key of it. Zero: keys of this route have no lives.
+  Duration remembered{};
 };
 
 // What a retry gets while the first request is still at work.
@@ -135,6 +142,7 @@ struct Policy {
   MethodSet methods;  // where keys are honoured
   std::vector<CallerSource> caller = {CallerSource()};
   std::vector<ScopePart> scope = {ScopePart::caller, ScopePart::method, ScopePart::path};
+  LifePolicy life;
   FingerprintPolicy fingerprint;
   Duration ttl = std::chrono::hours(24);
   Duration tombstone{};  // how long after its expiry a key is remembered

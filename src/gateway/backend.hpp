@@ -42,7 +42,7 @@ struct BackendAnswer {
   const http::ResponseHead* head = nullptr;
   std::string_view body;           // oversize: the first part of it
   http::ResponseSourcePtr source;  // oversize: the rest of the body
-  // Not sent, because it must not be: what to answer instead.
+  // Not sent, because it must not be, or lost, because of something else than its connection: what to answer instead.
   std::optional<Problem> refused = std::nullopt;
 };
 

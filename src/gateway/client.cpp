@@ -9,6 +9,7 @@
 #include "gateway/access_line.hpp"
 #include "gateway/derived_key.hpp"
 #include "gateway/found_key.hpp"
+#include "gateway/life.hpp"
 #include "gateway/scope.hpp"
 #include "gateway/shadow.hpp"
 #include "http/tls_stream.hpp"
@@ -321,7 +322,9 @@ KeyedRequest Client::keyed_request(const RoutedPolicy& routed, Backend& backend,
           .route = routed.route,
           .interim = this,
           .strip_prefix = routed.strip_prefix,
-          .origin = origin()};
+          .origin = origin(),
+          .life = is_of_life(*routed.policy, head.method) ? std::optional(life_marker(shared_.ids, normal_path_))
+                                                          : std::nullopt};
 }
 
 Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::optional<std::string_view> key) {
@@ -377,6 +380,12 @@ Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::optional<std::s
     }
   }
   Backend* backend = &generation_->backend(routed.upstream);
+  std::optional<LifeEnd> end;
+  std::optional<LifeEndingBackend> ending;
+  if (ends_life(policy, head.method)) {
+    end.emplace(exchange_.ports(), policy, life_marker(shared_.ids, normal_path_), head, request_id_);
+    backend = &ending.emplace(*backend, *end, policy);
+  }
   std::optional<GuardedBackend> guarded;
   if (guards_write(policy, head.method))
     backend = &guarded.emplace(*backend, guard(), policy, request_id_, normal_path_);

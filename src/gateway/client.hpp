@@ -61,7 +61,7 @@ class Client final : private ServedConnection, private InterimSink {
   std::string_view tenant_of(const ScopeParts& scope);
   PassedRequest passed_request(const RoutedPolicy& routed);
   Task<void> answer_unkeyed(const RoutedPolicy& routed, PassObserver* observer = nullptr);
-  // A write without a key on a route with if_match.
+  // A write without a key on a route with if_match, or one that ends a life.
   Task<void> answer_guarded(const RoutedPolicy& routed);
   bool left_while_waiting();
   Task<void> answer_passed(const PassedResult& result);

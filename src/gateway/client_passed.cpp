@@ -26,7 +26,7 @@ PassedRequest Client::passed_request(const RoutedPolicy& routed) {
 
 Task<void> Client::answer_unkeyed(const RoutedPolicy& routed, PassObserver* observer) {
   const Policy* policy = routed.policy;
-  if (policy != nullptr && guards_write(*policy, io_.head.method)) {
+  if (policy != nullptr && (guards_write(*policy, io_.head.method) || ends_life(*policy, io_.head.method))) {
     co_await answer_guarded(routed);
     co_return;
   }
@@ -59,21 +59,30 @@ Task<void> Client::answer_guarded(const RoutedPolicy& routed) {
                            .resource = normal_path_,
                            .strip_prefix = request.strip_prefix,
                            .origin = request.origin};
-  std::optional<Problem> refused = co_await guard().enter(write);
+  const bool guarded = guards_write(policy, io_.head.method);
+  std::optional<Problem> refused;
+  if (guarded) refused = co_await guard().enter(write);
+  std::optional<LifeEnd> end;
+  if (!refused && ends_life(policy, io_.head.method)) {
+    request.life_end =
+        &end.emplace(exchange_.ports(), policy, life_marker(shared_.ids, normal_path_), io_.head, request_id_);
+    refused = co_await end->begin();
+    if (refused && guarded) co_await guard_->leave(WriteEnd::known);
+  }
   if (refused) {
     co_await write_problem_reply(*std::move(refused));
     co_return;
   }
-  if (guard_->waited() && left_while_waiting()) {
+  if (guarded && guard_->waited() && left_while_waiting()) {
     co_await guard_->leave(WriteEnd::known);
     Problem answer = problem(ProblemKind::resource_busy, "The client stopped listening before its turn came.");
     answer.retry_after_seconds = retry_busy_seconds;
     co_await write_problem_reply(std::move(answer));
     co_return;
   }
-  if (guard_->strips_conditions()) strip_conditions(io_.head);
+  if (guarded && guard_->strips_conditions()) strip_conditions(io_.head);
   const PassedResult result = co_await pass_.run(request);
-  co_await guard_->leave(result.whole ? end_of_write(result.status, policy) : WriteEnd::unknown);
+  if (guarded) co_await guard_->leave(result.whole ? end_of_write(result.status, policy) : WriteEnd::unknown);
   co_await answer_passed(result);
 }
 
@@ -103,7 +112,11 @@ Task<void> Client::answer_passed(const PassedResult& result) {
   if (result.problem == ProblemKind::request_timeout) worker_.metrics().slow_clients.add();
   passed_as_ = result.problem;
   if (result.problem) {
-    Problem answer = problem(*result.problem, std::string(result.detail));
+    Problem answer = problem(*result.problem, result.detail);
+    if (answer.kind == ProblemKind::outcome_unknown) {
+      answer.status = 503;
+      answer.retryable = Retryable::no;
+    }
     if (answer.kind == ProblemKind::upstream_busy) answer.retry_after_seconds = retry_busy_seconds;
     co_await write_problem_reply(answer);
     reply_.ending = Ending::passed;

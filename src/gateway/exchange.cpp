@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "core/headers.hpp"
 #include "core/outcome.hpp"
+#include "gateway/life.hpp"
 #include "http/trace_context.hpp"
 
 namespace once {
@@ -35,6 +36,16 @@ void append_date(std::string& fields, Time now) {
 Settled settled_as(State state) {
   if (state == State::succeeded) return Settled::succeeded;
   return state == State::failed ? Settled::failed : Settled::unknown;
+}
+
+void tell_unknown(Answers answers, BackendAnswer& answer) {
+  if (answer.refused) {
+    answers.unknown(answer.refused->status, std::move(answer.refused->detail));
+  } else if (answer.delivery == Delivery::timed_out) {
+    answers.unknown(504, "The backend did not answer in time; whether the request was executed is not known.");
+  } else {
+    answers.unknown(502, "The connection to the backend was lost; whether the request was executed is not known.");
+  }
 }
 
 // A finish or release that did not get through, tried on for `limit`. Outlives its exchange.
@@ -128,6 +139,14 @@ Task<void> Exchange::claim() {
   op_.tenant = request_->tenant;
   op_.route = request_->route;
   op_.outcome.reset();
+  if (request_->life) {
+    co_await forget_past_life(ports_, *request_->life, op_);
+    if (op_.status == OpStatus::failed) {
+      ports_.metrics.store_errors.add();
+      log_refusal();
+      co_return;
+    }
+  }
   co_await ports_.store.run(op_, ports_.home);
   if (op_.status != OpStatus::failed) co_return;
   ports_.metrics.store_errors.add();
@@ -269,11 +288,7 @@ Task<void> Exchange::settle_answer(BackendAnswer& answer) {
       if (answered) {
         reply_with(answer, std::move(outcome), Ending::unknown);
       } else {
-        answers().unknown(
-            answer.delivery == Delivery::timed_out ? 504 : 502,
-            answer.delivery == Delivery::timed_out
-                ? "The backend did not answer in time; whether the request was executed is not known."
-                : "The connection to the backend was lost; whether the request was executed is not known.");
+        tell_unknown(answers(), answer);
       }
       co_return;
     }

@@ -5,6 +5,7 @@
 // It ends by filling in a Reply and knows nothing of the client's connection: a client that goes away changes nothing.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -35,6 +36,7 @@ struct KeyedRequest {
   InterimSink* interim = nullptr;
   std::string_view strip_prefix = {};  // of the path, before it goes to the backend
   const Origin* origin = nullptr;
+  std::optional<OperationId> life = std::nullopt;  // the marker of the resource that the key dies with
 };
 
 class Exchange {

@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t most_joined = std::size_t{16} << 10U;
 
 PassedResult failed_with(ProblemKind kind, std::string_view detail) {
-  return {.status = 0, .keep = false, .whole = false, .problem = kind, .detail = detail};
+  return {.status = 0, .keep = false, .whole = false, .problem = kind, .detail = std::string(detail)};
 }
 
 bool is_event_stream(const http::ResponseHead& head) {
@@ -258,6 +258,10 @@ Task<PassedResult> PassThrough::relay() {
       co_return PassedResult{.status = 101, .keep = false, .whole = false, .problem = {}, .detail = {}};
     }
     upstream_->drop_head();
+  }
+  if (request_->life_end != nullptr) {
+    std::optional<Problem> half = co_await request_->life_end->answered(upstream_->head().status);
+    if (half) co_return failed_with(half->kind, half->detail);
   }
   if (request_->tagging != nullptr && may_be_tagged(request_->tagging->policy, upstream_->head())) {
     std::optional<PassedResult> answered = co_await hold_for_tag();

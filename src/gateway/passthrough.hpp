@@ -14,6 +14,7 @@
 #include "gateway/conditional.hpp"
 #include "gateway/cors.hpp"
 #include "gateway/http_backend.hpp"
+#include "gateway/life.hpp"
 #include "gateway/metrics.hpp"
 #include "http/upstream.hpp"
 
@@ -42,8 +43,9 @@ struct PassedRequest {
   const Tagging* tagging = nullptr;  // the response may be given an ETag
   const CorsGrant* cors = nullptr;   // what it says to scripts of other origins
   PassObserver* observer = nullptr;
-  // Of a guarded write, read as a whole and framed by us. Once it went out, a client that leaves cancels nothing: how
-  // it ended is to be known.
+  LifeEnd* life_end = nullptr;  // told of the response before the client is; only with a body that is here
+  // Of a guarded write, or one that ends a life, read as a whole and framed by us. Once it went out, a client that
+  // leaves cancels nothing: how it ended is to be known.
   std::optional<std::string_view> body = std::nullopt;
 };
 
@@ -52,7 +54,7 @@ struct PassedResult {
   bool keep = false;                   // the client's connection is fit for another request
   bool whole = false;                  // the whole response came, or nothing was sent to the backend
   std::optional<ProblemKind> problem;  // nothing was sent to the client yet: answer with this
-  std::string_view detail;
+  std::string detail;
 };
 
 class PassThrough final : private http::Socket::Watcher {

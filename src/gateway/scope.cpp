@@ -166,6 +166,7 @@ ScopeParts::ScopeParts(const Policy& policy, const http::RequestHead& head, cons
         add("path");
         add(head.path);
         break;
+      case ScopePart::life: break;  // looked up with every claim, and no part of the id: life.hpp
     }
   }
 }

@@ -105,6 +105,56 @@ class TwoGateways(Shared):
         self.assertLess(fences[0], fences[1])
 
 
+LIVES = "defaults.scope=path,life"
+
+
+class Lives(Shared):
+    def setUp(self):
+        super().setUp()
+        self.things = self.backend(lambda request, to: to.reply(204 if request.method == "DELETE" else 201))
+
+    def append(self, gateway):
+        return gateway.ask(target="/a", key="k", body=b"{}").get("Idempotency-Status")
+
+    def test_a_life_that_ended_at_one_gateway_has_ended_at_the_other(self):
+        one, other = self.pair(self.things, LIVES)
+        self.assertEqual([self.append(one), self.append(other)], ["executed", "replayed"])
+        self.assertEqual(one.ask("DELETE", "/a").status, 204)
+        self.assertEqual([self.append(other), self.append(one), self.append(other)], ["executed"] + ["replayed"] * 2)
+
+    def test_without_the_store_nothing_is_deleted_and_no_life_ends(self):
+        one, other = self.pair(self.things, LIVES)
+        self.append(one)
+        self.server.kill()
+        try:
+            for key in (None, "delete"):
+                answer = one.ask("DELETE", "/a", key=key)
+                self.assertEqual((answer.status, answer.code), (503, "store-unavailable"))
+        finally:
+            self.server.restart()
+        self.assertEqual([request.method for request in self.things.requests], ["POST"])
+        wait_until(lambda: self.append(other) == "replayed")
+
+    def test_a_store_that_goes_away_while_it_is_deleted_is_waited_for_before_the_client_is_told(self):
+        go = self.gate()
+        self.things.handler = lambda request, to: (
+            to.reply(201) if request.method == "POST" else go.wait() and to.reply(204))
+        one, other = self.pair(self.things, LIVES)
+        self.append(one)
+        client = self.connect(one)
+        client.send_request("DELETE", "/a")
+        wait_until(lambda: len(self.things.executions()) == 2)
+        errors = one.metrics()["once_store_errors_total"]
+        self.server.kill()
+        try:
+            go.set()
+            wait_until(lambda: one.metrics()["once_store_errors_total"] >= errors + 2, what="it to try again")
+        finally:
+            self.server.restart()
+        self.assertEqual(client.read_response().status, 204)
+        self.assertEqual(wait_until(lambda: self.append(other)), "executed")
+
+
 class ServerDown(Shared):
     def test_nothing_is_forwarded_while_it_is_down_and_all_is_well_when_it_is_back(self):
         backend = self.backend()

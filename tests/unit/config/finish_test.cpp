@@ -68,6 +68,14 @@ const Case cases[] = {
    "each other's answers; caller_missing: reject refuses them\n"},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, scope: [path], caller_missing: reject}]", "",
    "once.yaml:2:10: caller_missing: reject does nothing: the caller is not part of scope\n"},
+  {"upstreams: {a: http://a}\nroutes: [{path: /x, scope: [path, life]}]", "", ""},
+  {"upstreams: {a: http://a}\nroutes: [{path: /x, scope: [caller, life]}]",
+   "once.yaml:2:10: scope: life needs path: it is the life of what the path names\n", ""},
+  {"upstreams: {a: http://a}\nroutes: [{path: /x, scope: [path, life], mode: shadow}]", "",
+   "once.yaml:2:10: scope: life does nothing with mode: shadow\n"},
+  {"upstreams: {a: http://a}\nroutes: [{path: /x, methods: [POST], scope: [path, life]}]", "",
+   "once.yaml:2:10: scope: life: nothing ends it, no route for /x takes a method of life.ended_by\n"},
+  {"upstreams: {a: http://a}\nroutes: [{path: /x, methods: [POST], scope: [path, life]}, {path: /x, scope: [path, life]}]", "", ""},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, caller: client-ip}]\ntrusted_proxies: [10.0.0.0/8, '::1', unix]", "", ""},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, cors: {origins: '*'}}]", "", ""},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, cors: {origins: ['*', 'https://a.example'], credentials: yes}}]",
@@ -111,6 +119,18 @@ TEST(ConfigCheck, without_routes_there_is_one_for_everything) {
   EXPECT_EQ(config.routes[0].path, "/**");
   EXPECT_EQ(config.routes[0].upstream, "a");
   EXPECT_EQ(config.routes[0].policy.dialect, "stripe");
+}
+
+TEST(ConfigCheck, the_end_of_a_life_is_remembered_for_longer_than_any_key_of_any_route) {
+  Config config = parsed(
+      "upstreams: {a: http://a}\n"
+      "routes: [{path: /x, methods: [POST], scope: [path, life], ttl: 48h, tombstone: 1h}, {path: /x, scope: [path, "
+      "life]}, "
+      "{path: /y}]");
+  EXPECT_TRUE(check(config).errors.empty());
+  EXPECT_GT(config.routes.at(1).policy.life.remembered, std::chrono::hours(49));
+  EXPECT_EQ(config.routes.at(0).policy.life.remembered, config.routes.at(1).policy.life.remembered);
+  EXPECT_EQ(config.routes.at(2).policy.life.remembered, Duration::zero());
 }
 
 TEST(ConfigCheck, routes_without_upstream_go_to_the_default_one) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,6 +38,7 @@ inline Fingerprint fingerprint_of(int content) {
 struct Ask {
   int key = 1;
   int content = 1;  // what the request asks for, as the fingerprint sees it
+  std::optional<OperationId> life = std::nullopt;
 };
 
 // One request on its way, and what its client got.
@@ -92,7 +94,8 @@ class Call {
                                .body = "amount=1",
                                .id = operation(ask.key),
                                .fingerprint = fingerprint_of(ask.content),
-                               .request_id = request_id_};
+                               .request_id = request_id_,
+                               .life = ask.life};
     co_await exchange_.run(request, reply_);
     ended_ = true;
     trace_.push_back("reply: " + std::to_string(reply_.status) + " " + std::string(name_of(reply_.ending)));
@@ -134,6 +137,7 @@ class TestGateway {
     return *calls_.back();
   }
   const std::vector<std::unique_ptr<Call>>& calls() const { return calls_; }
+  const ExchangePorts& ports() const { return ports_; }
 
   const RouteMetrics& counts() { return metrics.routes.of("/payments"); }
   std::uint64_t outcomes(Settled settled) { return counts().outcomes[static_cast<std::size_t>(settled)].value(); }

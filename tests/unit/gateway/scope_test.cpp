@@ -96,6 +96,12 @@ RC_GTEST_PROP(ScopeProperty, what_is_not_in_the_scope_does_not_count, ()) {
   RC_ASSERT(same({ScopePart::method}) == (same_key && one.method == two.method));
 }
 
+// So a route can be given lives without forgetting its keys.
+TEST(ScopeTest, a_life_is_no_part_of_the_id) {
+  EXPECT_EQ(id_of(with_scope({ScopePart::path, ScopePart::life}), Request()),
+            id_of(with_scope({ScopePart::path}), Request()));
+}
+
 TEST(ScopeTest, an_empty_value_is_not_the_same_as_none) {
   const Policy policy = with_scope({ScopePart::caller});
   Request absent;
