@@ -110,6 +110,7 @@ enum class Happened : std::uint8_t {
   bad_gateway,        // 502
   unavailable,        // 503
   gateway_timeout,    // 504
+  outcome_unknown,    // 502, 503, 504 that say so: the request went on to the backend
   said_not_to_retry,  // 5xx whose problem document says "retryable": false
   // The caller asked to stop.
   cancelled,

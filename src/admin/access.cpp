@@ -90,7 +90,8 @@ std::optional<ServiceResponse> AdminAccess::refuse(const ServiceRequest& request
   if (auto page = by_a_page(head, what)) return page;
   const bool changes = head.method != Method::get && head.method != Method::head;
   if (changes && single(head, "Once-Admin") != "1") {
-    return refusal(ProblemKind::bad_request, "A request that changes something carries the header Once-Admin: 1.");
+    return refusal(ProblemKind::parameter_invalid,
+                   "A request that changes something carries the header Once-Admin: 1.");
   }
   if (what == What::open || !needs_token_) return std::nullopt;
   return without_token(request, now);
@@ -148,12 +149,12 @@ ServiceResponse AdminAccess::login(const ServiceRequest& request, Instant now) {
   if (request.head.method != Method::post) {
     return refusal(ProblemKind::method_not_allowed, "A login is sent with POST.");
   }
-  if (!needs_token_) return refusal(ProblemKind::bad_request, "There is no admin_token: nobody needs to log in.");
+  if (!needs_token_) return refusal(ProblemKind::parameter_invalid, "There is no admin_token: nobody needs to log in.");
   if (failed_.barred(request.peer, now)) return too_many_tries();
   const auto body = JsonTree::parse(request.body);
   const JsonTree* member = body ? body->find("token") : nullptr;
   const std::string* token = member != nullptr ? member->string() : nullptr;
-  if (token == nullptr) return refusal(ProblemKind::bad_request, R"(The body must be {"token": "…"}.)");
+  if (token == nullptr) return refusal(ProblemKind::parameter_invalid, R"(The body must be {"token": "…"}.)");
   if (!same_digest(digest_of(*token), token_)) {
     failed_.add(request.peer, now);
     return refusal(ProblemKind::unauthorized, "The token is not the one of admin_token.");

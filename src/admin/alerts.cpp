@@ -37,8 +37,10 @@ std::string text_of(const Rate& rate, std::string_view what) {
 
 void add_store(std::vector<Alert>& alerts, const AlertFacts& facts) {
   const StoreHealth store = facts.store;
-  alerts.push_back({"OnceStoreDown", "critical", "Store down",
-                    firing_if(store == StoreHealth::down || store == StoreHealth::failed),
+  alerts.push_back({"OnceJournalFailed", "critical", "Journal failed", firing_if(store == StoreHealth::failed),
+                    store == StoreHealth::failed ? "A write to the disk failed: look at it, then restart"
+                                                 : "No write to the disk failed"});
+  alerts.push_back({"OnceStoreDown", "critical", "Store down", firing_if(store == StoreHealth::down),
                     fmt::format("The store is {}", name_of(store))});
   alerts.push_back({"OnceStoreErrors", "critical", "Store errors", firing_if(facts.window.store_errors > 0),
                     fmt::format("Operations that failed in 5 minutes: {}", facts.window.store_errors)});
@@ -46,10 +48,16 @@ void add_store(std::vector<Alert>& alerts, const AlertFacts& facts) {
                     store == StoreHealth::full ? "New keys are refused for want of room" : "There is room"});
 }
 
+void add_unknown(std::vector<Alert>& alerts, const AlertFacts& facts) {
+  alerts.push_back({"OnceOutcomesUnknown", "warning", "Outcomes unknown", firing_if(facts.unknown_outcomes > 0),
+                    fmt::format("Executions that ended so in 15 minutes: {}", facts.unknown_outcomes)});
+  const auto keys = facts.unknown_keys;
+  alerts.push_back({"OnceKeysHeldUnknown", "warning", "Keys unknown", keys ? firing_if(*keys > 0) : AlertState::idle,
+                    keys ? fmt::format("Keys that wait for somebody to look, or for a takeover: {}", *keys)
+                         : "Keys have not been counted yet"});
+}
+
 void add_requests(std::vector<Alert>& alerts, const Window& window) {
-  const std::uint64_t unknown = window.of(Ending::unknown);
-  alerts.push_back({"OnceOutcomesUnknown", "warning", "Outcomes unknown", firing_if(unknown > 0),
-                    fmt::format("Requests that were told so in 5 minutes: {}", unknown)});
   const Rate takeovers{window.takeover_rate(), window.executions, least_executions, most_takeovers, Bad::above};
   alerts.push_back(
       {"OnceTakeoversHigh", "warning", "Takeovers high", state_of(takeovers), text_of(takeovers, "executions")});
@@ -98,6 +106,7 @@ std::string_view name_of(AlertState state) {
 std::vector<Alert> alerts_of(const AlertFacts& facts) {
   std::vector<Alert> alerts;
   add_store(alerts, facts);
+  add_unknown(alerts, facts);
   add_requests(alerts, facts.window);
   add_limits(alerts, facts.limits);
   alerts.push_back({"OnceUpstreamDown", "warning", "Server down", firing_if(facts.servers_down > 0),

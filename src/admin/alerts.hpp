@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,7 @@ inline constexpr double most_failures = 0.10;
 inline constexpr double least_hits = 0.30;
 inline constexpr double near_limit = 0.80;
 inline constexpr std::chrono::minutes alert_window{5};
+inline constexpr std::chrono::minutes unknown_window{15};  // for outcomes that are unknown
 // A rate of fewer says nothing.
 inline constexpr std::uint64_t least_executions = 21;
 inline constexpr std::uint64_t least_keyed = 101;  // for hits
@@ -34,6 +36,8 @@ struct AlertFacts {
   const Window& window;
   StoreHealth store = StoreHealth::unasked;
   const std::vector<LimitUse>& limits;
+  std::uint64_t unknown_outcomes = 0;         // in unknown_window
+  std::optional<std::uint64_t> unknown_keys;  // now; nothing: not counted yet
   std::size_t servers_down = 0;
   std::size_t upstreams_down = 0;  // all servers of it
 };

@@ -33,7 +33,9 @@ std::string_view query_of(const http::RequestHead& head) {
 }
 
 Problem store_problem(const Error& error) {
-  if (is_bad_cursor(error)) return problem(ProblemKind::bad_request, "This cursor is not one of this list.");
+  if (is_bad_cursor(error))
+    return problem(ProblemKind::parameter_invalid,
+                   "\"cursor\": expected the \"next\" of an earlier page of this list.");
   return problem(ProblemKind::store_unavailable, error.detail);
 }
 
@@ -135,7 +137,7 @@ Task<ServiceResponse> KeysApi::handle(const ServiceRequest& request, Executor& h
 
 Task<ServiceResponse> KeysApi::list(const ServiceRequest& request, Executor& home) {
   const auto asked = read_list(query_of(request.head), ports_.clock.now());
-  if (!asked) co_return refusal(ProblemKind::bad_request, asked.error());
+  if (!asked) co_return refusal(ProblemKind::parameter_invalid, asked.error());
   Result<KeyPage> page;
   const auto job = [&] { page = search_->scan(asked->filter, asked->cursor, asked->limit); };
   co_await thread_.run(job, home);
@@ -162,7 +164,8 @@ Task<KeysApi::Seen> KeysApi::look(std::string_view text, Executor& home) {
     co_return seen;
   }
   if (size != IdPrefix::size) {
-    co_return Seen{.problem = problem(ProblemKind::bad_request, "An id is 64 hex digits, or the first 16 of them.")};
+    co_return Seen{.problem =
+                       problem(ProblemKind::parameter_invalid, "An id is 64 hex digits, or the first 16 of them.")};
   }
   IdPrefix prefix;
   std::memcpy(prefix.bytes.data(), bytes->data(), size);
@@ -172,7 +175,7 @@ Task<KeysApi::Seen> KeysApi::look(std::string_view text, Executor& home) {
   if (!page) co_return Seen{.problem = store_problem(page.error())};
   if (page->keys.empty()) co_return Seen{.problem = problem(ProblemKind::not_found, "There is no such key.")};
   if (page->keys.size() > 1) {
-    Problem several = problem(ProblemKind::bad_request, "Several keys begin so: say all 64 digits.");
+    Problem several = problem(ProblemKind::parameter_invalid, "Several keys begin so: say all 64 digits.");
     several.status = 409;
     co_return Seen{.problem = std::move(several)};
   }
@@ -192,12 +195,12 @@ Task<ServiceResponse> KeysApi::show(const ServiceRequest& request, std::string_v
 
 Task<ServiceResponse> KeysApi::find(const ServiceRequest& request, Executor& home) {
   const auto asked = read_find(request.body);
-  if (!asked) co_return refusal(ProblemKind::bad_request, asked.error());
+  if (!asked) co_return refusal(ProblemKind::parameter_invalid, asked.error());
   OperationId id;
   if (asked->request) {
     const auto generation = ports_.gateway.generation();
     const auto made = operation_of(*generation, ids_, *asked->request, ports_.clock.now());
-    if (!made) co_return refusal(ProblemKind::bad_request, made.error());
+    if (!made) co_return refusal(ProblemKind::parameter_invalid, made.error());
     id = *made;
   } else {
     id = identities_.operation(asked->tenant, asked->scope, KeyKind::given, asked->key);
@@ -216,7 +219,7 @@ Task<Result<void>> KeysApi::audit(const AuditEntry& entry, Executor& home) {
 
 Task<ServiceResponse> KeysApi::act(const ServiceRequest& request, std::string_view id, Action action, Executor& home) {
   const auto asked = read_action(action, request.body);
-  if (!asked) co_return refusal(ProblemKind::bad_request, asked.error());
+  if (!asked) co_return refusal(ProblemKind::parameter_invalid, asked.error());
   const Seen seen = co_await look(id, home);
   AuditEntry entry{.action = std::string(name_of(action)),
                    .operation = std::string(id.substr(0, logged_digits)),

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "admin/audit.hpp"
 #include "base/sha256.hpp"
@@ -12,6 +13,7 @@
 #include "core/headers.hpp"
 #include "core/json_text.hpp"
 #include "core/outcome.hpp"
+#include "core/reason.hpp"
 
 namespace once {
 
@@ -117,26 +119,29 @@ std::optional<std::string> percent_decoded(std::string_view text) {
 
 using Wrong = std::unexpected<std::string>;
 
-// One parameter of a list. False: there is no such one, or not with such a value.
-bool set_parameter(ListRequest& list, std::string_view name, const std::string& value, Time now) {
+// One parameter of a list. What was expected of it; empty: it is well.
+std::string set_parameter(ListRequest& list, std::string_view name, const std::string& value, Time now) {
   KeyFilter& filter = list.filter;
-  if (name == "tenant") filter.tenant = value;
-  if (name == "route") filter.route = value;
-  if (name == "cursor") list.cursor = value;
-  if (name == "tenant" || name == "route" || name == "cursor") return true;
-  if (name == "state") {
+  if (name == "tenant") {
+    filter.tenant = value;
+  } else if (name == "route") {
+    filter.route = value;
+  } else if (name == "cursor") {
+    list.cursor = value;
+  } else if (name == "state") {
     filter.state = state_named(value);
-    return filter.state.has_value();
+    if (!filter.state) return fmt::format("one of {}", fmt::join(state_names, ", "));
+  } else if (name == "limit") {
+    list.limit = parse_number(value).value_or(0);
+    if (list.limit < 1 || list.limit > most_keys) return fmt::format("a number from 1 to {}", most_keys);
+  } else if (name == "older_than" || name == "newer_than") {
+    const auto age = parse_duration(value);
+    if (!age) return "a duration such as 5m";
+    (name == "older_than" ? filter.started_before : filter.started_after) = now - *age;
+  } else {
+    return "one of the parameters state, tenant, route, older_than, newer_than, limit and cursor";
   }
-  if (name == "limit") {
-    const auto number = parse_number(value);
-    list.limit = number.value_or(0);
-    return number && *number >= 1 && *number <= most_keys;
-  }
-  const auto age = parse_duration(value);
-  if (!age || (name != "older_than" && name != "newer_than")) return false;
-  (name == "older_than" ? filter.started_before : filter.started_after) = now - *age;
-  return true;
+  return "";
 }
 
 std::expected<std::string, std::string> text_member(const JsonTree& object, std::string_view name) {
@@ -206,7 +211,10 @@ std::expected<OutcomeBytes, std::string> outcome_in(const JsonTree& response) {
   }
   const auto body = body_in(response);
   if (!body) return Wrong(body.error());
-  const StoredResponse stored{.status = static_cast<int>(*status), .headers = lines, .body = *body};
+  const StoredResponse stored{.status = static_cast<int>(*status),
+                              .reason = reason_phrase(static_cast<int>(*status)),
+                              .headers = lines,
+                              .body = *body};
   return std::make_shared<const std::string>(encode(stored));
 }
 
@@ -280,11 +288,9 @@ std::expected<ListRequest, std::string> read_list(std::string_view query, Time n
     const std::size_t equals = part.find('=');
     const std::string_view name = part.substr(0, equals);
     const auto value = percent_decoded(equals == std::string_view::npos ? "" : part.substr(equals + 1));
-    if (!value || !set_parameter(list, name, *value, now)) {
-      return Wrong(
-          fmt::format("\"{}\" is no parameter of a list, or has a value that it does not take. There are state, "
-                      "tenant, route, older_than and newer_than (such as 5m), limit (1 to {}) and cursor.",
-                      name, most_keys));
+    if (!value) return Wrong(fmt::format("\"{}\": expected two hex digits after every %.", name));
+    if (const std::string expected = set_parameter(list, name, *value, now); !expected.empty()) {
+      return Wrong(fmt::format("\"{}\": expected {}.", name, expected));
     }
   }
   return list;

@@ -39,6 +39,9 @@ void add_executions(const Metrics& worker, Sample& sample) {
   worker.routes.visit([&](const auto&, const RouteMetrics& route) {
     for (const Counter& outcome : route.outcomes) sample.executions += outcome.value();
     sample.failures += route.outcomes[static_cast<std::size_t>(Settled::failed)].value();
+    for (const Settled settled : {Settled::unknown, Settled::unrecorded}) {
+      sample.unknown += route.outcomes[static_cast<std::size_t>(settled)].value();
+    }
     sample.takeovers += route.takeovers.value();
   });
 }
@@ -73,6 +76,7 @@ Window::Window(const Sample& from, const Sample& to)
       executions(grown(from.executions, to.executions)),
       failures(grown(from.failures, to.failures)),
       takeovers(grown(from.takeovers, to.takeovers)),
+      unknown(grown(from.unknown, to.unknown)),
       overloaded(grown(from.overloaded, to.overloaded)),
       store_errors(grown(from.store_errors, to.store_errors)),
       latency_ns(grown(from.latency_ns, to.latency_ns)),

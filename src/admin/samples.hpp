@@ -24,6 +24,7 @@ struct Sample {
   std::uint64_t executions = 0;
   std::uint64_t failures = 0;   // of these
   std::uint64_t takeovers = 0;  // of these, after an attempt that nobody knows the end of
+  std::uint64_t unknown = 0;    // of these, whose end nobody knows or nobody recorded
   std::uint64_t overloaded = 0;
   std::uint64_t store_errors = 0;
   HistogramSnapshot latency_ns;  // of requests with a key
@@ -47,6 +48,7 @@ struct Window {
   std::uint64_t executions;
   std::uint64_t failures;
   std::uint64_t takeovers;
+  std::uint64_t unknown;
   std::uint64_t overloaded;
   std::uint64_t store_errors;
   HistogramSnapshot latency_ns;

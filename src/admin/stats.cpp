@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include "admin/json.hpp"
+#include "admin/keys.hpp"
+#include "admin/keys_json.hpp"
 
 namespace once {
 
@@ -104,6 +106,19 @@ void write_alerts(Json& out, const AlertFacts& facts) {
   out.end(']');
 }
 
+void write_keys(Json& out, const std::optional<SearchThread::Counts>& counts) {
+  out.name("keys");
+  if (!counts) {
+    out.value(std::optional<double>());
+    return;
+  }
+  out.begin('{');
+  for (std::size_t state = 0; state < counts->size(); ++state) {
+    out.member(name_of(State{static_cast<std::uint8_t>(state)}), counts->at(state));
+  }
+  out.end('}');
+}
+
 void write_rates(Json& out, const Window& window) {
   out.name("rates").begin('{');
   out.member("window_seconds", window.seconds);
@@ -168,6 +183,8 @@ std::string Stats::snapshot(Instant now, bool draining) const {
   const Sample current = take_sample(sources_.gateway, sources_.store, now, sources_.clock.now());
   const Window recent(history_.before(now, alert_window), current);
   const Window minute(history_.before(now, latency_window), current);
+  const Window unknown(history_.before(now, unknown_window), current);
+  const auto keys = sources_.keys.counts();
   const StoreHealth health = store_health(now);
   const std::vector<LimitUse> limits = limit_uses(current);
   Json out;
@@ -179,6 +196,8 @@ std::string Stats::snapshot(Instant now, bool draining) const {
   out.member("executions", current.executions).member("failures", current.failures);
   out.member("takeovers", current.takeovers);
   write_rates(out, recent);
+  out.member("unknown_outcomes", unknown.unknown);
+  write_keys(out, keys);
   write_percentiles(out, "latency_ms", minute.latency_ns);
   out.member("in_flight", current.in_flight).member("waiting", current.waiting);
   out.member("connections", current.connections);
@@ -188,11 +207,14 @@ std::string Stats::snapshot(Instant now, bool draining) const {
   out.end('}');
   const ServersDown down = write_upstreams(out, *sources_.gateway.generation()->upstreams);
   write_limits(out, limits);
-  write_alerts(out, {.window = recent,
-                     .store = health,
-                     .limits = limits,
-                     .servers_down = down.servers,
-                     .upstreams_down = down.upstreams});
+  write_alerts(out,
+               {.window = recent,
+                .store = health,
+                .limits = limits,
+                .unknown_outcomes = unknown.unknown,
+                .unknown_keys = keys ? std::optional((*keys)[static_cast<std::size_t>(State::unknown)]) : std::nullopt,
+                .servers_down = down.servers,
+                .upstreams_down = down.upstreams});
   out.name("point");
   write_point(out, Window(history_.before(now, present_window), current));
   out.end('}');

@@ -18,7 +18,6 @@ namespace once::cli {
 
 namespace {
 
-constexpr Duration answer_limit = std::chrono::minutes(1);
 constexpr int conflict = 409;
 
 // Without the member, the whole body: it may be somebody else who answers there.
@@ -36,6 +35,7 @@ AdminAnswer wrong(std::string why) {
 
 // From the file or the environment; empty: none.
 std::expected<std::string, std::string> token_of(const AdminOptions& options) {
+  if (options.token == Token::none) return "";
   if (options.token_file.empty()) {
     const char* const token = std::getenv("ONCE_ADMIN_TOKEN");
     return token == nullptr ? "" : token;
@@ -49,9 +49,13 @@ std::expected<std::string, std::string> token_of(const AdminOptions& options) {
 
 }  // namespace
 
-void add_admin_options(CLI::App& command, AdminOptions& options) {
+void add_admin_address(CLI::App& command, AdminOptions& options) {
   command.add_option("--admin", options.admin, "The gateway's admin address; the default is 127.0.0.1:8081")
       ->type_name("HOST:PORT");
+}
+
+void add_admin_options(CLI::App& command, AdminOptions& options) {
+  add_admin_address(command, options);
   command
       .add_option("--token-file", options.token_file,
                   "A file with the admin token. Without it the token is taken from ONCE_ADMIN_TOKEN, if that is set")
@@ -75,8 +79,13 @@ AdminAnswer ask_admin(const AdminOptions& options, std::string method, std::stri
   client::Options limits;
   limits.max_answer_body = std::size_t{256} << 20U;
   client::CurlTransport transport;
-  client::Tried tried = transport.perform(
-      {.request = request, .headers = headers, .options = limits, .timeout = answer_limit}, std::stop_token());
+  // The token is for the gateway alone, and what is asked of this machine must not depend on a proxy elsewhere.
+  client::Tried tried = transport.perform({.request = request,
+                                           .headers = headers,
+                                           .options = limits,
+                                           .timeout = options.timeout,
+                                           .proxies = client::Proxies::none},
+                                          std::stop_token());
   AdminAnswer answer{.status = tried.answer.status, .body = std::move(tried.answer.body), .error = {}};
   if (answer.status == 0) answer.error = fmt::format("nobody answers at {}: {}", options.admin, tried.detail);
   if (answer.status != 0 && answer.status != 200) answer.error = detail_of(answer.body);

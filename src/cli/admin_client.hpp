@@ -1,17 +1,28 @@
-// Asking a running gateway's admin interface: what `once reload` and `once keys` share.
+// Asking a running gateway's admin interface: what `once reload`, `once keys` and `once health` share.
+// No proxy is ever used.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
 #include <CLI/CLI.hpp>
 
+#include "base/clock.hpp"
+
 namespace once::cli {
+
+// What everybody may ask is asked without one.
+enum class Token : std::uint8_t { if_given, none };
 
 struct AdminOptions {
   std::string admin = "127.0.0.1:8081";
   std::string token_file;  // empty: ONCE_ADMIN_TOKEN, or none
+  Duration timeout = std::chrono::minutes(1);
+  Token token = Token::if_given;
 };
+void add_admin_address(CLI::App& command, AdminOptions& options);
+// The address and the token.
 void add_admin_options(CLI::App& command, AdminOptions& options);
 
 struct AdminAnswer {

@@ -30,6 +30,7 @@ Run add_send(CLI::App& app);
 Run add_sweep(CLI::App& app);
 Run add_simulate(CLI::App& app);
 Run add_version(CLI::App& app);
+std::string version_text();
 
 // The options that say what to serve; `serve` and `check` share them, `demo` has those without a backend or a file.
 struct ServeOptions {
@@ -46,5 +47,8 @@ void add_serve_options(CLI::App& command, ServeOptions& options);
 
 // File and options together; every mistake is in the errors.
 std::expected<Config, ConfigErrors> load_config(const ServeOptions& options);
+
+// As Environ, of this process.
+std::optional<std::string> environment_variable(std::string_view name);
 
 }  // namespace once::cli

@@ -1,8 +1,14 @@
 // once keys: what operators see of a running gateway's keys, and what they do to them.
 #include "cli/keys.hpp"
 
+#include <algorithm>
+#include <array>
 #include <memory>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/text.hpp"
 #include "cli/command.hpp"
 
 namespace once::cli {
@@ -10,15 +16,34 @@ namespace once::cli {
 namespace {
 
 constexpr const char* exit_codes =
-    "Exit codes: 0 well, 1 it could not be done, 2 wrong options or nobody to ask, 3 the key is at work or has "
-    "changed.";
+    "Exit codes: 0 well, 1 it could not be done or there is no such key, 2 wrong options or nobody to ask, 3 refused: "
+    "the key is at work, has changed, or is one that ended and can only be forgotten.";
+constexpr std::array<std::string_view, 5> states = {"started", "succeeded", "failed", "unknown", "tombstone"};
+
+// Without a name in the help, as CLI's own checks have.
+void expect_number(CLI::Option& option, std::uint64_t least, std::uint64_t most) {
+  option.type_name("N")->check([least, most](const std::string& text) {
+    const auto number = parse_number(text);
+    return number && *number >= least && *number <= most ? "" : fmt::format("expected {} to {}", least, most);
+  });
+}
+
+void expect_age(CLI::Option& option) {
+  option.type_name("TIME")->check(
+      [](const std::string& text) { return parse_duration(text) ? "" : "expected a duration such as 5m"; });
+}
 
 void add_filters(CLI::App& command, KeysOptions& options) {
-  command.add_option("--state", options.state, "started, succeeded, failed, unknown or tombstone")->type_name("STATE");
+  const std::string all = fmt::format("{}", fmt::join(states, ","));
+  command.add_option("--state", options.state, "In this state; a tombstone has expired and is remembered")
+      ->type_name("{" + all + "}")
+      ->check([all](const std::string& state) {
+        return std::ranges::find(states, state) != states.end() ? "" : "expected one of " + all;
+      });
   command.add_option("--tenant", options.tenant, "Of this tenant, as the list shows it")->type_name("TENANT");
   command.add_option("--route", options.route, "Of this route, as the configuration has it")->type_name("ROUTE");
-  command.add_option("--older-than", options.older_than, "Claimed longer ago than this, such as 5m")->type_name("TIME");
-  command.add_option("--newer-than", options.newer_than, "Claimed within this")->type_name("TIME");
+  expect_age(*command.add_option("--older-than", options.older_than, "Claimed longer ago than this, such as 5m"));
+  expect_age(*command.add_option("--newer-than", options.newer_than, "Claimed within this"));
 }
 
 CLI::App& add(CLI::App& keys, KeysOptions& options, const char* name, const char* what) {
@@ -70,8 +95,12 @@ void add_changes(CLI::App& keys, KeysOptions& options) {
   add_change_options(resolve, options);
   resolve.add_flag("--succeeded", options.succeeded, "It was done");
   resolve.add_flag("--failed", options.failed, "It was not done: a retry with the same request executes it");
-  resolve.add_option("--status", options.status, "Of the response that retries get")->check(CLI::Range(200, 599));
-  resolve.add_option("--header", options.headers, "Of that response; repeatable")->type_name("'NAME: VALUE'");
+  expect_number(*resolve.add_option("--status", options.status, "Of the response that retries get, 200 to 599"), 200,
+                599);
+  resolve
+      .add_option("--header", options.headers,
+                  "Of that response; repeatable. A body that is JSON is application/json, unless this says otherwise")
+      ->type_name("'NAME: VALUE'");
   resolve.add_option("--body-file", options.body_file, "The body of that response; - is stdin")->type_name("FILE");
   add_change_options(add(keys, options, "forget", "Drop a key, whatever it recorded: a retry executes anew"), options);
 }
@@ -85,7 +114,9 @@ Run add_keys(CLI::App& app) {
   const auto options = std::make_shared<KeysOptions>();
   CLI::App& list = add(*keys, *options, "list", "Keys, page by page");
   add_filters(list, *options);
-  list.add_option("--limit", options->limit, "At most so many; the default is 50")->check(CLI::Range(1U, 1'000'000U));
+  expect_number(*list.add_option("--limit", options->limit, "At most so many, up to 1000000; the default is 50"), 1,
+                1'000'000);
+  list.add_option("--cursor", options->cursor, "Go on behind an earlier list, which said this")->type_name("CURSOR");
   list.add_flag("--all", options->all, "All of them");
   list.add_flag("--json", options->json, "Print them as JSON");
   CLI::App& show = add(*keys, *options, "show", "One key");

@@ -20,6 +20,7 @@ struct KeysOptions {
   std::string route;
   std::string older_than;
   std::string newer_than;
+  std::string cursor;
   unsigned limit = 50;
   bool all = false;
   bool bodies = false;

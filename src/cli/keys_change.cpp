@@ -1,10 +1,12 @@
 // once keys release, resolve and forget: the key is looked at, shown, and changed only if it is still what was shown.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 
 #include <fmt/format.h>
+#include <pwd.h>
 
 #include "base/text.hpp"
 #include "cli/keys.hpp"
@@ -41,7 +43,8 @@ std::string who(const KeysOptions& options) {
   for (const char* name : {"SUDO_USER", "USER", "LOGNAME"}) {
     if (const char* value = std::getenv(name); value != nullptr && *value != '\0') return value;
   }
-  return fmt::format("uid {}", ::getuid());
+  const passwd* const user = ::getpwuid(::getuid());
+  return user != nullptr ? user->pw_name : fmt::format("uid {}", ::getuid());
 }
 
 bool is_utf8(std::string_view text) {
@@ -68,6 +71,17 @@ std::string base64(std::string_view bytes) {
   return out;
 }
 
+// Clients look at the type before the body. What is plainly JSON is called so.
+std::vector<std::string> typed(std::vector<std::string> headers, const std::string& body) {
+  const auto is_type = [](std::string_view header) {
+    return iequals(trim(header.substr(0, header.find(':'))), "Content-Type");
+  };
+  if (std::ranges::none_of(headers, is_type) && JsonTree::parse(body)) {
+    headers.emplace_back("Content-Type: application/json");
+  }
+  return headers;
+}
+
 // The response that every retry will get, as a member; empty: none. nullopt: the options are wrong, and it was said.
 std::optional<std::string> response_of(const KeysOptions& options) {
   if (options.status == 0) {
@@ -75,14 +89,14 @@ std::optional<std::string> response_of(const KeysOptions& options) {
     print_error("--header and --body-file need a --status");
     return std::nullopt;
   }
-  const auto headers = header_pairs(options.headers);
-  if (!headers) {
-    print_error("--header: expected 'Name: value'");
-    return std::nullopt;
-  }
   const auto body = options.body_file.empty() ? std::optional<std::string>("") : read_whole(options.body_file);
   if (!body) {
     print_error(fmt::format("--body-file: {} cannot be read", options.body_file));
+    return std::nullopt;
+  }
+  const auto headers = header_pairs(typed(options.headers, *body));
+  if (!headers) {
+    print_error("--header: expected 'Name: value'");
     return std::nullopt;
   }
   const bool text = is_utf8(*body);

@@ -45,10 +45,10 @@ std::string list_path(const KeysOptions& options, unsigned limit, std::string_vi
   return path;
 }
 
-// Page after page; each key goes to `take` once, with its JSON as it came, until that returns false.
-int for_each_key(const KeysOptions& options, unsigned most, auto&& take) {
+// Page after page from `cursor` on; each key goes to `take` once, with its JSON as it came, until that returns false.
+// Afterwards `cursor` is where to go on; empty: that was all.
+int for_each_key(const KeysOptions& options, unsigned most, std::string& cursor, auto&& take) {
   std::set<std::string> seen;  // some stores may show one again while they grow
-  std::string cursor;
   unsigned left = most;
   do {
     const AdminAnswer answer =
@@ -66,12 +66,12 @@ int for_each_key(const KeysOptions& options, unsigned most, auto&& take) {
         const auto key = JsonTree::parse(text);
         if (!key || !seen.insert(text_of(*key, "id")).second) continue;
         if (!take(*key, text)) return 1;
-        if (--left == 0) return 0;
+        --left;
       }
     }
     const JsonTree* next = page->find("next");
     cursor = next != nullptr && next->string() != nullptr ? *next->string() : "";
-  } while (!cursor.empty());
+  } while (!cursor.empty() && left > 0);
   return 0;
 }
 
@@ -104,7 +104,8 @@ int list_keys(const KeysOptions& options) {
   std::vector<JsonTree> keys;
   std::string json;
   const unsigned most = options.all ? ~0U : options.limit;
-  const int code = for_each_key(options, most, [&](const JsonTree& key, std::string_view text) {
+  std::string cursor = options.cursor;
+  const int code = for_each_key(options, most, cursor, [&](const JsonTree& key, std::string_view text) {
     if (options.json) {
       json.append(json.empty() ? "" : ",\n").append(text);
     } else {
@@ -114,17 +115,24 @@ int list_keys(const KeysOptions& options) {
   });
   if (code != 0) return code;
   if (options.json) {
-    print("{\"keys\":[" + json + "]}\n");
+    std::string next = "null";
+    if (!cursor.empty()) append_json_string(next = "", cursor);
+    print(fmt::format("{{\"keys\":[{}],\"next\":{}}}\n", json, next));
   } else if (keys.empty()) {
     print("no keys\n");
   } else {
     print_table(keys);
   }
+  if (!cursor.empty()) {
+    print_error(
+        fmt::format("there are more: --all shows them, --limit so many, --cursor {} those behind these", cursor));
+  }
   return 0;
 }
 
 int export_keys(const KeysOptions& options) {
-  return for_each_key(options, ~0U, [&](const JsonTree& key, std::string_view text) {
+  std::string cursor;
+  return for_each_key(options, ~0U, cursor, [&](const JsonTree& key, std::string_view text) {
     if (!options.bodies) {
       print(std::string(text) + "\n");
       return true;

@@ -34,6 +34,7 @@ int run(int argc, char** argv) {
   CLI::App app("Once makes any HTTP API safe to retry: one request, one execution, the same answer every time.",
                "once");
   app.require_subcommand(1);
+  app.set_version_flag("-V,--version", version_text(), "Print the version");
   const Commands commands = {{{"demo", add_demo(app)},
                               {"serve", add_serve(app)},
                               {"check", add_check(app)},

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <filesystem>
 #include <thread>
 
 #include <fmt/format.h>
@@ -60,6 +61,14 @@ FixedLimits limits_of(const Config& config) {
           .journal_disk_bytes = journal ? config.journal.max_disk : 0,
           .claims_connections = config.claims.max_connections,
           .claims_waiting = config.claims.max_waiting};
+}
+
+// For people: a journal by its whole path, wherever the process was started.
+std::string store_text(const Config& config) {
+  if (!config.store.starts_with("journal:")) return without_password(config.store);
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::absolute(journal_folder(config), error);
+  return "journal:" + (error ? journal_folder(config) : folder.lexically_normal().string());
 }
 
 // "journal:/var/lib/once" → "journal"
@@ -169,7 +178,7 @@ Result<void> Running::start() {
                           {"tls", tls_address()},
                           {"admin", admin_address()},
                           {"claims", claims_address()},
-                          {"store", without_password(config_.store)}});
+                          {"store", store_text(config_)}});
   renewal_.origin.predecessor.say_ready();
   notify("READY=1");
   return {};

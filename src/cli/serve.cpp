@@ -13,12 +13,6 @@ namespace once::cli {
 
 namespace {
 
-std::optional<std::string> environment_variable(std::string_view name) {
-  const char* value = std::getenv(std::string(name).c_str());
-  if (value == nullptr) return std::nullopt;
-  return value;
-}
-
 // File, options and secrets together.
 std::expected<Config, ConfigErrors> read_config(const ServeOptions& options, ConfigErrors& warnings) {
   auto config = load_config(options);
@@ -86,6 +80,12 @@ void add_serve_options(CLI::App& command, ServeOptions& options) {
       .add_option("--config", options.config_file, "A configuration file; `once config` prints one with every setting")
       ->type_name("FILE");
   add_listen_options(command, options);
+}
+
+std::optional<std::string> environment_variable(std::string_view name) {
+  const char* value = std::getenv(std::string(name).c_str());
+  if (value == nullptr) return std::nullopt;
+  return value;
 }
 
 std::expected<Config, ConfigErrors> load_config(const ServeOptions& options) {

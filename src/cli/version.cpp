@@ -5,10 +5,14 @@
 
 namespace once::cli {
 
+std::string version_text() {
+  return fmt::format("once {}", ONCE_VERSION);
+}
+
 Run add_version(CLI::App& app) {
   app.add_subcommand("version", "Print the version");
   return [] {
-    print(fmt::format("once {}\n", ONCE_VERSION));
+    print(version_text() + "\n");
     return 0;
   };
 }

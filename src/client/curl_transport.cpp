@@ -127,6 +127,7 @@ void set_options(CURL* easy, const Try& what) {
   curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
   curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);  // what a proxy says of its tunnel is not the answer
+  if (what.proxies == Proxies::none) curl_easy_setopt(easy, CURLOPT_PROXY, "");
   // To curl zero means no limit, and too large a number is a mistake.
   const Duration timeout = std::clamp<Duration>(what.timeout, std::chrono::milliseconds(1), std::chrono::days(1));
   curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, static_cast<long>(timeout.count()));

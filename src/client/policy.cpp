@@ -61,6 +61,8 @@ constexpr std::array table = {
       "503", "overloaded or in maintenance"},
   Row{gateway_timeout, "gateway-timeout", always, Sent::perhaps,
       "504", "perhaps executed behind the gateway; the key protects"},
+  Row{outcome_unknown, "outcome-unknown", always, Sent::perhaps,
+      "502, 503 or 504 that says `outcome-unknown`", "perhaps executed; the key keeps a retry from guessing"},
   Row{said_not_to_retry, "said-not-to-retry", never, Sent::perhaps,
       "5xx whose problem document has `\"retryable\": false`", "the server knows that the key does not protect, or that it is held"},
   Row{cancelled, "cancelled", never, Sent::perhaps,
@@ -96,9 +98,9 @@ Happened classify_server_error(const Reply& reply) {
   switch (reply.status) {
     case 501:
     case 505: return not_implemented;
-    case 502: return bad_gateway;
-    case 503: return unavailable;
-    case 504: return gateway_timeout;
+    case 502: return says_unknown(reply) ? outcome_unknown : bad_gateway;
+    case 503: return says_unknown(reply) ? outcome_unknown : unavailable;
+    case 504: return says_unknown(reply) ? outcome_unknown : gateway_timeout;
     default: return server_error;
   }
 }

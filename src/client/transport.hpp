@@ -1,6 +1,7 @@
 // One try, as a port: CurlTransport in production, a script in tests.
 #pragma once
 
+#include <cstdint>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -10,11 +11,15 @@
 
 namespace once::client {
 
+// Those of the environment (http_proxy, https_proxy, no_proxy), or none whatever it says.
+enum class Proxies : std::uint8_t { of_environment, none };
+
 struct Try {
   const Request& request;
   const std::vector<Header>& headers;  // the request's and the key
   const Options& options;
   Duration timeout;
+  Proxies proxies = Proxies::of_environment;
 };
 
 struct Tried {

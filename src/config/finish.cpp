@@ -295,6 +295,17 @@ Checked check_tls_files(const Config& config) {
   return out;
 }
 
+Checked check_secret(const Config& config, const Environ& environ) {
+  Checked out;
+  const auto secret = given_secret(config, environ);
+  if (!secret) {
+    out.errors.push_back({"", 0, 0, secret.error()});
+  } else if (!secret->warning.empty()) {
+    out.warnings.push_back({"", 0, 0, secret->warning});
+  }
+  return out;
+}
+
 std::expected<ConfigErrors, ConfigErrors> finish(Config& config, const Environ& environ, Random& random) {
   Checked checked = check(config);
   Checked tls = check_tls_files(config);

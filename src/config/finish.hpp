@@ -21,11 +21,15 @@ struct Checked {
 
 // Fills in the route for everything and the upstreams of routes. Touches no file.
 Checked check(Config& config);
-// Whether the files with certificates and keys can be used. `once check` is this and the above.
+// Whether the files with certificates and keys can be used. `once check` is these two and check_secret().
 Checked check_tls_files(const Config& config);
 
 // The value of an environment variable, if it is set.
 using Environ = std::function<std::optional<std::string>(std::string_view name)>;
+
+// Whether the secret that would be used can be. One that would be made is not; that there is none is a warning, since
+// the environment of a service is another one.
+Checked check_secret(const Config& config, const Environ& environ);
 
 // All of that, then the secret. The value is the warnings.
 std::expected<ConfigErrors, ConfigErrors> finish(Config& config, const Environ& environ, Random& random);

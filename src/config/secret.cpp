@@ -134,8 +134,12 @@ std::expected<void, std::string> write_new_secret(const std::string& folder, con
   return {};
 }
 
+std::string kept_secret(const std::string& folder) {
+  return fmt::format("{}/secret", folder);
+}
+
 std::expected<Secret, std::string> keep_secret(const std::string& folder, Random& random) {
-  const std::string path = fmt::format("{}/secret", folder);
+  const std::string path = kept_secret(folder);
   if (::access(path.c_str(), F_OK) != 0) {
     if (const auto made = make_folder(folder); !made) return std::unexpected(made.error());
     if (const auto written = write_new_secret(folder, path, random); !written) return std::unexpected(written.error());
@@ -152,7 +156,7 @@ std::string how_to_give_one(std::string_view why) {
 
 }  // namespace
 
-std::expected<Secret, std::string> find_secret(const Config& config, const Environ& environ, Random& random) {
+std::expected<Secret, std::string> given_secret(const Config& config, const Environ& environ) {
   if (const std::optional<std::string> given = environ("ONCE_SECRET")) {
     Secret secret{.bytes = without_line_end(*given), .warning = ""};
     if (secret.bytes.size() >= shortest_secret && secret.bytes.size() <= longest_secret) return secret;
@@ -162,8 +166,20 @@ std::expected<Secret, std::string> find_secret(const Config& config, const Envir
   }
   if (!config.secret_file.empty()) return read_secret(config.secret_file);
   // Other gateways use it too, and must all have the same.
-  if (store_kind(config.store) != StoreKind::other) return std::unexpected(how_to_give_one("a shared store"));
-  if (config.environment == Environment::production) return std::unexpected(how_to_give_one("environment: production"));
+  if (store_kind(config.store) != StoreKind::other)
+    return Secret{.bytes = "", .warning = how_to_give_one("a shared store")};
+  if (config.environment == Environment::production) {
+    return Secret{.bytes = "", .warning = how_to_give_one("environment: production")};
+  }
+  const std::string kept = kept_secret(config.data_dir);
+  if (::access(kept.c_str(), F_OK) != 0) return Secret{};
+  return read_secret(kept);
+}
+
+std::expected<Secret, std::string> find_secret(const Config& config, const Environ& environ, Random& random) {
+  auto given = given_secret(config, environ);
+  if (!given || !given->bytes.empty()) return given;
+  if (!given->warning.empty()) return std::unexpected(std::move(given->warning));
   return keep_secret(config.data_dir, random);
 }
 

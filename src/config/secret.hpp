@@ -20,6 +20,9 @@ struct Secret {
 // The error is for people; it never holds the secret.
 std::expected<Secret, std::string> find_secret(const Config& config, const Environ& environ, Random& random);
 
+// The same without making one: empty, with a warning if serving needs it, where there is none.
+std::expected<Secret, std::string> given_secret(const Config& config, const Environ& environ);
+
 struct FileContent {
   std::string bytes;
   bool others_can_read;

@@ -48,6 +48,7 @@ constexpr std::array table = {
   ProblemRow{forbidden,            "forbidden",            "Requests like this are not taken here",        403, no},
   ProblemRow{claim_invalid,        "claim-invalid",        "The claim is not valid",                       400, no},
   ProblemRow{claim_lost,           "claim-lost",           "The claim is no longer current",               409, no},
+  ProblemRow{parameter_invalid,    "parameter-invalid",    "A parameter of the request is not valid",      400, no},
   ProblemRow{too_many_connections, "too-many-connections", "The gateway has too many connections",         503, yes},
   ProblemRow{overloaded,           "overloaded",           "The gateway has too much to do",               503, yes},
   ProblemRow{caller_limit,         "caller-limit",         "This caller has reached a limit",              429, yes},

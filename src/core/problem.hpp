@@ -46,6 +46,7 @@ enum class ProblemKind : std::uint8_t {
   forbidden,  // by a page of another origin, or under a name that is not ours
   claim_invalid,
   claim_lost,
+  parameter_invalid,  // of the admin interface
   // About this gateway.
   too_many_connections,
   overloaded,

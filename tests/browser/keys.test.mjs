@@ -44,19 +44,24 @@ describe("keys", {concurrency: false}, () => {
     const page = await openKeys(t, gateway);
     await until(async () => (await rows(page).count()) === 2, "both keys");
     await page.getByLabel("State").selectOption("unknown");
-    await page.getByRole("button", {name: "Search"}).click();
-    await until(async () => (await rows(page).count()) === 1, "the one that is stuck");
+    await until(async () => (await rows(page).count()) === 1, "the one that is stuck, without another click");
     assert.match(await rows(page).first().textContent(), /Unknown/);
     await open(page, id);
     const dialog = page.locator("#key-dialog");
     await dialog.waitFor();
     assert.match(await dialog.textContent(), /Attempt1.*none at work/);
+    assert.doesNotMatch(await dialog.textContent(), /Body kept/, "there is none to keep yet");
     assert.deepEqual(await unnamed(page), []);
     assert.deepEqual((await tooPale(page)).found, []);
     await confirm(page, "resolve");
     assert.match(await page.locator("#action-dialog").textContent(), /Every retry until the key expires gets the answer above/);
     assert.deepEqual((await tooPale(page)).found, []);
     await page.locator("#a-status").fill("201");
+    await page.getByRole("button", {name: "Resolve", exact: true}).click();
+    assert.match(await page.locator("#action-dialog .error").textContent(), /An empty body is not JSON/);
+    await page.locator("#a-body").fill("{half");
+    await page.getByRole("button", {name: "Resolve", exact: true}).click();
+    assert.match(await page.locator("#action-dialog .error").textContent(), /not JSON/);
     await page.locator("#a-body").fill('{"settled":"by hand"}');
     await page.getByRole("button", {name: "Resolve", exact: true}).click();
     await until(async () => /Succeeded/.test(await dialog.textContent()), "the key to be settled");
@@ -100,6 +105,21 @@ describe("keys", {concurrency: false}, () => {
     await until(async () => /Failed/.test(await page.locator("#key-dialog").textContent()), "the key to have failed");
     await pay();
     assert.equal(times(), 2);
+  });
+
+  test("resolved without a response, the retry is told so and not executed", async (t) => {
+    const {pay, id, times} = await stuck(shared, "without");
+    const page = await openKeys(t, shared.gateway);
+    await open(page, id);
+    await confirm(page, "resolve");
+    await page.getByLabel("the response is not known").check();
+    assert.match(await page.locator("#action-effect").textContent(), /response-not-kept/);
+    assert.equal(await page.locator("#a-body").isVisible(), false);
+    await page.getByRole("button", {name: "Resolve", exact: true}).click();
+    await until(async () => /Body keptno/.test(await page.locator("#key-dialog").textContent()), "the key to have succeeded");
+    const retry = await pay();
+    assert.deepEqual([retry.status, (await retry.json()).code], [409, "response-not-kept"]);
+    assert.equal(times(), 1);
   });
 
   test("a key that changed meanwhile is left alone, and a reason is needed", async (t) => {

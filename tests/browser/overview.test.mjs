@@ -56,8 +56,16 @@ describe("overview", {concurrency: false}, () => {
     assert.equal((await gateway.pay("lost", "/die")).status, 502);
     const row = page.locator('#alerts-firing [data-name="OnceOutcomesUnknown"]');
     await row.waitFor();
-    assert.match(await row.textContent(), /warning.*Outcomes unknown.*told so in 5 minutes: 1/);
+    assert.match(await row.textContent(), /warning.*Outcomes unknown.*ended so in 15 minutes: 1/);
     assert.match(await text(page, "#announce"), /Outcomes unknown/);
+    // As long as the key is stuck, and it leads there.
+    await page.locator('#alerts-firing [data-name="OnceKeysHeldUnknown"]').waitFor();
+    assert.match(await text(page, "#alerts-summary"), /^2 of \d+ rules are firing/);
+    assert.equal(await text(page, "#figure-unknown"), "1");
+    await page.locator("#figure-unknown").click();
+    await page.locator("#keys-body tr").first().waitFor();
+    assert.equal(await page.getByLabel("State").inputValue(), "unknown");
+    await page.locator("#nav-overview").click();
     assert.equal(await page.locator('#alerts-list [data-name="OnceFailuresHigh"]').getAttribute("data-state"), "idle");
     for (let i = 0; i < 24; ++i) assert.equal((await gateway.pay(`f${i}`, "/fail")).status, 500);
     await page.locator('#alerts-firing [data-name="OnceFailuresHigh"]').waitFor();

@@ -49,6 +49,32 @@ class AdminAccess(EndToEnd):
         return dict(line.split(": ", 1) for line in lines)
 
 
+class Commands(AdminAccess):
+    def test_no_proxy_hears_of_the_token_or_decides_about_health(self):
+        proxy = self.backend(lambda _, to: to.reply(200, body=b"ok"))
+        gateway = self.with_token()
+        address = f"127.0.0.1:{gateway.admin_port}"
+        names = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
+        environment = {name: value for name, value in os.environ.items() if name.lower() != "no_proxy"}
+        environment |= {name: f"http://127.0.0.1:{proxy.port}" for name in names} | {"ONCE_ADMIN_TOKEN": TOKEN}
+        for command in (("health",), ("health", "--ready"), ("keys", "list"), ("reload",)):
+            done = run_once(*command, "--admin", address, env=environment)
+            self.assertEqual(done.returncode, 0, (command, done.stderr))
+        self.assertEqual(proxy.requests, [])
+        gateway.stop()
+        done = run_once("health", "--admin", address, env=environment)
+        self.assertEqual((done.returncode, "nobody answers" in done.stderr), (1, True), "the proxy would say 200")
+        sent = run_once("send", "POST", "http://once.test/pay", "-d", "x", env=environment)
+        self.assertEqual((sent.returncode, len(proxy.requests)), (0, 1), "once send uses the proxies that are set")
+
+    def test_health_sends_no_token(self):
+        seen = []
+        somebody = self.backend(lambda request, to: (seen.append(request.get("Authorization")), to.reply(200)))
+        done = run_once("health", "--admin", f"127.0.0.1:{somebody.port}",
+                        env={**os.environ, "ONCE_ADMIN_TOKEN": TOKEN})
+        self.assertEqual((done.returncode, seen), (0, [None]))
+
+
 class OnLoopback(AdminAccess):
     def test_without_a_token_everything_is_open_to_this_machine(self):
         gateway = self.gateway(self.upstream)

@@ -2,6 +2,7 @@
 import base64
 import json
 import os
+import pwd
 import subprocess
 import threading
 import unittest
@@ -88,6 +89,7 @@ class Settling(Keys):
             "body_base64": base64.b64encode(binary).decode()})
         self.assertEqual((status, done.get("done"), done.get("state")), (200, "resolved", "succeeded"), done)
         retry = self.pay(gateway)
+        self.assertEqual(retry.reason, "Accepted")
         self.assertEqual((retry.status, retry.body, retry.get("X-Made-By"), retry.get("Content-Type")),
                          (202, binary, "an operator", "application/x-thing"))
         self.assertEqual(retry.get("Idempotency-Status"), "replayed")
@@ -240,8 +242,12 @@ class Listing(Keys):
         gateway = self.gateway(self.backend())
         for query in ("limit=0", "limit=1001", "state=lost", "older_than=soon", "cursor=nonsense", "color=blue"):
             status, problem = self.admin(gateway, "GET", f"/v1/keys?{query}")
-            self.assertEqual((status, problem["code"]), (400, "bad-request"), query)
-        self.assertEqual(self.admin(gateway, "GET", "/v1/keys/xyz")[0], 400)
+            self.assertEqual((status, problem["code"]), (400, "parameter-invalid"), query)
+            self.assertRegex(problem["detail"], f'^"{query.split("=")[0]}": expected ')
+        status, problem = self.admin(gateway, "GET", "/v1/keys/xyz")
+        self.assertEqual((status, problem["code"]), (400, "parameter-invalid"))
+        status, problem = self.admin(gateway, "POST", "/v1/keys/find", {"path": "/"}, fields=())
+        self.assertEqual((status, problem["code"]), (400, "parameter-invalid"), "find needs the header, too")
         self.assertEqual(self.admin(gateway, "GET", "/v1/keys/" + "0" * 64)[0], 404)
 
 
@@ -273,6 +279,7 @@ class CommandLine(Keys):
         self.assertEqual((out.returncode, out.stdout), (0, f"resolved {short}\n"), out.stderr)
         retry = self.pay(gateway)
         self.assertEqual((retry.status, retry.body, retry.get("X-By")), (201, b'{"settled":true}', "hand"))
+        self.assertEqual((retry.reason, retry.get("Content-Type")), ("Created", "application/json"))
         out = self.cli(gateway, "show", key["id"], "--body")
         self.assertIn('{"settled":true}', out.stdout)
         self.assertEqual(self.cli(gateway, "release", short, "--yes").returncode, 3)
@@ -283,6 +290,51 @@ class CommandLine(Keys):
         last = json.loads(self.audit.read_text().splitlines()[1])
         self.assertEqual((last["by"], last["reason"], last["operation"]), ("carol", "the bank has it", short))
         self.check_nothing_secret_in(gateway)
+
+    def test_a_type_that_is_given_is_kept_and_what_is_no_json_is_not_called_so(self):
+        body = self.folder() / "body"
+        for text, headers, expected in ((b"1", ("--header", "content-type: text/plain"), "text/plain"), (b"thanks", (), None)):
+            gateway, _ = self.stuck()
+            body.write_bytes(text)
+            out = self.cli(gateway, "resolve", self.find(gateway)["id"], "--succeeded", "--status", "200", "--body-file",
+                           str(body), "--yes", *headers)
+            self.assertEqual(out.returncode, 0, out.stderr)
+            self.assertEqual(self.pay(gateway).get("Content-Type"), expected)
+
+    def test_the_audit_has_the_name_of_the_user(self):
+        gateway, _ = self.stuck()
+        nameless = {name: value for name, value in os.environ.items() if name not in ("SUDO_USER", "USER", "LOGNAME")}
+        out = self.cli(gateway, "forget", self.find(gateway)["id"], "--yes", env=nameless)
+        self.assertEqual(out.returncode, 0, out.stderr)
+        last = json.loads(self.audit.read_text().splitlines()[-1])
+        self.assertEqual(last["by"], pwd.getpwuid(os.getuid()).pw_name)
+
+    def test_a_list_that_is_cut_says_so_and_how_to_go_on(self):
+        gateway = self.gateway(self.backend())
+        for i in range(5):
+            self.pay(gateway, key=f"key-{i}")
+        out = self.cli(gateway, "list", "--limit", "2")
+        self.assertEqual((out.returncode, len(out.stdout.splitlines())), (0, 3), out.stderr)
+        self.assertIn("there are more", out.stderr)
+        seen, cursor = [], ()
+        while cursor is not None:
+            out = self.cli(gateway, "list", "--limit", "2", "--json", *cursor)
+            page = json.loads(out.stdout)
+            seen += [key["id"] for key in page["keys"]]
+            self.assertEqual("there are more" in out.stderr, page["next"] is not None)
+            cursor = ("--cursor", page["next"]) if page["next"] else None
+        self.assertEqual((len(seen), len(set(seen))), (5, 5))
+        whole = self.cli(gateway, "list")
+        self.assertEqual((len(whole.stdout.splitlines()), whole.stderr), (6, ""))
+
+    def test_wrong_options_are_named(self):
+        wrong = {"--state": "bogus", "--older-than": "xx", "--newer-than": "soon", "--limit": "0"}
+        for option, value in wrong.items():
+            out = run_once("keys", "list", option, value)
+            self.assertEqual((out.returncode, f"{option}: expected " in out.stderr), (2, True), out.stderr)
+        text = run_once("keys", "list", "--help").stdout
+        self.assertNotIn("UINT", text)
+        self.assertIn("{started,succeeded,failed,unknown,tombstone}", text)
 
     def test_nobody_answers(self):
         out = run_once("keys", "list", "--admin", "127.0.0.1:1")

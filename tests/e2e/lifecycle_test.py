@@ -1,4 +1,5 @@
 """Starting, telling how it goes, and stopping."""
+import os
 import pathlib
 import re
 import signal
@@ -263,6 +264,32 @@ class Starting(EndToEnd):
         result = run_once("version")
         self.assertEqual(result.returncode, 0)
         self.assertRegex(result.stdout, r"\d+\.\d+\.\d+")
+        for flag in ("--version", "-V"):
+            same = run_once(flag)
+            self.assertEqual((same.returncode, same.stdout), (0, result.stdout), flag)
+
+    def test_check_reads_the_secret_that_serve_would(self):
+        folder = self.folder()
+        (folder / "short").write_text("short\n")
+        (folder / "good").write_text("0123456789abcdef\n")
+        for name in ("short", "good"):
+            (folder / name).chmod(0o600)
+        environment = {name: value for name, value in os.environ.items() if name != "ONCE_SECRET"}
+        for file, code, said in (("missing", 2, "cannot read the secret in missing"), ("short", 2, "has 5 bytes"), ("good", 0, "")):
+            done = run_once("check", "--upstream", "http://127.0.0.1:1", "--set", f"secret_file={file}", folder=folder,
+                            env=environment)
+            self.assertEqual((done.returncode, said in done.stderr), (code, True), done)
+        done = run_once("check", "--upstream", "http://127.0.0.1:1", folder=folder, env=environment | {"ONCE_SECRET": "short"})
+        self.assertEqual((done.returncode, "ONCE_SECRET has 5 bytes" in done.stderr), (2, True), done)
+        done = run_once("check", "--upstream", "http://127.0.0.1:1", folder=folder, env=environment)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertFalse((folder / "once-data").exists(), "nothing is made")
+
+    @unittest.skipIf(STORE, "the journal is meant")
+    def test_the_log_says_where_the_journal_is(self):
+        gateway = self.gateway(self.backend())
+        line = next(line for line in gateway.log_lines() if line["message"] == "listening")
+        self.assertEqual(line["store"], f"journal:{gateway.folder.resolve()}/once-data/journal")
 
 
 if __name__ == "__main__":

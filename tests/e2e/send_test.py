@@ -66,7 +66,7 @@ class BehindTheGateway(Send):
         done = self.send(gateway.port)
         self.assert_code(done, 0)
         self.assertEqual(self.ledger.lines, [b"x"])
-        self.assertEqual(self.tries(done)[0], "bad-gateway")
+        self.assertEqual(self.tries(done)[0], "outcome-unknown")
 
     def test_a_drop_after_the_effect_on_hold_is_reported_as_unknown_and_never_done_twice(self):
         _, gateway = self.world(self.ledger.books_and_drops, self.ledger.books, settings=["defaults.on_unknown=hold"])
@@ -81,7 +81,7 @@ class BehindTheGateway(Send):
         _, gateway = self.world(self.ledger.books_and_drops)
         done = self.send(gateway.port)  # takeover asks for five minutes, the deadline is two
         self.assert_code(done, 7)
-        self.assertEqual(self.tries(done), ["bad-gateway"])
+        self.assertEqual(self.tries(done), ["outcome-unknown"])
         self.assertRegex(done.stderr.decode(), rf"the same command with --key {UUID.pattern}")
         self.assertEqual(self.ledger.lines, [b"x"])
 

@@ -3,6 +3,7 @@
 The schema speaks of YAML 1.2, as editors read it, so files are read that way here: yes and off are words.
 """
 import json
+import os
 import pathlib
 import random
 import re
@@ -16,6 +17,8 @@ import yaml
 import support
 
 SCHEMA = json.loads((support.ROOT / "docs/once.schema.json").read_text())
+# A secret_file of any name is well formed; it need not be there.
+WITH_SECRET = {**os.environ, "ONCE_SECRET": "0123456789abcdef"}
 # Where the schema is only a sketch: it accepts all that the loader does, and more.
 SKETCHED = {"admin_token", "store", "trusted_proxies"}
 UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -135,7 +138,8 @@ class Sheet:
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder) / "once.yaml"
             file.write_text("\n".join(self.lines) + "\n")
-            done = subprocess.run([support.FAST_ONCE, "check", "--config", str(file)], capture_output=True, text=True, errors="replace")
+            done = subprocess.run([support.FAST_ONCE, "check", "--config", str(file)], capture_output=True, text=True, errors="replace",
+                                  env=WITH_SECRET)
         places = {int(match) for match in re.findall(r"^error: [^:]+:(\d+):", done.stderr, re.MULTILINE)}
         assert 1 in places, done.stderr
         return {place for line, place in self.at.items() if line in places}
@@ -230,7 +234,7 @@ class Files(unittest.TestCase):
                 with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
                     file.write(text)
                     file.flush()
-                    done = subprocess.run([support.ONCE, "check", "--upstream", "http://a", "--config", file.name], capture_output=True)
+                    done = subprocess.run([support.ONCE, "check", "--upstream", "http://a", "--config", file.name], capture_output=True, env=WITH_SECRET)
                 self.assertEqual(done.returncode, 2, "the loader takes it")
 
 

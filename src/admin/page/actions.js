@@ -25,6 +25,7 @@ const words = {
 };
 const effects = {
   succeeded: "Every retry until the key expires gets the answer above, marked as a replay. Nothing is sent to the backend.",
+  unknown: "Every retry until the key expires is told 409 response-not-kept: it was done, and its answer is gone. Nothing is sent to the backend.",
   failed: "The attempt counts as failed. The next retry is sent to the backend and executes, if it is the same request.",
 };
 
@@ -43,18 +44,32 @@ function resolveFields(effect) {
   const option = (state, label) => el("label", {class: "option"},
     el("input", {type: "radio", name: "state", value: state, required: true, checked: state === "succeeded", onchange: () => choose(state)}), label);
   choose("succeeded");
-  return [el("fieldset", {}, el("legend", {}, "What became of it at the backend?"), option("succeeded", "It succeeded"), option("failed", "It failed, nothing was done")), answer];
+  return [el("fieldset", {}, el("legend", {}, "What became of it at the backend?"), option("succeeded", "It succeeded, and retries get this answer"),
+    option("unknown", "It succeeded; the response is not known"), option("failed", "It failed, nothing was done")), answer];
 }
 
 function bodyOf(action, key, form) {
   const body = {version: key.version, reason: form.get("reason"), by: form.get("by")};
   if (action.name !== "resolve") return body;
-  body.state = form.get("state");
-  if (body.state === "succeeded") {
+  body.state = form.get("state") === "failed" ? "failed" : "succeeded";
+  if (form.get("state") === "succeeded") {
     const type = form.get("type").trim();
     body.response = {status: Number(form.get("status")), headers: type ? [["Content-Type", type]] : [], body: form.get("body")};
   }
   return body;
+}
+
+// What cannot be meant; empty: nothing.
+function mistakeIn(form) {
+  const json = /^application\/([\w.-]+\+)?json\b/i.test(form.get("type")?.trim() ?? "");
+  if (form.get("state") !== "succeeded" || !json) return "";
+  if (!form.get("body").trim()) return "An empty body is not JSON. Give the body, clear the Content-Type, or say that the response is not known.";
+  try {
+    JSON.parse(form.get("body"));
+  } catch {
+    return "The body is not JSON, which its Content-Type says it is.";
+  }
+  return "";
 }
 
 export function startAction(action, key, done) {
@@ -76,8 +91,9 @@ export function startAction(action, key, done) {
     event.preventDefault();
     const values = new FormData(form);
     lastBy = values.get("by");
+    say(error, mistakeIn(values));
+    if (error.textContent) return;
     submit.disabled = true;
-    say(error, "");
     try {
       const result = await request("POST", `/v1/keys/${key.id}/${action.name}`, bodyOf(action, key, values));
       dialog.close();

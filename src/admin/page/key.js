@@ -9,7 +9,7 @@ function facts(key) {
     ["State", badge(key)], ["Route", key.route || "–"], ["Tenant", key.tenant || "–"], ["Attempt", number(key.attempt)], ["Fence", number(key.fence)],
     ["Started", when(key.started_at)], ["Owner", key.live ? "at work" : "none at work"], ["Lease until", when(key.lease_until)],
     ["Expires", when(key.expires_at)], ["Forgotten", when(key.forget_at)],
-    ["Recorded answer", key.outcome_bytes ? bytes(key.outcome_bytes) : "none"], ["Body kept", key.body_kept ? "yes" : "no"],
+    ["Recorded answer", key.outcome_bytes ? bytes(key.outcome_bytes) : "none"], ...(key.state === "succeeded" ? [["Body kept", key.body_kept ? "yes" : "no"]] : []),
   ];
   return el("dl", {class: "rows"}, ...pairs.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
 }

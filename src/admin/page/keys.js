@@ -83,8 +83,17 @@ export function updateRow(id, key) {
   else old.remove();
 }
 
-export function showKeys() {
-  if (!loaded) load({from: null});
+// `state`: one to look for, as a link says it.
+export function showKeys(state) {
+  if (state in stateNames) {
+    byId("filters").reset();
+    byId("f-state").value = state;
+    // So that the same link, followed again, is a change again.
+    history.replaceState(null, "", "#keys");
+    load({from: null});
+  } else if (!loaded) {
+    load({from: null});
+  }
 }
 
 function headerPairs(text) {
@@ -114,6 +123,7 @@ export function startKeys() {
     event.preventDefault();
     load({from: null});
   });
+  for (const id of ["f-state", "f-age"]) byId(id).addEventListener("change", () => load({from: null}));
   byId("keys-more").addEventListener("click", () => load({from: next}));
   byId("find-open").addEventListener("click", () => byId("find-dialog").showModal());
   byId("find-form").addEventListener("submit", find);

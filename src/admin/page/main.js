@@ -26,7 +26,7 @@ function showView() {
   }
   document.title = loggedOut ? "Log in – Once" : `${view === "keys" ? "Keys" : "Overview"} – Once`;
   if (loggedOut) byId("token").focus();
-  else if (view === "keys") showKeys();
+  else if (view === "keys") showKeys(location.hash.split("/")[1]);
 }
 
 const liveWords = {connecting: "Connecting", live: "Live", lost: "Reconnecting", refused: "Too many viewers", draining: "Draining", out: "Logged out"};

@@ -40,12 +40,13 @@ function makeCharts() {
 function makeFigures() {
   const names = {
     rate: "Requests per second", hits: "Hit rate, 5 min", p95: "p95 latency, 1 min", flight: "In flight",
-    unknown: "Unknown, 5 min", failures: "Failures, 5 min", takeovers: "Takeovers, 5 min", uptime: "Uptime",
+    unknown: "Unknown keys", failures: "Failures, 5 min", takeovers: "Takeovers, 5 min", uptime: "Uptime",
   };
   for (const [key, name] of Object.entries(names)) {
-    const value = el("dd", {id: `figure-${key}`}, "–");
+    // Where something is to be done about it, the figure leads there.
+    const value = key === "unknown" ? el("a", {id: `figure-${key}`, href: "#keys/unknown"}, "–") : el("dd", {id: `figure-${key}`}, "–");
     figures.set(key, value);
-    byId("figures").append(el("div", {class: "figure"}, el("dt", {}, name), value));
+    byId("figures").append(el("div", {class: "figure"}, el("dt", {}, name), key === "unknown" ? el("dd", {}, value) : value));
   }
 }
 
@@ -85,12 +86,12 @@ export function addStats(stats) {
   const rate = Object.values(stats.point.per_second).reduce((sum, value) => sum + value, 0);
   const values = {
     rate: number(rate), hits: percent(stats.rates.hit_rate), p95: milliseconds(stats.latency_ms.p95),
-    flight: number(stats.in_flight), unknown: number(stats.rates.unknown), failures: percent(stats.rates.failure_rate),
+    flight: number(stats.in_flight), unknown: number(stats.keys?.unknown), failures: percent(stats.rates.failure_rate),
     takeovers: percent(stats.rates.takeover_rate), uptime: span(stats.uptime_seconds),
   };
   for (const [key, text] of Object.entries(values)) say(figures.get(key), text);
   const firing = new Set(stats.alerts.filter((alert) => alert.state === "firing").map((alert) => alert.name));
-  for (const [key, name] of [["unknown", "OnceOutcomesUnknown"], ["failures", "OnceFailuresHigh"], ["takeovers", "OnceTakeoversHigh"], ["hits", "OnceHitRateLow"]]) {
+  for (const [key, name] of [["unknown", "OnceKeysHeldUnknown"], ["failures", "OnceFailuresHigh"], ["takeovers", "OnceTakeoversHigh"], ["hits", "OnceHitRateLow"]]) {
     figures.get(key).dataset.firing = String(firing.has(name));
   }
   showAlerts(stats.alerts);
@@ -99,7 +100,7 @@ export function addStats(stats) {
   showLimits(stats.limits);
 }
 
-const stateWords = {quiet: "Quiet", idle: "Too little traffic", firing: "Firing"};
+const stateWords = {quiet: "Quiet", idle: "Too little to say", firing: "Firing"};
 
 function showAlerts(alerts) {
   const firing = alerts.filter((alert) => alert.state === "firing");
@@ -112,7 +113,7 @@ function showAlerts(alerts) {
     return row;
   });
   if (wanted.length !== list.children.length || wanted.some((row, index) => list.children[index] !== row)) list.replaceChildren(...wanted);
-  say(byId("alerts-summary"), firing.length === 0 ? `No alerts. ${alerts.length} rules are watched` : `${firing.length} of ${alerts.length} rules are firing`);
+  say(byId("alerts-summary"), firing.length === 0 ? `No alerts. ${alerts.length} rules are watched` : `${firing.length} of ${alerts.length} rules ${firing.length === 1 ? "is" : "are"} firing`);
   byId("alerts-all").dataset.state = firing.length === 0 ? "quiet" : "firing";
   showRules(alerts);
   // Only changes are read aloud.

@@ -14,6 +14,8 @@ struct Situation {
   Sample now;
   StoreHealth store = StoreHealth::up;
   std::vector<LimitUse> limits;
+  std::uint64_t unknown_outcomes = 0;
+  std::optional<std::uint64_t> unknown_keys = 0;
   std::size_t servers_down = 0;
   std::size_t upstreams_down = 0;
 
@@ -25,6 +27,8 @@ struct Situation {
     for (const Alert& alert : alerts_of({.window = window,
                                          .store = store,
                                          .limits = limits,
+                                         .unknown_outcomes = unknown_outcomes,
+                                         .unknown_keys = unknown_keys,
                                          .servers_down = servers_down,
                                          .upstreams_down = upstreams_down})) {
       EXPECT_FALSE(alert.detail.empty()) << alert.name;
@@ -72,9 +76,8 @@ TEST(Alerts, rates_of_a_few_say_nothing) {
 }
 
 TEST(Alerts, the_store_and_the_backends) {
-  for (const StoreHealth health : {StoreHealth::down, StoreHealth::failed}) {
-    EXPECT_EQ(Situation{.store = health}.firing(), Names{"OnceStoreDown"});
-  }
+  EXPECT_EQ(Situation{.store = StoreHealth::down}.firing(), Names{"OnceStoreDown"});
+  EXPECT_EQ(Situation{.store = StoreHealth::failed}.firing(), Names{"OnceJournalFailed"});
   EXPECT_EQ(Situation{.store = StoreHealth::full}.firing(), Names{"OnceStoreFull"});
   EXPECT_EQ(Situation{.store = StoreHealth::unasked}.firing(), Names());
   Situation errors;
@@ -88,11 +91,20 @@ TEST(Alerts, the_store_and_the_backends) {
 TEST(Alerts, one_unknown_outcome_and_one_refusal_are_enough) {
   Situation is;
   is.result(Ending::unknown) = 1;
+  EXPECT_EQ(is.firing(), Names()) << "a retry that is told of it is not another one";
+  is.unknown_outcomes = 1;
   EXPECT_EQ(is.firing(), Names{"OnceOutcomesUnknown"});
-  is.before = is.now;
-  EXPECT_EQ(is.firing(), Names()) << "it was before the window";
+  is.unknown_outcomes = 0;
   is.now.overloaded = 1;
   EXPECT_EQ(is.firing(), Names{"OnceOverloaded"});
+}
+
+TEST(Alerts, keys_that_are_stuck_are_told_as_long_as_they_are) {
+  EXPECT_EQ(Situation{.unknown_keys = 1}.firing(), Names{"OnceKeysHeldUnknown"});
+  Situation uncounted;
+  uncounted.unknown_keys.reset();
+  EXPECT_EQ(uncounted.firing(), Names());
+  EXPECT_EQ(uncounted.named(AlertState::idle).front(), "OnceKeysHeldUnknown");
 }
 
 TEST(Alerts, above_four_fifths_of_a_limit) {

@@ -23,15 +23,15 @@ struct Expected {
 
 // Written out a second time on purpose: a change of the table has to be meant.
 constexpr auto expectations = std::to_array<Expected>({
-    {not_resolved, true, true},        {not_connected, true, true},      {not_trusted, false, false},
-    {lost_before_sending, true, true}, {timed_out, true, true},          {lost_after_sending, true, true},
-    {not_http, false, false},          {answer_too_large, false, false}, {success, false, false},
-    {redirect, false, false},          {request_timeout, true, true},    {in_flight, true, true},
-    {unknown_for_now, true, true},     {unknown_held, false, false},     {conflict, false, false},
-    {mismatch, false, false},          {too_early, true, true},          {too_many_requests, true, true},
-    {client_error, false, false},      {server_error, false, true},      {not_implemented, false, false},
-    {bad_gateway, true, true},         {unavailable, true, true},        {gateway_timeout, true, true},
-    {said_not_to_retry, false, false}, {cancelled, false, false},
+    {not_resolved, true, true},        {not_connected, true, true},       {not_trusted, false, false},
+    {lost_before_sending, true, true}, {timed_out, true, true},           {lost_after_sending, true, true},
+    {not_http, false, false},          {answer_too_large, false, false},  {success, false, false},
+    {redirect, false, false},          {request_timeout, true, true},     {in_flight, true, true},
+    {unknown_for_now, true, true},     {unknown_held, false, false},      {conflict, false, false},
+    {mismatch, false, false},          {too_early, true, true},           {too_many_requests, true, true},
+    {client_error, false, false},      {server_error, false, true},       {not_implemented, false, false},
+    {bad_gateway, true, true},         {unavailable, true, true},         {gateway_timeout, true, true},
+    {outcome_unknown, true, true},     {said_not_to_retry, false, false}, {cancelled, false, false},
 });
 
 Verdict verdict(const Options& options, Happened happened) {
@@ -83,8 +83,14 @@ TEST(ClientPolicy, every_answer_has_its_row) {
       {{.status = 502}, bad_gateway},
       {{.status = 502, .says = Says::retryable}, bad_gateway},
       {{.status = 502, .says = Says::not_retryable}, said_not_to_retry},
+      {{.status = 502, .problem_code = "outcome-unknown"}, outcome_unknown},
+      {{.status = 502, .problem_code = "bad-gateway"}, bad_gateway},
       {{.status = 503}, unavailable},
+      {{.status = 503, .problem_code = "outcome-unknown"}, outcome_unknown},
       {{.status = 504}, gateway_timeout},
+      {{.status = 504, .idempotency_status = "unknown"}, outcome_unknown},
+      {{.status = 500, .problem_code = "outcome-unknown"}, server_error},
+      {{.status = 502, .problem_code = "outcome-unknown", .says = Says::not_retryable}, said_not_to_retry},
       {{.status = 504, .says = Says::not_retryable}, said_not_to_retry},
       {{.status = 505}, not_implemented},
       {{.status = 507}, server_error},

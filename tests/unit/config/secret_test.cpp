@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "config/settings.hpp"
@@ -122,6 +123,18 @@ TEST_F(ConfigSecret, too_short_ones_are_refused) {
             "ONCE_SECRET has 5 bytes, 16 to 4096 are needed; make one with: openssl rand -hex 32");
   EXPECT_EQ(error(with_secret("")),
             "ONCE_SECRET has 0 bytes, 16 to 4096 are needed; make one with: openssl rand -hex 32");
+}
+
+TEST_F(ConfigSecret, looked_for_and_not_made) {
+  EXPECT_EQ(given_secret(config_, nothing_set).value().bytes, "");
+  EXPECT_FALSE(std::filesystem::exists(config_.data_dir));
+  const std::string made = find_secret(config_, nothing_set, random_).value().bytes;
+  EXPECT_EQ(given_secret(config_, nothing_set).value().bytes, made);
+  std::ofstream(config_.data_dir + "/secret") << "short";
+  EXPECT_FALSE(given_secret(config_, nothing_set).has_value());
+  config_.store = "redis://localhost";
+  EXPECT_THAT(given_secret(config_, nothing_set).value().warning, testing::HasSubstr("a shared store needs a secret"));
+  EXPECT_THAT(error(), testing::HasSubstr("a shared store needs a secret"));
 }
 
 TEST_F(ConfigSecret, files_that_are_missing_are_told) {
