@@ -18,6 +18,7 @@ using http::ServiceResponse;
 namespace {
 
 constexpr std::string_view bearer = "Bearer ";
+constexpr std::string_view no_token = "no token";
 
 ServiceResponse refusal(ProblemKind kind, std::string detail) {
   const Problem answer = problem(kind, std::move(detail));
@@ -28,7 +29,8 @@ ServiceResponse refusal(ProblemKind kind, std::string detail) {
 }
 
 ServiceResponse too_many_tries() {
-  Problem answer = problem(ProblemKind::unauthorized, "Too many wrong tokens came from this address. Wait a minute.");
+  Problem answer = problem(ProblemKind::unauthorized,
+                           "Too many wrong tokens came from this address. Wait a minute, or send the right one.");
   answer.status = 429;
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(FailedLogins::window).count();
   return {.status = answer.status,
@@ -66,13 +68,23 @@ std::optional<std::string_view> single(const RequestHead& head, std::string_view
   return found;
 }
 
+std::optional<std::string_view> bearer_of(const RequestHead& head) {
+  const auto given = single(head, "Authorization");
+  if (!given || !iequals(given->substr(0, bearer.size()), bearer)) return std::nullopt;
+  return trim(given->substr(bearer.size()));
+}
+
+bool changes(const RequestHead& head) {
+  return head.method != Method::get && head.method != Method::head;
+}
+
 }  // namespace
 
 bool is_loopback(std::string_view address) {
   return address.starts_with("127.") || address.starts_with("[::1]");
 }
 
-AdminAccess::AdminAccess(std::string_view token) : needs_token_(!token.empty()) {
+AdminAccess::AdminAccess(std::string_view token, const Log& log) : needs_token_(!token.empty()), log_(log) {
   if (needs_token_) token_ = digest_of(token);
 }
 
@@ -82,48 +94,83 @@ void AdminAccess::listens_at(std::string_view address) {
 }
 
 std::optional<ServiceResponse> AdminAccess::refuse(const ServiceRequest& request, What what, Instant now) {
+  auto refusal = why_not(request, what, now);
+  if (!refusal) return std::nullopt;
+  // A page that is opened finds out so that it must ask for the token.
+  const bool only_asked = refusal->reason == no_token && !changes(request.head);
+  if (!only_asked) tell(request, refusal->reason, now);
+  return std::move(refusal->response);
+}
+
+void AdminAccess::tell(const ServiceRequest& request, std::string_view reason, Instant now) {
+  const auto left_out = lines_.allow(request.peer, now);
+  if (!left_out) return;
+  // What stands behind it is an id, or what somebody took for one.
+  constexpr std::string_view keys = "/v1/keys/";
+  const std::string_view path = request.head.path.starts_with(keys) ? keys : request.head.path;
+  log_.warn("admin refused", {{"peer", request.peer},
+                              {"reason", reason},
+                              {"method", request.head.method_text},
+                              {"path", request.head.path},
+                              {"left_out", *left_out}});
+}
+
+std::optional<AdminAccess::Refusal> AdminAccess::why_not(const ServiceRequest& request, What what, Instant now) {
   const RequestHead& head = request.head;
   if (!needs_token_ && !names_loopback(head.host)) {
-    return refusal(ProblemKind::forbidden,
-                   "Without admin_token the admin interface is asked by the name localhost, 127.0.0.1 or [::1].");
+    return Refusal("another host's name", refusal(ProblemKind::forbidden,
+                                                  "Without admin_token the admin interface is asked by the name "
+                                                  "localhost, 127.0.0.1 or [::1]."));
   }
   if (auto page = by_a_page(head, what)) return page;
-  const bool changes = head.method != Method::get && head.method != Method::head;
-  if (changes && single(head, "Once-Admin") != "1") {
-    return refusal(ProblemKind::parameter_invalid,
-                   "A request that changes something carries the header Once-Admin: 1.");
+  if (changes(head) && single(head, "Once-Admin") != "1") {
+    return Refusal("no Once-Admin", refusal(ProblemKind::parameter_invalid,
+                                            "A request that changes something carries the header Once-Admin: 1."));
   }
   if (what == What::open || !needs_token_) return std::nullopt;
   return without_token(request, now);
 }
 
 // What browsers say of the page that sends a request. A link to the page itself may be anywhere.
-std::optional<ServiceResponse> AdminAccess::by_a_page(const RequestHead& head, What what) const {
-  constexpr std::string_view why = "Pages of other origins cannot use the admin interface.";
+std::optional<AdminAccess::Refusal> AdminAccess::by_a_page(const RequestHead& head, What what) const {
   for (const http::Field& field : head.fields) {
-    if (same_name(field.name, "Origin") && !is_own(field.value, head.host)) {
-      return refusal(ProblemKind::forbidden, std::string(why));
-    }
+    const bool foreign = same_name(field.name, "Origin") && !is_own(field.value, head.host);
     const bool from_elsewhere =
         same_name(field.name, "Sec-Fetch-Site") && field.value != "same-origin" && field.value != "none";
-    if (what == What::data && from_elsewhere) return refusal(ProblemKind::forbidden, std::string(why));
+    if (foreign || (what == What::data && from_elsewhere)) {
+      return Refusal("a page of another origin",
+                     refusal(ProblemKind::forbidden, "Pages of other origins cannot use the admin interface."));
+    }
   }
   return std::nullopt;
 }
 
-std::optional<ServiceResponse> AdminAccess::without_token(const ServiceRequest& request, Instant now) {
+bool AdminAccess::shows_token(const RequestHead& head) const {
+  const auto given = bearer_of(head);
+  return given && same_digest(digest_of(*given), token_);
+}
+
+std::optional<AdminAccess::Refusal> AdminAccess::without_token(const ServiceRequest& request, Instant now) {
   const RequestHead& head = request.head;
-  const auto given = single(head, "Authorization");
-  if (given && iequals(given->substr(0, bearer.size()), bearer)) {
-    if (failed_.barred(request.peer, now)) return too_many_tries();
-    if (same_digest(digest_of(trim(given->substr(bearer.size()))), token_)) return std::nullopt;
-    failed_.add(request.peer, now);
-    return refusal(ProblemKind::unauthorized, "The token is not the one of admin_token.");
-  }
+  if (shows_token(head)) return std::nullopt;
   const std::string_view session = session_of(head);
   if (!session.empty() && sessions_.known(session, now)) return std::nullopt;
-  return refusal(ProblemKind::unauthorized,
-                 "Send Authorization: Bearer with the token of admin_token, or log in at the dashboard.");
+  if (bearer_of(head)) return wrong_token(request.peer, now);
+  return Refusal(no_token,
+                 refusal(ProblemKind::unauthorized,
+                         "Send Authorization: Bearer with the token of admin_token, or log in at the dashboard."));
+}
+
+AdminAccess::Refusal AdminAccess::wrong_token(std::string_view peer, Instant now) {
+  if (failed_.barred(peer, now)) return {"too many wrong tokens", too_many_tries()};
+  failed_.add(peer, now);
+  return {"wrong token", refusal(ProblemKind::unauthorized, "The token is not the one of admin_token.")};
+}
+
+// A token is good for as long as the process runs.
+std::function<bool(Instant)> AdminAccess::pass(const ServiceRequest& request) const {
+  if (!needs_token_ || shows_token(request.head)) return [](Instant) { return true; };
+  return [this, session = std::string(session_of(request.head))](Instant now) { return sessions_.known(session, now); };
 }
 
 std::string_view AdminAccess::session_of(const RequestHead& head) const {
@@ -150,14 +197,14 @@ ServiceResponse AdminAccess::login(const ServiceRequest& request, Instant now) {
     return refusal(ProblemKind::method_not_allowed, "A login is sent with POST.");
   }
   if (!needs_token_) return refusal(ProblemKind::parameter_invalid, "There is no admin_token: nobody needs to log in.");
-  if (failed_.barred(request.peer, now)) return too_many_tries();
   const auto body = JsonTree::parse(request.body);
   const JsonTree* member = body ? body->find("token") : nullptr;
   const std::string* token = member != nullptr ? member->string() : nullptr;
   if (token == nullptr) return refusal(ProblemKind::parameter_invalid, R"(The body must be {"token": "…"}.)");
   if (!same_digest(digest_of(*token), token_)) {
-    failed_.add(request.peer, now);
-    return refusal(ProblemKind::unauthorized, "The token is not the one of admin_token.");
+    Refusal wrong = wrong_token(request.peer, now);
+    tell(request, wrong.reason, now);
+    return std::move(wrong.response);
   }
   return cookie(sessions_.begin(random_, now), Sessions::lifetime);
 }

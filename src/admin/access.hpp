@@ -4,13 +4,17 @@
 //   be our own, and a request that changes something carries Once-Admin: 1, which no page of another origin can send
 //   without asking first, and is never allowed.
 // - With a token everything needs it: as Authorization: Bearer, or in exchange for a session cookie (POST /v1/login).
+//   Whoever shows it is let in, however many wrong ones came from the same address; these are told to wait.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "admin/sessions.hpp"
+#include "base/log.hpp"
 #include "base/random.hpp"
 #include "http/service.hpp"
 
@@ -21,8 +25,8 @@ bool is_loopback(std::string_view address);
 
 class AdminAccess {
  public:
-  // Empty: no token is asked for.
-  explicit AdminAccess(std::string_view token);
+  // An empty token: none is asked for.
+  AdminAccess(std::string_view token, const Log& log);
 
   bool needs_token() const { return needs_token_; }
   // Where the service really listens: the cookies of gateways on one host differ by their port.
@@ -39,9 +43,22 @@ class AdminAccess {
   http::ServiceResponse login(const http::ServiceRequest& request, Instant now);
   http::ServiceResponse logout(const http::ServiceRequest& request);
 
+  // Of a request that was let in: whether it still would be. For answers that go on.
+  std::function<bool(Instant)> pass(const http::ServiceRequest& request) const;
+
+  // A line on the log that somebody was refused. Not too many of them.
+  void tell(const http::ServiceRequest& request, std::string_view reason, Instant now);
+
  private:
-  std::optional<http::ServiceResponse> by_a_page(const http::RequestHead& head, What what) const;
-  std::optional<http::ServiceResponse> without_token(const http::ServiceRequest& request, Instant now);
+  struct Refusal {
+    std::string_view reason;  // for the log
+    http::ServiceResponse response;
+  };
+  std::optional<Refusal> why_not(const http::ServiceRequest& request, What what, Instant now);
+  std::optional<Refusal> by_a_page(const http::RequestHead& head, What what) const;
+  std::optional<Refusal> without_token(const http::ServiceRequest& request, Instant now);
+  Refusal wrong_token(std::string_view peer, Instant now);
+  bool shows_token(const http::RequestHead& head) const;
   std::string_view session_of(const http::RequestHead& head) const;
   http::ServiceResponse cookie(std::string_view id, std::chrono::seconds age) const;
 
@@ -51,6 +68,8 @@ class AdminAccess {
   SystemRandom random_;
   Sessions sessions_;
   FailedLogins failed_;
+  LineLimit lines_;
+  const Log& log_;
 };
 
 }  // namespace once

@@ -61,7 +61,7 @@ std::string lines_of(const std::vector<std::string>& lines, std::string_view fir
 Admin::Admin(std::string listen, std::string_view token, const AdminSources& sources)
     : listen_(std::move(listen)),
       sources_(sources),
-      access_(token),
+      access_(token, sources.log),
       stats_(std::make_unique<Stats>(sources_, access_.needs_token(), monotonic_now())) {
   sampler_.admin = this;
   sampler_.run = [](Work& work) { static_cast<Sampler&>(work).admin->sample(); };
@@ -74,6 +74,7 @@ Admin::~Admin() {
 }
 
 Result<void> Admin::start(const std::vector<int>& inherited) {
+  if (auto fit = sources_.keys.check(); !fit) return fit;
   if (auto started = thread_.start(listen_, inherited); !started) return started;
   // A socket that came with the process may listen elsewhere than the configuration says.
   if (!access_.needs_token() && !is_loopback(thread_.address())) {
@@ -91,11 +92,12 @@ void Admin::sample() {
   thread_.loop().arm(sampler_, History::interval);
 }
 
-ServiceResponse Admin::events() {
+ServiceResponse Admin::events(const ServiceRequest& request) {
   if (stats_->listeners() == Stats::most_listeners) {
     return problem_response(ProblemKind::overloaded, "Too many clients listen to these events already.");
   }
-  return {.content_type = "text/event-stream", .stream = std::make_shared<EventStream>(*stats_, draining_)};
+  return {.content_type = "text/event-stream",
+          .stream = std::make_shared<EventStream>(*stats_, draining_, access_.pass(request))};
 }
 
 Task<ServiceResponse> Admin::handle(const ServiceRequest& request) {
@@ -126,6 +128,7 @@ Task<ServiceResponse> Admin::answer(const ServiceRequest& request) {
   }
   if (KeysApi::serves(path)) {
     ServiceResponse response = co_await sources_.keys.handle(request, thread_.loop());
+    if (!reads && response.status == 400) access_.tell(request, "bad request", monotonic_now());
     co_return response;
   }
   if (!reads) co_return problem_response(ProblemKind::method_not_allowed, "Only GET is served here.");
@@ -138,7 +141,7 @@ Task<ServiceResponse> Admin::answer(const ServiceRequest& request) {
   if (path == "/v1/history") {
     co_return ServiceResponse{.content_type = "application/json", .body = stats_->history()};
   }
-  if (path == "/v1/events") co_return events();
+  if (path == "/v1/events") co_return events(request);
   if (path == "/metrics") {
     co_return ServiceResponse{
         .status = 200, .content_type = "text/plain; version=0.0.4; charset=utf-8", .body = metrics_page(sources_)};

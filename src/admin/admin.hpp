@@ -65,6 +65,7 @@ struct AdminSources {
   ReloadPort& reload;
   KeysApi& keys;
   const Clock& clock;
+  const Log& log;
   FixedLimits limits;
   std::string store_kind;  // as its URL begins
   std::string version;
@@ -98,7 +99,7 @@ class Admin final : public http::ServiceHandler {
 
   Task<http::ServiceResponse> handle(const http::ServiceRequest& request) override;
   Task<http::ServiceResponse> answer(const http::ServiceRequest& request);
-  http::ServiceResponse events();
+  http::ServiceResponse events(const http::ServiceRequest& request);
   void sample();
   Task<http::ServiceResponse> readyz();
   Task<http::ServiceResponse> reload(const http::ServiceRequest& request);

@@ -1,6 +1,7 @@
 #include "admin/audit.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,20 +17,45 @@ namespace once {
 
 namespace {
 
-// People's words may be long; a line is not.
-constexpr std::size_t longest_word = 1000;
+// People's words may be long; a line is not. Not within a character.
+std::string_view cut(std::string_view words) {
+  if (words.size() <= Audit::longest_word) return words;
+  std::size_t end = Audit::longest_word;
+  while (end > Audit::longest_word - 3 && (static_cast<unsigned char>(words[end]) & 0xC0U) == 0x80U) --end;
+  return words.substr(0, end);
+}
 
 void append_member(std::string& out, std::string_view name, std::string_view value) {
   if (out.size() > 1) out.push_back(',');
   append_json_string(out, name);
   out.push_back(':');
-  append_json_string(out, value.substr(0, longest_word));
+  append_json_string(out, cut(value));
+}
+
+std::unexpected<Error> cannot(std::string_view what, std::string_view why) {
+  return std::unexpected(Error{.source = ErrorSource::system,
+                               .retryable = Retryable::yes,
+                               .detail = fmt::format("the audit log cannot be {}: {}", what, why)});
 }
 
 std::unexpected<Error> cannot(std::string_view what, int number) {
-  return std::unexpected(Error{.source = ErrorSource::system,
-                               .retryable = Retryable::yes,
-                               .detail = fmt::format("the audit log cannot be {}: {}", what, std::strerror(number))});
+  return cannot(what, std::string_view(std::strerror(number)));
+}
+
+// A line that was cut off, by a disk that was full or a crash, is not continued by the next one.
+bool ends_within_a_line(int file, off_t size) {
+  char last = '\n';
+  return size > 0 && ::pread(file, &last, 1, size - 1) == 1 && last != '\n';
+}
+
+Result<void> write_all(int file, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(file, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return cannot("written", written < 0 ? errno : ENOSPC);
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return {};
 }
 
 }  // namespace
@@ -41,18 +67,29 @@ std::string time_text(Time time) {
 }
 
 void Audit::log(const AuditEntry& entry) const {
-  log_.info("audit", {{"action", entry.action},
-                      {"operation", entry.operation},
-                      {"by", entry.by},
-                      {"reason", entry.reason},
-                      {"result", entry.result},
-                      {"from", entry.from},
-                      {"to", entry.to},
-                      {"peer", entry.peer}});
+  log_.always("audit", {{"action", entry.action},
+                        {"operation", cut(entry.operation)},
+                        {"by", cut(entry.by)},
+                        {"reason", cut(entry.reason)},
+                        {"result", entry.result},
+                        {"from", entry.from},
+                        {"to", entry.to},
+                        {"peer", entry.peer}});
 }
 
-Result<void> Audit::append(const AuditEntry& entry) const {
-  if (path_.empty()) return {};
+Result<void> Audit::check() const {
+  struct stat found{};
+  if (path_.empty() || ::stat(path_.c_str(), &found) != 0 || S_ISREG(found.st_mode)) return {};
+  return std::unexpected(Error{.source = ErrorSource::config,
+                               .retryable = Retryable::no,
+                               .detail = fmt::format("audit_log: {} is not a regular file", path_)});
+}
+
+AuditThread::Run Audit::write(const AuditEntry& entry, Executor& home) {
+  return thread_.run([path = path_, line = line_of(entry)] { return append_line(path, line); }, home);
+}
+
+std::string Audit::line_of(const AuditEntry& entry) const {
   std::string line = "{";
   append_member(line, "time", time_text(clock_.now()));
   append_member(line, "action", entry.action);
@@ -64,11 +101,19 @@ Result<void> Audit::append(const AuditEntry& entry) const {
   append_member(line, "to", entry.to);
   append_member(line, "peer", entry.peer);
   line.append("}\n");
-  const Descriptor file(::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600));
+  return line;
+}
+
+Result<void> Audit::append_line(const std::string& path, std::string line) {
+  if (path.empty()) return {};
+  // Not blocking: a pipe that took the file's place would wait for a reader.
+  const Descriptor file(::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600));
   if (file.get() < 0) return cannot("opened", errno);
-  const ssize_t written = ::write(file.get(), line.data(), line.size());
-  if (written < 0) return cannot("written", errno);
-  if (static_cast<std::size_t>(written) != line.size()) return cannot("written", ENOSPC);
+  struct stat found{};
+  if (::fstat(file.get(), &found) != 0) return cannot("opened", errno);
+  if (!S_ISREG(found.st_mode)) return cannot("opened", "it is not a regular file");
+  if (ends_within_a_line(file.get(), found.st_size)) line.insert(0, 1, '\n');
+  if (auto written = write_all(file.get(), line); !written) return written;
   if (::fdatasync(file.get()) != 0 && errno != EINVAL && errno != EROFS) return cannot("written", errno);
   return {};
 }

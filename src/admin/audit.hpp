@@ -3,9 +3,11 @@
 // in the file, `begun` before it and how it ended after; one that is refused has only the second.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <string_view>
 
+#include "admin/audit_thread.hpp"
 #include "base/clock.hpp"
 #include "base/descriptor.hpp"
 #include "base/error.hpp"
@@ -26,17 +28,31 @@ struct AuditEntry {
 
 class Audit {
  public:
+  // A file that takes longer than this for a line counts as one that cannot be written.
+  static constexpr Duration patience = std::chrono::seconds(5);
+  // Of `by` and of `reason`, in bytes, on the log and in the file alike.
+  static constexpr std::size_t longest_word = 1000;
+
   // An empty path: no file.
   Audit(std::string path, const Clock& clock, const Log& log) : path_(std::move(path)), clock_(clock), log_(log) {}
 
+  // At the start: what is there already is a file, and no pipe or device, which could hang.
+  Result<void> check() const;
   // Blocks until it is on disk. Opened anew each time, so that it can be moved away at any time.
-  Result<void> append(const AuditEntry& entry) const;
+  Result<void> append(const AuditEntry& entry) const { return append_line(path_, line_of(entry)); }
+  // co_await audit.write(entry, home): the same on a thread of its own.
+  AuditThread::Run write(const AuditEntry& entry, Executor& home);
+  // Whatever the level of the log is.
   void log(const AuditEntry& entry) const;
 
  private:
+  std::string line_of(const AuditEntry& entry) const;
+  static Result<void> append_line(const std::string& path, std::string line);
+
   const std::string path_;
   const Clock& clock_;
   const Log& log_;
+  AuditThread thread_{patience};
 };
 
 // 2026-11-15T16:54:03.123Z; null as JSON if it is never.

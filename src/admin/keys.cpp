@@ -103,7 +103,7 @@ KeysApi::KeysApi(std::string_view secret, std::string audit_log, const KeysPorts
       identities_(secret),
       audit_(std::move(audit_log), ports.clock, ports.log),
       search_(ports.store.store().search()),
-      thread_(search_, ports.log) {}
+      thread_(search_, ports.count_every, ports.log) {}
 
 Task<ServiceResponse> KeysApi::handle(const ServiceRequest& request, Executor& home) {
   const std::string_view path = request.head.path;
@@ -211,9 +211,7 @@ Task<ServiceResponse> KeysApi::find(const ServiceRequest& request, Executor& hom
 }
 
 Task<Result<void>> KeysApi::audit(const AuditEntry& entry, Executor& home) {
-  Result<void> written;
-  const auto job = [&] { written = audit_.append(entry); };
-  co_await thread_.run(job, home);
+  Result<void> written = co_await audit_.write(entry, home);
   co_return written;
 }
 

@@ -1,5 +1,5 @@
 // /v1/keys: what operators see of the store, and the three things that they can do to a key. docs/keys.md is the same
-// for people. Runs on the admin's loop; what blocks, scans and the audit file, on a thread beside it. Actions are
+// for people. Runs on the admin's loop; what blocks, scans and the audit file, on threads beside it. Actions are
 // ordinary store operations with the nonce of the record that was seen: whoever was faster wins, and the other one is
 // told.
 #pragma once
@@ -29,6 +29,7 @@ struct KeysPorts {
   Waiters& waiters;
   const Clock& clock;
   const Log& log;
+  Duration count_every;  // 0: keys are not counted
 };
 
 class KeysApi {
@@ -37,6 +38,9 @@ class KeysApi {
   KeysApi(std::string_view secret, std::string audit_log, const KeysPorts& ports);
   KeysApi(const KeysApi&) = delete;
   KeysApi& operator=(const KeysApi&) = delete;
+
+  // Before anything else: whether the audit file can be one.
+  Result<void> check() const { return audit_.check(); }
 
   // Paths that are its own.
   static bool serves(std::string_view path) { return path == "/v1/keys" || path.starts_with("/v1/keys/"); }

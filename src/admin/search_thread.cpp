@@ -8,13 +8,13 @@ namespace once {
 
 namespace {
 
-constexpr Duration between_counts = std::chrono::seconds(15);
 // Counting takes at most this part of the time.
-constexpr int share_of_time = 10;
+constexpr int share_of_time = 100;
 
 }  // namespace
 
-SearchThread::SearchThread(Search* search, const Log& log) : search_(search), log_(log), thread_([this] { work(); }) {}
+SearchThread::SearchThread(Search* search, Duration count_every, const Log& log)
+    : search_(search), count_every_(count_every), log_(log), thread_([this] { work(); }) {}
 
 SearchThread::~SearchThread() {
   const std::scoped_lock lock(mutex_);
@@ -43,7 +43,7 @@ void SearchThread::work() {
   auto next_count = monotonic_now();
   std::unique_lock lock(mutex_);
   while (true) {
-    if (search_ == nullptr) {
+    if (search_ == nullptr || count_every_ == Duration::zero()) {
       wake_.wait(lock, [this] { return ending_ || !jobs_.empty(); });
     } else {
       wake_.wait_for(lock, next_count - monotonic_now(), [this] { return ending_ || !jobs_.empty(); });
@@ -73,7 +73,7 @@ Duration SearchThread::count_some() {
     if (!std::exchange(count_failed_, true)) log_.warn("keys not counted", {{"error", part.error().detail}});
     cursor_.clear();
     counting_ = {};
-    return between_counts;
+    return count_every_;
   }
   for (std::size_t i = 0; i < state_count; ++i) counting_[i] += part->by_state[i];
   cursor_ = part->next;
@@ -81,7 +81,7 @@ Duration SearchThread::count_some() {
   count_failed_ = false;
   const std::scoped_lock lock(mutex_);
   counts_ = std::exchange(counting_, {});
-  return between_counts;
+  return count_every_;
 }
 
 }  // namespace once

@@ -1,6 +1,6 @@
-// A thread of the admin interface's own for what blocks: scans of the store, and the audit file. Requests never wait
-// for it, nor does the admin's event loop. Between jobs it counts the keys in each state, at most every 15 seconds and
-// never for more than a part of the time, so that a store with millions of keys is not kept busy by a gauge.
+// A thread of the admin interface's own for what blocks: scans of the store. Requests never wait for it, nor does the
+// admin's event loop. Between jobs it counts the keys in each state, now and then and never for more than a hundredth
+// of the time, so that a store with millions of keys is not kept busy by a gauge.
 #pragma once
 
 #include <array>
@@ -23,8 +23,8 @@ namespace once {
 
 class SearchThread {
  public:
-  // `search` may be null: then nothing is counted.
-  SearchThread(Search* search, const Log& log);
+  // Nothing is counted if `search` is null or `count_every` is 0.
+  SearchThread(Search* search, Duration count_every, const Log& log);
   SearchThread(const SearchThread&) = delete;
   SearchThread& operator=(const SearchThread&) = delete;
   // Ends what it is at; jobs that wait are still done.
@@ -43,7 +43,8 @@ class SearchThread {
   // A part of a count; returns how long to leave the store alone.
   Duration count_some();
 
-  Search* search_;
+  Search* const search_;
+  const Duration count_every_;
   const Log& log_;
   mutable std::mutex mutex_;
   std::condition_variable wake_;

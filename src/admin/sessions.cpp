@@ -1,7 +1,10 @@
 #include "admin/sessions.hpp"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include <openssl/crypto.h>
 
@@ -43,9 +46,20 @@ void Sessions::end(std::string_view id) {
   std::erase_if(sessions_, [&](const Session& session) { return same_digest(session.id, digest); });
 }
 
+std::string network_of(std::string_view address) {
+  constexpr std::size_t network_size = 8;
+  constexpr std::string_view mapped("\0\0\0\0\0\0\0\0\0\0\xFF\xFF", 12);
+  if (address.starts_with('[') && address.ends_with(']')) address = address.substr(1, address.size() - 2);
+  const std::string text(address.substr(0, address.find('%')));
+  std::array<char, 16> bytes{};
+  if (::inet_pton(AF_INET6, text.c_str(), bytes.data()) != 1) return std::string(address);
+  const std::string_view all(bytes.data(), bytes.size());
+  return to_hex(all.starts_with(mapped) ? all : all.substr(0, network_size));
+}
+
 FailedLogins::Peer* FailedLogins::find(std::string_view address, Instant now) {
   std::erase_if(peers_, [now](const Peer& peer) { return peer.since + window <= now; });
-  const auto found = std::ranges::find(peers_, address, &Peer::address);
+  const auto found = std::ranges::find(peers_, network_of(address), &Peer::network);
   return found == peers_.end() ? nullptr : &*found;
 }
 
@@ -60,7 +74,26 @@ void FailedLogins::add(std::string_view peer, Instant now) {
     return;
   }
   if (peers_.size() == most_peers) peers_.erase(peers_.begin());
-  peers_.push_back({.address = std::string(peer), .since = now, .count = 1});
+  peers_.push_back({.network = network_of(peer), .since = now, .count = 1});
+}
+
+std::optional<std::uint64_t> LineLimit::allow(std::string_view peer, Instant now) {
+  const std::string network = network_of(peer);
+  const auto found = std::ranges::find(peers_, network, &Peer::network);
+  if (found != peers_.end()) {
+    if (now < found->last + between) {
+      ++found->left_out;
+      return std::nullopt;
+    }
+    found->last = now;
+    return std::exchange(found->left_out, 0);
+  }
+  if (peers_.size() == most_peers) {
+    std::erase_if(peers_, [now](const Peer& each) { return each.last + between <= now; });
+    if (peers_.size() == most_peers) return std::nullopt;
+  }
+  peers_.push_back({.network = network, .last = now, .left_out = 0});
+  return 0;
 }
 
 }  // namespace once

@@ -3,7 +3,9 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,25 +40,47 @@ class Sessions {
   std::deque<Session> sessions_;  // oldest first
 };
 
-// Wrong tokens, by where they came from.
+// Where somebody is, as far as limits are concerned: an address as it is, or the first 64 bits of an IPv6 one, within
+// which anybody can have as many as they like.
+std::string network_of(std::string_view address);
+
+// Wrong tokens, by where they came from. A right one is let in however many there were.
 class FailedLogins {
  public:
   static constexpr std::size_t most = 10;  // within `window`
   static constexpr std::size_t most_peers = 256;
   static constexpr std::chrono::minutes window{1};
 
-  // Too many lately: not even looked at.
+  // Too many lately: the next wrong one is told to wait.
   bool barred(std::string_view peer, Instant now);
   void add(std::string_view peer, Instant now);
 
  private:
   struct Peer {
-    std::string address;
+    std::string network;
     Instant since;
     std::size_t count;
   };
   Peer* find(std::string_view address, Instant now);
 
+  std::vector<Peer> peers_;
+};
+
+// Lines of the log that anybody can cause: one in a while for each network, and for not too many of these.
+class LineLimit {
+ public:
+  static constexpr std::chrono::seconds between{1};
+  static constexpr std::size_t most_peers = 256;
+
+  // How many were left out since the last one that was not; nothing: this one is, too.
+  std::optional<std::uint64_t> allow(std::string_view peer, Instant now);
+
+ private:
+  struct Peer {
+    std::string network;
+    Instant last;
+    std::uint64_t left_out;
+  };
   std::vector<Peer> peers_;
 };
 

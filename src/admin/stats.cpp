@@ -234,11 +234,12 @@ std::string Stats::history() const {
 }
 
 std::string EventStream::next() {
+  const Instant now = monotonic_now();
+  if (!allowed_(now)) return {};
   std::string event;
   if (!begun_) event = fmt::format("retry: 2000\nevent: history\ndata: {}\n\n", stats_.history());
   begun_ = true;
-  event += fmt::format("event: stats\ndata: {}\n\n",
-                       stats_.snapshot(monotonic_now(), draining_.load(std::memory_order_relaxed)));
+  event += fmt::format("event: stats\ndata: {}\n\n", stats_.snapshot(now, draining_.load(std::memory_order_relaxed)));
   return event;
 }
 

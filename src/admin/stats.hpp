@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -50,7 +51,9 @@ class Stats {
 // Server-sent events: `history` once, then `stats` every second.
 class EventStream final : public http::ServiceStream {
  public:
-  EventStream(Stats& stats, const std::atomic<bool>& draining) : stats_(stats), draining_(draining) {
+  // It ends when `allowed` says no.
+  EventStream(Stats& stats, const std::atomic<bool>& draining, std::function<bool(Instant)> allowed)
+      : stats_(stats), draining_(draining), allowed_(std::move(allowed)) {
     ++stats_.listeners_;
   }
   ~EventStream() override { --stats_.listeners_; }
@@ -61,6 +64,7 @@ class EventStream final : public http::ServiceStream {
  private:
   Stats& stats_;
   const std::atomic<bool>& draining_;
+  std::function<bool(Instant)> allowed_;
   bool begun_ = false;
 };
 

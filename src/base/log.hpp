@@ -67,6 +67,10 @@ class Log {
   void error(std::string_view message, std::initializer_list<LogField> fields = {}) const {
     if (enabled(LogLevel::error)) write(LogLevel::error, message, fields);
   }
+  // An info line whatever the level is, off too: for what must leave a trace.
+  void always(std::string_view message, std::initializer_list<LogField> fields = {}) const {
+    write(LogLevel::info, message, fields);
+  }
 
  private:
   void write(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) const;

@@ -157,7 +157,12 @@ Result<void> Running::start() {
     if (auto started = claims_->start(inherited("claims")); !started) return started;
   }
   if (config_.admin != "off") {
-    const KeysPorts ports{.gateway = *gateway_, .store = *lanes_, .waiters = waiters_, .clock = clock_, .log = log_};
+    const KeysPorts ports{.gateway = *gateway_,
+                          .store = *lanes_,
+                          .waiters = waiters_,
+                          .clock = clock_,
+                          .log = log_,
+                          .count_every = config_.count_keys_every};
     keys_ = std::make_unique<KeysApi>(config_.secret, config_.audit_log, ports);
     admin_ = std::make_unique<Admin>(config_.admin, config_.admin_token_secret,
                                      AdminSources{.gateway = *gateway_,
@@ -169,6 +174,7 @@ Result<void> Running::start() {
                                                   .reload = *this,
                                                   .keys = *keys_,
                                                   .clock = clock_,
+                                                  .log = log_,
                                                   .limits = limits_of(config_),
                                                   .store_kind = kind_of(config_.store),
                                                   .version = ONCE_VERSION});

@@ -64,7 +64,8 @@ struct Config {
   Policy defaults;
   std::vector<Route> routes;  // first match wins; finish() makes one for everything when there is none
   LogSettings log;
-  std::string audit_log;  // a file; empty: what operators do is on the log only
+  std::string audit_log;                                 // a file; empty: what operators do is on the log only
+  Duration count_keys_every = std::chrono::seconds(15);  // 0: never
   Limits limits;
   ClientTimeouts timeouts;
   PoolSettings pool;

@@ -212,7 +212,8 @@ Settings<Config> store_settings() {
           "expired records may stay on disk."),
       one(
           "server.connections", [](auto& c) -> auto& { return c.server.connections; }, number_codec({1, 64}),
-          "Connections to the server of a redis, postgres or mysql store; each carries one batch at a time."),
+          "Connections to the server of a redis, postgres or mysql store; each carries one batch at a time. "
+          "What operators list and count has one more of its own."),
       one(
           "server.connect_timeout", [](auto& c) -> auto& { return c.server.connect_timeout; },
           duration_codec({100ms, 1min}), "How long making one may take."),
@@ -283,6 +284,10 @@ Settings<Config> log_settings() {
           "audit_log", [](auto& c) -> auto& { return c.audit_log; }, optional_path_codec(),
           "A file to which everything that operators do to keys is appended, beside the log. What cannot be written "
           "there is not done. Empty: the log alone."),
+      one(
+          "keys.count_every", [](auto& c) -> auto& { return c.count_keys_every; }, duration_codec({0s, 24h}),
+          "How often the keys in the store are counted for the metric once_keys. A count is spread so that it takes at "
+          "most a hundredth of the time. 0s: never, and there is no such metric."),
   };
 }
 

@@ -169,15 +169,48 @@ class WithToken(AdminAccess):
             self.assertEqual(gateway.admin("/v1/login", "POST", [CHANGE], body).status, 400, body)
         self.assertEqual(self.login(gateway, "wrong").code, "unauthorized")
 
-    def test_guessing_is_slow_and_a_session_goes_on(self):
+    def test_wrong_tokens_are_told_to_wait_and_lock_nobody_out(self):
         gateway = self.with_token()
         mine = self.session(gateway)
         statuses = [self.login(gateway, f"guess-{number}").status for number in range(10)]
         self.assertEqual(statuses, [401] * 10)
-        # Not even the right one is looked at now.
-        for answer in (self.login(gateway), gateway.admin("/metrics", fields=[self.bearer()])):
+        for answer in (self.login(gateway, "guess"), gateway.admin("/metrics", fields=[self.bearer("guess")])):
             self.assertEqual((answer.status, answer.get("Retry-After")), (429, "60"))
+        self.assertEqual(self.login(gateway).status, 204)
+        self.assertEqual(gateway.admin("/metrics", fields=[self.bearer()]).status, 200)
         self.assertEqual(gateway.admin("/v1/stats", fields=[mine]).status, 200)
+
+    def test_whoever_is_refused_leaves_a_line(self):
+        gateway = self.with_token()
+
+        def told():
+            return [(line["peer"], line["reason"], line["path"]) for line in gateway.log_lines()
+                    if line["message"] == "admin refused"]
+
+        def refused_by(ask, reason, path):
+            """One line a second is written: asked until this is the one."""
+            wait_until(lambda: ask() and ("127.0.0.1", reason, path) in told(), what=reason)
+
+        self.assertEqual(gateway.admin("/v1/stats").status, 401)
+        self.assertEqual(told(), [], "a page that asks for a token first is nothing to tell")
+        refused_by(lambda: self.login(gateway, "wrong"), "wrong token", "/v1/login")
+        release = f"/v1/keys/{'0' * 64}/release"
+        refused_by(lambda: gateway.admin(release, "POST", [CHANGE], b"{}"), "no token", release)
+        refused_by(lambda: gateway.admin(release, "POST", [self.bearer()], b"{}"), "no Once-Admin", release)
+        refused_by(lambda: gateway.admin(release, "POST", [CHANGE, self.bearer()], b"{"), "bad request", release)
+
+    def test_events_end_with_the_session(self):
+        gateway = self.with_token()
+        mine = self.session(gateway)
+        ends, status, _ = self.listen(gateway, mine)
+        self.assertEqual(status, 200)
+        goes_on, status, _ = self.listen(gateway, self.bearer())
+        self.assertEqual(status, 200)
+        self.read_event(ends)
+        self.assertEqual(gateway.admin("/v1/logout", "POST", [mine, CHANGE], b"").status, 204)
+        ends.read_to_end()
+        for _ in range(3):
+            self.read_event(goes_on)
 
     def test_neither_token_nor_session_is_logged_or_told(self):
         gateway = self.with_token("log.level=debug", "log.access=yes")

@@ -193,6 +193,15 @@ class Settling(Keys):
         self.assertEqual(self.pay(gateway, key="to-be-resolved").get("Idempotency-Status"), "executed")
 
 
+    def test_a_pipe_is_no_audit_log(self):
+        pipe = self.folder() / "pipe"
+        os.mkfifo(pipe)
+        done = run_once("serve", "--set", f"audit_log={pipe}", "--set", "listen=127.0.0.1:0", "--set", "admin=127.0.0.1:0",
+                        "--upstream", "http://127.0.0.1:9", "--set", "store=memory:", folder=self.folder())
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(f"audit_log: {pipe} is not a regular file", done.stderr)
+
+
 class Listing(Keys):
     COUNT = 600 if "://" in STORE else 2500
 
@@ -237,6 +246,17 @@ class Listing(Keys):
         self.assertEqual({key["id"] for key in json.loads(out.stdout)["keys"]}, set(seen))
         out = self.cli(gateway, "export", "--tenant", tenant)
         self.assertEqual(len({json.loads(line)["id"] for line in out.stdout.splitlines()}), self.COUNT)
+
+    @unittest.skipUnless(STORE.startswith(("postgres", "mysql", "redis")), "connections are those to a server")
+    def test_a_list_has_a_connection_of_its_own(self):
+        gateway = self.gateway(self.backend(), "server.connections=1", "keys.count_every=0s")
+        self.assertEqual(self.pay(gateway).status, 201)
+        before = gateway.metrics()["once_store_connections"]
+        self.get(gateway, "/v1/keys")
+        self.assertEqual(gateway.metrics()["once_store_connections"], before + 1)
+        self.get(gateway, "/v1/keys")
+        self.assertEqual(gateway.metrics()["once_store_connections"], before + 1)
+        self.assertNotIn('once_keys{state="succeeded"}', gateway.metrics())
 
     def test_mistakes_in_a_list_are_told(self):
         gateway = self.gateway(self.backend())

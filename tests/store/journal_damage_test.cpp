@@ -163,6 +163,30 @@ TEST_F(JournalDamage, after_a_second_of_quiet_and_after_an_orderly_end_nothing_m
   }
 }
 
+TEST_F(JournalDamage, a_list_leaves_out_a_record_that_cannot_be_read) {
+  JournalMachine machine(2, small);
+  ASSERT_TRUE(machine.start());
+  for (const std::uint64_t number : {1U, 2U, 3U}) {
+    machine.run(claim_op(number, number));
+    machine.run(finish_op(number, number, outcome_of(3000, number)));
+  }
+  const auto list = [&] { return machine.store().search()->scan({}, "", 10); };
+  auto whole = list();
+  ASSERT_TRUE(whole.has_value());
+  ASSERT_EQ(whole->keys.size(), 3U);
+  for (const KeyInfo& key : whole->keys) EXPECT_EQ(key.outcome_bytes, 3000U);
+  const OperationId lost = claim_op(2, 2).id;
+  const std::string name = journal::segment_name(journal::SegmentNumber{1});
+  const std::size_t at = machine.platter.content(name).rfind(lost.view());
+  ASSERT_NE(at, std::string::npos);
+  machine.platter.flip(name, at, 0);
+  const auto rest = list();
+  ASSERT_TRUE(rest.has_value());
+  EXPECT_EQ(rest->keys.size(), 2U);
+  for (const KeyInfo& key : rest->keys) EXPECT_NE(key.id, lost);
+  EXPECT_FALSE(machine.store().search()->get(lost).has_value()) << "whoever asks for it is told";
+}
+
 TEST_F(JournalDamage, garbage_behind_the_last_record_is_cut) {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     const auto copy = changed([&](Platter& platter) {

@@ -1,7 +1,10 @@
 // The journal as operators see it. The index knows the state of every record, so a scan for those that are unknown
 // reads no others; the rest of a record, tenant and route too, is read from its segment, one at a time and each under
-// the writer's mutex for that long only. A scan goes by the beginning of the ids: slots move, these do not.
+// the writer's mutex for that long only; of a list only what comes before the outcome, and not checked. A scan goes by
+// the beginning of the ids: slots move, these do not.
 #include <algorithm>
+#include <span>
+#include <utility>
 
 #include "store/journal/journal_store.hpp"
 
@@ -56,7 +59,7 @@ std::vector<JournalStore::Candidate> JournalStore::candidates(Shard& shard, std:
 }
 
 Result<std::optional<KeyInfo>> JournalStore::read_info(Shard& shard, const Candidate& candidate, std::string& buffer,
-                                                       Time now) {
+                                                       Part part, Time now) {
   const std::scoped_lock writing(writing_);
   Place place;
   bool live = false;
@@ -67,25 +70,37 @@ Result<std::optional<KeyInfo>> JournalStore::read_info(Shard& shard, const Candi
     place = slot->place;
     live = slot->expires == journal::never_expires;
   }
-  const auto payload = segments_.read(place, buffer);
-  const auto seen = payload ? journal::glance(*payload) : std::nullopt;
-  if (!seen || seen->kind != journal::Kind::put) {
+  const auto head = read_part(place, buffer, part);
+  const auto seen = head ? journal::glance(head->payload) : std::nullopt;
+  if (!seen || seen->kind != journal::Kind::put ||
+      !std::ranges::equal(std::span(seen->id.bytes).first(candidate.tag.size()), candidate.tag)) {
     return std::unexpected(
         Error{.source = ErrorSource::store,
               .retryable = Retryable::no,
-              .detail = payload ? "the journal's index does not fit its segments" : payload.error().detail});
+              .detail = head ? "the journal's index does not fit its segments" : head.error().detail});
   }
-  Record record = journal::decode_put(*payload);
+  Record record = journal::decode_put(head->payload);
   if (place < first_own_place_) record.lease_until = lease_after_restart(record.lease_until);
   if (live) record.lease_until = Time::max();
   if (forgotten(record, now)) return std::nullopt;
   KeyInfo info = info_of(seen->id, record, now);
-  const journal::Labels labels = journal::labels_of(*payload);
+  if (record.outcome != nullptr && info.state != State::tombstone) {
+    info.outcome_bytes += head->size - head->payload.size();
+  }
+  const journal::Labels labels = journal::labels_of(head->payload);
   if (!labels.tenant.empty()) info.tenant = labels.tenant;
   if (!labels.route.empty()) info.route = labels.route;
   return info;
 }
 
+DiskResult<journal::SegmentLog::Head> JournalStore::read_part(Place place, std::string& buffer, Part part) {
+  if (part == Part::head) return segments_.read_head(place, buffer);
+  const auto payload = segments_.read(place, buffer);
+  if (!payload) return std::unexpected(payload.error());
+  return journal::SegmentLog::Head{.payload = *payload, .size = payload->size()};
+}
+
+// A record that cannot be read is left out: whoever asks for it alone is told.
 Result<KeyPage> JournalStore::scan(const KeyFilter& filter, std::string_view cursor, std::size_t limit) {
   const auto begin = read_cursor(cursor, 2);
   if (!begin) return bad_cursor();
@@ -95,6 +110,7 @@ Result<KeyPage> JournalStore::scan(const KeyFilter& filter, std::string_view cur
   std::uint64_t from = (*begin)[1];
   std::size_t looked = 0;
   std::size_t reads = 0;
+  bool told = false;
   while (number < shards_.size() && page.keys.size() < limit && looked < slots_per_page && reads < reads_per_page) {
     Shard& shard = shards_[number];
     const Step step = step_of(shard);
@@ -110,9 +126,11 @@ Result<KeyPage> JournalStore::scan(const KeyFilter& filter, std::string_view cur
       }
       last = candidate.bits;
       ++reads;
-      auto info = read_info(shard, candidate, buffer, page.now);
-      if (!info) return std::unexpected(info.error());
-      if (*info && fits(**info, filter)) page.keys.push_back(*std::move(*info));
+      auto info = read_info(shard, candidate, buffer, Part::head, page.now);
+      if (!info && !std::exchange(told, true)) {
+        log_.error("the journal cannot be read", {{"error", info.error().detail}});
+      }
+      if (info && *info && fits(**info, filter)) page.keys.push_back(*std::move(*info));
     }
     from = done_up_to;
     if (from < end_of_ids) continue;
@@ -132,7 +150,7 @@ Result<KeyPage> JournalStore::find(const IdPrefix& prefix) {
   for (Shard& shard : shards_) {
     for (const Candidate& candidate : candidates(shard, bits, std::uint64_t{bits} + 1, {}, page.now)) {
       if (!begins_with(beginning_of(candidate.tag), prefix)) continue;
-      auto info = read_info(shard, candidate, buffer, page.now);
+      auto info = read_info(shard, candidate, buffer, Part::whole, page.now);
       if (!info) return std::unexpected(info.error());
       if (*info) page.keys.push_back(*std::move(*info));
     }

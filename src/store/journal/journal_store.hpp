@@ -135,8 +135,10 @@ class JournalStore final : public Store, public Search {
   };
   std::vector<Candidate> candidates(journal::Shard& shard, std::uint64_t from, std::uint64_t to,
                                     const KeyFilter& filter, Time now);
+  enum class Part : std::uint8_t { head, whole };
+  DiskResult<journal::SegmentLog::Head> read_part(journal::Place place, std::string& buffer, Part part);
   Result<std::optional<KeyInfo>> read_info(journal::Shard& shard, const Candidate& candidate, std::string& buffer,
-                                           Time now);
+                                           Part part, Time now);
 
   // maintain(), in journal_maintain.cpp.
   void prepare_spare();

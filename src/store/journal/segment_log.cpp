@@ -201,13 +201,33 @@ DiskResult<std::string_view> SegmentLog::read(Place place, std::string& buffer) 
     buffer.resize(whole);
   }
   const auto payload = decode_frame(std::string_view(buffer).substr(0, size), segment(place.segment()).salt);
-  if (!payload) {
-    return std::unexpected(
-        DiskError{.fault = DiskFault::failed,
-                  .detail = fmt::format("{}, offset {}: a record is damaged",
-                                        disk_.path_of(segment_name(place.segment())), place.offset())});
-  }
+  if (!payload) return std::unexpected(damaged_at(place));
   return *payload;
+}
+
+DiskResult<SegmentLog::Head> SegmentLog::read_head(Place place, std::string& buffer) {
+  const auto file = file_for(place.segment());
+  if (!file) return std::unexpected(file.error());
+  buffer.resize(largest_put_overhead + largest_labels);
+  std::size_t size = 0;
+  while (size < buffer.size()) {
+    const auto got = (*file)->read_at(place.offset() + size, std::span(buffer).subspan(size));
+    if (!got) return std::unexpected(got.error());
+    if (*got == 0) break;
+    size += *got;
+  }
+  if (size < frame_overhead || claimed_frame_size(buffer) > segment(place.segment()).end - place.offset()) {
+    return std::unexpected(damaged_at(place));
+  }
+  std::uint32_t length = 0;
+  std::memcpy(&length, buffer.data(), sizeof length);
+  return Head{.payload = std::string_view(buffer).substr(0, size).substr(frame_overhead, length), .size = length};
+}
+
+DiskError SegmentLog::damaged_at(Place place) const {
+  return {.fault = DiskFault::failed,
+          .detail = fmt::format("{}, offset {}: a record is damaged", disk_.path_of(segment_name(place.segment())),
+                                place.offset())};
 }
 
 Segment& SegmentLog::segment(SegmentNumber number) {

@@ -103,6 +103,13 @@ class SegmentLog {
 
   // The payload of the frame there. `buffer` keeps the bytes.
   DiskResult<std::string_view> read(Place place, std::string& buffer);
+  // As much of it as comes before the outcome of a put, and how large it is. Its checksum is over all of it, so this is
+  // not checked.
+  struct Head {
+    std::string_view payload;
+    std::uint64_t size = 0;
+  };
+  DiskResult<Head> read_head(Place place, std::string& buffer);
 
   std::size_t count() const { return segments_.size(); }
   const Segment& oldest() const { return segments_.front(); }
@@ -122,6 +129,7 @@ class SegmentLog {
   const LogLimits& limits() const { return limits_; }
 
  private:
+  DiskError damaged_at(Place place) const;
   DiskResult<File*> file_for(SegmentNumber number);
   DiskResult<void> begin_segment(const SegmentHeader& header, const std::string& bytes);
   DiskResult<void> extend_spare(std::uint64_t size);

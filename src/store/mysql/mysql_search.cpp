@@ -32,7 +32,7 @@ bool is_id(const std::optional<std::string>& bytes) {
 }  // namespace
 
 Result<void> MysqlStore::ask(const Script& script, const mysql::Connection::OnRow& on_row) {
-  auto connection = pool_.take();
+  auto connection = search_pool_.take();
   if (!connection) return std::unexpected(connection.error());
   const auto ran = (*connection)->run(script.text(), on_row);
   if (ran) return {};

@@ -49,7 +49,8 @@ Result<std::unique_ptr<MysqlStore>> MysqlStore::open(const std::string& url, con
 MysqlStore::MysqlStore(mysql::Target target, const ServerSettings& settings)
     : settings_(settings),
       connector_(std::move(target), settings),
-      pool_(settings.connections, counts_, [this] { return connector_.connect(); }) {}
+      pool_(settings.connections, counts_, [this] { return connector_.connect(); }),
+      search_pool_(1, counts_, [this] { return connector_.connect(); }) {}
 
 MysqlStore::~MysqlStore() = default;
 

@@ -51,6 +51,7 @@ class MysqlStore final : public ServerStore, public Search {
   const ServerSettings settings_;
   mysql::Connector connector_;
   ConnectionPool<mysql::Connection> pool_;
+  ConnectionPool<mysql::Connection> search_pool_;  // one, so that no request waits for a search
   mysql::Turns turns_;
 };
 

@@ -45,7 +45,7 @@ Result<KeyPage> PostgresStore::scan(const KeyFilter& filter, std::string_view cu
   if (!id || (!id->empty() && id->size() != OperationId::size)) return bad_cursor();
   KeyPage page;
   for (int queries = 0; queries < queries_per_page; ++queries) {
-    const auto rows = ask(Statement::page, after(*id, rows_per_query));
+    const auto rows = ask(search_pool_, Statement::page, after(*id, rows_per_query));
     if (!rows) return std::unexpected(rows.error());
     for (std::size_t row = 0; row < rows->size(); ++row) {
       page.now = rows->time(row, Column::now);
@@ -63,7 +63,7 @@ Result<KeyPage> PostgresStore::scan(const KeyFilter& filter, std::string_view cu
 }
 
 Result<KeyPage> PostgresStore::find(const IdPrefix& prefix) {
-  const auto rows = ask(Statement::page, after(prefix.view(), 8));
+  const auto rows = ask(search_pool_, Statement::page, after(prefix.view(), 8));
   if (!rows) return std::unexpected(rows.error());
   KeyPage page;
   for (std::size_t row = 0; row < rows->size(); ++row) {
@@ -77,7 +77,7 @@ Result<KeyPage> PostgresStore::find(const IdPrefix& prefix) {
 Result<KeyCounts> PostgresStore::count(std::string_view cursor) {
   const auto id = from_hex(cursor);
   if (!id || (!id->empty() && id->size() != OperationId::size)) return bad_cursor();
-  const auto rows = ask(Statement::count, after(*id, rows_per_count));
+  const auto rows = ask(search_pool_, Statement::count, after(*id, rows_per_count));
   if (!rows) return std::unexpected(rows.error());
   KeyCounts counts;
   std::uint64_t looked = 0;

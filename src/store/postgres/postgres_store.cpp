@@ -75,9 +75,12 @@ Result<std::unique_ptr<PostgresStore>> PostgresStore::open(const std::string& ur
 }
 
 PostgresStore::PostgresStore(const std::string& url, const ServerSettings& settings, const Log& log)
-    : url_(url), settings_(settings), log_(log), pool_(settings.connections, counts_, [url, settings] {
-        return Connection::open(url, settings, Connection::Use::batches);
-      }) {}
+    : url_(url),
+      settings_(settings),
+      log_(log),
+      pool_(settings.connections, counts_,
+            [url, settings] { return Connection::open(url, settings, Connection::Use::batches); }),
+      search_pool_(1, counts_, [url, settings] { return Connection::open(url, settings, Connection::Use::batches); }) {}
 
 PostgresStore::~PostgresStore() = default;
 
@@ -85,9 +88,9 @@ Traits PostgresStore::traits() const {
   return {.durable = Durable::yes, .shared = Shared::yes, .inline_execution = false};
 }
 
-Result<PostgresStore::Pool::Lease> PostgresStore::take() {
+Result<PostgresStore::Pool::Lease> PostgresStore::take(Pool& pool) {
   while (true) {
-    auto connection = pool_.take();
+    auto connection = pool.take();
     if (!connection || !(*connection)->stale()) return connection;
     connection->drop();
   }
@@ -101,7 +104,7 @@ void PostgresStore::execute_until(std::chrono::nanoseconds until, std::span<Op* 
   Batch batch(ops);
   const Wait wait{.until = until};
   for (int retries = 0;;) {
-    auto connection = take();
+    auto connection = take(pool_);
     if (!connection) {
       batch.fail_rest(StoreFault::refused, connection.error().detail);
       return;
@@ -131,8 +134,8 @@ void PostgresStore::tell_ends(std::function<void(const OperationId&)> told) {
   listener_ = std::make_unique<postgres::Listener>(url_, settings_, counts_, log_, std::move(told));
 }
 
-Result<postgres::Rows> PostgresStore::ask(Statement statement, const Parameters& parameters) {
-  auto connection = take();
+Result<postgres::Rows> PostgresStore::ask(Pool& pool, Statement statement, const Parameters& parameters) {
+  auto connection = take(pool);
   if (!connection) return std::unexpected(std::move(connection.error()));
   (*connection)->send(statement, parameters);
   auto rows = (*connection)->sync({.until = monotonic_now() + settings_.timeout});
@@ -145,7 +148,7 @@ Result<postgres::Rows> PostgresStore::ask(Statement statement, const Parameters&
 Result<Swept> PostgresStore::sweep(std::size_t limit) {
   Parameters parameters;
   parameters.int8(static_cast<std::int64_t>(limit));
-  const auto rows = ask(Statement::sweep, parameters);
+  const auto rows = ask(pool_, Statement::sweep, parameters);
   if (!rows) return std::unexpected(rows.error());
   const auto removed = static_cast<std::uint64_t>(rows->int8(0, 0));
   const auto looked_at = static_cast<std::uint64_t>(rows->int8(0, 1));

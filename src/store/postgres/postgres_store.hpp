@@ -52,14 +52,15 @@ class PostgresStore final : public ServerStore, public Search {
   PostgresStore(const std::string& url, const ServerSettings& settings, const Log& log);
   void execute_until(std::chrono::nanoseconds until, std::span<Op* const> ops);
   // One statement in a transaction of its own.
-  Result<postgres::Rows> ask(postgres::Statement statement, const postgres::Parameters& parameters);
+  Result<postgres::Rows> ask(Pool& pool, postgres::Statement statement, const postgres::Parameters& parameters);
   // One that the server still wants.
-  Result<Pool::Lease> take();
+  static Result<Pool::Lease> take(Pool& pool);
 
   const std::string url_;
   const ServerSettings settings_;
   const Log& log_;
   Pool pool_;
+  Pool search_pool_;  // one, so that no request waits for a search
   std::unique_ptr<postgres::Listener> listener_;
 };
 

@@ -114,11 +114,12 @@ Node::Node(Context& context, StoreHost host, std::uint64_t number)
     : context_(context),
       host_(std::move(host)),
       number_(number),
-      links_(context.settings.connections, context.counts, [this] { return connect(); }) {}
+      links_(context.settings.connections, context.counts, [this] { return connect(); }),
+      search_links_(1, context.counts, [this] { return connect(); }) {}
 
-Result<Node::Lease> Node::take() {
+Result<Node::Lease> Node::take(ConnectionPool<Link>& links) {
   while (true) {
-    auto lease = links_.take();
+    auto lease = links.take();
     if (!lease || (*lease)->quiet()) return lease;
     lease->drop();  // the server closed it while nobody looked
   }

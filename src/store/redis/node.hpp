@@ -55,12 +55,15 @@ class Node {
   Node(Context& context, StoreHost host, std::uint64_t number);
 
   using Lease = ConnectionPool<Link>::Lease;
-  Result<Lease> take();
+  Result<Lease> take() { return take(links_); }
+  // One beside the others, so that no request waits for a search.
+  Result<Lease> take_for_search() { return take(search_links_); }
 
   const StoreHost& host() const { return host_; }
   std::uint64_t number() const { return number_; }
 
  private:
+  static Result<Lease> take(ConnectionPool<Link>& links);
   Result<std::unique_ptr<Link>> connect();
   // Once a node: version, scripts, and settings that records could be lost by.
   Result<void> inspect(Link& link, Deadline deadline);
@@ -71,6 +74,7 @@ class Node {
   const std::uint64_t number_;
   std::atomic<bool> inspected_{false};
   ConnectionPool<Link> links_;
+  ConnectionPool<Link> search_links_;
 };
 
 }  // namespace once::redis

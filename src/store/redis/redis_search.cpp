@@ -112,7 +112,7 @@ Time time_in(const redisReply& reply) {
 Result<KeyPage> RedisStore::read_keys(std::size_t node, const std::vector<std::string>& keys) {
   const auto map = directory_->now();
   if (!map || node >= map->nodes.size()) return strange("Redis: the servers have changed; begin the list again");
-  auto link = map->nodes[node]->take();
+  auto link = map->nodes[node]->take_for_search();
   if (!link) return std::unexpected(link.error());
   const std::string last_byte = std::to_string(redis::head_size + redis::largest_labels - 1);
   redis::append_command((*link)->commands(), {"TIME"});
@@ -151,7 +151,7 @@ Result<KeyPage> RedisStore::scan_step(ScanPosition& at, std::string_view pattern
   if (!map || at.node >= map->nodes.size()) return strange("Redis: the servers have changed; begin the list again");
   std::set<std::string> keys;
   {
-    auto link = map->nodes[at.node]->take();
+    auto link = map->nodes[at.node]->take_for_search();
     if (!link) return std::unexpected(link.error());
     const auto reply =
         redis::ask(**link, {"SCAN", std::to_string(at.position), "MATCH", pattern, "COUNT", std::to_string(count)},

@@ -57,5 +57,32 @@ TEST(FailedLogins, of_so_many_addresses_the_first_is_forgotten) {
   EXPECT_FALSE(failed.barred("first", 0s));
 }
 
+TEST(FailedLogins, count_ipv6_by_its_network) {
+  FailedLogins failed;
+  for (std::size_t i = 0; i < FailedLogins::most; ++i) failed.add("2001:db8:0:1::" + std::to_string(i), 0s);
+  EXPECT_TRUE(failed.barred("2001:db8:0:1:ffff::1", 0s));
+  EXPECT_TRUE(failed.barred("[2001:db8:0:1::7]", 0s));
+  EXPECT_FALSE(failed.barred("2001:db8:0:2::1", 0s));
+  EXPECT_NE(network_of("::ffff:192.0.2.1"), network_of("::ffff:192.0.2.2"));
+  EXPECT_EQ(network_of("192.0.2.1"), "192.0.2.1");
+}
+
+TEST(LineLimit, lets_one_a_second_through_and_counts_the_others) {
+  LineLimit limit;
+  EXPECT_EQ(limit.allow("a", 10s), 0U);
+  EXPECT_EQ(limit.allow("a", 10s), std::nullopt);
+  EXPECT_EQ(limit.allow("a", 11s - 1ns), std::nullopt);
+  EXPECT_EQ(limit.allow("b", 10s), 0U);
+  EXPECT_EQ(limit.allow("a", 11s), 2U);
+  EXPECT_EQ(limit.allow("a", 12s), 0U);
+}
+
+TEST(LineLimit, is_bounded) {
+  LineLimit limit;
+  for (std::size_t i = 0; i < LineLimit::most_peers; ++i) EXPECT_EQ(limit.allow(std::to_string(i), 0s), 0U);
+  EXPECT_EQ(limit.allow("one more", 0s), std::nullopt);
+  EXPECT_EQ(limit.allow("one more", LineLimit::between), 0U);
+}
+
 }  // namespace
 }  // namespace once

@@ -1,0 +1,82 @@
+// A thread for the audit file alone. A file may hang for as long as it likes, as on a server that is gone: whoever
+// waits is told so after a while, nobody else waits, and stopping does not wait for it either.
+#pragma once
+
+#include <condition_variable>
+#include <coroutine>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "base/executor.hpp"
+
+namespace once {
+
+class AuditThread {
+ public:
+  // Owns all that it uses: it may go on when nobody waits for it any more.
+  using Job = std::function<Result<void>()>;
+
+  explicit AuditThread(Duration limit) : limit_(limit) {}
+  AuditThread(const AuditThread&) = delete;
+  AuditThread& operator=(const AuditThread&) = delete;
+  // Nobody waits. What hangs is left behind.
+  ~AuditThread();
+
+  // co_await thread.run(job, home): what the job said, or an error when that takes too long. It may be done after all
+  // then, if it was begun.
+  class Run;
+  Run run(Job job, Executor& home);
+
+ private:
+  struct Entry : Work {
+    Job job;
+    Run* waiter = nullptr;
+    Result<void> result;
+    bool ended = false;
+    bool abandoned = false;
+  };
+  struct State {
+    std::mutex mutex;
+    std::condition_variable wake;
+    std::condition_variable idle;
+    std::deque<std::shared_ptr<Entry>> entries;
+    bool busy = false;
+    bool ending = false;
+  };
+
+  static void work(State& state);
+  void add(std::shared_ptr<Entry> entry);
+
+  const Duration limit_;
+  std::shared_ptr<State> state_ = std::make_shared<State>();
+  std::thread thread_;  // begins with the first job
+};
+
+class [[nodiscard]] AuditThread::Run final : private Timer {
+ public:
+  Run(AuditThread& thread, Job job, Executor& home);
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  bool await_ready() const noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> caller);
+  Result<void> await_resume() { return std::move(entry_->result); }
+
+ private:
+  friend class AuditThread;
+
+  void told();
+  void late();
+
+  AuditThread& thread_;
+  Executor& home_;
+  std::shared_ptr<Entry> entry_ = std::make_shared<Entry>();
+  std::coroutine_handle<> caller_;
+};
+
+}  // namespace once
