@@ -79,6 +79,7 @@ History::Fact History::after_write(const Key& key, const Op& op) const {
     case Verb::release: return key.before;
     case Verb::forget: return {};
     case Verb::finish:
+    case Verb::resolve:
       fact.state = op.final_state == State::succeeded ? Fact::State::succeeded
                    : op.final_state == State::failed  ? Fact::State::failed
                                                       : Fact::State::unknown;

@@ -110,7 +110,8 @@ void SimLanes::answer_the_dead(Op& op) {
     case Verb::renew:
     case Verb::finish:
     case Verb::release:
-    case Verb::forget: op.status = OpStatus::lost; return;
+    case Verb::forget:
+    case Verb::resolve: op.status = OpStatus::lost; return;
   }
 }
 

@@ -28,6 +28,7 @@ inline std::string_view name_of(Verb verb) {
     case Verb::finish: return "finish";
     case Verb::release: return "release";
     case Verb::forget: return "forget";
+    case Verb::resolve: return "resolve";
     case Verb::lookup: return "lookup";
   }
   return "";

@@ -57,6 +57,10 @@ Rows::Changed Rows::write(Op& op, Record& record, Time now) {
       written = finish(record, op, now);
       if (written != Written::no) op.record = record;
       break;
+    case Verb::resolve:
+      written = resolve(record, op, now);
+      if (written != Written::no) op.record = record;
+      break;
     case Verb::release:
       if (may_release(record, op)) {
         written = Written::yes;

@@ -45,7 +45,8 @@ void SqlServer::execute_locked(Op& op, Time now) {
     case Verb::renew:
     case Verb::finish:
     case Verb::release:
-    case Verb::forget: return answer_failed(op, StoreFault::unavailable, "locked by another transaction");
+    case Verb::forget:
+    case Verb::resolve: return answer_failed(op, StoreFault::unavailable, "locked by another transaction");
   }
 }
 

@@ -20,7 +20,7 @@ struct AuditEntry {
   std::string operation;  // 16 hex digits
   std::string by;
   std::string reason;
-  std::string result;  // begun, done, refused, failed
+  std::string result;  // begun, done, refused, failed, unknown
   std::string from;    // the state before
   std::string to;      // the state after; none
   std::string peer;

@@ -13,7 +13,8 @@ using http::ServiceResponse;
 namespace {
 
 constexpr std::string_view base = "/v1/keys/";
-constexpr std::size_t logged_digits = 16;
+// The route that a conditional write's claim is labelled with.
+constexpr std::string_view claim_of_a_resource = "(resource)";
 
 ServiceResponse answer_of(const Problem& problem) {
   return {.status = problem.status, .content_type = "application/problem+json", .body = to_json(problem)};
@@ -70,9 +71,10 @@ Duration ttl_of(const KeyInfo& key) {
 }
 
 Op op_of(const KeyInfo& key, Action action, const ActionRequest& asked) {
-  Op op{.verb = action == Action::resolve ? Verb::finish : Verb::forget, .id = key.id, .nonce = key.nonce};
+  Op op{.verb = action == Action::resolve ? Verb::resolve : Verb::forget, .id = key.id, .nonce = key.nonce};
   op.final_state = key.state;
   if (action != Action::resolve) return op;
+  op.seen_state = key.state;
   op.final_state = asked.state;
   op.outcome = asked.outcome;
   op.body_kept = asked.state == State::succeeded && asked.outcome == nullptr ? BodyKept::no : BodyKept::yes;
@@ -89,10 +91,44 @@ std::optional<Problem> obstacle(const KeyInfo& key, Action action, const ActionR
                    fmt::format("The key has changed since: it is {} now.", name_of(key.state)));
   }
   if (is_live(key, now)) return problem(ProblemKind::in_flight, "The owner of this key is at work.");
+  if (action == Action::resolve && key.route == claim_of_a_resource) {
+    return problem(ProblemKind::bad_request,
+                   "A conditional write's claim of its resource has no response to keep; it "
+                   "can be released.");
+  }
   if (action == Action::forget || key.state == State::unknown || key.state == State::started) return std::nullopt;
   return problem(ProblemKind::claim_lost, fmt::format("Only a key that is unknown, or whose owner is gone, can be {}; "
                                                       "this one is {}.",
                                                       done_name(action), name_of(key.state)));
+}
+
+// As it is logged. Whatever else stands in a URL may be a raw key.
+std::string operation_named(const std::optional<KeyInfo>& key, std::string_view text) {
+  if (key) return to_hex(prefix_of(key->id));
+  const auto bytes = from_hex(text);
+  const bool is_id = bytes && (bytes->size() == OperationId::size || bytes->size() == IdPrefix::size);
+  return is_id ? to_hex(std::string_view(*bytes).substr(0, IdPrefix::size)) : "";
+}
+
+std::string_view result_of(Effect effect, OpStatus status) {
+  if (effect == Effect::done) return "done";
+  if (effect == Effect::unknown) return "unknown";
+  return status == OpStatus::lost ? "refused" : "failed";
+}
+
+Problem problem_of(Effect effect, const Op& op) {
+  if (effect == Effect::unknown) {
+    Problem unknown =
+        problem(ProblemKind::outcome_unknown,
+                fmt::format("It may or may not have been done: look at the key before you go on. {}", op.error));
+    unknown.status = 503;
+    return unknown;
+  }
+  if (op.status == OpStatus::lost) {
+    return problem(ProblemKind::claim_lost, "The key has changed in the meantime; nothing was done.");
+  }
+  const auto kind = op.fault == StoreFault::full ? ProblemKind::store_full : ProblemKind::store_unavailable;
+  return problem(kind, fmt::format("Nothing was changed: {}.", op.error));
 }
 
 }  // namespace
@@ -136,8 +172,15 @@ Task<ServiceResponse> KeysApi::handle(const ServiceRequest& request, Executor& h
 }
 
 Task<ServiceResponse> KeysApi::list(const ServiceRequest& request, Executor& home) {
-  const auto asked = read_list(query_of(request.head), ports_.clock.now());
+  auto asked = read_list(query_of(request.head), ports_.clock.now());
   if (!asked) co_return refusal(ProblemKind::parameter_invalid, asked.error());
+  if (asked->filter.started_before || asked->filter.started_after) {
+    // Ages are by the clock that the claims were made by: the store's.
+    Op clock{.verb = Verb::lookup};
+    co_await ports_.store.run(clock, home);
+    if (clock.status == OpStatus::failed) co_return refusal(ProblemKind::store_unavailable, clock.error);
+    asked = read_list(query_of(request.head), clock.now);
+  }
   Result<KeyPage> page;
   const auto job = [&] { page = search_->scan(asked->filter, asked->cursor, asked->limit); };
   co_await thread_.run(job, home);
@@ -220,7 +263,7 @@ Task<ServiceResponse> KeysApi::act(const ServiceRequest& request, std::string_vi
   if (!asked) co_return refusal(ProblemKind::parameter_invalid, asked.error());
   const Seen seen = co_await look(id, home);
   AuditEntry entry{.action = std::string(name_of(action)),
-                   .operation = std::string(id.substr(0, logged_digits)),
+                   .operation = operation_named(seen.key, id),
                    .by = asked->by,
                    .reason = asked->reason,
                    .result = "refused",
@@ -256,16 +299,15 @@ Task<ServiceResponse> KeysApi::act_on(const KeyInfo& key, Action action, const A
   co_await ports_.store.run(op, home);
   // Also when nobody knows: whoever waits looks again.
   ports_.waiters.notify(key.id);
-  entry.result = op.status == OpStatus::done ? "done" : op.status == OpStatus::lost ? "refused" : "failed";
-  if (op.status == OpStatus::lost) entry.to = entry.from;
+  // Lost is also what it is told whose first answer was lost on the way.
+  Op lookup{.verb = Verb::lookup, .id = key.id};
+  if (op.status != OpStatus::done) co_await ports_.store.run(lookup, home);
+  const Effect effect = effect_of(op, key, lookup);
+  entry.result = result_of(effect, op.status);
+  if (effect == Effect::none) entry.to = entry.from;
   const auto ended = co_await audit(entry, home);
   if (!ended) ports_.log.error("audit log not written", {{"error", ended.error().detail}});
-  if (op.status == OpStatus::failed) {
-    co_return refusal(ProblemKind::store_unavailable, "It may or may not have been done: " + op.error);
-  }
-  if (op.status == OpStatus::lost) {
-    co_return refusal(ProblemKind::claim_lost, "The key has changed in the meantime; nothing was done.");
-  }
+  if (effect != Effect::done) co_return answer_of(problem_of(effect, op));
   const std::string done = fmt::format("\"done\":\"{}\"", done_name(action));
   const Seen after = co_await look_up(key.id, home);
   if (!after.key) co_return json(fmt::format("{{{},\"id\":\"{}\",\"state\":null}}\n", done, to_hex(key.id)));

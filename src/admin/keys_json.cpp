@@ -179,13 +179,19 @@ bool is_field_value(std::string_view value) {
   return std::ranges::none_of(value, [](unsigned char c) { return (c < ' ' && c != '\t') || c == 0x7F; });
 }
 
-// What belongs to one connection or one reply only; the gateway adds its own.
+// As of a backend's response; and who may read it is said anew for each reply.
 bool is_left_out(std::string_view name) {
-  static constexpr std::array<std::string_view, 12> names = {
-      "connection",       "content-length", "date", "keep-alive", "proxy-authenticate",
-      "proxy-connection", "set-cookie",     "te",   "trailer",    "transfer-encoding",
-      "upgrade",          "x-request-id"};
-  return std::ranges::any_of(names, [name](std::string_view each) { return iequals(each, name); });
+  static constexpr std::string_view cors = "access-control-";
+  static const RecordPolicy policy;
+  return !is_stored(name, policy) || iequals(name.substr(0, cors.size()), cors);
+}
+
+bool has_no_body(std::uint64_t status) {
+  return status == 204 || status == 205 || status == 304;
+}
+
+bool same_bytes(const OutcomeBytes& a, const OutcomeBytes& b) {
+  return a == nullptr || b == nullptr ? a == b : *a == *b;
 }
 
 std::expected<std::string, std::string> body_in(const JsonTree& response) {
@@ -211,10 +217,9 @@ std::expected<OutcomeBytes, std::string> outcome_in(const JsonTree& response) {
   }
   const auto body = body_in(response);
   if (!body) return Wrong(body.error());
-  const StoredResponse stored{.status = static_cast<int>(*status),
-                              .reason = reason_phrase(static_cast<int>(*status)),
-                              .headers = lines,
-                              .body = *body};
+  if (has_no_body(*status) && !body->empty()) return Wrong(fmt::format("A response of {} has no body.", *status));
+  const int code = static_cast<int>(*status);
+  const StoredResponse stored{.status = code, .reason = reason_phrase(code), .headers = lines, .body = *body};
   return std::make_shared<const std::string>(encode(stored));
 }
 
@@ -361,6 +366,27 @@ std::expected<ActionRequest, std::string> read_action(Action action, std::string
   if (!outcome) return Wrong(outcome.error());
   request.outcome = *std::move(outcome);
   return request;
+}
+
+Effect effect_of(const Op& tried, const KeyInfo& key, const Op& seen) {
+  if (tried.status == OpStatus::done) return Effect::done;
+  const bool lost = tried.status == OpStatus::lost;
+  if (!lost && tried.fault != StoreFault::unavailable) return Effect::none;
+  if (seen.status != OpStatus::done) return Effect::unknown;
+  const bool resolves = tried.verb == Verb::resolve;
+  if (!seen.record) return resolves ? Effect::unknown : Effect::done;
+  const Record& stands = *seen.record;
+  if (stands.nonce == tried.nonce) {
+    const bool as_asked = stands.state == tried.final_state && stands.body_kept == tried.body_kept;
+    if (resolves && as_asked && same_bytes(stands.outcome, tried.outcome)) return Effect::done;
+    // What failed may still be on its way; what is lost is not.
+    return !lost && stands.state == key.state ? Effect::unknown : Effect::none;
+  }
+  // Somebody else's. It may be there because this was done: claimed anew after a release, or after a failure.
+  const bool claimed_anew = stands.attempt <= key.attempt && stands.nonce != Nonce();
+  const bool after_failure = stands.attempt > key.attempt && stands.previous_state == State::failed;
+  return (resolves ? after_failure && tried.final_state == State::failed : claimed_anew) ? Effect::unknown
+                                                                                         : Effect::none;
 }
 
 }  // namespace once

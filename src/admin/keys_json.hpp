@@ -57,4 +57,9 @@ struct ActionRequest {
 enum class Action : std::uint8_t { release, resolve, forget };
 std::expected<ActionRequest, std::string> read_action(Action action, std::string_view body);
 
+// What an action came to. `seen` is a look-up made after one that the store did not call done: that may have been done
+// by a try whose answer was lost.
+enum class Effect : std::uint8_t { done, none, unknown };
+Effect effect_of(const Op& tried, const KeyInfo& key, const Op& seen);
+
 }  // namespace once

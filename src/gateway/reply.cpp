@@ -25,7 +25,12 @@ void append_status_line(std::string& out, int status, std::string_view reason) {
   out.append(reason).append("\r\n");
 }
 
-// 204 and 304 have no body, and a length of theirs would speak of another one.
+// What is recorded with one all the same must not be sent: a client would read it as the next response.
+bool has_no_body(int status) {
+  return status == 204 || status == 205 || status == 304;
+}
+
+// Of 204 and 304 a length would speak of another body.
 bool says_length(int status) {
   return status != 204 && status != 304;
 }
@@ -90,7 +95,7 @@ void Reply::release_memory() {
 void write_response(Reply& reply, const StoredResponse& response, const Marks& marks) {
   reply.status = response.status;
   reply.ending = marks.ending;
-  reply.body = response.body;
+  reply.body = has_no_body(response.status) ? std::string_view() : response.body;
   std::string& head = reply.head;
   head.clear();
   append_status_line(head, response.status, response.reason);
@@ -111,7 +116,7 @@ void write_response(Reply& reply, const StoredResponse& response, const Marks& m
   append_field(head, "X-Request-Id", marks.request_id);
   if (!reply.source && says_length(response.status)) {
     head.append("Content-Length: ");
-    append_number(head, response.body.size());
+    append_number(head, reply.body.size());
     head.append("\r\n");
   }
 }

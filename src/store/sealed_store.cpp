@@ -74,7 +74,7 @@ void SealedStore::execute(std::span<Op* const> batch) {
   std::vector<std::pair<OutcomeBytes, OutcomeBytes>> outcomes(batch.size());  // as given, and as sealed
   for (std::size_t i = 0; i < batch.size(); ++i) {
     Op& op = *batch[i];
-    if (op.verb != Verb::finish || op.outcome == nullptr) continue;
+    if (!writes_outcome(op.verb) || op.outcome == nullptr) continue;
     outcomes[i] = {op.outcome, sealed(op)};
     op.outcome = outcomes[i].second;
   }

@@ -7,11 +7,12 @@
 // - Every write but the first carries the nonce. A write whose nonce is no longer the record's changes nothing and
 //   answers `lost`, and so does every write but forget to an expired record. One that is
 //   not yet forgotten is a tombstone, and told as one (age() in core/decision.hpp); a forgotten one is as none.
-// - Forgetting is a write like any other: it carries nonce and state of the record that was seen, so that of an
-//   operator and a client that takes over at the same time exactly one wins.
+// - What operators write is a write like any other: it carries nonce and state of the record that was seen, and changes
+//   nothing while the owner is at work. So of an operator and a client that takes over at the same time, or an owner
+//   that comes back, exactly one wins.
 // - Every verb may be sent again after an answer that was lost or indeterminate: a claim with the same nonce is the
-//   same claim (same attempt, fence and lease), a finish that was already made is done, a release or
-//   forget already made is lost.
+//   same claim (same attempt, fence and lease), a finish that was already made is done, a release,
+//   forget or resolve already made is lost.
 // - Fences of one operation only grow, also over a release or an expiry after which no record is left. A store that
 //   forgets records takes them from a counter or a clock of its own.
 // - A batch never holds one id twice; the lanes see to that. Several threads may execute batches at once.
@@ -37,12 +38,13 @@ enum class Verb : std::uint8_t {
   finish,   // the owner records how it ended: succeeded, failed or unknown; after unknown it may still learn more
   release,  // the owner takes the claim back, as if never made: nothing reached the backend
   forget,   // an operator drops the record, whoever's it is, unless its owner is at work
+  resolve,  // an operator records how it ended: what is unknown, or was left by its owner, succeeded or failed
   lookup,   // read only
 };
 
 enum class OpStatus : std::uint8_t {
   done,
-  lost,    // renew, finish, release, forget: the record is gone or not what was seen; nothing was changed
+  lost,    // every write but claim: the record is gone or not what was seen; nothing was changed
   failed,  // the store could not do it, or does not know whether it did: see `error`
 };
 
@@ -57,9 +59,9 @@ enum class Waits : std::uint8_t { no, yes };
 struct Op {
   Verb verb = Verb::lookup;
   OperationId id{};
-  Nonce nonce{};              // claim, renew, finish, release, forget: the one of the record that was seen
+  Nonce nonce{};              // every write: the one of the record that was seen
   Fingerprint fingerprint{};  // claim
-  ClaimTerms terms{};         // claim: all of it; renew: lease and owner; finish: ttl, the tombstone is the claim's
+  ClaimTerms terms{};  // claim: all of it; renew: lease and owner; finish, resolve: ttl, the tombstone is the claim's
 
   // claim: what operators find it by. Any other write may say the same again, so that the store need not look it up.
   // Views of what lives as long as the op; never a raw key or a credential.
@@ -69,9 +71,11 @@ struct Op {
   // lookup: somebody waits for this operation to end. A store that can tell other gateways notes it in the record.
   Waits waits = Waits::no;
 
-  // finish. A succeeded outcome with no body kept says so in body_kept. forget: the state that was seen; a record in
-  // another one is not dropped.
+  // finish, resolve. A succeeded outcome with no body kept says so in body_kept. A store may leave out the body of a
+  // finish that it has no room for, and says so in the record; a resolve has all of it or is refused.
+  // forget: the state that was seen; a record in another one is not dropped.
   State final_state = State::succeeded;
+  State seen_state = State::unknown;  // resolve: a record in another one is not changed
   BodyKept body_kept = BodyKept::yes;
   OutcomeBytes outcome{};
 
@@ -79,13 +83,18 @@ struct Op {
   OpStatus status = OpStatus::failed;
   Verdict verdict = Verdict::execute;  // claim
   // claim: the record as it now stands (the caller's own if the verdict is execute). lookup: what was found, if
-  // anything. finish that is done: started_at and expires_at at least; and if the same had been recorded before, by
-  // this owner or by the backend in its name, the outcome that stands.
+  // anything. finish and resolve that are done: started_at and expires_at at least; and if the same had been recorded
+  // before, by this owner or by the backend in its name, the outcome that stands.
   std::optional<Record> record{};
   Time now{};  // the store's clock when it decided
   StoreFault fault = StoreFault::unavailable;
   std::string error{};  // for logs
 };
+
+// Whether this verb brings an outcome with it.
+inline bool writes_outcome(Verb verb) {
+  return verb == Verb::finish || verb == Verb::resolve;
+}
 
 // The answer of a store that could not do it.
 inline void answer_failed(Op& op, StoreFault fault, std::string_view why) {

@@ -15,15 +15,30 @@ Written renew(Record& record, const Op& op, Time now) {
   return Written::yes;
 }
 
+namespace {
+
+void end(Record& record, const Op& op, Time now) {
+  record.state = op.final_state;
+  record.body_kept = op.body_kept;
+  record.outcome = op.outcome;
+  keep_for(record, op.terms.ttl, now);
+}
+
+}  // namespace
+
 Written finish(Record& record, const Op& op, Time now) {
   if (record.nonce != op.nonce && !planted(Bug::finish_without_nonce)) return Written::no;
   if (record.state == op.final_state && record.state != State::started) return Written::already;
   const bool learned_more = record.state == State::unknown && op.final_state != State::started;
   if (record.state != State::started && !learned_more) return Written::no;
-  record.state = op.final_state;
-  record.body_kept = op.body_kept;
-  record.outcome = op.outcome;
-  keep_for(record, op.terms.ttl, now);
+  end(record, op, now);
+  return Written::yes;
+}
+
+Written resolve(Record& record, const Op& op, Time now) {
+  const bool open = record.state == State::unknown || (record.state == State::started && now >= record.lease_until);
+  if (record.nonce != op.nonce || record.state != op.seen_state || !open) return Written::no;
+  end(record, op, now);
   return Written::yes;
 }
 

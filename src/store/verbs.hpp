@@ -25,6 +25,10 @@ Written renew(Record& record, const Op& op, Time now);
 // way is lost.
 Written finish(Record& record, const Op& op, Time now);
 
+// started, once its owner is gone, and unknown lead to succeeded or failed, if the record is what was seen. Never
+// `already`: what stands may be what another operator said, and whoever asks compares it.
+Written resolve(Record& record, const Op& op, Time now);
+
 // Whether released(record) may take the record's place.
 bool may_release(const Record& record, const Op& op);
 

@@ -3,9 +3,11 @@ import base64
 import json
 import os
 import pwd
+import socket
 import subprocess
 import threading
 import unittest
+from urllib.parse import urlsplit
 
 from harness import EndToEnd, run_once
 from wire import DEADLINE, Client, wait_until
@@ -51,14 +53,15 @@ class Keys(EndToEnd):
     def pay(self, gateway, key=SECRET_KEY, token="alice", body=BODY):
         return gateway.ask("POST", "/payments", fields=[("Authorization", f"Bearer {token}")], key=key, body=body)
 
-    def stuck(self, *settings):
-        """A gateway with one key whose outcome is unknown and held; the backend works from then on."""
+    def stuck(self, *settings, keys=(SECRET_KEY,)):
+        """A gateway with a key, or several, whose outcome is unknown and held; the backend works from then on."""
         state = {"broken": True}
         backend = self.backend(lambda request, to: breaks_off(request, to) if state["broken"]
                                else to.reply(201, body=b"made by the backend"))
         self.audit = self.folder() / "audit.log"
         gateway = self.gateway(backend, "defaults.on_unknown=hold", f"audit_log={self.audit}", *settings)
-        self.assertEqual(self.pay(gateway).status, 502)
+        for key in keys:
+            self.assertEqual(self.pay(gateway, key=key).status, 502)
         state["broken"] = False
         self.assertEqual(self.pay(gateway).code, "outcome-unknown")
         return gateway, backend
@@ -160,6 +163,49 @@ class Settling(Keys):
         self.audit.rmdir()
         self.assertEqual(self.act(gateway, "release", found)[0], 200)
 
+    def test_of_operators_who_resolve_at_once_one_wins_and_the_others_are_told(self):
+        gateway, _ = self.stuck()
+        found = self.find(gateway)
+        together = threading.Barrier(4)
+        answers = {}
+
+        def resolve(name):
+            together.wait()
+            answers[name] = self.act(gateway, "resolve", found, state="succeeded", response={"status": 200, "body": name})
+
+        threads = [threading.Thread(target=resolve, args=(f"operator {i}",)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        winners = [name for name, (status, _) in answers.items() if status == 200]
+        self.assertEqual(len(winners), 1, answers)
+        self.assertEqual({problem["code"] for status, problem in answers.values() if status != 200}, {"claim-lost"})
+        self.assertEqual(self.pay(gateway).body, winners[0].encode())
+
+    def test_a_response_without_a_body_is_one_response(self):
+        gateway, _ = self.stuck()
+        found = self.find(gateway)
+        for status in (204, 205, 304):
+            answer, problem = self.act(gateway, "resolve", found, state="succeeded",
+                                       response={"status": status, "body": "HTTP/1.1 200 OK\r\n\r\n"})
+            self.assertEqual((answer, problem["code"]), (400, "bad-request"))
+        self.assertEqual(self.act(gateway, "resolve", found, state="succeeded", response={
+            "status": 204, "headers": [["Idempotency-Status", "executed"], ["X-By", "hand"]]})[0], 200)
+        retry = self.pay(gateway)
+        self.assertEqual((retry.status, retry.body, retry.reason), (204, b"", "No Content"))
+        self.assertEqual((retry.get("Idempotency-Status"), retry.get("X-By")), ("replayed", "hand"))
+
+    def test_a_raw_key_in_a_url_reaches_no_log(self):
+        gateway, _ = self.stuck()
+        for action in ("release", "forget"):
+            self.assertEqual(self.admin(gateway, "POST", f"/v1/keys/{SECRET_KEY}/{action}", {"version": "v"})[0], 400)
+        lines = [json.loads(line) for line in self.audit.read_text().splitlines()]
+        self.assertEqual([(line["result"], line["operation"]) for line in lines], [("refused", "")] * 2)
+        self.assertNotIn(SECRET_KEY[:16], gateway.stderr + self.audit.read_text())
+        self.assertEqual(self.admin(gateway, "POST", f"/v1/keys/{'0A' * 32}/release", {"version": "v"})[0], 404)
+        self.assertEqual(json.loads(self.audit.read_text().splitlines()[-1])["operation"], "0a" * 8)
+
     def test_nobody_changes_a_key_without_saying_so(self):
         gateway, _ = self.stuck()
         found = self.find(gateway)
@@ -192,7 +238,6 @@ class Settling(Keys):
         self.assertEqual((again["tenant"], again["route"]), (found["tenant"], "/**"), "labels are in the journal")
         self.assertEqual(self.pay(gateway, key="to-be-resolved").get("Idempotency-Status"), "executed")
 
-
     def test_a_pipe_is_no_audit_log(self):
         pipe = self.folder() / "pipe"
         os.mkfifo(pipe)
@@ -200,6 +245,65 @@ class Settling(Keys):
                         "--upstream", "http://127.0.0.1:9", "--set", "store=memory:", folder=self.folder())
         self.assertNotEqual(done.returncode, 0)
         self.assertIn(f"audit_log: {pipe} is not a regular file", done.stderr)
+
+
+class LosesAnAnswer:
+    """Between a gateway and its store. Once it is told which, the answer to that one write never arrives."""
+
+    def __init__(self, port):
+        self.to = port
+        self.armed = None
+        self.lost = 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                client = self.listener.accept()[0]
+            except OSError:
+                return
+            server = socket.create_connection(("127.0.0.1", self.to))
+            state = {"swallow": False}
+            for source, sink, asks in ((client, server, True), (server, client, False)):
+                threading.Thread(target=self.pass_on, args=(source, sink, asks, state), daemon=True).start()
+
+    def pass_on(self, source, sink, asks, state):
+        try:
+            while data := source.recv(1 << 16):
+                if asks and self.armed and self.armed in data and b"EVALSHA" in data:
+                    self.armed = None
+                    state["swallow"] = True
+                if not asks and state["swallow"]:
+                    self.lost += 1
+                    break
+                sink.sendall(data)
+        except OSError:
+            pass
+        for end in (source, sink):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+
+@unittest.skipUnless(STORE.startswith("redis://") and "," not in STORE, "one server whose answers can be told apart")
+class LostAnswers(Keys):
+    def test_what_was_done_is_told_as_done_though_the_answer_was_lost(self):
+        url = urlsplit(STORE)
+        between = LosesAnAnswer(url.port)
+        self.addCleanup(between.listener.close)
+        gateway, _ = self.stuck(f"store={STORE.replace(f':{url.port}', f':{between.port}', 1)}",
+                                keys=(SECRET_KEY, "to-be-resolved"))
+        for key, action, more, state in (("to-be-resolved", "resolve", {"state": "succeeded", "response": {"status": 299}}, "succeeded"),
+                                         (SECRET_KEY, "release", {}, None)):
+            found = self.find(gateway, key)
+            between.armed = found["id"].encode()
+            status, done = self.act(gateway, action, found, **more)
+            self.assertEqual((status, done.get("state")), (200, state), done)
+            self.assertEqual(self.audited()[-1][:2], (action, "done"))
+        self.assertEqual(between.lost, 2)
 
 
 class Listing(Keys):

@@ -1,9 +1,12 @@
 // A journal whose files are not as they were left: what was certain and is damaged keeps it from opening, and the
 // message says where; what may be left of a torn write is cut.
+#include <cstring>
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/crc32c.hpp"
 #include "sim/random.hpp"
 #include "store/journal/format.hpp"
 #include "store/journal/repair.hpp"
@@ -14,6 +17,7 @@ namespace {
 
 using journal::header_size;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr std::uint64_t key_count = 13;
 constexpr JournalSettings small{.segment_bytes = 1024, .cache_bytes = 0};
@@ -278,11 +282,14 @@ TEST_F(JournalDamage, two_segments_that_were_exchanged_are_found) {
 TEST_F(JournalDamage, a_newer_version_is_said_to_be_one) {
   const auto copy = changed([&](Platter& platter) {
     std::string bytes = platter.content(names_.back());
-    bytes[8] = 2;
+    bytes[8] = 3;
+    const std::uint32_t sum = crc32c(std::string_view(bytes).substr(16, header_size - 16), crc32c(bytes.substr(0, 12)));
+    std::memcpy(bytes.data() + 12, &sum, sizeof sum);
     platter.put(names_.back(), bytes);
   });
   EXPECT_FALSE(copy->start());
   EXPECT_THAT(copy->refusal, HasSubstr("newer version"));
+  EXPECT_THAT(copy->refusal, Not(HasSubstr("repair"))) << "that would set aside what is whole";
   EXPECT_THAT(copy->refusal, HasSubstr(path(names_.back())));
 }
 

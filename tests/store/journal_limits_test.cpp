@@ -432,6 +432,39 @@ TEST_F(JournalLimits, a_clock_that_is_set_back_loses_nothing_and_stops_nothing) 
   EXPECT_GT(stats().segments + stats().segments_dropped, ended) << "segments still end by their age";
 }
 
+TEST_F(JournalLimits, operators_do_not_take_the_room_that_is_kept_for_owners) {
+  begin({.segment_bytes = segment_bytes, .max_disk = 2 * segment_bytes, .cache_bytes = 0});
+  constexpr std::uint64_t others = 1000;
+  for (std::uint64_t key = others; key < others + 20; ++key) {
+    ASSERT_EQ(machine_->run(claim_op(key, key)).verdict, Verdict::execute);
+    Op unknown = finish_op(key, key, nullptr);
+    unknown.final_state = State::unknown;
+    ASSERT_EQ(machine_->run(unknown).status, OpStatus::done);
+  }
+  std::uint64_t owners = 0;
+  while (machine_->run(claim_op(owners, owners)).status == OpStatus::done) ++owners;
+  ASSERT_GT(owners, 20U);
+  std::uint64_t refused = 0;
+  for (std::uint64_t key = others; key < others + 20; ++key) {
+    Op resolve = finish_op(key, key, outcome_of(300));
+    resolve.verb = Verb::resolve;
+    Op learned = finish_op(key, key, outcome_of(300));
+    Op forget = owner_op(Verb::forget, key, key);
+    forget.final_state = State::unknown;
+    for (const Op& op : {machine_->run(resolve), machine_->run(learned), machine_->run(forget)}) {
+      if (op.verb == Verb::resolve && op.status == OpStatus::done) EXPECT_EQ(op.record->body_kept, BodyKept::yes);
+      if (op.status != OpStatus::failed) continue;
+      EXPECT_EQ(op.fault, StoreFault::full) << op.error;
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 30U);
+  for (std::uint64_t key = 0; key < owners; ++key) {
+    const Op op = machine_->run(finish_op(key, key, outcome_of(300)));
+    ASSERT_EQ(op.status, OpStatus::done) << key << " of " << owners << ' ' << op.error;
+  }
+}
+
 TEST(JournalAnswers, at_once_are_those_that_execute_gives) {
   std::uint64_t at_once = 0;
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {

@@ -176,13 +176,13 @@ inline std::string key_of(const OperationId& id, std::string_view prefix = "once
 }
 
 // A record as store/redis/packed.hpp describes it, written down once more.
-inline std::string packed(const Record& record, std::string_view outcome = {}) {
+inline std::string packed(const Record& record, std::string_view outcome = {}, unsigned version = 3) {
   std::string out;
   const auto number = [&](std::uint64_t value, int size) {
     for (int i = size - 1; i >= 0; --i) out.push_back(static_cast<char>(value >> (8 * i)));
   };
   const auto time = [&](Time at) { number(static_cast<std::uint64_t>(at.time_since_epoch().count()), 8); };
-  number(2, 1);
+  number(version, 1);
   number(static_cast<std::uint64_t>(record.state), 1);
   number(static_cast<std::uint64_t>(record.body_kept), 1);
   number(outcome.empty() ? 0 : 1, 1);

@@ -336,6 +336,11 @@ TEST(RedisReplies, records_come_back_as_they_were_packed) {
   EXPECT_EQ(read->previous_started_at, record.previous_started_at);
   EXPECT_EQ(*read->outcome, "outcome");
   EXPECT_FALSE(redis::unpack_record(std::string_view(packed(record)).substr(1)));
+  std::string of_version = packed(record, "outcome");
+  for (const auto& [version, reads] : {std::pair('\1', false), {'\2', true}, {'\3', true}, {'\4', false}}) {
+    of_version[0] = version;
+    EXPECT_EQ(redis::unpack_record(of_version).has_value(), reads) << int{version};
+  }
 }
 
 }  // namespace

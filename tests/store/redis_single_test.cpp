@@ -67,6 +67,7 @@ std::vector<Walked> all_facts() {
 
 TEST_F(RedisSingle, the_script_and_the_table_agree_on_every_row) {
   std::set<Verdict> seen;
+  unsigned rows = 0;
   for (const auto& [state, expiry, facts] : all_facts()) {
     const Time now = server_now();
     Record before;
@@ -86,7 +87,8 @@ TEST_F(RedisSingle, the_script_and_the_table_agree_on_every_row) {
                            .ttl = hours(5),
                            .tombstone = facts.takeover == Takeover::due ? hours(7) : hours(0)};
     const OperationId id = caller_.new_id();
-    set(id, packed(before, "kept"));
+    const unsigned version = 2 + ++rows % 2;  // those from before labels are read as well
+    set(id, packed(before, "kept", version));
     const Nonce nonce = caller_.new_nonce();
     const Op op = caller_.claim(id, nonce, terms);
     ASSERT_EQ(op.status, OpStatus::done) << op.error;
@@ -102,7 +104,7 @@ TEST_F(RedisSingle, the_script_and_the_table_agree_on_every_row) {
       EXPECT_GT(op.record->fence, before.fence);
       EXPECT_TRUE(held == packed(after));
     } else {
-      EXPECT_TRUE(held == packed(before, "kept"));
+      EXPECT_TRUE(held == packed(before, "kept", version));
     }
   }
   EXPECT_EQ(seen.size(), 8U) << "not every verdict was met";
@@ -271,6 +273,12 @@ TEST_F(RedisSingle, what_is_no_record_is_refused_and_left_alone) {
   const OperationId list = caller_.new_id();
   peer_.ask({"RPUSH", key_of(list), "x"});
   EXPECT_THAT(caller_.claim(list, caller_.new_nonce()).error, HasSubstr("WRONGTYPE"));
+}
+
+TEST_F(RedisSingle, a_cursor_of_a_server_that_is_not_there_is_none) {
+  const auto page = store_->search()->scan({}, "5.0", 10);
+  ASSERT_FALSE(page.has_value());
+  EXPECT_TRUE(is_bad_cursor(page.error())) << page.error().detail;
 }
 
 TEST_F(RedisSingle, urls_that_cannot_work_are_refused_without_the_password) {

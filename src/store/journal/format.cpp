@@ -185,7 +185,7 @@ std::string encode(SegmentHeader& header) {
 std::expected<SegmentHeader, HeaderFault> decode_header(std::string_view bytes) {
   if (bytes.size() < header_size || !bytes.starts_with(magic)) return std::unexpected(HeaderFault::damaged);
   Reader reader(bytes.substr(magic.size(), header_size - magic.size()));
-  if (reader.number<std::uint32_t>() > format_version) return std::unexpected(HeaderFault::newer_version);
+  const auto version = reader.number<std::uint32_t>();
   SegmentHeader header;
   header.salt = reader.number<std::uint32_t>();
   constexpr std::size_t before = 12;
@@ -193,6 +193,7 @@ std::expected<SegmentHeader, HeaderFault> decode_header(std::string_view bytes) 
   if (crc32c(bytes.substr(after, header_size - after), crc32c(bytes.substr(0, before))) != header.salt) {
     return std::unexpected(HeaderFault::damaged);
   }
+  if (version > format_version) return std::unexpected(HeaderFault::newer_version);
   header.journal = reader.blob<JournalId>();
   const auto number = reader.number<std::uint64_t>();
   header.number = SegmentNumber{static_cast<std::uint32_t>(number)};

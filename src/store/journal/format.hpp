@@ -21,7 +21,8 @@ using JournalId = Blob<16, struct JournalIdTag>;
 // Grows by one from segment to segment; the first is 1.
 enum class SegmentNumber : std::uint32_t {};
 
-inline constexpr std::uint32_t format_version = 1;
+// 2 added labels to puts. Version 1 is read as it is, and never written.
+inline constexpr std::uint32_t format_version = 2;
 inline constexpr std::size_t header_size = 64;
 inline constexpr std::size_t frame_alignment = 8;
 inline constexpr std::size_t frame_overhead = 8;  // length and checksum

@@ -31,12 +31,12 @@ constexpr std::uint64_t most_per_write = std::uint64_t{8} << 20U;
 std::uint64_t most_labels(const Op& op) {
   if (!op.tenant.empty() || !op.route.empty())
     return std::min(2 + op.tenant.size() + op.route.size(), journal::largest_labels);
-  const bool writes_again = op.verb == Verb::renew || op.verb == Verb::finish || op.verb == Verb::release;
+  const bool writes_again = op.verb == Verb::renew || writes_outcome(op.verb) || op.verb == Verb::release;
   return writes_again ? journal::largest_labels : 0;
 }
 
 std::uint64_t most_bytes(const Op& op) {
-  const bool with_outcome = op.verb == Verb::finish && op.outcome != nullptr;
+  const bool with_outcome = writes_outcome(op.verb) && op.outcome != nullptr;
   return journal::frame_size(journal::largest_put_overhead + most_labels(op) + (with_outcome ? op.outcome->size() : 0));
 }
 
@@ -152,7 +152,8 @@ void JournalStore::decide(Op& op, Time now) {
   switch (op.verb) {
     case Verb::claim: return claim(op, now);
     case Verb::renew: return renew_lease(op, now);
-    case Verb::finish: return finish_claim(op, now);
+    case Verb::finish:
+    case Verb::resolve: return finish_claim(op, now);
     case Verb::release: return release_claim(op, now);
     case Verb::forget: return forget_record(op, now);
     case Verb::lookup: {
@@ -258,7 +259,9 @@ void JournalStore::renew_lease(Op& op, Time now) {
   if (Shard::is_live(*found)) return;
   if (op.terms.owner == Owner::outside) {
     // Written, or a restart would not know that the owner is still at work.
-    if (no_room_for(record)) return answer_failed(op, StoreFault::full, "no room on disk to renew a lease");
+    if (no_room_for(journal::put_frame_size(record))) {
+      return answer_failed(op, StoreFault::full, "no room on disk to renew a lease");
+    }
     return put(op, std::move(record), labels_for(op));
   }
   // It lapsed when the process ended, and its owner is back. Nothing to write: a next end would make it lapse again.
@@ -274,7 +277,10 @@ void JournalStore::finish_claim(Op& op, Time now) {
   const Record* found = nullptr;
   if (!load(op, now, found)) return;
   Record record = found == nullptr ? Record() : *found;
-  const Written written = found == nullptr ? Written::no : finish(record, op, now);
+  const bool resolves = op.verb == Verb::resolve;
+  const Written written = found == nullptr ? Written::no
+                          : resolves       ? resolve(record, op, now)
+                                           : finish(record, op, now);
   if (written == Written::no) {
     op.status = OpStatus::lost;
     return;
@@ -288,22 +294,23 @@ void JournalStore::finish_claim(Op& op, Time now) {
   const std::uint64_t reserved = reserve(live_claims_ + changes_.size()) + carrying;
   journal::Labels labels = labels_for(op);
   if (with_frames(journal::put_frame_size(record, labels)) + reserved > room_) {
+    if (resolves) return answer_failed(op, StoreFault::full, "no room on disk for the response");
     labels = {};
     record.outcome = nullptr;
     record.body_kept = BodyKept::no;
     counters_.bodies_dropped.fetch_add(1, std::memory_order_relaxed);
-    if (journal::is_leased(*found) && no_room_for(record)) {
-      return answer_failed(op, StoreFault::full, "no room on disk for the outcome of a leased claim");
+    if (!Shard::is_live(*found) && no_room_for(journal::put_frame_size(record))) {
+      return answer_failed(op, StoreFault::full, "no room on disk for the outcome of a claim that none is kept for");
     }
   }
   op.record = record;
   put(op, std::move(record), labels);
 }
 
-// No room is kept free for the outcomes of leased claims: their owners may be dead and never ask for it. What is kept
-// free is for others.
-bool JournalStore::no_room_for(const Record& record) const {
-  return with_frames(journal::put_frame_size(record)) + reserve(live_claims_ + changes_.size()) > room_;
+// Room is kept free for the outcomes of live claims only: the owners of leased ones may be dead and never ask for it,
+// and operators have none. What is kept free is not theirs.
+bool JournalStore::no_room_for(std::uint64_t frame) const {
+  return with_frames(frame) + reserve(live_claims_ + changes_.size()) > room_;
 }
 
 // While the process was down nobody could renew: an owner at work gets a moment to say so.
@@ -319,7 +326,12 @@ void JournalStore::release_claim(Op& op, Time now) {
     op.status = OpStatus::lost;
     return;
   }
-  if (std::optional<Record> left = released(*found)) {
+  std::optional<Record> left = released(*found);
+  const std::uint64_t frame = left ? journal::put_frame_size(*left) : journal::remove_frame_size;
+  if (!Shard::is_live(*found) && no_room_for(frame)) {
+    return answer_failed(op, StoreFault::full, "no room on disk for the release of a claim that none is kept for");
+  }
+  if (left) {
     put(op, *std::move(left), labels_for(op));
   } else {
     remove(op, found->fence);
@@ -333,6 +345,7 @@ void JournalStore::forget_record(Op& op, Time now) {
     op.status = OpStatus::lost;
     return;
   }
+  if (no_room_for(journal::remove_frame_size)) return answer_failed(op, StoreFault::full, "no room on disk to forget");
   remove(op, found->fence);
 }
 

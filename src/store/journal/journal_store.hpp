@@ -115,7 +115,7 @@ class JournalStore final : public Store, public Search {
   // answered.
   bool load(Op& op, Time now, const Record*& found);
   std::uint64_t with_frames(std::uint64_t size) const;
-  bool no_room_for(const Record& record) const;
+  bool no_room_for(std::uint64_t frame) const;
   Time lease_after_restart(Time lease_until) const;
   void put(Op& op, Record&& record, const journal::Labels& labels);
   // Of the op, or else of the record that is there. Views of the op or of labels_buffer_.

@@ -50,6 +50,10 @@ DiskResult<Chain> read_headers(Disk& disk) {
     if (!size) return std::unexpected(size.error());
     const auto header = read_header(**file);
     if (!header) return std::unexpected(header.error());
+    // Nothing is wrong with it, so it is not for a repair to set aside.
+    if (!*header && header->error() == HeaderFault::newer_version) {
+      return std::unexpected(DiskError{.detail = fmt::format("{}: {}", disk.path_of(name), name_of(header->error()))});
+    }
     if (!*header) {
       chain.damage.push_back({.file = disk.path_of(name), .what = std::string(name_of(header->error()))});
     } else if ((*header)->number != *number) {

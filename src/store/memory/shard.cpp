@@ -33,7 +33,8 @@ void MemoryShard::execute(Op& op, Time now) {
   switch (op.verb) {
     case Verb::claim: return claim(op, now);
     case Verb::renew: return renew_lease(op, now);
-    case Verb::finish: return finish_claim(op, now);
+    case Verb::finish:
+    case Verb::resolve: return finish_claim(op, now);
     case Verb::release: return release_claim(op, now);
     case Verb::forget: return forget_record(op, now);
     case Verb::lookup: return lookup(op, now);
@@ -92,7 +93,8 @@ void MemoryShard::finish_claim(Op& op, Time now) {
     return;
   }
   Record record = node->record;
-  const Written written = finish(record, op, now);
+  const bool resolves = op.verb == Verb::resolve;
+  const Written written = resolves ? resolve(record, op, now) : finish(record, op, now);
   if (written == Written::no) {
     op.status = OpStatus::lost;
     return;
@@ -101,6 +103,7 @@ void MemoryShard::finish_claim(Op& op, Time now) {
     const std::size_t before = RecordTable::outcome_bytes(node->record.outcome);
     const std::size_t after = RecordTable::outcome_bytes(record.outcome);
     if (after > before && !make_room(after - before, node, now)) {
+      if (resolves) return answer_failed(op, StoreFault::full, "memory store full: no room for the response");
       record.outcome = nullptr;
       record.body_kept = BodyKept::no;
       ++stats_.bodies_dropped;

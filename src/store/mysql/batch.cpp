@@ -160,9 +160,9 @@ Script Batch::writing(const Connection& connection) {
   bool changes = false;
   for (Item& item : items_) {
     if (item.answered || item.change == Change::none) continue;
+    if (item.change == Change::finish && !keep_what_fits(connection, item)) continue;
     changes = true;
     if (item.change == Change::finish) {
-      keep_what_fits(connection, item);
       finishes.push_back(item.written);
     }
     if (item.change != Change::insert) continue;
@@ -194,13 +194,21 @@ void Batch::write_item(Script& script, Item& item) const {
   item.statement = script.size() - 1;
 }
 
-// An outcome that the server takes in no statement is not kept, but that it was a success is.
-void Batch::keep_what_fits(const Connection& connection, Item& item) {
+// An outcome that the server takes in no statement is not kept, but that it was a success is. False: an operator's, who
+// is told instead.
+bool Batch::keep_what_fits(const Connection& connection, Item& item) {
   Record& record = item.written.row.record;
-  if (!record.outcome || escaped_size(*record.outcome) + text_around <= connection.max_packet()) return;
+  if (!record.outcome || escaped_size(*record.outcome) + text_around <= connection.max_packet()) return true;
+  if (item.op->verb == Verb::resolve) {
+    item.change = Change::none;
+    item.answered = true;
+    answer_failed(*item.op, StoreFault::full, "MySQL: the response is larger than max_allowed_packet takes");
+    return false;
+  }
   record.outcome = nullptr;
   record.body_kept = BodyKept::no;
   item.op->record = record;
+  return true;
 }
 
 Batch::Stop Batch::write_rows(Connection& connection) {

@@ -96,7 +96,7 @@ class Batch {
   void answer_written(const Connection& connection);
   bool all_answered() const;
   void write_item(Script& script, Item& item) const;
-  static void keep_what_fits(const Connection& connection, Item& item);
+  static bool keep_what_fits(const Connection& connection, Item& item);
 
   std::vector<Item> items_;
   ServerCounts& counts_;

@@ -30,6 +30,7 @@ void Batch::settle(Item& item) {
     case Verb::claim: return settle_claim(item);
     case Verb::renew:
     case Verb::finish:
+    case Verb::resolve:
     case Verb::release:
     case Verb::forget: return settle_owner(item);
     case Verb::lookup:
@@ -106,9 +107,11 @@ void Batch::settle_owned(Item& item, Row row) {
       item.written = {.row = {.id = row.id, .record = *std::move(left), .ttl = row.ttl, .tombstone = row.tombstone}};
     return;
   }
-  const Written written = op.verb == Verb::renew ? renew(record, op, op.now) : finish(record, op, op.now);
+  const Written written = op.verb == Verb::renew     ? renew(record, op, op.now)
+                          : op.verb == Verb::resolve ? resolve(record, op, op.now)
+                                                     : finish(record, op, op.now);
   if (written == Written::no) return answer(item, OpStatus::lost);
-  if (op.verb == Verb::finish) op.record = record;
+  if (writes_outcome(op.verb)) op.record = record;
   if (written == Written::already) return answer(item, OpStatus::done);
   item.change = op.verb == Verb::renew ? Change::renew : Change::finish;
   item.written = {.row = std::move(row)};

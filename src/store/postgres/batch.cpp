@@ -29,6 +29,7 @@ Statement statement_of(Verb verb) {
     case Verb::finish: return Statement::finish;
     case Verb::release: return Statement::release;
     case Verb::forget: return Statement::forget;
+    case Verb::resolve: return Statement::resolve;
     case Verb::lookup: return Statement::read;
   }
   ONCE_ASSERT(false);
@@ -40,7 +41,7 @@ Statement write_of(Verb verb) {
 }
 
 std::size_t outcome_bytes(const Op& op) {
-  return op.verb == Verb::finish && op.outcome ? op.outcome->size() : 0;
+  return writes_outcome(op.verb) && op.outcome ? op.outcome->size() : 0;
 }
 
 bool same_row(const Record& a, const Record& b) {
@@ -110,7 +111,8 @@ Batch::Batch(std::span<Op* const> ops) {
 }
 
 void Batch::add(Statement statement, Item& item, Locked locked) {
-  const std::size_t bytes = statement == Statement::finish ? outcome_bytes(*item.op) : 0;
+  const bool ends = statement == Statement::finish || statement == Statement::resolve;
+  const std::size_t bytes = ends ? outcome_bytes(*item.op) : 0;
   auto sent = std::ranges::find_if(sent_, [&](const Sent& each) {
     return each.statement == statement && each.locked == locked && each.bytes + bytes <= most_bytes;
   });
@@ -197,7 +199,8 @@ void Batch::settle(Item& item, const Row& row, Statement statement) {
     case Statement::renew:
     case Statement::finish:
     case Statement::release:
-    case Statement::forget: return settle_done(item, row);
+    case Statement::forget:
+    case Statement::resolve: return settle_done(item, row);
     case Statement::read: return settle_read(item, row);
     case Statement::wait:
     case Statement::sweep:
@@ -227,7 +230,7 @@ void Batch::settle_claim(Item& item, const Row& row) {
 
 void Batch::settle_done(Item& item, const Row& row) {
   Op& op = *item.op;
-  if (op.verb == Verb::finish) {
+  if (writes_outcome(op.verb)) {
     op.record = row.record;
     op.record->outcome = op.outcome;
   }
@@ -246,6 +249,7 @@ void Batch::settle_read(Item& item, const Row& row) {
     case Verb::renew: written = renew(record, op, row.now); break;
     case Verb::finish: written = finish(record, op, row.now); break;
     case Verb::release: written = may_release(record, op) ? Written::yes : Written::no; break;
+    case Verb::resolve: written = resolve(record, op, row.now); break;
     case Verb::forget: written = may_forget(record, op, row.now) ? Written::yes : Written::no; break;
     case Verb::claim: ONCE_ASSERT(false);
   }

@@ -75,12 +75,15 @@ Parameters Batch::parameters_of(const Sent& sent, const Connection& connection) 
       array(Type::interval, [](Element& value, const Item& item) { value.length(item.op->terms.lease); });
       break;
     case Statement::finish:
+    case Statement::resolve:
       array(Type::int2, [](Element& value, const Item& item) { value.state(item.op->final_state); });
       array(Type::boolean,
             [](Element& value, const Item& item) { value.boolean(item.op->body_kept == BodyKept::yes); });
       array(Type::bytea,
             [](Element& value, const Item& item) { item.op->outcome ? value.bytes(*item.op->outcome) : value.null(); });
       array(Type::interval, [](Element& value, const Item& item) { value.length(item.op->terms.ttl); });
+      if (sent.statement == Statement::finish) break;
+      array(Type::int2, [](Element& value, const Item& item) { value.state(item.op->seen_state); });
       break;
     case Statement::forget:
       array(Type::int2, [](Element& value, const Item& item) { value.state(item.op->final_state); });

@@ -78,11 +78,16 @@ SET state = i.state, body_kept = i.body_kept, outcome = i.outcome, ttl = i.ttl, 
     sweep_at = CASE WHEN i.expires_at BETWEEN o.sweep_at - interval '1 hour' AND o.sweep_at + interval '1 hour'
                     THEN o.sweep_at ELSE i.expires_at END
 FROM (SELECT *, coalesce({now} + ttl, 'infinity') AS expires_at
-      FROM unnest($1::bytea[], $3::bytea[], $4::smallint[], $5::boolean[], $6::bytea[], $7::interval[])
-           AS each(id, nonce, state, body_kept, outcome, ttl)) AS i
-WHERE {mine} AND o.nonce = i.nonce AND (o.state = 0 OR (o.state = 3 AND i.state <> 3))
+      FROM unnest($1::bytea[], $3::bytea[], $4::smallint[], $5::boolean[], $6::bytea[], $7::interval[]{seen_type})
+           AS each(id, nonce, state, body_kept, outcome, ttl{seen})) AS i
+WHERE {mine} AND o.nonce = i.nonce AND {ends}
   AND {not_expired}
 RETURNING o.id, {now}, true, {record}, NULL::bytea, {tell})sql";
+
+// What may end: an owner's claim, and an operator's key as it was seen, if nobody is at work on it.
+constexpr std::string_view owner_ends = "(o.state = 0 OR (o.state = 3 AND i.state <> 3))";
+constexpr std::string_view operator_ends =
+    "o.state = i.seen AND (o.state = 3 OR (o.state = 0 AND o.lease_until <= {}))";
 
 // A first claim leaves its row for a minute, expired: the next one finds the fence in it.
 constexpr std::string_view release_sql = R"sql(
@@ -156,7 +161,8 @@ std::string_view template_of(Statement statement) {
     case Statement::claim: return claim_sql;
     case Statement::take: return take_sql;
     case Statement::renew: return renew_sql;
-    case Statement::finish: return finish_sql;
+    case Statement::finish:
+    case Statement::resolve: return finish_sql;
     case Statement::release: return release_sql;
     case Statement::forget: return forget_sql;
     case Statement::wait: return wait_sql;
@@ -179,6 +185,7 @@ const char* name_of(Statement statement) {
     case Statement::finish: return "once_finish";
     case Statement::release: return "once_release";
     case Statement::forget: return "once_forget";
+    case Statement::resolve: return "once_resolve";
     case Statement::wait: return "once_wait";
     case Statement::read: return "once_read";
     case Statement::sweep: return "once_sweep";
@@ -190,9 +197,12 @@ const char* name_of(Statement statement) {
 }
 
 std::string sql_of(Statement statement) {
-  return fmt::format(fmt::runtime(template_of(statement)), fmt::arg("now", now), fmt::arg("fence", fence),
-                     fmt::arg("record", record), fmt::arg("mine", mine), fmt::arg("not_expired", not_expired),
-                     fmt::arg("tell", tell));
+  const bool resolves = statement == Statement::resolve;
+  const std::string ends = resolves ? fmt::format(operator_ends, now) : std::string(owner_ends);
+  return fmt::format(
+      fmt::runtime(template_of(statement)), fmt::arg("now", now), fmt::arg("fence", fence), fmt::arg("record", record),
+      fmt::arg("mine", mine), fmt::arg("not_expired", not_expired), fmt::arg("tell", tell), fmt::arg("ends", ends),
+      fmt::arg("seen_type", resolves ? ", $8::smallint[]" : ""), fmt::arg("seen", resolves ? ", seen" : ""));
 }
 
 }  // namespace once::postgres

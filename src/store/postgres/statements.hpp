@@ -20,6 +20,7 @@ enum class Statement : std::uint8_t {
   finish,
   release,
   forget,
+  resolve,
   wait,  // somebody waits for these: note it
   read,
   sweep,
@@ -29,8 +30,9 @@ enum class Statement : std::uint8_t {
 };
 
 inline constexpr std::array all_statements = {
-    Statement::claim, Statement::take, Statement::renew, Statement::finish, Statement::release, Statement::forget,
-    Statement::wait,  Statement::read, Statement::sweep, Statement::hurry,  Statement::page,    Statement::count};
+    Statement::claim,  Statement::take,    Statement::renew, Statement::finish, Statement::release,
+    Statement::forget, Statement::resolve, Statement::wait,  Statement::read,   Statement::sweep,
+    Statement::hurry,  Statement::page,    Statement::count};
 
 // What a write does about rows that another transaction may hold: a backend keeps them for as long as its own
 // transaction takes, and the rest of the batch has nothing to do with that.

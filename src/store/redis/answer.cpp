@@ -49,7 +49,7 @@ Read read_owner(Op& op, const Answered& answered, std::optional<Record> record) 
   }
   const bool repeated = answered.answer == Answer::stands && op.verb == Verb::finish;
   if (answered.answer != Answer::written && !repeated) return Read::nonsense;
-  if (op.verb == Verb::finish) {
+  if (writes_outcome(op.verb)) {
     if (!record) return Read::nonsense;
     if (!repeated) record->outcome = op.outcome;
     op.record = std::move(record);
@@ -87,6 +87,7 @@ Read read_reply(Op& op, const redisReply& reply) {
     case Verb::claim: return read_claim(op, *answered, std::move(record));
     case Verb::renew:
     case Verb::finish:
+    case Verb::resolve:
     case Verb::release:
     case Verb::forget: return read_owner(op, *answered, std::move(record));
     case Verb::lookup: return read_lookup(op, *answered, std::move(record));

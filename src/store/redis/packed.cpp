@@ -9,7 +9,8 @@ namespace once::redis {
 
 namespace {
 
-constexpr std::uint64_t version = 2;
+constexpr std::uint64_t version = 3;
+constexpr std::uint64_t version_before = 2;  // the same without labels
 constexpr std::uint64_t flag_outcome = 1;
 constexpr std::uint64_t flag_labels = 2;
 constexpr std::uint64_t never = std::uint64_t{1} << 52U;
@@ -44,7 +45,9 @@ void append_duration(std::string& out, Duration duration) {
 }  // namespace
 
 std::optional<Record> unpack_record(std::string_view packed) {
-  if (packed.size() < head_size || read_number(packed, 0, 1) != version) return std::nullopt;
+  if (packed.size() < head_size) return std::nullopt;
+  const std::uint64_t written = read_number(packed, 0, 1);
+  if (written != version && written != version_before) return std::nullopt;
   const std::uint64_t state = read_number(packed, 1, 1);
   const std::uint64_t before = read_number(packed, 21, 1);
   constexpr auto last = static_cast<std::uint64_t>(State::tombstone);
@@ -131,10 +134,11 @@ void append_terms(std::string& out, const Op& op, bool confirm) {
       out.append(op.nonce.view());
       return;
     case Verb::finish:
+    case Verb::resolve:
       append_integer(out, static_cast<std::uint64_t>(op.final_state), 1);
       append_integer(out, static_cast<std::uint64_t>(op.body_kept), 1);
       append_integer(out, op.outcome ? 1 : 0, 1);
-      append_integer(out, confirm ? 1 : 0, 1);
+      append_integer(out, op.verb == Verb::resolve ? static_cast<std::uint64_t>(op.seen_state) : confirm ? 1 : 0, 1);
       append_duration(out, op.terms.ttl);
       out.append(op.nonce.view());
       return;

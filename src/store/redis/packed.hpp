@@ -1,9 +1,9 @@
 // A record as Redis holds it: one string under one key, a head of fixed fields and then the outcome. The scripts
 // (script.cpp) read and write the head with struct.pack; offsets and numbers here and there are the same.
 //
-//   0 version 2 · 1 state · 2 body kept (0 yes, 1 no) · 3 has an outcome (1), labels (2) · 4 expires_at, 8 bytes · 12
-//   lease_until, 8 20 waited for · 21 previous state · 22 attempt, 4 · 26 fence, 8 · 34 started_at, 8 · 42
-//   previous_started_at, 8 50 nonce, 16 · 66 fingerprint, 32 · 98 forget_at, 8 · 106 labels, outcome
+//   0 version 3 (2: the same without labels) · 1 state · 2 body kept (0 yes, 1 no) · 3 has an outcome (1), labels (2) ·
+//   4 expires_at, 8 bytes · 12 lease_until, 8 20 waited for · 21 previous state · 22 attempt, 4 · 26 fence, 8 · 34
+//   started_at, 8 · 42 previous_started_at, 8 50 nonce, 16 · 66 fingerprint, 32 · 98 forget_at, 8 · 106 labels, outcome
 //
 // Labels are tenant and route, each a byte that says how long it is and as many bytes.
 //

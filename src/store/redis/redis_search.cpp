@@ -148,7 +148,8 @@ Result<KeyPage> RedisStore::scan_step(ScanPosition& at, std::string_view pattern
     if (auto found = directory_->find_again(nullptr); !found) return std::unexpected(found.error());
   }
   const auto map = directory_->now();
-  if (!map || at.node >= map->nodes.size()) return strange("Redis: the servers have changed; begin the list again");
+  if (!map) return strange("Redis: no server is known");
+  if (at.node >= map->nodes.size()) return bad_cursor();  // or the servers have changed: begin the list again
   std::set<std::string> keys;
   {
     auto link = map->nodes[at.node]->take_for_search();

@@ -31,7 +31,7 @@ local attempt, fence, before, before_at, waited = 1, us, 3, 0, 0
 if v then
   local version, state, _, _, old_expires, old_lease, old_waited, _, old_attempt, old_fence, old_start =
     struct.unpack('>BBBBI8I8BBI4I8I8', v)
-  if version ~= 2 then return struct.pack('>c1I8', 'U', us) end
+  if version ~= 3 and version ~= 2 then return struct.pack('>c1I8', 'U', us) end
   if old_fence >= us then fence = old_fence + 1 end
   local live = state == 0 and now < old_lease
   if not live and now >= old_expires and now < struct.unpack('>I8', v, 99) then
@@ -53,7 +53,7 @@ if v then
 end
 local lease_until, expires, labels = now + lease, now + ttl, ARGV[2]
 local forget = expires + tombstone
-local record = struct.pack('>BBBBI8I8BBI4I8I8I8', 2, 0, 0, labels == '' and 0 or 2, expires, lease_until, waited, before,
+local record = struct.pack('>BBBBI8I8BBI4I8I8I8', 3, 0, 0, labels == '' and 0 or 2, expires, lease_until, waited, before,
   attempt, fence, now, before_at) .. owner .. struct.pack('>I8', forget) .. labels
 redis.call('SET', KEYS[1], record, 'PXAT', math.max(forget, lease_until))
 if attempt == 1 and fence == us then return us end
@@ -64,7 +64,7 @@ return struct.pack('>c1I8', 'W', us) .. record
 constexpr std::string_view owners_only = R"lua(
 if not v then return struct.pack('>c1I8', 'L', us) end
 local version, state, _, flags, expires, lease_until, waited = struct.unpack('>BBBBI8I8B', v)
-if version ~= 2 then return struct.pack('>c1I8', 'U', us) end
+if version ~= 3 and version ~= 2 then return struct.pack('>c1I8', 'U', us) end
 if expires <= now and not (state == 0 and now < lease_until) or string.sub(v, 51, 66) ~= nonce then
   return struct.pack('>c1I8', 'L', us)
 end
@@ -94,6 +94,8 @@ if state == final then
   return struct.pack('>c1I8', 'S', us) .. v
 end
 if state ~= 0 and state ~= 3 then return struct.pack('>c1I8', 'L', us) end
+)lua";
+constexpr std::string_view finish_write = R"lua(
 forget = now + ttl + math.max(forget - expires, 0)
 expires = now + ttl
 local labels = ''
@@ -102,9 +104,15 @@ if flags >= 2 then
   labels = string.sub(v, 107, 108 + tenant + string.byte(v, 108 + tenant))
   has = has + 2
 end
-local head = struct.pack('>BBBBI8I8B', 2, final, kept, has, expires, lease_until, 0) .. string.sub(v, 22, 98) ..
+local head = struct.pack('>BBBBI8I8B', 3, final, kept, has, expires, lease_until, 0) .. string.sub(v, 22, 98) ..
   struct.pack('>I8', forget)
 redis.call('SET', KEYS[1], head .. labels .. ARGV[2], 'PXAT', forget)
+)lua";
+// An operator's: of what was seen, and of no claim whose owner is at work.
+constexpr std::string_view resolve_terms =
+    "local final, kept, has, seen, ttl, nonce = struct.unpack('>BBBBI8c16', ARGV[1])";
+constexpr std::string_view resolve = R"lua(
+if state ~= seen or state ~= 3 and (state ~= 0 or now < lease_until) then return struct.pack('>c1I8', 'L', us) end
 )lua";
 constexpr std::string_view finish_end = "return struct.pack('>c1I8', 'W', us) .. head";
 
@@ -116,7 +124,7 @@ if attempt == 1 then
   redis.call('DEL', KEYS[1])
 else
   local before_at = string.sub(v, 43, 50)
-  redis.call('SET', KEYS[1], struct.pack('>BB', 2, before) .. string.sub(v, 3, 20) ..
+  redis.call('SET', KEYS[1], struct.pack('>BB', 3, before) .. string.sub(v, 3, 20) ..
     struct.pack('>BBI4', 0, before, attempt - 1) .. string.sub(v, 27, 34) .. before_at .. before_at ..
     string.rep('\0', 16) .. string.sub(v, 67), 'PXAT', forget)
 end
@@ -128,7 +136,7 @@ constexpr std::string_view forget = R"lua(
 local seen, nonce = struct.unpack('>Bc16', ARGV[1])
 if not v then return struct.pack('>c1I8', 'L', us) end
 local version, state, _, _, expires, lease_until, waited = struct.unpack('>BBBBI8I8B', v)
-if version ~= 2 then return struct.pack('>c1I8', 'U', us) end
+if version ~= 3 and version ~= 2 then return struct.pack('>c1I8', 'U', us) end
 if state == 0 and now < lease_until then return struct.pack('>c1I8', 'L', us) end
 if expires <= now then
   if struct.unpack('>I8', v, 99) <= now then return struct.pack('>c1I8', 'L', us) end
@@ -142,7 +150,7 @@ redis.call('DEL', KEYS[1])
 constexpr std::string_view lookup = R"lua(
 if not v then return struct.pack('>c1I8', 'N', us) end
 local version, state, _, _, expires, lease_until, waited = struct.unpack('>BBBBI8I8B', v)
-if version ~= 2 then return struct.pack('>c1I8', 'U', us) end
+if version ~= 3 and version ~= 2 then return struct.pack('>c1I8', 'U', us) end
 if not (state == 0 and now < lease_until) then
   if expires <= now and struct.unpack('>I8', v, 99) <= now then return struct.pack('>c1I8', 'N', us) end
   if expires <= now then return struct.pack('>c1I8', 'S', us) .. string.sub(v, 1, 106) end
@@ -151,7 +159,8 @@ if ARGV[1] == '\1' and state == 0 and waited == 0 then redis.pcall('SETRANGE', K
 return struct.pack('>c1I8', 'S', us) .. v
 )lua";
 
-constexpr std::array all_verbs = {Verb::claim, Verb::renew, Verb::finish, Verb::release, Verb::forget, Verb::lookup};
+constexpr std::array all_verbs = {Verb::claim,  Verb::renew,   Verb::finish, Verb::release,
+                                  Verb::forget, Verb::resolve, Verb::lookup};
 static_assert(all_verbs.size() == verb_count);
 
 std::string sha1_hex(std::string_view text) {
@@ -167,7 +176,10 @@ std::string script_of(Verb verb) {
   switch (verb) {
     case Verb::claim: return fmt::format("{}{}", begin, claim);
     case Verb::renew: return fmt::format("{}{}{}{}", begin, renew_terms, owners_only, renew);
-    case Verb::finish: return fmt::format("{}{}{}{}{}{}", begin, finish_terms, owners_only, finish, tell, finish_end);
+    case Verb::finish:
+      return fmt::format("{}{}{}{}{}{}{}", begin, finish_terms, owners_only, finish, finish_write, tell, finish_end);
+    case Verb::resolve:
+      return fmt::format("{}{}{}{}{}{}{}", begin, resolve_terms, owners_only, resolve, finish_write, tell, finish_end);
     case Verb::release:
       return fmt::format("{}{}{}{}{}{}", begin, release_terms, owners_only, release, tell, release_end);
     case Verb::forget: return fmt::format("{}{}{}{}", begin, forget, tell, release_end);
@@ -179,7 +191,7 @@ std::string script_of(Verb verb) {
 Scripts::Scripts() {
   for (const Verb verb : all_verbs) {
     std::string& head = heads_[static_cast<std::size_t>(verb)];
-    append_command_head(head, verb == Verb::finish || verb == Verb::claim ? 6 : 5);
+    append_command_head(head, writes_outcome(verb) || verb == Verb::claim ? 6 : 5);
     append_argument(head, "EVALSHA");
     append_argument(head, sha1_hex(script_of(verb)));
     append_argument(head, "1");
@@ -193,7 +205,7 @@ void Scripts::append_call(std::string& out, const Op& op, std::string_view key, 
   out += terms_heads_[static_cast<std::size_t>(op.verb)];
   append_terms(out, op, confirm);
   out += "\r\n";
-  if (op.verb == Verb::finish) append_argument(out, op.outcome ? std::string_view(*op.outcome) : std::string_view());
+  if (writes_outcome(op.verb)) append_argument(out, op.outcome ? std::string_view(*op.outcome) : std::string_view());
   if (op.verb == Verb::claim) append_argument(out, packed_labels(op.tenant, op.route));
 }
 

@@ -11,7 +11,7 @@
 
 namespace once::redis {
 
-inline constexpr std::size_t verb_count = 6;
+inline constexpr std::size_t verb_count = 7;
 
 // KEYS[1] is the operation's key; ARGV[1] are the terms (packed.hpp); ARGV[2] of finish is the
 // outcome, of claim the labels.

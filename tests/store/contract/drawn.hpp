@@ -75,7 +75,7 @@ inline void expect_same(const Op& op, const Op& model) {
   if (model.verb == Verb::renew || model.verb == Verb::release || model.verb == Verb::forget) return;
   ASSERT_EQ(op.record.has_value(), model.record.has_value());
   if (!model.record) return;
-  if (model.verb != Verb::finish) return expect_same(*op.record, *model.record);
+  if (!writes_outcome(model.verb)) return expect_same(*op.record, *model.record);
   EXPECT_EQ(op.record->started_at, model.record->started_at);
   EXPECT_EQ(op.record->expires_at, model.record->expires_at);
 }
@@ -109,7 +109,7 @@ TEST_P(StoreContract, drawn_sequences_go_as_the_memory_store_goes) {
     const std::size_t which = draw.below(operations.size());
     DrawnOperation& operation = operations.at(which);
     const auto verb = draw.any_of({Verb::claim, Verb::claim, Verb::claim, Verb::renew, Verb::finish, Verb::finish,
-                                   Verb::release, Verb::forget, Verb::lookup});
+                                   Verb::release, Verb::forget, Verb::resolve, Verb::resolve, Verb::lookup});
     const bool stranger = operation.nonces.empty() || (verb == Verb::claim && draw.below(4) != 0);
     const bool earlier = operation.nonces.size() > 1 && draw.below(5) == 0;
     const Nonce nonce = stranger  ? new_nonce()
@@ -123,7 +123,11 @@ TEST_P(StoreContract, drawn_sequences_go_as_the_memory_store_goes) {
     if (verb == Verb::forget) {
       op.final_state = draw.any_of({State::started, State::succeeded, State::failed, State::unknown, State::tombstone});
     }
-    if (verb == Verb::finish && op.final_state == State::succeeded) {
+    if (verb == Verb::resolve) {
+      op.final_state = draw.any_of({State::succeeded, State::failed});
+      op.seen_state = draw.any_of({State::started, State::succeeded, State::unknown, State::unknown});
+    }
+    if (writes_outcome(verb) && op.final_state == State::succeeded) {
       op.body_kept = draw.any_of({BodyKept::yes, BodyKept::no});
       op.outcome = std::make_shared<const std::string>(fmt::format("outcome of step {}", step));
     }

@@ -168,6 +168,13 @@ class StoreContract : public testing::TestWithParam<StoreFactory> {
     return run(op);
   }
 
+  Op resolve(const Made& it, State seen, std::string value = "by hand") {
+    Op op = finish_op(it.id, it.nonce, State::succeeded, std::move(value));
+    op.verb = Verb::resolve;
+    op.seen_state = seen;
+    return run(op);
+  }
+
   // Claimed under these labels, and ended like this.
   Made labelled(std::string_view tenant, std::string_view route, State state, std::string outcome = "outcome") {
     Made it{new_id(), new_nonce(), {}};

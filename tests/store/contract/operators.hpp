@@ -53,10 +53,49 @@ TEST_P(StoreContract, a_claim_that_lapsed_is_forgotten_or_resolved) {
   if (!lapse()) GTEST_SKIP() << "claims do not lapse in this store";
   EXPECT_EQ(forget(dropped.id, dropped.nonce, State::started).status, OpStatus::done);
   EXPECT_FALSE(lookup(dropped.id).record.has_value());
-  EXPECT_EQ(finish(resolved.id, resolved.nonce, State::succeeded, "by hand").status, OpStatus::done);
+  EXPECT_EQ(resolve(resolved, State::started).status, OpStatus::done);
   const Op replay = claim(resolved.id, new_nonce());
   ASSERT_EQ(replay.verdict, Verdict::replay);
   EXPECT_EQ(*replay.record->outcome, "by hand");
+}
+
+TEST_P(StoreContract, an_owner_that_renews_between_look_and_resolve_is_not_overridden) {
+  const Made it = made(State::started);
+  EXPECT_EQ(resolve(it, State::started).status, OpStatus::lost) << "the owner is at work";
+  if (lapse()) {
+    EXPECT_EQ(renew(it.id, it.nonce).status, OpStatus::done);
+    EXPECT_EQ(resolve(it, State::started).status, OpStatus::lost) << "the owner is back";
+  }
+  EXPECT_EQ(lookup(it.id).record->state, State::started);
+  EXPECT_EQ(finish(it.id, it.nonce, State::succeeded, "the owner's").status, OpStatus::done);
+  const Op replay = claim(it.id, new_nonce());
+  ASSERT_EQ(replay.verdict, Verdict::replay);
+  EXPECT_EQ(*replay.record->outcome, "the owner's");
+}
+
+TEST_P(StoreContract, nothing_is_resolved_that_is_not_what_was_seen) {
+  const Made it = made(State::unknown);
+  EXPECT_EQ(resolve(it, State::started).status, OpStatus::lost);
+  EXPECT_EQ(resolve({it.id, new_nonce(), {}}, State::unknown).status, OpStatus::lost);
+  EXPECT_EQ(resolve({new_id(), it.nonce, {}}, State::unknown).status, OpStatus::lost);
+  EXPECT_EQ(lookup(it.id).record->state, State::unknown);
+  for (const State state : {State::succeeded, State::failed}) {
+    const Made ended = made(state);
+    EXPECT_EQ(resolve(ended, state).status, OpStatus::lost);
+    EXPECT_EQ(lookup(ended.id).record->state, state);
+  }
+}
+
+TEST_P(StoreContract, of_two_operators_who_resolve_one_is_told_lost) {
+  const Made it = made(State::unknown);
+  const Op first = resolve(it, State::unknown, "first");
+  ASSERT_EQ(first.status, OpStatus::done) << first.error;
+  ASSERT_TRUE(first.record.has_value());
+  EXPECT_EQ(first.record->state, State::succeeded);
+  EXPECT_EQ(resolve(it, State::unknown, "second").status, OpStatus::lost);
+  const Op replay = claim(it.id, new_nonce());
+  ASSERT_EQ(replay.verdict, Verdict::replay);
+  EXPECT_EQ(*replay.record->outcome, "first");
 }
 
 TEST_P(StoreContract, a_tombstone_can_be_forgotten) {
@@ -81,8 +120,7 @@ TEST_P(StoreContract, an_operator_and_a_client_that_takes_over_do_not_both_win) 
       std::latch together(2);
       const std::jthread operator_thread([&] {
         together.arrive_and_wait();
-        operators =
-            resolves ? finish(it.id, it.nonce, State::succeeded, "by hand") : forget(it.id, it.nonce, State::unknown);
+        operators = resolves ? resolve(it, State::unknown) : forget(it.id, it.nonce, State::unknown);
       });
       const std::jthread client_thread([&] {
         together.arrive_and_wait();

@@ -90,13 +90,16 @@ TEST(ReadFind, takes_a_request_or_a_claim) {
 TEST(ReadAction, makes_the_response_that_retries_get) {
   const auto action = read_action(
       Action::resolve,
-      R"({"version":"v","state":"succeeded","response":{"status":201,"headers":[["X-A","b"],["Connection","close"]],)"
+      R"({"version":"v","state":"succeeded","response":{"status":201,"headers":[["X-A","b"],["Connection","close"],)"
+      R"(["Idempotency-Status","executed"],["original-request-id","x"],["Idempotency-Expires","x"],)"
+      R"(["Idempotency-Replayed","true"],["Access-Control-Allow-Origin","*"],["Set-Cookie","s"]],)"
       R"("body_base64":"AAECAw=="}})");
   ASSERT_TRUE(action.has_value()) << action.error();
   const auto stored = decode(*action->outcome);
   ASSERT_TRUE(stored.has_value());
   EXPECT_EQ(stored->status, 201);
-  EXPECT_EQ(stored->headers, "X-A: b\r\n") << "what belongs to a connection is left out";
+  EXPECT_EQ(stored->headers, "X-A: b\r\n") << "what only the gateway says, and of one reply, is left out";
+  EXPECT_EQ(stored->reason, "Created");
   EXPECT_EQ(stored->body, std::string_view("\0\1\2\3", 4));
 }
 
@@ -105,6 +108,9 @@ TEST(ReadAction, refuses_what_it_does_not_understand) {
        {"{}", R"({"version":""})", R"({"version":"v"})", R"({"version":"v","state":"unknown"})",
         R"({"version":"v","state":"failed","response":{"status":200}})",
         R"({"version":"v","state":"succeeded","response":{"status":199}})",
+        R"({"version":"v","state":"succeeded","response":{"status":204,"body":"x"}})",
+        R"({"version":"v","state":"succeeded","response":{"status":205,"body":"x"}})",
+        R"({"version":"v","state":"succeeded","response":{"status":304,"body_base64":"AAAA"}})",
         R"({"version":"v","state":"succeeded","response":{"status":200,"headers":[["A b","c"]]}})",
         R"({"version":"v","state":"succeeded","response":{"status":200,"headers":[["A","c\r\nX: y"]]}})",
         R"({"version":"v","state":"succeeded","response":{"status":200,"body_base64":"%%%%"}})",
@@ -112,6 +118,81 @@ TEST(ReadAction, refuses_what_it_does_not_understand) {
     EXPECT_FALSE(read_action(Action::resolve, wrong).has_value()) << wrong;
   }
   EXPECT_TRUE(read_action(Action::forget, R"({"version":"v"})").has_value());
+  EXPECT_TRUE(
+      read_action(Action::resolve, R"({"version":"v","state":"succeeded","response":{"status":204}})").has_value());
+}
+
+class EffectOf : public testing::Test {
+ protected:
+  EffectOf() {
+    key_.nonce.bytes[0] = 1;
+    resolve_.nonce = forget_.nonce = key_.nonce;
+    resolve_.outcome = bytes("asked");
+    seen_.status = OpStatus::done;
+    stands_.state = State::unknown;
+    stands_.nonce = key_.nonce;
+  }
+  static OutcomeBytes bytes(std::string_view text) { return std::make_shared<const std::string>(text); }
+  Effect after(Op tried, OpStatus status, const std::optional<Record>& stands, StoreFault fault = {}) {
+    tried.status = status;
+    tried.fault = fault;
+    seen_.record = stands;
+    return effect_of(tried, key_, seen_);
+  }
+
+  KeyInfo key_ = unknown_key();
+  Op resolve_{.verb = Verb::resolve};
+  Op forget_{.verb = Verb::forget, .final_state = State::unknown};
+  Op seen_{.verb = Verb::lookup};
+  Record stands_;
+};
+
+TEST_F(EffectOf, a_release_whose_answer_was_lost_is_done_if_the_key_is_gone) {
+  for (const OpStatus status : {OpStatus::lost, OpStatus::failed}) {
+    EXPECT_EQ(after(forget_, status, std::nullopt), Effect::done);
+  }
+  EXPECT_EQ(after(forget_, OpStatus::lost, stands_), Effect::none) << "the owner is back";
+  EXPECT_EQ(after(forget_, OpStatus::failed, stands_), Effect::unknown) << "it may be on its way";
+  EXPECT_EQ(after(forget_, OpStatus::failed, stands_, StoreFault::refused), Effect::none);
+  EXPECT_EQ(after(forget_, OpStatus::failed, std::nullopt, StoreFault::full), Effect::none);
+  seen_.status = OpStatus::failed;
+  EXPECT_EQ(after(forget_, OpStatus::lost, std::nullopt), Effect::unknown) << "nobody knows";
+}
+
+TEST_F(EffectOf, a_release_before_somebody_claims_anew_may_have_been_ours) {
+  stands_.nonce.bytes[0] = 2;
+  stands_.state = State::started;
+  EXPECT_EQ(after(forget_, OpStatus::lost, stands_), Effect::unknown);
+  stands_.attempt = Attempt{2};
+  EXPECT_EQ(after(forget_, OpStatus::lost, stands_), Effect::none) << "taken over";
+}
+
+TEST_F(EffectOf, a_resolve_is_done_only_if_what_was_asked_for_stands) {
+  stands_.state = State::succeeded;
+  stands_.outcome = bytes("asked");
+  EXPECT_EQ(after(resolve_, OpStatus::lost, stands_), Effect::done);
+  stands_.body_kept = BodyKept::no;
+  EXPECT_EQ(after(resolve_, OpStatus::lost, stands_), Effect::none);
+  stands_.body_kept = BodyKept::yes;
+  stands_.outcome = bytes("what another operator said");
+  EXPECT_EQ(after(resolve_, OpStatus::lost, stands_), Effect::none);
+  stands_.outcome = nullptr;
+  EXPECT_EQ(after(resolve_, OpStatus::lost, stands_), Effect::none);
+  stands_.state = State::failed;
+  EXPECT_EQ(after(resolve_, OpStatus::lost, stands_), Effect::none);
+  EXPECT_EQ(after(resolve_, OpStatus::lost, std::nullopt), Effect::unknown);
+}
+
+TEST_F(EffectOf, a_retry_after_a_failure_may_follow_ours) {
+  resolve_.final_state = State::failed;
+  resolve_.outcome = nullptr;
+  stands_.nonce.bytes[0] = 2;
+  stands_.state = State::started;
+  stands_.attempt = Attempt{2};
+  stands_.previous_state = State::failed;
+  EXPECT_EQ(after(resolve_, OpStatus::lost, stands_), Effect::unknown);
+  stands_.previous_state = State::unknown;
+  EXPECT_EQ(after(resolve_, OpStatus::lost, stands_), Effect::none);
 }
 
 }  // namespace

@@ -62,6 +62,17 @@ TEST(ReplyTest, a_replay_says_so_and_whose) {
             "Idempotent-Replayed: true\r\nOriginal-Request-Id: first\r\nX-Request-Id: r2\r\nContent-Length: 4\r\n");
 }
 
+TEST(ReplyTest, a_body_is_sent_only_where_the_status_has_one) {
+  for (int status = 200; status <= 599; ++status) {
+    Reply reply;
+    write_response(reply, {.status = status, .body = "HTTP/1.1 200 OK\r\n\r\n"},
+                   {.ending = Ending::replayed, .request_id = "r", .extra = {}, .expires_at = {}, .replay_header = {}});
+    const bool has_none = status == 204 || status == 205 || status == 304;
+    EXPECT_EQ(reply.body.empty(), has_none) << status << ": the client would read it as another response";
+    EXPECT_EQ(reply.head.contains("Content-Length: 19\r\n"), !has_none) << status;
+  }
+}
+
 TEST(ReplyTest, a_length_is_said_where_there_may_be_a_body) {
   for (int status = 200; status <= 599; ++status) {
     Reply reply;

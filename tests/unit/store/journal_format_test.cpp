@@ -1,5 +1,5 @@
 // The journal's bytes, as docs/journal-format.md has them. The literals were made by another program than the one that
-// is tested: they stay as they are for as long as files of version 1 are to be read.
+// is tested: they stay as they are for as long as files of version 2, and where it says so 1, are to be read.
 #include <gtest/gtest.h>
 
 #include "store/journal/format.hpp"
@@ -23,20 +23,26 @@ const auto nonce = counted_from<Nonce>(0x40);
 constexpr Time then{Duration(1'767'225'600'000)};
 
 constexpr std::string_view header_hex =
+    "4f4e43454a524e4c020000003c41ae82a0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
+    "290000000000000000a8da769b010000";
+constexpr std::string_view header_of_version_1_hex =
     "4f4e43454a524e4c01000000332af16ba0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
     "290000000000000000a8da769b010000";
+constexpr std::string_view header_of_version_3_hex =
+    "4f4e43454a524e4c0300000096b5c026a0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
+    "290000000000000000a8da769b010000";
 constexpr std::string_view put_hex =
-    "7d00000021e2e55f01010603020000002a00000000000000e8abda769b0100000004017c9b0100000001020304050607"
+    "7d000000988b957201010603020000002a00000000000000e8abda769b0100000004017c9b0100000001020304050607"
     "08090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f202122232425262728292a2b2c2d2e2f3031323334353637"
     "38393a3b3c3d3e3f404142434445464748494a4b4c4d4e4f7894da769b01000068656c6c6f000000";
 constexpr std::string_view leased_hex =
-    "800000009e9be01101000c03020000002a00000000000000e8abda769b0100000004017c9b0100000001020304050607"
+    "8000000011ec83e901000c03020000002a00000000000000e8abda769b0100000004017c9b0100000001020304050607"
     "08090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f202122232425262728292a2b2c2d2e2f3031323334353637"
     "38393a3b3c3d3e3f404142434445464748494a4b4c4d4e4f7894da769b0100001821db769b010000";
 constexpr std::string_view remove_hex =
-    "300000006456702102000000000000002b00000000000000606162636465666768696a6b6c6d6e6f7071727374757677"
+    "300000005dd31ce902000000000000002b00000000000000606162636465666768696a6b6c6d6e6f7071727374757677"
     "78797a7b7c7d7e7f";
-constexpr std::string_view mark_hex = "18000000fbf38d1c03000000000000001001000000000000d0afda769b010000";
+constexpr std::string_view mark_hex = "18000000cf40c30403000000000000001001000000000000d0afda769b010000";
 
 // The first segment of a journal: a mark, a claim, its outcome, another claim, its release, a third claim.
 constexpr std::string_view file_hex =
@@ -96,6 +102,10 @@ TEST(JournalFormat, a_header_is_these_bytes) {
   EXPECT_EQ(read->last_fence, Fence{41});
   EXPECT_EQ(read->created_at, then);
   EXPECT_EQ(read->salt, made.salt);
+  const auto earlier = decode_header(*from_hex(header_of_version_1_hex));
+  ASSERT_TRUE(earlier.has_value());
+  EXPECT_EQ(earlier->number, SegmentNumber{7});
+  EXPECT_NE(earlier->salt, made.salt);
 }
 
 TEST(JournalFormat, a_put_is_these_bytes) {
@@ -279,8 +289,7 @@ TEST(JournalFormat, headers_say_what_is_wrong_with_them) {
   EXPECT_EQ(decode_header(std::string(64, '\0')).error(), HeaderFault::damaged);
   bytes[63] = 1;
   EXPECT_EQ(decode_header(bytes).error(), HeaderFault::damaged);
-  bytes[8] = 2;
-  EXPECT_EQ(decode_header(bytes).error(), HeaderFault::newer_version);
+  EXPECT_EQ(decode_header(*from_hex(header_of_version_3_hex)).error(), HeaderFault::newer_version);
 }
 
 TEST(JournalFormat, segments_have_one_name_each) {

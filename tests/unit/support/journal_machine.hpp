@@ -150,7 +150,9 @@ class JournalModel {
       if (op.fault == StoreFault::unavailable) {
         for (std::size_t i = 0, count = all.size(); i < count; ++i) add_results(all, op, May(all[i]));
       } else if (op.fault == StoreFault::full) {
-        EXPECT_EQ(op.verb, Verb::claim) << "only a claim may be told that the store is full";
+        const bool ends = op.verb == Verb::finish || op.verb == Verb::release;
+        EXPECT_FALSE(ends && std::ranges::all_of(all, [&](const May& may) { return is_live_claim(may, op.nonce); }))
+            << "room is kept for the end of a live claim";
       }
       return;
     }
@@ -221,9 +223,10 @@ class JournalModel {
         record.lease_until = Time::max();
         return renews ? May(record) : may;
       }
+      case Verb::resolve:
       case Verb::finish: {
         Record record = before == nullptr ? Record() : *before;
-        const bool finishes = before != nullptr && finish(record, op, op.now) != Written::no;
+        const bool finishes = before != nullptr && ended(record, op) != Written::no;
         if (finishes != (op.status == OpStatus::done)) return std::nullopt;
         if (finishes && !same_but_for_body(*op.record, record)) return std::nullopt;
         return finishes ? May(*op.record) : may;
@@ -240,6 +243,14 @@ class JournalModel {
       }
     }
     return std::nullopt;
+  }
+
+  static bool is_live_claim(const May& may, const Nonce& nonce) {
+    return may && may->state == State::started && may->lease_until == Time::max() && may->nonce == nonce;
+  }
+
+  static Written ended(Record& record, const Op& op) {
+    return op.verb == Verb::resolve ? resolve(record, op, op.now) : finish(record, op, op.now);
   }
 
   static May seen(May may, Time now) {
@@ -282,11 +293,11 @@ class JournalModel {
     }
     if (before == nullptr) return;
     Record record = *before;
-    if (op.verb == Verb::finish && finish(record, op, op.now) == Written::yes) {
+    if (writes_outcome(op.verb) && ended(record, op) == Written::yes) {
       all.emplace_back(record);
       record.outcome = nullptr;
       record.body_kept = BodyKept::no;
-      if (bodies_may_go) all.emplace_back(record);
+      if (bodies_may_go && op.verb == Verb::finish) all.emplace_back(record);
     }
     if (op.verb == Verb::release && may_release(*before, op)) all.push_back(released(*before));
     if (op.verb == Verb::forget && may_forget(*before, op, op.now)) all.emplace_back();
