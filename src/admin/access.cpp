@@ -111,7 +111,7 @@ void AdminAccess::tell(const ServiceRequest& request, std::string_view reason, I
   log_.warn("admin refused", {{"peer", request.peer},
                               {"reason", reason},
                               {"method", request.head.method_text},
-                              {"path", request.head.path},
+                              {"path", path},
                               {"left_out", *left_out}});
 }
 
