@@ -189,7 +189,7 @@ class Settling(Keys):
         for status in (204, 205, 304):
             answer, problem = self.act(gateway, "resolve", found, state="succeeded",
                                        response={"status": status, "body": "HTTP/1.1 200 OK\r\n\r\n"})
-            self.assertEqual((answer, problem["code"]), (400, "bad-request"))
+            self.assertEqual((answer, problem["code"]), (400, "parameter-invalid"))
         self.assertEqual(self.act(gateway, "resolve", found, state="succeeded", response={
             "status": 204, "headers": [["Idempotency-Status", "executed"], ["X-By", "hand"]]})[0], 200)
         retry = self.pay(gateway)
@@ -357,9 +357,11 @@ class Listing(Keys):
         self.assertEqual(self.pay(gateway).status, 201)
         before = gateway.metrics()["once_store_connections"]
         self.get(gateway, "/v1/keys")
-        self.assertEqual(gateway.metrics()["once_store_connections"], before + 1)
+        after = gateway.metrics()["once_store_connections"]
+        self.assertGreater(after, before)
+        self.assertLessEqual(after, before + (before if "cluster" in STORE else 1))  # of a cluster, one to each server
         self.get(gateway, "/v1/keys")
-        self.assertEqual(gateway.metrics()["once_store_connections"], before + 1)
+        self.assertEqual(gateway.metrics()["once_store_connections"], after)
         self.assertNotIn('once_keys{state="succeeded"}', gateway.metrics())
 
     def test_mistakes_in_a_list_are_told(self):
