@@ -13,8 +13,8 @@ using http::ServiceResponse;
 namespace {
 
 constexpr std::string_view base = "/v1/keys/";
-// How the labels of records begin that are of a resource: "(resource)" is the claim of a conditional write, "(life)" the
-// mark that a life has ended. No pattern of a route begins so.
+// How the labels of records begin that are of a resource: "(resource)" is the claim of a conditional write, "(life)"
+// the mark that a life has ended. No pattern of a route begins so.
 constexpr char not_of_a_request = '(';
 
 ServiceResponse answer_of(const Problem& problem) {
@@ -93,9 +93,10 @@ std::optional<Problem> obstacle(const KeyInfo& key, Action action, const ActionR
   }
   if (is_live(key, now)) return problem(ProblemKind::in_flight, "The owner of this key is at work.");
   if (action == Action::resolve && key.route && key.route->starts_with(not_of_a_request)) {
-    return problem(ProblemKind::parameter_invalid,
-                   "This is a record of a resource, not of a request: it has no response to keep. It can be released or "
-                   "forgotten.");
+    return problem(
+        ProblemKind::parameter_invalid,
+        "This is a record of a resource, not of a request: it has no response to keep. It can be released or "
+        "forgotten.");
   }
   if (action == Action::forget || key.state == State::unknown || key.state == State::started) return std::nullopt;
   return problem(ProblemKind::claim_lost, fmt::format("Only a key that is unknown, or whose owner is gone, can be {}; "

@@ -27,7 +27,7 @@ std::string plain(std::string text) {
 }
 
 std::string shown_state(const JsonTree& key) {
-  const std::string state = text_of(key, "state");
+  std::string state = text_of(key, "state");
   if (state != "started") return state;
   return text_of(key, "live") == "true" ? "started" : "lapsed";
 }

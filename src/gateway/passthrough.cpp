@@ -218,9 +218,7 @@ void PassThrough::peer_moved(Socket::Peer what) {
 Task<PassedResult> PassThrough::relay() {
   watch_client();
   while (true) {
-    // Whoever writes under guard keeps others waiting.
-    const Duration limit = request_->body ? request_->timeouts.response : request_->timeouts.stream_idle;
-    const auto deadline = client_.socket.loop().now() + limit;
+    const auto deadline = client_.socket.loop().now() + longest_silence();
     const auto read = co_await upstream_->read_head(client_.head.method, deadline);
     if (read == UpstreamConnection::HeadRead::timed_out && upload_ == Upload::running) continue;
     if (read == UpstreamConnection::HeadRead::no_bytes && !client_gone_ && may_send_again()) {
@@ -343,7 +341,7 @@ Task<PassedResult> PassThrough::relay_body() {
       const IoResult sent = co_await client_.socket.write_all(head_, client_.timeouts->body_idle);
       head_.clear();
       if (sent.status != Io::ok) break;
-      chunk = co_await upstream_->next(request_->timeouts.stream_idle);
+      chunk = co_await upstream_->next(longest_silence());
     }
     if (chunk->kind == BodyChunk::Kind::broken || chunk->kind == BodyChunk::Kind::timed_out) {
       // The client must not take half a body for a whole one.

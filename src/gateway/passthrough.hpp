@@ -100,6 +100,10 @@ class PassThrough final : private http::Socket::Watcher {
   bool upgrades() const { return client_.head.upgrade && !request_->body; }
   // An event stream has no end that could be waited for.
   bool goes_on_alone() const { return request_->body && !events_; }
+  // Of the backend. Whoever writes under guard keeps others waiting.
+  Duration longest_silence() const {
+    return request_->body ? request_->timeouts.response : request_->timeouts.stream_idle;
+  }
 
   ClientIo& client_;
   Metrics& metrics_;
