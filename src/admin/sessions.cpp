@@ -1,7 +1,5 @@
 #include "admin/sessions.hpp"
 
-#include <arpa/inet.h>
-
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -9,6 +7,7 @@
 #include <openssl/crypto.h>
 
 #include "base/bytes.hpp"
+#include "http/address_set.hpp"
 
 namespace once {
 
@@ -48,13 +47,11 @@ void Sessions::end(std::string_view id) {
 
 std::string network_of(std::string_view address) {
   constexpr std::size_t network_size = 8;
-  constexpr std::string_view mapped("\0\0\0\0\0\0\0\0\0\0\xFF\xFF", 12);
   if (address.starts_with('[') && address.ends_with(']')) address = address.substr(1, address.size() - 2);
-  const std::string text(address.substr(0, address.find('%')));
-  std::array<char, 16> bytes{};
-  if (::inet_pton(AF_INET6, text.c_str(), bytes.data()) != 1) return std::string(address);
-  const std::string_view all(bytes.data(), bytes.size());
-  return to_hex(all.starts_with(mapped) ? all : all.substr(0, network_size));
+  const auto ip = http::IpAddress::parse(address.substr(0, address.find('%')));
+  if (!ip) return std::string(address);
+  if (ip->is_ipv4()) return ip->text();
+  return to_hex(std::string_view(reinterpret_cast<const char*>(ip->bytes.data()), network_size));
 }
 
 FailedLogins::Peer* FailedLogins::find(std::string_view address, Instant now) {
