@@ -180,10 +180,14 @@ TEST_F(JournalDamage, a_list_leaves_out_a_record_that_cannot_be_read) {
   ASSERT_EQ(whole->keys.size(), 3U);
   for (const KeyInfo& key : whole->keys) EXPECT_EQ(key.outcome_bytes, 3000U);
   const OperationId lost = claim_op(2, 2).id;
-  const std::string name = journal::segment_name(journal::SegmentNumber{1});
-  const std::size_t at = machine.platter.content(name).rfind(lost.view());
-  ASSERT_NE(at, std::string::npos);
-  machine.platter.flip(name, at, 0);
+  std::size_t found = 0;
+  for (const std::string& name : machine.platter.names()) {
+    const std::size_t at = machine.platter.content(name).rfind(lost.view());
+    if (at == std::string::npos) continue;
+    machine.platter.flip(name, at, 0);
+    ++found;
+  }
+  ASSERT_GE(found, 1U);
   const auto rest = list();
   ASSERT_TRUE(rest.has_value());
   EXPECT_EQ(rest->keys.size(), 2U);
