@@ -73,7 +73,7 @@ Result<KeyCounts> MemoryStore::count(std::string_view cursor) {
   KeyCounts counts;
   std::size_t shard = (*from)[0];
   std::size_t at = (*from)[1];
-  const auto take = [&](KeyInfo&& info) {
+  const auto take = [&](const KeyInfo& info) {
     ++counts.by_state[static_cast<std::size_t>(info.state)];
     return true;
   };
