@@ -178,7 +178,7 @@ Result<KeyPage> RedisStore::scan(const KeyFilter& filter, std::string_view curso
   if (!at) return bad_cursor();
   KeyPage page;
   const std::string pattern = escaped(context_->options.prefix) + "*";
-  const auto take = [&](KeyPage&& part) {
+  const auto take = [&](KeyPage part) {
     page.now = part.now;
     for (KeyInfo& info : part.keys) {
       if (!fits(info, filter)) continue;
