@@ -71,7 +71,8 @@ async function load({from}) {
   more.hidden = next === null;
   byId("keys-table").hidden = shown === 0;
   byId("keys-empty").hidden = shown !== 0;
-  say(byId("keys-empty"), loaded ? "No key fits these filters." : "");
+  const none = next === null ? "No key fits these filters." : "None of those looked at so far fits these filters, and there are more.";
+  say(byId("keys-empty"), loaded ? none : "");
   say(byId("keys-count"), shown === 0 ? "" : `${number(shown)} ${shown === 1 ? "key" : "keys"}${next === null ? "" : ", and there are more"}`);
 }
 
