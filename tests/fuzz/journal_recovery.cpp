@@ -62,6 +62,24 @@ void put_segments(JournalMachine& machine, std::string_view bytes) {
   machine.platter.put("0000000002.segment", seal ? sealed(second, 2) : std::string(second));
 }
 
+bool is_newer(const JournalMachine& machine) {
+  for (const std::string& name : machine.platter.names()) {
+    const auto header = journal::decode_header(machine.platter.content(name));
+    if (!header && header.error() == journal::HeaderFault::newer_version) return true;
+  }
+  return false;
+}
+
+// Of a newer version nobody here knows what is damaged: it is neither opened nor repaired, and stays as it is.
+void refuse_newer(JournalMachine& machine) {
+  once::SimulatedDisk disk(machine.platter);
+  once::SeededRandom random(2);
+  const auto ignored = [](const journal::SegmentReport&) {};
+  ONCE_ASSERT(!machine.start() && !machine.refusal.empty());
+  ONCE_ASSERT(!journal::verify(disk, ignored) && !journal::repair(disk, machine.clock, random, ignored));
+  ONCE_ASSERT(is_newer(machine));
+}
+
 bool is_whole(JournalMachine& machine) {
   once::SimulatedDisk disk(machine.platter);
   const auto report = journal::verify(disk, [](const journal::SegmentReport&) {});
@@ -90,6 +108,10 @@ FUZZ(bytes) {
   JournalMachine machine(
       1, {.segment_bytes = 16384, .max_disk = 1U << 20U, .max_memory = 1U << 20U, .cache_bytes = 1U << 16U});
   put_segments(machine, bytes);
+  if (is_newer(machine)) {
+    refuse_newer(machine);
+    return;
+  }
   const bool whole = is_whole(machine);
   if (!machine.start()) {
     ONCE_ASSERT(!whole && !machine.refusal.empty());
