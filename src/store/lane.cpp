@@ -61,7 +61,7 @@ class ThreadLanes::Lane : private Work {
   Store& store_;
   const LaneLimits limits_;
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable wake_;
   PendingQueue incoming_;
   bool asleep_ = false;
@@ -196,6 +196,8 @@ void ThreadLanes::Lane::add_to(LaneStats& total) const {
   total.largest_batch = std::max(total.largest_batch, largest_.load(std::memory_order_relaxed));
   total.queue_depth += depth_.load(std::memory_order_relaxed);
   total.queue_limit += limits_.queue;
+  const std::scoped_lock lock(mutex_);
+  total.asleep += asleep_ ? 1 : 0;
 }
 
 ThreadLanes::ThreadLanes(Store& store, const LaneLimits& limits) : Lanes(store) {

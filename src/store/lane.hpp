@@ -102,6 +102,7 @@ struct LaneStats {
   std::uint64_t largest_batch = 0;
   std::size_t queue_depth = 0;  // waiting now
   std::size_t queue_limit = 0;  // how many may, in all lanes
+  std::size_t asleep = 0;       // lanes that have nothing to do now
   HistogramSnapshot batch_size;
   HistogramSnapshot store_time_ns;  // of execute(), per batch
 };

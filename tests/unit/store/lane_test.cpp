@@ -2,6 +2,7 @@
 #include "store/lane.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -40,6 +41,13 @@ class LaneTest : public testing::Test {
   void occupy() {
     submit(0);
     store_.wait_for_batches(1);
+  }
+
+  // A lane that has told its callers is still awake for a moment, and takes what comes one by one.
+  void wait_for_sleep() {
+    const auto deadline = std::chrono::steady_clock::now() + patience;
+    while (lanes_->stats().asleep == 0 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    EXPECT_EQ(lanes_->stats().asleep, 1U);
   }
 
   std::vector<Answer> wait_for_answers(std::size_t count) {
@@ -100,6 +108,7 @@ TEST_F(LaneTest, what_one_turn_of_the_callers_executor_submits_goes_out_together
   };
   turn.run = [](Work& work) { static_cast<Turn&>(work).submit_five(); };
   for (int round = 1; round <= 2; ++round) {
+    wait_for_sleep();
     home_.post(turn);
     wait_for_answers(static_cast<std::size_t>(round) * 5);
   }
