@@ -16,7 +16,9 @@ SECONDS = float(os.environ.get("ONCE_E2E_SECONDS", "60"))
 CLIENTS = 4
 SAMPLES = 40
 MIB = 1 << 20
-LIVES = 5 + 1 + 6  # seconds; see check_disk()
+ENOUGH = 32 * MIB  # written and gone again; a slow machine gets more time
+SHORTEST = 2  # seconds
+LIVES = 5 + 1 + 6  # seconds; see within()
 
 CONFIG = """
 journal: {segment_size: 1MiB, segment_age: 1s, cache: 1MiB, max_disk: 256MiB}
@@ -45,32 +47,48 @@ class Soak(EndToEnd):
                     if path == "/kept" and len(self.kept) >= 500:
                         path = "/short"
                     key = f"{number}-{count}"
+                    asked = time.monotonic()
                     answer = client.ask("POST", path, key=key)
                     self.assertEqual(answer.status, 201)
                     if path == "/kept":
                         self.kept[key] = answer
                     elif drawn.random() < 0.1:
-                        self.assertEqual(kept_part(client.ask("POST", path, key=key)), kept_part(answer))
+                        again = client.ask("POST", path, key=key)
+                        if time.monotonic() < asked + SHORTEST:  # or it may have expired, on a machine that paused
+                            self.assertEqual(kept_part(again), kept_part(answer))
                     self.pace.wait(0.002)
         except BaseException as error:
             self.failures.append(error)
             raise
 
-    def sample(self):
+    def measure(self):
         metrics = self.serving.metrics()
         return {"at": time.monotonic(), "written": metrics["once_journal_written_bytes_total"],
-                "du": journal_files.disk_bytes(self.data / "journal"), "disk": metrics["once_journal_disk_bytes"],
-                "resident": self.serving.resident_bytes(), "records": metrics["once_store_records"]}
+                "disk": metrics["once_journal_disk_bytes"], "du": journal_files.disk_bytes(self.data / "journal"),
+                "resident": self.serving.resident_bytes()}
 
-    def check_disk(self, samples, name):
+    def within(self, sample):
         """What was written before the last moments is gone, however much the machine lets through in a moment: the longest
         of the short keys, the age of a segment, and a while to clean up. The keys that stay are a few megabytes; the rest is
-        a segment or two."""
-        for number, sample in enumerate(samples):
-            earlier = [each for each in samples[:number] if each["at"] < sample["at"] - LIVES]
-            if earlier:
-                recent = sample["written"] - earlier[-1]["written"]
-                self.assertLessEqual(sample[name], recent + 8 * MIB, [each[name] for each in samples])
+        a segment or two. What is measured is what is there."""
+        earlier = [each for each in self.samples if each["at"] < sample["at"] - LIVES]
+        recent = sample["written"] - (earlier[-1]["written"] if earlier else 0)
+        return max(sample["du"], sample["disk"]) <= recent + 8 * MIB and abs(sample["du"] - sample["disk"]) <= 3 * MIB
+
+    def sample(self):
+        """A machine that paused cleans up when it goes on, and between two readings a segment may come or go."""
+        last = None
+
+        def good():
+            nonlocal last
+            last = self.measure()
+            return self.within(last) or self.failures
+
+        try:
+            wait_until(good)
+        except AssertionError:
+            self.fail(f"more on disk than lives: {last} after {self.samples}")
+        self.samples.append(last)
 
     def check_flat(self, samples, name, slack):
         """Its peak in the last third is not above that of the second third."""
@@ -84,29 +102,27 @@ class Soak(EndToEnd):
         backend.requests = backend.streams = Forgetful()
         self.data = self.folder()
         self.serving = self.gateway(backend, f"data_dir={self.data}", config=CONFIG, env=ENVIRONMENT)
-        self.kept, self.failures = {}, []
+        self.kept, self.failures, self.samples = {}, [], []
         self.over, self.pace = threading.Event(), threading.Event()
         self.addCleanup(self.over.set)
         begun = time.monotonic()
         clients = [threading.Thread(target=self.load, args=(number,), daemon=True) for number in range(CLIENTS)]
         for client in clients:
             client.start()
-        samples = []
-        for number in range(SAMPLES):
-            wait_until(lambda: time.monotonic() - begun >= SECONDS * (number + 1) / SAMPLES or self.failures, SECONDS)
-            samples.append(self.sample())
+        while not self.failures:
+            wait_until(lambda: time.monotonic() - begun >= SECONDS * (len(self.samples) + 1) / SAMPLES or self.failures, SECONDS)
+            self.sample()
+            last = self.samples[-1]
+            if len(self.samples) >= SAMPLES and last["written"] - last["du"] >= ENOUGH or len(self.samples) == 4 * SAMPLES:
+                break
         self.over.set()
         for client in clients:
             client.join()
         self.assertEqual(self.failures, [])
-        self.check_disk(samples, "du")
-        self.check_disk(samples, "disk")
-        self.check_flat(samples, "resident", 48 * MIB)
-        for sample in samples:
-            self.assertAlmostEqual(sample["du"], sample["disk"], delta=3 * MIB)
+        self.check_flat(self.samples, "resident", 48 * MIB)
         metrics = self.serving.metrics()
-        written, used = metrics["once_journal_written_bytes_total"], samples[-1]["du"]
-        self.assertGreater(written, 2 * used)  # or nothing was shown
+        written, used = last["written"], last["du"]
+        self.assertGreater(written - used, ENOUGH / 2)  # or nothing was shown
         for name in ("once_journal_carried_total", "once_journal_segments_dropped_total", "once_store_expired_total"):
             self.assertGreater(metrics[name], 0, name)
         self.assertEqual((metrics["once_journal_full"], metrics["once_journal_failed"]), (0, 0))
@@ -118,7 +134,7 @@ class Soak(EndToEnd):
         self.check_kept()
 
     def check_kept(self):
-        self.assertGreater(len(self.kept), 10)
+        self.assertTrue(self.kept)
         with self.serving.connect() as client:
             for key, answer in self.kept.items():
                 replay = client.ask("POST", "/kept", key=key)
