@@ -358,10 +358,11 @@ test("fetchOnce gives up at the deadline, with the last answer or the last error
 
 test("fetchOnce through the gateway: in flight, then the same answer", async () => {
   const call = () => fetchOnce(`${process.env.ONCE_URL}/slow`, { method: "POST", body: "{}" }, { key: "slow-1", firstPauseMs: 50 });
-  const [first, second] = await Promise.all([call(), sleep(200).then(call)]);
+  const [first, second] = await Promise.all([call(), call()]);
   assert.deepEqual([first.status, second.status], [201, 201]);
   assert.equal(await first.text(), await second.text());
-  assert.equal(second.headers.get("Idempotency-Replayed"), "true");
+  const replayed = [first, second].map((answer) => answer.headers.get("Idempotency-Replayed"));
+  assert.deepEqual(new Set(replayed), new Set([null, "true"]), "one was executed, the other waited for it");
 });
 
 test("the types name what is exported, and nothing else", () => {
