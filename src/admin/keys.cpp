@@ -73,9 +73,8 @@ Duration ttl_of(const KeyInfo& key) {
 
 Op op_of(const KeyInfo& key, Action action, const ActionRequest& asked) {
   Op op{.verb = action == Action::resolve ? Verb::resolve : Verb::forget, .id = key.id, .nonce = key.nonce};
-  op.final_state = key.state;
-  if (action != Action::resolve) return op;
   op.seen_state = key.state;
+  if (action != Action::resolve) return op;
   op.final_state = asked.state;
   op.outcome = asked.outcome;
   op.body_kept = asked.state == State::succeeded && asked.outcome == nullptr ? BodyKept::no : BodyKept::yes;

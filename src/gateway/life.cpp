@@ -55,7 +55,7 @@ Task<void> forget_past_life(const ExchangePorts& ports, const OperationId& marke
   past.verb = Verb::forget;
   past.id = claim.id;
   past.nonce = known.record->nonce;
-  past.final_state = known.record->state;
+  past.seen_state = known.record->state;
   co_await ports.store.run(past, ports.home);
   if (past.status == OpStatus::failed) answer_failed(claim, past.fault, past.error);
 }

@@ -73,9 +73,8 @@ struct Op {
 
   // finish, resolve. A succeeded outcome with no body kept says so in body_kept. A store may leave out the body of a
   // finish that it has no room for, and says so in the record; a resolve has all of it or is refused.
-  // forget: the state that was seen; a record in another one is not dropped.
   State final_state = State::succeeded;
-  State seen_state = State::unknown;  // resolve: a record in another one is not changed
+  State seen_state = State::unknown;  // resolve, forget: a record in another one is not changed
   BodyKept body_kept = BodyKept::yes;
   OutcomeBytes outcome{};
 

@@ -49,7 +49,7 @@ bool may_release(const Record& record, const Op& op) {
 bool may_forget(const Record& record, const Op& op, Time now) {
   const State state = expired(record, now) ? State::tombstone : record.state;
   const bool live = state == State::started && now < record.lease_until;
-  return record.nonce == op.nonce && state == op.final_state && !live && !forgotten(record, now);
+  return record.nonce == op.nonce && state == op.seen_state && !live && !forgotten(record, now);
 }
 
 }  // namespace once

@@ -1,6 +1,7 @@
 // The store contract as tests. Every store passes all of them; a store's own test file includes this once and says
 //
 //   INSTANTIATE_TEST_SUITE_P(Redis, StoreContract, testing::Values(StoreFactory{"redis", make}), name_of);
+//   INSTANTIATE_TEST_SUITE_P(Redis, LapsingStoreContract, testing::Values(StoreFactory{"redis", make}), name_of);
 //
 // where make() gives a StoreUnderTest (contract/fixture.hpp).
 #pragma once

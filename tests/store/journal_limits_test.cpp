@@ -450,7 +450,6 @@ TEST_F(JournalLimits, operators_do_not_take_the_room_that_is_kept_for_owners) {
     resolve.verb = Verb::resolve;
     Op learned = finish_op(key, key, outcome_of(300));
     Op forget = owner_op(Verb::forget, key, key);
-    forget.final_state = State::unknown;
     for (const Op& op : {machine_->run(resolve), machine_->run(learned), machine_->run(forget)}) {
       if (op.verb == Verb::resolve && op.status == OpStatus::done) EXPECT_EQ(op.record->body_kept, BodyKept::yes);
       if (op.status != OpStatus::failed) continue;

@@ -52,12 +52,12 @@ contract::StoreFactory journal_with(std::string name, const JournalSettings& set
 }  // namespace
 
 namespace contract {
-INSTANTIATE_TEST_SUITE_P(Journal, StoreContract,
-                         testing::Values(journal_with("always", {}), journal_with("interval", {.sync = Sync::interval}),
-                                         journal_with("never", {.sync = Sync::never}),
-                                         // Everything is read back from segments, and those end all the time.
-                                         journal_with("small", {.segment_bytes = 64 << 10, .cache_bytes = 0})),
-                         name_of);
+const auto journals = testing::Values(journal_with("always", {}), journal_with("interval", {.sync = Sync::interval}),
+                                      journal_with("never", {.sync = Sync::never}),
+                                      // Everything is read back from segments, and those end all the time.
+                                      journal_with("small", {.segment_bytes = 64 << 10, .cache_bytes = 0}));
+INSTANTIATE_TEST_SUITE_P(Journal, StoreContract, journals, name_of);
+INSTANTIATE_TEST_SUITE_P(Journal, LapsingStoreContract, journals, name_of);
 }  // namespace contract
 
 namespace {

@@ -27,6 +27,7 @@ contract::StoreFactory memory(std::string name, Shared shared) {
 namespace contract {
 INSTANTIATE_TEST_SUITE_P(Memory, StoreContract,
                          testing::Values(memory("alone", Shared::no), memory("shared", Shared::yes)), name_of);
+INSTANTIATE_TEST_SUITE_P(Memory, LapsingStoreContract, testing::Values(memory("shared", Shared::yes)), name_of);
 }  // namespace contract
 
 namespace {

@@ -24,6 +24,7 @@ std::unique_ptr<contract::StoreUnderTest> make() {
 
 namespace contract {
 INSTANTIATE_TEST_SUITE_P(Server, StoreContract, testing::Values(StoreFactory{"mysql", make}), name_of);
+INSTANTIATE_TEST_SUITE_P(Server, LapsingStoreContract, testing::Values(StoreFactory{"mysql", make}), name_of);
 }  // namespace contract
 
 }  // namespace once

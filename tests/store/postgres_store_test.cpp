@@ -25,6 +25,7 @@ std::unique_ptr<contract::StoreUnderTest> make() {
 
 namespace contract {
 INSTANTIATE_TEST_SUITE_P(Server, StoreContract, testing::Values(StoreFactory{"postgres", make}), name_of);
+INSTANTIATE_TEST_SUITE_P(Server, LapsingStoreContract, testing::Values(StoreFactory{"postgres", make}), name_of);
 }  // namespace contract
 
 }  // namespace once

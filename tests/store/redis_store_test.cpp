@@ -21,6 +21,7 @@ std::unique_ptr<contract::StoreUnderTest> make() {
 
 namespace contract {
 INSTANTIATE_TEST_SUITE_P(Server, StoreContract, testing::Values(StoreFactory{"redis", make}), name_of);
+INSTANTIATE_TEST_SUITE_P(Server, LapsingStoreContract, testing::Values(StoreFactory{"redis", make}), name_of);
 }  // namespace contract
 
 }  // namespace once

@@ -25,9 +25,9 @@ class SealedUnderTest final : public contract::StoreUnderTest {
 }  // namespace
 
 namespace contract {
-INSTANTIATE_TEST_SUITE_P(Sealed, StoreContract,
-                         testing::Values(StoreFactory{"memory", [] { return std::make_unique<SealedUnderTest>(); }}),
-                         name_of);
+const auto sealed = testing::Values(StoreFactory{"memory", [] { return std::make_unique<SealedUnderTest>(); }});
+INSTANTIATE_TEST_SUITE_P(Sealed, StoreContract, sealed, name_of);
+INSTANTIATE_TEST_SUITE_P(Sealed, LapsingStoreContract, sealed, name_of);
 }  // namespace contract
 
 namespace {

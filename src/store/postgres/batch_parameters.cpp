@@ -86,7 +86,7 @@ Parameters Batch::parameters_of(const Sent& sent, const Connection& connection) 
       array(Type::int2, [](Element& value, const Item& item) { value.state(item.op->seen_state); });
       break;
     case Statement::forget:
-      array(Type::int2, [](Element& value, const Item& item) { value.state(item.op->final_state); });
+      array(Type::int2, [](Element& value, const Item& item) { value.state(item.op->seen_state); });
       break;
     case Statement::release:
     case Statement::read:

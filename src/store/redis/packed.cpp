@@ -144,7 +144,7 @@ void append_terms(std::string& out, const Op& op, bool confirm) {
       return;
     case Verb::release: out.append(op.nonce.view()); return;
     case Verb::forget:
-      append_integer(out, static_cast<std::uint64_t>(op.final_state), 1);
+      append_integer(out, static_cast<std::uint64_t>(op.seen_state), 1);
       out.append(op.nonce.view());
       return;
     case Verb::lookup: append_integer(out, op.waits == Waits::yes ? 1 : 0, 1); return;

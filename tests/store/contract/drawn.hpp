@@ -121,7 +121,7 @@ TEST_P(StoreContract, drawn_sequences_go_as_the_memory_store_goes) {
     op.fingerprint = draw.below(10) == 0 ? other_request : request;
     op.final_state = draw.any_of({State::succeeded, State::failed, State::failed, State::unknown});
     if (verb == Verb::forget) {
-      op.final_state = draw.any_of({State::started, State::succeeded, State::failed, State::unknown, State::tombstone});
+      op.seen_state = draw.any_of({State::started, State::succeeded, State::failed, State::unknown, State::tombstone});
     }
     if (verb == Verb::resolve) {
       op.final_state = draw.any_of({State::succeeded, State::failed});

@@ -164,7 +164,7 @@ class StoreContract : public testing::TestWithParam<StoreFactory> {
 
   Op forget(const OperationId& id, const Nonce& nonce, State seen) {
     Op op = owner_op(Verb::forget, id, nonce);
-    op.final_state = seen;
+    op.seen_state = seen;
     return run(op);
   }
 
@@ -216,6 +216,10 @@ class StoreContract : public testing::TestWithParam<StoreFactory> {
   std::mutex random_mutex_;
   SystemRandom random_;
 };
+
+// For stores whose claims lapse, with their lease or with the process that holds them: all but the memory store of one
+// gateway, which ends with it.
+class LapsingStoreContract : public StoreContract {};
 
 }  // namespace once::contract
 

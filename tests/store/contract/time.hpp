@@ -5,9 +5,9 @@
 
 namespace once::contract {
 
-TEST_P(StoreContract, a_lapsed_claim_is_handled_as_unknown) {
+TEST_P(LapsingStoreContract, a_lapsed_claim_is_handled_as_unknown) {
   const Made it = made(State::started);
-  if (!lapse()) GTEST_SKIP() << "claims do not lapse in this store";
+  ASSERT_TRUE(lapse());
   EXPECT_EQ(claim_for(other_request, it.id).verdict, Verdict::mismatch);
   EXPECT_EQ(claim(it.id, new_nonce(), OnUnknown::hold).verdict, Verdict::held);
   EXPECT_EQ(claim(it.id, new_nonce(), OnUnknown::takeover).verdict, Verdict::too_early);
@@ -39,9 +39,9 @@ TEST_P(StoreContract, a_released_takeover_does_not_begin_the_wait_anew) {
   EXPECT_EQ(again.record->attempt, Attempt{2});
 }
 
-TEST_P(StoreContract, a_released_takeover_of_a_lapsed_claim_leaves_it_unknown) {
+TEST_P(LapsingStoreContract, a_released_takeover_of_a_lapsed_claim_leaves_it_unknown) {
   const Made it = made(State::started);
-  if (!lapse()) GTEST_SKIP() << "claims do not lapse in this store";
+  ASSERT_TRUE(lapse());
   const Nonce nonce = new_nonce();
   ASSERT_EXECUTES(claim(it.id, nonce, OnUnknown::retry));
   ASSERT_EQ(release(it.id, nonce).status, OpStatus::done);
@@ -71,12 +71,12 @@ TEST_P(StoreContract, only_a_started_claim_can_be_renewed) {
   }
 }
 
-TEST_P(StoreContract, a_lapsed_claim_that_nobody_took_is_still_its_owners) {
+TEST_P(LapsingStoreContract, a_lapsed_claim_that_nobody_took_is_still_its_owners) {
   const Made renewed = made(State::started);
   const Made finished = made(State::started);
   const Made released = made(State::started);
   const Made repeated = made(State::started);
-  if (!lapse()) GTEST_SKIP() << "claims do not lapse in this store";
+  ASSERT_TRUE(lapse());
   EXPECT_EQ(renew(renewed.id, renewed.nonce).status, OpStatus::done);
   EXPECT_EQ(claim(renewed.id, new_nonce(), OnUnknown::retry).verdict, Verdict::in_flight);
   EXPECT_EQ(finish(finished.id, finished.nonce).status, OpStatus::done);
@@ -104,9 +104,9 @@ TEST_P(StoreContract, what_is_finished_is_forgotten_when_it_expires) {
   }
 }
 
-TEST_P(StoreContract, an_expired_claim_that_lapsed_is_as_none_for_its_owner_too) {
+TEST_P(LapsingStoreContract, an_expired_claim_that_lapsed_is_as_none_for_its_owner_too) {
   const Made it = made(State::started);
-  if (!lapse()) GTEST_SKIP() << "claims do not lapse in this store";
+  ASSERT_TRUE(lapse());
   advance(ttl());
   EXPECT_EQ(renew(it.id, it.nonce).status, OpStatus::lost);
   EXPECT_EQ(finish(it.id, it.nonce).status, OpStatus::lost);
