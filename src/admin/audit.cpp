@@ -6,11 +6,10 @@
 
 #include <cerrno>
 #include <cstring>
-#include <ctime>
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include "base/text.hpp"
 #include "core/json_text.hpp"
 
 namespace once {
@@ -60,12 +59,6 @@ Result<void> write_all(int file, std::string_view text) {
 
 }  // namespace
 
-std::string time_text(Time time) {
-  const auto since = time.time_since_epoch().count();
-  const std::time_t seconds = static_cast<std::time_t>(since / 1000);
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(seconds), since % 1000);
-}
-
 void Audit::log(const AuditEntry& entry) const {
   log_.always("audit", {{"action", entry.action},
                         {"operation", cut(entry.operation)},
@@ -91,7 +84,7 @@ AuditThread::Run Audit::write(const AuditEntry& entry, Executor& home) {
 
 std::string Audit::line_of(const AuditEntry& entry) const {
   std::string line = "{";
-  append_member(line, "time", time_text(clock_.now()));
+  append_member(line, "time", rfc3339(clock_.now()));
   append_member(line, "action", entry.action);
   append_member(line, "operation", entry.operation);
   append_member(line, "by", entry.by);

@@ -55,7 +55,4 @@ class Audit {
   AuditThread thread_{patience};
 };
 
-// 2026-11-15T16:54:03.123Z; null as JSON if it is never.
-std::string time_text(Time time);
-
 }  // namespace once

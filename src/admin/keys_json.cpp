@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "admin/audit.hpp"
+#include "base/base64.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 #include "core/headers.hpp"
@@ -22,7 +23,6 @@ namespace {
 constexpr std::array<std::string_view, state_count> state_names = {"started", "succeeded", "failed", "unknown",
                                                                    "tombstone"};
 constexpr std::size_t most_keys = 1000;
-constexpr std::string_view base64_digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 void append_text(std::string& out, std::string_view name, const std::optional<std::string>& value) {
   fmt::format_to(std::back_inserter(out), ",\"{}\":", name);
@@ -35,48 +35,7 @@ void append_text(std::string& out, std::string_view name, const std::optional<st
 
 void append_time(std::string& out, std::string_view name, std::optional<Time> time) {
   const bool never = !time || *time == Time::max() || *time == Time::min();
-  append_text(out, name, never ? std::nullopt : std::optional(time_text(*time)));
-}
-
-bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t size = utf8_sequence(text);
-    if (size == 0) return false;
-    text.remove_prefix(size);
-  }
-  return true;
-}
-
-std::string base64(std::string_view bytes) {
-  std::string out;
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    std::uint32_t group = 0;
-    for (std::size_t j = 0; j < 3; ++j) {
-      group = group << 8U | (i + j < bytes.size() ? static_cast<std::uint8_t>(bytes[i + j]) : 0U);
-    }
-    for (std::size_t j = 0; j < 4; ++j) {
-      out.push_back(i + j > bytes.size() ? '=' : base64_digits[group >> (18 - 6 * j) & 63U]);
-    }
-  }
-  return out;
-}
-
-std::optional<std::string> from_base64(std::string_view text) {
-  if (text.size() % 4 != 0) return std::nullopt;
-  while (text.ends_with('=')) text.remove_suffix(1);
-  std::string out;
-  std::uint32_t group = 0;
-  unsigned bits = 0;
-  for (const char c : text) {
-    const std::size_t digit = base64_digits.find(c);
-    if (digit == std::string_view::npos) return std::nullopt;
-    group = group << 6U | static_cast<std::uint32_t>(digit);
-    bits += 6;
-    if (bits < 8) continue;
-    bits -= 8;
-    out.push_back(static_cast<char>(group >> bits & 255U));
-  }
-  return out;
+  append_text(out, name, never ? std::nullopt : std::optional(rfc3339(*time)));
 }
 
 void append_outcome(std::string& out, const OutcomeBytes& outcome) {
@@ -98,7 +57,7 @@ void append_outcome(std::string& out, const OutcomeBytes& outcome) {
   }
   const bool text = is_utf8(response->body);
   out.append(text ? "],\"body\":" : "],\"body_base64\":");
-  append_json_string(out, text ? std::string(response->body) : base64(response->body));
+  append_json_string(out, text ? std::string(response->body) : to_base64(response->body));
   out.push_back('}');
 }
 

@@ -5,6 +5,7 @@
 #include "admin/json.hpp"
 #include "admin/keys.hpp"
 #include "admin/keys_json.hpp"
+#include "base/text.hpp"
 
 namespace once {
 
@@ -14,16 +15,6 @@ constexpr double nanoseconds_per_millisecond = 1e6;
 constexpr std::chrono::minutes latency_window{1};
 // For what is shown as happening now: enough of it to be a rate.
 constexpr std::chrono::seconds present_window{1};
-
-// RFC 3339, to the millisecond.
-std::string timestamp(Time time) {
-  const auto day = std::chrono::floor<std::chrono::days>(time);
-  const std::chrono::year_month_day date(day);
-  const std::chrono::hh_mm_ss clock(time - day);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", static_cast<int>(date.year()),
-                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()), clock.hours().count(),
-                     clock.minutes().count(), clock.seconds().count(), clock.subseconds().count());
-}
 
 std::optional<double> milliseconds(std::optional<double> nanoseconds) {
   if (!nanoseconds) return std::nullopt;
@@ -188,8 +179,8 @@ std::string Stats::snapshot(Instant now, bool draining) const {
   const StoreHealth health = store_health(now);
   const std::vector<LimitUse> limits = limit_uses(current);
   Json out;
-  out.begin('{').member("version", sources_.version).member("now", timestamp(current.time));
-  out.member("started_at", timestamp(started_at_));
+  out.begin('{').member("version", sources_.version).member("now", rfc3339(current.time));
+  out.member("started_at", rfc3339(started_at_));
   out.member("uptime_seconds", std::chrono::floor<std::chrono::seconds>(now - started_).count());
   out.member("draining", draining).member("needs_token", needs_token_);
   write_results(out, "results", current.results);

@@ -12,11 +12,6 @@ namespace once {
 
 namespace {
 
-struct Unit {
-  std::string_view name;
-  std::uint64_t factor;
-};
-
 constexpr std::uint64_t day_ms = 86'400'000;
 constexpr std::array<Unit, 5> duration_units = {Unit{"ms", 1}, Unit{"s", 1000}, Unit{"m", 60'000}, Unit{"h", 3'600'000},
                                                 Unit{"d", day_ms}};
@@ -108,6 +103,14 @@ std::optional<std::uint64_t> parse_number(std::string_view text) {
   return number;
 }
 
+std::span<const Unit> units_of_time() {
+  return duration_units;
+}
+
+std::span<const Unit> units_of_size() {
+  return size_units;
+}
+
 std::optional<Duration> parse_duration(std::string_view text) {
   const auto value = parse_with_unit(text, duration_units);
   if (!value) return std::nullopt;
@@ -135,6 +138,15 @@ std::string format_size(std::size_t size) {
     if (size != 0 && size % unit.factor == 0 && unit.factor > best->factor) best = &unit;
   }
   return fmt::format("{}{}", size / best->factor, best->name);
+}
+
+std::string rfc3339(Time time) {
+  const auto day = std::chrono::floor<std::chrono::days>(time);
+  const std::chrono::year_month_day date(day);
+  const std::chrono::hh_mm_ss clock(time - day);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", static_cast<int>(date.year()),
+                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()), clock.hours().count(),
+                     clock.minutes().count(), clock.seconds().count(), clock.subseconds().count());
 }
 
 void append_number(std::string& out, std::uint64_t number) {

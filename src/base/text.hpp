@@ -1,4 +1,4 @@
-// Small text helpers, and durations and sizes as people write them: "24h", "500ms", "1MiB". Parsing is strict:
+// Small text helpers, and times, durations and sizes as people write them: "24h", "500ms", "1MiB". Parsing is strict:
 // anything that is not exactly such a value is nothing, never a guess.
 #pragma once
 
@@ -27,6 +27,14 @@ std::optional<std::string_view> nearest(std::string_view word, std::span<const s
 // Decimal digits only.
 std::optional<std::uint64_t> parse_number(std::string_view text);
 
+// What may stand behind a number, and how much it is: of milliseconds, and of bytes.
+struct Unit {
+  std::string_view name;
+  std::uint64_t factor;
+};
+std::span<const Unit> units_of_time();
+std::span<const Unit> units_of_size();
+
 // One number and one unit: ms, s, m, h or d.
 std::optional<Duration> parse_duration(std::string_view text);
 // In the largest unit that is exact; a day is "24h", a week "7d".
@@ -35,6 +43,9 @@ std::string format_duration(Duration duration);
 // Bytes, or a number with B, KB, MB, GB (thousands) or KiB, MiB, GiB, TiB (1024).
 std::optional<std::size_t> parse_size(std::string_view text);
 std::string format_size(std::size_t size);
+
+// "2026-11-15T04:03:14.455Z" (RFC 3339), to the millisecond.
+std::string rfc3339(Time time);
 
 // Decimal digits, without a detour through a temporary string.
 void append_number(std::string& out, std::uint64_t number);

@@ -25,16 +25,6 @@ constexpr std::string_view value_fields = "Content-Type: application/json\r\n";
 // A long poll is the better way to wait; who does not use it should not come back more often than this.
 constexpr std::int64_t longest_retry_after = 5;
 
-// RFC 3339, to the millisecond.
-std::string timestamp(Time time) {
-  const auto day = std::chrono::floor<std::chrono::days>(time);
-  const std::chrono::year_month_day date(day);
-  const std::chrono::hh_mm_ss clock(time - day);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", static_cast<int>(date.year()),
-                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()), clock.hours().count(),
-                     clock.minutes().count(), clock.seconds().count(), clock.subseconds().count());
-}
-
 // {"status":"…", then members one by one.
 class Object {
  public:
@@ -53,7 +43,7 @@ class Object {
     return raw(name, quoted);
   }
   Object& number(std::string_view name, std::uint64_t value) { return raw(name, fmt::to_string(value)); }
-  Object& time(std::string_view name, Time value) { return text(name, timestamp(value)); }
+  Object& time(std::string_view name, Time value) { return text(name, rfc3339(value)); }
 
   ClaimsAnswer answer(ClaimsResult result) {
     text_ += "}\n";
@@ -73,15 +63,6 @@ std::uint64_t number_of(Attempt attempt) {
 std::uint64_t seconds_until(Time then, Time now) {
   const auto seconds = std::chrono::ceil<std::chrono::seconds>(then - now).count();
   return static_cast<std::uint64_t>(std::max<std::int64_t>(seconds, 1));
-}
-
-bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t bytes = utf8_sequence(text);
-    if (bytes == 0) return false;
-    text.remove_prefix(bytes);
-  }
-  return true;
 }
 
 std::string_view content_type_of(std::string_view fields) {

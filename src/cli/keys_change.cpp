@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <pwd.h>
 
+#include "base/base64.hpp"
 #include "base/text.hpp"
 #include "cli/keys.hpp"
 #include "cli/output.hpp"
@@ -47,30 +48,6 @@ std::string who(const KeysOptions& options) {
   return user != nullptr ? user->pw_name : fmt::format("uid {}", ::getuid());
 }
 
-bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t size = utf8_sequence(text);
-    if (size == 0) return false;
-    text.remove_prefix(size);
-  }
-  return true;
-}
-
-std::string base64(std::string_view bytes) {
-  constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    std::uint32_t group = 0;
-    for (std::size_t j = 0; j < 3; ++j) {
-      group = group << 8U | (i + j < bytes.size() ? static_cast<std::uint8_t>(bytes[i + j]) : 0U);
-    }
-    for (std::size_t j = 0; j < 4; ++j) {
-      out.push_back(i + j > bytes.size() ? '=' : digits[group >> (18 - 6 * j) & 63U]);
-    }
-  }
-  return out;
-}
-
 // Clients look at the type before the body. What is plainly JSON is called so.
 std::vector<std::string> typed(std::vector<std::string> headers, const std::string& body) {
   const auto is_type = [](std::string_view header) {
@@ -102,7 +79,7 @@ std::optional<std::string> response_of(const KeysOptions& options) {
   const bool text = is_utf8(*body);
   std::string out = fmt::format(",\"response\":{{\"status\":{},\"headers\":{},\"{}\":", options.status, *headers,
                                 text ? "body" : "body_base64");
-  append_json_string(out, text ? *body : base64(*body));
+  append_json_string(out, text ? *body : to_base64(*body));
   return out + "}";
 }
 

@@ -8,26 +8,11 @@
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
+
 namespace once {
 
 namespace {
-
-struct Unit {
-  std::string_view name;
-  std::uint64_t factor;
-};
-
-constexpr std::array<Unit, 5> duration_units = {Unit{"ms", 1}, Unit{"s", 1000}, Unit{"m", 60'000}, Unit{"h", 3'600'000},
-                                                Unit{"d", 86'400'000}};
-constexpr std::array<Unit, 9> size_units = {Unit{"", 1},
-                                            Unit{"B", 1},
-                                            Unit{"KB", 1000},
-                                            Unit{"MB", 1000000},
-                                            Unit{"GB", 1000000000},
-                                            Unit{"KiB", std::uint64_t{1} << 10U},
-                                            Unit{"MiB", std::uint64_t{1} << 20U},
-                                            Unit{"GiB", std::uint64_t{1} << 30U},
-                                            Unit{"TiB", std::uint64_t{1} << 40U}};
 
 // Numbers with as many digits as each other, which differ in their last ones only and there in every way: 120 to 199.
 std::string same_length(std::uint64_t first, std::uint64_t last) {
@@ -98,14 +83,14 @@ Syntax number_syntax(std::uint64_t least, std::uint64_t most) {
 }
 
 Syntax size_syntax(std::uint64_t least, std::uint64_t most) {
-  return {.pattern = with_units(least, most, size_units),
+  return {.pattern = with_units(least, most, units_of_size()),
           .numbers = Syntax::Numbers{.least = least, .most = most},
           .any_scalar = false};
 }
 
 Syntax duration_syntax(Duration least, Duration most) {
   return string_syntax(
-      with_units(static_cast<std::uint64_t>(least.count()), static_cast<std::uint64_t>(most.count()), duration_units));
+      with_units(static_cast<std::uint64_t>(least.count()), static_cast<std::uint64_t>(most.count()), units_of_time()));
 }
 
 namespace syntax {

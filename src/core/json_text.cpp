@@ -48,6 +48,15 @@ std::size_t utf8_sequence(std::string_view text) {
   return 4;
 }
 
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t size = utf8_sequence(text);
+    if (size == 0) return false;
+    text.remove_prefix(size);
+  }
+  return true;
+}
+
 void append_utf8(std::string& out, char32_t code_point) {
   const auto put = [&out](char32_t byte) { out.push_back(static_cast<char>(byte)); };
   if (code_point < 0x80) {

@@ -10,6 +10,7 @@ namespace once {
 // How many bytes the UTF-8 sequence at the start of `text` takes; 0 if it is not valid (overlong forms, surrogates
 // and values past U+10FFFF are not) or `text` is empty.
 std::size_t utf8_sequence(std::string_view text);
+bool is_utf8(std::string_view text);
 
 // Appends `code_point`, which is not a surrogate and at most U+10FFFF.
 void append_utf8(std::string& out, char32_t code_point);

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "base/base64url.hpp"
+#include "base/base64.hpp"
 #include "core/json_tree.hpp"
 
 namespace once {

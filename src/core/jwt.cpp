@@ -6,7 +6,7 @@
 #include <system_error>
 #include <utility>
 
-#include "base/base64url.hpp"
+#include "base/base64.hpp"
 #include "core/json_pointer.hpp"
 #include "core/json_text.hpp"
 #include "core/json_tree.hpp"

@@ -27,15 +27,6 @@ bool is_name(std::string_view text) {
   return !text.empty() && text.size() <= longest_name;
 }
 
-bool is_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const std::size_t bytes = utf8_sequence(text);
-    if (bytes == 0) return false;
-    text.remove_prefix(bytes);
-  }
-  return true;
-}
-
 // Appends one value in its canonical form; false if it has none.
 struct CanonicalValue {
   std::string& out;

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "base/base64url.hpp"
+#include "base/base64.hpp"
 #include "base/sha256.hpp"
 #include "core/jwks.hpp"
 #include "core/jwt.hpp"

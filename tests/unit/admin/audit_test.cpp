@@ -104,9 +104,5 @@ TEST(Audit, is_on_the_log_whatever_its_level_and_cut_as_in_the_file) {
   }
 }
 
-TEST(TimeText, is_rfc_3339_with_milliseconds) {
-  EXPECT_EQ(time_text(Time(Duration(1'763'225'643'007))), "2025-11-15T16:54:03.007Z");
-}
-
 }  // namespace
 }  // namespace once

@@ -142,7 +142,7 @@ class EffectOf : public testing::Test {
 
   KeyInfo key_ = unknown_key();
   Op resolve_{.verb = Verb::resolve};
-  Op forget_{.verb = Verb::forget, .final_state = State::unknown};
+  Op forget_{.verb = Verb::forget, .seen_state = State::unknown};
   Op seen_{.verb = Verb::lookup};
   Record stands_;
 };

@@ -87,5 +87,9 @@ TEST(Text, sizes_are_written_in_the_largest_exact_unit) {
   EXPECT_EQ(format_size(10'000'000), "10MB");
 }
 
+TEST(Text, times_are_rfc_3339_with_milliseconds) {
+  EXPECT_EQ(rfc3339(Time(Duration(1'763'225'643'007))), "2025-11-15T16:54:03.007Z");
+}
+
 }  // namespace
 }  // namespace once

@@ -373,7 +373,7 @@ class JournalWorkload {
               : what < 18 ? Verb::renew
               : what < 19 ? Verb::forget
                           : Verb::lookup;
-    if (op.verb == Verb::forget && last) op.final_state = last->state;
+    if (op.verb == Verb::forget && last) op.seen_state = last->state;
     if (op.verb == Verb::finish) {
       constexpr std::array states = {State::succeeded, State::succeeded, State::failed, State::unknown};
       op.final_state = states[draw_.below(states.size())];

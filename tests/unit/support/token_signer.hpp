@@ -13,7 +13,7 @@
 #include <openssl/hmac.h>
 #include <openssl/pem.h>
 
-#include "base/base64url.hpp"
+#include "base/base64.hpp"
 #include "base/signature.hpp"
 
 namespace once {
