@@ -199,22 +199,54 @@ void check_tls(const Config& config, Checked& out) {
   }
 }
 
-// As the secret: read once, at the start.
-std::expected<void, std::string> read_tokens(Config& config, ConfigErrors& warnings) {
-  if (config.claims.listen == "off") return {};
+ConfigError unplaced(std::string text) {
+  return {"", 0, 0, std::move(text)};
+}
+
+void take_secret(std::expected<Secret, std::string> read, std::string_view setting, std::string& into, Checked& out) {
+  if (!read) {
+    out.errors.push_back(unplaced(fmt::format("{}: {}", setting, read.error())));
+    return;
+  }
+  if (!read->warning.empty()) out.warnings.push_back(unplaced(std::move(read->warning)));
+  into = std::move(read->bytes);
+}
+
+void read_tls_files(const Config& config, Checked& out) {
+  http::Warnings warnings;
+  const auto told = [&](std::string_view settings, const auto& made) {
+    if (!made) out.errors.push_back(unplaced(fmt::format("{}: {}", settings, made.error().detail)));
+    for (const std::string& warning : warnings)
+      out.warnings.push_back(unplaced(fmt::format("{}: {}", settings, warning)));
+    warnings.clear();
+  };
+  if (config.tls.listen != "off" && !config.tls.certificates.empty()) {
+    told("tls", http::TlsServerContext::make(config.tls, warnings));
+  }
+  if (!has_https(config.upstreams)) return;
+  told("upstream_tls", http::TlsClientContext::make(config.upstream_tls, warnings));
+  if (!config.upstream_tls.verify) {
+    out.warnings.push_back(
+        unplaced("upstream_tls.verify is no: whoever is on the way to a backend can read and change everything"));
+  }
+}
+
+void read_claims_tokens(Config& config, Checked& out) {
+  if (config.claims.listen == "off") return;
   std::vector<ClaimsToken>& tokens = config.claims.tokens;
   for (auto token = tokens.begin(); token != tokens.end(); ++token) {
-    auto secret = read_secret(token->file);
-    if (!secret) return std::unexpected(fmt::format("claims.tokens.{}: {}", token->tenant, secret.error()));
-    token->token = std::move(secret->bytes);
-    if (!secret->warning.empty()) warnings.push_back({"", 0, 0, std::move(secret->warning)});
-    const auto twin =
-        std::find_if(tokens.begin(), token, [&](const ClaimsToken& t) { return t.token == token->token; });
-    if (twin != token) {
-      return std::unexpected(fmt::format("claims.tokens: {} and {} have the same token", twin->tenant, token->tenant));
-    }
+    take_secret(read_secret(token->file), fmt::format("claims.tokens.{}", token->tenant), token->token, out);
+    const auto twin = std::find_if(tokens.begin(), token,
+                                   [&](const ClaimsToken& t) { return !t.token.empty() && t.token == token->token; });
+    if (twin == token) continue;
+    out.errors.push_back(
+        unplaced(fmt::format("claims.tokens: {} and {} have the same token", twin->tenant, token->tenant)));
   }
-  return {};
+}
+
+bool is_unset_variable(const std::string& source, const Environ& environ) {
+  constexpr std::string_view variable = "env:";
+  return source.starts_with(variable) && !environ(source.substr(variable.size()));
 }
 
 void check_process(const Config& config, Checked& out) {
@@ -274,65 +306,51 @@ Checked check(Config& config) {
   return out;
 }
 
-Checked check_tls_files(const Config& config) {
+Checked read_files(Config& config) {
   Checked out;
-  http::Warnings warnings;
-  const auto told = [&](std::string_view settings, const auto& made) {
-    if (!made) out.errors.push_back({"", 0, 0, fmt::format("{}: {}", settings, made.error().detail)});
-    for (const std::string& warning : warnings)
-      out.warnings.push_back({"", 0, 0, fmt::format("{}: {}", settings, warning)});
-    warnings.clear();
-  };
-  if (config.tls.listen != "off" && !config.tls.certificates.empty()) {
-    told("tls", http::TlsServerContext::make(config.tls, warnings));
+  read_tls_files(config, out);
+  read_claims_tokens(config, out);
+  if (auto verifier = make_verifier(config, out.warnings)) {
+    config.jwt.verifier = *std::move(verifier);
+  } else {
+    out.errors.push_back(unplaced(std::move(verifier.error())));
   }
-  if (!has_https(config.upstreams)) return out;
-  told("upstream_tls", http::TlsClientContext::make(config.upstream_tls, warnings));
-  if (!config.upstream_tls.verify) {
-    out.warnings.push_back(
-        {"", 0, 0, "upstream_tls.verify is no: whoever is on the way to a backend can read and change everything"});
+  config.sealing_secrets.clear();
+  for (const std::string& path : config.encryption_keys) {
+    take_secret(read_secret(path), "encryption.keys", config.sealing_secrets.emplace_back(), out);
   }
   return out;
 }
 
-Checked check_secret(const Config& config, const Environ& environ) {
+Checked check_secrets(const Config& config, const Environ& environ) {
   Checked out;
   const auto secret = given_secret(config, environ);
   if (!secret) {
-    out.errors.push_back({"", 0, 0, secret.error()});
+    out.errors.push_back(unplaced(secret.error()));
   } else if (!secret->warning.empty()) {
-    out.warnings.push_back({"", 0, 0, secret->warning});
+    out.warnings.push_back(unplaced(secret->warning));
   }
+  Checked token;
+  std::string unused;
+  take_secret(resolve_secret(config.admin_token, environ), "admin_token", unused, token);
+  ConfigErrors& told = is_unset_variable(config.admin_token, environ) ? out.warnings : out.errors;
+  std::ranges::move(token.errors, std::back_inserter(told));
+  std::ranges::move(token.warnings, std::back_inserter(out.warnings));
   return out;
 }
 
 std::expected<ConfigErrors, ConfigErrors> finish(Config& config, const Environ& environ, Random& random) {
   Checked checked = check(config);
-  Checked tls = check_tls_files(config);
-  std::ranges::move(tls.errors, std::back_inserter(checked.errors));
-  std::ranges::move(tls.warnings, std::back_inserter(checked.warnings));
+  Checked files = read_files(config);
+  std::ranges::move(files.errors, std::back_inserter(checked.errors));
+  std::ranges::move(files.warnings, std::back_inserter(checked.warnings));
+  take_secret(resolve_secret(config.admin_token, environ), "admin_token", config.admin_token_secret, checked);
   // A process that will not start should not leave a secret behind.
   if (!checked.errors.empty()) return std::unexpected(std::move(checked.errors));
   auto secret = find_secret(config, environ, random);
-  if (!secret) return std::unexpected(ConfigErrors{{"", 0, 0, secret.error()}});
+  if (!secret) return std::unexpected(ConfigErrors{unplaced(std::move(secret.error()))});
   config.secret = std::move(secret->bytes);
-  if (!secret->warning.empty()) checked.warnings.push_back({"", 0, 0, std::move(secret->warning)});
-  auto admin_token = resolve_secret(config.admin_token, environ);
-  if (!admin_token) return std::unexpected(ConfigErrors{{"", 0, 0, "admin_token: " + admin_token.error()}});
-  config.admin_token_secret = std::move(admin_token->bytes);
-  if (!admin_token->warning.empty()) checked.warnings.push_back({"", 0, 0, std::move(admin_token->warning)});
-  const auto tokens = read_tokens(config, checked.warnings);
-  if (!tokens) return std::unexpected(ConfigErrors{{"", 0, 0, tokens.error()}});
-  auto verifier = make_verifier(config, checked.warnings);
-  if (!verifier) return std::unexpected(ConfigErrors{{"", 0, 0, verifier.error()}});
-  config.jwt.verifier = *std::move(verifier);
-  config.sealing_secrets.clear();
-  for (const std::string& path : config.encryption_keys) {
-    auto key = read_secret(path);
-    if (!key) return std::unexpected(ConfigErrors{{"", 0, 0, fmt::format("encryption.keys: {}", key.error())}});
-    config.sealing_secrets.push_back(std::move(key->bytes));
-    if (!key->warning.empty()) checked.warnings.push_back({"", 0, 0, std::move(key->warning)});
-  }
+  if (!secret->warning.empty()) checked.warnings.push_back(unplaced(std::move(secret->warning)));
   return std::move(checked.warnings);
 }
 

@@ -21,15 +21,15 @@ struct Checked {
 
 // Fills in the route for everything and the upstreams of routes. Touches no file.
 Checked check(Config& config);
-// Whether the files with certificates and keys can be used. `once check` is these two and check_secret().
-Checked check_tls_files(const Config& config);
+// Reads every file that a setting names, but for those of check_secrets(). `once check` is these three.
+Checked read_files(Config& config);
 
 // The value of an environment variable, if it is set.
 using Environ = std::function<std::optional<std::string>(std::string_view name)>;
 
-// Whether the secret that would be used can be. One that would be made is not; that there is none is a warning, since
-// the environment of a service is another one.
-Checked check_secret(const Config& config, const Environ& environ);
+// Whether the secret and the admin token that would be used can be. A secret that would be made is not; that there is
+// none, or no such variable, is a warning, since the environment of a service is another one.
+Checked check_secrets(const Config& config, const Environ& environ);
 
 // All of that, then the secret. The value is the warnings.
 std::expected<ConfigErrors, ConfigErrors> finish(Config& config, const Environ& environ, Random& random);

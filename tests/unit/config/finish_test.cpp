@@ -140,5 +140,38 @@ TEST(ConfigCheck, routes_without_upstream_go_to_the_default_one) {
   EXPECT_EQ(config.routes.at(1).upstream, "a");
 }
 
+std::optional<std::string> nothing_set(std::string_view /*name*/) {
+  return std::nullopt;
+}
+
+TEST(ConfigCheck, every_file_that_a_setting_names_is_read_and_every_mistake_told) {
+  Config config = parsed(
+      "upstreams: {a: http://a}\n"
+      "admin_token: file:/nowhere/admin\n"
+      "claims: {listen: localhost:1, tokens: {acme: /nowhere/acme, other: /nowhere/other}}\n"
+      "encryption: {keys: [/nowhere/new, /nowhere/old]}\n"
+      "jwt: {keys: [/nowhere/keys.json]}\n");
+  EXPECT_EQ(lines(read_files(config).errors),
+            "claims.tokens.acme: cannot read the secret in /nowhere/acme: No such file or directory\n"
+            "claims.tokens.other: cannot read the secret in /nowhere/other: No such file or directory\n"
+            "jwt.keys: cannot read /nowhere/keys.json: No such file or directory\n"
+            "encryption.keys: cannot read the secret in /nowhere/new: No such file or directory\n"
+            "encryption.keys: cannot read the secret in /nowhere/old: No such file or directory\n");
+  EXPECT_EQ(lines(check_secrets(config, nothing_set).errors),
+            "admin_token: cannot read the secret in /nowhere/admin: No such file or directory\n");
+}
+
+TEST(ConfigCheck, a_variable_that_the_service_may_have_is_a_warning) {
+  Config config = parsed("upstreams: {a: http://a}\nadmin_token: env:TOKEN\n");
+  const Checked checked = check_secrets(config, nothing_set);
+  EXPECT_EQ(lines(checked.errors), "");
+  EXPECT_EQ(lines(checked.warnings), "admin_token: the environment variable TOKEN is not set\n");
+  const Checked shorter = check_secrets(config, [](std::string_view name) -> std::optional<std::string> {
+    return name == "TOKEN" ? std::optional<std::string>("short") : std::nullopt;
+  });
+  EXPECT_EQ(lines(shorter.errors),
+            "admin_token: TOKEN has 5 bytes, 16 to 4096 are needed; make one with: openssl rand -hex 32\n");
+}
+
 }  // namespace
 }  // namespace once
