@@ -55,6 +55,7 @@ Result<KeyPage> PostgresStore::scan(const KeyFilter& filter, std::string_view cu
       page.keys.push_back(*std::move(info));
       if (page.keys.size() == limit) break;
     }
+    page.next.clear();
     if (page.keys.size() < limit && rows->size() < rows_per_query) return page;
     page.next = to_hex(*id);
     if (page.keys.size() == limit) return page;
