@@ -106,8 +106,9 @@ Task<bool> LifeEnd::mark() {
   Duration pause = first_pause;
   while (true) {
     co_await ports_.store.run(op, ports_.home);
-    if (op.status != OpStatus::failed) break;
-    ports_.metrics.store_errors.add();
+    const bool held = op.status == OpStatus::done && op.verdict == Verdict::in_flight;
+    if (op.status != OpStatus::failed && !held) break;
+    if (!held) ports_.metrics.store_errors.add();
     if (waited >= patience) break;
     co_await sleep_for(ports_.home, pause);
     waited += pause;

@@ -160,6 +160,18 @@ TEST_P(Life, an_end_need_not_be_finished_to_be_one) {
   EXPECT_EQ(ask().idempotency_status(), "executed");
 }
 
+// A store whose row is locked by another end says so, and so does a journal that was opened with an end not finished.
+TEST_P(Life, an_end_waits_for_one_that_holds_the_marker) {
+  ask();
+  Op held{.verb = Verb::claim, .id = marker, .nonce = Nonce{{7}}};
+  held.terms = {.lease = 1s, .owner = Owner::outside};
+  Op* const batch = &held;
+  world.store.execute({&batch, 1});
+  ASSERT_EQ(held.verdict, Verdict::execute);
+  EXPECT_FALSE(answered(204));
+  EXPECT_EQ(ask().idempotency_status(), "executed");
+}
+
 TEST_P(Life, nobody_is_told_of_an_end_that_is_not_recorded) {
   ask();
   world.store.fail_when([](const Op&, std::size_t) { return Fault::before; });
