@@ -109,6 +109,32 @@ TEST_F(RedisCluster, a_slot_on_its_way_is_asked_for_at_both_ends) {
   EXPECT_EQ(caller.claim(here, caller.new_nonce()).verdict, Verdict::replay);
 }
 
+// By somebody who has not heard of the move: that a key is not there is said by whoever would have it.
+TEST_F(RedisCluster, an_operator_finds_a_key_wherever_it_has_moved) {
+  const auto store = open_store(contract::server_url());
+  Caller caller(*store);
+  OperationId id = caller.new_id();
+  while (!is_in(id, 500, 5000)) id = caller.new_id();
+  ASSERT_EQ(caller.claim(id, caller.new_nonce()).verdict, Verdict::execute);
+  const auto found = [&] {
+    const auto page = store->search()->get(id);
+    EXPECT_TRUE(page.has_value()) << page.error().detail;
+    return page && page->keys.size() == 1 && page->keys.front().id == id;
+  };
+  EXPECT_TRUE(found());
+  const std::uint16_t slot = redis::slot_of(key_of(id));
+  const std::string number = std::to_string(slot);
+  const std::string port = std::to_string(peers_[1].host().port);
+  ASSERT_EQ(peers_[1].ask({"CLUSTER", "SETSLOT", number, "IMPORTING", peers_[0].ask({"CLUSTER", "MYID"})}), "OK");
+  ASSERT_EQ(peers_[0].ask({"CLUSTER", "SETSLOT", number, "MIGRATING", peers_[1].ask({"CLUSTER", "MYID"})}), "OK");
+  ASSERT_EQ(peers_[0].ask({"MIGRATE", "127.0.0.1", port, key_of(id), "0", "5000"}), "OK");
+  EXPECT_TRUE(found()) << "the slot is on its way, and the key is there already";
+  move_slot(slot, peers_[0], peers_[1]);
+  EXPECT_TRUE(found()) << "the slot has moved";
+  move_slot(slot, peers_[1], peers_[0]);
+  EXPECT_TRUE(found()) << "the slot has moved back";
+}
+
 TEST_F(RedisCluster, a_batch_over_all_nodes_is_one_round_and_keeps_its_order) {
   const auto store = open_store(contract::server_url());
   Caller caller(*store);

@@ -1,5 +1,8 @@
 // The Redis store when a master dies: a replica takes over, by the cluster itself or by sentinels, and operations go
 // on. What was told to be on a replica is still there.
+#include <algorithm>
+#include <set>
+
 #include <gmock/gmock.h>
 
 #include "tests/store/redis_harness.hpp"
@@ -28,6 +31,20 @@ std::vector<Kept> make_kept(int count) {
   return kept;
 }
 
+// How many of these a list shows.
+std::size_t listed(Search& search, const std::vector<Kept>& kept) {
+  std::set<OperationId> seen;
+  std::string cursor;
+  do {
+    const auto page = search.scan({}, cursor, 1000);
+    EXPECT_TRUE(page.has_value()) << page.error().detail;
+    if (!page) return 0;
+    for (const KeyInfo& info : page->keys) seen.insert(info.id);
+    cursor = page->next;
+  } while (!cursor.empty());
+  return static_cast<std::size_t>(std::ranges::count_if(kept, [&](const Kept& it) { return seen.contains(it.id); }));
+}
+
 StoreHost current_master() {
   const auto options = redis::parse_options(contract::server_url());
   if (options->mode == redis::Mode::cluster) return options->hosts.back();
@@ -50,8 +67,13 @@ TEST(RedisFailover, a_master_that_steps_down_under_load_loses_nothing) {
     GTEST_SKIP() << "sentinels do not wait for the replica to have everything";
   }
   const auto store = open_store(contract::server_url());
+  const auto idle = open_store(contract::server_url());
+  const std::vector<Kept> kept = make_kept(60);
+  EXPECT_EQ(listed(*idle->search(), kept), kept.size());
   Workload work(*store, 6);
   ASSERT_TRUE(eventually([&] { return work.done() > 100; }));
+  const auto page = store->search()->scan({}, "", 1);
+  ASSERT_TRUE(page.has_value()) << page.error().detail;
   // Another one than the next test kills: Redis 7.0 confuses elections that follow each other too soon.
   const StoreHost replica = a_replica_of(first_host());
   // Redis gives up after five seconds if the machine is too busy; then it is asked again.
@@ -65,6 +87,10 @@ TEST(RedisFailover, a_master_that_steps_down_under_load_loses_nothing) {
   ASSERT_TRUE(eventually([&] { return work.done() > before + 200; }));
   work.stop();
   work.check();
+  const auto next = store->search()->scan({}, page->next, 1000);
+  EXPECT_TRUE(!next && is_bad_cursor(next.error()))
+      << "a list went on at another server, where its place means nothing";
+  EXPECT_EQ(listed(*idle->search(), kept), kept.size()) << "who has not heard of it shows what a replica may not tell";
   ASSERT_TRUE(eventually([&] { return Peer(first_host()).info("replication", "master_link_status") == "up"; }));
 }
 

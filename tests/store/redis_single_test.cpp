@@ -276,9 +276,11 @@ TEST_F(RedisSingle, what_is_no_record_is_refused_and_left_alone) {
 }
 
 TEST_F(RedisSingle, a_cursor_of_a_server_that_is_not_there_is_none) {
-  const auto page = store_->search()->scan({}, "5.0", 10);
-  ASSERT_FALSE(page.has_value());
-  EXPECT_TRUE(is_bad_cursor(page.error())) << page.error().detail;
+  for (const std::string_view cursor : {"5.0.1", "0.0.1"}) {
+    const auto page = store_->search()->scan({}, cursor, 10);
+    ASSERT_FALSE(page.has_value()) << cursor;
+    EXPECT_TRUE(is_bad_cursor(page.error())) << page.error().detail;
+  }
 }
 
 TEST_F(RedisSingle, urls_that_cannot_work_are_refused_without_the_password) {

@@ -1,14 +1,19 @@
 // Redis as operators see it: SCAN on every server in turn, and the heads of the records that it names. SCAN gives what
 // is there all the time at least once; how many at a time it does not promise, so what is too much for a page stands in
-// the cursor: NODE.POSITION, and the ids that are still to be shown.
+// the cursor: NODE.POSITION.SERVER, and the ids that are still to be shown. A position means nothing to another server
+// than the one that gave it, so a list does not go on where one has taken the place of another.
 #include <algorithm>
+#include <iterator>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "base/crc32c.hpp"
 #include "base/text.hpp"
 #include "store/redis/batch.hpp"
+#include "store/redis/cluster.hpp"
 #include "store/redis/directory.hpp"
 #include "store/redis/packed.hpp"
 #include "store/redis/redis_store.hpp"
@@ -20,8 +25,17 @@ namespace redis {
 struct ScanPosition {
   std::size_t node = 0;
   std::uint64_t position = 0;       // SCAN's own
+  std::uint64_t server = 0;         // whose; 0: not known yet
   std::vector<std::string> left{};  // hex ids, read from Redis and not shown yet
   bool ended = false;
+};
+
+// What one server said of some keys.
+struct KeysRead {
+  KeyPage page;
+  std::vector<std::string> elsewhere{};  // keys of slots that it does not have
+  std::optional<Redirection> to{};       // where one of them is
+  std::string error{};                   // why one could not be read; not that it is none of ours
 };
 
 }  // namespace redis
@@ -36,6 +50,7 @@ constexpr std::size_t keys_per_count = 500;
 // A cursor is a part of a URL.
 constexpr std::size_t most_left = 64;
 constexpr Duration longest_find = std::chrono::seconds(10);
+constexpr int most_redirections = 5;
 
 std::optional<ScanPosition> read_position(std::string_view cursor) {
   ScanPosition at;
@@ -43,10 +58,12 @@ std::optional<ScanPosition> read_position(std::string_view cursor) {
   const auto parts = split(cursor, '.');
   const auto node = parse_number(parts[0]);
   const auto position = parts.size() > 1 ? parse_number(parts[1]) : std::nullopt;
-  if (!node || !position || parts.size() > 4 * most_left + 2) return std::nullopt;
+  const auto server = parts.size() > 2 ? parse_number(parts[2]) : std::nullopt;
+  if (!node || !position || !server || parts.size() > 4 * most_left + 3) return std::nullopt;
   at.node = *node;
   at.position = *position;
-  for (std::size_t i = 2; i < parts.size(); ++i) {
+  at.server = *server;
+  for (std::size_t i = 3; i < parts.size(); ++i) {
     const auto id = from_hex(parts[i]);
     if (!id || id->size() != OperationId::size) return std::nullopt;
     at.left.emplace_back(parts[i]);
@@ -56,7 +73,7 @@ std::optional<ScanPosition> read_position(std::string_view cursor) {
 
 std::string text_of(const ScanPosition& at) {
   if (at.ended && at.left.empty()) return "";
-  std::string text = fmt::format("{}.{}", at.node, at.position);
+  std::string text = fmt::format("{}.{}.{}", at.node, at.position, at.server);
   for (const std::string& id : at.left) text.append(".").append(id);
   return text;
 }
@@ -95,6 +112,11 @@ std::optional<KeyInfo> info_in(const OperationId& id, std::string_view packed, l
   return info;
 }
 
+// For a cursor. Never 0.
+std::uint64_t server_of(const redis::Node& node) {
+  return std::uint64_t{crc32c(redis::name_of(node.host()))} + 1;
+}
+
 std::unexpected<Error> strange(std::string_view what) {
   return std::unexpected(Error{.source = ErrorSource::store, .retryable = Retryable::yes, .detail = std::string(what)});
 }
@@ -108,16 +130,16 @@ Time time_in(const redisReply& reply) {
 
 }  // namespace
 
-// A key that was redirected, deleted or is no record is left out.
-Result<KeyPage> RedisStore::read_keys(std::size_t node, const std::vector<std::string>& keys) {
-  const auto map = directory_->now();
-  if (!map || node >= map->nodes.size()) return strange("Redis: the servers have changed; begin the list again");
-  auto link = map->nodes[node]->take_for_search();
+// A key that was deleted or is no record is left out.
+Result<redis::KeysRead> RedisStore::read_keys(redis::Node& node, const std::vector<std::string>& keys, bool asking) {
+  auto link = node.take_for_search();
   if (!link) return std::unexpected(link.error());
   const std::string last_byte = std::to_string(redis::head_size + redis::largest_labels - 1);
   redis::append_command((*link)->commands(), {"TIME"});
   for (const std::string& key : keys) {
+    if (asking) redis::append_command((*link)->commands(), {"ASKING"});
     redis::append_command((*link)->commands(), {"GETRANGE", key, "0", last_byte});
+    if (asking) redis::append_command((*link)->commands(), {"ASKING"});
     redis::append_command((*link)->commands(), {"STRLEN", key});
   }
   const auto deadline = redis::Deadline::after(context_->settings.timeout);
@@ -125,34 +147,51 @@ Result<KeyPage> RedisStore::read_keys(std::size_t node, const std::vector<std::s
     link->drop();
     return std::unexpected(error);
   };
+  const auto next = [&] {
+    auto reply = (*link)->reply(deadline);
+    return reply && asking ? (*link)->reply(deadline) : std::move(reply);
+  };
   if (const auto sent = (*link)->send(); !sent) return fail(sent.error());
   const auto time = (*link)->reply(deadline);
   if (!time) return fail(time.error());
-  KeyPage page{.keys = {}, .next = {}, .now = time_in(**time)};
+  redis::KeysRead read{.page = {.keys = {}, .next = {}, .now = time_in(**time)}};
   for (const std::string& key : keys) {
-    const auto packed = (*link)->reply(deadline);
+    const auto packed = next();
     if (!packed) return fail(packed.error());
-    const auto size = (*link)->reply(deadline);
+    const auto size = next();
     if (!size) return fail(size.error());
+    if (redis::is_error(**packed)) {
+      const std::string_view error = redis::text_of(**packed);
+      const auto to = redis::read_redirection(error, node.host());
+      if (to) read.elsewhere.push_back(key);
+      if (to) read.to = to;
+      if (!to && redis::error_code(error) != "WRONGTYPE") read.error = error;
+      continue;
+    }
     const auto id = id_in(key, context_->options.prefix);
     if (!id || !redis::is_text(**packed) || (*size)->type != REDIS_REPLY_INTEGER) continue;
-    if (auto info = info_in(*id, redis::text_of(**packed), (*size)->integer, page.now)) {
-      page.keys.push_back(*std::move(info));
+    if (auto info = info_in(*id, redis::text_of(**packed), (*size)->integer, read.page.now)) {
+      read.page.keys.push_back(*std::move(info));
     }
   }
-  return page;
+  return read;
 }
 
 Result<KeyPage> RedisStore::scan_step(ScanPosition& at, std::string_view pattern, std::size_t count) {
-  if (!directory_->now()) {
-    if (auto found = directory_->find_again(nullptr); !found) return std::unexpected(found.error());
+  // Nobody may have asked for long: a list begins with who has what now.
+  const bool begins = at.node == 0 && at.position == 0;
+  auto map = directory_->now();
+  if (!map || begins) {
+    if (auto found = directory_->find_again(map.get()); !found && !map) return std::unexpected(found.error());
+    map = directory_->now();
   }
-  const auto map = directory_->now();
   if (!map) return strange("Redis: no server is known");
   if (at.node >= map->nodes.size()) return bad_cursor();  // or the servers have changed: begin the list again
+  const std::shared_ptr<redis::Node> node = map->nodes[at.node];
+  if (at.server != 0 && at.server != server_of(*node)) return bad_cursor();
   std::set<std::string> keys;
   {
-    auto link = map->nodes[at.node]->take_for_search();
+    auto link = node->take_for_search();
     if (!link) return std::unexpected(link.error());
     const auto reply =
         redis::ask(**link, {"SCAN", std::to_string(at.position), "MATCH", pattern, "COUNT", std::to_string(count)},
@@ -168,9 +207,18 @@ Result<KeyPage> RedisStore::scan_step(ScanPosition& at, std::string_view pattern
     const redisReply& list = *(*reply)->element[1];
     for (std::size_t i = 0; i < list.elements; ++i) keys.emplace(redis::text_of(*list.element[i]));
   }
-  auto page = read_keys(at.node, {keys.begin(), keys.end()});
+  auto read = read_keys(*node, {keys.begin(), keys.end()}, false);
+  if (!read) return std::unexpected(read.error());
+  // A server that is a replica by now, or has just given a slot away, still names its keys.
+  for (const std::string& key : read->elsewhere) {
+    const auto id = id_in(key, context_->options.prefix);
+    auto moved = id ? get(*id) : KeyPage();
+    if (!moved) return moved;
+    std::ranges::move(moved->keys, std::back_inserter(read->page.keys));
+  }
   if (at.position == 0) at.ended = ++at.node >= map->nodes.size();
-  return page;
+  at.server = at.node < map->nodes.size() ? server_of(*map->nodes[at.node]) : 0;
+  return std::move(read->page);
 }
 
 Result<KeyPage> RedisStore::scan(const KeyFilter& filter, std::string_view cursor, std::size_t limit) {
@@ -216,7 +264,7 @@ Result<KeyPage> RedisStore::scan(const KeyFilter& filter, std::string_view curso
   return page;
 }
 
-// Wherever it is now.
+// Wherever it is now: that there is none is said only by the server that would have it.
 Result<KeyPage> RedisStore::get(const OperationId& id) {
   if (!directory_->now()) {
     if (auto found = directory_->find_again(nullptr); !found) return std::unexpected(found.error());
@@ -224,9 +272,20 @@ Result<KeyPage> RedisStore::get(const OperationId& id) {
   const auto map = directory_->now();
   const std::string key = redis::key_of(*context_, id);
   const bool cluster = context_->options.mode == redis::Mode::cluster;
-  const auto owner = map ? map->owner_of(cluster ? redis::slot_of(key) : 0) : nullptr;
-  if (!owner) return strange("Redis Cluster: no node serves this key");
-  return read_keys(static_cast<std::size_t>(std::ranges::find(map->nodes, owner) - map->nodes.begin()), {key});
+  std::shared_ptr<redis::Node> node = map ? map->owner_of(cluster ? redis::slot_of(key) : 0) : nullptr;
+  if (!node) return strange("Redis Cluster: no node serves this key");
+  bool asking = false;
+  for (int tries = 0; tries < most_redirections; ++tries) {
+    auto read = read_keys(*node, {key}, asking);
+    if (!read) return std::unexpected(read.error());
+    if (!read->error.empty()) return strange(read->error);
+    if (!read->to) return std::move(read->page);
+    asking = read->to->ask;
+    // What cannot be found out now is found out by the next batch.
+    if (!asking) std::ignore = directory_->find_again(map.get(), {.ask_first = read->to->to});
+    node = directory_->node_at(read->to->to);
+  }
+  return strange("Redis Cluster: the key is on its way from one server to another");
 }
 
 Result<KeyPage> RedisStore::find(const IdPrefix& prefix) {

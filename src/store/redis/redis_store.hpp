@@ -24,6 +24,8 @@ namespace redis {
 struct Context;
 class Directory;
 class Listener;
+class Node;
+struct KeysRead;
 struct ScanPosition;
 }  // namespace redis
 
@@ -53,7 +55,8 @@ class RedisStore final : public ServerStore, public Search {
   Result<void> reach_servers();
   // One step of Redis' own SCAN, and what stands under the keys that it gave. Moves the position on.
   Result<KeyPage> scan_step(redis::ScanPosition& at, std::string_view pattern, std::size_t count);
-  Result<KeyPage> read_keys(std::size_t node, const std::vector<std::string>& keys);
+  // `asking`: also of a slot that is only on its way to this server.
+  Result<redis::KeysRead> read_keys(redis::Node& node, const std::vector<std::string>& keys, bool asking);
 
   std::unique_ptr<redis::Context> context_;
   std::unique_ptr<redis::Directory> directory_;
