@@ -75,15 +75,21 @@ Admin::~Admin() {
 
 Result<void> Admin::start(const std::vector<int>& inherited) {
   if (auto fit = sources_.keys.check(); !fit) return fit;
-  if (auto started = thread_.start(listen_, inherited); !started) return started;
-  // A socket that came with the process may listen elsewhere than the configuration says.
-  if (!access_.needs_token() && !is_loopback(thread_.address())) {
+  const auto check = [this](std::string_view address) { return begin_at(address); };
+  if (auto started = thread_.start(listen_, inherited, check); !started) return started;
+  thread_.loop().post(sampler_);
+  return {};
+}
+
+// A socket that came with the process may listen elsewhere than the configuration says, and somebody may be waiting in
+// it already.
+Result<void> Admin::begin_at(std::string_view address) {
+  if (!access_.needs_token() && !is_loopback(address)) {
     return std::unexpected(
         Error{ErrorSource::config, Retryable::no,
-              fmt::format("the admin interface would listen on {}, so admin_token is needed", thread_.address())});
+              fmt::format("the admin interface would listen on {}, so admin_token is needed", address)});
   }
-  access_.listens_at(thread_.address());
-  thread_.loop().post(sampler_);
+  access_.listens_at(address);
   return {};
 }
 

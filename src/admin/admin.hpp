@@ -100,6 +100,8 @@ class Admin final : public http::ServiceHandler {
   Task<http::ServiceResponse> handle(const http::ServiceRequest& request) override;
   Task<http::ServiceResponse> answer(const http::ServiceRequest& request);
   http::ServiceResponse events(const http::ServiceRequest& request);
+  // Before anybody is served.
+  Result<void> begin_at(std::string_view address);
   void sample();
   Task<http::ServiceResponse> readyz();
   Task<http::ServiceResponse> reload(const http::ServiceRequest& request);

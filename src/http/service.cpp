@@ -270,7 +270,7 @@ void ServiceThread::stop() {
   if (address_.starts_with(unix_prefix) && !handed_over_) ::unlink(address_.c_str() + unix_prefix.size());
 }
 
-Result<void> ServiceThread::start(std::string_view listen, const std::vector<int>& inherited) {
+Result<void> ServiceThread::start(std::string_view listen, const std::vector<int>& inherited, const Check& check) {
   int listener = -1;
   if (!inherited.empty()) {
     listener = inherited.front();
@@ -287,6 +287,10 @@ Result<void> ServiceThread::start(std::string_view listen, const std::vector<int
     if (!listeners) return std::unexpected(listeners.error());
     listener = listeners->front();
     address_ = bound_endpoint(listener).text();
+  }
+  if (auto fit = check ? check(address_) : Result<void>(); !fit) {
+    ::close(listener);
+    return fit;
   }
   listener_ = listener;
   thread_ = std::jthread([this, listener] {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -110,8 +111,10 @@ class ServiceThread final : private Work {
   ServiceThread& operator=(const ServiceThread&) = delete;
   ~ServiceThread() { stop(); }
 
+  // Given address(), before anybody is served; an error: nobody is.
+  using Check = std::function<Result<void>(std::string_view address)>;
   // "HOST:PORT"; port 0: any that is free. Or "unix:PATH". `inherited`: a socket that listens there already.
-  Result<void> start(std::string_view listen, const std::vector<int>& inherited = {});
+  Result<void> start(std::string_view listen, const std::vector<int>& inherited = {}, const Check& check = {});
   // Ends the service: what a handler is at work on is finished first.
   void stop();
   // Where it really listens.

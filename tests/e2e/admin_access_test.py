@@ -1,4 +1,5 @@
 """Who may use the admin interface, and what a page of somebody else can do with it: nothing."""
+import contextlib
 import json
 import os
 import re
@@ -258,11 +259,19 @@ class Elsewhere(AdminAccess):
         self.assertEqual(gateway.admin("/v1/reload", "POST", [*fields, CHANGE], b"").status, 200)
 
     def test_a_socket_that_came_with_the_process_needs_one_too(self):
-        with socket.create_server(("0.0.0.0", 0)) as inherited:
+        with socket.create_server(("0.0.0.0", 0), backlog=20) as inherited, contextlib.ExitStack() as waiting:
             fd = inherited.fileno()
+            early = [waiting.enter_context(socket.create_connection(("127.0.0.1", inherited.getsockname()[1]))) for _ in range(10)]
+            for client in early:
+                client.settimeout(60)
+                client.sendall(b"GET /v1/keys HTTP/1.1\r\nHost: localhost\r\n\r\n")
             command = f'exec 3<&{fd}; LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=admin exec "$ONCE_BINARY" serve --listen 127.0.0.1:0 ' \
                       f"--upstream http://127.0.0.1:9 --store memory:"
             done = run_shell(command, self.folder(), fd)
+            inherited.close()
+            for client in early:
+                with contextlib.suppress(ConnectionResetError):
+                    self.assertEqual(client.recv(1000), b"", "whoever waited in it must not be served")
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("so admin_token is needed", done.stderr)
 
