@@ -357,6 +357,24 @@ TEST_F(JournalLimits, a_crash_while_records_are_carried_forward_loses_none) {
   }
 }
 
+// Its owner could not renew while the process was down, and gets a moment to say so, wherever the record is by then.
+TEST_F(JournalLimits, a_claim_held_outside_keeps_its_moment_after_a_restart_when_it_is_carried) {
+  begin({.segment_bytes = 4096, .cache_bytes = 0});
+  Op held = claim_op(1, 1, hours(24));
+  held.terms.lease = seconds(10);
+  held.terms.owner = Owner::outside;
+  ASSERT_EQ(machine_->run(held).verdict, Verdict::execute);
+  for (std::uint64_t key = 100; key < 200; ++key) record(key, seconds(5));
+  machine_->clock.advance(minutes(1));
+  machine_->kill();
+  ASSERT_TRUE(machine_->start()) << machine_->refusal;
+  for (int i = 0; i < 5; ++i) tick(seconds(0));
+  ASSERT_GT(stats().carried, 0U);
+  EXPECT_EQ(machine_->run(claim_op(1, 2)).verdict, Verdict::in_flight) << "its owner may be at work";
+  tick(journal::lease_after_restart);
+  EXPECT_NE(machine_->run(claim_op(1, 2)).verdict, Verdict::in_flight) << "it had its moment";
+}
+
 // Without syncs, what was carried is nowhere for certain until its segment is synced, and the old one has it.
 TEST_F(JournalLimits, what_is_dropped_without_syncs_is_certain_elsewhere) {
   constexpr std::uint64_t lasting = 10;  // as many as are in the first segment

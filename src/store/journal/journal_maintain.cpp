@@ -253,19 +253,22 @@ std::optional<JournalStore::Moved> JournalStore::gather_next(Time now) {
     if (frames_.empty()) journal::append_mark(frames_, segments_.salt(), segments_.durable_up_to(), now);
     const std::uint64_t at = frames_.size();
     const bool owned = slot->expires == journal::never_expires || frame.seen.lease_until != Time::min();
-    const State state = carry(frame, owned ? Time::min() : now);
+    const State state = carry(frame, place, owned ? Time::min() : now);
     moved.emplace_back(frame.seen.id, Place(segments_.active(), segments_.tail() + at, frames_.size() - at, state));
   }
   return moved;
 }
 
-// Into frames_: as it is, but of what has expired by `at` no more than that.
-State JournalStore::carry(const journal::Frame& frame, Time at) {
-  if (frame.seen.expires_at > at) {
+// Into frames_: as it is, but of what has expired by `at` no more than that. Where it comes to nobody can see any more
+// that it was written before this process began, so what a lease has gained by that goes with it.
+State JournalStore::carry(const journal::Frame& frame, Place from, Time at) {
+  const bool gained = frame.seen.lease_until != Time::min() && from < first_own_place_;
+  if (frame.seen.expires_at > at && !gained) {
     journal::append_payload(frames_, segments_.salt(), frame.payload);
     return frame.seen.state;
   }
   Record record = journal::decode_put(frame.payload);
+  if (gained) record.lease_until = lease_after_restart(record.lease_until);
   age(record, at);
   journal::append_put(frames_, segments_.salt(), frame.seen.id, record, journal::labels_of(frame.payload));
   return record.state;

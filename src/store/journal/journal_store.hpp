@@ -152,7 +152,7 @@ class JournalStore final : public Store, public Search {
   bool carry_some(std::unique_lock<std::mutex>& lock, Time now);
   using Moved = std::vector<std::pair<OperationId, journal::Place>>;
   std::optional<Moved> gather_next(Time now);
-  State carry(const journal::Frame& frame, Time at);
+  State carry(const journal::Frame& frame, journal::Place from, Time at);
   std::uint64_t carried_at_once() const;
   void drop_what_is_empty();
   void sync_interval(Time now);
