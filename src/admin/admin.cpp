@@ -69,6 +69,7 @@ Admin::Admin(std::string listen, std::string_view token, const AdminSources& sou
 }
 
 Admin::~Admin() {
+  sources_.keys.stop();
   thread_.stop();
   if (sampler_.armed()) thread_.loop().disarm(sampler_);
 }

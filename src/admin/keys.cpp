@@ -38,6 +38,7 @@ Problem store_problem(const Error& error) {
   if (is_bad_cursor(error))
     return problem(ProblemKind::parameter_invalid,
                    "\"cursor\": expected the \"next\" of an earlier page of this list.");
+  if (error.source == ErrorSource::system) return problem(ProblemKind::overloaded, error.detail);
   return problem(ProblemKind::store_unavailable, error.detail);
 }
 
@@ -182,17 +183,25 @@ Task<ServiceResponse> KeysApi::list(const ServiceRequest& request, Executor& hom
     if (clock.status == OpStatus::failed) co_return refusal(ProblemKind::store_unavailable, clock.error);
     asked = read_list(query_of(request.head), clock.now);
   }
-  Result<KeyPage> page;
-  const auto job = [&] { page = search_->scan(asked->filter, asked->cursor, asked->limit); };
-  co_await thread_.run(job, home);
+  const auto scan = [&] { return search_->scan(asked->filter, asked->cursor, asked->limit); };
+  const Result<KeyPage> page = co_await search(scan, home);
   if (!page) co_return answer_of(store_problem(page.error()));
   co_return json(page_json(*page));
 }
 
-Task<KeysApi::Seen> KeysApi::look_up(const OperationId& id, Executor& home) {
+Task<Result<KeyPage>> KeysApi::search(std::function<Result<KeyPage>()> ask, Executor& home) {
   Result<KeyPage> page;
-  const auto job = [&] { page = search_->get(id); };
-  co_await thread_.run(job, home);
+  const auto job = [&] { page = ask(); };
+  const bool done = co_await thread_.run(job, home);
+  if (done) co_return page;
+  co_return std::unexpected(Error{.source = ErrorSource::system,
+                                  .retryable = Retryable::yes,
+                                  .detail = "Too many searches wait already, or the gateway is stopping."});
+}
+
+Task<KeysApi::Seen> KeysApi::look_up(const OperationId& id, Executor& home) {
+  const auto get = [&] { return search_->get(id); };
+  Result<KeyPage> page = co_await search(get, home);
   if (!page) co_return Seen{.problem = store_problem(page.error())};
   if (page->keys.empty()) co_return Seen{.problem = problem(ProblemKind::not_found, "There is no such key.")};
   co_return Seen{.key = std::move(page->keys.front()), .now = page->now};
@@ -213,9 +222,8 @@ Task<KeysApi::Seen> KeysApi::look(std::string_view text, Executor& home) {
   }
   IdPrefix prefix;
   std::memcpy(prefix.bytes.data(), bytes->data(), size);
-  Result<KeyPage> page;
-  const auto job = [&] { page = search_->find(prefix); };
-  co_await thread_.run(job, home);
+  const auto find = [&] { return search_->find(prefix); };
+  Result<KeyPage> page = co_await search(find, home);
   if (!page) co_return Seen{.problem = store_problem(page.error())};
   if (page->keys.empty()) co_return Seen{.problem = problem(ProblemKind::not_found, "There is no such key.")};
   if (page->keys.size() > 1) {
@@ -311,7 +319,10 @@ Task<ServiceResponse> KeysApi::act_on(const KeyInfo& key, Action action, const A
   if (effect != Effect::done) co_return answer_of(problem_of(effect, op));
   const std::string done = fmt::format("\"done\":\"{}\"", done_name(action));
   const Seen after = co_await look_up(key.id, home);
-  if (!after.key) co_return json(fmt::format("{{{},\"id\":\"{}\",\"state\":null}}\n", done, to_hex(key.id)));
+  // That it is gone is known; what cannot be looked at is not said.
+  const bool gone = !after.key && after.problem->kind == ProblemKind::not_found;
+  const std::string_view state = gone ? ",\"state\":null" : "";
+  if (!after.key) co_return json(fmt::format("{{{},\"id\":\"{}\"{}}}\n", done, to_hex(key.id), state));
   co_return json(key_json(*after.key, after.now, done + ",") + "\n");
 }
 

@@ -4,6 +4,7 @@
 // told.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -47,6 +48,9 @@ class KeysApi {
   // Who asks has been let in already. `home` is the loop that this runs on.
   Task<http::ServiceResponse> handle(const http::ServiceRequest& request, Executor& home);
 
+  // Before the loop that it runs on ends: nothing more is searched.
+  void stop() { thread_.stop(); }
+
   // For once_keys.
   std::optional<SearchThread::Counts> counts() const { return thread_.counts(); }
 
@@ -65,6 +69,7 @@ class KeysApi {
                                   Executor& home);
   Task<http::ServiceResponse> act_on(const KeyInfo& key, Action action, const ActionRequest& asked, AuditEntry& entry,
                                      Executor& home);
+  Task<Result<KeyPage>> search(std::function<Result<KeyPage>()> ask, Executor& home);
   Task<Seen> look(std::string_view text, Executor& home);
   Task<Seen> look_up(const OperationId& id, Executor& home);
   Task<Result<void>> audit(const AuditEntry& entry, Executor& home);

@@ -26,12 +26,19 @@ SearchThread::Run SearchThread::run(std::function<void()> job, Executor& home) {
   return {*this, std::move(job), home};
 }
 
-void SearchThread::Run::await_suspend(std::coroutine_handle<> caller) {
+bool SearchThread::Run::await_suspend(std::coroutine_handle<> caller) {
   caller_ = caller;
   Work::run = [](Work& work) { static_cast<Run&>(work).caller_.resume(); };
   const std::scoped_lock lock(thread_.mutex_);
+  if (thread_.stopped_ || thread_.jobs_.size() >= most_waiting) return false;
   thread_.jobs_.push_back(this);
   thread_.wake_.notify_one();
+  return true;
+}
+
+void SearchThread::stop() {
+  const std::scoped_lock lock(mutex_);
+  stopped_ = true;
 }
 
 std::optional<SearchThread::Counts> SearchThread::counts() const {
@@ -51,8 +58,9 @@ void SearchThread::work() {
     if (!jobs_.empty()) {
       Run& job = *jobs_.front();
       jobs_.pop_front();
+      job.done_ = !stopped_;
       lock.unlock();
-      job.job_();
+      if (job.done_) job.job_();
       job.home_.post(job);
       lock.lock();
       continue;

@@ -27,12 +27,20 @@ class SearchThread {
   SearchThread(Search* search, Duration count_every, const Log& log);
   SearchThread(const SearchThread&) = delete;
   SearchThread& operator=(const SearchThread&) = delete;
-  // Ends what it is at; jobs that wait are still done.
+  // Nobody waits.
   ~SearchThread();
 
-  // co_await thread.run(job, home): the job runs on the thread, the caller goes on at home.
+  // More jobs than this do not wait: whoever asked for them may have left long before their turn comes, and each may
+  // take seconds.
+  static constexpr std::size_t most_waiting = 32;
+
+  // co_await thread.run(job, home): the job runs on the thread, the caller goes on at home. False: it did not, there is
+  // too much to do or this has stopped.
   class Run;
   Run run(std::function<void()> job, Executor& home);
+
+  // Ends what it is at, and begins nothing more: who waits is told so.
+  void stop();
 
   using Counts = std::array<std::uint64_t, state_count>;
   // Of the last whole count; nothing until there was one.
@@ -49,6 +57,7 @@ class SearchThread {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<Run*> jobs_;
+  bool stopped_ = false;
   bool ending_ = false;
   std::optional<Counts> counts_;
   // Of the thread alone.
@@ -66,8 +75,8 @@ class [[nodiscard]] SearchThread::Run final : private Work {
   Run& operator=(const Run&) = delete;
 
   bool await_ready() const noexcept { return false; }
-  void await_suspend(std::coroutine_handle<> caller);
-  void await_resume() const noexcept {}
+  bool await_suspend(std::coroutine_handle<> caller);
+  bool await_resume() const noexcept { return done_; }
 
  private:
   friend class SearchThread;
@@ -76,6 +85,7 @@ class [[nodiscard]] SearchThread::Run final : private Work {
   std::function<void()> job_;
   Executor& home_;
   std::coroutine_handle<> caller_;
+  bool done_ = false;
 };
 
 }  // namespace once

@@ -112,9 +112,12 @@ TEST_P(StoreContract, drawn_sequences_go_as_the_memory_store_goes) {
                                    Verb::release, Verb::forget, Verb::resolve, Verb::resolve, Verb::lookup});
     const bool stranger = operation.nonces.empty() || (verb == Verb::claim && draw.below(4) != 0);
     const bool earlier = operation.nonces.size() > 1 && draw.below(5) == 0;
-    const Nonce nonce = stranger  ? new_nonce()
-                        : earlier ? operation.nonces[draw.below(operation.nonces.size())]
-                                  : operation.nonces.back();
+    // What was released is nobody's, and operators settle that, too.
+    const bool nobodys = (verb == Verb::forget || verb == Verb::resolve) && draw.below(4) == 0;
+    const Nonce nonce = nobodys    ? Nonce()
+                        : stranger ? new_nonce()
+                        : earlier  ? operation.nonces[draw.below(operation.nonces.size())]
+                                   : operation.nonces.back();
     Op op = owner_op(verb, operation.id, nonce);
     op.terms.on_unknown = draw.any_of({OnUnknown::retry, OnUnknown::takeover, OnUnknown::hold});
     op.terms.tombstone = draw.any_of({Duration::zero(), tombstone()});
