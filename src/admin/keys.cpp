@@ -13,9 +13,11 @@ using http::ServiceResponse;
 namespace {
 
 constexpr std::string_view base = "/v1/keys/";
-// How the labels of records begin that are of a resource: "(resource)" is the claim of a conditional write, "(life)"
-// the mark that a life has ended. No pattern of a route begins so.
-constexpr char not_of_a_request = '(';
+// The labels of records that are of a resource: the claim of a conditional write, and the mark that a life has ended.
+// No pattern of a route looks so; scopes of the claims API may begin so.
+bool is_of_a_resource(const KeyInfo& key) {
+  return key.route == "(resource)" || key.route == "(life)";
+}
 
 ServiceResponse answer_of(const Problem& problem) {
   return {.status = problem.status, .content_type = "application/problem+json", .body = to_json(problem)};
@@ -92,7 +94,7 @@ std::optional<Problem> obstacle(const KeyInfo& key, Action action, const ActionR
                    fmt::format("The key has changed since: it is {} now.", name_of(key.state)));
   }
   if (is_live(key, now)) return problem(ProblemKind::in_flight, "The owner of this key is at work.");
-  if (action == Action::resolve && key.route && key.route->starts_with(not_of_a_request)) {
+  if (action == Action::resolve && is_of_a_resource(key)) {
     return problem(
         ProblemKind::parameter_invalid,
         "This is a record of a resource, not of a request: it has no response to keep. It can be released or "

@@ -52,6 +52,19 @@ class Leases(ClaimsTest):
             self.assertEqual(api.claim(**terms)["status"], "in_progress")
         self.assertEqual(api.owner("succeed", claim["claim"], value=1).status, 200)
 
+    def test_an_operator_settles_what_a_dead_owner_left_whatever_its_scope_is_called(self):
+        gateway, api = self.start()
+        scope = "(eu) payments"
+        api.acquire(scope=scope, key="a", lease="1s")
+        wait_until(lambda: api.lookup(scope=scope, key="a")["status"] == "unknown", what="the lease to lapse")
+        fields = [("Host", "localhost"), ("Once-Admin", "1")]
+        find = json.dumps({"scope": scope, "key": "a"}).encode()
+        key = json.loads(gateway.admin("/v1/keys/find", "POST", fields, find).body)
+        resolve = json.dumps({"version": key["version"], "state": "failed"}).encode()
+        done = gateway.admin(f"/v1/keys/{key['id']}/resolve", "POST", fields, resolve)
+        self.assertEqual(done.status, 200, done.body)
+        self.assertEqual(api.claim(scope=scope, key="a")["previous"], "failed")
+
     def test_a_claim_that_is_asked_for_again_after_its_lease_begins_it_anew(self):
         api = self.api()
         terms = {"key": "a", "lease": "1s", "on_unknown": "retry", "nonce": nonce()}

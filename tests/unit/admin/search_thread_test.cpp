@@ -3,8 +3,8 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <latch>
 #include <functional>
+#include <latch>
 
 #include <gtest/gtest.h>
 
