@@ -5,7 +5,7 @@ import threading
 import unittest
 
 from harness import EndToEnd
-from wire import wait_until
+from wire import DEADLINE, wait_until
 
 LIVES = "defaults.scope=path,life"
 
@@ -106,7 +106,7 @@ class Lives(EndToEnd):
         self.things.on_delete = lambda to: (deleted.set(), go.wait())
         client = gateway.connect()
         client.send_request("DELETE", "/a")
-        self.assertTrue(deleted.wait(20))
+        self.assertTrue(deleted.wait(DEADLINE))
         client.reset()
         gateway.ask("PUT", "/a")  # served by the thread that has noticed by then
         go.set()

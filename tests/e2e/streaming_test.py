@@ -6,7 +6,7 @@ import threading
 import unittest
 
 from harness import EndToEnd, bounded_quarantine
-from wire import request_bytes, wait_until
+from wire import DEADLINE, request_bytes, wait_until
 
 EVENT_STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
 
@@ -136,7 +136,7 @@ class Downloads(EndToEnd):
                 def handler(_, connection, framing=framing, step=step):
                     connection.send(EVENT_STREAM + framing + b"\r\n")
                     for number in range(3):
-                        step.acquire(timeout=20)
+                        step.acquire(timeout=DEADLINE)
                         event = b"data: %d\n\n" % number
                         connection.send(chunk(event) if framing else event)
                     connection.send(b"0\r\n\r\n" if framing else b"")
@@ -168,7 +168,7 @@ class Downloads(EndToEnd):
         send(client, backend)
         client.read_until(b"data: 0\n\n\r\n")
         leave(client)
-        return ended.wait(10)
+        return ended.wait(DEADLINE)
 
     def test_a_client_that_leaves_its_events_frees_the_backend(self):
         def get(client, _):
@@ -205,7 +205,7 @@ class Downloads(EndToEnd):
         wait_until(lambda: backend.requests)
         client.close()
         go.set()
-        self.assertTrue(ended.wait(10))
+        self.assertTrue(ended.wait(DEADLINE))
 
     def test_a_long_poll_may_be_as_silent_as_stream_idle_says(self):
         def handler(_, connection):
@@ -280,11 +280,16 @@ class Failures(EndToEnd):
             connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
             go.wait()
 
-        client = self.connect(self.gateway(self.backend(handler), "defaults.timeouts.stream_idle=100ms"))
-        client.send_request("GET")
-        client.read_until(b"half")
-        with self.assertRaises(ConnectionResetError):
-            client.fill()
+        gateway = self.gateway(self.backend(handler), "defaults.timeouts.stream_idle=300ms")
+
+        def attempt(_):  # a backend that is late with its head is one that does not answer
+            client = self.connect(gateway)
+            client.send_request("GET")
+            client.read_until(b"half")
+            with self.assertRaises(ConnectionResetError):
+                client.fill()
+
+        self.tried(attempt)
 
     def test_only_a_safe_request_is_sent_again_when_a_kept_connection_turns_out_dead(self):
         served = set()
@@ -299,7 +304,7 @@ class Failures(EndToEnd):
         for method, status, times in (("GET", 200, 2), ("POST", 502, 1)):
             with self.subTest(method):
                 backend = self.backend(handler)
-                client = self.connect(self.gateway(backend))
+                client = self.connect(self.gateway(backend, "pool.idle_max=5m"))
                 self.assertEqual(client.ask("GET", "/first").status, 200)
                 answer = client.ask(method, "/second")
                 self.assertEqual(answer.status, status)
@@ -391,7 +396,7 @@ class Upgrades(EndToEnd):
         client.send_request("GET", "/socket", self.HANDSHAKE)
         client.read_response()
         client.reset()
-        self.assertTrue(ended.wait(10))
+        self.assertTrue(ended.wait(DEADLINE))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import struct
 import threading
 import time
 
-DEADLINE = 20.0  # generous: the gateway may run under sanitizers on a busy machine
+DEADLINE = 60.0  # generous: the gateway may run under sanitizers on a busy machine that pauses for seconds
 
 
 def wait_until(predicate, deadline=DEADLINE, what="the condition"):
@@ -23,6 +23,14 @@ def wait_until(predicate, deadline=DEADLINE, what="the condition"):
         if time.monotonic() > until:
             raise AssertionError(f"waited {deadline} s in vain for {what}")
         time.sleep(0.005)
+
+
+def hold_port():
+    """A port that nobody else gets while the socket is open, whether we listen there or not; and that socket."""
+    place = socket.socket()
+    place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    place.bind(("127.0.0.1", 0))
+    return place, place.getsockname()[1]
 
 
 def reset(sock):
@@ -190,16 +198,18 @@ class Backend:
         self._threads = []
         self._socks = []
         self.port = None
+        self._place = None
         self._listener = None
         self.listen()
 
     @property
     def origin(self):
         return f"http://127.0.0.1:{self.port}"
+
     def open_listener(self):
-        listener = socket.create_server(("127.0.0.1", self.port or 0), backlog=512)
-        self.port = listener.getsockname()[1]
-        return listener
+        if self._place is None:
+            self._place, self.port = hold_port()
+        return socket.create_server(("127.0.0.1", self.port), backlog=512)
 
     def listen(self):
         self._listener = self.open_listener()
@@ -218,6 +228,8 @@ class Backend:
 
     def stop(self):
         self.stop_listening()
+        if self._place is not None:
+            self._place.close()
         for thread in self._threads:
             thread.join(DEADLINE)
         if self.errors:
