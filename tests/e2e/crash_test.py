@@ -312,7 +312,7 @@ class KilledRepair(EndToEnd):
         journal, original = self.data / "journal", self.data / "original"
         journal.rename(original)
         endings = collections.Counter()
-        for _ in range(self.ROUNDS):
+        while endings.total() < self.ROUNDS or endings[-9] == 0 and endings.total() < 5 * self.ROUNDS:  # it may be too quick
             shutil.rmtree(journal, ignore_errors=True)
             shutil.copytree(original, journal)
             endings[self.repair_and_kill(journal, drawn)] += 1

@@ -164,7 +164,7 @@ class Traces(EndToEnd):
         gateway = self.gateway(self.backend(), "log.format=json", "store=redis://127.0.0.1:1",
                                env={**os.environ, "ONCE_SECRET": "0123456789abcdef0123456789abcdef"})
         self.assertEqual(gateway.ask("POST", "/", fields=[("traceparent", PARENT)], key=KEY).status, 503)
-        line = next(line for line in gateway.log_lines() if line["message"] == "claim failed")
+        line = wait_until(lambda: next((line for line in gateway.log_lines() if line["message"] == "claim failed"), None))
         self.assertEqual(line["trace"], TRACE)
 
 

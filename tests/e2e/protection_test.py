@@ -24,9 +24,11 @@ class Callers(EndToEnd):
     def test_new_keys_of_one_caller(self):
         backend = self.backend()
         gateway = self.gateway(backend, "limits.caller.new_keys=1", "limits.caller.new_keys_burst=3",
-                               "defaults.ttl=1h")
+                               "defaults.ttl=1h", "journal.sync=never")
         # Keys come far faster than one a second; how many pass beside the burst is the machine's to say.
-        answers = [self.ask(gateway, "anna", f"k{number}") for number in range(30)]
+        answers = []
+        while len(answers) < 30 or len(answers) < 1000 and all(answer.status == 201 for answer in answers):
+            answers.append(self.ask(gateway, "anna", f"k{len(answers)}"))
         passed = [number for number, answer in enumerate(answers) if answer.status == 201]
         refused = [number for number, answer in enumerate(answers) if answer.status != 201]
         self.assertGreaterEqual(len(passed), 3)
@@ -43,9 +45,11 @@ class Callers(EndToEnd):
         wait_until(lambda: self.ask(gateway, "anna", f"k{refused[0]}").get("Idempotency-Status") == "executed")
 
     def test_callers_without_a_name_are_one(self):
-        gateway = self.gateway(self.backend(), "limits.caller.new_keys=1", "limits.caller.new_keys_burst=1")
-        statuses = {gateway.ask("POST", "/", [], b"", f"k{number}").status for number in range(10)}
-        self.assertEqual(statuses, {201, 429})
+        gateway = self.gateway(self.backend(), "limits.caller.new_keys=1", "limits.caller.new_keys_burst=1", "journal.sync=never")
+        statuses = []
+        while len(statuses) < 10 or len(statuses) < 1000 and 429 not in statuses:
+            statuses.append(gateway.ask("POST", "/", [], b"", f"k{len(statuses)}").status)
+        self.assertEqual(set(statuses), {201, 429})
         self.assertEqual(self.ask(gateway, "anna", "k").status, 201)
 
     def test_requests_at_work_of_one_caller(self):

@@ -19,7 +19,8 @@ class ToBackends(EndToEnd):
         return backend
 
     def trusting_gateway(self, backend, *settings, **named):
-        return self.gateway(backend, f"upstream_tls.ca={self.authority.file}", *settings, **named)
+        # The handshake is ours, and a machine may pause in it.
+        return self.gateway(backend, f"upstream_tls.ca={self.authority.file}", "defaults.timeouts.connect=1m", *settings, **named)
 
 
 class Forwarding(ToBackends):
@@ -41,7 +42,7 @@ class Forwarding(ToBackends):
                 end(connection)
 
         backend = self.tls_backend(handler)
-        gateway = self.trusting_gateway(backend, "threads=1")
+        gateway = self.trusting_gateway(backend, "threads=1", "pool.idle_max=5m")
         client = self.connect(gateway)
         for target in ("/1", "/2", "/last"):
             self.assertEqual(client.ask("POST", target, body=b"x").status, 200)
@@ -68,7 +69,7 @@ class Verification(ToBackends):
         """The key is not used up by a backend that could not prove itself: the next one is asked, as the first."""
         bad = self.authority.serving(certificate)
         backend = self.tls_backend(context=bad, name=name)
-        gateway = self.gateway(backend, f"upstream_tls.ca={(authority or self.authority).file}")
+        gateway = self.gateway(backend, f"upstream_tls.ca={(authority or self.authority).file}", "defaults.timeouts.connect=1m")
         for _ in range(2):
             answer = gateway.ask(key="k", body=b"x")
             self.assertEqual((answer.status, answer.code), (502, "bad-gateway"))
@@ -98,7 +99,7 @@ class Verification(ToBackends):
 
     def test_no_verification_if_that_is_said(self):
         backend = self.tls_backend(context=self.authority.serving(self.authority.issue("other", "DNS:other.test")))
-        gateway = self.gateway(backend, "upstream_tls.verify=no")
+        gateway = self.gateway(backend, "upstream_tls.verify=no", "defaults.timeouts.connect=1m")
         self.assertEqual(gateway.ask(key="k", body=b"x").status, 201)
         self.assertIn("upstream_tls.verify is no", gateway.stderr)
 
@@ -109,7 +110,7 @@ class Verification(ToBackends):
         class Elsewhere:
             origin = f"https://localhost:{plain}"
 
-        gateway = self.trusting_gateway(Elsewhere)
+        gateway = self.trusting_gateway(Elsewhere, "defaults.timeouts.connect=2s")
         answer = gateway.ask(key="k", body=b"x")
         self.assertEqual((answer.status, answer.code), (502, "bad-gateway"))
         self.assertEqual(backend.executions(), [])
