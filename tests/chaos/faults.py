@@ -1,10 +1,12 @@
 """What goes wrong, and when. A thread for each gateway and one for the backend draw their troubles from the seed."""
 import collections
+import contextlib
 import random
 import signal
 import threading
 import time
 
+from wire import Client
 from world import CLOCK, LEASE, RESPONSE_TIMEOUT
 
 
@@ -22,10 +24,11 @@ class Trouble:
         if store.shared:
             troubles.append((self._store_fault, random.Random(f"{seed} trouble store"), store))
         self._threads = [threading.Thread(target=self._run, args=each, daemon=True) for each in troubles]
+        self._watchers = [threading.Thread(target=self._watch, args=(member,), daemon=True) for member in members]
         self._calm = {thread: threading.Event() for thread in self._threads}
 
     def start(self):
-        for thread in self._threads:
+        for thread in self._threads + self._watchers:
             thread.start()
 
     def end(self):
@@ -37,7 +40,7 @@ class Trouble:
     def leave(self):
         """No gateway may run any more that was started here: it would end with its thread."""
         self._left.set()
-        for thread in self._threads:
+        for thread in self._threads + self._watchers:
             if thread.ident:
                 thread.join()
 
@@ -61,6 +64,17 @@ class Trouble:
         finally:
             self._calm[threading.current_thread()].set()
             self._left.wait()
+
+    def _watch(self, member):
+        """A machine that pauses, or takes a second for what takes a moment, is trouble that nobody drew."""
+        while not self._left.is_set():
+            begin = time.time()
+            self._left.wait(0.1)
+            with contextlib.suppress(OSError, EOFError), Client(member.gateway.admin_port, timeout=LEASE) as client:
+                client.ask("GET", "/healthz", [("Host", "localhost")])
+            if time.time() - begin > 0.1 + LEASE / 2:
+                self.counts["stood_still"] += 1
+                self._spans[member.name].append([begin, time.time()])
 
     def _last(self, seconds):
         self._over.wait(seconds)

@@ -25,7 +25,7 @@ def work():
     print("began", flush=True)
     threading.Event().wait()
 
-Once(sys.argv[1]).run(work, scope="jobs", key="k", lease="1s", takeover_after="3s")
+Once(sys.argv[1]).run(work, scope="jobs", key=sys.argv[2], lease="1s", takeover_after="3s")
 """
 
 
@@ -56,20 +56,25 @@ class PythonClient(ClaimsTest):
 
     def test_an_owner_that_is_killed_is_taken_over_after_the_threshold(self):
         gateway, api = self.start()
-        owner = subprocess.Popen([sys.executable, "-c", WORK_UNTIL_KILLED, api.url], stdout=subprocess.PIPE, text=True,
+        self.tried(lambda number: self.kill_an_owner(gateway, api, f"k{number}"))
+
+    def kill_an_owner(self, gateway, api, key):
+        """One that stands still for longer than its lease has lost its claim."""
+        owner = subprocess.Popen([sys.executable, "-c", WORK_UNTIL_KILLED, api.url, key], stdout=subprocess.PIPE, text=True,
                                  env={**os.environ, "PYTHONPATH": str(ROOT / "clients" / "python")})
         self.addCleanup(owner.stdout.close)
         self.addCleanup(owner.wait)
         self.addCleanup(owner.kill)
         self.assertEqual(owner.stdout.readline(), "began\n")
         once = Once(api.url)
-        options = {"scope": "jobs", "key": "k", "lease": "1s", "takeover_after": "3s"}
+        options = {"scope": "jobs", "key": key, "lease": "1s", "takeover_after": "3s"}
         # Past the lease and the threshold: an owner that lives renews three times a second and keeps its claim.
         renewed = 'once_claims_requests_total{verb="renew",result="done"}'
+        before = gateway.metrics()[renewed]
 
         def past_the_threshold():
             self.assertEqual(once.run(self.fail, **options).status, "in_progress")
-            return gateway.metrics()[renewed] >= 12
+            return gateway.metrics()[renewed] >= before + 12
 
         wait_until(past_the_threshold, what="renewals")
         owner.kill()
@@ -119,6 +124,9 @@ class PythonClient(ClaimsTest):
         tokens = {"acme": "a" * 20}
         _, api = self.start(tokens=tokens)
         api.token = tokens["acme"]
+        self.tried(lambda number: self.lose_a_renewal(api, f"k{number}"), times=3)
+
+    def lose_a_renewal(self, api, key):
         renewals, gate = [], threading.Event()
 
         def between(request, connection):
@@ -138,7 +146,7 @@ class PythonClient(ClaimsTest):
         proxy = Backend(between)
         self.addCleanup(proxy.stop)
         self.addCleanup(gate.set)
-        options = {"scope": "jobs", "key": "k", "lease": "3s", "takeover_after": "3s"}
+        options = {"scope": "jobs", "key": key, "lease": "3s", "takeover_after": "3s"}
         claim = Once(f"http://127.0.0.1:{proxy.port}", api.token).claim(**options)
 
         def past_the_threshold():
