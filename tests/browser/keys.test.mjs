@@ -165,7 +165,7 @@ describe("keys", {concurrency: false}, () => {
     const page = await openKeys(t, gateway);
     await rows(page).first().waitFor();
     const more = page.getByRole("button", {name: "More"});
-    assert.ok(await more.isVisible());
+    await more.waitFor();
     while (await more.isVisible()) {
       const before = await rows(page).count();
       await more.click();

@@ -17,8 +17,15 @@ describe("overview", {concurrency: false}, () => {
     await page.waitForSelector(".chart .area.t-blue", {state: "attached"});
     const before = await shape();
     for (let i = 0; i < 30; ++i) await Promise.all([gateway.pay(`k${i}`), gateway.pay(`k${i}`)]);
-    await until(async () => (await text(page, "#figure-rate")) !== "0", "the rate of requests");
-    await until(async () => (await shape()) !== before, "the chart to move");
+    // A browser that pauses must not miss them: they go on until it has seen some.
+    let more = 30;
+    const withTraffic = (look) => async () => {
+      const key = `k${more++}`;
+      await Promise.all([gateway.pay(key), gateway.pay(key)]);
+      return look();
+    };
+    await until(withTraffic(async () => (await text(page, "#figure-rate")) !== "0"), "the rate of requests");
+    await until(withTraffic(async () => (await shape()) !== before), "the chart to move");
     await until(async () => /%/.test(await text(page, "#figure-hits")), "the hit rate");
     assert.match(await text(page, "#figure-p95"), /(ms|µs|s)$/);
     await until(async () => (await page.locator(".chart .line.t-violet").count()) > 0, "the size of batches");

@@ -9,7 +9,7 @@ import path from "node:path";
 import {after, before} from "node:test";
 import {chromium} from "playwright-core";
 
-export const deadline = 30_000;
+export const deadline = 60_000;
 
 // Until `look` gives something; never longer than the deadline.
 export async function until(look, what) {
@@ -42,7 +42,7 @@ export class Gateway {
     const gateway = new Gateway();
     gateway.folder = mkdtempSync(path.join(tmpdir(), "once-browser-"));
     const log = openSync(path.join(gateway.folder, "stderr"), "w");
-    const options = ["timeouts.drain=5s", ...settings].flatMap((setting) => ["--set", setting]);
+    const options = ["timeouts.drain=30s", ...settings].flatMap((setting) => ["--set", setting]);
     if (config !== null) {
       writeFileSync(path.join(gateway.folder, "once.yaml"), config);
       options.push("--config", "once.yaml");

@@ -103,7 +103,11 @@ TEST_F(ConnectionPoolTest, one_that_waits_gets_the_place_of_one_that_could_not_c
   });
   std::jthread first([&] { EXPECT_FALSE(pool.take().has_value()); });
   connecting.wait();
-  std::jthread second([&] { EXPECT_FALSE(pool.take().has_value()); });  // told at once: it was tried a moment ago
+  // Told at once, as it was tried a moment ago; one that was late may find that moment over, and is connected.
+  std::jthread second([&] {
+    const auto taken = pool.take();
+    EXPECT_TRUE(!taken.has_value() || number > 1);
+  });
   may_fail.count_down();
 }
 
