@@ -9,22 +9,22 @@ namespace {
 
 class PostgresLocks : public PostgresTest {
  protected:
+  // Runs them until that took no longer than this: a machine that pauses makes it longer, but not every time.
+  static void run_within(Store& store, std::vector<Op>& ops, Duration limit) {
+    const std::vector<Op> fresh = ops;
+    Duration took{};
+    for (int left = 3; left > 0; --left) {
+      ops = fresh;
+      const auto begin = monotonic_now();
+      run_all(store, ops);
+      took = std::chrono::duration_cast<Duration>(monotonic_now() - begin);
+      if (took < limit) return;
+    }
+    ADD_FAILURE() << "it took " << took.count() << " ms";
+  }
+
   std::unique_ptr<PostgresStore> store_ = open();
 };
-
-// Runs them until that took no longer than this: a machine that pauses makes it longer, but not every time.
-void run_within(Store& store, std::vector<Op>& ops, Duration limit) {
-  const std::vector<Op> fresh = ops;
-  Duration took{};
-  for (int left = 3; left > 0; --left) {
-    ops = fresh;
-    const auto begin = monotonic_now();
-    run_all(store, ops);
-    took = std::chrono::duration_cast<Duration>(monotonic_now() - begin);
-    if (took < limit) return;
-  }
-  ADD_FAILURE() << "it took " << took.count() << " ms";
-}
 
 // A backend that called once_finish and takes its time to commit.
 TEST_F(PostgresLocks, a_row_that_a_backend_holds_holds_nobody_else_up) {
