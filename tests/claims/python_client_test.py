@@ -124,7 +124,7 @@ class PythonClient(ClaimsTest):
         tokens = {"acme": "a" * 20}
         _, api = self.start(tokens=tokens)
         api.token = tokens["acme"]
-        self.tried(lambda number: self.lose_a_renewal(api, f"k{number}"), times=3)
+        self.tried(lambda number: self.lose_a_renewal(api, f"k{number}"))
 
     def lose_a_renewal(self, api, key):
         renewals, gate = [], threading.Event()
@@ -150,7 +150,7 @@ class PythonClient(ClaimsTest):
         claim = Once(f"http://127.0.0.1:{proxy.port}", api.token).claim(**options)
 
         def past_the_threshold():
-            self.assertEqual(api.claim(**options)["owner"], "at_work")
+            self.assertEqual(api.claim(**options).json.get("owner"), "at_work")
             return len(renewals) > 6  # one a second
 
         wait_until(past_the_threshold, what="renewals")
