@@ -20,9 +20,15 @@ namespace {
 
 constexpr std::size_t short_id = 16;
 
-// A control character in a tenant's name must not reach the terminal.
-std::string plain(std::string text) {
-  std::ranges::replace_if(text, [](unsigned char c) { return c < ' ' || c == 0x7F; }, '?');
+// A control character in a tenant's name or in a backend's body must not reach the terminal. In UTF-8 some are two
+// bytes.
+std::string plain(std::string text, std::string_view kept = "") {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const bool two_bytes = c == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0;
+    if (two_bytes) text[i++] = '?';
+    if (two_bytes || ((c < ' ' || c == 0x7F) && !kept.contains(text[i]))) text[i] = '?';
+  }
   return text;
 }
 
@@ -82,7 +88,7 @@ void print_key(const JsonTree& key) {
     }
     const JsonTree* body = outcome->find("body");
     const bool text = body != nullptr && body->string() != nullptr;
-    out += text ? "\n" + *body->string() + "\n"
+    out += text ? "\n" + plain(*body->string(), "\n\t") + "\n"
                 : fmt::format("{:<14} {}\n", "body_base64", text_of(*outcome, "body_base64"));
   }
   print(out);

@@ -428,6 +428,14 @@ class CommandLine(Keys):
             self.assertEqual(out.returncode, 0, out.stderr)
             self.assertEqual(self.pay(gateway).get("Content-Type"), expected)
 
+    def test_what_a_backend_said_does_not_steer_the_terminal(self):
+        said = "\x1b[2Jpaid\n\tby \x7f\x9b2Jé"
+        gateway = self.gateway(self.backend(lambda _, to: to.reply(201, body=said.encode())))
+        self.pay(gateway)
+        key = self.find(gateway)["id"]
+        self.assertIn("\n?[2Jpaid\n\tby ???2Jé\n", self.cli(gateway, "show", key, "--body").stdout)
+        self.assertEqual(json.loads(self.cli(gateway, "show", key, "--body", "--json").stdout)["outcome"]["body"], said)
+
     def test_the_audit_has_the_name_of_the_user(self):
         gateway, _ = self.stuck()
         nameless = {name: value for name, value in os.environ.items() if name not in ("SUDO_USER", "USER", "LOGNAME")}
