@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -54,6 +55,15 @@ Result<void> write_all(int file, std::string_view text) {
     if (written <= 0) return cannot("written", written < 0 ? errno : ENOSPC);
     text.remove_prefix(static_cast<std::size_t>(written));
   }
+  return {};
+}
+
+// A file that was just made is found after a power loss only if its folder was written, too.
+Result<void> keep_name(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path();
+  const Descriptor directory(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!directory.open()) return cannot("written", errno);
+  if (::fsync(directory.get()) != 0 && errno != EINVAL && errno != EROFS) return cannot("written", errno);
   return {};
 }
 
@@ -108,7 +118,7 @@ Result<void> Audit::append_line(const std::string& path, std::string line) {
   if (ends_within_a_line(file.get(), found.st_size)) line.insert(0, 1, '\n');
   if (auto written = write_all(file.get(), line); !written) return written;
   if (::fdatasync(file.get()) != 0 && errno != EINVAL && errno != EROFS) return cannot("written", errno);
-  return {};
+  return found.st_size == 0 ? keep_name(path) : Result<void>();
 }
 
 }  // namespace once
