@@ -333,13 +333,22 @@ Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome
 }
 
 // A backend that records its outcome in its own transaction has done so before it answers, or dies instead of
-// answering. What it committed stands, whatever came over the wire.
+// answering. What it committed stands, whatever came over the wire; and so does what an operator said meanwhile.
 Task<bool> Exchange::reply_as_committed() {
   Op seen;
   seen.id = request_->id;
   co_await ports_.store.run(seen, ports_.home);
-  const bool committed = seen.status == OpStatus::done && seen.record && seen.record->nonce == op_.nonce &&
-                         seen.record->state == State::succeeded && seen.record->outcome != nullptr;
+  bool committed = seen.status == OpStatus::done && seen.record && seen.record->nonce == op_.nonce &&
+                   seen.record->state == State::succeeded && seen.record->outcome != nullptr;
+  if (committed && shared_) {
+    // A look waits for no replica. To record what stands once more does, and changes nothing.
+    op_.verb = Verb::finish;
+    op_.final_state = State::succeeded;
+    op_.body_kept = seen.record->body_kept;
+    op_.outcome = seen.record->outcome;
+    co_await ports_.store.run(op_, ports_.home);
+    committed = op_.status == OpStatus::done;
+  }
   if (!committed) {
     ports_.metrics.claims_lost.add();
     count(Settled::lost);
