@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "admin/key_action.hpp"
+
 namespace once {
 
 using http::ServiceRequest;
@@ -13,11 +15,6 @@ using http::ServiceResponse;
 namespace {
 
 constexpr std::string_view base = "/v1/keys/";
-// The labels of records that are of a resource: the claim of a conditional write, and the mark that a life has ended.
-// No pattern of a route looks so; scopes of the claims API may begin so.
-bool is_of_a_resource(const KeyInfo& key) {
-  return key.route == "(resource)" || key.route == "(life)";
-}
 
 ServiceResponse answer_of(const Problem& problem) {
   return {.status = problem.status, .content_type = "application/problem+json", .body = to_json(problem)};
@@ -49,61 +46,6 @@ std::optional<Action> action_named(std::string_view name) {
   if (name == "resolve") return Action::resolve;
   if (name == "forget") return Action::forget;
   return std::nullopt;
-}
-
-std::string_view done_name(Action action) {
-  switch (action) {
-    case Action::release: return "released";
-    case Action::resolve: return "resolved";
-    case Action::forget: return "forgotten";
-  }
-  return "";
-}
-
-std::string_view name_of(Action action) {
-  switch (action) {
-    case Action::release: return "release";
-    case Action::resolve: return "resolve";
-    case Action::forget: return "forget";
-  }
-  return "";
-}
-
-// As long again as it had from its claim on: the route's own time to live, or a little more.
-Duration ttl_of(const KeyInfo& key) {
-  return key.expires_at == Time::max() ? Duration::max() : key.expires_at - key.started_at;
-}
-
-Op op_of(const KeyInfo& key, Action action, const ActionRequest& asked) {
-  Op op{.verb = action == Action::resolve ? Verb::resolve : Verb::forget, .id = key.id, .nonce = key.nonce};
-  op.seen_state = key.state;
-  if (action != Action::resolve) return op;
-  op.final_state = asked.state;
-  op.outcome = asked.outcome;
-  op.body_kept = asked.state == State::succeeded && asked.outcome == nullptr ? BodyKept::no : BodyKept::yes;
-  op.terms.ttl = ttl_of(key);
-  if (key.tenant) op.tenant = *key.tenant;
-  if (key.route) op.route = *key.route;
-  return op;
-}
-
-// Why this cannot be done to such a key; nullopt: it can.
-std::optional<Problem> obstacle(const KeyInfo& key, Action action, const ActionRequest& asked, Time now) {
-  if (version_of(key) != asked.version) {
-    return problem(ProblemKind::claim_lost,
-                   fmt::format("The key has changed since: it is {} now.", name_of(key.state)));
-  }
-  if (is_live(key, now)) return problem(ProblemKind::in_flight, "The owner of this key is at work.");
-  if (action == Action::resolve && is_of_a_resource(key)) {
-    return problem(
-        ProblemKind::parameter_invalid,
-        "This is a record of a resource, not of a request: it has no response to keep. It can be released or "
-        "forgotten.");
-  }
-  if (action == Action::forget || key.state == State::unknown || key.state == State::started) return std::nullopt;
-  return problem(ProblemKind::claim_lost, fmt::format("Only a key that is unknown, or whose owner is gone, can be {}; "
-                                                      "this one is {}.",
-                                                      done_name(action), name_of(key.state)));
 }
 
 // As it is logged. Whatever else stands in a URL may be a raw key.
@@ -307,13 +249,7 @@ Task<ServiceResponse> KeysApi::act_on(const KeyInfo& key, Action action, const A
     co_return refusal(ProblemKind::store_unavailable, "Nothing was changed: " + begun.error().detail + ".");
   }
   Op op = op_of(key, action, asked);
-  co_await ports_.store.run(op, home);
-  // Also when nobody knows: whoever waits looks again.
-  ports_.waiters.notify(key.id);
-  // Lost is also what it is told whose first answer was lost on the way.
-  Op lookup{.verb = Verb::lookup, .id = key.id};
-  if (op.status != OpStatus::done) co_await ports_.store.run(lookup, home);
-  const Effect effect = effect_of(op, key, lookup);
+  const Effect effect = co_await carry_out(op, key, ports_.store, ports_.waiters, home);
   entry.result = result_of(effect, op.status);
   if (effect == Effect::none) entry.to = entry.from;
   const auto ended = co_await audit(entry, home);

@@ -34,6 +34,13 @@ enum class Bug : std::uint8_t {
   replicas_not_waited_for,      // a write counts before the replica has it
   replays_not_waited_for,       // what others wrote is told before the replica has it
   replica_far_behind,           // a failover loses more than the last writes
+  forget_ignores_state,         // an operator drops what the owner has finished since
+  resolve_ignores_nonce,        // an operator settles what somebody else has claimed since
+  resolve_over_outcome,         // an operator settles what the owner has finished since
+  operator_ends_live_claim,     // an operator takes away what its owner is at
+  version_ignored,              // an operator changes something else than what was looked at
+  unknown_told_as_none,         // an operator is told that nothing was changed, and nobody knows
+  finish_over_resolved,         // an owner that comes back writes over what an operator said
 };
 
 inline constexpr std::array bug_names = {
@@ -60,6 +67,13 @@ inline constexpr std::array bug_names = {
     std::pair(std::string_view("replicas_not_waited_for"), Bug::replicas_not_waited_for),
     std::pair(std::string_view("replays_not_waited_for"), Bug::replays_not_waited_for),
     std::pair(std::string_view("replica_far_behind"), Bug::replica_far_behind),
+    std::pair(std::string_view("forget_ignores_state"), Bug::forget_ignores_state),
+    std::pair(std::string_view("resolve_ignores_nonce"), Bug::resolve_ignores_nonce),
+    std::pair(std::string_view("resolve_over_outcome"), Bug::resolve_over_outcome),
+    std::pair(std::string_view("operator_ends_live_claim"), Bug::operator_ends_live_claim),
+    std::pair(std::string_view("version_ignored"), Bug::version_ignored),
+    std::pair(std::string_view("unknown_told_as_none"), Bug::unknown_told_as_none),
+    std::pair(std::string_view("finish_over_resolved"), Bug::finish_over_resolved),
 };
 
 #ifdef ONCE_BUGS

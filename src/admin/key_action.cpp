@@ -1,0 +1,85 @@
+#include "admin/key_action.hpp"
+
+#include <fmt/format.h>
+
+#include "base/bug.hpp"
+
+namespace once {
+
+namespace {
+
+// The labels of records that are of a resource: the claim of a conditional write, and the mark that a life has ended.
+// No pattern of a route looks so; scopes of the claims API may begin so.
+bool is_of_a_resource(const KeyInfo& key) {
+  return key.route == "(resource)" || key.route == "(life)";
+}
+
+// As long again as it had from its claim on: the route's own time to live, or a little more.
+Duration ttl_of(const KeyInfo& key) {
+  return key.expires_at == Time::max() ? Duration::max() : key.expires_at - key.started_at;
+}
+
+}  // namespace
+
+std::string_view name_of(Action action) {
+  switch (action) {
+    case Action::release: return "release";
+    case Action::resolve: return "resolve";
+    case Action::forget: return "forget";
+  }
+  return "";
+}
+
+std::string_view done_name(Action action) {
+  switch (action) {
+    case Action::release: return "released";
+    case Action::resolve: return "resolved";
+    case Action::forget: return "forgotten";
+  }
+  return "";
+}
+
+Op op_of(const KeyInfo& key, Action action, const ActionRequest& asked) {
+  Op op{.verb = action == Action::resolve ? Verb::resolve : Verb::forget, .id = key.id, .nonce = key.nonce};
+  op.seen_state = key.state;
+  if (action != Action::resolve) return op;
+  op.final_state = asked.state;
+  op.outcome = asked.outcome;
+  op.body_kept = asked.state == State::succeeded && asked.outcome == nullptr ? BodyKept::no : BodyKept::yes;
+  op.terms.ttl = ttl_of(key);
+  if (key.tenant) op.tenant = *key.tenant;
+  if (key.route) op.route = *key.route;
+  return op;
+}
+
+std::optional<Problem> obstacle(const KeyInfo& key, Action action, const ActionRequest& asked, Time now) {
+  if (version_of(key) != asked.version && !planted(Bug::version_ignored)) {
+    return problem(ProblemKind::claim_lost,
+                   fmt::format("The key has changed since: it is {} now.", name_of(key.state)));
+  }
+  const bool live = is_live(key, now) && !planted(Bug::operator_ends_live_claim);
+  if (live) return problem(ProblemKind::in_flight, "The owner of this key is at work.");
+  if (action == Action::resolve && is_of_a_resource(key)) {
+    return problem(
+        ProblemKind::parameter_invalid,
+        "This is a record of a resource, not of a request: it has no response to keep. It can be released or "
+        "forgotten.");
+  }
+  if (action == Action::forget || key.state == State::unknown || key.state == State::started) return std::nullopt;
+  return problem(ProblemKind::claim_lost, fmt::format("Only a key that is unknown, or whose owner is gone, can be {}; "
+                                                      "this one is {}.",
+                                                      done_name(action), name_of(key.state)));
+}
+
+Task<Effect> carry_out(Op& op, const KeyInfo& key, Lanes& store, Waiters& waiters, Executor& home) {
+  co_await store.run(op, home);
+  // Also when nobody knows: whoever waits looks again.
+  waiters.notify(key.id);
+  // Lost is also what it is told whose first answer was lost on the way.
+  Op lookup{.verb = Verb::lookup, .id = key.id};
+  if (op.status != OpStatus::done) co_await store.run(lookup, home);
+  if (op.status == OpStatus::failed && planted(Bug::unknown_told_as_none)) co_return Effect::none;
+  co_return effect_of(op, key, lookup);
+}
+
+}  // namespace once

@@ -1,0 +1,30 @@
+// The three things that operators do to a key, as far as they need no HTTP, no thread and no audit log: what stands in
+// the way, what is asked of the store, and what it came to.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "admin/keys_json.hpp"
+#include "base/executor.hpp"
+#include "base/task.hpp"
+#include "core/problem.hpp"
+#include "gateway/waiters.hpp"
+#include "store/lane.hpp"
+
+namespace once {
+
+std::string_view name_of(Action action);
+// "released"
+std::string_view done_name(Action action);
+
+// Why this cannot be done to such a key; nullopt: it can.
+std::optional<Problem> obstacle(const KeyInfo& key, Action action, const ActionRequest& asked, Time now);
+
+// Carries nonce and state of the key that was seen, and views of its labels.
+Op op_of(const KeyInfo& key, Action action, const ActionRequest& asked);
+
+// Does it, tells those who wait here, and finds out what became of it.
+Task<Effect> carry_out(Op& op, const KeyInfo& key, Lanes& store, Waiters& waiters, Executor& home);
+
+}  // namespace once
