@@ -13,7 +13,7 @@ namespace {
 
 std::string to_text(const Op& op) {
   std::string text = fmt::format("{} key {} by {}", name_of(op.verb), to_hex(op.id).substr(0, 8), short_hex(op.nonce));
-  if (op.verb == Verb::finish) text += fmt::format(" as {}", name_of(op.final_state));
+  if (writes_outcome(op.verb)) text += fmt::format(" as {}", text_of(op.final_state));
   if (op.status == OpStatus::failed) return text + ": failed, " + op.error;
   if (op.status == OpStatus::lost) return text + ": lost";
   if (op.verb == Verb::claim) return fmt::format("{}: {}", text, name_of(op.verdict));
@@ -56,6 +56,17 @@ std::string History::to_text(const Fact& fact) {
   return "";
 }
 
+History::Fact::State History::state_of(State state) {
+  switch (state) {
+    case State::started: return Fact::State::started;
+    case State::succeeded: return Fact::State::succeeded;
+    case State::failed: return Fact::State::failed;
+    case State::unknown: return Fact::State::unknown;
+    case State::tombstone: return Fact::State::none;
+  }
+  return Fact::State::none;
+}
+
 std::vector<OperationId> History::ids() const {
   std::vector<OperationId> all;
   for (const auto& [id, key] : keys_) all.push_back(id);
@@ -80,10 +91,12 @@ History::Fact History::after_write(const Key& key, const Op& op) const {
     case Verb::forget: return {};
     case Verb::finish:
     case Verb::resolve:
-      fact.state = op.final_state == State::succeeded ? Fact::State::succeeded
-                   : op.final_state == State::failed  ? Fact::State::failed
-                                                      : Fact::State::unknown;
+      fact.state = state_of(op.final_state);
+      fact.outcome = op.body_kept == BodyKept::yes ? op.outcome : nullptr;
+      // A store without room says so.
+      if (op.record && op.record->body_kept == BodyKept::no) fact.outcome = nullptr;
       fact.expires_at = saturating_add(clock_->now(), op.terms.ttl);
+      fact.resolved_by = op.verb == Verb::resolve ? std::optional(errand_of(op)) : std::nullopt;
       break;
     case Verb::claim:
     case Verb::lookup: break;
@@ -112,9 +125,24 @@ void History::store_acted(const Op& op) {
   }
   if (op.verb == Verb::claim && op.verdict == Verdict::execute) granted(key, op);
   if (op.verb == Verb::claim && op.verdict == Verdict::gone) check_gone(key, op);
+  if (op.verb == Verb::claim && op.verdict == Verdict::replay) check_replay(key, op);
+  if (op.verb == Verb::forget || op.verb == Verb::resolve) operated(key, op);
   if ((op.verb == Verb::renew || op.verb == Verb::finish || op.verb == Verb::release) && op.status == OpStatus::done) {
     wrote(key, op);
   }
+}
+
+void History::store_answered_at_once(const Op& op) {
+  store_clock_at(clock_->now());
+  if (op.verb == Verb::claim && op.verdict == Verdict::replay) check_replay(keys_[op.id], op);
+}
+
+// Every retry gets what was recorded, and nothing else.
+void History::check_replay(const Key& key, const Op& op) {
+  const Fact& held = key.now;
+  if (held.state == Fact::State::succeeded && op.record->body_kept == BodyKept::yes && gives(held, *op.record)) return;
+  violated(fmt::format("key {}: claim {} was given another answer than the recorded one; it is {}", name(op.id),
+                       short_hex(op.nonce), to_text(held)));
 }
 
 // Only somebody who comes after the expiry is told so.
@@ -159,7 +187,10 @@ void History::granted(Key& key, const Op& op) {
   key.fence = op.record->fence;
   // With a clock that was set back since, what may be gone need not be: the attempt tells.
   const bool was_there = held.state != Fact::State::none && op.record->attempt > Attempt{1};
-  if (gone && !was_there) key.effects = 0;
+  if (gone && !was_there) {
+    key.effects = 0;
+    ++key.generation;
+  }
   key.before = gone && !was_there ? Fact() : held;
   // Whoever releases gives back the attempt before, and nobody owns that.
   if (key.before.state == Fact::State::started) key.before.state = Fact::State::unknown;
@@ -176,6 +207,9 @@ void History::wrote(Key& key, const Op& op) {
   if (key.now.state == Fact::State::none || key.now.nonce != op.nonce) {
     return violated(fmt::format("key {}: {} wrote without owning the claim", name(op.id), short_hex(op.nonce)));
   }
+  const bool already =
+      op.verb == Verb::finish && key.now.state != Fact::State::started && after_write(key, op).state == key.now.state;
+  if (already) return;
   const auto execution = std::ranges::find(executions_, op.nonce, &Execution::nonce);
   const bool told =
       execution != executions_.end() && (execution->told || execution->committed || execution->recorded_failure);
@@ -188,12 +222,24 @@ void History::wrote(Key& key, const Op& op) {
           fmt::format("key {}: {} released after its bytes went to the backend", name(op.id), short_hex(op.nonce)));
     }
   }
-  const bool already =
-      op.verb == Verb::finish && key.now.state != Fact::State::started && after_write(key, op).state == key.now.state;
-  if (already) return;
+  const bool open =
+      key.now.state == Fact::State::started || (op.verb == Verb::finish && key.now.state == Fact::State::unknown);
+  if (!open) violated(fmt::format("key {}: {} wrote over what was recorded", name(op.id), short_hex(op.nonce)));
   key.now = after_write(key, op);
-  if (key.now.state == Fact::State::succeeded && !only_acknowledged_counts_) recorded_.insert(op.nonce);
+  if (!only_acknowledged_counts_) is_recorded(key);
   changed(key);
+}
+
+void History::is_recorded(const Key& key) {
+  if (key.now.state != Fact::State::succeeded) return;
+  if (key.now.resolved_by) {
+    Errand& errand = errands_[*key.now.resolved_by];
+    errand.done = true;
+    errand.fingerprint = key.now.fingerprint;
+    errand.recorded = key.generation;
+  }
+  // Where an operator gave no response, the owner may still tell its own.
+  if (!key.now.resolved_by || !key.now.outcome) recorded_[key.now.nonce] = key.generation;
 }
 
 void History::owner_ended() {
@@ -202,13 +248,19 @@ void History::owner_ended() {
   }
 }
 
+// A replay from this record gives what was recorded.
+bool History::gives(const Fact& fact, const Record& record) {
+  if (record.body_kept == BodyKept::no) return fact.outcome == nullptr;
+  return fact.outcome && record.outcome && *fact.outcome == *record.outcome;
+}
+
 bool History::is_as(const Fact& fact, const std::optional<Record>& record) const {
   const bool nothing = fact.state == Fact::State::none;
   if (!record) return nothing || fact.forget_at() <= latest_;
   if (nothing || record->nonce != fact.nonce) return false;
   switch (record->state) {
     case State::started: return fact.state == Fact::State::started;
-    case State::succeeded: return fact.state == Fact::State::succeeded;
+    case State::succeeded: return fact.state == Fact::State::succeeded && gives(fact, *record);
     case State::failed: return fact.state == Fact::State::failed;
     case State::unknown: return fact.state == Fact::State::unknown;
     case State::tombstone: return fact.expires_at <= latest_;
@@ -219,16 +271,22 @@ bool History::is_as(const Fact& fact, const std::optional<Record>& record) const
 void History::found_after_restart(const OperationId& id, const std::optional<Record>& record) {
   Key& key = keys_[id];
   const auto fits = [&](const Fact& fact) { return is_as(fact, record); };
+  // One that was not answered may have been written without its body, for want of room.
+  const bool no_body = record && record->state == State::succeeded && record->body_kept == BodyKept::no;
+  for (Fact& fact : key.perhaps) {
+    if (no_body) fact.outcome = nullptr;
+  }
   if (!fits(key.now)) {
     const auto written = std::ranges::find_if(key.perhaps, fits);
     if (written == key.perhaps.end()) {
       violated(
           fmt::format("key {} is {} after the restart, but it was {}", name(id),
-                      record ? fmt::format("{} by {}", name_of(record->state), short_hex(record->nonce)) : "forgotten",
+                      record ? fmt::format("{} by {}", text_of(record->state), short_hex(record->nonce)) : "forgotten",
                       to_text(key.now)));
     } else {
+      if (written->state == Fact::State::none || key.now.expires_at <= latest_) ++key.generation;
       key.now = *written;
-      if (key.now.state == Fact::State::succeeded) recorded_.insert(key.now.nonce);
+      is_recorded(key);
     }
   }
   key.perhaps.clear();
@@ -243,7 +301,7 @@ void History::acknowledged(const OperationId& id) {
   Key& key = keys_[id];
   key.safe = {.now = key.now, .before = key.before};
   key.since.clear();
-  if (key.now.state == Fact::State::succeeded) recorded_.insert(key.now.nonce);
+  is_recorded(key);
 }
 
 void History::failed_over(const OperationId& id, const std::optional<Record>& record) {
@@ -265,10 +323,12 @@ void History::failed_over(const OperationId& id, const std::optional<Record>& re
     key.safe = *newest;
   } else if (!fits(key.safe)) {
     violated(fmt::format("key {} is {} after the failover, but it was {}", name(id),
-                         record ? fmt::format("{} by {}", name_of(record->state), short_hex(record->nonce)) : "none",
+                         record ? fmt::format("{} by {}", text_of(record->state), short_hex(record->nonce)) : "none",
                          to_text(key.safe.now)));
   }
   if (!nothing_lost) {
+    ++key.generation;
+    for (Errand& errand : errands_) errand.lost = errand.lost || (errand.done && errand.id == id);
     key.now = key.safe.now;
     key.before = key.safe.before;
   }

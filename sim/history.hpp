@@ -11,7 +11,9 @@
 #include <string_view>
 #include <vector>
 
+#include "admin/keys_json.hpp"
 #include "sim/world.hpp"
+#include "store/search.hpp"
 #include "store/store.hpp"
 
 namespace once::sim {
@@ -32,6 +34,9 @@ std::optional<Asked> parse_request(std::string_view authorization, std::string_v
 // At the end of a body that a backend committed with its effect.
 inline constexpr std::string_view committed_mark = " committed";
 
+// Of the response that an operator gives to a key.
+std::string resolved_body(unsigned errand);
+
 inline std::string short_hex(const Nonce& nonce) {
   return to_hex(nonce).substr(0, 8);
 }
@@ -43,6 +48,8 @@ struct Answer {
   std::string idempotency_status;
   std::string code;  // of a problem document
   std::string body;
+  OperationId id{};
+  Fingerprint fingerprint{};
 };
 
 class History {
@@ -52,6 +59,8 @@ class History {
   // At the store, in the order in which it acts. `told` is what it answered; a journal that failed in the middle may
   // have written all the same.
   void store_acted(const Op& op);
+  // The same where nothing was changed and nobody waited.
+  void store_answered_at_once(const Op& op);
   // The process whose store is its own has ended: nobody owns its claims any more.
   void owner_ended();
   // What the store holds after a restart, for every id: it must be what was told, or what may have been written.
@@ -89,7 +98,15 @@ class History {
   void backends_commit() { backends_commit_ = true; }
   // It recorded that itself.
   void backend_failed(unsigned execution) { executions_[execution].recorded_failure = true; }
-  void committed(const OperationId& id, const Nonce& nonce, Time expires_at, unsigned execution);
+  void committed(const OperationId& id, const Record& record, unsigned execution);
+
+  // Operators. What one is shown is all that there is.
+  void listed(const std::vector<KeyInfo>& keys);
+  // One decides on a key as it was seen. Everything that comes of it has the number that this returns.
+  unsigned sets_out(const KeyInfo& seen);
+  // About to go to the store, which must not change anything else than what was seen. Marks the operation.
+  void sends(unsigned errand, Op& op);
+  void told(unsigned errand, Effect effect);
 
   void answered(const Answer& answer);
   // The last answer that a client got when everything had become well again.
@@ -99,6 +116,7 @@ class History {
   const std::vector<std::string>& violations() const { return violations_; }
   std::uint64_t executions() const { return executions_.size(); }
   std::uint64_t replays() const { return replays_; }
+  std::uint64_t operations_by_hand() const;
 
  private:
   // A key as it must be.
@@ -110,7 +128,9 @@ class History {
     Time claimed_at{};  // by the store's clock, as everything here
     Time lease_until{};
     Time expires_at{};
-    Duration remembered{};  // after that
+    Duration remembered{};                  // after that
+    OutcomeBytes outcome{};                 // what a replay gives; null: it was not kept
+    std::optional<unsigned> resolved_by{};  // an operator's errand
 
     Time forget_at() const { return saturating_add(expires_at, remembered); }
   };
@@ -125,8 +145,9 @@ class History {
     std::vector<Fact> perhaps;  // writes that failed and may have been made
     Version safe;               // what no failover may lose
     std::vector<Version> since;
-    Fence fence{};         // of the last claim
-    unsigned effects = 0;  // committed since there was no record
+    Fence fence{};            // of the last claim
+    unsigned effects = 0;     // committed since there was no record
+    unsigned generation = 0;  // grows when what was recorded may be gone: forgotten, expired, lost in a failover
   };
   struct Execution {
     Asked asked;
@@ -135,17 +156,46 @@ class History {
     bool committed = false;
     bool recorded_failure = false;
   };
+  // What an operator does about a key.
+  struct Errand {
+    OperationId id{};
+    Nonce nonce{};
+    State seen{};
+    Verb verb = Verb::forget;
+    State final_state{};
+    OutcomeBytes outcome{};
+    bool done = false;  // the store did it
+    bool lost = false;  // and a failover may have undone it
+    std::optional<Effect> told{};
+    Fingerprint fingerprint{};           // of the request whose key it was
+    std::optional<unsigned> recorded{};  // in which generation its response was
+
+    bool wants_the_same(const Errand& other) const {
+      const bool same = id == other.id && nonce == other.nonce && seen == other.seen && verb == other.verb;
+      return same && final_state == other.final_state && !outcome && !other.outcome;
+    }
+  };
 
   void granted(Key& key, const Op& op);
   void check_gone(const Key& key, const Op& op);
   void check_grant(const Key& key, const Op& op, bool live);
   void changed(Key& key);
   void wrote(Key& key, const Op& op);
+  void operated(Key& key, const Op& op);
+  bool must_be_done(const Key& key, const Op& op) const;
+  bool may_be(const Fact& fact, const Nonce& nonce, State state) const;
+  void check_replay(const Key& key, const Op& op);
+  void is_recorded(const Key& key);
+  void check_resolved(const Answer& answer, unsigned errand);
+  void never_told_otherwise(const Answer& answer, unsigned generation);
   Fact after_claim(const Op& op) const;
   Fact after_write(const Key& key, const Op& op) const;
   bool is_as(const Fact& fact, const std::optional<Record>& record) const;
   std::string name(const OperationId& id) const;
   static std::string to_text(const Fact& fact);
+  static Fact::State state_of(State state);
+  static bool gives(const Fact& fact, const Record& record);
+  static unsigned errand_of(const Op& op);
 
   World& world_;
   const Clock* clock_ = nullptr;
@@ -154,8 +204,10 @@ class History {
   std::set<Nonce> executed_nonces_;
   std::set<Nonce> at_backend_;  // owners that wait for it
   bool live_owners_are_left_alone_ = false;
-  std::set<Nonce> recorded_;  // outcomes that the store said it has
-  std::set<Nonce> made_;      // claims that were given
+  std::map<Nonce, unsigned> recorded_;  // outcomes that the store said it has, with their generation
+  std::map<std::pair<OperationId, unsigned>, std::string> told_;  // by generation
+  std::vector<Errand> errands_;
+  std::set<Nonce> made_;  // claims that were given
   std::set<Nonce> told_failed_;
   std::optional<Duration> lag_;
   bool only_acknowledged_counts_ = false;

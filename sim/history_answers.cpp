@@ -16,6 +16,7 @@ unsigned History::executed(const Asked& asked, const Nonce& nonce, std::uint64_t
   if (!executed_nonces_.insert(nonce).second) {
     violated(fmt::format("operation {}: two executions under one claim", asked.operation));
   }
+  if (!made_.contains(nonce)) violated(fmt::format("operation {}: an execution without a claim", asked.operation));
   executions_.push_back({.asked = asked, .nonce = nonce});
   return number;
 }
@@ -24,7 +25,8 @@ void History::backend_told(unsigned execution, int status) {
   executions_[execution].told = status;
 }
 
-void History::committed(const OperationId& id, const Nonce& nonce, Time expires_at, unsigned execution) {
+void History::committed(const OperationId& id, const Record& record, unsigned execution) {
+  const Nonce& nonce = record.nonce;
   Key& key = keys_[id];
   store_clock_at(clock_->now());
   world_.note(fmt::format("database: execution {} ({}) is committed", execution, short_hex(nonce)));
@@ -36,8 +38,9 @@ void History::committed(const OperationId& id, const Nonce& nonce, Time expires_
   executions_[execution].committed = true;
   key.now.state = Fact::State::succeeded;
   key.now.nonce = nonce;
-  key.now.expires_at = expires_at;
-  recorded_.insert(nonce);
+  key.now.expires_at = record.expires_at;
+  key.now.outcome = record.outcome;
+  is_recorded(key);
 }
 
 void History::told(const Op& op) {
@@ -67,6 +70,7 @@ void History::answered(const Answer& answer) {
   if (ours || !gives_outcome) return;
   if (answer.idempotency_status == "replayed") ++replays_;
   unsigned number = 0;
+  if (std::sscanf(answer.body.c_str(), "resolved=%u", &number) == 1) return check_resolved(answer, number);
   const std::size_t at = answer.body.find("execution=");
   if (at == std::string::npos || std::sscanf(answer.body.c_str() + at, "execution=%u", &number) != 1 ||
       number >= executions_.size()) {
@@ -82,8 +86,14 @@ void History::answered(const Answer& answer) {
                     execution.asked.caller, execution.asked.content));
   }
   const bool failed_or_refused = answer.status >= 500 || answer.status == 429;
-  if (!failed_or_refused && !recorded_.contains(execution.nonce)) {
-    violated(fmt::format("operation {}: execution {} was told before it was recorded", answer.asked.operation, number));
+  if (!failed_or_refused) {
+    const auto recorded = recorded_.find(execution.nonce);
+    if (recorded != recorded_.end()) {
+      never_told_otherwise(answer, recorded->second);
+    } else {
+      violated(
+          fmt::format("operation {}: execution {} was told before it was recorded", answer.asked.operation, number));
+    }
   }
   if (!backends_commit_ || failed_or_refused) return;
   const bool success = answer.status < 300;
@@ -95,6 +105,25 @@ void History::answered(const Answer& answer) {
     violated(fmt::format("operation {}: execution {} committed another answer than {} {}", answer.asked.operation,
                          number, answer.status, answer.body));
   }
+}
+
+void History::check_resolved(const Answer& answer, unsigned errand) {
+  const std::string what = fmt::format("operation {}: the response of operator {}", answer.asked.operation, errand);
+  if (errand >= errands_.size()) return violated(what + " was told, and there is none");
+  const Errand& resolved = errands_[errand];
+  if (resolved.id != answer.id) violated(what + " was told for another key");
+  if (resolved.fingerprint != answer.fingerprint) violated(what + " was told for another request");
+  if (answer.status != 201 || answer.body != resolved_body(errand)) violated(what + " was told in other words");
+  if (!resolved.recorded) return violated(what + " was told before it was recorded");
+  never_told_otherwise(answer, *resolved.recorded);
+}
+
+// Until an operator forgets it or it expires, what a client was told is what every other is told.
+void History::never_told_otherwise(const Answer& answer, unsigned generation) {
+  const auto [told, first] = told_.try_emplace({answer.id, generation}, answer.body);
+  if (first || told->second == answer.body) return;
+  violated(fmt::format("operation {}: told as \"{}\" and then as \"{}\"", answer.asked.operation, told->second,
+                       answer.body));
 }
 
 void History::in_the_end(const Answer& answer, OnUnknown on_unknown) {

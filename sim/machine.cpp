@@ -55,6 +55,12 @@ void JournalMachine::execute(std::span<Op* const> batch) {
   for (const Op* op : batch) history_.store_acted(*op);
 }
 
+bool JournalMachine::answer_at_once(Op& op) {
+  if (store_ == nullptr || !store_->answer_at_once(op)) return false;
+  history_.store_answered_at_once(op);
+  return true;
+}
+
 void JournalMachine::maintain() {
   if (!is_open() || platter_.stopped()) return;
   history_.store_clock_at(clock_.now());

@@ -31,8 +31,10 @@ class JournalMachine final : public Store {
   bool is_open() const { return store_ != nullptr; }
 
   void execute(std::span<Op* const> batch) override;
-  bool answer_at_once(Op& op) override { return store_ != nullptr && store_->answer_at_once(op); }
+  bool answer_at_once(Op& op) override;
   Traits traits() const override { return {.durable = Durable::yes, .shared = Shared::no}; }
+
+  Search* search() override { return store_ && !platter_.stopped() ? store_->search() : nullptr; }
 
   void maintain();
   // The machine stops within the next calls to the disk, or one of them fails.

@@ -34,7 +34,7 @@ inline std::string_view name_of(Verb verb) {
   return "";
 }
 
-inline std::string_view name_of(State state) {
+inline std::string_view text_of(State state) {
   switch (state) {
     case State::started: return "started";
     case State::succeeded: return "succeeded";

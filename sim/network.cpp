@@ -35,6 +35,12 @@ void NetworkStore::execute(std::span<Op* const> batch) {
   act(batch);
 }
 
+Search* NetworkStore::search() {
+  const unsigned lost = setup_.store_loses_request + setup_.store_loses_answer + setup_.store_refuses;
+  const bool in_reach = !down_ && (healed_ || !world_.draw.percent(lost));
+  return in_reach ? inner_.search() : nullptr;
+}
+
 void NetworkStore::deliver_later(std::span<Op* const> batch, Duration after) {
   auto copies = std::make_shared<std::vector<Op>>();
   for (const Op* op : batch) copies->push_back(*op);

@@ -24,6 +24,7 @@ class WatchedStore final : public Store {
   }
   bool answer_at_once(Op& op) override { return inner_.answer_at_once(op); }
   Traits traits() const override { return inner_.traits(); }
+  Search* search() override { return inner_.search(); }
 
  private:
   Store& inner_;
@@ -40,6 +41,9 @@ class NetworkStore final : public Store {
     traits.inline_execution = false;
     return traits;
   }
+
+  // Null when it cannot be reached.
+  Search* search() override;
 
   void set_down(bool down) { down_ = down; }
   void heal() { healed_ = true; }

@@ -68,13 +68,16 @@ class Process::Call {
         .fingerprint = fingerprint(policy_.fingerprint, head_.method_text, head_.target, "", body_),
         .request_id = "request"};
     co_await exchange_.run(request, reply_);
-    if (process_.alive_) tell();
+    if (process_.alive_) tell(request);
   }
 
  private:
-  void tell() {
-    Answer answer{
-        .asked = asked_, .status = reply_.status, .idempotency_status = header(reply_.head, "Idempotency-Status")};
+  void tell(const KeyedRequest& request) {
+    Answer answer{.asked = asked_,
+                  .status = reply_.status,
+                  .idempotency_status = header(reply_.head, "Idempotency-Status"),
+                  .id = request.id,
+                  .fingerprint = request.fingerprint};
     const bool problem = header(reply_.head, "Content-Type") == "application/problem+json";
     if (problem) answer.code = code_of(reply_.body);
     // What streams by is not ours to check.
@@ -105,7 +108,13 @@ Process::Process(const Parts& parts, std::uint64_t seed)
       executor_(parts.world),
       lanes_(parts.network != nullptr ? static_cast<Store&>(*parts.network) : parts.store, parts.network, parts.world,
              parts.history),
-      backend_(parts.world, parts.history, parts.setup, executor_, parts.database) {}
+      backend_(parts.world, parts.history, parts.setup, executor_, parts.database),
+      operators_({.world = parts.world,
+                  .history = parts.history,
+                  .store = lanes_.store(),
+                  .lanes = lanes_,
+                  .waiters = waiters_,
+                  .home = executor_}) {}
 
 Process::~Process() {
   if (alive_) die();
@@ -119,6 +128,7 @@ void Process::ask(const Asked& asked, std::function<void(const Answer&)> answere
 
 void Process::die() {
   alive_ = false;
+  operators_.cut_off();
   lanes_.cut_off();
   backend_.cut_off();
   executor_.run_out();

@@ -14,6 +14,7 @@
 #include "sim/backend.hpp"
 #include "sim/history.hpp"
 #include "sim/lanes.hpp"
+#include "sim/operators.hpp"
 #include "sim/random.hpp"
 #include "sim/setup.hpp"
 #include "sim/world.hpp"
@@ -60,6 +61,8 @@ class Process {
   // The route that an operation belongs to.
   const Policy& policy_of(const Asked& asked) const { return parts_.routes[asked.operation % parts_.routes.size()]; }
 
+  Operators& operators() { return operators_; }
+
   void die();
   bool alive() const { return alive_; }
   void pause(Duration length) { executor_.pause(length); }
@@ -76,6 +79,7 @@ class Process {
   ProcessExecutor executor_;
   SimLanes lanes_;
   SimBackend backend_;
+  Operators operators_;
   OperationIds ids_{"the secret of the simulation"};
   std::list<Call> calls_;
   bool alive_ = true;

@@ -43,6 +43,15 @@ void RedisServers::execute(Op& op) {
   }
 }
 
+Result<KeyPage> RedisServers::all() const {
+  KeyPage page;
+  for (const Shard& shard : shards_) {
+    if (shard.down) return server_down();
+    shard.primary.list(page, clock_.now());
+  }
+  return page;
+}
+
 void RedisServers::replicate_later(Shard& shard, const OperationId& id) {
   if (!shard.has_replica) return;  // it will get everything
   Duration lag = world_.draw.between(0ms, healed_ ? 5ms : setup_.replica_lag);

@@ -17,12 +17,14 @@
 
 namespace once::sim {
 
-class RedisServers final : public Store {
+class RedisServers final : public Store, private RowsSearch {
  public:
   RedisServers(World& world, History& history, SkewedClock& clock, const Setup& setup);
 
   void execute(std::span<Op* const> batch) override;
   Traits traits() const override { return {.durable = Durable::yes, .shared = Shared::yes}; }
+
+  Search* search() override { return this; }
 
   // Any of them. Not while one of the two is still missing: then there is nothing to go over to.
   void fail_over();
@@ -45,6 +47,7 @@ class RedisServers final : public Store {
   };
 
   Shard& shard_of(const OperationId& id) { return shards_[id.bytes[4] % shards_.size()]; }
+  Result<KeyPage> all() const override;
   void execute(Op& op);
   void replicate_later(Shard& shard, const OperationId& id);
   void replicate(Shard& shard, std::uint64_t up_to);

@@ -21,7 +21,9 @@ Rows::Changed Rows::execute(Op& op, Time now) {
     age(*op.record, now);
     return Changed::no;
   }
-  if (row != records_.end() && !expired(row->second, now)) return write(op, row->second, now);
+  // Of what has expired, operators drop what is remembered.
+  const bool there = row != records_.end() && (op.verb == Verb::forget || !expired(row->second, now));
+  if (there) return write(op, row->second, now);
   op.status = OpStatus::lost;
   return Changed::no;
 }
@@ -97,6 +99,38 @@ void Rows::put(const OperationId& id, const std::optional<Record>& record) {
   }
   records_[id] = *record;
   last_fence_ = std::max(last_fence_, static_cast<std::uint64_t>(record->fence));
+}
+
+void Rows::list(KeyPage& page, Time now) const {
+  page.now = now;
+  for (const auto& [id, record] : records_) {
+    if (!forgotten(record, now)) page.keys.push_back(info_of(id, record, now));
+  }
+}
+
+std::unexpected<Error> server_down() {
+  return std::unexpected(
+      Error{.source = ErrorSource::store, .retryable = Retryable::yes, .detail = "the server is down"});
+}
+
+Result<KeyPage> RowsSearch::scan(const KeyFilter& filter, std::string_view /*cursor*/, std::size_t /*limit*/) {
+  auto page = all();
+  if (page) std::erase_if(page->keys, [&](const KeyInfo& info) { return !fits(info, filter); });
+  return page;
+}
+
+Result<KeyPage> RowsSearch::find(const IdPrefix& prefix) {
+  auto page = all();
+  if (page) std::erase_if(page->keys, [&](const KeyInfo& info) { return !begins_with(info.id, prefix); });
+  return page;
+}
+
+Result<KeyCounts> RowsSearch::count(std::string_view /*cursor*/) {
+  const auto page = all();
+  if (!page) return std::unexpected(page.error());
+  KeyCounts counts;
+  for (const KeyInfo& info : page->keys) ++counts.by_state.at(static_cast<std::size_t>(info.state));
+  return counts;
 }
 
 }  // namespace once::sim

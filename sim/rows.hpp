@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string_view>
 
+#include "store/search.hpp"
 #include "store/store.hpp"
 
 namespace once::sim {
@@ -21,6 +23,8 @@ class Rows {
   // What came from another server.
   void put(const OperationId& id, const std::optional<Record>& record);
   std::optional<Record> at(const OperationId& id) const;
+  // What operators see, after what is there already.
+  void list(KeyPage& page, Time now) const;
 
  private:
   Changed claim(Op& op, Time now);
@@ -28,6 +32,20 @@ class Rows {
 
   std::map<OperationId, Record> records_;
   std::uint64_t last_fence_ = 0;
+};
+
+std::unexpected<Error> server_down();
+
+// A server as operators see it: there are few keys, and they are all on one page.
+class RowsSearch : public Search {
+ public:
+  Result<KeyPage> scan(const KeyFilter& filter, std::string_view cursor, std::size_t limit) override;
+  Result<KeyPage> find(const IdPrefix& prefix) override;
+  Result<KeyCounts> count(std::string_view cursor) override;
+
+ protected:
+  ~RowsSearch() = default;
+  virtual Result<KeyPage> all() const = 0;
 };
 
 }  // namespace once::sim

@@ -139,6 +139,7 @@ Setup draw_setup(std::uint64_t seed, std::optional<StoreKind> store) {
   setup.journal.max_disk = draw.one_in(8) ? std::size_t{160} << 10U : std::size_t{64} << 20U;
   setup.journal.cache_bytes = draw.one_in(2) ? 0 : std::size_t{1} << 20U;
   setup.journal.recovery_threads = 1;
+  setup.operators = maybe(draw, 12);
   return setup;
 }
 
@@ -173,6 +174,7 @@ std::string to_text(const Setup& setup) {
   } else {
     text += store_faults(setup);
   }
+  text += fmt::format("operators: {} look at a key and act on it later\n", setup.operators);
   return text;
 }
 

@@ -54,6 +54,8 @@ class Simulation {
   void schedule_faults();
   void schedule_store_faults();
   void schedule_clients();
+  void schedule_operators();
+  void visit();
   void care();
   void ask(Client& client, const Asked& asked);
   void answered(Client& client, const Answer& answer);
@@ -244,6 +246,34 @@ void Simulation::schedule_clients() {
   }
 }
 
+void Simulation::schedule_operators() {
+  for (unsigned i = 0; i < setup_.operators; ++i) {
+    world_.after(sometime(), [this] { visit(); });
+  }
+}
+
+// An operator looks at the keys, thinks about one, and does something about it. Another may think about the same one.
+void Simulation::visit() {
+  Draw& draw = world_.draw;
+  Process* process = any_alive();
+  if (process == nullptr) return;
+  const std::vector<KeyInfo> keys = process->operators().list();
+  if (keys.empty()) return;
+  const auto any_key = [&] { return keys[draw.below(keys.size())]; };
+  KeyInfo key = any_key();
+  // Rather one that is stuck.
+  for (unsigned tries = 0; tries < 3 && key.state != State::unknown && key.state != State::started; ++tries) {
+    key = any_key();
+  }
+  for (unsigned operators = draw.one_in(3) ? 2 : 1; operators > 0; --operators) {
+    world_.after(draw.between(0ms, 8s), [this, key] {
+      Process* at = any_alive();
+      if (healed_ || at == nullptr) return;
+      at->operators().act(key, draw_deed(world_.draw));
+    });
+  }
+}
+
 void Simulation::ask(Client& client, const Asked& asked) {
   if (healed_ || client.asks >= most_asks) return;
   ++client.asks;
@@ -313,6 +343,7 @@ Report Simulation::run() {
   for (Gateway& gateway : gateways_) start(gateway);
   schedule_faults();
   schedule_clients();
+  schedule_operators();
   if (journal_) care();
   world_.run_until(World::beginning + setup_.length);
   heal();
@@ -335,7 +366,8 @@ Report Simulation::run() {
           .trace_hash = world_.trace.hash(),
           .executions = history_.executions(),
           .replays = history_.replays(),
-          .crashes = crashes_};
+          .crashes = crashes_,
+          .by_hand = history_.operations_by_hand()};
 }
 
 }  // namespace

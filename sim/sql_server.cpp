@@ -54,6 +54,14 @@ bool SqlServer::locked(const OperationId& id) const {
   return std::ranges::any_of(open_, [&](const auto& each) { return each.second && each.second->id == id; });
 }
 
+// Locks keep nobody from reading.
+Result<KeyPage> SqlServer::all() const {
+  if (!up_) return server_down();
+  KeyPage page;
+  rows_.list(page, clock_.now());
+  return page;
+}
+
 void SqlServer::go_down() {
   open_.clear();
   up_ = false;
@@ -99,7 +107,7 @@ bool SqlServer::commit(Transaction transaction, unsigned execution) {
   open_.erase(open);
   ONCE_ASSERT(recorded.has_value());
   rows_.put(recorded->id, recorded->record);
-  history_.committed(recorded->id, recorded->record.nonce, recorded->record.expires_at, execution);
+  history_.committed(recorded->id, recorded->record, execution);
   return true;
 }
 

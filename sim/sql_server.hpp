@@ -14,12 +14,14 @@
 
 namespace once::sim {
 
-class SqlServer final : public Store {
+class SqlServer final : public Store, private RowsSearch {
  public:
   SqlServer(World& world, History& history, const Clock& clock) : world_(world), history_(history), clock_(clock) {}
 
   void execute(std::span<Op* const> batch) override;
   Traits traits() const override { return {.durable = Durable::yes, .shared = Shared::yes}; }
+
+  Search* search() override { return this; }
 
   // Everything that is open is rolled back, and nothing can be begun until it is up again.
   void go_down();
@@ -43,6 +45,7 @@ class SqlServer final : public Store {
     Record record;  // as it will be
   };
 
+  Result<KeyPage> all() const override;
   bool locked(const OperationId& id) const;
   void execute_locked(Op& op, Time now);
 

@@ -38,6 +38,7 @@ struct Totals {
   std::uint64_t executions = 0;
   std::uint64_t replays = 0;
   std::uint64_t crashes = 0;
+  std::uint64_t by_hand = 0;
   std::optional<std::uint64_t> failed_seed;
 };
 
@@ -78,6 +79,7 @@ class Runs {
       totals_.executions += report.executions;
       totals_.replays += report.replays;
       totals_.crashes += report.crashes;
+      totals_.by_hand += report.by_hand;
       tell_progress();
       if (report.violations.empty()) continue;
       totals_.failed_seed = std::min(totals_.failed_seed.value_or(seed), seed);
@@ -118,9 +120,9 @@ int simulate(const SimulateOptions& options) {
     if (!options.trace) print_failure(*totals.failed_seed, options);
     return 1;
   }
-  print(fmt::format("{} runs in {} s, {} executions, {} replays, {} crashes: no violation\n", totals.runs,
-                    std::chrono::duration_cast<std::chrono::seconds>(runs.took()).count(), totals.executions,
-                    totals.replays, totals.crashes));
+  print(fmt::format("{} runs in {} s, {} executions, {} replays, {} crashes, {} changes by operators: no violation\n",
+                    totals.runs, std::chrono::duration_cast<std::chrono::seconds>(runs.took()).count(),
+                    totals.executions, totals.replays, totals.crashes, totals.by_hand));
   return 0;
 }
 
@@ -153,7 +155,7 @@ int check_and_simulate(SimulateOptions& options) {
 
 Run add_simulate(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
-      "simulate", "Run gateways, stores, clients and faults in virtual time, and check every promise");
+      "simulate", "Run gateways, stores, clients, operators and faults in virtual time, and check every promise");
   const auto options = std::make_shared<SimulateOptions>();
   command->add_option("--seed", options->seed, "Everything is drawn from it; the default is 1")->type_name("N");
   command->add_option("--runs", options->runs, "How many seeds, from --seed on; the default is 1")->type_name("M");

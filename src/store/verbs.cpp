@@ -28,16 +28,19 @@ void end(Record& record, const Op& op, Time now) {
 
 Written finish(Record& record, const Op& op, Time now) {
   if (record.nonce != op.nonce && !planted(Bug::finish_without_nonce)) return Written::no;
-  if (record.state == op.final_state && record.state != State::started) return Written::already;
+  const bool already = record.state == op.final_state && record.state != State::started;
+  if (already && !planted(Bug::finish_over_resolved)) return Written::already;
   const bool learned_more = record.state == State::unknown && op.final_state != State::started;
-  if (record.state != State::started && !learned_more) return Written::no;
+  if (record.state != State::started && !learned_more && !already) return Written::no;
   end(record, op, now);
   return Written::yes;
 }
 
 Written resolve(Record& record, const Op& op, Time now) {
   const bool open = record.state == State::unknown || (record.state == State::started && now >= record.lease_until);
-  if (record.nonce != op.nonce || record.state != op.seen_state || !open) return Written::no;
+  const bool same_claim = record.nonce == op.nonce || planted(Bug::resolve_ignores_nonce);
+  const bool same_state = (record.state == op.seen_state && open) || planted(Bug::resolve_over_outcome);
+  if (!same_claim || !same_state) return Written::no;
   end(record, op, now);
   return Written::yes;
 }
@@ -48,8 +51,9 @@ bool may_release(const Record& record, const Op& op) {
 
 bool may_forget(const Record& record, const Op& op, Time now) {
   const State state = expired(record, now) ? State::tombstone : record.state;
-  const bool live = state == State::started && now < record.lease_until;
-  return record.nonce == op.nonce && state == op.seen_state && !live && !forgotten(record, now);
+  const bool same_state = state == op.seen_state || planted(Bug::forget_ignores_state);
+  const bool live = state == State::started && now < record.lease_until && !planted(Bug::operator_ends_live_claim);
+  return record.nonce == op.nonce && same_state && !live && !forgotten(record, now);
 }
 
 }  // namespace once

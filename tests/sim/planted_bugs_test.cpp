@@ -13,13 +13,14 @@ namespace {
 
 constexpr std::uint64_t most_seeds = 1000;
 
-// Where only one store can show it, seeds are not spent on the others.
+// Where only one store can show it, or one shows it far sooner, seeds are not spent on the others.
 std::optional<StoreKind> store_with(Bug bug) {
   switch (bug) {
     case Bug::recovery_frees_claims:
     case Bug::recovery_skips_checksums:
     case Bug::journal_without_sync: return StoreKind::journal;
-    case Bug::expires_by_wrong_clock: return StoreKind::shared;
+    case Bug::expires_by_wrong_clock:
+    case Bug::resolve_ignores_nonce: return StoreKind::shared;
     case Bug::refused_hides_unavailable: return StoreKind::sql;
     case Bug::transaction_without_nonce:
     case Bug::waits_without_pause:
@@ -39,7 +40,13 @@ std::optional<StoreKind> store_with(Bug bug) {
     case Bug::takeover_too_early:
     case Bug::hold_executes:
     case Bug::tombstone_executes:
-    case Bug::unknown_as_failed: return std::nullopt;
+    case Bug::unknown_as_failed:
+    case Bug::forget_ignores_state:
+    case Bug::resolve_over_outcome:
+    case Bug::operator_ends_live_claim:
+    case Bug::version_ignored:
+    case Bug::unknown_told_as_none:
+    case Bug::finish_over_resolved: return std::nullopt;
   }
   return std::nullopt;
 }

@@ -29,11 +29,13 @@ TEST(Simulation, seeds_keep_every_promise) {
     total.executions += report.executions;
     total.replays += report.replays;
     total.crashes += report.crashes;
+    total.by_hand += report.by_hand;
   }
   // It is not that nothing happened.
   EXPECT_GT(total.executions, 500U);
   EXPECT_GT(total.replays, 500U);
   EXPECT_GT(total.crashes, 100U);
+  EXPECT_GT(total.by_hand, 50U);
 }
 
 TEST(Simulation, every_store_keeps_every_promise) {
@@ -46,9 +48,11 @@ TEST(Simulation, every_store_keeps_every_promise) {
       }
       total.executions += report.executions;
       total.replays += report.replays;
+      total.by_hand += report.by_hand;
     }
     EXPECT_GT(total.executions, 100U) << name;
     EXPECT_GT(total.replays, 100U) << name;
+    EXPECT_GT(total.by_hand, 10U) << name;
   }
 }
 
@@ -66,6 +70,7 @@ TEST(Simulation, every_kind_of_setup_is_drawn) {
   bool cluster = false;
   bool failover = false;
   bool restart = false;
+  bool operators = false;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     const auto setup = draw_setup(seed);
     ++stores[setup.store];
@@ -75,9 +80,10 @@ TEST(Simulation, every_kind_of_setup_is_drawn) {
     cluster = cluster || setup.shards > 1;
     failover = failover || setup.failovers > 0;
     restart = restart || setup.store_restarts > 0;
+    operators = operators || setup.operators > 0;
   }
   for (const auto& [name, store] : store_names) EXPECT_GE(stores[store], 8U) << name;
-  EXPECT_TRUE(several && power && changing && cluster && failover && restart);
+  EXPECT_TRUE(several && power && changing && cluster && failover && restart && operators);
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ inline std::string_view text_of(OpStatus status) {
 // "finish succeeded", without how it ended.
 inline std::string text_of(Verb verb, State final_state) {
   std::string text(name_of(verb));
-  return verb == Verb::finish ? text.append(" ").append(name_of(final_state)) : text;
+  return verb == Verb::finish ? text.append(" ").append(text_of(final_state)) : text;
 }
 
 class FaultyStore final : public Store {

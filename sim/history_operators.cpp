@@ -1,0 +1,133 @@
+// What operators see of keys and do to them, held against the promise: a change is made only to what was seen, never to
+// what an owner is at, by one of several at most, and it is told as what it was.
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "base/assert.hpp"
+#include "sim/history.hpp"
+#include "sim/names.hpp"
+
+namespace once::sim {
+
+std::string resolved_body(unsigned errand) {
+  return fmt::format("resolved={}", errand);
+}
+
+unsigned History::sets_out(const KeyInfo& seen) {
+  errands_.push_back({.id = seen.id, .nonce = seen.nonce, .seen = seen.state});
+  return static_cast<unsigned>(errands_.size() - 1);
+}
+
+void History::sends(unsigned errand, Op& op) {
+  Errand& sent = errands_[errand];
+  sent.verb = op.verb;
+  sent.final_state = op.final_state;
+  sent.outcome = op.outcome;
+  if (op.nonce != sent.nonce || op.seen_state != sent.seen) {
+    violated(fmt::format("key {}: operator {} looked at {} by {}, and what is {} by {} is to be changed", name(op.id),
+                         errand, text_of(sent.seen), short_hex(sent.nonce), text_of(op.seen_state),
+                         short_hex(op.nonce)));
+  }
+  std::memcpy(op.fingerprint.bytes.data(), &errand, sizeof errand);
+}
+
+unsigned History::errand_of(const Op& op) {
+  unsigned errand = 0;
+  std::memcpy(&errand, op.fingerprint.bytes.data(), sizeof errand);
+  return errand;
+}
+
+// What expires by a clock that was set back since may be there, or not.
+bool History::may_be(const Fact& fact, const Nonce& nonce, State state) const {
+  if (fact.state == Fact::State::none || fact.nonce != nonce) return false;
+  const bool live = fact.state == Fact::State::started && clock_->now() < fact.lease_until;
+  if (state == State::tombstone) return !live && fact.expires_at <= latest_;
+  if (!live && fact.expires_at <= clock_->now()) return false;
+  return fact.state == state_of(state);
+}
+
+void History::listed(const std::vector<KeyInfo>& keys) {
+  store_clock_at(clock_->now());
+  for (const KeyInfo& info : keys) {
+    const Key& key = keys_[info.id];
+    const auto fits = [&](const Fact& fact) { return may_be(fact, info.nonce, info.state); };
+    if (fits(key.now) || std::ranges::any_of(key.perhaps, fits)) continue;
+    violated(fmt::format("key {} is shown as {} by {}, but it is {}", name(info.id), text_of(info.state),
+                         short_hex(info.nonce), to_text(key.now)));
+  }
+  for (const auto& [id, key] : keys_) {
+    const auto may_be_gone = [this](const Fact& fact) {
+      return fact.state == Fact::State::none || fact.forget_at() <= latest_;
+    };
+    if (may_be_gone(key.now) || std::ranges::any_of(key.perhaps, may_be_gone)) continue;
+    if (std::ranges::find(keys, id, &KeyInfo::id) != keys.end()) continue;
+    violated(fmt::format("key {} is not shown, but it is {}", name(id), to_text(key.now)));
+  }
+}
+
+// Nothing stands in the way, so it must be done.
+bool History::must_be_done(const Key& key, const Op& op) const {
+  const Fact& held = key.now;
+  const bool live = held.state == Fact::State::started && clock_->now() < held.lease_until;
+  const bool may_have_aged = (op.seen_state == State::tombstone ? held.forget_at() : held.expires_at) <= latest_;
+  return key.perhaps.empty() && !live && !may_have_aged && may_be(held, op.nonce, op.seen_state);
+}
+
+void History::operated(Key& key, const Op& op) {
+  const unsigned number = errand_of(op);
+  ONCE_ASSERT(number < errands_.size());
+  Errand& errand = errands_[number];
+  const std::string who = fmt::format("key {}: operator {}", name(op.id), number);
+  const Fact& held = key.now;
+  if (op.status == OpStatus::lost) {
+    if (must_be_done(key, op)) violated(who + " was refused, and nothing stood in the way");
+    return;
+  }
+  if (errand.done && !errand.lost) violated(who + " did it twice");
+  if (errand.told == Effect::none) violated(who + " was told that nothing was changed, and then it was");
+  if (!may_be(held, errand.nonce, errand.seen)) {
+    violated(fmt::format("{} changed what is {}, and had seen {} by {}", who, to_text(held), text_of(errand.seen),
+                         short_hex(errand.nonce)));
+  }
+  if (held.state == Fact::State::started) {
+    if (clock_->now() < held.lease_until) violated(who + " took the claim away while the owner's lease runs");
+    if (live_owners_are_left_alone_ && at_backend_.contains(held.nonce)) {
+      violated(who + " took the claim away while the owner is at work and can reach the store");
+    }
+  }
+  const bool open = held.state == Fact::State::started || held.state == Fact::State::unknown;
+  if (op.verb == Verb::resolve && !open) violated(who + " resolved what has an outcome");
+  errand.done = true;
+  key.now = after_write(key, op);
+  if (op.verb == Verb::forget) ++key.generation;
+  if (!only_acknowledged_counts_) is_recorded(key);
+  changed(key);
+}
+
+void History::told(unsigned errand, Effect effect) {
+  Errand& told = errands_[errand];
+  told.told = effect;
+  if (told.lost) return;
+  if (effect == Effect::none && told.done) {
+    violated(fmt::format("key {}: operator {} was told that nothing was changed, and it was", name(told.id), errand));
+  }
+  if (effect != Effect::done || told.done) return;
+  // By whom makes no difference to who wanted just that.
+  const Fact& now = keys_[told.id].now;
+  const bool gone = now.state == Fact::State::none || now.nonce != told.nonce || now.forget_at() <= latest_;
+  const bool by_another =
+      std::ranges::any_of(errands_, [&](const Errand& each) { return each.done && each.wants_the_same(told); });
+  const bool by_its_owner = told.verb == Verb::resolve && now.nonce == told.nonce &&
+                            now.state == state_of(told.final_state) && !told.outcome && !now.outcome;
+  if (by_another || by_its_owner || (gone && told.verb == Verb::forget)) return;
+  violated(
+      fmt::format("key {}: operator {} was told that it was done, and it is {}", name(told.id), errand, to_text(now)));
+}
+
+std::uint64_t History::operations_by_hand() const {
+  return static_cast<std::uint64_t>(std::ranges::count(errands_, true, &Errand::done));
+}
+
+}  // namespace once::sim

@@ -1,0 +1,98 @@
+#include "sim/operators.hpp"
+
+#include <fmt/format.h>
+
+#include "base/assert.hpp"
+#include "store/search.hpp"
+
+namespace once::sim {
+
+namespace {
+
+constexpr std::size_t page_size = 100;
+constexpr Duration longest_audit = std::chrono::seconds(6);
+
+// As `once keys` sends it.
+std::string request_of(const KeyInfo& seen, const Deed& deed, unsigned errand) {
+  std::string text = fmt::format(R"({{"version":"{}","by":"operator {}","reason":"drawn")", version_of(seen), errand);
+  if (deed.action == Action::resolve) {
+    const bool succeeded = deed.state == State::succeeded;
+    text += fmt::format(R"(,"state":"{}")", succeeded ? "succeeded" : "failed");
+    if (succeeded && deed.has_response) {
+      text += fmt::format(R"(,"response":{{"status":201,"body":"{}"}})", resolved_body(errand));
+    }
+  }
+  return text + "}";
+}
+
+std::string_view name_of(Effect effect) {
+  switch (effect) {
+    case Effect::done: return "done";
+    case Effect::none: return "not done";
+    case Effect::unknown: return "perhaps done";
+  }
+  return "";
+}
+
+}  // namespace
+
+Deed draw_deed(Draw& draw) {
+  return {.action = draw.one_of({Action::release, Action::resolve, Action::resolve, Action::forget}),
+          .state = draw.one_in(3) ? State::failed : State::succeeded,
+          .has_response = !draw.one_in(6)};
+}
+
+std::vector<KeyInfo> Operators::list() {
+  std::vector<KeyInfo> keys;
+  Search* const search = ports_.store.search();
+  if (search == nullptr) return keys;
+  std::string cursor;
+  do {
+    auto page = search->scan({}, cursor, page_size);
+    if (!page) return {};
+    keys.insert(keys.end(), page->keys.begin(), page->keys.end());
+    cursor = page->next;
+  } while (!cursor.empty());
+  // It may be out of reach by now, and then nobody gets this.
+  if (ports_.store.search() == nullptr) return {};
+  ports_.history.listed(keys);
+  return keys;
+}
+
+void Operators::act(const KeyInfo& seen, const Deed& deed) {
+  visits_.push_back({.errand = ports_.history.sets_out(seen), .action = deed.action});
+  Visit& visit = visits_.back();
+  visit.request = request_of(seen, deed, visit.errand);
+  visit.key.id = seen.id;
+  spawn(run(visit));
+}
+
+void Operators::note(const Visit& visit, std::string_view what) {
+  ports_.world.note(fmt::format("operator {}: {} key {}: {}", visit.errand, once::name_of(visit.action),
+                                to_hex(visit.key.id).substr(0, 8), what));
+}
+
+Task<void> Operators::run(Visit& visit) {
+  const auto asked = read_action(visit.action, visit.request);
+  ONCE_ASSERT(asked.has_value());
+  Search* const search = ports_.store.search();
+  if (search == nullptr) co_return note(visit, "the store is not in reach");
+  const auto page = search->get(visit.key.id);
+  if (ports_.store.search() == nullptr) co_return note(visit, "the store is no more in reach");
+  if (!page) co_return note(visit, page.error().detail);
+  if (page->keys.empty()) co_return note(visit, "there is no such key");
+  visit.key = page->keys.front();
+  if (const auto problem = obstacle(visit.key, visit.action, *asked, page->now)) {
+    co_return note(visit, problem->detail);
+  }
+  Op op = op_of(visit.key, visit.action, *asked);
+  // The audit log comes first, and whatever is written to a disk may take a while.
+  co_await sleep_for(ports_.home, ports_.world.draw.below(longest_audit));
+  ports_.history.sends(visit.errand, op);
+  const Effect effect = co_await carry_out(op, visit.key, ports_.lanes, ports_.waiters, ports_.home);
+  if (cut_off_) co_return;
+  note(visit, name_of(effect));
+  ports_.history.told(visit.errand, effect);
+}
+
+}  // namespace once::sim

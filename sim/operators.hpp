@@ -1,0 +1,58 @@
+// Operators at one gateway: what its admin interface does for them, from the request that is read to what they are told
+// (admin/key_action.hpp). The threads and the audit log around that are left out, so a look takes no time.
+#pragma once
+
+#include <list>
+#include <string>
+#include <vector>
+
+#include "admin/key_action.hpp"
+#include "sim/history.hpp"
+#include "sim/world.hpp"
+
+namespace once::sim {
+
+// What an operator has decided to do about a key.
+struct Deed {
+  Action action = Action::forget;
+  State state = State::succeeded;  // resolve
+  bool has_response = true;        // resolve as succeeded
+};
+Deed draw_deed(Draw& draw);
+
+class Operators {
+ public:
+  struct Ports {
+    World& world;
+    History& history;
+    Store& store;
+    Lanes& lanes;
+    Waiters& waiters;
+    Executor& home;
+  };
+  explicit Operators(const Ports& ports) : ports_(ports) {}
+
+  // Every key; none if the store cannot be reached.
+  std::vector<KeyInfo> list();
+  // `seen` is the key as it was looked at, some time ago and perhaps at another gateway.
+  void act(const KeyInfo& seen, const Deed& deed);
+  // The process is gone: nobody is told anything any more.
+  void cut_off() { cut_off_ = true; }
+
+ private:
+  struct Visit {
+    unsigned errand = 0;
+    Action action = Action::forget;
+    std::string request;
+    KeyInfo key{};  // as it was when the request came in; the operation has views of it, also one that arrives late
+  };
+
+  Task<void> run(Visit& visit);
+  void note(const Visit& visit, std::string_view what);
+
+  Ports ports_;
+  std::list<Visit> visits_;
+  bool cut_off_ = false;
+};
+
+}  // namespace once::sim
