@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -341,11 +342,15 @@ Effect effect_of(const Op& tried, const KeyInfo& key, const Op& seen) {
     // What failed may still be on its way; what is lost is not.
     return !lost && stands.state == key.state ? Effect::unknown : Effect::none;
   }
-  // Somebody else's. It may be there because this was done: claimed anew after a release, or after a failure.
-  const bool claimed_anew = stands.attempt <= key.attempt && stands.nonce != Nonce();
-  const bool after_failure = stands.attempt > key.attempt && stands.previous_state == State::failed;
-  return (resolves ? after_failure && tried.final_state == State::failed : claimed_anew) ? Effect::unknown
-                                                                                         : Effect::none;
+  // Somebody else's. That this was not done is known only if the attempt that was seen still stands, released by
+  // whoever took it over, or if the next one took over from it; and not if what it took over may have become so by
+  // this.
+  const bool same_attempt = stands.attempt == key.attempt && stands.started_at == key.started_at;
+  const bool next_attempt = std::to_underlying(stands.attempt) == std::to_underlying(key.attempt) + 1 &&
+                            stands.previous_started_at == key.started_at;
+  const State taken_over = same_attempt ? stands.state : stands.previous_state;
+  const bool by_this = resolves && taken_over == tried.final_state;
+  return (same_attempt || next_attempt) && !by_this ? Effect::none : Effect::unknown;
 }
 
 }  // namespace once

@@ -162,9 +162,26 @@ TEST_F(EffectOf, a_release_whose_answer_was_lost_is_done_if_the_key_is_gone) {
 TEST_F(EffectOf, a_release_before_somebody_claims_anew_may_have_been_ours) {
   stands_.nonce.bytes[0] = 2;
   stands_.state = State::started;
+  stands_.started_at = key_.started_at + std::chrono::seconds(1);
   EXPECT_EQ(after(forget_, OpStatus::lost, stands_), Effect::unknown);
   stands_.attempt = Attempt{2};
+  EXPECT_EQ(after(forget_, OpStatus::lost, stands_), Effect::unknown) << "the second since";
+  stands_.previous_started_at = key_.started_at;
   EXPECT_EQ(after(forget_, OpStatus::lost, stands_), Effect::none) << "taken over";
+  stands_.attempt = Attempt{3};
+  EXPECT_EQ(after(forget_, OpStatus::lost, stands_), Effect::unknown) << "over and over";
+}
+
+TEST_F(EffectOf, what_was_taken_over_and_given_back_was_not_released) {
+  stands_.nonce = Nonce();
+  stands_.started_at = key_.started_at;
+  EXPECT_EQ(after(forget_, OpStatus::lost, stands_), Effect::none);
+  resolve_.final_state = State::failed;
+  EXPECT_EQ(after(resolve_, OpStatus::lost, stands_), Effect::none);
+  stands_.state = State::failed;
+  EXPECT_EQ(after(resolve_, OpStatus::lost, stands_), Effect::unknown) << "it failed because we said so, or before";
+  stands_.started_at += std::chrono::seconds(1);
+  EXPECT_EQ(after(forget_, OpStatus::lost, stands_), Effect::unknown) << "of another life";
 }
 
 TEST_F(EffectOf, a_resolve_is_done_only_if_what_was_asked_for_stands) {
@@ -189,6 +206,7 @@ TEST_F(EffectOf, a_retry_after_a_failure_may_follow_ours) {
   stands_.nonce.bytes[0] = 2;
   stands_.state = State::started;
   stands_.attempt = Attempt{2};
+  stands_.previous_started_at = key_.started_at;
   stands_.previous_state = State::failed;
   EXPECT_EQ(after(resolve_, OpStatus::lost, stands_), Effect::unknown);
   stands_.previous_state = State::unknown;
