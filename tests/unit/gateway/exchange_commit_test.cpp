@@ -102,6 +102,20 @@ TEST_P(CommittingBackend, and_nobody_who_looks_while_the_store_is_down_is_told_a
   EXPECT_EQ(world.backend.executions(), 1U);
 }
 
+TEST_P(CommittingBackend, and_what_others_recorded_is_told_when_their_store_has_it_for_good) {
+  commits("committed");
+  world.backend.then(fails_with(Delivery::lost));
+  world.store.fail_when([](const Op& op, std::size_t) {
+    const bool once_more = op.verb == Verb::finish && op.final_state == State::succeeded;
+    return once_more ? Fault::after : Fault::none;
+  });
+  const Call& first = world.ask();
+  const bool shared = GetParam().shared == Shared::yes;
+  EXPECT_EQ(first.code(), shared ? "outcome-unknown" : "");
+  EXPECT_EQ(world.ask().body(), "committed");
+  EXPECT_EQ(world.backend.executions(), 1U);
+}
+
 TEST_P(CommittingBackend, that_committed_a_failure_lets_a_retry_execute) {
   world.backend.on_send = [this](const auto& seen) {
     if (world.backend.executions() == 1) commit(seen, "", State::failed);
