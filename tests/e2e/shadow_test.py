@@ -31,8 +31,9 @@ class ShadowMode(EndToEnd):
             response = gateway.ask(key="k", body=body)
             self.assertEqual((response.status, response.body), (201, b"made by attempt none"))
             self.assert_untouched(response)
-            # The next one would meet what this one left behind.
+            # The next one would meet what this one left behind, and nobody waited for that to be recorded.
             wait_until(lambda count=len(backend.requests): sum(self.verdicts(gateway).values()) == count)
+            wait_until(lambda: self.no_live_claims(gateway))
         self.wait_verdicts(gateway, {"executed": 1, "replayed": 1, "mismatch": 1})
         self.assertEqual(len(backend.executions()), 3)
         for request in backend.requests:
