@@ -348,8 +348,7 @@ class Follower:
             return
         file = self.shell.write("snippet.yaml", block.text)
         backend = [] if "upstreams:" in block.text else ["--upstream", "http://127.0.0.1:9000"]
-        certificates = support.with_certificates(file.read_text(), self.shell.folder)
-        file.write_text(certificates)
+        file.write_text(support.with_files(file.read_text(), self.shell.folder))
         done = subprocess.run([support.ONCE, "check", "--config", str(file), *backend], capture_output=True, text=True,
                               env={**os.environ, "ONCE_SECRET": "0123456789abcdef"})  # its file is not here
         if done.returncode != 0:

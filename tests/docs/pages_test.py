@@ -62,7 +62,7 @@ class Pages(unittest.TestCase):
                 with self.subTest(page=str(page.relative_to(support.ROOT)), line=line), \
                         tempfile.TemporaryDirectory() as folder:
                     file = pathlib.Path(folder) / "once.yaml"
-                    file.write_text(support.with_certificates(text, folder))
+                    file.write_text(support.with_files(text, folder))
                     # A snippet about something else need not say where the backend is.
                     backend = [] if "upstreams:" in text else ["--upstream", "http://127.0.0.1:9000"]
                     done = subprocess.run([support.ONCE, "check", "--config", str(file), *backend],

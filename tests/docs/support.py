@@ -1,8 +1,11 @@
 """The documentation as data: its files, its fenced blocks, and a `once demo` to hold it against."""
+import base64
 import contextlib
+import json
 import os
 import pathlib
 import re
+import secrets
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -10,7 +13,7 @@ GUIDES = ROOT / "docs" / "guides"
 ONCE = os.environ["ONCE_BINARY"]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 README_ADDRESS = "127.0.0.1:8080"
-CERTIFICATE = re.compile(r"/etc/once/([\w-]+)\.pem")
+FILE = re.compile(r"/etc/once/([\w./-]+)")
 
 
 def pages():
@@ -27,12 +30,35 @@ def blocks(path, language):
     return [(text.count("\n", 0, match.start()) + 2, match[2]) for match in FENCE.finditer(text) if match[1] == language]
 
 
-def with_certificates(text, folder):
-    """The snippet with real files for the certificates it names."""
-    for name in sorted(set(CERTIFICATE.findall(text))):
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj",
-                        f"/CN={name}", "-keyout", f"{folder}/{name}.key", "-out", f"{folder}/{name}.pem"],
-                       check=True, capture_output=True)
+def openssl(*arguments):
+    return subprocess.run(["openssl", *arguments], check=True, capture_output=True).stdout
+
+
+def make_file(path):
+    """What a setting that names such a file would find there."""
+    path.parent.mkdir(exist_ok=True)
+    if path.suffix == ".pem" and path.stem == "issuer":
+        openssl("genpkey", "-algorithm", "ed25519", "-out", f"{path}.private")
+        openssl("pkey", "-in", f"{path}.private", "-pubout", "-out", str(path))
+    elif path.suffix == ".json":
+        openssl("genpkey", "-algorithm", "ed25519", "-out", f"{path}.private")
+        public = openssl("pkey", "-in", f"{path}.private", "-pubout", "-outform", "DER")[-32:]
+        x = base64.urlsafe_b64encode(public).decode().rstrip("=")
+        path.write_text(json.dumps({"keys": [{"kty": "OKP", "crv": "Ed25519", "alg": "EdDSA", "kid": "1", "x": x}]}))
+    elif path.suffix in (".pem", ".key"):
+        openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", f"/CN={path.stem}",
+                "-keyout", str(path.with_suffix(".key")), "-out", str(path.with_suffix(".pem")))
+    else:
+        path.write_text(secrets.token_hex(32))
+        path.chmod(0o600)
+
+
+def with_files(text, folder):
+    """The snippet with real files for the certificates, keys and secrets it names."""
+    for name in sorted(set(FILE.findall(text))):
+        path = pathlib.Path(folder) / name
+        if not path.exists():
+            make_file(path)
     return text.replace("/etc/once/", f"{folder}/")
 
 

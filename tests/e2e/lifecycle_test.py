@@ -184,7 +184,13 @@ class Admin(EndToEnd):
         def handler(request, connection):
             connection.reply(500 if request.target == "/fails" else 201)
 
-        gateway = self.gateway(self.backend(handler))
+        backend = self.backend(handler)
+        # Whether the store is well is asked every few seconds, and that is counted, too.
+        self.tried(lambda _: self.count_what_happens(self.gateway(backend)))
+
+    def count_what_happens(self, gateway):
+        if STORE is None:
+            wait_until(lambda: gateway.metrics()["once_store_batch_size_sum"] == 1, what="the first question")
         before = gateway.metrics()
         gateway.ask("GET")
         for body in (b"1", b"1", b"2"):
