@@ -345,8 +345,13 @@ std::expected<ConfigErrors, ConfigErrors> finish(Config& config, const Environ& 
   std::ranges::move(files.errors, std::back_inserter(checked.errors));
   std::ranges::move(files.warnings, std::back_inserter(checked.warnings));
   take_secret(resolve_secret(config.admin_token, environ), "admin_token", config.admin_token_secret, checked);
-  // A process that will not start should not leave a secret behind.
-  if (!checked.errors.empty()) return std::unexpected(std::move(checked.errors));
+  // A process that will not start should not leave a secret behind; but that one is missing is told with the rest.
+  if (!checked.errors.empty()) {
+    const auto given = given_secret(config, environ);
+    const std::string& missing = given ? given->warning : given.error();
+    if (!missing.empty() && (!given || given->bytes.empty())) checked.errors.push_back(unplaced(missing));
+    return std::unexpected(std::move(checked.errors));
+  }
   auto secret = find_secret(config, environ, random);
   if (!secret) return std::unexpected(ConfigErrors{unplaced(std::move(secret.error()))});
   config.secret = std::move(secret->bytes);

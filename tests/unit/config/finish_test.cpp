@@ -161,6 +161,15 @@ TEST(ConfigCheck, every_file_that_a_setting_names_is_read_and_every_mistake_told
             "admin_token: cannot read the secret in /nowhere/admin: No such file or directory\n");
 }
 
+TEST(ConfigCheck, that_the_secret_is_missing_is_told_with_the_rest) {
+  Config config = parsed("upstreams: {a: http://a}\nenvironment: production\nadmin_token: file:/nowhere/admin\n");
+  SystemRandom random;
+  const auto finished = finish(config, nothing_set, random);
+  ASSERT_FALSE(finished.has_value());
+  ASSERT_EQ(finished.error().size(), 2U) << lines(finished.error());
+  EXPECT_TRUE(finished.error()[1].text.contains("ONCE_SECRET")) << lines(finished.error());
+}
+
 TEST(ConfigCheck, a_variable_that_the_service_may_have_is_a_warning) {
   Config config = parsed("upstreams: {a: http://a}\nadmin_token: env:TOKEN\n");
   const Checked checked = check_secrets(config, nothing_set);
