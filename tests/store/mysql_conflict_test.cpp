@@ -52,6 +52,17 @@ TEST_F(MysqlConflictTest, a_row_that_a_backend_holds_blocks_nobody_else) {
   EXPECT_EQ(run(op_of(Verb::renew, held)).status, OpStatus::done);
 }
 
+TEST_F(MysqlConflictTest, a_server_that_ends_before_the_last_statement_has_done_nothing_for_sure) {
+  const auto target = mysql::parse_target(contract::server_url());
+  const auto connection = mysql::Connection::open(*target, target->hosts.front(), ServerSettings());
+  ASSERT_TRUE(connection.has_value());
+  const auto ran = (*connection)->run("BEGIN; SELECT 1", {}, 3);
+  ASSERT_FALSE(ran.has_value());
+  EXPECT_EQ(ran.error().kind, mysql::SqlError::Kind::lost);
+  EXPECT_EQ(ran.error().statement, 2U);
+  EXPECT_TRUE((*connection)->run("SELECT 1; COMMIT", {}, 2).has_value());
+}
+
 TEST_F(MysqlConflictTest, a_claim_on_a_row_that_somebody_holds_is_in_flight) {
   const Owner held = claimed();
   Op failed = finish_op(held);

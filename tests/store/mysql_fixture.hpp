@@ -51,14 +51,15 @@ class Session {
   // The number of the error, or 0.
   unsigned run(const std::string& text) {
     rows_.clear();
-    const auto ran = connection_->run(text, [this](std::size_t, const mysql::RowView& row) {
+    const auto take = [this](std::size_t, const mysql::RowView& row) {
       Cells cells;
       for (std::size_t i = 0; i < row.size(); ++i) {
         const auto value = row[i];
         cells.push_back(value ? std::optional<std::string>(*value) : std::nullopt);
       }
       rows_.push_back(std::move(cells));
-    });
+    };
+    const auto ran = connection_->run(text, take, 0);
     return ran ? 0 : ran.error().number;
   }
   std::string value(const std::string& query) {

@@ -122,8 +122,8 @@ Script Batch::reading() {
 
 Batch::Stop Batch::read_rows(Connection& connection) {
   const Script script = reading();
-  const auto ran = connection.run(
-      script.text(), [&](std::size_t statement, const RowView& row) { take_row(row, script.part(statement)); });
+  const auto take = [&](std::size_t statement, const RowView& row) { take_row(row, script.part(statement)); };
+  const auto ran = connection.run(script.text(), take, script.size());
   if (!ran) return after_error(connection, ran.error(), script);
   if (!unreadable_) return {};
   fail_rest(StoreFault::refused, "MySQL: once_operations has a row that this version cannot read");
@@ -217,8 +217,8 @@ Batch::Stop Batch::write_rows(Connection& connection) {
   for (Item& item : items_) {
     if (item.change == Change::insert) item.seen.reset();
   }
-  const auto ran = connection.run(
-      script.text(), [&](std::size_t statement, const RowView& row) { take_row(row, script.part(statement)); });
+  const auto take = [&](std::size_t statement, const RowView& row) { take_row(row, script.part(statement)); };
+  const auto ran = connection.run(script.text(), take, script.size());
   const bool committed =
       ran || (ran.error().statement > 0 && script.part(ran.error().statement - 1) == Script::Part::commit);
   if (committed) {

@@ -34,6 +34,7 @@ constexpr const char* session_settings =
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;"
     "SELECT @@max_allowed_packet;"
     "SHOW VARIABLES LIKE 'wsrep_on'";
+constexpr std::size_t session_statements = 4;
 // Without this an owner that comes to another node than before may be told that its claim is lost.
 constexpr const char* read_what_others_wrote = "SET SESSION wsrep_sync_wait=7";
 
@@ -107,17 +108,18 @@ Result<void> Connection::prepare_session() {
                                    is_mariadb ? "MariaDB" : "MySQL", mysql_get_server_info(handle_.get()))));
   }
   bool galera = false;
-  auto ran = run(session_settings, [&](std::size_t, const RowView& row) {
+  const auto take = [&](std::size_t, const RowView& row) {
     if (row.size() == 1) max_packet_ = parse_number(row[0].value_or("")).value_or(0);
     if (row.size() == 2) galera = row[1] == "ON";
-  });
+  };
+  auto ran = run(session_settings, take, session_statements);
   if (ran && galera) ran = run(read_what_others_wrote);
   if (!ran) return std::unexpected(store_error(Retryable::yes, ran.error().detail));
   if (max_packet_ >= least_packet) return {};
   return std::unexpected(store_error(Retryable::no, "the server's max_allowed_packet must be at least 1 MiB"));
 }
 
-Connection::Ran Connection::run(const std::string& text, const OnRow& on_row) {
+Connection::Ran Connection::run(const std::string& text, const OnRow& on_row, std::size_t statements) {
   MYSQL* const handle = handle_.get();
   std::size_t statement = 0;
   changed_.clear();
@@ -136,8 +138,15 @@ Connection::Ran Connection::run(const std::string& text, const OnRow& on_row) {
     changed_.push_back(mysql_affected_rows(handle));
     ++statement;
     const int next = mysql_next_result(handle);
-    if (next < 0) return {};
-    if (next > 0) return std::unexpected(last_error(statement));
+    if (next == 0) continue;
+    // Also where the connection ends within the description of a result the library says that there are no more.
+    if (next > 0 || mysql_errno(handle) != 0) return std::unexpected(last_error(statement));
+    if (statements == 0 || statement == statements) return {};
+    return std::unexpected(
+        SqlError{.kind = SqlError::Kind::lost,
+                 .number = 0,
+                 .statement = statement,
+                 .detail = fmt::format("MySQL: the server ended after {} of {} statements", statement, statements)});
   }
 }
 

@@ -74,8 +74,9 @@ class Connection {
   static Result<std::unique_ptr<Connection>> open(const Target& target, const StoreHost& host,
                                                   const ServerSettings& settings);
 
-  // One round trip for all statements in `text`. It stops at the first that fails.
-  Ran run(const std::string& text, const OnRow& on_row = {});
+  // One round trip for all statements in `text`. It stops at the first that fails. There are as many results as
+  // `statements` (0: however many), or the connection counts as lost.
+  Ran run(const std::string& text, const OnRow& on_row = {}, std::size_t statements = 1);
 
   // Rows that a statement of the last run changed, or found to be so already.
   std::uint64_t changed(std::size_t statement) const { return statement < changed_.size() ? changed_[statement] : 0; }

@@ -34,7 +34,7 @@ bool is_id(const std::optional<std::string>& bytes) {
 Result<void> MysqlStore::ask(const Script& script, const mysql::Connection::OnRow& on_row) {
   auto connection = search_pool_.take();
   if (!connection) return std::unexpected(connection.error());
-  const auto ran = (*connection)->run(script.text(), on_row);
+  const auto ran = (*connection)->run(script.text(), on_row, script.size());
   if (ran) return {};
   connection->drop();
   return std::unexpected(

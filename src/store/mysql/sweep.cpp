@@ -25,7 +25,7 @@ struct Answer {
 
 std::expected<Answer, SqlError> ask(Connection& connection, const Script& script) {
   Answer answer;
-  const auto ran = connection.run(script.text(), [&](std::size_t statement, const RowView& row) {
+  const auto take = [&](std::size_t statement, const RowView& row) {
     const std::string_view value = row[0].value_or("");
     if (script.part(statement) == Script::Part::clock) {
       answer.now = Time(Duration(static_cast<Duration::rep>(parse_number(value).value_or(0) / 1000)));
@@ -34,7 +34,8 @@ std::expected<Answer, SqlError> ask(Connection& connection, const Script& script
       const bool forgotten = row.size() < 2 || row[1] == "1";
       (forgotten ? answer.ids : answer.remembered).push_back(id);
     }
-  });
+  };
+  const auto ran = connection.run(script.text(), take, script.size());
   if (!ran) return std::unexpected(ran.error());
   return answer;
 }
