@@ -1,7 +1,6 @@
 // A connection that ends in the middle of an answer, at every byte of it: what was not read whole is never taken for
 // the whole.
 #include <arpa/inet.h>
-#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -9,6 +8,8 @@
 #include <atomic>
 #include <cstdint>
 #include <thread>
+
+#include <poll.h>
 
 #include "base/descriptor.hpp"
 #include "tests/store/mysql_fixture.hpp"
