@@ -109,11 +109,14 @@ class TwoGateways(EndToEnd):
             try:
                 writer.send_request("PUT", "/doc", [("If-Match", tag)], b"slow %d" % number)
                 wait_until(lambda: one.metrics()["once_leases_renewed_total"] >= renewed + 6, what="two leases to have gone by")
-                self.assertEqual(other.ask("PUT", "/doc", [("If-Match", tag)], b"other %d" % number).status, 409)
+                busy = other.ask("PUT", "/doc", [("If-Match", tag)], b"other %d" % number)
+                self.assertEqual(busy.status, 409)
+                self.assertEqual(busy.code, "resource-busy")
             finally:
                 go.set()
             self.assertEqual(writer.read_response().status, 200)
-            self.assertEqual(other.ask("PUT", "/doc", [("If-Match", tag)], b"other %d" % number).code, "precondition-failed")
+            late = other.ask("PUT", "/doc", [("If-Match", tag)], b"other %d" % number)
+            self.assertEqual(late.status, 412)
 
         self.tried(attempt)
 

@@ -80,7 +80,7 @@ class ShortKeepAlive(EndToEnd):
         for thread in threads:
             thread.join()
         self.assertEqual(failures, [])
-        self.assertGreater(len(seen), SECONDS * CLIENTS / 4)  # or nothing was tried
+        self.assertGreater(len(seen), SECONDS * CLIENTS)  # or nothing was tried
 
         metrics = gateway.metrics()
         endings = collections.Counter(answers[0] for answers in seen.values())

@@ -113,7 +113,8 @@ class Soak(EndToEnd):
             wait_until(lambda: time.monotonic() - begun >= SECONDS * (len(self.samples) + 1) / SAMPLES or self.failures, SECONDS)
             self.sample()
             last = self.samples[-1]
-            if len(self.samples) >= SAMPLES and last["written"] - last["du"] >= ENOUGH or len(self.samples) == 4 * SAMPLES:
+            enough = last["written"] > max(2 * last["du"], last["du"] + ENOUGH) and len(self.kept) > 10
+            if len(self.samples) >= SAMPLES and enough or len(self.samples) == 4 * SAMPLES:
                 break
         self.over.set()
         for client in clients:
@@ -122,7 +123,7 @@ class Soak(EndToEnd):
         self.check_flat(self.samples, "resident", 48 * MIB)
         metrics = self.serving.metrics()
         written, used = last["written"], last["du"]
-        self.assertGreater(written - used, ENOUGH / 2)  # or nothing was shown
+        self.assertGreater(written, 2 * used)  # or nothing was shown
         for name in ("once_journal_carried_total", "once_journal_segments_dropped_total", "once_store_expired_total"):
             self.assertGreater(metrics[name], 0, name)
         self.assertEqual((metrics["once_journal_full"], metrics["once_journal_failed"]), (0, 0))
@@ -134,7 +135,7 @@ class Soak(EndToEnd):
         self.check_kept()
 
     def check_kept(self):
-        self.assertTrue(self.kept)
+        self.assertGreater(len(self.kept), 10)
         with self.serving.connect() as client:
             for key, answer in self.kept.items():
                 replay = client.ask("POST", "/kept", key=key)

@@ -274,17 +274,21 @@ TEST_F(PostgresServer, a_server_that_cannot_be_reached_refuses_every_op_in_time)
   ServerSettings settings;
   settings.connect_timeout = std::chrono::milliseconds(200);
   const Silent silent;
-  const auto begin = monotonic_now();
-  for (const std::string& host : {std::string("127.0.0.1:1"), silent.host()}) {
-    const auto store = open(settings, "postgres://postgres:wr0ng@" + host + "/postgres");
-    const Op refused = run(*store, op(Verb::claim, new_id(), new_nonce()));
-    EXPECT_EQ(refused.status, OpStatus::failed);
-    EXPECT_EQ(refused.fault, StoreFault::refused);
-    EXPECT_EQ(refused.error.find("wr0ng"), std::string::npos) << refused.error;
-    EXPECT_FALSE(refused.error.empty());
-    EXPECT_FALSE(store->sweep(1).has_value());
-  }
-  EXPECT_LT(monotonic_now() - begin, std::chrono::seconds(30));
+  const auto ask_both = [&] {
+    const auto begin = monotonic_now();
+    for (const std::string& host : {std::string("127.0.0.1:1"), silent.host()}) {
+      const auto store = open(settings, "postgres://postgres:wr0ng@" + host + "/postgres");
+      const Op refused = run(*store, op(Verb::claim, new_id(), new_nonce()));
+      EXPECT_EQ(refused.status, OpStatus::failed);
+      EXPECT_EQ(refused.fault, StoreFault::refused);
+      EXPECT_EQ(refused.error.find("wr0ng"), std::string::npos) << refused.error;
+      EXPECT_FALSE(refused.error.empty());
+      EXPECT_FALSE(store->sweep(1).has_value());
+    }
+    return monotonic_now() - begin < std::chrono::seconds(5);
+  };
+  // A machine that pauses makes it longer, but not every time.
+  EXPECT_TRUE(ask_both() || ask_both() || ask_both());
 }
 
 TEST_F(PostgresServer, of_several_hosts_the_one_that_answers_is_used) {
