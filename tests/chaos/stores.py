@@ -133,6 +133,7 @@ class RedisCluster(Served):
         source, target = drawn.sample(self.server.masters(), 2)
         for slot in drawn.sample(self._slots_of(source), 30):
             self.server.move_slot(slot, source, target)
+        self._settle()
 
     def _slots_of(self, node):
         line = next(line for line in node.ask("CLUSTER", "NODES").splitlines() if "myself" in line)
