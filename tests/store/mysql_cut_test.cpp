@@ -51,21 +51,20 @@ class Relay {
     while (left_ > 0) {
       std::array<pollfd, 2> both = {pollfd{client.get(), POLLIN, 0}, pollfd{server.get(), POLLIN, 0}};
       if (::poll(both.data(), both.size(), -1) < 0) return;
-      if (both[0].revents != 0 && !pass(client.get(), server.get(), endless)) return;
+      std::array<char, 4096> buffer{};
+      if (both[0].revents != 0) {
+        const ssize_t asked = ::recv(client.get(), buffer.data(), buffer.size(), 0);
+        if (asked <= 0 || ::send(server.get(), buffer.data(), static_cast<std::size_t>(asked), MSG_NOSIGNAL) != asked)
+          return;
+      }
       if (both[1].revents == 0) continue;
-      const std::int64_t passed = pass(server.get(), client.get(), left_);
-      if (passed == 0) return;
-      given_ += passed;
-      left_ -= passed;
+      const auto most = static_cast<std::size_t>(std::min<std::int64_t>(left_, buffer.size()));
+      const ssize_t got = ::recv(server.get(), buffer.data(), most, 0);
+      if (got <= 0) return;
+      given_ += got;  // before the client can see them, and the test ask how many there were
+      left_ -= got;
+      if (::send(client.get(), buffer.data(), static_cast<std::size_t>(got), MSG_NOSIGNAL) != got) return;
     }
-  }
-
-  static std::int64_t pass(int from, int to, std::int64_t at_most) {
-    std::array<char, 4096> buffer{};
-    const auto most = static_cast<std::size_t>(std::min<std::int64_t>(at_most, buffer.size()));
-    const ssize_t got = ::recv(from, buffer.data(), most, 0);
-    if (got <= 0 || ::send(to, buffer.data(), static_cast<std::size_t>(got), MSG_NOSIGNAL) != got) return 0;
-    return got;
   }
 
   static constexpr std::int64_t endless = INT64_MAX / 2;
