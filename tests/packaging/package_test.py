@@ -10,7 +10,6 @@ import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,8 +19,9 @@ import urllib.request
 
 import support
 
-sys.path.insert(0, str(support.ROOT / "tests/e2e"))
+sys.path[:0] = [str(support.ROOT / "tests/e2e"), str(support.ROOT / "tests/servers")]
 from harness import Backend, created  # noqa: E402
+from server import free_port  # noqa: E402
 from wire import wait_until  # noqa: E402
 
 CACHE = support.ROOT / "build/packaging"
@@ -194,7 +194,7 @@ class Package(unittest.TestCase):
 
     def serve_and_reload(self, backend):
         config = self.root / "etc/once/once.yaml"
-        port, admin = (self.free_port() for _ in range(2))
+        port, admin = (free_port() for _ in range(2))
         text = config.read_text().replace("http://127.0.0.1:9000", f"http://127.0.0.1:{backend.port}")
         config.write_text(text.replace("127.0.0.1:8080", f"127.0.0.1:{port}").replace("127.0.0.1:8081", f"127.0.0.1:{admin}"))
         unit = (self.root / "lib/systemd/system/once.service").read_text()
@@ -258,12 +258,6 @@ class Package(unittest.TestCase):
             with urllib.request.urlopen(url, timeout=5) as answer:
                 return answer.status == 200
         return False
-
-    @staticmethod
-    def free_port():
-        with socket.socket() as listener:
-            listener.bind(("127.0.0.1", 0))
-            return listener.getsockname()[1]
 
     def service_command(self, unit, *command):
         user, group = unit_value(unit, "User")[0], unit_value(unit, "Group")[0]

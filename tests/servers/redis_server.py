@@ -1,6 +1,7 @@
 """Redis in every shape that the store knows: one server (plain, with TLS, with a user), one that sentinels watch over, and
 a cluster of three masters with a replica each.
 """
+import contextlib
 import signal
 import socket
 import subprocess
@@ -20,16 +21,13 @@ def free_ports(count):
     """With the port 10000 above each of them free, too: cluster nodes talk to each other there."""
     found = []
     while len(found) < count:
-        port = server.free_port() % 20000 + 20000
-        if port in found or port + 10000 in found:
+        port = server.free_port()
+        bus = port + 10000
+        if bus >= server.LAST_PORT or {port, bus} & {taken for each in found for taken in (each, each + 10000)}:
             continue
-        try:
-            for each in (port, port + 10000):
-                with socket.socket() as probe:
-                    probe.bind(("127.0.0.1", each))
-        except OSError:
-            continue
-        found.append(port)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", bus))
+            found.append(port)
     return found
 
 

@@ -1,9 +1,11 @@
 """What the servers that tests start have in common: a folder of their own, free ports on loopback, a wall clock that a test
 may move on, and an end that comes with the test's own, even if that is killed.
 """
+import contextlib
 import os
 import pathlib
 import pwd
+import random
 import shutil
 import signal
 import socket
@@ -13,12 +15,17 @@ import tempfile
 import time
 
 DEADLINE = 60.0
+FIRST_PORT, LAST_PORT = 10000, 32000
+CHANCE = random.SystemRandom()  # tests that run at once must not draw the same
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Below those that outgoing connections are given: what is free now is so when the server starts, and starts again."""
+    while True:
+        port = CHANCE.randrange(FIRST_PORT, LAST_PORT)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def wait_until(condition, what, deadline=DEADLINE):
