@@ -60,7 +60,10 @@ TEST_F(PostgresLocks, many_held_rows_do_not_add_up_their_waits) {
     ops.push_back(op(Verb::renew, held.id, held.nonce));
   }
   run_within(*store_, ops, std::chrono::seconds(2));
-  for (const Op& each : ops) EXPECT_EQ(each.fault, StoreFault::unavailable);
+  for (const Op& each : ops) {
+    EXPECT_EQ(each.status, OpStatus::failed);
+    EXPECT_EQ(each.fault, StoreFault::unavailable);
+  }
 }
 
 TEST_F(PostgresLocks, a_lapsed_claim_whose_backend_is_about_to_commit_is_in_flight_and_not_taken_over) {

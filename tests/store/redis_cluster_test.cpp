@@ -212,6 +212,7 @@ TEST_F(RedisCluster, writes_wait_for_as_many_replicas_as_asked) {
   Caller other(*strict);
   const auto counts_the_one_there_is = [&] {  // which may need longer than that once
     const Op op = other.claim(other.new_id(), other.new_nonce());
+    EXPECT_EQ(op.status, OpStatus::failed);
     EXPECT_EQ(op.fault, StoreFault::unavailable);
     return op.error.contains("only 1 of 2 replicas");
   };

@@ -237,6 +237,7 @@ TEST(RedisReplies, an_op_that_broke_is_asked_again_once_and_then_left_open) {
   const int before = fake.calls();
   Caller caller(*store);
   const Op op = caller.claim(caller.new_id(), caller.new_nonce());
+  EXPECT_EQ(op.status, OpStatus::failed);
   EXPECT_EQ(op.fault, StoreFault::unavailable);
   EXPECT_EQ(fake.calls(), before + 2);
 }
