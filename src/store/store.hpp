@@ -80,7 +80,7 @@ struct Op {
 
   // Results.
   OpStatus status = OpStatus::failed;
-  Verdict verdict = Verdict::execute;  // claim
+  Verdict verdict = Verdict::held;  // claim; nobody executes what no store has decided
   // claim: the record as it now stands (the caller's own if the verdict is execute). lookup: what was found, if
   // anything. finish and resolve that are done: started_at and expires_at at least; and if the same had been recorded
   // before, by this owner or by the backend in its name, the outcome that stands.
