@@ -11,7 +11,7 @@ namespace once::sim {
 
 namespace {
 
-std::string to_text(const Op& op) {
+std::string op_text(const Op& op) {
   std::string text = fmt::format("{} key {} by {}", name_of(op.verb), to_hex(op.id).substr(0, 8), short_hex(op.nonce));
   if (writes_outcome(op.verb)) text += fmt::format(" as {}", text_of(op.final_state));
   if (op.status == OpStatus::failed) return text + ": failed, " + op.error;
@@ -107,7 +107,7 @@ History::Fact History::after_write(const Key& key, const Op& op) const {
 void History::store_acted(const Op& op) {
   Key& key = keys_[op.id];
   store_clock_at(clock_->now());
-  world_.note(fmt::format("store: {}", sim::to_text(op)));
+  world_.note(fmt::format("store: {}", op_text(op)));
   if (op.status == OpStatus::failed) {
     // Nobody is told that it was done, but it may have been.
     if (op.fault == StoreFault::full) return;

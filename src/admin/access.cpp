@@ -20,7 +20,7 @@ namespace {
 constexpr std::string_view bearer = "Bearer ";
 constexpr std::string_view no_token = "no token";
 
-ServiceResponse refusal(ProblemKind kind, std::string detail) {
+ServiceResponse access_refusal(ProblemKind kind, std::string detail) {
   const Problem answer = problem(kind, std::move(detail));
   ServiceResponse response{
       .status = answer.status, .content_type = "application/problem+json", .body = to_json(answer)};
@@ -118,13 +118,13 @@ void AdminAccess::tell(const ServiceRequest& request, std::string_view reason, I
 std::optional<AdminAccess::Refusal> AdminAccess::why_not(const ServiceRequest& request, What what, Instant now) {
   const RequestHead& head = request.head;
   if (!needs_token_ && !names_loopback(head.host)) {
-    return Refusal("another host's name", refusal(ProblemKind::forbidden,
+    return Refusal("another host's name", access_refusal(ProblemKind::forbidden,
                                                   "Without admin_token the admin interface is asked by the name "
                                                   "localhost, 127.0.0.1 or [::1]."));
   }
   if (auto page = by_a_page(head, what)) return page;
   if (changes(head) && single(head, "Once-Admin") != "1") {
-    return Refusal("no Once-Admin", refusal(ProblemKind::parameter_invalid,
+    return Refusal("no Once-Admin", access_refusal(ProblemKind::parameter_invalid,
                                             "A request that changes something carries the header Once-Admin: 1."));
   }
   if (what == What::open || !needs_token_) return std::nullopt;
@@ -139,7 +139,7 @@ std::optional<AdminAccess::Refusal> AdminAccess::by_a_page(const RequestHead& he
         same_name(field.name, "Sec-Fetch-Site") && field.value != "same-origin" && field.value != "none";
     if (foreign || (what == What::data && from_elsewhere)) {
       return Refusal("a page of another origin",
-                     refusal(ProblemKind::forbidden, "Pages of other origins cannot use the admin interface."));
+                     access_refusal(ProblemKind::forbidden, "Pages of other origins cannot use the admin interface."));
     }
   }
   return std::nullopt;
@@ -157,14 +157,14 @@ std::optional<AdminAccess::Refusal> AdminAccess::without_token(const ServiceRequ
   if (!session.empty() && sessions_.known(session, now)) return std::nullopt;
   if (bearer_of(head)) return wrong_token(request.peer, now);
   return Refusal(no_token,
-                 refusal(ProblemKind::unauthorized,
+                 access_refusal(ProblemKind::unauthorized,
                          "Send Authorization: Bearer with the token of admin_token, or log in at the dashboard."));
 }
 
 AdminAccess::Refusal AdminAccess::wrong_token(std::string_view peer, Instant now) {
   if (failed_.barred(peer, now)) return {"too many wrong tokens", too_many_tries()};
   failed_.add(peer, now);
-  return {"wrong token", refusal(ProblemKind::unauthorized, "The token is not the one of admin_token.")};
+  return {"wrong token", access_refusal(ProblemKind::unauthorized, "The token is not the one of admin_token.")};
 }
 
 // A token is good for as long as the process runs.
@@ -194,13 +194,13 @@ ServiceResponse AdminAccess::cookie(std::string_view id, std::chrono::seconds ag
 
 ServiceResponse AdminAccess::login(const ServiceRequest& request, Instant now) {
   if (request.head.method != Method::post) {
-    return refusal(ProblemKind::method_not_allowed, "A login is sent with POST.");
+    return access_refusal(ProblemKind::method_not_allowed, "A login is sent with POST.");
   }
-  if (!needs_token_) return refusal(ProblemKind::parameter_invalid, "There is no admin_token: nobody needs to log in.");
+  if (!needs_token_) return access_refusal(ProblemKind::parameter_invalid, "There is no admin_token: nobody needs to log in.");
   const auto body = JsonTree::parse(request.body);
   const JsonTree* member = body ? body->find("token") : nullptr;
   const std::string* token = member != nullptr ? member->string() : nullptr;
-  if (token == nullptr) return refusal(ProblemKind::parameter_invalid, R"(The body must be {"token": "…"}.)");
+  if (token == nullptr) return access_refusal(ProblemKind::parameter_invalid, R"(The body must be {"token": "…"}.)");
   if (!same_digest(digest_of(*token), token_)) {
     Refusal wrong = wrong_token(request.peer, now);
     tell(request, wrong.reason, now);
@@ -211,7 +211,7 @@ ServiceResponse AdminAccess::login(const ServiceRequest& request, Instant now) {
 
 ServiceResponse AdminAccess::logout(const ServiceRequest& request) {
   if (request.head.method != Method::post) {
-    return refusal(ProblemKind::method_not_allowed, "A logout is sent with POST.");
+    return access_refusal(ProblemKind::method_not_allowed, "A logout is sent with POST.");
   }
   sessions_.end(session_of(request.head));
   return cookie("", std::chrono::seconds(0));

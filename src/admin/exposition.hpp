@@ -9,6 +9,8 @@
 
 namespace once {
 
+constexpr double nanoseconds_per_second = 1e9;
+
 // As it stands between the quotes of a label: a path may hold anything.
 std::string label_value(std::string_view text);
 

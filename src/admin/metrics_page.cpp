@@ -19,7 +19,6 @@ namespace once {
 
 namespace {
 
-constexpr double nanoseconds_per_second = 1e9;
 
 // The sum of one counter over all workers.
 std::uint64_t total(const std::vector<const Metrics*>& workers, Counter Metrics::* counter) {

@@ -9,8 +9,6 @@ namespace once {
 
 namespace {
 
-constexpr double nanoseconds_per_second = 1e9;
-
 constexpr std::string_view bytes_limit_help = "How much memory they may take.";
 
 void write_memory(Exposition& out, const MemoryStats& stats, const FixedLimits& limits) {

@@ -6,6 +6,7 @@
 #include <openssl/evp.h>
 
 #include "base/assert.hpp"
+#include "base/bytes.hpp"
 
 namespace once {
 
@@ -16,11 +17,7 @@ struct FreeContext {
 };
 using Context = std::unique_ptr<EVP_CIPHER_CTX, FreeContext>;
 
-const unsigned char* bytes_of(std::string_view text) {
-  return reinterpret_cast<const unsigned char*>(text.data());
-}
-
-unsigned char* bytes_of(std::string& text, std::size_t at) {
+unsigned char* bytes_at(std::string& text, std::size_t at) {
   return reinterpret_cast<unsigned char*>(text.data() + at);
 }
 
@@ -35,11 +32,11 @@ int length_of(std::string_view text) {
 void Aead::seal_into(std::string& out, std::string_view plain, std::string_view context, const Nonce& nonce) const {
   const std::size_t begin = out.size();
   out.resize(begin + overhead + plain.size());
-  std::ranges::copy(nonce, bytes_of(out, begin));
+  std::ranges::copy(nonce, bytes_at(out, begin));
   const Context cipher(EVP_CIPHER_CTX_new());
   int length = 0;
   int rest = 0;
-  unsigned char* const text = bytes_of(out, begin + nonce_size);
+  unsigned char* const text = bytes_at(out, begin + nonce_size);
   const bool sealed = cipher != nullptr &&
                       EVP_EncryptInit_ex(cipher.get(), EVP_aes_256_gcm(), nullptr, key_.data(), nonce.data()) == 1 &&
                       EVP_EncryptUpdate(cipher.get(), nullptr, &length, bytes_of(context), length_of(context)) == 1 &&
@@ -61,9 +58,9 @@ std::optional<std::string> Aead::open(std::string_view sealed, std::string_view 
       cipher != nullptr &&
       EVP_DecryptInit_ex(cipher.get(), EVP_aes_256_gcm(), nullptr, key_.data(), bytes_of(nonce)) == 1 &&
       EVP_DecryptUpdate(cipher.get(), nullptr, &length, bytes_of(context), length_of(context)) == 1 &&
-      EVP_DecryptUpdate(cipher.get(), bytes_of(plain, 0), &length, bytes_of(text), length_of(text)) == 1 &&
+      EVP_DecryptUpdate(cipher.get(), bytes_at(plain, 0), &length, bytes_of(text), length_of(text)) == 1 &&
       EVP_CIPHER_CTX_ctrl(cipher.get(), EVP_CTRL_GCM_SET_TAG, tag_size, tag.data()) == 1 &&
-      EVP_DecryptFinal_ex(cipher.get(), bytes_of(plain, 0) + length, &length) == 1;
+      EVP_DecryptFinal_ex(cipher.get(), bytes_at(plain, 0) + length, &length) == 1;
   if (!opened) return std::nullopt;
   return plain;
 }

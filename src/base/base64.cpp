@@ -27,7 +27,7 @@ constexpr Alphabet alphabet_of(std::string_view letters) {
 }
 
 constexpr Alphabet for_urls = alphabet_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_");
-constexpr Alphabet plain = alphabet_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/");
+constexpr Alphabet standard = alphabet_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/");
 
 std::optional<std::string> decode(std::string_view text, const Alphabet& alphabet) {
   if (text.size() % group_letters == 1) return std::nullopt;
@@ -81,11 +81,11 @@ std::string to_base64url(std::string_view bytes) {
 std::optional<std::string> from_base64(std::string_view text) {
   if (text.size() % group_letters != 0) return std::nullopt;
   for (std::size_t i = 0; i < most_padding && text.ends_with('='); ++i) text.remove_suffix(1);
-  return decode(text, plain);
+  return decode(text, standard);
 }
 
 std::string to_base64(std::string_view bytes) {
-  std::string text = encode(bytes, plain);
+  std::string text = encode(bytes, standard);
   while (text.size() % group_letters != 0) text += '=';
   return text;
 }

@@ -30,6 +30,11 @@ using Fingerprint = Blob<32, struct FingerprintTag>;
 // The random owner of a claim.
 using Nonce = Blob<16, struct NonceTag>;
 
+// As OpenSSL takes them.
+inline const unsigned char* bytes_of(std::string_view text) {
+  return reinterpret_cast<const unsigned char*>(text.data());
+}
+
 std::string to_hex(std::string_view bytes);
 void append_hex(std::string& out, std::string_view bytes);
 std::optional<std::string> from_hex(std::string_view hex);

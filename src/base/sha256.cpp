@@ -3,6 +3,9 @@
 #include <cstring>
 #include <string>
 
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wdeprecated-declarations"
+
 namespace once {
 
 namespace {
@@ -60,3 +63,5 @@ Digest HmacSha256::Stream::finish() {
 }
 
 }  // namespace once
+
+#pragma clang diagnostic pop

@@ -3,12 +3,14 @@
 // looks the algorithm up and allocates on every call, which is most of the cost of hashing a small request.
 #pragma once
 
-#define OPENSSL_SUPPRESS_DEPRECATED
 #include <array>
 #include <cstdint>
 #include <string_view>
 
 #include <openssl/sha.h>
+
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wdeprecated-declarations"
 
 namespace once {
 
@@ -53,3 +55,5 @@ class HmacSha256 {
 };
 
 }  // namespace once
+
+#pragma clang diagnostic pop

@@ -14,6 +14,8 @@
 #include <openssl/param_build.h>
 #include <openssl/pem.h>
 
+#include "base/bytes.hpp"
+
 namespace once {
 
 namespace {
@@ -39,10 +41,6 @@ using ParameterBuilder = Owned<OSSL_PARAM_BLD, OSSL_PARAM_BLD_free>;
 
 constexpr std::size_t coordinate_size = 32;
 constexpr std::size_t ed25519_size = 32;
-
-const unsigned char* bytes_of(std::string_view text) {
-  return reinterpret_cast<const unsigned char*>(text.data());
-}
 
 Number number_of(std::string_view big_endian) {
   return Number(BN_bin2bn(bytes_of(big_endian), static_cast<int>(big_endian.size()), nullptr));

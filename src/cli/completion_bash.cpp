@@ -9,7 +9,7 @@ namespace once::cli {
 
 namespace {
 
-constexpr std::string_view script = R"(# Completion of once in bash; `once completion bash` prints it.
+constexpr std::string_view bash_script = R"(# Completion of once in bash; `once completion bash` prints it.
 _once_words() {
   COMPREPLY+=($(compgen -W "$1" -- "$current"))
   [[ ${COMPREPLY[0]-} == *[:/] ]] && compopt -o nospace 2>/dev/null
@@ -73,7 +73,7 @@ _once() {
 complete -F _once once
 )";
 
-std::string action(const CLI::Option& option) {
+std::string bash_action(const CLI::Option& option) {
   const Value value = value_of(option);
   switch (value.kind) {
     case Value::Kind::anything: return ":";
@@ -107,10 +107,10 @@ void add_command(Lines& lines, const std::string& path, const CLI::App& command)
     }
     if (!takes_value(*option)) continue;
     fmt::format_to(std::back_inserter(lines.option_values), "    {}) {} ;;\n", fmt::join(cases, " | "),
-                   action(*option));
+                   bash_action(*option));
   }
   if (const auto all = positionals(command); !all.empty()) {
-    fmt::format_to(std::back_inserter(lines.positionals), "    '{}') {} ;;\n", path, action(*all.front()));
+    fmt::format_to(std::back_inserter(lines.positionals), "    '{}') {} ;;\n", path, bash_action(*all.front()));
   }
   fmt::format_to(std::back_inserter(lines.words), "    '{}') options='{}' commands='{}' ;;\n", path, joined(options),
                  joined(commands));
@@ -129,7 +129,7 @@ std::string bash_completion(const CLI::App& app) {
     fmt::format_to(std::back_inserter(setting_words), "    {}) _once_words '{}' ;;\n", setting.name,
                    joined(setting.words));
   }
-  return filled(script, {{"SETTINGS", joined(settings)},
+  return filled(bash_script, {{"SETTINGS", joined(settings)},
                          {"SETTING_WORDS", setting_words},
                          {"OPTION_VALUES", lines.option_values},
                          {"POSITIONALS", lines.positionals},

@@ -10,7 +10,7 @@ namespace once::cli {
 
 namespace {
 
-constexpr std::string_view script = R"(# Completion of once in fish; `once completion fish` prints it.
+constexpr std::string_view fish_script = R"(# Completion of once in fish; `once completion fish` prints it.
 # The words that lead to the command that is being typed, in the order of the line.
 function __once_path
     set -l path once
@@ -38,7 +38,7 @@ std::string single_quoted(std::string_view text) {
   return out + "'";
 }
 
-std::string action(const CLI::Option& option) {
+std::string fish_action(const CLI::Option& option) {
   const Value value = value_of(option);
   switch (value.kind) {
     case Value::Kind::anything: return " -x";
@@ -60,12 +60,12 @@ void add_lines(std::string& out, const std::string& path, const CLI::App& comman
     out += here;
     for (const std::string& name : option->get_snames()) out += " -s " + name;
     for (const std::string& name : option->get_lnames()) out += " -l " + name;
-    if (takes_value(*option)) out += action(*option);
+    if (takes_value(*option)) out += fish_action(*option);
     fmt::format_to(std::back_inserter(out), " -d {}\n", single_quoted(option->get_description()));
   }
   if (const auto all = positionals(command); !all.empty()) {
     const Value::Kind kind = value_of(*all.front()).kind;
-    if (kind != Value::Kind::anything) out += here + action(*all.front()) + "\n";
+    if (kind != Value::Kind::anything) out += here + fish_action(*all.front()) + "\n";
   }
 }
 
@@ -87,7 +87,7 @@ std::string fish_completion(const CLI::App& app) {
     if (setting.words.empty()) settings.push_back(setting.name + "=");
     for (const std::string& word : setting.words) settings.push_back(setting.name + "=" + word);
   }
-  return filled(script, {{"SETTINGS", joined(settings)}, {"PATHS", paths}, {"LINES", lines}});
+  return filled(fish_script, {{"SETTINGS", joined(settings)}, {"PATHS", paths}, {"LINES", lines}});
 }
 
 }  // namespace once::cli

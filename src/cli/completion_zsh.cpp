@@ -9,7 +9,7 @@ namespace once::cli {
 
 namespace {
 
-constexpr std::string_view script = R"(#compdef once
+constexpr std::string_view zsh_script = R"(#compdef once
 # Completion of once in zsh; `once completion zsh` prints it.
 _once_settings() {
   if compset -P '*='; then
@@ -51,7 +51,7 @@ std::string function_name(std::string_view path) {
   return name;
 }
 
-std::string action(const CLI::Option& option) {
+std::string zsh_action(const CLI::Option& option) {
   const Value value = value_of(option);
   switch (value.kind) {
     case Value::Kind::anything: return " ";
@@ -73,7 +73,7 @@ void add_option(std::string& out, const CLI::Option& option) {
     if (takes_value(option)) out += is_long ? "=" : "+";
     fmt::format_to(std::back_inserter(out), "[{}]", described(option.get_description()));
     if (takes_value(option)) {
-      fmt::format_to(std::back_inserter(out), ":{}:{}", described(option.get_type_name()), action(option));
+      fmt::format_to(std::back_inserter(out), ":{}:{}", described(option.get_type_name()), zsh_action(option));
     }
     out += '\'';
   }
@@ -87,7 +87,7 @@ std::string function_of(const std::string& path, const CLI::App& command) {
   for (const CLI::Option* option : shown_options(command)) add_option(out, *option);
   for (const CLI::Option* option : positionals(command)) {
     fmt::format_to(std::back_inserter(out), " \\\n    '{}{}:{}'",
-                   option->get_required() ? ":" : "::", described(option->get_type_name()), action(*option));
+                   option->get_required() ? ":" : "::", described(option->get_type_name()), zsh_action(*option));
   }
   if (commands.empty()) return out + "\n}\n";
   out += " \\\n    ': :->command' \\\n    '*:: :->rest'\n  case $state in\n    command)\n      local -a commands=(\n";
@@ -115,7 +115,7 @@ std::string zsh_completion(const CLI::App& app) {
     fmt::format_to(std::back_inserter(setting_words), "      {}=) words=({}) ;;\n", setting.name,
                    joined(setting.words));
   }
-  return filled(script, {{"SETTING_WORDS", setting_words},
+  return filled(zsh_script, {{"SETTING_WORDS", setting_words},
                          {"SETTINGS", joined(names)},
                          {"STORES", "journal: memory: redis:// postgres:// mysql://"},
                          {"FUNCTIONS", functions}});

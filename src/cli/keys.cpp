@@ -15,7 +15,7 @@ namespace once::cli {
 
 namespace {
 
-constexpr const char* exit_codes =
+constexpr const char* keys_exit_codes =
     "Exit codes: 0 well, 1 it could not be done or there is no such key, 2 wrong options or nobody to ask, 3 refused: "
     "the key is at work, has changed, or is one that ended and can only be forgotten.";
 constexpr std::array<std::string_view, 5> states = {"started", "succeeded", "failed", "unknown", "tombstone"};
@@ -49,7 +49,7 @@ void add_filters(CLI::App& command, KeysOptions& options) {
 CLI::App& add(CLI::App& keys, KeysOptions& options, const char* name, const char* what) {
   CLI::App* const command = keys.add_subcommand(name, what);
   add_admin_options(*command, options.admin);
-  command->footer(exit_codes);
+  command->footer(keys_exit_codes);
   return *command;
 }
 
@@ -85,7 +85,7 @@ void add_find(CLI::App& keys, KeysOptions& options) {
   command.add_option("--key", options.key, "The key. Everybody on this machine can see it in the list of processes")
       ->type_name("KEY");
   command.add_flag("--json", options.json, "Print it as JSON");
-  command.footer(std::string("Without --key-file and --key the key is asked for, or read from stdin.\n") + exit_codes);
+  command.footer(std::string("Without --key-file and --key the key is asked for, or read from stdin.\n") + keys_exit_codes);
 }
 
 void add_changes(CLI::App& keys, KeysOptions& options) {
@@ -128,7 +128,7 @@ Run add_keys(CLI::App& app) {
   CLI::App& all = add(*keys, *options, "export", "All keys as lines of JSON");
   add_filters(all, *options);
   all.add_flag("--bodies", options->bodies, "With the recorded responses");
-  keys->footer(std::string("`once keys COMMAND --help` says more about each.\n") + exit_codes);
+  keys->footer(std::string("`once keys COMMAND --help` says more about each.\n") + keys_exit_codes);
   return [keys, options] {
     if (keys->got_subcommand("list")) return list_keys(*options);
     if (keys->got_subcommand("show")) return show_key(*options);

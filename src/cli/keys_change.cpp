@@ -18,11 +18,6 @@ namespace once::cli {
 
 namespace {
 
-int usage(std::string_view why) {
-  print_error(why);
-  return 2;
-}
-
 std::string_view consequence(std::string_view action, const KeysOptions& options) {
   if (action == "release") return "A retry will execute the request anew.";
   if (action == "forget") return "The record is dropped: a retry will execute the request anew.";
@@ -87,9 +82,9 @@ std::optional<std::string> response_of(const KeysOptions& options) {
 
 int change_key(const KeysOptions& options, std::string_view action) {
   const bool resolves = action == "resolve";
-  if (resolves && options.succeeded == options.failed) return usage("say --succeeded or --failed");
+  if (resolves && options.succeeded == options.failed) return usage_error("say --succeeded or --failed");
   const bool terminal = ::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0;
-  if (!options.yes && !terminal) return usage("nobody can be asked whether to go on: say --yes");
+  if (!options.yes && !terminal) return usage_error("nobody can be asked whether to go on: say --yes");
   const auto response = resolves ? response_of(options) : std::optional<std::string>("");
   if (!response) return 2;
   const AdminAnswer seen = ask_admin(options.admin, "GET", "/v1/keys/" + options.id);

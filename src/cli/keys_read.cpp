@@ -93,11 +93,6 @@ std::string ask_for_key() {
   return key;
 }
 
-int usage(std::string_view why) {
-  print_error(why);
-  return 2;
-}
-
 }  // namespace
 
 int list_keys(const KeysOptions& options) {
@@ -159,17 +154,17 @@ int show_key(const KeysOptions& options) {
 }
 
 int find_key(const KeysOptions& options) {
-  if (options.path.empty() == options.scope.empty()) return usage("say --path of a request, or --scope of a claim");
+  if (options.path.empty() == options.scope.empty()) return usage_error("say --path of a request, or --scope of a claim");
   const auto headers = header_pairs(options.headers);
-  if (!headers) return usage("--header: expected 'Name: value'");
+  if (!headers) return usage_error("--header: expected 'Name: value'");
   std::string key = options.key;
   if (key.empty() && !options.key_file.empty()) {
     const auto text = read_whole(options.key_file);
-    if (!text) return usage(fmt::format("--key-file: {} cannot be read", options.key_file));
+    if (!text) return usage_error(fmt::format("--key-file: {} cannot be read", options.key_file));
     key = trim(*text);
   }
   if (key.empty()) key = ask_for_key();
-  if (key.empty()) return usage("no key was given");
+  if (key.empty()) return usage_error("no key was given");
   std::vector<std::pair<std::string, std::string>> members = {{"key", key}};
   if (options.scope.empty()) {
     members.insert(members.end(), {{"method", options.method}, {"path", options.path}});

@@ -12,7 +12,7 @@ namespace once::cli {
 
 namespace {
 
-constexpr std::string_view exit_codes = "Exit codes: ";
+constexpr std::string_view exit_codes_mark = "Exit codes: ";
 
 // Text as it is, whatever it holds: no macro at the beginning of a line, no hyphen that becomes another sign.
 std::string escaped(std::string_view text) {
@@ -134,7 +134,7 @@ Page command_page(const CLI::App& root, const CLI::App& command, std::string_vie
   fmt::format_to(std::back_inserter(out), ".SH NAME\n{} \\- {}\n.SH SYNOPSIS\n{}", escaped(page_name(command)),
                  escaped(what), synopsis(command));
   const std::string footer = command.get_footer();
-  const std::size_t codes = std::min(footer.find(exit_codes), footer.size());
+  const std::size_t codes = std::min(footer.find(exit_codes_mark), footer.size());
   out += ".SH DESCRIPTION\n" + escaped(what) + ".\n";
   add_paragraphs(out, std::string_view(footer).substr(0, codes));
   if (&root == &command) {
@@ -150,7 +150,7 @@ Page command_page(const CLI::App& root, const CLI::App& command, std::string_vie
     out += ".SH COMMANDS\n";
     add_inner_commands(out, command);
   }
-  if (codes < footer.size()) add_exit_codes(out, std::string_view(footer).substr(codes + exit_codes.size()));
+  if (codes < footer.size()) add_exit_codes(out, std::string_view(footer).substr(codes + exit_codes_mark.size()));
   out += see_also(root, command);
   return {.name = page_name(command) + ".1", .text = std::move(out)};
 }

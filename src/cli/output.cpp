@@ -15,6 +15,11 @@ void print_error(std::string_view text) {
   fmt::print(stderr, "once: {}\n", text);
 }
 
+int usage_error(std::string_view why) {
+  print_error(why);
+  return 2;
+}
+
 void print_errors(const ConfigErrors& errors, std::string_view kind) {
   for (const ConfigError& error : errors) fmt::print(stderr, "{}: {}\n", kind, to_string(error));
 }

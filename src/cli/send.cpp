@@ -36,7 +36,7 @@ constexpr std::size_t most_data = std::size_t{64} << 20;
 enum ExitCode : std::uint8_t {
   well = 0,
   failed = 1,
-  usage = 2,
+  wrong_usage = 2,
   redirected = 3,
   refused = 4,
   server_failed = 5,
@@ -229,7 +229,7 @@ int code_of_status(int status) {
 
 int exit_code(const client::Result& result) {
   switch (result.ending) {
-    case Ending::bad_request: return usage;
+    case Ending::bad_request: return wrong_usage;
     case Ending::key_file: return failed;
     case Ending::answered:
       if (result.work == Work::answered) return code_of_status(result.answer->status);
@@ -264,7 +264,7 @@ int send(const SendOptions& options) {
   const auto settings = client_options(options);
   if (!request || !settings) {
     print_error(!request ? request.error() : settings.error());
-    return usage;
+    return wrong_usage;
   }
   const auto output = Output::open(options.output);
   if (!output) {

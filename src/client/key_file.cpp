@@ -15,6 +15,7 @@
 #include "base/descriptor.hpp"
 #include "base/sha256.hpp"
 #include "base/text.hpp"
+#include "client/operation.hpp"
 #include "core/key.hpp"
 
 namespace once::client {
@@ -22,7 +23,6 @@ namespace once::client {
 namespace {
 
 constexpr std::string_view first_line = "once-key 1";
-constexpr std::size_t longest_key = 256;
 constexpr std::size_t longest_file = 4096;
 
 std::unexpected<std::string> failure(std::string_view what, std::string_view path) {

@@ -12,7 +12,6 @@ namespace once::client {
 
 namespace {
 
-constexpr std::size_t longest_key = 256;
 
 bool is_token(std::string_view text) {
   constexpr std::string_view others = "!#$%&'*+-.^_`|~";

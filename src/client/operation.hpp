@@ -1,6 +1,7 @@
 // One logical operation from its first try to its end. Everything it needs from outside is a port.
 #pragma once
 
+#include <cstddef>
 #include <stop_token>
 #include <string>
 
@@ -10,6 +11,8 @@
 #include "once/client.hpp"
 
 namespace once::client {
+
+constexpr std::size_t longest_key = 256;  // of any dialect
 
 struct Ports {
   const Clock& clock;

@@ -40,6 +40,12 @@ struct Range {
 // expected a duration such as 24h, got "soon"
 std::unexpected<std::string> not_expected(std::string_view expected, std::string_view got);
 
+constexpr std::size_t one_kib = 1024;
+constexpr std::size_t one_mib = one_kib * 1024;
+constexpr std::size_t one_gib = one_mib * 1024;
+constexpr std::size_t one_tib = one_gib * 1024;
+
+
 Codec<Duration> duration_codec(Range<Duration> range);
 Codec<std::size_t> size_codec(Range<std::size_t> range);
 Codec<std::size_t> number_codec(Range<std::size_t> range);

@@ -11,20 +11,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration day = 24h;
-constexpr std::size_t one_kib = 1024;
-constexpr std::size_t one_mib = one_kib * 1024;
-constexpr std::size_t one_gib = one_mib * 1024;
-
-template <class T, class Field>
-Setting<Policy> one(std::string_view name, Field field, const Codec<T>& codec, std::string_view help) {
-  return once::one<Policy>(name, field, codec, help);
-}
-
-template <class T, class Field>
-Setting<Policy> list(std::string_view name, Field field, const Codec<T>& codec, std::string_view none,
-                     std::string_view help) {
-  return once::list<Policy>(name, field, codec, none, help);
-}
 
 Parsed<void> apply_dialect(Policy& policy, const Values& values) {
   const std::string& name = values.at(0);
@@ -96,7 +82,7 @@ Setting<Policy> statuses_setting(std::string_view name, Field field, std::string
 }
 
 Setting<Policy> scope_setting() {
-  Setting<Policy> setting = list(
+  Setting<Policy> setting = list<Policy>(
       "scope", [](auto& p) -> auto& { return p.scope; },
       choice_codec<ScopePart>({{"caller", ScopePart::caller},
                                {"method", ScopePart::method},
@@ -116,33 +102,33 @@ Setting<Policy> scope_setting() {
 Settings<Policy> key_settings() {
   return {
       dialect_setting(),
-      one(
+      one<Policy>(
           "mode", [](auto& p) -> auto& { return p.mode; },
           choice_codec<Mode>({{"enforce", Mode::enforce}, {"shadow", Mode::shadow}}),
           "enforce protects. shadow passes every request through untouched, keeps the books beside it and reports what "
           "enforce would have done."),
-      one(
+      one<Policy>(
           "key.header", [](auto& p) -> auto& { return p.key.header; }, header_name_codec(),
           "The request header that carries the key."),
-      one(
+      one<Policy>(
           "key.required", [](auto& p) -> auto& { return p.key.required; },
           choice_codec<Required>({{"yes", Required::yes}, {"no", Required::no}}),
           "Whether a request without a key is refused (400) or passed through unprotected."),
-      one(
+      one<Policy>(
           "key.max_length", [](auto& p) -> auto& { return p.key.max_length; }, number_codec({1, 1024}),
           "Characters a key may have. Longer ones are refused (400)."),
-      list(
+      list<Policy>(
           "key.derive", [](auto& p) -> auto& { return p.key.derive; }, key_source_codec(), "none",
           "What a key is made from when the client sends none: headers and members of a JSON body. Two requests that "
           "have all of these in common are one operation. A request that lacks one of them, and a key, gets 400."),
       methods_setting(
           "key.methods", [](auto& p) -> auto& { return p.methods; },
           "Methods on which a key is honoured. Requests with another method pass through."),
-      list(
+      list<Policy>(
           "caller", [](auto& p) -> auto& { return p.caller; }, caller_codec(), "none",
           "Who a key belongs to; several make a tuple. Only hashed into the operation id, never stored. With none, "
           "callers share their keys and can be given each other's answers."),
-      one(
+      one<Policy>(
           "caller_missing", [](auto& p) -> auto& { return p.caller_missing; },
           choice_codec<CallerMissing>({{"anonymous", CallerMissing::anonymous}, {"reject", CallerMissing::reject}}),
           "What becomes of a request with a key that lacks one of these: all such requests are one caller, or it is "
@@ -157,41 +143,41 @@ Settings<Policy> key_settings() {
 Settings<Policy> execution_settings() {
   using Body = FingerprintPolicy::Body;
   return {
-      one(
+      one<Policy>(
           "fingerprint.body", [](auto& p) -> auto& { return p.fingerprint.body; },
           choice_codec<Body>({{"raw", Body::raw}, {"json", Body::json}}),
           "How bodies are compared: byte by byte, or as JSON values, where the order of members does not matter."),
-      list(
+      list<Policy>(
           "fingerprint.include", [](auto& p) -> auto& { return p.fingerprint.include; }, json_pointer_codec(), "",
           "JSON fields to compare; all of them if empty. Needs fingerprint.body: json."),
-      list(
+      list<Policy>(
           "fingerprint.exclude", [](auto& p) -> auto& { return p.fingerprint.exclude; }, json_pointer_codec(), "",
           "JSON fields to leave out, such as a timestamp of the client. Needs fingerprint.body: json."),
-      one(
+      one<Policy>(
           "ttl", [](auto& p) -> auto& { return p.ttl; }, duration_codec({1s, 365 * day}),
           "How long an answer is kept for retries."),
-      one(
+      one<Policy>(
           "tombstone", [](auto& p) -> auto& { return p.tombstone; }, duration_codec({0s, 365 * day}),
           "How long after that a key is remembered: a retry that comes so late is answered 410 and not executed a "
           "second time. 0s: a key is as new when its answer is forgotten."),
-      one(
+      one<Policy>(
           "lease", [](auto& p) -> auto& { return p.lease; }, duration_codec({1s, 1h}),
           "How long a claim outlives its last renewal. Renewed while the request runs, so it need not cover a slow "
           "backend; it is how soon others notice that a gateway died."),
-      one(
+      one<Policy>(
           "on_unknown", [](auto& p) -> auto& { return p.on_unknown; },
           choice_codec<OnUnknown>(
               {{"retry", OnUnknown::retry}, {"takeover", OnUnknown::takeover}, {"hold", OnUnknown::hold}}),
           "What a retry may do when nobody knows whether the first request took effect: execute at once, execute after "
           "takeover_after, or wait for a person to resolve it."),
-      one(
+      one<Policy>(
           "takeover_after", [](auto& p) -> auto& { return p.takeover_after; }, duration_codec({1s, 7 * day}),
           "With on_unknown: takeover, how long after its start an unknown request may be executed again."),
-      one(
+      one<Policy>(
           "in_flight", [](auto& p) -> auto& { return p.in_flight; },
           choice_codec<InFlight>({{"reject", InFlight::reject}, {"wait", InFlight::wait}}),
           "What a retry gets while the first request is still running: 409 at once, or its answer when it comes."),
-      one(
+      one<Policy>(
           "in_flight_wait", [](auto& p) -> auto& { return p.wait_limit; }, duration_codec({1ms, 10min}),
           "With in_flight: wait, how long to wait before the 409."),
   };
@@ -206,38 +192,38 @@ Settings<Policy> record_settings() {
       statuses_setting(
           "record.refusals", [](auto& p) -> auto& { return p.record.refusals; },
           "Responses that mean nothing was done: the key is free again. Wins over record.statuses."),
-      one(
+      one<Policy>(
           "record.gateway_errors", [](auto& p) -> auto& { return p.record.gateway_errors; },
           choice_codec<GatewayErrors>({{"failed", GatewayErrors::failed}, {"unknown", GatewayErrors::unknown}}),
           "What a 502, 503 or 504 of the backend itself means. Say unknown if it is a proxy that may have passed the "
           "request on."),
-      one(
+      one<Policy>(
           "record.max_body", [](auto& p) -> auto& { return p.record.max_body; }, size_codec({0, one_gib}),
           "Larger responses are streamed to the client and recorded without their body; a retry gets 409 "
           "response-not-kept."),
-      one(
+      one<Policy>(
           "record.set_cookie", [](auto& p) -> auto& { return p.record.set_cookie; },
           choice_codec<SetCookie>({{"drop", SetCookie::drop}, {"keep", SetCookie::keep}}),
           "Whether Set-Cookie is recorded and replayed. The first answer always has it."),
-      list(
+      list<Policy>(
           "record.drop_headers", [](auto& p) -> auto& { return p.record.drop_headers; }, header_name_codec(), "",
           "Response headers that are not recorded, beside hop-by-hop ones, Set-Cookie and Date."),
-      one(
+      one<Policy>(
           "store_down", [](auto& p) -> auto& { return p.store_down; },
           choice_codec<StoreDown>({{"reject", StoreDown::reject}, {"bypass", StoreDown::bypass}}),
           "What happens to a request with a key when the store does not answer: 503, or forward it unprotected and say "
           "so in Idempotency-Status."),
-      one(
+      one<Policy>(
           "max_request_body", [](auto& p) -> auto& { return p.max_request_body; }, size_codec({one_kib, one_gib}),
           "Requests with a key, and writes that conditional.if_match covers, are held in memory; larger ones get 413. "
           "Other requests stream and have no limit."),
-      one(
+      one<Policy>(
           "timeouts.connect", [](auto& p) -> auto& { return p.timeouts.connect; }, duration_codec({1ms, 5min}),
           "To connect to the backend."),
-      one(
+      one<Policy>(
           "timeouts.response", [](auto& p) -> auto& { return p.timeouts.response; }, duration_codec({1ms, day}),
           "For requests with a key: from the last byte sent to the whole response. After it the outcome is unknown."),
-      one(
+      one<Policy>(
           "timeouts.stream_idle", [](auto& p) -> auto& { return p.timeouts.stream_idle; }, duration_codec({1ms, day}),
           "For requests without a key: the longest silence of the backend."),
   };
@@ -245,19 +231,19 @@ Settings<Policy> record_settings() {
 
 Settings<Policy> conditional_settings() {
   return {
-      one(
+      one<Policy>(
           "conditional.etag", [](auto& p) -> auto& { return p.conditional.etag; },
           choice_codec<Etags>({{"off", Etags::off}, {"on", Etags::on}}),
           "Whether a 200 response to GET that has no ETag is given one, and If-None-Match is answered with 304."),
-      one(
+      one<Policy>(
           "conditional.if_match", [](auto& p) -> auto& { return p.conditional.if_match; },
           choice_codec<IfMatch>({{"off", IfMatch::off}, {"on", IfMatch::on}, {"required", IfMatch::required}}),
           "Whether If-Match and If-None-Match on PUT, PATCH and DELETE are checked against the ETag of the resource as "
           "it stands (412), one writer at a time. required: a write without either gets 428."),
-      one(
+      one<Policy>(
           "conditional.max_body", [](auto& p) -> auto& { return p.conditional.max_body; }, size_codec({0, one_gib}),
           "Larger responses get no ETag; they pass as they come. Smaller ones are held in memory for a moment."),
-      one(
+      one<Policy>(
           "conditional.max_wait", [](auto& p) -> auto& { return p.conditional.max_wait; }, duration_codec({1ms, 5min}),
           "How long after its head the end of a response to GET is waited for. One that takes longer streams, and "
           "gets no ETag."),
@@ -266,15 +252,15 @@ Settings<Policy> conditional_settings() {
 
 Settings<Policy> cors_settings() {
   return {
-      list(
+      list<Policy>(
           "cors.origins", [](auto& p) -> auto& { return p.cors.origins; }, origin_codec(), "none",
           "Whose scripts browsers let call this route and read its answers. Preflights of these origins are answered "
           "by "
           "Once. With none, CORS is the backend's."),
-      one(
+      one<Policy>(
           "cors.credentials", [](auto& p) -> auto& { return p.cors.credentials; }, yes_no_codec(),
           "Whether such requests may carry cookies. Not with the origin *."),
-      one(
+      one<Policy>(
           "cors.max_age", [](auto& p) -> auto& { return p.cors.max_age; }, duration_codec({0s, day}),
           "How long a browser may remember the answer to a preflight."),
   };
@@ -282,31 +268,31 @@ Settings<Policy> cors_settings() {
 
 Settings<Policy> wording_settings() {
   return {
-      one(
+      one<Policy>(
           "wording.mismatch_status", [](auto& p) -> auto& { return p.wording.mismatch_status; }, status_codec(),
           "Status when a key is used again for another request."),
-      one(
+      one<Policy>(
           "wording.mismatch_code", [](auto& p) -> auto& { return p.wording.mismatch_code; }, word_codec(64),
           "Its code in the problem document."),
-      one(
+      one<Policy>(
           "wording.mismatch_type", [](auto& p) -> auto& { return p.wording.mismatch_type; }, word_codec(64),
           "Its type in the problem document: what follows errors_base."),
-      one(
+      one<Policy>(
           "wording.mismatch_title", [](auto& p) -> auto& { return p.wording.mismatch_title; }, line_codec(100),
           "Its title in the problem document."),
-      one(
+      one<Policy>(
           "wording.in_flight_status", [](auto& p) -> auto& { return p.wording.in_flight_status; }, status_codec(),
           "Status while the first request is still running."),
-      one(
+      one<Policy>(
           "wording.in_flight_code", [](auto& p) -> auto& { return p.wording.in_flight_code; }, word_codec(64),
           "Its code in the problem document."),
-      one(
+      one<Policy>(
           "wording.in_flight_detail", [](auto& p) -> auto& { return p.wording.in_flight_detail; }, line_codec(500),
           "Its detail in the problem document."),
-      one(
+      one<Policy>(
           "wording.replay_header", [](auto& p) -> auto& { return p.wording.replay_header; }, header_name_codec(),
           "The header that marks a replay, with the value true."),
-      one(
+      one<Policy>(
           "wording.error_object", [](auto& p) -> auto& { return p.wording.error_object; }, yes_no_codec(),
           "Adds an error object (type, code, message) to problem documents, where Stripe's client libraries look for "
           "it."),

@@ -7,14 +7,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t one_kib = 1024;
-constexpr std::size_t one_mib = one_kib * 1024;
-constexpr std::size_t one_tib = one_mib * one_mib;
-
-template <class T, class Field>
-Setting<Config> one(std::string_view name, Field field, const Codec<T>& codec, std::string_view help) {
-  return once::one<Config>(name, field, codec, help);
-}
 
 Parsed<void> set_claims_token(Config& config, const Values& name_and_file) {
   const std::string& tenant = name_and_file.at(0);
@@ -56,21 +48,21 @@ Setting<Config> claims_tokens_setting() {
 
 Settings<Config> claims_settings() {
   return {
-      one(
+      one<Config>(
           "claims.listen", [](auto& c) -> auto& { return c.claims.listen; }, listener_or_off_codec(),
           "Where the claims API is served, for work that is not an HTTP request. A Unix socket is for its user and "
           "group."),
       claims_tokens_setting(),
-      one(
+      one<Config>(
           "claims.max_body", [](auto& c) -> auto& { return c.claims.max_body; }, size_codec({one_kib, 64 * one_mib}),
           "Bytes of one of its requests, so of the values that are kept."),
-      one(
+      one<Config>(
           "claims.max_connections", [](auto& c) -> auto& { return c.claims.max_connections; },
           number_codec({1, 100'000}), "Connections to it at one time."),
-      one(
+      one<Config>(
           "claims.max_waiting", [](auto& c) -> auto& { return c.claims.max_waiting; }, number_codec({0, 100'000}),
           "Long polls at one time; more are answered at once."),
-      one(
+      one<Config>(
           "claims.max_wait", [](auto& c) -> auto& { return c.claims.max_wait; }, duration_codec({0ms, 1h}),
           "How long one of them may ask to wait; more is cut to it."),
   };
@@ -86,20 +78,20 @@ Settings<Config> caller_settings() {
       list<Config>(
           "jwt.secrets", [](auto& c) -> auto& { return c.jwt.secrets; }, path_codec(), "",
           "Files with a secret each, at least 32 bytes, that tokens are checked with: HS256."),
-      one(
+      one<Config>(
           "jwt.issuer", [](auto& c) -> auto& { return c.jwt.rules.issuer; }, optional_word_codec(1000),
           "What iss of a token must be. Empty: anything."),
       list<Config>(
           "jwt.audience", [](auto& c) -> auto& { return c.jwt.rules.audience; }, word_codec(1000), "",
           "What aud of a token must name one of. Empty: it is not looked at."),
-      one(
+      one<Config>(
           "jwt.leeway", [](auto& c) -> auto& { return c.jwt.rules.leeway; }, duration_codec({0ms, 5min}),
           "How far clocks may be apart when exp, nbf and iat are checked."),
-      one(
+      one<Config>(
           "jwt.require_exp", [](auto& c) -> auto& { return c.jwt.rules.expiry; },
           choice_codec<Required>({{"yes", Required::yes}, {"no", Required::no}}),
           "Whether a token without exp is refused."),
-      one(
+      one<Config>(
           "jwt.header", [](auto& c) -> auto& { return c.jwt.header; }, header_name_codec(),
           "Where the token is: in Authorization behind the scheme Bearer, in any other header alone."),
   };
@@ -111,7 +103,7 @@ Codec<http::TlsVersion> tls_version_codec() {
 
 Settings<Config> tls_settings() {
   return {
-      one(
+      one<Config>(
           "tls.listen", [](auto& c) -> auto& { return c.tls.listen; }, address_or_off_codec(),
           "Where clients connect over TLS, beside listen or instead of it."),
       list<Config>(
@@ -121,31 +113,31 @@ Settings<Config> tls_settings() {
       list<Config>(
           "tls.keys", [](auto& c) -> auto& { return c.tls.keys; }, path_codec(), "",
           "PEM files with their private keys, in any order. Empty: each key is in the file of its certificate."),
-      one(
+      one<Config>(
           "tls.min_version", [](auto& c) -> auto& { return c.tls.min_version; }, tls_version_codec(),
           "The oldest version of TLS that clients may speak."),
-      one(
+      one<Config>(
           "tls.client_ca", [](auto& c) -> auto& { return c.tls.client_ca; }, optional_path_codec(),
           "A PEM file with the authorities whose certificates clients may show. Empty: clients are not asked for any."),
-      one(
+      one<Config>(
           "tls.client_auth", [](auto& c) -> auto& { return c.tls.client_auth; },
           choice_codec<http::ClientAuth>(
               {{"optional", http::ClientAuth::optional}, {"required", http::ClientAuth::required}}),
           "With tls.client_ca: whether a client may do without one. A bad one is refused in either case."),
-      one(
+      one<Config>(
           "upstream_tls.ca", [](auto& c) -> auto& { return c.upstream_tls.ca; }, optional_path_codec(),
           "A PEM file with the authorities that upstreams with https are verified by. Empty: those the system trusts."),
-      one(
+      one<Config>(
           "upstream_tls.verify", [](auto& c) -> auto& { return c.upstream_tls.verify; }, yes_no_codec(),
           "Whether these upstreams must prove that they are the host of their URL. no: anybody on the way can read and "
           "change everything."),
-      one(
+      one<Config>(
           "upstream_tls.certificate", [](auto& c) -> auto& { return c.upstream_tls.certificate; },
           optional_path_codec(), "A PEM file with the certificate that is shown to these upstreams. Empty: none."),
-      one(
+      one<Config>(
           "upstream_tls.key", [](auto& c) -> auto& { return c.upstream_tls.key; }, optional_path_codec(),
           "A PEM file with its private key. Empty: it is in the file of the certificate."),
-      one(
+      one<Config>(
           "upstream_tls.min_version", [](auto& c) -> auto& { return c.upstream_tls.min_version; }, tls_version_codec(),
           "The oldest version of TLS that is spoken with them."),
   };
@@ -153,25 +145,25 @@ Settings<Config> tls_settings() {
 
 Settings<Config> basic_settings() {
   return {
-      one(
+      one<Config>(
           "listen", [](auto& c) -> auto& { return c.listen; }, address_or_off_codec(),
           "Where clients connect. Port 0 picks a free one; off: only tls.listen."),
-      one(
+      one<Config>(
           "admin", [](auto& c) -> auto& { return c.admin; }, address_or_off_codec(),
           "Where health, metrics and the dashboard are served. Elsewhere than on loopback admin_token is needed."),
-      one(
+      one<Config>(
           "admin_token", [](auto& c) -> auto& { return c.admin_token; }, secret_source_codec(),
           "What must be shown there for everything but health: as a bearer token, or to log in to the dashboard. At "
           "least 16 bytes. Empty: on loopback everybody may see and do everything."),
-      one(
+      one<Config>(
           "threads", [](auto& c) -> auto& { return c.threads; }, threads_codec(),
           "Threads that serve requests; auto is one per core."),
-      one(
+      one<Config>(
           "environment", [](auto& c) -> auto& { return c.environment; },
           choice_codec<Environment>(
               {{"development", Environment::development}, {"production", Environment::production}}),
           "In production a secret must be given; in development one is made and kept in data_dir."),
-      one(
+      one<Config>(
           "store", [](auto& c) -> auto& { return c.store; }, store_codec(),
           "Where records are kept. Without a folder the journal is in data_dir. In YAML a bare memory: or journal: "
           "must be in quotes or without its colon. A URL may hold a password: it is never shown, but a process list "
@@ -181,57 +173,57 @@ Settings<Config> basic_settings() {
 
 Settings<Config> store_settings() {
   return {
-      one(
+      one<Config>(
           "memory.max_bytes", [](auto& c) -> auto& { return c.memory.max_bytes; }, size_codec({one_mib, one_tib}),
           "Memory for the records of the memory store. When full, the least recently used answers are forgotten."),
-      one(
+      one<Config>(
           "journal.sync", [](auto& c) -> auto& { return c.journal.sync; },
           choice_codec<Sync>({{"always", Sync::always}, {"interval", Sync::interval}, {"never", Sync::never}}),
           "When records are forced to disk. always: before anybody is told, so that nothing is ever lost. interval and "
           "never: a crash of Once still loses nothing, but a loss of power or a crash of the system forgets up to "
           "journal.sync_interval, or whatever the system had not written, and retries of that execute again."),
-      one(
+      one<Config>(
           "journal.sync_interval", [](auto& c) -> auto& { return c.journal.sync_interval; },
           duration_codec({10ms, 1min}), "How often records are forced to disk with journal.sync: interval."),
-      one(
+      one<Config>(
           "journal.max_disk", [](auto& c) -> auto& { return c.journal.max_disk; }, size_codec({4 * one_mib, one_tib}),
           "All files of the journal together. At the limit new keys get 503 store-full until others expire."),
-      one(
+      one<Config>(
           "journal.max_memory", [](auto& c) -> auto& { return c.journal.max_memory; }, size_codec({one_mib, one_tib}),
           "Memory for the journal's index, 34 to 48 bytes a key, and its cache. At the limit new keys get 503 "
           "store-full until others expire."),
-      one(
+      one<Config>(
           "journal.cache", [](auto& c) -> auto& { return c.journal.cache_bytes; }, size_codec({0, one_tib}),
           "Of journal.max_memory, for the latest records: retries of these are answered without the disk."),
-      one(
+      one<Config>(
           "journal.segment_size", [](auto& c) -> auto& { return c.journal.segment_bytes; },
           size_codec({one_mib, 4096 * one_mib}), "A file of the journal ends when it is this large."),
-      one(
+      one<Config>(
           "journal.segment_age", [](auto& c) -> auto& { return c.journal.segment_age; }, duration_codec({1s, 24h * 7}),
           "Or this old: a file is removed when everything in it has expired, so this is how much longer than their TTL "
           "expired records may stay on disk."),
-      one(
+      one<Config>(
           "server.connections", [](auto& c) -> auto& { return c.server.connections; }, number_codec({1, 64}),
           "Connections to the server of a redis, postgres or mysql store; each carries one batch at a time. "
           "What operators list and count has one more of its own."),
-      one(
+      one<Config>(
           "server.connect_timeout", [](auto& c) -> auto& { return c.server.connect_timeout; },
           duration_codec({100ms, 1min}), "How long making one may take."),
-      one(
+      one<Config>(
           "server.timeout", [](auto& c) -> auto& { return c.server.timeout; }, duration_codec({100ms, 5min}),
           "How long the server may take for one batch. After that nobody knows whether it was written; it is asked "
           "again with the same nonces, which settles it."),
-      one(
+      one<Config>(
           "server.sweep_every", [](auto& c) -> auto& { return c.server.sweep_every; }, duration_codec({1s, 24h}),
           "How often expired records are removed from a postgres or mysql store. Redis forgets by itself."),
-      one(
+      one<Config>(
           "server.sweep_batch", [](auto& c) -> auto& { return c.server.sweep_batch; }, number_codec({1, 100'000}),
           "How many of them in one transaction."),
-      one(
+      one<Config>(
           "redis.wait_replicas", [](auto& c) -> auto& { return c.server.wait_replicas; }, number_codec({0, 10}),
           "How many replicas must have a write before anybody is told of it. With 0 a failover may forget the last "
           "moments before it."),
-      one(
+      one<Config>(
           "redis.wait_timeout", [](auto& c) -> auto& { return c.server.wait_timeout; }, duration_codec({10ms, 1min}),
           "How long that is waited for; after it the request gets 503."),
       list<Config>(
@@ -245,13 +237,13 @@ Settings<Config> store_settings() {
 
 Settings<Config> file_settings() {
   return {
-      one(
+      one<Config>(
           "data_dir", [](auto& c) -> auto& { return c.data_dir; }, path_codec(), "Where Once keeps files of its own."),
-      one(
+      one<Config>(
           "secret_file", [](auto& c) -> auto& { return c.secret_file; }, optional_path_codec(),
           "A file with the secret that operation ids are made with, at least 16 bytes. The environment variable "
           "ONCE_SECRET comes before it. All gateways on one store need the same; a changed secret forgets every key."),
-      one(
+      one<Config>(
           "errors_base", [](auto& c) -> auto& { return c.errors_base; }, word_codec(200),
           "What the type of a problem document begins with; the name of the error follows."),
       upstreams_setting(),
@@ -264,7 +256,7 @@ Settings<Config> file_settings() {
 
 Settings<Config> log_settings() {
   return {
-      one(
+      one<Config>(
           "log.level", [](auto& c) -> auto& { return c.log.level; },
           choice_codec<LogLevel>({{"debug", LogLevel::debug},
                                   {"info", LogLevel::info},
@@ -272,19 +264,19 @@ Settings<Config> log_settings() {
                                   {"error", LogLevel::error},
                                   {"off", LogLevel::off}}),
           "The least severe lines to write to stderr."),
-      one(
+      one<Config>(
           "log.format", [](auto& c) -> auto& { return c.log.format; },
           choice_codec<LogFormat>(
               {{"auto", LogFormat::automatic}, {"text", LogFormat::text}, {"json", LogFormat::json}}),
           "How lines are written; auto is text at a terminal and JSON lines elsewhere."),
-      one(
+      one<Config>(
           "log.access", [](auto& c) -> auto& { return c.log.access; }, yes_no_codec(),
           "Whether every request is a line on stdout. Keys and bodies are never logged."),
-      one(
+      one<Config>(
           "audit_log", [](auto& c) -> auto& { return c.audit_log; }, optional_path_codec(),
           "A file to which everything that operators do to keys is appended, beside the log. What cannot be written "
           "there is not done. Empty: the log alone."),
-      one(
+      one<Config>(
           "keys.count_every", [](auto& c) -> auto& { return c.count_keys_every; }, duration_codec({0s, 24h}),
           "How often the keys in the store are counted for the metric once_keys. A count is spread so that it takes at "
           "most a hundredth of the time. 0s: never, and there is no such metric."),
@@ -293,55 +285,55 @@ Settings<Config> log_settings() {
 
 Settings<Config> limit_settings() {
   return {
-      one(
+      one<Config>(
           "limits.max_connections", [](auto& c) -> auto& { return c.limits.max_connections; },
           number_codec({1, 1'000'000}), "Connections from clients at one time, in the whole process."),
-      one(
+      one<Config>(
           "limits.max_connections_per_address", [](auto& c) -> auto& { return c.limits.max_connections_per_address; },
           number_codec({0, 1'000'000}),
           "Of these, from one IPv4 address or one IPv6 network of 64 bits. 0: as many as there are. Behind a proxy all "
           "of them come from one address."),
-      one(
+      one<Config>(
           "limits.max_in_flight", [](auto& c) -> auto& { return c.limits.max_in_flight; },
           number_codec({1, 10'000'000}),
           "Requests with a key at work at one time, in the whole process. More get 503 overloaded; requests without a "
           "key go on."),
-      one(
+      one<Config>(
           "limits.max_body_memory", [](auto& c) -> auto& { return c.limits.max_body_memory; },
           size_codec({one_mib, one_tib}),
           "Memory for the bodies of requests with a key, and of writes that conditional.if_match covers, in the whole "
           "process. A request whose body does not fit gets 503 overloaded."),
-      one(
+      one<Config>(
           "limits.min_rate", [](auto& c) -> auto& { return c.limits.min_rate; }, number_codec({0, 1'000'000}),
           "Bytes a second that a client must send of a body, or take of a response, on average, beside a grace of "
           "timeouts.body_idle. Only the time counts in which the client is waited for. 0: no limit."),
-      one(
+      one<Config>(
           "limits.max_header_bytes", [](auto& c) -> auto& { return c.limits.max_header_bytes; },
           size_codec({one_kib, one_mib}), "Bytes of the header of a request."),
-      one(
+      one<Config>(
           "limits.max_header_count", [](auto& c) -> auto& { return c.limits.max_header_count; },
           number_codec({8, 1000}), "Header lines of a request."),
-      one(
+      one<Config>(
           "limits.max_uri_bytes", [](auto& c) -> auto& { return c.limits.max_uri_bytes; },
           size_codec({256, 64 * one_kib}), "Bytes of path and query."),
-      one(
+      one<Config>(
           "limits.caller.in_flight", [](auto& c) -> auto& { return c.limits.caller.in_flight; },
           number_codec({0, 1'000'000}),
           "Requests with a key of one caller at work at one time. More get 429 caller-limit. 0: no limit. This and the "
           "other limits on callers are counted by each gateway for itself."),
-      one(
+      one<Config>(
           "limits.caller.new_keys", [](auto& c) -> auto& { return c.limits.caller.new_keys; },
           number_codec({0, 1'000'000}), "New keys of one caller a second. Retries are not counted. 0: no limit."),
-      one(
+      one<Config>(
           "limits.caller.new_keys_burst", [](auto& c) -> auto& { return c.limits.caller.new_keys_burst; },
           number_codec({0, 1'000'000}), "How many of them may come at once; 0 is twice limits.caller.new_keys."),
-      one(
+      one<Config>(
           "limits.caller.stored_bytes", [](auto& c) -> auto& { return c.limits.caller.stored_bytes; },
           size_codec({0, one_tib}),
           "Bytes of the answers that this gateway recorded for one caller since its start and that have not expired. "
           "At "
           "the limit new keys get 429 caller-limit, retries still their answers. 0: no limit."),
-      one(
+      one<Config>(
           "limits.caller.tracked", [](auto& c) -> auto& { return c.limits.caller.tracked; },
           number_codec({1000, 10'000'000}),
           "Callers that these counts are kept of, about 400 bytes each. Beyond it those that were idle the longest "
@@ -351,25 +343,25 @@ Settings<Config> limit_settings() {
 
 Settings<Config> time_settings() {
   return {
-      one(
+      one<Config>(
           "timeouts.header", [](auto& c) -> auto& { return c.timeouts.header; }, duration_codec({100ms, 5min}),
           "From the first byte of a request to the end of its header. A TLS handshake may take as long."),
-      one(
+      one<Config>(
           "timeouts.body_idle", [](auto& c) -> auto& { return c.timeouts.body_idle; }, duration_codec({100ms, 1h}),
           "The longest silence of a client while its request comes in or its response goes out."),
-      one(
+      one<Config>(
           "timeouts.idle", [](auto& c) -> auto& { return c.timeouts.idle; }, duration_codec({100ms, 1h}),
           "How long a client's connection is kept open between requests."),
-      one(
+      one<Config>(
           "timeouts.drain", [](auto& c) -> auto& { return c.timeouts.drain; }, duration_codec({0ms, 1h}),
           "After SIGTERM: how long running requests may take to end."),
-      one(
+      one<Config>(
           "pool.max_idle", [](auto& c) -> auto& { return c.pool.max_idle; }, number_codec({0, 10'000}),
           "Idle connections kept for each backend and thread."),
-      one(
+      one<Config>(
           "pool.idle_max", [](auto& c) -> auto& { return c.pool.idle_max; }, duration_codec({0ms, 1h}),
           "How long a connection to a backend may idle before it is closed. Keep it below what the backend allows."),
-      one(
+      one<Config>(
           "pool.keyed_idle_max", [](auto& c) -> auto& { return c.pool.keyed_idle_max; }, duration_codec({0ms, 1h}),
           "Requests with a key take no connection that idled longer: one that the backend closes at that very moment "
           "would make the outcome unknown."),
@@ -416,14 +408,14 @@ const Settings<Config>& process_settings() {
 
 const Settings<Route>& route_settings() {
   static const Settings<Route> table = {
-      once::one<Route>(
+      one<Route>(
           "path", [](auto& r) -> auto& { return r.path; }, pattern_codec(),
           "Which paths this route matches; every route needs it. The first route in the file that matches is taken."),
       route_methods_setting(),
-      once::one<Route>(
+      one<Route>(
           "upstream", [](auto& r) -> auto& { return r.upstream; }, upstream_name_codec(),
           "The name of the backend; the default one if absent."),
-      once::one<Route>(
+      one<Route>(
           "strip_prefix", [](auto& r) -> auto& { return r.strip_prefix; }, base_path_codec(),
           "Whole segments that are taken off the beginning of the path before it goes to the backend, and before its "
           "base_path is put there. Keys, logs and metrics know the path as the client sent it."),

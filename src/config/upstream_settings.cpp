@@ -8,13 +8,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-template <class T, class Field>
-Setting<Upstream> one(std::string_view name, Field field, const Codec<T>& codec, std::string_view help) {
-  return once::one<Upstream>(name, field, codec, help);
-}
-
 Setting<Upstream> servers_setting() {
-  Setting<Upstream> setting = once::list<Upstream>(
+  Setting<Upstream> setting = list<Upstream>(
       "servers", [](auto& u) -> auto& { return u.servers; }, server_codec(), "",
       "Where it is; each of them can serve every request. A name that has several addresses is one server: the first "
       "address that answers is used.");
@@ -31,20 +26,20 @@ Setting<Upstream> servers_setting() {
 
 Settings<Upstream> health_settings() {
   return {
-      one(
+      one<Upstream>(
           "health.path", [](auto& u) -> auto& { return u.health.path; }, health_path_codec(),
           "What every server is asked for by GET to see how it is, without base_path; 2xx and 3xx are good. Empty: it "
           "is not asked."),
-      one(
+      one<Upstream>(
           "health.interval", [](auto& u) -> auto& { return u.health.interval; }, duration_codec({100ms, 1h}),
           "How long after one check the next one begins."),
-      one(
+      one<Upstream>(
           "health.timeout", [](auto& u) -> auto& { return u.health.timeout; }, duration_codec({10ms, 1min}),
           "How long a check may take."),
-      one(
+      one<Upstream>(
           "health.failures", [](auto& u) -> auto& { return u.health.failures; }, number_codec({1, 1000}),
           "A server is down after this many in a row: of checks that fail, or of connections that cannot be made."),
-      one(
+      one<Upstream>(
           "health.successes", [](auto& u) -> auto& { return u.health.successes; }, number_codec({1, 1000}),
           "It is up again after this many checks in a row that pass."),
   };
@@ -111,38 +106,38 @@ const Settings<Upstream>& upstream_settings() {
   static const Settings<Upstream> table = [] {
     Settings<Upstream> all = {
         servers_setting(),
-        one(
+        one<Upstream>(
             "base_path", [](auto& u) -> auto& { return u.base_path; }, base_path_codec(),
             "Put before the path of every request."),
-        one(
+        one<Upstream>(
             "balance", [](auto& u) -> auto& { return u.balance; },
             choice_codec<Balance>(
                 {{"round_robin", Balance::round_robin}, {"least_connections", Balance::least_connections}}),
             "Which server is next: one after the other, or the one with the fewest requests of the same thread."),
-        one(
+        one<Upstream>(
             "max_connections", [](auto& u) -> auto& { return u.max_connections; }, number_codec({0, 100'000}),
             "Connections to each server at one time, of the whole process; each thread has its share, at least one. 0: "
             "any number."),
-        one(
+        one<Upstream>(
             "queue", [](auto& u) -> auto& { return u.queue; }, number_codec({0, 100'000}),
             "Requests that may wait for a connection when every server has max_connections; each thread has its share, "
             "at least one. More get 503 upstream-busy."),
-        one(
+        one<Upstream>(
             "queue_timeout", [](auto& u) -> auto& { return u.queue_timeout; }, duration_codec({10ms, 10min}),
             "How long one of them waits; then it gets 503 upstream-busy."),
     };
     for (Setting<Upstream>& setting : health_settings()) all.push_back(std::move(setting));
-    all.push_back(one(
+    all.push_back(one<Upstream>(
         "fail_timeout", [](auto& u) -> auto& { return u.fail_timeout; }, duration_codec({100ms, 1h}),
         "How long a server is avoided after health.failures connections in a row could not be made. Then one request "
         "tries it."));
-    all.push_back(one(
+    all.push_back(one<Upstream>(
         "resolve_every", [](auto& u) -> auto& { return u.resolve_every; }, duration_codec({100ms, 24h}),
         "How often the names of its servers are looked up."));
-    all.push_back(one(
+    all.push_back(one<Upstream>(
         "host", [](auto& u) -> auto& { return u.host; }, host_rule_codec(),
         "Which Host it gets: the client's, the server's own, or this one."));
-    all.push_back(one(
+    all.push_back(one<Upstream>(
         "forwarded", [](auto& u) -> auto& { return u.forwarded; },
         choice_codec<ForwardedFields>({{"x-forwarded", ForwardedFields::x_forwarded},
                                        {"forwarded", ForwardedFields::forwarded},

@@ -13,13 +13,6 @@ namespace {
 constexpr std::string_view ttl_name = "ttl=";
 constexpr std::uint64_t longest_ttl_seconds = 31'536'000;  // 365 days, as the setting
 
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view space = " \t";
-  const std::size_t begin = text.find_first_not_of(space);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(space) - begin + 1);
-}
-
 std::optional<Duration> ttl_of(std::string_view member) {
   if (!same_name(member.substr(0, ttl_name.size()), ttl_name)) return std::nullopt;
   const auto seconds = parse_number(member.substr(ttl_name.size()));
@@ -40,7 +33,7 @@ BackendPolicy::Record record_of(std::string_view member) {
 void BackendPolicy::add(std::string_view value) {
   while (!value.empty()) {
     const std::size_t end = std::min(value.find(','), value.size());
-    const std::string_view member = trimmed(value.substr(0, end));
+    const std::string_view member = trim(value.substr(0, end));
     value.remove_prefix(std::min(end + 1, value.size()));
     record = std::max(record, record_of(member));
     if (const auto given = ttl_of(member)) ttl = given;

@@ -9,8 +9,6 @@ namespace once {
 
 namespace {
 
-using decision::table;
-
 // Walks every combination of facts.
 constexpr void for_each_fact(auto&& visit) {
   for (const Found found :
@@ -33,17 +31,17 @@ consteval bool total() {
   bool every_fact_has_a_row = true;
   for_each_fact([&](const Facts& facts) {
     bool fits = false;
-    for (const auto& row : table) fits = fits || row.fits(facts);
+    for (const auto& row : decision::table) fits = fits || row.fits(facts);
     every_fact_has_a_row = every_fact_has_a_row && fits;
   });
   return every_fact_has_a_row;
 }
 
 consteval bool no_dead_row() {
-  std::array<bool, table.size()> used{};
+  std::array<bool, decision::table.size()> used{};
   for_each_fact([&](const Facts& facts) {
-    for (std::size_t i = 0; i < table.size(); ++i) {
-      if (table[i].fits(facts)) {
+    for (std::size_t i = 0; i < decision::table.size(); ++i) {
+      if (decision::table[i].fits(facts)) {
         used[i] = true;
         return;
       }

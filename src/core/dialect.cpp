@@ -77,7 +77,7 @@ struct Entry {
 constexpr std::array entries = {Entry{"ietf", ietf}, Entry{"stripe", stripe}, Entry{"platform", platform},
                                 Entry{"workflow", workflow}, Entry{"streams", streams}};
 
-constexpr auto names = [] {
+constexpr auto all_names = [] {
   std::array<std::string_view, entries.size()> all;
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = entries[i].name;
   return all;
@@ -93,7 +93,7 @@ std::optional<Policy> dialect(std::string_view name) {
 }
 
 std::span<const std::string_view> dialect_names() {
-  return names;
+  return all_names;
 }
 
 }  // namespace once

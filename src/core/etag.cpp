@@ -11,7 +11,7 @@ namespace once {
 
 namespace {
 
-constexpr std::string_view domain = "once etag 1";
+constexpr std::string_view etag_domain = "once etag 1";
 constexpr std::string_view weak_mark = "W/";
 constexpr std::size_t tag_bytes = 16;
 
@@ -42,7 +42,7 @@ std::string_view opaque(std::string_view tag) {
 
 std::string make_etag(const Representation& representation) {
   Sha256 hash;
-  hash.update_part(domain);
+  hash.update_part(etag_domain);
   hash.update_part(representation.content_type);
   hash.update_part(representation.content_encoding);
   hash.update_part(representation.body);

@@ -10,12 +10,12 @@ constexpr bool is_visible(char c) {
   return c >= 0x21 && c <= 0x7e;
 }
 
-constexpr bool is_space(char c) {
+constexpr bool is_blank(char c) {
   return c == ' ' || c == '\t';
 }
 
 std::string_view without_leading_space(std::string_view text) {
-  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
   return text;
 }
 
@@ -65,7 +65,7 @@ std::expected<Key, KeyError> parse_quoted(std::string_view text, std::size_t max
 
 std::expected<Key, KeyError> parse_key(std::string_view header_value, std::size_t max_length) {
   std::string_view text = without_leading_space(header_value);
-  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
   if (text.empty()) return std::unexpected(KeyError::empty);
   return text.front() == '"' ? parse_quoted(text.substr(1), max_length) : parse_bare(text, max_length);
 }

@@ -9,7 +9,7 @@ namespace once {
 
 namespace {
 
-constexpr std::string_view domain = "once operation 1";
+constexpr std::string_view operation_domain = "once operation 1";
 constexpr std::string_view tenant_domain = "once tenant 1";
 
 }  // namespace
@@ -20,7 +20,7 @@ OperationId OperationIds::make(std::span<const std::string_view> scope_parts, st
   for (std::size_t i = 0; i < count.size(); ++i) count[i] = static_cast<char>(scope_parts.size() >> (8 * i));
 
   HmacSha256::Stream stream = hmac_.start();
-  stream.update_part(domain);
+  stream.update_part(operation_domain);
   stream.update_part({count.data(), count.size()});
   for (const std::string_view part : scope_parts) stream.update_part(part);
   stream.update_part(key);

@@ -20,7 +20,7 @@ constexpr Retryable no = Retryable::no;
 constexpr Retryable yes = Retryable::yes;
 
 // clang-format off
-constexpr std::array table = {
+constexpr std::array problem_rows = {
   ProblemRow{key_required,         "key-required",         "An idempotency key is required",               400, no},
   ProblemRow{key_invalid,          "key-invalid",          "The idempotency key is not valid",             400, no},
   ProblemRow{key_mismatch,         "key-mismatch",         "The key was used for another request",         422, no},
@@ -58,10 +58,10 @@ constexpr std::array table = {
 // clang-format on
 
 consteval bool one_row_per_kind_in_order() {
-  for (std::size_t i = 0; i < table.size(); ++i) {
-    if (static_cast<std::size_t>(table[i].kind) != i) return false;
+  for (std::size_t i = 0; i < problem_rows.size(); ++i) {
+    if (static_cast<std::size_t>(problem_rows[i].kind) != i) return false;
   }
-  return table.back().kind == not_found;
+  return problem_rows.back().kind == not_found;
 }
 static_assert(one_row_per_kind_in_order(), "row_of() finds a row by its kind");
 
@@ -78,11 +78,11 @@ void append_member(std::string& out, std::string_view name, std::string_view val
 }  // namespace
 
 std::span<const ProblemRow> all_problems() {
-  return table;
+  return problem_rows;
 }
 
 const ProblemRow& row_of(ProblemKind kind) {
-  return table[static_cast<std::size_t>(kind)];
+  return problem_rows[static_cast<std::size_t>(kind)];
 }
 
 Problem problem(ProblemKind kind, std::string detail) {

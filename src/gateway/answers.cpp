@@ -8,9 +8,6 @@ namespace once {
 
 namespace {
 
-constexpr int retry_in_flight_seconds = 1;
-constexpr int retry_store_seconds = 1;
-constexpr int retry_busy_seconds = 1;
 constexpr std::int64_t longest_retry_after = 86'400;
 
 int whole_seconds(Duration duration) {
@@ -42,7 +39,7 @@ void Answers::in_flight() {
   Problem answer = once::problem(ProblemKind::in_flight, policy_.wording.in_flight_detail);
   answer.status = policy_.wording.in_flight_status;
   answer.code = policy_.wording.in_flight_code;
-  answer.retry_after_seconds = retry_in_flight_seconds;
+  answer.retry_after_seconds = retry_soon_seconds;
   write(std::move(answer), Ending::in_flight);
 }
 
@@ -77,7 +74,7 @@ void Answers::unknown(int status, std::string detail) {
   switch (policy_.on_unknown) {
     case OnUnknown::retry:
       answer.retryable = Retryable::yes;
-      answer.retry_after_seconds = retry_in_flight_seconds;
+      answer.retry_after_seconds = retry_soon_seconds;
       break;
     case OnUnknown::takeover:
       answer.retryable = Retryable::yes;
@@ -93,14 +90,14 @@ void Answers::store_fault(StoreFault fault) {
       fault == StoreFault::full
           ? once::problem(ProblemKind::store_full, "No room for new keys; nothing was executed.")
           : once::problem(ProblemKind::store_unavailable, "The store does not answer; nothing was executed.");
-  answer.retry_after_seconds = retry_store_seconds;
+  answer.retry_after_seconds = retry_soon_seconds;
   write(std::move(answer), Ending::rejected);
 }
 
 void Answers::upstream_busy(Ending ending) {
   Problem answer =
       once::problem(ProblemKind::upstream_busy, "No connection to the backend was free in time; nothing was executed.");
-  answer.retry_after_seconds = retry_busy_seconds;
+  answer.retry_after_seconds = retry_soon_seconds;
   write(std::move(answer), ending);
 }
 

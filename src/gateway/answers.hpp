@@ -13,6 +13,9 @@
 
 namespace once {
 
+// What Retry-After says where a retry may go through at once.
+constexpr int retry_soon_seconds = 1;
+
 class Answers {
  public:
   Answers(Reply& reply, const Policy& policy, std::string_view request_id, std::string_view errors_base)

@@ -15,7 +15,7 @@ using FloatSeconds = std::chrono::duration<double>;
 
 constexpr int coarseness = 8;  // buckets a life
 constexpr std::size_t dropped_at_once = 2;
-constexpr int longest_retry_after = 3600;
+constexpr int longest_limit_wait = 3600;
 
 double burst_of(const CallerLimits& limits) {
   return static_cast<double>(limits.new_keys_burst != 0 ? limits.new_keys_burst : 2 * limits.new_keys);
@@ -23,7 +23,7 @@ double burst_of(const CallerLimits& limits) {
 
 int whole_seconds(nanoseconds time) {
   const auto seconds = std::chrono::ceil<std::chrono::seconds>(time).count();
-  return static_cast<int>(std::clamp<std::int64_t>(seconds, 1, longest_retry_after));
+  return static_cast<int>(std::clamp<std::int64_t>(seconds, 1, longest_limit_wait));
 }
 
 }  // namespace

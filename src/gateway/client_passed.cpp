@@ -4,12 +4,6 @@
 
 namespace once {
 
-namespace {
-
-constexpr int retry_busy_seconds = 1;
-
-}  // namespace
-
 PassedRequest Client::passed_request(const RoutedPolicy& routed) {
   static const Timeouts default_timeouts;
   const ServingSettings& settings = generation_->settings();
@@ -76,7 +70,7 @@ Task<void> Client::answer_guarded(const RoutedPolicy& routed) {
   if (guarded && guard_->waited() && left_while_waiting()) {
     co_await guard_->leave(WriteEnd::known);
     Problem answer = problem(ProblemKind::resource_busy, "The client stopped listening before its turn came.");
-    answer.retry_after_seconds = retry_busy_seconds;
+    answer.retry_after_seconds = retry_soon_seconds;
     co_await write_problem_reply(std::move(answer));
     co_return;
   }
@@ -117,7 +111,7 @@ Task<void> Client::answer_passed(const PassedResult& result) {
       answer.status = 503;
       answer.retryable = Retryable::no;
     }
-    if (answer.kind == ProblemKind::upstream_busy) answer.retry_after_seconds = retry_busy_seconds;
+    if (answer.kind == ProblemKind::upstream_busy) answer.retry_after_seconds = retry_soon_seconds;
     co_await write_problem_reply(answer);
     reply_.ending = Ending::passed;
     co_return;

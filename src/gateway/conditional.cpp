@@ -16,10 +16,9 @@ namespace {
 using std::chrono::milliseconds;
 
 // Between two tries to claim; each doubles it.
-constexpr Duration first_pause = milliseconds(50);
+constexpr Duration first_claim_pause = milliseconds(50);
 // Many writers that claim and release one record by turns can make a store give up on one of them, with nothing done.
 constexpr int most_refusals = 5;
-constexpr int retry_seconds = 1;
 // A GET may be sent again: the connection may have been closed while it rested.
 constexpr int most_reads = 2;
 
@@ -190,7 +189,7 @@ Task<std::optional<Problem>> WriteGuard::claim() {
                .ttl = 2 * policy.lease,
                .owner = Owner::outside};  // lapses with its lease in every store: see leave()
   int refusals = 0;
-  Duration pause = first_pause;
+  Duration pause = first_claim_pause;
   while (true) {
     claimed_at_ = ports_.clock.now();
     co_await ports_.store.run(op_, ports_.home);
@@ -212,7 +211,7 @@ Task<std::optional<Problem>> WriteGuard::claim() {
       if (policy.store_down == StoreDown::bypass && !full) co_return std::nullopt;
       Problem answer = problem(full ? ProblemKind::store_full : ProblemKind::store_unavailable,
                                "The resource could not be claimed for this write; nothing was executed.");
-      answer.retry_after_seconds = retry_seconds;
+      answer.retry_after_seconds = retry_soon_seconds;
       co_return refuse(PreconditionResult::no_store, std::move(answer));
     }
     if (op_.verdict == Verdict::execute) {
@@ -224,7 +223,7 @@ Task<std::optional<Problem>> WriteGuard::claim() {
       if (owner_ended) continue;
     }
     Problem answer = problem(ProblemKind::resource_busy, "Another write to this resource has not ended yet.");
-    answer.retry_after_seconds = retry_seconds;
+    answer.retry_after_seconds = retry_soon_seconds;
     co_return refuse(PreconditionResult::busy, std::move(answer));
   }
 }
@@ -257,7 +256,7 @@ Task<std::optional<Problem>> WriteGuard::check() {
     if (!answered || status >= 500 || status == 429) {
       Problem unread = problem(ProblemKind::bad_gateway, "The resource could not be read; nothing was executed.");
       if (answer.delivery == Delivery::timed_out) unread.status = 504;
-      unread.retry_after_seconds = retry_seconds;
+      unread.retry_after_seconds = retry_soon_seconds;
       co_return refuse(PreconditionResult::unreadable, std::move(unread));
     }
     const bool absent = status == 404 || status == 410;
@@ -296,7 +295,7 @@ Task<std::optional<Problem>> WriteGuard::hold() {
   co_await ports_.store.run(renewal, ports_.home);
   if (renewal.status == OpStatus::done) co_return std::nullopt;
   Problem late = problem(ProblemKind::resource_busy, "The resource could not be held; nothing was executed.");
-  late.retry_after_seconds = retry_seconds;
+  late.retry_after_seconds = retry_soon_seconds;
   co_return refuse(PreconditionResult::busy, std::move(late));
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "gateway/answers.hpp"
 #include "http/trace_context.hpp"
 
 namespace once {
@@ -11,9 +12,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr Duration first_pause = milliseconds(20);
-constexpr Duration longest_pause = milliseconds(1000);
-constexpr int retry_seconds = 1;
+constexpr Duration first_life_pause = milliseconds(20);
+constexpr Duration longest_life_pause = milliseconds(1000);
 // Stores count milliseconds. What is claimed after the client was told is to have a later one than the marker.
 constexpr Duration next_tick = milliseconds(2);
 
@@ -74,7 +74,7 @@ Task<std::optional<Problem>> LifeEnd::begin() {
   ports_.metrics.store_errors.add();
   log_failure(probe);
   Problem down = problem(ProblemKind::store_unavailable, "The store does not answer; nothing was executed.");
-  down.retry_after_seconds = retry_seconds;
+  down.retry_after_seconds = retry_soon_seconds;
   co_return down;
 }
 
@@ -103,7 +103,7 @@ Task<bool> LifeEnd::mark() {
               .owner = Owner::outside};
   const Duration patience = policy_.store_down == StoreDown::bypass ? Duration::zero() : policy_.lease;
   Duration waited{};
-  Duration pause = first_pause;
+  Duration pause = first_life_pause;
   while (true) {
     co_await ports_.store.run(op, ports_.home);
     const bool held = op.status == OpStatus::done && op.verdict == Verdict::in_flight;
@@ -112,7 +112,7 @@ Task<bool> LifeEnd::mark() {
     if (waited >= patience) break;
     co_await sleep_for(ports_.home, pause);
     waited += pause;
-    pause = std::min(pause * 2, longest_pause);
+    pause = std::min(pause * 2, longest_life_pause);
   }
   if (op.status == OpStatus::done && op.verdict != Verdict::execute) op.error = "the marker is held by somebody";
   if (op.status != OpStatus::done || op.verdict != Verdict::execute) {

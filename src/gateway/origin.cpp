@@ -11,8 +11,8 @@ namespace {
 constexpr std::string_view x_for = "X-Forwarded-For";
 constexpr std::string_view x_proto = "X-Forwarded-Proto";
 constexpr std::string_view x_host = "X-Forwarded-Host";
-constexpr std::string_view forwarded = "Forwarded";
-const std::string nobody = "unknown";
+constexpr std::string_view forwarded_field = "Forwarded";
+const std::string unknown_client = "unknown";
 
 bool says_x_forwarded(ForwardedFields fields) {
   return fields == ForwardedFields::x_forwarded || fields == ForwardedFields::both;
@@ -43,7 +43,7 @@ void append_quoted(std::string& out, std::string_view text) {
 
 bool is_forwarded_field(std::string_view name) {
   constexpr std::string_view family = "X-Forwarded-";
-  return same_variable(name.substr(0, family.size()), family) || same_variable(name, forwarded) ||
+  return same_variable(name.substr(0, family.size()), family) || same_variable(name, forwarded_field) ||
          same_variable(name, "X-Real-IP");
 }
 
@@ -54,7 +54,7 @@ Origin::Origin(std::string_view peer, Transport transport)
       proto_(transport == Transport::tls ? "https" : "http") {
   // RFC 7239: "unknown" for who has no address, and an IPv6 address in brackets and quotes.
   const bool ipv6 = address_.contains(':');
-  element_ = "for=" + (address_.empty() ? nobody : ipv6 ? "\"[" + address_ + "]\"" : address_);
+  element_ = "for=" + (address_.empty() ? unknown_client : ipv6 ? "\"[" + address_ + "]\"" : address_);
   element_.append(";proto=").append(proto_);
   if (!address_.empty()) x_forwarded_.append(x_for).append(": ").append(address_).append("\r\n");
   x_forwarded_.append(x_proto).append(": ").append(proto_).append("\r\n");
@@ -68,7 +68,7 @@ void Origin::trust(const http::AddressSet& proxies) {
 bool Origin::keeps(std::string_view name, ForwardedFields fields) const {
   if (fields == ForwardedFields::off) return true;
   if (peer_ == Peer::client) return false;  // whatever we write ourselves: a backend may read the other kind
-  if (same_variable(name, forwarded)) return !says_forwarded(fields);
+  if (same_variable(name, forwarded_field)) return !says_forwarded(fields);
   // A proxy that is trusted knows which scheme and host the client asked for.
   return !same_variable(name, x_for) || !says_x_forwarded(fields);
 }
@@ -86,14 +86,14 @@ void Origin::append_x_forwarded(std::string& out, const http::RequestHead& head)
   }
   out.append(x_for).append(": ");
   append_values(out, head, x_for);
-  out.append(address_.empty() ? nobody : address_).append("\r\n");
+  out.append(address_.empty() ? unknown_client : address_).append("\r\n");
   if (!head.find(x_proto)) out.append(x_proto).append(": ").append(proto_).append("\r\n");
   if (!head.find(x_host) && !head.host.empty()) out.append(x_host).append(": ").append(head.host).append("\r\n");
 }
 
 void Origin::append_forwarded(std::string& out, const http::RequestHead& head) const {
-  out.append(forwarded).append(": ");
-  if (peer_ == Peer::trusted_proxy) append_values(out, head, forwarded);
+  out.append(forwarded_field).append(": ");
+  if (peer_ == Peer::trusted_proxy) append_values(out, head, forwarded_field);
   out.append(element_);
   if (!head.host.empty()) {
     out.append(";host=");

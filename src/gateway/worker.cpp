@@ -17,7 +17,7 @@ constexpr Duration refuse_limit = std::chrono::seconds(1);
 
 // Of refused connections: while there are more, they are closed at once.
 constexpr std::size_t most_lingering = 256;
-constexpr std::size_t linger_bytes = std::size_t{64} << 10U;
+constexpr std::size_t refused_linger_bytes = std::size_t{64} << 10U;
 
 Task<void> serve(Worker& worker, int fd, Over over, AddressTable::Share share) {
   const AddressTable::Share counted = std::move(share);
@@ -169,7 +169,7 @@ Task<void> Worker::refuse(int fd, Over over, std::string_view why) {
     std::array<char, 1024> room;
     std::size_t read = 0;
     const auto until = loop_.now() + refuse_limit;
-    while (read < linger_bytes && loop_.now() < until) {
+    while (read < refused_linger_bytes && loop_.now() < until) {
       const http::IoResult got = co_await socket.read_some(room, refuse_limit);
       if (got.status != http::Io::ok) break;
       read += got.bytes;

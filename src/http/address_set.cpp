@@ -10,7 +10,7 @@ namespace once::http {
 
 namespace {
 
-constexpr std::array<std::uint8_t, 12> mapped = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+constexpr std::array<std::uint8_t, 12> ipv4_prefix = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 constexpr unsigned mapped_bits = 96;
 constexpr unsigned all_bits = 128;
 
@@ -50,13 +50,13 @@ bool nothing_past(const IpAddress& address, unsigned bits) {
 }  // namespace
 
 bool IpAddress::is_ipv4() const {
-  return std::equal(mapped.begin(), mapped.end(), bytes.begin());
+  return std::equal(ipv4_prefix.begin(), ipv4_prefix.end(), bytes.begin());
 }
 
 std::string IpAddress::text() const {
   std::array<char, INET6_ADDRSTRLEN> room{};
   const bool ipv4 = is_ipv4();
-  const void* from = bytes.data() + (ipv4 ? mapped.size() : 0);
+  const void* from = bytes.data() + (ipv4 ? ipv4_prefix.size() : 0);
   const char* written = ::inet_ntop(ipv4 ? AF_INET : AF_INET6, from, room.data(), room.size());
   return written == nullptr ? "" : written;
 }
@@ -74,8 +74,8 @@ std::optional<IpAddress> IpAddress::parse(std::string_view text) {
 
 IpAddress IpAddress::of_ipv4(std::uint32_t number) {
   IpAddress address;
-  std::ranges::copy(mapped, address.bytes.begin());
-  for (std::size_t i = mapped.size(); i < address.bytes.size(); ++i) {
+  std::ranges::copy(ipv4_prefix, address.bytes.begin());
+  for (std::size_t i = ipv4_prefix.size(); i < address.bytes.size(); ++i) {
     address.bytes[i] = static_cast<std::uint8_t>(number >> (8 * (address.bytes.size() - 1 - i)));
   }
   return address;

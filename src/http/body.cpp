@@ -25,16 +25,16 @@ bool is_text(std::string_view line) {
 }
 
 // A line up to its CRLF, if it is all there; a bare CR or LF, or too long a line, is bad.
-enum class Line : std::uint8_t { whole, partial, bad };
+enum class ChunkLine : std::uint8_t { whole, partial, bad };
 
-Line find_line(std::string_view bytes, std::size_t limit, std::string_view& line) {
+ChunkLine find_line(std::string_view bytes, std::size_t limit, std::string_view& line) {
   const std::size_t end = bytes.find_first_of("\r\n");
-  if (end == std::string_view::npos) return bytes.size() > limit ? Line::bad : Line::partial;
-  if (end > limit || bytes[end] == '\n') return Line::bad;
-  if (end + 1 == bytes.size()) return Line::partial;
-  if (bytes[end + 1] != '\n') return Line::bad;
+  if (end == std::string_view::npos) return bytes.size() > limit ? ChunkLine::bad : ChunkLine::partial;
+  if (end > limit || bytes[end] == '\n') return ChunkLine::bad;
+  if (end + 1 == bytes.size()) return ChunkLine::partial;
+  if (bytes[end + 1] != '\n') return ChunkLine::bad;
   line = bytes.substr(0, end);
-  return Line::whole;
+  return ChunkLine::whole;
 }
 
 }  // namespace
@@ -102,9 +102,9 @@ BodyDecoder::Step BodyDecoder::chunked_step(Buffer& buffer) {
     std::string_view line;
     switch (state_) {
       case State::size_line: {
-        const Line found = find_line(buffer.unread(), max_size_line, line);
-        if (found == Line::partial) return {.kind = Kind::need_more, .data = {}};
-        if (found == Line::bad || !parse_size_line(line)) return fail();
+        const ChunkLine found = find_line(buffer.unread(), max_size_line, line);
+        if (found == ChunkLine::partial) return {.kind = Kind::need_more, .data = {}};
+        if (found == ChunkLine::bad || !parse_size_line(line)) return fail();
         buffer.consume(line.size() + 2);
         break;
       }
@@ -121,10 +121,10 @@ BodyDecoder::Step BodyDecoder::chunked_step(Buffer& buffer) {
         break;
       }
       case State::trailers: {
-        const Line found = find_line(buffer.unread(), max_trailer_line, line);
-        if (found == Line::partial) return {.kind = Kind::need_more, .data = {}};
+        const ChunkLine found = find_line(buffer.unread(), max_trailer_line, line);
+        if (found == ChunkLine::partial) return {.kind = Kind::need_more, .data = {}};
         trailer_bytes_ += line.size() + 2;
-        if (found == Line::bad || trailer_bytes_ > max_trailers) return fail();
+        if (found == ChunkLine::bad || trailer_bytes_ > max_trailers) return fail();
         const bool last = line.empty();
         // No colon, no name, a folded line and white space before the colon all fail here.
         const std::size_t name_end = line.find_first_of(": \t");

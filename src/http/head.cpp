@@ -79,20 +79,20 @@ ParseResult bad(HeadError error) {
   return {.parsed = Parsed::bad, .error = error};
 }
 
-enum class Line : std::uint8_t { whole, partial, bad };
+enum class HeadLine : std::uint8_t { whole, partial, bad };
 
 // The line that starts at `position`, without its CRLF; `position` moves behind it. A bare CR is bad; a bare LF is left
 // in the line for the caller to refuse, unless the line is partial: one that holds it never becomes good, and must not
 // be waited for.
-Line next_line(std::string_view bytes, std::size_t& position, std::string_view& line) {
+HeadLine next_line(std::string_view bytes, std::size_t& position, std::string_view& line) {
   const std::size_t end = bytes.find('\r', position);
   if (end == std::string_view::npos || end + 1 == bytes.size()) {
-    return bytes.find('\n', position) == std::string_view::npos ? Line::partial : Line::bad;
+    return bytes.find('\n', position) == std::string_view::npos ? HeadLine::partial : HeadLine::bad;
   }
-  if (bytes[end + 1] != '\n') return Line::bad;
+  if (bytes[end + 1] != '\n') return HeadLine::bad;
   line = bytes.substr(position, end - position);
   position = end + crlf.size();
-  return Line::whole;
+  return HeadLine::whole;
 }
 
 bool parse_length(std::string_view text, std::uint64_t& length) {
@@ -198,9 +198,9 @@ ParseResult parse_fields(std::string_view bytes, std::size_t position, const Hea
   while (true) {
     const std::size_t start = position;
     std::string_view line;
-    const Line found = next_line(bytes, position, line);
-    if (found == Line::bad) return bad(HeadError::bad_field);
-    if (found == Line::partial) {
+    const HeadLine found = next_line(bytes, position, line);
+    if (found == HeadLine::bad) return bad(HeadError::bad_field);
+    if (found == HeadLine::partial) {
       return bytes.size() >= limits.max_bytes ? bad(HeadError::too_large) : ParseResult{.parsed = Parsed::incomplete};
     }
     if (line.empty()) break;
@@ -371,9 +371,9 @@ ParseResult parse(std::string_view bytes, const HeadLimits& limits, RequestHead&
   reset(head);
   std::size_t position = 0;
   std::string_view first;
-  const Line found = next_line(bytes, position, first);
-  if (found == Line::bad) return bad(HeadError::bad_request_line);
-  if (found == Line::partial) {
+  const HeadLine found = next_line(bytes, position, first);
+  if (found == HeadLine::bad) return bad(HeadError::bad_request_line);
+  if (found == HeadLine::partial) {
     // Method, version and two blanks are not this long.
     if (bytes.size() > limits.max_target + 64) return bad(HeadError::target_too_long);
     return bytes.size() >= limits.max_bytes ? bad(HeadError::too_large) : ParseResult{.parsed = Parsed::incomplete};
@@ -391,9 +391,9 @@ ParseResult parse(std::string_view bytes, const HeadLimits& limits, Method answe
   reset(head);
   std::size_t position = 0;
   std::string_view first;
-  const Line found = next_line(bytes, position, first);
-  if (found == Line::bad) return bad(HeadError::bad_status_line);
-  if (found == Line::partial) {
+  const HeadLine found = next_line(bytes, position, first);
+  if (found == HeadLine::bad) return bad(HeadError::bad_status_line);
+  if (found == HeadLine::partial) {
     return bytes.size() >= limits.max_bytes ? bad(HeadError::too_large) : ParseResult{.parsed = Parsed::incomplete};
   }
   ParseResult result = parse_status_line(first, head);

@@ -22,8 +22,8 @@ constexpr Duration read_limit = std::chrono::seconds(10);
 constexpr Duration accept_wait = std::chrono::hours(1);
 constexpr Duration accept_pause = std::chrono::milliseconds(100);
 constexpr Duration linger_limit = std::chrono::seconds(2);
-constexpr HeadLimits head_limits;
-constexpr std::size_t body_window = 4096;
+constexpr HeadLimits service_head_limits;
+constexpr std::size_t service_window = 4096;
 constexpr std::size_t most_discarded = std::size_t{16} << 20U;
 constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
 constexpr std::string_view unix_prefix = "unix:";
@@ -59,7 +59,7 @@ class Service::Connection final : private Socket::Watcher {
   Connection(Service& service, Loop& loop, int fd) : service_(service), fd_(fd), socket_(loop, fd) {
     ++service_.count_;
     service_.handler_.connected();
-    buffer_.grow(head_limits.max_bytes + body_window);
+    buffer_.grow(service_head_limits.max_bytes + service_window);
     next_ = service_.connections_;
     if (next_ != nullptr) next_->previous_ = this;
     service_.connections_ = this;
@@ -112,7 +112,7 @@ class Service::Connection final : private Socket::Watcher {
     if (sent.status != Io::ok) co_return;
     // Closed with bytes unread, the connection would be reset and the answer lost on its way.
     socket_.shut_down_writing();
-    std::string unread(body_window * 4, '\0');
+    std::string unread(service_window * 4, '\0');
     const auto until = socket_.loop().now() + read_limit;
     for (std::size_t discarded = 0; discarded < most_discarded && socket_.loop().now() < until;) {
       const IoResult got = co_await socket_.read_some(unread, linger_limit);
@@ -146,7 +146,7 @@ class Service::Connection final : private Socket::Watcher {
     began_ = socket_.loop().now();
     while (true) {
       if (!buffer_.empty()) {
-        const ParseResult result = parse(buffer_.unread(), head_limits, head_);
+        const ParseResult result = parse(buffer_.unread(), service_head_limits, head_);
         if (result.parsed == Parsed::complete) co_return true;
         if (result.parsed == Parsed::bad) {
           co_await refuse(Refused::bad_request, describe(result.error));

@@ -51,8 +51,8 @@ BANS = (
         but=("src/http/", "src/store/redis/", "src/store/postgres/connection.cpp")),
     Ban("yaml", r"#\s*include\s*<yaml-cpp/", "parse_yaml() (config/yaml.hpp): exceptions end there",
         "#include <yaml-cpp/yaml.h>", but=("src/config/yaml.cpp",)),
-    Ban("deprecated-openssl", r"OPENSSL_SUPPRESS_DEPRECATED", "Sha256 and HmacSha256 (base/sha256.hpp)",
-        "#define OPENSSL_SUPPRESS_DEPRECATED", but=("src/base/sha256.hpp",)),
+    Ban("deprecated-openssl", r"OPENSSL_SUPPRESS_DEPRECATED|Wdeprecated-declarations", "Sha256 and HmacSha256 (base/sha256.hpp)",
+        "#define OPENSSL_SUPPRESS_DEPRECATED", but=("src/base/sha256.hpp", "src/base/sha256.cpp")),
     Ban("using-namespace-in-header", r"^\s*using\s+namespace\b", "full names: every includer would get all of it",
         "using namespace std;", "using std::string;", folders=EVERYWHERE, suffixes=(".hpp",)),
 )

@@ -43,6 +43,8 @@ std::string encode(SegmentHeader& header);
 enum class HeaderFault : std::uint8_t { damaged, newer_version };
 std::expected<SegmentHeader, HeaderFault> decode_header(std::string_view bytes);
 
+// The next segment while it is being made.
+constexpr std::string_view spare_name = "next.segment";
 std::string segment_name(SegmentNumber number);
 std::optional<SegmentNumber> parse_segment_name(std::string_view name);
 

@@ -11,7 +11,6 @@ namespace once::journal {
 namespace {
 
 constexpr std::uint64_t read_size = std::uint64_t{1} << 20U;
-constexpr std::string_view spare_name = "next.segment";
 
 DiskResult<std::expected<SegmentHeader, HeaderFault>> read_header(File& file) {
   std::array<char, header_size> bytes{};

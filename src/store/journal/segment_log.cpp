@@ -11,7 +11,6 @@ namespace once::journal {
 
 namespace {
 
-constexpr std::string_view spare_name = "next.segment";
 // The first segment is small, so that a start is quick and a quiet gateway takes little; each one that fills up makes
 // the next twice as large.
 constexpr std::uint64_t first_segment_bytes = std::uint64_t{1} << 20U;

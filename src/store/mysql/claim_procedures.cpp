@@ -6,7 +6,7 @@ namespace once::mysql {
 namespace {
 
 // The lines of a response as JSON; a name that is there more than once has an array.
-constexpr std::string_view header_object = R"sql((IN in_lines LONGBLOB, OUT out_headers JSON)
+constexpr std::string_view header_object_sql = R"sql((IN in_lines LONGBLOB, OUT out_headers JSON)
   NO SQL
   SQL SECURITY DEFINER
 BEGIN
@@ -31,7 +31,7 @@ BEGIN
 END)sql";
 
 // The gateway's table of decisions, for a row that exists.
-constexpr std::string_view verdict = R"sql((IN in_id BINARY(32), IN in_fingerprint BINARY(32), IN in_on_unknown TEXT,
+constexpr std::string_view verdict_sql = R"sql((IN in_id BINARY(32), IN in_fingerprint BINARY(32), IN in_on_unknown TEXT,
     IN in_takeover_ms BIGINT, IN at_ms BIGINT, OUT out_verdict TEXT)
   READS SQL DATA
   SQL SECURITY DEFINER
@@ -54,7 +54,7 @@ END)sql";
 
 // One statement, so that it is atomic also outside a transaction. The assignments are made from the first to the last:
 // a row that has got the nonce is ours, and the others follow it.
-constexpr std::string_view take = R"sql((IN in_id BINARY(32), IN in_fingerprint BINARY(32), IN in_nonce BINARY(16),
+constexpr std::string_view take_sql = R"sql((IN in_id BINARY(32), IN in_fingerprint BINARY(32), IN in_nonce BINARY(16),
     IN in_on_unknown TEXT, IN in_takeover_ms BIGINT, IN in_lease_ms BIGINT, IN in_ttl_ms BIGINT, IN in_tenant TEXT,
     IN at_ms BIGINT)
   MODIFIES SQL DATA
@@ -92,7 +92,7 @@ END)sql";
 // CALL once_claim(tenant, key, fingerprint, lease_seconds, ttl_seconds, on_unknown, takeover_after_seconds): one row of
 // verdict, claim, attempt, fence, status, headers, body. Commit it before the work begins, then call once_finish in the
 // transaction that does the work; or do all of it in one transaction, which others who claim the same key wait for.
-constexpr std::string_view claim = R"sql((IN in_tenant TEXT CHARACTER SET utf8mb4, IN in_key TEXT CHARACTER SET utf8mb4,
+constexpr std::string_view claim_sql = R"sql((IN in_tenant TEXT CHARACTER SET utf8mb4, IN in_key TEXT CHARACTER SET utf8mb4,
     IN in_fingerprint LONGBLOB, IN lease_seconds DECIMAL(20, 3), IN ttl_seconds DECIMAL(20, 3), IN on_unknown TEXT,
     IN takeover_after_seconds DECIMAL(20, 3))
   MODIFIES SQL DATA
@@ -171,7 +171,7 @@ END)sql";
 }  // namespace
 
 std::vector<Procedure> claim_procedures() {
-  return {{"once_header_object", header_object}, {"once_verdict", verdict}, {"once_take", take}, {"once_claim", claim}};
+  return {{"once_header_object", header_object_sql}, {"once_verdict", verdict_sql}, {"once_take", take_sql}, {"once_claim", claim_sql}};
 }
 
 }  // namespace once::mysql

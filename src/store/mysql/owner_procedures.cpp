@@ -7,7 +7,7 @@ namespace once::mysql {
 
 namespace {
 
-constexpr std::string_view parse_claim = R"sql((IN in_claim TEXT, OUT out_id BINARY(32), OUT out_nonce BINARY(16))
+constexpr std::string_view parse_claim_sql = R"sql((IN in_claim TEXT, OUT out_id BINARY(32), OUT out_nonce BINARY(16))
   NO SQL
   SQL SECURITY DEFINER
 BEGIN
@@ -27,7 +27,7 @@ BEGIN
 END)sql";
 
 // Says why a guarded statement found nothing to change.
-constexpr std::string_view refuse = R"sql((IN in_id BINARY(32), IN in_nonce BINARY(16), IN in_state INT)
+constexpr std::string_view refuse_sql = R"sql((IN in_id BINARY(32), IN in_nonce BINARY(16), IN in_state INT)
   READS SQL DATA
   SQL SECURITY DEFINER
 BEGIN
@@ -55,7 +55,7 @@ END)sql";
 
 // {"Name": "value", "Other": ["one", "two"]} as the lines of a response. What belongs to one connection or one reply
 // only is left out, as the gateway leaves it out. out_request is the request's id, if it is among them.
-constexpr std::string_view header_lines =
+constexpr std::string_view header_lines_sql =
     R"sql((IN in_headers JSON, OUT out_lines LONGBLOB, OUT out_request VARBINARY(128))
   NO SQL
   SQL SECURITY DEFINER
@@ -120,7 +120,7 @@ BEGIN
 END)sql";
 
 // started and unknown lead to an end; an end leads nowhere.
-constexpr std::string_view record = R"sql((IN in_claim TEXT, IN in_state INT, IN in_outcome LONGBLOB)
+constexpr std::string_view record_sql = R"sql((IN in_claim TEXT, IN in_state INT, IN in_outcome LONGBLOB)
   MODIFIES SQL DATA
   SQL SECURITY DEFINER
 BEGIN
@@ -142,7 +142,7 @@ BEGIN
 END)sql";
 
 // CALL once_finish(claim, status, headers, body): inside the transaction that does the work.
-constexpr std::string_view finish = R"sql((IN claim TEXT, IN status INT, IN headers JSON, IN body LONGBLOB)
+constexpr std::string_view finish_sql = R"sql((IN claim TEXT, IN status INT, IN headers JSON, IN body LONGBLOB)
   MODIFIES SQL DATA
   SQL SECURITY DEFINER
 BEGIN
@@ -170,7 +170,7 @@ BEGIN
   CALL once_record(claim, 1, encoded);
 END)sql";
 
-constexpr std::string_view fail = R"sql((IN claim TEXT)
+constexpr std::string_view fail_sql = R"sql((IN claim TEXT)
   MODIFIES SQL DATA
   SQL SECURITY DEFINER
 BEGIN
@@ -182,7 +182,7 @@ BEGIN
   CALL once_record(claim, 2, NULL);
 END)sql";
 
-constexpr std::string_view renew = R"sql((IN claim TEXT, IN lease_seconds DECIMAL(20, 3))
+constexpr std::string_view renew_sql = R"sql((IN claim TEXT, IN lease_seconds DECIMAL(20, 3))
   MODIFIES SQL DATA
   SQL SECURITY DEFINER
 BEGIN
@@ -210,7 +210,7 @@ BEGIN
 END)sql";
 
 // What stays is nothing, or the attempt before with nobody as its owner.
-constexpr std::string_view release = R"sql((IN claim TEXT)
+constexpr std::string_view release_sql = R"sql((IN claim TEXT)
   MODIFIES SQL DATA
   SQL SECURITY DEFINER
 BEGIN
@@ -244,14 +244,14 @@ END)sql";
 }  // namespace
 
 std::vector<Procedure> owner_procedures() {
-  return {{"once_parse_claim", parse_claim},
-          {"once_refuse", refuse},
-          {"once_header_lines", header_lines},
-          {"once_record", record},
-          {"once_finish", finish},
-          {"once_fail", fail},
-          {"once_renew", renew},
-          {"once_release", release}};
+  return {{"once_parse_claim", parse_claim_sql},
+          {"once_refuse", refuse_sql},
+          {"once_header_lines", header_lines_sql},
+          {"once_record", record_sql},
+          {"once_finish", finish_sql},
+          {"once_fail", fail_sql},
+          {"once_renew", renew_sql},
+          {"once_release", release_sql}};
 }
 
 }  // namespace once::mysql

@@ -12,7 +12,7 @@ namespace once::postgres {
 namespace {
 
 // Another may hold the lock, and a large table takes its time.
-constexpr Duration longest = std::chrono::minutes(10);
+constexpr Duration longest_wait = std::chrono::minutes(10);
 
 // The lock is "once" in ASCII. Names are looked for in the schema that is current now, and nowhere else later.
 constexpr std::string_view head = R"sql(-- What Once needs in PostgreSQL, version {0}. Safe to run again.
@@ -64,7 +64,7 @@ std::string schema_script() {
 Result<std::string> apply_schema(const std::string& url, const ServerSettings& settings) {
   auto connection = Connection::open(url, settings, Connection::Use::plain);
   if (!connection) return std::unexpected(std::move(connection.error()));
-  const Wait wait{.until = monotonic_now() + longest};
+  const Wait wait{.until = monotonic_now() + longest_wait};
   const auto before = version_in(**connection, wait);
   if (!before) return std::unexpected(error_of(before.error()));
   if (*before == schema_version) return fmt::format("schema version {} was there already", schema_version);

@@ -17,7 +17,7 @@ namespace {
 constexpr Duration epoch = std::chrono::milliseconds(946'684'800'000);
 constexpr std::int64_t infinity = std::numeric_limits<std::int64_t>::max();
 // PostgreSQL's dates end in the year 294276; what lasts longer than this lasts for ever.
-constexpr Duration longest = std::chrono::years(1000);
+constexpr Duration longest_interval = std::chrono::years(1000);
 
 void append(std::string& out, std::integral auto value) {
   const auto big_endian = std::byteswap(value);
@@ -70,7 +70,7 @@ void Element::time(Time value) {
 }
 
 void Element::length(Duration value) {
-  if (value > longest) return null();
+  if (value > longest_interval) return null();
   append(out_, std::int32_t{16});
   append(out_, std::int64_t{std::chrono::microseconds(value).count()});
   append(out_, std::int32_t{0});  // days

@@ -15,7 +15,7 @@ namespace once::redis {
 
 namespace {
 
-constexpr Duration first_pause = std::chrono::milliseconds(50);
+constexpr Duration first_listen_pause = std::chrono::milliseconds(50);
 constexpr Duration longest_pause = std::chrono::milliseconds(2000);
 // A connection that says nothing for this long is asked whether it lives, and given up after as long again.
 constexpr Duration silence = std::chrono::seconds(10);
@@ -51,12 +51,12 @@ Listener::Woken Listener::wait(int descriptor, Duration most) const {
 }
 
 void Listener::loop() {
-  Duration pause = first_pause;
+  Duration pause = first_listen_pause;
   bool told_of_loss = false;
   while (true) {
     auto link = subscribe();
     if (link) {
-      pause = first_pause;
+      pause = first_listen_pause;
       told_of_loss = false;
     }
     const auto ended = link ? listen(**link) : Result<void>(std::unexpected(link.error()));
