@@ -14,6 +14,10 @@ if(ONCE_WERROR)
   add_compile_options(-Werror)
 endif()
 
+if(ONCE_BUGS)
+  add_compile_definitions(ONCE_BUGS)
+endif()
+
 if(ONCE_SANITIZE)
   add_compile_options(-fsanitize=${ONCE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${ONCE_SANITIZE})
@@ -25,6 +29,7 @@ endif()
 add_link_options(-fuse-ld=lld-19)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_CXX_FLAGS_RELEASE "-O3 -g1")  # no NDEBUG: invariants are checked in release too
+set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1")    # sanitizers are slow enough; lines are all that a report needs
 if(CMAKE_BUILD_TYPE STREQUAL "Release" AND ONCE_LTO)
   add_compile_options(-flto=thin)  # the hot path crosses every layer
   add_link_options(-flto=thin)
@@ -57,11 +62,9 @@ function(once_unity target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 endfunction()
 
-# once_cold(target): what no request waits for is optimised for a short build.
+# once_cold(target): no request waits for this code, so a short build matters more than its speed.
 function(once_cold target)
-  if(CMAKE_BUILD_TYPE STREQUAL "Release")
-    target_compile_options(${target} PRIVATE -O1)
-  endif()
+  target_compile_options(${target} PRIVATE $<IF:$<CONFIG:Release>,-O1,-O0>)
 endfunction()
 
 # once_layer(name SOURCES … USES lower layers and libraries …)

@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include <fmt/format.h>
@@ -47,9 +48,20 @@ struct Setting {
 template <class Target>
 using Settings = std::vector<Setting<Target>>;
 
-// `field` gives the field of a Target: [](auto& policy) -> auto& { return policy.ttl; }
-template <class Target, class T, class Field>
-Setting<Target> one(std::string_view name, Field field, const Codec<T>& codec, std::string_view help) {
+// Where a T is in a Target, given as [](auto& policy) -> auto& { return policy.ttl; }. Two plain pointers: settings of one
+// type share one piece of code, however many there are.
+template <class Target, class T>
+struct Field {
+  template <class Accessor>
+  Field(Accessor accessor) : edit(accessor), read(accessor) {}  // NOLINT(google-explicit-constructor): stands for it
+
+  T& (*edit)(Target&);
+  const T& (*read)(const Target&);
+};
+
+template <class Target, class T>
+Setting<Target> one(std::string_view name, std::type_identity_t<Field<Target, T>> field, const Codec<T>& codec,
+                    std::string_view help) {
   return {
       .name = name,
       .shape = Shape::one,
@@ -59,10 +71,10 @@ Setting<Target> one(std::string_view name, Field field, const Codec<T>& codec, s
       .set = [field, parse = codec.parse](Target& target, const Values& values) -> Parsed<void> {
         auto value = parse(values.at(0));
         if (!value) return std::unexpected(value.error());
-        field(target) = std::move(*value);
+        field.edit(target) = std::move(*value);
         return {};
       },
-      .get = [field, format = codec.format](const Target& target) { return Values{format(field(target))}; },
+      .get = [field, format = codec.format](const Target& target) { return Values{format(field.read(target))}; },
       .syntax = codec.syntax,
   };
 }
@@ -71,9 +83,9 @@ Setting<Target> one(std::string_view name, Field field, const Codec<T>& codec, s
 Parsed<void> check_list(const Values& values);
 
 // The items of a list in a vector. `none`, if not empty, is a word for the empty list.
-template <class Target, class T, class Field>
-Setting<Target> list(std::string_view name, Field field, const Codec<T>& codec, std::string_view none,
-                     std::string_view help) {
+template <class Target, class T>
+Setting<Target> list(std::string_view name, std::type_identity_t<Field<Target, std::vector<T>>> field,
+                     const Codec<T>& codec, std::string_view none, std::string_view help) {
   const std::string or_none = none.empty() ? "" : fmt::format(", or {}", none);
   return {
       .name = name,
@@ -91,12 +103,12 @@ Setting<Target> list(std::string_view name, Field field, const Codec<T>& codec, 
             items.push_back(std::move(*item));
           }
         }
-        field(target) = std::move(items);
+        field.edit(target) = std::move(items);
         return {};
       },
       .get = [=, format = codec.format](const Target& target) -> Values {
         Values values;
-        for (const T& item : field(target)) values.push_back(format(item));
+        for (const T& item : field.read(target)) values.push_back(format(item));
         if (values.empty() && !none.empty()) values.emplace_back(none);
         return values;
       },

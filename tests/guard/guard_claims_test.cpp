@@ -6,7 +6,7 @@
 #include "guard/operation.hpp"
 
 namespace once::guard {
-namespace {
+namespace guard_claims_test {
 
 constexpr std::string_view secret = "0123456789abcdef";
 
@@ -26,5 +26,5 @@ TEST(GuardAndClaims, the_same_handle_is_written) {
   EXPECT_EQ(handle_of(id, nonce), Identities::text_of({.id = id, .nonce = nonce}));
 }
 
-}  // namespace
+}  // namespace guard_claims_test
 }  // namespace once::guard

@@ -12,7 +12,7 @@
 #include "tests/unit/support/temporary_folder.hpp"
 
 namespace once::guard {
-namespace {
+namespace journal_guard_test {
 
 using namespace std::chrono_literals;
 
@@ -106,5 +106,5 @@ TEST_F(JournalGuard, many_threads_share_it) {
   EXPECT_EQ(runs, 20);
 }
 
-}  // namespace
+}  // namespace journal_guard_test
 }  // namespace once::guard

@@ -10,7 +10,7 @@
 #include "tests/store/postgres_support.hpp"
 
 namespace once::guard {
-namespace {
+namespace postgres_guard_test {
 
 using namespace std::chrono_literals;
 
@@ -182,5 +182,5 @@ TEST_F(PostgresGuard, a_server_that_is_not_there_is_said_and_nothing_is_done) {
   EXPECT_FALSE(outcome.detail.empty());
 }
 
-}  // namespace
+}  // namespace postgres_guard_test
 }  // namespace once::guard

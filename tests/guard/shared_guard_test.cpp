@@ -15,7 +15,7 @@
 #include "tests/store/server_under_test.hpp"
 
 namespace once::guard {
-namespace {
+namespace shared_guard_test {
 
 using namespace std::chrono_literals;
 
@@ -102,5 +102,5 @@ TEST_F(SharedGuard, a_long_work_keeps_its_claim) {
   }
 }
 
-}  // namespace
+}  // namespace shared_guard_test
 }  // namespace once::guard

@@ -5,7 +5,7 @@
 #include "tests/unit/support/journal_machine.hpp"
 
 namespace once {
-namespace {
+namespace journal_crash_test {
 
 constexpr JournalSettings tiny{.segment_bytes = 4096, .cache_bytes = 4096};
 
@@ -296,5 +296,5 @@ TEST(JournalCrash, fences_grow_over_restarts_and_when_every_record_is_gone) {
   }
 }
 
-}  // namespace
+}  // namespace journal_crash_test
 }  // namespace once

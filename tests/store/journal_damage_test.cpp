@@ -13,7 +13,7 @@
 #include "tests/unit/support/journal_machine.hpp"
 
 namespace once {
-namespace {
+namespace journal_damage_test {
 
 using journal::header_size;
 using testing::HasSubstr;
@@ -342,5 +342,5 @@ TEST_F(JournalDamage, that_comes_while_it_runs_is_told_and_nothing_is_executed_t
   EXPECT_EQ(copy->store().stats().condition, JournalStats::Condition::well);
 }
 
-}  // namespace
+}  // namespace journal_damage_test
 }  // namespace once

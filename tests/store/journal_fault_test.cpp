@@ -4,7 +4,7 @@
 #include "tests/unit/support/journal_machine.hpp"
 
 namespace once {
-namespace {
+namespace journal_fault_test {
 
 using Condition = JournalStats::Condition;
 constexpr Duration a_second = std::chrono::seconds(1);
@@ -265,5 +265,5 @@ TEST_F(FullJournal, starts_on_a_full_disk) {
   EXPECT_EQ(machine_.run(finish_op(0, 0, nullptr)).status, OpStatus::done);
 }
 
-}  // namespace
+}  // namespace journal_fault_test
 }  // namespace once

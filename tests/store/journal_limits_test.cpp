@@ -5,7 +5,7 @@
 #include "tests/unit/support/journal_machine.hpp"
 
 namespace once {
-namespace {
+namespace journal_limits_test {
 
 using Condition = JournalStats::Condition;
 using std::chrono::hours;
@@ -520,5 +520,5 @@ TEST(JournalAnswers, at_once_are_those_that_execute_gives) {
   EXPECT_GT(at_once, 200U);
 }
 
-}  // namespace
+}  // namespace journal_limits_test
 }  // namespace once

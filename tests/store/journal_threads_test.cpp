@@ -12,7 +12,7 @@
 #include "tests/unit/support/temporary_folder.hpp"
 
 namespace once {
-namespace {
+namespace journal_threads_test {
 
 using std::chrono::hours;
 
@@ -157,5 +157,5 @@ TEST(JournalKeeper, ends_with_the_store_still_in_use) {
   EXPECT_EQ(op.verdict, Verdict::execute);
 }
 
-}  // namespace
+}  // namespace journal_threads_test
 }  // namespace once

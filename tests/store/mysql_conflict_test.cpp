@@ -6,7 +6,7 @@
 #include "tests/store/mysql_fixture.hpp"
 
 namespace once::mysql_test {
-namespace {
+namespace mysql_conflict_test {
 
 class MysqlConflictTest : public MysqlTest {
  protected:
@@ -261,5 +261,5 @@ TEST_F(MysqlGatewaysTest, of_many_at_once_on_one_key_exactly_one_executes_whatev
   }
 }
 
-}  // namespace
+}  // namespace mysql_conflict_test
 }  // namespace once::mysql_test

@@ -15,7 +15,7 @@
 #include "tests/store/mysql_fixture.hpp"
 
 namespace once::mysql_test {
-namespace {
+namespace mysql_cut_test {
 
 sockaddr_in loopback(std::uint16_t port) {
   sockaddr_in address{};
@@ -111,5 +111,5 @@ TEST_F(MysqlCutTest, an_answer_that_ends_at_any_byte_is_lost) {
   }
 }
 
-}  // namespace
+}  // namespace mysql_cut_test
 }  // namespace once::mysql_test

@@ -2,7 +2,7 @@
 #include "tests/store/mysql_fixture.hpp"
 
 namespace once::mysql_test {
-namespace {
+namespace mysql_procedures_test {
 
 constexpr unsigned not_current = 31001;
 constexpr unsigned not_valid = 31002;
@@ -268,5 +268,5 @@ TEST_F(MysqlProceduresTest, people_can_read_the_keys) {
   EXPECT_EQ(other().rows().front(), expected);
 }
 
-}  // namespace
+}  // namespace mysql_procedures_test
 }  // namespace once::mysql_test

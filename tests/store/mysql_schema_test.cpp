@@ -7,7 +7,7 @@
 #include "tests/store/mysql_fixture.hpp"
 
 namespace once::mysql_test {
-namespace {
+namespace mysql_schema_test {
 
 class MysqlSchemaTest : public MysqlTest {
  protected:
@@ -227,5 +227,5 @@ TEST_F(MysqlSchemaTest, a_sweep_makes_tombstones_without_outcomes_of_what_is_rem
   EXPECT_EQ(other().value("SELECT COUNT(*) FROM once_operations " + owner.where()), "0");
 }
 
-}  // namespace
+}  // namespace mysql_schema_test
 }  // namespace once::mysql_test

@@ -7,7 +7,7 @@
 #include "tests/store/mysql_fixture.hpp"
 
 namespace once::mysql_test {
-namespace {
+namespace mysql_worker_test {
 
 class MysqlWorkerTest : public MysqlTest {
  protected:
@@ -162,5 +162,5 @@ TEST_F(MysqlWorkerTest, wrong_arguments_are_refused) {
   }
 }
 
-}  // namespace
+}  // namespace mysql_worker_test
 }  // namespace once::mysql_test

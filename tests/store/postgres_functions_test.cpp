@@ -3,7 +3,7 @@
 #include "tests/store/postgres_support.hpp"
 
 namespace once {
-namespace {
+namespace postgres_functions_test {
 
 class PostgresFunctions : public PostgresTest {
  protected:
@@ -305,5 +305,5 @@ TEST_F(PostgresFunctions, people_read_the_keys_in_a_view) {
   EXPECT_EQ(sql_(view, 3), "released|0|t");
 }
 
-}  // namespace
+}  // namespace postgres_functions_test
 }  // namespace once

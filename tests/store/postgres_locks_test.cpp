@@ -5,7 +5,7 @@
 #include "tests/store/postgres_support.hpp"
 
 namespace once {
-namespace {
+namespace postgres_locks_test {
 
 class PostgresLocks : public PostgresTest {
  protected:
@@ -239,5 +239,5 @@ TEST_F(PostgresLocks, a_server_that_only_reads_refuses_and_is_asked_again_on_a_n
   EXPECT_EQ(run(*store, op(Verb::claim, new_id(), new_nonce())).verdict, Verdict::execute);
 }
 
-}  // namespace
+}  // namespace postgres_locks_test
 }  // namespace once

@@ -12,7 +12,7 @@
 #include "tests/store/postgres_support.hpp"
 
 namespace once {
-namespace {
+namespace postgres_server_test {
 
 class PostgresServer : public PostgresTest {
  protected:
@@ -344,5 +344,5 @@ TEST_F(PostgresServer, a_batch_of_large_outcomes_is_recorded) {
   }
 }
 
-}  // namespace
+}  // namespace postgres_server_test
 }  // namespace once

@@ -10,7 +10,7 @@
 #include "tests/store/redis_harness.hpp"
 
 namespace once::redis_test {
-namespace {
+namespace redis_cluster_test {
 
 using std::chrono::milliseconds;
 using testing::HasSubstr;
@@ -249,5 +249,5 @@ TEST_F(RedisCluster, ends_are_told_whichever_node_has_the_key) {
   EXPECT_TRUE(changed.wait_for(lock, patience, [&] { return told == ended; }));
 }
 
-}  // namespace
+}  // namespace redis_cluster_test
 }  // namespace once::redis_test

@@ -9,7 +9,7 @@
 #include "tests/store/redis_harness.hpp"
 
 namespace once::redis_test {
-namespace {
+namespace redis_failover_test {
 
 using std::chrono::milliseconds;
 
@@ -126,5 +126,5 @@ TEST(RedisFailover, a_replica_takes_over_and_operations_go_on) {
   }
 }
 
-}  // namespace
+}  // namespace redis_failover_test
 }  // namespace once::redis_test

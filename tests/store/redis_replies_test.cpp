@@ -17,7 +17,7 @@
 #include "tests/store/redis_harness.hpp"
 
 namespace once::redis_test {
-namespace {
+namespace redis_replies_test {
 
 using std::chrono::milliseconds;
 using testing::HasSubstr;
@@ -344,5 +344,5 @@ TEST(RedisReplies, records_come_back_as_they_were_packed) {
   }
 }
 
-}  // namespace
+}  // namespace redis_replies_test
 }  // namespace once::redis_test

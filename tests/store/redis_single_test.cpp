@@ -12,7 +12,7 @@
 #include "tests/store/redis_harness.hpp"
 
 namespace once::redis_test {
-namespace {
+namespace redis_single_test {
 
 using std::chrono::hours;
 using std::chrono::milliseconds;
@@ -542,5 +542,5 @@ TEST_F(RedisSingle, what_may_be_forgotten_is_said_and_shows_in_the_traits) {
   set("appendonly", "yes");
 }
 
-}  // namespace
+}  // namespace redis_single_test
 }  // namespace once::redis_test

@@ -6,7 +6,7 @@
 #include "tests/store/redis_harness.hpp"
 
 namespace once::redis_test {
-namespace {
+namespace redis_tls_test {
 
 using testing::AnyOf;
 using testing::HasSubstr;
@@ -105,5 +105,5 @@ TEST(RedisTls, plain_text_gets_nowhere) {
   EXPECT_EQ(caller.lookup(caller.new_id()).fault, StoreFault::refused);
 }
 
-}  // namespace
+}  // namespace redis_tls_test
 }  // namespace once::redis_test

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace once {
-namespace {
+namespace alerts_test {
 
 using namespace std::chrono_literals;
 
@@ -115,5 +115,5 @@ TEST(Alerts, above_four_fifths_of_a_limit) {
   EXPECT_EQ(is.firing(), Names{"OnceNearLimit"});
 }
 
-}  // namespace
+}  // namespace alerts_test
 }  // namespace once

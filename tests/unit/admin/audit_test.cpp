@@ -14,7 +14,7 @@
 #include "tests/unit/support/temporary_folder.hpp"
 
 namespace once {
-namespace {
+namespace audit_test {
 
 std::string content_of(const std::string& path) {
   std::ifstream file(path);
@@ -104,5 +104,5 @@ TEST(Audit, is_on_the_log_whatever_its_level_and_cut_as_in_the_file) {
   }
 }
 
-}  // namespace
+}  // namespace audit_test
 }  // namespace once

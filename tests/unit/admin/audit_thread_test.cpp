@@ -10,7 +10,7 @@
 #include "http/loop.hpp"
 
 namespace once {
-namespace {
+namespace audit_thread_test {
 
 using namespace std::chrono_literals;
 
@@ -66,5 +66,5 @@ TEST(AuditThread, nobody_waits_for_ever_for_a_job_that_hangs) {
   EXPECT_FALSE(ran->load()) << "what nobody waits for any more is not begun";
 }
 
-}  // namespace
+}  // namespace audit_thread_test
 }  // namespace once

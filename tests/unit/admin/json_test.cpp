@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace once {
-namespace {
+namespace json_test {
 
 TEST(Json, commas_stand_where_they_belong) {
   Json out;
@@ -26,5 +26,5 @@ TEST(Json, numbers_are_numbers) {
   EXPECT_EQ(out.take(), "[0.3,1e+21,null,-3]");
 }
 
-}  // namespace
+}  // namespace json_test
 }  // namespace once

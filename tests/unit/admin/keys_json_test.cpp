@@ -5,7 +5,7 @@
 #include "core/outcome.hpp"
 
 namespace once {
-namespace {
+namespace keys_json_test {
 
 constexpr Time now{Duration(1'763'225'643'007)};
 
@@ -213,5 +213,5 @@ TEST_F(EffectOf, a_retry_after_a_failure_may_follow_ours) {
   EXPECT_EQ(after(resolve_, OpStatus::lost, stands_), Effect::none);
 }
 
-}  // namespace
+}  // namespace keys_json_test
 }  // namespace once

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace once {
-namespace {
+namespace samples_test {
 
 using namespace std::chrono_literals;
 
@@ -79,5 +79,5 @@ TEST(History, keeps_a_quarter_of_an_hour) {
   EXPECT_EQ(history.before(now, 1h).at, history.samples().front().at);
 }
 
-}  // namespace
+}  // namespace samples_test
 }  // namespace once

@@ -12,7 +12,7 @@
 #include "http/loop.hpp"
 
 namespace once {
-namespace {
+namespace search_thread_test {
 
 class SearchThreadTest : public testing::Test {
  protected:
@@ -66,5 +66,5 @@ TEST_F(SearchThreadTest, what_waits_when_it_stops_is_not_begun_and_told) {
   EXPECT_EQ(ran_, 0);
 }
 
-}  // namespace
+}  // namespace search_thread_test
 }  // namespace once

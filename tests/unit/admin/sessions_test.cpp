@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace once {
-namespace {
+namespace sessions_test {
 
 using namespace std::chrono_literals;
 
@@ -84,5 +84,5 @@ TEST(LineLimit, is_bounded) {
   EXPECT_EQ(limit.allow("one more", LineLimit::between), 0U);
 }
 
-}  // namespace
+}  // namespace sessions_test
 }  // namespace once

@@ -5,7 +5,7 @@
 #include "base/bytes.hpp"
 
 namespace once {
-namespace {
+namespace aead_test {
 
 Aead::Key key_of(std::uint8_t byte) {
   Aead::Key key{};
@@ -50,5 +50,5 @@ TEST(Aead, another_key_another_context_or_a_changed_bit_does_not_open) {
   }
 }
 
-}  // namespace
+}  // namespace aead_test
 }  // namespace once

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace once {
-namespace {
+namespace base64_test {
 
 TEST(Base64Url, bytes_have_one_spelling) {
   EXPECT_EQ(from_base64url(""), "");
@@ -43,5 +43,5 @@ TEST(Base64, bytes_have_one_spelling_and_its_padding) {
   }
 }
 
-}  // namespace
+}  // namespace base64_test
 }  // namespace once

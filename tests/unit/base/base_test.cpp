@@ -9,7 +9,7 @@
 #include "base/task.hpp"
 
 namespace once {
-namespace {
+namespace base_test {
 
 std::string hex(const Digest& digest) {
   return to_hex(std::string_view(reinterpret_cast<const char*>(digest.data()), digest.size()));
@@ -118,5 +118,5 @@ TEST(Executor, a_sleeper_resumes_when_its_timer_fires) {
   EXPECT_TRUE(woke);
 }
 
-}  // namespace
+}  // namespace base_test
 }  // namespace once

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace once {
-namespace {
+namespace crc32c_test {
 
 struct Vector {
   std::string bytes;
@@ -57,5 +57,5 @@ TEST(Crc32c, goes_on_where_it_was) {
   }
 }
 
-}  // namespace
+}  // namespace crc32c_test
 }  // namespace once

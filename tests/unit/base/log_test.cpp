@@ -12,7 +12,7 @@
 #include "base/text.hpp"
 
 namespace once {
-namespace {
+namespace log_test {
 
 using namespace std::literals;
 
@@ -145,5 +145,5 @@ TEST_F(LogTest, lines_of_threads_do_not_mix) {
   }
 }
 
-}  // namespace
+}  // namespace log_test
 }  // namespace once

@@ -8,7 +8,7 @@
 #include "tests/unit/support/token_signer.hpp"
 
 namespace once {
-namespace {
+namespace signature_test {
 
 using testing::HasSubstr;
 
@@ -113,5 +113,5 @@ TEST(SignatureKey, what_is_no_key_says_why) {
   EXPECT_FALSE(SignatureKey::ed25519("x").has_value());
 }
 
-}  // namespace
+}  // namespace signature_test
 }  // namespace once

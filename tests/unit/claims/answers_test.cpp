@@ -6,7 +6,7 @@
 #include "core/outcome.hpp"
 
 namespace once {
-namespace {
+namespace answers_test {
 
 using namespace std::chrono_literals;
 using testing::HasSubstr;
@@ -96,5 +96,5 @@ TEST(ClaimsAnswers, a_lapsed_owner_is_unknown_to_who_only_looks) {
   EXPECT_THAT(answers.found(op).response.body, HasSubstr(R"("status":"unknown")"));
 }
 
-}  // namespace
+}  // namespace answers_test
 }  // namespace once

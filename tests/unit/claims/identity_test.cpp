@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace once {
-namespace {
+namespace identity_test {
 
 using namespace std::string_literals;
 
@@ -89,5 +89,5 @@ TEST(Tenants, without_tokens_everybody_is_local) {
   EXPECT_EQ(Tenants({}).of(head_with({"Bearer whatever"})), "local");
 }
 
-}  // namespace
+}  // namespace identity_test
 }  // namespace once

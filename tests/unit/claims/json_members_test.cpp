@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace once {
-namespace {
+namespace json_members_test {
 
 TEST(JsonMembers, values_are_the_bytes_that_were_sent) {
   const auto members = json_members(" {\"a\" : 1.50 ,\"\\u0062\":{\"x\": [1, 2]},\"c\":\"\\ud800\"}\n");
@@ -72,5 +72,5 @@ TEST(JsonMembers, a_text_is_unescaped_and_is_unicode) {
   for (const char* bad : {"1", "\"\\ud800\"", "\"a\" ", "\"a", ""}) EXPECT_FALSE(json_string(bad).has_value()) << bad;
 }
 
-}  // namespace
+}  // namespace json_members_test
 }  // namespace once

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace once {
-namespace {
+namespace requests_test {
 
 using namespace std::chrono_literals;
 
@@ -97,5 +97,5 @@ TEST(OwnerRequests, a_value_is_the_bytes_that_were_sent) {
   EXPECT_EQ(read_succeed(R"({"value":null})")->value, "null");
 }
 
-}  // namespace
+}  // namespace requests_test
 }  // namespace once

@@ -4,7 +4,7 @@
 
 namespace once::client {
 
-namespace {
+namespace error_body_test {
 
 using Says = Reply::Says;
 
@@ -34,6 +34,6 @@ TEST(ClientErrorBody, what_is_not_understood_says_nothing) {
   }
 }
 
-}  // namespace
+}  // namespace error_body_test
 
 }  // namespace once::client

@@ -14,7 +14,7 @@
 
 namespace once::client {
 
-namespace {
+namespace key_file_test {
 
 KeyRecord record(const std::string& key) {
   return {.key = key, .request = request_digest({.url = "http://x/", .body = "b"}), .created = Time(Duration(1234))};
@@ -154,6 +154,6 @@ TEST(ClientRequestDigest, tells_method_url_and_body_apart) {
       << "a token may be new in another process";
 }
 
-}  // namespace
+}  // namespace key_file_test
 
 }  // namespace once::client

@@ -12,7 +12,7 @@
 
 namespace once::client {
 
-namespace {
+namespace operation_test {
 
 using namespace std::chrono_literals;
 
@@ -372,6 +372,6 @@ TEST_F(ClientOperationKeyFile, is_refused_once_the_server_may_have_forgotten_the
   EXPECT_EQ(world_.send().ending, Ending::retries_spent);
 }
 
-}  // namespace
+}  // namespace operation_test
 
 }  // namespace once::client

@@ -10,7 +10,7 @@
 
 namespace once::client {
 
-namespace {
+namespace policy_test {
 
 using namespace std::chrono_literals;
 using enum Happened;
@@ -178,6 +178,6 @@ TEST(ClientPolicy, page_has_the_same_table) {
   }
 }
 
-}  // namespace
+}  // namespace policy_test
 
 }  // namespace once::client

@@ -4,7 +4,7 @@
 
 namespace once::client {
 
-namespace {
+namespace retry_after_test {
 
 using namespace std::chrono_literals;
 
@@ -50,6 +50,6 @@ TEST(RetryAfter, enormous_values_are_cut_and_do_not_overflow) {
   EXPECT_EQ(parse_retry_after("Fri, 31 Dec 9999 23:59:59 GMT", example), longest);
 }
 
-}  // namespace
+}  // namespace retry_after_test
 
 }  // namespace once::client

@@ -7,7 +7,7 @@
 
 namespace once::client {
 
-namespace {
+namespace uuid_test {
 
 class Same final : public Random {
  public:
@@ -48,6 +48,6 @@ TEST(ClientKey, version_7_sorts_by_time) {
   EXPECT_LT(make_key(KeyForm::uuid_v7, example, random), make_key(KeyForm::uuid_v7, example + Duration(1), random));
 }
 
-}  // namespace
+}  // namespace uuid_test
 
 }  // namespace once::client

@@ -7,7 +7,7 @@
 #include "core/outcome.hpp"
 
 namespace once {
-namespace {
+namespace codec_test {
 
 TEST(ConfigCodec, addresses) {
   const auto ipv6 = parse_address("[::1]:8080");
@@ -153,5 +153,5 @@ TEST(ConfigYaml, aliases_cannot_explode) {
   EXPECT_EQ(node.error().text, "too large");
 }
 
-}  // namespace
+}  // namespace codec_test
 }  // namespace once

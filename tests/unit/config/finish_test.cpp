@@ -5,7 +5,7 @@
 #include "config/settings.hpp"
 
 namespace once {
-namespace {
+namespace finish_test {
 
 std::string lines(const ConfigErrors& errors) {
   std::string all;
@@ -182,5 +182,5 @@ TEST(ConfigCheck, a_variable_that_the_service_may_have_is_a_warning) {
             "admin_token: TOKEN has 5 bytes, 16 to 4096 are needed; make one with: openssl rand -hex 32\n");
 }
 
-}  // namespace
+}  // namespace finish_test
 }  // namespace once

@@ -13,7 +13,7 @@
 #include "tests/unit/support/token_signer.hpp"
 
 namespace once {
-namespace {
+namespace jwt_keys_test {
 
 using testing::HasSubstr;
 
@@ -104,5 +104,5 @@ TEST_F(ConfigJwtKeys, a_public_key_is_never_taken_for_a_secret) {
   EXPECT_THAT(error(), HasSubstr("has 31 bytes, at least 32 are needed"));
 }
 
-}  // namespace
+}  // namespace jwt_keys_test
 }  // namespace once

@@ -7,7 +7,7 @@
 #include "core/outcome.hpp"
 
 namespace once {
-namespace {
+namespace load_test {
 
 using namespace std::chrono_literals;
 
@@ -381,5 +381,5 @@ TEST(ConfigLoad, files_that_cannot_be_read) {
   EXPECT_TRUE(load("").has_value());
 }
 
-}  // namespace
+}  // namespace load_test
 }  // namespace once

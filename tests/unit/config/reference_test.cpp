@@ -11,7 +11,7 @@
 #include "core/dialect.hpp"
 
 namespace once {
-namespace {
+namespace reference_test {
 
 // Every value of a table as text: two targets are alike if these are.
 template <class Target>
@@ -120,5 +120,5 @@ TEST(ConfigReference, the_example_in_the_page_is_valid) {
   EXPECT_EQ(config->routes.size(), 2U);
 }
 
-}  // namespace
+}  // namespace reference_test
 }  // namespace once

@@ -6,7 +6,7 @@
 
 namespace once {
 
-namespace {
+namespace reload_test {
 
 Config config_of(std::string_view text) {
   auto config = parse(text, "once.yaml");
@@ -47,6 +47,6 @@ TEST(Reload, SeesWhatIsNotShown) {
   EXPECT_EQ(needs_restart(running, other_keys), Names{"what is in encryption.keys"});
 }
 
-}  // namespace
+}  // namespace reload_test
 
 }  // namespace once

@@ -15,7 +15,7 @@
 #include "config/settings.hpp"
 
 namespace once {
-namespace {
+namespace secret_test {
 
 std::optional<std::string> nothing_set(std::string_view) {
   return std::nullopt;
@@ -196,5 +196,5 @@ TEST_F(ConfigSecret, is_found_where_its_source_says) {
   EXPECT_FALSE(resolve_secret("file:/nonexistent/token", environ).has_value());
 }
 
-}  // namespace
+}  // namespace secret_test
 }  // namespace once

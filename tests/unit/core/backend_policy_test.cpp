@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 namespace once {
-namespace {
+namespace backend_policy_test {
 
 using namespace std::chrono_literals;
 using Record = BackendPolicy::Record;
@@ -67,5 +67,5 @@ TEST(BackendPolicy, a_ttl_is_a_second_to_a_year) {
   EXPECT_EQ(said({"ttl=7, ttl=0"}).ttl, 7s);
 }
 
-}  // namespace
+}  // namespace backend_policy_test
 }  // namespace once

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace once {
-namespace {
+namespace decision_test {
 
 using std::chrono::hours;
 using std::chrono::minutes;
@@ -175,5 +175,5 @@ TEST(Decision, a_released_later_claim_leaves_the_attempt_before_it) {
   }
 }
 
-}  // namespace
+}  // namespace decision_test
 }  // namespace once

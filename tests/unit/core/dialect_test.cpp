@@ -8,7 +8,7 @@
 #include "core/outcome.hpp"
 
 namespace once {
-namespace {
+namespace dialect_test {
 
 using Scope = std::vector<ScopePart>;
 
@@ -111,5 +111,5 @@ TEST(Dialect, streams) {
   EXPECT_EQ(policy.wording.replay_header, "Idempotency-Replayed");
 }
 
-}  // namespace
+}  // namespace dialect_test
 }  // namespace once

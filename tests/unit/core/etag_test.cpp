@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace once {
-namespace {
+namespace etag_test {
 
 TEST(Etag, is_strong_quoted_and_the_same_for_the_same) {
   const Representation page{.content_type = "text/plain", .content_encoding = "", .body = "hello"};
@@ -137,5 +137,5 @@ TEST(Precondition, holds_for_the_states_it_names) {
   }
 }
 
-}  // namespace
+}  // namespace etag_test
 }  // namespace once

@@ -6,7 +6,7 @@
 #include <rapidcheck/gtest.h>
 
 namespace once {
-namespace {
+namespace fingerprint_test {
 
 using Body = FingerprintPolicy::Body;
 
@@ -113,5 +113,5 @@ RC_GTEST_PROP(FingerprintProperty, raw_bodies_are_equal_only_if_their_bytes_are,
   RC_ASSERT((raw("POST", "/", "", a) == raw("POST", "/", "", b)) == (a == b));
 }
 
-}  // namespace
+}  // namespace fingerprint_test
 }  // namespace once

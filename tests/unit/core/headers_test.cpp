@@ -8,7 +8,7 @@
 #include "core/outcome.hpp"
 
 namespace once {
-namespace {
+namespace headers_test {
 
 std::string upper(std::string text) {
   for (char& c : text) {
@@ -132,5 +132,5 @@ RC_GTEST_PROP(HeadersProperty, case_never_matters, (const std::string& name)) {
   RC_ASSERT(is_stored(name, default_record_policy()) == is_stored(upper(name), default_record_policy()));
 }
 
-}  // namespace
+}  // namespace headers_test
 }  // namespace once

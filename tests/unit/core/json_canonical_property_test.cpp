@@ -12,7 +12,7 @@
 #include "core/json_text.hpp"
 
 namespace once {
-namespace {
+namespace json_canonical_property_test {
 
 // A decimal is digits * 10^exponent; equal numbers are equal here because digits has no trailing zero.
 struct Value {
@@ -226,5 +226,5 @@ RC_GTEST_PROP(CanonicalJsonProperty, any_bytes_are_safe, (const std::string& byt
   if (form) RC_ASSERT(canonical_json(*form) == form);
 }
 
-}  // namespace
+}  // namespace json_canonical_property_test
 }  // namespace once

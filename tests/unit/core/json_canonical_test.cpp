@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace once {
-namespace {
+namespace json_canonical_test {
 
 using Pointers = std::vector<std::string>;
 
@@ -246,5 +246,5 @@ TEST(CanonicalJson, a_setting_that_is_no_pointer_never_makes_bodies_equal) {
   }
 }
 
-}  // namespace
+}  // namespace json_canonical_test
 }  // namespace once

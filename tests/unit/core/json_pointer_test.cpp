@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace once {
-namespace {
+namespace json_pointer_test {
 
 using Tokens = std::vector<std::string>;
 
@@ -54,5 +54,5 @@ TEST(JsonPointer, a_way_once_lost_is_not_found_again_below) {
   }
 }
 
-}  // namespace
+}  // namespace json_pointer_test
 }  // namespace once

@@ -4,7 +4,7 @@
 #include <rapidcheck/gtest.h>
 
 namespace once {
-namespace {
+namespace json_text_test {
 
 std::string json(std::string_view text) {
   std::string out;
@@ -68,5 +68,5 @@ RC_GTEST_PROP(JsonTextProperty, the_result_is_utf8_without_control_characters, (
   for (const char c : out) RC_ASSERT(static_cast<unsigned char>(c) >= 0x20);
 }
 
-}  // namespace
+}  // namespace json_text_test
 }  // namespace once

@@ -8,7 +8,7 @@
 #include "tests/unit/support/token_signer.hpp"
 
 namespace once {
-namespace {
+namespace jwt_test {
 
 using std::chrono::seconds;
 
@@ -302,5 +302,5 @@ TEST(Jwks, mistakes_are_named) {
             "has a bad key: number 1 has 5 bytes, at least 32 are needed");
 }
 
-}  // namespace
+}  // namespace jwt_test
 }  // namespace once

@@ -6,7 +6,7 @@
 #include <rapidcheck/gtest.h>
 
 namespace once {
-namespace {
+namespace key_test {
 
 constexpr std::size_t limit = 255;
 
@@ -112,5 +112,5 @@ RC_GTEST_PROP(KeyProperty, what_is_accepted_is_always_a_valid_key, (const std::s
   for (const char c : key->view()) RC_ASSERT(c > 0x20 && c < 0x7f);
 }
 
-}  // namespace
+}  // namespace key_test
 }  // namespace once

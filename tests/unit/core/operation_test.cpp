@@ -7,7 +7,7 @@
 #include <rapidcheck/gtest.h>
 
 namespace once {
-namespace {
+namespace operation_test {
 
 OperationId id(const std::vector<std::string_view>& scope, std::string_view key, std::string_view secret = "secret") {
   return OperationIds(secret).make(scope, key);
@@ -63,5 +63,5 @@ TEST(Operation, a_tenant_is_the_same_for_one_caller_and_says_nothing_of_it) {
   EXPECT_EQ(tenant(ids, {"a"}).find_first_not_of("0123456789abcdef"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace operation_test
 }  // namespace once

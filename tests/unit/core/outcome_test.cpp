@@ -8,7 +8,7 @@
 #include <rapidcheck/gtest.h>
 
 namespace once {
-namespace {
+namespace outcome_test {
 
 using Kind = Settlement::Kind;
 constexpr std::array deliveries = {Delivery::not_sent,  Delivery::lost,  Delivery::timed_out,
@@ -238,5 +238,5 @@ RC_GTEST_PROP(EncodingProperty, a_changed_byte_is_refused_or_means_something_els
   if (decoded) RC_ASSERT(*decoded != response);
 }
 
-}  // namespace
+}  // namespace outcome_test
 }  // namespace once

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace once {
-namespace {
+namespace path_test {
 
 struct Case {
   std::string_view path;
@@ -106,5 +106,5 @@ TEST(PathTest, segments_of_patterns) {
   EXPECT_EQ(normalise_segment("%70ay%2fments%25"), "pay%2Fments%25");
 }
 
-}  // namespace
+}  // namespace path_test
 }  // namespace once

@@ -12,7 +12,7 @@
 #include "core/policy.hpp"
 
 namespace once {
-namespace {
+namespace problem_test {
 
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -124,5 +124,5 @@ TEST(ProblemPages, no_page_lacks_a_kind) {
   EXPECT_EQ(found, names.size());
 }
 
-}  // namespace
+}  // namespace problem_test
 }  // namespace once

@@ -5,7 +5,7 @@
 #include "core/problem.hpp"
 
 namespace once {
-namespace {
+namespace reason_test {
 
 TEST(Reason, known_statuses_have_their_registered_phrase) {
   EXPECT_EQ(reason_phrase(200), "OK");
@@ -22,5 +22,5 @@ TEST(Reason, every_problem_has_one) {
   for (const ProblemRow& row : all_problems()) EXPECT_NE(reason_phrase(row.status), "") << row.name;
 }
 
-}  // namespace
+}  // namespace reason_test
 }  // namespace once

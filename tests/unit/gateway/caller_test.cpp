@@ -10,7 +10,7 @@
 #include "tests/unit/support/token_signer.hpp"
 
 namespace once {
-namespace {
+namespace caller_test {
 
 using testing::HasSubstr;
 using Kind = CallerSource::Kind;
@@ -203,5 +203,5 @@ TEST_F(CallerTest, where_a_caller_was_read_from_is_part_of_it) {
                                                   "absent", "", "method", "POST", "path", "/"));
 }
 
-}  // namespace
+}  // namespace caller_test
 }  // namespace once

@@ -6,7 +6,7 @@
 #include "tests/unit/gateway/exchange_world.hpp"
 
 namespace once {
-namespace {
+namespace conditional_test {
 
 using namespace std::chrono_literals;
 
@@ -261,5 +261,5 @@ TEST_P(Guarded, a_claim_that_went_while_the_state_was_read_stops_the_write) {
   EXPECT_EQ(one.refused->kind, ProblemKind::resource_busy);
 }
 
-}  // namespace
+}  // namespace conditional_test
 }  // namespace once

@@ -6,7 +6,7 @@
 #include "base/assert.hpp"
 
 namespace once {
-namespace {
+namespace cors_test {
 
 using testing::HasSubstr;
 using testing::Not;
@@ -111,5 +111,5 @@ TEST_F(Cors, a_preflight_for_what_is_no_name_is_refused) {
   EXPECT_FALSE(is_preflight(request("Access-Control-Request-Method: PUT\r\n", "OPTIONS")));
 }
 
-}  // namespace
+}  // namespace cors_test
 }  // namespace once

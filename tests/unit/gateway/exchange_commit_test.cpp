@@ -4,7 +4,7 @@
 #include "tests/unit/gateway/exchange_world.hpp"
 
 namespace once {
-namespace {
+namespace exchange_commit_test {
 
 using namespace std::chrono_literals;
 
@@ -128,5 +128,5 @@ TEST_P(CommittingBackend, that_committed_a_failure_lets_a_retry_execute) {
 
 INSTANTIATE_TEST_SUITE_P(Exchange, CommittingBackend, every_setting(), name_of_setting);
 
-}  // namespace
+}  // namespace exchange_commit_test
 }  // namespace once

@@ -5,7 +5,7 @@
 #include "tests/unit/gateway/exchange_world.hpp"
 
 namespace once {
-namespace {
+namespace exchange_fault_test {
 
 using namespace std::chrono_literals;
 using testing::ElementsAre;
@@ -295,5 +295,5 @@ TEST_P(ExchangeFault, whichever_steps_fail_nothing_is_executed_twice_and_what_wa
   }
 }
 
-}  // namespace
+}  // namespace exchange_fault_test
 }  // namespace once

@@ -3,7 +3,7 @@
 #include "tests/unit/gateway/exchange_world.hpp"
 
 namespace once {
-namespace {
+namespace exchange_lease_test {
 
 using namespace std::chrono_literals;
 
@@ -230,5 +230,5 @@ TEST(LateClaim, one_that_cannot_be_renewed_sends_nothing) {
   EXPECT_EQ(world.backend.executions(), 0U);
 }
 
-}  // namespace
+}  // namespace exchange_lease_test
 }  // namespace once

@@ -4,7 +4,7 @@
 #include "tests/unit/gateway/exchange_world.hpp"
 
 namespace once {
-namespace {
+namespace exchange_outcome_test {
 
 using namespace std::chrono_literals;
 using testing::ElementsAre;
@@ -320,5 +320,5 @@ TEST_P(ExchangeOutcome, an_exchange_that_is_used_again_remembers_nothing) {
   }
 }
 
-}  // namespace
+}  // namespace exchange_outcome_test
 }  // namespace once

@@ -9,7 +9,7 @@
 #include "tests/unit/gateway/exchange_world.hpp"
 
 namespace once {
-namespace {
+namespace exchange_race_test {
 
 using namespace std::chrono_literals;
 
@@ -143,5 +143,5 @@ RC_GTEST_PROP(ExchangeRace, whatever_the_order_an_outcome_that_was_told_is_the_o
   race.settle();
 }
 
-}  // namespace
+}  // namespace exchange_race_test
 }  // namespace once

@@ -2,7 +2,7 @@
 #include "tests/unit/gateway/exchange_world.hpp"
 
 namespace once {
-namespace {
+namespace exchange_verdict_test {
 
 using namespace std::chrono_literals;
 using testing::ElementsAre;
@@ -284,5 +284,5 @@ TEST(ExchangeVerdictFromElsewhere, keys_do_not_know_of_each_other) {
   EXPECT_EQ(world.backend.executions(), 2U);
 }
 
-}  // namespace
+}  // namespace exchange_verdict_test
 }  // namespace once

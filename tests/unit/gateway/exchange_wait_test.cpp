@@ -3,7 +3,7 @@
 #include "tests/unit/gateway/exchange_world.hpp"
 
 namespace once {
-namespace {
+namespace exchange_wait_test {
 
 using namespace std::chrono_literals;
 
@@ -251,5 +251,5 @@ TEST_F(ExchangeWaitElsewhere, when_the_owner_dies_its_lease_ends_and_the_policy_
   EXPECT_EQ(world.backend.executions(), 1U);
 }
 
-}  // namespace
+}  // namespace exchange_wait_test
 }  // namespace once

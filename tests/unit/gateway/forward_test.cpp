@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace once {
-namespace {
+namespace forward_test {
 
 using testing::HasSubstr;
 using testing::Not;
@@ -128,5 +128,5 @@ TEST(ForwardTest, an_upgrade_goes_on_only_where_it_can_be_served) {
   EXPECT_EQ(forwarded(request, as), "GET / HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n");
 }
 
-}  // namespace
+}  // namespace forward_test
 }  // namespace once

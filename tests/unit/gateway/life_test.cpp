@@ -5,7 +5,7 @@
 #include "tests/unit/gateway/exchange_world.hpp"
 
 namespace once {
-namespace {
+namespace life_test {
 
 using namespace std::chrono_literals;
 using testing::ElementsAre;
@@ -203,5 +203,5 @@ TEST_P(Life, with_a_key_it_is_refused_before_it_is_sent_or_unknown_after) {
   EXPECT_TRUE(world.store.record(marker).has_value());
 }
 
-}  // namespace
+}  // namespace life_test
 }  // namespace once

@@ -7,7 +7,7 @@
 #include "gateway/client_io.hpp"
 
 namespace once {
-namespace {
+namespace load_test {
 
 using namespace std::chrono_literals;
 
@@ -86,5 +86,5 @@ TEST(AddressLimitTest, connections_are_counted_for_each_network) {
   EXPECT_TRUE(table.enter(network(1), 2));
 }
 
-}  // namespace
+}  // namespace load_test
 }  // namespace once

@@ -8,7 +8,7 @@
 #include "gateway/routes.hpp"
 
 namespace once {
-namespace {
+namespace metrics_test {
 
 using namespace std::chrono_literals;
 
@@ -57,5 +57,5 @@ TEST(AtWorkTest, the_oldest_is_the_first_that_has_not_ended) {
   EXPECT_EQ(all.oldest(10s), 1s);
 }
 
-}  // namespace
+}  // namespace metrics_test
 }  // namespace once

@@ -6,7 +6,7 @@
 #include "gateway/forward.hpp"
 
 namespace once {
-namespace {
+namespace origin_test {
 
 http::AddressSet proxies(std::initializer_list<std::string_view> networks) {
   http::AddressSet set;
@@ -96,5 +96,5 @@ TEST(OriginTest, who_comes_over_a_unix_socket_has_no_address) {
             "X-Forwarded-For: 1.1.1.1, unknown\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: api.test:8080\r\n");
 }
 
-}  // namespace
+}  // namespace origin_test
 }  // namespace once

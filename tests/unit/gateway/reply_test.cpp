@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace once {
-namespace {
+namespace reply_test {
 
 using testing::HasSubstr;
 using testing::Not;
@@ -129,5 +129,5 @@ TEST(ReplyTest, a_problem_that_is_not_about_a_key_says_nothing_of_one) {
   EXPECT_THAT(reply.head, Not(HasSubstr("Retry-After")));
 }
 
-}  // namespace
+}  // namespace reply_test
 }  // namespace once

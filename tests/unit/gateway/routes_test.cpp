@@ -6,7 +6,7 @@
 #include "core/headers.hpp"
 
 namespace once {
-namespace {
+namespace routes_test {
 
 struct Fit {
   std::string_view pattern;
@@ -91,5 +91,5 @@ TEST(RoutesTest, the_first_route_whose_path_and_method_fit_is_taken) {
   EXPECT_EQ(taken(Method::options, "*"), std::pair(0L, 0UL));
 }
 
-}  // namespace
+}  // namespace routes_test
 }  // namespace once

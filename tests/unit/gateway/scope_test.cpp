@@ -12,7 +12,7 @@
 #include "core/operation.hpp"
 
 namespace once {
-namespace {
+namespace scope_test {
 
 // The parts of a request that a scope may look at.
 struct Request {
@@ -200,5 +200,5 @@ TEST(FindCookie, cookies_as_clients_send_them) {
   }
 }
 
-}  // namespace
+}  // namespace scope_test
 }  // namespace once

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace once {
-namespace {
+namespace tenant_memo_test {
 
 using Parts = std::vector<std::string_view>;
 
@@ -55,5 +55,5 @@ TEST_F(TenantMemoTest, a_long_caller_does_not_leave_the_one_before_it_behind) {
   expect_right({"short"});
 }
 
-}  // namespace
+}  // namespace tenant_memo_test
 }  // namespace once

@@ -7,7 +7,7 @@
 #include "tests/unit/support/token_signer.hpp"
 
 namespace once {
-namespace {
+namespace token_cache_test {
 
 using std::chrono::seconds;
 
@@ -71,5 +71,5 @@ TEST(TokenCache, the_latest_stay) {
   EXPECT_EQ(metrics.tokens_remembered.value(), before + 1);
 }
 
-}  // namespace
+}  // namespace token_cache_test
 }  // namespace once

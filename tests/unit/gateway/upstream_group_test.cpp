@@ -15,7 +15,7 @@
 #include "tests/unit/support/fake_server.hpp"
 
 namespace once {
-namespace {
+namespace upstream_group_test {
 
 using namespace std::chrono_literals;
 using http::FakeServer;
@@ -445,5 +445,5 @@ TEST(WorkerShareTest, limits_are_shared_fairly_and_everybody_gets_something) {
   EXPECT_THAT(shares(0, 2), ElementsAre(0, 0)) << "no limit is no limit for each";
 }
 
-}  // namespace
+}  // namespace upstream_group_test
 }  // namespace once

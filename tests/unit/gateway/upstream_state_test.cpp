@@ -16,7 +16,7 @@
 #include "tests/unit/support/fake_server.hpp"
 
 namespace once {
-namespace {
+namespace upstream_state_test {
 
 using namespace std::chrono_literals;
 using Change = ServerHealth::Change;
@@ -293,5 +293,5 @@ TEST(UpstreamWatchTest, it_ends_while_a_check_hangs) {
   silent.accept();  // the check has begun, and is not answered
 }
 
-}  // namespace
+}  // namespace upstream_state_test
 }  // namespace once

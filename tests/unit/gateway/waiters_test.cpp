@@ -14,7 +14,7 @@
 #include "tests/unit/support/virtual_time.hpp"
 
 namespace once {
-namespace {
+namespace waiters_test {
 
 using namespace std::chrono_literals;
 
@@ -183,5 +183,5 @@ TEST(WaitersThreads, no_wake_up_is_lost_over_many_rounds) {
   WaitingRounds().run();
 }
 
-}  // namespace
+}  // namespace waiters_test
 }  // namespace once

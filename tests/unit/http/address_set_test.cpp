@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 namespace once::http {
-namespace {
+namespace address_set_test {
 
 TEST(IpAddress, one_text_for_all_spellings) {
   struct Case {
@@ -95,5 +95,5 @@ TEST(ClientAddress, through_a_unix_socket) {
   EXPECT_EQ(seen("", {"1.2.3.4"}, set_of({"unix"})), "nobody");
 }
 
-}  // namespace
+}  // namespace address_set_test
 }  // namespace once::http

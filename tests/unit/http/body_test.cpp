@@ -9,7 +9,7 @@
 #include <rapidcheck/gtest.h>
 
 namespace once::http {
-namespace {
+namespace body_test {
 
 using Kind = BodyDecoder::Kind;
 
@@ -245,5 +245,5 @@ RC_GTEST_PROP(BodyProperty, a_chunk_size_is_read_as_it_was_written, ()) {
   RC_ASSERT(size == 0 || text[0] != '0');
 }
 
-}  // namespace
+}  // namespace body_test
 }  // namespace once::http

@@ -8,7 +8,7 @@
 #include <rapidcheck/gtest.h>
 
 namespace once::http {
-namespace {
+namespace buffer_test {
 
 void read_into(Buffer& buffer, std::string_view bytes) {
   const std::span<char> room = buffer.room();
@@ -149,5 +149,5 @@ RC_GTEST_PROP(BufferProperty, behaves_as_a_queue_behind_a_pinned_head, ()) {
   }
 }
 
-}  // namespace
+}  // namespace buffer_test
 }  // namespace once::http

@@ -14,7 +14,7 @@ void PrintTo(HeadError error, std::ostream* out) {
   *out << describe(error);
 }
 
-namespace {
+namespace request_head_test {
 
 using enum HeadError;
 using Kind = Framing::Kind;
@@ -335,5 +335,5 @@ TEST(RequestHeadTest, a_head_that_is_used_again_remembers_nothing) {
   EXPECT_EQ(head.fields.size(), 1U);
 }
 
-}  // namespace
+}  // namespace request_head_test
 }  // namespace once::http

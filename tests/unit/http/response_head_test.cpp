@@ -12,7 +12,7 @@ namespace once::http {
 // For gtest's messages.
 void PrintTo(HeadError error, std::ostream* out);
 
-namespace {
+namespace response_head_test {
 
 using enum HeadError;
 using Kind = Framing::Kind;
@@ -109,5 +109,5 @@ TEST(ResponseHeadTest, ambiguous_framing_is_refused) {
   }
 }
 
-}  // namespace
+}  // namespace response_head_test
 }  // namespace once::http

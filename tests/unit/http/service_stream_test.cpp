@@ -11,7 +11,7 @@
 #include "http/service.hpp"
 
 namespace once::http {
-namespace {
+namespace service_stream_test {
 
 using namespace std::chrono_literals;
 
@@ -132,5 +132,5 @@ TEST_F(ServiceStreams, does_not_delay_the_end_of_the_service) {
   EXPECT_EQ(handler_.counts.open, 0);
 }
 
-}  // namespace
+}  // namespace service_stream_test
 }  // namespace once::http

@@ -10,7 +10,7 @@
 #include "tests/unit/http/loop_run.hpp"
 
 namespace once::http {
-namespace {
+namespace socket_test {
 
 using namespace std::chrono_literals;
 
@@ -270,5 +270,5 @@ TEST_F(SocketTest, a_peer_that_takes_too_little_is_given_up) {
   EXPECT_TRUE(near->write_timed_out());
 }
 
-}  // namespace
+}  // namespace socket_test
 }  // namespace once::http

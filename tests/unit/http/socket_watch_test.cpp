@@ -9,7 +9,7 @@
 #include "tests/unit/http/loop_run.hpp"
 
 namespace once::http {
-namespace {
+namespace socket_watch_test {
 
 using namespace std::chrono_literals;
 using Peer = Socket::Peer;
@@ -249,5 +249,5 @@ TEST(SocketLifetime, destroying_a_cancelled_socket_that_nobody_waits_on_forgets_
   ::close(pair.far);
 }
 
-}  // namespace
+}  // namespace socket_watch_test
 }  // namespace once::http

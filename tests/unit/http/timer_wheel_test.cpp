@@ -12,7 +12,7 @@
 #include <rapidcheck/gtest.h>
 
 namespace once::http {
-namespace {
+namespace timer_wheel_test {
 
 using namespace std::chrono_literals;
 
@@ -235,5 +235,5 @@ RC_GTEST_PROP(TimerWheelProperty, behaves_as_a_list_of_due_times, ()) {
   model.sleep_to_the_end();
 }
 
-}  // namespace
+}  // namespace timer_wheel_test
 }  // namespace once::http

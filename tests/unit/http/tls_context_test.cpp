@@ -7,7 +7,7 @@
 #include "tests/unit/http/certificates.hpp"
 
 namespace once::http {
-namespace {
+namespace tls_context_test {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -117,5 +117,5 @@ TEST(TlsNames, a_wildcard_stands_for_one_label) {
   EXPECT_FALSE(name_fits("a.test", "b.test"));
 }
 
-}  // namespace
+}  // namespace tls_context_test
 }  // namespace once::http

@@ -13,7 +13,7 @@
 #include "tests/unit/http/loop_run.hpp"
 
 namespace once::http {
-namespace {
+namespace tls_socket_test {
 
 using namespace std::chrono_literals;
 using testing::HasSubstr;
@@ -412,5 +412,5 @@ TEST_F(TlsSocket, an_expired_server_is_refused) {
   EXPECT_THAT(near->tls()->problem(), HasSubstr("certificate has expired"));
 }
 
-}  // namespace
+}  // namespace tls_socket_test
 }  // namespace once::http

@@ -11,7 +11,7 @@
 #include "tests/unit/support/fake_server.hpp"
 
 namespace once::http {
-namespace {
+namespace upstream_test {
 
 using namespace std::chrono_literals;
 
@@ -258,5 +258,5 @@ TEST(UpstreamPoolTest, a_connect_that_hangs_can_be_cancelled) {
   ::close(full);
 }
 
-}  // namespace
+}  // namespace upstream_test
 }  // namespace once::http

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 namespace once {
-namespace {
+namespace connection_pool_test {
 
 struct FakeConnection {
   int number = 0;
@@ -111,5 +111,5 @@ TEST_F(ConnectionPoolTest, one_that_waits_gets_the_place_of_one_that_could_not_c
   may_fail.count_down();
 }
 
-}  // namespace
+}  // namespace connection_pool_test
 }  // namespace once

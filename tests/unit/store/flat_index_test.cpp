@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace once {
-namespace {
+namespace flat_index_test {
 
 // Few tags, so that probes are long, wrap around the end and run past other ids with the same tag.
 OperationId crowded_id(std::uint32_t number) {
@@ -48,5 +48,5 @@ TEST(FlatIndex, finds_exactly_what_a_map_would) {
   }
 }
 
-}  // namespace
+}  // namespace flat_index_test
 }  // namespace once

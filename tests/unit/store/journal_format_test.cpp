@@ -6,7 +6,7 @@
 #include "tests/unit/support/journal_machine.hpp"
 
 namespace once::journal {
-namespace {
+namespace journal_format_test {
 
 template <class Blob>
 Blob counted_from(std::uint8_t first) {
@@ -321,5 +321,5 @@ TEST(JournalFormat, a_file_of_version_1_can_be_read) {
   EXPECT_EQ(second.record->fence, Fence{4});
 }
 
-}  // namespace
+}  // namespace journal_format_test
 }  // namespace once::journal

@@ -6,7 +6,7 @@
 #include "store/search.hpp"
 
 namespace once {
-namespace {
+namespace labels_test {
 
 TEST(Labels, are_kept_once_and_go_with_the_last_who_has_them) {
   Labels labels;
@@ -54,5 +54,5 @@ TEST(Cursor, is_numbers_and_nothing_else) {
   for (const std::string_view wrong : {"3", "3.77.1", "3.x", ".", "-1.2"}) EXPECT_FALSE(read_cursor(wrong, 2)) << wrong;
 }
 
-}  // namespace
+}  // namespace labels_test
 }  // namespace once

@@ -19,7 +19,7 @@
 #include "tests/unit/store/lane_doubles.hpp"
 
 namespace once {
-namespace {
+namespace lane_test {
 
 class LaneTest : public testing::Test {
  protected:
@@ -378,5 +378,5 @@ TEST(InlineLanes, a_store_that_never_blocks_is_executed_by_the_caller_itself) {
   EXPECT_TRUE(resumed);
 }
 
-}  // namespace
+}  // namespace lane_test
 }  // namespace once

@@ -7,7 +7,7 @@
 #include "sim/draw.hpp"
 
 namespace once::journal {
-namespace {
+namespace slot_table_test {
 
 TEST(Place, holds_what_was_put_into_it) {
   for (const std::uint32_t segment : {1U, 2U, 77U, Place::last_segment}) {
@@ -165,5 +165,5 @@ TEST(SlotTable, gives_memory_back_and_grows_again) {
   }
 }
 
-}  // namespace
+}  // namespace slot_table_test
 }  // namespace once::journal

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace once {
-namespace {
+namespace store_url_test {
 
 TEST(StoreUrl, has_all_its_parts) {
   const auto url = parse_store_url("mysql://shop:p%40ss%2Fw@one:3306,[::1]:3307,three/once?ssl-mode=verify&a=%20b");
@@ -68,5 +68,5 @@ TEST(StoreUrl, without_its_password_it_is_fit_for_a_log) {
   EXPECT_EQ(without_password("journal:/var/lib/once"), "journal:/var/lib/once");
 }
 
-}  // namespace
+}  // namespace store_url_test
 }  // namespace once

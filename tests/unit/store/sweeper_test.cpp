@@ -8,7 +8,7 @@
 #include "tests/unit/support/manual_clock.hpp"
 
 namespace once {
-namespace {
+namespace sweeper_test {
 
 using namespace std::chrono_literals;
 
@@ -70,5 +70,5 @@ TEST_F(SweeperTest, ends_at_once_when_its_next_turn_is_far_off) {
   EXPECT_EQ(store_.sweeps_, 0U);
 }
 
-}  // namespace
+}  // namespace sweeper_test
 }  // namespace once

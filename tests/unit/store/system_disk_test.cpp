@@ -12,7 +12,7 @@
 #include "tests/unit/support/temporary_folder.hpp"
 
 namespace once {
-namespace {
+namespace system_disk_test {
 
 using testing::HasSubstr;
 using testing::UnorderedElementsAre;
@@ -113,5 +113,5 @@ TEST_F(SystemDiskTest, without_descriptors_there_is_no_space_and_names_can_still
   EXPECT_TRUE(synced.has_value());
 }
 
-}  // namespace
+}  // namespace system_disk_test
 }  // namespace once
