@@ -12,19 +12,33 @@ fail() {
   exit 1
 }
 
-# step NAME COMMAND…: one line with the seconds it took; the output goes to a log, whose end is shown on failure.
+# step NAME COMMAND…: a line with the seconds it took; the output goes to a log, whose end is shown on failure. While it
+# runs, the last line of the log shows how far it is: in place on a terminal, elsewhere twice a minute.
 step() {
   local name=$1 log="$logs/${1// /-}.log" began=$SECONDS
   shift
-  printf 'once: %s … ' "$name"
-  if "$@" >"$log" 2>&1 </dev/null; then
-    printf '%d s\n' $((SECONDS - began))
+  printf 'once: %s …\n' "$name"
+  "$@" >"$log" 2>&1 </dev/null &
+  local pid=$! said=$SECONDS line status=0
+  while kill -0 "$pid" 2>/dev/null; do
+    read -rt 0.2 <> <(:) || true
+    if [[ -t 1 ]]; then
+      line=$(tail -n 1 "$log" | tr -d '\r' | cut -c 1-100)
+      printf '\r\033[K      %s' "$line"
+    elif ((SECONDS - said >= 30)); then
+      said=$SECONDS
+      printf '      %d s: %s\n' $((SECONDS - began)) "$(tail -n 1 "$log" | cut -c 1-100)"
+    fi
+  done
+  [[ -t 1 ]] && printf '\r\033[K'
+  wait "$pid" || status=$?
+  if ((status == 0)); then
+    printf 'once: %s: %d s\n' "$name" $((SECONDS - began))
   else
-    local status=$?
-    printf 'failed after %d s; the end of %s:\n' $((SECONDS - began)) "$log"
+    printf 'once: %s failed after %d s; the end of %s:\n' "$name" $((SECONDS - began)) "$log"
     tail -n 40 "$log"
-    return "$status"
   fi
+  return "$status"
 }
 
 # missing GROUP…: those packages of these groups that are not installed, and that no installed one provides: Node's own
@@ -71,7 +85,14 @@ install_packages() {
   step "apt install" apt_install "${packages[@]}"
 }
 
+# build PRESET. A folder that was configured for other tools (an archiver of another LLVM) is made anew: CMake would
+# keep what it found then.
 build() {
+  local cache=build/$1/CMakeCache.txt
+  if [[ -f $cache ]] && ! grep -q '^CMAKE_AR:.*=/usr/bin/llvm-ar-19$' "$cache"; then
+    say "build/$1 was made with other tools: starting anew"
+    rm -rf "build/${1:?}"
+  fi
   step "configure $1" cmake --preset "$1"
   step "build $1" cmake --build --preset "$1" -j "${ONCE_JOBS:-2}"
 }
