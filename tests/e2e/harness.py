@@ -15,6 +15,7 @@ import tempfile
 import threading
 import unittest
 
+from moved_clock import MovedClock
 from wire import DEADLINE, Backend, Client, created, wait_until
 
 ROUTE_LABEL = re.compile(r'route="(?:[^"\\]|\\.)*",?')
@@ -48,9 +49,9 @@ def kept_part(response):
 
 
 class Gateway:
-    """The real binary in a folder of its own. stop() fails if it did not end well."""
+    """The real binary in a folder of its own. stop() fails if it did not end well. Its clock may be a MovedClock."""
 
-    def __init__(self, *arguments, config=None, admin="127.0.0.1:0", **named):
+    def __init__(self, *arguments, config=None, admin="127.0.0.1:0", clock=None, env=None, **named):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="once-e2e-"))
         self._out = open(self.folder / "stdout", "wb")
         self._err = open(self.folder / "stderr", "wb")
@@ -64,9 +65,12 @@ class Gateway:
             (self.folder / "once.yaml").write_text(config)
             command += ["--config", "once.yaml"]
         # On a server that all tests share, each gateway has keys of its own, unless a test says otherwise.
-        named.setdefault("env", {"ONCE_SECRET": secrets.token_hex(16), **os.environ} if STORE and "://" in STORE else None)
+        if env is None and STORE and "://" in STORE:
+            env = {"ONCE_SECRET": secrets.token_hex(16), **os.environ}
+        if clock is not None:
+            env = {**(env or os.environ), **clock.environment()}
         self.process = subprocess.Popen([*command, *arguments], cwd=self.folder, stdin=subprocess.DEVNULL,
-                                        stdout=self._out, stderr=self._err, **named)
+                                        stdout=self._out, stderr=self._err, env=env, **named)
         self.port = None
         self.tls_port = None
         self.admin_port = None
@@ -197,6 +201,11 @@ class EndToEnd(unittest.TestCase):
         path = pathlib.Path(tempfile.mkdtemp(prefix="once-e2e-"))
         self.addCleanup(shutil.rmtree, path)
         return path
+
+    def clock(self):
+        """A clock that the test moves: the server's if the tests run beside one, else a new one."""
+        given = os.environ.get("ONCE_TEST_CLOCK")
+        return MovedClock(pathlib.Path(given) if given else self.folder() / "clock")
 
     def backend(self, handler=created, **named):
         backend = Backend(handler, **named)
