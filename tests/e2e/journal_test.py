@@ -8,7 +8,6 @@ import resource
 import signal
 import subprocess
 import threading
-import time
 import unittest
 
 import journal_files
@@ -160,13 +159,15 @@ class Restarts(JournalTest):
         gateway = self.start(backend, *settings)
         self.ask_all(gateway, [f"k-{number}" for number in range(250)])
         gateway.kill()
-        for _ in range(10):  # it has to be stopped while it reads, and that takes some milliseconds only
-            gateway = Gateway("--upstream", f"http://127.0.0.1:{backend.port}", "--set", f"data_dir={self.data}")
+        clock = self.clock()
+        for _ in range(50):  # it has to be stopped while it reads, and that takes some milliseconds only
+            gateway = Gateway("--upstream", f"http://127.0.0.1:{backend.port}", "--set", f"data_dir={self.data}", clock=clock)
             self.addCleanup(lambda gateway=gateway: gateway.folder.exists() and gateway.stop())
             while (self.journal / "lock").read_text() != str(gateway.process.pid) and gateway.process.poll() is None:
                 pass
             os.kill(gateway.process.pid, signal.SIGSTOP)
-            threading.Event().wait(1.1)  # as if the disk took so long
+            clock.advance(60)  # as if the disk took so long
+            threading.Event().wait(0.05)  # for longer than it looks at nothing but its clock
             os.kill(gateway.process.pid, signal.SIGCONT)
             gateway.wait_listening()
             told = [line for line in gateway.log_lines() if line["message"] == "reading the journal"]
@@ -179,17 +180,17 @@ class Restarts(JournalTest):
 
 
 class ClaimsInFlight(JournalTest):
-    def crashed_claim(self, *settings):
+    def crashed_claim(self, *settings, **named):
         """A gateway that died while a request was at the backend, and the next one."""
         go = self.gate()
         backend = self.backend(lambda request, to: (request.get("Idempotency-Attempt") != "1" or go.wait())
                                and to.reply(201, body=b"attempt " + request.get("Idempotency-Attempt").encode()))
-        gateway = self.start(backend, *settings)
+        gateway = self.start(backend, *settings, **named)
         with gateway.connect() as client:
             client.send_request(key="k")
             wait_until(lambda: backend.executions())
             gateway.kill()
-        return backend, self.start(backend, *settings)
+        return backend, self.start(backend, *settings, **named)
 
     def check_unknown(self, answer, retryable):
         self.assertEqual((answer.status, answer.code), (409, "outcome-unknown"))
@@ -205,20 +206,15 @@ class ClaimsInFlight(JournalTest):
         self.assertEqual(len(backend.executions()), 1)
 
     def test_it_is_taken_over_when_its_time_has_come_and_not_before(self):
-        begun = time.monotonic()
-        backend, gateway = self.crashed_claim("defaults.takeover_after=3s")
-
-        def taken_over():
+        clock = self.clock()
+        backend, gateway = self.crashed_claim("defaults.takeover_after=10m", clock=clock)
+        for _ in range(3):
             answer = gateway.ask(key="k")
-            if answer.status == 201:
-                return answer
             self.check_unknown(answer, retryable=True)
-            self.assertLessEqual(int(answer.get("Retry-After")), 3)
-            return None
-
-        answer = wait_until(taken_over, what="the takeover")
-        self.assertGreater(time.monotonic() - begun, 2.9)
-        self.assertEqual(answer.body, b"attempt 2")
+            self.assertLessEqual(int(answer.get("Retry-After")), 600)
+            clock.advance(180)
+        clock.advance(180)
+        self.assertEqual(gateway.ask(key="k").body, b"attempt 2")
         self.assertEqual(gateway.metrics()["once_takeovers_total"], 1)
         fences = [int(request.get("Idempotency-Fence")) for request in backend.executions()]
         self.assertLess(fences[0], fences[1])
@@ -336,8 +332,6 @@ class Damage(JournalTest):
 
 class Full(JournalTest):
     LIMITS = ("journal.max_disk=4MiB", "journal.segment_size=1MiB", "journal.segment_age=1s")
-    # It has to be full before the first has expired, so nobody waits for the disk.
-    SHORT = ("defaults.ttl=7s", "defaults.lease=1s", "defaults.takeover_after=1s", "journal.sync=never")
 
     def check_said(self, gateway):
         metrics = gateway.metrics()
@@ -366,25 +360,21 @@ class Full(JournalTest):
 
     def test_when_keys_have_expired_it_takes_new_ones_again(self):
         backend = self.backend(answer_of_random_bytes(100_000))
-        gateway = self.start(backend, *self.LIMITS, *self.SHORT)
-
-        def attempt(number):
-            answers, refusal = self.fill(gateway, f"k{number}")
-            self.check_full(refusal)
-            self.check_said(gateway)
-            return answers
-
-        answers = self.tried(attempt)
+        clock = self.clock()
+        gateway = self.start(backend, *self.LIMITS, "defaults.ttl=1h", clock=clock)
+        answers, refusal = self.fill(gateway)
+        self.check_full(refusal)
+        self.check_said(gateway)
 
         def has_room():
             metrics = gateway.metrics()
             return metrics["once_journal_segments_dropped_total"] > 0 and metrics["once_journal_full"] == 0
 
-        wait_until(has_room, what="room")
-        self.assertIn("has room again", gateway.stderr)
-        with gateway.connect() as client:
-            for number in range(len(answers) // 2):  # what was written last may be there for a moment longer
-                wait_until(lambda number=number: client.ask(key=f"again-{number}").status == 201, what="more room")
+        clock.advance_until(has_room, seconds=3660, what="room")
+        wait_until(lambda: "has room again" in gateway.stderr)
+        for number in range(len(answers) // 2):  # what was written last may be there for a moment longer
+            clock.advance_until(lambda number=number: gateway.ask(key=f"again-{number}").status == 201, seconds=600,
+                                what="more room")
 
     def test_a_limit_on_the_size_of_files_is_a_full_disk_and_no_end(self):
         backend = self.backend(answer_of_random_bytes(40_000))
@@ -453,12 +443,13 @@ class Failed(JournalTest):
     def test_it_says_so_and_refuses_until_a_restart_and_nothing_is_lost(self):
         """Its folder is moved away under its feet: the next segment cannot be made."""
         backend = self.backend()
-        settings = ("journal.segment_age=1s",)
-        gateway = self.start(backend, *settings)
+        clock = self.clock()
+        settings = ("journal.segment_age=10m", "defaults.ttl=30d")
+        gateway = self.start(backend, *settings, clock=clock)
         answers = self.ask_all(gateway, [f"k-{number}" for number in range(20)])
         moved = self.data / "moved"
         self.journal.rename(moved)
-        wait_until(lambda: gateway.admin("/readyz").status == 503, what="the journal to notice")
+        clock.advance_until(lambda: gateway.admin("/readyz").status == 503, seconds=601, what="the journal to notice")
         self.assertRegex(gateway.admin("/readyz").body.decode(), "^store: the journal has failed and needs a restart: ")
         self.assertEqual(gateway.admin("/healthz").status, 200)
         self.assertEqual(gateway.metrics()["once_journal_failed"], 1)
@@ -473,7 +464,7 @@ class Failed(JournalTest):
         self.assertEqual(len([request for request in backend.executions() if request.method == "POST"]), 20)
         gateway.stop()
         moved.rename(self.journal)
-        gateway = self.start(backend, *settings)
+        gateway = self.start(backend, *settings, clock=clock)
         self.assertEqual(gateway.admin("/readyz").status, 200)
         self.check_replayed(gateway, answers)
 

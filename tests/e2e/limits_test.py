@@ -7,13 +7,26 @@ import unittest
 from harness import EndToEnd
 from wire import request_bytes, wait_until
 
-
-def pause(seconds):
-    """A client that takes its time. Never to wait for something."""
-    threading.Event().wait(seconds)
+MINUTE = 60  # seconds
+PATIENT = ("defaults.timeouts.response=24h", "defaults.timeouts.stream_idle=24h", "defaults.ttl=30d")
 
 
-class Timeouts(EndToEnd):
+class Timed(EndToEnd):
+    """One gateway whose clock the test moves. Limits are ten minutes, and time moves three minutes at a time."""
+
+    def start(self, backend, *settings):
+        self.clock_ = self.clock()
+        self.gateway_ = self.gateway(backend, "threads=1", *PATIENT, *settings, clock=self.clock_)
+        return self.gateway_
+
+    def three_minutes_pass(self):
+        """The requests around it make sure that the only thread has read what was sent before, and has seen the new time."""
+        self.assertEqual(self.gateway_.ask("GET").status, 201)
+        self.clock_.advance(3 * MINUTE)
+        self.assertEqual(self.gateway_.ask("GET").status, 201)
+
+
+class Timeouts(Timed):
     def assert_timed_out(self, client):
         response = client.read_response()
         self.assertEqual((response.status, response.code), (408, "request-timeout"))
@@ -39,11 +52,11 @@ class Timeouts(EndToEnd):
         self.assertEqual(backend.received, b"")
 
     def test_a_header_that_trickles(self):
-        client = self.connect(self.gateway(self.backend(), "timeouts.header=500ms"))
+        client = self.connect(self.start(self.backend(), "timeouts.header=5m"))
         with contextlib.suppress(OSError):
-            for byte in b"POST / HTTP/1.1\r\nX: " + b"y" * 200:
+            for byte in b"POST / ":
                 client.send(bytes([byte]))
-                pause(0.02)
+                self.three_minutes_pass()
         self.assert_timed_out(client)
 
     def test_a_late_header_behind_a_request_is_not_logged_as_that_request(self):
@@ -75,90 +88,86 @@ class Timeouts(EndToEnd):
         self.assertEqual(gateway.ask(key="k").get("Idempotency-Status"), "executed")
 
     def test_a_body_may_take_long_while_it_moves(self):
-        backend = self.backend()
-        gateway = self.gateway(backend, "timeouts.body_idle=1s", "limits.min_rate=0")
-
-        def attempt(key):
-            client = self.connect(gateway)
-            client.send(request_bytes("POST", "/", [("Content-Length", "15")], key=key))
-            for _ in range(15):
-                pause(0.1)
-                client.send(b"x")
-            self.assertEqual(client.read_response().status, 201)
-
+        gateway = self.start(self.backend(), "timeouts.body_idle=10m", "limits.min_rate=0")
         for key in ("k", None):
             with self.subTest(key=key):
-                self.tried(lambda number, key=key: attempt(key and f"{key}{number}"))
+                client = self.connect(gateway)
+                client.send(request_bytes("POST", "/", [("Content-Length", "8")], key=key))
+                for _ in range(8):
+                    self.three_minutes_pass()
+                    client.send(b"x")
+                self.assertEqual(client.read_response().status, 201)
 
     def test_a_body_that_trickles(self):
         backend = self.backend()
-        gateway = self.gateway(backend, "timeouts.body_idle=500ms", "limits.min_rate=1000")
+        gateway = self.start(backend, "timeouts.body_idle=10m", "limits.min_rate=1")
         for fields, piece in (([("Content-Length", "100000")], b"x"), ([("Transfer-Encoding", "chunked")], b"1\r\nx\r\n")):
             for key in ("k", None):
                 with self.subTest(fields, key=key):
                     client = self.connect(gateway)
                     client.send(request_bytes("POST", "/", fields, key=key))
                     with contextlib.suppress(OSError):
-                        for _ in range(200):  # never silent for long, and far too slow
+                        for _ in range(6):  # never silent for ten minutes, and far too slow
                             client.send(piece)
-                            pause(0.02)
+                            self.three_minutes_pass()
                     self.assert_timed_out(client)
-        self.assertEqual(backend.executions(), [])
+        self.assertEqual([request for request in backend.executions() if request.method == "POST"], [])
         self.assertEqual(gateway.metrics()["once_slow_clients_total"], 4)
 
     def test_an_upload_beside_its_response_may_be_slow(self):
-        def handler(_, connection):
+        def handler(request, connection):
+            if request.method == "GET":
+                return connection.reply(201)
             connection.send(b"HTTP/1.1 200 Fine\r\nTransfer-Encoding: chunked\r\n\r\n")
             body, _ = connection.stream.read_chunked()
-            connection.send(b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body))
+            return connection.send(b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body))
 
-        gateway = self.gateway(self.backend(handler, read_body=False), "timeouts.body_idle=500ms", "limits.min_rate=1000")
-
-        def attempt(_):
-            client = self.connect(gateway)
-            client.send(request_bytes("POST", "/", [("Transfer-Encoding", "chunked")]))
-            client.read_head()
-            for _ in range(20):
-                client.send(b"1\r\nx\r\n")
-                pause(0.05)
-            client.send(b"0\r\n\r\n")
-            self.assertEqual(client.read_chunked()[0], b"x" * 20)
-
-        self.tried(attempt)
+        gateway = self.start(self.backend(handler, read_body=False), "timeouts.body_idle=10m", "limits.min_rate=1000")
+        client = self.connect(gateway)
+        client.send(request_bytes("POST", "/", [("Transfer-Encoding", "chunked")]))
+        client.read_head()
+        for _ in range(8):
+            client.send(b"1\r\nx\r\n")
+            self.three_minutes_pass()
+        client.send(b"0\r\n\r\n")
+        self.assertEqual(client.read_chunked()[0], b"x" * 8)
 
     def test_an_idle_connection_is_closed_quietly(self):
-        gateway = self.gateway(self.backend(), "timeouts.idle=200ms")
-        fresh = self.connect(gateway)
-
-        def attempt(_):  # the first request has to come in time, too
-            used = self.connect(gateway)
-            self.assertEqual(used.ask("GET").status, 201)
-            return used
-
-        for client in (fresh, self.tried(attempt)):
+        gateway = self.start(self.backend(), "timeouts.idle=10m")
+        fresh, used = self.connect(gateway), self.connect(gateway)
+        self.assertEqual(used.ask("GET").status, 201)
+        self.three_minutes_pass()
+        wait_until(lambda: gateway.metrics()["once_connections_open"] == 2)
+        self.clock_.advance_until(lambda: gateway.metrics()["once_connections_open"] == 0, 11 * MINUTE)
+        for client in (fresh, used):
             self.assertTrue(client.closed())
-        wait_until(lambda: gateway.metrics()["once_connections_open"] == 0)
 
     def test_a_connection_at_work_is_not_idle(self):
-        def handler(_, connection):
-            pause(0.6)
-            connection.reply(200)
+        go = self.gate()
+        backend = self.backend(lambda request, to: (request.method == "GET" or go.wait()) and to.reply(201))
+        gateway = self.start(backend, "timeouts.idle=10m")
+        clients = [self.connect(gateway) for _ in range(2)]
+        for client, key in zip(clients, ("k", None)):
+            client.send_request("POST", key=key)
+        wait_until(lambda: len(backend.requests) == 2)
+        for _ in range(8):
+            self.three_minutes_pass()
+        go.set()
+        answers = [client.read_response() for client in clients]
+        self.assertEqual([(answer.status, answer.get("Idempotency-Status")) for answer in answers],
+                         [(201, "executed"), (201, None)])
 
-        gateway = self.gateway(self.backend(handler), "timeouts.idle=200ms")
-        for key in ("k", None):
-            answer = self.tried(lambda number, key=key: gateway.ask(key=key and f"{key}{number}"))
-            self.assertEqual((answer.status, answer.get("Idempotency-Status")), (200, "executed" if key else None))
 
-
-class SlowReaders(EndToEnd):
+class SlowReaders(Timed):
     SIZE = 24_000_000
+    PARTS = 30
+    REQUESTS = {"executed": {"key": "k"}, "replayed": {"key": "k"}, None: {"method": "GET"}}
 
-    def start(self):
+    def start_large(self):
         body = b"x" * self.SIZE
         backend = self.backend(lambda _, to: to.reply(200, body=body))
         # The store divides its memory, and must have room for one such body in each part.
-        return self.gateway(backend, "timeouts.body_idle=1s", "defaults.record.max_body=64MiB",
-                            "memory.max_bytes=16GiB")
+        return self.start(backend, "timeouts.body_idle=10m", "defaults.record.max_body=64MiB", "memory.max_bytes=16GiB")
 
     def slow_client(self, gateway, **named):
         client = self.connect(gateway)
@@ -167,35 +176,27 @@ class SlowReaders(EndToEnd):
         return client
 
     def test_a_client_that_reads_slowly_gets_everything(self):
-        gateway = self.start()
-
-        def attempt(status, request):
-            client = self.slow_client(gateway, **request)
-            fields = client.read_head()[1]
-            self.assertIn(("Content-Length", str(self.SIZE)), fields)
-            self.assertEqual(dict(fields).get("Idempotency-Status"), status)
-            for _ in range(25):  # 2.5 s, but never silent for one
-                client.read(self.SIZE // 30)
-                pause(0.1)
-            client.read(self.SIZE - 25 * (self.SIZE // 30))
-            return request
-
-        first = self.tried(lambda number: attempt("executed", {"key": f"k{number}"}))
-        self.tried(lambda _: attempt("replayed", first))
-        self.tried(lambda _: attempt(None, {"method": "GET"}))
+        gateway = self.start_large()
+        for status, request in self.REQUESTS.items():
+            with self.subTest(status):
+                client = self.slow_client(gateway, **request)
+                fields = client.read_head()[1]
+                self.assertIn(("Content-Length", str(self.SIZE)), fields)
+                self.assertEqual(dict(fields).get("Idempotency-Status"), status)
+                for _ in range(self.PARTS):  # each is more than the buffers on the way hold, so more was sent
+                    client.read(self.SIZE // self.PARTS)
+                    self.clock_.advance(3 * MINUTE)
 
     def test_a_client_that_does_not_read_is_cut_off(self):
-        gateway = self.start()
-        cases = (("with a key", {"key": "k"}), ("without a key", {"method": "GET"}))
-        for number, (name, request) in enumerate(cases, 1):
-            with self.subTest(name):
+        gateway = self.start_large()
+        for status, request in self.REQUESTS.items():
+            with self.subTest(status):
                 client = self.slow_client(gateway, **request)
-                wait_until(lambda number=number: gateway.metrics()["once_connections_total"] == number)
-                wait_until(lambda: gateway.metrics()["once_connections_open"] == 0)
                 client.read_head()
+                self.clock_.advance_until(lambda: gateway.metrics()["once_connections_open"] == 0, 11 * MINUTE)
                 with self.assertRaises((EOFError, ConnectionResetError)):
                     client.read(self.SIZE)
-        self.assertEqual(len(self.tried(lambda _: gateway.ask(key="k")).body), self.SIZE)
+        self.assertEqual(len(gateway.ask(key="k").body), self.SIZE)
 
 
 class Sizes(EndToEnd):

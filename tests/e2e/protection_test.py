@@ -102,10 +102,11 @@ class Callers(EndToEnd):
 
     def test_stored_bytes_go_when_the_answers_expire(self):
         backend = self.backend(lambda _, to: to.reply(200, body=b"y" * 2000))
-        gateway = self.gateway(backend, "limits.caller.stored_bytes=1KB", "defaults.ttl=2s",
-                               "defaults.lease=1s", "defaults.takeover_after=1s")
+        clock = self.clock()
+        gateway = self.gateway(backend, "limits.caller.stored_bytes=1KB", "defaults.ttl=1h", clock=clock)
         self.assertEqual(self.ask(gateway, "anna", "k0").status, 200)
-        wait_until(lambda: self.ask(gateway, "anna", "k1").status == 200)
+        self.assert_limited(self.ask(gateway, "anna", "k1"))
+        clock.advance_until(lambda: self.ask(gateway, "anna", "k1").status == 200, seconds=3660)
 
 
 class Overload(EndToEnd):
@@ -203,12 +204,13 @@ class Connections(EndToEnd):
         self.assertGreaterEqual(gateway.metrics()["once_connections_displaced_total"], 1)
 
     def test_a_connection_that_rested_serves_on(self):
-        gateway = self.gateway(self.backend())
+        clock = self.clock()
+        gateway = self.gateway(self.backend(), "timeouts.idle=10m", clock=clock)
         client = self.connect(gateway)
         for number in range(3):
             self.assertEqual(client.ask(key=f"k{number}", body=b"x" * 20_000).status, 201)
             # Its body's memory is what a connection that is used keeps, and one that rests gives back.
-            wait_until(lambda: gateway.metrics()["once_body_bytes"] == 0)
+            clock.advance_until(lambda: gateway.metrics()["once_body_bytes"] == 0, seconds=1)
 
 
 class Routes(EndToEnd):
