@@ -18,13 +18,15 @@ class NodeClient(ClaimsTest):
 
         def handler(request, connection):
             if request.target == "/slow":
-                gate.wait(1.5)
+                gate.wait(0.5)  # as if it worked
             connection.reply(201, [("Content-Type", "application/json")], b'{"made":true}')
 
         backend = Backend(handler)
         self.addCleanup(backend.stop)
         tokens = {"launchbase": "l" * 20, "umbrella": "u" * 20}
-        gateway, api = self.start(f"upstreams.default=http://127.0.0.1:{backend.port}", "claims.max_body=64KiB", tokens=tokens)
+        clock = self.clock()
+        gateway, api = self.start(f"upstreams.default=http://127.0.0.1:{backend.port}", "claims.max_body=64KiB", tokens=tokens,
+                                  clock=clock)
         inputs = json.loads((ROOT / "tests" / "claims" / "languages.json").read_text())["inputs"]
         Once(api.url, tokens["launchbase"]).run(lambda: "from Python", scope="languages", inputs=inputs)
         sockets = {}
@@ -34,6 +36,7 @@ class NodeClient(ClaimsTest):
         here = os.path.dirname(os.path.abspath(__file__))
         environment = {**os.environ, "ONCE_CLAIMS_URL": api.url, "ONCE_CLAIMS_TOKEN_LAUNCHBASE": tokens["launchbase"],
                        "ONCE_CLAIMS_TOKEN_UMBRELLA": tokens["umbrella"], "ONCE_URL": f"http://127.0.0.1:{gateway.port}",
+                       "ONCE_METRICS": f"http://127.0.0.1:{gateway.admin_port}/metrics", "ONCE_CLOCK": str(clock.path),
                        **sockets}
         done = subprocess.run([os.environ.get("NODE", "node"), "--test", "--test-reporter=tap",
                                os.path.join(here, "once.test.mjs")], env=environment, capture_output=True, text=True,

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 import unittest
+import unittest.mock
 
 from support import ROOT, ClaimsTest
 from wire import Backend, wait_until
@@ -16,17 +17,43 @@ import once_client
 from once_client import Once, OnceError, hash_text
 
 
-# In a process of its own: claims, says so, and never ends.
+# In a process of its own: claims, says so, and never ends. A lease is a second by its clock, and a minute by the gateway's.
 WORK_UNTIL_KILLED = """
 import sys, threading
+import once_client
 from once_client import Once
+
+once_client._seconds = lambda duration: 1.0
 
 def work():
     print("began", flush=True)
     threading.Event().wait()
 
-Once(sys.argv[1]).run(work, scope="jobs", key=sys.argv[2], lease="1s", takeover_after="3s")
+Once(sys.argv[1]).run(work, scope="jobs", key="k", lease="1m", takeover_after="3m")
 """
+
+
+class VirtualTime:
+    """Stands in for the client's time and threading: waiting takes no time and moves the clock. Threads do not run."""
+
+    def __init__(self):
+        self.now = 0.0
+        self.Event = lambda: VirtualEvent(self)
+        self.Thread = unittest.mock.Mock()
+
+    def monotonic(self):
+        return self.now
+
+
+class VirtualEvent(threading.Event):
+    def __init__(self, time):
+        super().__init__()
+        self.time = time
+
+    def wait(self, timeout=None):
+        if not self.is_set():
+            self.time.now += timeout
+        return self.is_set()
 
 
 class PythonClient(ClaimsTest):
@@ -55,31 +82,28 @@ class PythonClient(ClaimsTest):
         self.assertEqual(sum(result.cached for result in results), 99)
 
     def test_an_owner_that_is_killed_is_taken_over_after_the_threshold(self):
-        gateway, api = self.start()
-        self.tried(lambda number: self.kill_an_owner(gateway, api, f"k{number}"))
-
-    def kill_an_owner(self, gateway, api, key):
-        """One that stands still for longer than its lease has lost its claim."""
-        owner = subprocess.Popen([sys.executable, "-c", WORK_UNTIL_KILLED, api.url, key], stdout=subprocess.PIPE, text=True,
+        clock = self.clock()
+        gateway, api = self.start(clock=clock)
+        owner = subprocess.Popen([sys.executable, "-c", WORK_UNTIL_KILLED, api.url], stdout=subprocess.PIPE, text=True,
                                  env={**os.environ, "PYTHONPATH": str(ROOT / "clients" / "python")})
         self.addCleanup(owner.stdout.close)
         self.addCleanup(owner.wait)
         self.addCleanup(owner.kill)
         self.assertEqual(owner.stdout.readline(), "began\n")
         once = Once(api.url)
-        options = {"scope": "jobs", "key": key, "lease": "1s", "takeover_after": "3s"}
-        # Past the lease and the threshold: an owner that lives renews three times a second and keeps its claim.
-        renewed = 'once_claims_requests_total{verb="renew",result="done"}'
-        before = gateway.metrics()[renewed]
-
-        def past_the_threshold():
+        options = {"scope": "jobs", "key": "k", "lease": "1m", "takeover_after": "3m"}
+        renewals = lambda: gateway.metrics()['once_claims_requests_total{verb="renew",result="done"}']
+        for _ in range(8):  # past the lease and the threshold: an owner that lives keeps its claim
+            before = renewals()
+            clock.advance(30)
+            # One may have been on its way when the clock was moved.
+            wait_until(lambda before=before: renewals() >= before + 2, what="renewals")
             self.assertEqual(once.run(self.fail, **options).status, "in_progress")
-            return gateway.metrics()[renewed] >= before + 12
-
-        wait_until(past_the_threshold, what="renewals")
         owner.kill()
         owner.wait()
-        result = wait_until(lambda: (got := once.run(lambda: "second", **options)).ok and got)
+        self.assertEqual(once.run(self.fail, **options).status, "in_progress")
+        clock.advance(61)
+        result = once.run(lambda: "second", **options)
         self.assertEqual((result.value, result.attempt, result.cached), ("second", 2, False))
 
     def test_a_stale_owners_result_is_refused_and_said(self):
@@ -121,44 +145,29 @@ class PythonClient(ClaimsTest):
         self.assertEqual(once.run(lambda: 1, scope="jobs", key="small").reason, "")
 
     def test_a_renewal_that_gets_no_answer_does_not_cost_the_lease(self):
-        tokens = {"acme": "a" * 20}
-        _, api = self.start(tokens=tokens)
-        api.token = tokens["acme"]
-        self.tried(lambda number: self.lose_a_renewal(api, f"k{number}"))
+        time, sent = VirtualTime(), []
+        steps = ["nothing", 0.4, 0.4, 0.0, "nothing", "nothing", 0.4, "taken over"]  # how long the answer takes
 
-    def lose_a_renewal(self, api, key):
-        renewals, gate = [], threading.Event()
+        def ask(method, target, body, patience, timeout):
+            self.assertEqual((method, target, body, patience), ("POST", "/v1/claims/c/renew", {"lease": "3s"}, 0))
+            step = steps[len(sent)]
+            sent.append(time.now)
+            if step == "nothing":
+                time.now += timeout
+                raise OSError("no answer")
+            if step == "taken over":
+                return 409, {}
+            time.now += step
+            return 200, {}
 
-        def between(request, connection):
-            if request.target.endswith("/renew"):
-                renewals.append(time.monotonic())
-                if len(renewals) == 1:
-                    gate.wait()
-                    return connection.close()
-                time.sleep(0.4)  # slower than it should be
-            to_gateway = http.client.HTTPConnection(api.address)
-            to_gateway.request("POST", request.target, request.body, {"Authorization": request.get("Authorization")})
-            got = to_gateway.getresponse()
-            body = got.read()
-            to_gateway.close()
-            return connection.reply(got.status, [("Content-Type", "application/json")], body)
-
-        proxy = Backend(between)
-        self.addCleanup(proxy.stop)
-        self.addCleanup(gate.set)
-        options = {"scope": "jobs", "key": key, "lease": "3s", "takeover_after": "3s"}
-        claim = Once(f"http://127.0.0.1:{proxy.port}", api.token).claim(**options)
-
-        def past_the_threshold():
-            self.assertEqual(api.claim(**options).json.get("owner"), "at_work")
-            return len(renewals) > 6  # one a second
-
-        wait_until(past_the_threshold, what="renewals")
-        self.assertFalse(claim.lost.is_set())
-        self.assertEqual(claim.succeed("whole").status, "succeeded")
-        self.assertLess(renewals[1] - renewals[0], 1.5)
-        # From start to start: what the answer took is not added.
-        self.assertLess(min(later - earlier for earlier, later in zip(renewals[1:], renewals[2:])), 1.35)
+        with unittest.mock.patch.multiple(once_client, time=time, threading=time):
+            claim = once_client.Claim(unittest.mock.Mock(_ask=ask), "3s", {"claim": "c", "attempt": 1, "fence": 1}, None)
+            claim._renew()
+        self.assertTrue(claim.lost.is_set())
+        gaps = [later - earlier for earlier, later in zip([0.0, *sent], sent)]
+        # From start to start, a second; after what got no answer in half a second, soon.
+        for gap, soon in zip(gaps, (False, True, False, False, False, True, True, False), strict=True):
+            self.assertTrue(0.625 <= gap <= 0.75 if soon else abs(gap - 1) < 1e-6, gaps)
 
     def test_as_a_decorator(self):
         once = self.client()

@@ -117,11 +117,11 @@ class ClaimsTest(EndToEnd):
     def socket(self):
         return self.data / "claims.sock"
 
-    def once(self, *settings, tokens=None, listen=None):
+    def once(self, *settings, tokens=None, listen=None, clock=None):
         """A gateway, not waited for. The same data and secret each time in one test."""
         options = [part for setting in (*self.settings(tokens or {}, listen), *settings) for part in ("--set", setting)]
         environment = {**os.environ, "ONCE_SECRET": self.secret}
-        gateway = Gateway("--upstream", NO_BACKEND, *options, env=environment)
+        gateway = Gateway("--upstream", NO_BACKEND, *options, env=environment, clock=clock)
         self.addCleanup(lambda: gateway.folder.exists() and gateway.stop())
         return gateway
 
@@ -131,11 +131,11 @@ class ClaimsTest(EndToEnd):
             self._secret = secrets.token_hex(16)
         return self._secret
 
-    def start(self, *settings, tokens=None, listen=None):
+    def start(self, *settings, **named):
         """The gateway, and its API without a token."""
-        gateway = self.once(*settings, tokens=tokens, listen=listen).wait_listening()
+        gateway = self.once(*settings, **named).wait_listening()
         line = next(line for line in gateway.log_lines() if line["message"] == "listening")
         return gateway, Api(line["claims"])
 
-    def api(self, *settings):
-        return self.start(*settings)[1]
+    def api(self, *settings, **named):
+        return self.start(*settings, **named)[1]
