@@ -186,16 +186,6 @@ class EndToEnd(unittest.TestCase):
         self._gates.append(gate)
         return gate
 
-    def tried(self, attempt, times=5):
-        """For what has to be done within a second or two: a machine that paused spoils it, and it is tried again, with a
-        number that makes keys of its own. What is wrong is wrong every time."""
-        for number in range(times):
-            try:
-                return attempt(number)
-            except (AssertionError, OSError, EOFError):
-                if number == times - 1:
-                    raise
-
     def folder(self):
         """An empty one, which goes with the test."""
         path = pathlib.Path(tempfile.mkdtemp(prefix="once-e2e-"))
