@@ -1,4 +1,4 @@
-"""A minute of keyed requests at a backend that closes connections as they are taken: none is lost, none runs twice.
+"""Keyed requests at a backend that closes connections as they are taken: none is lost, none runs twice.
 
 ONCE_E2E_SECONDS makes it shorter or longer.
 """
@@ -15,8 +15,9 @@ import unittest
 from harness import EndToEnd
 from wire import Client
 
-SECONDS = float(os.environ.get("ONCE_E2E_SECONDS", "60"))
+SECONDS = float(os.environ.get("ONCE_E2E_SECONDS", "12"))
 CLIENTS = 8
+LEAST = 60 * CLIENTS  # requests; a slow machine gets more time
 SEED = 1  # of the pauses; the race itself is the kernel's
 
 
@@ -48,7 +49,7 @@ class ShortKeepAlive(EndToEnd):
         client = gateway.connect()
         count = 0
         try:
-            while time.monotonic() < until:
+            while time.monotonic() < until or len(seen) < LEAST:
                 together.wait()
                 for _ in range(drawn.randint(1, 3)):
                     count += 1
@@ -68,7 +69,7 @@ class ShortKeepAlive(EndToEnd):
             together.abort()
             client.close()
 
-    def test_a_minute_around_the_backends_keep_alive_timeout(self):
+    def test_requests_around_the_backends_keep_alive_timeout(self):
         backend, gateway = self.start()
         seen, failures = {}, []
         together = threading.Barrier(CLIENTS)
@@ -80,8 +81,6 @@ class ShortKeepAlive(EndToEnd):
         for thread in threads:
             thread.join()
         self.assertEqual(failures, [])
-        self.assertGreater(len(seen), SECONDS * CLIENTS)  # or nothing was tried
-
         metrics = gateway.metrics()
         endings = collections.Counter(answers[0] for answers in seen.values())
         connects = int(metrics["once_backend_connects_total"])

@@ -9,7 +9,7 @@ from harness import EndToEnd
 from traffic import Traffic
 from wire import wait_until
 
-SECONDS = int(os.environ.get("ONCE_E2E_SECONDS", "10"))
+SECONDS = int(os.environ.get("ONCE_E2E_SECONDS", "6"))
 CONNECTIONS = 400
 LOOK = 0.2  # seconds between two looks at the metrics
 LIMITS = ("timeouts.header=2s", "timeouts.body_idle=2s", "limits.min_rate=100")
