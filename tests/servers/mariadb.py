@@ -1,9 +1,10 @@
 """A MariaDB server on loopback, as durable as in production, with a database and a user named once."""
 import os
+import signal
 import subprocess
 import sys
 
-from server import DEADLINE, Folder, Process, free_port, wait_until
+from server import DEADLINE, Folder, Process, free_port, made, wait_until
 
 # What a first start needs before the network is open. The password stands in the URL.
 ACCOUNTS = """
@@ -47,6 +48,9 @@ class Node:
         self.folder.give(key)
 
     def install(self):
+        made(self.folder, self.data.name, "mariadbd", self._install)
+
+    def _install(self):
         done = subprocess.run([*self.folder.as_user(), "mariadb-install-db", "--no-defaults", f"--datadir={self.data}",
                                "--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve",
                                f"--tmpdir={self.data}", NO_AIO],
@@ -116,5 +120,5 @@ class MariaDb:
         self.node.run().wait()
 
     def stop(self):
-        self.node.process.stop()
+        self.node.process.stop(signal.SIGKILL)  # what it holds is thrown away
         self.folder.remove()

@@ -39,7 +39,7 @@ class Postgres:
     def __init__(self, name="postgres"):
         self.folder = server.Folder(name, user="postgres")
         self.port = server.free_port()
-        self.data = self.folder.path / "data"
+        self.data = self.folder.path / "postgres-data"
         settings = {**SETTINGS, "port": self.port, "unix_socket_directories": self.folder.path}
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         self.server = server.Process(self.folder, name, [PROGRAMS / "postgres", "-D", self.data, *options])
@@ -49,7 +49,7 @@ class Postgres:
 
     def start(self):
         if not self.data.exists():
-            self._make_database()
+            server.made(self.folder, self.data.name, PROGRAMS / "postgres", self._make_database)
         self.server.start()
         self._wait()
         if binary := os.environ.get("ONCE_BINARY"):

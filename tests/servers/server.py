@@ -76,6 +76,35 @@ class Folder:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
+def build_folder():
+    """Of CMake, if what is tested was built there."""
+    for name in ("ONCE_BINARY", "ONCE_SKEWED_CLOCK"):
+        for folder in pathlib.Path(os.environ.get(name, "/")).parents:
+            if (folder / "CMakeCache.txt").exists():
+                return folder
+    return None
+
+
+def made(folder, name, program, make):
+    """folder/name as make() leaves it, which takes seconds. Made once for a build and a version of the program, and copied
+    from then on."""
+    path = folder.path / name
+    version = int(os.stat(shutil.which(program)).st_mtime)
+    build = build_folder()
+    template = build / "server-templates" / f"{name}-{version}" if build else None
+    copy = ["cp", "--archive", "--reflink=auto"]
+    if template is not None and template.exists():
+        subprocess.run([*copy, f"{template}/.", path], check=True)
+        return
+    make()
+    if template is not None:
+        template.parent.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=template.parent) as own:
+            subprocess.run([*copy, f"{path}/.", f"{own}/made"], check=True)
+            with contextlib.suppress(OSError):  # another test was quicker
+                os.rename(f"{own}/made", template)
+
+
 class Process:
     """One server process that can be started again on what it left."""
 
