@@ -20,9 +20,10 @@ from world import CLOCK, TAKEOVER_AFTER, FencedBackend, Member
 from wire import Client, wait_until
 
 SEED = int(os.environ.get("ONCE_CHAOS_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 32)
-SECONDS = float(os.environ.get("ONCE_CHAOS_SECONDS", "25"))
+SECONDS = float(os.environ.get("ONCE_CHAOS_SECONDS", "15"))
 STORE = os.environ.get("ONCE_CHAOS_STORE", "journal")
 CLIENTS = 8
+LEAST = 100  # operations
 PATIENCE = 90.0  # of a client with one request; what is held or taken over takes a few seconds
 
 
@@ -196,7 +197,8 @@ class Chaos(EndToEnd):
         self.trouble.start()
         self.addCleanup(self.trouble.end)
         until = time.monotonic() + SECONDS
-        while time.monotonic() < until and not self.broken():
+        # A slow machine gets more time, so that enough has happened.
+        while (time.monotonic() < until or sum(len(caller.asked) for caller in callers) < LEAST) and not self.broken():
             self.over.wait(0.1)
         self.trouble.end()
         self.over.set()
@@ -223,7 +225,6 @@ class Chaos(EndToEnd):
               f"{self.ledger.executed_again()} executed again, {sum(caller.replays for caller in callers)} told again "
               f"in trouble, {sum(caller.gone for caller in callers)} times without an answer, "
               f"{self.ledger.stale} late requests fenced off; statuses {dict(sorted(statuses.items()))}", flush=True)
-        self.assertGreater(len(asked), SECONDS * 3)
 
 
 if __name__ == "__main__":

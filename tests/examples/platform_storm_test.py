@@ -89,25 +89,26 @@ class Storm(Service):
         self.assertEqual(self.failures, [])
         return sum(agent.seen[201] for agent in self.agents)
 
-    def troubles(self):
+    def troubles(self, kinds):
         self.assertEqual(self.failures, [])
-        return sum(agent.seen.total() - agent.seen[201] for agent in self.agents)
+        return sum(agent.seen[kind] for agent in self.agents for kind in kinds)
 
-    def kill(self, part):
+    def kill(self, part, kinds):
         """In the middle of what it does, and again only when agents have noticed."""
-        seen = self.troubles()
+        seen = self.troubles(kinds)
         part.kill()
-        wait_until(lambda: self.troubles() > seen, what="an agent to notice")
+        wait_until(lambda: self.troubles(kinds) > seen, what="an agent to notice")
 
     def test_every_act_happens_once_and_every_agent_has_its_answers(self):
         for agent in self.agents:
             agent.start()
         for _ in range(ROUNDS):
-            for part, again in (("gateway", self.service.start_gateway), ("backend", self.service.start_backend),
-                                ("database", self.service.database.restart)):
+            for part, again, kinds in (("gateway", self.service.start_gateway, ("no answer",)),
+                                       ("backend", self.service.start_backend, (502,)),
+                                       ("database", self.service.database.restart, (409, 502, 503, 504, "no answer"))):
                 done = self.answers()
                 wait_until(lambda done=done: self.answers() >= done + BETWEEN, 90, f"work to be done before {part} dies")
-                self.kill(getattr(self.service, part))
+                self.kill(getattr(self.service, part), kinds)
                 again()
         done = self.answers()
         wait_until(lambda: self.answers() >= done + BETWEEN, 90, "work to be done after the storm")
@@ -117,8 +118,6 @@ class Storm(Service):
         self.assertEqual(self.failures, [])
         seen = sum((agent.seen for agent in self.agents), collections.Counter())
         print(dict(seen), flush=True)
-        self.assertGreater(seen[502], 0, "there was no storm")
-        self.assertGreater(seen["no answer"], 0)
         self.check_records()
         self.check_retries()
 
