@@ -23,8 +23,8 @@ class AdminAccess(EndToEnd):
         super().setUp()
         self.upstream = self.backend()
 
-    def with_token(self, *settings):
-        return self.gateway(self.upstream, f"admin_token={TOKEN}", *settings)
+    def with_token(self, *settings, **named):
+        return self.gateway(self.upstream, f"admin_token={TOKEN}", *settings, **named)
 
     def bearer(self, token=TOKEN):
         return ("Authorization", f"Bearer {token}")
@@ -182,7 +182,8 @@ class WithToken(AdminAccess):
         self.assertEqual(gateway.admin("/v1/stats", fields=[mine]).status, 200)
 
     def test_whoever_is_refused_leaves_a_line(self):
-        gateway = self.with_token()
+        clock = self.clock()
+        gateway = self.with_token(clock=clock)
 
         def told():
             return [(line["peer"], line["reason"], line["path"]) for line in gateway.log_lines()
@@ -190,7 +191,7 @@ class WithToken(AdminAccess):
 
         def refused_by(ask, reason, path):
             """One line a second is written: asked until this is the one."""
-            wait_until(lambda: ask() and ("127.0.0.1", reason, path) in told(), what=reason)
+            clock.advance_until(lambda: ask() and ("127.0.0.1", reason, path) in told(), seconds=1, what=reason)
 
         self.assertEqual(gateway.admin("/v1/stats").status, 401)
         self.assertEqual(told(), [], "a page that asks for a token first is nothing to tell")
