@@ -145,6 +145,34 @@ TEST_F(JournalLimits, what_is_remembered_gives_back_the_disk_of_its_outcome) {
   EXPECT_EQ(machine_->run(claim_op(7, 3)).verdict, Verdict::execute);
 }
 
+TEST_F(JournalLimits, a_clock_set_back_shows_clients_and_operators_the_same_record) {
+  begin({.segment_bytes = segment_bytes, .cache_bytes = 4 << 20});
+  constexpr std::uint64_t keys = 400;
+  for (std::uint64_t key = 0; key < keys; ++key) {
+    Op claim = claim_op(key, 1, minutes(1));
+    claim.terms.tombstone = hours(24);
+    ASSERT_EQ(machine_->run(claim).verdict, Verdict::execute);
+    ASSERT_EQ(machine_->run(finish_op(key, 1, outcome_of(2000), minutes(1))).status, OpStatus::done);
+  }
+  tick(minutes(2));
+  for (int i = 0; i < 100; ++i) tick();
+  ASSERT_GT(stats().carried, 0U);
+  machine_->clock.advance(-minutes(4));
+  std::uint64_t tombstones = 0;
+  for (std::uint64_t key = 0; key < keys; ++key) {
+    const auto page = store().search()->get(numbered<OperationId>(key));
+    ASSERT_TRUE(page && page->keys.size() == 1);
+    const State shown = page->keys.front().state;
+    ASSERT_TRUE(shown == State::tombstone || shown == State::succeeded);
+    if (shown == State::tombstone) ++tombstones;
+    ASSERT_EQ(machine_->run(claim_op(key, 2)).verdict, shown == State::tombstone ? Verdict::gone : Verdict::replay);
+    Op forget = owner_op(Verb::forget, key, 1);
+    forget.seen_state = shown;
+    ASSERT_EQ(machine_->run(forget).status, OpStatus::done) << key;
+  }
+  EXPECT_GT(tombstones, 0U);
+}
+
 TEST_F(JournalLimits, nothing_grows_in_thousands_of_rounds) {
   begin({.segment_bytes = segment_bytes, .segment_age = minutes(10), .cache_bytes = 32 << 10});
   JournalStats most;

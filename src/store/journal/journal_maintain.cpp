@@ -211,6 +211,9 @@ bool JournalStore::carry_some(std::unique_lock<std::mutex>& lock, Time now) {
     const std::scoped_lock shard_lock(shard.mutex);
     SlotTable::Slot* slot = shard.slots.find(id);
     count_live(slot->place, -1);
+    // Only a tombstone was carried. The copy in memory is still the whole record, and a clock that is set back would
+    // bring it back: replayed to clients, while operators are shown a tombstone that cannot be forgotten.
+    if (slot->place.state() != place.state()) shard.forget(id);
     slot->place = place;
     count_live(place, 1);
     // What was carried lives on there, and no longer than where it came from.
