@@ -134,23 +134,39 @@ void History::store_acted(const Op& op) {
 
 void History::store_answered_at_once(const Op& op) {
   store_clock_at(clock_->now());
+  if (op.verb == Verb::claim && op.verdict == Verdict::gone) check_gone(keys_[op.id], op);
   if (op.verb == Verb::claim && op.verdict == Verdict::replay) check_replay(keys_[op.id], op);
+}
+
+bool History::is_live(const Fact& fact) const {
+  return fact.state == Fact::State::started && clock_->now() < fact.lease_until;
+}
+
+bool History::has_expired(const Fact& fact) const {
+  return !is_live(fact) && (fact.aged || fact.expires_at <= clock_->now());
+}
+
+// By its clock it need not be one, so it must have dropped the rest.
+void History::shown_as_tombstone(Key& key) const {
+  if (!has_expired(key.now)) key.now.aged = true;
 }
 
 // Every retry gets what was recorded, and nothing else.
 void History::check_replay(const Key& key, const Op& op) {
   const Fact& held = key.now;
-  if (held.state == Fact::State::succeeded && op.record->body_kept == BodyKept::yes && gives(held, *op.record)) return;
+  const bool kept = held.state == Fact::State::succeeded && !has_expired(held);
+  if (kept && op.record->body_kept == BodyKept::yes && gives(held, *op.record)) return;
   violated(fmt::format("key {}: claim {} was given another answer than the recorded one; it is {}", name(op.id),
                        short_hex(op.nonce), to_text(held)));
 }
 
 // Only somebody who comes after the expiry is told so.
-void History::check_gone(const Key& key, const Op& op) {
+void History::check_gone(Key& key, const Op& op) {
   const auto may_be = [this](const Fact& fact) {
     return fact.state != Fact::State::none && fact.expires_at <= latest_ && fact.remembered > Duration::zero();
   };
-  if (may_be(key.now) || std::ranges::any_of(key.perhaps, may_be)) return;
+  if (may_be(key.now)) return shown_as_tombstone(key);
+  if (std::ranges::any_of(key.perhaps, may_be)) return;
   violated(fmt::format("key {}: claim {} was told that the key has expired, but it is {}", name(op.id),
                        short_hex(op.nonce), to_text(key.now)));
 }
@@ -163,7 +179,7 @@ void History::check_grant(const Key& key, const Op& op, bool live) {
   }
   if (held.fingerprint != op.fingerprint) violated(who + " is for another request than the record");
   if (live) violated(who + " was given while the owner's lease runs");
-  if (!live && held.expires_at <= clock_->now()) violated(who + " was given while the expired key is remembered");
+  if (has_expired(held)) violated(who + " was given while the expired key is remembered");
   if (held.state == Fact::State::succeeded) violated(who + " was given after a success");
   if ((held.state == Fact::State::started && !live) || held.state == Fact::State::unknown) {
     if (op.terms.on_unknown == OnUnknown::hold) violated(who + " was given although the key is on hold");
@@ -177,7 +193,7 @@ void History::check_grant(const Key& key, const Op& op, bool live) {
 void History::granted(Key& key, const Op& op) {
   const Fact& held = key.now;
   made_.insert(op.nonce);
-  const bool live = held.state == Fact::State::started && clock_->now() < held.lease_until;
+  const bool live = is_live(held);
   const bool gone = held.state == Fact::State::none || (latest_ >= held.forget_at() && !live);
   const bool sent_again = held.state == Fact::State::started && held.nonce == op.nonce;
   // So late that the claim had expired, it is a new one.
@@ -258,6 +274,7 @@ bool History::is_as(const Fact& fact, const std::optional<Record>& record) const
   const bool nothing = fact.state == Fact::State::none;
   if (!record) return nothing || fact.forget_at() <= latest_;
   if (nothing || record->nonce != fact.nonce) return false;
+  if (fact.aged && record->state != State::tombstone) return false;
   switch (record->state) {
     case State::started: return fact.state == Fact::State::started;
     case State::succeeded: return fact.state == Fact::State::succeeded && gives(fact, *record);
@@ -289,6 +306,7 @@ void History::found_after_restart(const OperationId& id, const std::optional<Rec
       is_recorded(key);
     }
   }
+  if (record && record->state == State::tombstone) shown_as_tombstone(key);
   key.perhaps.clear();
 }
 

@@ -100,7 +100,8 @@ class History {
   void backend_failed(unsigned execution) { executions_[execution].recorded_failure = true; }
   void committed(const OperationId& id, const Record& record, unsigned execution);
 
-  // Operators. What one is shown is all that there is.
+  // Operators. What one is shown is as it is, and a list has all that there is.
+  void shown(const KeyInfo& info);
   void listed(const std::vector<KeyInfo>& keys);
   // One decides on a key as it was seen. Everything that comes of it has the number that this returns.
   unsigned sets_out(const KeyInfo& seen);
@@ -131,6 +132,7 @@ class History {
     Duration remembered{};                  // after that
     OutcomeBytes outcome{};                 // what a replay gives; null: it was not kept
     std::optional<unsigned> resolved_by{};  // an operator's errand
+    bool aged = false;  // the store keeps only a tombstone: a clock that is set back does not undo it
 
     Time forget_at() const { return saturating_add(expires_at, remembered); }
   };
@@ -177,13 +179,16 @@ class History {
   };
 
   void granted(Key& key, const Op& op);
-  void check_gone(const Key& key, const Op& op);
+  void check_gone(Key& key, const Op& op);
   void check_grant(const Key& key, const Op& op, bool live);
   void changed(Key& key);
   void wrote(Key& key, const Op& op);
   void operated(Key& key, const Op& op);
   bool must_be_done(const Key& key, const Op& op) const;
   bool may_be(const Fact& fact, const Nonce& nonce, State state) const;
+  bool is_live(const Fact& fact) const;
+  bool has_expired(const Fact& fact) const;
+  void shown_as_tombstone(Key& key) const;
   void check_replay(const Key& key, const Op& op);
   void is_recorded(const Key& key);
   void check_resolved(const Answer& answer, unsigned errand);

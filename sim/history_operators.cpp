@@ -42,21 +42,26 @@ unsigned History::errand_of(const Op& op) {
 // What expires by a clock that was set back since may be there, or not.
 bool History::may_be(const Fact& fact, const Nonce& nonce, State state) const {
   if (fact.state == Fact::State::none || fact.nonce != nonce) return false;
-  const bool live = fact.state == Fact::State::started && clock_->now() < fact.lease_until;
-  if (state == State::tombstone) return !live && fact.expires_at <= latest_;
-  if (!live && fact.expires_at <= clock_->now()) return false;
-  return fact.state == state_of(state);
+  if (state == State::tombstone) return !is_live(fact) && fact.expires_at <= latest_;
+  return !has_expired(fact) && fact.state == state_of(state);
+}
+
+void History::shown(const KeyInfo& info) {
+  store_clock_at(clock_->now());
+  Key& key = keys_[info.id];
+  const auto fits = [&](const Fact& fact) { return may_be(fact, info.nonce, info.state); };
+  if (fits(key.now)) {
+    if (info.state == State::tombstone) shown_as_tombstone(key);
+    return;
+  }
+  if (std::ranges::any_of(key.perhaps, fits)) return;
+  violated(fmt::format("key {} is shown as {} by {}, but it is {}", name(info.id), text_of(info.state),
+                       short_hex(info.nonce), to_text(key.now)));
 }
 
 void History::listed(const std::vector<KeyInfo>& keys) {
   store_clock_at(clock_->now());
-  for (const KeyInfo& info : keys) {
-    const Key& key = keys_[info.id];
-    const auto fits = [&](const Fact& fact) { return may_be(fact, info.nonce, info.state); };
-    if (fits(key.now) || std::ranges::any_of(key.perhaps, fits)) continue;
-    violated(fmt::format("key {} is shown as {} by {}, but it is {}", name(info.id), text_of(info.state),
-                         short_hex(info.nonce), to_text(key.now)));
-  }
+  for (const KeyInfo& info : keys) shown(info);
   for (const auto& [id, key] : keys_) {
     const auto may_be_gone = [this](const Fact& fact) {
       return fact.state == Fact::State::none || fact.forget_at() <= latest_;
@@ -70,9 +75,12 @@ void History::listed(const std::vector<KeyInfo>& keys) {
 // Nothing stands in the way, so it must be done.
 bool History::must_be_done(const Key& key, const Op& op) const {
   const Fact& held = key.now;
-  const bool live = held.state == Fact::State::started && clock_->now() < held.lease_until;
-  const bool may_have_aged = (op.seen_state == State::tombstone ? held.forget_at() : held.expires_at) <= latest_;
-  return key.perhaps.empty() && !live && !may_have_aged && may_be(held, op.nonce, op.seen_state);
+  const bool tombstone = op.seen_state == State::tombstone;
+  const bool may_have_aged = (tombstone ? held.forget_at() : held.expires_at) <= latest_;
+  // With the clock set back, an expired record that the store still has is no tombstone any more.
+  const bool may_be_back = tombstone && !has_expired(held);
+  const bool may_differ = may_have_aged || may_be_back || !key.perhaps.empty();
+  return !is_live(held) && !may_differ && may_be(held, op.nonce, op.seen_state);
 }
 
 void History::operated(Key& key, const Op& op) {

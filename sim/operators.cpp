@@ -82,6 +82,7 @@ Task<void> Operators::run(Visit& visit) {
   if (!page) co_return note(visit, page.error().detail);
   if (page->keys.empty()) co_return note(visit, "there is no such key");
   visit.key = page->keys.front();
+  ports_.history.shown(visit.key);
   if (const auto problem = obstacle(visit.key, visit.action, *asked, page->now)) {
     co_return note(visit, problem->detail);
   }

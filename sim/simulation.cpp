@@ -189,8 +189,10 @@ void Simulation::schedule_faults() {
   for (unsigned i = 0; i < setup_.clock_jumps; ++i) {
     world_.after(sometime(), [this] {
       const Duration by = world_.draw.between(1ms, 90s);
-      world_.note("clock: jumps");
-      any().clock->jump(world_.draw.one_in(2) ? by : -by);
+      SkewedClock& clock = *any().clock;
+      const Duration jump = world_.draw.one_in(2) ? by : -by;
+      world_.note(fmt::format("clock: jumps by {} ms", jump.count()));
+      clock.jump(jump);
     });
   }
   schedule_store_faults();

@@ -41,6 +41,7 @@ enum class Bug : std::uint8_t {
   version_ignored,              // an operator changes something else than what was looked at
   unknown_told_as_none,         // an operator is told that nothing was changed, and nobody knows
   finish_over_resolved,         // an owner that comes back writes over what an operator said
+  tombstone_not_forgotten,      // an operator cannot drop a key that has expired and is remembered
 };
 
 inline constexpr std::array bug_names = {
@@ -74,6 +75,7 @@ inline constexpr std::array bug_names = {
     std::pair(std::string_view("version_ignored"), Bug::version_ignored),
     std::pair(std::string_view("unknown_told_as_none"), Bug::unknown_told_as_none),
     std::pair(std::string_view("finish_over_resolved"), Bug::finish_over_resolved),
+    std::pair(std::string_view("tombstone_not_forgotten"), Bug::tombstone_not_forgotten),
 };
 
 #ifdef ONCE_BUGS

@@ -51,6 +51,7 @@ bool may_release(const Record& record, const Op& op) {
 
 bool may_forget(const Record& record, const Op& op, Time now) {
   const State state = expired(record, now) ? State::tombstone : record.state;
+  if (state == State::tombstone && planted(Bug::tombstone_not_forgotten)) return false;
   const bool same_state = state == op.seen_state || planted(Bug::forget_ignores_state);
   const bool live = state == State::started && now < record.lease_until && !planted(Bug::operator_ends_live_claim);
   return record.nonce == op.nonce && same_state && !live && !forgotten(record, now);

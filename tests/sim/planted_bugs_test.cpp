@@ -46,6 +46,7 @@ std::optional<StoreKind> store_with(Bug bug) {
     case Bug::operator_ends_live_claim:
     case Bug::version_ignored:
     case Bug::unknown_told_as_none:
+    case Bug::tombstone_not_forgotten:
     case Bug::finish_over_resolved: return std::nullopt;
   }
   return std::nullopt;
