@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <bit>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -10,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/clock.hpp"
+#include "base/random.hpp"
 #include "cli/command.hpp"
 #include "cli/output.hpp"
 #include "config/codec.hpp"
@@ -32,6 +35,8 @@ struct SimulateOptions {
 };
 
 constexpr auto progress_every = std::chrono::seconds(10);
+// Short enough to type, and far more than anybody ever runs.
+constexpr std::uint64_t most_random_seed = 1'000'000'000'000;
 
 struct Totals {
   std::uint64_t runs = 0;
@@ -40,16 +45,52 @@ struct Totals {
   std::uint64_t crashes = 0;
   std::uint64_t by_hand = 0;
   std::optional<std::uint64_t> failed_seed;
+
+  void add(std::uint64_t seed, const sim::Report& report) {
+    ++runs;
+    executions += report.executions;
+    replays += report.replays;
+    crashes += report.crashes;
+    by_hand += report.by_hand;
+    if (!report.violations.empty()) failed_seed = std::min(failed_seed.value_or(seed), seed);
+  }
 };
 
-void print_failure(std::uint64_t seed, const SimulateOptions& options) {
-  const sim::Report report = sim::simulate(seed, sim::KeepTrace::yes, options.store);
-  std::string text = fmt::format("seed {}\n{}\n", seed, to_text(sim::draw_setup(seed, options.store)));
+bool is_one_seed(const SimulateOptions& options) {
+  return options.runs == 1 && options.length == Duration::zero();
+}
+
+std::string seeds_of(const SimulateOptions& options) {
+  if (is_one_seed(options)) return fmt::format("seed {}", options.seed);
+  if (options.length > Duration::zero()) return fmt::format("seeds from {} on", options.seed);
+  return fmt::format("seeds {} to {}", options.seed, options.seed + options.runs - 1);
+}
+
+std::string random_seed() {
+  SystemRandom random;
+  std::array<std::uint8_t, sizeof(std::uint64_t)> bytes{};
+  random.fill(bytes);
+  return fmt::format("{}", std::bit_cast<std::uint64_t>(bytes) % most_random_seed);
+}
+
+// Without it, a negative number would be taken for a very large one.
+std::string whole_number(const std::string& text) {
+  return text.find_first_not_of("0123456789") == std::string::npos ? "" : fmt::format("{} is no whole number", text);
+}
+
+void print_trace(const sim::Report& report) {
+  std::string text;
   for (const std::string& line : report.trace) text += line + "\n";
-  text += "\n";
+  print(text);
+}
+
+void print_violations(std::uint64_t seed, const sim::Report& report, const SimulateOptions& options) {
+  std::string text = "\n";
   for (const std::string& violation : report.violations) text += fmt::format("violated: {}\n", violation);
   const std::string store = options.store ? fmt::format(" --store {}", options.store_name) : std::string();
-  text += fmt::format("replay: once simulate --seed {}{} --trace\n", seed, store);
+  const std::string among = is_one_seed(options) ? std::string() : fmt::format(" of {}", seeds_of(options));
+  text +=
+      fmt::format("seed {}{} failed. Repeat it with: once simulate --seed {}{} --trace\n", seed, among, seed, store);
   print(text);
 }
 
@@ -75,15 +116,9 @@ class Runs {
       const std::uint64_t seed = options_.seed + i;
       const sim::Report report = sim::simulate(seed, sim::KeepTrace::no, options_.store);
       const std::scoped_lock lock(mutex_);
-      ++totals_.runs;
-      totals_.executions += report.executions;
-      totals_.replays += report.replays;
-      totals_.crashes += report.crashes;
-      totals_.by_hand += report.by_hand;
+      totals_.add(seed, report);
       tell_progress();
-      if (report.violations.empty()) continue;
-      totals_.failed_seed = std::min(totals_.failed_seed.value_or(seed), seed);
-      stop_ = true;
+      if (totals_.failed_seed) stop_ = true;
     }
   }
 
@@ -106,24 +141,42 @@ class Runs {
   Totals totals_;
 };
 
-int simulate(const SimulateOptions& options) {
-  if (options.runs == 1 && options.length == Duration::zero()) {
-    print(fmt::format("seed {}\n{}", options.seed, to_text(sim::draw_setup(options.seed, options.store))));
-    if (options.trace) {
-      const sim::Report report = sim::simulate(options.seed, sim::KeepTrace::yes, options.store);
-      for (const std::string& line : report.trace) print(line + "\n");
-    }
-  }
-  Runs runs(options);
-  const Totals totals = runs.all();
-  if (totals.failed_seed) {
-    if (!options.trace) print_failure(*totals.failed_seed, options);
+void print_setup(std::uint64_t seed, const SimulateOptions& options) {
+  print(fmt::format("seed {}\n{}", seed, to_text(sim::draw_setup(seed, options.store))));
+}
+
+int print_totals(const Totals& totals, std::chrono::nanoseconds took, const SimulateOptions& options) {
+  print(
+      fmt::format("{}: {} runs in {} s, {} executions, {} replays, {} crashes, {} changes by operators: no violation\n",
+                  seeds_of(options), totals.runs, std::chrono::duration_cast<std::chrono::seconds>(took).count(),
+                  totals.executions, totals.replays, totals.crashes, totals.by_hand));
+  return 0;
+}
+
+int simulate_one(const SimulateOptions& options) {
+  const auto begun = monotonic_now();
+  print_setup(options.seed, options);
+  const sim::Report report = sim::simulate(options.seed, sim::KeepTrace::yes, options.store);
+  if (options.trace || !report.violations.empty()) print_trace(report);
+  if (!report.violations.empty()) {
+    print_violations(options.seed, report, options);
     return 1;
   }
-  print(fmt::format("{} runs in {} s, {} executions, {} replays, {} crashes, {} changes by operators: no violation\n",
-                    totals.runs, std::chrono::duration_cast<std::chrono::seconds>(runs.took()).count(),
-                    totals.executions, totals.replays, totals.crashes, totals.by_hand));
-  return 0;
+  Totals totals;
+  totals.add(options.seed, report);
+  return print_totals(totals, monotonic_now() - begun, options);
+}
+
+int simulate_many(const SimulateOptions& options) {
+  print(seeds_of(options) + "\n");
+  Runs runs(options);
+  const Totals totals = runs.all();
+  if (!totals.failed_seed) return print_totals(totals, runs.took(), options);
+  const sim::Report report = sim::simulate(*totals.failed_seed, sim::KeepTrace::yes, options.store);
+  print_setup(*totals.failed_seed, options);
+  print_trace(report);
+  print_violations(*totals.failed_seed, report, options);
+  return 1;
 }
 
 std::string all_stores() {
@@ -141,6 +194,10 @@ int check_and_simulate(SimulateOptions& options) {
     }
     options.length = *length;
   }
+  if (options.runs == 0) {
+    print_error("--runs: at least 1");
+    return 2;
+  }
   for (const auto& [name, kind] : sim::store_names) {
     if (name == options.store_name) options.store = kind;
   }
@@ -148,7 +205,12 @@ int check_and_simulate(SimulateOptions& options) {
     print_error(fmt::format("--store: {} is none of {}", options.store_name, all_stores()));
     return 2;
   }
-  return simulate(options);
+  if (is_one_seed(options)) return simulate_one(options);
+  if (options.trace) {
+    print_error("--trace: the trace is that of one seed; leave out --runs and --for");
+    return 2;
+  }
+  return simulate_many(options);
 }
 
 }  // namespace
@@ -157,8 +219,15 @@ Run add_simulate(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "simulate", "Run gateways, stores, clients, operators and faults in virtual time, and check every promise");
   const auto options = std::make_shared<SimulateOptions>();
-  command->add_option("--seed", options->seed, "Everything is drawn from it; the default is 1")->type_name("N");
-  command->add_option("--runs", options->runs, "How many seeds, from --seed on; the default is 1")->type_name("M");
+  command
+      ->add_option("--seed", options->seed,
+                   "The first seed, from which everything is drawn; `random` draws the seed, too; the default is 1")
+      ->type_name("N")
+      ->check(whole_number)
+      ->transform([](const std::string& text) { return text == "random" ? random_seed() : text; });
+  command->add_option("--runs", options->runs, "How many seeds: N to N + M - 1; the default is 1")
+      ->type_name("M")
+      ->check(whole_number);
   command->add_option("--for", options->length_text, "Seeds from --seed on until so much time has passed, such as 10m")
       ->type_name("DURATION");
   command->add_option("--threads", options->threads, "Seeds at the same time; the default is one a core")
@@ -167,7 +236,8 @@ Run add_simulate(CLI::App& app) {
       ->type_name("{" + all_stores() + "}");
   command->add_flag("--trace", options->trace, "Print everything that happens; with one seed");
   command->footer(
-      "A seed that violates a promise is printed with its setup, its history and the command that repeats it.\n"
+      "The seeds are printed first. A seed that violates a promise is printed with its setup, its history and the\n"
+      "command that repeats it, and ends the run.\n"
       "Exit codes: 0 no violation, 1 a violation, 2 wrong options.");
   return [options] { return check_and_simulate(*options); };
 }

@@ -1,0 +1,56 @@
+"""`once simulate`: which seeds it runs, and that it says so before anything else."""
+import os
+import re
+import subprocess
+import unittest
+
+ONCE = os.environ["ONCE_BINARY"]
+TOTALS = re.compile(r"(\d+) runs in \d+ s, (\d+) executions, (\d+) replays, (\d+) crashes, (\d+) changes by operators: no violation$")
+
+
+def simulate(*options):
+    return subprocess.run([ONCE, "simulate", *options], capture_output=True, text=True, timeout=120)
+
+
+def totals(ran):
+    return [int(number) for number in TOTALS.search(ran.stdout.rstrip("\n")).groups()]
+
+
+class Seeds(unittest.TestCase):
+    def test_runs_begin_at_the_seed_and_are_one_after_the_other(self):
+        ran = simulate("--seed", "4711", "--runs", "3")
+        self.assertEqual(ran.returncode, 0)
+        lines = ran.stdout.splitlines()
+        self.assertEqual(lines[0], "seeds 4711 to 4713")
+        self.assertTrue(lines[-1].startswith("seeds 4711 to 4713: 3 runs"), lines[-1])
+        alone = [totals(simulate("--seed", str(seed))) for seed in (4711, 4712, 4713)]
+        self.assertEqual(totals(ran), [sum(each) for each in zip(*alone)])
+
+    def test_one_seed_is_printed_with_its_setup(self):
+        ran = simulate("--seed", "4711")
+        self.assertTrue(ran.stdout.startswith("seed 4711\nstore "), ran.stdout)
+
+    def test_a_random_base_is_printed_and_can_be_repeated(self):
+        drawn = simulate("--seed", "random", "--runs", "2")
+        base = re.match(r"seeds (\d+) to (\d+)\n", drawn.stdout)
+        self.assertEqual(int(base[2]), int(base[1]) + 1)
+        self.assertEqual(totals(simulate("--seed", base[1], "--runs", "2")), totals(drawn))
+        again = simulate("--seed", "random", "--runs", "2")
+        self.assertNotEqual(again.stdout.splitlines()[0], drawn.stdout.splitlines()[0])
+
+    def test_seeds_until_time_is_up(self):
+        ran = simulate("--seed", "4711", "--for", "1s")
+        self.assertTrue(ran.stdout.startswith("seeds from 4711 on\n"), ran.stdout)
+        self.assertGreater(totals(ran)[0], 0)
+
+    def test_wrong_options(self):
+        for options in (["--runs", "0"], ["--runs", "2", "--trace"], ["--for", "1s", "--trace"], ["--seed", "randomly"],
+                        ["--seed", "-1"], ["--runs", "-1"]):
+            with self.subTest(options):
+                ran = simulate(*options)
+                self.assertEqual(ran.returncode, 2, ran.stdout)
+                self.assertEqual(ran.stdout, "")
+
+
+if __name__ == "__main__":
+    unittest.main()
