@@ -212,6 +212,7 @@ void History::granted(Key& key, const Op& op) {
   if (key.before.state == Fact::State::started) key.before.state = Fact::State::unknown;
   key.before.nonce = Nonce();
   key.now = after_claim(op);
+  key.perhaps.clear();
   if (key.before.state != Fact::State::none) {
     key.before.expires_at = key.now.expires_at;
     key.before.remembered = key.now.remembered;
@@ -306,8 +307,9 @@ void History::found_after_restart(const OperationId& id, const std::optional<Rec
       is_recorded(key);
     }
   }
-  if (record && record->state == State::tombstone) shown_as_tombstone(key);
-  key.perhaps.clear();
+  if (record && record->state == State::tombstone) key.now.aged = true;
+  // Where none is left because the clock is ahead, another restart may find it again when the clock was set back.
+  std::erase_if(key.perhaps, [&](const Fact& fact) { return record || !fits(fact); });
 }
 
 void History::changed(Key& key) {

@@ -63,7 +63,8 @@ class History {
   void store_answered_at_once(const Op& op);
   // The process whose store is its own has ended: nobody owns its claims any more.
   void owner_ended();
-  // What the store holds after a restart, for every id: it must be what was told, or what may have been written.
+  // What the store holds after a restart, for every id: it must be what was told, or what may have been written. As it
+  // is written: an expired record is not aged, for as a tombstone it could be any of these.
   void found_after_restart(const OperationId& id, const std::optional<Record>& record);
   std::vector<OperationId> ids() const;
   // Whose clock decides. The model asks it, not the store.

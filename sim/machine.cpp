@@ -4,6 +4,12 @@
 
 namespace once::sim {
 
+namespace {
+
+constexpr Duration long_ago = std::chrono::years(1);
+
+}  // namespace
+
 JournalMachine::JournalMachine(World& world, History& history, SkewedClock& clock, const JournalSettings& settings)
     : world_(world),
       history_(history),
@@ -25,14 +31,26 @@ bool JournalMachine::open() {
     return false;
   }
   store_ = std::move(*opened);
-  for (const OperationId& id : history_.ids()) {
-    Op op{.verb = Verb::lookup, .id = id};
-    Op* const batch = &op;
-    store_->execute({&batch, 1});
-    history_.store_clock_at(op.now);
-    history_.found_after_restart(id, op.record);
-  }
+  history_.store_clock_at(clock_.now());
+  for (const OperationId& id : history_.ids()) history_.found_after_restart(id, as_written(id));
   return true;
+}
+
+std::optional<Record> JournalMachine::look_up(const OperationId& id) {
+  Op op{.verb = Verb::lookup, .id = id};
+  Op* const batch = &op;
+  store_->execute({&batch, 1});
+  return op.record;
+}
+
+// One that has expired is looked at by a clock that shows a time before that.
+std::optional<Record> JournalMachine::as_written(const OperationId& id) {
+  std::optional<Record> record = look_up(id);
+  if (!record || record->state != State::tombstone) return record;
+  clock_.jump(-long_ago);
+  record = look_up(id);
+  clock_.jump(long_ago);
+  return record;
 }
 
 void JournalMachine::close(End end) {

@@ -45,6 +45,9 @@ class JournalMachine final : public Store {
   void give_room() { settings_.max_disk = std::size_t{64} << 20U; }
 
  private:
+  std::optional<Record> look_up(const OperationId& id);
+  std::optional<Record> as_written(const OperationId& id);
+
   World& world_;
   History& history_;
   SkewedClock& clock_;
