@@ -173,6 +173,21 @@ TEST_F(JournalLimits, a_clock_set_back_shows_clients_and_operators_the_same_reco
   EXPECT_GT(tombstones, 0U);
 }
 
+TEST_F(JournalLimits, what_is_not_remembered_is_never_told_as_expired) {
+  begin({.segment_bytes = segment_bytes, .cache_bytes = 0});
+  constexpr std::uint64_t keys = 400;
+  const Duration ttl = std::chrono::milliseconds(60'500);
+  for (std::uint64_t key = 0; key < keys; ++key) record(key, ttl, 2000);
+  // Cleaned within the second in which they expire, and then the clock is set back.
+  tick(ttl);
+  for (int i = 0; i < 20; ++i) store().maintain();
+  machine_->clock.advance(-minutes(1));
+  for (std::uint64_t key = 0; key < keys; ++key) {
+    const Verdict verdict = machine_->run(claim_op(key, 2)).verdict;
+    ASSERT_TRUE(verdict == Verdict::replay || verdict == Verdict::execute) << key;
+  }
+}
+
 TEST_F(JournalLimits, nothing_grows_in_thousands_of_rounds) {
   begin({.segment_bytes = segment_bytes, .segment_age = minutes(10), .cache_bytes = 32 << 10});
   JournalStats most;

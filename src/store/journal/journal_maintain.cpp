@@ -127,12 +127,16 @@ std::size_t JournalStore::sweep_some(Shard& shard, std::size_t limit, Time now) 
       ++shard.sweep_at;
       continue;
     }
-    count_live(slot.place, -1);
-    shard.forget(slot);
-    shard.slots.erase(slot);  // another one may have taken its slot
-    counters_.expired.fetch_add(1, std::memory_order_relaxed);
+    drop(shard, slot);  // another one may have taken its slot
   }
   return looked;
+}
+
+void JournalStore::drop(Shard& shard, SlotTable::Slot& slot) {
+  count_live(slot.place, -1);
+  shard.forget(slot);
+  shard.slots.erase(slot);
+  counters_.expired.fetch_add(1, std::memory_order_relaxed);
 }
 
 void JournalStore::clean(Time now) {
@@ -247,15 +251,21 @@ std::optional<JournalStore::Moved> JournalStore::gather_next(Time now) {
     const Place place(segments_.oldest().number, frame.offset, frame.size, frame.seen.state);
     Shard& shard = shard_of(frame.seen.id);
     const std::scoped_lock shard_lock(shard.mutex);
-    const SlotTable::Slot* slot = shard.slots.find(frame.seen.id);
+    SlotTable::Slot* slot = shard.slots.find(frame.seen.id);
     if (slot == nullptr || slot->place != place) continue;
+    const bool owned = slot->expires == journal::never_expires || frame.seen.lease_until != Time::min();
+    // Slots count whole seconds, so sweep() may not have come to it. It must not become a tombstone that nobody asked
+    // for.
+    if (!owned && frame.seen.forget_at <= now) {
+      drop(shard, *slot);
+      continue;
+    }
     if (with_frames(frame.size) + reserve(live_claims_) > room_) {
       carry_->held = true;
       break;
     }
     if (frames_.empty()) journal::append_mark(frames_, segments_.salt(), segments_.durable_up_to(), now);
     const std::uint64_t at = frames_.size();
-    const bool owned = slot->expires == journal::never_expires || frame.seen.lease_until != Time::min();
     const State state = carry(frame, place, owned ? Time::min() : now);
     moved.emplace_back(frame.seen.id, Place(segments_.active(), segments_.tail() + at, frames_.size() - at, state));
   }

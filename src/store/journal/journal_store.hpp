@@ -146,6 +146,7 @@ class JournalStore final : public Store, public Search {
   void sweep(Time now);
   // Returns how many slots it looked at.
   std::size_t sweep_some(journal::Shard& shard, std::size_t limit, Time now);
+  void drop(journal::Shard& shard, journal::SlotTable::Slot& slot);
   void clean(Time now);
   bool worth_carrying(Time now) const;
   bool start_carrying();
