@@ -67,8 +67,8 @@ def matching(tests, pattern):
 
 def case_files(name):
     """Sources with a GoogleTest case of this name, Suite.case or a part of it."""
-    suite, _, case = name.rpartition(".")
-    pattern = re.compile(rf"TEST(_F|_P)?\(\s*\w*{re.escape(suite)}\w*,\s*\w*{re.escape(case)}\w*\)")
+    parts = r"\w*,\s*\w*".join(map(re.escape, name.split(".")))
+    pattern = re.compile(rf"TEST(_F|_P)?\([^)]*{parts}")
     return [path.stem for path in (ROOT / "tests").rglob("*_test.cpp") if pattern.search(path.read_text())]
 
 
@@ -76,6 +76,8 @@ def by_names(tests, names):
     chosen, filters = [], []
     for name in names:
         found = matching(tests, name)
+        # What takes long is run only if it is what was asked for.
+        found = [test for test in found if "thorough" not in test[1]] or found
         if not found:
             found = [test for stem in case_files(name) for test in matching(tests, f"^{stem}$")]
             filters.append(f"*{name}*")

@@ -1,7 +1,11 @@
-"""clang-tidy over src/, two files at a time. A file that passed is not looked at again until it, a header of ours that
-it includes, its flags or .clang-tidy changes: the proof is a file named by the hash of all these.
+"""clang-tidy over src/ as it is compiled: the sources of a folder together, two such units at a time. A unit that passed is
+not looked at again until one of its sources, a header of ours, its flags or .clang-tidy changes: the proof is a file named by
+the hash of all these.
 
-clang_tidy.py BUILD_FOLDER [PART OF A PATH]
+The static analyzer takes longer than all other checks. It looks at the folders in which handles of C libraries are opened and
+closed by hand; with --analyze at every folder.
+
+clang_tidy.py BUILD_FOLDER [--analyze] [PART OF A PATH]
 """
 import concurrent.futures
 import hashlib
@@ -14,6 +18,10 @@ import sys
 import sources
 
 CLANG_TIDY = "clang-tidy-19"
+# Folders with handles of OpenSSL, libpq, libmariadb, hiredis, libcurl and descriptors.
+WITH_HANDLES = ("src/base", "src/client", "src/http", "src/store/postgres", "src/store/mysql", "src/store/redis")
+# A unit includes its sources, which is what this one warns of.
+NOT_FOR_UNITS = "-bugprone-suspicious-include"
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 # Diagnostics in headers of others are counted aloud, but not shown.
 NOISE = re.compile(r"^\d+ warnings? (and \d+ errors? )?(generated|treated as errors?)\.?$")
@@ -31,43 +39,59 @@ def closure(path, seen):
                 break
 
 
-def proof_of(entry, salt):
+def sources_of(entry):
+    """The sources of ours that a unit includes, or the file itself, relative to the root."""
+    path = pathlib.Path(entry["file"])
+    named = [pathlib.Path(name) for name in INCLUDE.findall(path.read_text())] if path.suffix == ".cxx" else [path]
+    return [str(name.relative_to(sources.ROOT)) for name in named if name.is_relative_to(sources.ROOT)]
+
+
+def checks_of(entry, analyze):
+    folder = str(pathlib.PurePath(sources_of(entry)[0]).parent)
+    return NOT_FOR_UNITS if analyze or folder in WITH_HANDLES else f"{NOT_FOR_UNITS},-clang-analyzer-*"
+
+
+def proof_of(entry, checks, salt):
     files = {}
     closure(pathlib.Path(entry["file"]), files)
     digest = hashlib.sha256(salt)
-    digest.update(entry["command"].encode())
+    digest.update(f"{checks}\0{entry['command']}".encode())
     for path in sorted(files):
         digest.update(f"\0{path.name}\0{files[path]}".encode())
     return digest.hexdigest()
 
 
-def check(entry, build):
-    command = [CLANG_TIDY, "-p", str(build), "--quiet", entry["file"]]
+def check(entry, checks, build):
+    command = [CLANG_TIDY, "-p", str(build), "--quiet", f"--checks={checks}", entry["file"]]
     result = subprocess.run(command, capture_output=True, text=True)
     lines = [line for line in (result.stdout + result.stderr).splitlines() if not NOISE.match(line)]
     return result.returncode, "\n".join(lines)
 
 
 def main():
-    build = pathlib.Path(sys.argv[1])
-    part = sys.argv[2] if len(sys.argv) > 2 else ""
+    arguments = [argument for argument in sys.argv[1:] if argument != "--analyze"]
+    analyze = "--analyze" in sys.argv[1:]
+    build = pathlib.Path(arguments[0]).resolve()
+    part = arguments[1] if len(arguments) > 1 else ""
     version = subprocess.run([CLANG_TIDY, "--version"], capture_output=True, text=True, check=True).stdout
     salt = (version + (sources.ROOT / ".clang-tidy").read_text()).encode()
     proofs = build / "clang-tidy"
     proofs.mkdir(exist_ok=True)
 
-    ours = {str(sources.ROOT / path) for path in sources.tracked((".cpp",)) if path.parts[0] == "src"}
     database = json.loads((build / "compile_commands.json").read_text())
-    entries = [entry for entry in database if entry["file"] in ours and part in entry["file"]]
-    if not entries:
-        sys.exit("no sources found in compile_commands.json")
-    todo = [(entry, proof_of(entry, salt)) for entry in entries]
-    todo = [(entry, proof) for entry, proof in todo if not (proofs / proof).exists()]
-    print(f"{len(entries)} files, {len(todo)} to check", flush=True)
+    entries = [entry for entry in database if any(s.startswith("src/") and part in s for s in sources_of(entry))]
+    expected = {str(path) for path in sources.tracked((".cpp",)) if path.parts[0] == "src" and part in str(path)}
+    missed = expected - {source for entry in entries for source in sources_of(entry)}
+    if not entries or missed:
+        sys.exit(f"not in compile_commands.json: {', '.join(sorted(missed)) or 'anything'}")
+    todo = [(entry, checks_of(entry, analyze)) for entry in entries]
+    todo = [(entry, checks, proof_of(entry, checks, salt)) for entry, checks in todo]
+    todo = [(entry, checks, proof) for entry, checks, proof in todo if not (proofs / proof).exists()]
+    print(f"{len(expected)} files in {len(entries)} units, {len(todo)} units to check", flush=True)
 
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
-        running = {pool.submit(check, entry, build): (entry, proof) for entry, proof in todo}
+        running = {pool.submit(check, entry, checks, build): (entry, proof) for entry, checks, proof in todo}
         for done in concurrent.futures.as_completed(running):
             entry, proof = running[done]
             status, output = done.result()
@@ -77,7 +101,7 @@ def main():
                 failed += 1
                 print(output, flush=True)
     if failed:
-        sys.exit(f"{failed} files with findings")
+        sys.exit(f"{failed} units with findings")
 
 
 if __name__ == "__main__":
