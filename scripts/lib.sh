@@ -20,8 +20,9 @@ step() {
   printf 'once: %s …\n' "$name"
   "$@" >"$log" 2>&1 </dev/null &
   local pid=$! said=$SECONDS line status=0
+  trap 'kill "$pid" 2>/dev/null; exit 130' INT TERM  # a background process ignores Ctrl-C
   while kill -0 "$pid" 2>/dev/null; do
-    read -rt 0.2 <> <(:) || true
+    sleep 0.3
     if [[ -t 1 ]]; then
       line=$(tail -n 1 "$log" | tr -d '\r' | cut -c 1-100)
       printf '\r\033[K      %s' "$line"
@@ -32,6 +33,7 @@ step() {
   done
   [[ -t 1 ]] && printf '\r\033[K'
   wait "$pid" || status=$?
+  trap - INT TERM
   if ((status == 0)); then
     printf 'once: %s: %d s\n' "$name" $((SECONDS - began))
   else
