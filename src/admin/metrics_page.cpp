@@ -19,7 +19,6 @@ namespace once {
 
 namespace {
 
-
 // The sum of one counter over all workers.
 std::uint64_t total(const std::vector<const Metrics*>& workers, Counter Metrics::* counter) {
   std::uint64_t sum = 0;
@@ -107,6 +106,9 @@ void write_counters(Exposition& out, const std::vector<const Metrics*>& workers)
       Row{"once_connections_total", "counter", "Client connections accepted.", &Metrics::connections_opened},
       Row{"once_connections_refused_total", "counter", "Client connections over a limit.",
           &Metrics::connections_refused},
+      Row{"once_connection_faults_total", "counter",
+          "Connections of clients and backends ended because an invariant of Once was broken: a bug.",
+          &Metrics::connection_faults},
       Row{"once_tls_handshakes_total", "counter", "TLS handshakes with clients that succeeded.",
           &Metrics::tls_handshakes},
       Row{"once_tls_handshakes_failed_total", "counter", "TLS handshakes with clients that failed.",

@@ -97,7 +97,9 @@ class PassThrough final : private http::Socket::Watcher {
   Task<PassedResult> finish_alone();
 
   bool may_send_again() const;
-  bool upgrades() const { return client_.head.upgrade && !request_->body; }
+  // Only without a body: its bytes would be read for the request and for the tunnel at once. With one, Upgrade is left
+  // out and the request is served as HTTP/1.1, as RFC 9110 7.8 allows.
+  bool upgrades() const { return client_.head.upgrade && !client_.head.framing.has_body() && !request_->body; }
   // An event stream has no end that could be waited for.
   bool goes_on_alone() const { return request_->body && !events_; }
   // Of the backend. Whoever writes under guard keeps others waiting.

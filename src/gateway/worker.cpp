@@ -41,6 +41,7 @@ void unlink(ServedConnection& connection) {
 
 Worker::Worker(GatewayShared& shared, WorkerShare share, std::shared_ptr<Generation> generation)
     : shared_(shared), share_(share), generation_(serve_by(std::move(generation))) {
+  loop_.listen(*this);
   adopt_work_.worker = this;
   adopt_work_.run = [](Work& work) {
     auto& adopt = static_cast<AdoptWork&>(work);
@@ -73,6 +74,12 @@ GenerationUse Worker::serve_by(std::shared_ptr<Generation> generation) {
 Worker::~Worker() {
   loop_.disarm(drain_timer_);
   loop_.disarm(idle_timer_);
+}
+
+void Worker::connection_fault(const http::ConnectionFault& fault) {
+  metrics_.connection_faults.add();
+  shared_.log.error("connection ended, invariant broken",
+                    {{"invariant", fault.invariant}, {"file", fault.file}, {"line", fault.line}});
 }
 
 void Worker::enter(ServedConnection& connection) {
@@ -185,7 +192,8 @@ Task<void> Worker::accept_all(http::Socket& listener, Over over) {
     if (fd >= 0) {
       admit(fd, over);
     } else if (errno == EAGAIN) {
-      co_await listener.readable(accept_wait);
+      const http::Io ready = co_await listener.readable(accept_wait);
+      if (ready == http::Io::failed) co_await sleep_for(loop_, accept_pause);
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
       shared_.log.error("cannot accept connections", {{"errno", errno}});
       co_await sleep_for(loop_, accept_pause);

@@ -69,7 +69,7 @@ class ServedConnection {
   ~ServedConnection() = default;
 };
 
-class Worker {
+class Worker final : private http::FaultListener {
  public:
   Worker(GatewayShared& shared, WorkerShare share, std::shared_ptr<Generation> generation);
   Worker(const Worker&) = delete;
@@ -122,6 +122,7 @@ class Worker {
     Worker* worker = nullptr;
   };
 
+  void connection_fault(const http::ConnectionFault& fault) override;
   Task<void> accept_all(http::Socket& listener, Over over);
   GenerationUse serve_by(std::shared_ptr<Generation> generation);
   void start_draining(const Drain& how);

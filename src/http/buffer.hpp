@@ -1,5 +1,8 @@
 // Bytes read from a connection: what is unread, after a pinned part that must not move (the head of the message at
 // hand, which the parsed fields point into).
+//
+// A buffer that is used against its rules is broken for good: it has no bytes and no room, so the next read into it
+// ends the connection (socket.hpp). Its memory stays, for whoever still looks at what was in it.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +11,6 @@
 #include <memory>
 #include <span>
 #include <string_view>
-
-#include "base/assert.hpp"
 
 namespace once::http {
 
@@ -20,23 +21,25 @@ class Buffer {
   bool empty() const { return begin_ == end_; }
 
   void consume(std::size_t count) {
-    ONCE_ASSERT(count <= end_ - begin_);
+    if (!holds(count <= end_ - begin_)) return;
     begin_ += count;
     if (begin_ == end_) begin_ = end_ = pinned_;
   }
 
   // The first `count` unread bytes are taken as read, and stay where they are until unpin().
   void pin(std::size_t count) {
-    ONCE_ASSERT(pinned_ == 0 && begin_ == 0 && count <= end_);
+    if (!holds(pinned_ == 0 && begin_ == 0 && count <= end_)) return;
     begin_ = pinned_ = count;
   }
   void unpin() {
+    if (broken_) return;
     pinned_ = 0;
     if (begin_ == end_) begin_ = end_ = 0;
   }
 
   // Unread bytes moved to the front; what was pinned is gone.
   void rewind() {
+    if (broken_) return;
     pinned_ = 0;
     move_unread_to(0);
   }
@@ -48,7 +51,7 @@ class Buffer {
     return {data_.get() + end_, capacity_ - end_};
   }
   void commit(std::size_t count) {
-    ONCE_ASSERT(count <= capacity_ - end_);
+    if (!holds(count <= capacity_ - end_)) return;
     end_ += count;
   }
 
@@ -56,8 +59,7 @@ class Buffer {
 
   // Makes the whole buffer at least this large. Moves everything: nothing may be pinned.
   void grow(std::size_t capacity) {
-    ONCE_ASSERT(pinned_ == 0);
-    if (capacity <= capacity_) return;
+    if (!holds(pinned_ == 0) || capacity <= capacity_) return;
     auto larger = std::make_unique_for_overwrite<char[]>(capacity);
     if (!empty()) std::memcpy(larger.get(), data_.get() + begin_, end_ - begin_);
     end_ -= begin_;
@@ -68,14 +70,24 @@ class Buffer {
 
   // Gives the memory back; grow() makes it usable again.
   void release() {
+    if (broken_) return;
     clear();
     data_.reset();
     capacity_ = 0;
   }
 
-  void clear() { begin_ = end_ = pinned_ = 0; }
+  void clear() {
+    if (!broken_) begin_ = end_ = pinned_ = 0;
+  }
 
  private:
+  bool holds(bool rule) {
+    if (rule && !broken_) return true;
+    broken_ = true;
+    begin_ = end_ = pinned_ = capacity_;
+    return false;
+  }
+
   void move_unread_to(std::size_t position) {
     std::memmove(data_.get() + position, data_.get() + begin_, end_ - begin_);
     end_ -= begin_ - position;
@@ -87,6 +99,7 @@ class Buffer {
   std::size_t pinned_ = 0;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
+  bool broken_ = false;
 };
 
 }  // namespace once::http

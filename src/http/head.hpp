@@ -33,6 +33,8 @@ struct Framing {
   };
   Kind kind = Kind::none;
   std::uint64_t length = 0;
+
+  bool has_body() const { return kind != Kind::none && (kind != Kind::length || length > 0); }
 };
 
 struct HeadLimits {

@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "base/assert.hpp"
+#include "base/broken_invariant.hpp"
 #include "base/clock.hpp"
 
 namespace once::http {
@@ -28,11 +29,19 @@ Loop::~Loop() {
   ::close(epoll_);
 }
 
-void Loop::add(int fd, Pollable& pollable) {
+bool Loop::add(int fd, Pollable& pollable) {
   epoll_event event{};
   event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
   event.data.ptr = &pollable;
-  ONCE_ASSERT(::epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) == 0);
+  return ::epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+void Loop::report(const ConnectionFault& fault) {
+  if (fault_listener_ != nullptr) {
+    fault_listener_->connection_fault(fault);
+  } else {
+    note_broken_invariant(fault.invariant, fault.file, fault.line);
+  }
 }
 
 void Loop::forget(int fd, Pollable& pollable) {

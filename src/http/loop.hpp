@@ -11,6 +11,7 @@
 #include <span>
 
 #include "base/executor.hpp"
+#include "http/fault.hpp"
 #include "http/timer_wheel.hpp"
 
 namespace once::http {
@@ -44,10 +45,15 @@ class Loop final : public Executor {
   // Monotonic, as of the last time the loop woke up.
   std::chrono::nanoseconds now() const { return now_; }
 
-  void add(int fd, Pollable& pollable);
+  // False: the kernel cannot watch another descriptor.
+  [[nodiscard]] bool add(int fd, Pollable& pollable);
   // After this the pollable hears of nothing any more, not even of events already fetched. To be called before the
   // descriptor is closed: closing alone ends nothing while another process has it too.
   void forget(int fd, Pollable& pollable);
+
+  // Of connections on this loop. The listener outlives them; without one a fault is a line on stderr.
+  void listen(FaultListener& listener) { fault_listener_ = &listener; }
+  void report(const ConnectionFault& fault);
 
  private:
   static constexpr std::size_t events_per_wait = 256;
@@ -64,6 +70,7 @@ class Loop final : public Executor {
   std::chrono::nanoseconds now_;
   std::array<epoll_event, events_per_wait> events_{};
   std::span<epoll_event> fetched_;  // not yet delivered
+  FaultListener* fault_listener_ = nullptr;
   std::atomic<pthread_t> thread_{};
   Work* own_ = nullptr;     // posted by this thread, oldest first
   Work** own_end_ = &own_;  // where the next one goes

@@ -241,7 +241,8 @@ Task<void> Service::accept_all() {
     } else if (fd >= 0) {
       spawn(serve_connection(fd));
     } else if (errno == EAGAIN) {
-      co_await listener_.readable(accept_wait);
+      const Io ready = co_await listener_.readable(accept_wait);
+      if (ready == Io::failed) co_await sleep_for(listener_.loop(), accept_pause);
     } else {
       co_await sleep_for(listener_.loop(), accept_pause);
     }

@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <chrono>
 
-#include "base/assert.hpp"
 #include "http/endpoint.hpp"
 #include "http/tls_stream.hpp"
 
@@ -30,11 +29,24 @@ ssize_t send_piece(int fd, const iovec& piece) {
 
 }  // namespace
 
+// What a connection must hold. Otherwise it ends, and the process does not: see fault.hpp.
+#define ONCE_HOLDS(socket, expression) \
+  (static_cast<bool>(expression) || ((socket).fail({#expression, __FILE__, __LINE__}), false))
+
+IoWait*& IoWait::place() const {
+  return direction_ == Direction::read ? socket_.reader_ : socket_.writer_;
+}
+
+bool IoWait::await_ready() {
+  const bool alone = ONCE_HOLDS(socket_, place() == nullptr);
+  if (alone && !socket_.faulty_) return attempt();
+  status_ = Io::failed;
+  return true;
+}
+
 void IoWait::await_suspend(std::coroutine_handle<> caller) {
   caller_ = caller;
-  IoWait*& place = direction_ == Direction::read ? socket_.reader_ : socket_.writer_;
-  ONCE_ASSERT(place == nullptr);
-  place = this;
+  place() = this;
   fire = [](Timer& timer) {
     auto& self = static_cast<IoWait&>(timer);
     self.status_ = Io::timed_out;
@@ -47,9 +59,7 @@ void IoWait::await_suspend(std::coroutine_handle<> caller) {
 }
 
 void IoWait::finish() {
-  IoWait*& place = direction_ == Direction::read ? socket_.reader_ : socket_.writer_;
-  ONCE_ASSERT(place == this);
-  place = nullptr;
+  place() = nullptr;
   socket_.loop_.disarm(*this);
   caller_.resume();  // `this` may be gone afterwards
 }
@@ -72,8 +82,11 @@ bool ReadSome::attempt() {
     status_ = Io::cancelled;
     return true;
   }
+  if (!ONCE_HOLDS(socket_, !room_.empty())) {
+    status_ = Io::failed;
+    return true;
+  }
   if (!socket_.may_read_) return false;
-  ONCE_ASSERT(!room_.empty());
   if (socket_.tls_ != nullptr) return attempt_secure();
   while (true) {
     const ssize_t got = receive(socket_.fd_, room_.data(), room_.size(), 0);
@@ -225,11 +238,16 @@ bool Readable::attempt() {
 Socket::Socket(Loop& loop, int fd) : loop_(loop), fd_(fd) {
   cancel_timer_.socket = this;
   cancel_timer_.fire = [](Timer& timer) { static_cast<CancelTimer&>(timer).socket->wake_waiters(); };
-  loop_.add(fd_, *this);
+  const bool watched = loop_.add(fd_, *this);
+  if (!ONCE_HOLDS(*this, watched)) peer_ended_ = true;
 }
 
 Socket::~Socket() {
-  ONCE_ASSERT(reader_ == nullptr && writer_ == nullptr);
+  // Whoever waits has this socket in its hands and cannot be resumed any more: it is left where it is.
+  if (!ONCE_HOLDS(*this, reader_ == nullptr && writer_ == nullptr)) {
+    if (reader_ != nullptr) loop_.disarm(*reader_);
+    if (writer_ != nullptr) loop_.disarm(*writer_);
+  }
   loop_.disarm(cancel_timer_);
   loop_.forget(fd_, *this);
   if (tls_ != nullptr) tls_->end();
@@ -268,7 +286,15 @@ void Socket::cancel() {
   loop_.arm(cancel_timer_, Duration::zero());
 }
 
+void Socket::fail(const ConnectionFault& fault) {
+  if (!faulty_) loop_.report(fault);
+  faulty_ = true;
+  reset_on_close();
+  cancel();
+}
+
 void Socket::restore() {
+  if (faulty_) return;
   cancelled_ = false;
   loop_.disarm(cancel_timer_);
 }
@@ -308,7 +334,7 @@ void Socket::make_plain() {
 }
 
 std::optional<Socket::Peer> Socket::watch(Watcher& watcher) {
-  ONCE_ASSERT(watcher_ == nullptr);
+  if (!ONCE_HOLDS(*this, watcher_ == nullptr)) return Peer::gone;
   if (may_read_) {
     if (const auto what = look()) return what;
   }

@@ -1,5 +1,6 @@
 // A non-blocking socket on a loop, plain or with TLS, and what a coroutine can await of it. Every wait tries at once
-// and suspends only when the kernel has nothing; every wait has a time limit. One reader and one writer at a time.
+// and suspends only when the kernel has nothing; every wait has a time limit. One reader and one writer at a time: a
+// second one gets `failed`, and the connection ends (fault.hpp).
 #pragma once
 
 #include <sys/uio.h>
@@ -44,6 +45,7 @@ class IoWait : private Timer {
   IoWait(const IoWait&) = delete;
   IoWait& operator=(const IoWait&) = delete;
 
+  bool await_ready();
   void await_suspend(std::coroutine_handle<> caller);
 
  protected:
@@ -63,6 +65,7 @@ class IoWait : private Timer {
 
  private:
   friend class Socket;
+  IoWait*& place() const;  // of the one that waits on the socket in this direction
   void finish();
 
   Direction direction_;
@@ -77,7 +80,6 @@ class ReadSome final : public IoWait {
  public:
   ReadSome(Socket& socket, std::span<char> room, Duration limit)
       : IoWait(socket, Direction::read, limit), room_(room) {}
-  bool await_ready() { return attempt(); }
   IoResult await_resume() const { return {status_, bytes_}; }
 
  private:
@@ -100,7 +102,6 @@ class WriteAll final : public IoWait {
   using Pieces = std::array<std::string_view, max_pieces>;
 
   WriteAll(Socket& socket, const Pieces& pieces, Duration limit);
-  bool await_ready() { return attempt(); }
   IoResult await_resume();
 
  private:
@@ -116,7 +117,6 @@ class WriteAll final : public IoWait {
 class Connected final : public IoWait {
  public:
   Connected(Socket& socket, Duration limit) : IoWait(socket, Direction::write, limit) {}
-  bool await_ready() { return attempt(); }
   Io await_resume() const { return status_; }
 
  private:
@@ -127,7 +127,6 @@ class Connected final : public IoWait {
 class Handshake final : public IoWait {
  public:
   Handshake(Socket& socket, Duration limit) : IoWait(socket, Direction::read, limit) {}
-  bool await_ready() { return attempt(); }
   Io await_resume() const { return status_; }
 
  private:
@@ -138,7 +137,6 @@ class Handshake final : public IoWait {
 class EndWriting final : public IoWait {
  public:
   EndWriting(Socket& socket, Duration limit) : IoWait(socket, Direction::write, limit) {}
-  bool await_ready() { return attempt(); }
   void await_resume() const {}
 
  private:
@@ -149,7 +147,6 @@ class EndWriting final : public IoWait {
 class Readable final : public IoWait {
  public:
   Readable(Socket& socket, Duration limit) : IoWait(socket, Direction::read, limit) {}
-  bool await_ready() { return attempt(); }
   Io await_resume() const { return status_; }
 
  private:
@@ -242,6 +239,8 @@ class Socket final : public Pollable {
 
   void on_ready(std::uint32_t events) override;
   void wake_waiters();
+  // Ends the connection: every wait fails from now on, and the peer sees a reset.
+  void fail(const ConnectionFault& fault);
   std::optional<Peer> look();
   std::optional<Peer> look_secure();
 
@@ -251,6 +250,7 @@ class Socket final : public Pollable {
   bool may_write_ = false;
   bool peer_ended_ = false;
   bool cancelled_ = false;
+  bool faulty_ = false;
   bool write_timed_out_ = false;
   std::size_t least_rate_ = 0;
   IoWait* reader_ = nullptr;

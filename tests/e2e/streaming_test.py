@@ -380,6 +380,52 @@ class Upgrades(EndToEnd):
         self.assertEqual(client.ask("GET", "/socket", self.HANDSHAKE).body, b"plain")
         self.assertEqual(client.ask("GET", "/next").body, b"plain")
 
+    def test_an_upgrade_with_a_body_is_an_ordinary_request(self):
+        """The body would end up in the tunnel. A server may ignore Upgrade, so the request goes on without it."""
+        backend = self.backend(lambda request, to: to.reply(200, body=request.body))
+        gateway = self.gateway(backend)
+        bodies = (([("Content-Length", 5)], b"hello"), ([("Transfer-Encoding", "chunked")], b"5\r\nhello\r\n0\r\n\r\n"))
+        for fields, body in bodies:
+            with self.subTest(fields):
+                client = self.connect(gateway)
+                client.send_request("POST", "/socket", [*self.HANDSHAKE, *fields])
+                client.send(body)
+                self.assertEqual(client.read_response().body, b"hello")
+                self.assertEqual(client.ask("GET", "/next").status, 200)
+        self.assertEqual([request.get("Upgrade") for request in backend.requests], [None] * 4)
+
+    def test_a_backend_that_switches_protocols_while_the_body_is_held_back(self):
+        def handler(request, connection):
+            if request.method == "GET":
+                connection.reply(200, body=b"alive")
+                return
+            connection.send(self.SWITCH + b"\r\nfor the tunnel")
+            with contextlib.suppress(EOFError, OSError):
+                connection.stream.read_to_end()
+            connection.close()
+
+        gateway = self.gateway(self.backend(handler, read_body=False))
+        for fields in ([("Content-Length", 5)], [("Transfer-Encoding", "chunked")]):
+            for handshake in (self.HANDSHAKE, []):
+                with self.subTest(fields, asked=bool(handshake)):
+                    client = self.connect(gateway)
+                    response = client.ask("POST", "/socket", [*handshake, *fields])
+                    self.assertEqual((response.status, response.code), (502, "backend-lost"))
+                    self.assertEqual(gateway.ask("GET", "/next").body, b"alive")
+        self.assertEqual(gateway.metrics()["once_connection_faults_total"], 0)
+
+    def test_an_upgrade_with_an_empty_body_is_an_upgrade(self):
+        def handler(_, connection):
+            connection.send(self.SWITCH + b"\r\n")
+            connection.send(connection.stream.read(5))
+            connection.close()
+
+        client = self.connect(self.gateway(self.backend(handler)))
+        client.send_request("POST", "/socket", [*self.HANDSHAKE, ("Content-Length", 0)])
+        self.assertEqual(client.read_response().status, 101)
+        client.send(b"hello")
+        self.assertEqual(client.read(5), b"hello")
+
     def test_a_client_that_resets_its_tunnel_frees_the_backend(self):
         ended = threading.Event()
 
