@@ -75,6 +75,7 @@ Task<BackendAnswer> HttpBackend::send(const BackendRequest& request) {
       if (!reused) group_.took_nothing(turn);
       continue;
     }
+    if (sent.status == Io::ok) connection->request_written();
     // A backend that stopped reading may have answered all the same.
     BackendAnswer answer = co_await receive(request, std::move(connection));
     if (sent.status != Io::ok && answer.head == nullptr) {

@@ -103,6 +103,7 @@ Task<PassThrough::Sent> PassThrough::send_request() {
   }
   added_.assign("X-Request-Id: ").append(request_->request_id).append("\r\n");
   const bool whole = all_here || client_.body.ended();
+  bool written = false;
   upstream_.reset();
   UpstreamGroup::Turn turn;
   while (true) {
@@ -125,6 +126,7 @@ Task<PassThrough::Sent> PassThrough::send_request() {
     if (joined) head.append(body);
     const std::string_view rest = joined ? std::string_view() : body;
     const IoResult sent = co_await upstream_->socket().write_all(head, rest, request_->timeouts.stream_idle);
+    written = sent.status == Io::ok;
     if (sent.bytes > 0) break;  // a backend that stopped reading may have answered all the same
     const bool reused = upstream_->reused();
     upstream_.reset();
@@ -132,7 +134,11 @@ Task<PassThrough::Sent> PassThrough::send_request() {
   }
   if (whole) observe_whole(body);
   if (in_buffer && framing.length > 0) client_.body.next(client_.buffer);
-  if (!client_.body.ended()) {
+  if (client_.body.ended()) {
+    if (written) upstream_->request_written();
+  } else if (!written) {
+    upload_ = Upload::refused;  // the body must not follow half a head
+  } else {
     upload_ = Upload::running;
     spawn(upload());
   }
@@ -161,13 +167,13 @@ Task<void> PassThrough::upload() {
       if (request_->observer != nullptr) request_->observer->body_ended();
       const bool chunked = client_.head.framing.kind == Framing::Kind::chunked;
       const std::string_view end = chunked ? http::last_chunk : std::string_view();
-      co_await upstream_->socket().write_all(end, request_->timeouts.stream_idle);
-      upload_ = Upload::done;
+      const IoResult sent = co_await upstream_->socket().write_all(end, request_->timeouts.stream_idle);
+      upload_ = sent.status == Io::ok ? Upload::done : Upload::refused;
+      if (upload_ == Upload::done) upstream_->request_written();
       break;
     }
     // The client broke its promise of a body; what the backend got so far must not look like a request.
     upload_ = chunk.kind == BodyChunk::Kind::timed_out ? Upload::late : Upload::malformed;
-    upstream_->close_when_done();
     upstream_->socket().cancel();
     break;
   }
@@ -190,13 +196,11 @@ Task<bool> PassThrough::upload_chunk(std::string_view data) {
 Task<void> PassThrough::finish_upload() {
   if (upload_ == Upload::running) {
     client_.socket.cancel();
-    upstream_->close_when_done();
     upstream_->socket().cancel();
   }
   const UploadEnd end{.running = upload_ == Upload::running, .awaited = upload_awaited_};
   co_await end;
   client_.socket.restore();
-  if (upload_ != Upload::none && upload_ != Upload::done && upstream_) upstream_->close_when_done();
 }
 
 void PassThrough::watch_client() {

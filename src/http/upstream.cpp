@@ -49,7 +49,7 @@ Duration UpstreamConnection::left_until(std::chrono::nanoseconds deadline) const
 }
 
 Task<UpstreamConnection::HeadRead> UpstreamConnection::read_head(Method answers, std::chrono::nanoseconds deadline) {
-  reusable_ = false;
+  response_read_ = false;
   while (true) {
     if (!buffer_.empty()) {
       const ParseResult result = parse(buffer_.unread(), pool_.head_limits_, answers, head_);
@@ -88,7 +88,7 @@ std::optional<BodyChunk> UpstreamConnection::ready() {
     case BodyDecoder::Kind::data: return BodyChunk{.kind = BodyChunk::Kind::data, .data = step.data};
     case BodyDecoder::Kind::bad: return BodyChunk{.kind = BodyChunk::Kind::broken, .data = {}};
     case BodyDecoder::Kind::end:
-      reusable_ = head_.persistence == Persistence::keep && buffer_.empty();
+      response_read_ = head_.persistence == Persistence::keep && buffer_.empty();
       return BodyChunk{.kind = BodyChunk::Kind::end, .data = {}};
     case BodyDecoder::Kind::need_more: break;
   }
@@ -112,7 +112,7 @@ std::optional<UpstreamConnection::Collected> UpstreamConnection::body_at_hand(st
     return std::nullopt;
   }
   body_.next(buffer_);
-  reusable_ = head_.persistence == Persistence::keep;
+  response_read_ = head_.persistence == Persistence::keep;
   return Collected{.kind = BodyChunk::Kind::end, .whole = true, .data = unread};
 }
 
@@ -133,7 +133,7 @@ Task<UpstreamConnection::Collected> UpstreamConnection::collect(std::size_t limi
 void UpstreamConnection::done() {
   UpstreamPool& pool = pool_;
   const bool was_busy = busy_;
-  if (reusable_) {
+  if (request_written_ && response_read_) {
     pool.give_back(*this);
   } else {
     delete this;
@@ -185,7 +185,8 @@ void UpstreamPool::give_back(UpstreamConnection& connection) {
   }
   owned->buffer_.clear();
   owned->reused_ = true;
-  owned->reusable_ = false;
+  owned->request_written_ = false;
+  owned->response_read_ = false;
   owned->rested_since_ = loop_.now();
   if (resting_.empty() && !armed()) loop_.arm(*this, clean_up_every);
   resting_.push_back(std::move(owned));

@@ -1,5 +1,5 @@
-// Connections to one server of a backend: kept alive, checked before use, and given back only when a response ended
-// cleanly.
+// Connections to one server of a backend: kept alive, checked before use, and given back only when the whole request
+// was written and the whole response read.
 #pragma once
 
 #include <atomic>
@@ -74,7 +74,9 @@ class UpstreamConnection final : public ResponseSource {
   Task<Collected> collect(std::size_t limit, std::chrono::nanoseconds deadline);
 
   void done() override;
-  void close_when_done() { reusable_ = false; }
+  // The whole request is on its way. Without this the connection is not used again: what the backend still expects of
+  // this request would be taken from the next one.
+  void request_written() { request_written_ = true; }
 
   Socket& socket() { return socket_; }
   Buffer& buffer() { return buffer_; }
@@ -102,7 +104,8 @@ class UpstreamConnection final : public ResponseSource {
   std::chrono::nanoseconds rested_since_{};
   Duration rests_at_most_{};  // as the backend says
   bool reused_ = false;
-  bool reusable_ = false;
+  bool request_written_ = false;
+  bool response_read_ = false;  // to its end, and the backend keeps the connection
   bool busy_ = false;  // counted in UpstreamPool::busy()
 };
 

@@ -1,4 +1,5 @@
 """Requests that two readers could understand differently are refused, and nothing of them reaches the backend."""
+import contextlib
 import unittest
 
 from harness import EndToEnd, Gateway
@@ -257,6 +258,53 @@ class StreamedChunks(EndToEnd):
                     self.assertEqual(client.read_response().status, 201)
                 request = backend.requests[-1]
                 self.assertEqual((request.target, request.body, request.version), ("/", b"hello", "HTTP/1.1"))
+
+
+class HalfWritten(EndToEnd):
+    """A connection on which a request was only half written is never used again: the next request would be read as the
+    rest of its body, with its caller's credentials."""
+
+    BODY = bytes(32 << 20)  # more than kernels hold
+
+    def assert_apart(self, ask_first, *settings):
+        go = self.gate()
+
+        def handler(request, connection):
+            if request.target == "/next" or request.method == "GET":
+                connection.read_body()
+                connection.reply(200, body=b"answer to the next")
+                return
+            connection.reply(200)  # and reads no further, on a connection that it keeps
+            go.wait()
+            connection.stream.read_to_end()
+            connection.close()
+
+        backend = self.backend(handler, read_body=False)
+        gateway = self.gateway(backend, "threads=1", "pool.keyed_idle_max=30s", "pool.idle_max=30s",
+                               "defaults.max_request_body=64MiB", "defaults.timeouts.response=500ms",
+                               "defaults.timeouts.stream_idle=500ms", *settings)
+        ask_first(gateway)
+        go.set()  # the backend reads on: there would be room for more
+        for number, key in enumerate(("next", None)):
+            response = gateway.ask("POST", "/next", [("Authorization", f"secret-{number}")], body=b"{}", key=key)
+            self.assertEqual((response.status, response.body), (200, b"answer to the next"))
+        gateway.stop()
+        first = next(log for stream in backend.streams if b" /first" in (log := bytes(stream.log)) and len(log) > 65536)
+        self.assertNotIn(b"secret-", first)
+
+    def test_with_a_key(self):
+        self.assert_apart(lambda gateway: gateway.ask("POST", "/first", body=self.BODY, key="first"))
+
+    def test_without_a_key(self):
+        def ask(gateway):
+            with contextlib.suppress(OSError, EOFError):
+                gateway.ask("POST", "/first", body=self.BODY)
+
+        self.assert_apart(ask)
+
+    def test_a_guarded_write(self):
+        self.assert_apart(lambda gateway: gateway.ask("PUT", "/first", [("If-Match", "*")], body=self.BODY),
+                          "defaults.conditional.if_match=on")
 
 
 if __name__ == "__main__":

@@ -131,6 +131,41 @@ TEST(UpstreamPoolTest, what_the_server_says_of_keeping_it_counts) {
   world.play(keep_alive_is_believed(world));
 }
 
+// A backend may answer early, keep the connection, and read on when the next request is on it.
+Task<void> answers_half_a_request(World& world) {
+  Ends ends = co_await world.connection();
+  EXPECT_EQ(::send(ends.far, fine.data(), fine.size(), MSG_NOSIGNAL), static_cast<ssize_t>(fine.size()));
+  const auto read = co_await ends.near->read_head(Method::post, world.run.loop.now() + patience);
+  EXPECT_EQ(read, UpstreamConnection::HeadRead::ok);
+  EXPECT_TRUE(ends.near->ready().has_value()) << "the whole response is here";
+  ends.near.reset();
+  EXPECT_EQ(world.pool->resting(), 0U);
+  EXPECT_TRUE(closed_by_peer(ends.far));
+}
+
+TEST(UpstreamPoolTest, a_connection_with_half_a_request_on_it_is_closed) {
+  World world({.max_idle = 2, .idle_max = 1h});
+  world.play(answers_half_a_request(world));
+}
+
+// Written as a whole for one request says nothing of the next.
+Task<void> a_second_request_is_half_written(World& world) {
+  const int far = co_await world.rested();
+  UpstreamConnectionPtr again = world.pool->take_rested(1h);
+  EXPECT_NE(again, nullptr);
+  EXPECT_EQ(::send(far, fine.data(), fine.size(), MSG_NOSIGNAL), static_cast<ssize_t>(fine.size()));
+  const auto read = co_await again->read_head(Method::post, world.run.loop.now() + patience);
+  EXPECT_EQ(read, UpstreamConnection::HeadRead::ok);
+  EXPECT_TRUE(again->ready().has_value());
+  again.reset();
+  EXPECT_TRUE(closed_by_peer(far));
+}
+
+TEST(UpstreamPoolTest, each_request_must_be_written_as_a_whole) {
+  World world({.max_idle = 2, .idle_max = 1h});
+  world.play(a_second_request_is_half_written(world));
+}
+
 Task<void> closed_while_it_rests(World& world) {
   const std::vector<int> far = co_await world.two_rested();
   ::shutdown(far[1], SHUT_WR);

@@ -74,9 +74,10 @@ inline bool closed_by_peer(int fd) {
   return ::recv(fd, &byte, 1, MSG_DONTWAIT) == 0;
 }
 
-// A whole response, after which the connection may be given back.
+// A whole response to a request that went out, after which the connection may be given back.
 inline Task<void> answer_fully(UpstreamConnection& connection, int far, std::string_view response = fine) {
   EXPECT_EQ(::send(far, response.data(), response.size(), MSG_NOSIGNAL), static_cast<ssize_t>(response.size()));
+  connection.request_written();
   const auto deadline = connection.socket().loop().now() + std::chrono::seconds(20);
   const auto read = co_await connection.read_head(Method::get, deadline);
   EXPECT_EQ(read, UpstreamConnection::HeadRead::ok);
