@@ -191,6 +191,8 @@ Task<void> Worker::accept_all(http::Socket& listener, Over over) {
     const int fd = listener.accept();
     if (fd >= 0) {
       admit(fd, over);
+      loop_.spend(0);
+      if (loop_.spent()) co_await listener.readable(accept_wait);
     } else if (errno == EAGAIN) {
       const http::Io ready = co_await listener.readable(accept_wait);
       if (ready == http::Io::failed) co_await sleep_for(loop_, accept_pause);

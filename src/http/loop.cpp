@@ -17,6 +17,7 @@ Loop::Loop()
       wake_fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       now_(monotonic_now()) {
   ONCE_ASSERT(epoll_ >= 0 && wake_fd_ >= 0);
+  next_turn_.previous = next_turn_.next = &next_turn_;
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.ptr = nullptr;  // nullptr: the wake-up descriptor
@@ -52,6 +53,7 @@ void Loop::forget(int fd, Pollable& pollable) {
 }
 
 int Loop::wait_milliseconds() const {
+  if (next_turn_.next != &next_turn_) return 0;
   const auto ticks = wheel_.ticks_to_next(now_tick());
   if (!ticks) return -1;
   const auto wake_at = (now_tick() + *ticks) * TimerWheel::tick;
@@ -69,14 +71,40 @@ void Loop::run() {
       const epoll_event event = fetched_.front();
       fetched_ = fetched_.subspan(1);
       if (event.events == 0) continue;
+      renew_budget();
       if (event.data.ptr != nullptr) {
         static_cast<Pollable*>(event.data.ptr)->on_ready(event.events);
       } else {
         run_posted();
       }
     }
+    // Before the timers: what only waited for its turn is not too late.
+    run_next_turn();
+    renew_budget();
     wheel_.advance(now_tick());
     run_own();
+  }
+}
+
+void Loop::arm_next_turn(Timer& timer) {
+  if (timer.armed()) return;
+  timer.previous = next_turn_.previous;
+  timer.next = &next_turn_;
+  timer.previous->next = &timer;
+  next_turn_.previous = &timer;
+}
+
+// Only those that are there now: what they arm waits for the turn after this one.
+void Loop::run_next_turn() {
+  if (next_turn_.next == &next_turn_) return;
+  Timer due = next_turn_;
+  due.previous->next = due.next->previous = &due;
+  next_turn_.previous = next_turn_.next = &next_turn_;
+  while (due.next != &due) {
+    Timer& timer = *due.next;
+    disarm(timer);
+    renew_budget();
+    timer.fire(timer);
   }
 }
 
@@ -86,6 +114,7 @@ void Loop::run_own() {
     Work& work = *own_;
     own_ = work.next;
     if (own_ == nullptr) own_end_ = &own_;
+    renew_budget();
     work.run(work);
   }
 }
@@ -141,6 +170,7 @@ void Loop::run_posted() {
   while (in_order != nullptr) {
     Work& work = *in_order;
     in_order = work.next;
+    renew_budget();
     work.run(work);
   }
 }

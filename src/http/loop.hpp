@@ -25,6 +25,11 @@ class Pollable {
   ~Pollable() = default;
 };
 
+// What one call from the loop may move before others have their turn: steps are socket operations that did not have to
+// wait. A peer that is always ready would keep the thread to itself otherwise.
+inline constexpr std::size_t most_steps_at_once = 64;
+inline constexpr std::size_t most_bytes_at_once = std::size_t{256} << 10U;
+
 class Loop final : public Executor {
  public:
   Loop();
@@ -41,6 +46,15 @@ class Loop final : public Executor {
   void post_all(std::span<Work* const> works) override;
   void arm(Timer& timer, Duration after) override { wheel_.arm(timer, now_tick(), after); }
   void disarm(Timer& timer) override { wheel_.disarm(timer); }
+
+  // After every step; when the budget is used up, the next one waits for the loop's next turn.
+  void spend(std::size_t bytes) {
+    ++steps_;
+    bytes_ += bytes;
+  }
+  bool spent() const { return steps_ >= most_steps_at_once || bytes_ >= most_bytes_at_once; }
+  // Fires when everything that is ready now has been called; disarm() as any timer.
+  void arm_next_turn(Timer& timer);
 
   // Monotonic, as of the last time the loop woke up.
   std::chrono::nanoseconds now() const { return now_; }
@@ -62,11 +76,16 @@ class Loop final : public Executor {
   int wait_milliseconds() const;
   void run_posted();
   void run_own();
+  void run_next_turn();
+  void renew_budget() { steps_ = bytes_ = 0; }
   void wake();
 
   int epoll_;
   int wake_fd_;
   TimerWheel wheel_;
+  Timer next_turn_;  // list head
+  std::size_t steps_ = 0;
+  std::size_t bytes_ = 0;
   std::chrono::nanoseconds now_;
   std::array<epoll_event, events_per_wait> events_{};
   std::span<epoll_event> fetched_;  // not yet delivered

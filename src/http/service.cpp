@@ -240,6 +240,8 @@ Task<void> Service::accept_all() {
       ::close(fd);  // so many are being told already that they are too many
     } else if (fd >= 0) {
       spawn(serve_connection(fd));
+      listener_.loop().spend(0);
+      if (listener_.loop().spent()) co_await listener_.readable(accept_wait);
     } else if (errno == EAGAIN) {
       const Io ready = co_await listener_.readable(accept_wait);
       if (ready == Io::failed) co_await sleep_for(listener_.loop(), accept_pause);

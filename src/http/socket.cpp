@@ -39,8 +39,16 @@ IoWait*& IoWait::place() const {
 
 bool IoWait::await_ready() {
   const bool alone = ONCE_HOLDS(socket_, place() == nullptr);
-  if (alone && !socket_.faulty_) return attempt();
-  status_ = Io::failed;
+  if (!alone || socket_.faulty_) {
+    status_ = Io::failed;
+    return true;
+  }
+  if (socket_.loop_.spent()) {
+    socket_.wake_next_turn();
+    return false;
+  }
+  if (!attempt()) return false;
+  socket_.loop_.spend(bytes_);
   return true;
 }
 
@@ -145,7 +153,12 @@ bool WriteAll::attempt() {
     return true;
   }
   if (socket_.tls_ != nullptr) return attempt_secure();
+  const std::size_t before = bytes_;
   while (first_ < count_) {
+    if (bytes_ - before >= most_bytes_at_once) {
+      socket_.wake_next_turn();
+      return false;
+    }
     msghdr message{};
     message.msg_iov = pieces_.data() + first_;
     message.msg_iovlen = count_ - first_;
@@ -174,7 +187,12 @@ void WriteAll::advance(std::size_t sent) {
 
 bool WriteAll::attempt_secure() {
   TlsStream& tls = *socket_.tls_;
+  const std::size_t before = bytes_;
   while (first_ < count_) {
+    if (bytes_ - before >= most_bytes_at_once) {
+      socket_.wake_next_turn();
+      return false;
+    }
     const TlsStream::Moved sent = tls.write(std::span(pieces_).subspan(first_, count_ - first_));
     if (sent.step == TlsStream::Step::wait) {
       if (tls.moved()) moved();
@@ -236,8 +254,9 @@ bool Readable::attempt() {
 }
 
 Socket::Socket(Loop& loop, int fd) : loop_(loop), fd_(fd) {
-  cancel_timer_.socket = this;
-  cancel_timer_.fire = [](Timer& timer) { static_cast<CancelTimer&>(timer).socket->wake_waiters(); };
+  cancel_timer_.socket = turn_timer_.socket = this;
+  cancel_timer_.fire = [](Timer& timer) { static_cast<WakeTimer&>(timer).socket->wake_waiters(); };
+  turn_timer_.fire = cancel_timer_.fire;
   const bool watched = loop_.add(fd_, *this);
   if (!ONCE_HOLDS(*this, watched)) peer_ended_ = true;
 }
@@ -249,6 +268,7 @@ Socket::~Socket() {
     if (writer_ != nullptr) loop_.disarm(*writer_);
   }
   loop_.disarm(cancel_timer_);
+  loop_.disarm(turn_timer_);
   loop_.forget(fd_, *this);
   if (tls_ != nullptr) tls_->end();
   ::close(fd_);

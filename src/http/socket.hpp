@@ -1,6 +1,6 @@
 // A non-blocking socket on a loop, plain or with TLS, and what a coroutine can await of it. Every wait tries at once
-// and suspends only when the kernel has nothing; every wait has a time limit. One reader and one writer at a time: a
-// second one gets `failed`, and the connection ends (fault.hpp).
+// and suspends only when the kernel has nothing, or when others on the loop are to have their turn; every wait has a
+// time limit. One reader and one writer at a time: a second one gets `failed`, and the connection ends (fault.hpp).
 #pragma once
 
 #include <sys/uio.h>
@@ -233,12 +233,14 @@ class Socket final : public Pollable {
   friend class Handshake;
   friend class Readable;
 
-  struct CancelTimer : Timer {
+  struct WakeTimer : Timer {
     Socket* socket = nullptr;
   };
 
   void on_ready(std::uint32_t events) override;
   void wake_waiters();
+  // Whoever waits tries again on the loop's next turn.
+  void wake_next_turn() { loop_.arm_next_turn(turn_timer_); }
   // Ends the connection: every wait fails from now on, and the peer sees a reset.
   void fail(const ConnectionFault& fault);
   std::optional<Peer> look();
@@ -256,7 +258,8 @@ class Socket final : public Pollable {
   IoWait* reader_ = nullptr;
   IoWait* writer_ = nullptr;
   Watcher* watcher_ = nullptr;
-  CancelTimer cancel_timer_;
+  WakeTimer cancel_timer_;
+  WakeTimer turn_timer_;
   std::unique_ptr<TlsStream> tls_;
 };
 

@@ -60,6 +60,8 @@ Task<UpstreamConnection::HeadRead> UpstreamConnection::read_head(Method answers,
           buffer_.grow(head_.size + body_window);  // moves the bytes: parsed again on the next turn
           continue;
         }
+        interim_ = head_.status < 200 ? interim_ + 1 : 0;
+        if (interim_ > most_interim_responses) co_return HeadRead::broken;
         buffer_.pin(head_.size);
         body_ = BodyDecoder(head_.framing);
         co_return HeadRead::ok;

@@ -53,7 +53,7 @@ class UpstreamConnection final : public ResponseSource {
   UpstreamConnection& operator=(const UpstreamConnection&) = delete;
   ~UpstreamConnection();
 
-  // The head of a response, interim ones included.
+  // The head of a response, interim ones included. After too many of those it is broken.
   enum class HeadRead : std::uint8_t { ok, no_bytes, broken, timed_out };
   Task<HeadRead> read_head(Method answers, std::chrono::nanoseconds deadline);
   // Forgets an interim head, so that the next one can be read.
@@ -103,13 +103,18 @@ class UpstreamConnection final : public ResponseSource {
   std::string collected_;
   std::chrono::nanoseconds rested_since_{};
   Duration rests_at_most_{};  // as the backend says
+  std::size_t interim_ = 0;   // responses to the request at hand
   bool reused_ = false;
   bool request_written_ = false;
   bool response_read_ = false;  // to its end, and the backend keeps the connection
-  bool busy_ = false;  // counted in UpstreamPool::busy()
+  bool busy_ = false;           // counted in UpstreamPool::busy()
 };
 
 using UpstreamConnectionPtr = std::unique_ptr<UpstreamConnection, FinishSource>;
+
+// Interim responses (1xx) to one request: enough for one every 20 seconds in an hour. A backend that sends more will
+// never come to its answer.
+inline constexpr std::size_t most_interim_responses = 256;
 
 // Backends are trusted further than clients.
 inline constexpr HeadLimits response_head_limits{.max_bytes = 131072, .max_fields = 500, .max_target = 0};

@@ -309,6 +309,41 @@ class Failures(EndToEnd):
                 self.assertEqual([request.target for request in backend.requests].count("/second"), times)
 
 
+class Interim(EndToEnd):
+    """Responses 1xx. A few are passed on; a backend that sends nothing else is lost, and costs nobody else anything."""
+
+    ENDLESS = b"HTTP/1.1 102 Processing\r\n\r\n" * 1000
+
+    def test_a_backend_that_sends_interim_responses_without_end(self):
+        def handler(request, connection):
+            while request.target == "/endless":
+                connection.send(self.ENDLESS)
+            connection.reply(200, body=b"alive")
+
+        gateway = self.gateway(self.backend(handler), "threads=1")
+        for version in ("HTTP/1.0", "HTTP/1.1"):
+            for key, codes in (("k" + version[-1], {"outcome-unknown"}), (None, {"backend-lost"})):
+                with self.subTest(version, key=key):
+                    client = self.connect(gateway)
+                    client.send_request("POST", "/endless", key=key, body=b"", version=version)
+                    self.assertEqual(gateway.ask("GET", "/other").body, b"alive")
+                    self.assertIn(client.read_response().code, codes)
+
+    def test_a_slow_operation_may_send_many(self):
+        count = 200
+
+        def handler(_, connection):
+            for _ in range(count):
+                connection.send(b"HTTP/1.1 102 Processing\r\n\r\n")
+            connection.reply(200)
+
+        client = self.connect(self.gateway(self.backend(handler), "pool.keyed_idle_max=30s", "pool.idle_max=30s"))
+        for number in range(3):  # counted for each request, not for the connection
+            for key in (f"k{number}", None):
+                response = client.ask("POST", "/", key=key)
+                self.assertEqual((response.status, len(response.interim)), (200, count))
+
+
 class Upgrades(EndToEnd):
     HANDSHAKE = [("Connection", "keep-alive, Upgrade"), ("Upgrade", "websocket"),
                  ("Sec-WebSocket-Key", "x3JJHMbDL1EzLkh9GBhXDw==")]
