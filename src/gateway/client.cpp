@@ -32,8 +32,12 @@ constexpr std::size_t max_request_id = 128;
 constexpr std::size_t most_empty_lines = 4;
 // A client that does not read must not hold up the exchange; it misses a hint.
 constexpr Duration interim_limit = std::chrono::milliseconds(100);
-constexpr Duration linger_limit = std::chrono::seconds(1);
-constexpr std::size_t linger_bytes = std::size_t{1} << 20U;
+// After an answer to a request that was not read to its end. Most libraries read nothing before they have sent all of
+// it.
+constexpr Duration linger_limit = std::chrono::seconds(30);
+constexpr Duration linger_silence = std::chrono::seconds(2);
+constexpr Duration linger_draining = std::chrono::seconds(1);  // at the end of the process
+constexpr std::uint64_t linger_bytes = std::uint64_t{256} << 20U;
 
 // Written to logs and to a header of every reply, so only what is safe in both.
 bool usable_request_id(std::string_view id) {
@@ -502,14 +506,17 @@ Task<bool> Client::stream_rest(bool chunked) {
   }
 }
 
-// Closing with unread bytes resets the connection and may destroy the reply on its way: read on for a little while.
+// Closing with unread bytes resets the connection and may destroy the reply on its way. So the rest of the request is
+// read and dropped, within limits.
 Task<void> Client::linger() {
   io_.socket.shut_down_writing();
-  std::size_t read = 0;
-  const auto until = worker_.loop().now() + linger_limit;
-  while (read < linger_bytes && worker_.loop().now() < until) {
+  const auto began = worker_.loop().now();
+  std::uint64_t read = 0;
+  while (read < linger_bytes) {
+    const Duration limit = worker_.draining() ? linger_draining : linger_limit;
+    if (worker_.loop().now() - began >= limit) break;
     io_.buffer.clear();
-    const IoResult got = co_await io_.socket.read_some(io_.buffer.room(), linger_limit);
+    const IoResult got = co_await io_.socket.read_some(io_.buffer.room(), linger_silence);
     if (got.status != Io::ok) break;
     read += got.bytes;
   }

@@ -312,8 +312,10 @@ void PassThrough::write_head(bool interim) {
   }
 }
 
+// An answer that comes before the whole request may end the upload: the client is told that its connection ends, too.
 bool PassThrough::keeps_client(bool known_end) const {
-  return known_end && client_.head.persistence == http::Persistence::keep && !request_->closing;
+  const bool uploaded = upload_ == Upload::none || upload_ == Upload::done;
+  return known_end && uploaded && client_.head.persistence == http::Persistence::keep && !request_->closing;
 }
 
 Task<PassedResult> PassThrough::relay_body() {
@@ -327,7 +329,6 @@ Task<PassedResult> PassThrough::relay_body() {
   write_head(false);
   const bool known_end =
       chunk_out_ || from.framing.kind == Framing::Kind::length || from.framing.kind == Framing::Kind::none;
-  // Whatever is still to be uploaded when the head is here decides with the rest whether the connection lives on.
   const bool keep = keeps_client(known_end);
   if (!keep) head_.append("Connection: close\r\n");
   if (keep && client_.head.version == http::Version::http_1_0) head_.append("Connection: keep-alive\r\n");

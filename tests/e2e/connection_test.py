@@ -1,9 +1,10 @@
 """The client's connection: leaving early, closing half, pipelining, keeping it open, and asking before sending."""
+import http.client
 import socket
 import unittest
 
 from harness import EndToEnd
-from wire import request_bytes, wait_until
+from wire import DEADLINE, request_bytes, wait_until
 
 KEY = "connection-key"
 
@@ -250,6 +251,52 @@ class Expecting(EndToEnd):
         response = client.ask("POST", "/no", self.EXPECT)
         self.assertEqual((response.status, response.interim), (417, []))
         self.assertTrue(client.closed())
+
+
+class EarlyAnswers(EndToEnd):
+    """A response that comes before the body is read reaches a client that sends all of it first."""
+
+    BODY = bytes(24 << 20)  # more than kernels hold
+
+    def ask(self, gateway, fields):
+        """As most libraries do: http.client reads nothing before everything is sent."""
+        connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=DEADLINE)
+        self.addCleanup(connection.close)
+        connection.request("POST", "/", self.BODY, fields)
+        response = connection.getresponse()
+        response.read()
+        return response.status, response.getheader("Connection")
+
+    def test_a_body_that_is_too_large(self):
+        backend = self.backend()
+        gateway = self.gateway(backend, "defaults.max_request_body=1KiB")
+        self.assertEqual(self.ask(gateway, {"Idempotency-Key": KEY}), (413, "close"))
+        self.assertEqual(backend.received, b"")
+        self.assertEqual(gateway.ask(key=KEY, body=b"{}").get("Idempotency-Status"), "executed")
+
+    def test_a_key_that_is_not_valid(self):
+        self.assertEqual(self.ask(self.gateway(self.backend()), {"Idempotency-Key": "a b"}), (400, "close"))
+
+    def test_a_backend_that_answers_early(self):
+        for closes in (True, False):
+            with self.subTest(closes=closes):
+                def handler(_, connection, closes=closes):
+                    connection.reply(413, [("Connection", "close")] if closes else [])
+                    if not closes:
+                        connection.stream.read_to_end()  # until Once has closed
+                    connection.close()
+
+                gateway = self.gateway(self.backend(handler, read_body=False))
+                self.assertEqual(self.ask(gateway, {}), (413, "close"))
+
+    def test_a_client_that_never_ends_is_left(self):
+        """The silence of a client that has got its answer is bounded, too."""
+        clock = self.clock()
+        gateway = self.gateway(self.backend(), "defaults.max_request_body=1KiB", clock=clock)
+        client = self.connect(gateway)
+        client.send_request(fields=[("Content-Length", 1 << 30)], key=KEY)
+        self.assertEqual(client.read_response().status, 413)
+        clock.advance_until(lambda: gateway.metrics()["once_connections_open"] == 0, seconds=61)
 
 
 if __name__ == "__main__":
