@@ -119,13 +119,14 @@ std::optional<AdminAccess::Refusal> AdminAccess::why_not(const ServiceRequest& r
   const RequestHead& head = request.head;
   if (!needs_token_ && !names_loopback(head.host)) {
     return Refusal("another host's name", access_refusal(ProblemKind::forbidden,
-                                                  "Without admin_token the admin interface is asked by the name "
-                                                  "localhost, 127.0.0.1 or [::1]."));
+                                                         "Without admin_token the admin interface is asked by the name "
+                                                         "localhost, 127.0.0.1 or [::1]."));
   }
   if (auto page = by_a_page(head, what)) return page;
   if (changes(head) && single(head, "Once-Admin") != "1") {
-    return Refusal("no Once-Admin", access_refusal(ProblemKind::parameter_invalid,
-                                            "A request that changes something carries the header Once-Admin: 1."));
+    return Refusal("no Once-Admin",
+                   access_refusal(ProblemKind::parameter_invalid,
+                                  "A request that changes something carries the header Once-Admin: 1."));
   }
   if (what == What::open || !needs_token_) return std::nullopt;
   return without_token(request, now);
@@ -156,9 +157,10 @@ std::optional<AdminAccess::Refusal> AdminAccess::without_token(const ServiceRequ
   const std::string_view session = session_of(head);
   if (!session.empty() && sessions_.known(session, now)) return std::nullopt;
   if (bearer_of(head)) return wrong_token(request.peer, now);
-  return Refusal(no_token,
-                 access_refusal(ProblemKind::unauthorized,
-                         "Send Authorization: Bearer with the token of admin_token, or log in at the dashboard."));
+  return Refusal(
+      no_token,
+      access_refusal(ProblemKind::unauthorized,
+                     "Send Authorization: Bearer with the token of admin_token, or log in at the dashboard."));
 }
 
 AdminAccess::Refusal AdminAccess::wrong_token(std::string_view peer, Instant now) {
@@ -196,7 +198,8 @@ ServiceResponse AdminAccess::login(const ServiceRequest& request, Instant now) {
   if (request.head.method != Method::post) {
     return access_refusal(ProblemKind::method_not_allowed, "A login is sent with POST.");
   }
-  if (!needs_token_) return access_refusal(ProblemKind::parameter_invalid, "There is no admin_token: nobody needs to log in.");
+  if (!needs_token_)
+    return access_refusal(ProblemKind::parameter_invalid, "There is no admin_token: nobody needs to log in.");
   const auto body = JsonTree::parse(request.body);
   const JsonTree* member = body ? body->find("token") : nullptr;
   const std::string* token = member != nullptr ? member->string() : nullptr;

@@ -1,5 +1,5 @@
-// Bugs that are planted on purpose, to prove that the simulator finds them. In a release planted() is false at compile time
-// and leaves nothing behind; with ONCE_BUGS, which only the dev preset sets, tests/sim picks one.
+// Bugs that are planted on purpose, to prove that the simulator finds them. In a release planted() is false at compile
+// time and leaves nothing behind; with ONCE_BUGS, which only the dev preset sets, tests/sim picks one.
 #pragma once
 
 #include <array>

@@ -130,11 +130,11 @@ std::string bash_completion(const CLI::App& app) {
                    joined(setting.words));
   }
   return filled(bash_script, {{"SETTINGS", joined(settings)},
-                         {"SETTING_WORDS", setting_words},
-                         {"OPTION_VALUES", lines.option_values},
-                         {"POSITIONALS", lines.positionals},
-                         {"PATHS", lines.paths},
-                         {"WORDS", lines.words}});
+                              {"SETTING_WORDS", setting_words},
+                              {"OPTION_VALUES", lines.option_values},
+                              {"POSITIONALS", lines.positionals},
+                              {"PATHS", lines.paths},
+                              {"WORDS", lines.words}});
 }
 
 }  // namespace once::cli

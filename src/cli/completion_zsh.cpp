@@ -116,9 +116,9 @@ std::string zsh_completion(const CLI::App& app) {
                    joined(setting.words));
   }
   return filled(zsh_script, {{"SETTING_WORDS", setting_words},
-                         {"SETTINGS", joined(names)},
-                         {"STORES", "journal: memory: redis:// postgres:// mysql://"},
-                         {"FUNCTIONS", functions}});
+                             {"SETTINGS", joined(names)},
+                             {"STORES", "journal: memory: redis:// postgres:// mysql://"},
+                             {"FUNCTIONS", functions}});
 }
 
 }  // namespace once::cli

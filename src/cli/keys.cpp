@@ -85,7 +85,8 @@ void add_find(CLI::App& keys, KeysOptions& options) {
   command.add_option("--key", options.key, "The key. Everybody on this machine can see it in the list of processes")
       ->type_name("KEY");
   command.add_flag("--json", options.json, "Print it as JSON");
-  command.footer(std::string("Without --key-file and --key the key is asked for, or read from stdin.\n") + keys_exit_codes);
+  command.footer(std::string("Without --key-file and --key the key is asked for, or read from stdin.\n") +
+                 keys_exit_codes);
 }
 
 void add_changes(CLI::App& keys, KeysOptions& options) {

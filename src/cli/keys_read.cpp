@@ -154,7 +154,8 @@ int show_key(const KeysOptions& options) {
 }
 
 int find_key(const KeysOptions& options) {
-  if (options.path.empty() == options.scope.empty()) return usage_error("say --path of a request, or --scope of a claim");
+  if (options.path.empty() == options.scope.empty())
+    return usage_error("say --path of a request, or --scope of a claim");
   const auto headers = header_pairs(options.headers);
   if (!headers) return usage_error("--header: expected 'Name: value'");
   std::string key = options.key;

@@ -12,7 +12,6 @@ namespace once::client {
 
 namespace {
 
-
 bool is_token(std::string_view text) {
   constexpr std::string_view others = "!#$%&'*+-.^_`|~";
   const auto fits = [&](char c) {

@@ -45,7 +45,6 @@ constexpr std::size_t one_mib = one_kib * 1024;
 constexpr std::size_t one_gib = one_mib * 1024;
 constexpr std::size_t one_tib = one_gib * 1024;
 
-
 Codec<Duration> duration_codec(Range<Duration> range);
 Codec<std::size_t> size_codec(Range<std::size_t> range);
 Codec<std::size_t> number_codec(Range<std::size_t> range);

@@ -7,7 +7,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-
 Parsed<void> set_claims_token(Config& config, const Values& name_and_file) {
   const std::string& tenant = name_and_file.at(0);
   if (auto checked = check_plain_name(tenant); !checked) return checked;

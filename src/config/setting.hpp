@@ -48,8 +48,8 @@ struct Setting {
 template <class Target>
 using Settings = std::vector<Setting<Target>>;
 
-// Where a T is in a Target, given as [](auto& policy) -> auto& { return policy.ttl; }. Two plain pointers: settings of one
-// type share one piece of code, however many there are.
+// Where a T is in a Target, given as [](auto& policy) -> auto& { return policy.ttl; }. Two plain pointers: settings of
+// one type share one piece of code, however many there are.
 template <class Target, class T>
 struct Field {
   template <class Accessor>

@@ -82,7 +82,8 @@ void CorsGrant::apply(std::string& head) const {
     const std::size_t colon = std::min(line.find(':'), line.size());
     const std::string_view name = line.substr(0, colon);
     const std::string_view value = colon < line.size() ? trim(line.substr(colon + 1)) : std::string_view();
-    const bool about_origins = name.size() > cors_prefix.size() && same_name(name.substr(0, cors_prefix.size()), cors_prefix);
+    const bool about_origins =
+        name.size() > cors_prefix.size() && same_name(name.substr(0, cors_prefix.size()), cors_prefix);
     if (same_name(name, "Vary")) varies = varies || varies_by_origin(value);
     if (allowed() && same_name(name, "Access-Control-Expose-Headers")) {
       for (const std::string_view part : split(value, ',')) add_name(exposed, trim(part));

@@ -31,7 +31,8 @@ BEGIN
 END)sql";
 
 // The gateway's table of decisions, for a row that exists.
-constexpr std::string_view verdict_sql = R"sql((IN in_id BINARY(32), IN in_fingerprint BINARY(32), IN in_on_unknown TEXT,
+constexpr std::string_view verdict_sql =
+    R"sql((IN in_id BINARY(32), IN in_fingerprint BINARY(32), IN in_on_unknown TEXT,
     IN in_takeover_ms BIGINT, IN at_ms BIGINT, OUT out_verdict TEXT)
   READS SQL DATA
   SQL SECURITY DEFINER
@@ -92,7 +93,8 @@ END)sql";
 // CALL once_claim(tenant, key, fingerprint, lease_seconds, ttl_seconds, on_unknown, takeover_after_seconds): one row of
 // verdict, claim, attempt, fence, status, headers, body. Commit it before the work begins, then call once_finish in the
 // transaction that does the work; or do all of it in one transaction, which others who claim the same key wait for.
-constexpr std::string_view claim_sql = R"sql((IN in_tenant TEXT CHARACTER SET utf8mb4, IN in_key TEXT CHARACTER SET utf8mb4,
+constexpr std::string_view claim_sql =
+    R"sql((IN in_tenant TEXT CHARACTER SET utf8mb4, IN in_key TEXT CHARACTER SET utf8mb4,
     IN in_fingerprint LONGBLOB, IN lease_seconds DECIMAL(20, 3), IN ttl_seconds DECIMAL(20, 3), IN on_unknown TEXT,
     IN takeover_after_seconds DECIMAL(20, 3))
   MODIFIES SQL DATA
@@ -171,7 +173,10 @@ END)sql";
 }  // namespace
 
 std::vector<Procedure> claim_procedures() {
-  return {{"once_header_object", header_object_sql}, {"once_verdict", verdict_sql}, {"once_take", take_sql}, {"once_claim", claim_sql}};
+  return {{"once_header_object", header_object_sql},
+          {"once_verdict", verdict_sql},
+          {"once_take", take_sql},
+          {"once_claim", claim_sql}};
 }
 
 }  // namespace once::mysql
