@@ -5,6 +5,7 @@
 
 #include "base/assert.hpp"
 #include "base/text.hpp"
+#include "store/late_claim.hpp"
 
 namespace once {
 
@@ -139,9 +140,11 @@ Task<ClaimsAnswer> Claims::claim(Call call) {
   op.route = asked->name.scope;
   Duration left = asked->name.wait;
   while (true) {
+    const auto began = thread_.loop().now();
     co_await run(op);
     if (op.status == OpStatus::done && op.verdict == Verdict::execute) {
-      const OpStatus held = co_await hold(op);
+      const Duration took = std::chrono::ceil<Duration>(thread_.loop().now() - began);
+      const OpStatus held = co_await hold(op, took);
       if (held == OpStatus::lost) continue;
       if (held == OpStatus::failed) break;
       count_acquired(op);
@@ -157,13 +160,9 @@ Task<ClaimsAnswer> Claims::claim(Call call) {
   co_return answers_.claimed(op, Identities::text_of({.id = op.id, .nonce = op.nonce}));
 }
 
-Task<OpStatus> Claims::hold(Op& claim) {
-  if (claim.now < claim.record->lease_until) co_return OpStatus::done;
-  Op renewal;
-  renewal.verb = Verb::renew;
-  renewal.id = claim.id;
-  renewal.nonce = claim.nonce;
-  renewal.terms = claim.terms;
+Task<OpStatus> Claims::hold(Op& claim, Duration took) {
+  if (!may_have_lapsed(claim, took)) co_return OpStatus::done;
+  Op renewal = renewal_of(claim);
   co_await run(renewal);
   if (renewal.status == OpStatus::done) claim.record->lease_until = renewal.now + claim.terms.lease;
   if (renewal.status == OpStatus::failed) answer_failed(claim, renewal.fault, renewal.error);

@@ -80,8 +80,9 @@ class Claims final : public http::ServiceHandler {
   Task<void> finish(Op& op);
   // Until the owner of the operation has ended, lapsed, or `limit` has passed. Returns what is left of the limit.
   Task<Duration> wait_for_owner(OperationId id, Duration limit, const bool& client_left, Op& seen);
-  // A claim that was asked for again after its lease was over begins it anew. False: it was taken over just now.
-  Task<OpStatus> hold(Op& claim);
+  // A claim whose lease may be over when its answer is here, `took` after it was asked for, begins it anew. Lost: it
+  // was taken over just now.
+  Task<OpStatus> hold(Op& claim, Duration took);
   void count_acquired(const Op& claim);
 
   ClaimsSettings settings_;

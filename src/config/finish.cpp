@@ -12,6 +12,7 @@
 #include "gateway/scope.hpp"
 #include "http/endpoint.hpp"
 #include "http/tls_context.hpp"
+#include "store/server/store_url.hpp"
 
 namespace once {
 
@@ -84,6 +85,23 @@ void check_policy(const Policy& policy, const Where& where, Checked& out) {
   }
 }
 
+// What one call of a store behind a server may take.
+Duration longest_store_call(const ServerSettings& server) {
+  const Duration replicas = server.wait_replicas > 0 ? server.wait_timeout : Duration::zero();
+  return server.connect_timeout + server.timeout + replicas;
+}
+
+void check_times(const Config& config, const Policy& policy, const Where& where, Checked& out) {
+  const auto warning = [&](std::string text) { out.warnings.push_back(at(where, std::move(text))); };
+  const Duration call = longest_store_call(config.server);
+  if (store_kind(config.store) != StoreKind::other && policy.lease <= call) {
+    warning(
+        fmt::format("lease ({}) is not longer than one call of the store may take ({}: server.connect_timeout and "
+                    "server.timeout, with replicas redis.wait_timeout): while the store is slow, requests get 503",
+                    format_duration(policy.lease), format_duration(call)));
+  }
+}
+
 bool has_lives(const Policy& policy) {
   return std::ranges::find(policy.scope, ScopePart::life) != policy.scope.end();
 }
@@ -146,6 +164,7 @@ void check_routes(Config& config, Checked& out) {
           route->where, fmt::format("never taken: the route for {} before it matches all of this", hidden_by->path)));
     }
     check_policy(route->policy, route->where, out);
+    check_times(config, route->policy, route->where, out);
     check_callers(config, route->policy, route->where, out);
   }
   check_lives(config, out);

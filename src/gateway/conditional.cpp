@@ -190,8 +190,8 @@ Task<std::optional<Problem>> WriteGuard::claim() {
                .owner = Owner::outside};  // lapses with its lease in every store: see leave()
   int refusals = 0;
   Duration pause = first_claim_pause;
+  asked_at_ = ports_.clock.now();
   while (true) {
-    claimed_at_ = ports_.clock.now();
     co_await ports_.store.run(op_, ports_.home);
     if (op_.status == OpStatus::failed && op_.fault == StoreFault::unavailable) {
       ports_.metrics.store_errors.add();
@@ -220,6 +220,7 @@ Task<std::optional<Problem>> WriteGuard::claim() {
     }
     if (op_.verdict == Verdict::in_flight) {
       const bool owner_ended = co_await owner_.wait(op_.id);
+      asked_at_ = ports_.clock.now();
       if (owner_ended) continue;
     }
     Problem answer = problem(ProblemKind::resource_busy, "Another write to this resource has not ended yet.");
@@ -286,14 +287,9 @@ Task<std::optional<Problem>> WriteGuard::check() {
 
 // The lease is renewed on the way. If half of it went by all the same, the store is asked before anything is sent.
 Task<std::optional<Problem>> WriteGuard::hold() {
-  if (!claimed_ || ports_.clock.now() - claimed_at_ < op_.terms.lease / 2) co_return std::nullopt;
-  Op renewal;
-  renewal.verb = Verb::renew;
-  renewal.id = op_.id;
-  renewal.nonce = op_.nonce;
-  renewal.terms = op_.terms;
-  co_await ports_.store.run(renewal, ports_.home);
-  if (renewal.status == OpStatus::done) co_return std::nullopt;
+  if (!claimed_) co_return std::nullopt;
+  co_await hold_late_claim(op_, asked_at_, ports_.store, ports_.home, ports_.clock);
+  if (op_.status == OpStatus::done && op_.verdict == Verdict::execute) co_return std::nullopt;
   Problem late = problem(ProblemKind::resource_busy, "The resource could not be held; nothing was executed.");
   late.retry_after_seconds = retry_soon_seconds;
   co_return refuse(PreconditionResult::busy, std::move(late));

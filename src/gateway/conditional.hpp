@@ -103,7 +103,7 @@ class WriteGuard {
   Precondition precondition_;
   Op op_;
   LeaseKeeper lease_;
-  Time claimed_at_;
+  Time asked_at_;  // for the claim, the first time since another writer held it
   OwnerWait owner_;
   std::string added_;  // fields for the backend
   bool entered_ = false;

@@ -147,15 +147,17 @@ Task<void> Exchange::claim() {
       co_return;
     }
   }
+  const Time asked = ports_.clock.now();
   co_await ports_.store.run(op_, ports_.home);
-  if (op_.status != OpStatus::failed) co_return;
-  ports_.metrics.store_errors.add();
-  if (op_.fault != StoreFault::unavailable) {
-    log_refusal();
-    co_return;
+  if (op_.status == OpStatus::failed) {
+    ports_.metrics.store_errors.add();
+    if (op_.fault != StoreFault::unavailable) {
+      log_refusal();
+      co_return;
+    }
+    co_await ports_.store.run(op_, ports_.home);
   }
-  co_await ports_.store.run(op_, ports_.home);
-  if (op_.status == OpStatus::done) co_await hold_late_claim();
+  co_await hold_late_claim(op_, asked, ports_.store, ports_.home, ports_.clock);
   if (op_.status != OpStatus::failed) co_return;
   ports_.metrics.store_errors.add();
   log_refusal();
@@ -165,21 +167,6 @@ Task<void> Exchange::claim() {
   Op release = op_;
   release.verb = Verb::release;
   spawn(try_later(ports_, std::move(release), while_claimed()));
-}
-
-// What was claimed by an answer that got lost may have lapsed before it was asked for again: then it is somebody else's
-// to take, and must be renewed before anything is sent.
-Task<void> Exchange::hold_late_claim() {
-  const bool lapsed = op_.verdict == Verdict::execute && op_.record && op_.record->lease_until <= op_.now;
-  if (!lapsed) co_return;
-  Op renewal;
-  renewal.verb = Verb::renew;
-  renewal.id = op_.id;
-  renewal.nonce = op_.nonce;
-  renewal.terms = op_.terms;
-  co_await ports_.store.run(renewal, ports_.home);
-  if (renewal.status != OpStatus::done)
-    answer_failed(op_, StoreFault::unavailable, "the claim came too late to be kept");
 }
 
 // A full store says so itself, once.

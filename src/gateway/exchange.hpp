@@ -52,7 +52,6 @@ class Exchange {
 
  private:
   Task<void> claim();
-  Task<void> hold_late_claim();
   Task<bool> wait_for_owner();
   Task<void> execute();
   Task<void> settle_answer(BackendAnswer& answer);

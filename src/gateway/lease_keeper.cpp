@@ -11,6 +11,14 @@ constexpr int renewals_per_lease = 3;
 
 }  // namespace
 
+Task<void> hold_late_claim(Op& claim, Time asked, Lanes& store, Executor& home, const Clock& clock) {
+  if (!may_have_lapsed(claim, clock.now() - asked)) co_return;
+  Op renewal = renewal_of(claim);
+  const Time renewed = clock.now();
+  co_await store.run(renewal, home);
+  judge_renewal(claim, renewal, clock.now() - renewed);
+}
+
 void LeaseKeeper::start(const Op& claim) {
   op_.verb = Verb::renew;
   op_.id = claim.id;

@@ -4,12 +4,18 @@
 
 #include <coroutine>
 
+#include "base/clock.hpp"
 #include "base/executor.hpp"
 #include "base/task.hpp"
 #include "gateway/metrics.hpp"
 #include "store/lane.hpp"
+#include "store/late_claim.hpp"
 
 namespace once {
+
+// After every claim that will be acted on, asked for the first time at `asked`: one whose lease may be over is renewed.
+// If it is not ours any more it is in flight. If nobody knows in time it has failed, and may still stand in the store.
+Task<void> hold_late_claim(Op& claim, Time asked, Lanes& store, Executor& home, const Clock& clock);
 
 class LeaseKeeper final : private Timer {
  public:

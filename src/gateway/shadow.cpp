@@ -167,7 +167,9 @@ Task<void> Shadow::claim_and_finish() {
   op_.terms.ttl = policy_.ttl;
   op_.terms.tombstone = policy_.tombstone;
   op_.route = route_;
+  const Time asked = shared_.clock.now();
   co_await shared_.store.run(op_, worker_.loop());
+  co_await hold_late_claim(op_, asked, shared_.store, worker_.loop(), shared_.clock);
   if (op_.status != OpStatus::done) {
     worker_.metrics().store_errors.add();
     decide(Shadowed::store_error);

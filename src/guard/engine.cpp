@@ -6,6 +6,7 @@
 #include "base/assert.hpp"
 #include "core/outcome.hpp"
 #include "guard/caught.hpp"
+#include "store/late_claim.hpp"
 
 namespace once::guard {
 
@@ -21,12 +22,13 @@ constexpr std::string_view fixed_reason = "the work threw";
 
 }  // namespace
 
-Engine::Engine(const Options& options, std::string_view secret, std::unique_ptr<Log> log,
+Engine::Engine(const Options& options, std::string_view secret, const Clock& clock, std::unique_ptr<Log> log,
                std::unique_ptr<Backing> backing)
     : log_(std::move(log)),
       operations_(secret),
       max_value_(options.max_value),
       shared_(backing->store().traits().shared == Shared::yes),
+      clock_(clock),
       backing_(std::move(backing)),
       renewer_(backing_->store()) {
   backing_->store().tell_ends([this](const OperationId& /*id*/) { tell_waiting(); });
@@ -45,16 +47,12 @@ void Engine::tell_waiting() {
   ended_.notify_all();
 }
 
-// What was claimed by an answer that got lost may have lapsed before it was asked for again: then it is somebody else's
-// to take, and must be renewed before any work is done.
-void Engine::hold_late_claim(Op& op) {
-  const bool lapsed =
-      op.status == OpStatus::done && op.verdict == Verdict::execute && op.record && op.record->lease_until <= op.now;
-  if (!lapsed) return;
-  Op renewal{.verb = Verb::renew, .id = op.id, .nonce = op.nonce, .terms = op.terms};
+void Engine::hold_late_claim(Op& op, Time asked) {
+  if (!may_have_lapsed(op, clock_.now() - asked)) return;
+  Op renewal = renewal_of(op);
+  const Time renewed = clock_.now();
   backing_->run(renewal);
-  if (renewal.status != OpStatus::done)
-    answer_failed(op, StoreFault::unavailable, "the claim came too late to be kept");
+  judge_renewal(op, renewal, clock_.now() - renewed);
 }
 
 void Engine::claim_or_wait(Op& op, Duration wait) {
@@ -63,18 +61,20 @@ void Engine::claim_or_wait(Op& op, Duration wait) {
   std::chrono::nanoseconds look = shared_ ? first_look : slowest_look;
   if (waits) waiting_.fetch_add(1);
   bool asked_again = false;
+  Time asked = clock_.now();
   while (true) {
     const std::uint64_t ends_before = ends_.load();
     backing_->run(op);
     // Perhaps it was made, and nobody else would know whose it is. The same nonce is the same claim.
     const bool unsure = op.status == OpStatus::failed && op.fault == StoreFault::unavailable;
     if (unsure && !std::exchange(asked_again, true)) continue;
-    if (asked_again) hold_late_claim(op);
+    hold_late_claim(op, asked);
     if (!waits || op.status != OpStatus::done || op.verdict != Verdict::in_flight) break;
     const std::chrono::nanoseconds left = deadline - monotonic_now();
     if (left <= 0ns) break;
     wait_for_end(op, ends_before, std::min(look, left));
     look = std::min(look * 2, slowest_look);
+    asked = clock_.now();
   }
   if (waits) waiting_.fetch_sub(1);
 }

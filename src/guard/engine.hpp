@@ -25,7 +25,8 @@ class Engine {
   // Leases, takeover and expiry in a store that is not shared go by this clock, which outlives the guard.
   static Opened open(const Options& options, const Clock& clock);
 
-  Engine(const Options& options, std::string_view secret, std::unique_ptr<Log> log, std::unique_ptr<Backing> backing);
+  Engine(const Options& options, std::string_view secret, const Clock& clock, std::unique_ptr<Log> log,
+         std::unique_ptr<Backing> backing);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
@@ -46,8 +47,9 @@ class Engine {
 
  private:
   Nonce new_nonce();
+  // A claim whose lease may be over by the time it is known is renewed before any work is done.
+  void hold_late_claim(Op& op, Time asked);
   // Claims, and waits for an owner at work for as long as the request says.
-  void hold_late_claim(Op& op);
   void claim_or_wait(Op& op, Duration wait);
   void wait_for_end(Op& claimed, std::uint64_t ends_before, std::chrono::nanoseconds pause);
   void count_attempt(const Record& record);
@@ -64,6 +66,7 @@ class Engine {
   const Operations operations_;
   const std::size_t max_value_;
   const bool shared_;
+  const Clock& clock_;
   AtomicCounts counts_;
   std::mutex random_mutex_;
   SystemRandom random_;

@@ -43,7 +43,7 @@ Engine::Opened Engine::open(const Options& options, const Clock& clock) {
   auto backing = Backing::open(options, clock, *log);
   if (!backing) return std::unexpected(std::move(backing.error()));
   const std::string_view secret = options.secret.empty() ? development_secret : std::string_view(options.secret);
-  return Guard(std::make_unique<Engine>(options, secret, std::move(log), std::move(*backing)));
+  return Guard(std::make_unique<Engine>(options, secret, clock, std::move(log), std::move(*backing)));
 }
 
 std::expected<Guard, OpenError> Guard::open(const Options& options) {

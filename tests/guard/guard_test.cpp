@@ -37,6 +37,38 @@ class GuardTest : public testing::Test {
   ManualClock clock_;
 };
 
+// Moves on whenever it is asked, so that every call of the store takes time.
+class PassingClock final : public Clock {
+ public:
+  Time now() const override { return Time(Duration(now_.fetch_add(step.load().count()))); }
+
+  std::atomic<Duration> step = Duration::zero();
+
+ private:
+  mutable std::atomic<Duration::rep> now_{1'767'225'600'000};
+};
+
+TEST(LateGuardClaim, one_that_took_longer_than_its_lease_is_nobodys) {
+  PassingClock clock;
+  auto guard = Engine::open({.secret = secret}, clock);
+  ASSERT_TRUE(guard.has_value());
+  const Request asked{.tenant = "acme", .scope = "copy", .key = "k", .lease = 1s};
+  clock.step = 600ms;
+  const Claimed late = guard->claim(asked);
+  EXPECT_FALSE(late.claim.has_value());
+  EXPECT_EQ(late.outcome.reason, Reason::store_unavailable);
+  clock.step = 0ms;
+}
+
+TEST(LateGuardClaim, work_of_the_process_itself_needs_no_lease) {
+  PassingClock clock;
+  auto guard = Engine::open({.secret = secret}, clock);
+  clock.step = 600ms;
+  EXPECT_TRUE(guard->run({.tenant = "acme", .scope = "copy", .key = "k", .lease = 1s}, [] { return std::string("v"); })
+                  .succeeded());
+  clock.step = 0ms;
+}
+
 TEST_F(GuardTest, the_first_call_works_the_second_gets_what_it_returned) {
   Guard guard = open();
   int runs = 0;

@@ -99,6 +99,14 @@ const Case cases[] = {
   {"upstreams: {a: http://a}\nclaims: {listen: 127.0.0.1:1, tokens: {acme: /x}}", "", ""},
   {"upstreams: {a: http://a}\nadmin: localhost:1\nclaims: {listen: localhost:1, tokens: {acme: /x}}",
    "claims.listen is localhost:1, where something else is served\n", ""},
+  {"upstreams: {a: http://a}\nstore: redis://h\ndefaults: {lease: 9s}", "", ""},
+  {"upstreams: {a: http://a}\nstore: redis://h\ndefaults: {lease: 8s}", "",
+   "once.yaml:3:1: lease (8s) is not longer than one call of the store may take (8s: server.connect_timeout and server.timeout, "
+   "with replicas redis.wait_timeout): while the store is slow, requests get 503\n"},
+  {"upstreams: {a: http://a}\nstore: redis://h\nredis: {wait_replicas: 1}\ndefaults: {lease: 9s}", "",
+   "once.yaml:4:1: lease (9s) is not longer than one call of the store may take (9s: server.connect_timeout and server.timeout, "
+   "with replicas redis.wait_timeout): while the store is slow, requests get 503\n"},
+  {"upstreams: {a: http://a}\nstore: memory\ndefaults: {lease: 1s}", "", ""},
   {"upstreams: {a: http://a}\nenvironment: production\nstore: memory", "", "store: memory: forgets every answer when the process ends\n"},
 };
 // clang-format on

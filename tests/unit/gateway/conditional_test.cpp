@@ -132,6 +132,30 @@ TEST_P(Guarded, a_write_longer_than_the_lease_keeps_the_resource) {
   other.leave(WriteEnd::known);
 }
 
+// How long the call took counts, not how often the guard asked.
+TEST_P(Guarded, a_claim_that_took_half_of_its_lease_is_renewed_before_the_write_is_let_in) {
+  world.store.fail_when([this](const Op& op, std::size_t) {
+    if (op.verb == Verb::claim) world.clock.advance(world.policy.lease / 2);
+    return Fault::none;
+  });
+  one.enter("");
+  decide(one);
+  EXPECT_TRUE(one.in());
+  EXPECT_GE(std::ranges::count(world.trace, "renew: done"), 1);
+  one.leave(WriteEnd::known);
+}
+
+TEST_P(Guarded, a_claim_whose_renewal_is_late_too_lets_nobody_in) {
+  world.store.fail_when([this](const Op& op, std::size_t) {
+    if (op.verb == Verb::claim || op.verb == Verb::renew) world.clock.advance(world.policy.lease / 2);
+    return Fault::none;
+  });
+  one.enter("");
+  decide(one);
+  ASSERT_TRUE(one.refused.has_value());
+  EXPECT_EQ(one.refused->kind, ProblemKind::resource_busy);
+}
+
 TEST_P(Guarded, after_an_unknown_end_the_next_one_waits_for_the_lease_and_reads_then) {
   world.policy.lease = 3s;
   one.enter(now_);

@@ -230,5 +230,97 @@ TEST(LateClaim, one_that_cannot_be_renewed_sends_nothing) {
   EXPECT_EQ(world.backend.executions(), 0U);
 }
 
+// A gateway whose answers from the store the test holds back.
+struct Withheld {
+  explicit Withheld(World& the_world)
+      : world(the_world), gateway(lanes, world.executor, world.clock, world.backend, world.trace, 3) {}
+
+  // Whatever it has asked for by now, and its answers.
+  void answer_all() {
+    world.executor.run_ready();
+    while (lanes.waiting() > 0) {
+      lanes.execute_next();
+      world.executor.run_ready();
+    }
+  }
+  void run_to_the_end() {
+    answer_all();
+    while (!world.executor.idle()) {
+      world.executor.advance(1s);
+      answer_all();
+    }
+  }
+
+  World& world;
+  PickedLanes lanes{world.store};
+  TestGateway gateway;
+};
+
+// Lanes and drivers ask again inside of one call, and an answer may be held up: the exchange sees one answer, late.
+TEST(LateClaim, one_whose_answer_came_after_its_lease_is_not_executed_beside_its_successor) {
+  World world;
+  world.policy.on_unknown = OnUnknown::retry;
+  Withheld slow(world);
+  const Call& late = slow.gateway.send(world.policy);
+  slow.lanes.execute_next();
+  world.clock.advance(world.policy.lease + 1s);
+  world.backend.then(after(10s, answer_with(201, "successor")));
+  const Call& successor = world.other.send(world.policy);
+  EXPECT_TRUE(world.executor.run_until([&] { return world.backend.executions() > 0; }));
+  slow.run_to_the_end();
+  EXPECT_EQ(successor.body(), "successor");
+  EXPECT_EQ(late.code(), "in-flight");
+  EXPECT_EQ(world.backend.executions(), 1U);
+  EXPECT_EQ(count(world.trace, "renew: lost"), 1);
+}
+
+TEST(LateClaim, one_whose_answer_took_half_of_its_lease_is_renewed_and_executed) {
+  World world;
+  Withheld slow(world);
+  const Call& call = slow.gateway.send(world.policy);
+  slow.lanes.execute_next();
+  world.clock.advance(world.policy.lease / 2);
+  slow.run_to_the_end();
+  EXPECT_EQ(call.status(), 201);
+  EXPECT_EQ(count(world.trace, "renew: done"), 1);
+}
+
+TEST(LateClaim, one_whose_answer_came_soon_is_not_renewed) {
+  World world;
+  Withheld slow(world);
+  const Call& call = slow.gateway.send(world.policy);
+  slow.lanes.execute_next();
+  world.clock.advance(world.policy.lease / 2 - 1ms);
+  slow.run_to_the_end();
+  EXPECT_EQ(call.status(), 201);
+  EXPECT_EQ(count(world.trace, "renew: done"), 0);
+}
+
+TEST(LateClaim, one_whose_renewal_is_as_late_sends_nothing_and_is_taken_back) {
+  World world;
+  Withheld slow(world);
+  const Call& call = slow.gateway.send(world.policy);
+  for (int answers = 0; answers < 2; ++answers) {
+    slow.lanes.execute_next();
+    world.clock.advance(world.policy.lease / 2);
+    world.executor.run_ready();
+  }
+  EXPECT_EQ(call.code(), "store-unavailable");
+  slow.run_to_the_end();
+  EXPECT_EQ(world.backend.executions(), 0U);
+  EXPECT_FALSE(world.record().has_value());
+}
+
+TEST(LateClaim, a_clock_that_was_set_back_meanwhile_proves_nothing) {
+  World world;
+  Withheld slow(world);
+  const Call& call = slow.gateway.send(world.policy);
+  slow.lanes.execute_next();
+  world.clock.advance(-1h);
+  slow.run_to_the_end();
+  EXPECT_EQ(call.status(), 201);
+  EXPECT_EQ(count(world.trace, "renew: done"), 1);
+}
+
 }  // namespace exchange_lease_test
 }  // namespace once
