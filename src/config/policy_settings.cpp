@@ -198,6 +198,15 @@ Settings<Policy> record_settings() {
           "What a 502, 503 or 504 of the backend itself means. Say unknown if it is a proxy that may have passed the "
           "request on."),
       one<Policy>(
+          "record.unframed", [](auto& p) -> auto& { return p.record.unframed; },
+          choice_codec<Unframed>(
+              {{"whole", Unframed::whole}, {"keep", Unframed::keep}, {"unknown", Unframed::unknown}}),
+          "What becomes of a response that has neither Content-Length nor chunks, so that its body ends where the "
+          "connection does and one that was cut off looks like a shorter one. whole: it is recorded if it is provably "
+          "whole (TLS said that the backend ended it, or it is JSON that parses), otherwise the outcome is unknown. "
+          "keep: "
+          "it is recorded. unknown: the outcome is unknown. The client gets the response in every case."),
+      one<Policy>(
           "record.max_body", [](auto& p) -> auto& { return p.record.max_body; }, size_codec({0, one_gib}),
           "Larger responses are streamed to the client and recorded without their body; a retry gets 409 "
           "response-not-kept."),

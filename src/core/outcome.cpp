@@ -6,6 +6,8 @@
 
 #include "base/assert.hpp"
 #include "base/bug.hpp"
+#include "core/fingerprint.hpp"
+#include "core/json_canonical.hpp"
 
 namespace once {
 
@@ -37,6 +39,13 @@ Settlement settle_as_said(BackendPolicy::Record said, int status, BodyKept body_
   ONCE_ASSERT(false);
 }
 
+// A number or a word that was cut off may be another one; white space at either end does not matter.
+bool has_own_end(std::string_view json) {
+  constexpr std::string_view space = " \t\r\n";
+  const std::size_t first = json.find_first_not_of(space);
+  return first != std::string_view::npos && std::string_view("{[\"").contains(json[first]);
+}
+
 template <class Integer>
 void append_integer(std::string& out, Integer value) {
   for (std::size_t i = 0; i < sizeof value; ++i) out.push_back(static_cast<char>(value >> (8 * i)));
@@ -58,6 +67,14 @@ std::uint32_t length32(std::string_view part) {
 
 }  // namespace
 
+Delivery weigh(const UnframedResponse& response, const RecordPolicy& policy) {
+  if (policy.unframed != Unframed::whole) return Delivery::unframed;
+  if (response.end_announced) return Delivery::whole;
+  const bool whole_json =
+      is_json(response.content_type) && has_own_end(response.body) && canonical_json(response.body).has_value();
+  return whole_json ? Delivery::whole : Delivery::unframed;
+}
+
 Settlement settle(Delivery delivery, int status, const BackendPolicy& said, const RecordPolicy& policy) {
   switch (delivery) {
     case Delivery::not_sent:
@@ -68,6 +85,11 @@ Settlement settle(Delivery delivery, int status, const BackendPolicy& said, cons
       if (planted(Bug::release_after_sent)) return {Settlement::Kind::release};
       return {Settlement::Kind::unknown};
     case Delivery::whole: return settle_as_said(said.record, status, BodyKept::yes, policy);
+    case Delivery::unframed: {
+      const Settlement as_whole = settle_as_said(said.record, status, BodyKept::yes, policy);
+      const bool recorded = as_whole.kind == Settlement::Kind::succeed;
+      return recorded && policy.unframed != Unframed::keep ? Settlement{Settlement::Kind::unknown} : as_whole;
+    }
     case Delivery::oversize: {
       const bool is_final = said.record == BackendPolicy::Record::final;
       return settle_as_said(is_final ? said.record : BackendPolicy::Record::by_status, status, BodyKept::no, policy);

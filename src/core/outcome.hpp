@@ -22,8 +22,25 @@ enum class Delivery : std::uint8_t {
   timed_out,  // bytes were written, and no whole response came in time
   truncated,  // the response began and did not end
   whole,      // a whole response within record.max_body
+  unframed,   // the same, but it ended with its connection: its body may have been cut off
   oversize,   // a response larger than record.max_body: its status is known, its body streams by
 };
+
+// Whether the backend's final status and headers are known.
+constexpr bool is_answered(Delivery delivery) {
+  return delivery == Delivery::whole || delivery == Delivery::unframed || delivery == Delivery::oversize;
+}
+
+// A response that ended with its connection.
+struct UnframedResponse {
+  std::string_view content_type;
+  std::string_view body;
+  bool end_announced = false;  // by TLS (close_notify), so that it was not the network that ended it
+};
+
+// Whole if that is proven, and record.unframed lets a proof count; unframed otherwise. A JSON document proves it if it
+// is an object, an array or a string: those have an end of their own.
+Delivery weigh(const UnframedResponse& response, const RecordPolicy& policy);
 
 struct Settlement {
   enum class Kind : std::uint8_t {
@@ -38,10 +55,10 @@ struct Settlement {
   bool operator==(const Settlement&) const = default;
 };
 
-// `status` counts for whole and oversize only. A status both in `refusals` and in `statuses` is a refusal: the
-// narrower statement wins over the range. What the backend said of it wins over both; but `no-store` and `retry` count
-// for whole only: while an oversize response still streams the backend is at work, and a second execution could begin
-// beside it.
+// `status` counts if is_answered(). A status both in `refusals` and in `statuses` is a refusal: the narrower statement
+// wins over the range. What the backend said of it wins over both; but `no-store` and `retry` do not count for
+// oversize: while such a response still streams the backend is at work, and a second execution could begin beside it.
+// Whether a body is whole matters only if it would be recorded: a failure or a refusal is known by its status.
 Settlement settle(Delivery delivery, int status, const BackendPolicy& said, const RecordPolicy& policy);
 
 // {{200, 299}, {404, 404}}: ranges with both ends in it. What lies outside 0-599 is ignored.

@@ -77,6 +77,14 @@ using StatusSet = std::bitset<600>;  // by status code
 // What a 502, 503 or 504 from the backend itself means.
 enum class GatewayErrors : std::uint8_t { failed, unknown };
 
+// What becomes of a response that is framed only by the end of its connection, so that one that was cut off looks like
+// a shorter one.
+enum class Unframed : std::uint8_t {
+  whole,    // recorded if it is provably whole, otherwise unknown
+  keep,     // recorded
+  unknown,  // unknown
+};
+
 // A cookie often is a session, and a session is not for everyone who retries: dropped unless it is asked for.
 enum class SetCookie : std::uint8_t { drop, keep };
 
@@ -84,6 +92,7 @@ struct RecordPolicy {
   StatusSet statuses;  // recorded as succeeded
   StatusSet refusals;  // the backend says nothing was done: the claim is released
   GatewayErrors gateway_errors = GatewayErrors::failed;
+  Unframed unframed = Unframed::whole;
   std::size_t max_body = 1U << 20U;  // larger responses are recorded without their body
   SetCookie set_cookie = SetCookie::drop;
   std::vector<std::string> drop_headers;  // not stored, beside hop-by-hop ones

@@ -38,7 +38,8 @@ struct BackendRequest {
 
 struct BackendAnswer {
   Delivery delivery = Delivery::not_sent;
-  // For a whole or oversize response; views that live as long as `source`.
+  bool end_announced = false;  // of an unframed response
+  // If is_answered(delivery); views that live as long as `source`.
   const http::ResponseHead* head = nullptr;
   std::string_view body;           // oversize: the first part of it
   http::ResponseSourcePtr source;  // oversize: the rest of the body

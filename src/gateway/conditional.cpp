@@ -252,7 +252,7 @@ Task<std::optional<Problem>> WriteGuard::check() {
   CurrentState current;
   {
     const BackendAnswer answer = co_await read_current();
-    const bool answered = answer.delivery == Delivery::whole || answer.delivery == Delivery::oversize;
+    const bool answered = is_answered(answer.delivery);
     const int status = answered ? answer.head->status : 0;
     if (!answered || status >= 500 || status == 429) {
       Problem unread = problem(ProblemKind::bad_gateway, "The resource could not be read; nothing was executed.");
@@ -272,7 +272,8 @@ Task<std::optional<Problem>> WriteGuard::check() {
       co_return std::nullopt;
     }
     current.exists = !absent;
-    if (status == 200 && answer.delivery == Delivery::whole) current.tag = etag_of(*answer.head, answer.body);
+    // One that was cut off is in no state that a client can have seen, so the write is refused.
+    if (status == 200 && answer.delivery != Delivery::oversize) current.tag = etag_of(*answer.head, answer.body);
   }
   if (!holds(precondition_, current)) {
     Problem failed = problem(ProblemKind::precondition_failed,
@@ -335,7 +336,8 @@ Task<BackendAnswer> GuardedBackend::send(const BackendRequest& request) {
   switch (answer.delivery) {
     case Delivery::not_sent:
     case Delivery::busy: co_await guard_.leave(WriteEnd::known); break;
-    case Delivery::whole: co_await guard_.leave(end_of_write(answer.head->status, policy_)); break;
+    case Delivery::whole:
+    case Delivery::unframed: co_await guard_.leave(end_of_write(answer.head->status, policy_)); break;
     case Delivery::lost:
     case Delivery::timed_out:
     case Delivery::truncated: co_await guard_.leave(WriteEnd::unknown); break;

@@ -38,6 +38,14 @@ Settled settled_as(State state) {
   return state == State::failed ? Settled::failed : Settled::unknown;
 }
 
+Delivery weighed(const BackendAnswer& answer, const RecordPolicy& policy) {
+  if (answer.delivery != Delivery::unframed) return answer.delivery;
+  return weigh({.content_type = answer.head->find("Content-Type").value_or(""),
+                .body = answer.body,
+                .end_announced = answer.end_announced},
+               policy);
+}
+
 void tell_unknown(Answers answers, BackendAnswer& answer) {
   if (answer.refused) {
     answers.unknown(answer.refused->status, std::move(answer.refused->detail));
@@ -216,7 +224,8 @@ Task<void> Exchange::execute() {
 
 // What happened at the backend becomes a record, and only then a reply.
 Task<void> Exchange::settle_answer(BackendAnswer& answer) {
-  const bool answered = answer.delivery == Delivery::whole || answer.delivery == Delivery::oversize;
+  const bool answered = is_answered(answer.delivery);
+  const RecordPolicy& policy = request_->policy.record;
   OutcomeBytes outcome;
   int status = 0;
   said_ = {};
@@ -225,7 +234,7 @@ Task<void> Exchange::settle_answer(BackendAnswer& answer) {
     split_response_fields(*answer.head);
     outcome = encode_answer(answer);
   }
-  const Settlement settlement = settle(answer.delivery, status, said_, request_->policy.record);
+  const Settlement settlement = settle(weighed(answer, policy), status, said_, policy);
   switch (settlement.kind) {
     case Settlement::Kind::release: {
       const OpStatus undone = co_await release();
@@ -382,6 +391,7 @@ Task<void> Exchange::bypass() {
   BackendAnswer answer = co_await request_->backend.send(to_backend);
   switch (answer.delivery) {
     case Delivery::whole:
+    case Delivery::unframed:
     case Delivery::oversize: {
       split_response_fields(*answer.head);
       OutcomeBytes outcome = encode_answer(answer);
@@ -445,7 +455,7 @@ void Exchange::split_response_fields(const http::ResponseHead& head) {
 }
 
 OutcomeBytes Exchange::encode_answer(const BackendAnswer& answer) const {
-  const bool whole = answer.delivery == Delivery::whole;
+  const bool whole = answer.delivery != Delivery::oversize;
   auto bytes = std::make_shared<std::string>();
   encode_into(*bytes, {.status = answer.head->status,
                        .reason = answer.head->reason,

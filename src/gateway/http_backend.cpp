@@ -23,6 +23,11 @@ Delivery delivery_of(UpstreamConnection::HeadRead read) {
   return Delivery::whole;
 }
 
+Delivery delivery_of(const http::ResponseHead& head, bool whole) {
+  if (!whole) return Delivery::oversize;
+  return head.framing.kind == Framing::Kind::until_close ? Delivery::unframed : Delivery::whole;
+}
+
 // A body is announced as the client announced it: a POST without any stays without.
 Framing framing_for(const BackendRequest& request) {
   if (request.head.framing.kind == Framing::Kind::none) return {};
@@ -107,7 +112,9 @@ Task<BackendAnswer> HttpBackend::receive(const BackendRequest& request, Upstream
   switch (body->kind) {
     case BodyChunk::Kind::end:
     case BodyChunk::Kind::data:
-      answer.delivery = body->whole ? Delivery::whole : Delivery::oversize;
+      answer.delivery = delivery_of(connection->head(), body->whole);
+      // With TLS, an end that the backend did not announce is a broken connection.
+      answer.end_announced = connection->socket().tls() != nullptr;
       answer.head = &connection->head();
       answer.body = body->data;
       answer.source = http::ResponseSourcePtr(connection.release());

@@ -135,8 +135,7 @@ Task<BackendAnswer> LifeEndingBackend::send(const BackendRequest& request) {
   if (ends) answer.refused = co_await end_.begin();
   if (answer.refused) co_return answer;
   answer = co_await backend_.send(request);
-  const bool answered = answer.delivery == Delivery::whole || answer.delivery == Delivery::oversize;
-  if (!ends || !answered) co_return answer;
+  if (!ends || !is_answered(answer.delivery)) co_return answer;
   std::optional<Problem> half = co_await end_.answered(answer.head->status);
   if (!half) co_return answer;
   BackendAnswer unknown;

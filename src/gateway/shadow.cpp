@@ -138,6 +138,7 @@ void Shadow::body_ended() {
 
 void Shadow::answered(const http::ResponseHead& head) {
   answer_.status = head.status;
+  answer_.unframed = head.framing.kind == http::Framing::Kind::until_close;
   for (const http::Field& field : head.fields) {
     if (same_name(field.name, "Idempotency-Policy")) answer_.said.add(field.value);
   }
@@ -146,6 +147,9 @@ void Shadow::answered(const http::ResponseHead& head) {
 void Shadow::end(std::optional<ProblemKind> problem) {
   if (!verdict_ && !claiming_) decide(Shadowed::incomplete);
   answer_.delivery = delivery_of(answer_.status, problem);
+  // The body passed by unread, so only the setting that needs no proof is followed.
+  const bool unproven = answer_.unframed && policy_.record.unframed == Unframed::unknown;
+  if (unproven && answer_.delivery == Delivery::whole) answer_.delivery = Delivery::unframed;
   if (const auto waiting = std::exchange(answer_.awaited, nullptr)) waiting.resume();
 }
 

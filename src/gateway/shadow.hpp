@@ -50,6 +50,7 @@ class Shadow final : public PassObserver, public std::enable_shared_from_this<Sh
   struct Answer {
     std::optional<Delivery> delivery;
     int status = 0;
+    bool unframed = false;
     BackendPolicy said;
     std::coroutine_handle<> awaited;
 

@@ -24,8 +24,8 @@ inline Op renewal_of(const Op& claim) {
   return {.verb = Verb::renew, .id = claim.id, .nonce = claim.nonce, .terms = claim.terms};
 }
 
-// What the claim has come to after its renewal, which took so long. One that was lost is somebody else's. One that could
-// not be renewed in time has failed, and may still stand in the store.
+// What the claim has come to after its renewal, which took so long. One that was lost is somebody else's. One that
+// could not be renewed in time has failed, and may still stand in the store.
 inline void judge_renewal(Op& claim, const Op& renewal, Duration took) {
   if (renewal.status == OpStatus::lost) {
     claim.verdict = Verdict::in_flight;

@@ -114,6 +114,33 @@ class NobodyKnows(Outcomes):
                 self.assertTrue(retry.problem["retryable"])
                 self.assertEqual(len(backend.requests), before + 1)
 
+    # Neither a length nor chunks: the body ends where the connection does, and may have been cut off there.
+    UNFRAMED = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n"
+    CUT_OFF = UNFRAMED + b'{"id": "ch_1", "amount":'
+
+    def test_a_cut_off_response_that_ends_with_its_connection_is_not_replayed_as_a_whole_one(self):
+        backend, gateway = self.start(sends_and_closes(self.CUT_OFF), answers(200))
+        first = gateway.ask(key=KEY)
+        self.assertEqual((first.status, first.get("Idempotency-Status"), first.body),
+                         (200, "unknown", b'{"id": "ch_1", "amount":'))
+        self.assert_unknown_now(gateway.ask(key=KEY), 409)
+        self.assertEqual(len(backend.requests), 1)
+
+    def test_json_that_ends_with_its_connection_and_parses_is_whole(self):
+        backend, gateway = self.start(sends_and_closes(self.UNFRAMED + b'{"id": "ch_1"}'))
+        self.assertEqual(gateway.ask(key=KEY).get("Idempotency-Status"), "executed")
+        again = gateway.ask(key=KEY)
+        self.assertEqual((again.get("Idempotency-Status"), again.body), ("replayed", b'{"id": "ch_1"}'))
+        self.assertEqual(len(backend.requests), 1)
+
+    def test_what_ends_with_its_connection_can_be_kept_or_unknown_whatever_it_is(self):
+        for value, raw, status in (("keep", self.CUT_OFF, "replayed"), ("unknown", self.UNFRAMED + b"{}", "unknown")):
+            with self.subTest(value):
+                backend, gateway = self.start(sends_and_closes(raw), settings=[f"defaults.record.unframed={value}"])
+                gateway.ask(key=KEY)
+                self.assertEqual(gateway.ask(key=KEY).get("Idempotency-Status"), status)
+                self.assertEqual(len(backend.requests), 1)
+
     def test_a_backend_that_does_not_answer_in_time(self):
         go = self.gate()
         backend, gateway = self.start(lambda *_: go.wait(), settings=["defaults.timeouts.response=100ms"])

@@ -11,8 +11,8 @@ namespace once {
 namespace outcome_test {
 
 using Kind = Settlement::Kind;
-constexpr std::array deliveries = {Delivery::not_sent,  Delivery::lost,  Delivery::timed_out,
-                                   Delivery::truncated, Delivery::whole, Delivery::oversize};
+constexpr std::array deliveries = {Delivery::not_sent, Delivery::lost,     Delivery::timed_out, Delivery::truncated,
+                                   Delivery::whole,    Delivery::unframed, Delivery::oversize};
 
 using Said = BackendPolicy::Record;
 constexpr std::array everything_said = {Said::by_status, Said::final, Said::retry, Said::no_store};
@@ -45,6 +45,55 @@ TEST(Settle, an_answer_is_recorded_with_its_body) {
     EXPECT_EQ(settle(Delivery::whole, status, {}, default_record_policy()), (Settlement{Kind::succeed, BodyKept::yes}))
         << status;
   }
+}
+
+Delivery weighed(std::string_view type, std::string_view body, Unframed unframed = Unframed::whole) {
+  RecordPolicy policy = default_record_policy();
+  policy.unframed = unframed;
+  return weigh({.content_type = type, .body = body}, policy);
+}
+
+TEST(Weigh, json_with_an_end_of_its_own_is_whole) {
+  for (const char* body : {R"({"id": "ch_1", "amount": 5})", " [1, 2]\n", R"("done")", "{}"}) {
+    EXPECT_EQ(weighed("application/json", body), Delivery::whole) << body;
+    EXPECT_EQ(weighed("application/problem+json; charset=utf-8", body), Delivery::whole) << body;
+  }
+}
+
+TEST(Weigh, what_may_have_been_cut_off_is_not_proven_to_be_whole) {
+  for (const char* body : {R"({"id": "ch_1", "amount":)", "[1, 2", R"("don)", "12", "true", "", " "}) {
+    EXPECT_EQ(weighed("application/json", body), Delivery::unframed) << body;
+  }
+  // A line of many, and words that nobody can judge.
+  EXPECT_EQ(weighed("application/x-ndjson", R"({"a": 1})"), Delivery::unframed);
+  EXPECT_EQ(weighed("text/plain", "{}"), Delivery::unframed);
+  EXPECT_EQ(weighed("", "{}"), Delivery::unframed);
+}
+
+TEST(Weigh, an_end_that_the_backend_announced_is_a_proof) {
+  RecordPolicy policy = default_record_policy();
+  const UnframedResponse announced{.content_type = "text/plain", .body = "words", .end_announced = true};
+  EXPECT_EQ(weigh(announced, policy), Delivery::whole);
+  policy.unframed = Unframed::unknown;
+  EXPECT_EQ(weigh(announced, policy), Delivery::unframed);
+  EXPECT_EQ(weighed("application/json", "{}", Unframed::unknown), Delivery::unframed);
+}
+
+TEST(Settle, an_unframed_answer_is_recorded_only_if_the_route_says_so) {
+  RecordPolicy policy = default_record_policy();
+  for (const Unframed unframed : {Unframed::whole, Unframed::unknown}) {
+    policy.unframed = unframed;
+    EXPECT_EQ(settle(Delivery::unframed, 200, {}, policy), Settlement{Kind::unknown});
+    EXPECT_EQ(settle(Delivery::unframed, 500, {.record = Said::final, .ttl = {}}, policy), Settlement{Kind::unknown});
+  }
+  policy.unframed = Unframed::keep;
+  EXPECT_EQ(settle(Delivery::unframed, 200, {}, policy), (Settlement{Kind::succeed, BodyKept::yes}));
+}
+
+TEST(Settle, of_an_unframed_answer_that_is_not_recorded_the_status_is_enough) {
+  EXPECT_EQ(settle(Delivery::unframed, 500, {}, default_record_policy()), Settlement{Kind::fail});
+  EXPECT_EQ(settle(Delivery::unframed, 429, {}, default_record_policy()), Settlement{Kind::release});
+  EXPECT_EQ(settle_said(Said::no_store, 200, Delivery::unframed), Settlement{Kind::release});
 }
 
 TEST(Settle, a_refusal_gives_the_claim_back) {

@@ -320,5 +320,39 @@ TEST_P(ExchangeOutcome, an_exchange_that_is_used_again_remembers_nothing) {
   }
 }
 
+BackendScript unframed(std::string type, std::string body) {
+  BackendScript script;
+  script.delivery = Delivery::unframed;
+  script.head = "HTTP/1.1 200 OK\r\nContent-Type: " + std::move(type) + "\r\n\r\n";
+  script.body = std::move(body);
+  return script;
+}
+
+TEST_P(ExchangeOutcome, a_response_that_may_have_been_cut_off_is_given_once_and_is_unknown) {
+  world.backend.then(unframed("application/json", R"({"id": "ch_1", "amount":)"));
+  const Call& first = world.ask();
+  EXPECT_EQ(first.status(), 200);
+  EXPECT_EQ(first.body(), R"({"id": "ch_1", "amount":)");
+  EXPECT_EQ(first.idempotency_status(), "unknown");
+  EXPECT_EQ(world.record()->state, State::unknown);
+  EXPECT_EQ(world.ask().code(), "outcome-unknown");
+  EXPECT_EQ(world.backend.executions(), 1U);
+}
+
+TEST_P(ExchangeOutcome, json_that_ended_with_its_connection_and_parses_is_recorded) {
+  world.backend.then(unframed("application/json", R"({"id": "ch_1"})"));
+  EXPECT_EQ(world.ask().idempotency_status(), "executed");
+  const Call& again = world.ask();
+  EXPECT_EQ(again.idempotency_status(), "replayed");
+  EXPECT_EQ(again.body(), R"({"id": "ch_1"})");
+}
+
+TEST_P(ExchangeOutcome, a_route_may_keep_what_ended_with_its_connection) {
+  world.policy.record.unframed = Unframed::keep;
+  world.backend.then(unframed("text/plain", "until the end"));
+  EXPECT_EQ(world.ask().idempotency_status(), "executed");
+  EXPECT_EQ(world.ask().body(), "until the end");
+}
+
 }  // namespace exchange_outcome_test
 }  // namespace once

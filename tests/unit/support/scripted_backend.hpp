@@ -131,8 +131,8 @@ class ScriptedBackend final : public Backend {
       co_await sleep_for(executor_, script.takes);
     }
     --at_work_;
-    const bool answered = script.delivery == Delivery::whole || script.delivery == Delivery::oversize;
-    if (!answered) co_return BackendAnswer{.delivery = script.delivery, .head = nullptr, .body = {}, .source = {}};
+    if (!is_answered(script.delivery))
+      co_return BackendAnswer{.delivery = script.delivery, .head = nullptr, .body = {}, .source = {}};
     auto* response = new ScriptedResponse(std::move(script));
     co_return response->as_answer();
   }
