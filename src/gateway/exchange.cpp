@@ -155,7 +155,7 @@ Task<void> Exchange::claim() {
       co_return;
     }
   }
-  const Time asked = ports_.clock.now();
+  asked_at_ = ports_.clock.now();
   co_await ports_.store.run(op_, ports_.home);
   if (op_.status == OpStatus::failed) {
     ports_.metrics.store_errors.add();
@@ -165,7 +165,7 @@ Task<void> Exchange::claim() {
     }
     co_await ports_.store.run(op_, ports_.home);
   }
-  co_await hold_late_claim(op_, asked, ports_.store, ports_.home, ports_.clock);
+  co_await hold_late_claim(op_, asked_at_, ports_.store, ports_.home, ports_.clock);
   if (op_.status != OpStatus::failed) co_return;
   ports_.metrics.store_errors.add();
   log_refusal();
@@ -305,6 +305,10 @@ Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome
   op_.final_state = state;
   op_.body_kept = kept;
   op_.outcome = std::move(outcome);
+  if (request_->life) {
+    const Duration since = ports_.clock.now() - asked_at_;
+    op_.terms.ttl = std::min(op_.terms.ttl, longest_ttl_of_life(request_->policy, since));
+  }
   Duration waited{};
   Duration pause = first_record_retry;
   while (true) {

@@ -78,6 +78,7 @@ class Exchange {
   Reply* reply_ = nullptr;
   Op op_;
   LeaseKeeper lease_;
+  Time asked_at_;  // for the claim at hand, the first time
   Attempt attempt_{};
   OwnerWait owner_;
   std::string for_backend_;      // fields that Once adds to the request

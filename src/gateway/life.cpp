@@ -16,6 +16,7 @@ constexpr Duration first_life_pause = milliseconds(20);
 constexpr Duration longest_life_pause = milliseconds(1000);
 // Stores count milliseconds. What is claimed after the client was told is to have a later one than the marker.
 constexpr Duration next_tick = milliseconds(2);
+constexpr Duration shortest_life_ttl = std::chrono::seconds(1);
 
 // A lookup changes nothing and may be asked again.
 Task<void> look_up(const ExchangePorts& ports, Op& op) {
@@ -26,6 +27,12 @@ Task<void> look_up(const ExchangePorts& ports, Op& op) {
 }
 
 }  // namespace
+
+Duration longest_ttl_of_life(const Policy& policy, Duration since_claim) {
+  // Recording may take up to a lease.
+  const Duration taken = std::max(since_claim, Duration::zero()) + policy.lease + policy.tombstone;
+  return std::max(policy.life.remembered - taken, shortest_life_ttl);
+}
 
 OperationId life_marker(const OperationIds& ids, std::string_view resource) {
   const std::array<std::string_view, 2> parts = {"life", resource};

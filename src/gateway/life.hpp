@@ -31,6 +31,10 @@ inline bool is_of_life(const Policy& policy, Method method) {
   return policy.life.remembered > Duration::zero() && !contains(policy.life.ended_by, method);
 }
 
+// For how long the outcome of a key of a life may be kept that was claimed so long ago: the marker that ends its life
+// may be as old as its claim, and must not be forgotten before it. Whoever asks for longer, the backend too, gets this.
+Duration longest_ttl_of_life(const Policy& policy, Duration since_claim);
+
 // `resource` is a path in normal form: whichever way it was spelled when it was deleted, it is gone.
 OperationId life_marker(const OperationIds& ids, std::string_view resource);
 

@@ -115,6 +115,36 @@ TEST_P(Life, the_keys_of_the_present_life_outlive_the_memory_of_the_last_end) {
   EXPECT_EQ(ask().idempotency_status(), "replayed");
 }
 
+TEST_P(Life, a_backend_cannot_keep_a_key_for_longer_than_the_end_of_its_life_is_remembered) {
+  world.backend.then(answer_with(201, "old life", "Idempotency-Policy: ttl=31536000\r\n"));
+  EXPECT_EQ(ask().body(), "old life");
+  answered(204);
+  world.executor.advance(world.policy.life.remembered + 1s);
+  ASSERT_FALSE(world.store.record(marker).has_value());
+  EXPECT_EQ(ask().idempotency_status(), "executed");
+  EXPECT_EQ(world.backend.executions(), 2U);
+}
+
+// The marker may be as old as the claim, and the outcome counts from its end.
+TEST_P(Life, a_slow_request_does_not_outlive_the_end_of_its_life_either) {
+  world.policy.ttl = 47h;
+  world.backend.then(after(2h, answer_with(201, "old life")));
+  const Call& slow = world.send({.life = marker});
+  world.executor.advance(1s);
+  answered(204);
+  EXPECT_TRUE(world.executor.run_until([&] { return slow.ended(); }, 3h));
+  world.executor.advance(world.policy.life.remembered - 2h + 1min);
+  ASSERT_FALSE(world.store.record(marker).has_value());
+  EXPECT_EQ(ask().idempotency_status(), "executed");
+}
+
+TEST_P(Life, a_longer_ttl_of_the_backend_counts_while_the_end_is_remembered_for_longer) {
+  world.backend.then(answer_with(201, "kept", "Idempotency-Policy: ttl=144000\r\n"));
+  ask();
+  world.executor.advance(39h);
+  EXPECT_EQ(ask().idempotency_status(), "replayed");
+}
+
 TEST_P(Life, a_key_that_is_held_is_free_in_the_next_life) {
   world.policy.on_unknown = OnUnknown::hold;
   world.backend.then(fails_with(Delivery::lost));
