@@ -32,6 +32,7 @@ class JournalMachine final : public Store {
 
   void execute(std::span<Op* const> batch) override;
   bool answer_at_once(Op& op) override;
+  bool failed_for_good() const override { return failed(); }
   Traits traits() const override { return {.durable = Durable::yes, .shared = Shared::no}; }
 
   Search* search() override { return store_ && !platter_.stopped() ? store_->search() : nullptr; }

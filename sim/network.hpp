@@ -23,6 +23,7 @@ class WatchedStore final : public Store {
     for (const Op* op : batch) history_.store_acted(*op);
   }
   bool answer_at_once(Op& op) override { return inner_.answer_at_once(op); }
+  bool failed_for_good() const override { return inner_.failed_for_good(); }
   Traits traits() const override { return inner_.traits(); }
   Search* search() override { return inner_.search(); }
 

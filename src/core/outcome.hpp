@@ -31,6 +31,11 @@ constexpr bool is_answered(Delivery delivery) {
   return delivery == Delivery::whole || delivery == Delivery::unframed || delivery == Delivery::oversize;
 }
 
+// Whether any byte of the request may have reached the backend.
+constexpr bool was_sent(Delivery delivery) {
+  return delivery != Delivery::not_sent && delivery != Delivery::busy;
+}
+
 // A response that ended with its connection.
 struct UnframedResponse {
   std::string_view content_type;

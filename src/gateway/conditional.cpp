@@ -163,7 +163,7 @@ Task<std::optional<Problem>> WriteGuard::enter(const GuardedWrite& write) {
   }
   std::optional<Problem> refused = co_await claim();
   if (refused) co_return refused;
-  if (claimed_) lease_.start(op_);
+  if (claimed_) lease_.start(op_, ports_.clock.now() - asked_at_);
   // A writer that asks for nothing is still one at a time, or a checked one would not be alone.
   if (!precondition_.empty()) refused = co_await check();
   if (!refused) refused = co_await hold();

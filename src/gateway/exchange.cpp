@@ -22,6 +22,8 @@ using std::chrono::milliseconds;
 // How long between two tries to record an outcome; each doubles it.
 constexpr Duration first_record_retry = milliseconds(20);
 constexpr Duration slowest_record_retry = milliseconds(1000);
+// And when the store has been away for longer than a lease.
+constexpr Duration slowest_late_retry = std::chrono::seconds(30);
 // While a store is down every request leaves a claim that may have been made: more of these than this are not taken
 // back, or an outage would fill the memory and the store would be met by all of them when it comes back.
 constexpr std::uint64_t most_unsettled = 10'000;
@@ -56,17 +58,23 @@ void tell_unknown(Answers answers, BackendAnswer& answer) {
   }
 }
 
-// A finish or release that did not get through, tried on for `limit`. Outlives its exchange.
-Task<void> try_later(ExchangePorts ports, Op op, Duration limit) {
+// How long a finish or release that did not get through is tried on, and for how long of that often.
+struct Patience {
+  Duration limit;
+  Duration often;
+};
+
+// Outlives its exchange. Ends when the record says what happened, or cannot stand any more.
+Task<void> try_later(ExchangePorts ports, Op op, Patience patience) {
   ports.metrics.unsettled.add();
   op.tenant = {};  // views of a request that is over
   op.route = {};
   Duration waited{};
   Duration pause = first_record_retry;
-  while (waited < limit) {
+  while (waited < patience.limit && !ports.store.store().failed_for_good()) {
     co_await sleep_for(ports.home, pause);
     waited += pause;
-    pause = std::min(pause * 2, slowest_record_retry);
+    pause = std::min(pause * 2, waited < patience.often ? slowest_record_retry : slowest_late_retry);
     co_await ports.store.run(op, ports.home);
     if (op.status != OpStatus::failed) break;
     ports.metrics.store_errors.add();
@@ -102,11 +110,13 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
     decided = true;
     co_await claim();
     if (op_.status == OpStatus::failed) {
+      Delivery delivery = Delivery::not_sent;
       if (request.policy.store_down == StoreDown::bypass && op_.fault != StoreFault::full) {
-        co_await bypass();
+        delivery = co_await bypass();
       } else {
         answers().store_fault(op_.fault);
       }
+      if (uncertain_) end_later(was_sent(delivery) ? Verb::finish : Verb::release);
       break;
     }
     switch (op_.verdict) {
@@ -147,6 +157,7 @@ Task<void> Exchange::claim() {
   op_.tenant = request_->tenant;
   op_.route = request_->route;
   op_.outcome.reset();
+  uncertain_ = false;
   if (request_->life) {
     co_await forget_past_life(ports_, *request_->life, op_);
     if (op_.status == OpStatus::failed) {
@@ -169,12 +180,21 @@ Task<void> Exchange::claim() {
   if (op_.status != OpStatus::failed) co_return;
   ports_.metrics.store_errors.add();
   log_refusal();
-  if (op_.fault == StoreFault::refused && planted(Bug::refused_hides_unavailable)) co_return;
-  if (ports_.metrics.unsettled.value() >= most_unsettled) co_return;
-  // It may have been made all the same, and nothing will be sent: taken back as soon as the store answers again.
-  Op release = op_;
-  release.verb = Verb::release;
-  spawn(try_later(ports_, std::move(release), while_claimed()));
+  uncertain_ = op_.fault != StoreFault::refused || !planted(Bug::refused_hides_unavailable);
+}
+
+// Ends the claim at hand as soon as the store answers again: it is taken back, or, once anything was sent, unknown.
+// When its record has expired there is nothing left to end. Without leases only its owner, this process, can end it.
+void Exchange::end_later(Verb verb) {
+  if (ports_.metrics.unsettled.value() >= most_unsettled) return;
+  Op end = op_;
+  end.verb = verb;
+  end.final_state = State::unknown;
+  end.body_kept = BodyKept::yes;
+  end.outcome.reset();
+  const Policy& policy = request_->policy;
+  spawn(try_later(ports_, std::move(end),
+                  {.limit = shared_ ? policy.ttl + policy.lease : Duration::max(), .often = policy.lease}));
 }
 
 // A full store says so itself, once.
@@ -183,11 +203,6 @@ void Exchange::log_refusal() const {
   ports_.log.error(
       "claim failed",
       {{"request", request_->request_id}, {"error", op_.error}, {"trace", http::trace_id(request_->head)}});
-}
-
-// When a lease has ended the record tells the truth by itself. Without leases only its owner, this process, can end it.
-Duration Exchange::while_claimed() const {
-  return shared_ ? request_->policy.lease : Duration::max();
 }
 
 // True when it is worth claiming again.
@@ -208,7 +223,7 @@ Task<void> Exchange::execute() {
     (record.previous_state == State::failed ? counts.retries_after_failure : counts.takeovers).add();
   }
   write_fields_for_backend();
-  if (shared_) lease_.start(op_);
+  if (shared_) lease_.start(op_, ports_.clock.now() - asked_at_);
   const BackendRequest to_backend{.head = request_->head,
                                   .body = request_->body,
                                   .added_fields = for_backend_,
@@ -314,6 +329,7 @@ Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome
   while (true) {
     co_await ports_.store.run(op_, ports_.home);
     if (op_.status != OpStatus::failed || waited >= request_->policy.lease) break;
+    if (ports_.store.store().failed_for_good()) break;
     ports_.metrics.store_errors.add();
     ports_.metrics.record_retries.add();
     co_await sleep_for(ports_.home, pause);
@@ -326,7 +342,8 @@ Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome
     ports_.log.error(
         "outcome not recorded",
         {{"request", request_->request_id}, {"error", op_.error}, {"trace", http::trace_id(request_->head)}});
-    if (!shared_) spawn(try_later(ports_, op_, while_claimed()));
+    // When a lease has ended the record tells the truth by itself.
+    if (!shared_) spawn(try_later(ports_, op_, {.limit = Duration::max(), .often = request_->policy.lease}));
   }
   ports_.waiters.notify(request_->id);
   co_return op_.status;
@@ -373,7 +390,7 @@ Task<OpStatus> Exchange::release() {
   co_await ports_.store.run(op_, ports_.home);
   if (op_.status == OpStatus::failed) {
     ports_.metrics.store_errors.add();
-    spawn(try_later(ports_, op_, while_claimed()));
+    end_later(Verb::release);
   }
   if (op_.status != OpStatus::lost) count(Settled::released);
   ports_.waiters.notify(request_->id);
@@ -381,7 +398,7 @@ Task<OpStatus> Exchange::release() {
 }
 
 // The store is down and the route prefers an unprotected request to none.
-Task<void> Exchange::bypass() {
+Task<Delivery> Exchange::bypass() {
   for_backend_.clear();
   for_backend_.append("X-Request-Id: ").append(request_->request_id).append("\r\n");
   const BackendRequest to_backend{.head = request_->head,
@@ -393,7 +410,8 @@ Task<void> Exchange::bypass() {
                                   .strip_prefix = request_->strip_prefix,
                                   .origin = request_->origin};
   BackendAnswer answer = co_await request_->backend.send(to_backend);
-  switch (answer.delivery) {
+  const Delivery delivery = answer.delivery;
+  switch (delivery) {
     case Delivery::whole:
     case Delivery::unframed:
     case Delivery::oversize: {
@@ -401,24 +419,25 @@ Task<void> Exchange::bypass() {
       OutcomeBytes outcome = encode_answer(answer);
       op_.record.reset();
       reply_with(answer, std::move(outcome), Ending::bypassed);
-      co_return;
+      break;
     }
     case Delivery::not_sent:
     case Delivery::busy:
       if (answer.refused) {
         answers().refused(*std::move(answer.refused));
       } else {
-        answer_unsent(answer.delivery, Ending::bypassed);
+        answer_unsent(delivery, Ending::bypassed);
       }
-      co_return;
+      break;
     case Delivery::timed_out:
       answers().problem(ProblemKind::gateway_timeout, "The backend did not answer in time.", Ending::bypassed);
-      co_return;
+      break;
     case Delivery::lost:
     case Delivery::truncated:
       answers().problem(ProblemKind::backend_lost, "The connection to the backend was lost.", Ending::bypassed);
-      co_return;
+      break;
   }
+  co_return delivery;
 }
 
 void Exchange::write_fields_for_backend() {

@@ -58,9 +58,9 @@ class Exchange {
   Task<OpStatus> record(State state, BodyKept kept, OutcomeBytes outcome);
   Task<OpStatus> release();
   Task<bool> reply_as_committed();
-  Task<void> bypass();
+  Task<Delivery> bypass();
 
-  Duration while_claimed() const;
+  void end_later(Verb verb);
   void log_refusal() const;
   void count(Settled settled) { request_->counts.outcomes[static_cast<std::size_t>(settled)].add(); }
   void write_fields_for_backend();
@@ -78,7 +78,8 @@ class Exchange {
   Reply* reply_ = nullptr;
   Op op_;
   LeaseKeeper lease_;
-  Time asked_at_;  // for the claim at hand, the first time
+  Time asked_at_;           // for the claim at hand, the first time
+  bool uncertain_ = false;  // the claim failed, and may stand all the same
   Attempt attempt_{};
   OwnerWait owner_;
   std::string for_backend_;      // fields that Once adds to the request

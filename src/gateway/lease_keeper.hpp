@@ -22,13 +22,14 @@ class LeaseKeeper final : private Timer {
   LeaseKeeper(Lanes& store, Executor& home, Metrics& metrics) : store_(store), home_(home), metrics_(metrics) {
     fire = [](Timer& timer) {
       auto& self = static_cast<LeaseKeeper&>(timer);
-      spawn(self.renew());
+      self.due();
     };
   }
   LeaseKeeper(const LeaseKeeper&) = delete;
   LeaseKeeper& operator=(const LeaseKeeper&) = delete;
 
-  void start(const Op& claim);
+  // `took`: how long ago the claim was asked for. Its lease may have begun then.
+  void start(const Op& claim, Duration took);
 
   // Awaited before anything else is said about the claim: a renewal on its way has arrived when it resumes.
   LeaseKeeper& stop() {
@@ -40,6 +41,7 @@ class LeaseKeeper final : private Timer {
   void await_resume() noexcept { stopped_ = nullptr; }
 
  private:
+  void due();
   Task<void> renew();
 
   Lanes& store_;
@@ -47,6 +49,7 @@ class LeaseKeeper final : private Timer {
   Metrics& metrics_;
   Op op_;
   bool renewing_ = false;
+  bool overdue_ = false;  // the next renewal was due while the last one was on its way
   std::coroutine_handle<> stopped_;
 };
 

@@ -116,7 +116,7 @@ Task<bool> LifeEnd::mark() {
     const bool held = op.status == OpStatus::done && op.verdict == Verdict::in_flight;
     if (op.status != OpStatus::failed && !held) break;
     if (!held) ports_.metrics.store_errors.add();
-    if (waited >= patience) break;
+    if (waited >= patience || ports_.store.store().failed_for_good()) break;
     co_await sleep_for(ports_.home, pause);
     waited += pause;
     pause = std::min(pause * 2, longest_life_pause);

@@ -181,7 +181,7 @@ Task<void> Shadow::claim_and_finish() {
   }
   decide(shadowed(op_.verdict));
   if (op_.verdict != Verdict::execute) co_return;
-  if (leases) lease_.start(op_);
+  if (leases) lease_.start(op_, shared_.clock.now() - asked);
   co_await answer_;
   co_await lease_.stop();
   const Settlement settlement = settle(*answer_.delivery, answer_.status, answer_.said, policy_.record);

@@ -30,6 +30,12 @@ std::expected<std::unique_ptr<Backing>, OpenError> Backing::open(const Options& 
   return backing;
 }
 
+std::unique_ptr<Backing> Backing::of(std::unique_ptr<Store> store) {
+  std::unique_ptr<Backing> backing(new Backing());
+  backing->store_ = std::move(store);
+  return backing;
+}
+
 std::expected<void, OpenError> Backing::open_plain(const Options& options, const Clock& clock, const Log& log) {
   const ServerSettings settings{.connections = options.connections, .timeout = options.store_timeout};
   auto server = open_server(options.store, settings, log);

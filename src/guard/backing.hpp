@@ -21,6 +21,8 @@ class Backing {
  public:
   static std::expected<std::unique_ptr<Backing>, OpenError> open(const Options& options, const Clock& clock,
                                                                  const Log& log);
+  // Of a store that is open already, and needs nothing else.
+  static std::unique_ptr<Backing> of(std::unique_ptr<Store> store);
   Backing(const Backing&) = delete;
   Backing& operator=(const Backing&) = delete;
 

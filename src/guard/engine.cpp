@@ -101,7 +101,8 @@ void Engine::finish(Op& op, Duration lease) {
   while (true) {
     op.record.reset();
     backing_->run(op);
-    if (op.status != OpStatus::failed || !shared_ || monotonic_now() + pause > deadline) break;
+    if (op.status != OpStatus::failed || monotonic_now() + pause > deadline) break;
+    if (backing_->store().failed_for_good()) break;
     std::mutex alone;
     std::condition_variable never;
     std::unique_lock lock(alone);

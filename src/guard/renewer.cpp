@@ -12,6 +12,7 @@ namespace once::guard {
 namespace {
 
 constexpr int renewals_per_lease = 3;
+constexpr int retries_per_lease = 30;
 
 std::chrono::nanoseconds pause_of(const Lease& lease) {
   return std::chrono::nanoseconds(lease.length) / renewals_per_lease;
@@ -67,10 +68,15 @@ void Renewer::loop() {
     execute(renewals);
     lock.lock();
     for (const Renewal& each : renewals) {
-      // One that is no longer kept may be gone. One that the store could not renew is tried again in its time.
+      // One that is no longer kept may be gone.
       const auto found = kept_.find(each.serial);
-      if (found != kept_.end() && each.op.status == OpStatus::lost) {
-        found->second.lease->lost.store(true, std::memory_order_relaxed);
+      if (found == kept_.end()) continue;
+      Kept& kept = found->second;
+      if (each.op.status == OpStatus::failed) {
+        kept.due =
+            std::min(kept.due, monotonic_now() + std::chrono::nanoseconds(kept.lease->length) / retries_per_lease);
+      } else if (each.op.status == OpStatus::lost) {
+        kept.lease->lost.store(true, std::memory_order_relaxed);
         kept_.erase(found);
       }
     }

@@ -31,7 +31,8 @@ class Renewer {
   Renewer(const Renewer&) = delete;
   Renewer& operator=(const Renewer&) = delete;
 
-  // While it lives, the lease is renewed every third of its length: two renewals may get lost.
+  // While it lives, the lease is renewed every third of its length. A renewal that failed is tried again soon, so that
+  // many may get lost before the lease does.
   class Keeping {
    public:
     Keeping(Renewer& renewer, Lease& lease) : renewer_(renewer), serial_(renewer.add(lease)) {}

@@ -37,6 +37,7 @@ class SealedStore final : public Store {
   bool answer_at_once(Op& op) override;
   void tell_ends(std::function<void(const OperationId&)> told) override { inner_.tell_ends(std::move(told)); }
   Traits traits() const override { return inner_.traits(); }
+  bool failed_for_good() const override { return inner_.failed_for_good(); }
   // Sizes of outcomes are those of the sealed ones.
   Search* search() override { return inner_.search(); }
 

@@ -126,6 +126,8 @@ class Store {
   // shared has nothing to tell.
   virtual void tell_ends(std::function<void(const OperationId&)> /*told*/) {}
   virtual Traits traits() const = 0;
+  // Any thread may ask. True: nothing will be written until a restart, so what failed is not worth trying again.
+  virtual bool failed_for_good() const { return false; }
   // For operators (search.hpp). Null: it cannot be searched.
   virtual Search* search() { return nullptr; }
 };

@@ -1,4 +1,5 @@
 // The library as a program uses it, on the stores that need no server. Time is virtual where it matters.
+#include <algorithm>
 #include <atomic>
 #include <fstream>
 #include <iterator>
@@ -15,6 +16,7 @@
 #include "core/json_canonical.hpp"
 #include "guard/engine.hpp"
 #include "guard/operation.hpp"
+#include "tests/unit/support/faulty_store.hpp"
 #include "tests/unit/support/manual_clock.hpp"
 
 namespace once::guard {
@@ -67,6 +69,42 @@ TEST(LateGuardClaim, work_of_the_process_itself_needs_no_lease) {
   EXPECT_TRUE(guard->run({.tenant = "acme", .scope = "copy", .key = "k", .lease = 1s}, [] { return std::string("v"); })
                   .succeeded());
   clock.step = 0ms;
+}
+
+// A guard on a store that fails where the test says.
+struct FaultyGuard {
+  FaultyGuard() : engine({}, secret, clock, std::make_unique<Log>(clock, -1, LogLevel::off, LogFormat::json), open()) {}
+
+  std::unique_ptr<Backing> open() {
+    auto made = std::make_unique<FaultyStore>(clock, Shared::no, FaultyStore::Execution::at_once, trace);
+    store = made.get();
+    return Backing::of(std::move(made));
+  }
+  Outcome<std::string> claim_and_succeed() {
+    Claimed claimed = engine.claim({.tenant = "acme", .scope = "copy", .key = "k"});
+    EXPECT_TRUE(claimed.claim.has_value());
+    return claimed.claim->succeed("value", "text/plain");
+  }
+
+  ManualClock clock;
+  Trace trace;
+  FaultyStore* store = nullptr;
+  Engine engine;
+};
+
+TEST(FaultyGuardTest, an_outcome_is_recorded_however_often_it_takes_in_a_store_of_its_own_too) {
+  FaultyGuard guard;
+  guard.store->fail_next(Verb::finish, Fault::before, 3);
+  EXPECT_TRUE(guard.claim_and_succeed().succeeded());
+  EXPECT_EQ(std::ranges::count(guard.trace, "finish succeeded: failed"), 3);
+}
+
+TEST(FaultyGuardTest, a_store_that_has_failed_for_good_is_not_waited_for) {
+  FaultyGuard guard;
+  Claimed claimed = guard.engine.claim({.tenant = "acme", .scope = "copy", .key = "k"});
+  guard.store->fail_for_good();
+  EXPECT_EQ(claimed.claim->succeed("value", "text/plain").reason, Reason::not_recorded);
+  EXPECT_EQ(std::ranges::count(guard.trace, "finish succeeded: failed"), 1);
 }
 
 TEST_F(GuardTest, the_first_call_works_the_second_gets_what_it_returned) {

@@ -65,6 +65,9 @@ class JournalStore final : public Store, public Search {
   void execute(std::span<Op* const> batch) override;
   bool answer_at_once(Op& op) override;
   Traits traits() const override { return {.durable = Durable::yes, .shared = Shared::no}; }
+  bool failed_for_good() const override {
+    return condition_.load(std::memory_order_relaxed) == JournalStats::Condition::failed;
+  }
   Search* search() override { return this; }
 
   // In journal_search.cpp.

@@ -83,6 +83,32 @@ TEST_P(ExchangeFault, a_key_is_not_wedged_by_a_store_that_was_down_for_longer_th
   EXPECT_EQ(world.ask().status(), 201);
 }
 
+// Nothing was sent, so it must not read as unknown when the lease is over.
+TEST_P(ExchangeFault, a_claim_is_taken_back_however_long_after_its_lease_the_store_comes_back) {
+  world.policy.on_unknown = OnUnknown::hold;
+  const Time healed = world.clock.now() + world.policy.lease * 20;
+  world.store.fail_when([&, claims = 0](const Op& op, std::size_t) mutable {
+    if (op.verb == Verb::claim) return ++claims <= 2 ? Fault::after : Fault::none;
+    return world.clock.now() < healed ? Fault::before : Fault::none;
+  });
+  EXPECT_EQ(world.ask().code(), "store-unavailable");
+  world.executor.advance(healed - world.clock.now() + 1min);
+  EXPECT_FALSE(world.record().has_value());
+  EXPECT_EQ(world.ask().status(), 201);
+  EXPECT_EQ(world.backend.executions(), 1U);
+}
+
+TEST(ExchangeOutage, a_claim_whose_record_has_expired_is_not_taken_back_for_ever) {
+  World world;
+  world.store.fail_when([claims = 0](const Op& op, std::size_t) mutable {
+    return op.verb == Verb::claim && ++claims <= 2 ? Fault::after : Fault::before;
+  });
+  world.ask();
+  EXPECT_EQ(world.gateway.metrics.unsettled.value(), 1U);
+  world.executor.advance(world.policy.ttl + world.policy.lease + 1min);
+  EXPECT_EQ(world.gateway.metrics.unsettled.value(), 0U);
+}
+
 TEST_P(ExchangeFault, a_waiter_hears_that_a_claim_was_taken_back) {
   world.policy.in_flight = InFlight::wait;
   world.store.fail_next(Verb::claim, Fault::after, 2);
@@ -136,6 +162,40 @@ TEST_P(ExchangeFault, a_bypassed_request_says_what_became_of_it) {
   EXPECT_NE(world.ask().reply().source, nullptr);
 }
 
+// Once it was forwarded, a claim that may stand must not be taken back: the next request would execute it again.
+TEST_P(ExchangeFault, a_claim_that_was_made_but_bypassed_is_unknown) {
+  world.policy.store_down = StoreDown::bypass;
+  world.policy.on_unknown = OnUnknown::hold;
+  world.store.fail_next(Verb::claim, Fault::after, 2);
+  EXPECT_EQ(world.ask().idempotency_status(), "bypassed");
+  world.executor.run_to_the_end();
+  ASSERT_TRUE(world.record().has_value());
+  EXPECT_EQ(world.record()->state, State::unknown);
+  EXPECT_EQ(world.ask().code(), "outcome-unknown");
+  EXPECT_EQ(world.backend.executions(), 1U);
+}
+
+TEST_P(ExchangeFault, a_claim_is_not_taken_back_while_its_bypassed_request_is_at_the_backend) {
+  world.policy.store_down = StoreDown::bypass;
+  world.store.fail_next(Verb::claim, Fault::after, 2);
+  world.backend.then(after(10s, BackendScript()));
+  const Call& call = world.send();
+  world.executor.advance(5s);
+  EXPECT_EQ(world.ask().code(), "in-flight");
+  EXPECT_EQ(world.record()->state, State::started);
+  EXPECT_TRUE(world.executor.run_until([&] { return call.ended(); }));
+  EXPECT_EQ(world.backend.executions(), 1U);
+}
+
+TEST_P(ExchangeFault, a_claim_that_was_made_but_whose_bypassed_request_was_not_sent_is_taken_back) {
+  world.policy.store_down = StoreDown::bypass;
+  world.store.fail_next(Verb::claim, Fault::after, 2);
+  world.backend.then(fails_with(Delivery::not_sent));
+  EXPECT_EQ(world.ask().code(), "bad-gateway");
+  world.executor.run_to_the_end();
+  EXPECT_FALSE(world.record().has_value());
+}
+
 TEST_P(ExchangeFault, a_full_store_is_no_reason_to_go_unprotected) {
   world.policy.store_down = StoreDown::bypass;
   world.store.fail_next(Verb::claim, Fault::full);
@@ -178,6 +238,17 @@ TEST_P(ExchangeFault, an_outcome_that_cannot_be_recorded_is_unknown_to_its_clien
   EXPECT_EQ(world.backend.executions(), 1U);
   EXPECT_EQ(world.trace.back(), "reply: 409 " + std::string(name_of(retry.reply().ending)));
   world.store.heal();
+}
+
+TEST_P(ExchangeFault, a_client_does_not_wait_for_a_store_that_has_failed_for_good) {
+  world.backend.on_send = [this](const auto&) { world.store.fail_for_good(); };
+  const Time sent = world.clock.now();
+  const Call& call = world.ask();
+  EXPECT_EQ(call.status(), 503);
+  EXPECT_EQ(call.code(), "outcome-unknown");
+  EXPECT_LE(world.clock.now() - sent, 10ms);
+  EXPECT_EQ(std::ranges::count(world.trace, "finish succeeded: failed"), 1);
+  EXPECT_EQ(world.gateway.metrics.unsettled.value(), 0U);
 }
 
 TEST_P(ExchangeFault, a_key_is_not_in_flight_for_ever_after_an_outcome_could_not_be_recorded) {

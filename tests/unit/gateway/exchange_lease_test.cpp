@@ -78,6 +78,29 @@ TEST(ExchangeLease, two_of_three_renewals_may_fail) {
   EXPECT_GE(world.gateway.metrics.store_errors.value(), 19U);
 }
 
+// A store that gives up on a call only after a while: the next renewal does not wait for its turn after that.
+TEST(ExchangeLease, two_renewals_that_were_lost_slowly_do_not_end_a_lease) {
+  World world;
+  world.policy.on_unknown = OnUnknown::retry;
+  world.store.fail_when([renewals = 0](const Op& op, std::size_t) mutable {
+    return op.verb == Verb::renew && ++renewals % 3 != 0 ? Fault::before : Fault::none;
+  });
+  VirtualLanes slow(world.store, world.executor, 8s);
+  TestGateway gateway(slow, world.executor, world.clock, world.backend, world.trace, 3);
+  world.backend.then(after(world.policy.lease * 4, BackendScript()));
+  const Call& owner = gateway.send(world.policy);
+  EXPECT_TRUE(world.executor.run_until([&] { return world.backend.executions() == 1; }));
+  while (!owner.ended()) {
+    world.executor.advance(1s);
+    if (owner.ended()) break;
+    const Call& retry = world.other.send(world.policy);
+    ASSERT_TRUE(world.executor.run_until([&] { return retry.ended(); }));
+    if (!owner.ended() && retry.idempotency_status() != "replayed") ASSERT_EQ(retry.code(), "in-flight");
+  }
+  EXPECT_EQ(owner.status(), 201);
+  EXPECT_EQ(world.backend.executions(), 1U);
+}
+
 // The backend answers just while a renewal is on its way: the two must not overtake each other.
 TEST(ExchangeLease, a_renewal_on_its_way_arrives_before_the_outcome_is_recorded) {
   World world;

@@ -57,6 +57,10 @@ class FaultyStore final : public Store {
     return traits;
   }
 
+  bool failed_for_good() const override { return gone_; }
+  // Every op is refused from now on, as by a journal whose disk has failed.
+  void fail_for_good() { gone_ = true; }
+
   // Which step fails, and how; asked for every op, steps are counted from 0.
   using Script = std::function<Fault(const Op& op, std::size_t step)>;
   void fail_when(Script script) { script_ = std::move(script); }
@@ -88,7 +92,8 @@ class FaultyStore final : public Store {
 
  private:
   void execute_one(Op& op) {
-    const Fault fault = script_ ? script_(op, steps_) : Fault::none;
+    const Fault scripted = script_ ? script_(op, steps_) : Fault::none;
+    const Fault fault = gone_ ? Fault::before : scripted;
     ++steps_;
     if (fault == Fault::none || fault == Fault::after) run_inside(op);
     if (fault == Fault::before || fault == Fault::after) answer_failed(op, StoreFault::unavailable, "as scripted");
@@ -108,6 +113,7 @@ class FaultyStore final : public Store {
   Trace& trace_;
   Script script_;
   std::size_t steps_ = 0;
+  bool gone_ = false;
 };
 
 // Each op takes `latency`, and is executed at the end of it, in the order submitted.
