@@ -100,6 +100,25 @@ void check_times(const Config& config, const Policy& policy, const Where& where,
                     "server.timeout, with replicas redis.wait_timeout): while the store is slow, requests get 503",
                     format_duration(policy.lease), format_duration(call)));
   }
+  if (policy.on_unknown == OnUnknown::takeover && policy.takeover_after < policy.timeouts.response) {
+    warning(
+        fmt::format("takeover_after ({}) is shorter than timeouts.response ({}): a retry may execute while the backend "
+                    "is still at work on the attempt before it",
+                    format_duration(policy.takeover_after), format_duration(policy.timeouts.response)));
+  }
+}
+
+// One warning, for the route that may take longest.
+void check_drain(const Config& config, Checked& out) {
+  const auto longest =
+      std::ranges::max_element(config.routes, {}, [](const Route& each) { return each.policy.timeouts.response; });
+  if (longest == config.routes.end() || config.timeouts.drain >= longest->policy.timeouts.response) return;
+  out.warnings.push_back(
+      {"", 0, 0,
+       fmt::format("timeouts.drain ({}) is shorter than timeouts.response ({}) of the route for {}: a restart cuts off "
+                   "requests that are still waited for, and their outcomes are unknown",
+                   format_duration(config.timeouts.drain), format_duration(longest->policy.timeouts.response),
+                   longest->path)});
 }
 
 bool has_lives(const Policy& policy) {
@@ -168,6 +187,7 @@ void check_routes(Config& config, Checked& out) {
     check_callers(config, route->policy, route->where, out);
   }
   check_lives(config, out);
+  check_drain(config, out);
 }
 
 void check_claims(const Config& config, Checked& out) {

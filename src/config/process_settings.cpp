@@ -353,7 +353,9 @@ Settings<Config> time_settings() {
           "How long a client's connection is kept open between requests."),
       one<Config>(
           "timeouts.drain", [](auto& c) -> auto& { return c.timeouts.drain; }, duration_codec({0ms, 1h}),
-          "After SIGTERM: how long running requests may take to end."),
+          "After SIGTERM: how long running requests may take to end. What is cut off then has an unknown outcome, so "
+          "this "
+          "should be longer than timeouts.connect and timeouts.response of every route together."),
       one<Config>(
           "pool.max_idle", [](auto& c) -> auto& { return c.pool.max_idle; }, number_codec({0, 10'000}),
           "Idle connections kept for each backend and thread."),

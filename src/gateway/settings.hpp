@@ -118,7 +118,8 @@ struct ClientTimeouts {
   Duration header = std::chrono::seconds(10);     // from the first byte of a request to the end of its header
   Duration body_idle = std::chrono::seconds(30);  // silence while a request body or a response is on its way
   Duration idle = std::chrono::seconds(75);       // between requests
-  Duration drain = std::chrono::seconds(30);      // after SIGTERM: how long running requests may take to end
+  // After SIGTERM: how long running requests may take to end. Longer than connecting, responding and recording.
+  Duration drain = std::chrono::seconds(70);
 };
 
 // Connections kept open to backends.

@@ -42,7 +42,7 @@ export class Gateway {
     const gateway = new Gateway();
     gateway.folder = mkdtempSync(path.join(tmpdir(), "once-browser-"));
     const log = openSync(path.join(gateway.folder, "stderr"), "w");
-    const options = ["timeouts.drain=30s", ...settings].flatMap((setting) => ["--set", setting]);
+    const options = ["timeouts.drain=70s", ...settings].flatMap((setting) => ["--set", setting]);
     if (config !== null) {
       writeFileSync(path.join(gateway.folder, "once.yaml"), config);
       options.push("--config", "once.yaml");

@@ -105,7 +105,7 @@ class ClaimsTest(EndToEnd):
         self.data = self.folder()
 
     def settings(self, tokens, listen):
-        options = [f"data_dir={self.data}", "timeouts.drain=30s"]
+        options = [f"data_dir={self.data}", "timeouts.drain=70s"]
         for tenant, token in tokens.items():
             file = self.data / f"{tenant}.token"
             file.write_text(token + "\n")

@@ -204,7 +204,7 @@ class EndToEnd(unittest.TestCase):
 
     def gateway(self, backend, *settings, base="", **named):
         """Settings such as "defaults.ttl=1s"; base is the path of the upstream's URL."""
-        settings = ("timeouts.drain=30s", *settings)
+        settings = ("timeouts.drain=70s", *settings)
         options = [part for setting in settings for part in ("--set", setting)]
         # Whoever has only a port speaks plain HTTP there.
         origin = backend.origin if hasattr(backend, "origin") else f"http://127.0.0.1:{backend.port}"

@@ -35,7 +35,7 @@ class Draining(EndToEnd):
     def test_a_request_at_work_gets_its_answer_and_the_process_ends_well(self):
         for key in ("k", None):
             with self.subTest(key=key):
-                gateway, client, go = self.held_request(key, "timeouts.drain=30s")
+                gateway, client, go = self.held_request(key, "timeouts.drain=70s")
                 gateway.terminate()
                 wait_until(lambda gateway=gateway: self.draining(gateway))
                 go.set()
@@ -80,7 +80,7 @@ class Draining(EndToEnd):
         self.assertEqual(gateway.wait(), 0)
 
     def test_waiting_requests_get_their_answer(self):
-        gateway, first, go = self.held_request("k", "defaults.in_flight=wait", "timeouts.drain=30s")
+        gateway, first, go = self.held_request("k", "defaults.in_flight=wait", "timeouts.drain=70s")
         second = self.connect(gateway)
         second.send_request(key="k")
         wait_until(lambda: gateway.metrics()["once_waiting"] == 1)

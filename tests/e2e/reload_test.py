@@ -12,7 +12,7 @@ from wire import Client, request_bytes, wait_until
 
 FILE = """
 upstreams: {{default: "http://127.0.0.1:{port}"}}
-timeouts: {{drain: 30s}}
+timeouts: {{drain: 70s}}
 routes:
   - path: /orders
     key: {{required: {required}}}

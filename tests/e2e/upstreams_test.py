@@ -45,7 +45,7 @@ class Upstreams(EndToEnd):
         urls = ", ".join(f'"{server if isinstance(server, str) else f"http://127.0.0.1:{server.port}"}"'
                          for server in servers)
         text = f"upstreams:\n  default:\n    servers: [{urls}]\n" + "".join(f"    {line}\n" for line in settings)
-        options = [part for setting in ("timeouts.drain=30s", f"threads={threads}") for part in ("--set", setting)]
+        options = [part for setting in ("timeouts.drain=70s", f"threads={threads}") for part in ("--set", setting)]
         gateway = Gateway(*options, config=text + config)
         self.addCleanup(lambda: gateway.folder.exists() and gateway.stop())
         return gateway.wait_listening()

@@ -76,7 +76,7 @@ class Alerts(EndToEnd):
 
     def configured(self, config, *settings, **named):
         """With upstreams of its own in the configuration."""
-        options = [part for setting in ("timeouts.drain=30s", *settings) for part in ("--set", setting)]
+        options = [part for setting in ("timeouts.drain=70s", *settings) for part in ("--set", setting)]
         gateway = Gateway(*options, config=config, **named)
         self.addCleanup(lambda: gateway.folder.exists() and gateway.stop())
         return gateway.wait_listening()

@@ -242,7 +242,7 @@ class Units(unittest.TestCase):
                 words = shlex.split(command)
                 self.assertEqual(words[0], "/usr/bin/once")
                 self.assertTrue(usage_is_known(words[1:]), command)
-        drain = 30
+        drain = 70
         self.assertGreater(seconds(self.value("once.service", "TimeoutStopSec")[0]), drain)
         config = yaml.safe_load((support.ROOT / "packaging/once.yaml").read_text())
         self.assertEqual(self.value("once.socket", "ListenStream"), [config["listen"]])

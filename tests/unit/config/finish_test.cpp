@@ -107,6 +107,18 @@ const Case cases[] = {
    "once.yaml:4:1: lease (9s) is not longer than one call of the store may take (9s: server.connect_timeout and server.timeout, "
    "with replicas redis.wait_timeout): while the store is slow, requests get 503\n"},
   {"upstreams: {a: http://a}\nstore: memory\ndefaults: {lease: 1s}", "", ""},
+  {"upstreams: {a: http://a}\ntimeouts: {drain: 60s}", "", ""},
+  {"upstreams: {a: http://a}\ntimeouts: {drain: 59s}", "",
+   "timeouts.drain (59s) is shorter than timeouts.response (1m) of the route for /**: a restart cuts off requests that are still "
+   "waited for, and their outcomes are unknown\n"},
+  {"upstreams: {a: http://a}\nroutes: [{path: /x, timeouts: {response: 71s}}, {path: /y, timeouts: {response: 2m}}, {path: /**}]", "",
+   "timeouts.drain (70s) is shorter than timeouts.response (2m) of the route for /y: a restart cuts off requests that are still "
+   "waited for, and their outcomes are unknown\n"},
+  {"upstreams: {a: http://a}\ndefaults: {on_unknown: takeover, takeover_after: 60s}", "", ""},
+  {"upstreams: {a: http://a}\ndefaults: {on_unknown: takeover, takeover_after: 59s}", "",
+   "once.yaml:2:1: takeover_after (59s) is shorter than timeouts.response (1m): a retry may execute while the backend is still at "
+   "work on the attempt before it\n"},
+  {"upstreams: {a: http://a}\ndefaults: {on_unknown: hold, takeover_after: 59s}", "", ""},
   {"upstreams: {a: http://a}\nenvironment: production\nstore: memory", "", "store: memory: forgets every answer when the process ends\n"},
 };
 // clang-format on
