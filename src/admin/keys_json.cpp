@@ -268,9 +268,9 @@ bool wants_body(std::string_view query) {
 std::expected<FindRequest, std::string> read_find(std::string_view body) {
   const auto tree = JsonTree::parse(body);
   if (!tree || tree->object() == nullptr) return Wrong("The body must be one JSON object.");
-  std::array<std::string, 9> texts;
-  static constexpr std::array<std::string_view, 9> names = {"key",  "method",      "path",       "tenant", "scope",
-                                                            "peer", "tls_subject", "tls_issuer", "body"};
+  std::array<std::string, 10> texts;
+  static constexpr std::array<std::string_view, 10> names = {"key",  "method",      "path",       "tenant", "scope",
+                                                             "peer", "tls_subject", "tls_issuer", "body",   "host"};
   for (std::size_t i = 0; i < names.size(); ++i) {
     auto text = text_member(*tree, names.at(i));
     if (!text) return Wrong(text.error());
@@ -279,7 +279,7 @@ std::expected<FindRequest, std::string> read_find(std::string_view body) {
   for (const auto& [name, value] : *tree->object()) {
     if (name != "headers" && std::ranges::find(names, name) == names.end()) {
       return Wrong(
-          "There are key, method, path, headers, body, peer, tls_subject and tls_issuer; or tenant, scope and "
+          "There are key, method, host, path, headers, body, peer, tls_subject and tls_issuer; or tenant, scope and "
           "key.");
     }
   }
@@ -294,6 +294,7 @@ std::expected<FindRequest, std::string> read_find(std::string_view body) {
   if (!headers) return Wrong(headers.error());
   return FindRequest{.request = AskedRequest{.method = texts[1].empty() ? "POST" : texts[1],
                                              .target = texts[2],
+                                             .host = texts[9],
                                              .headers = *std::move(headers),
                                              .key = has_key ? std::optional(texts[0]) : std::nullopt,
                                              .body = texts[8],

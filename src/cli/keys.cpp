@@ -74,7 +74,8 @@ void add_change_options(CLI::App& command, KeysOptions& options) {
 
 void add_find(CLI::App& keys, KeysOptions& options) {
   CLI::App& command = add(keys, options, "find", "The key of a request, by the key that its client sent");
-  command.add_option("--path", options.path, "Of the request")->type_name("PATH");
+  command.add_option("--path", options.path, "Of the request; or its whole URL")->type_name("PATH");
+  command.add_option("--host", options.host, "Of the request, if --path is no URL")->type_name("HOST");
   command.add_option("--method", options.method, "Of the request; the default is POST")->type_name("METHOD");
   command.add_option("--header", options.headers, "Of the request, as far as the caller is known by it; repeatable")
       ->type_name("'NAME: VALUE'");

@@ -34,6 +34,7 @@ struct KeysOptions {
   std::string key;
   std::string key_file;
   std::string scope;
+  std::string host;
   std::string peer;
   // actions
   bool yes = false;

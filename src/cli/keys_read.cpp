@@ -169,6 +169,7 @@ int find_key(const KeysOptions& options) {
   std::vector<std::pair<std::string, std::string>> members = {{"key", key}};
   if (options.scope.empty()) {
     members.insert(members.end(), {{"method", options.method}, {"path", options.path}});
+    if (!options.host.empty()) members.emplace_back("host", options.host);
     if (!options.peer.empty()) members.emplace_back("peer", options.peer);
   } else {
     members.insert(members.end(), {{"scope", options.scope}, {"tenant", options.tenant}});

@@ -50,6 +50,7 @@ ServingSettings serving_of(const Config& config) {
           .pool = config.pool,
           .tokens = {.header = config.jwt.header, .verifier = config.jwt.verifier},
           .trusted_proxies = addresses_of(config.trusted_proxies),
+          .hosts = HostNames(config.same_hosts),
           .tls = config.tls,
           .upstream_tls = config.upstream_tls};
 }

@@ -5,6 +5,7 @@
 
 #include "base/text.hpp"
 #include "config/codec.hpp"
+#include "gateway/host.hpp"
 #include "gateway/upstream_state.hpp"
 #include "http/address_set.hpp"
 
@@ -117,6 +118,25 @@ Codec<std::string> network_codec() {
       },
       .format = [](const std::string& text) { return text; },
       .syntax = string_syntax(syntax::network()),
+  };
+}
+
+Codec<std::string> same_hosts_codec() {
+  constexpr std::string_view expected =
+      "two or more hosts with a space between them, such as api.example.com api-eu.example.com, or * for all";
+  return {
+      .expected = std::string(expected),
+      .range = "",
+      .parse = [=](const std::string& text) -> Parsed<std::string> {
+        if (text == HostNames::every_host) return text;
+        const std::vector<std::string_view> names = split(text, ' ');
+        const bool hosts =
+            std::ranges::all_of(names, [](std::string_view name) { return !!parse_authority(name, 80); });
+        if (!hosts || names.size() < 2) return not_expected(expected, text);
+        return text;
+      },
+      .format = [](const std::string& text) { return text; },
+      .syntax = string_syntax(syntax::same_hosts()),
   };
 }
 

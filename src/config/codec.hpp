@@ -63,6 +63,8 @@ Codec<std::string> address_codec();
 Codec<std::string> address_or_off_codec();
 Codec<std::string> listener_or_off_codec();  // an address or a Unix socket
 Codec<std::string> network_codec();
+// Names of hosts that are the same, with spaces between them; or * for all.
+Codec<std::string> same_hosts_codec();
 Codec<std::string> base_path_codec();    // without a slash at its end; may be empty
 Codec<std::string> health_path_codec();  // may be empty
 Codec<std::string> host_rule_codec();    // which Host a backend gets

@@ -72,6 +72,7 @@ struct Config {
   ClaimsSettings claims;
   JwtSettings jwt;
   std::vector<std::string> trusted_proxies;  // networks
+  std::vector<std::string> same_hosts;       // groups: names with spaces between them
   http::TlsServerSettings tls;
   http::TlsClientSettings upstream_tls;
   Where defaults_where;

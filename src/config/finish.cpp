@@ -9,6 +9,7 @@
 #include "config/codec.hpp"
 #include "config/jwt_keys.hpp"
 #include "config/secret.hpp"
+#include "core/host.hpp"
 #include "gateway/scope.hpp"
 #include "http/endpoint.hpp"
 #include "http/tls_context.hpp"
@@ -288,6 +289,25 @@ bool is_unset_variable(const std::string& source, const Environ& environ) {
   return source.starts_with(variable) && !environ(source.substr(variable.size()));
 }
 
+void check_hosts(const Config& config, Checked& out) {
+  const std::vector<std::string>& groups = config.same_hosts;
+  if (groups.size() > 1 && std::ranges::find(groups, HostNames::every_host) != groups.end()) {
+    out.errors.push_back(unplaced("same_hosts: * is every host, and stands alone"));
+    return;
+  }
+  std::vector<std::string> seen;
+  for (const std::string& group : groups) {
+    for (const std::string_view name : split(group, ' ')) {
+      std::string scratch;
+      const std::string_view normal = normalise_host(name, scratch);
+      if (std::ranges::find(seen, normal) != seen.end()) {
+        out.errors.push_back(unplaced(fmt::format("same_hosts: {} is there twice", normal)));
+      }
+      seen.emplace_back(normal);
+    }
+  }
+}
+
 void check_process(const Config& config, Checked& out) {
   const auto error = [&](std::string text) { out.errors.push_back({"", 0, 0, std::move(text)}); };
   if (config.upstreams.empty()) {
@@ -322,6 +342,7 @@ void check_process(const Config& config, Checked& out) {
     error(fmt::format("journal.segment_size ({}) must not be larger than a quarter of journal.max_disk ({})",
                       format_size(journal.segment_bytes), format_size(journal.max_disk)));
   }
+  check_hosts(config, out);
   check_admin(config, out);
   check_claims(config, out);
   check_tls(config, out);

@@ -89,7 +89,9 @@ Setting<Policy> scope_setting() {
                                {"path", ScopePart::path},
                                {"life", ScopePart::life}}),
       "",
-      "What a key belongs to. The same key with another caller, method or path (as listed here) is another operation. "
+      "What a key belongs to, beside the host. The same key with another caller, method or path (as listed here) is "
+      "another "
+      "operation. "
       "With life, beside path, keys die when the resource is deleted.");
   setting.set = [inner = setting.set](Policy& policy, const Values& values) -> Parsed<void> {
     if (values.empty()) return std::unexpected("expected at least one of caller, method and path");

@@ -248,8 +248,13 @@ Settings<Config> file_settings() {
       upstreams_setting(),
       list<Config>(
           "trusted_proxies", [](auto& c) -> auto& { return c.trusted_proxies; }, network_codec(), "",
-          "Proxies in front of Once. What they say in X-Forwarded-For is believed; unix is whoever connects to a Unix "
-          "socket."),
+          "Proxies in front of Once. What they say in X-Forwarded-For, X-Forwarded-Host and Forwarded is believed; "
+          "unix "
+          "is whoever connects to a Unix socket."),
+      list<Config>(
+          "same_hosts", [](auto& c) -> auto& { return c.same_hosts; }, same_hosts_codec(), "",
+          "A key belongs to the host that the request is for. Hosts in one item share their keys: a client that tries "
+          "again at the other one gets the same answer. The first name of an item is the one in operation ids."),
   };
 }
 

@@ -164,6 +164,11 @@ std::string network() {
   return "^(?:unix|[0-9A-Fa-f:.]{2,45}(?:/[0-9]+)?)$";
 }
 
+std::string same_hosts() {
+  const std::string name = fmt::format("{}(?::{})?", host, port(0));
+  return fmt::format(R"(^(?:\*|{}(?: {})+)$)", name, name);
+}
+
 std::string address_or_off() {
   return fmt::format("^(?:off|{}:{})$", host, port(0));
 }

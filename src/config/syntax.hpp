@@ -48,6 +48,7 @@ std::string status_or_class();
 std::string plain_name();
 std::string store();
 std::string network();
+std::string same_hosts();
 std::string address_or_off();
 std::string listener_or_off();
 std::string base_path();

@@ -1,12 +1,15 @@
 #include "gateway/asked_operation.hpp"
 
+#include <algorithm>
 #include <memory>
 
 #include <fmt/format.h>
 
+#include "core/headers.hpp"
 #include "core/key.hpp"
 #include "core/path.hpp"
 #include "gateway/derived_key.hpp"
+#include "gateway/origin.hpp"
 #include "gateway/scope.hpp"
 #include "gateway/token_cache.hpp"
 
@@ -14,18 +17,37 @@ namespace once {
 
 namespace {
 
+struct Url {
+  std::string_view host;  // empty: there is only a path
+  std::string_view path;
+};
+
+Url split_url(std::string_view target) {
+  const std::size_t scheme = target.find("://");
+  if (target.starts_with('/') || scheme == std::string_view::npos) return {.host = {}, .path = target};
+  const std::string_view rest = target.substr(scheme + 3);
+  const std::size_t slash = std::min(rest.find('/'), rest.size());
+  return {.host = rest.substr(0, slash), .path = slash == rest.size() ? "/" : rest.substr(slash)};
+}
+
 // The head as it would come over the wire, but without what only a connection needs.
-std::expected<std::string, std::string> head_text(const AskedRequest& asked) {
-  std::string text = fmt::format("{} {} HTTP/1.1\r\n", asked.method, asked.target);
+std::expected<std::string, std::string> head_text(const AskedRequest& asked, const HostNames& hosts) {
+  const Url url = split_url(asked.target);
+  std::string text = fmt::format("{} {} HTTP/1.1\r\n", asked.method, url.path);
   bool host = false;
   for (const auto& [name, value] : asked.headers) {
     if (name.empty() || (name + value).find_first_of("\r\n") != std::string::npos) {
       return std::unexpected("A header has a line break in it, or no name.");
     }
-    host = host || name == "Host" || name == "host";
+    host = host || same_name(name, "Host");
     text.append(name).append(": ").append(value).append("\r\n");
   }
-  if (!host) text.append("Host: localhost\r\n");
+  const std::string_view named = asked.host.empty() ? url.host : std::string_view(asked.host);
+  if (named.find_first_of("\r\n") != std::string_view::npos) return std::unexpected("The host has a line break in it.");
+  if (!host && named.empty() && !hosts.all_same()) {
+    return std::unexpected("A host is needed, the one that the client asked for: a key belongs to it.");
+  }
+  if (!asked.host.empty() || !host) text.append("Host: ").append(named).append("\r\n");
   return text.append("\r\n");
 }
 
@@ -47,7 +69,7 @@ std::expected<std::string, std::string> key_of(const AskedRequest& asked, const 
 
 std::expected<OperationId, std::string> operation_of(const Generation& generation, const OperationIds& ids,
                                                      const AskedRequest& asked, Time now) {
-  const auto text = head_text(asked);
+  const auto text = head_text(asked, generation.settings.hosts);
   if (!text) return std::unexpected(text.error());
   http::RequestHead head;
   const http::ParseResult parsed = parse(*text, {}, head);
@@ -66,7 +88,11 @@ std::expected<OperationId, std::string> operation_of(const Generation& generatio
   const auto metrics = std::make_unique<Metrics>();
   std::optional<TokenCache> tokens;
   if (generation.settings.tokens.verifier) tokens.emplace(generation.settings.tokens.verifier, *metrics);
-  const CallerFacts facts{.peer = asked.peer,
+  Origin origin(asked.peer, Origin::Transport::plain);
+  origin.trust(generation.settings.trusted_proxies);
+  const CallerFacts facts{.hosts = &generation.settings.hosts,
+                          .trust = origin.peer(),
+                          .peer = asked.peer,
                           .tls_subject = asked.tls_subject,
                           .tls_issuer = asked.tls_issuer,
                           .trusted_proxies = &generation.settings.trusted_proxies,

@@ -16,7 +16,8 @@ namespace once {
 
 struct AskedRequest {
   std::string method = "POST";
-  std::string target;  // path and perhaps a query
+  std::string target;  // path and perhaps a query, or a URL
+  std::string host{};  // empty: in the headers, or in the URL
   std::vector<std::pair<std::string, std::string>> headers{};
   std::optional<std::string> key{};  // as the key header has it; none: it is derived, as the route says
   std::string body{};                // for derived keys

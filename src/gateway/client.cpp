@@ -327,8 +327,9 @@ KeyedRequest Client::keyed_request(const RoutedPolicy& routed, Backend& backend,
           .interim = this,
           .strip_prefix = routed.strip_prefix,
           .origin = origin(),
-          .life = is_of_life(*routed.policy, head.method) ? std::optional(life_marker(shared_.ids, normal_path_))
-                                                          : std::nullopt};
+          .life = is_of_life(*routed.policy, head.method)
+                      ? std::optional(life_marker(shared_.ids, scope.host(), normal_path_))
+                      : std::nullopt};
 }
 
 Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::optional<std::string_view> key) {
@@ -387,7 +388,7 @@ Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::optional<std::s
   std::optional<LifeEnd> end;
   std::optional<LifeEndingBackend> ending;
   if (ends_life(policy, head.method)) {
-    end.emplace(exchange_.ports(), policy, life_marker(shared_.ids, normal_path_), head, request_id_);
+    end.emplace(exchange_.ports(), policy, life_marker(shared_.ids, scope.host(), normal_path_), head, request_id_);
     backend = &ending.emplace(*backend, *end, policy);
   }
   std::optional<GuardedBackend> guarded;

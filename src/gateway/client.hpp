@@ -58,6 +58,8 @@ class Client final : private ServedConnection, private InterimSink {
   // Without a key, one is made from what the route says.
   Task<void> answer_keyed(const RoutedPolicy& routed, std::optional<std::string_view> key);
   CallerFacts caller_facts(const Policy& policy);
+  PeerTrust trust();
+  AskedHost asked_host();
   std::string_view tenant_of(const ScopeParts& scope);
   PassedRequest passed_request(const RoutedPolicy& routed);
   Task<void> answer_unkeyed(const RoutedPolicy& routed, PassObserver* observer = nullptr);

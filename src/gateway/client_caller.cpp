@@ -5,7 +5,7 @@ namespace once {
 
 // What is asked for costs something: a system call, a look at the clock.
 CallerFacts Client::caller_facts(const Policy& policy) {
-  CallerFacts facts;
+  CallerFacts facts{.hosts = &generation_->settings().hosts, .trust = trust()};
   for (const CallerSource& source : policy.caller) {
     switch (source.kind) {
       case CallerSource::Kind::header:
@@ -32,6 +32,15 @@ const Origin* Client::origin() {
   if (!origin_) origin_.emplace(io_.peer_address(), io_.secure ? Origin::Transport::tls : Origin::Transport::plain);
   origin_->trust(generation_->settings().trusted_proxies);
   return &*origin_;
+}
+
+PeerTrust Client::trust() {
+  if (generation_->settings().trusted_proxies.empty()) return PeerTrust::client;
+  return origin()->peer();
+}
+
+AskedHost Client::asked_host() {
+  return {io_.head, generation_->settings().hosts, trust()};
 }
 
 std::string_view Client::tenant_of(const ScopeParts& scope) {

@@ -58,8 +58,8 @@ Task<void> Client::answer_guarded(const RoutedPolicy& routed) {
   if (guarded) refused = co_await guard().enter(write);
   std::optional<LifeEnd> end;
   if (!refused && ends_life(policy, io_.head.method)) {
-    request.life_end =
-        &end.emplace(exchange_.ports(), policy, life_marker(shared_.ids, normal_path_), io_.head, request_id_);
+    request.life_end = &end.emplace(exchange_.ports(), policy, life_marker(shared_.ids, asked_host(), normal_path_),
+                                    io_.head, request_id_);
     refused = co_await end->begin();
     if (refused && guarded) co_await guard_->leave(WriteEnd::known);
   }

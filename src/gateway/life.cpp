@@ -34,8 +34,9 @@ Duration longest_ttl_of_life(const Policy& policy, Duration since_claim) {
   return std::max(policy.life.remembered - taken, shortest_life_ttl);
 }
 
-OperationId life_marker(const OperationIds& ids, std::string_view resource) {
-  const std::array<std::string_view, 2> parts = {"life", resource};
+OperationId life_marker(const OperationIds& ids, const AskedHost& host, std::string_view resource) {
+  const auto& [asked, x_forwarded, forwarded] = host.parts();
+  const std::array<std::string_view, 5> parts = {"life", asked, x_forwarded, forwarded, resource};
   return ids.make(parts, "");
 }
 

@@ -15,6 +15,7 @@
 #include "core/problem.hpp"
 #include "gateway/backend.hpp"
 #include "gateway/exchange_ports.hpp"
+#include "gateway/host.hpp"
 #include "http/head.hpp"
 #include "store/store.hpp"
 
@@ -35,8 +36,9 @@ inline bool is_of_life(const Policy& policy, Method method) {
 // may be as old as its claim, and must not be forgotten before it. Whoever asks for longer, the backend too, gets this.
 Duration longest_ttl_of_life(const Policy& policy, Duration since_claim);
 
-// `resource` is a path in normal form: whichever way it was spelled when it was deleted, it is gone.
-OperationId life_marker(const OperationIds& ids, std::string_view resource);
+// Of one host, as keys are. `resource` is a path in normal form: whichever way it was spelled when it was deleted, it
+// is gone.
+OperationId life_marker(const OperationIds& ids, const AskedHost& host, std::string_view resource);
 
 // Before a claim of a key of that resource: drops what is known of the key from a life that is over. The claim's status
 // is failed if the store did not answer.

@@ -62,12 +62,12 @@ Origin::Origin(std::string_view peer, Transport transport)
 
 void Origin::trust(const http::AddressSet& proxies) {
   const bool trusted = is_unix_ ? proxies.contains_unix() : number_ && proxies.contains(*number_);
-  peer_ = trusted ? Peer::trusted_proxy : Peer::client;
+  peer_ = trusted ? PeerTrust::trusted_proxy : PeerTrust::client;
 }
 
 bool Origin::keeps(std::string_view name, ForwardedFields fields) const {
   if (fields == ForwardedFields::off) return true;
-  if (peer_ == Peer::client) return false;  // whatever we write ourselves: a backend may read the other kind
+  if (peer_ == PeerTrust::client) return false;  // whatever we write ourselves: a backend may read the other kind
   if (same_variable(name, forwarded_field)) return !says_forwarded(fields);
   // A proxy that is trusted knows which scheme and host the client asked for.
   return !same_variable(name, x_for) || !says_x_forwarded(fields);
@@ -79,7 +79,7 @@ void Origin::append(std::string& out, const http::RequestHead& head, ForwardedFi
 }
 
 void Origin::append_x_forwarded(std::string& out, const http::RequestHead& head) const {
-  if (peer_ == Peer::client) {
+  if (peer_ == PeerTrust::client) {
     out.append(x_forwarded_);
     if (!head.host.empty()) out.append(x_host).append(": ").append(head.host).append("\r\n");
     return;
@@ -93,7 +93,7 @@ void Origin::append_x_forwarded(std::string& out, const http::RequestHead& head)
 
 void Origin::append_forwarded(std::string& out, const http::RequestHead& head) const {
   out.append(forwarded_field).append(": ");
-  if (peer_ == Peer::trusted_proxy) append_values(out, head, forwarded_field);
+  if (peer_ == PeerTrust::trusted_proxy) append_values(out, head, forwarded_field);
   out.append(element_);
   if (!head.host.empty()) {
     out.append(";host=");

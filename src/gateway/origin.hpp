@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "gateway/host.hpp"
 #include "gateway/settings.hpp"
 #include "http/address_set.hpp"
 #include "http/head.hpp"
@@ -18,7 +19,6 @@ bool is_forwarded_field(std::string_view name);
 
 class Origin {
  public:
-  enum class Peer : std::uint8_t { client, trusted_proxy };
   enum class Transport : std::uint8_t { plain, tls };
 
   // As ClientIo::peer_address() has it.
@@ -26,6 +26,7 @@ class Origin {
 
   // Whether the peer is one of these, which may change with every request: what it says of the client counts then.
   void trust(const http::AddressSet& proxies);
+  PeerTrust peer() const { return peer_; }
 
   // Whether a field that came with the request goes on as it is.
   bool keeps(std::string_view name, ForwardedFields fields) const;
@@ -38,7 +39,7 @@ class Origin {
 
   bool is_unix_;
   std::optional<http::IpAddress> number_;
-  Peer peer_ = Peer::client;
+  PeerTrust peer_ = PeerTrust::client;
   std::string address_;      // as X-Forwarded-For has it; empty: there is none
   std::string x_forwarded_;  // for a client: X-Forwarded-For and -Proto
   std::string_view proto_;

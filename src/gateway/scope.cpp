@@ -16,6 +16,8 @@ namespace {
 
 using Kind = CallerSource::Kind;
 
+const HostNames all_different;
+
 FoundSource find_header(std::string_view name, const http::RequestHead& head) {
   FoundSource found;
   for (const http::Field& field : head.fields) {
@@ -151,7 +153,11 @@ void ScopeParts::add_caller(const Policy& policy, const http::RequestHead& head,
   caller_count_ = count_ - caller_begin_;
 }
 
-ScopeParts::ScopeParts(const Policy& policy, const http::RequestHead& head, const CallerFacts& facts) {
+ScopeParts::ScopeParts(const Policy& policy, const http::RequestHead& head, const CallerFacts& facts)
+    : host_(head, facts.hosts != nullptr ? *facts.hosts : all_different, facts.trust) {
+  // Whatever the route's scope is: behind one gateway, two hosts can be two tenants.
+  add("host");
+  for (const std::string_view part : host_.parts()) add(part);
   for (const ScopePart part : policy.scope) {
     switch (part) {
       case ScopePart::caller:

@@ -12,6 +12,7 @@
 #include "core/jwt.hpp"
 #include "core/policy.hpp"
 #include "core/problem.hpp"
+#include "gateway/host.hpp"
 #include "gateway/token_cache.hpp"
 #include "http/address_set.hpp"
 #include "http/head.hpp"
@@ -21,8 +22,11 @@ namespace once {
 // Config allows this many sources of a caller's identity.
 inline constexpr std::size_t max_caller_sources = 8;
 
-// What a caller is read from beside the head of the request; only what the route's sources need is filled in.
+// What a scope is made of beside the head of the request; of the caller only what the route's sources need is filled
+// in.
 struct CallerFacts {
+  const HostNames* hosts = nullptr;  // null: every host is another one
+  PeerTrust trust = PeerTrust::client;
   std::string_view peer = {};                         // ClientIo::peer_address()
   std::string_view tls_subject = {};                  // empty: no verified certificate
   std::string_view tls_issuer = {};                   // who vouches for it
@@ -40,6 +44,7 @@ class ScopeParts {
   ScopeParts& operator=(const ScopeParts&) = delete;
 
   std::span<const std::string_view> parts() const { return std::span(parts_).first(count_); }
+  const AskedHost& host() const { return host_; }
   // Those that say who asks; empty if nothing does.
   std::span<const std::string_view> caller() const {
     return std::span(parts_).subspan(caller_begin_, caller_given_ ? caller_count_ : 0);
@@ -60,9 +65,10 @@ class ScopeParts {
   void add_claim(const CallerSource& source, const http::RequestHead& head, const CallerFacts& facts);
   void read_token(const CallerSource& source, const http::RequestHead& head, const CallerFacts& facts);
 
-  // Each scope part has a mark and a value; a caller has a mark, and for each source what it is, whether it is there
-  // and its value, behind the issuer of a claim or a certificate.
-  std::array<std::string_view, 5 * max_caller_sources + 8> parts_;
+  // Host and each scope part have a mark and their values; a caller has a mark, and for each source what it is, whether
+  // it is there and its value, behind the issuer of a claim or a certificate.
+  std::array<std::string_view, 5 * max_caller_sources + 12> parts_;
+  AskedHost host_;
   std::size_t count_ = 0;
   std::size_t caller_begin_ = 0;
   std::size_t caller_count_ = 0;

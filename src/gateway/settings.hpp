@@ -14,6 +14,7 @@
 #include "base/clock.hpp"
 #include "core/jwt.hpp"
 #include "core/policy.hpp"
+#include "gateway/host.hpp"
 #include "http/address_set.hpp"
 #include "http/tls_settings.hpp"
 
@@ -144,6 +145,7 @@ struct ServingSettings {
   PoolSettings pool;
   TokenSettings tokens;
   http::AddressSet trusted_proxies;      // whose X-Forwarded-For is believed
+  HostNames hosts;                       // which of them are the same
   http::TlsServerSettings tls;           // where it listens stays as it was
   http::TlsClientSettings upstream_tls;  // of upstreams with https
 };

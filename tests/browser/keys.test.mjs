@@ -22,7 +22,7 @@ async function stuck({gateway}, key) {
   assert.equal((await pay()).status, 502);
   assert.equal((await pay()).status, 409);
   const found = await fetch(`${gateway.admin}/v1/keys/find`, {method: "POST", headers: {"Once-Admin": "1"},
-    body: JSON.stringify({key, method: "POST", path: target, headers: [["Authorization", "Bearer alice"]]})});
+    body: JSON.stringify({key, method: "POST", path: target, host: new URL(gateway.url).host, headers: [["Authorization", "Bearer alice"]]})});
   assert.equal(found.status, 200);
   return {pay, target, id: (await found.json()).id, times: () => seen.filter((url) => url === target).length};
 }
@@ -149,6 +149,7 @@ describe("keys", {concurrency: false}, () => {
     await page.getByRole("button", {name: "Find by raw key…"}).click();
     await page.getByLabel("Key", {exact: true}).fill("secret-key-to-find");
     await page.getByLabel("Path").fill(target);
+    await page.getByLabel(/Host/).fill(new URL(gateway.url).host);
     await page.keyboard.press("Enter");
     await page.getByText("There is no such key.").waitFor();
     await page.getByLabel(/Headers/).fill("Authorization: Bearer alice");

@@ -39,7 +39,7 @@ class Keys(EndToEnd):
 
     def find(self, gateway, key=SECRET_KEY, token="alice"):
         status, body = self.admin(gateway, "POST", "/v1/keys/find", {
-            "key": key, "method": "POST", "path": "/payments", "headers": [["Authorization", f"Bearer {token}"]]})
+            "key": key, "method": "POST", "host": "api.test", "path": "/payments", "headers": [["Authorization", f"Bearer {token}"]]})
         self.assertEqual(status, 200, body)
         return body
 
@@ -219,8 +219,25 @@ class Settling(Keys):
     def test_another_caller_has_another_key(self):
         gateway, _ = self.stuck()
         status, problem = self.admin(gateway, "POST", "/v1/keys/find", {
-            "key": SECRET_KEY, "path": "/payments", "headers": [["Authorization", "Bearer mallory"]]})
+            "key": SECRET_KEY, "host": "api.test", "path": "/payments", "headers": [["Authorization", "Bearer mallory"]]})
         self.assertEqual((status, problem["code"]), (404, "not-found"))
+
+    def test_another_host_has_another_key_and_a_key_without_a_host_is_not_guessed(self):
+        gateway, _ = self.stuck()
+        asked = {"key": SECRET_KEY, "path": "/payments", "headers": [["Authorization", "Bearer alice"]]}
+        found = self.find(gateway)
+        for named in ({"host": "API.test:80"}, {"headers": [*asked["headers"], ["host", "api.test"]]},
+                      {"path": "http://api.test/payments"}, {"path": "https://api.test:443/payments"}):
+            status, body = self.admin(gateway, "POST", "/v1/keys/find", {**asked, **named})
+            self.assertEqual((status, body.get("id")), (200, found["id"]), named)
+        status, problem = self.admin(gateway, "POST", "/v1/keys/find", {**asked, "host": "other.test"})
+        self.assertEqual((status, problem["code"]), (404, "not-found"))
+        for named in ({}, {"host": "a\r\nb"}, {"host": "a", "headers": [["Host", "b"]]}):
+            status, problem = self.admin(gateway, "POST", "/v1/keys/find", {**asked, **named})
+            self.assertEqual((status, problem["code"]), (400, "parameter-invalid"), named)
+        out = self.cli(gateway, "find", "--path", "http://api.test/payments", "--header", "Authorization: Bearer alice",
+                       "--key", SECRET_KEY, "--json")
+        self.assertEqual((out.returncode, json.loads(out.stdout)["id"]), (0, found["id"]), out.stderr)
 
     @unittest.skipIf("://" in STORE or STORE == "memory:", "the journal is meant")
     def test_a_restart_remembers_what_operators_did(self):
@@ -386,6 +403,7 @@ class CommandLine(Keys):
         ids = [key["id"] for key in json.loads(out.stdout)["keys"]]
         found = subprocess.run(
             [os.environ["ONCE_BINARY"], "keys", "find", "--admin", f"127.0.0.1:{gateway.admin_port}", "--path", "/payments",
+             "--host", "api.test",
              "--header", "Authorization: Bearer alice", "--json"],
             input=SECRET_KEY + "\n", capture_output=True, text=True, timeout=DEADLINE)
         self.assertEqual(found.returncode, 0, found.stderr)

@@ -150,6 +150,17 @@ class Lives(EndToEnd):
         again = gateway.ask(target="/a", key="slow", body=b"slow")
         self.assertEqual(again.get("Idempotency-Status"), "executed")
 
+    def test_a_deletion_at_one_host_ends_no_keys_of_another(self):
+        gateway = self.start()
+        other = [("Host", "other.test")]
+        first = gateway.ask(target="/a", key="k", body=b"x", fields=other)
+        self.renew(gateway)
+        again = gateway.ask(target="/a", key="k", body=b"x", fields=other)
+        self.assertEqual([each.get("Idempotency-Status") for each in (first, again)], ["executed", "replayed"])
+        gateway.ask("DELETE", "/a", fields=other)
+        again = gateway.ask(target="/a", key="k", body=b"x", fields=other)
+        self.assertEqual(again.get("Idempotency-Status"), "executed")
+
     def test_operators_see_what_ended_and_find_the_key_of_this_life(self):
         gateway = self.start()
         self.renew(gateway)
@@ -157,7 +168,7 @@ class Lives(EndToEnd):
         ended = json.loads(gateway.admin("/v1/keys?route=(life)").body)["keys"]  # on a server also of other tests
         self.assertEqual({key["state"] for key in ended}, {"failed"})
         asked = [("Once-Admin", "1"), ("Content-Type", "application/json")]
-        find = b'{"key": "k", "method": "POST", "path": "/a"}'
+        find = b'{"key": "k", "method": "POST", "host": "api.test", "path": "/a"}'
         found = json.loads(gateway.admin("/v1/keys/find", "POST", asked, find).body)
         self.assertEqual((found["state"], found["attempt"]), ("succeeded", 1))
         self.assertGreater(found["started_at"], max(key["started_at"] for key in ended))

@@ -94,6 +94,40 @@ class BoundTo(Scope):
         self.assertEqual(results, ["executed", "replayed"])
 
 
+class Hosts(Scope):
+    """Tenants behind one gateway that are told apart by host alone."""
+    def at(self, gateway, host, *fields):
+        return self.result(gateway, fields=[("Host", host), *fields])
+
+    def test_another_host_has_keys_of_its_own_in_every_dialect(self):
+        for dialect in ("ietf", "stripe", "platform", "workflow", "streams"):
+            with self.subTest(dialect):
+                backend, gateway = self.start(f"defaults.dialect={dialect}", "defaults.key.header=Idempotency-Key")
+                self.assertEqual([self.at(gateway, host) for host in ("a.example", "b.example", "a.example")],
+                                 ["executed", "executed", "replayed"])
+                self.assertEqual(len(backend.requests), 2)
+
+    def test_a_host_is_one_however_it_is_spelled(self):
+        _, gateway = self.start()
+        hosts = ("a.example", "A.Example", "a.example.", "a.example:80", "a.example:443", "a.example:8080")
+        self.assertEqual([self.at(gateway, host) for host in hosts], ["executed", *["replayed"] * 4, "executed"])
+
+    def test_only_a_trusted_proxy_says_which_host_was_asked_for(self):
+        fields = [("X-Forwarded-Host", "a.example")], [("X-Forwarded-Host", "b.example")], [("Forwarded", "host=c.example")]
+        _, gateway = self.start()
+        self.assertEqual([self.at(gateway, "inner", *each) for each in fields], ["executed", "replayed", "replayed"])
+        _, gateway = self.start("trusted_proxies=127.0.0.1")
+        self.assertEqual([self.at(gateway, "inner", *each) for each in fields], ["executed"] * 3)
+        self.assertEqual([self.at(gateway, "inner", *each) for each in fields], ["replayed"] * 3)
+
+    def test_hosts_that_are_said_to_be_the_same_share_their_keys(self):
+        _, gateway = self.start("same_hosts=a.example b.example:8080")
+        hosts = ("b.example:8080", "A.example", "b.example")
+        self.assertEqual([self.at(gateway, host) for host in hosts], ["executed", "replayed", "executed"])
+        _, gateway = self.start("same_hosts=*")
+        self.assertEqual([self.at(gateway, host) for host in hosts], ["executed", "replayed", "replayed"])
+
+
 class Routes(Scope):
     CONFIG = """
 routes:

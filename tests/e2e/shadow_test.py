@@ -49,6 +49,13 @@ class ShadowMode(EndToEnd):
         self.assertEqual([line["shadow"] for line in access], ["executed", "replayed", "mismatch"])
         self.assertEqual(lines[0]["request"], access[1]["request"])
 
+    def test_another_host_is_another_operation(self):
+        gateway = self.gateway(self.backend(), *SHADOW)
+        for host in ("a.example", "b.example", "A.example:80"):
+            gateway.ask(key="k", body=b"a", fields=[("Host", host)])
+            wait_until(lambda: self.no_live_claims(gateway))
+        self.wait_verdicts(gateway, {"executed": 2, "replayed": 1})
+
     def test_keys_that_would_be_refused(self):
         backend = self.backend()
         gateway = self.gateway(backend, *SHADOW, "defaults.key.required=yes")

@@ -39,18 +39,18 @@ void check_request(std::string_view fields, const once::Policy& policy) {
   once::http::RequestHead head;
   if (once::http::parse(bytes, {}, head).parsed != once::http::Parsed::complete) return;
   const once::ScopeParts scope(policy, head);
-  // caller; two sources, each with its kind, its name, whether it is there and its value; method and path with a value
-  // each
-  ONCE_ASSERT(scope.parts().size() == 13);
+  // host with three values; caller; two sources, each with its kind, its name, whether it is there and its value;
+  // method and path with a value each
+  ONCE_ASSERT(scope.parts().size() == 17);
   // Said once more, in a field of its own, it is ambiguous, and absent otherwise.
   const std::string twice =
       bytes.substr(0, head.size - 2) + "Authorization: more\r\nCookie: " + policy.caller[1].name + "=more\r\n\r\n";
   once::http::RequestHead longer;
   if (once::http::parse(twice, {}, longer).parsed != once::http::Parsed::complete) return;
   const once::ScopeParts with_more(policy, longer);
-  const bool absent = scope.parts()[3] == "absent" && scope.parts()[7] == "absent";
+  const bool absent = scope.parts()[7] == "absent" && scope.parts()[11] == "absent";
   ONCE_ASSERT((with_more.ambiguous() == nullptr) == absent);
-  if (absent) ONCE_ASSERT(with_more.parts()[4] == "more" && with_more.parts()[8] == "more");
+  if (absent) ONCE_ASSERT(with_more.parts()[8] == "more" && with_more.parts()[12] == "more");
 }
 
 }  // namespace

@@ -109,13 +109,13 @@ async function find(event) {
   const form = new FormData(byId("find-form"));
   say(byId("find-error"), "");
   try {
-    const key = await request("POST", "/v1/keys/find", {key: form.get("key"), method: form.get("method"), path: form.get("path"),
+    const key = await request("POST", "/v1/keys/find", {key: form.get("key"), method: form.get("method"), host: form.get("host"), path: form.get("path"),
       headers: headerPairs(form.get("headers"))});
     byId("find-dialog").close();
     byId("find-form").reset();
     openKey(key.id);
   } catch (problem) {
-    say(byId("find-error"), problem.status === 404 ? "There is no such key. Path, method and caller are part of it." : problem.message);
+    say(byId("find-error"), problem.status === 404 ? "There is no such key. Host, path, method and caller are part of it." : problem.message);
   }
 }
 

@@ -109,6 +109,8 @@ const Mistake mistakes[] = {
   {"upstreams: {a b: {servers: http://x}}", R"(once.yaml:1:13: upstreams.a b: a name has 1 to 64 letters, digits, - and _, got "a b")"},
   {"claims: {tokens: {a: {b: c}}}", "once.yaml:1:22: claims.tokens: expected names with the path of a file each"},
   {"trusted_proxies: [10.0.0.1/8]", R"(once.yaml:1:18: trusted_proxies: expected an address, a network such as 10.0.0.0/8 or 2001:db8::/32, or unix, got "10.0.0.1/8")"},
+  {"same_hosts: [a.example]", R"(once.yaml:1:13: same_hosts: expected two or more hosts with a space between them, such as api.example.com api-eu.example.com, or * for all, got "a.example")"},
+  {"same_hosts: a.example http://b", R"(once.yaml:1:13: same_hosts: expected two or more hosts with a space between them, such as api.example.com api-eu.example.com, or * for all, got "a.example http://b")"},
   {"routes: [{path: /x, strip_prefix: api}]", R"(once.yaml:1:35: strip_prefix: expected a path such as /api, got "api")"},
   {"store: redis://u:p@localhost:x", "once.yaml:1:8: store: the port of host \"localhost\" in the store's URL must be a number from 1 to 65535"},
   {"store: mysql:x", "once.yaml:1:8: store: the store's URL must begin with its kind and ://"},

@@ -199,8 +199,8 @@ TEST_F(CallerTest, an_address_is_a_caller_and_only_trusted_proxies_name_others) 
 TEST_F(CallerTest, where_a_caller_was_read_from_is_part_of_it) {
   Policy policy = with({{.kind = Kind::header, .name = "Authorization"}, {.kind = Kind::cookie, .name = "s"}});
   const ScopeParts scope(policy, head("Authorization: a\r\nCookie: t=1\r\n"));
-  EXPECT_THAT(scope.parts(), testing::ElementsAre("caller", "header", "Authorization", "given", "a", "cookie", "s",
-                                                  "absent", "", "method", "POST", "path", "/"));
+  EXPECT_THAT(scope.parts(), testing::ElementsAre("host", "h", "", "", "caller", "header", "Authorization", "given",
+                                                  "a", "cookie", "s", "absent", "", "method", "POST", "path", "/"));
 }
 
 }  // namespace caller_test

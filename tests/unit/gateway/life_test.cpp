@@ -65,12 +65,19 @@ class Life : public EveryStore {
 };
 INSTANTIATE_TEST_SUITE_P(Stores, Life, every_setting(), name_of_setting);
 
-TEST(LifeMarker, is_of_the_resource_alone_and_no_claim_of_a_write) {
+TEST(LifeMarker, is_of_a_resource_of_one_host_and_no_claim_of_a_write) {
   const OperationIds ids("secret");
-  EXPECT_EQ(life_marker(ids, "/a"), life_marker(ids, "/a"));
-  EXPECT_NE(life_marker(ids, "/a"), life_marker(ids, "/b"));
+  const auto marker = [&ids](const std::string& host, std::string_view resource) {
+    const std::string text = "DELETE /a HTTP/1.1\r\nHost: " + host + "\r\n\r\n";
+    http::RequestHead head;
+    EXPECT_EQ(http::parse(text, http::HeadLimits(), head).parsed, http::Parsed::complete);
+    return life_marker(ids, AskedHost(head, HostNames(), PeerTrust::client), resource);
+  };
+  EXPECT_EQ(marker("h", "/a"), marker("H", "/a"));
+  EXPECT_NE(marker("h", "/a"), marker("h", "/b"));
+  EXPECT_NE(marker("h", "/a"), marker("other", "/a")) << "one tenant must not end the keys of another";
   const std::array<std::string_view, 2> resource = {"resource", "/a"};
-  EXPECT_NE(life_marker(ids, "/a"), ids.make(resource, ""));
+  EXPECT_NE(marker("h", "/a"), ids.make(resource, ""));
 }
 
 TEST(LifePolicyTest, a_method_ends_lives_or_has_keys_that_die) {

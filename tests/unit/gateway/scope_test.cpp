@@ -167,8 +167,8 @@ TEST(ScopeTest, as_many_sources_as_config_allows) {
   http::RequestHead head;
   ASSERT_EQ(http::parse(text, http::HeadLimits(), head).parsed, http::Parsed::complete);
   const auto parts = ScopeParts(policy, head);
-  EXPECT_EQ(parts.parts().size(), 1 + 4 * max_caller_sources + 4);
-  EXPECT_EQ(parts.parts()[4 * max_caller_sources], "last");
+  EXPECT_EQ(parts.parts().size(), 4 + 1 + 4 * max_caller_sources + 4);
+  EXPECT_EQ(parts.parts()[4 + 4 * max_caller_sources], "last");
 }
 
 struct Cookie {

@@ -1,0 +1,14 @@
+// Hosts as keys are bound to them: however a client writes the name of a host, it is one host.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace once {
+
+// In lower case, without a dot at its end and without the port if that is 80 or 443, the defaults of http and https: a
+// host is one whatever scheme it is asked with, and behind a proxy the scheme is not known. The result is `host` itself
+// or lies in `scratch`.
+std::string_view normalise_host(std::string_view host, std::string& scratch);
+
+}  // namespace once
