@@ -101,6 +101,7 @@ bool is_claim(std::string_view text) {
 std::string format_caller(const CallerSource& source) {
   switch (source.kind) {
     case CallerSource::Kind::header: return "header:" + source.name;
+    case CallerSource::Kind::proxy_header: return "proxy-header:" + source.name;
     case CallerSource::Kind::cookie: return "cookie:" + source.name;
     case CallerSource::Kind::jwt: return "jwt:" + source.name;
     case CallerSource::Kind::mtls_subject: return "mtls:subject";
@@ -282,7 +283,7 @@ Codec<Method> method_codec() {
 
 Codec<CallerSource> caller_codec() {
   using Kind = CallerSource::Kind;
-  const std::string expected = "header:NAME, cookie:NAME, jwt:CLAIM, mtls:subject or client-ip";
+  const std::string expected = "header:NAME, proxy-header:NAME, cookie:NAME, jwt:CLAIM, mtls:subject or client-ip";
   return {
       .expected = expected,
       .range = "",
@@ -293,6 +294,7 @@ Codec<CallerSource> caller_codec() {
         if (text == "client-ip") return CallerSource{.kind = Kind::client_ip, .name = ""};
         if (text == "mtls:subject") return CallerSource{.kind = Kind::mtls_subject, .name = ""};
         if (kind == "header" && is_token(name)) return CallerSource{.kind = Kind::header, .name = name};
+        if (kind == "proxy-header" && is_token(name)) return CallerSource{.kind = Kind::proxy_header, .name = name};
         if (kind == "cookie" && is_token(name)) return CallerSource{.kind = Kind::cookie, .name = name};
         if (kind == "jwt" && is_claim(name)) return CallerSource{.kind = Kind::jwt, .name = name};
         return not_expected(expected, text);

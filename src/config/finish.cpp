@@ -1,6 +1,7 @@
 #include "config/finish.hpp"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include "config/codec.hpp"
 #include "config/jwt_keys.hpp"
 #include "config/secret.hpp"
+#include "core/headers.hpp"
 #include "core/host.hpp"
 #include "gateway/scope.hpp"
 #include "http/endpoint.hpp"
@@ -25,6 +27,15 @@ ConfigError at(const Where& where, std::string text) {
 
 bool is_proven(const CallerSource& source) {
   return source.kind == CallerSource::Kind::jwt || source.kind == CallerSource::Kind::mtls_subject;
+}
+
+// A name that anybody can put into a request, and not something that only its owner has.
+bool is_unproven_name(const CallerSource& source) {
+  if (source.kind != CallerSource::Kind::header) return false;
+  std::string name = source.name;
+  std::ranges::transform(name, name.begin(), [](char c) { return to_lower(c); });
+  return std::ranges::none_of(std::array{"authorization", "cookie", "token", "secret", "api-key", "apikey", "api_key"},
+                              [&](std::string_view credential) { return name.contains(credential); });
 }
 
 void check_callers(const Config& config, const Policy& policy, const Where& where, Checked& out) {
@@ -48,6 +59,16 @@ void check_callers(const Config& config, const Policy& policy, const Where& wher
     if (source.kind != CallerSource::Kind::mtls_subject || asks_for_certificates) continue;
     error(
         fmt::format("caller: {} needs clients that show a certificate: tls.listen and tls.client_ca", name_of(source)));
+  }
+  for (const CallerSource& source : policy.caller) {
+    if (!in_scope || source.kind != CallerSource::Kind::proxy_header || !config.trusted_proxies.empty()) continue;
+    error(fmt::format("caller: {} needs trusted_proxies, to name the proxy that sets this header", name_of(source)));
+  }
+  if (in_scope && !policy.caller.empty() && std::ranges::all_of(policy.caller, is_unproven_name)) {
+    warning(
+        fmt::format("caller: {}: clients can set this header themselves and be given the answers of others; if a "
+                    "proxy sets it, say proxy-header:{} and trusted_proxies",
+                    name_of(policy.caller.front()), policy.caller.front().name));
   }
   const auto proven = std::ranges::find_if(policy.caller, is_proven);
   if (in_scope && proven != policy.caller.end() && policy.caller_missing == CallerMissing::anonymous) {

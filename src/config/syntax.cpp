@@ -140,7 +140,7 @@ std::string route_path() {
 
 std::string caller() {
   return fmt::format(
-      R"(^(?:client-ip|mtls:subject|(?:header|cookie):{}|jwt:(?=.{{1,200}}$)(?:[!-.0-~][!-~]*|/(?:[!-}}]|~[01])*))$)",
+      R"(^(?:client-ip|mtls:subject|(?:header|proxy-header|cookie):{}|jwt:(?=.{{1,200}}$)(?:[!-.0-~][!-~]*|/(?:[!-}}]|~[01])*))$)",
       token);
 }
 

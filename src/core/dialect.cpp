@@ -49,7 +49,7 @@ Policy workflow() {
   Policy policy = ietf();
   policy.dialect = "workflow";
   policy.methods = methods({Method::post});
-  policy.caller = {CallerSource{.kind = CallerSource::Kind::header, .name = "X-Org-Id"}};
+  policy.caller = {CallerSource{.kind = CallerSource::Kind::proxy_header, .name = "X-Org-Id"}};
   policy.scope = {ScopePart::caller, ScopePart::path};
   policy.wording.replay_header = "Idempotent-Replayed";
   return policy;

@@ -36,6 +36,7 @@ struct KeyPolicy {
 struct CallerSource {
   enum class Kind : std::uint8_t {
     header,
+    proxy_header,  // set by a trusted proxy; from anybody else it is missing
     cookie,
     jwt,           // a claim of a verified token
     mtls_subject,  // whom the verified client certificate names

@@ -9,6 +9,7 @@ CallerFacts Client::caller_facts(const Policy& policy) {
   for (const CallerSource& source : policy.caller) {
     switch (source.kind) {
       case CallerSource::Kind::header:
+      case CallerSource::Kind::proxy_header:
       case CallerSource::Kind::cookie: break;
       case CallerSource::Kind::jwt:
         facts.token_header = generation_->settings().tokens.header;

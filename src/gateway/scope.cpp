@@ -28,8 +28,9 @@ FoundSource find_header(std::string_view name, const http::RequestHead& head) {
   return found;
 }
 
-FoundSource find_source(const CallerSource& source, const http::RequestHead& head) {
-  if (source.kind == Kind::header) return find_header(source.name, head);
+FoundSource find_source(const CallerSource& source, const http::RequestHead& head, PeerTrust peer) {
+  if (source.kind == Kind::proxy_header && peer != PeerTrust::trusted_proxy) return {};
+  if (source.kind != Kind::cookie) return find_header(source.name, head);
   FoundSource found;
   for (const http::Field& field : head.fields) {
     if (same_name(field.name, "Cookie")) find_cookie(field.value, source.name, found);
@@ -51,9 +52,22 @@ std::string client_ip(const http::RequestHead& head, const CallerFacts& facts) {
   return address ? address->text() : "";
 }
 
+std::string_view mark_of(Kind kind) {
+  switch (kind) {
+    case Kind::header: return "header";
+    case Kind::proxy_header: return "proxy-header";
+    case Kind::cookie: return "cookie";
+    case Kind::jwt: return "jwt";
+    case Kind::mtls_subject: return "mtls";
+    case Kind::client_ip: return "ip";
+  }
+  return "";
+}
+
 std::string what_is_missing(const CallerSource& source) {
   switch (source.kind) {
     case Kind::header: return "the header " + source.name;
+    case Kind::proxy_header: return "the header " + source.name + " from a trusted proxy";
     case Kind::cookie: return "the cookie " + source.name;
     case Kind::jwt: return "a token with the claim " + source.name;
     case Kind::mtls_subject: return "a client certificate";
@@ -85,11 +99,11 @@ std::optional<std::string_view> bearer_token(std::string_view authorization) {
   return trim(rest);
 }
 
-void ScopeParts::add_source(const CallerSource& source, std::string_view mark, std::optional<std::string_view> value) {
+void ScopeParts::add_source(const CallerSource& source, std::optional<std::string_view> value) {
   caller_given_ = caller_given_ || value.has_value();
   if (missing_ == nullptr && value.value_or("").empty()) missing_ = &source;
   // Where it was read from: "7" in one header is not "7" in another, nor in a cookie or a claim.
-  add(mark);
+  add(mark_of(source.kind));
   add(source.name);
   add(value ? "given" : "absent");  // an empty value is not the same as none
   add(value.value_or(""));
@@ -122,7 +136,7 @@ void ScopeParts::add_claim(const CallerSource& source, const http::RequestHead& 
     if (token_->claims[*index]) claim = *token_->claims[*index];
   }
   add(claim ? std::string_view(token_->issuer) : std::string_view());
-  add_source(source, "jwt", claim);
+  add_source(source, claim);
   if (missing_ == nullptr && claim == "\"\"") missing_ = &source;
 }
 
@@ -132,21 +146,21 @@ void ScopeParts::add_caller(const Policy& policy, const http::RequestHead& head,
   for (const CallerSource& source : policy.caller) {
     switch (source.kind) {
       case Kind::header:
+      case Kind::proxy_header:
       case Kind::cookie: {
-        const FoundSource found = find_source(source, head);
+        const FoundSource found = find_source(source, head, facts.trust);
         if (found.count > 1) ambiguous_ = &source;
-        add_source(source, source.kind == Kind::header ? "header" : "cookie",
-                   found.count > 0 ? std::optional(found.value) : std::nullopt);
+        add_source(source, found.count > 0 ? std::optional(found.value) : std::nullopt);
         break;
       }
       case Kind::jwt: add_claim(source, head, facts); break;
       case Kind::mtls_subject:
         add(facts.tls_issuer);  // two authorities may call two clients by one name
-        add_source(source, "mtls", facts.tls_subject.empty() ? std::nullopt : std::optional(facts.tls_subject));
+        add_source(source, facts.tls_subject.empty() ? std::nullopt : std::optional(facts.tls_subject));
         break;
       case Kind::client_ip:
         client_ip_ = client_ip(head, facts);
-        add_source(source, "ip", client_ip_.empty() ? std::nullopt : std::optional<std::string_view>(client_ip_));
+        add_source(source, client_ip_.empty() ? std::nullopt : std::optional<std::string_view>(client_ip_));
         break;
     }
   }

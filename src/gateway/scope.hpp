@@ -61,7 +61,7 @@ class ScopeParts {
  private:
   void add(std::string_view part) { parts_[count_++] = part; }
   void add_caller(const Policy& policy, const http::RequestHead& head, const CallerFacts& facts);
-  void add_source(const CallerSource& source, std::string_view mark, std::optional<std::string_view> value);
+  void add_source(const CallerSource& source, std::optional<std::string_view> value);
   void add_claim(const CallerSource& source, const http::RequestHead& head, const CallerFacts& facts);
   void read_token(const CallerSource& source, const http::RequestHead& head, const CallerFacts& facts);
 

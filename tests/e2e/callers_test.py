@@ -31,6 +31,16 @@ class Callers(EndToEnd):
         return answer
 
 
+class Proxies(Callers):
+    def test_a_proxys_header_counts_from_a_trusted_proxy_only(self):
+        both = [("X-Org-Id", "acme")], [("X-Org-Id", "other")]
+        gateway = self.start("trusted_proxies=127.0.0.1", caller="proxy-header:X-Org-Id")
+        self.assertEqual([self.result(gateway, *fields) for fields in (*both, *both)],
+                         ["executed", "executed", "replayed", "replayed"])
+        gateway = self.start("trusted_proxies=192.0.2.1", "defaults.caller_missing=reject", caller="proxy-header:X-Org-Id")
+        self.assert_refused(gateway, "caller-required", "X-Org-Id from a trusted proxy", *both[0])
+
+
 class Tokens(Callers):
     def setUp(self):
         super().setUp()

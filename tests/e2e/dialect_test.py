@@ -47,7 +47,7 @@ def in_every_dialect(test):
         for dialect in DIALECTS:
             with self.subTest(dialect=dialect.name):
                 backend = self.backend(lambda request, to: to.reply(201, body=request.target.encode()))
-                test(self, dialect, backend, self.gateway(backend, f"defaults.dialect={dialect.name}"))
+                test(self, dialect, backend, self.gateway(backend, f"defaults.dialect={dialect.name}", "trusted_proxies=127.0.0.1"))
 
     return run
 

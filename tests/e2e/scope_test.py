@@ -102,7 +102,8 @@ class Hosts(Scope):
     def test_another_host_has_keys_of_its_own_in_every_dialect(self):
         for dialect in ("ietf", "stripe", "platform", "workflow", "streams"):
             with self.subTest(dialect):
-                backend, gateway = self.start(f"defaults.dialect={dialect}", "defaults.key.header=Idempotency-Key")
+                backend, gateway = self.start(f"defaults.dialect={dialect}", "defaults.key.header=Idempotency-Key",
+                                              "trusted_proxies=127.0.0.1")
                 self.assertEqual([self.at(gateway, host) for host in ("a.example", "b.example", "a.example")],
                                  ["executed", "executed", "replayed"])
                 self.assertEqual(len(backend.requests), 2)

@@ -98,14 +98,15 @@ TEST(ConfigCodec, callers) {
   const Codec<CallerSource> codec = caller_codec();
   EXPECT_EQ(codec.format(codec.parse("header:Authorization").value()), "header:Authorization");
   EXPECT_EQ(codec.parse("cookie:sid").value().kind, CallerSource::Kind::cookie);
-  for (const char* good :
-       {"cookie:sid", "jwt:sub", "jwt:/org/id", "jwt:https://example.com/org", "mtls:subject", "client-ip"}) {
+  for (const char* good : {"cookie:sid", "proxy-header:X-Org-Id", "jwt:sub", "jwt:/org/id",
+                           "jwt:https://example.com/org", "mtls:subject", "client-ip"}) {
     const auto source = codec.parse(good);
     ASSERT_TRUE(source.has_value()) << good;
     EXPECT_EQ(codec.format(*source), good);
   }
-  for (const char* bad : {"", "header", "header:", "Authorization", "header:a b", "jwt", "jwt:", "jwt:/a~", "jwt:a b",
-                          "mtls", "mtls:issuer", "client-ip:", "client_ip", "subject"}) {
+  for (const char* bad :
+       {"", "header", "header:", "Authorization", "header:a b", "proxy-header:", "proxy-header:a b", "jwt",
+        "jwt:", "jwt:/a~", "jwt:a b", "mtls", "mtls:issuer", "client-ip:", "client_ip", "subject"}) {
     EXPECT_FALSE(codec.parse(bad).has_value()) << bad;
   }
 }

@@ -39,7 +39,7 @@ const Case cases[] = {
    "once.yaml:2:10: fingerprint.include needs fingerprint.body: json\n"
    "once.yaml:2:10: fingerprint.exclude needs fingerprint.body: json\n", ""},
   {"upstreams: {a: http://a}\ndefaults: {caller: ['header:a', 'header:b', 'header:c', 'header:d', 'header:e', 'header:f', "
-   "'header:g', 'header:h', 'header:i']}", "once.yaml:2:1: caller: at most 8 sources, got 9\n", ""},
+   "'header:g', 'header:h', 'cookie:i']}", "once.yaml:2:1: caller: at most 8 sources, got 9\n", ""},
   {"upstreams: {a: http://a}\nlisten: 127.0.0.1:1\nadmin: 127.0.0.1:1", "listen and admin are both 127.0.0.1:1\n", ""},
   {"upstreams: {a: http://a}\nlisten: localhost:0\nadmin: localhost:0", "", ""},
   {"upstreams: {a: http://a}\nadmin: '[::1]:1'", "", ""},
@@ -77,6 +77,15 @@ const Case cases[] = {
    "once.yaml:2:10: scope: life: nothing ends it, no route for /x takes a method of life.ended_by\n"},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, methods: [POST], scope: [path, life]}, {path: /x, scope: [path, life]}]", "", ""},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, caller: client-ip}]\ntrusted_proxies: [10.0.0.0/8, '::1', unix]", "", ""},
+  {"upstreams: {a: http://a}\nroutes: [{path: /x, caller: 'proxy-header:X-Org'}]\ntrusted_proxies: 10.0.0.1", "", ""},
+  {"upstreams: {a: http://a}\nroutes: [{path: /x, caller: 'proxy-header:X-Org', scope: path}]", "", ""},
+  {"upstreams: {a: http://a}\nroutes: [{path: /x, dialect: workflow}]",
+   "once.yaml:2:10: caller: proxy-header:X-Org-Id needs trusted_proxies, to name the proxy that sets this header\n", ""},
+  {"upstreams: {a: http://a}\nroutes: [{path: /x, caller: 'header:X-Org'}]", "",
+   "once.yaml:2:10: caller: header:X-Org: clients can set this header themselves and be given the answers of others; if a "
+   "proxy sets it, say proxy-header:X-Org and trusted_proxies\n"},
+  {"upstreams: {a: http://a}\nroutes: [{path: /x, caller: ['header:X-Org', 'header:Authorization']}, {path: /y, caller: "
+   "'header:X-API-Key'}, {path: /z, caller: 'cookie:sid'}, {path: /v, caller: 'header:X-Org', scope: path}]", "", ""},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, cors: {origins: '*'}}]", "", ""},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, cors: {origins: ['*', 'https://a.example'], credentials: yes}}]",
    "once.yaml:2:10: cors.origins: * is everybody, and stands alone\n"

@@ -89,7 +89,7 @@ TEST(Dialect, workflow) {
   EXPECT_EQ(policy.key.max_length, 255U);
   EXPECT_EQ(policy.methods, methods({Method::post}));
   ASSERT_EQ(policy.caller.size(), 1U);
-  EXPECT_EQ(policy.caller.front().kind, CallerSource::Kind::header);
+  EXPECT_EQ(policy.caller.front().kind, CallerSource::Kind::proxy_header);
   EXPECT_EQ(policy.caller.front().name, "X-Org-Id");
   EXPECT_EQ(policy.scope, (Scope{ScopePart::caller, ScopePart::path}));
   EXPECT_EQ(policy.wording.mismatch_status, 422);

@@ -195,6 +195,24 @@ TEST_F(CallerTest, an_address_is_a_caller_and_only_trusted_proxies_name_others) 
   EXPECT_EQ(refused(with({address}, CallerMissing::reject), "")->detail, "A request with a key needs an address.");
 }
 
+TEST_F(CallerTest, a_header_of_a_proxy_is_missing_unless_the_peer_is_a_trusted_proxy) {
+  const CallerSource organisation = {.kind = Kind::proxy_header, .name = "X-Org-Id"};
+  const Policy policy = with({organisation});
+  const OperationId nobody = id(policy, "");
+  EXPECT_EQ(id(policy, "X-Org-Id: acme\r\n"), nobody) << "anybody can say that";
+  EXPECT_EQ(id(policy, "X-Org-Id: acme\r\nX-Org-Id: other\r\n"), nobody) << "nobody believes either";
+  const Policy strict = with({organisation}, CallerMissing::reject);
+  EXPECT_EQ(refused(strict, "X-Org-Id: acme\r\n")->detail,
+            "A request with a key needs the header X-Org-Id from a trusted proxy.");
+  facts_.trust = PeerTrust::trusted_proxy;
+  EXPECT_NE(id(policy, "X-Org-Id: acme\r\n"), nobody);
+  EXPECT_NE(id(policy, "X-Org-Id: acme\r\n"), id(policy, "X-Org-Id: other\r\n"));
+  EXPECT_EQ(id(strict, "X-Org-Id: acme\r\n"), id(policy, "X-Org-Id: acme\r\n"));
+  EXPECT_NE(id(policy, "X-Org-Id: acme\r\n"),
+            id(with({{.kind = Kind::header, .name = "X-Org-Id"}}), "X-Org-Id: acme\r\n"));
+  EXPECT_EQ(refused(policy, "X-Org-Id: a\r\nx-org-id: b\r\n")->kind, ProblemKind::bad_request);
+}
+
 // What is stored under them would be forgotten.
 TEST_F(CallerTest, where_a_caller_was_read_from_is_part_of_it) {
   Policy policy = with({{.kind = Kind::header, .name = "Authorization"}, {.kind = Kind::cookie, .name = "s"}});
