@@ -120,6 +120,8 @@ void write_counters(Exposition& out, const std::vector<const Metrics*>& workers)
       Row{"once_backend_connects_total", "counter", "Connections opened to backends.", &Metrics::backend_connects},
       Row{"once_backend_connect_failures_total", "counter", "Backends that could not be reached.",
           &Metrics::backend_connect_failures},
+      Row{"once_keyed_without_caller_total", "counter",
+          "Requests with a key whose caller is missing: they share one caller.", &Metrics::without_caller},
       Row{"once_tokens_verified_total", "counter", "Tokens whose signature was checked and found good.",
           &Metrics::tokens_verified},
       Row{"once_tokens_remembered_total", "counter", "Tokens that had been checked before.",

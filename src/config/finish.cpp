@@ -183,6 +183,35 @@ void check_lives(Config& config, Checked& out) {
   }
 }
 
+// Whether callers share keys because nobody thought of those who are missing. An address is always there.
+bool shares_unsaid(const Policy& policy) {
+  const bool in_scope = std::ranges::find(policy.scope, ScopePart::caller) != policy.scope.end();
+  return in_scope && !policy.caller_missing_chosen &&
+         std::ranges::any_of(policy.caller,
+                             [](const CallerSource& source) { return source.kind != CallerSource::Kind::client_ip; });
+}
+
+// An API whose clients show an X-Api-Key has no Authorization: there every caller would be the same one.
+void check_missing_callers(const Config& config, Checked& out) {
+  const bool production = config.environment == Environment::production;
+  std::vector<const Route*> unsaid;
+  for (const Route& route : config.routes) {
+    const bool warned = !production && std::ranges::any_of(route.policy.caller, is_proven);  // by check_callers()
+    if (shares_unsaid(route.policy) && !warned) unsaid.push_back(&route);
+  }
+  const auto name_of = caller_codec().format;
+  for (const Route* route : unsaid) {
+    std::string text = fmt::format(
+        "caller_missing is not set: say reject, or anonymous if requests with a key and without {} may share one "
+        "caller "
+        "and be given each other's answers",
+        name_of(route->policy.caller.front()));
+    if (!production && unsaid.size() > 1) text += fmt::format(" (and so for {} more routes)", unsaid.size() - 1);
+    (production ? out.errors : out.warnings).push_back(at(route->where, std::move(text)));
+    if (!production) return;
+  }
+}
+
 bool covers(const std::optional<MethodSet>& earlier, const std::optional<MethodSet>& later) {
   if (!earlier) return true;
   return later && (*later & ~*earlier).none();
@@ -208,6 +237,7 @@ void check_routes(Config& config, Checked& out) {
     check_times(config, route->policy, route->where, out);
     check_callers(config, route->policy, route->where, out);
   }
+  check_missing_callers(config, out);
   check_lives(config, out);
   check_drain(config, out);
 }

@@ -101,6 +101,20 @@ Setting<Policy> scope_setting() {
   return setting;
 }
 
+Setting<Policy> caller_missing_setting() {
+  Setting<Policy> setting = one<Policy>(
+      "caller_missing", [](auto& p) -> auto& { return p.caller_missing; },
+      choice_codec<CallerMissing>({{"anonymous", CallerMissing::anonymous}, {"reject", CallerMissing::reject}}),
+      "What becomes of a request with a key that lacks one of these: all such requests are one caller, or it is "
+      "refused (401). A token that is there and not valid is always refused. With environment: production it must be "
+      "said.");
+  setting.set = [inner = setting.set](Policy& policy, const Values& values) -> Parsed<void> {
+    policy.caller_missing_chosen = true;
+    return inner(policy, values);
+  };
+  return setting;
+}
+
 Settings<Policy> key_settings() {
   return {
       dialect_setting(),
@@ -130,11 +144,7 @@ Settings<Policy> key_settings() {
           "caller", [](auto& p) -> auto& { return p.caller; }, caller_codec(), "none",
           "Who a key belongs to; several make a tuple. Only hashed into the operation id, never stored. With none, "
           "callers share their keys and can be given each other's answers."),
-      one<Policy>(
-          "caller_missing", [](auto& p) -> auto& { return p.caller_missing; },
-          choice_codec<CallerMissing>({{"anonymous", CallerMissing::anonymous}, {"reject", CallerMissing::reject}}),
-          "What becomes of a request with a key that lacks one of these: all such requests are one caller, or it is "
-          "refused (401). A token that is there and not valid is always refused."),
+      caller_missing_setting(),
       scope_setting(),
       methods_setting(
           "life.ended_by", [](auto& p) -> auto& { return p.life.ended_by; },

@@ -35,6 +35,7 @@ upstreams:
   payments: http://127.0.0.1:9000
 defaults:
   ttl: 24h
+  caller_missing: reject
 routes:
   - path: /v1/charges/**
     methods: [POST]

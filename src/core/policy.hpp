@@ -161,6 +161,7 @@ struct Policy {
   InFlight in_flight = InFlight::reject;
   StoreDown store_down = StoreDown::reject;
   CallerMissing caller_missing = CallerMissing::anonymous;
+  bool caller_missing_chosen = false;  // somebody said so: in production nobody shares a caller by default
   Mode mode = Mode::enforce;
   Duration takeover_after = std::chrono::minutes(5);
   Duration wait_limit = std::chrono::seconds(30);  // in_flight: wait gives up after this, with a 409

@@ -348,6 +348,7 @@ Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::optional<std::s
     co_await write_problem_reply(*refused);
     co_return;
   }
+  if (scope.missing() != nullptr) worker_.metrics().without_caller.add();
   CallerUse caller;
   if (limits.caller.any()) {
     const TenantTag& tag = tenant_.of(shared_.ids, scope.caller());

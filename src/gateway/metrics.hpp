@@ -167,6 +167,7 @@ struct Metrics {
   Counter unsettled;  // finishes and releases that did not get through and are tried on
   Counter backend_connects;
   Counter backend_connect_failures;
+  Counter without_caller;     // requests with a key that share the caller of those who have none
   Counter tokens_verified;    // signatures checked, and found good
   Counter tokens_remembered;  // found among those that were checked before
   Counter tokens_refused;

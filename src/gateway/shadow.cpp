@@ -121,6 +121,7 @@ void Shadow::body_ended() {
     decide(refused->kind == ProblemKind::bad_request ? Shadowed::bad_request : Shadowed::caller_refused);
     return;
   }
+  if (scope.missing() != nullptr) worker_.metrics().without_caller.add();
   std::vector<std::string_view> parts(scope.parts().begin(), scope.parts().end());
   parts.push_back(scope_mark);
   op_.verb = Verb::claim;

@@ -2,12 +2,34 @@
 import hashlib
 import hmac
 import json
+import os
 import unittest
 
 from harness import EndToEnd, run_once
 from tokens import Pair, Secret, bearer, encode, token
 
 KEY = "callers-key"
+
+
+class Missing(EndToEnd):
+    def test_callers_that_are_known_by_something_else_are_counted_and_warned_about(self):
+        gateway = self.gateway(self.backend(), "defaults.caller=header:X-Api-Key")
+        self.assertEqual(gateway.stderr.count("warning: caller_missing is not set"), 1)
+        for fields in ((), [("X-Api-Key", "one")], [("X-Api-Key", "")]):
+            gateway.ask(key="k", fields=fields)
+        gateway.ask()
+        self.assertEqual(gateway.metrics()["once_keyed_without_caller_total"], 2)
+        gateway = self.gateway(self.backend(), "defaults.caller_missing=anonymous")
+        self.assertNotIn("caller_missing", gateway.stderr)
+
+    def test_in_production_it_must_be_said(self):
+        folder = self.folder()
+        (folder / "once.yaml").write_text("environment: production\nupstreams: {default: 'http://127.0.0.1:9'}\n"
+                                          "routes:\n  - path: /a\n")
+        for command in ("check", "serve"):
+            done = run_once(command, "--config", "once.yaml", folder=folder, env={**os.environ, "ONCE_SECRET": "0" * 32})
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertIn("once.yaml:4:5: caller_missing is not set", done.stderr)
 
 
 class Callers(EndToEnd):

@@ -215,6 +215,7 @@ class Admin(EndToEnd):
             'once_responses_total{class="4xx"}': 3,
             'once_responses_total{class="5xx"}': 2,
             "once_retries_after_failure_total": 1,
+            "once_keyed_without_caller_total": 5,
             "once_connections_total": 8,
             "once_store_records": 2,
         })
@@ -302,7 +303,8 @@ class Starting(EndToEnd):
             self.assertEqual((done.returncode, said in done.stderr), (code, True), done)
         done = run_once("check", "--upstream", "http://127.0.0.1:1", folder=folder, env=environment | {"ONCE_SECRET": "short"})
         self.assertEqual((done.returncode, "ONCE_SECRET has 5 bytes" in done.stderr), (2, True), done)
-        done = run_once("check", "--upstream", "http://127.0.0.1:1", folder=folder, env=environment)
+        done = run_once("check", "--upstream", "http://127.0.0.1:1", "--set", "defaults.caller_missing=reject", folder=folder,
+                        env=environment)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertFalse((folder / "once-data").exists(), "nothing is made")
 

@@ -13,6 +13,7 @@ from wire import Client, request_bytes, wait_until
 FILE = """
 upstreams: {{default: "http://127.0.0.1:{port}"}}
 timeouts: {{drain: 70s}}
+defaults: {{caller_missing: anonymous}}
 routes:
   - path: /orders
     key: {{required: {required}}}

@@ -245,7 +245,8 @@ class Package(unittest.TestCase):
 
     def post(self, port, key):
         request = urllib.request.Request(f"http://127.0.0.1:{port}/payments", data=b'{"amount": 1}', method="POST",
-                                         headers={"Idempotency-Key": key, "Content-Type": "application/json"})
+                                         headers={"Idempotency-Key": key, "Content-Type": "application/json",
+                                                  "Authorization": "Bearer a-caller"})
         with urllib.request.urlopen(request, timeout=DEADLINE) as answer:
             answer.read()
             return answer
