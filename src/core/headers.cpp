@@ -128,6 +128,14 @@ Method parse_method(std::string_view name) {
   return Method::other;
 }
 
+bool misspells_method(std::string_view name) {
+  for (std::size_t i = 0; i < static_cast<std::size_t>(Method::other); ++i) {
+    const std::string_view known = method_name(static_cast<Method>(i));
+    if (same_name(name, known)) return name != known;
+  }
+  return false;
+}
+
 std::string_view method_name(Method method) {
   switch (method) {
     case Method::get: return "GET";

@@ -42,6 +42,8 @@ bool is_stored(std::string_view name, const RecordPolicy& policy);
 
 // Methods are case-sensitive (RFC 9110): "post" is Method::other.
 Method parse_method(std::string_view name);
+// "post", "Get": frameworks that put methods into capitals take it for one that it is not.
+bool misspells_method(std::string_view name);
 // The inverse; empty for Method::other, which has no one name.
 std::string_view method_name(Method method);
 // GET, HEAD, OPTIONS and TRACE ask for nothing to be done.

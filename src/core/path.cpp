@@ -57,13 +57,17 @@ bool append_decoded(std::string& out, std::string_view segment) {
   return printable;
 }
 
-// Dots between slashes for whoever decodes those too.
+bool is_dots(std::string_view segment) {
+  return segment == "." || segment == "..";
+}
+
+// Dots between slashes for whoever decodes those too, or before parameters for whoever takes those off: "..;x".
 bool hides_dots(std::string_view segment) {
-  if (segment.find(encoded_slash) == std::string_view::npos) return false;
+  if (!segment.contains(';') && !segment.contains(encoded_slash)) return false;
   while (true) {
     const std::size_t slash = segment.find(encoded_slash);
     const std::string_view part = segment.substr(0, slash);
-    if (part == "." || part == "..") return true;
+    if (is_dots(part.substr(0, part.find(';')))) return true;
     if (slash == std::string_view::npos) return false;
     segment.remove_prefix(slash + encoded_slash.size());
   }
@@ -108,7 +112,7 @@ std::expected<std::string_view, PathError> normalise_path(std::string_view path,
     rest.remove_prefix(end);
     const std::string_view segment = std::string_view(scratch).substr(begin);
     if (hides_dots(segment)) return std::unexpected(PathError::ambiguous);
-    if (segment != "." && segment != "..") continue;
+    if (!is_dots(segment)) continue;
     const bool up = segment == "..";
     scratch.resize(begin - 1);
     if (up) {
@@ -129,6 +133,26 @@ std::string normalise_segment(std::string_view segment) {
   return out;
 }
 
+std::optional<std::expected<std::string, PathError>> reread(std::string_view normal, Reading reading) {
+  std::string read;
+  for (std::size_t i = 0; i < normal.size(); ++i) {
+    const bool slash = reading.encoded_slashes && normal.substr(i).starts_with(encoded_slash);
+    if (slash) i += encoded_slash.size() - 1;
+    if (slash || (reading.backslashes && normal[i] == '\\')) {
+      read.push_back('/');
+    } else if (reading.parameters && normal[i] == ';') {
+      while (i + 1 < normal.size() && normal[i + 1] != '/' && !normal.substr(i + 1).starts_with(encoded_slash)) ++i;
+    } else {
+      read.push_back(normal[i]);
+    }
+  }
+  if (read == normal) return std::nullopt;
+  std::string scratch;
+  const auto resolved = normalise_path(read, scratch);
+  if (!resolved) return std::unexpected(resolved.error());
+  return std::string(*resolved);
+}
+
 bool wanders(std::string_view path) {
   std::string_view rest = path;
   while (!rest.empty()) {
@@ -136,7 +160,7 @@ bool wanders(std::string_view path) {
     const std::string_view segment = rest.substr(1, slash - 1);
     const std::string decoded = normalise_segment(segment);
     const bool last = slash == rest.size();
-    if (decoded == "." || decoded == ".." || decoded.contains('\\') || (segment.empty() && !last)) return true;
+    if (is_dots(decoded) || decoded.contains('\\') || (segment.empty() && !last)) return true;
     rest.remove_prefix(slash);
   }
   return false;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <expected>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -13,7 +14,7 @@ namespace once {
 enum class PathError : std::uint8_t {
   escapes_root,       // more .. than segments before them
   control_character,  // %00 to %1F, or %7F
-  ambiguous,          // a .. that readers resolve differently: behind an empty segment, or beside an encoded slash
+  ambiguous,  // dots that readers resolve differently: behind an empty segment, beside an encoded slash, before a ;
 };
 
 std::string describe(PathError error);
@@ -21,6 +22,16 @@ std::string describe(PathError error);
 // Escapes decoded (%2F and %25 stay, in capitals; what is no escape stays as it is), . and .. resolved, slashes merged.
 // The result is `path` itself or lies in `scratch`; a path that does not begin with a slash stays as it is.
 std::expected<std::string_view, PathError> normalise_path(std::string_view path, std::string& scratch);
+
+// What some readers make of a path beyond its normal form.
+struct Reading {
+  bool encoded_slashes = false;  // %2F is a slash: what WSGI and CGI hand to an application
+  bool backslashes = false;      // \ is a slash
+  bool parameters = false;       // what follows a ; is no part of a segment: servlets
+};
+
+// A normal path as such a reader sees it, in its normal form; nullopt if that is the same.
+std::optional<std::expected<std::string, PathError>> reread(std::string_view normal, Reading reading);
 
 // Whether readers that resolve it could end up elsewhere than where it seems to lead: it has dot segments, empty ones
 // or backslashes, escaped or not. Such a path must not be put behind another one, or cut.

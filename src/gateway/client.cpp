@@ -8,6 +8,7 @@
 #include "core/path.hpp"
 #include "gateway/access_line.hpp"
 #include "gateway/derived_key.hpp"
+#include "gateway/evasion.hpp"
 #include "gateway/found_key.hpp"
 #include "gateway/life.hpp"
 #include "gateway/scope.hpp"
@@ -272,6 +273,10 @@ Task<void> Client::answer() {
   }
   const RoutedPolicy routed = generation_->routes().find(head.method, *path);
   counts_ = &generation_->counts(routed);
+  if (auto evaded = route_evaded(generation_->routes(), routed, head, *path)) {
+    co_await write_problem_reply(*std::move(evaded));
+    co_return;
+  }
   if (leaves_prefix(head.path, *path, routed.strip_prefix,
                     generation_->settings().upstreams[routed.upstream].base_path)) {
     co_await write_problem_reply(ProblemKind::bad_request, "This path must be written without detours.");

@@ -230,9 +230,10 @@ class Routes(EndToEnd):
                 self.assertEqual(gateway.ask("POST", target, [], b"", f"k{number}").get("Idempotency-Status"), "executed")
                 self.assertEqual(backend.requests[-1].target, target)
 
-    def test_an_encoded_slash_is_part_of_its_segment(self):
+    def test_an_encoded_slash_is_part_of_its_segment_and_leads_around_no_route(self):
         gateway = self.gateway(self.backend(), config=self.CONFIG)
-        self.assertEqual(gateway.ask("POST", "/v1%2Fpayments", [], b"").status, 201)
+        self.assertEqual(gateway.ask("POST", "/v1%2Fother", [], b"").status, 201)
+        self.assertEqual(gateway.ask("POST", "/v1%2Fpayments", [], b"").code, "bad-request")
 
     def test_paths_that_cannot_be_told(self):
         backend = self.backend()

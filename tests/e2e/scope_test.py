@@ -162,6 +162,31 @@ routes:
         self.assertEqual(gateway.ask("GET", "/strict/a").status, 201)
 
 
+class WaysAround(Scope):
+    """Requests that a backend takes for others than they seem to be."""
+    CONFIG = "routes: [{path: /v1/charges}, {path: '/files/*'}]"
+
+    def test_what_a_backend_could_take_for_another_request_is_refused(self):
+        backend, gateway = self.start(config=self.CONFIG)
+        for method, target in (("POST", "/v1%2Fcharges"), ("POST", "/v1%2fcharges"), ("POST", "/v1\\charges"),
+                               ("POST", "/v1/charges;x=1"), ("POST", "/v1;x%2Fcharges"), ("POST", "/v1%5Ccharges"),
+                               ("post", "/v1/charges"), ("Post", "/else"), ("POST", "/x/..;/v1/charges"),
+                               ("POST", "/x/%2e%2e;a/v1/charges"), ("POST", "/else/.;/x"), ("GET", "/..;/..;/manager")):
+            with self.subTest(target, method=method):
+                for key in (KEY, None):
+                    answer = gateway.ask(method, target, key=key)
+                    self.assertEqual((answer.status, answer.code), (400, "bad-request"))
+        self.assertEqual(backend.received, b"")
+
+    def test_what_leads_to_no_other_route_goes_on(self):
+        backend, gateway = self.start(config=self.CONFIG)
+        for method, target in (("POST", "/files/a%2Fb"), ("POST", "/else%2Fwhere;x=1"), ("PURGE", "/else"),
+                               ("purge", "/else"), ("POST", "/v1/charges;x=1/more")):
+            with self.subTest(target, method=method):
+                self.assertEqual(gateway.ask(method, target).status, 201)
+                self.assertEqual((backend.requests[-1].method, backend.requests[-1].target), (method, target))
+
+
 class KeySyntax(Scope):
     def test_a_quoted_key_is_the_same_as_a_bare_one(self):
         _, gateway = self.start()

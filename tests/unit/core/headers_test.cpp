@@ -132,5 +132,12 @@ RC_GTEST_PROP(HeadersProperty, case_never_matters, (const std::string& name)) {
   RC_ASSERT(is_stored(name, default_record_policy()) == is_stored(upper(name), default_record_policy()));
 }
 
+TEST(Headers, methods_in_other_letters_are_misspelled) {
+  for (const std::string_view name : {"post", "Post", "dELETE", "get"}) EXPECT_TRUE(misspells_method(name)) << name;
+  for (const std::string_view name : {"POST", "GET", "PURGE", "purge", "posts", ""}) {
+    EXPECT_FALSE(misspells_method(name)) << name;
+  }
+}
+
 }  // namespace headers_test
 }  // namespace once

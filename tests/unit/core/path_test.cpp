@@ -63,6 +63,45 @@ TEST(PathTest, normal_forms) {
   }
 }
 
+TEST(PathTest, dots_before_parameters_are_refused) {
+  for (const std::string_view path : {"/..;/manager", "/a/..;x=1/b", "/a/.;/b", "/a/%2e%2E;/b", "/a/..%3b/b", "/a/..;",
+                                      "/a/x%2F..;%2Fb", "/a/x%2F.;"}) {
+    std::string scratch;
+    const auto found = normalise_path(path, scratch);
+    ASSERT_FALSE(found.has_value()) << path;
+    EXPECT_EQ(found.error(), PathError::ambiguous) << path;
+  }
+  for (const std::string_view path : {"/a;x=1/b", "/a;..", "/...;/b", "/..a;/b"}) {
+    std::string scratch;
+    EXPECT_EQ(normalise_path(path, scratch).value_or("refused"), path);
+  }
+}
+
+TEST(PathTest, other_readings) {
+  struct Reread {
+    std::string_view normal;
+    Reading reading;
+    std::string_view read;
+  };
+  for (const auto& [normal, reading, read] : std::vector<Reread>{
+           {"/v1%2Fcharges", {.encoded_slashes = true}, "/v1/charges"},
+           {"/v1%2F%2Fcharges", {.encoded_slashes = true}, "/v1/charges"},
+           {"/v1\\charges", {.backslashes = true}, "/v1/charges"},
+           {"/v1/a\\..\\charges", {.backslashes = true}, "/v1/charges"},
+           {"/v1;a=b/charges;c", {.parameters = true}, "/v1/charges"},
+           {"/v1;a%2Fcharges", {.parameters = true}, "/v1%2Fcharges"},
+           {"/v1;a%2Fcharges", {.encoded_slashes = true, .parameters = true}, "/v1/charges"},
+           {"/v1%2Fcharges", {.backslashes = true, .parameters = true}, ""},
+           {"/v1/charges", {.encoded_slashes = true, .backslashes = true, .parameters = true}, ""},
+           {"/%252F", {.encoded_slashes = true}, ""},
+       }) {
+    const auto found = reread(normal, reading);
+    EXPECT_EQ(found.has_value(), !read.empty()) << normal;
+    if (found) EXPECT_EQ(found->value_or("refused"), read) << normal;
+  }
+  EXPECT_EQ(reread("/a\\..\\..\\b", {.backslashes = true})->error(), PathError::escapes_root);
+}
+
 TEST(PathTest, a_path_with_nothing_to_do_is_not_copied) {
   const std::string path = "/v1/payments/p.1";
   std::string scratch;
