@@ -273,7 +273,10 @@ Task<void> Client::answer() {
   }
   const RoutedPolicy routed = generation_->routes().find(head.method, *path);
   counts_ = &generation_->counts(routed);
-  if (auto evaded = route_evaded(generation_->routes(), routed, head, *path)) {
+  auto evaded = route_evaded(generation_->routes(), routed, head, *path);
+  const NamedFields named(routed.policy, generation_->settings().tokens.header);
+  if (!evaded) evaded = field_dropped(head, named);
+  if (evaded) {
     co_await write_problem_reply(*std::move(evaded));
     co_return;
   }

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include "base/text.hpp"
 #include "core/headers.hpp"
 #include "core/path.hpp"
+#include "gateway/origin.hpp"
 
 namespace once {
 
@@ -23,7 +25,33 @@ bool takes_another_route(const Routes& routes, const RoutedPolicy& routed, Metho
   return false;
 }
 
+bool begins_with_variable(std::string_view name, std::string_view family) {
+  return same_variable(name.substr(0, family.size()), family);
+}
+
+// Of every request, whatever its route.
+bool is_relied_on(std::string_view name) {
+  return same_name(name, "Authorization") || same_name(name, "Cookie") || same_name(name, "Host") ||
+         begins_with_variable(name, "Content-") || begins_with_variable(name, "Idempotency-") ||
+         same_variable(name, "X-Idempotency-Key") || is_forwarded_field(name);
+}
+
 }  // namespace
+
+std::optional<Problem> field_dropped(const http::RequestHead& head, const NamedFields& named) {
+  if (!head.connection_names_fields) return std::nullopt;
+  for (const http::Field& field : head.fields) {
+    if (!same_name(field.name, "Connection")) continue;
+    for (const std::string_view part : split(field.value, ',')) {
+      const std::string_view name = trim(part);
+      const bool by_route = named.any([name](std::string_view each) { return same_variable(name, each); });
+      if (name.empty() || (!by_route && !is_relied_on(name))) continue;
+      return problem(ProblemKind::bad_request,
+                     fmt::format("Connection names {}, which belongs to the request and not to the connection.", name));
+    }
+  }
+  return std::nullopt;
+}
 
 std::optional<Problem> route_evaded(const Routes& routes, const RoutedPolicy& routed, const http::RequestHead& head,
                                     std::string_view normal) {

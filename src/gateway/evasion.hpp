@@ -16,4 +16,36 @@ namespace once {
 std::optional<Problem> route_evaded(const Routes& routes, const RoutedPolicy& routed, const http::RequestHead& head,
                                     std::string_view normal);
 
+// Fields that a route relies on beside those that every request may have.
+class NamedFields {
+ public:
+  // Null: no route.
+  NamedFields(const Policy* policy, std::string_view token_header) : policy_(policy), token_header_(token_header) {}
+
+  // Calls `found` with each name until it returns true.
+  template <class Found>
+  bool any(Found found) const {
+    if (policy_ == nullptr) return false;
+    if (found(std::string_view(policy_->key.header))) return true;
+    for (const CallerSource& source : policy_->caller) {
+      using Kind = CallerSource::Kind;
+      if (source.kind == Kind::jwt && found(token_header_)) return true;
+      const bool header = source.kind == Kind::header || source.kind == Kind::proxy_header;
+      if (header && found(std::string_view(source.name))) return true;
+    }
+    for (const KeySource& source : policy_->key.derive) {
+      if (source.kind == KeySource::Kind::header && found(std::string_view(source.name))) return true;
+    }
+    return false;
+  }
+
+ private:
+  const Policy* policy_;
+  std::string_view token_header_;
+};
+
+// Why a request is refused whose Connection names a field that says what the request is, whose it is or where it came
+// from: Once would drop it on the way, after it has believed it. nullopt: it does not.
+std::optional<Problem> field_dropped(const http::RequestHead& head, const NamedFields& named);
+
 }  // namespace once
