@@ -280,6 +280,7 @@ Task<void> Client::answer() {
     co_await write_problem_reply(*std::move(evaded));
     co_return;
   }
+  drop_disguised(io_.head, named, trust());
   if (leaves_prefix(head.path, *path, routed.strip_prefix,
                     generation_->settings().upstreams[routed.upstream].base_path)) {
     co_await write_problem_reply(ProblemKind::bad_request, "This path must be written without detours.");

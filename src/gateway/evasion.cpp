@@ -36,7 +36,26 @@ bool is_relied_on(std::string_view name) {
          same_variable(name, "X-Idempotency-Key") || is_forwarded_field(name);
 }
 
+bool is_disguised(std::string_view name, const NamedFields& named) {
+  if (named.any([name](std::string_view each) { return same_name(name, each); })) return false;
+  if (named.any([name](std::string_view each) { return same_variable(name, each); })) return true;
+  return name.contains('_') && (is_relied_on(name) || same_variable(name, "Transfer-Encoding") ||
+                                same_variable(name, "X-Request-Id") || begins_with_variable(name, "Proxy-"));
+}
+
+bool names_another_url(std::string_view name) {
+  return same_variable(name, "X-Original-URL") || same_variable(name, "X-Rewrite-URL");
+}
+
 }  // namespace
+
+void drop_disguised(http::RequestHead& head, const NamedFields& named, PeerTrust peer) {
+  const bool odd_names = named.any([](std::string_view each) { return each.contains('_'); });
+  std::erase_if(head.fields, [&](const http::Field& field) {
+    if ((odd_names || field.name.contains('_')) && is_disguised(field.name, named)) return true;
+    return peer == PeerTrust::client && names_another_url(field.name);
+  });
+}
 
 std::optional<Problem> field_dropped(const http::RequestHead& head, const NamedFields& named) {
   if (!head.connection_names_fields) return std::nullopt;

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "core/problem.hpp"
+#include "gateway/host.hpp"
 #include "gateway/routes.hpp"
 #include "http/head.hpp"
 
@@ -47,5 +48,9 @@ class NamedFields {
 // Why a request is refused whose Connection names a field that says what the request is, whose it is or where it came
 // from: Once would drop it on the way, after it has believed it. nullopt: it does not.
 std::optional<Problem> field_dropped(const http::RequestHead& head, const NamedFields& named);
+
+// Takes fields out of the head that a backend may take for others: those that differ only in _ and - from one that
+// Once or a backend relies on, and, unless a trusted proxy sent them, those that say that another URL is meant.
+void drop_disguised(http::RequestHead& head, const NamedFields& named, PeerTrust peer);
 
 }  // namespace once

@@ -91,6 +91,39 @@ class ToTheBackend(Forwarding):
                 self.assertEqual([request.get(field) for field, _ in forged], [None] * len(forged))
                 self.assertEqual(request.get("X_Other"), "1")
 
+    def test_twins_of_headers_that_count_are_not_let_through(self):
+        """A client's X_Org_Id beside the X-Org-Id that a proxy has set is one variable of WSGI."""
+        once = self.gateway(self.server, "defaults.caller=proxy-header:X-Org-Id", "defaults.key.header=X-My-Key",
+                            "defaults.key.derive=header:X-Cart-Id", "trusted_proxies=127.0.0.1")
+        twins = ["Content_Length", "content_type", "Transfer_Encoding", "X_Org_Id", "x-org_id", "Idempotency_Key", "X_My_Key",
+                 "X_Idempotency_Key", "X_Request_Id", "X_Cart_Id", "Proxy_Authorization", "X_Forwarded_Proto"]
+        fields = [("X-Org-Id", "acme"), ("X-Cart-Id", "1"), ("Content-Type", "text/plain")]
+        for key in ([], [("X-My-Key", "k")]):
+            with self.subTest(key=key):
+                answer = once.ask(fields=[*fields, *((name, "9") for name in twins), ("X_Other", "1"), *key], body=b"hello")
+                self.assertEqual(answer.status, 200)
+                request = self.server.requests[-1]
+                self.assertEqual([name for name in twins if request.get(name) is not None], [])
+                self.assertEqual([request.get(name) for name, _ in [*fields, ("X_Other", "1")]], ["acme", "1", "text/plain", "1"])
+                self.assertEqual(request.body, b"hello")
+
+    def test_a_header_that_is_called_so_is_no_twin(self):
+        once = self.gateway(self.server, "defaults.key.header=Idempotency_Key")
+        for _ in range(2):
+            answer = once.ask(fields=[("Idempotency_Key", "k"), ("Idempotency-Key", "other")])
+        self.assertEqual(answer.get("Idempotency-Status"), "replayed")
+        request = self.server.requests[-1]
+        self.assertEqual([request.get(name) for name in ("Idempotency_Key", "Idempotency-Key")], ["k", None])
+
+    def test_only_a_trusted_proxy_says_which_url_is_meant(self):
+        names = ("X-Original-URL", "X-Rewrite-Url", "X_Original_URL")
+        for key, settings, seen in ((None, (), None), ("k", (), None), ("k", ("trusted_proxies=127.0.0.1",), "/admin")):
+            once = self.gateway(self.server, *settings)
+            for name in names:
+                with self.subTest(name, key=key, settings=settings):
+                    self.assertEqual(once.ask(fields=[(name, "/admin")], key=key and f"{key}{name}").status, 200)
+                    self.assertEqual(self.server.requests[-1].get(name), seen)
+
     def test_the_target_arrives_byte_for_byte(self):
         for target in ("//a/../b%2Fc/./d?x=%41", "/?", "/a?b?c=/../d", "/%ff%7E", "/a;b=c,d|e^f`g{h}\"<>\\"):
             for name, key in self.keyed_and_not():
