@@ -203,8 +203,7 @@ void check_missing_callers(const Config& config, Checked& out) {
   for (const Route* route : unsaid) {
     std::string text = fmt::format(
         "caller_missing is not set: say reject, or anonymous if requests with a key and without {} may share one "
-        "caller "
-        "and be given each other's answers",
+        "caller and be given each other's answers",
         name_of(route->policy.caller.front()));
     if (!production && unsaid.size() > 1) text += fmt::format(" (and so for {} more routes)", unsaid.size() - 1);
     (production ? out.errors : out.warnings).push_back(at(route->where, std::move(text)));

@@ -341,6 +341,15 @@ KeyedRequest Client::keyed_request(const RoutedPolicy& routed, Backend& backend,
                       : std::nullopt};
 }
 
+Task<std::optional<std::string>> Client::made_key(const Policy& policy) {
+  auto derived = derived_key(policy.key, io_.head, whole_body_);
+  if (derived) co_return *std::move(derived);
+  std::string why = "This request has no " + policy.key.header + ", and none can be made without its " +
+                    text_of(*derived.error()) + ".";
+  co_await write_problem_reply(ProblemKind::key_required, std::move(why));
+  co_return std::nullopt;
+}
+
 Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::optional<std::string_view> key) {
   const Policy& policy = *routed.policy;
   const http::RequestHead& head = io_.head;
@@ -373,17 +382,11 @@ Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::optional<std::s
     co_await refuse_body(*read);
     co_return;
   }
-  std::string made;
+  std::optional<std::string> made;
   if (!key) {
-    auto derived = derived_key(policy.key, head, whole_body_);
-    if (!derived) {
-      std::string why = "This request has no " + policy.key.header + ", and none can be made without its " +
-                        text_of(*derived.error()) + ".";
-      co_await write_problem_reply(ProblemKind::key_required, std::move(why));
-      co_return;
-    }
-    made = *std::move(derived);
-    key = made;
+    made = co_await made_key(policy);
+    if (!made) co_return;
+    key = *made;
   }
   keyed_ = true;
   operation_ = shared_.ids.make(scope.parts(), *key);

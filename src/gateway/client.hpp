@@ -57,6 +57,8 @@ class Client final : private ServedConnection, private InterimSink {
   Task<void> answer();
   // Without a key, one is made from what the route says.
   Task<void> answer_keyed(const RoutedPolicy& routed, std::optional<std::string_view> key);
+  // The key of a request that sent none; without one the request has been answered.
+  Task<std::optional<std::string>> made_key(const Policy& policy);
   CallerFacts caller_facts(const Policy& policy);
   PeerTrust trust();
   AskedHost asked_host();

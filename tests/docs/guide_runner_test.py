@@ -18,7 +18,8 @@ stringData:
     admin: 127.0.0.1:8081
     secret_file: /etc/once/secret
     data_dir: /var/lib/once
-    timeouts: {drain: 30s}
+    timeouts: {drain: 70s}
+    defaults: {caller_missing: reject}
     upstreams: {default: "http://127.0.0.1:9000"}
 ---
 apiVersion: apps/v1
@@ -30,7 +31,7 @@ spec:
   template:
     metadata: {labels: {app: once}}
     spec:
-      terminationGracePeriodSeconds: 45
+      terminationGracePeriodSeconds: 85
       securityContext: {runAsNonRoot: true, runAsUser: 65532, fsGroup: 65532}
       containers:
         - name: once
@@ -96,7 +97,7 @@ class Manifests(unittest.TestCase):
         manifests.check(MANIFEST)
 
     def test_mistakes(self):
-        for was, becomes in (("0.0.0.0:8080", "nowhere"), ("replicas: 1", "replicas: 2"), ("Seconds: 45", "Seconds: 35"),
+        for was, becomes in (("0.0.0.0:8080", "nowhere"), ("replicas: 1", "replicas: 2"), ("Seconds: 85", "Seconds: 75"),
                              ("{app: once}}\n  template", "{app: other}}\n  template"), ("mountPath: /etc/once", "mountPath: /etc/other"),
                              ("[--config", "[serve, --config"), ("    secret_file: /etc/once/secret\n", ""),
                              ("fsGroup: 65532", "fsGroup: 1"), ("once:0.1.0", "once:1"),

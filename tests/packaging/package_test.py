@@ -230,7 +230,8 @@ class Package(unittest.TestCase):
         self.assertNotEqual(owner, 0, "it does not run as root")
         # What ExecReload does: a look, and a signal.
         self.assertEqual([shlex.split(line)[0] for line in unit_value(unit, "ExecReload")], ["/usr/bin/once", "/bin/kill"])
-        config.write_text(config.read_text() + "\ndefaults: {ttl: 48h}\n")
+        self.assertIn("#   ttl: 24h", config.read_text())
+        config.write_text(config.read_text().replace("#   ttl: 24h", "  ttl: 48h"))
         process.send_signal(signal.SIGHUP)
         wait_until(lambda: "48h" in self.expiry(port), deadline=DEADLINE)
         process.send_signal(signal.SIGTERM)
