@@ -112,7 +112,7 @@ Run add_serve(CLI::App& app) {
   const auto options = std::make_shared<ServeOptions>();
   add_serve_options(*command, *options);
   command->footer(
-      "SIGTERM or Ctrl-C: no new connections, running requests get timeouts.drain (30s) to end. A second one: at "
+      "SIGTERM or Ctrl-C: no new connections, running requests get timeouts.drain (70s) to end. A second one: at "
       "once.\n"
       "SIGHUP, or once reload: the configuration is read again; if it is good, new requests are served by it.\n"
       "SIGUSR2: the program is started anew with the same options and takes over; no connection is dropped.\n"

@@ -15,13 +15,6 @@ namespace {
 constexpr std::string_view raw_domain = "once fingerprint 1 raw";
 constexpr std::string_view json_domain = "once fingerprint 1 json";
 
-std::string_view media_type(std::string_view content_type) {
-  constexpr std::string_view space = " \t";
-  std::string_view type = content_type.substr(0, content_type.find(';'));
-  type.remove_prefix(std::min(type.find_first_not_of(space), type.size()));
-  return type.substr(0, type.find_last_not_of(space) + 1);
-}
-
 // RFC 6838 gives a type 255 characters at most; a longer one is no type anybody spells in two ways, and counts as
 // it stands. So the lower-cased copy fits on the stack.
 void update_lower_case(Sha256& hash, std::string_view type) {
@@ -43,6 +36,13 @@ Fingerprint hash_of(std::string_view domain, std::string_view method, std::strin
 }
 
 }  // namespace
+
+std::string_view media_type(std::string_view content_type) {
+  constexpr std::string_view space = " \t";
+  std::string_view type = content_type.substr(0, content_type.find(';'));
+  type.remove_prefix(std::min(type.find_first_not_of(space), type.size()));
+  return type.substr(0, type.find_last_not_of(space) + 1);
+}
 
 bool is_json(std::string_view content_type) {
   constexpr std::string_view suffix = "+json";

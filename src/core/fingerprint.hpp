@@ -17,6 +17,9 @@ namespace once {
 Fingerprint fingerprint(const FingerprintPolicy& policy, std::string_view method, std::string_view target,
                         std::string_view content_type, std::string_view body);
 
+// Without its parameters.
+std::string_view media_type(std::string_view content_type);
+
 // application/json, or any type with the suffix +json; parameters are ignored.
 bool is_json(std::string_view content_type);
 

@@ -7,6 +7,7 @@
 #include "base/assert.hpp"
 #include "base/bug.hpp"
 #include "core/fingerprint.hpp"
+#include "core/headers.hpp"
 #include "core/json_canonical.hpp"
 
 namespace once {
@@ -70,8 +71,10 @@ std::uint32_t length32(std::string_view part) {
 Delivery weigh(const UnframedResponse& response, const RecordPolicy& policy) {
   if (policy.unframed != Unframed::whole) return Delivery::unframed;
   if (response.end_announced) return Delivery::whole;
-  const bool whole_json =
-      is_json(response.content_type) && has_own_end(response.body) && canonical_json(response.body).has_value();
+  // A stream of documents may have been cut off between two of them.
+  const bool one_document =
+      is_json(response.content_type) && !same_name(media_type(response.content_type), "application/stream+json");
+  const bool whole_json = one_document && has_own_end(response.body) && canonical_json(response.body).has_value();
   return whole_json ? Delivery::whole : Delivery::unframed;
 }
 

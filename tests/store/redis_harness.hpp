@@ -30,7 +30,7 @@
 
 namespace once::redis_test {
 
-inline constexpr Duration patience = std::chrono::seconds(30);
+inline constexpr Duration patience = std::chrono::seconds(120);
 inline constexpr Fingerprint request{{1}};
 
 inline const Log& quiet_log() {

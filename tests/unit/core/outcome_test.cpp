@@ -66,6 +66,7 @@ TEST(Weigh, what_may_have_been_cut_off_is_not_proven_to_be_whole) {
   }
   // A line of many, and words that nobody can judge.
   EXPECT_EQ(weighed("application/x-ndjson", R"({"a": 1})"), Delivery::unframed);
+  EXPECT_EQ(weighed("application/stream+json; v=1", R"({"a": 1})"), Delivery::unframed);
   EXPECT_EQ(weighed("text/plain", "{}"), Delivery::unframed);
   EXPECT_EQ(weighed("", "{}"), Delivery::unframed);
 }
