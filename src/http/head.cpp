@@ -119,10 +119,15 @@ struct Facts {
   bool connection_close = false;
   bool connection_keep_alive = false;
   bool expects_continue = false;
+  std::size_t connection_items = 0;
 };
 
+// Every field is compared with every item of Connection, so a long list would multiply the work of one request.
+constexpr std::size_t most_connection_items = 64;
+
 void note_connection(Head& head, Facts& facts, std::string_view value) {
-  while (!value.empty()) {
+  while (!value.empty() && facts.connection_items <= most_connection_items) {
+    ++facts.connection_items;
     const std::size_t comma = value.find(',');
     const std::string_view token = trim(value.substr(0, comma));
     if (same_name(token, "close")) {
@@ -189,6 +194,7 @@ ParseResult parse_field(std::string_view line, std::string_view with_end, const 
   if (head.fields.size() == limits.max_fields) return bad(HeadError::too_many_fields);
   head.fields.push_back(field);
   note(head, facts, field);
+  if (facts.connection_items > most_connection_items) return bad(HeadError::too_many_fields);
   return {.parsed = Parsed::complete};
 }
 

@@ -335,5 +335,20 @@ TEST(RequestHeadTest, a_head_that_is_used_again_remembers_nothing) {
   EXPECT_EQ(head.fields.size(), 1U);
 }
 
+// Commas alone count, too: 32 KiB of them would be compared with every other field.
+TEST(RequestHeadTest, connection_names_so_many_fields_and_no_more) {
+  RequestHead head;
+  EXPECT_EQ(parse(post("Connection: " + std::string(63, ',') + "close\r\n"), limits, head).parsed, Parsed::complete);
+  EXPECT_EQ(head.persistence, Persistence::close);
+  for (const std::string& fields :
+       {"Connection: a" + std::string(31'500, ',') + "\r\n",
+        "Connection: " + std::string(40, ',') + "\r\nConnection: " + std::string(40, ',') + "\r\n"}) {
+    RequestHead refused;
+    const ParseResult parsed = parse(post(fields), {.max_bytes = 65'536}, refused);
+    EXPECT_EQ(parsed.parsed, Parsed::bad);
+    EXPECT_EQ(parsed.error, HeadError::too_many_fields);
+  }
+}
+
 }  // namespace request_head_test
 }  // namespace once::http
