@@ -183,7 +183,7 @@ void check_lives(Config& config, Checked& out) {
   }
 }
 
-// Whether callers share keys because nobody thought of those who are missing. An address is always there.
+// Whether requests without a caller share keys only because caller_missing was not set. An address is always there.
 bool shares_unsaid(const Policy& policy) {
   const bool in_scope = std::ranges::find(policy.scope, ScopePart::caller) != policy.scope.end();
   return in_scope && !policy.caller_missing_chosen &&
