@@ -223,6 +223,9 @@ void write_claims(Exposition& out, const ClaimsMetrics& metrics, const FixedLimi
              metrics.connections_open.value());
   out.single("once_claims_connections_refused_total", "counter", "Connections over claims.max_connections.",
              metrics.connections_refused.value());
+  out.single("once_claims_connections_displaced_total", "counter",
+             "Connections without a request at work, closed to make room for new ones.",
+             metrics.connections_displaced.value());
   out.single("once_claims_bodies_refused_total", "counter", "Requests over claims.max_body.",
              metrics.bodies_refused.value());
 }

@@ -67,6 +67,7 @@ class Claims final : public http::ServiceHandler {
   http::ServiceResponse refuse(http::Refused what, std::string_view why) override;
   void connected() override { ports_.metrics.connections_open.add(); }
   void disconnected() override { ports_.metrics.connections_open.subtract(); }
+  void displaced() override { ports_.metrics.connections_displaced.add(); }
 
   Task<ClaimsAnswer> answer(const http::ServiceRequest& request, Route route);
   Task<ClaimsAnswer> claim(Call call);

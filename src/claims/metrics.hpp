@@ -44,6 +44,7 @@ struct ClaimsMetrics {
   Counter waits_refused;          // long polls answered at once: there were claims.max_waiting
   Counter connections_open;
   Counter connections_refused;
+  Counter connections_displaced;  // closed without a request at work, to make room
   Counter bodies_refused;
 
   void count(ClaimsVerb verb, ClaimsResult result) {

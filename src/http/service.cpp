@@ -54,30 +54,33 @@ ServiceResponse ServiceHandler::refuse(Refused what, std::string_view why) {
   return {.status = 500};
 }
 
-class Service::Connection final : private Socket::Watcher {
+class Service::Connection final : public Link, private Socket::Watcher {
  public:
   Connection(Service& service, Loop& loop, int fd) : service_(service), fd_(fd), socket_(loop, fd) {
     ++service_.count_;
     service_.handler_.connected();
     buffer_.grow(service_head_limits.max_bytes + service_window);
-    next_ = service_.connections_;
-    if (next_ != nullptr) next_->previous_ = this;
-    service_.connections_ = this;
+    move_to(service_.waiting_);
   }
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
   ~Connection() {
-    (previous_ != nullptr ? previous_->next_ : service_.connections_) = next_;
-    if (next_ != nullptr) next_->previous_ = previous_;
+    unlink();
     --service_.count_;
     service_.handler_.disconnected();
   }
 
   void cancel() { socket_.cancel(); }
-  Connection* next() const { return next_; }
+
+  void displace() {
+    displaced_ = true;
+    unlink();
+    socket_.cancel();
+    service_.handler_.displaced();
+  }
 
   Task<void> run() {
-    while (true) {
+    while (!displaced_) {
       buffer_.rewind();
       const bool got_head = co_await read_head();
       if (!got_head) co_return;
@@ -86,10 +89,12 @@ class Service::Connection final : private Socket::Watcher {
       if (!got_body) co_return;
       if (peer_.empty()) peer_ = socket_.peer_address();
       const ServiceRequest request{.head = head_, .body = body_, .client_left = client_left_, .peer = peer_};
+      move_to(service_.working_);
       watch_client();
       const ServiceResponse response = co_await service_.handler_.handle(request);
       socket_.unwatch();
       socket_.restore();  // told to stop or not, this answer still goes out
+      if (!response.stream) move_to(service_.waiting_);
       if (response.drop) {
         socket_.reset_on_close();
         co_return;
@@ -106,6 +111,7 @@ class Service::Connection final : private Socket::Watcher {
 
   // Says why, and closes.
   Task<void> refuse(Refused what, std::string_view why) {
+    move_to(service_.refused_);
     const ServiceResponse response = service_.handler_.refuse(what, why);
     write_head(out_, response, Persistence::close);
     const IoResult sent = co_await socket_.write_all(out_, response.body, read_limit);
@@ -122,6 +128,24 @@ class Service::Connection final : private Socket::Watcher {
   }
 
  private:
+  void unlink() {
+    if (list_ == nullptr) return;
+    --list_->size;
+    list_ = nullptr;
+    previous->next = next;
+    next->previous = previous;
+  }
+  // As its youngest. A connection that was displaced stays out of the lists.
+  void move_to(List& list) {
+    if (displaced_) return;
+    unlink();
+    list_ = &list;
+    ++list.size;
+    previous = list.ends.previous;
+    next = &list.ends;
+    previous->next = next->previous = this;
+  }
+
   // Between two pieces the client is waited for: it has nothing to say, so whatever comes of it is the end.
   Task<void> stream(ServiceStream& source) {
     limit_unsent(fd_);
@@ -201,8 +225,7 @@ class Service::Connection final : private Socket::Watcher {
   }
 
   Service& service_;
-  Connection* previous_ = nullptr;
-  Connection* next_ = nullptr;
+  List* list_ = nullptr;
   int fd_;
   Socket socket_;
   Buffer buffer_;
@@ -211,6 +234,7 @@ class Service::Connection final : private Socket::Watcher {
   std::string out_;
   std::string peer_;
   bool client_left_ = false;
+  bool displaced_ = false;
   std::chrono::nanoseconds began_{};  // when the first byte of the request at hand came
 };
 
@@ -221,10 +245,21 @@ Service::Service(Loop& loop, int listener, ServiceHandler& handler, const Servic
 
 Service::~Service() = default;
 
+// Connections that are displaced go when the loop comes to them.
+bool Service::make_room() {
+  const auto displace_oldest = [](List& list) { static_cast<Connection*>(list.ends.next)->displace(); };
+  if (refused_.size > 0 && refused_.size >= limits_.max_connections) displace_oldest(refused_);
+  if (waiting_.size + working_.size < limits_.max_connections) return true;
+  if (waiting_.size == 0) return false;
+  displace_oldest(waiting_);
+  return true;
+}
+
 Task<void> Service::serve_connection(int fd) {
   {
+    const bool room = make_room();
     Connection connection(*this, listener_.loop(), fd);
-    if (count_ > limits_.max_connections) {
+    if (!room) {
       co_await connection.refuse(Refused::too_many_connections, "There are too many connections.");
     } else {
       co_await connection.run();
@@ -236,9 +271,7 @@ Task<void> Service::serve_connection(int fd) {
 Task<void> Service::accept_all() {
   while (!stopping_) {
     const int fd = listener_.accept();
-    if (fd >= 0 && count_ >= 2 * limits_.max_connections) {
-      ::close(fd);  // so many are being told already that they are too many
-    } else if (fd >= 0) {
+    if (fd >= 0) {
       spawn(serve_connection(fd));
       listener_.loop().spend(0);
       if (listener_.loop().spent()) co_await listener_.readable(accept_wait);
@@ -254,14 +287,16 @@ Task<void> Service::accept_all() {
 }
 
 void Service::leave() {
-  if (stopping_ && !accepting_ && connections_ == nullptr) listener_.loop().stop();
+  if (stopping_ && !accepting_ && count_ == 0) listener_.loop().stop();
 }
 
 void Service::stop() {
   stopping_ = true;
   listener_.cancel();
-  for (Connection* connection = connections_; connection != nullptr; connection = connection->next()) {
-    connection->cancel();
+  for (const List* list : {&waiting_, &working_, &refused_}) {
+    for (Link* each = list->ends.next; each != &list->ends; each = each->next) {
+      static_cast<Connection*>(each)->cancel();
+    }
   }
 }
 

@@ -70,12 +70,17 @@ class ServiceHandler {
   virtual ServiceResponse refuse(Refused what, std::string_view why);
   virtual void connected() {}
   virtual void disconnected() {}
+  // A connection without a request at work was closed to make room for a new one.
+  virtual void displaced() {}
 
  protected:
   ~ServiceHandler() = default;
 };
 
 // Accepts and serves on one loop. The loop's thread makes it, and destroys it after it has ended.
+//
+// At max_connections a new connection displaces one that has no request at work: the one that has been without the
+// longest. A part of a request counts as none, so that connections which send a few bytes and stop keep nobody out.
 class Service {
  public:
   Service(Loop& loop, int listener, ServiceHandler& handler, const ServiceLimits& limits);
@@ -88,16 +93,29 @@ class Service {
 
  private:
   class Connection;
+  struct Link {
+    Link* previous = this;
+    Link* next = this;
+  };
+  // Of connections, oldest first.
+  struct List {
+    Link ends;
+    std::size_t size = 0;
+  };
 
   Task<void> accept_all();
   Task<void> serve_connection(int fd);
+  // False: there are max_connections with a request at work.
+  bool make_room();
   void leave();
 
   Socket listener_;
   ServiceHandler& handler_;
   ServiceLimits limits_;
-  Connection* connections_ = nullptr;  // a list
-  std::size_t count_ = 0;
+  List waiting_;           // for a request, or for the client to read: these can be displaced
+  List working_;           // a handler is at work, or a stream goes out
+  List refused_;           // being told why, and then drained; not counted as connections, but no more than these
+  std::size_t count_ = 0;  // in a list or on its way out
   bool accepting_ = true;
   bool stopping_ = false;
 };

@@ -291,16 +291,28 @@ class Refusals(ClaimsTest):
         fits = api.owner("succeed", claim, value="x" * 1500)
         self.assertEqual(fits.status, 200)
         self.assertEqual(api.ask("POST", "/v1/claims", b"x" * (4 << 20)).status, 413)
+        api.acquire(key="b")
         held = [api.connect() for _ in range(2)]
         for connection in held:
-            connection.connect()
-        wait_until(lambda: gateway.metrics()["once_claims_connections_open"] == 2)
-        self.assertEqual(api.claim(key="b").status, 503)
+            connection.request("GET", "/v1/claims?scope=test&key=b&wait=60s")
+        wait_until(lambda: gateway.metrics()["once_claims_waiting"] == 2)
+        self.assertEqual(api.claim(key="c").status, 503)
         for connection in held:
             connection.close()
         metrics = gateway.metrics()
         self.assertEqual((metrics["once_claims_bodies_refused_total"], metrics["once_claims_connections_refused_total"]),
                          (1, 1))
+
+    def test_idle_connections_keep_nobody_out(self):
+        gateway, api = self.start("claims.max_connections=50")
+        idle = [api.connect() for _ in range(120)]
+        for connection in idle:
+            connection.connect()
+            self.addCleanup(connection.close)
+        api.acquire(key="a")
+        metrics = gateway.metrics()
+        self.assertGreaterEqual(metrics["once_claims_connections_displaced_total"], 71)
+        self.assertEqual(metrics["once_claims_connections_refused_total"], 0)
 
     def test_the_document_is_served_as_it_stands(self):
         served = self.api().ask("GET", "/openapi.json")

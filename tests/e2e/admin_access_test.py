@@ -3,6 +3,7 @@ import contextlib
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -119,6 +120,24 @@ class OnLoopback(AdminAccess):
         self.assertEqual(answer.status, 403)
         self.assertEqual([name for name, _ in answer.fields if name.lower().startswith("access-control")], [])
         self.assertEqual([line for line in gateway.log_lines() if line["message"] == "reloaded"], [])
+
+
+class Connections(AdminAccess):
+    MOST = 1024  # connections to the admin interface
+
+    def test_idle_connections_do_not_starve_health(self):
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 4 * self.MOST)), hard))
+        gateway = self.with_token()
+        idle = []
+        self.addCleanup(lambda: [each.close() for each in idle])
+        for number in range(self.MOST + 100):
+            idle.append(socket.create_connection(("127.0.0.1", gateway.admin_port), 60))
+            if number % 2:
+                idle[-1].sendall(b"POST /v1/login HTTP/1.1\r\nHost: localhost\r\n")
+        for path in OPEN:
+            self.assertEqual(gateway.admin(path).status, 200, path)
+        self.assertEqual(run_once("health", "--admin", f"127.0.0.1:{gateway.admin_port}").returncode, 0)
 
 
 class WithToken(AdminAccess):

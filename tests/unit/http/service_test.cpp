@@ -1,0 +1,171 @@
+#include "http/service.hpp"
+
+#include <sys/socket.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include "base/descriptor.hpp"
+#include "http/endpoint.hpp"
+
+namespace once::http {
+namespace service_test {
+
+using namespace std::chrono_literals;
+
+// /wait is at work until it may end; everything else is answered at once.
+class Pages final : public ServiceHandler {
+ public:
+  Task<ServiceResponse> handle(const ServiceRequest& request) override {
+    if (request.head.path == "/wait") {
+      ++working;
+      while (!may_end) co_await sleep_for(*loop, 5ms);
+    }
+    co_return ServiceResponse{.body = std::string(request.head.path)};
+  }
+  void connected() override { ++opened; }
+  void disconnected() override { ++closed; }
+  void displaced() override { ++made_room; }
+
+  Loop* loop = nullptr;
+  std::atomic<bool> may_end = false;
+  std::atomic<int> working = 0;
+  std::atomic<int> opened = 0;
+  std::atomic<int> closed = 0;
+  std::atomic<int> made_room = 0;
+};
+
+template <class Condition>
+bool service_will(Condition&& condition) {
+  const auto until = monotonic_now() + 20s;
+  while (!condition()) {
+    if (monotonic_now() > until) return false;
+    ::poll(nullptr, 0, 5);
+  }
+  return true;
+}
+
+class ServiceConnections : public testing::Test {
+ protected:
+  static constexpr std::size_t most = 4;
+
+  void SetUp() override {
+    handler_.loop = &thread_.loop();
+    ASSERT_TRUE(thread_.start("127.0.0.1:0").has_value());
+  }
+  void TearDown() override { handler_.may_end = true; }
+
+  // Returns when the service has it.
+  Descriptor connect() {
+    const int before = handler_.opened;
+    const auto endpoint = resolve_listener(thread_.address());
+    Descriptor client(::socket(endpoint->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const timeval limit{.tv_sec = 20, .tv_usec = 0};
+    ::setsockopt(client.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    EXPECT_EQ(::connect(client.get(), reinterpret_cast<const sockaddr*>(&endpoint->address), endpoint->size), 0);
+    EXPECT_TRUE(service_will([&] { return handler_.opened > before; }));
+    return client;
+  }
+
+  static void send(const Descriptor& client, std::string_view bytes) {
+    EXPECT_EQ(::send(client.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+  }
+  static void ask(const Descriptor& client, std::string_view path) {
+    send(client, "GET " + std::string(path) + " HTTP/1.1\r\nHost: x\r\n\r\n");
+  }
+  // Up to the end of a body that is the path; or the end.
+  static std::string read_until(const Descriptor& client, std::string_view last) {
+    std::string all;
+    char some[4096];
+    while (!all.ends_with(last)) {
+      const ssize_t got = ::recv(client.get(), some, sizeof some, 0);
+      if (got <= 0) break;
+      all.append(some, static_cast<std::size_t>(got));
+    }
+    return all;
+  }
+  static bool served(const Descriptor& client, std::string_view path) {
+    ask(client, path);
+    return read_until(client, path).starts_with("HTTP/1.1 200 ");
+  }
+  static bool was_closed(const Descriptor& client) {
+    char some[1];
+    return ::recv(client.get(), some, sizeof some, 0) <= 0;
+  }
+
+  Pages handler_;
+  ServiceThread thread_{handler_, ServiceLimits{.max_connections = most}};
+};
+
+TEST_F(ServiceConnections, idle_ones_make_room_for_a_new_one) {
+  std::vector<Descriptor> idle;
+  for (std::size_t count = 0; count < most; ++count) idle.push_back(connect());
+  EXPECT_TRUE(served(connect(), "/healthz"));
+  EXPECT_TRUE(was_closed(idle[0]));
+  EXPECT_TRUE(served(idle[1], "/still-here"));
+  EXPECT_EQ(handler_.made_room, 1);
+}
+
+TEST_F(ServiceConnections, the_one_without_a_request_for_longest_goes_first) {
+  std::vector<Descriptor> idle;
+  for (std::size_t count = 0; count < most; ++count) idle.push_back(connect());
+  EXPECT_TRUE(served(idle[0], "/used"));
+  EXPECT_TRUE(served(connect(), "/healthz"));
+  EXPECT_TRUE(was_closed(idle[1]));
+  EXPECT_TRUE(served(idle[0], "/used-again"));
+}
+
+TEST_F(ServiceConnections, a_part_of_a_request_keeps_nobody_out) {
+  std::vector<Descriptor> slow;
+  for (std::size_t count = 0; count < most; ++count) {
+    slow.push_back(connect());
+    send(slow.back(), count % 2 == 0 ? "GET / HT" : "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nab");
+  }
+  for (std::size_t count = 0; count < most; ++count) {
+    EXPECT_TRUE(served(connect(), "/healthz"));
+  }
+}
+
+TEST_F(ServiceConnections, refused_ones_that_linger_keep_nobody_out) {
+  std::vector<Descriptor> lingering;
+  for (std::size_t count = 0; count < 3 * most; ++count) {
+    lingering.push_back(connect());
+    send(lingering.back(), "no request\r\n\r\n");
+    EXPECT_TRUE(read_until(lingering.back(), "\r\n\r\n").starts_with("HTTP/1.1 400 "));
+  }
+  for (std::size_t count = 0; count < most; ++count) EXPECT_TRUE(served(connect(), "/healthz"));
+}
+
+TEST_F(ServiceConnections, a_request_at_work_is_not_displaced) {
+  std::vector<Descriptor> busy;
+  for (std::size_t count = 0; count < most; ++count) {
+    busy.push_back(connect());
+    ask(busy.back(), "/wait");
+  }
+  ASSERT_TRUE(service_will([&] { return handler_.working == static_cast<int>(most); }));
+  for (std::size_t count = 0; count < 3; ++count) {
+    const Descriptor refused = connect();
+    EXPECT_TRUE(read_until(refused, "connections.").starts_with("HTTP/1.1 503 "));
+  }
+  EXPECT_EQ(handler_.made_room, 0);
+  handler_.may_end = true;
+  for (const Descriptor& client : busy) EXPECT_TRUE(read_until(client, "/wait").starts_with("HTTP/1.1 200 "));
+  EXPECT_TRUE(served(connect(), "/healthz"));
+}
+
+TEST_F(ServiceConnections, the_service_ends_whatever_its_connections_do) {
+  std::vector<Descriptor> clients;
+  for (std::size_t count = 0; count < 3 * most; ++count) {
+    clients.push_back(connect());
+    if (count % 3 == 1) send(clients.back(), "no request\r\n\r\n");
+  }
+  thread_.stop();  // returns
+  EXPECT_EQ(handler_.opened, handler_.closed);
+}
+
+}  // namespace service_test
+}  // namespace once::http
