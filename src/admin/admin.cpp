@@ -30,6 +30,23 @@ constexpr std::string_view common_fields =
 constexpr std::string_view kept_by_nobody = "Cache-Control: no-store\r\n";
 constexpr std::string_view asked_for_again = "Cache-Control: no-cache\r\n";
 
+// What anybody may send: a login.
+constexpr std::size_t open_body = 4096;
+
+bool only_reads(const ServiceRequest& request) {
+  return request.head.method == Method::get || request.head.method == Method::head;
+}
+
+bool asks_for_health(const ServiceRequest& request) {
+  return only_reads(request) && (request.head.path == "/healthz" || request.head.path == "/readyz");
+}
+
+ServiceResponse with_common_fields(ServiceResponse response, std::string_view path) {
+  const bool is_page = page_file(path) != nullptr;
+  response.fields.append(common_fields).append(is_page ? asked_for_again : kept_by_nobody);
+  return response;
+}
+
 ServiceResponse text(int status, std::string body) {
   return {.status = status, .body = std::move(body)};
 }
@@ -107,26 +124,32 @@ ServiceResponse Admin::events(const ServiceRequest& request) {
           .stream = std::make_shared<EventStream>(*stats_, draining_, access_.pass(request))};
 }
 
-Task<ServiceResponse> Admin::handle(const ServiceRequest& request) {
-  ServiceResponse response = co_await answer(request);
-  const bool is_page = page_file(request.head.path) != nullptr;
-  response.fields.append(common_fields).append(is_page ? asked_for_again : kept_by_nobody);
-  co_return response;
+http::Admission Admin::admit(const ServiceRequest& request) {
+  const std::string_view path = request.head.path;
+  if (asks_for_health(request)) return {.max_body = open_body};
+  const bool open = page_file(path) != nullptr || path == "/v1/login" || path == "/v1/logout";
+  const auto what = open ? AdminAccess::What::open : AdminAccess::What::data;
+  auto refused = access_.refuse(request, what, monotonic_now());
+  if (refused) return {.refusal = with_common_fields(*std::move(refused), path)};
+  return {.max_body = open ? open_body : SIZE_MAX};
 }
 
+Task<ServiceResponse> Admin::handle(const ServiceRequest& request) {
+  ServiceResponse response = co_await answer(request);
+  co_return with_common_fields(std::move(response), request.head.path);
+}
+
+// Of a request that was admitted.
 Task<ServiceResponse> Admin::answer(const ServiceRequest& request) {
   const std::string_view path = request.head.path;
-  const bool reads = request.head.method == Method::get || request.head.method == Method::head;
+  const bool reads = only_reads(request);
   if (reads && path == "/healthz") co_return text(200, "ok\n");
   if (reads && path == "/readyz") {
     ServiceResponse ready = co_await readyz();
     co_return ready;
   }
   const PageFile* page = page_file(path);
-  const bool open = page != nullptr || path == "/v1/login" || path == "/v1/logout";
   const Instant now = monotonic_now();
-  if (auto refused = access_.refuse(request, open ? AdminAccess::What::open : AdminAccess::What::data, now))
-    co_return *refused;
   if (path == "/v1/login") co_return access_.login(request, now);
   if (path == "/v1/logout") co_return access_.logout(request);
   if (path == "/v1/reload") {

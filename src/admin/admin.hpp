@@ -97,6 +97,7 @@ class Admin final : public http::ServiceHandler {
     Admin* admin = nullptr;
   };
 
+  http::Admission admit(const http::ServiceRequest& request) override;
   Task<http::ServiceResponse> handle(const http::ServiceRequest& request) override;
   Task<http::ServiceResponse> answer(const http::ServiceRequest& request);
   http::ServiceResponse events(const http::ServiceRequest& request);

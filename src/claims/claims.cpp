@@ -81,6 +81,24 @@ Claims::Route Claims::route_of(const http::RequestHead& head) {
   return {};
 }
 
+std::optional<ClaimsAnswer> Claims::refused(const http::RequestHead& head, const Route& route) const {
+  if (route.allow.empty()) return answers_.not_found();
+  const bool get = head.method == Method::get || head.method == Method::head;
+  const bool allowed =
+      (get && route.allow.contains("GET")) || (head.method == Method::post && route.allow.contains("POST"));
+  if (!allowed) return answers_.not_allowed(route.allow);
+  if (route.verb != ClaimsVerb::other && !tenants_.of(head)) return answers_.unauthorized();
+  return std::nullopt;
+}
+
+http::Admission Claims::admit(const ServiceRequest& request) {
+  const Route route = route_of(request.head);
+  auto refusal = refused(request.head, route);
+  if (!refusal) return {.max_body = route.verb == ClaimsVerb::other ? 0 : settings_.max_body};
+  ports_.metrics.count(route.verb, refusal->result);
+  return {.refusal = std::move(refusal->response)};
+}
+
 Task<ServiceResponse> Claims::handle(const ServiceRequest& request) {
   const Route route = route_of(request.head);
   ClaimsAnswer answered = co_await answer(request, route);
@@ -88,12 +106,8 @@ Task<ServiceResponse> Claims::handle(const ServiceRequest& request) {
   co_return std::move(answered.response);
 }
 
+// Of a request that was admitted.
 Task<ClaimsAnswer> Claims::answer(const ServiceRequest& request, Route route) {
-  if (route.allow.empty()) co_return answers_.not_found();
-  const bool get = request.head.method == Method::get || request.head.method == Method::head;
-  const bool allowed =
-      (get && route.allow.contains("GET")) || (request.head.method == Method::post && route.allow.contains("POST"));
-  if (!allowed) co_return answers_.not_allowed(route.allow);
   if (route.verb == ClaimsVerb::other) {
     co_return ClaimsAnswer{
         .response = {.status = 200, .content_type = "application/json", .body = std::string(openapi_document())},

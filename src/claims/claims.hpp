@@ -63,12 +63,15 @@ class Claims final : public http::ServiceHandler {
   };
   static Route route_of(const http::RequestHead& head);
 
+  http::Admission admit(const http::ServiceRequest& request) override;
   Task<http::ServiceResponse> handle(const http::ServiceRequest& request) override;
   http::ServiceResponse refuse(http::Refused what, std::string_view why) override;
   void connected() override { ports_.metrics.connections_open.add(); }
   void disconnected() override { ports_.metrics.connections_open.subtract(); }
   void displaced() override { ports_.metrics.connections_displaced.add(); }
 
+  // Why the request is not served, as far as its head says.
+  std::optional<ClaimsAnswer> refused(const http::RequestHead& head, const Route& route) const;
   Task<ClaimsAnswer> answer(const http::ServiceRequest& request, Route route);
   Task<ClaimsAnswer> claim(Call call);
   Task<ClaimsAnswer> lookup(Call call);

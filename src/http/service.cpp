@@ -85,46 +85,27 @@ class Service::Connection final : public Link, private Socket::Watcher {
       const bool got_head = co_await read_head();
       if (!got_head) co_return;
       buffer_.pin(head_.size);
-      const bool got_body = co_await read_body();
-      if (!got_body) co_return;
       if (peer_.empty()) peer_ = socket_.peer_address();
-      const ServiceRequest request{.head = head_, .body = body_, .client_left = client_left_, .peer = peer_};
-      move_to(service_.working_);
-      watch_client();
-      const ServiceResponse response = co_await service_.handler_.handle(request);
-      socket_.unwatch();
-      socket_.restore();  // told to stop or not, this answer still goes out
-      if (!response.stream) move_to(service_.waiting_);
-      if (response.drop) {
-        socket_.reset_on_close();
-        co_return;
+      body_.clear();
+      const Admission admission = service_.handler_.admit(request());
+      bool kept = false;
+      if (admission.refusal && head_.framing.has_body()) {
+        co_await end_with(*admission.refusal);
+      } else if (admission.refusal) {
+        kept = co_await reply(*admission.refusal);
+      } else {
+        const bool got_body = co_await read_body(std::min(admission.max_body, service_.limits_.max_body));
+        if (got_body) kept = co_await answer();
       }
-      if (service_.stopping_ || response.stream) head_.persistence = Persistence::close;
-      write_head(out_, response, head_.persistence);
-      const std::string_view body = head_.method == Method::head ? std::string_view() : response.body;
-      const IoResult sent = co_await socket_.write_all(out_, body, read_limit);
-      if (sent.status == Io::ok && response.stream && head_.method != Method::head) co_await stream(*response.stream);
-      if (sent.status != Io::ok || head_.persistence == Persistence::close) co_return;
+      if (!kept) co_return;
       buffer_.unpin();
     }
   }
 
   // Says why, and closes.
   Task<void> refuse(Refused what, std::string_view why) {
-    move_to(service_.refused_);
     const ServiceResponse response = service_.handler_.refuse(what, why);
-    write_head(out_, response, Persistence::close);
-    const IoResult sent = co_await socket_.write_all(out_, response.body, read_limit);
-    if (sent.status != Io::ok) co_return;
-    // Closed with bytes unread, the connection would be reset and the answer lost on its way.
-    socket_.shut_down_writing();
-    std::string unread(service_window * 4, '\0');
-    const auto until = socket_.loop().now() + read_limit;
-    for (std::size_t discarded = 0; discarded < most_discarded && socket_.loop().now() < until;) {
-      const IoResult got = co_await socket_.read_some(unread, linger_limit);
-      if (got.status != Io::ok) co_return;
-      discarded += got.bytes;
-    }
+    co_await end_with(response);
   }
 
  private:
@@ -144,6 +125,51 @@ class Service::Connection final : public Link, private Socket::Watcher {
     previous = list.ends.previous;
     next = &list.ends;
     previous->next = next->previous = this;
+  }
+
+  ServiceRequest request() const { return {.head = head_, .body = body_, .client_left = client_left_, .peer = peer_}; }
+
+  // False: the connection ends here, as after reply().
+  Task<bool> answer() {
+    move_to(service_.working_);
+    watch_client();
+    const ServiceRequest asked = request();
+    const ServiceResponse response = co_await service_.handler_.handle(asked);
+    socket_.unwatch();
+    socket_.restore();  // told to stop or not, this answer still goes out
+    if (!response.stream) move_to(service_.waiting_);
+    if (response.drop) {
+      socket_.reset_on_close();
+      co_return false;
+    }
+    const bool kept = co_await reply(response);
+    co_return kept;
+  }
+
+  Task<bool> reply(const ServiceResponse& response) {
+    if (service_.stopping_ || response.stream) head_.persistence = Persistence::close;
+    write_head(out_, response, head_.persistence);
+    const std::string_view body = head_.method == Method::head ? std::string_view() : response.body;
+    const IoResult sent = co_await socket_.write_all(out_, body, read_limit);
+    if (sent.status == Io::ok && response.stream && head_.method != Method::head) co_await stream(*response.stream);
+    co_return sent.status == Io::ok&& head_.persistence == Persistence::keep;
+  }
+
+  // Closes after the response, once the client has had time to read it.
+  Task<void> end_with(const ServiceResponse& response) {
+    move_to(service_.refused_);
+    write_head(out_, response, Persistence::close);
+    const IoResult sent = co_await socket_.write_all(out_, response.body, read_limit);
+    if (sent.status != Io::ok) co_return;
+    // Closed with bytes unread, the connection would be reset and the answer lost on its way.
+    socket_.shut_down_writing();
+    std::string unread(service_window * 4, '\0');
+    const auto until = socket_.loop().now() + read_limit;
+    for (std::size_t discarded = 0; discarded < most_discarded && socket_.loop().now() < until;) {
+      const IoResult got = co_await socket_.read_some(unread, linger_limit);
+      if (got.status != Io::ok) co_return;
+      discarded += got.bytes;
+    }
   }
 
   // Between two pieces the client is waited for: it has nothing to say, so whatever comes of it is the end.
@@ -192,11 +218,10 @@ class Service::Connection final : public Link, private Socket::Watcher {
     return std::clamp(request_limit - spent, Duration::zero(), request_limit);
   }
 
-  Task<bool> read_body() {
+  Task<bool> read_body(std::size_t most) {
     BodyDecoder decoder(head_.framing);
-    body_.clear();
     constexpr std::string_view too_large = "The body is larger than is taken here.";
-    if (head_.framing.kind == Framing::Kind::length && head_.framing.length > service_.limits_.max_body) {
+    if (head_.framing.kind == Framing::Kind::length && head_.framing.length > most) {
       co_await refuse(Refused::body_too_large, too_large);
       co_return false;
     }
@@ -213,7 +238,7 @@ class Service::Connection final : public Link, private Socket::Watcher {
       }
       if (step.kind == BodyDecoder::Kind::data) {
         body_.append(step.data);
-        if (body_.size() <= service_.limits_.max_body) continue;
+        if (body_.size() <= most) continue;
         co_await refuse(Refused::body_too_large, too_large);
         co_return false;
       }

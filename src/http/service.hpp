@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -58,11 +59,20 @@ struct ServiceLimits {
   Duration stream_stall = std::chrono::seconds(10);  // a client that takes nothing of a stream for so long is dropped
 };
 
+// What a handler says to the head of a request, before anything of its body is read.
+struct Admission {
+  std::optional<ServiceResponse> refusal = std::nullopt;  // the answer; a body is not read, and ends the connection
+  std::size_t max_body = SIZE_MAX;                        // if that is less than the service's own limit
+};
+
 // What does not become a request.
 enum class Refused : std::uint8_t { bad_request, body_too_large, too_many_connections };
 
 class ServiceHandler {
  public:
+  // The request has no body yet. Whoever may not ask is refused here, and takes no memory.
+  virtual Admission admit(const ServiceRequest& /*request*/) { return {}; }
+
   // Views of the request live until the task has ended.
   virtual Task<ServiceResponse> handle(const ServiceRequest& request) = 0;
 

@@ -303,6 +303,17 @@ class Refusals(ClaimsTest):
         self.assertEqual((metrics["once_claims_bodies_refused_total"], metrics["once_claims_connections_refused_total"]),
                          (1, 1))
 
+    def test_a_body_is_not_read_before_the_token(self):
+        gateway, nobody = self.start(tokens=Tenants.TOKENS)
+        connection = nobody.connect()
+        self.addCleanup(connection.close)
+        connection.putrequest("POST", "/v1/claims")
+        connection.putheader("Content-Length", "1000000")
+        connection.endheaders()
+        answer = connection.getresponse()
+        self.assertEqual((answer.status, answer.getheader("Connection")), (401, "close"))
+        self.assertEqual(gateway.metrics()['once_claims_requests_total{verb="claim",result="unauthorized"}'], 1)
+
     def test_idle_connections_keep_nobody_out(self):
         gateway, api = self.start("claims.max_connections=50")
         idle = [api.connect() for _ in range(120)]

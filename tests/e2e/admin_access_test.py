@@ -10,7 +10,7 @@ import subprocess
 import unittest
 
 from harness import EndToEnd, run_once
-from wire import Client, wait_until
+from wire import Client, field_lines, wait_until
 
 TOKEN = "a-token-that-is-long-enough"
 CHANGE = ("Once-Admin", "1")
@@ -153,6 +153,24 @@ class WithToken(AdminAccess):
         self.assertEqual(gateway.admin("/metrics", fields=[self.bearer(), ("Host", "gateway.internal")]).status, 200)
         self.assertEqual(gateway.admin("/v1/reload", "POST", [CHANGE, self.bearer()], b"").status, 200)
         self.assertEqual(gateway.admin("/v1/reload", "POST", [self.bearer()], b"").status, 400)
+
+    def announce(self, gateway, target, fields):
+        """The answer to the head of a POST whose body does not come."""
+        client = Client(gateway.admin_port)
+        self.addCleanup(client.close)
+        fields = [("Host", "localhost"), *fields, ("Content-Length", "1000000")]
+        client.send(f"POST {target} HTTP/1.1\r\n".encode() + field_lines(fields) + b"\r\n")
+        first, got, _ = client.read_head()
+        return first, got
+
+    def test_a_body_is_not_read_before_the_token(self):
+        gateway = self.with_token()
+        for target, fields in (("/v1/keys/find", [CHANGE]), ("/v1/keys/find", [CHANGE, self.bearer("wrong")]),
+                               ("/v1/reload", []), ("/v1/login", [])):
+            first, got = self.announce(gateway, target, fields)
+            self.assertIn(first.split()[1], ("400", "401"), target)
+            self.assertIn(("Connection", "close"), got, target)
+        self.assertEqual(self.announce(gateway, "/v1/login", [CHANGE])[0].split()[1], "413", "a login is small")
 
     def test_a_wrong_token_is_refused_however_it_is_sent(self):
         gateway = self.with_token()

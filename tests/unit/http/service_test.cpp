@@ -17,9 +17,14 @@ namespace service_test {
 
 using namespace std::chrono_literals;
 
-// /wait is at work until it may end; everything else is answered at once.
+// /wait is at work until it may end, /secret is refused; everything else is answered at once.
 class Pages final : public ServiceHandler {
  public:
+  Admission admit(const ServiceRequest& request) override {
+    EXPECT_TRUE(request.body.empty());
+    if (request.head.path == "/secret") return {.refusal = ServiceResponse{.status = 401, .body = "no"}};
+    return {.max_body = request.head.path == "/small" ? 3U : SIZE_MAX};
+  }
   Task<ServiceResponse> handle(const ServiceRequest& request) override {
     if (request.head.path == "/wait") {
       ++working;
@@ -155,6 +160,36 @@ TEST_F(ServiceConnections, a_request_at_work_is_not_displaced) {
   handler_.may_end = true;
   for (const Descriptor& client : busy) EXPECT_TRUE(read_until(client, "/wait").starts_with("HTTP/1.1 200 "));
   EXPECT_TRUE(served(connect(), "/healthz"));
+}
+
+TEST_F(ServiceConnections, a_refused_head_is_answered_before_its_body_comes) {
+  for (const std::string_view framing : {"Content-Length: 1000000", "Transfer-Encoding: chunked"}) {
+    for (const std::string_view expect : {"", "Expect: 100-continue\r\n"}) {
+      const Descriptor client = connect();
+      send(client, "POST /secret HTTP/1.1\r\nHost: x\r\n" + std::string(expect) + std::string(framing) + "\r\n\r\n");
+      const std::string all = read_until(client, "never");
+      EXPECT_TRUE(all.starts_with("HTTP/1.1 401 ")) << all;
+      EXPECT_TRUE(all.contains("Connection: close\r\n")) << all;
+      EXPECT_TRUE(all.ends_with("\r\n\r\nno")) << all;
+    }
+  }
+}
+
+TEST_F(ServiceConnections, a_refused_request_without_a_body_keeps_its_connection) {
+  const Descriptor client = connect();
+  for (int count = 0; count < 3; ++count) {
+    ask(client, "/secret");
+    EXPECT_TRUE(read_until(client, "\r\n\r\nno").starts_with("HTTP/1.1 401 "));
+  }
+  EXPECT_TRUE(served(client, "/healthz"));
+}
+
+TEST_F(ServiceConnections, a_handler_can_lower_the_limit_on_a_body) {
+  const Descriptor client = connect();
+  send(client, "POST /small HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc");
+  EXPECT_TRUE(read_until(client, "/small").starts_with("HTTP/1.1 200 "));
+  send(client, "POST /small HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nabcd");
+  EXPECT_TRUE(read_until(client, "never").starts_with("HTTP/1.1 413 "));
 }
 
 TEST_F(ServiceConnections, the_service_ends_whatever_its_connections_do) {
