@@ -1,5 +1,7 @@
 #include "admin/admin.hpp"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "admin/metrics_page.hpp"
@@ -29,6 +31,9 @@ constexpr std::string_view common_fields =
     "img-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'\r\n";
 constexpr std::string_view kept_by_nobody = "Cache-Control: no-store\r\n";
 constexpr std::string_view asked_for_again = "Cache-Control: no-cache\r\n";
+
+constexpr Duration readiness_age = std::chrono::seconds(1);
+constexpr Duration readiness_look = std::chrono::milliseconds(5);
 
 // What anybody may send: a login.
 constexpr std::size_t open_body = 4096;
@@ -79,7 +84,8 @@ Admin::Admin(std::string listen, std::string_view token, const AdminSources& sou
     : listen_(std::move(listen)),
       sources_(sources),
       access_(token, sources.log),
-      stats_(std::make_unique<Stats>(sources_, access_.needs_token(), monotonic_now())) {
+      stats_(std::make_unique<Stats>(sources_, access_.needs_token(), monotonic_now())),
+      readiness_(sources.store) {
   sampler_.admin = this;
   sampler_.run = [](Work& work) { static_cast<Sampler&>(work).admin->sample(); };
   sampler_.fire = [](Timer& timer) { static_cast<Sampler&>(timer).admin->sample(); };
@@ -195,13 +201,24 @@ Task<ServiceResponse> Admin::reload(const ServiceRequest& request) {
       .status = refused.status, .content_type = "application/problem+json", .body = to_json(refused)};
 }
 
-// Ready: not draining, and the store answers.
+// Ready: not draining, and the store answers. Anybody may ask, so the answer has no details, is shared by everybody
+// who asks within a second, and does not wait for a store that hangs longer than the probe does.
 Task<ServiceResponse> Admin::readyz() {
   if (draining_.load(std::memory_order_relaxed)) co_return text(503, "draining\n");
-  Op probe;  // a look-up of an id that nobody has
-  co_await sources_.store.run(probe, thread_.loop());
-  if (probe.status == OpStatus::failed) co_return text(503, "store: " + probe.error + "\n");
-  co_return text(200, "ready\n");
+  readiness_.ask(monotonic_now(), readiness_age);
+  while (readiness_.undecided(monotonic_now())) co_await sleep_for(thread_.loop(), readiness_look);
+  const StoreProbe::Said said = readiness_.said(monotonic_now());
+  tell_of_store(said);
+  co_return said == StoreProbe::Said::up ? text(200, "ready\n") : text(503, "store down\n");
+}
+
+void Admin::tell_of_store(StoreProbe::Said said) {
+  const StoreProbe::Said before = std::exchange(told_, said);
+  if (said == before) return;
+  if (said == StoreProbe::Said::up && before == StoreProbe::Said::down)
+    sources_.log.info("ready again, the store answers", {});
+  if (said != StoreProbe::Said::down) return;
+  sources_.log.warn("not ready, the store is down", {{"error", readiness_.error()}});
 }
 
 }  // namespace once

@@ -10,6 +10,7 @@
 
 #include "admin/access.hpp"
 #include "admin/keys.hpp"
+#include "admin/store_probe.hpp"
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/executor.hpp"
@@ -105,12 +106,16 @@ class Admin final : public http::ServiceHandler {
   Result<void> begin_at(std::string_view address);
   void sample();
   Task<http::ServiceResponse> readyz();
+  // A line on the log when the store stops answering, and when it answers again.
+  void tell_of_store(StoreProbe::Said said);
   Task<http::ServiceResponse> reload(const http::ServiceRequest& request);
 
   std::string listen_;
   AdminSources sources_;
   AdminAccess access_;
   std::unique_ptr<Stats> stats_;
+  StoreProbe readiness_;
+  StoreProbe::Said told_ = StoreProbe::Said::nothing;
   Sampler sampler_;
   std::atomic<bool> draining_ = false;
   http::ServiceThread thread_{*this};

@@ -7,11 +7,13 @@ namespace once {
 Task<void> StoreProbe::question(ThreadLanes& lanes, std::shared_ptr<Answer> answer) {
   Op probe;  // a look-up of an id that nobody has
   co_await lanes.run(probe, answer->home);
+  answer->error = probe.error;
   answer->said.store(probe.status == OpStatus::failed ? Said::down : Said::up, std::memory_order_relaxed);
   answer->open.store(false, std::memory_order_release);
 }
 
-void StoreProbe::ask(Instant now) {
+void StoreProbe::ask(Instant now, Duration age) {
+  if (said(now) != Said::nothing && now - asked_at_ < age) return;
   if (answer_->open.exchange(true, std::memory_order_acquire)) return;
   asked_at_ = now;
   spawn(question(lanes_, answer_));
@@ -20,6 +22,14 @@ void StoreProbe::ask(Instant now) {
 StoreProbe::Said StoreProbe::said(Instant now) const {
   if (answer_->open.load(std::memory_order_acquire) && asked_at_ + patience < now) return Said::down;
   return answer_->said.load(std::memory_order_relaxed);
+}
+
+std::string_view StoreProbe::error() const {
+  return answer_->open.load(std::memory_order_acquire) ? "no answer" : std::string_view(answer_->error);
+}
+
+bool StoreProbe::undecided(Instant now) const {
+  return answer_->open.load(std::memory_order_acquire) && now <= asked_at_ + patience;
 }
 
 }  // namespace once

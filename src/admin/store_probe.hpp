@@ -1,9 +1,11 @@
-// Asks the store now and then whether it answers, without anybody waiting for it: a store that hangs must not keep the
-// dashboard from saying so.
+// Asks the store whether it answers, one question at a time: a store that hangs keeps neither the dashboard nor
+// readiness from saying so, and many who ask cost it no more than one.
 #pragma once
 
 #include <atomic>
 #include <memory>
+#include <string>
+#include <string_view>
 
 #include "admin/sessions.hpp"
 #include "base/executor.hpp"
@@ -16,12 +18,16 @@ class StoreProbe {
  public:
   explicit StoreProbe(ThreadLanes& lanes) : lanes_(lanes) {}
 
-  // Unless the last question is still open. One thread at a time.
-  void ask(Instant now);
+  // Unless the last question is still open, or younger than `age`. One thread at a time.
+  void ask(Instant now, Duration age = Duration::zero());
 
   enum class Said : std::uint8_t { nothing, up, down };
   // No answer for `patience` is down.
   Said said(Instant now) const;
+  // A question is open, and `patience` is not over: said() is that of the one before.
+  bool undecided(Instant now) const;
+  // Why it is down. For the log: what a driver says is not for everybody.
+  std::string_view error() const;
 
  private:
   static constexpr std::chrono::seconds patience{3};
@@ -36,6 +42,7 @@ class StoreProbe {
   // Outlives the probe while the store has its question.
   struct Answer {
     Home home;
+    std::string error;  // written before `open` turns false
     std::atomic<Said> said = Said::nothing;
     std::atomic<bool> open = false;
   };

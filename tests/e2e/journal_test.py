@@ -450,7 +450,9 @@ class Failed(JournalTest):
         moved = self.data / "moved"
         self.journal.rename(moved)
         clock.advance_until(lambda: gateway.admin("/readyz").status == 503, seconds=601, what="the journal to notice")
-        self.assertRegex(gateway.admin("/readyz").body.decode(), "^store: the journal has failed and needs a restart: ")
+        self.assertEqual(gateway.admin("/readyz").body, b"store down\n", "anybody can ask, so there are no details")
+        line = next(line for line in gateway.log_lines() if line["message"] == "not ready, the store is down")
+        self.assertRegex(line["error"], "^the journal has failed and needs a restart: ")
         self.assertEqual(gateway.admin("/healthz").status, 200)
         self.assertEqual(gateway.metrics()["once_journal_failed"], 1)
         line = next(line for line in gateway.log_lines() if "has failed" in line["message"])

@@ -189,7 +189,8 @@ class ServerDown(Shared):
             self.assertEqual((answer.status, answer.code), (503, "store-unavailable"))
             self.assertGreaterEqual(int(answer.get("Retry-After")), 1)
             self.assertEqual(one.ask(key="before", body=b"{}").status, 503)
-            self.assertEqual(one.admin("/readyz").status, 503)
+            wait_until(lambda: one.admin("/readyz").status == 503)
+            self.assertEqual(one.admin("/readyz").body, b"store down\n")
             self.assertEqual(one.ask("GET").status, 201)  # nothing to protect
         finally:
             self.server.restart()
