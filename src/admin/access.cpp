@@ -30,7 +30,7 @@ ServiceResponse access_refusal(ProblemKind kind, std::string detail) {
 
 ServiceResponse too_many_tries() {
   Problem answer = problem(ProblemKind::unauthorized,
-                           "Too many wrong tokens came from this address. Wait a minute, or send the right one.");
+                           "Too many wrong tokens came from this address, so none is looked at for a minute.");
   answer.status = 429;
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(FailedLogins::window).count();
   return {.status = answer.status,
@@ -153,20 +153,21 @@ bool AdminAccess::shows_token(const RequestHead& head) const {
 
 std::optional<AdminAccess::Refusal> AdminAccess::without_token(const ServiceRequest& request, Instant now) {
   const RequestHead& head = request.head;
-  if (shows_token(head)) return std::nullopt;
   const std::string_view session = session_of(head);
   if (!session.empty() && sessions_.known(session, now)) return std::nullopt;
-  if (bearer_of(head)) return wrong_token(request.peer, now);
+  if (const auto token = bearer_of(head)) return refuse_token(*token, request.peer, now);
   return Refusal(
       no_token,
       access_refusal(ProblemKind::unauthorized,
                      "Send Authorization: Bearer with the token of admin_token, or log in at the dashboard."));
 }
 
-AdminAccess::Refusal AdminAccess::wrong_token(std::string_view peer, Instant now) {
-  if (failed_.barred(peer, now)) return {"too many wrong tokens", too_many_tries()};
+std::optional<AdminAccess::Refusal> AdminAccess::refuse_token(std::string_view token, std::string_view peer,
+                                                              Instant now) {
+  if (failed_.barred(peer, now)) return Refusal("too many wrong tokens", too_many_tries());
+  if (same_digest(digest_of(token), token_)) return std::nullopt;
   failed_.add(peer, now);
-  return {"wrong token", access_refusal(ProblemKind::unauthorized, "The token is not the one of admin_token.")};
+  return Refusal("wrong token", access_refusal(ProblemKind::unauthorized, "The token is not the one of admin_token."));
 }
 
 // A token is good for as long as the process runs.
@@ -204,10 +205,9 @@ ServiceResponse AdminAccess::login(const ServiceRequest& request, Instant now) {
   const JsonTree* member = body ? body->find("token") : nullptr;
   const std::string* token = member != nullptr ? member->string() : nullptr;
   if (token == nullptr) return access_refusal(ProblemKind::parameter_invalid, R"(The body must be {"token": "…"}.)");
-  if (!same_digest(digest_of(*token), token_)) {
-    Refusal wrong = wrong_token(request.peer, now);
-    tell(request, wrong.reason, now);
-    return std::move(wrong.response);
+  if (auto refused = refuse_token(*token, request.peer, now)) {
+    tell(request, refused->reason, now);
+    return std::move(refused->response);
   }
   return cookie(sessions_.begin(random_, now), Sessions::lifetime);
 }

@@ -4,7 +4,7 @@
 //   be our own, and a request that changes something carries Once-Admin: 1, which no page of another origin can send
 //   without asking first, and is never allowed.
 // - With a token everything needs it: as Authorization: Bearer, or in exchange for a session cookie (POST /v1/login).
-//   Whoever shows it is let in, however many wrong ones came from the same address; these are told to wait.
+//   After too many wrong ones from an address no token is looked at for a while: a right guess would get through.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,8 @@ class AdminAccess {
   std::optional<Refusal> why_not(const http::ServiceRequest& request, What what, Instant now);
   std::optional<Refusal> by_a_page(const http::RequestHead& head, What what) const;
   std::optional<Refusal> without_token(const http::ServiceRequest& request, Instant now);
-  Refusal wrong_token(std::string_view peer, Instant now);
+  // Nothing: it is the right one. Wrong ones are counted; after too many of them none is compared.
+  std::optional<Refusal> refuse_token(std::string_view token, std::string_view peer, Instant now);
   bool shows_token(const http::RequestHead& head) const;
   std::string_view session_of(const http::RequestHead& head) const;
   http::ServiceResponse cookie(std::string_view id, std::chrono::seconds age) const;

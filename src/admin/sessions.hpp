@@ -44,14 +44,14 @@ class Sessions {
 // which anybody can have as many as they like.
 std::string network_of(std::string_view address);
 
-// Wrong tokens, by where they came from. A right one is let in however many there were.
+// Wrong tokens, by where they came from.
 class FailedLogins {
  public:
   static constexpr std::size_t most = 10;  // within `window`
   static constexpr std::size_t most_peers = 256;
   static constexpr std::chrono::minutes window{1};
 
-  // Too many lately: the next wrong one is told to wait.
+  // Too many lately: the next token is told to wait, whatever it is.
   bool barred(std::string_view peer, Instant now);
   void add(std::string_view peer, Instant now);
 
