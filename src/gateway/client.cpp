@@ -276,6 +276,7 @@ Task<void> Client::answer() {
   auto evaded = route_evaded(generation_->routes(), routed, head, *path);
   const NamedFields named(routed.policy, generation_->settings().tokens.header);
   if (!evaded) evaded = field_dropped(head, named);
+  if (!evaded) evaded = unreadable_forwarded(head, trust());
   if (evaded) {
     co_await write_problem_reply(*std::move(evaded));
     co_return;

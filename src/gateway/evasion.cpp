@@ -1,5 +1,8 @@
 #include "gateway/evasion.hpp"
 
+#include <algorithm>
+#include <string>
+
 #include <fmt/format.h>
 
 #include "base/text.hpp"
@@ -11,6 +14,11 @@ namespace once {
 
 namespace {
 
+bool is_another_route(const Routes& routes, const RoutedPolicy& routed, Method method, std::string_view path) {
+  const RoutedPolicy other = routes.find(method, path);
+  return other.policy != nullptr && other.index != routed.index;
+}
+
 // Each of them, and all together: a backend has any of these habits, or several.
 bool takes_another_route(const Routes& routes, const RoutedPolicy& routed, Method method, std::string_view normal) {
   for (unsigned habits = 1; habits < 8; ++habits) {
@@ -19,10 +27,25 @@ bool takes_another_route(const Routes& routes, const RoutedPolicy& routed, Metho
     const auto read = reread(normal, reading);
     if (!read) continue;
     if (!*read) return true;
-    const RoutedPolicy other = routes.find(method, **read);
-    if (other.policy != nullptr && other.index != routed.index) return true;
+    if (is_another_route(routes, routed, method, **read)) return true;
   }
   return false;
+}
+
+// "//x/payments" is /payments at the host x to a reader that resolves the target as a URL reference, as urlparse() and
+// new URL() do. The latter takes a backslash for a slash.
+bool hides_route_behind_host(const Routes& routes, const RoutedPolicy& routed, const http::RequestHead& head) {
+  constexpr std::string_view slashes = "/\\";
+  const std::size_t host = std::min(head.path.find_first_not_of(slashes), head.path.size());
+  if (host < 2) return false;
+  const std::size_t end = std::min(head.path.find_first_of(slashes, host), head.path.size());
+  std::string rest(head.path.substr(end));
+  if (rest.empty()) rest = "/";
+  rest.front() = '/';
+  std::string scratch;
+  const auto normal = normalise_path(rest, scratch);
+  return !normal || is_another_route(routes, routed, head.method, *normal) ||
+         takes_another_route(routes, routed, head.method, *normal);
 }
 
 bool begins_with_variable(std::string_view name, std::string_view family) {
@@ -72,10 +95,24 @@ std::optional<Problem> field_dropped(const http::RequestHead& head, const NamedF
   return std::nullopt;
 }
 
+std::optional<Problem> unreadable_forwarded(const http::RequestHead& head, PeerTrust peer) {
+  if (peer == PeerTrust::client) return std::nullopt;
+  for (const http::Field& field : head.fields) {
+    if (!same_variable(field.name, "Forwarded") || is_forwarded_list(field.value)) continue;
+    return problem(ProblemKind::bad_request,
+                   "Forwarded is malformed (RFC 7239), so it does not say which host is meant.");
+  }
+  return std::nullopt;
+}
+
 std::optional<Problem> route_evaded(const Routes& routes, const RoutedPolicy& routed, const http::RequestHead& head,
                                     std::string_view normal) {
   if (head.method == Method::other && misspells_method(head.method_text)) {
     return problem(ProblemKind::bad_request, "Methods are written in capitals.");
+  }
+  if (hides_route_behind_host(routes, routed, head)) {
+    return problem(ProblemKind::bad_request,
+                   "The path begins with two slashes and could be taken for a host and another path.");
   }
   const bool plain = normal.find_first_of("%;\\") == std::string_view::npos;
   if (!plain && takes_another_route(routes, routed, head.method, normal)) {

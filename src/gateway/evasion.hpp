@@ -17,6 +17,10 @@ namespace once {
 std::optional<Problem> route_evaded(const Routes& routes, const RoutedPolicy& routed, const http::RequestHead& head,
                                     std::string_view normal);
 
+// Why a request of a trusted proxy is refused whose Forwarded cannot be read: the host that its key is bound to would
+// be another one for a reader that is less strict. nullopt: it can, or it does not count.
+std::optional<Problem> unreadable_forwarded(const http::RequestHead& head, PeerTrust peer);
+
 // Fields that a route relies on beside those that every request may have.
 class NamedFields {
  public:

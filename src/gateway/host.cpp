@@ -25,6 +25,25 @@ std::size_t end_of_part(std::string_view text, std::string_view ends) {
   return text.size();
 }
 
+// Whether a quoted string ends where the text does, and not before.
+bool is_quoted_string(std::string_view text) {
+  if (text.size() < 2 || text.front() != '"') return false;
+  for (std::size_t i = 1; i < text.size(); ++i) {
+    if (text[i] == '"') return i + 1 == text.size();
+    if (text[i] == '\\') ++i;
+  }
+  return false;
+}
+
+bool is_forwarded_pair(std::string_view pair) {
+  const std::size_t equals = pair.find('=');
+  if (equals == std::string_view::npos || equals == 0) return false;
+  const std::string_view name = pair.substr(0, equals);
+  const std::string_view value = pair.substr(equals + 1);
+  if (name.find_first_of(" \t\"\\") != std::string_view::npos) return false;
+  return is_quoted_string(value) || value.find_first_of(" \t\"\\") == std::string_view::npos;
+}
+
 std::string unquoted(std::string_view text) {
   std::string out;
   if (text.size() < 2 || !text.starts_with('"') || !text.ends_with('"')) return std::string(text);
@@ -37,6 +56,16 @@ std::string unquoted(std::string_view text) {
 }
 
 }  // namespace
+
+bool is_forwarded_list(std::string_view value) {
+  while (!value.empty()) {
+    const std::size_t end = end_of_part(value, ",;");
+    const std::string_view pair = trim(value.substr(0, end));
+    if (!pair.empty() && !is_forwarded_pair(pair)) return false;
+    value.remove_prefix(std::min(end + 1, value.size()));
+  }
+  return true;
+}
 
 HostNames::HostNames(const std::vector<std::string>& groups) {
   for (const std::string& group : groups) {
@@ -61,7 +90,8 @@ std::string_view HostNames::name_of(std::string_view host, std::string& scratch)
 }
 
 AskedHost::AskedHost(const http::RequestHead& head, const HostNames& names, PeerTrust peer) {
-  parts_[0] = names.name_of(head.host, host_);
+  const bool absent = head.host.empty() && !head.find("Host");
+  parts_[0] = absent && !names.all_same() ? no_host : names.name_of(head.host, host_);
   if (peer == PeerTrust::client) return;
   for (const http::Field& field : head.fields) {
     if (same_variable(field.name, "X-Forwarded-Host")) add_names(x_forwarded_, field.value, names);

@@ -17,6 +17,10 @@ namespace once {
 // Whether whoever connected is one of trusted_proxies.
 enum class PeerTrust : std::uint8_t { client, trusted_proxy };
 
+// Whether this is a list of elements as RFC 7239 has them, with unquoted values taken as proxies write them
+// (host=a:8080) and blanks around a semicolon.
+bool is_forwarded_list(std::string_view value);
+
 // The setting same_hosts.
 class HostNames {
  public:
@@ -38,13 +42,16 @@ class HostNames {
 // Holds views of the head, the names and itself.
 class AskedHost {
  public:
+  // HTTP/1.0 may leave Host out, and then the backend is told another one than with an empty Host. No Host has a blank.
+  static constexpr std::string_view no_host = " ";
+
   // A client may write what it likes into X-Forwarded-Host and Forwarded; a proxy knows what it was asked for.
   AskedHost(const http::RequestHead& head, const HostNames& names, PeerTrust peer);
   AskedHost(const AskedHost&) = delete;
   AskedHost& operator=(const AskedHost&) = delete;
 
-  // Host; X-Forwarded-Host; the hosts in Forwarded. All of them count, because which one a backend believes is not
-  // known here: requests for one host have all of them in common.
+  // Host, or no_host; X-Forwarded-Host; the hosts in Forwarded. All of them count, because which one a backend believes
+  // is not known here: requests for one host have all of them in common.
   const std::array<std::string_view, 3>& parts() const { return parts_; }
 
  private:

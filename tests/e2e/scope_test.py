@@ -110,8 +110,19 @@ class Hosts(Scope):
 
     def test_a_host_is_one_however_it_is_spelled(self):
         _, gateway = self.start()
-        hosts = ("a.example", "A.Example", "a.example.", "a.example:80", "a.example:443", "a.example:8080")
-        self.assertEqual([self.at(gateway, host) for host in hosts], ["executed", *["replayed"] * 4, "executed"])
+        hosts = ("a.example", "A.Example", "a.example.", "a.example:80", "a.example:443", "a.example:", "a.example:8080",
+                 "a.example:0")
+        self.assertEqual([self.at(gateway, host) for host in hosts],
+                         ["executed", *["replayed"] * 5, "executed", "executed"])
+
+    def test_no_host_is_not_an_empty_one(self):
+        _, gateway = self.start()
+        results = []
+        for host in (b"", b"Host:\r\n", b"", b"Host:\r\n"):
+            with gateway.connect() as client:
+                client.send(b"POST / HTTP/1.0\r\n" + host + b"Idempotency-Key: k\r\nContent-Length: 1\r\n\r\nx")
+                results.append(client.read_response().get("Idempotency-Status"))
+        self.assertEqual(results, ["executed", "executed", "replayed", "replayed"])
 
     def test_only_a_trusted_proxy_says_which_host_was_asked_for(self):
         fields = [("X-Forwarded-Host", "a.example")], [("X-Forwarded-Host", "b.example")], [("Forwarded", "host=c.example")]
@@ -120,6 +131,16 @@ class Hosts(Scope):
         _, gateway = self.start("trusted_proxies=127.0.0.1")
         self.assertEqual([self.at(gateway, "inner", *each) for each in fields], ["executed"] * 3)
         self.assertEqual([self.at(gateway, "inner", *each) for each in fields], ["replayed"] * 3)
+
+    def test_a_trusted_proxy_cannot_hide_a_host_in_a_malformed_header(self):
+        backend, gateway = self.start("trusted_proxies=127.0.0.1")
+        for value in ('for="x;host=a.example', 'host="a.example', 'host =a.example', 'for=x";host=a.example', "host"):
+            with self.subTest(value):
+                answer = gateway.ask(fields=[("Host", "inner"), ("Forwarded", value)], key=KEY, body=b"x")
+                self.assertEqual((answer.status, answer.code), (400, "bad-request"))
+        self.assertEqual(backend.received, b"")
+        _, gateway = self.start()
+        self.assertEqual(self.at(gateway, "inner", ("Forwarded", 'host="a')), "executed", "a client's does not count")
 
     def test_hosts_that_are_said_to_be_the_same_share_their_keys(self):
         _, gateway = self.start("same_hosts=a.example b.example:8080")
@@ -171,7 +192,10 @@ class WaysAround(Scope):
         for method, target in (("POST", "/v1%2Fcharges"), ("POST", "/v1%2fcharges"), ("POST", "/v1\\charges"),
                                ("POST", "/v1/charges;x=1"), ("POST", "/v1;x%2Fcharges"), ("POST", "/v1%5Ccharges"),
                                ("post", "/v1/charges"), ("Post", "/else"), ("POST", "/x/..;/v1/charges"),
-                               ("POST", "/x/%2e%2e;a/v1/charges"), ("POST", "/else/.;/x"), ("GET", "/..;/..;/manager")):
+                               ("POST", "/x/%2e%2e;a/v1/charges"), ("POST", "/else/.;/x"), ("GET", "/..;/..;/manager"),
+                               ("POST", "//x/v1/charges"), ("POST", "///x/v1/charges"), ("POST", "/\\x/v1/charges"),
+                               ("POST", "//x\\v1/charges"), ("POST", "//x/v1%2Fcharges"), ("POST", "//x//v1/./charges"),
+                               ("POST", "//files/v1/charges"), ("POST", "http://api.test//x/v1/charges")):
             with self.subTest(target, method=method):
                 for key in (KEY, None):
                     answer = gateway.ask(method, target, key=key)
@@ -181,7 +205,8 @@ class WaysAround(Scope):
     def test_what_leads_to_no_other_route_goes_on(self):
         backend, gateway = self.start(config=self.CONFIG)
         for method, target in (("POST", "/files/a%2Fb"), ("POST", "/else%2Fwhere;x=1"), ("PURGE", "/else"),
-                               ("purge", "/else"), ("POST", "/v1/charges;x=1/more")):
+                               ("purge", "/else"), ("POST", "/v1/charges;x=1/more"), ("POST", "//x/y"), ("POST", "//v1/charges"),
+                               ("POST", "//files/a")):
             with self.subTest(target, method=method):
                 self.assertEqual(gateway.ask(method, target).status, 201)
                 self.assertEqual((backend.requests[-1].method, backend.requests[-1].target), (method, target))

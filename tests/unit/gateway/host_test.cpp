@@ -14,8 +14,9 @@ namespace once {
 class AskedHostTest : public testing::Test {
  protected:
   // What a key is bound to, of a request with these fields.
-  std::string host(const std::string& fields, PeerTrust peer = PeerTrust::client) {
-    const std::string text = "POST / HTTP/1.1\r\n" + fields + "\r\n";
+  std::string host(const std::string& fields, PeerTrust peer = PeerTrust::client,
+                   const std::string& version = "HTTP/1.1") {
+    const std::string text = "POST / " + version + "\r\n" + fields + "\r\n";
     http::RequestHead head;
     EXPECT_EQ(http::parse(text, http::HeadLimits(), head).parsed, http::Parsed::complete) << fields;
     const AskedHost asked(head, names_, peer);
@@ -33,6 +34,13 @@ TEST_F(AskedHostTest, is_the_host_however_it_is_spelled) {
   EXPECT_EQ(host("Host:\r\n"), "||");
 }
 
+TEST_F(AskedHostTest, no_host_is_not_an_empty_one) {
+  EXPECT_EQ(host("Host:\r\n", PeerTrust::client, "HTTP/1.0"), "||");
+  EXPECT_EQ(host("", PeerTrust::client, "HTTP/1.0"), " ||");
+  names_ = HostNames({"*"});
+  EXPECT_EQ(host("", PeerTrust::client, "HTTP/1.0"), host("Host: a\r\n"));
+}
+
 TEST_F(AskedHostTest, what_a_client_says_of_another_host_does_not_count) {
   EXPECT_EQ(host("Host: a\r\nX-Forwarded-Host: b\r\nForwarded: host=c\r\n"), "a||");
 }
@@ -48,6 +56,18 @@ TEST_F(AskedHostTest, what_a_trusted_proxy_says_counts_beside_its_own_host) {
   EXPECT_EQ(proxied("Forwarded: for=1.2.3.4;HOST=\"A:8080\";proto=http, for=x;host=b\r\n"), "inner||a:8080\nb\n");
   EXPECT_EQ(proxied("Forwarded: for=\"x,host=no;host=no\\\";host=no\"; host=yes\r\n"), "inner||yes\n");
   EXPECT_NE(proxied("X-Forwarded-Host: a, b\r\n"), proxied("X-Forwarded-Host: a\r\nForwarded: host=b\r\n"));
+}
+
+TEST(ForwardedList, is_read_only_where_it_cannot_hide_anything) {
+  for (const std::string_view good : {"", "for=1.2.3.4", "for=1.2.3.4:80;host=a:8080",
+                                      "for=\"[::1]\"; host=\"a\" , for=_x", "host=\"a\\\"b\"", ";;,", "host="}) {
+    EXPECT_TRUE(is_forwarded_list(good)) << good;
+  }
+  for (const std::string_view bad :
+       {"for=\"x;host=a", "host=\"a", "for=x\";host=a", "host", "=a", "host =a", "host= a", "for=\"x\"y;host=a",
+        "for=\"x\\\";host=a", "for=a\\;host=b", "for=x host=a", "\""}) {
+    EXPECT_FALSE(is_forwarded_list(bad)) << bad;
+  }
 }
 
 TEST_F(AskedHostTest, hosts_that_are_the_same_have_one_name) {
