@@ -102,6 +102,10 @@ bool is_stored(std::string_view name, const RecordPolicy& policy) {
   return std::ranges::none_of(policy.drop_headers, [&](std::string_view dropped) { return same_name(name, dropped); });
 }
 
+bool may_have_length(int status) {
+  return status >= 200 && status != 204;
+}
+
 Method parse_method(std::string_view name) {
   switch (name.size()) {
     case 3:

@@ -40,6 +40,10 @@ bool is_reserved_request_header(std::string_view name);
 // A header named in the response's Connection header must be left out by the caller, who has that header at hand.
 bool is_stored(std::string_view name, const RecordPolicy& policy);
 
+// RFC 9110 8.6: Content-Length is not sent with 1xx and 204. With 304 and in answer to HEAD it tells the length of the
+// body that a GET would have had.
+bool may_have_length(int status);
+
 // Methods are case-sensitive (RFC 9110): "post" is Method::other.
 Method parse_method(std::string_view name);
 // "post", "Get": frameworks that put methods into capitals take it for one that it is not.

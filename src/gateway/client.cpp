@@ -425,7 +425,7 @@ Task<void> Client::interim(const http::ResponseHead& head) {
   append_number(text, static_cast<std::uint64_t>(head.status));
   text.append(" ").append(head.reason).append("\r\n");
   for (const http::Field& field : head.fields) {
-    if (!head.hop_by_hop(field.name)) text.append(field.line);
+    if (!head.hop_by_hop(field.name) && !same_name(field.name, "Content-Length")) text.append(field.line);
   }
   text.append("\r\n");
   const IoResult sent = co_await io_.socket.write_all(text, interim_limit);

@@ -294,7 +294,8 @@ void PassThrough::write_head(bool interim) {
   head_.append("HTTP/1.1 ");
   append_number(head_, static_cast<std::uint64_t>(from.status));
   head_.append(" ").append(from.reason).append("\r\n");
-  const bool own_length = from.framing.kind == Framing::Kind::none || from.framing.kind == Framing::Kind::length;
+  const bool framed = from.framing.kind == Framing::Kind::none || from.framing.kind == Framing::Kind::length;
+  const bool own_length = framed && may_have_length(from.status);
   for (const http::Field& field : from.fields) {
     if (from.hop_by_hop(field.name) || same_name(field.name, "X-Request-Id")) continue;
     if (!own_length && same_name(field.name, "Content-Length")) continue;

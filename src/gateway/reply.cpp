@@ -3,6 +3,7 @@
 #include <array>
 
 #include "base/text.hpp"
+#include "core/headers.hpp"
 #include "core/reason.hpp"
 
 namespace once {
@@ -30,9 +31,9 @@ bool has_no_body(int status) {
   return status == 204 || status == 205 || status == 304;
 }
 
-// Of 204 and 304 a length would speak of another body.
+// The length that a 304 may tell is that of the body it stands for, which is not recorded.
 bool says_length(int status) {
-  return status != 204 && status != 304;
+  return may_have_length(status) && status != 304;
 }
 
 }  // namespace

@@ -209,7 +209,8 @@ class ToTheClient(Forwarding):
 
     def test_interim_responses_come_before_the_final_one(self):
         raw = (b"HTTP/1.1 100 Continue\r\n\r\n"
-               b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\nConnection: X-Hop\r\nX-Hop: 1\r\n\r\n"
+               b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\nConnection: X-Hop\r\nX-Hop: 1\r\n"
+               b"Content-Length: 0\r\n\r\n"
                b"HTTP/1.1 201 Created\r\nContent-Length: 5\r\n\r\nhello")
         for name, key in self.keyed_and_not():
             with self.subTest(name):
@@ -218,6 +219,7 @@ class ToTheClient(Forwarding):
                 self.assertEqual([interim.status for interim in response.interim], [100, 103])
                 hints = response.interim[1]
                 self.assertEqual((hints.get("Link"), hints.get("X-Hop")), ("</a.css>", None))
+                self.assertIsNone(hints.get("Content-Length"))
                 self.assertEqual(client.ask("GET", "/again").body, b"again")
 
     def test_hints_to_a_client_that_does_not_read_never_tear_its_stream(self):
@@ -243,7 +245,12 @@ class ToTheClient(Forwarding):
     BODILESS = (("HEAD", "200 OK", "Content-Length: 1234\r\n", "1234"), ("HEAD", "200 OK", "", None),
                 ("HEAD", "200 OK", "Transfer-Encoding: chunked\r\n", None), ("GET", "204 No Content", "", None),
                 ("GET", "304 Not Modified", "Content-Length: 1234\r\n", "1234"), ("GET", "304 Not Modified", "", None),
-                ("POST", "204 No Content", "", None), ("POST", "304 Not Modified", "", None))
+                ("POST", "204 No Content", "", None), ("POST", "304 Not Modified", "", None),
+                # RFC 9110 8.6: no length with 204, whatever the backend says.
+                ("GET", "204 No Content", "Content-Length: 0\r\n", None),
+                ("POST", "204 No Content", "Content-Length: 0\r\n", None),
+                ("HEAD", "204 No Content", "Content-Length: 5\r\n", None),
+                ("POST", "205 Reset Content", "Content-Length: 0\r\n", "0"))
 
     def test_responses_without_a_body_leave_the_connection_usable(self):
         for method, status, length, expected in self.BODILESS:
