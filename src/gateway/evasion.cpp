@@ -32,6 +32,21 @@ bool takes_another_route(const Routes& routes, const RoutedPolicy& routed, Metho
   return false;
 }
 
+// As URL readers resolve a path: ".." at the root stays there. The request's own path was checked before.
+std::string resolved_at_root(std::string_view path) {
+  std::string out;
+  for (const std::string_view part : split(path, '/')) {
+    const std::string segment = normalise_segment(part);
+    if (segment == "..") {
+      out.resize(out.empty() ? 0 : out.rfind('/'));
+    } else if (!segment.empty() && segment != ".") {
+      out.append("/").append(segment);
+    }
+  }
+  if (out.empty() || path.ends_with('/')) out.push_back('/');
+  return out;
+}
+
 // "//x/payments" is /payments at the host x to a reader that resolves the target as a URL reference, as urlparse() and
 // new URL() do. The latter takes a backslash for a slash.
 bool hides_route_behind_host(const Routes& routes, const RoutedPolicy& routed, const http::RequestHead& head) {
@@ -39,13 +54,9 @@ bool hides_route_behind_host(const Routes& routes, const RoutedPolicy& routed, c
   const std::size_t host = std::min(head.path.find_first_not_of(slashes), head.path.size());
   if (host < 2) return false;
   const std::size_t end = std::min(head.path.find_first_of(slashes, host), head.path.size());
-  std::string rest(head.path.substr(end));
-  if (rest.empty()) rest = "/";
-  rest.front() = '/';
-  std::string scratch;
-  const auto normal = normalise_path(rest, scratch);
-  return !normal || is_another_route(routes, routed, head.method, *normal) ||
-         takes_another_route(routes, routed, head.method, *normal);
+  const std::string normal = resolved_at_root(head.path.substr(std::min(end + 1, head.path.size())));
+  return is_another_route(routes, routed, head.method, normal) ||
+         takes_another_route(routes, routed, head.method, normal);
 }
 
 bool begins_with_variable(std::string_view name, std::string_view family) {

@@ -195,7 +195,7 @@ class WaysAround(Scope):
                                ("POST", "/x/%2e%2e;a/v1/charges"), ("POST", "/else/.;/x"), ("GET", "/..;/..;/manager"),
                                ("POST", "//x/v1/charges"), ("POST", "///x/v1/charges"), ("POST", "/\\x/v1/charges"),
                                ("POST", "//x\\v1/charges"), ("POST", "//x/v1%2Fcharges"), ("POST", "//x//v1/./charges"),
-                               ("POST", "//files/v1/charges"), ("POST", "http://api.test//x/v1/charges")):
+                               ("POST", "//files/v1/charges"), ("POST", "//x/y/../v1/charges"), ("POST", "http://api.test//x/v1/charges")):
             with self.subTest(target, method=method):
                 for key in (KEY, None):
                     answer = gateway.ask(method, target, key=key)
