@@ -51,6 +51,7 @@ ServingSettings serving_of(const Config& config) {
           .tokens = {.header = config.jwt.header, .verifier = config.jwt.verifier},
           .trusted_proxies = addresses_of(config.trusted_proxies),
           .hosts = HostNames(config.same_hosts),
+          .upgrades = config.upgrades,
           .tls = config.tls,
           .upstream_tls = config.upstream_tls};
 }

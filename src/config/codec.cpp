@@ -216,6 +216,10 @@ Codec<std::string> header_name_codec() {
   return tested("a header name", is_token, text_syntax(syntax::header_name()));
 }
 
+Codec<std::string> protocol_codec() {
+  return tested("a protocol such as websocket", is_token, text_syntax(syntax::header_name()));
+}
+
 Codec<std::string> origin_codec() {
   return tested("an origin such as https://app.example, in lower case and without a path, or *", is_origin,
                 string_syntax(syntax::origin()));

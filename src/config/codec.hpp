@@ -52,6 +52,7 @@ Codec<int> status_codec();        // of an answer that Once makes itself
 Codec<unsigned> threads_codec();  // 0 is written "auto"
 Codec<bool> yes_no_codec();
 Codec<std::string> header_name_codec();
+Codec<std::string> protocol_codec();  // of an upgrade
 Codec<std::string> json_pointer_codec();
 Codec<std::string> word_codec(std::size_t most);           // visible ASCII
 Codec<std::string> optional_word_codec(std::size_t most);  // may be empty

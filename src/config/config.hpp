@@ -71,8 +71,9 @@ struct Config {
   PoolSettings pool;
   ClaimsSettings claims;
   JwtSettings jwt;
-  std::vector<std::string> trusted_proxies;  // networks
-  std::vector<std::string> same_hosts;       // groups: names with spaces between them
+  std::vector<std::string> trusted_proxies;           // networks
+  std::vector<std::string> same_hosts;                // groups: names with spaces between them
+  std::vector<std::string> upgrades = {"websocket"};  // protocols that a client may switch to
   http::TlsServerSettings tls;
   http::TlsClientSettings upstream_tls;
   Where defaults_where;

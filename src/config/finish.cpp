@@ -339,6 +339,14 @@ bool is_unset_variable(const std::string& source, const Environ& environ) {
   return source.starts_with(variable) && !environ(source.substr(variable.size()));
 }
 
+// In a tunnel that speaks HTTP, or TLS with HTTP inside, requests would pass by every route.
+void check_upgrades(const Config& config, Checked& out) {
+  for (const std::string& protocol : config.upgrades) {
+    if (!iequals(protocol, "h2c") && !iequals(protocol, "HTTP") && !iequals(protocol, "TLS")) continue;
+    out.errors.push_back(unplaced(fmt::format("upgrades: {} would carry requests past Once", protocol)));
+  }
+}
+
 void check_hosts(const Config& config, Checked& out) {
   const std::vector<std::string>& groups = config.same_hosts;
   if (groups.size() > 1 && std::ranges::find(groups, HostNames::every_host) != groups.end()) {
@@ -393,6 +401,7 @@ void check_process(const Config& config, Checked& out) {
                       format_size(journal.segment_bytes), format_size(journal.max_disk)));
   }
   check_hosts(config, out);
+  check_upgrades(config, out);
   check_admin(config, out);
   check_claims(config, out);
   check_tls(config, out);

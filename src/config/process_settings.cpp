@@ -255,6 +255,11 @@ Settings<Config> file_settings() {
           "same_hosts", [](auto& c) -> auto& { return c.same_hosts; }, same_hosts_codec(), "",
           "A key belongs to the host that the request is for. Hosts in one item share their keys: a client that tries "
           "again at the other one gets the same answer. The first name of an item is the one in operation ids."),
+      list<Config>(
+          "upgrades", [](auto& c) -> auto& { return c.upgrades; }, protocol_codec(), "none",
+          "Protocols that a client may switch to with Upgrade, by their names. Any other Upgrade header is ignored: "
+          "the "
+          "request goes on as HTTP/1.1."),
   };
 }
 

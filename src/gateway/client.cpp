@@ -56,7 +56,8 @@ Problem problem_of(HeadError error) {
       answer.status = 505;
       return answer;
     }
-    case HeadError::unsupported_coding: {
+    case HeadError::unsupported_coding:
+    case HeadError::unsupported_method: {
       Problem answer = problem(ProblemKind::bad_request, describe(error));
       answer.status = 501;
       return answer;
@@ -287,6 +288,10 @@ Task<void> Client::answer() {
     co_await write_problem_reply(ProblemKind::bad_request, "This path must be written without detours.");
     co_return;
   }
+  if (head.method == Method::options && hops_left(head) == 0) {
+    co_await answer_options();
+    co_return;
+  }
   const Policy* policy = routed.policy;
   if (policy != nullptr && !policy->cors.origins.empty()) cors_.emplace(*policy, head);
   const bool covered = policy != nullptr && !is_safe(head.method) && contains(policy->methods, head.method);
@@ -441,6 +446,16 @@ Task<void> Client::answer_preflight(const Policy& policy) {
     co_return;
   }
   worker_.metrics().preflights.add();
+  close_unless_read();
+  co_await write_reply();
+}
+
+// As the last one that its Max-Forwards allows. What the backend allows is not known here.
+Task<void> Client::answer_options() {
+  reply_.reset();
+  reply_.status = 204;
+  reply_.ending = Ending::passed;
+  reply_.head.append("HTTP/1.1 204 No Content\r\nX-Request-Id: ").append(request_id_).append("\r\n");
   close_unless_read();
   co_await write_reply();
 }

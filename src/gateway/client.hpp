@@ -84,6 +84,7 @@ class Client final : private ServedConnection, private InterimSink {
   // Of a write whose conditions are checked here; made when the first one comes.
   WriteGuard& guard();
   Task<void> answer_preflight(const Policy& policy);
+  Task<void> answer_options();
   void close_unless_read();
   Task<void> write_problem_reply(ProblemKind kind, std::string detail, std::optional<int> retry_after = std::nullopt);
   Task<void> write_problem_reply(Problem answer);

@@ -12,6 +12,7 @@ PassedRequest Client::passed_request(const RoutedPolicy& routed) {
           .request_id = request_id_,
           .safe_idle_max = settings.pool.idle_max,
           .unsafe_idle_max = settings.pool.keyed_idle_max,
+          .upgrades = settings.upgrades,
           .closing = worker_.draining(),
           .strip_prefix = routed.strip_prefix,
           .origin = origin(),

@@ -8,6 +8,8 @@ namespace once {
 
 namespace {
 
+constexpr std::string_view max_forwards = "Max-Forwards";
+
 bool goes_on(const http::RequestHead& head, const http::Field& field, const ForwardedHead& as) {
   switch (field.name.size()) {
     case 4:
@@ -18,6 +20,7 @@ bool goes_on(const http::RequestHead& head, const http::Field& field, const Forw
       break;
     case 12:
       if (same_name(field.name, "X-Request-Id")) return false;
+      if (head.method == Method::options && same_name(field.name, max_forwards)) return false;
       break;
     case 14:
       if (same_name(field.name, "Content-Length")) return false;
@@ -38,7 +41,21 @@ void append_host(std::string& out, std::string_view value) {
   out.append(value.empty() ? "Host:" : "Host: ").append(value).append("\r\n");
 }
 
+// One less than came; 0 was answered and not forwarded.
+void append_hops(std::string& out, const http::RequestHead& head) {
+  const auto hops = hops_left(head);
+  if (!hops) return;
+  out.append(max_forwards).append(": ");
+  append_number(out, *hops == 0 ? 0 : *hops - 1);
+  out.append("\r\n");
+}
+
 }  // namespace
+
+std::optional<std::uint64_t> hops_left(const http::RequestHead& head) {
+  const auto said = head.find(max_forwards);
+  return said ? parse_number(*said) : std::nullopt;
+}
 
 std::string_view without_prefix(std::string_view target, std::string_view prefix) {
   if (!target.starts_with(prefix)) return target;
@@ -76,6 +93,7 @@ void write_forwarded_head(std::string& out, const http::RequestHead& head, const
     out.append("Host: ").append(as.authority).append("\r\n");
   }
   out.append(as.added_fields);
+  if (head.method == Method::options) append_hops(out, head);
   if (as.origin != nullptr) as.origin->append(out, head, as.forwarded);
   switch (as.framing.kind) {
     case http::Framing::Kind::length:
@@ -87,9 +105,7 @@ void write_forwarded_head(std::string& out, const http::RequestHead& head, const
     case http::Framing::Kind::none:
     case http::Framing::Kind::until_close: break;
   }
-  if (as.upgrade == UpgradeTo::backend) {
-    out.append("Connection: upgrade\r\nUpgrade: ").append(head.find("Upgrade").value_or("")).append("\r\n");
-  }
+  if (!as.upgrade.empty()) out.append("Connection: upgrade\r\nUpgrade: ").append(as.upgrade).append("\r\n");
   out.append("\r\n");
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -12,21 +13,21 @@
 
 namespace once {
 
-// What of the client's wish to speak on in another protocol goes on.
-enum class UpgradeTo : std::uint8_t { nobody, backend };
-
 struct ForwardedHead {
-  std::string_view base_path;     // put before the target
-  std::string_view authority;     // Host, if the client sent none
-  std::string_view added_fields;  // "Name: value\r\n" each
-  http::Framing framing;          // of the body as we send it
-  UpgradeTo upgrade = UpgradeTo::nobody;
+  std::string_view base_path;          // put before the target
+  std::string_view authority;          // Host, if the client sent none
+  std::string_view added_fields;       // "Name: value\r\n" each
+  http::Framing framing;               // of the body as we send it
+  std::string_view upgrade = {};       // protocols that the client may switch to; empty: none
   bool forward_expect = false;         // the body is sent only as the client sends it
   std::string_view strip_prefix = {};  // taken off the target first, if that begins with these segments
   std::string_view host = {};          // Host, whatever the client sent; empty: the client's
   const Origin* origin = nullptr;      // where the request came from; null: nothing is said of it
   ForwardedFields forwarded = ForwardedFields::off;
 };
+
+// What Max-Forwards says (RFC 9110 7.6.2): how many more times an OPTIONS may be passed on. nullopt: it does not say.
+std::optional<std::uint64_t> hops_left(const http::RequestHead& head);
 
 // What remains of a target without a prefix of whole segments; `target` itself if it has no such prefix. May be empty
 // or begin with its query: a "/" belongs before it then.

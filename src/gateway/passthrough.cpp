@@ -1,5 +1,7 @@
 #include "gateway/passthrough.hpp"
 
+#include <algorithm>
+
 #include "base/text.hpp"
 #include "core/headers.hpp"
 #include "gateway/forward.hpp"
@@ -29,6 +31,11 @@ bool is_event_stream(const http::ResponseHead& head) {
   return value && value->size() >= type.size() && same_name(value->substr(0, type.size()), type);
 }
 
+// "websocket" of "websocket/13".
+std::string_view protocol_name(std::string_view protocol) {
+  return protocol.substr(0, protocol.find('/'));
+}
+
 // Waits for the uploader to end.
 struct UploadEnd {
   const bool running;
@@ -49,6 +56,7 @@ Task<PassedResult> PassThrough::run(const PassedRequest& request) {
   held_.reset();
   etag_.clear();
   head_.clear();
+  choose_upgrade();
   PassedResult result;
   const Sent sent = co_await send_request();
   switch (sent) {
@@ -70,10 +78,34 @@ Task<PassedResult> PassThrough::run(const PassedRequest& request) {
   co_return result;
 }
 
+void PassThrough::choose_upgrade() {
+  upgrade_.clear();
+  if (!client_.head.upgrade || client_.head.framing.has_body() || request_->body) return;
+  for (const http::Field& field : client_.head.fields) {
+    if (!same_name(field.name, "Upgrade")) continue;
+    for (const std::string_view part : split(field.value, ',')) {
+      const std::string_view protocol = trim(part);
+      const auto allowed = [protocol](const std::string& name) { return same_name(name, protocol_name(protocol)); };
+      if (std::ranges::none_of(request_->upgrades, allowed)) continue;
+      upgrade_.append(upgrade_.empty() ? "" : ", ").append(protocol);
+    }
+  }
+}
+
+bool PassThrough::switched_as_asked() const {
+  const auto to = upstream_->head().find("Upgrade");
+  if (!upgrades() || !to || to->empty()) return false;
+  return std::ranges::all_of(split(*to, ','), [this](std::string_view part) {
+    return std::ranges::any_of(split(upgrade_, ','), [part](std::string_view asked) {
+      return same_name(protocol_name(trim(part)), protocol_name(trim(asked)));
+    });
+  });
+}
+
 // Only a request that asks for nothing to be done, and only while nothing of an answer was seen.
 bool PassThrough::may_send_again() const {
   return is_safe(client_.head.method) && client_.head.framing.kind == Framing::Kind::none && upstream_->reused() &&
-         !client_.head.upgrade;
+         !upgrades();
 }
 
 // Nothing was sent while it looks for one, so a client that leaves meanwhile takes its request with it.
@@ -117,7 +149,7 @@ Task<PassThrough::Sent> PassThrough::send_request() {
     ForwardedHead as = request_->backend.head_for(turn);
     as.added_fields = added_;
     as.framing = framing;
-    as.upgrade = upgrades() ? UpgradeTo::backend : UpgradeTo::nobody;
+    as.upgrade = upgrade_;
     as.forward_expect = !all_here;
     as.strip_prefix = request_->strip_prefix;
     as.origin = request_->origin;
@@ -248,7 +280,7 @@ Task<PassedResult> PassThrough::relay() {
     }
     const int status = upstream_->head().status;
     if (status >= 200) break;
-    if (status == 101 && !upgrades()) {
+    if (status == 101 && !switched_as_asked()) {
       co_return failed_with(ProblemKind::backend_lost, "The backend switched protocols unasked.");
     }
     const bool relayed = co_await relay_interim();

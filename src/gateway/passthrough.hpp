@@ -1,11 +1,12 @@
 // Requests that Once does not protect: streamed in both directions as they come, nothing held back, nothing kept.
-// Server-sent events, long polls, uploads, and WebSocket or any other upgrade.
+// Server-sent events, long polls, uploads, and WebSocket or another upgrade that is allowed.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/task.hpp"
 #include "core/policy.hpp"
@@ -37,7 +38,8 @@ struct PassedRequest {
   std::string_view request_id;
   Duration safe_idle_max;    // how long a connection may have rested for a request that may be sent again …
   Duration unsafe_idle_max;  // … and for one that may not
-  bool closing = false;      // the gateway is draining: the connection ends with this response
+  const std::vector<std::string>& upgrades;  // protocols that a client may switch to
+  bool closing = false;                      // the gateway is draining: the connection ends with this response
   std::string_view strip_prefix = {};
   const Origin* origin = nullptr;
   const Tagging* tagging = nullptr;  // the response may be given an ETag
@@ -68,6 +70,7 @@ class PassThrough final : private http::Socket::Watcher {
   void release_memory() {
     std::string().swap(head_);
     std::string().swap(added_);
+    std::string().swap(upgrade_);
   }
 
  private:
@@ -97,9 +100,13 @@ class PassThrough final : private http::Socket::Watcher {
   Task<PassedResult> finish_alone();
 
   bool may_send_again() const;
-  // Only without a body: its bytes would be read for the request and for the tunnel at once. With one, Upgrade is left
-  // out and the request is served as HTTP/1.1, as RFC 9110 7.8 allows.
-  bool upgrades() const { return client_.head.upgrade && !client_.head.framing.has_body() && !request_->body; }
+  // What of the client's Upgrade goes on: protocols that are allowed, and only without a body, whose bytes would be
+  // read for the request and for the tunnel at once. Otherwise Upgrade is left out and the request is served as
+  // HTTP/1.1, as RFC 9110 7.8 allows.
+  void choose_upgrade();
+  bool upgrades() const { return !upgrade_.empty(); }
+  // The backend switched to a protocol that was offered to it.
+  bool switched_as_asked() const;
   // An event stream has no end that could be waited for.
   bool goes_on_alone() const { return request_->body && !events_; }
   // Of the backend. Whoever writes under guard keeps others waiting.
@@ -119,6 +126,7 @@ class PassThrough final : private http::Socket::Watcher {
   bool chunk_out_ = false;
   std::optional<std::string_view> held_;  // what of the body was waited for and not yet relayed
   std::string etag_;                      // that the response is given; empty: none
+  std::string upgrade_;                   // protocols that are offered to the backend
   std::string head_;                      // for the client
   std::string added_;                     // fields for the backend
 };

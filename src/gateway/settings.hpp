@@ -146,6 +146,7 @@ struct ServingSettings {
   TokenSettings tokens;
   http::AddressSet trusted_proxies;      // whose X-Forwarded-For is believed
   HostNames hosts;                       // which of them are the same
+  std::vector<std::string> upgrades;     // protocols that a client may switch to
   http::TlsServerSettings tls;           // where it listens stays as it was
   http::TlsClientSettings upstream_tls;  // of upstreams with https
 };

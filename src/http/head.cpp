@@ -275,6 +275,9 @@ ParseResult parse_request_line(std::string_view line, const HeadLimits& limits, 
   if (!version) return bad(HeadError::bad_version);
   head.version = *version;
   head.method = parse_method(head.method_text);
+  // Whatever form their target has. A CONNECT opens a tunnel past every route, and a TRACE shows a script the
+  // credentials that its browser hides from it.
+  if (head.method == Method::connect || head.method == Method::trace) return bad(HeadError::unsupported_method);
   if (head.target.front() != '/') {
     const bool asterisk = head.target == "*" && head.method == Method::options;
     if (!asterisk) authority = authority_of(head);
@@ -351,6 +354,7 @@ const char* describe(HeadError error) {
     case HeadError::too_large: return "the header is too large";
     case HeadError::too_many_fields: return "too many header fields";
     case HeadError::unsupported_coding: return "unsupported transfer coding";
+    case HeadError::unsupported_method: return "CONNECT and TRACE are not supported";
   }
   return "";
 }

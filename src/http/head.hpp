@@ -88,6 +88,7 @@ enum class HeadError : std::uint8_t {
   too_large,
   too_many_fields,
   unsupported_coding,
+  unsupported_method,  // CONNECT and TRACE
 };
 const char* describe(HeadError error);
 

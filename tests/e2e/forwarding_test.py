@@ -174,6 +174,20 @@ class ToTheBackend(Forwarding):
                 self.assertEqual((request.get("Trailer"), request.get("X-T")), (None, None))
 
 
+    def test_an_options_goes_only_as_far_as_it_may(self):
+        for target in ("/", "*"):
+            with self.subTest(target):
+                before = len(self.server.requests)
+                client = self.connect(self.once)
+                answer = client.ask("OPTIONS", target, [("Max-Forwards", "0")])
+                self.assertEqual((answer.status, answer.get("Content-Length")), (204, None))
+                self.assertEqual(len(self.server.requests), before)
+                client.ask("OPTIONS", target, [("Max-Forwards", "2")])
+                self.assertEqual(self.server.requests[-1].all("Max-Forwards"), ["1"])
+                client.ask("GET", "/", [("Max-Forwards", "0")])
+                self.assertEqual(self.server.requests[-1].all("Max-Forwards"), ["0"])
+
+
 class ToTheClient(Forwarding):
     def answer(self, raw, key, method="POST"):
         """The response to such bytes, and the client, who may ask for /again."""

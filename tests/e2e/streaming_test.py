@@ -349,6 +349,30 @@ class Upgrades(EndToEnd):
                  ("Sec-WebSocket-Key", "x3JJHMbDL1EzLkh9GBhXDw==")]
     SWITCH = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
 
+    def test_only_protocols_that_are_allowed_go_on(self):
+        offered = {"websocket": "websocket", "WebSocket/13": "WebSocket/13", "echo": None, "TLS/1.0": None,
+                   "HTTP/2.0": None, "echo, websocket": "websocket", "x-websocket": None, "": None}
+        backend = self.backend()
+        gateway = self.gateway(backend)
+        for value, forwarded in offered.items():
+            with self.subTest(value):
+                with gateway.connect() as client:
+                    answer = client.ask("GET", "/", [("Connection", "upgrade"), ("Upgrade", value)])
+                self.assertEqual(answer.status, 201)
+                self.assertEqual(backend.requests[-1].get("Upgrade"), forwarded)
+        with self.gateway(backend, "upgrades=[echo]").connect() as client:
+            client.ask("GET", "/", [("Connection", "upgrade"), ("Upgrade", "websocket, echo")])
+        self.assertEqual(backend.requests[-1].get("Upgrade"), "echo")
+
+    def test_a_backend_switches_only_to_what_it_was_offered(self):
+        for to in (b"Upgrade: h2c\r\n", b"Upgrade: websocket, h2c\r\n", b""):
+            with self.subTest(to):
+                def handler(_, connection, to=to):
+                    connection.send(b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n" + to + b"\r\n")
+
+                client = self.connect(self.gateway(self.backend(handler)))
+                self.assertEqual(client.ask("GET", "/", self.HANDSHAKE).status, 502)
+
     def test_an_upgraded_connection_is_a_tunnel_until_both_sides_have_ended(self):
         heard = []
 

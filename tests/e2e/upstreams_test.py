@@ -285,7 +285,7 @@ class Limits(Upstreams):
     def test_a_tunnel_holds_its_place_until_it_ends(self):
         def handler(request, connection):
             if request.get("Upgrade"):
-                connection.send(b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n")
+                connection.send(b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")
                 connection.send(connection.stream.read(4))
                 connection.stream.read_to_end()
                 connection.close()
@@ -294,7 +294,7 @@ class Limits(Upstreams):
 
         gateway = self.serving([self.backend(handler)], "max_connections: 1", "queue_timeout: 100ms")
         tunnel = self.connect(gateway)
-        tunnel.send_request("GET", "/", fields=[("Connection", "upgrade"), ("Upgrade", "echo")])
+        tunnel.send_request("GET", "/", fields=[("Connection", "upgrade"), ("Upgrade", "websocket")])
         self.assertEqual(tunnel.read_response("GET").status, 101)
         tunnel.send(b"ping")
         self.assertEqual(tunnel.read(4), b"ping")

@@ -119,12 +119,20 @@ TEST(ForwardTest, expect_goes_on_only_where_the_body_waits_for_it) {
   EXPECT_THAT(forwarded(request, as), HasSubstr("Expect: 100-continue\r\n"));
 }
 
+TEST(ForwardTest, an_options_may_be_passed_on_once_less) {
+  const std::string options = "OPTIONS * HTTP/1.1\r\nHost: h\r\nMax-Forwards: ";
+  EXPECT_THAT(forwarded(options + "10\r\n\r\n", plainly), HasSubstr("Max-Forwards: 9\r\n"));
+  EXPECT_THAT(forwarded(options + "1\r\n\r\n", plainly), HasSubstr("Max-Forwards: 0\r\n"));
+  EXPECT_THAT(forwarded("GET / HTTP/1.1\r\nHost: h\r\nMax-Forwards: 10\r\n\r\n", plainly),
+              HasSubstr("Max-Forwards: 10\r\n"));
+}
+
 TEST(ForwardTest, an_upgrade_goes_on_only_where_it_can_be_served) {
   const std::string request =
       "GET / HTTP/1.1\r\nHost: h\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\r\n";
   EXPECT_THAT(forwarded(request, plainly), Not(HasSubstr("pgrade")));
   ForwardedHead as = plainly;
-  as.upgrade = UpgradeTo::backend;
+  as.upgrade = "websocket";
   EXPECT_EQ(forwarded(request, as), "GET / HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n");
 }
 
