@@ -157,8 +157,15 @@ Settings<Policy> execution_settings() {
   return {
       one<Policy>(
           "fingerprint.body", [](auto& p) -> auto& { return p.fingerprint.body; },
-          choice_codec<Body>({{"raw", Body::raw}, {"json", Body::json}}),
-          "How bodies are compared: byte by byte, or as JSON values, where the order of members does not matter."),
+          choice_codec<Body>({{"auto", Body::automatic},
+                              {"raw", Body::raw},
+                              {"json", Body::json},
+                              {"form", Body::form},
+                              {"multipart", Body::multipart},
+                              {"none", Body::none}}),
+          "How bodies are compared. auto: multipart bodies by their parts, because the boundary is new on every try, "
+          "and everything else byte by byte. json, form: as auto, and JSON by value or form fields by decoded names "
+          "and values. raw: always byte by byte. none: not at all."),
       list<Policy>(
           "fingerprint.include", [](auto& p) -> auto& { return p.fingerprint.include; }, json_pointer_codec(), "",
           "JSON fields to compare; all of them if empty. Needs fingerprint.body: json."),

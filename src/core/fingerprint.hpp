@@ -1,7 +1,7 @@
 // The fingerprint: what a request asks for, so that a key used again for something else is noticed. SHA-256 over
 // method, path and query, media type and body, each with its length.
 // It is stored with the record: changing how it is made turns every retry in flight into a mismatch, so the domain
-// tags carry a version.
+// tags carry a version, and each kind of body has a tag of its own.
 #pragma once
 
 #include <string_view>
@@ -12,8 +12,8 @@
 namespace once {
 
 // `target` is path and query as sent. The media type counts without its parameters and without case. The body
-// counts by its bytes, or by its JSON value if the policy says so, the media type is JSON and canonical_json() can
-// make one form of it; a canonical body and a raw one never share a fingerprint. Raw bodies allocate nothing.
+// counts as the policy says for its media type, and by its bytes if it does not follow that type. Bodies of two kinds
+// (raw, JSON, form, multipart, none) never share a fingerprint. Raw and multipart bodies allocate nothing.
 Fingerprint fingerprint(const FingerprintPolicy& policy, std::string_view method, std::string_view target,
                         std::string_view content_type, std::string_view body);
 

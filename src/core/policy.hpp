@@ -54,10 +54,14 @@ enum class ScopePart : std::uint8_t { caller, method, path, life };
 
 struct FingerprintPolicy {
   enum class Body : std::uint8_t {
-    raw,   // the bytes
-    json,  // the value: order of members, white space and spelling of numbers do not matter
+    automatic,  // multipart by its parts, everything else by its bytes
+    raw,        // the bytes
+    json,       // as automatic; JSON by its value: order of members, white space, spelling of numbers do not matter
+    form,       // as automatic; form fields by decoded names and values
+    multipart,  // as automatic, and stays so if that learns more types
+    none,       // not at all
   };
-  Body body = Body::raw;
+  Body body = Body::automatic;
   // JSON pointers (RFC 6901). With `include`, only these are compared; `exclude` leaves out.
   std::vector<std::string> include;
   std::vector<std::string> exclude;
