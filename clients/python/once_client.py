@@ -18,22 +18,30 @@ As a decorator, and as a context manager:
             claim.value = do_import()    # recorded when the block ends; an exception fails the claim
     print(claim.result.value)
 
+Of an async function the decorator makes an async function; there are also `await once.run_async(work, ...)` and `async with`. The
+event loop is never blocked. Work that is cancelled may have done something, so its claim is neither failed nor released: it lapses,
+and on_unknown says what follows.
+
 While the work runs its lease is renewed by a thread. Results never throw for work that is in progress, failed, or whose
 outcome nobody knows, nor when the gateway is away; what the programmer got wrong (a bad token, a bad argument) raises OnceError.
 """
+import asyncio
 import dataclasses
 import datetime
 import functools
 import hashlib
 import http.client
+import inspect
 import json
 import random
 import re
 import secrets
 import socket
+import ssl
 import threading
 import time
 import urllib.parse
+import weakref
 
 __all__ = ["Claim", "Once", "OnceError", "Result", "hash_text"]
 
@@ -59,7 +67,7 @@ class Result:
     """How it ended.
 
     status: succeeded; in_progress (somebody else is at it: see retry_after); failed (the work raised: see error); unknown
-    (nobody knows, and on_unknown is hold); mismatch (the key belongs to another fingerprint); lost (another attempt took
+    (nobody knows, and on_unknown is hold; or the work was interrupted: see error); mismatch (the key belongs to another fingerprint); lost (another attempt took
     over while we worked: what we did was not recorded); unavailable (the gateway could not be asked; if the work was done, its
     value is here and nowhere else); released.
 
@@ -119,41 +127,79 @@ class _UnixConnection(http.client.HTTPConnection):
 
 
 class Once:
-    """A gateway's claims API. Any number of threads may share one.
+    """A gateway's claims API. Any number of threads and tasks may share one.
 
-    address: http://HOST:PORT or unix:PATH. token: names the tenant, and nothing else does; not needed on a Unix socket
-    without tokens.
+    address: http://HOST:PORT, https://HOST or unix:PATH. token: names the tenant, and nothing else does; not needed on a Unix
+    socket without tokens. ca_file: certificates to trust in place of the system's; ssl_context: for anything else, such as a
+    client certificate.
     timeout: of one request, long polls not counted. patience: how long a request that got no answer is repeated; all of
     them are safe to repeat.
     """
 
-    def __init__(self, address, token=None, *, timeout=10.0, patience=30.0):
+    def __init__(self, address, token=None, *, timeout=10.0, patience=30.0, ca_file=None, ssl_context=None):
         self._address = address
+        self._url = urllib.parse.urlsplit(address)
         self._token = token
         self._timeout = timeout
         self._patience = patience
-        if not address.startswith(("http://", "unix:")):
-            raise ValueError("the address is http://HOST:PORT or unix:PATH")
+        if not address.startswith(("http://", "https://", "unix:")):
+            raise ValueError(f"the address is http://HOST:PORT, https://HOST or unix:PATH, not {address!r}")
+        secure = self._url.scheme == "https"
+        if not secure and (ca_file is not None or ssl_context is not None):
+            raise ValueError("ca_file and ssl_context are for an address that begins with https://")
+        if ca_file is not None and ssl_context is not None:
+            raise ValueError("give ca_file or ssl_context, not both: load the file into the context")
+        self._context = ssl_context or (ssl.create_default_context(cafile=ca_file) if secure else None)
 
     def run(self, work, **options):
         """Does the work unless it was done, or is being done, by anybody. Options are those of with_idempotency()."""
+        if _is_async(work):
+            raise TypeError("the work is an async function: use `await once.run_async(work, ...)`")
         claim = self.claim(**options)
         if not claim.acquired:
             return claim.result
         try:
             value = work()
+            if inspect.iscoroutine(value):
+                value.close()  # it has not begun
+                claim.fail("returned a coroutine")
+                raise TypeError("the work returned a coroutine: use `await once.run_async(work, ...)`")
         except Exception as error:  # whatever it raises is how it failed
+            if claim.result is not None:
+                raise
             return claim.fail(error)
-        except BaseException as error:  # the process is asked to end
-            claim.fail(error)
+        except BaseException as error:  # the process is asked to end, anywhere in the middle of the work
+            claim._interrupted(error)
             raise
         return claim.succeed(value)
 
+    async def run_async(self, work, **options):
+        """As run(), for a function that returns an awaitable. Cancelled before the work has begun, the claim is released; after that
+        its outcome is unknown, and on_unknown says what follows. A result that is being recorded is recorded all the same."""
+        claim = await self._claim_async(options)
+        if not claim.acquired:
+            return claim.result
+        try:
+            value = work()
+            if inspect.isawaitable(value):
+                value = await value
+        except Exception as error:
+            return await _in_thread(claim.fail, error)
+        except BaseException as error:  # cancelled
+            claim._interrupted(error)
+            raise
+        return await _in_thread(claim.succeed, value)
+
+    async def _claim_async(self, options):
+        # If nobody waits for it any more, the work will not begin.
+        return await _in_thread(self.claim, abandoned=lambda claim: claim.acquired and claim.release(), **options)
+
     def with_idempotency(self, *, scope, **options):
-        """A decorator or a context manager.
+        """A decorator or a context manager, also of async functions and for `async with`.
 
         scope: what kind of work it is. key or inputs: which piece of it; of a decorated function inputs (or key) may be a
-        function of its arguments, and are the arguments themselves if absent. ttl ("24h"): how long the value is kept.
+        function of its arguments, and are the arguments themselves if absent: f(7) and f(number=7) are the same piece, and an
+        argument that has its default value counts as not given. ttl ("24h"): how long the value is kept.
         lease ("30s"): how long a silent owner counts as at work. takeover_after ("5m"), on_unknown ("takeover", "retry",
         "hold"): when work that nobody knows the end of is done again. wait ("0s"): how long to wait for an owner at work.
         fingerprint: what must be the same for the same key.
@@ -207,6 +253,8 @@ class Once:
                 if status not in RETRIED:
                     break
                 error = OSError(f"the gateway answered {status} {answer.get('code', '')}")
+            except ssl.SSLCertVerificationError:
+                raise  # the next one would be the same
             except (OSError, http.client.HTTPException, ValueError) as failure:
                 error = failure if isinstance(failure, OSError) else OSError(str(failure))
             # Full jitter, so that those who failed together do not come back together.
@@ -226,7 +274,10 @@ class Once:
         if self._address.startswith("unix:"):
             connection = _UnixConnection(self._address[len("unix:"):], timeout)
         else:
-            connection = http.client.HTTPConnection(urllib.parse.urlsplit(self._address).netloc, timeout=timeout)
+            secure = {"context": self._context} if self._context else {}
+            kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+            connection = kind(self._url.netloc, timeout=timeout, **secure)
+            target = self._url.path.rstrip("/") + target
         try:
             try:
                 connection.request(method, target, text.encode(), headers)
@@ -302,6 +353,11 @@ class Claim:
         self.result = Result("lost", attempt=self.attempt)
         return None
 
+    def _interrupted(self, error):
+        """The work may have done something and nobody knows how far it came: the claim lapses."""
+        self._ended.set()
+        self.result = Result("unknown", attempt=self.attempt, error=error)
+
     def _refused(self, value, error):
         return Result("unavailable", value=value, attempt=self.attempt, error=error, reason="value-refused", claim=self)
 
@@ -339,17 +395,34 @@ class _Idempotent:
         self._scope = scope
         self._options = options
         self._open = threading.local()  # the blocks that each thread is in
+        self._open_async = weakref.WeakKeyDictionary()  # and each task
 
     def __call__(self, function):
-        @functools.wraps(function)
-        def wrapper(*args, **named):
+        name = getattr(function, "__name__", repr(function))
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError(f"{name}() is a generator: only what a function returns can be recorded")
+        signature = inspect.signature(function)
+
+        def options_of(args, named):
             options = dict(self._options)
-            for name in ("key", "inputs"):
-                if callable(options.get(name)):
-                    options[name] = options[name](*args, **named)
+            bound = signature.bind(*args, **named)
+            for option in ("key", "inputs"):
+                if callable(options.get(option)):
+                    options[option] = options[option](*args, **named)
             if options.get("key") is None and options.get("inputs") is None:
-                options["inputs"] = {"args": list(args), "named": named}
-            return self._once.run(lambda: function(*args, **named), scope=self._scope, **options)
+                options["inputs"] = _inputs_of(name, bound)
+            return options
+
+        if _is_async(function):
+            @functools.wraps(function)
+            async def wrapper(*args, **named):
+                options = options_of(args, named)
+                return await self._once.run_async(lambda: function(*args, **named), scope=self._scope, **options)
+        else:
+            @functools.wraps(function)
+            def wrapper(*args, **named):
+                options = options_of(args, named)
+                return self._once.run(lambda: function(*args, **named), scope=self._scope, **options)
 
         return wrapper
 
@@ -361,13 +434,118 @@ class _Idempotent:
         return claim
 
     def __exit__(self, kind, error, trace):
-        claim = self._open.claims.pop()
-        if claim.acquired and claim.result is None:
-            if error is not None:
-                claim.fail(error)
-            else:
-                claim.succeed(claim.value)
+        end = _end_of(self._open.claims.pop(), error)
+        if end is not None:
+            end()
         return False
+
+    async def __aenter__(self):
+        claim = await self._once._claim_async({"scope": self._scope, **self._options})
+        self._open_async.setdefault(asyncio.current_task(), []).append(claim)
+        return claim
+
+    async def __aexit__(self, kind, error, trace):
+        end = _end_of(self._open_async[asyncio.current_task()].pop(), error)
+        if end is not None:
+            await _in_thread(end)
+        return False
+
+
+def _end_of(claim, error):
+    """What ends the claim of a block that ended so, or None."""
+    if not claim.acquired or claim.result is not None:
+        return None
+    if error is None:
+        return lambda: claim.succeed(claim.value)
+    if isinstance(error, Exception):
+        return lambda: claim.fail(error)
+    claim._interrupted(error)
+    return None
+
+
+def _is_async(function):
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))
+
+
+def _inputs_of(name, bound):
+    """The arguments of a call in one form, however they were given. Defaults stay out, so that a new parameter with a default
+    makes no new work of what was done before."""
+    args, named, positions = [], {}, True
+    some_follow = any(bound.arguments.get(each.name) for each in bound.signature.parameters.values()
+                      if each.kind is each.VAR_POSITIONAL)
+    for each in bound.signature.parameters.values():
+        given = each.name in bound.arguments
+        value = bound.arguments.get(each.name)
+        if each.kind is each.VAR_POSITIONAL:
+            args.extend(value or ())
+        elif each.kind is each.VAR_KEYWORD:
+            named.update(value or {})
+        elif each.kind is each.POSITIONAL_ONLY or (each.kind is each.POSITIONAL_OR_KEYWORD and some_follow):
+            if given:
+                args.append(value)
+        elif not given or _same_json(value, each.default):
+            positions = False
+        elif positions and each.kind is each.POSITIONAL_OR_KEYWORD:
+            args.append(value)
+        else:
+            named[each.name] = value
+    try:
+        json.dumps([args, named], allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"the arguments of {name}() are no JSON ({error}): say which piece of work it is with inputs= or key=") from None
+    return {"args": args, "named": named}
+
+
+def _same_json(value, default):
+    try:
+        return default is not inspect.Parameter.empty and json.dumps(value, sort_keys=True) == json.dumps(default, sort_keys=True)
+    except (TypeError, ValueError):
+        return False
+
+
+async def _in_thread(function, *args, abandoned=None, **named):
+    """Calls it in a thread of its own: the loop's pool is small, and long polls would fill it. A caller that is cancelled does not stop
+    the call; its result is given to `abandoned` then. Without that, the process does not end before the call has."""
+    loop = asyncio.get_running_loop()
+    done = loop.create_future()
+    state = threading.Lock()
+    ended = []  # (result, error)
+    left = False
+
+    def call():
+        try:
+            outcome = (function(*args, **named), None)
+        except BaseException as error:  # for the caller
+            outcome = (None, error)
+        with state:
+            ended.append(outcome)
+            nobody_waits = left
+        if nobody_waits:
+            give_up()
+            return
+        try:
+            loop.call_soon_threadsafe(lambda: done.done() or done.set_result(None))
+        except RuntimeError:
+            pass  # the loop was closed: the caller has been told
+
+    def give_up():
+        if abandoned is not None and ended[0][1] is None:
+            abandoned(ended[0][0])
+
+    threading.Thread(target=call, name="once-call", daemon=abandoned is not None).start()
+    try:
+        await done
+    except BaseException:
+        with state:
+            left = True
+            came_late = bool(ended)
+        if came_late:
+            threading.Thread(target=give_up, name="once-call").start()
+        raise
+    result, error = ended[0]
+    if error is not None:
+        raise error
+    return result
 
 
 def _result_of(status, answer):

@@ -189,6 +189,33 @@ class PythonClient(ClaimsTest):
         self.assertEqual(runs, [3, 4, 2, 3])
         self.assertEqual(square.__doc__, "Squares.")
 
+    def test_arguments_count_however_they_are_given(self):
+        once = self.client()
+        runs = []
+
+        @once.with_idempotency(scope="send")
+        def send(invoice_id, note="", *copies, urgent=False, **more):
+            runs.append(1)
+            return len(runs)
+
+        class Service:
+            @once.with_idempotency(scope="method")
+            def send(self, invoice_id):
+                pass
+
+        same = [send(7), send(invoice_id=7), send(7, ""), send(note="", invoice_id=7), send(7, urgent=False)]
+        self.assertEqual([result.value for result in same], [1] * 5)
+        # What an earlier version of this client recorded for send(7).
+        self.assertEqual(once.lookup(scope="send", inputs={"args": [7], "named": {}}).value, 1)
+        others = [send(8), send("7"), send(7, "x"), send(7, "", "x"), send(7, urgent=True), send(7, urgent=0), send(7, more=1)]
+        self.assertEqual([result.value for result in others], [2, 3, 4, 5, 6, 7, 8])
+        self.assertEqual([send(7, note="x").value, send(more=1, invoice_id=7).value], [4, 8])
+        for mistake in (lambda: send(), lambda: Service().send()):
+            with self.assertRaisesRegex(TypeError, "invoice_id"):
+                mistake()
+        with self.assertRaisesRegex(TypeError, r"the arguments of send\(\) are no JSON.*inputs="):
+            Service().send(7)
+
     def test_as_a_context_manager(self):
         once = self.client()
         for expected in (True, False):
