@@ -101,6 +101,8 @@ void write_counters(Exposition& out, const std::vector<const Metrics*>& workers)
           &Metrics::committed_by_backend},
       Row{"once_store_errors_total", "counter", "Store operations that failed.", &Metrics::store_errors},
       Row{"once_record_retries_total", "counter", "Further tries to record an outcome.", &Metrics::record_retries},
+      Row{"once_bodies_dropped_total", "counter", "Responses recorded without their body for lack of memory.",
+          &Metrics::bodies_dropped},
       Row{"once_unsettled", "gauge", "Outcomes and releases that the store did not take yet.", &Metrics::unsettled},
       Row{"once_connections_open", "gauge", "Client connections.", &Metrics::connections_open},
       Row{"once_connections_total", "counter", "Client connections accepted.", &Metrics::connections_opened},
@@ -187,8 +189,11 @@ void write_limits(Exposition& out, const Gateway& gateway) {
   write_by_kind<CallerLimit>(out, "limit", workers, &Metrics::over_limit);
   out.family("once_shadow_total", "counter", "Requests in shadow mode, by what would have been done.");
   write_by_kind<Shadowed>(out, "verdict", workers, &Metrics::shadow);
-  out.single("once_body_bytes", "gauge", "Memory for the bodies of requests with a key, and of guarded writes.",
-             gateway.body_bytes());
+  out.single("once_body_bytes", "gauge", "Memory for bodies that are held as a whole.", gateway.body_bytes());
+  out.family("once_held_bytes", "gauge", "The same, by what the bodies are held for.");
+  for (std::size_t what = 0; what < held_for_count; ++what) {
+    out.sample(fmt::format("what=\"{}\"", name_of(HeldFor(what))), gateway.body_bytes(HeldFor(what)));
+  }
   out.single("once_callers", "gauge", "Callers that limits are counted for.", gateway.callers());
 }
 

@@ -310,8 +310,11 @@ Settings<Config> limit_settings() {
       one<Config>(
           "limits.max_body_memory", [](auto& c) -> auto& { return c.limits.max_body_memory; },
           size_codec({one_mib, one_tib}),
-          "Memory for the bodies of requests with a key, and of writes that conditional.if_match covers, in the whole "
-          "process. A request whose body does not fit gets 503 overloaded."),
+          "Memory for bodies that are held as a whole, in the whole process: of requests with a key, of writes that "
+          "conditional.if_match covers, and of responses that clients have not read yet. A request or a replay that "
+          "does "
+          "not fit gets 503 overloaded. Responses that must be recorded may take a quarter more; one that does not fit "
+          "then is recorded without its body."),
       one<Config>(
           "limits.min_rate", [](auto& c) -> auto& { return c.limits.min_rate; }, number_codec({0, 1'000'000}),
           "Bytes a second that a client must send of a body, or take of a response, on average, beside a grace of "

@@ -52,6 +52,13 @@ void Answers::expired() {
   problem(ProblemKind::key_expired, "This key was used before and has expired.", Ending::rejected);
 }
 
+void Answers::no_memory() {
+  Problem answer = once::problem(ProblemKind::overloaded,
+                                 "The response is recorded, but there is no memory to send it now. Try again.");
+  answer.retry_after_seconds = retry_soon_seconds;
+  write(std::move(answer), Ending::rejected);
+}
+
 void Answers::too_early(Time takeover_at, Time now) {
   Problem answer = once::problem(ProblemKind::outcome_unknown,
                                  "It is not known whether this request was executed; a retry may execute it later.");

@@ -34,6 +34,7 @@ struct BackendRequest {
   InterimSink* interim = nullptr;
   std::string_view strip_prefix = {};  // of the path, before it is sent
   const Origin* origin = nullptr;      // where the request came from
+  http::CollectRoom* room = nullptr;   // for the body of the response; null: there is always some
 };
 
 struct BackendAnswer {

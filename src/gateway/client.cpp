@@ -78,6 +78,8 @@ Client::Client(Worker& worker, int fd, Over over)
       shared_(worker.shared()),
       generation_(worker.generation()),
       io_(worker.loop(), fd),
+      memory_(shared_.load, shared_.told, worker.loop(), worker.metrics()),
+      tag_room_(shared_.load),
       exchange_({.store = shared_.store,
                  .waiters = shared_.waiters,
                  .home = worker.loop(),
@@ -85,7 +87,8 @@ Client::Client(Worker& worker, int fd, Over over)
                  .random = worker.random(),
                  .metrics = worker.metrics(),
                  .log = shared_.log,
-                 .errors_base = shared_.errors_base}),
+                 .errors_base = shared_.errors_base,
+                 .memory = &memory_}),
       pass_(io_, worker.metrics()),
       body_(shared_.load) {
   io_.buffer.grow(first_buffer_size);
@@ -414,11 +417,13 @@ Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::optional<std::s
   if (guards_write(policy, head.method))
     backend = &guarded.emplace(*backend, guard(), policy, request_id_, normal_path_);
   const KeyedRequest request = keyed_request(routed, *backend, scope);
+  memory_.begin(limits.max_body_memory);
   {
     const AtWork::Entry at_work(worker_.metrics().at_work, worker_.loop().now());
     co_await exchange_.run(request, reply_);
   }
   if (caller) count_for(caller, policy);
+  body_.clear();  // a client that reads slowly holds no more than what it reads
   const bool whole = co_await write_reply();
   if (guarded && guard_->entered()) co_await leave_after_stream(policy, whole);
 }
@@ -517,7 +522,13 @@ Task<bool> Client::write_reply() {
 Task<bool> Client::stream_rest(bool chunked) {
   char size[18];
   BodyChunk chunk{.kind = BodyChunk::Kind::data, .data = reply_.body};
+  // An empty chunk would be the last one.
+  if (chunk.data.empty()) chunk = co_await reply_.source->next(reply_.stream_idle);
   while (true) {
+    if (chunk.kind == BodyChunk::Kind::broken || chunk.kind == BodyChunk::Kind::timed_out) {
+      io_.socket.reset_on_close();  // half a body must not look like a whole one
+      co_return false;
+    }
     http::WriteAll::Pieces pieces{chunk.data};
     const bool last = chunk.kind == BodyChunk::Kind::end;
     if (chunked && last) pieces = {http::last_chunk};
@@ -529,10 +540,6 @@ Task<bool> Client::stream_rest(bool chunked) {
     if (sent.status != Io::ok) co_return false;
     if (last) co_return true;
     chunk = co_await reply_.source->next(reply_.stream_idle);
-    if (chunk.kind == BodyChunk::Kind::broken || chunk.kind == BodyChunk::Kind::timed_out) {
-      io_.socket.reset_on_close();  // half a body must not look like a whole one
-      co_return false;
-    }
   }
 }
 

@@ -19,6 +19,7 @@
 #include "gateway/load.hpp"
 #include "gateway/passthrough.hpp"
 #include "gateway/reply.hpp"
+#include "gateway/response_memory.hpp"
 #include "gateway/scope.hpp"
 #include "gateway/tenant_memo.hpp"
 #include "gateway/worker.hpp"
@@ -101,6 +102,8 @@ class Client final : private ServedConnection, private InterimSink {
   GatewayShared& shared_;
   GenerationUse generation_;  // that serves the request at hand
   ClientIo io_;
+  ResponseMemory memory_;
+  TagRoom tag_room_;
   Exchange exchange_;
   PassThrough pass_;
   std::optional<Origin> origin_;  // known with the first request

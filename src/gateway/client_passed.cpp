@@ -30,6 +30,8 @@ Task<void> Client::answer_unkeyed(const RoutedPolicy& routed, PassObserver* obse
   request.observer = observer;
   std::optional<Tagging> tagging;
   if (policy != nullptr && tags_response(*policy, io_.head)) {
+    tag_room_.begin(generation_->settings().limits.max_body_memory);
+    request.tag_room = &tag_room_;
     request.tagging = &tagging.emplace(begin_tagging(policy->conditional, io_.head));
   }
   const PassedResult result = co_await pass_.run(request);

@@ -331,7 +331,8 @@ Task<BackendAnswer> GuardedBackend::send(const BackendRequest& request) {
                                .max_response_body = request.max_response_body,
                                .interim = request.interim,
                                .strip_prefix = request.strip_prefix,
-                               .origin = request.origin};
+                               .origin = request.origin,
+                               .room = request.room};
   answer = co_await backend_.send(checked);
   switch (answer.delivery) {
     case Delivery::not_sent:

@@ -65,7 +65,7 @@ struct Patience {
 };
 
 // Outlives its exchange. Ends when the record says what happened, or cannot stand any more.
-Task<void> try_later(ExchangePorts ports, Op op, Patience patience) {
+Task<void> try_later(ExchangePorts ports, Op op, Patience patience, [[maybe_unused]] OutcomeBytes counted = nullptr) {
   ports.metrics.unsettled.add();
   op.tenant = {};  // views of a request that is over
   op.route = {};
@@ -139,6 +139,7 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
   reply.attempt = attempt_;
   op_.record.reset();
   op_.outcome.reset();
+  told_.reset();
   ports_.metrics.in_flight.subtract();
 }
 
@@ -231,7 +232,8 @@ Task<void> Exchange::execute() {
                                   .max_response_body = policy.record.max_body,
                                   .interim = request_->interim,
                                   .strip_prefix = request_->strip_prefix,
-                                  .origin = request_->origin};
+                                  .origin = request_->origin,
+                                  .room = ports_.memory};
   BackendAnswer answer = co_await request_->backend.send(to_backend);
   co_await lease_.stop();
   co_await settle_answer(answer);
@@ -248,8 +250,11 @@ Task<void> Exchange::settle_answer(BackendAnswer& answer) {
     status = answer.head->status;
     split_response_fields(*answer.head);
     outcome = encode_answer(answer);
+    told_ = counted(outcome);
   }
   const Settlement settlement = settle(weighed(answer, policy), status, said_, policy);
+  // The outcome has all of it: no second copy is held while it is recorded and read.
+  if (answer.delivery != Delivery::oversize) answer.source.reset();
   switch (settlement.kind) {
     case Settlement::Kind::release: {
       const OpStatus undone = co_await release();
@@ -258,7 +263,7 @@ Task<void> Exchange::settle_answer(BackendAnswer& answer) {
         if (committed) co_return;
       }
       if (answered) {
-        reply_with(answer, std::move(outcome), Ending::executed);
+        reply_with(answer, Ending::executed);
       } else if (answer.refused) {
         answers().refused(*std::move(answer.refused));
       } else {
@@ -281,7 +286,7 @@ Task<void> Exchange::settle_answer(BackendAnswer& answer) {
         ports_.metrics.committed_by_backend.add();
         reply_recorded(Ending::executed);
       } else if (recorded == OpStatus::done || planted(Bug::reply_before_record)) {
-        reply_with(answer, std::move(outcome), Ending::executed);
+        reply_with(answer, Ending::executed);
       } else {
         answers().unknown(503, recorded == OpStatus::lost
                                    ? "Another attempt took this operation over before its outcome could be recorded."
@@ -297,7 +302,7 @@ Task<void> Exchange::settle_answer(BackendAnswer& answer) {
         if (committed) co_return;
       }
       if (answered) {
-        reply_with(answer, std::move(outcome), Ending::unknown);
+        reply_with(answer, Ending::unknown);
       } else {
         tell_unknown(answers(), answer);
       }
@@ -343,7 +348,7 @@ Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome
         "outcome not recorded",
         {{"request", request_->request_id}, {"error", op_.error}, {"trace", http::trace_id(request_->head)}});
     // When a lease has ended the record tells the truth by itself.
-    if (!shared_) spawn(try_later(ports_, op_, {.limit = Duration::max(), .often = request_->policy.lease}));
+    if (!shared_) spawn(try_later(ports_, op_, {.limit = Duration::max(), .often = request_->policy.lease}, told_));
   }
   ports_.waiters.notify(request_->id);
   co_return op_.status;
@@ -408,7 +413,8 @@ Task<Delivery> Exchange::bypass() {
                                   .max_response_body = request_->policy.record.max_body,
                                   .interim = request_->interim,
                                   .strip_prefix = request_->strip_prefix,
-                                  .origin = request_->origin};
+                                  .origin = request_->origin,
+                                  .room = ports_.memory};
   BackendAnswer answer = co_await request_->backend.send(to_backend);
   const Delivery delivery = answer.delivery;
   switch (delivery) {
@@ -416,9 +422,9 @@ Task<Delivery> Exchange::bypass() {
     case Delivery::unframed:
     case Delivery::oversize: {
       split_response_fields(*answer.head);
-      OutcomeBytes outcome = encode_answer(answer);
+      told_ = counted(encode_answer(answer));
       op_.record.reset();
-      reply_with(answer, std::move(outcome), Ending::bypassed);
+      reply_with(answer, Ending::bypassed);
       break;
     }
     case Delivery::not_sent:
@@ -488,8 +494,13 @@ OutcomeBytes Exchange::encode_answer(const BackendAnswer& answer) const {
   return bytes;
 }
 
-void Exchange::reply_with(BackendAnswer& answer, OutcomeBytes outcome, Ending ending) {
-  auto response = decode(*outcome);
+// As it is told, not as the store gets it: a store that keeps it would be counted as a client that never reads it.
+OutcomeBytes Exchange::counted(const OutcomeBytes& outcome) {
+  return ports_.memory != nullptr ? ports_.memory->executed(op_.id, op_.nonce, outcome) : outcome;
+}
+
+void Exchange::reply_with(BackendAnswer& answer, Ending ending) {
+  auto response = decode(*told_);
   ONCE_ASSERT(response.has_value());
   if (answer.delivery == Delivery::oversize) {
     if (answer.head->framing.kind == http::Framing::Kind::length) {
@@ -499,7 +510,7 @@ void Exchange::reply_with(BackendAnswer& answer, OutcomeBytes outcome, Ending en
     reply_->source = std::move(answer.source);
     reply_->stream_idle = request_->policy.timeouts.stream_idle;
   }
-  reply_->outcome = std::move(outcome);
+  reply_->outcome = std::move(told_);
   // The record is there when an outcome was recorded, and says until when.
   const bool kept = op_.verb == Verb::finish && op_.final_state == State::succeeded && op_.record.has_value();
   reply_->recorded_bytes = kept ? reply_->outcome->size() : 0;
@@ -511,16 +522,29 @@ void Exchange::reply_with(BackendAnswer& answer, OutcomeBytes outcome, Ending en
                   .replay_header = {}});
 }
 
+// What another request tells already takes no more memory. Null: there is none for it.
+OutcomeBytes Exchange::recorded_to_tell(Ending ending) {
+  const Record& record = *op_.record;
+  if (ports_.memory == nullptr) return record.outcome;
+  if (ending != Ending::replayed) return ports_.memory->executed(op_.id, record.nonce, record.outcome);
+  return ports_.memory->replay(op_.id, record.nonce, record.outcome);
+}
+
 void Exchange::reply_recorded(Ending ending) {
   const Record& record = *op_.record;
-  const auto response = record.outcome ? decode(*record.outcome) : std::nullopt;
+  if (record.outcome) told_ = recorded_to_tell(ending);
+  if (record.outcome && !told_) {
+    answers().no_memory();
+    return;
+  }
+  const auto response = told_ ? decode(*told_) : std::nullopt;
   if (!response) {
     ports_.log.error("recorded outcome cannot be read", {{"operation", to_hex(op_.id)}});
     answers().problem(ProblemKind::store_unavailable, "The recorded response cannot be read.", Ending::rejected);
     return;
   }
   attempt_ = record.attempt;
-  reply_->outcome = record.outcome;
+  reply_->outcome = std::move(told_);
   unstored_fields_.clear();
   append_date(unstored_fields_, ports_.clock.now());
   write_response(*reply_, *response,

@@ -66,7 +66,9 @@ class Exchange {
   void write_fields_for_backend();
   void split_response_fields(const http::ResponseHead& head);
   OutcomeBytes encode_answer(const BackendAnswer& answer) const;
-  void reply_with(BackendAnswer& answer, OutcomeBytes outcome, Ending ending);
+  OutcomeBytes counted(const OutcomeBytes& outcome);
+  void reply_with(BackendAnswer& answer, Ending ending);
+  OutcomeBytes recorded_to_tell(Ending ending);
   void reply_recorded(Ending ending);
   void answer_unsent(Delivery delivery, Ending ending);
   bool another_outcome_stands() const;
@@ -86,6 +88,7 @@ class Exchange {
   std::string stored_fields_;    // of the response, part of the outcome
   std::string unstored_fields_;  // of the response, for this client alone
   BackendPolicy said_;           // by the backend, of its response
+  OutcomeBytes told_;            // the response as its client gets it; what is recorded may be dropped by then
 };
 
 }  // namespace once

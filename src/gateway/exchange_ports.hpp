@@ -8,6 +8,7 @@
 #include "base/log.hpp"
 #include "base/random.hpp"
 #include "gateway/metrics.hpp"
+#include "gateway/response_memory.hpp"
 #include "gateway/waiters.hpp"
 #include "store/lane.hpp"
 
@@ -22,6 +23,7 @@ struct ExchangePorts {
   Metrics& metrics;
   const Log& log;
   std::string_view errors_base;
+  ResponseMemory* memory = nullptr;  // null: there is always enough
 };
 
 }  // namespace once

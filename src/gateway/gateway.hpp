@@ -95,6 +95,9 @@ class Gateway {
   // By which new requests are served. From any thread, after start().
   std::shared_ptr<const Generation> generation() const;
   std::size_t body_bytes() const { return shared_.load.body_bytes.load(std::memory_order_relaxed); }
+  std::size_t body_bytes(HeldFor what) const {
+    return shared_.load.bytes_held_for[static_cast<std::size_t>(what)].load(std::memory_order_relaxed);
+  }
   std::size_t callers() const { return shared_.callers.size(); }
 
  private:

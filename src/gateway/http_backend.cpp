@@ -108,7 +108,7 @@ Task<BackendAnswer> HttpBackend::receive(const BackendRequest& request, Upstream
     connection->drop_head();
   }
   std::optional<UpstreamConnection::Collected> body = connection->body_at_hand(request.max_response_body);
-  if (!body) body = co_await connection->collect(request.max_response_body, deadline);
+  if (!body) body = co_await connection->collect(request.max_response_body, deadline, request.room);
   switch (body->kind) {
     case BodyChunk::Kind::end:
     case BodyChunk::Kind::data:

@@ -2,6 +2,7 @@
 // Shared by the workers; over a limit, new ones are sent away before anything of them is held.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -11,9 +12,25 @@
 
 namespace once {
 
+// What bytes of a body are held for.
+enum class HeldFor : std::uint8_t {
+  request,   // it must be whole before anything is decided
+  response,  // the backend's, until it is recorded and its client has read it
+  replay,    // a recorded response, until all clients that read it now have it
+  tag,       // a response that is given an ETag
+};
+inline constexpr std::size_t held_for_count = 4;
+// As it stands in the metrics.
+std::string_view name_of(HeldFor what);
+
 struct Load {
   std::atomic<std::size_t> in_flight = 0;
-  std::atomic<std::size_t> body_bytes = 0;
+  std::atomic<std::size_t> body_bytes = 0;                              // limits.max_body_memory
+  std::array<std::atomic<std::size_t>, held_for_count> bytes_held_for;  // of those, by HeldFor
+
+  // False: more than `most` would be held in the whole process, and nothing was taken.
+  bool take(HeldFor what, std::size_t bytes, std::size_t most);
+  void give_back(HeldFor what, std::size_t bytes);
 
   // A request at work, for as long as this is held.
   class Share {

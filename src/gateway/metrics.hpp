@@ -150,7 +150,8 @@ struct Metrics {
   Counter tls_handshakes_failed;
   Counter connections_displaced;  // idle ones that made room
   Counter slow_clients;           // cut off: a body that came, or a response that was taken, too slowly
-  std::array<Counter, overload_count> overloaded;      // by Overload
+  std::array<Counter, overload_count> overloaded;  // by Overload
+  Counter bodies_dropped;  // responses recorded without their body, because there was no memory for it
   std::array<Counter, caller_limit_count> over_limit;  // by CallerLimit
   std::array<Counter, shadowed_count> shadow;          // by Shadowed
   Counter rested;          // connections that idled for a while and gave back what they held

@@ -43,7 +43,8 @@ struct PassedRequest {
   std::string_view strip_prefix = {};
   const Origin* origin = nullptr;
   const Tagging* tagging = nullptr;  // the response may be given an ETag
-  const CorsGrant* cors = nullptr;   // what it says to scripts of other origins
+  http::CollectRoom* tag_room = nullptr;
+  const CorsGrant* cors = nullptr;  // what it says to scripts of other origins
   PassObserver* observer = nullptr;
   LifeEnd* life_end = nullptr;  // told of the response before the client is; only with a body that is here
   // Of a guarded write, or one that ends a life, read as a whole and framed by us. Once it went out, a client that

@@ -16,7 +16,7 @@ Task<std::optional<PassedResult>> PassThrough::hold_for_tag() {
   std::optional<UpstreamConnection::Collected> body = upstream_->body_at_hand(limit);
   if (!body) {
     const auto deadline = client_.socket.loop().now() + tagging.policy.max_wait;
-    body = co_await upstream_->collect(limit, deadline);
+    body = co_await upstream_->collect(limit, deadline, request_->tag_room);
   }
   if (body->kind == BodyChunk::Kind::broken) {
     if (client_gone_) co_return PassedResult{};
@@ -27,7 +27,7 @@ Task<std::optional<PassedResult>> PassThrough::hold_for_tag() {
                            .detail = "The connection to the backend was lost."};
   }
   held_ = body->data;
-  if (!body->whole) co_return std::nullopt;  // too large or too slow: it goes on as it comes
+  if (!body->whole) co_return std::nullopt;  // too large or too slow, or no memory: it goes on as it comes
   etag_ = etag_of(upstream_->head(), body->data);
   if (tagging.none_match.empty() || !tagging.none_match.has(etag_, TagComparison::weak)) co_return std::nullopt;
   PassedResult result = co_await answer_not_modified();

@@ -19,6 +19,7 @@
 #include "gateway/load.hpp"
 #include "gateway/metrics.hpp"
 #include "gateway/reply.hpp"
+#include "gateway/told_outcomes.hpp"
 #include "gateway/waiters.hpp"
 #include "http/loop.hpp"
 #include "http/socket.hpp"
@@ -46,6 +47,7 @@ struct GatewayShared {
   Load load{};
   CallerTable callers{};
   AddressTable addresses{};
+  ToldOutcomes told{load};
 };
 
 enum class Over : std::uint8_t { plain, tls };

@@ -11,7 +11,8 @@ namespace once::http {
 namespace {
 
 constexpr std::size_t first_buffer = 8192;
-constexpr std::size_t body_window = 4096;  // room for body bytes behind the largest head
+constexpr std::size_t body_window = 4096;                       // room for body bytes behind the largest head
+constexpr std::size_t kept_collected = std::size_t{64} << 10U;  // of a connection that is used again
 constexpr Duration asked_after = std::chrono::milliseconds(10);
 constexpr Duration clean_up_every = std::chrono::seconds(1);
 
@@ -41,6 +42,7 @@ UpstreamConnection::UpstreamConnection(UpstreamPool& pool, Loop& loop, int fd, c
 }
 
 UpstreamConnection::~UpstreamConnection() {
+  release_collected();
   if (pool_.open_ != nullptr) pool_.open_->fetch_sub(1, std::memory_order_relaxed);
 }
 
@@ -81,6 +83,7 @@ void UpstreamConnection::drop_head() {
 }
 
 Task<BodyChunk> UpstreamConnection::next(Duration limit) {
+  release_collected();
   return next_until(socket_.loop().now() + limit);
 }
 
@@ -118,9 +121,21 @@ std::optional<UpstreamConnection::Collected> UpstreamConnection::body_at_hand(st
   return Collected{.kind = BodyChunk::Kind::end, .whole = true, .data = unread};
 }
 
-Task<UpstreamConnection::Collected> UpstreamConnection::collect(std::size_t limit, std::chrono::nanoseconds deadline) {
+Task<UpstreamConnection::Collected> UpstreamConnection::collect(std::size_t limit, std::chrono::nanoseconds deadline,
+                                                                CollectRoom* room) {
   collected_.clear();
+  room_ = room;
+  const std::size_t most = limit + buffer_.capacity();
+  const bool announced = head_.framing.kind == Framing::Kind::length;
+  const std::size_t length =
+      announced ? static_cast<std::size_t>(std::min<std::uint64_t>(head_.framing.length, most)) : 0;
   while (true) {
+    // Before anything is read: bytes that found no room would have nowhere to stay.
+    const std::size_t needed = announced ? length : collected_.size() + buffer_.capacity();
+    if (needed > collected_.capacity() || (room_ != nullptr && needed > room_taken_)) {
+      const bool grown = co_await grow_collected(needed, most);
+      if (!grown) co_return Collected{.kind = BodyChunk::Kind::data, .whole = false, .data = collected_};
+    }
     const BodyChunk chunk = co_await next_until(deadline);
     if (chunk.kind == BodyChunk::Kind::data) {
       collected_.append(chunk.data);
@@ -132,7 +147,27 @@ Task<UpstreamConnection::Collected> UpstreamConnection::collect(std::size_t limi
   }
 }
 
+// Doubles it, within what it can become; one that was announced is as large as it will be at once.
+Task<bool> UpstreamConnection::grow_collected(std::size_t needed, std::size_t most) {
+  const std::size_t wanted = std::max(needed, std::min(collected_.size() * 2, most));
+  if (room_ != nullptr && wanted > room_taken_) {
+    const bool taken = co_await room_->take(wanted - room_taken_);
+    if (!taken) co_return false;
+    room_taken_ = wanted;
+  }
+  collected_.reserve(wanted);
+  co_return true;
+}
+
+void UpstreamConnection::release_collected() {
+  if (room_taken_ > 0) room_->give_back(room_taken_);
+  if (collected_.capacity() > kept_collected) std::string().swap(collected_);
+  room_taken_ = 0;
+  room_ = nullptr;
+}
+
 void UpstreamConnection::done() {
+  release_collected();
   UpstreamPool& pool = pool_;
   const bool was_busy = busy_;
   if (request_written_ && response_read_) {

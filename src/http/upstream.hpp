@@ -43,6 +43,17 @@ struct FinishSource {
 };
 using ResponseSourcePtr = std::unique_ptr<ResponseSource, FinishSource>;
 
+// Who decides whether there is memory for a body that is collected. Outlives what it gave room to.
+class CollectRoom {
+ public:
+  // Room for so many bytes more. May wait for it.
+  virtual Task<bool> take(std::size_t bytes) = 0;
+  virtual void give_back(std::size_t bytes) = 0;
+
+ protected:
+  ~CollectRoom() = default;
+};
+
 class TlsPeer;
 class UpstreamPool;
 
@@ -63,7 +74,8 @@ class UpstreamConnection final : public ResponseSource {
   std::optional<BodyChunk> ready();
   // Some of the body, as the framing says.
   Task<BodyChunk> next(Duration limit) override;
-  // The whole body if it is at most `limit` bytes long. `data` with `whole` false: longer, and next() goes on after it.
+  // The whole body if it is at most `limit` bytes long. `data` with `whole` false: it is longer, or there is no room
+  // for it, and next() goes on after what was collected, which may be nothing.
   struct Collected {
     BodyChunk::Kind kind;
     bool whole;
@@ -71,7 +83,7 @@ class UpstreamConnection final : public ResponseSource {
   };
   // The common case of it: the whole body came with the head, and is used where it lies.
   std::optional<Collected> body_at_hand(std::size_t limit);
-  Task<Collected> collect(std::size_t limit, std::chrono::nanoseconds deadline);
+  Task<Collected> collect(std::size_t limit, std::chrono::nanoseconds deadline, CollectRoom* room = nullptr);
 
   void done() override;
   // The whole request is on its way. Without this the connection is not used again: what the backend still expects of
@@ -91,6 +103,8 @@ class UpstreamConnection final : public ResponseSource {
 
   Duration left_until(std::chrono::nanoseconds deadline) const;
   Task<BodyChunk> next_until(std::chrono::nanoseconds deadline);
+  Task<bool> grow_collected(std::size_t needed, std::size_t most);
+  void release_collected();
 
   UpstreamPool& pool_;
   Endpoint endpoint_;             // where it goes
@@ -101,6 +115,8 @@ class UpstreamConnection final : public ResponseSource {
   BodyDecoder body_;
   std::string request_head_;
   std::string collected_;
+  CollectRoom* room_ = nullptr;  // that gave `room_taken_` bytes for it
+  std::size_t room_taken_ = 0;
   std::chrono::nanoseconds rested_since_{};
   Duration rests_at_most_{};  // as the backend says
   std::size_t interim_ = 0;   // responses to the request at hand
