@@ -95,7 +95,7 @@ std::string explanation(const Running& running, const DemoBackend& backend) {
     std::string_view what;
   };
   static constexpr Row rows[] = {
-      {"order-2", "?mode=slow", "takes 2 s; sent again meanwhile: 409 in-flight, afterwards: the answer"},
+      {"order-2", "?mode=slow", "takes 2 s; sent again meanwhile or afterwards: the same answer"},
       {"order-3", "?mode=fail", "500, then works: a failure is not the answer for ever"},
       {"order-4", "?mode=flaky",
        "pays and drops the connection: 502, then 409 until somebody has looked; never a second payment"},

@@ -33,7 +33,9 @@ Setting<Policy> dialect_setting() {
       .expected = or_list(names),
       .range = "",
       .help =
-          "The family of APIs whose clients should feel at home: sets the key header, methods, scope and wording. "
+          "The family of APIs whose clients should feel at home: sets the key header, methods, scope, wording, and "
+          "what a "
+          "retry may do. "
           "Every one of them can be changed beside it.",
       .set = apply_dialect,
       .get = [](const Policy& policy) { return Values{policy.dialect}; },
@@ -195,10 +197,13 @@ Settings<Policy> execution_settings() {
       one<Policy>(
           "in_flight", [](auto& p) -> auto& { return p.in_flight; },
           choice_codec<InFlight>({{"reject", InFlight::reject}, {"wait", InFlight::wait}}),
-          "What a retry gets while the first request is still running: 409 at once, or its answer when it comes."),
+          "What a retry gets while the first request is still running: its answer when it comes, or 409 at once. Few "
+          "client "
+          "libraries retry a 409."),
       one<Policy>(
           "in_flight_wait", [](auto& p) -> auto& { return p.wait_limit; }, duration_codec({1ms, 10min}),
-          "With in_flight: wait, how long to wait before the 409."),
+          "With in_flight: wait, how long to wait before the 409. A client that leaves meanwhile takes its retry with "
+          "it."),
   };
 }
 

@@ -39,6 +39,7 @@ Policy platform() {
   policy.key.header = "X-Idempotency-Key";
   policy.methods = methods({Method::post, Method::put, Method::patch});
   policy.scope = {ScopePart::caller};
+  policy.in_flight = InFlight::reject;
   policy.wording.in_flight_detail = "Request is being processed";
   policy.wording.replay_header = "Idempotent-Replayed";
   return policy;
@@ -51,6 +52,7 @@ Policy workflow() {
   policy.methods = methods({Method::post});
   policy.caller = {CallerSource{.kind = CallerSource::Kind::proxy_header, .name = "X-Org-Id"}};
   policy.scope = {ScopePart::caller, ScopePart::path};
+  policy.in_flight = InFlight::reject;
   policy.wording.replay_header = "Idempotent-Replayed";
   return policy;
 }

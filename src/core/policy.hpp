@@ -162,7 +162,7 @@ struct Policy {
   Duration tombstone{};  // how long after its expiry a key is remembered
   Duration lease = std::chrono::seconds(30);
   OnUnknown on_unknown = OnUnknown::takeover;
-  InFlight in_flight = InFlight::reject;
+  InFlight in_flight = InFlight::wait;
   StoreDown store_down = StoreDown::reject;
   CallerMissing caller_missing = CallerMissing::anonymous;
   bool caller_missing_chosen = false;  // somebody said so: in production nobody shares a caller by default

@@ -345,6 +345,7 @@ KeyedRequest Client::keyed_request(const RoutedPolicy& routed, Backend& backend,
           .interim = this,
           .strip_prefix = routed.strip_prefix,
           .origin = origin(),
+          .presence = this,
           .life = is_of_life(*routed.policy, head.method)
                       ? std::optional(life_marker(shared_.ids, scope.host(), normal_path_))
                       : std::nullopt};

@@ -18,6 +18,7 @@
 #include "gateway/exchange.hpp"
 #include "gateway/load.hpp"
 #include "gateway/passthrough.hpp"
+#include "gateway/presence.hpp"
 #include "gateway/reply.hpp"
 #include "gateway/response_memory.hpp"
 #include "gateway/scope.hpp"
@@ -28,7 +29,7 @@ namespace once {
 
 class Shadow;
 
-class Client final : private ServedConnection, private InterimSink {
+class Client final : private ServedConnection, private InterimSink, private Presence, private http::Socket::Watcher {
  public:
   Client(Worker& worker, int fd, Over over);
   Client(const Client&) = delete;
@@ -44,6 +45,9 @@ class Client final : private ServedConnection, private InterimSink {
 
   void close_if_idle() override;
   Task<void> interim(const http::ResponseHead& head) override;
+  bool listen(Presence::Listener& listener) override;
+  void stop_listening() override;
+  void peer_moved(http::Socket::Peer what) override;
 
   static constexpr std::size_t first_buffer_size = 8192;
   static constexpr CallerTable::Refusal at_work_refusal{.limit = CallerLimit::in_flight, .retry_after_seconds = 1};
@@ -108,7 +112,8 @@ class Client final : private ServedConnection, private InterimSink {
   PassThrough pass_;
   std::optional<Origin> origin_;  // known with the first request
   std::unique_ptr<WriteGuard> guard_;
-  std::optional<CorsGrant> cors_;  // of the route of the request at hand
+  Presence::Listener* departure_ = nullptr;  // to be told when the client leaves
+  std::optional<CorsGrant> cors_;            // of the route of the request at hand
   Reply reply_;
   RouteMetrics* counts_ = nullptr;  // of the route of the request at hand
   std::string request_id_;

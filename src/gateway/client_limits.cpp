@@ -43,6 +43,25 @@ Task<IoResult> Client::wait_for_request() {
   co_return got;
 }
 
+// While a request waits for another one. A client that closes its side is taken to have left: most have, and one that
+// still reads is told that it may ask again. Behind bytes of a next request the end is not seen before the wait is
+// over.
+bool Client::listen(Presence::Listener& listener) {
+  const auto moved = io_.socket.watch(*this);
+  if (moved && *moved != http::Socket::Peer::bytes) return false;
+  departure_ = &listener;
+  return true;
+}
+
+void Client::stop_listening() {
+  io_.socket.unwatch();
+  departure_ = nullptr;
+}
+
+void Client::peer_moved(http::Socket::Peer what) {
+  if (what != http::Socket::Peer::bytes && departure_ != nullptr) departure_->client_left();
+}
+
 void Client::rest() {
   io_.buffer.release();
   body_.release();

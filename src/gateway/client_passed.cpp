@@ -55,7 +55,8 @@ Task<void> Client::answer_guarded(const RoutedPolicy& routed) {
                            .request_id = request_id_,
                            .resource = normal_path_,
                            .strip_prefix = request.strip_prefix,
-                           .origin = request.origin};
+                           .origin = request.origin,
+                           .presence = this};
   const bool guarded = guards_write(policy, io_.head.method);
   std::optional<Problem> refused;
   if (guarded) refused = co_await guard().enter(write);

@@ -219,7 +219,7 @@ Task<std::optional<Problem>> WriteGuard::claim() {
       co_return std::nullopt;
     }
     if (op_.verdict == Verdict::in_flight) {
-      const bool owner_ended = co_await owner_.wait(op_.id);
+      const bool owner_ended = co_await owner_.wait(op_.id, write_->presence);
       asked_at_ = ports_.clock.now();
       if (owner_ended) continue;
     }

@@ -57,6 +57,7 @@ struct GuardedWrite {
   std::string_view resource;  // its path in normal form: other spellings of it must not let two writers in
   std::string_view strip_prefix = {};
   const Origin* origin = nullptr;
+  Presence* presence = nullptr;  // of its client, while it waits; null: taken to be there
 };
 
 // What is known of a write when it is over.

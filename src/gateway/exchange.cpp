@@ -209,7 +209,9 @@ void Exchange::log_refusal() const {
 // True when it is worth claiming again.
 Task<bool> Exchange::wait_for_owner() {
   bool owner_ended = false;
-  if (request_->policy.in_flight == InFlight::wait) owner_ended = co_await owner_.wait(request_->id);
+  if (request_->policy.in_flight == InFlight::wait) {
+    owner_ended = co_await owner_.wait(request_->id, request_->presence);
+  }
   if (!owner_ended) answers().in_flight();
   co_return owner_ended;
 }

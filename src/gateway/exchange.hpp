@@ -36,6 +36,7 @@ struct KeyedRequest {
   InterimSink* interim = nullptr;
   std::string_view strip_prefix = {};  // of the path, before it goes to the backend
   const Origin* origin = nullptr;
+  Presence* presence = nullptr;                    // of its client, while it waits; null: taken to be there
   std::optional<OperationId> life = std::nullopt;  // the marker of the resource that the key dies with
 };
 

@@ -14,6 +14,30 @@ using std::chrono::milliseconds;
 constexpr Duration first_look = milliseconds(50);
 constexpr Duration slowest_look = milliseconds(1000);
 
+// Ends a wait when its client leaves.
+class Departure final : private Presence::Listener {
+ public:
+  Departure(Presence* presence, Waiters::Ticket& ticket)
+      : presence_(presence), ticket_(ticket), left_(presence != nullptr && !presence->listen(*this)) {}
+  Departure(const Departure&) = delete;
+  Departure& operator=(const Departure&) = delete;
+  ~Departure() {
+    if (presence_ != nullptr) presence_->stop_listening();
+  }
+
+  bool left() const { return left_; }
+
+ private:
+  void client_left() override {
+    left_ = true;
+    ticket_.end_wait();
+  }
+
+  Presence* presence_;
+  Waiters::Ticket& ticket_;
+  bool left_;
+};
+
 }  // namespace
 
 void OwnerWait::begin(Ends ends, Duration limit) {
@@ -24,26 +48,27 @@ void OwnerWait::begin(Ends ends, Duration limit) {
   came_at_once_ = false;
 }
 
-Task<bool> OwnerWait::wait(const OperationId& id) {
+Task<bool> OwnerWait::wait(const OperationId& id, Presence* presence) {
   ports_.metrics.waiting.add();
   Waiters::Ticket ticket(ports_.waiters, id, ports_.home);
-  bool owner_works = true;
+  Departure departure(presence, ticket);
+  bool ended = false;
   bool was_at_work = false;
   bool paused = false;
-  while (true) {
+  while (!departure.left()) {
     Op seen;
     seen.id = id;
     seen.waits = Waits::yes;
     co_await ports_.store.run(seen, ports_.home);
     // A store that does not answer says nothing of the owner: waited for like one.
-    owner_works = seen.status != OpStatus::done ||
-                  (seen.record && seen.record->state == State::started && seen.now < seen.record->lease_until);
+    const bool owner_works = seen.status != OpStatus::done || (seen.record && seen.record->state == State::started &&
+                                                               seen.now < seen.record->lease_until);
+    if (departure.left()) break;
     // Sent away twice although nobody seems to own it: a backend is about to commit its outcome, and until then the
     // record cannot be claimed. Waited for like an owner, or this would go round and round.
-    if (!owner_works && (paused || !came_at_once_ || planted(Bug::waits_without_pause))) break;
+    ended = !owner_works && (paused || !came_at_once_ || planted(Bug::waits_without_pause));
     was_at_work = was_at_work || owner_works;
-    owner_works = true;
-    if (waited_ >= limit_) break;
+    if (ended || waited_ >= limit_) break;
     const Duration pause = std::min(ends_ == Ends::told ? slowest_look : look_, limit_ - waited_);
     const Time before = ports_.clock.now();
     co_await ticket.wait(pause);
@@ -55,7 +80,7 @@ Task<bool> OwnerWait::wait(const OperationId& id) {
   // The next owner is another one, and may be quicker.
   if (was_at_work) look_ = first_look;
   ports_.metrics.waiting.subtract();
-  co_return !owner_works;
+  co_return ended;
 }
 
 }  // namespace once

@@ -7,6 +7,7 @@
 #include "base/clock.hpp"
 #include "base/task.hpp"
 #include "gateway/exchange_ports.hpp"
+#include "gateway/presence.hpp"
 
 namespace once {
 
@@ -22,8 +23,9 @@ class OwnerWait {
   // Before the first wait. The limit is for all owners together.
   void begin(Ends ends, Duration limit);
 
-  // True when it is worth claiming again: the owner has ended, or may have. False: the limit has passed.
-  Task<bool> wait(const OperationId& id);
+  // True when it is worth claiming again: the owner has ended, or may have. False: the limit has passed, or the client
+  // has left. Without a presence nobody asks whether it has.
+  Task<bool> wait(const OperationId& id, Presence* presence);
   // Whether there was a wait at all.
   bool waited() const { return waited_ > Duration::zero(); }
 

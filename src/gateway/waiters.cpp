@@ -59,6 +59,13 @@ bool Waiters::Ticket::await_suspend(std::coroutine_handle<> caller) {
   return true;
 }
 
+void Waiters::Ticket::end_wait() {
+  const std::lock_guard guard(waiters_.bucket_of(id_).lock);
+  if (state_ != State::waiting) return;
+  state_ = State::told;
+  home_.post(*this);
+}
+
 void Waiters::Ticket::listed_again() {
   const std::lock_guard guard(waiters_.bucket_of(id_).lock);
   state_ = State::listed;

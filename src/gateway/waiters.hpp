@@ -51,11 +51,13 @@ class Waiters::Ticket final : private Entry, private Work, private Timer {
   Ticket& operator=(const Ticket&) = delete;
   ~Ticket();
 
-  // co_await ticket.wait(limit): returns when told, or after the limit.
+  // co_await ticket.wait(limit): returns when told, after the limit, or after end_wait().
   Ticket& wait(Duration limit) {
     limit_ = limit;
     return *this;
   }
+  // Ends a wait that has begun, from its own loop: the caller is resumed on the next turn.
+  void end_wait();
   bool await_ready() const noexcept { return false; }
   bool await_suspend(std::coroutine_handle<> caller);
   void await_resume() const noexcept {}

@@ -16,7 +16,7 @@ LEASE = 1.0
 CLOCK = os.environ.get("ONCE_CHAOS_CLOCK")  # what skewed_clock.cpp was made into; without it clocks do not jump
 
 CONFIG = f"""
-defaults: {{ttl: 30d, lease: {LEASE:g}s, timeouts: {{response: {RESPONSE_TIMEOUT * 1000:.0f}ms, connect: 1s}}}}
+defaults: {{ttl: 30d, in_flight: reject, lease: {LEASE:g}s, timeouts: {{response: {RESPONSE_TIMEOUT * 1000:.0f}ms, connect: 1s}}}}
 journal: {{segment_size: 1MiB, segment_age: 1s, cache: 64KiB}}
 timeouts: {{drain: 3s}}
 routes:

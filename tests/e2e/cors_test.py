@@ -40,7 +40,7 @@ class Answers(EndToEnd):
     def test_in_flight_and_a_backend_that_is_not_there(self):
         go = self.gate()
         backend = self.backend(lambda request, to: go.wait() and created(request, to))
-        gateway = self.gateway(backend, ORIGINS)
+        gateway = self.gateway(backend, ORIGINS, "defaults.in_flight=reject")
         owner = self.connect(gateway)
         owner.send_request(key="k", body=b"{}", fields=of(APP))
         wait_until(backend.executions)

@@ -23,6 +23,7 @@ class Dialect:
     replay_header: str = "Idempotency-Replayed"
     longest_key: int = 255
     error_object: bool = False
+    waits: bool = True  # while the first request runs
 
 
 DIALECTS = (
@@ -31,9 +32,9 @@ DIALECTS = (
             in_flight=(409, "idempotency_key_in_use", STILL_WORKING), replay_header="Idempotent-Replayed",
             error_object=True),
     Dialect("platform", ("POST", "PUT", "PATCH"), frozenset({"caller"}), key_header="X-Idempotency-Key",
-            in_flight=(409, "in-flight", "Request is being processed"), replay_header="Idempotent-Replayed"),
+            in_flight=(409, "in-flight", "Request is being processed"), replay_header="Idempotent-Replayed", waits=False),
     Dialect("workflow", ("POST",), frozenset({"caller", "path"}), caller_header="X-Org-Id",
-            replay_header="Idempotent-Replayed"),
+            replay_header="Idempotent-Replayed", waits=False),
     Dialect("streams", ("POST",), frozenset({"path"}), mismatch=(409, "IDEMPOTENCY_MISMATCH"),
             mismatch_type="idempotency-mismatch", longest_key=256),
 )
@@ -138,13 +139,35 @@ class Dialects(EndToEnd):
         in_scope = [part for part in changes if part in dialect.scope]
         self.assertEqual(len(backend.requests), 1 + len(in_scope))
 
-    @in_every_dialect
-    def test_a_retry_while_the_first_runs_is_told_to_come_back(self, dialect, backend, gateway):
+    def start_held(self, dialect, backend, gateway):
+        """A first request that is at the backend, and the gate that lets it end."""
         go = self.gate()
         backend.handler = lambda _, to: go.wait() and to.reply(200)
         first = self.connect(gateway)
         first.send_request("POST", "/a", [(dialect.key_header, "k"), (dialect.caller_header, "one")], b"{}")
         wait_until(lambda: backend.requests)
+        return first, go
+
+    @in_every_dialect
+    def test_a_retry_while_the_first_runs_waits_for_its_answer_or_is_told_to_come_back(self, dialect, backend, gateway):
+        first, go = self.start_held(dialect, backend, gateway)
+        second = self.connect(gateway)
+        second.send_request("POST", "/a", [(dialect.key_header, "k"), (dialect.caller_header, "one")], b"{}")
+        if dialect.waits:
+            wait_until(lambda: gateway.metrics()["once_waiting"] == 1)
+        else:
+            self.assertEqual(second.read_response().get("Idempotency-Status"), "in-flight")
+        go.set()
+        self.assertEqual(first.read_response().status, 200)
+        if dialect.waits:
+            self.assertEqual(second.read_response().get("Idempotency-Status"), "replayed")
+        self.assertEqual(len(backend.requests), 1)
+
+    @in_every_dialect
+    def test_a_retry_that_waited_long_enough_is_told_to_come_back(self, dialect, backend, _):
+        gateway = self.gateway(backend, f"defaults.dialect={dialect.name}", "trusted_proxies=127.0.0.1",
+                               "defaults.in_flight_wait=1ms")
+        first, go = self.start_held(dialect, backend, gateway)
         answer = self.ask(gateway, dialect)
         self.assertEqual((answer.status, answer.code, answer.problem["detail"]), dialect.in_flight)
         self.assertEqual((answer.get("Idempotency-Status"), answer.get("Retry-After")), ("in-flight", "1"))

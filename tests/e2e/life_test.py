@@ -135,7 +135,7 @@ class Lives(EndToEnd):
         self.assertEqual(self.append(gateway), "executed")
 
     def test_a_key_at_work_when_the_life_ends_is_waited_for_and_dies(self):
-        gateway = self.start()
+        gateway = self.start("defaults.in_flight=reject")
         go = self.gate()
         inner, self.store.handler = self.store.handler, lambda request, to: (
             request.body == b"slow" and go.wait(), self.things.handle(request, to))

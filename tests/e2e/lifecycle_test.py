@@ -80,7 +80,7 @@ class Draining(EndToEnd):
         self.assertEqual(gateway.wait(), 0)
 
     def test_waiting_requests_get_their_answer(self):
-        gateway, first, go = self.held_request("k", "defaults.in_flight=wait", "timeouts.drain=70s")
+        gateway, first, go = self.held_request("k", "timeouts.drain=70s")
         second = self.connect(gateway)
         second.send_request(key="k")
         wait_until(lambda: gateway.metrics()["once_waiting"] == 1)

@@ -1,12 +1,13 @@
 """One execution, one answer: what Once is for."""
 import email.utils
 import gzip
+import socket
 import threading
 import time
 import unittest
 
 from harness import EndToEnd
-from wire import wait_until
+from wire import Client, wait_until
 
 KEY = "8e03978e-40d5-43e8-bc93-6894a57f9324"
 # What only the first answer, only a replay, or each answer has for itself.
@@ -47,7 +48,7 @@ class Concurrency(EndToEnd):
 
     def test_sixty_requests_with_one_key_execute_once(self):
         backend, go = self.slow_backend()
-        gateway = self.gateway(backend)
+        gateway = self.gateway(backend, "defaults.in_flight=reject")
         answers = []
         asking = threading.Thread(target=lambda: answers.extend(ask_all(gateway, 60, key=KEY, body=b"{}")))
         asking.start()
@@ -69,7 +70,7 @@ class Concurrency(EndToEnd):
 
     def test_sixty_waiting_requests_get_the_same_bytes_from_one_execution(self):
         backend, go = self.slow_backend()
-        gateway = self.gateway(backend, "defaults.in_flight=wait")
+        gateway = self.gateway(backend)
         answers = []
         asking = threading.Thread(target=lambda: answers.extend(ask_all(gateway, 60, key=KEY, body=b"{}")))
         asking.start()
@@ -84,13 +85,45 @@ class Concurrency(EndToEnd):
 
     def test_a_waiting_request_gives_up_at_its_limit(self):
         backend, _ = self.slow_backend()
-        gateway = self.gateway(backend, "defaults.in_flight=wait", "defaults.in_flight_wait=100ms")
+        gateway = self.gateway(backend, "defaults.in_flight_wait=100ms")
         first = self.connect(gateway)
         first.send_request(key=KEY)
         wait_until(lambda: backend.requests)
         answer = gateway.ask(key=KEY)
         self.assertEqual((answer.status, answer.code), (409, "in-flight"))
         self.assertEqual(len(backend.requests), 1)
+
+    def test_a_waiting_client_that_leaves_costs_nothing_further(self):
+        for leave in (Client.close, Client.reset):
+            with self.subTest(leave=leave.__name__):
+                backend, go = self.slow_backend()
+                gateway = self.gateway(backend, "defaults.in_flight_wait=10m", "limits.max_in_flight=2")
+                first, second = self.connect(gateway), self.connect(gateway)
+                first.send_request(key=KEY)
+                wait_until(lambda backend=backend: backend.requests)
+                second.send_request(key=KEY)
+                wait_until(lambda gateway=gateway: gateway.metrics()["once_waiting"] == 1)
+                self.assertEqual(gateway.ask(key="other").code, "overloaded", "who waits has a place among those at work")
+                leave(second)
+                wait_until(lambda gateway=gateway: gateway.metrics()["once_connections_open"] == 1)
+                metrics = gateway.metrics()
+                self.assertEqual((metrics["once_waiting"], metrics["once_in_flight"]), (0, 1))
+                go.set()
+                self.assertEqual(first.read_response().status, 201)
+                self.assertEqual(len(backend.requests), 1)
+
+    def test_a_waiting_client_that_closes_its_side_is_told_to_come_back(self):
+        backend, go = self.slow_backend()
+        gateway = self.gateway(backend, "defaults.in_flight_wait=10m")
+        first, second = self.connect(gateway), self.connect(gateway)
+        first.send_request(key=KEY)
+        wait_until(lambda: backend.requests)
+        second.send_request(key=KEY)
+        second.sock.shutdown(socket.SHUT_WR)
+        answer = second.read_response()
+        self.assertEqual((answer.status, answer.code, answer.get("Retry-After")), (409, "in-flight", "1"))
+        go.set()
+        self.assertEqual(first.read_response().status, 201)
 
     def test_waiting_requests_execute_one_after_the_other_when_each_fails(self):
         at_once = []
@@ -103,7 +136,7 @@ class Concurrency(EndToEnd):
             connection.reply(500, body=b"no")
 
         backend = self.backend(handler)
-        gateway = self.gateway(backend, "defaults.in_flight=wait")
+        gateway = self.gateway(backend)
         answers = ask_all(gateway, 8, key=KEY)
         self.assertEqual([answer.status for answer in answers], [500] * 8)
         self.assertEqual(max(most), 1)

@@ -54,7 +54,7 @@ class TwoGateways(Shared):
 
     def test_sixty_requests_over_both_execute_once(self):
         backend, go = self.held()
-        gateways = self.pair(backend)
+        gateways = self.pair(backend, "defaults.in_flight=reject")
         answers = []
         threads = [threading.Thread(target=lambda i=i: answers.append(gateways[i % 2].ask(key="k", body=b"{}")))
                    for i in range(60)]
@@ -70,7 +70,7 @@ class TwoGateways(Shared):
     def test_a_waiter_at_the_other_gateway_gets_the_answer(self):
         gates = collections.defaultdict(self.gate)
         backend = self.backend(lambda request, to: gates[request.get("Idempotency-Key")].wait() and to.reply(201, body=b"done"))
-        one, other = self.pair(backend, "defaults.in_flight=wait", "defaults.in_flight_wait=5m")
+        one, other = self.pair(backend, "defaults.in_flight_wait=5m")
         keys = (f"k{number}" for number in itertools.count())
 
         def waits():
@@ -96,7 +96,7 @@ class TwoGateways(Shared):
         backend = self.backend(lambda request, to: (request.get("Idempotency-Attempt") != "1" or go.wait()) and to.reply(201))
         clock = self.clock()
         one, other = self.pair(backend, "defaults.lease=1m", "defaults.on_unknown=retry", "defaults.timeouts.response=24h",
-                               clock=clock)
+                               "defaults.in_flight=reject", clock=clock)
         request = {"key": "k", "body": b"{}"}
         owner = self.connect(one)
         owner.send_request(**request)
@@ -113,7 +113,7 @@ class TwoGateways(Shared):
 
     def test_what_a_dead_gateway_had_at_the_backend_is_taken_over_when_its_lease_has_lapsed(self):
         backend, go = self.held()
-        one, other = self.pair(backend, "defaults.lease=5m", "defaults.on_unknown=retry")
+        one, other = self.pair(backend, "defaults.lease=5m", "defaults.on_unknown=retry", "defaults.in_flight=reject")
         owner = self.connect(one)
         owner.send_request(key="k", body=b"{}")
         wait_until(backend.executions)

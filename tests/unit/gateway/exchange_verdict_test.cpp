@@ -149,6 +149,7 @@ TEST_P(ExchangeVerdict, while_the_owner_is_at_work_a_retry_is_told_to_come_back)
   world.policy = *dialect("platform");
   EXPECT_THAT(world.ask().body(), HasSubstr("Request is being processed"));
   world.policy = *dialect("stripe");
+  world.policy.in_flight = InFlight::reject;
   EXPECT_EQ(world.ask().code(), "idempotency_key_in_use");
   EXPECT_EQ(world.backend.executions(), 1U);
 }

@@ -151,6 +151,41 @@ TEST_P(ExchangeWait, a_store_that_fails_while_somebody_waits_is_asked_again) {
   EXPECT_EQ(world.backend.executions(), 1U);
 }
 
+TEST_P(ExchangeWait, a_client_that_leaves_takes_its_request_with_it) {
+  const Call& owner = owner_works(10s, answer_with(500));
+  Call& waiter = world.send();
+  world.executor.advance(2s);
+  ASSERT_FALSE(waiter.ended());
+  waiter.leave();
+  EXPECT_FALSE(waiter.ended()) << "not from within the socket that noticed it";
+  const auto looked = count("lookup: done");
+  world.executor.run_ready();
+  EXPECT_EQ(waiter.code(), "in-flight");
+  EXPECT_EQ(count("lookup: done"), looked) << "one that left asks the store for nothing";
+  EXPECT_EQ(world.gateway.metrics.waiting.value(), 0U);
+  EXPECT_FALSE(waiter.listened_to());
+  run_until_ended(owner);
+  EXPECT_EQ(world.backend.executions(), 1U) << "the owner failed, and nobody is there to try next";
+}
+
+TEST_P(ExchangeWait, a_client_that_left_before_the_wait_does_not_wait) {
+  owner_works(10s);
+  Call& waiter = world.send();
+  waiter.leave();
+  EXPECT_TRUE(world.executor.run_until([&] { return waiter.ended(); }));
+  EXPECT_EQ(waiter.code(), "in-flight");
+  EXPECT_EQ(world.backend.at_work(), 1U) << "the owner still works";
+}
+
+TEST_P(ExchangeWait, an_owner_is_not_stopped_by_its_client_leaving) {
+  Call& owner = owner_works(1s);
+  owner.leave();
+  EXPECT_FALSE(owner.listened_to());
+  run_until_ended(owner);
+  EXPECT_EQ(owner.status(), 201);
+  EXPECT_EQ(world.record()->state, State::succeeded);
+}
+
 class ExchangeWaitElsewhere : public testing::Test {
  protected:
   ExchangeWaitElsewhere() { world.policy.in_flight = InFlight::wait; }

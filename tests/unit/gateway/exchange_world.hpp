@@ -42,7 +42,7 @@ struct Ask {
 };
 
 // One request on its way, and what its client got.
-class Call {
+class Call final : private Presence {
  public:
   Call(const ExchangePorts& ports, const Policy& policy, Backend& backend, std::string request_id, Trace& trace)
       : policy_(policy), backend_(backend), request_id_(std::move(request_id)), trace_(trace), exchange_(ports) {
@@ -58,6 +58,13 @@ class Call {
     ended_ = false;
     spawn(run(ask));
   }
+
+  // The client closes its connection.
+  void leave() {
+    here_ = false;
+    if (listener_ != nullptr) listener_->client_left();
+  }
+  bool listened_to() const { return listener_ != nullptr; }
 
   bool ended() const { return ended_; }
   const Reply& reply() const { return reply_; }
@@ -86,6 +93,12 @@ class Call {
   bool retryable() const { return body().contains("\"retryable\":true"); }
 
  private:
+  bool listen(Listener& listener) override {
+    if (here_) listener_ = &listener;
+    return here_;
+  }
+  void stop_listening() override { listener_ = nullptr; }
+
   Task<void> run(Ask ask) {
     const KeyedRequest request{.policy = policy_,
                                .backend = backend_,
@@ -95,6 +108,7 @@ class Call {
                                .id = operation(ask.key),
                                .fingerprint = fingerprint_of(ask.content),
                                .request_id = request_id_,
+                               .presence = this,
                                .life = ask.life};
     co_await exchange_.run(request, reply_);
     ended_ = true;
@@ -109,6 +123,8 @@ class Call {
   http::RequestHead head_;
   Reply reply_;
   Exchange exchange_;
+  Listener* listener_ = nullptr;
+  bool here_ = true;
   bool ended_ = false;
 };
 
@@ -154,6 +170,14 @@ class TestGateway {
   std::vector<std::unique_ptr<Call>> calls_;
 };
 
+// A retry is answered at once, and an attempt that nobody knows the end of may be taken over later.
+inline Policy impatient_policy() {
+  Policy policy = *dialect("ietf");
+  policy.in_flight = InFlight::reject;
+  policy.on_unknown = OnUnknown::takeover;
+  return policy;
+}
+
 // Two gateways on one store; most tests use only the first.
 struct World {
   explicit World(Shared shared = Shared::yes, Execution execution = Execution::in_a_lane)
@@ -188,7 +212,7 @@ struct World {
   FaultyStore store;
   VirtualLanes lanes{store, executor};
   ScriptedBackend backend{executor, trace};
-  Policy policy = *dialect("ietf");
+  Policy policy = impatient_policy();
   TestGateway gateway{lanes, executor, clock, backend, trace, 1};
   TestGateway other{lanes, executor, clock, backend, trace, 2};
 };
