@@ -53,8 +53,7 @@ ServeOptions demo_options(const ServeOptions& given, const std::string& backend,
   ServeOptions options = given;
   if (options.store.empty()) options.store = folder.store();
   options.upstream = "http://" + backend;
-  options.set = {"log.access=yes", "log.level=warn", "defaults.on_unknown=hold",
-                 "defaults.caller_missing=anonymous"};  // as for any money
+  options.set = {"log.access=yes", "log.level=warn", "defaults.caller_missing=anonymous"};
   options.set.insert(options.set.end(), given.set.begin(), given.set.end());
   return options;
 }

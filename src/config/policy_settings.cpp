@@ -190,7 +190,7 @@ Settings<Policy> execution_settings() {
           choice_codec<OnUnknown>(
               {{"retry", OnUnknown::retry}, {"takeover", OnUnknown::takeover}, {"hold", OnUnknown::hold}}),
           "What a retry may do when nobody knows whether the first request took effect: execute at once, execute after "
-          "takeover_after, or wait for a person to resolve it."),
+          "takeover_after, or nothing until a person has resolved it."),
       one<Policy>(
           "takeover_after", [](auto& p) -> auto& { return p.takeover_after; }, duration_codec({1s, 7 * day}),
           "With on_unknown: takeover, how long after its start an unknown request may be executed again."),

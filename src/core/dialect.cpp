@@ -40,6 +40,7 @@ Policy platform() {
   policy.methods = methods({Method::post, Method::put, Method::patch});
   policy.scope = {ScopePart::caller};
   policy.in_flight = InFlight::reject;
+  policy.on_unknown = OnUnknown::takeover;
   policy.wording.in_flight_detail = "Request is being processed";
   policy.wording.replay_header = "Idempotent-Replayed";
   return policy;
@@ -53,6 +54,7 @@ Policy workflow() {
   policy.caller = {CallerSource{.kind = CallerSource::Kind::proxy_header, .name = "X-Org-Id"}};
   policy.scope = {ScopePart::caller, ScopePart::path};
   policy.in_flight = InFlight::reject;
+  policy.on_unknown = OnUnknown::takeover;
   policy.wording.replay_header = "Idempotent-Replayed";
   return policy;
 }

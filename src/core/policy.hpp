@@ -161,7 +161,7 @@ struct Policy {
   Duration ttl = std::chrono::hours(24);
   Duration tombstone{};  // how long after its expiry a key is remembered
   Duration lease = std::chrono::seconds(30);
-  OnUnknown on_unknown = OnUnknown::takeover;
+  OnUnknown on_unknown = OnUnknown::hold;
   InFlight in_flight = InFlight::wait;
   StoreDown store_down = StoreDown::reject;
   CallerMissing caller_missing = CallerMissing::anonymous;

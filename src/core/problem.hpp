@@ -71,10 +71,10 @@ struct Problem {
   ProblemKind kind;
   int status;
   std::string code;
-  std::string detail;  // for people; never holds a raw key or a secret
-  std::optional<int> retry_after_seconds;
-  std::string_view challenge = {};  // WWW-Authenticate of a 401; a literal
-  bool error_object = false;        // Wording::error_object
+  std::string detail;                      // for people; never holds a raw key or a secret
+  std::optional<int> retry_after_seconds;  // only of one that is retryable; the gateway says 30 at most
+  std::string_view challenge = {};         // WWW-Authenticate of a 401; a literal
+  bool error_object = false;               // Wording::error_object
   Retryable retryable = Retryable::no;
   std::string fields = {};  // of the response beside the usual ones, "Name: value\r\n" each
   std::string name = {};    // instead of the row's, if a dialect has one of its own

@@ -8,11 +8,11 @@ namespace once {
 
 namespace {
 
-constexpr std::int64_t longest_retry_after = 86'400;
+constexpr std::int64_t one_day = 86'400;
 
 int whole_seconds(Duration duration) {
   const auto seconds = std::chrono::ceil<std::chrono::seconds>(duration).count();
-  return static_cast<int>(std::clamp<std::int64_t>(seconds, 1, longest_retry_after));
+  return static_cast<int>(std::clamp<std::int64_t>(seconds, 1, one_day));
 }
 
 }  // namespace
@@ -60,8 +60,10 @@ void Answers::no_memory() {
 }
 
 void Answers::too_early(Time takeover_at, Time now) {
-  Problem answer = once::problem(ProblemKind::outcome_unknown,
-                                 "It is not known whether this request was executed; a retry may execute it later.");
+  Problem answer =
+      once::problem(ProblemKind::outcome_unknown,
+                    "It is not known whether this request was executed; a retry may execute it again after " +
+                        http_date(takeover_at) + ".");
   answer.retryable = Retryable::yes;
   answer.retry_after_seconds = whole_seconds(takeover_at - now);
   write(std::move(answer), Ending::unknown);

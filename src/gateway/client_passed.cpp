@@ -1,5 +1,6 @@
 // Requests without a key: those that stream by, and writes under guard, whose body is whole before their resource is
 // claimed.
+#include "core/headers.hpp"
 #include "gateway/client.hpp"
 
 namespace once {
@@ -115,6 +116,8 @@ Task<void> Client::answer_passed(const PassedResult& result) {
       answer.status = 503;
       answer.retryable = Retryable::no;
     }
+    // Asking again for what changes nothing is always safe.
+    if (is_safe(io_.head.method) && row_of(answer.kind).status >= 500) answer.retryable = Retryable::yes;
     if (answer.kind == ProblemKind::upstream_busy) answer.retry_after_seconds = retry_soon_seconds;
     co_await write_problem_reply(answer);
     reply_.ending = Ending::passed;

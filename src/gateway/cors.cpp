@@ -14,9 +14,13 @@ namespace {
 
 constexpr std::string_view cors_prefix = "Access-Control-";
 // Fields that a script could not read otherwise, beside the route's replay header.
-constexpr std::array exposed_by_us = {std::string_view("Idempotency-Status"),  std::string_view("Original-Request-Id"),
-                                      std::string_view("Idempotency-Expires"), std::string_view("X-Request-Id"),
-                                      std::string_view("Retry-After"),         std::string_view("ETag")};
+constexpr std::array exposed_by_us = {std::string_view("Idempotency-Status"),
+                                      std::string_view("Original-Request-Id"),
+                                      std::string_view("Idempotency-Expires"),
+                                      std::string_view("X-Request-Id"),
+                                      std::string_view("Retry-After"),
+                                      std::string_view("X-Should-Retry"),
+                                      std::string_view("ETag")};
 constexpr std::size_t most_asked_headers = 100;
 
 bool is_token(std::string_view text) {

@@ -1,5 +1,6 @@
 #include "gateway/reply.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "base/text.hpp"
@@ -24,6 +25,21 @@ void append_status_line(std::string& out, int status, std::string_view reason) {
   append_number(out, static_cast<std::uint64_t>(status));
   out.push_back(' ');
   out.append(reason).append("\r\n");
+}
+
+// Libraries sleep for as long as Retry-After says, inside the call: a longer time would look like a hang.
+constexpr int longest_retry_after = 30;
+
+// When to come back, or that it is no use.
+void append_retry_advice(std::string& head, const Problem& problem) {
+  if (problem.retryable == Retryable::no) {
+    append_field(head, "X-Should-Retry", "false");
+    if (problem.error_object) append_field(head, "Stripe-Should-Retry", "false");
+  } else if (problem.retry_after_seconds) {
+    head.append("Retry-After: ");
+    append_number(head, static_cast<std::uint64_t>(std::min(*problem.retry_after_seconds, longest_retry_after)));
+    head.append("\r\n");
+  }
 }
 
 // What is recorded with one all the same must not be sent: a client would read it as the next response.
@@ -132,11 +148,7 @@ void write_problem(Reply& reply, const Problem& problem, std::string_view type_b
   std::string& head = reply.head;
   append_status_line(head, problem.status, reason_phrase(problem.status));
   head.append("Content-Type: application/problem+json\r\nCache-Control: no-store\r\n");
-  if (problem.retry_after_seconds) {
-    head.append("Retry-After: ");
-    append_number(head, static_cast<std::uint64_t>(*problem.retry_after_seconds));
-    head.append("\r\n");
-  }
+  append_retry_advice(head, problem);
   if (!problem.challenge.empty()) append_field(head, "WWW-Authenticate", problem.challenge);
   head.append(problem.fields);
   if (ending != Ending::rejected && ending != Ending::passed) {

@@ -62,6 +62,7 @@ struct Marks {
 
 void write_response(Reply& reply, const StoredResponse& response, const Marks& marks);
 
+// One that is not retryable says so in X-Should-Retry, where client libraries look, and has no Retry-After.
 void write_problem(Reply& reply, const Problem& problem, std::string_view type_base, std::string_view request_id,
                    Ending ending);
 

@@ -51,7 +51,7 @@ class Demo {
     ::dup2(output, STDOUT_FILENO);
     if (::chdir(folder_.path().c_str()) != 0) ::_exit(127);
     ::execl(ONCE_BINARY, ONCE_BINARY, "demo", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--threads", "1",
-            "--store", "memory:", "--set", "defaults.on_unknown=hold", nullptr);
+            "--store", "memory:", nullptr);
     ::_exit(127);
   }
 

@@ -22,7 +22,7 @@ LIVES = 5 + 1 + 6  # seconds; see within()
 
 CONFIG = """
 journal: {segment_size: 1MiB, segment_age: 1s, cache: 1MiB, max_disk: 256MiB}
-defaults: {lease: 1s, takeover_after: 1s}
+defaults: {lease: 1s, on_unknown: takeover, takeover_after: 1s}
 routes:
   - {path: /short, ttl: 2s}
   - {path: /longer, ttl: 5s}

@@ -29,7 +29,7 @@ struct Case {
 const Case cases[] = {
   {"upstreams: {a: http://a}", "", ""},
   {"", "no backend: say where requests go, with --upstream http://HOST:PORT or upstreams: in the configuration file\n", ""},
-  {"upstreams: {a: http://a}\ndefaults: {ttl: 10s}", "once.yaml:2:1: lease (30s) must be shorter than ttl (10s)\n",
+  {"upstreams: {a: http://a}\ndefaults: {ttl: 10s, on_unknown: takeover}", "once.yaml:2:1: lease (30s) must be shorter than ttl (10s)\n",
    "once.yaml:2:1: takeover_after (5m) is not shorter than ttl (10s): the key expires before anyone takes over\n"},
   {"upstreams: {a: http://a}\nroutes:\n  - path: /x\n    lease: 1m\n    ttl: 1m\n    on_unknown: hold",
    "once.yaml:3:5: lease (1m) must be shorter than ttl (1m)\n", ""},

@@ -34,7 +34,6 @@ TEST(Dialect, each_is_a_whole_policy_under_its_own_name) {
     EXPECT_EQ(policy.record.statuses, default_statuses()) << name;
     EXPECT_EQ(policy.record.refusals, default_refusals()) << name;
     EXPECT_EQ(policy.key.required, Required::no) << name;
-    EXPECT_EQ(policy.on_unknown, OnUnknown::takeover) << name;
     EXPECT_EQ(policy.ttl, std::chrono::hours(24)) << name;
     EXPECT_FALSE(policy.scope.empty()) << name;
   }
@@ -49,6 +48,7 @@ TEST(Dialect, a_replay_header_is_one_that_no_backend_can_fake) {
 TEST(Dialect, ietf) {
   const Policy policy = policy_of("ietf");
   EXPECT_EQ(policy.in_flight, InFlight::wait);
+  EXPECT_EQ(policy.on_unknown, OnUnknown::hold);
   EXPECT_EQ(policy.key.header, "Idempotency-Key");
   EXPECT_EQ(policy.key.max_length, 255U);
   EXPECT_EQ(policy.methods, methods({Method::post, Method::patch}));
@@ -63,6 +63,7 @@ TEST(Dialect, ietf) {
 TEST(Dialect, stripe) {
   const Policy policy = policy_of("stripe");
   EXPECT_EQ(policy.in_flight, InFlight::wait);
+  EXPECT_EQ(policy.on_unknown, OnUnknown::hold);
   EXPECT_EQ(policy.key.header, "Idempotency-Key");
   EXPECT_EQ(policy.methods, methods({Method::post}));
   EXPECT_EQ(policy.scope, Scope{ScopePart::caller});
@@ -82,6 +83,7 @@ TEST(Dialect, platform) {
   EXPECT_EQ(policy.wording.mismatch_status, 422);
   EXPECT_EQ(policy.wording.in_flight_status, 409);
   EXPECT_EQ(policy.in_flight, InFlight::reject);
+  EXPECT_EQ(policy.on_unknown, OnUnknown::takeover);
   EXPECT_EQ(policy.wording.in_flight_detail, "Request is being processed");
   EXPECT_EQ(policy.wording.replay_header, "Idempotent-Replayed");
 }
@@ -95,6 +97,7 @@ TEST(Dialect, workflow) {
   EXPECT_EQ(policy.caller.front().kind, CallerSource::Kind::proxy_header);
   EXPECT_EQ(policy.caller.front().name, "X-Org-Id");
   EXPECT_EQ(policy.in_flight, InFlight::reject);
+  EXPECT_EQ(policy.on_unknown, OnUnknown::takeover);
   EXPECT_EQ(policy.scope, (Scope{ScopePart::caller, ScopePart::path}));
   EXPECT_EQ(policy.wording.mismatch_status, 422);
   EXPECT_EQ(policy.wording.in_flight_status, 409);
@@ -104,6 +107,7 @@ TEST(Dialect, workflow) {
 TEST(Dialect, streams) {
   const Policy policy = policy_of("streams");
   EXPECT_EQ(policy.in_flight, InFlight::wait);
+  EXPECT_EQ(policy.on_unknown, OnUnknown::hold);
   EXPECT_EQ(policy.key.header, "Idempotency-Key");
   EXPECT_EQ(policy.key.max_length, 256U);
   EXPECT_EQ(policy.methods, methods({Method::post}));

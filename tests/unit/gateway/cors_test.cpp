@@ -34,7 +34,7 @@ class Cors : public testing::Test {
 
 const std::string ours =
     "Access-Control-Expose-Headers: Idempotency-Status, Original-Request-Id, Idempotency-Expires, X-Request-Id, "
-    "Retry-After, ETag, Idempotency-Replayed";
+    "Retry-After, X-Should-Retry, ETag, Idempotency-Replayed";
 
 TEST_F(Cors, what_was_said_to_another_origin_is_replaced) {
   EXPECT_EQ(applied("Origin: https://app.example\r\n",

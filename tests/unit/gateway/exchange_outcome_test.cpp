@@ -164,10 +164,12 @@ TEST_P(ExchangeOutcome, what_a_client_is_told_of_an_unknown_outcome_is_what_its_
   EXPECT_EQ(retry.retry_after(), "1");
   EXPECT_TRUE(retry.retryable());
   const Call& takeover = told_under(OnUnknown::takeover);
-  EXPECT_EQ(takeover.retry_after(), "300");
+  EXPECT_EQ(takeover.retry_after(), "30") << "in five minutes, but nobody should sleep for that long in one go";
+  EXPECT_EQ(takeover.header("X-Should-Retry"), "");
   EXPECT_TRUE(takeover.retryable());
   const Call& hold = told_under(OnUnknown::hold);
   EXPECT_EQ(hold.retry_after(), "");
+  EXPECT_EQ(hold.header("X-Should-Retry"), "false");
   EXPECT_FALSE(hold.retryable());
 }
 

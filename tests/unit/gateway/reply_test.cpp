@@ -121,6 +121,23 @@ TEST(ReplyTest, a_problem_is_not_to_be_cached_and_says_when_to_come_back) {
   EXPECT_THAT(reply.head, HasSubstr("Content-Length: " + std::to_string(reply.body.size()) + "\r\n"));
 }
 
+TEST(ReplyTest, a_problem_that_must_not_be_retried_says_so_where_libraries_look) {
+  for (const ProblemRow& row : all_problems()) {
+    for (const bool stripe : {false, true}) {
+      Problem problem = once::problem(row.kind, "detail");
+      problem.retry_after_seconds = 500;
+      problem.error_object = stripe;
+      Reply reply;
+      write_problem(reply, problem, "urn:", "r1", Ending::rejected);
+      const bool again = row.retryable == Retryable::yes;
+      EXPECT_EQ(reply.head.contains("\r\nX-Should-Retry: false\r\n"), !again) << row.name;
+      EXPECT_EQ(reply.head.contains("\r\nStripe-Should-Retry: false\r\n"), !again && stripe) << row.name;
+      EXPECT_EQ(reply.head.contains("\r\nRetry-After: 30\r\n"), again) << row.name;
+      EXPECT_EQ(reply.head.contains("Retry-After"), again) << row.name;
+    }
+  }
+}
+
 TEST(ReplyTest, a_problem_that_is_not_about_a_key_says_nothing_of_one) {
   Reply reply;
   write_problem(reply, problem(ProblemKind::bad_request, "no"), "urn:", "", Ending::rejected);
