@@ -119,6 +119,7 @@ Result<void> Admin::begin_at(std::string_view address) {
 
 void Admin::sample() {
   stats_->sample(monotonic_now());
+  sources_.log.tell_left_out();
   thread_.loop().arm(sampler_, History::interval);
 }
 

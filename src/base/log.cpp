@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -233,6 +234,41 @@ void Log::write(LogLevel level, std::string_view message, std::initializer_list<
     // A reader that is gone or too slow costs a line, never a request.
     if (written <= 0) return;
     rest.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+void Log::write_limited(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) const {
+  tell_left_out(LeftOut::of_past_seconds);
+  if (count(level, message)) write(level, message, fields);
+}
+
+bool Log::count(LogLevel level, std::string_view message) const {
+  const std::scoped_lock lock(counting_);
+  auto found = std::ranges::find(repeated_, message, &Repeated::message);
+  if (found == repeated_.end()) {
+    repeated_.push_back({.message = std::string(message), .level = level, .since = clock_.now()});
+    found = std::prev(repeated_.end());
+  }
+  return ++found->lines <= lines_per_second;
+}
+
+void Log::tell_left_out(LeftOut which) const {
+  std::vector<Repeated> passed;
+  {
+    const std::scoped_lock lock(counting_);
+    if (repeated_.empty()) return;
+    const Time now = clock_.now();
+    // A clock that was set back ends a second, too.
+    const auto has_passed = [&](const Repeated& each) {
+      return which == LeftOut::all || now < each.since || now >= each.since + std::chrono::seconds(1);
+    };
+    const auto ended = std::ranges::partition(repeated_, [&](const Repeated& each) { return !has_passed(each); });
+    std::ranges::move(ended, std::back_inserter(passed));
+    repeated_.erase(ended.begin(), ended.end());
+  }
+  for (const Repeated& each : passed) {
+    if (each.lines <= lines_per_second) continue;
+    write(each.level, "lines left out", {{"of", each.message}, {"count", each.lines - lines_per_second}});
   }
 }
 

@@ -1,6 +1,9 @@
 // Structured log lines: a message and named values. Text for people at a terminal, JSON lines for everything else.
 // A log is given to constructors; there is no global one. The error log goes to stderr, the access log is a second
 // Log on stdout. Raw keys, secrets and bodies are never logged.
+//
+// Warnings and errors of one message are limited, so that a store that is down costs a few lines a second and not one
+// for each refused request. How many were left out is said in a line of its own.
 #pragma once
 
 #include <atomic>
@@ -11,6 +14,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "base/clock.hpp"
 
@@ -47,8 +51,11 @@ class Log {
  public:
   // Longer values are cut, so that no request can make a line of any size.
   static constexpr std::size_t max_value = 2048;
+  // Of one message, warnings and errors only.
+  static constexpr std::uint64_t lines_per_second = 10;
 
   Log(const Clock& clock, int descriptor, LogLevel level, LogFormat format);
+  ~Log() { tell_left_out(LeftOut::all); }
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 
@@ -62,24 +69,43 @@ class Log {
     if (enabled(LogLevel::info)) write(LogLevel::info, message, fields);
   }
   void warn(std::string_view message, std::initializer_list<LogField> fields = {}) const {
-    if (enabled(LogLevel::warn)) write(LogLevel::warn, message, fields);
+    if (enabled(LogLevel::warn)) write_limited(LogLevel::warn, message, fields);
   }
   void error(std::string_view message, std::initializer_list<LogField> fields = {}) const {
-    if (enabled(LogLevel::error)) write(LogLevel::error, message, fields);
+    if (enabled(LogLevel::error)) write_limited(LogLevel::error, message, fields);
   }
   // An info line whatever the level is, off too: for what must leave a trace.
   void always(std::string_view message, std::initializer_list<LogField> fields = {}) const {
     write(LogLevel::info, message, fields);
   }
 
+  // Says how many lines were left out in seconds that have passed. Every line does so for those before it; call it now
+  // and then, so that the last ones are told as well.
+  void tell_left_out() const { tell_left_out(LeftOut::of_past_seconds); }
+
  private:
+  enum class LeftOut : std::uint8_t { of_past_seconds, all };
+  // What was written of a message in the second that began at `since`.
+  struct Repeated {
+    std::string message;
+    LogLevel level = LogLevel::error;
+    Time since{};
+    std::uint64_t lines = 0;
+  };
+
   void write(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) const;
+  void write_limited(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) const;
+  void tell_left_out(LeftOut which) const;
+  // Whether this line may be written.
+  bool count(LogLevel level, std::string_view message) const;
 
   const Clock& clock_;
   int descriptor_;
   std::atomic<LogLevel> level_;
   LogFormat format_;
   mutable std::mutex writing_;  // a line longer than a pipe's buffer is not atomic by itself
+  mutable std::mutex counting_;
+  mutable std::vector<Repeated> repeated_;  // messages of the last second: texts of this program, so there are few
 };
 
 }  // namespace once

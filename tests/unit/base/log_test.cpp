@@ -16,9 +16,13 @@ namespace log_test {
 
 using namespace std::literals;
 
-class FixedClock final : public Clock {
+class SetClock final : public Clock {
  public:
-  Time now() const override { return Time(std::chrono::milliseconds(1'700'000'000'042)); }
+  Time now() const override { return now_; }
+  void advance(Duration by) { now_ += by; }
+
+ private:
+  Time now_{std::chrono::milliseconds(1'700'000'000'042)};
 };
 
 // What is logged, read back from a pipe once the log is done with.
@@ -42,7 +46,7 @@ class LogTest : public testing::Test {
     return all;
   }
 
-  FixedClock clock_;
+  SetClock clock_;
   std::array<int, 2> ends_{};
 };
 
@@ -143,6 +147,60 @@ TEST_F(LogTest, lines_of_threads_do_not_mix) {
     const std::string_view value = parts[i].substr(parts[i].find("v=") + 2);
     EXPECT_EQ(value, std::string(200, value.front()));
   }
+}
+
+// How many lines have this message.
+std::size_t lines_of(std::string_view all, std::string_view message) {
+  std::size_t count = 0;
+  for (const std::string_view line : split(all, '\n')) count += line.contains(message) ? 1 : 0;
+  return count;
+}
+
+TEST_F(LogTest, repeated_errors_are_limited_and_counted) {
+  {
+    const Log log(clock_, output(), LogLevel::info, LogFormat::text);
+    for (int i = 0; i < 1000; ++i) log.error("claim failed", {{"request", i}});
+    log.warn("server is down");
+    clock_.advance(1s);
+    log.error("claim failed", {{"request", 1000}});
+  }
+  const std::string all = written();
+  EXPECT_EQ(lines_of(all, "error claim failed"), Log::lines_per_second + 1) << all;
+  EXPECT_EQ(lines_of(all, "server is down"), 1U);
+  EXPECT_EQ(lines_of(all, "error lines left out of=\"claim failed\" count=990"), 1U) << all;
+  EXPECT_LT(all.find("count=990"), all.find("request=1000"));
+}
+
+TEST_F(LogTest, last_lines_left_out_are_told) {
+  {
+    const Log log(clock_, output(), LogLevel::info, LogFormat::text);
+    for (int i = 0; i < 15; ++i) log.warn("now and then");
+    log.tell_left_out();
+    clock_.advance(1s);
+    log.tell_left_out();
+    log.tell_left_out();
+    for (int i = 0; i < 13; ++i) log.warn("until the end");
+  }
+  const std::string all = written();
+  EXPECT_EQ(lines_of(all, "of=\"now and then\" count=5"), 1U) << all;
+  EXPECT_EQ(lines_of(all, "of=\"until the end\" count=3"), 1U) << all;
+}
+
+TEST_F(LogTest, clock_set_back_does_not_silence) {
+  const Log log(clock_, output(), LogLevel::info, LogFormat::text);
+  for (int i = 0; i < 20; ++i) log.error("x");
+  clock_.advance(-1h);
+  log.error("x", {{"after", true}});
+  EXPECT_EQ(lines_of(written(), "after=true"), 1U);
+}
+
+TEST_F(LogTest, access_and_audit_lines_are_not_limited) {
+  const Log log(clock_, output(), LogLevel::info, LogFormat::text);
+  for (int i = 0; i < 50; ++i) log.info("request");
+  for (int i = 0; i < 50; ++i) log.always("audit");
+  const std::string all = written();
+  EXPECT_EQ(lines_of(all, "request"), 50U);
+  EXPECT_EQ(lines_of(all, "audit"), 50U);
 }
 
 }  // namespace log_test
