@@ -26,6 +26,7 @@ class SkewedClock final : public Clock {
  public:
   SkewedClock(const World& world, Duration ahead) : world_(world), ahead_(ahead) {}
   Time now() const override { return world_.now() + ahead_; }
+  Duration running() const override { return world_.now().time_since_epoch(); }
   void jump(Duration by) {
     ahead_ += by;
     furthest_ = std::max(furthest_, ahead_);

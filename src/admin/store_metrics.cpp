@@ -37,6 +37,9 @@ void write_journal(Exposition& out, const JournalStats& stats, const FixedLimits
              stats.condition == Condition::full ? 1U : 0U);
   out.single("once_journal_failed", "gauge", "1 after a write or sync failed, until the restart that is needed.",
              stats.condition == Condition::failed ? 1U : 0U);
+  out.single("once_journal_clock_ahead_seconds", "gauge",
+             "How far the clock is ahead of the time that has passed; nothing is deleted by it meanwhile.",
+             static_cast<std::uint64_t>(std::chrono::floor<std::chrono::seconds>(stats.clock_ahead).count()));
   out.single("once_journal_disk_bytes", "gauge", "Size of all segments.", stats.disk_bytes);
   out.single("once_journal_segments", "gauge", "Files.", stats.segments);
   out.single("once_journal_live_claims", "gauge", "Claims whose owner is at work.", stats.live_claims);

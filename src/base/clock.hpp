@@ -13,11 +13,14 @@ class Clock {
  public:
   virtual ~Clock() = default;
   virtual Time now() const = 0;
+  // How long since some moment; unlike now() it never jumps.
+  virtual Duration running() const { return now().time_since_epoch(); }
 };
 
 class SystemClock final : public Clock {
  public:
   Time now() const override;
+  Duration running() const override;
 };
 
 // Time that never jumps, for measuring and for deadlines.

@@ -322,6 +322,7 @@ std::optional<Glance> glance(std::string_view payload) {
       seen.kind = Kind::mark;
       reader.number<std::uint64_t>();
       seen.durable_up_to = reader.number<std::uint64_t>();
+      seen.written_at = reader.time();
       return seen;
     default: return std::nullopt;
   }

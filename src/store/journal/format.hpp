@@ -97,6 +97,7 @@ struct Glance {
   Time forget_at;               // put
   Time lease_until;             // put; Time::min(): none
   std::uint64_t durable_up_to;  // mark
+  Time written_at;              // mark
 };
 std::optional<Glance> glance(std::string_view payload);
 

@@ -25,6 +25,8 @@ constexpr int carries_per_call = 8;
 // What carrying leaves of a record that has expired.
 constexpr std::uint64_t tombstone_bytes = journal::largest_put_overhead;
 constexpr Duration look_for_room_every = std::chrono::seconds(1);
+// More than a night without requests.
+constexpr Duration far_ahead = std::chrono::hours(24);
 constexpr Duration idle_before_mark = std::chrono::seconds(1);
 // Segments that are nearly empty, as many short runs leave them, are not worth a file each.
 constexpr std::size_t most_segments = 512;
@@ -34,13 +36,27 @@ constexpr std::size_t most_segments = 512;
 void JournalStore::maintain() {
   if (condition_.load(std::memory_order_relaxed) == Condition::failed) return;
   const Time now = clock_.now();
+  look_at_clock(now);
   prepare_spare();
   end_old_segment(now);
-  sweep(now);
+  sweep();
   clean(now);
   look_for_room(now);
   sync_interval(now);
   mark_when_idle(now);
+}
+
+void JournalStore::look_at_clock(Time now) {
+  const bool waited = deletion_time_.waits();
+  const std::scoped_lock lock(writing_);
+  deletes_by_ = deletion_time_.at(now, clock_.running());
+  const bool waits = deletion_time_.waits();
+  const Duration ahead = waits ? now - deletes_by_ : Duration::zero();
+  counters_.clock_ahead.store(ahead, std::memory_order_relaxed);
+  if (waits && !waited && ahead >= far_ahead) {
+    log_.warn("the clock is ahead of the time that has passed; nothing is deleted for a while",
+              {{"seconds", std::chrono::floor<std::chrono::seconds>(ahead).count()}});
+  }
 }
 
 void JournalStore::prepare_spare() {
@@ -99,7 +115,7 @@ void JournalStore::end_old_segment(Time now) {
   if (!done && done.error().fault != DiskFault::no_space) fail(done.error());  // else it grows older
 }
 
-void JournalStore::sweep(Time now) {
+void JournalStore::sweep() {
   std::size_t left = std::max<std::size_t>(
       counters_.index_bytes.load(std::memory_order_relaxed) / sizeof(SlotTable::Slot) / calls_per_sweep,
       least_slots_per_call);
@@ -108,7 +124,7 @@ void JournalStore::sweep(Time now) {
     if (!failure_.empty()) return;
     Shard& shard = shards_[sweep_shard_];
     const std::scoped_lock shard_lock(shard.mutex);
-    left -= std::min(left, sweep_some(shard, std::min(left, slots_at_once), now));
+    left -= std::min(left, sweep_some(shard, std::min(left, slots_at_once)));
     if (shard.sweep_at < shard.slots.size()) continue;
     shard.sweep_at = 0;
     const std::size_t before = shard.slots.bytes();
@@ -119,11 +135,11 @@ void JournalStore::sweep(Time now) {
   }
 }
 
-std::size_t JournalStore::sweep_some(Shard& shard, std::size_t limit, Time now) {
+std::size_t JournalStore::sweep_some(Shard& shard, std::size_t limit) {
   std::size_t looked = 0;
   for (; looked < limit && shard.sweep_at < shard.slots.size(); ++looked) {
     SlotTable::Slot& slot = shard.slots.at(shard.sweep_at);
-    if (slot.place.empty() || !journal::has_passed(slot.expires, now)) {
+    if (slot.place.empty() || !journal::has_passed(slot.expires, deletes_by_)) {
       ++shard.sweep_at;
       continue;
     }
@@ -144,7 +160,7 @@ void JournalStore::clean(Time now) {
     std::unique_lock lock(writing_);
     if (failure_.empty()) drop_what_is_empty();
     if (!failure_.empty() || cannot_clean_) return;
-    if (!carry_ && !(worth_carrying(now) && start_carrying())) return;
+    if (!carry_ && !(worth_carrying() && start_carrying())) return;
     if (!carry_some(lock, now)) return;
   }
 }
@@ -164,14 +180,14 @@ void JournalStore::drop_what_is_empty() {
 
 // The log is cleaned from its oldest end. Doing it when more than half of it is of no use bounds both the disk that is
 // wasted and the copying: what is copied is never more than what is won.
-bool JournalStore::worth_carrying(Time now) const {
+bool JournalStore::worth_carrying() const {
   if (!segments_.has_sealed() || segments_.oldest().live == 0) return false;
   const bool small = segments_.sealed_bytes() / segments_.count() < settings_.segment_bytes / 4;
   if (segments_.count() > most_segments && small) return true;
   std::uint64_t live = 0;
   segments_.for_each_sealed([&](const journal::Segment& segment) {
-    live +=
-        segment.expires_by <= now ? std::min(segment.live_bytes, segment.live * tombstone_bytes) : segment.live_bytes;
+    live += segment.expires_by <= deletes_by_ ? std::min(segment.live_bytes, segment.live * tombstone_bytes)
+                                              : segment.live_bytes;
   });
   const std::uint64_t sealed = segments_.sealed_bytes();
   const std::uint64_t dead = sealed - std::min(sealed, live);
@@ -203,7 +219,7 @@ bool JournalStore::carry_some(std::unique_lock<std::mutex>& lock, Time now) {
       journal::mark_frame_size + (carry_->held ? carry_->scan->frame().size : 2 * carried_at_once());
   make_room({.bytes = wanted, .need = journal::Need::carrying}, lock, now);
   if (!failure_.empty() || room_ < wanted + reserve(live_claims_)) return false;
-  const auto moved = gather_next(now);
+  const auto moved = gather_next();
   if (!moved) return false;
   if (const auto written = moved->empty() ? DiskResult<void>() : write_frames(); !written) {
     carry_.reset();
@@ -231,7 +247,7 @@ bool JournalStore::carry_some(std::unique_lock<std::mutex>& lock, Time now) {
 }
 
 // Into frames_, with the places that they will have. Empty: the segment cannot be read.
-std::optional<JournalStore::Moved> JournalStore::gather_next(Time now) {
+std::optional<JournalStore::Moved> JournalStore::gather_next() {
   frames_.clear();
   Moved moved;
   journal::SegmentScan& scan = *carry_->scan;
@@ -256,7 +272,7 @@ std::optional<JournalStore::Moved> JournalStore::gather_next(Time now) {
     const bool owned = slot->expires == journal::never_expires || frame.seen.lease_until != Time::min();
     // Slots count whole seconds, so sweep() may not have come to it. It must not become a tombstone that nobody asked
     // for.
-    if (!owned && frame.seen.forget_at <= now) {
+    if (!owned && frame.seen.forget_at <= deletes_by_) {
       drop(shard, *slot);
       continue;
     }
@@ -264,9 +280,9 @@ std::optional<JournalStore::Moved> JournalStore::gather_next(Time now) {
       carry_->held = true;
       break;
     }
-    if (frames_.empty()) journal::append_mark(frames_, segments_.salt(), segments_.durable_up_to(), now);
+    if (frames_.empty()) journal::append_mark(frames_, segments_.salt(), segments_.durable_up_to(), deletes_by_);
     const std::uint64_t at = frames_.size();
-    const State state = carry(frame, place, owned ? Time::min() : now);
+    const State state = carry(frame, place, owned ? Time::min() : deletes_by_);
     moved.emplace_back(frame.seen.id, Place(segments_.active(), segments_.tail() + at, frames_.size() - at, state));
   }
   return moved;
@@ -319,7 +335,7 @@ void JournalStore::mark_when_idle(Time now) {
       segments_.room() < journal::mark_frame_size + reserve(live_claims_))
     return;
   frames_.clear();
-  journal::append_mark(frames_, segments_.salt(), segments_.durable_up_to(), now);
+  journal::append_mark(frames_, segments_.salt(), segments_.durable_up_to(), deletes_by_);
   if (const auto written = write_frames(); !written) return no_room_or_fail(written.error());
   marked_up_to_ = segments_.tail();
 }

@@ -90,7 +90,8 @@ class Reading {
         shards_(shards),
         now_(now),
         walked_(chain.segments.size()),
-        expires_by_(chain.segments.size(), Time::min()) {
+        expires_by_(chain.segments.size(), Time::min()),
+        newest_(chain.segments.size(), Time::min()) {
     for (const SegmentFile& segment : chain.segments) total_ += segment.end;
   }
 
@@ -117,6 +118,8 @@ class Reading {
   const std::vector<DiskResult<journal::Walked>>& walked() const { return walked_; }
   Fence last_fence() const { return Fence{last_fence_.load(std::memory_order_relaxed)}; }
   std::uint64_t bytes() const { return total_; }
+  // When the last thing in the journal was written, as it was believed then; Time::min(): never.
+  Time newest() const { return newest_.empty() ? Time::min() : *std::ranges::max_element(newest_); }
   // Of everything in the segment.
   Time expires_by(std::size_t segment) const { return expires_by_[segment]; }
   // Oldest first.
@@ -139,7 +142,10 @@ class Reading {
     std::uint64_t counted = 0;
     auto walked = walk(disk_, segment, journal::OnDamage::stop, [&](const Frame& frame) {
       if (segment.last) remember_if_doubtful(frame);
-      if (frame.seen.kind == journal::Kind::mark) return;
+      if (frame.seen.kind == journal::Kind::mark) {
+        newest_[number] = std::max(newest_[number], frame.seen.written_at);
+        return;
+      }
       fence = std::max(fence, std::to_underlying(frame.seen.fence));
       note(segment, frame, gathered);
       if (frame.seen.kind == journal::Kind::put) {
@@ -184,6 +190,7 @@ class Reading {
   Time now_;
   std::vector<DiskResult<journal::Walked>> walked_;
   std::vector<Time> expires_by_;  // by segment, as the one above
+  std::vector<Time> newest_;      // the same
   std::uint64_t total_ = 0;
   std::atomic<std::size_t> next_{0};
   std::atomic<std::uint64_t> done_{0};
@@ -232,6 +239,7 @@ Result<void> JournalStore::recover(Random& random) {
     cut += walked->cut;
   }
   last_fence_ = std::to_underlying(reading.last_fence());
+  compare_clock(reading.newest());
   std::vector<std::string> doubtful;
   for (const Doubtful& each : reading.doubtful()) doubtful.push_back(each.payload);
   if (auto begun = begin(random, *chain, doubtful); !begun) return begun;
@@ -244,6 +252,16 @@ Result<void> JournalStore::recover(Random& random) {
                                        {"took_ms", took.count()}});
   }
   return {};
+}
+
+void JournalStore::compare_clock(Time newest) {
+  const Time begins = newest == Time::min() ? opened_at_ : newest;
+  deletion_time_ = journal::DeletionTime(begins, clock_.running());
+  look_at_clock(opened_at_);
+  if (opened_at_ + journal::DeletionTime::tolerance < newest) {
+    log_.warn("the clock is behind what the journal has; records live longer by that much",
+              {{"seconds", std::chrono::floor<std::chrono::seconds>(newest - opened_at_).count()}});
+  }
 }
 
 Result<void> JournalStore::begin(Random& random, const Chain& chain, std::span<const std::string> doubtful) {
@@ -274,11 +292,11 @@ Result<void> JournalStore::begin(Random& random, const Chain& chain, std::span<c
   if (!made) return store_error(made.error().detail);
   const auto rolled = segments_.roll({.journal = journal_, .last_fence = Fence{last_fence_}, .now = now},
                                      [&](const journal::SegmentHeader& header, std::string& segment) {
-                                       if (!doubtful.empty()) append_again(doubtful, header, segment, now);
+                                       if (!doubtful.empty()) append_again(doubtful, header, segment);
                                      });
   if (!rolled) return store_error(rolled.error().detail);
   for (const SegmentFile& each : chain.segments) cut(each, segments_.segment(each.header.number).end);
-  forget_removed_and_count(now);
+  forget_removed_and_count();
   last_write_ = last_sync_ = now;
   marked_up_to_ = segments_.tail();
   first_own_place_ = Place(segments_.active(), segments_.tail(), 0);
@@ -292,7 +310,7 @@ Result<void> JournalStore::begin(Random& random, const Chain& chain, std::span<c
 // wrote. They become certain here, or they would be told to clients and then forgotten. The segment that they were in
 // ends before them, and the new one has them from its beginning: whenever the power goes, one of both counts.
 void JournalStore::append_again(std::span<const std::string> payloads, const journal::SegmentHeader& header,
-                                std::string& segment, Time now) {
+                                std::string& segment) {
   for (const std::string& payload : payloads) {
     const auto seen = journal::glance(payload);
     ONCE_ASSERT(seen.has_value());
@@ -305,7 +323,7 @@ void JournalStore::append_again(std::span<const std::string> payloads, const jou
     slot->place = Place(header.number, begin, segment.size() - begin, seen->state);
   }
   // True by the time that the segment has its name.
-  journal::append_mark(segment, header.salt, segment.size(), now);
+  journal::append_mark(segment, header.salt, segment.size(), deletes_by_);
 }
 
 // Gives back what was made ahead and never used, when the process ended before its segment did. A file that cannot be
@@ -317,12 +335,12 @@ void JournalStore::cut(const SegmentFile& segment, std::uint64_t end) {
     const auto done = (*file)->truncate(end);
 }
 
-void JournalStore::forget_removed_and_count(Time now) {
+void JournalStore::forget_removed_and_count() {
   for (Shard& shard : shards_) {
     const std::scoped_lock lock(shard.mutex);
     for (std::size_t i = 0; i < shard.slots.size();) {
       SlotTable::Slot& slot = shard.slots.at(i);
-      if (!slot.place.empty() && journal::has_passed(slot.expires, now)) {
+      if (!slot.place.empty() && journal::has_passed(slot.expires, deletes_by_)) {
         shard.slots.erase(slot);  // another one may have taken its slot
       } else {
         ++i;

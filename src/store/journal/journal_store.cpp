@@ -56,7 +56,7 @@ JournalStore::~JournalStore() {
   if (!failure_.empty() || segments_.count() == 0) return;
   if (const auto synced = segments_.sync(); !synced || segments_.room() < journal::mark_frame_size) return;
   frames_.clear();
-  append_mark(frames_, segments_.salt(), segments_.durable_up_to(), clock_.now());
+  append_mark(frames_, segments_.salt(), segments_.durable_up_to(), deletes_by_);
   if (segments_.append(frames_)) [[maybe_unused]]
     const auto synced = segments_.sync();
 }
@@ -372,7 +372,7 @@ journal::Labels JournalStore::labels_for(const Op& op) {
 
 // Labels give way before anything else does.
 void JournalStore::put(Op& op, Record&& record, const journal::Labels& labels) {
-  if (frames_.empty()) append_mark(frames_, segments_.salt(), segments_.durable_up_to(), op.now);
+  if (frames_.empty()) append_mark(frames_, segments_.salt(), segments_.durable_up_to(), deletes_by_);
   const std::uint64_t begin = frames_.size();
   const bool fits =
       with_frames(journal::put_frame_size(record, labels)) + reserve(live_claims_ + changes_.size()) <= room_;
@@ -382,7 +382,7 @@ void JournalStore::put(Op& op, Record&& record, const journal::Labels& labels) {
 }
 
 void JournalStore::remove(Op& op, Fence fence) {
-  if (frames_.empty()) append_mark(frames_, segments_.salt(), segments_.durable_up_to(), op.now);
+  if (frames_.empty()) append_mark(frames_, segments_.salt(), segments_.durable_up_to(), deletes_by_);
   append_remove(frames_, segments_.salt(), op.id, fence);
   changes_.push_back({.op = &op, .removes = true});
 }
@@ -497,7 +497,8 @@ JournalStats JournalStore::stats() const {
                      .expired = counters_.expired.load(std::memory_order_relaxed),
                      .carried = counters_.carried.load(std::memory_order_relaxed),
                      .segments_dropped = counters_.segments_dropped.load(std::memory_order_relaxed),
-                     .read_back = counters_.read_back.load(std::memory_order_relaxed)};
+                     .read_back = counters_.read_back.load(std::memory_order_relaxed),
+                     .clock_ahead = counters_.clock_ahead.load(std::memory_order_relaxed)};
   for (const Shard& shard : shards_) {
     const std::scoped_lock lock(shard.mutex);
     stats.keys += shard.slots.used();

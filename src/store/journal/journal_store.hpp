@@ -26,6 +26,7 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/random.hpp"
+#include "store/journal/deletion_time.hpp"
 #include "store/journal/disk.hpp"
 #include "store/journal/scan.hpp"
 #include "store/journal/segment_log.hpp"
@@ -53,6 +54,7 @@ struct JournalStats {
   std::uint64_t carried = 0;  // records copied forward
   std::uint64_t segments_dropped = 0;
   std::uint64_t read_back = 0;  // records read from a segment
+  Duration clock_ahead{};       // of what is believed; nothing is deleted by it
 };
 
 class JournalStore final : public Store, public Search {
@@ -95,10 +97,10 @@ class JournalStore final : public Store, public Search {
   // open(), in journal_open.cpp.
   Result<void> recover(Random& random);
   Result<void> begin(Random& random, const journal::Chain& chain, std::span<const std::string> doubtful);
-  void append_again(std::span<const std::string> payloads, const journal::SegmentHeader& header, std::string& segment,
-                    Time now);
+  void compare_clock(Time newest);
+  void append_again(std::span<const std::string> payloads, const journal::SegmentHeader& header, std::string& segment);
   void cut(const journal::SegmentFile& segment, std::uint64_t end);
-  void forget_removed_and_count(Time now);
+  void forget_removed_and_count();
 
   // execute(), under writing_.
   void execute_some(std::span<Op* const> batch, Time now);
@@ -144,18 +146,19 @@ class JournalStore final : public Store, public Search {
                                            Part part, Time now);
 
   // maintain(), in journal_maintain.cpp.
+  void look_at_clock(Time now);
   void prepare_spare();
   void end_old_segment(Time now);
-  void sweep(Time now);
+  void sweep();
   // Returns how many slots it looked at.
-  std::size_t sweep_some(journal::Shard& shard, std::size_t limit, Time now);
+  std::size_t sweep_some(journal::Shard& shard, std::size_t limit);
   void drop(journal::Shard& shard, journal::SlotTable::Slot& slot);
   void clean(Time now);
-  bool worth_carrying(Time now) const;
+  bool worth_carrying() const;
   bool start_carrying();
   bool carry_some(std::unique_lock<std::mutex>& lock, Time now);
   using Moved = std::vector<std::pair<OperationId, journal::Place>>;
-  std::optional<Moved> gather_next(Time now);
+  std::optional<Moved> gather_next();
   State carry(const journal::Frame& frame, journal::Place from, Time at);
   std::uint64_t carried_at_once() const;
   void drop_what_is_empty();
@@ -184,6 +187,8 @@ class JournalStore final : public Store, public Search {
   std::uint64_t last_fence_ = 0;
   std::uint64_t live_claims_ = 0;  // of this process; those with a lease of their own are not counted
   Time opened_at_;
+  journal::DeletionTime deletion_time_{Time(), Duration()};
+  Time deletes_by_;  // what has expired by then goes; marks say it, so that a restart does not believe a clock either
   journal::Place first_own_place_;  // what stands before it was written before this process began
   std::string failure_;             // not empty: nothing more is done
   std::uint64_t room_ = 0;
@@ -217,6 +222,7 @@ class JournalStore final : public Store, public Search {
   struct Counters {
     std::atomic<std::uint64_t> bytes_written{0}, syncs{0}, refused{0}, bodies_dropped{0}, expired{0}, carried{0},
         segments_dropped{0}, read_back{0}, disk_bytes{0}, segments{0}, live_claims{0}, index_bytes{0};
+    std::atomic<Duration> clock_ahead{};
   };
   Counters counters_;
 };
