@@ -27,8 +27,8 @@ class TagRoom final : public http::CollectRoom {
   std::size_t most_ = 0;
 };
 
-// Room for a response that must be recorded. Its request has been executed, so it may take a quarter more than everything
-// else, and waits a moment for room; then it is recorded without its body.
+// Room for a response that must be recorded. Its request has been executed, so it may take a quarter more than
+// everything else, and waits a moment for room; then it is recorded without its body.
 class ResponseMemory final : public http::CollectRoom {
  public:
   ResponseMemory(Load& load, ToldOutcomes& told, Executor& home, Metrics& metrics)

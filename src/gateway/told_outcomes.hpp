@@ -25,8 +25,8 @@ class ToldOutcomes {
   ToldOutcomes& operator=(const ToldOutcomes&) = delete;
 
   // The outcome to tell: `outcome`, or the same bytes as another request already tells them. Counted while somebody
-  // holds what is returned, so that is not for stores, which hold their outcomes for as long as they are recorded. Null:
-  // more than `most` bytes would be held.
+  // holds what is returned, so that is not for stores, which hold their outcomes for as long as they are recorded.
+  // Null: more than `most` bytes would be held.
   OutcomeBytes share(const OperationId& id, const Nonce& nonce, OutcomeBytes outcome, HeldFor what, std::size_t most);
 
  private:

@@ -26,7 +26,8 @@ std::string type_with(std::string_view boundary) {
   return "multipart/form-data; boundary=\"" + std::string(boundary) + "\"";
 }
 
-std::string multipart(std::string_view boundary, const std::vector<std::string>& parts, std::string_view after = "\r\n") {
+std::string multipart(std::string_view boundary, const std::vector<std::string>& parts,
+                      std::string_view after = "\r\n") {
   std::string body;
   for (const std::string& part : parts) ((body += "--") += boundary) += "\r\n" + part + "\r\n";
   return ((body += "--") += boundary) += "--" + std::string(after);
@@ -114,8 +115,9 @@ TEST(BodyForms, a_form_counts_by_its_fields_only_where_asked) {
   EXPECT_EQ(print_of(form, "a=x+y"), print_of(form, "a=x+y", Body::raw));
   EXPECT_EQ(print_of(form, "a=x+y&%62=%c3%a9", Body::form), print_of(form + ";x", "a=x%20y&b=%C3%A9", Body::form));
   EXPECT_NE(print_of("text/plain", "a=x+y", Body::form), print_of("text/plain", "a=x%20y", Body::form));
-  const std::vector<std::string> different = {"",    "a",     "a=",      "=a",      "a=1",     "a=1&",  "&a=1",  "a=1&b=2",
-                                              "b=2&a=1", "a%3D1", "a=1%26b=2", "a=1&&b=2", "a=2&a=1", "a=1&a=2", "a==1"};
+  const std::vector<std::string> different = {"",          "a",        "a=",      "=a",      "a=1",
+                                              "a=1&",      "&a=1",     "a=1&b=2", "b=2&a=1", "a%3D1",
+                                              "a=1%26b=2", "a=1&&b=2", "a=2&a=1", "a=1&a=2", "a==1"};
   for (const std::string& a : different) {
     for (const std::string& b : different) {
       EXPECT_EQ(print_of(form, a, Body::form) == print_of(form, b, Body::form), a == b) << a << ' ' << b;
@@ -145,9 +147,8 @@ rc::Gen<std::string> near_delimiters(std::string_view letters) {
 }
 
 rc::Gen<std::string> boundaries() {
-  return rc::gen::suchThat(near_delimiters("ab-"), [](const std::string& text) {
-    return !text.empty() && text.size() <= 70;
-  });
+  return rc::gen::suchThat(near_delimiters("ab-"),
+                           [](const std::string& text) { return !text.empty() && text.size() <= 70; });
 }
 
 bool meets(std::string_view boundary, const std::vector<std::string>& list) {

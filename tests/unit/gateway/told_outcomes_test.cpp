@@ -1,11 +1,11 @@
 // Recorded responses that several clients read at the same time.
 #include "gateway/told_outcomes.hpp"
 
-#include <gtest/gtest.h>
-
 #include <limits>
 #include <thread>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 namespace once {
 namespace told_outcomes_test {
