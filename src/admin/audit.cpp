@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -88,8 +89,10 @@ Result<void> Audit::check() const {
                                .detail = fmt::format("audit_log: {} is not a regular file", path_)});
 }
 
-AuditThread::Run Audit::write(const AuditEntry& entry, Executor& home) {
-  return thread_.run([path = path_, line = line_of(entry)] { return append_line(path, line); }, home);
+AuditThread::Run Audit::write(std::span<const AuditEntry> entries, Executor& home) {
+  std::string lines;
+  for (const AuditEntry& entry : entries) lines.append(line_of(entry));
+  return thread_.run([path = path_, lines = std::move(lines)] { return append_line(path, lines); }, home);
 }
 
 std::string Audit::line_of(const AuditEntry& entry) const {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -41,7 +42,9 @@ class Audit {
   // Blocks until it is on disk. Opened anew each time, so that it can be moved away at any time.
   Result<void> append(const AuditEntry& entry) const { return append_line(path_, line_of(entry)); }
   // co_await audit.write(entry, home): the same on a thread of its own.
-  AuditThread::Run write(const AuditEntry& entry, Executor& home);
+  AuditThread::Run write(const AuditEntry& entry, Executor& home) { return write({&entry, 1}, home); }
+  // All of these lines at once.
+  AuditThread::Run write(std::span<const AuditEntry> entries, Executor& home);
   // Whatever the level of the log is.
   void log(const AuditEntry& entry) const;
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "admin/key_action.hpp"
+#include "admin/keys_answers.hpp"
 
 namespace once {
 
@@ -16,29 +17,9 @@ namespace {
 
 constexpr std::string_view base = "/v1/keys/";
 
-ServiceResponse answer_of(const Problem& problem) {
-  return {.status = problem.status, .content_type = "application/problem+json", .body = to_json(problem)};
-}
-
-ServiceResponse refusal(ProblemKind kind, std::string detail) {
-  return answer_of(problem(kind, std::move(detail)));
-}
-
-ServiceResponse json(std::string body) {
-  return {.status = 200, .content_type = "application/json", .body = std::move(body)};
-}
-
 std::string_view query_of(const http::RequestHead& head) {
   const std::size_t at = head.target.find('?');
   return at == std::string_view::npos ? std::string_view() : head.target.substr(at + 1);
-}
-
-Problem store_problem(const Error& error) {
-  if (is_bad_cursor(error))
-    return problem(ProblemKind::parameter_invalid,
-                   "\"cursor\": expected the \"next\" of an earlier page of this list.");
-  if (error.source == ErrorSource::system) return problem(ProblemKind::overloaded, error.detail);
-  return problem(ProblemKind::store_unavailable, error.detail);
 }
 
 std::optional<Action> action_named(std::string_view name) {
@@ -56,27 +37,6 @@ std::string operation_named(const std::optional<KeyInfo>& key, std::string_view 
   return is_id ? to_hex(std::string_view(*bytes).substr(0, IdPrefix::size)) : "";
 }
 
-std::string_view result_of(Effect effect, OpStatus status) {
-  if (effect == Effect::done) return "done";
-  if (effect == Effect::unknown) return "unknown";
-  return status == OpStatus::lost ? "refused" : "failed";
-}
-
-Problem problem_of(Effect effect, const Op& op) {
-  if (effect == Effect::unknown) {
-    Problem unknown =
-        problem(ProblemKind::outcome_unknown,
-                fmt::format("It may or may not have been done: look at the key before you go on. {}", op.error));
-    unknown.status = 503;
-    return unknown;
-  }
-  if (op.status == OpStatus::lost) {
-    return problem(ProblemKind::claim_lost, "The key has changed in the meantime; nothing was done.");
-  }
-  const auto kind = op.fault == StoreFault::full ? ProblemKind::store_full : ProblemKind::store_unavailable;
-  return problem(kind, fmt::format("Nothing was changed: {}.", op.error));
-}
-
 }  // namespace
 
 KeysApi::KeysApi(std::string_view secret, std::string audit_log, const KeysPorts& ports)
@@ -90,12 +50,12 @@ KeysApi::KeysApi(std::string_view secret, std::string audit_log, const KeysPorts
 Task<ServiceResponse> KeysApi::handle(const ServiceRequest& request, Executor& home) {
   const std::string_view path = request.head.path;
   const bool reads = request.head.method == Method::get;
-  if (search_ == nullptr) co_return refusal(ProblemKind::not_found, "This store cannot be searched.");
+  if (search_ == nullptr) co_return refused_key(ProblemKind::not_found, "This store cannot be searched.");
   if (!reads && request.head.method != Method::post) {
-    co_return refusal(ProblemKind::method_not_allowed, "Keys are read with GET and changed with POST.");
+    co_return refused_key(ProblemKind::method_not_allowed, "Keys are read with GET and changed with POST.");
   }
   if (path == "/v1/keys") {
-    if (!reads) co_return refusal(ProblemKind::method_not_allowed, "A list is read with GET.");
+    if (!reads) co_return refused_key(ProblemKind::method_not_allowed, "A list is read with GET.");
     ServiceResponse response = co_await list(request, home);
     co_return response;
   }
@@ -110,27 +70,34 @@ Task<ServiceResponse> KeysApi::handle(const ServiceRequest& request, Executor& h
     ServiceResponse response = co_await show(request, id, home);
     co_return response;
   }
-  const auto action = slash == std::string_view::npos ? std::nullopt : action_named(rest.substr(slash + 1));
-  if (!action) co_return refusal(ProblemKind::not_found, "There are release, resolve and forget.");
-  if (reads) co_return refusal(ProblemKind::method_not_allowed, "This is asked for with POST.");
+  const bool of_many = slash == std::string_view::npos;
+  const auto action = action_named(of_many ? id : rest.substr(slash + 1));
+  if (!action) co_return refused_key(ProblemKind::not_found, "There are release, resolve and forget.");
+  if (reads) co_return refused_key(ProblemKind::method_not_allowed, "This is asked for with POST.");
+  if (of_many) {
+    ServiceResponse response = co_await act_on_many(request, *action, home);
+    co_return response;
+  }
   ServiceResponse response = co_await act(request, id, *action, home);
   co_return response;
 }
 
 Task<ServiceResponse> KeysApi::list(const ServiceRequest& request, Executor& home) {
   auto asked = read_list(query_of(request.head), ports_.clock.now());
-  if (!asked) co_return refusal(ProblemKind::parameter_invalid, asked.error());
+  if (!asked) co_return refused_key(ProblemKind::parameter_invalid, asked.error());
   if (asked->filter.started_before || asked->filter.started_after) {
     // Ages are by the clock that the claims were made by: the store's.
     Op clock{.verb = Verb::lookup};
     co_await ports_.store.run(clock, home);
-    if (clock.status == OpStatus::failed) co_return refusal(ProblemKind::store_unavailable, clock.error);
+    if (clock.status == OpStatus::failed) co_return refused_key(ProblemKind::store_unavailable, clock.error);
     asked = read_list(query_of(request.head), clock.now);
   }
+  if (!choose_part(*asked)) co_return key_answer(store_problem(bad_cursor().error()));
   const auto scan = [&] { return search_->scan(asked->filter, asked->cursor, asked->limit); };
-  const Result<KeyPage> page = co_await search(scan, home);
-  if (!page) co_return answer_of(store_problem(page.error()));
-  co_return json(page_json(*page));
+  Result<KeyPage> page = co_await search(scan, home);
+  if (!page) co_return key_answer(store_problem(page.error()));
+  fit_page(*page, *asked);
+  co_return key_answer(page_json(*page));
 }
 
 Task<Result<KeyPage>> KeysApi::search(std::function<Result<KeyPage>()> ask, Executor& home) {
@@ -180,30 +147,30 @@ Task<KeysApi::Seen> KeysApi::look(std::string_view text, Executor& home) {
 
 Task<ServiceResponse> KeysApi::show(const ServiceRequest& request, std::string_view id, Executor& home) {
   const Seen seen = co_await look(id, home);
-  if (seen.problem) co_return answer_of(*seen.problem);
-  if (!wants_body(query_of(request.head))) co_return json(key_json(*seen.key, seen.now) + "\n");
+  if (seen.problem) co_return key_answer(*seen.problem);
+  if (!wants_body(query_of(request.head))) co_return key_answer(key_json(*seen.key, seen.now) + "\n");
   Op lookup{.verb = Verb::lookup, .id = seen.key->id};
   co_await ports_.store.run(lookup, home);
-  if (lookup.status == OpStatus::failed) co_return refusal(ProblemKind::store_unavailable, lookup.error);
+  if (lookup.status == OpStatus::failed) co_return refused_key(ProblemKind::store_unavailable, lookup.error);
   const OutcomeBytes outcome = lookup.record ? lookup.record->outcome : nullptr;
-  co_return json(key_json(*seen.key, seen.now, "", outcome) + "\n");
+  co_return key_answer(key_json(*seen.key, seen.now, "", outcome) + "\n");
 }
 
 Task<ServiceResponse> KeysApi::find(const ServiceRequest& request, Executor& home) {
   const auto asked = read_find(request.body);
-  if (!asked) co_return refusal(ProblemKind::parameter_invalid, asked.error());
+  if (!asked) co_return refused_key(ProblemKind::parameter_invalid, asked.error());
   OperationId id;
   if (asked->request) {
     const auto generation = ports_.gateway.generation();
     const auto made = operation_of(*generation, ids_, *asked->request, ports_.clock.now());
-    if (!made) co_return refusal(ProblemKind::parameter_invalid, made.error());
+    if (!made) co_return refused_key(ProblemKind::parameter_invalid, made.error());
     id = *made;
   } else {
     id = identities_.operation(asked->tenant, asked->scope, KeyKind::given, asked->key);
   }
   const Seen seen = co_await look_up(id, home);
-  if (seen.problem) co_return answer_of(*seen.problem);
-  co_return json(key_json(*seen.key, seen.now) + "\n");
+  if (seen.problem) co_return key_answer(*seen.problem);
+  co_return key_answer(key_json(*seen.key, seen.now) + "\n");
 }
 
 Task<Result<void>> KeysApi::audit(const AuditEntry& entry, Executor& home) {
@@ -213,7 +180,7 @@ Task<Result<void>> KeysApi::audit(const AuditEntry& entry, Executor& home) {
 
 Task<ServiceResponse> KeysApi::act(const ServiceRequest& request, std::string_view id, Action action, Executor& home) {
   const auto asked = read_action(action, request.body);
-  if (!asked) co_return refusal(ProblemKind::parameter_invalid, asked.error());
+  if (!asked) co_return refused_key(ProblemKind::parameter_invalid, asked.error());
   const Seen seen = co_await look(id, home);
   AuditEntry entry{.action = std::string(name_of(action)),
                    .operation = operation_named(seen.key, id),
@@ -230,7 +197,7 @@ Task<ServiceResponse> KeysApi::act(const ServiceRequest& request, std::string_vi
     audit_.log(entry);
     const auto written = co_await audit(entry, home);
     if (!written) ports_.log.error("audit log not written", {{"error", written.error().detail}});
-    co_return answer_of(*problem);
+    co_return key_answer(*problem);
   }
   ServiceResponse response = co_await act_on(*seen.key, action, *asked, entry, home);
   audit_.log(entry);
@@ -246,7 +213,7 @@ Task<ServiceResponse> KeysApi::act_on(const KeyInfo& key, Action action, const A
     entry.result = "refused";
     entry.to = entry.from;
     ports_.log.error("audit log not written", {{"error", begun.error().detail}});
-    co_return refusal(ProblemKind::store_unavailable, "Nothing was changed: " + begun.error().detail + ".");
+    co_return refused_key(ProblemKind::store_unavailable, "Nothing was changed: " + begun.error().detail + ".");
   }
   Op op = op_of(key, action, asked);
   const Effect effect = co_await carry_out(op, key, ports_.store, ports_.waiters, home);
@@ -254,14 +221,14 @@ Task<ServiceResponse> KeysApi::act_on(const KeyInfo& key, Action action, const A
   if (effect == Effect::none) entry.to = entry.from;
   const auto ended = co_await audit(entry, home);
   if (!ended) ports_.log.error("audit log not written", {{"error", ended.error().detail}});
-  if (effect != Effect::done) co_return answer_of(problem_of(effect, op));
+  if (effect != Effect::done) co_return key_answer(problem_of(effect, op));
   const std::string done = fmt::format("\"done\":\"{}\"", done_name(action));
   const Seen after = co_await look_up(key.id, home);
   // That it is gone is known; what cannot be looked at is not said.
   const bool gone = !after.key && after.problem->kind == ProblemKind::not_found;
   const std::string_view state = gone ? ",\"state\":null" : "";
-  if (!after.key) co_return json(fmt::format("{{{},\"id\":\"{}\"{}}}\n", done, to_hex(key.id), state));
-  co_return json(key_json(*after.key, after.now, done + ",") + "\n");
+  if (!after.key) co_return key_answer(fmt::format("{{{},\"id\":\"{}\"{}}}\n", done, to_hex(key.id), state));
+  co_return key_answer(key_json(*after.key, after.now, done + ",") + "\n");
 }
 
 }  // namespace once

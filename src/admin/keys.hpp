@@ -1,13 +1,14 @@
-// /v1/keys: what operators see of the store, and the three things that they can do to a key. docs/keys.md is the same
-// for people. Runs on the admin's loop; what blocks, scans and the audit file, on threads beside it. Actions are
-// ordinary store operations with the nonce of the record that was seen: whoever was faster wins, and the other one is
-// told.
+// /v1/keys: what operators see of the store, and the three things that they can do to a key or to many. docs/keys.md is
+// the same for people. Runs on the admin's loop; what blocks, scans and the audit file, on threads beside it. Actions
+// are ordinary store operations with the nonce of the record that was seen: whoever was faster wins, and the other one
+// is told.
 #pragma once
 
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "admin/audit.hpp"
 #include "admin/keys_json.hpp"
@@ -32,6 +33,8 @@ struct KeysPorts {
   const Log& log;
   Duration count_every;  // 0: keys are not counted
 };
+
+struct BulkKey;  // one of many keys in one request
 
 class KeysApi {
  public:
@@ -69,6 +72,12 @@ class KeysApi {
                                   Executor& home);
   Task<http::ServiceResponse> act_on(const KeyInfo& key, Action action, const ActionRequest& asked, AuditEntry& entry,
                                      Executor& home);
+  // Many keys in one request (keys_bulk.cpp).
+  Task<http::ServiceResponse> act_on_many(const http::ServiceRequest& request, Action action, Executor& home);
+  Task<std::optional<Problem>> look_at(std::vector<BulkKey>& keys, Executor& home);
+  Task<void> change(std::vector<BulkKey>& keys, Action action, const ActionRequest& asked, Executor& home);
+  Task<Result<void>> audit_all(const std::vector<BulkKey>& keys, Executor& home);
+
   Task<Result<KeyPage>> search(std::function<Result<KeyPage>()> ask, Executor& home);
   Task<Seen> look(std::string_view text, Executor& home);
   Task<Seen> look_up(const OperationId& id, Executor& home);

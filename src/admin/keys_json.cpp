@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <cstring>
 #include <iterator>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -24,6 +27,9 @@ namespace {
 constexpr std::array<std::string_view, state_count> state_names = {"started", "succeeded", "failed", "unknown",
                                                                    "tombstone"};
 constexpr std::size_t most_keys = 1000;
+// In front of the store's own cursor, in a list of unsettled keys.
+constexpr std::string_view lapsed_part = "lapsed.";
+constexpr std::string_view unknown_part = "unknown.";
 
 void append_text(std::string& out, std::string_view name, const std::optional<std::string>& value) {
   fmt::format_to(std::back_inserter(out), ",\"{}\":", name);
@@ -79,6 +85,11 @@ std::optional<std::string> percent_decoded(std::string_view text) {
 
 using Wrong = std::unexpected<std::string>;
 
+Among among_named(std::string_view name) {
+  if (name == "lapsed") return Among::lapsed;
+  return name == "unsettled" ? Among::unsettled : Among::all;
+}
+
 // One parameter of a list. What was expected of it; empty: it is well.
 std::string set_parameter(ListRequest& list, std::string_view name, const std::string& value, Time now) {
   KeyFilter& filter = list.filter;
@@ -90,7 +101,10 @@ std::string set_parameter(ListRequest& list, std::string_view name, const std::s
     list.cursor = value;
   } else if (name == "state") {
     filter.state = state_named(value);
-    if (!filter.state) return fmt::format("one of {}", fmt::join(state_names, ", "));
+    list.among = among_named(value);
+    if (!filter.state && list.among == Among::all) {
+      return fmt::format("one of {}, lapsed, unsettled", fmt::join(state_names, ", "));
+    }
   } else if (name == "limit") {
     list.limit = parse_number(value).value_or(0);
     if (list.limit < 1 || list.limit > most_keys) return fmt::format("a number from 1 to {}", most_keys);
@@ -98,8 +112,12 @@ std::string set_parameter(ListRequest& list, std::string_view name, const std::s
     const auto age = parse_duration(value);
     if (!age) return "a duration such as 5m";
     (name == "older_than" ? filter.started_before : filter.started_after) = now - *age;
+  } else if (name == "before" || name == "after") {
+    const auto time = parse_time(value);
+    if (!time) return "a time such as 2026-11-15T04:03:14Z";
+    (name == "before" ? filter.started_before : filter.started_after) = *time;
   } else {
-    return "one of the parameters state, tenant, route, older_than, newer_than, limit and cursor";
+    return "one of the parameters state, tenant, route, older_than, newer_than, before, after, limit and cursor";
   }
   return "";
 }
@@ -183,7 +201,91 @@ std::expected<OutcomeBytes, std::string> outcome_in(const JsonTree& response) {
   return std::make_shared<const std::string>(encode(stored));
 }
 
+// What is asked for, whichever key it is.
+std::expected<ActionRequest, std::string> terms_in(const JsonTree& tree, Action action) {
+  ActionRequest request;
+  for (const auto& [name, to] :
+       {std::pair("version", &request.version), {"by", &request.by}, {"reason", &request.reason}}) {
+    auto text = text_member(tree, name);
+    if (!text) return Wrong(text.error());
+    *to = *std::move(text);
+  }
+  if (action != Action::resolve) return request;
+  const auto state = text_member(tree, "state");
+  if (!state || (*state != "succeeded" && *state != "failed")) {
+    return Wrong("\"state\" must be succeeded or failed.");
+  }
+  request.state = *state == "failed" ? State::failed : State::succeeded;
+  const JsonTree* response = tree.find("response");
+  if (response == nullptr || response->is_null()) return request;
+  if (request.state == State::failed) return Wrong("A failed key has no response: a retry executes anew.");
+  auto outcome = outcome_in(*response);
+  if (!outcome) return Wrong(outcome.error());
+  request.outcome = *std::move(outcome);
+  return request;
+}
+
+// So many digits at `at`, which moves behind them.
+std::optional<int> digits_at(std::string_view text, std::size_t& at, std::size_t count) {
+  const auto number = at + count <= text.size() ? parse_number(text.substr(at, count)) : std::nullopt;
+  at += count;
+  return number ? std::optional(static_cast<int>(*number)) : std::nullopt;
+}
+
+bool skips(std::string_view text, std::size_t& at, char expected) {
+  return at < text.size() && text[at++] == expected;
+}
+
+// "Z", "+02:00"; nothing else may follow.
+std::optional<std::chrono::minutes> offset_at(std::string_view text, std::size_t at) {
+  if (at >= text.size()) return std::nullopt;
+  const char sign = text[at++];
+  if (sign == 'Z' || sign == 'z') return at == text.size() ? std::optional(std::chrono::minutes(0)) : std::nullopt;
+  if (sign != '+' && sign != '-') return std::nullopt;
+  const auto hours = digits_at(text, at, 2);
+  if (!hours || !skips(text, at, ':')) return std::nullopt;
+  const auto minutes = digits_at(text, at, 2);
+  if (!minutes || at != text.size() || *hours > 23 || *minutes > 59) return std::nullopt;
+  const std::chrono::minutes offset(*hours * 60 + *minutes);
+  return sign == '-' ? -offset : offset;
+}
+
+// Seconds with a fraction, if they are there: in milliseconds.
+std::optional<Duration> seconds_at(std::string_view text, std::size_t& at) {
+  if (at >= text.size() || text[at] != ':') return Duration::zero();
+  ++at;
+  const auto seconds = digits_at(text, at, 2);
+  if (!seconds || *seconds > 59) return std::nullopt;
+  Duration all = std::chrono::seconds(*seconds);
+  if (at >= text.size() || text[at] != '.') return all;
+  const std::size_t begin = ++at;
+  for (int factor = 100; at < text.size() && text[at] >= '0' && text[at] <= '9'; ++at, factor /= 10) {
+    all += Duration((text[at] - '0') * factor);
+  }
+  return at == begin ? std::nullopt : std::optional(all);
+}
+
 }  // namespace
+
+std::optional<Time> parse_time(std::string_view text) {
+  std::size_t at = 0;
+  const auto year = digits_at(text, at, 4);
+  if (!year || !skips(text, at, '-')) return std::nullopt;
+  const auto month = digits_at(text, at, 2);
+  if (!month || !skips(text, at, '-')) return std::nullopt;
+  const auto day = digits_at(text, at, 2);
+  if (!day || !skips(text, at, 'T')) return std::nullopt;
+  const auto hour = digits_at(text, at, 2);
+  if (!hour || !skips(text, at, ':')) return std::nullopt;
+  const auto minute = digits_at(text, at, 2);
+  const auto seconds = minute ? seconds_at(text, at) : std::nullopt;
+  const auto offset = seconds ? offset_at(text, at) : std::nullopt;
+  const std::chrono::year_month_day date(std::chrono::year(*year), std::chrono::month(static_cast<unsigned>(*month)),
+                                         std::chrono::day(static_cast<unsigned>(*day)));
+  if (!offset || !date.ok() || *hour > 23 || *minute > 59) return std::nullopt;
+  return Time(std::chrono::sys_days(date).time_since_epoch() + std::chrono::hours(*hour) +
+              std::chrono::minutes(*minute) + *seconds - *offset);
+}
 
 std::string_view name_of(State state) {
   return state_names.at(static_cast<std::size_t>(state));
@@ -261,6 +363,27 @@ std::expected<ListRequest, std::string> read_list(std::string_view query, Time n
   return list;
 }
 
+bool choose_part(ListRequest& list) {
+  if (list.among == Among::lapsed) list.filter.state = State::started;
+  if (list.among != Among::unsettled) return true;
+  const bool later = list.cursor.starts_with(unknown_part);
+  if (!later && !list.cursor.empty() && !list.cursor.starts_with(lapsed_part)) return false;
+  list.filter.state = later ? State::unknown : State::started;
+  if (!list.cursor.empty()) list.cursor.erase(0, later ? unknown_part.size() : lapsed_part.size());
+  return true;
+}
+
+void fit_page(KeyPage& page, const ListRequest& list) {
+  if (list.among == Among::all) return;
+  std::erase_if(page.keys, [&page](const KeyInfo& key) { return is_live(key, page.now); });
+  if (list.among == Among::lapsed) return;
+  if (list.filter.state == State::started) {
+    page.next.insert(0, page.next.empty() ? unknown_part : lapsed_part);
+  } else if (!page.next.empty()) {
+    page.next.insert(0, unknown_part);
+  }
+}
+
 bool wants_body(std::string_view query) {
   return std::ranges::any_of(split(query, '&'), [](std::string_view part) { return part == "body=1"; });
 }
@@ -306,26 +429,39 @@ std::expected<FindRequest, std::string> read_find(std::string_view body) {
 std::expected<ActionRequest, std::string> read_action(Action action, std::string_view body) {
   const auto tree = JsonTree::parse(body);
   if (!tree || tree->object() == nullptr) return Wrong("The body must be one JSON object.");
-  ActionRequest request;
-  for (const auto& [name, to] :
-       {std::pair("version", &request.version), {"by", &request.by}, {"reason", &request.reason}}) {
-    auto text = text_member(*tree, name);
-    if (!text) return Wrong(text.error());
-    *to = *std::move(text);
+  auto request = terms_in(*tree, action);
+  if (request && request->version.empty()) {
+    return Wrong("\"version\" is needed: the one of the key that was looked at.");
   }
-  if (request.version.empty()) return Wrong("\"version\" is needed: the one of the key that was looked at.");
-  if (action != Action::resolve) return request;
-  const auto state = text_member(*tree, "state");
-  if (!state || (*state != "succeeded" && *state != "failed")) {
-    return Wrong("\"state\" must be succeeded or failed.");
+  return request;
+}
+
+std::expected<BulkRequest, std::string> read_bulk(Action action, std::string_view body) {
+  const auto tree = JsonTree::parse(body);
+  if (!tree || tree->object() == nullptr) return Wrong("The body must be one JSON object.");
+  BulkRequest request;
+  auto terms = terms_in(*tree, action);
+  if (!terms) return Wrong(terms.error());
+  if (!terms->version.empty()) return Wrong("\"version\" belongs to each of the keys.");
+  request.terms = *std::move(terms);
+  const JsonTree* keys = tree->find("keys");
+  if (keys == nullptr || keys->array() == nullptr || keys->array()->empty() || keys->array()->size() > most_bulk_keys) {
+    return Wrong(fmt::format("\"keys\" must be an array of 1 to {} keys: [{{\"id\", \"version\"}}].", most_bulk_keys));
   }
-  request.state = *state == "failed" ? State::failed : State::succeeded;
-  const JsonTree* response = tree->find("response");
-  if (response == nullptr || response->is_null()) return request;
-  if (request.state == State::failed) return Wrong("A failed key has no response: a retry executes anew.");
-  auto outcome = outcome_in(*response);
-  if (!outcome) return Wrong(outcome.error());
-  request.outcome = *std::move(outcome);
+  std::set<std::string_view> ids;
+  for (const JsonTree& key : *keys->array()) {
+    const JsonTree* id = key.find("id");
+    const JsonTree* version = key.find("version");
+    const auto bytes = id == nullptr || id->string() == nullptr ? std::nullopt : from_hex(*id->string());
+    const bool complete = bytes && bytes->size() == OperationId::size && version != nullptr &&
+                          version->string() != nullptr && !version->string()->empty();
+    if (!complete)
+      return Wrong("Each of the \"keys\" needs an \"id\" of 64 hex digits and the \"version\" that was seen.");
+    SeenKey& seen = request.keys.emplace_back();
+    std::memcpy(seen.id.bytes.data(), bytes->data(), bytes->size());
+    seen.version = *version->string();
+    if (!ids.insert(*id->string()).second) return Wrong("\"keys\" has a key twice.");
+  }
   return request;
 }
 

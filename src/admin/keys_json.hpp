@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/json_tree.hpp"
 #include "gateway/asked_operation.hpp"
@@ -27,13 +28,30 @@ std::string key_json(const KeyInfo& key, Time now, std::string_view members = ""
                      const OutcomeBytes& outcome = nullptr);
 std::string page_json(const KeyPage& page);
 
+// "2026-11-15T04:03Z", with seconds and a fraction or without, and with an offset in place of Z (RFC 3339).
+std::optional<Time> parse_time(std::string_view text);
+
+// Which keys of a state are meant. What the store calls started is an owner at work or one that is gone, and only the
+// second needs somebody.
+enum class Among : std::uint8_t {
+  all,
+  lapsed,     // started, and the owner is gone
+  unsettled,  // lapsed or unknown: what can be resolved and released
+};
+
 // /v1/keys?…; the error is for people.
 struct ListRequest {
   KeyFilter filter;
+  Among among = Among::all;
   std::string cursor;
   std::size_t limit = 50;
 };
 std::expected<ListRequest, std::string> read_list(std::string_view query, Time now);
+// Unsettled keys are two lists, one after the other: lapsed, then unknown, so that one that becomes unknown meanwhile
+// is not missed. Sets state and cursor of the list that the cursor is in; false: it is in none.
+bool choose_part(ListRequest& list);
+// Takes out what does not fit, and makes the cursor of the part one of the whole list.
+void fit_page(KeyPage& page, const ListRequest& list);
 // Whether body=1 is asked for.
 bool wants_body(std::string_view query);
 
@@ -56,6 +74,18 @@ struct ActionRequest {
 };
 enum class Action : std::uint8_t { release, resolve, forget };
 std::expected<ActionRequest, std::string> read_action(Action action, std::string_view body);
+
+// The same for many keys, each with the version that was seen of it; `version` of the terms is empty.
+struct SeenKey {
+  OperationId id;
+  std::string version;
+};
+struct BulkRequest {
+  ActionRequest terms;
+  std::vector<SeenKey> keys;
+};
+inline constexpr std::size_t most_bulk_keys = 100;
+std::expected<BulkRequest, std::string> read_bulk(Action action, std::string_view body);
 
 // What an action came to. `seen` is a look-up made after one that the store did not call done: that may have been done
 // by a try whose answer was lost.

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "admin/keys_json.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
 
@@ -17,8 +18,11 @@ namespace {
 
 constexpr const char* keys_exit_codes =
     "Exit codes: 0 well, 1 it could not be done or there is no such key, 2 wrong options or nobody to ask, 3 refused: "
-    "the key is at work, has changed, or is one that ended and can only be forgotten.";
-constexpr std::array<std::string_view, 5> states = {"started", "succeeded", "failed", "unknown", "tombstone"};
+    "the key is at work, has changed, or is one that ended and can only be forgotten. Of many keys: 0 all of them, 1 "
+    "some "
+    "failed, 3 none failed and some were refused or had changed.";
+constexpr std::array<std::string_view, 7> states = {"started",   "succeeded", "failed",   "unknown",
+                                                    "tombstone", "lapsed",    "unsettled"};
 
 // Without a name in the help, as CLI's own checks have.
 void expect_number(CLI::Option& option, std::uint64_t least, std::uint64_t most) {
@@ -33,9 +37,17 @@ void expect_age(CLI::Option& option) {
       [](const std::string& text) { return parse_duration(text) ? "" : "expected a duration such as 5m"; });
 }
 
+void expect_time(CLI::Option& option) {
+  option.type_name("TIME")->check(
+      [](const std::string& text) { return parse_time(text) ? "" : "expected a time such as 2026-11-15T04:03:14Z"; });
+}
+
 void add_filters(CLI::App& command, KeysOptions& options) {
   const std::string all = fmt::format("{}", fmt::join(states, ","));
-  command.add_option("--state", options.state, "In this state; a tombstone has expired and is remembered")
+  command
+      .add_option("--state", options.state,
+                  "In this state; a tombstone has expired and is remembered, lapsed is started with its owner gone, "
+                  "unsettled is lapsed or unknown")
       ->type_name("{" + all + "}")
       ->check([all](const std::string& state) {
         return std::ranges::find(states, state) != states.end() ? "" : "expected one of " + all;
@@ -44,6 +56,10 @@ void add_filters(CLI::App& command, KeysOptions& options) {
   command.add_option("--route", options.route, "Of this route, as the configuration has it")->type_name("ROUTE");
   expect_age(*command.add_option("--older-than", options.older_than, "Claimed longer ago than this, such as 5m"));
   expect_age(*command.add_option("--newer-than", options.newer_than, "Claimed within this"));
+  expect_time(*command.add_option("--before", options.before, "Claimed before this, such as 2026-11-15T04:03:14Z")
+                   ->excludes("--older-than"));
+  expect_time(*command.add_option("--after", options.after, "Claimed after this, by the store's clock")
+                   ->excludes("--newer-than"));
 }
 
 CLI::App& add(CLI::App& keys, KeysOptions& options, const char* name, const char* what) {
@@ -53,23 +69,28 @@ CLI::App& add(CLI::App& keys, KeysOptions& options, const char* name, const char
   return *command;
 }
 
-void add_id(CLI::App& command, KeysOptions& options) {
-  command.add_option("id", options.id, "The operation's id: 64 hex digits, or the first 16 as logs have them")
-      ->required()
-      ->type_name("ID")
-      ->check([](const std::string& id) {
-        const bool good =
-            (id.size() == 16 || id.size() == 64) && id.find_first_not_of("0123456789abcdef") == std::string::npos;
-        return good ? "" : "an id is 16 or 64 hex digits";
-      });
+CLI::Option& add_id(CLI::App& command, KeysOptions& options) {
+  return *command.add_option("id", options.id, "The operation's id: 64 hex digits, or the first 16 as logs have them")
+              ->type_name("ID")
+              ->check([](const std::string& id) {
+                const bool good = (id.size() == 16 || id.size() == 64) &&
+                                  id.find_first_not_of("0123456789abcdef") == std::string::npos;
+                return good ? "" : "an id is 16 or 64 hex digits";
+              });
 }
 
 void add_change_options(CLI::App& command, KeysOptions& options) {
   add_id(command, options);
+  add_filters(command, options);
+  command.add_flag("--dry-run", options.dry_run, "Of many: show which they are, and change nothing");
   command.add_option("--reason", options.reason, "Why; it is in the audit log")->type_name("TEXT");
   command.add_option("--by", options.by, "Who does it; the default is the user's name")->type_name("NAME");
   command.add_flag("--yes", options.yes, "Do not ask");
   command.add_flag("--json", options.json, "Print the answer as JSON");
+  command.footer(
+      std::string("Of one key, by its ID, or of all that fit --state, --tenant, --route and the times. Many are shown "
+                  "first; each is changed only if it is still what was shown.\n") +
+      keys_exit_codes);
 }
 
 void add_find(CLI::App& keys, KeysOptions& options) {
@@ -122,7 +143,7 @@ Run add_keys(CLI::App& app) {
   list.add_flag("--all", options->all, "All of them");
   list.add_flag("--json", options->json, "Print them as JSON");
   CLI::App& show = add(*keys, *options, "show", "One key");
-  add_id(show, *options);
+  add_id(show, *options).required();
   show.add_flag("--body", options->body, "With the recorded response");
   show.add_flag("--json", options->json, "Print it as JSON");
   add_find(*keys, *options);
@@ -137,7 +158,7 @@ Run add_keys(CLI::App& app) {
     if (keys->got_subcommand("find")) return find_key(*options);
     if (keys->got_subcommand("export")) return export_keys(*options);
     for (const char* action : {"release", "resolve", "forget"}) {
-      if (keys->got_subcommand(action)) return change_key(*options, action);
+      if (keys->got_subcommand(action)) return change_keys(*options, action);
     }
     return 2;
   };

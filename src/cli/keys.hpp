@@ -1,6 +1,7 @@
 // The parts of `once keys`: what it reads, what it shows, what it does.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,12 +15,14 @@ namespace once::cli {
 struct KeysOptions {
   AdminOptions admin;
   bool json = false;
-  // list, export
+  // list, export, and actions on many
   std::string state;
   std::string tenant;  // find: of the claims API
   std::string route;
   std::string older_than;
   std::string newer_than;
+  std::string before;
+  std::string after;
   std::string cursor;
   unsigned limit = 50;
   bool all = false;
@@ -38,6 +41,7 @@ struct KeysOptions {
   std::string peer;
   // actions
   bool yes = false;
+  bool dry_run = false;
   std::string reason;
   std::string by;
   bool succeeded = false;
@@ -50,12 +54,32 @@ int list_keys(const KeysOptions& options);
 int export_keys(const KeysOptions& options);
 int show_key(const KeysOptions& options);
 int find_key(const KeysOptions& options);
-// release, resolve, forget
-int change_key(const KeysOptions& options, std::string_view action);
+// release, resolve, forget: of one key, or of all that fit the filters
+int change_keys(const KeysOptions& options, std::string_view action);
+int change_many(const KeysOptions& options, std::string_view action);
+
+// Whether any of the options that choose keys is given.
+bool has_filter(const KeysOptions& options);
+// Page after page from `cursor` on, at most `most` keys. Each goes to `take` once, with its JSON as it came, until that
+// returns false. Afterwards `cursor` is where to go on; empty: that was all. Returns an exit code.
+using TakeKey = std::function<bool(const JsonTree& key, std::string_view json)>;
+int for_each_key(const KeysOptions& options, unsigned most, std::string& cursor, const TakeKey& take);
+
+// What is asked of a key, as members of a JSON object; the version is not among them. nullopt: the options are wrong,
+// and it was said.
+std::optional<std::string> change_members(const KeysOptions& options, std::string_view action);
+// What a retry will do afterwards.
+std::string_view consequence(std::string_view action, const KeysOptions& options);
+// Asks at the terminal.
+bool operator_agrees(std::string_view question);
+bool somebody_can_be_asked();
 
 // For people.
 void print_table(const std::vector<JsonTree>& keys);
 void print_key(const JsonTree& key);
+
+// As the table has it: started is told as lapsed when its owner is gone.
+std::string shown_state(const JsonTree& key);
 
 // The text of a member; "-" if there is none.
 std::string text_of(const JsonTree& key, std::string_view name);

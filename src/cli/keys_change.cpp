@@ -18,22 +18,6 @@ namespace once::cli {
 
 namespace {
 
-std::string_view consequence(std::string_view action, const KeysOptions& options) {
-  if (action == "release") return "A retry will execute the request anew.";
-  if (action == "forget") return "The record is dropped: a retry will execute the request anew.";
-  if (options.failed) return "It is recorded as failed: a retry with the same request will execute it again.";
-  if (options.status == 0)
-    return "It is recorded as succeeded without a response: retries are told so, and not executed.";
-  return "It is recorded as succeeded: every retry gets the response that you give.";
-}
-
-bool confirmed(std::string_view question) {
-  print(fmt::format("{} Type yes to go on: ", question));
-  std::string answer;
-  std::getline(std::cin, answer);
-  return trim(answer) == "yes";
-}
-
 std::string who(const KeysOptions& options) {
   if (!options.by.empty()) return options.by;
   for (const char* name : {"SUDO_USER", "USER", "LOGNAME"}) {
@@ -78,31 +62,19 @@ std::optional<std::string> response_of(const KeysOptions& options) {
   return out + "}";
 }
 
-}  // namespace
-
-int change_key(const KeysOptions& options, std::string_view action) {
-  const bool resolves = action == "resolve";
-  if (resolves && options.succeeded == options.failed) return usage_error("say --succeeded or --failed");
-  const bool terminal = ::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0;
-  if (!options.yes && !terminal) return usage_error("nobody can be asked whether to go on: say --yes");
-  const auto response = resolves ? response_of(options) : std::optional<std::string>("");
-  if (!response) return 2;
+int change_one(const KeysOptions& options, std::string_view action, const std::string& members) {
   const AdminAnswer seen = ask_admin(options.admin, "GET", "/v1/keys/" + options.id);
   if (seen.status != 200) return report(seen);
   const auto key = JsonTree::parse(seen.body);
   if (!key) return report({.status = 1, .body = {}, .error = "the answer is not a key"});
   if (!options.yes) {
     print_key(*key);
-    if (!confirmed(consequence(action, options))) {
+    if (!operator_agrees(consequence(action, options))) {
       print_error("nothing was changed");
       return 1;
     }
   }
-  std::vector<std::pair<std::string, std::string>> members = {
-      {"version", text_of(*key, "version")}, {"reason", options.reason}, {"by", who(options)}};
-  if (resolves) members.emplace_back("state", options.failed ? "failed" : "succeeded");
-  std::string body = json_object(members);
-  body.insert(body.size() - 1, *response);
+  const std::string body = fmt::format("{{\"version\":\"{}\",{}}}", text_of(*key, "version"), members);
   const AdminAnswer answer =
       ask_admin(options.admin, "POST", fmt::format("/v1/keys/{}/{}", text_of(*key, "id"), action), body);
   if (answer.status != 200) return report(answer);
@@ -110,6 +82,50 @@ int change_key(const KeysOptions& options, std::string_view action) {
   print(options.json || !done ? answer.body
                               : fmt::format("{} {}\n", text_of(*done, "done"), text_of(*key, "id").substr(0, 16)));
   return 0;
+}
+
+}  // namespace
+
+std::string_view consequence(std::string_view action, const KeysOptions& options) {
+  if (action == "release") return "A retry will execute the request anew.";
+  if (action == "forget") return "The record is dropped: a retry will execute the request anew.";
+  if (options.failed) return "It is recorded as failed: a retry with the same request will execute it again.";
+  if (options.status == 0)
+    return "It is recorded as succeeded without a response: retries are told so, and not executed.";
+  return "It is recorded as succeeded: every retry gets the response that you give.";
+}
+
+bool operator_agrees(std::string_view question) {
+  print(fmt::format("{} Type yes to go on: ", question));
+  std::string answer;
+  std::getline(std::cin, answer);
+  return trim(answer) == "yes";
+}
+
+bool somebody_can_be_asked() {
+  return ::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0;
+}
+
+std::optional<std::string> change_members(const KeysOptions& options, std::string_view action) {
+  std::vector<std::pair<std::string, std::string>> members = {{"reason", options.reason}, {"by", who(options)}};
+  std::optional<std::string> response = "";
+  if (action == "resolve") {
+    members.emplace_back("state", options.failed ? "failed" : "succeeded");
+    response = response_of(options);
+  }
+  if (!response) return std::nullopt;
+  const std::string object = json_object(members);
+  return object.substr(1, object.size() - 2) + *response;
+}
+
+int change_keys(const KeysOptions& options, std::string_view action) {
+  if (action == "resolve" && options.succeeded == options.failed) return usage_error("say --succeeded or --failed");
+  if (options.id.empty()) return change_many(options, action);
+  if (has_filter(options)) return usage_error("say an ID, or filters such as --state unknown, not both");
+  if (options.dry_run) return usage_error("--dry-run is for many keys; `once keys show` shows one");
+  if (!options.yes && !somebody_can_be_asked()) return usage_error("nobody can be asked whether to go on: say --yes");
+  const auto members = change_members(options, action);
+  return members ? change_one(options, action, *members) : 2;
 }
 
 }  // namespace once::cli

@@ -37,17 +37,37 @@ std::string percent_encoded(std::string_view text) {
 std::string list_path(const KeysOptions& options, unsigned limit, std::string_view cursor) {
   std::string path = fmt::format("/v1/keys?limit={}", limit);
   const std::pair<std::string_view, std::string_view> parameters[] = {
-      {"state", options.state},           {"tenant", options.tenant},         {"route", options.route},
-      {"older_than", options.older_than}, {"newer_than", options.newer_than}, {"cursor", cursor}};
+      {"state", options.state},           {"tenant", options.tenant},
+      {"route", options.route},           {"older_than", options.older_than},
+      {"newer_than", options.newer_than}, {"before", options.before},
+      {"after", options.after},           {"cursor", cursor}};
   for (const auto& [name, value] : parameters) {
     if (!value.empty()) path += fmt::format("&{}={}", name, percent_encoded(value));
   }
   return path;
 }
 
-// Page after page from `cursor` on; each key goes to `take` once, with its JSON as it came, until that returns false.
-// Afterwards `cursor` is where to go on; empty: that was all.
-int for_each_key(const KeysOptions& options, unsigned most, std::string& cursor, auto&& take) {
+// Typed at a terminal without being shown, or the first line of stdin.
+std::string ask_for_key() {
+  std::string key;
+  if (::isatty(STDIN_FILENO) == 0) {
+    std::getline(std::cin, key);
+    return key;
+  }
+  print_error("the key (not shown):");
+  termios before{};
+  ::tcgetattr(STDIN_FILENO, &before);
+  termios quiet = before;
+  quiet.c_lflag &= ~static_cast<tcflag_t>(ECHO);
+  ::tcsetattr(STDIN_FILENO, TCSAFLUSH, &quiet);
+  std::getline(std::cin, key);
+  ::tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
+  return key;
+}
+
+}  // namespace
+
+int for_each_key(const KeysOptions& options, unsigned most, std::string& cursor, const TakeKey& take) {
   std::set<std::string> seen;  // some stores may show one again while they grow
   unsigned left = most;
   do {
@@ -74,26 +94,6 @@ int for_each_key(const KeysOptions& options, unsigned most, std::string& cursor,
   } while (!cursor.empty() && left > 0);
   return 0;
 }
-
-// Typed at a terminal without being shown, or the first line of stdin.
-std::string ask_for_key() {
-  std::string key;
-  if (::isatty(STDIN_FILENO) == 0) {
-    std::getline(std::cin, key);
-    return key;
-  }
-  print_error("the key (not shown):");
-  termios before{};
-  ::tcgetattr(STDIN_FILENO, &before);
-  termios quiet = before;
-  quiet.c_lflag &= ~static_cast<tcflag_t>(ECHO);
-  ::tcsetattr(STDIN_FILENO, TCSAFLUSH, &quiet);
-  std::getline(std::cin, key);
-  ::tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
-  return key;
-}
-
-}  // namespace
 
 int list_keys(const KeysOptions& options) {
   std::vector<JsonTree> keys;

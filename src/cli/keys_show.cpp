@@ -32,13 +32,13 @@ std::string plain(std::string text, std::string_view kept = "") {
   return text;
 }
 
+}  // namespace
+
 std::string shown_state(const JsonTree& key) {
   std::string state = text_of(key, "state");
   if (state != "started") return state;
   return text_of(key, "live") == "true" ? "started" : "lapsed";
 }
-
-}  // namespace
 
 std::string text_of(const JsonTree& key, std::string_view name) {
   const JsonTree* member = key.find(name);

@@ -225,6 +225,49 @@ describe("keys", {concurrency: false}, () => {
     assert.equal(times(), 2);
   });
 
+  test("all that fit the filters are settled at once, and what changed meanwhile is left alone", async (t) => {
+    const backend = await startBackend(t, remembered);
+    const gateway = await Gateway.start(t, backend, {settings: hold});
+    const many = [];
+    for (let i = 0; i < 103; ++i) many.push(await stuck({gateway}, `many-${i}`));
+    assert.equal((await gateway.pay("fine", "/payments", caller)).status, 201);
+    const page = await openKeys(t, gateway);
+    await page.getByLabel("State").selectOption("unsettled");
+    await page.getByRole("button", {name: "Settle all that fit…"}).click();
+    const dialog = page.locator("#bulk-dialog");
+    await until(async () => /103 keys: 103 unknown\. Routes: 103 \/\*\*/.test(await dialog.textContent()), "the count");
+    const submit = dialog.locator("button[type=submit]");
+    assert.equal(await submit.isDisabled(), true, "nothing is chosen yet");
+    await dialog.getByLabel("Release them").check();
+    assert.match(await page.locator("#bulk-effect").textContent(), /executes/);
+    assert.equal(await submit.textContent(), "Release 103 keys");
+    assert.deepEqual(await unnamed(page), []);
+    assert.deepEqual((await tooPale(page)).found, []);
+    await submit.click();
+    assert.equal(await page.locator("#bulk-reason").evaluate((reason) => reason.validity.valueMissing), true, "a reason is needed");
+    await page.locator("#bulk-reason").fill("after the crash");
+    await page.locator("#bulk-by").fill("an operator");
+    await submit.click();
+    assert.equal(await page.locator("#bulk-sure").evaluate((sure) => sure.validity.valueMissing), true, "and a yes");
+    // Somebody else was faster with one of them.
+    const key = await (await fetch(`${gateway.admin}/v1/keys/${many[7].id}`)).json();
+    const other = await fetch(`${gateway.admin}/v1/keys/${many[7].id}/resolve`, {method: "POST", headers: {"Once-Admin": "1"},
+      body: JSON.stringify({version: key.version, state: "succeeded", response: {status: 299, headers: [], body: "first"}, reason: "r", by: "b"})});
+    assert.equal(other.status, 200);
+    await page.locator("#bulk-sure").check();
+    await submit.click();
+    await until(async () => /Released 102 keys\. 1 key had changed/.test(await dialog.textContent()), "the result");
+    assert.match(await dialog.locator(".problems").textContent(), new RegExp(many[7].id.slice(0, 16)));
+    assert.deepEqual((await tooPale(page)).found, []);
+    await dialog.getByRole("button", {name: "Close"}).click();
+    await until(async () => (await rows(page).count()) === 0, "the table to be up to date");
+    assert.equal((await many[7].pay()).status, 299);
+    assert.equal((await many[8].pay()).status, 502, "executed again");
+    assert.equal(many[8].times(), 2);
+    const lines = gateway.lines().filter((line) => line.message === "audit" && line.reason === "after the crash");
+    assert.equal(lines.length, 103);
+  });
+
   test("on a phone nothing is cut off", async (t) => {
     const {id} = await stuck(shared, "phone");
     const page = await openKeys(t, shared.gateway, {viewport: {width: 360, height: 740}, hasTouch: true, isMobile: true});
@@ -236,6 +279,11 @@ describe("keys", {concurrency: false}, () => {
     await page.locator("#key-dialog").waitFor();
     assert.deepEqual(await tooWide(page), []);
     await page.locator("#key-dialog [data-action=resolve]").click();
+    assert.deepEqual(await tooWide(page), []);
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("Escape");
+    await page.getByRole("button", {name: "Settle all that fit…"}).click();
+    await until(async () => /1 unknown|unknown\./.test(await page.locator("#bulk-counted").textContent()), "the count");
     assert.deepEqual(await tooWide(page), []);
   });
 

@@ -487,7 +487,7 @@ class CommandLine(Keys):
             self.assertEqual((out.returncode, f"{option}: expected " in out.stderr), (2, True), out.stderr)
         text = run_once("keys", "list", "--help").stdout
         self.assertNotIn("UINT", text)
-        self.assertIn("{started,succeeded,failed,unknown,tombstone}", text)
+        self.assertIn("{started,succeeded,failed,unknown,tombstone,lapsed,unsettled}", text)
 
     def test_nobody_answers(self):
         out = run_once("keys", "list", "--admin", "127.0.0.1:1")

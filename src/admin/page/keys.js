@@ -1,4 +1,5 @@
 // The table of keys: filters, pages, and finding one by the key as the client sent it.
+import {startBulk} from "/bulk.js";
 import {openKey} from "/key.js";
 import {request} from "/api.js";
 import {byId, bytes, el, number, say, when} from "/dom.js";
@@ -27,8 +28,8 @@ function row(key) {
     cell("Stored", key.outcome_bytes ? bytes(key.outcome_bytes) : "–", {class: "n"}));
 }
 
-function query(cursor) {
-  const parameters = new URLSearchParams({limit: String(pageSize)});
+function query(cursor, limit = pageSize) {
+  const parameters = new URLSearchParams({limit: String(limit)});
   const filters = new FormData(byId("filters"));
   for (const name of ["state", "tenant", "route"]) {
     const value = filters.get(name).trim();
@@ -126,6 +127,7 @@ export function startKeys() {
   });
   for (const id of ["f-state", "f-age"]) byId(id).addEventListener("change", () => load({from: null}));
   byId("keys-more").addEventListener("click", () => load({from: next}));
+  byId("bulk-open").addEventListener("click", () => startBulk(query, () => load({from: null})));
   byId("find-open").addEventListener("click", () => byId("find-dialog").showModal());
   byId("find-form").addEventListener("submit", find);
   for (const button of document.querySelectorAll("[data-close]")) button.addEventListener("click", () => button.closest("dialog").close());

@@ -69,6 +69,86 @@ TEST(ReadList, takes_filters_and_refuses_what_is_none) {
   }
 }
 
+TEST(ParseTime, takes_rfc_3339_and_nothing_else) {
+  EXPECT_EQ(parse_time("2025-11-15T16:54:03.007Z"), now);
+  EXPECT_EQ(parse_time("2025-11-15T18:24:03.0079+01:30"), now);
+  EXPECT_EQ(parse_time("2025-11-15T16:54Z"), now - Duration(3007));
+  EXPECT_EQ(parse_time("2025-11-15T15:54:00-01:00"), now - Duration(3007));
+  for (const std::string_view wrong :
+       {"", "2025-11-15", "2025-11-15T16:54", "2025-13-15T16:54Z", "2025-02-30T16:54Z", "2025-11-15T24:00Z",
+        "2025-11-15T16:60Z", "2025-11-15T16:54:60Z", "2025-11-15T16:54:03.Z", "2025-11-15T16:54ZZ", "2025-11-15 16:54Z",
+        "2025-11-15T16:54+1:00", "2025-11-15T16:54+24:00", "2025-11-15T16:54:0", "yesterday"}) {
+    EXPECT_FALSE(parse_time(wrong).has_value()) << wrong;
+  }
+}
+
+TEST(ReadList, takes_times_and_what_is_among_a_state) {
+  const auto list =
+      read_list("state=lapsed&before=2025-11-15T16%3A54%3A03.007Z&after=2025-11-15T15%3A54%2B00%3A00", now);
+  ASSERT_TRUE(list.has_value()) << list.error();
+  EXPECT_EQ(list->among, Among::lapsed);
+  EXPECT_EQ(list->filter.started_before, now);
+  EXPECT_EQ(list->filter.started_after, now - std::chrono::hours(1) - Duration(3007));
+  for (const std::string_view wrong : {"before=5m", "after=now"})
+    EXPECT_FALSE(read_list(wrong, now).has_value()) << wrong;
+}
+
+TEST(FitPage, unsettled_keys_are_the_lapsed_ones_and_then_the_unknown_ones) {
+  KeyInfo lapsed = unknown_key();
+  lapsed.state = State::started;
+  lapsed.lease_until = now;
+  KeyInfo live = lapsed;
+  live.lease_until = Time::max();
+  ListRequest list = *read_list("state=unsettled", now);
+  ASSERT_TRUE(choose_part(list));
+  EXPECT_EQ(list.filter.state, State::started);
+  KeyPage page{.keys = {live, lapsed}, .next = "7.1", .now = now};
+  fit_page(page, list);
+  ASSERT_EQ(page.keys.size(), 1U) << "an owner at work is left out";
+  list = *read_list("state=unsettled&cursor=" + page.next, now);
+  ASSERT_TRUE(choose_part(list));
+  EXPECT_EQ(list.cursor, "7.1");
+  EXPECT_EQ(list.filter.state, State::started);
+  page = {.keys = {}, .next = "", .now = now};
+  fit_page(page, list);
+  EXPECT_FALSE(page.next.empty()) << "those that are unknown are still to come";
+  list = *read_list("state=unsettled&cursor=" + page.next, now);
+  ASSERT_TRUE(choose_part(list));
+  EXPECT_EQ(list.filter.state, State::unknown);
+  EXPECT_EQ(list.cursor, "");
+  page = {.keys = {unknown_key()}, .next = "", .now = now};
+  fit_page(page, list);
+  EXPECT_EQ(page.keys.size(), 1U);
+  EXPECT_TRUE(page.next.empty()) << "that was all";
+  list = *read_list("state=unsettled&cursor=7.1", now);
+  EXPECT_FALSE(choose_part(list)) << "a cursor of another list";
+}
+
+TEST(ReadBulk, takes_keys_as_they_were_seen) {
+  const std::string id(64, 'a');
+  const auto key = [&id](std::string_view more) {
+    return R"({"keys":[{"id":")" + id + "\"" + std::string(more) + "]}";
+  };
+  const auto bulk = read_bulk(Action::release, key(R"(,"version":"v"})"));
+  ASSERT_TRUE(bulk.has_value()) << bulk.error();
+  ASSERT_EQ(bulk->keys.size(), 1U);
+  EXPECT_EQ(to_hex(bulk->keys.front().id), id);
+  EXPECT_EQ(bulk->keys.front().version, "v");
+  const std::string one = R"({"id":")" + id + R"(","version":"v"})";
+  std::string many = R"({"version":"","keys":[)";
+  for (std::size_t i = 0; i <= most_bulk_keys; ++i) {
+    many += (i == 0 ? "" : ",") + std::string(R"({"id":")") + std::string(61, '0') + std::to_string(100 + i) +
+            R"(","version":"v"})";
+  }
+  for (const std::string& wrong :
+       {std::string("[]"), std::string("{}"), std::string(R"({"keys":[]})"), std::string(R"({"keys":{}})"), key("}"),
+        key(R"(,"version":""})"), std::string(R"({"keys":[{"id":"ab","version":"v"}]})"), many + "]}",
+        "{\"keys\":[" + one + "," + one + "]}", R"({"version":"v","keys":[)" + one + "]}"}) {
+    EXPECT_FALSE(read_bulk(Action::release, wrong).has_value()) << wrong;
+  }
+  EXPECT_FALSE(read_bulk(Action::resolve, key(R"(,"version":"v"})")).has_value()) << "how did they end?";
+}
+
 TEST(ReadFind, takes_a_request_or_a_claim) {
   const auto request = read_find(R"({"key":"k","path":"/p","headers":[["A","b"]]})");
   ASSERT_TRUE(request.has_value()) << request.error();

@@ -1,0 +1,26 @@
+// How /v1/keys answers, for one key and for many.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "admin/keys_json.hpp"
+#include "base/error.hpp"
+#include "core/problem.hpp"
+#include "http/service.hpp"
+#include "store/store.hpp"
+
+namespace once {
+
+http::ServiceResponse key_answer(const Problem& problem);
+http::ServiceResponse key_answer(std::string json);
+http::ServiceResponse refused_key(ProblemKind kind, std::string detail);
+
+// Of a search that failed.
+Problem store_problem(const Error& error);
+
+// What an action came to: as the audit log has it, and for the one who asked if it was not done.
+std::string_view result_of(Effect effect, OpStatus status);
+Problem problem_of(Effect effect, const Op& op);
+
+}  // namespace once

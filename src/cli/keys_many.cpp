@@ -1,0 +1,231 @@
+// once keys release, resolve and forget with filters: the keys that fit are looked at and shown, and after a yes they are
+// changed batch by batch, each only if it is still what was shown.
+#include <unistd.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "cli/keys.hpp"
+#include "cli/output.hpp"
+#include "core/json_text.hpp"
+
+namespace once::cli {
+
+namespace {
+
+// As the admin interface takes them.
+constexpr std::size_t batch_size = 100;
+constexpr std::size_t most_shown = 20;
+// Who does not sit at a terminal reads a log.
+constexpr std::size_t said_every = 1000;
+
+struct Chosen {
+  std::string id;
+  std::string version;
+};
+
+// What the batches came to.
+struct Tally {
+  std::map<std::string, std::size_t> by_result;
+  std::string json;  // of every key
+  std::size_t told = 0;
+
+  std::size_t of(const std::string& result) const {
+    const auto found = by_result.find(result);
+    return found == by_result.end() ? 0 : found->second;
+  }
+  void add(const std::string& id, const std::string& result, std::string_view detail) {
+    ++by_result[result];
+    json.append(json.empty() ? "" : ",\n").append(json_object({{"id", id}, {"result", result}, {"detail", std::string(detail)}}));
+    if (result == "done" || ++told > most_shown) return;
+    print_error(fmt::format("{} {}: {}", id.substr(0, 16), result, detail));
+  }
+};
+
+std::string_view past(std::string_view action) {
+  if (action == "release") return "released";
+  return action == "resolve" ? "resolved" : "forgotten";
+}
+
+std::string counted(std::size_t count) {
+  return fmt::format("{} {}", count, count == 1 ? "key" : "keys");
+}
+
+// Only these can be resolved and released.
+bool can_fit(std::string_view action, const std::string& state) {
+  return action == "forget" || state.empty() || state == "unknown" || state == "lapsed" || state == "unsettled";
+}
+
+void show_chosen(const std::vector<JsonTree>& first, const std::map<std::string, std::size_t>& by_state,
+                 std::size_t count) {
+  print_table(first);
+  if (count > first.size()) print(fmt::format("… and {} more\n", count - first.size()));
+  std::string parts;
+  for (const auto& [state, of_it] : by_state) parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", of_it, state);
+  print(fmt::format("{}: {}\n", counted(count), parts));
+}
+
+// Of each key of a batch; those that were not tried go back to the front. False: no use in going on.
+bool take_results(const JsonTree& answer, const std::map<std::string, std::string>& versions, std::deque<Chosen>& queue,
+                  Tally& tally) {
+  const JsonTree* keys = answer.find("keys");
+  if (keys == nullptr || keys->array() == nullptr) return false;
+  std::vector<Chosen> left;
+  for (const JsonTree& key : *keys->array()) {
+    const std::string id = text_of(key, "id");
+    const std::string result = text_of(key, "result");
+    const auto version = versions.find(id);
+    if (version == versions.end()) continue;
+    if (result == "left") {
+      left.push_back({.id = id, .version = version->second});
+    } else {
+      tally.add(id, result, text_of(key, "detail"));
+    }
+  }
+  queue.insert(queue.begin(), left.begin(), left.end());
+  return left.size() < versions.size();
+}
+
+class Progress {
+ public:
+  explicit Progress(std::size_t all) : all_(all) {}
+  ~Progress() {
+    if (terminal_ && all_ > batch_size) fmt::print(stderr, "\n");
+  }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void tell(std::size_t tried) {
+    if (all_ <= batch_size) return;
+    if (terminal_) {
+      fmt::print(stderr, "\r{} of {} tried", tried, all_);
+    } else if (tried / said_every != said_ / said_every) {
+      print_error(fmt::format("{} of {} tried", tried, all_));
+    }
+    said_ = tried;
+  }
+
+ private:
+  std::size_t all_;
+  std::size_t said_ = 0;
+  bool terminal_ = ::isatty(STDERR_FILENO) != 0;
+};
+
+std::string batch_json(const std::vector<Chosen>& batch, const std::string& members) {
+  std::string body = fmt::format("{{{},\"keys\":[", members);
+  for (const Chosen& key : batch) {
+    body.append(&key == batch.data() ? "" : ",").append(json_object({{"id", key.id}, {"version", key.version}}));
+  }
+  return body + "]}";
+}
+
+// Whoever does not answer may have done it.
+std::string_view result_without_answer(const AdminAnswer& answer) {
+  return answer.status == 0 && !answer.usage ? "unknown" : "failed";
+}
+
+void change_all(const KeysOptions& options, std::string_view action, const std::string& members,
+                std::deque<Chosen> queue, Tally& tally) {
+  const std::size_t all = queue.size();
+  Progress progress(all);
+  bool goes_on = true;
+  while (goes_on && !queue.empty()) {
+    std::vector<Chosen> batch;
+    std::map<std::string, std::string> versions;
+    while (!queue.empty() && batch.size() < batch_size) {
+      versions.emplace(queue.front().id, queue.front().version);
+      batch.push_back(std::move(queue.front()));
+      queue.pop_front();
+    }
+    const AdminAnswer answer =
+        ask_admin(options.admin, "POST", fmt::format("/v1/keys/{}", action), batch_json(batch, members));
+    const auto results = answer.status == 200 ? JsonTree::parse(answer.body) : std::nullopt;
+    if (results) {
+      goes_on = take_results(*results, versions, queue, tally);
+    } else {
+      for (const Chosen& key : batch) tally.add(key.id, std::string(result_without_answer(answer)), answer.error);
+      goes_on = false;
+    }
+    progress.tell(all - queue.size());
+  }
+  for (const Chosen& key : queue) tally.add(key.id, "left", "not tried");
+}
+
+int summary(const KeysOptions& options, std::string_view action, const Tally& tally) {
+  const std::size_t done = tally.of("done");
+  const std::size_t alone = tally.of("changed") + tally.of("refused");
+  const std::size_t failed = tally.of("failed") + tally.of("unknown") + tally.of("left");
+  if (options.json) {
+    std::string counts;
+    for (const std::string name : {"done", "changed", "refused", "failed", "unknown", "left"}) {
+      counts += fmt::format("\"{}\":{},", name, tally.of(name));
+    }
+    print(fmt::format("{{{}\"keys\":[{}]}}\n", counts, tally.json));
+  } else {
+    print(fmt::format("{} {}; changed meanwhile and left alone: {}; refused: {}; failed: {}; not known: {}; not tried: {}\n",
+                      past(action), counted(done), tally.of("changed"), tally.of("refused"), tally.of("failed"),
+                      tally.of("unknown"), tally.of("left")));
+  }
+  if (tally.told > most_shown) {
+    print_error(fmt::format("and {} more that were not {}; --json names all", tally.told - most_shown, past(action)));
+  }
+  if (failed > 0) return 1;
+  return alone > 0 ? 3 : 0;
+}
+
+}  // namespace
+
+bool has_filter(const KeysOptions& options) {
+  return !options.state.empty() || !options.tenant.empty() || !options.route.empty() || !options.older_than.empty() ||
+         !options.newer_than.empty() || !options.before.empty() || !options.after.empty();
+}
+
+int change_many(const KeysOptions& options, std::string_view action) {
+  if (!has_filter(options)) return usage_error("say the ID of a key, or filters such as --state unknown");
+  if (!can_fit(action, options.state)) {
+    return usage_error(fmt::format("only unknown and lapsed keys can be {}: say --state unknown, lapsed or unsettled",
+                                   past(action)));
+  }
+  const auto members = change_members(options, action);
+  if (!members) return 2;
+  KeysOptions chosen = options;
+  if (chosen.state.empty() && action != "forget") chosen.state = "unsettled";
+  std::deque<Chosen> queue;
+  std::vector<JsonTree> first;
+  std::map<std::string, std::size_t> by_state;
+  std::string json;
+  std::string cursor;
+  const int listed = for_each_key(chosen, ~0U, cursor, [&](const JsonTree& key, std::string_view text) {
+    queue.push_back({.id = text_of(key, "id"), .version = text_of(key, "version")});
+    ++by_state[shown_state(key)];
+    if (first.size() < most_shown) first.push_back(key);
+    if (options.json && options.dry_run) json.append(json.empty() ? "" : ",\n").append(text);
+    return true;
+  });
+  if (listed != 0) return listed;
+  if (options.json && options.dry_run) {
+    print(fmt::format("{{\"keys\":[{}]}}\n", json));
+    return 0;
+  }
+  if (queue.empty()) {
+    print(options.json ? "{\"keys\":[]}\n" : "no keys\n");
+    return 0;
+  }
+  if (!options.json) show_chosen(first, by_state, queue.size());
+  if (options.dry_run) return 0;
+  if (!options.yes && !somebody_can_be_asked()) {
+    return usage_error("nothing was changed: nobody can be asked whether to go on, so say --yes");
+  }
+  if (!options.yes && !operator_agrees(fmt::format("Each of them: {}", consequence(action, options)))) {
+    print_error("nothing was changed");
+    return 1;
+  }
+  Tally tally;
+  change_all(options, action, *members, std::move(queue), tally);
+  return summary(options, action, tally);
+}
+
+}  // namespace once::cli
