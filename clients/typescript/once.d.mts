@@ -95,13 +95,17 @@ export declare class Claim {
 }
 
 export interface OnceOptions {
-  /** http://HOST:PORT or unix:PATH */
+  /** http://HOST:PORT, https://HOST or unix:PATH */
   url: string;
   token?: string;
   /** Whose token it is: needed where calls name a tenant. */
   tenant?: string;
+  /** Of one request, long polls not counted; 10000. */
   timeoutMs?: number;
+  /** How long a request that got no answer is repeated; 30000. */
   patienceMs?: number;
+  /** In place of the global one: for a client certificate, or an authority that NODE_EXTRA_CA_CERTS does not name. */
+  fetch?: typeof fetch;
 }
 
 export declare class Once {
@@ -129,17 +133,33 @@ export declare const RETRIED: {
 };
 
 export interface FetchOnceOptions {
-  /** The Idempotency-Key; one is made if neither this nor the header is given. */
+  /** One is made if neither this nor the header is given. */
   key?: string;
-  /** When to give up; 60000. */
+  /** "Idempotency-Key". */
+  keyHeader?: string;
+  /** Of the whole call: reading the request's body, every attempt with its answer's body, and the waits between; 60000. */
   deadlineMs?: number;
-  /** Of one attempt; 15000. */
-  timeoutMs?: number;
+  /** Of one attempt, with its answer's body; 15000. */
+  attemptTimeoutMs?: number;
   firstPauseMs?: number;
   longestPauseMs?: number;
+  /**
+   * Give a 2xx as soon as its head has come, its body unread. Without it, bodies are read before fetchOnce() returns, except
+   * text/event-stream, application/x-ndjson and application/jsonl.
+   */
+  stream?: boolean;
   fetch?: typeof fetch;
+  /** Gets a message, once per origin, if an answer lacks Idempotency-Status or says `bypassed`; console.warn. */
+  warn?: (message: string) => void;
   /** key: what to go on with later, if this ends without an answer. What is thrown has it too, as `key`. */
   onAttempt?: (attempt: { attempt: number; key: string; status?: number; error?: unknown }) => void;
+}
+
+/** What fetchOnce() throws: the error of fetch(), or the reason of the signal, and the key to go on with. */
+export interface FetchOnceError extends Error {
+  key: string;
+  /** The certificate was not accepted: nothing was sent. */
+  notTrusted?: true;
 }
 
 export declare function fetchOnce(

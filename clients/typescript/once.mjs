@@ -11,9 +11,12 @@
 //     operation: async () => runAiTennis(),
 //   });
 //
-// The gateway is named by ONCE_CLAIMS_URL (http://HOST:PORT or unix:PATH), the token of the tenant launch-base by
+// The gateway is named by ONCE_CLAIMS_URL (http://HOST:PORT, https://HOST or unix:PATH), the token of the tenant launch-base by
 // ONCE_CLAIMS_TOKEN_LAUNCH_BASE, and the token of a call that names no tenant by ONCE_CLAIMS_TOKEN; or give them to
 // new Once({ url, token, tenant }).
+//
+// https: Node trusts the authorities it comes with, and those in the file that NODE_EXTRA_CA_CERTS names when it starts. For
+// anything else, such as a client certificate, give a `fetch` of your own (undici's, with an Agent).
 
 /** Statuses that say: the same request again, with the same key, is safe and may end differently. */
 export const RETRIED_STATUSES = Object.freeze([408, 425, 429, 502, 503, 504]);
@@ -50,8 +53,8 @@ export async function withIdempotency(options, work) {
 
 export class Once {
   /** timeoutMs: of one request, long polls not counted. patienceMs: how long a request that got no answer is repeated. */
-  constructor({ url, token, tenant, timeoutMs = 10_000, patienceMs = 30_000 }) {
-    if (!/^(http:\/\/|unix:)/.test(url ?? "")) throw new TypeError("url is http://HOST:PORT or unix:PATH");
+  constructor({ url, token, tenant, timeoutMs = 10_000, patienceMs = 30_000, fetch }) {
+    if (!/^(https?:\/\/|unix:)/.test(url ?? "")) throw new TypeError("url is http://HOST:PORT, https://HOST or unix:PATH");
     const local = url.startsWith("unix:") && token === undefined;
     if (tenant !== undefined && token === undefined && !(local && tenant === "local")) {
       throw new TypeError(`the tenant ${JSON.stringify(tenant)} needs its token: without one there is "local", on a Unix socket`);
@@ -62,6 +65,7 @@ export class Once {
     this.tenant = local ? "local" : tenant;
     this.timeoutMs = timeoutMs;
     this.patienceMs = patienceMs;
+    this.fetch = fetch;
   }
 
   /**
@@ -162,9 +166,9 @@ export class Once {
           failure = new Error(`the gateway answered ${answer.status} ${answer.json.code ?? ""}`);
         }
       } catch (error) {
-        failure = error;
+        failure = distrust(error, this.url) ?? error;
       }
-      if (failure instanceof OnceError) throw failure;
+      if (failure instanceof OnceError || failure.notTrusted) throw failure;
       // Full jitter, so that those who failed together do not come back together.
       const wait = Math.random() * pause;
       if (Date.now() + wait >= until) throw failure;
@@ -177,7 +181,8 @@ export class Once {
     if (token != null) headers.authorization = `Bearer ${token}`;
     if (this.url.startsWith("unix:")) return askSocket(this.url.slice("unix:".length), target, text, headers, timeoutMs);
     const signal = AbortSignal.timeout(timeoutMs);
-    const response = await fetch(this.url + target, { method: "POST", headers, body: text, signal });
+    const doFetch = this.fetch ?? globalThis.fetch;
+    const response = await doFetch(this.url + target, { method: "POST", headers, body: text, signal });
     return { status: response.status, json: await response.json() };
   }
 }
@@ -310,46 +315,106 @@ export const RETRIED = Object.freeze({
 });
 
 /**
- * fetch() that may be called for what must happen once: it repeats a request that got no answer, with the same
- * Idempotency-Key and the same bytes, until there is one or the deadline has come. Returns the last answer; throws if there was
- * none. The key is told to onAttempt and is the `key` of what is thrown: going on with it later is safe, a new one is not.
+ * fetch() that may be called for what must happen once: it repeats a request that got no whole answer, with the same key and the
+ * same bytes, until there is one or the deadline has come. Returns the last answer; throws if there was none. The key is told to
+ * onAttempt and is the `key` of what is thrown: going on with it later is safe, a new one is not.
+ *
+ * The answer's body has been read when it returns, so that one that breaks off is repeated too. Streams of events are given as they
+ * come (see the option `stream`): nothing is repeated once they have begun, and no time limit applies to them.
  */
 export async function fetchOnce(url, init = {}, options = {}) {
-  const { deadlineMs = 60_000, timeoutMs = 15_000, firstPauseMs = 200, longestPauseMs = 10_000 } = options;
+  const { deadlineMs = 60_000, attemptTimeoutMs = 15_000, firstPauseMs = 200, longestPauseMs = 10_000 } = options;
+  const keyHeader = options.keyHeader ?? "Idempotency-Key";
   const headers = new Headers(init.headers);
-  if (!headers.has("Idempotency-Key")) headers.set("Idempotency-Key", options.key ?? webcrypto.randomUUID());
-  const key = headers.get("Idempotency-Key");
-  const doFetch = options.fetch ?? globalThis.fetch;
+  if (!headers.has(keyHeader)) headers.set(keyHeader, options.key ?? webcrypto.randomUUID());
+  const key = headers.get(keyHeader);
+  const thrown = (error) => { throw withKey(error, key, init.signal); };
   const until = Date.now() + deadlineMs;
-  // Made into bytes once: a form would get another boundary on every try, and a stream can be read only once.
-  let body;
-  if (init.body != null) {
-    const whole = new Response(init.body);
-    const type = whole.headers.get("Content-Type");
-    if (type !== null && !headers.has("Content-Type")) headers.set("Content-Type", type);
-    body = await unlessAborted(whole.arrayBuffer(), init.signal).catch((error) => { throw withKey(error, key, init.signal); });
-  }
+  const body = await bytesOf(init, headers, deadlineMs).catch(thrown);
+  const request = { ...init, body, redirect: "manual", headers };
   for (let attempt = 1, pause = firstPauseMs; ; ++attempt, pause = Math.min(pause * 2, longestPauseMs)) {
-    let response;
-    let failure;
-    try {
-      const limit = AbortSignal.timeout(Math.max(1, Math.min(timeoutMs, until - Date.now())));
-      response = await doFetch(url, { ...init, body, redirect: "manual", headers, signal: either(init.signal, limit) });
-    } catch (error) {
-      failure = withKey(error, key, init.signal);
-    }
-    const asked = response ? await whenToRepeat(response) : 0;
+    const limitMs = Math.max(1, Math.min(attemptTimeoutMs, until - Date.now()));
+    const { response, bytes, error } = await attemptOnce(url, request, limitMs, options);
+    const failure = error && (distrust(error, url) ?? withKey(error, key, init.signal));
+    const asked = failure ? 0 : whenToRepeat(response, bytes);
     options.onAttempt?.({ attempt, key, status: response?.status, error: failure });
-    if (response && asked === null) return response;
+    if (!failure) warnIfUnprotected(url, response, options);
+    if (!failure && asked === null) return response;
+    if (failure?.notTrusted) thrown(failure);
     if (failure && init.signal?.aborted) throw failure;
     const wait = Math.max(asked, Math.random() * pause);
     if (Date.now() + wait >= until) {
-      if (response) return response;
-      throw failure;
+      if (failure) throw failure;
+      return response;
     }
-    await response?.body?.cancel();
-    await sleep(wait, init.signal).catch((error) => { throw withKey(error, key, init.signal); });
+    await sleep(wait, init.signal).catch(thrown);
   }
+}
+
+// Made into bytes once: a form would get another boundary on every try, and a stream can be read only once.
+async function bytesOf(init, headers, limitMs) {
+  if (init.body == null) return undefined;
+  const whole = new Response(init.body);
+  const type = whole.headers.get("Content-Type");
+  if (type !== null && !headers.has("Content-Type")) headers.set("Content-Type", type);
+  const limit = timeLimit(limitMs, init.signal);
+  try {
+    return await unlessAborted(whole.arrayBuffer(), limit.signal);
+  } finally {
+    limit.clear();
+  }
+}
+
+/** The response and the bytes of its body, unless that is a stream; or the error, and the response if its head came. */
+async function attemptOnce(url, request, limitMs, options) {
+  const limit = timeLimit(limitMs, request.signal);
+  let response;
+  try {
+    response = await (options.fetch ?? globalThis.fetch)(url, { ...request, signal: limit.signal });
+    const streams = options.stream ?? STREAMS.test(response.headers.get("Content-Type") ?? "");
+    // A browser gives nothing of a redirect but that it is one.
+    if ((streams && response.ok) || response.status < 200) {
+      limit.clearTimer();
+      return { response };
+    }
+    const bytes = await response.arrayBuffer();
+    limit.clear();
+    return { response: withBody(response, bytes), bytes };
+  } catch (error) {
+    limit.clear();
+    return { response, error };
+  }
+}
+
+const STREAMS = /^(text\/event-stream|application\/(x-ndjson|jsonl))\b/i;
+
+function withBody({ status, statusText, headers, url, redirected }, bytes) {
+  const made = new Response([204, 205, 304].includes(status) ? null : bytes, { status, statusText, headers });
+  return Object.defineProperties(made, { url: { value: url }, redirected: { value: redirected } });
+}
+
+const warned = new Set(); // origins
+
+/** Refusals and errors may come from something in front of the gateway, and say nothing about it. */
+function warnIfUnprotected(url, response, options) {
+  const said = response.headers.get("Idempotency-Status");
+  if (said !== "bypassed" && (said !== null || response.status >= 400 || response.status < 200)) return;
+  const { origin } = new URL(response.url || url, globalThis.location?.href);
+  if (warned.has(origin)) return;
+  warned.add(origin);
+  const what = said === null ? "has no Idempotency-Status" : "says Idempotency-Status: bypassed";
+  (options.warn ?? console.warn)(`fetchOnce: the answer of ${origin} ${what}: nothing there keeps a retry from being executed ` +
+    "twice. Send the request through Once, on a route that covers its method; from a page of another origin, let CORS expose the header.");
+}
+
+/** An error for a certificate that was not accepted: nothing was sent, and the next try would be the same. */
+function distrust(error, url) {
+  const code = error?.cause?.code ?? error?.code ?? "";
+  if (!/^(CERT_|ERR_TLS_CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_(GET_ISSUER|VERIFY))/.test(code)) return undefined;
+  const { origin } = new URL(url, globalThis.location?.href);
+  return Object.assign(new Error(`the certificate of ${origin} is not trusted (${code}): nothing was sent. ` +
+    "Name the file of its authority in NODE_EXTRA_CA_CERTS before Node starts, or give a fetch of your own", { cause: error }),
+  { notTrusted: true, code });
 }
 
 /** The error with its key; a new one for a signal's reason, which others may be given too. */
@@ -369,10 +434,10 @@ function unlessAborted(promise, signal) {
 }
 
 /** Milliseconds to wait at least, or null: this is the answer. */
-async function whenToRepeat(response) {
+function whenToRepeat(response, bytes) {
   if (response.status !== 409 && !RETRIED_STATUSES.includes(response.status)) return null;
   const given = response.headers.get("Retry-After");
-  const { code, retryable } = await problemOf(response);
+  const { code, retryable } = problemOf(response, bytes);
   if (retryable === false) return null;
   if (response.status === 409) {
     const said = response.headers.get("Idempotency-Status") ?? "";
@@ -385,11 +450,11 @@ async function whenToRepeat(response) {
   return Number.isFinite(seconds) ? Math.max(0, seconds * 1000) : 0;
 }
 
-/** Of a problem document, or of the error object of some dialects; the body stays to be read. */
-async function problemOf(response) {
+/** Of a problem document, or of the error object of some dialects. */
+function problemOf(response, bytes) {
   if (!/\bjson\b/.test(response.headers.get("Content-Type") ?? "")) return {};
   try {
-    const json = await response.clone().json();
+    const json = JSON.parse(new TextDecoder().decode(bytes));
     return { code: json?.code ?? json?.error?.code, retryable: json?.retryable };
   } catch {
     return {};
@@ -446,14 +511,15 @@ function fromEnvironment(tenant) {
   return new Once({ url, token, tenant });
 }
 
-function either(first, second) {
-  if (!first) return second;
+/** A signal that is aborted after so long, or with another one. */
+function timeLimit(ms, signal) {
   const both = new AbortController();
-  for (const signal of [first, second]) {
-    if (signal.aborted) both.abort(signal.reason);
-    signal.addEventListener("abort", () => both.abort(signal.reason), { once: true });
-  }
-  return both.signal;
+  const stop = () => both.abort(signal.reason);
+  const timer = setTimeout(() => both.abort(new DOMException(`no whole answer in ${ms} ms`, "TimeoutError")), ms);
+  const clearTimer = () => clearTimeout(timer);
+  if (signal?.aborted) stop();
+  signal?.addEventListener("abort", stop, { once: true });
+  return { signal: both.signal, clearTimer, clear: () => { clearTimer(); signal?.removeEventListener("abort", stop); } };
 }
 
 function sleep(ms, signal) {

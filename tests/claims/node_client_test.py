@@ -6,12 +6,21 @@ import threading
 import unittest
 
 from support import ROOT, ClaimsTest
+from tls import Authority
 from wire import Backend
 
 from once_client import Once
 
 
 class NodeClient(ClaimsTest):
+    def https(self, authority, upstream):
+        """The URL of a gateway that speaks TLS."""
+        certificate, key = authority.issue("server", "DNS:localhost")
+        self.data = self.folder()
+        gateway, _ = self.start(f"upstreams.default={upstream}", "tls.listen=127.0.0.1:0", f"tls.certificates=[{certificate}]",
+                                f"tls.keys=[{key}]")
+        return f"https://localhost:{gateway.tls_port}"
+
     def test_node_tests_pass(self):
         gate = threading.Event()
         self.addCleanup(gate.set)
@@ -33,11 +42,18 @@ class NodeClient(ClaimsTest):
         for name, known in {"ONCE_SOCKET": None, "ONCE_SOCKET_WITH_TOKENS": tokens}.items():
             self.data = self.folder()
             sockets[name] = self.start(tokens=known, listen=f"unix:{self.socket}")[1].url
+        authority, other = (Authority(self.folder()) for _ in range(2))
+        environment_of_tls = {
+            "ONCE_HTTPS_URL": self.https(authority, f"http://127.0.0.1:{backend.port}"),
+            "ONCE_CLAIMS_HTTPS_URL": self.https(authority, api.url),
+            "ONCE_UNTRUSTED_URL": self.https(other, f"http://127.0.0.1:{backend.port}"),
+            "NODE_EXTRA_CA_CERTS": authority.file,
+        }
         here = os.path.dirname(os.path.abspath(__file__))
         environment = {**os.environ, "ONCE_CLAIMS_URL": api.url, "ONCE_CLAIMS_TOKEN_LAUNCHBASE": tokens["launchbase"],
                        "ONCE_CLAIMS_TOKEN_UMBRELLA": tokens["umbrella"], "ONCE_URL": f"http://127.0.0.1:{gateway.port}",
                        "ONCE_METRICS": f"http://127.0.0.1:{gateway.admin_port}/metrics", "ONCE_CLOCK": str(clock.path),
-                       **sockets}
+                       **sockets, **environment_of_tls}
         done = subprocess.run([os.environ.get("NODE", "node"), "--test", "--test-reporter=tap",
                                os.path.join(here, "once.test.mjs")], env=environment, capture_output=True, text=True,
                               timeout=200)

@@ -51,22 +51,32 @@ async function virtually(t, work) {
 /** Answers by the script, one step a request, and keeps what came. */
 async function scripted(steps) {
   const requests = [];
+  const open = []; // responses that have no end yet
   const server = createServer((request, response) => {
     const parts = [];
     request.on("data", (part) => parts.push(part));
     request.on("end", () => {
       const { "idempotency-key": key, "content-type": type } = request.headers;
-      requests.push({ key, type, target: request.url, body: Buffer.concat(parts).toString(), at: Date.now() });
+      requests.push({ key, type, headers: request.headers, target: request.url, body: Buffer.concat(parts).toString(), at: Date.now() });
       const step = steps[Math.min(requests.length, steps.length) - 1];
       if (step === "hang up") return request.socket.destroy();
       if (step === "say nothing") return undefined;
+      if (step === "break off" || step === "half of it") {
+        response.writeHead(200, { "Content-Length": 10 });
+        return response.write("half", () => step === "break off" && request.socket.destroy());
+      }
       const { status, headers = {}, body = "", afterMs = 0 } = step;
+      if (step.open) {
+        open.push(response);
+        return response.writeHead(status, headers).write(body);
+      }
       return setTimeout(() => { response.writeHead(status, headers); response.end(body); }, afterMs);
     });
   });
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
   return {
     requests,
+    open,
     url: `http://127.0.0.1:${server.address().port}/`,
     close: () => { server.closeAllConnections(); server.close(); },
   };
@@ -287,7 +297,7 @@ test("fetchOnce repeats with one key what may be repeated, and honours Retry-Aft
 test("fetchOnce repeats what got no answer", async () => {
   const server = await scripted(["hang up", "say nothing", { status: 200 }]);
   const seen = [];
-  const options = { key: "mine", timeoutMs: 300, firstPauseMs: 1, onAttempt: (attempt) => seen.push(attempt) };
+  const options = { key: "mine", attemptTimeoutMs: 300, firstPauseMs: 1, onAttempt: (attempt) => seen.push(attempt) };
   assert.equal((await fetchOnce(server.url, { method: "POST" }, options)).status, 200);
   server.close();
   // On a machine that pauses, more of them than two get no answer in time.
@@ -296,6 +306,88 @@ test("fetchOnce repeats what got no answer", async () => {
   assert.deepEqual(seen.map(({ attempt }) => attempt), seen.map((_, index) => index + 1));
   assert.deepEqual(seen.map(({ status }) => status), [...seen.slice(1).map(() => undefined), 200]);
   assert.deepEqual(new Set(seen.map(({ key }) => key)), new Set(["mine"]));
+});
+
+test("fetchOnce repeats an answer whose body breaks off or does not end in time", async () => {
+  const server = await scripted(["break off", "half of it", { status: 201, headers: { "X-A": "b" }, body: "whole" }]);
+  const seen = [];
+  const options = { attemptTimeoutMs: 300, firstPauseMs: 1, onAttempt: (attempt) => seen.push(attempt) };
+  const response = await fetchOnce(server.url, { method: "POST" }, options);
+  assert.deepEqual([response.status, response.headers.get("X-A"), response.url], [201, "b", server.url]);
+  assert.equal(await response.text(), "whole");
+  assert.equal(new Set(server.requests.map((request) => request.key)).size, 1);
+  assert.ok(seen.length >= 3);
+  for (const { error } of seen.slice(0, -1)) assert.equal(error.key, server.requests[0].key);
+  server.close();
+});
+
+test("the deadline covers bodies, the answer's and the request's", async () => {
+  const server = await scripted(["half of it"]);
+  const limits = { key: "k", deadlineMs: 300, attemptTimeoutMs: 60_000 };
+  await assert.rejects(fetchOnce(server.url, { method: "POST" }, limits), { name: "TimeoutError", key: "k" });
+  const endless = new ReadableStream();
+  await assert.rejects(fetchOnce(server.url, { method: "POST", body: endless }, limits), { name: "TimeoutError", key: "k" });
+  assert.ok(server.requests.length <= 1);
+  server.close();
+});
+
+test("a stream of events is given as it comes, and no time limit ends it", async (t) => {
+  for (const [type, options] of [["text/event-stream; charset=utf-8", {}], ["text/plain", { stream: true }]]) {
+    const server = await scripted([{ status: 200, headers: { "Content-Type": type }, body: "data: 1\n\n", open: true }]);
+    t.mock.timers.enable({ apis: ["setTimeout"] });
+    const response = await fetchOnce(server.url, { method: "POST" }, options);
+    const reader = response.body.getReader();
+    assert.equal(Buffer.from((await reader.read()).value).toString(), "data: 1\n\n");
+    t.mock.timers.tick(3_600_000); // longer than any limit
+    t.mock.timers.reset();
+    server.open[0].end("data: 2\n\n");
+    assert.equal(Buffer.from((await reader.read()).value).toString(), "data: 2\n\n");
+    assert.equal((await reader.read()).done, true);
+    server.close();
+  }
+});
+
+test("fetchOnce sends the key under the name it is told", async () => {
+  const server = await scripted([{ status: 503 }, { status: 200 }]);
+  await fetchOnce(server.url, { method: "POST" }, { keyHeader: "X-Request-Token", key: "mine", firstPauseMs: 1 });
+  assert.deepEqual(server.requests.map(({ key, headers }) => [key, headers["x-request-token"]]), Array(2).fill([undefined, "mine"]));
+  server.close();
+});
+
+test("fetchOnce warns once per origin of answers that do not say that the key counts", async () => {
+  const warnings = [];
+  const warn = (message) => warnings.push(message);
+  for (const headers of [{}, { "Idempotency-Status": "bypassed" }]) {
+    const server = await scripted([{ status: 200, headers }]);
+    for (let i = 0; i < 2; ++i) await fetchOnce(server.url, { method: "POST" }, { warn });
+    assert.equal(warnings.length, 1);
+    assert.match(warnings[0], /Idempotency-Status/);
+    assert.ok(warnings.pop().includes(new URL(server.url).origin));
+    server.close();
+  }
+  const refusing = await scripted([{ status: 404 }]);
+  await fetchOnce(refusing.url, { method: "POST" }, { warn });
+  refusing.close();
+  await fetchOnce(`${process.env.ONCE_URL}/quiet`, { method: "POST" }, { warn });
+  assert.deepEqual(warnings, []);
+});
+
+test("over https, with the authority in NODE_EXTRA_CA_CERTS", async () => {
+  const response = await fetchOnce(`${process.env.ONCE_HTTPS_URL}/secure`, { method: "POST" }, { warn: never });
+  assert.equal(response.headers.get("Idempotency-Status"), "executed");
+  const secure = new Once({ url: process.env.ONCE_CLAIMS_HTTPS_URL, token: process.env.ONCE_CLAIMS_TOKEN_LAUNCHBASE });
+  assert.equal((await secure.withIdempotency({ scope: "https", key: "k" }, () => 1)).data, 1);
+  assert.equal((await once.lookup({ scope: "https", key: "k" })).data, 1);
+
+  const url = process.env.ONCE_UNTRUSTED_URL;
+  const attempts = [];
+  const options = { key: "k", onAttempt: (attempt) => attempts.push(attempt) };
+  await assert.rejects(fetchOnce(url, { method: "POST" }, options), { key: "k", notTrusted: true, message: /NODE_EXTRA_CA_CERTS/ });
+  assert.equal(attempts.length, 1);
+  const refused = await new Once({ url, token: "x".repeat(20) }).withIdempotency({ scope: "https", key: "k" }, never);
+  assert.deepEqual([refused.status, refused.error.notTrusted], ["unavailable", true]);
+  const own = { url: "https://anywhere", token: "x", fetch: async () => Response.json({ status: "none" }) };
+  assert.equal(await new Once(own).lookup({ scope: "https", key: "k" }), null);
 });
 
 test("fetchOnce sends the same bytes on every try", async () => {
