@@ -49,6 +49,9 @@ void check_callers(const Config& config, const Policy& policy, const Where& wher
   if (policy.caller.size() > max_caller_sources) {
     error(fmt::format("caller: at most {} sources, got {}", max_caller_sources, policy.caller.size()));
   }
+  if (policy.scope_headers.size() > max_scope_headers) {
+    error(fmt::format("scope_headers: at most {}, got {}", max_scope_headers, policy.scope_headers.size()));
+  }
   const bool has_keys = !config.jwt.keys.empty() || !config.jwt.secrets.empty();
   for (const CallerSource& source : policy.caller) {
     if (source.kind != CallerSource::Kind::jwt || has_keys) continue;

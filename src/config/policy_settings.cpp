@@ -148,6 +148,10 @@ Settings<Policy> key_settings() {
           "callers share their keys and can be given each other's answers."),
       caller_missing_setting(),
       scope_setting(),
+      list<Policy>(
+          "scope_headers", [](auto& p) -> auto& { return p.scope_headers; }, header_name_codec(), "",
+          "Headers that say for whom a caller acts. With another value, or without it, the same key is another "
+          "operation. Four at most."),
       methods_setting(
           "life.ended_by", [](auto& p) -> auto& { return p.life.ended_by; },
           "With life in scope: what ends the life of the resource, when the backend answers it with 2xx."),
@@ -327,8 +331,8 @@ Settings<Policy> wording_settings() {
           "The header that marks a replay, with the value true."),
       one<Policy>(
           "wording.error_object", [](auto& p) -> auto& { return p.wording.error_object; }, yes_no_codec(),
-          "Adds an error object (type, code, message) to problem documents, where Stripe's client libraries look for "
-          "it."),
+          "What Stripe's client libraries look for: an error object (type, code, message) in problem documents, "
+          "Stripe-Should-Retry beside X-Should-Retry, and Request-Id beside X-Request-Id."),
   };
 }
 
@@ -360,9 +364,6 @@ std::vector<const Setting<Policy>*> dialect_settings() {
 Policy builtin_policy() {
   std::optional<Policy> policy = dialect("ietf");
   ONCE_ASSERT(policy.has_value());
-  // The refusals are taken out of this set by default; here they stay in, because refusals win anyway and a status
-  // that somebody takes off that list should be recorded, not executed again.
-  if (policy->record.statuses == default_statuses()) policy->record.statuses = statuses({{200, 499}});
   return *policy;
 }
 

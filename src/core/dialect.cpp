@@ -18,13 +18,16 @@ Policy ietf() {
   return policy;
 }
 
-// As Stripe's client libraries expect it. The scope is the caller alone: the fingerprint holds method and path, so
-// a key used again on another path is a mismatch, not a second operation.
+// As Stripe's client libraries expect it. The scope is the caller and the account it acts for: the fingerprint holds
+// method and path, so a key used again on another path is a mismatch, not a second operation. A 500 is the answer to
+// every retry, as it is with Stripe.
 Policy stripe() {
   Policy policy = ietf();
   policy.dialect = "stripe";
-  policy.methods = methods({Method::post});
+  policy.methods = methods({Method::post, Method::delete_});
   policy.scope = {ScopePart::caller};
+  policy.scope_headers = {"Stripe-Account", "Stripe-Context"};
+  policy.record.statuses |= statuses({{500, 500}});
   policy.wording.mismatch_status = 400;
   policy.wording.mismatch_code = "idempotency_error";
   policy.wording.in_flight_code = "idempotency_key_in_use";

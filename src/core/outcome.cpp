@@ -115,7 +115,7 @@ bool contains(const StatusSet& set, int status) {
 }
 
 StatusSet default_statuses() {
-  return statuses({{200, 499}}) & ~default_refusals();
+  return statuses({{200, 499}});
 }
 
 StatusSet default_refusals() {

@@ -70,7 +70,7 @@ Settlement settle(Delivery delivery, int status, const BackendPolicy& said, cons
 StatusSet statuses(std::initializer_list<std::pair<int, int>> ranges);
 bool contains(const StatusSet& set, int status);
 
-StatusSet default_statuses();  // 2xx 3xx 4xx, less the refusals
+StatusSet default_statuses();  // 2xx 3xx 4xx; refusals among them win
 StatusSet default_refusals();  // 401 403 407 408 413 425 429
 RecordPolicy default_record_policy();
 

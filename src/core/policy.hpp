@@ -116,7 +116,8 @@ struct Wording {
   std::string in_flight_code = "in-flight";
   std::string in_flight_detail = "A request with this key is still being processed.";
   std::string replay_header = "Idempotency-Replayed";
-  // Adds an `error` object with type, code and message, where client libraries of that API look for it.
+  // What Stripe's client libraries look for: an `error` object with type, code and message in problems, the header
+  // Stripe-Should-Retry beside X-Should-Retry, and Request-Id beside X-Request-Id.
   bool error_object = false;
 };
 
@@ -156,6 +157,7 @@ struct Policy {
   MethodSet methods;  // where keys are honoured
   std::vector<CallerSource> caller = {CallerSource()};
   std::vector<ScopePart> scope = {ScopePart::caller, ScopePart::method, ScopePart::path};
+  std::vector<std::string> scope_headers;  // for whom a caller acts: part of the scope, given or not
   LifePolicy life;
   FingerprintPolicy fingerprint;
   Duration ttl = std::chrono::hours(24);

@@ -69,6 +69,12 @@ bool is_about_the_key(ProblemKind kind) {
   return kind <= key_expired;
 }
 
+// As Stripe's client libraries tell errors apart.
+std::string_view error_type(const Problem& problem) {
+  if (is_about_the_key(problem.kind)) return "idempotency_error";
+  return problem.status < 500 ? "invalid_request_error" : "api_error";
+}
+
 void append_member(std::string& out, std::string_view name, std::string_view value) {
   append_json_string(out, name);
   out += ':';
@@ -116,7 +122,7 @@ std::string to_json(const Problem& problem, std::string_view type_base) {
   out += problem.retryable == Retryable::yes ? ",\"retryable\":true" : ",\"retryable\":false";
   if (problem.error_object) {
     out += ",\"error\":{";
-    append_member(out, "type", is_about_the_key(problem.kind) ? "idempotency_error" : "api_error");
+    append_member(out, "type", error_type(problem));
     out += ',';
     append_member(out, "code", problem.code);
     out += ',';

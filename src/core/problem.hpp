@@ -12,7 +12,8 @@
 namespace once {
 
 enum class ProblemKind : std::uint8_t {
-  // About the key; in the error object of the dialects that have one these are `idempotency_error`.
+  // About the key; in the error object of the dialects that have one these are `idempotency_error`. Others are
+  // `invalid_request_error` below 500, and `api_error`.
   key_required,
   key_invalid,
   key_mismatch,

@@ -18,8 +18,8 @@ int whole_seconds(Duration duration) {
 }  // namespace
 
 void Answers::write(Problem answer, Ending ending) {
-  answer.error_object = policy_.wording.error_object;
-  write_problem(reply_, answer, errors_base_, request_id_, ending);
+  write_problem(reply_, std::move(answer), {.type_base = errors_base_, .wording = policy_.wording}, request_id_,
+                ending);
 }
 
 void Answers::problem(ProblemKind kind, std::string detail, Ending ending) {

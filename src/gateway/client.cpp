@@ -90,6 +90,7 @@ Client::Client(Worker& worker, int fd, Over over)
                  .errors_base = shared_.errors_base,
                  .memory = &memory_}),
       pass_(io_, worker.metrics()),
+      wording_(&generation_->routes().common_wording()),
       body_(shared_.load) {
   io_.buffer.grow(first_buffer_size);
   io_.secure = over == Over::tls;
@@ -163,7 +164,7 @@ Task<bool> Client::shake_hands() {
   io_.head.persistence = Persistence::close;
   body_unread_ = true;
   Problem answer = problem(ProblemKind::bad_request, "This port speaks TLS: the URL begins with https.");
-  write_problem(reply_, answer, shared_.errors_base, request_id_, Ending::rejected);
+  write_problem(reply_, std::move(answer), problem_form(), request_id_, Ending::rejected);
   co_await write_reply();
   co_return false;
 }
@@ -189,6 +190,7 @@ Task<Client::Next> Client::read_head() {
   may_need_store(true);
   generation_ = worker_.generation();
   counts_ = &generation_->counts_of_none();
+  wording_ = &generation_->routes().common_wording();
   const ServingSettings& settings = generation_->settings();
   io_.timeouts = &settings.timeouts;
   io_.socket.set_least_rate(settings.limits.min_rate);
@@ -238,7 +240,7 @@ Task<void> Client::refuse(HeadError error) {
   io_.head.path = {};
   io_.head.persistence = Persistence::close;
   body_unread_ = true;
-  write_problem(reply_, problem_of(error), shared_.errors_base, request_id_, Ending::rejected);
+  write_problem(reply_, problem_of(error), problem_form(), request_id_, Ending::rejected);
   co_await write_reply();
 }
 
@@ -271,12 +273,14 @@ Task<void> Client::answer() {
     const RoutedPolicy asked = generation_->routes().find(method, *path);
     if (asked.policy != nullptr && CorsGrant(*asked.policy, head).allowed()) {
       counts_ = &generation_->counts(asked);
+      wording_ = &asked.policy->wording;
       co_await answer_preflight(*asked.policy);
       co_return;
     }
   }
   const RoutedPolicy routed = generation_->routes().find(head.method, *path);
   counts_ = &generation_->counts(routed);
+  if (routed.policy != nullptr) wording_ = &routed.policy->wording;
   auto evaded = route_evaded(generation_->routes(), routed, head, *path);
   const NamedFields named(routed.policy, generation_->settings().tokens.header);
   if (!evaded) evaded = field_dropped(head, named);
@@ -485,7 +489,7 @@ Task<void> Client::write_problem_reply(Problem answer) {
     io_.head.persistence = Persistence::close;
     body_unread_ = true;
   }
-  write_problem(reply_, answer, shared_.errors_base, request_id_, Ending::rejected);
+  write_problem(reply_, std::move(answer), problem_form(), request_id_, Ending::rejected);
   co_await write_reply();
 }
 

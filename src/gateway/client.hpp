@@ -93,6 +93,7 @@ class Client final : private ServedConnection, private InterimSink, private Pres
   void close_unless_read();
   Task<void> write_problem_reply(ProblemKind kind, std::string detail, std::optional<int> retry_after = std::nullopt);
   Task<void> write_problem_reply(Problem answer);
+  ProblemForm problem_form() const { return {.type_base = shared_.errors_base, .wording = *wording_}; }
   // False: the client, or the backend in the midst of it, is gone.
   Task<bool> write_reply();
   Task<bool> stream_rest(bool chunked);
@@ -116,6 +117,7 @@ class Client final : private ServedConnection, private InterimSink, private Pres
   std::optional<CorsGrant> cors_;            // of the route of the request at hand
   Reply reply_;
   RouteMetrics* counts_ = nullptr;  // of the route of the request at hand
+  const Wording* wording_;          // of that route
   std::string request_id_;
   std::string_view trace_;        // id, of the request at hand; looked for if it is going to be logged
   std::string route_path_;        // room for the path as routes see it

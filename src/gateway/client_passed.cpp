@@ -11,6 +11,7 @@ PassedRequest Client::passed_request(const RoutedPolicy& routed) {
   return {.backend = generation_->backend(routed.upstream),
           .timeouts = routed.policy != nullptr ? routed.policy->timeouts : default_timeouts,
           .request_id = request_id_,
+          .wording = *wording_,
           .safe_idle_max = settings.pool.idle_max,
           .unsafe_idle_max = settings.pool.keyed_idle_max,
           .upgrades = settings.upgrades,

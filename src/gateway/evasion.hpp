@@ -38,6 +38,9 @@ class NamedFields {
       const bool header = source.kind == Kind::header || source.kind == Kind::proxy_header;
       if (header && found(std::string_view(source.name))) return true;
     }
+    for (const std::string& name : policy_->scope_headers) {
+      if (found(std::string_view(name))) return true;
+    }
     for (const KeySource& source : policy_->key.derive) {
       if (source.kind == KeySource::Kind::header && found(std::string_view(source.name))) return true;
     }

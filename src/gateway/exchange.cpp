@@ -521,7 +521,8 @@ void Exchange::reply_with(BackendAnswer& answer, Ending ending) {
                   .request_id = request_->request_id,
                   .extra = unstored_fields_,
                   .expires_at = kept ? std::optional(op_.record->expires_at) : std::nullopt,
-                  .replay_header = {}});
+                  .replay_header = {},
+                  .wording = request_->policy.wording});
 }
 
 // What another request tells already takes no more memory. Null: there is none for it.
@@ -555,7 +556,8 @@ void Exchange::reply_recorded(Ending ending) {
                   .extra = unstored_fields_,
                   .expires_at = record.expires_at,
                   .replay_header = ending == Ending::replayed ? std::string_view(request_->policy.wording.replay_header)
-                                                              : std::string_view()});
+                                                              : std::string_view(),
+                  .wording = request_->policy.wording});
 }
 
 }  // namespace once

@@ -5,6 +5,7 @@
 #include "base/text.hpp"
 #include "core/headers.hpp"
 #include "gateway/forward.hpp"
+#include "gateway/reply.hpp"
 #include "gateway/tunnel.hpp"
 
 namespace once {
@@ -337,7 +338,7 @@ void PassThrough::write_head(bool interim) {
     head_.append("Connection: upgrade\r\nUpgrade: ").append(from.find("Upgrade").value_or("")).append("\r\n");
   }
   if (!interim) {
-    head_.append("X-Request-Id: ").append(request_->request_id).append("\r\n");
+    append_request_id(head_, request_->request_id, request_->wording);
     if (!etag_.empty()) head_.append("ETag: ").append(etag_).append("\r\n");
     if (request_->cors != nullptr) request_->cors->apply(head_);
     chunk_out_ = chunked_to_client();

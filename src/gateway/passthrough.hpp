@@ -36,6 +36,7 @@ struct PassedRequest {
   HttpBackend& backend;
   const Timeouts& timeouts;
   std::string_view request_id;
+  const Wording& wording;    // of the route
   Duration safe_idle_max;    // how long a connection may have rested for a request that may be sent again …
   Duration unsafe_idle_max;  // … and for one that may not
   const std::vector<std::string>& upgrades;  // protocols that a client may switch to

@@ -3,6 +3,7 @@
 #include "base/text.hpp"
 #include "core/headers.hpp"
 #include "gateway/passthrough.hpp"
+#include "gateway/reply.hpp"
 
 namespace once {
 
@@ -43,7 +44,8 @@ Task<PassedResult> PassThrough::answer_not_modified() {
         from.hop_by_hop(field.name) || describes_body(field.name) || same_name(field.name, "X-Request-Id");
     if (!left_out) head_.append(field.line);
   }
-  head_.append("X-Request-Id: ").append(request_->request_id).append("\r\nETag: ").append(etag_).append("\r\n");
+  append_request_id(head_, request_->request_id, request_->wording);
+  head_.append("ETag: ").append(etag_).append("\r\n");
   if (request_->cors != nullptr) request_->cors->apply(head_);
   const bool keep = keeps_client(true);
   if (!keep) head_.append("Connection: close\r\n");

@@ -27,6 +27,18 @@ void append_status_line(std::string& out, int status, std::string_view reason) {
   out.append(reason).append("\r\n");
 }
 
+bool has_field(std::string_view fields, std::string_view name) {
+  while (!fields.empty()) {
+    const std::size_t end = std::min(fields.find('\n'), fields.size() - 1) + 1;
+    const std::string_view line = fields.substr(0, end);
+    if (line.size() > name.size() && line[name.size()] == ':' && same_name(line.substr(0, name.size()), name)) {
+      return true;
+    }
+    fields.remove_prefix(end);
+  }
+  return false;
+}
+
 // Libraries sleep for as long as Retry-After says, inside the call: a longer time would look like a hang.
 constexpr int longest_retry_after = 30;
 
@@ -53,6 +65,11 @@ bool says_length(int status) {
 }
 
 }  // namespace
+
+void append_request_id(std::string& head, std::string_view request_id, const Wording& wording) {
+  append_field(head, "X-Request-Id", request_id);
+  if (wording.error_object && !has_field(head, "Request-Id")) append_field(head, "Request-Id", request_id);
+}
 
 void append_http_date(std::string& out, Time time) {
   static constexpr std::array<std::string_view, 7> days = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
@@ -130,7 +147,7 @@ void write_response(Reply& reply, const StoredResponse& response, const Marks& m
     head.append(reply.expires.at(*marks.expires_at));
     head.append("\r\n");
   }
-  append_field(head, "X-Request-Id", marks.request_id);
+  append_request_id(head, marks.request_id, marks.wording);
   if (!reply.source && says_length(response.status)) {
     head.append("Content-Length: ");
     append_number(head, reply.body.size());
@@ -138,12 +155,12 @@ void write_response(Reply& reply, const StoredResponse& response, const Marks& m
   }
 }
 
-void write_problem(Reply& reply, const Problem& problem, std::string_view type_base, std::string_view request_id,
-                   Ending ending) {
+void write_problem(Reply& reply, Problem problem, const ProblemForm& form, std::string_view request_id, Ending ending) {
   reply.reset();
   reply.status = problem.status;
   reply.ending = ending;
-  reply.own_body = to_json(problem, type_base);
+  problem.error_object = form.wording.error_object;
+  reply.own_body = to_json(problem, form.type_base);
   reply.body = reply.own_body;
   std::string& head = reply.head;
   append_status_line(head, problem.status, reason_phrase(problem.status));
@@ -154,7 +171,7 @@ void write_problem(Reply& reply, const Problem& problem, std::string_view type_b
   if (ending != Ending::rejected && ending != Ending::passed) {
     append_field(head, "Idempotency-Status", name_of(ending));
   }
-  if (!request_id.empty()) append_field(head, "X-Request-Id", request_id);
+  if (!request_id.empty()) append_request_id(head, request_id, form.wording);
   head.append("Content-Length: ");
   append_number(head, reply.own_body.size());
   head.append("\r\n");

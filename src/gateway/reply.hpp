@@ -31,6 +31,9 @@ class DateText {
   std::string text_;
 };
 
+// X-Request-Id, and where the wording asks for it Request-Id, unless the backend has given one.
+void append_request_id(std::string& head, std::string_view request_id, const Wording& wording);
+
 struct Reply {
   int status = 0;
   Ending ending = Ending::rejected;
@@ -58,12 +61,18 @@ struct Marks {
   std::string_view extra;          // fields of this response alone, such as Set-Cookie
   std::optional<Time> expires_at;  // Idempotency-Expires
   std::string_view replay_header;  // empty: not a replay
+  const Wording& wording;          // of the route
 };
 
 void write_response(Reply& reply, const StoredResponse& response, const Marks& marks);
 
+// What every problem is written with: where its page is, and in the words of which route.
+struct ProblemForm {
+  std::string_view type_base;
+  const Wording& wording;
+};
+
 // One that is not retryable says so in X-Should-Retry, where client libraries look, and has no Retry-After.
-void write_problem(Reply& reply, const Problem& problem, std::string_view type_base, std::string_view request_id,
-                   Ending ending);
+void write_problem(Reply& reply, Problem problem, const ProblemForm& form, std::string_view request_id, Ending ending);
 
 }  // namespace once

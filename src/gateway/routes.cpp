@@ -51,6 +51,9 @@ Routes::Routes(const std::vector<Route>& routes, const std::vector<Upstream>& up
                         .upstream = static_cast<std::size_t>(named - upstreams.begin()),
                         .strip_prefix = route.strip_prefix});
   }
+  common_wording_.error_object = !entries_.empty() && std::ranges::all_of(entries_, [](const Entry& entry) {
+    return entry.policy.wording.error_object;
+  });
 }
 
 RoutedPolicy Routes::find(Method method, std::string_view path) const {

@@ -42,6 +42,8 @@ class Routes {
 
   // The path in its normal form.
   RoutedPolicy find(Method method, std::string_view path) const;
+  // Of problems that come before a route is known, or without one: as on every route, where all have the error object.
+  const Wording& common_wording() const { return common_wording_; }
 
  private:
   struct Entry {
@@ -53,6 +55,7 @@ class Routes {
     std::string strip_prefix;
   };
   std::vector<Entry> entries_;
+  Wording common_wording_;
 };
 
 }  // namespace once

@@ -167,6 +167,15 @@ void ScopeParts::add_caller(const Policy& policy, const http::RequestHead& head,
   caller_count_ = count_ - caller_begin_;
 }
 
+void ScopeParts::add_header(std::string_view name, const http::RequestHead& head) {
+  const FoundSource found = find_header(name, head);
+  if (found.count > 1) repeated_ = name;
+  add("acts for");
+  add(name);
+  add(found.count > 0 ? "given" : "absent");
+  add(found.value);
+}
+
 ScopeParts::ScopeParts(const Policy& policy, const http::RequestHead& head, const CallerFacts& facts)
     : host_(head, facts.hosts != nullptr ? *facts.hosts : all_different, facts.trust) {
   // Whatever the route's scope is: behind one gateway, two hosts can be two tenants.
@@ -189,12 +198,17 @@ ScopeParts::ScopeParts(const Policy& policy, const http::RequestHead& head, cons
       case ScopePart::life: break;  // looked up with every claim, and no part of the id: life.hpp
     }
   }
+  ONCE_ASSERT(policy.scope_headers.size() <= max_scope_headers);
+  for (const std::string& name : policy.scope_headers) add_header(name, head);
 }
 
 std::optional<Problem> caller_problem(const Policy& policy, const ScopeParts& scope, std::string_view token_header) {
   if (const CallerSource* source = scope.ambiguous()) {
     const std::string_view name = source->kind == Kind::jwt ? token_header : std::string_view(source->name);
     return problem(ProblemKind::bad_request, fmt::format("The caller is given more than once: {}.", name));
+  }
+  if (!scope.repeated().empty()) {
+    return problem(ProblemKind::bad_request, fmt::format("The header {} is there more than once.", scope.repeated()));
   }
   if (const auto fault = scope.token_fault()) {
     Problem refused = problem(ProblemKind::token_invalid, fmt::format("The token is refused: {}.", describe(*fault)));

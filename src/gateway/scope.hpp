@@ -21,6 +21,7 @@ namespace once {
 
 // Config allows this many sources of a caller's identity.
 inline constexpr std::size_t max_caller_sources = 8;
+inline constexpr std::size_t max_scope_headers = 4;
 
 // What a scope is made of beside the head of the request; of the caller only what the route's sources need is filled
 // in.
@@ -53,6 +54,8 @@ class ScopeParts {
   // A caller's header or cookie that is there twice: which one the backend believes is anyone's guess, and a guess
   // could hand one caller's answer to another. Null if there is none.
   const CallerSource* ambiguous() const { return ambiguous_; }
+  // The same of one of the route's scope_headers; empty if there is none.
+  std::string_view repeated() const { return repeated_; }
   // A source that says nothing, or an empty text. Null if there is none.
   const CallerSource* missing() const { return missing_; }
   // There is a token, and it is not good.
@@ -62,18 +65,20 @@ class ScopeParts {
   void add(std::string_view part) { parts_[count_++] = part; }
   void add_caller(const Policy& policy, const http::RequestHead& head, const CallerFacts& facts);
   void add_source(const CallerSource& source, std::optional<std::string_view> value);
+  void add_header(std::string_view name, const http::RequestHead& head);
   void add_claim(const CallerSource& source, const http::RequestHead& head, const CallerFacts& facts);
   void read_token(const CallerSource& source, const http::RequestHead& head, const CallerFacts& facts);
 
   // Host and each scope part have a mark and their values; a caller has a mark, and for each source what it is, whether
-  // it is there and its value, behind the issuer of a claim or a certificate.
-  std::array<std::string_view, 5 * max_caller_sources + 12> parts_;
+  // it is there and its value, behind the issuer of a claim or a certificate. A header of the scope has as much.
+  std::array<std::string_view, 5 * max_caller_sources + 4 * max_scope_headers + 12> parts_;
   AskedHost host_;
   std::size_t count_ = 0;
   std::size_t caller_begin_ = 0;
   std::size_t caller_count_ = 0;
   bool caller_given_ = false;
   const CallerSource* ambiguous_ = nullptr;
+  std::string_view repeated_;
   const CallerSource* missing_ = nullptr;
   bool token_read_ = false;
   std::shared_ptr<const VerifiedToken> token_;

@@ -165,7 +165,8 @@ Task<void> Worker::refuse(int fd, Over over, std::string_view why) {
   Reply reply;
   Problem answer = problem(ProblemKind::too_many_connections, std::string(why));
   answer.retry_after_seconds = 1;
-  write_problem(reply, answer, shared_.errors_base, "", Ending::rejected);
+  const ProblemForm form{.type_base = shared_.errors_base, .wording = generation_->routes().common_wording()};
+  write_problem(reply, std::move(answer), form, "", Ending::rejected);
   reply.head.append("Date: ").append(date()).append("\r\nConnection: close\r\n\r\n");
   hold();
   const http::IoResult sent = co_await socket.write_all(reply.head, reply.body, refuse_limit);

@@ -28,7 +28,7 @@ class Dialect:
 
 DIALECTS = (
     Dialect("ietf", ("POST", "PATCH"), frozenset({"caller", "method", "path"})),
-    Dialect("stripe", ("POST",), frozenset({"caller"}), mismatch=(400, "idempotency_error"),
+    Dialect("stripe", ("POST", "DELETE"), frozenset({"caller"}), mismatch=(400, "idempotency_error"),
             in_flight=(409, "idempotency_key_in_use", STILL_WORKING), replay_header="Idempotent-Replayed",
             error_object=True),
     Dialect("platform", ("POST", "PUT", "PATCH"), frozenset({"caller"}), key_header="X-Idempotency-Key",
@@ -182,6 +182,15 @@ class Dialects(EndToEnd):
         self.assertEqual((answer.status, answer.code), (400, "key-invalid"))
         self.assertEqual(len(backend.requests), 1)
 
+    def test_a_500_is_the_answer_to_every_retry_where_stripes_clients_expect_it(self):
+        for dialect in DIALECTS:
+            with self.subTest(dialect=dialect.name):
+                backend = self.backend(lambda _, to: to.reply(500, body=b"broken"))
+                gateway = self.gateway(backend, f"defaults.dialect={dialect.name}", "trusted_proxies=127.0.0.1")
+                answers = [self.ask(gateway, dialect) for _ in range(2)]
+                self.assertEqual([(answer.status, answer.body) for answer in answers], [(500, b"broken")] * 2)
+                self.assertEqual(len(backend.requests), 1 if dialect.name == "stripe" else 2)
+
     def test_every_setting_of_a_dialect_can_be_changed_beside_it(self):
         backend = self.backend()
         gateway = self.gateway(backend, "defaults.dialect=stripe", "defaults.key.header=X-Key",
@@ -190,6 +199,79 @@ class Dialects(EndToEnd):
         self.assertEqual([answer.status for answer in answers], [201, 201, 418])
         self.assertEqual(answers[1].get("X-Again"), "true")
         self.assertEqual(answers[2].code, "idempotency_error")
+
+
+class Stripe(EndToEnd):
+    """What Stripe's client libraries rely on beyond the table."""
+
+    def test_the_account_that_a_caller_acts_for_has_keys_of_its_own(self):
+        backend = self.backend(lambda request, to: to.reply(201, body=f"charge {len(backend.requests)}".encode()))
+        gateway = self.gateway(backend, "defaults.dialect=stripe")
+        platform = ("Authorization", "Bearer sk_platform")
+        for acts_for in ((), (("Stripe-Account", "acct_a"),), (("Stripe-Account", "acct_b"),), (("Stripe-Account", ""),),
+                         (("Stripe-Context", "acct_a"),), (("Stripe-Account", "acct_a"), ("Stripe-Context", "acct_b"))):
+            with self.subTest(acts_for):
+                first, again = (gateway.ask(fields=[platform, *acts_for], key="k", body=b"{}") for _ in range(2))
+                self.assertEqual([answer.get("Idempotency-Status") for answer in (first, again)], ["executed", "replayed"])
+                self.assertEqual(first.body, again.body)
+        twice = gateway.ask(fields=[platform, ("Stripe-Account", "acct_a"), ("Stripe-Account", "acct_b")], key="k")
+        self.assertEqual((twice.status, twice.code), (400, "bad-request"))
+        disguised = gateway.ask(fields=[platform, ("Stripe_Account", "acct_b")], key="k", body=b"{}")
+        self.assertEqual(disguised.body, b"charge 1")
+
+    def assert_stripe_problem(self, answer, status, known=True):
+        self.assertEqual(answer.status, status)
+        error = answer.problem["error"]
+        self.assertEqual((error["code"], error["message"]), (answer.code, answer.problem["detail"]))
+        self.assertIn(error["type"], ("idempotency_error", "invalid_request_error", "api_error"))
+        again = answer.problem["retryable"]
+        self.assertEqual(answer.get("Stripe-Should-Retry"), None if again else "false", answer.code)
+        self.assertEqual(answer.get("Request-Id"), answer.get("X-Request-Id"))
+        if known:
+            self.assertIsNotNone(answer.get("Request-Id"), answer.code)
+
+    def test_every_problem_has_the_error_object(self):
+        backend = self.backend()
+        gateway = self.gateway(backend, "defaults.dialect=stripe", "defaults.key.required=yes", "defaults.caller_missing=reject",
+                               "defaults.max_request_body=1KiB", "defaults.conditional.if_match=required",
+                               "limits.max_header_count=20", "limits.caller.new_keys=1", "limits.caller.new_keys_burst=1")
+        caller = [("Authorization", "Bearer a")]
+        self.assert_stripe_problem(gateway.ask(fields=caller), 400)
+        self.assert_stripe_problem(gateway.ask(fields=caller, key="bad key"), 400)
+        self.assert_stripe_problem(gateway.ask(key="k"), 401)
+        self.assert_stripe_problem(gateway.ask(fields=caller, key="large", body=b"x" * 2000), 413)
+        self.assert_stripe_problem(gateway.ask("PUT", "/a", fields=caller, body=b"x"), 428)
+        self.assert_stripe_problem(gateway.ask(target="/../a", fields=caller, key="k"), 400)
+        many = [(f"X-{number}", "x") for number in range(30)]
+        self.assert_stripe_problem(gateway.ask(fields=many, key="k"), 431, known=False)
+        self.assertEqual(gateway.ask(fields=caller, key="first", body=b"1").status, 201)
+        self.assert_stripe_problem(gateway.ask(fields=caller, key="first", body=b"2"), 400)
+        limited = [gateway.ask(fields=caller, key=f"k-{number}") for number in range(20)]
+        self.assert_stripe_problem(next(answer for answer in limited if answer.status == 429), 429)
+        backend.stop_listening()
+        self.assert_stripe_problem(gateway.ask("GET", "/", fields=caller), 502)
+
+    def test_too_many_connections_and_several_dialects(self):
+        backend = self.backend()
+        gateway = self.gateway(backend, "defaults.dialect=stripe", "limits.max_connections=1")
+        with self.connect(gateway) as held:
+            self.assertEqual(held.ask(key="k").status, 201)
+            with self.connect(gateway) as refused:
+                self.assert_stripe_problem(refused.read_response(), 503, known=False)
+        config = "routes: [{path: /v1/**, dialect: stripe}, {path: /**}]\n"
+        gateway = self.gateway(backend, config=config)
+        self.assert_stripe_problem(gateway.ask(target="/v1/a", key="bad key"), 400)
+        for target in ("/a", "/../v1/a"):
+            self.assertNotIn("error", gateway.ask(target=target, key="bad key").problem)
+
+    def test_every_answer_has_a_request_id(self):
+        backend = self.backend(lambda request, to: to.reply(200, [("request-id", "req_1")] if request.target == "/own" else []))
+        gateway = self.gateway(backend, "defaults.dialect=stripe")
+        for method, key in (("GET", None), ("POST", None), ("POST", "k"), ("POST", "k"), ("DELETE", "k2")):
+            answer = gateway.ask(method, "/", key=key)
+            self.assertEqual(answer.get("Request-Id"), answer.get("X-Request-Id"))
+            own = gateway.ask(method, "/own", key=key and f"own-{key}")
+            self.assertEqual(own.get("Request-Id"), "req_1")
 
 
 if __name__ == "__main__":

@@ -4,57 +4,27 @@ package.json says which versions, package-lock.json what exactly they are. vites
 because it must run on Debian's own Node 18.
 """
 import collections
-import fcntl
-import hashlib
 import json
 import os
 import pathlib
 import re
-import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 
 from wire import DEADLINE, wait_until
 
 SOURCE = pathlib.Path(__file__).resolve().parent
-LISTS = ("package.json", "package-lock.json")
+sys.path.insert(0, str(SOURCE.parent / "servers"))
+import npm  # noqa: E402
 PROGRAMS = ("serve.mjs", "suite.test.mjs", "vitest.config.mjs")
-INSTALL_SECONDS = 150
 RUN_SECONDS = 150
 
 
 def install():
-    """Puts packages and programs into ONCE_STREAMS_FOLDER and returns it. The packages stay until their list changes; tests
-    that run at the same time share them."""
-    folder = pathlib.Path(os.environ["ONCE_STREAMS_FOLDER"])
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        for name in LISTS + PROGRAMS:
-            if not (folder / name).exists() or (folder / name).read_bytes() != (SOURCE / name).read_bytes():
-                shutil.copy(SOURCE / name, folder / name)
-        installed = folder / "node_modules" / "installed"
-        wanted = hashlib.sha256(b"".join((SOURCE / name).read_bytes() for name in LISTS)).hexdigest()
-        if not installed.exists() or installed.read_text() != wanted:
-            npm_ci(folder)
-            installed.write_text(wanted)
-    return folder
-
-
-def npm_ci(folder):
-    command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=1", "--fetch-timeout=60000"]
-    try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=INSTALL_SECONDS,
-                              stdin=subprocess.DEVNULL)
-        said = "" if done.returncode == 0 else done.stdout + done.stderr
-    except FileNotFoundError:
-        said = "there is no npm here"
-    except subprocess.TimeoutExpired:
-        said = f"npm did not end within {INSTALL_SECONDS} s"
-    if said:
-        raise AssertionError("This test needs the packages of tests/streams/package-lock.json and could not install "
-                             f"them; can npm reach its registry from here?\n{said}")
+    """Puts packages and programs into ONCE_STREAMS_FOLDER and returns it."""
+    return npm.install(SOURCE, pathlib.Path(os.environ["ONCE_STREAMS_FOLDER"]), PROGRAMS)
 
 
 class Reference:

@@ -66,7 +66,6 @@ TEST(ConfigTables, everything_with_a_size_or_a_time_has_limits) {
 TEST(ConfigTables, a_dialect_chosen_is_the_dialect_as_core_has_it) {
   for (const std::string_view name : dialect_names()) {
     Policy policy = builtin_policy();
-    policy.record = dialect(name)->record;
     const auto& table = policy_settings();
     const auto chooser = std::ranges::find(table, "dialect", &Setting<Policy>::name);
     ASSERT_TRUE(chooser->set(policy, {std::string(name)}).has_value());

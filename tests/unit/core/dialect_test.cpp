@@ -31,7 +31,8 @@ TEST(Dialect, each_is_a_whole_policy_under_its_own_name) {
     const Policy policy = policy_of(name);
     EXPECT_EQ(policy.dialect, name);
     EXPECT_TRUE(contains(policy.methods, Method::post)) << name;
-    EXPECT_EQ(policy.record.statuses, default_statuses()) << name;
+    EXPECT_EQ(contains(policy.record.statuses, 500), name == "stripe") << name;
+    EXPECT_TRUE((default_statuses() & ~policy.record.statuses).none()) << name;
     EXPECT_EQ(policy.record.refusals, default_refusals()) << name;
     EXPECT_EQ(policy.key.required, Required::no) << name;
     EXPECT_EQ(policy.ttl, std::chrono::hours(24)) << name;
@@ -65,8 +66,9 @@ TEST(Dialect, stripe) {
   EXPECT_EQ(policy.in_flight, InFlight::wait);
   EXPECT_EQ(policy.on_unknown, OnUnknown::hold);
   EXPECT_EQ(policy.key.header, "Idempotency-Key");
-  EXPECT_EQ(policy.methods, methods({Method::post}));
+  EXPECT_EQ(policy.methods, methods({Method::post, Method::delete_}));
   EXPECT_EQ(policy.scope, Scope{ScopePart::caller});
+  EXPECT_EQ(policy.scope_headers, (std::vector<std::string>{"Stripe-Account", "Stripe-Context"}));
   EXPECT_EQ(policy.wording.mismatch_status, 400);
   EXPECT_EQ(policy.wording.mismatch_code, "idempotency_error");
   EXPECT_EQ(policy.wording.in_flight_status, 409);

@@ -66,6 +66,9 @@ TEST(Problem, an_error_object_for_client_libraries_that_look_there) {
   Problem down = problem(ProblemKind::store_unavailable, "Down.");
   down.error_object = true;
   EXPECT_THAT(to_json(down), HasSubstr(R"("error":{"type":"api_error","code":"store-unavailable")"));
+  Problem large = problem(ProblemKind::body_too_large, "Large.");
+  large.error_object = true;
+  EXPECT_THAT(to_json(large), HasSubstr(R"("error":{"type":"invalid_request_error","code":"body-too-large")"));
 }
 
 TEST(Problem, text_from_outside_is_escaped) {

@@ -7,6 +7,8 @@
 namespace once {
 namespace reply_test {
 
+const Wording plain;
+
 using testing::HasSubstr;
 using testing::Not;
 
@@ -40,7 +42,8 @@ TEST(ReplyTest, a_first_response_says_executed_and_nothing_of_a_replay) {
                   .request_id = "r1",
                   .extra = "Set-Cookie: s\r\n",
                   .expires_at = at(0),
-                  .replay_header = {}});
+                  .replay_header = {},
+                  .wording = plain});
   EXPECT_EQ(reply.head,
             "HTTP/1.1 201 Created\r\nContent-Type: text/plain\r\nSet-Cookie: s\r\nIdempotency-Status: executed\r\n"
             "Idempotency-Expires: Thu, 01 Jan 1970 00:00:00 GMT\r\nX-Request-Id: r1\r\nContent-Length: 4\r\n");
@@ -56,7 +59,8 @@ TEST(ReplyTest, a_replay_says_so_and_whose) {
                   .request_id = "r2",
                   .extra = {},
                   .expires_at = {},
-                  .replay_header = "Idempotent-Replayed"});
+                  .replay_header = "Idempotent-Replayed",
+                  .wording = plain});
   EXPECT_EQ(reply.head,
             "HTTP/1.1 201 Created\r\nContent-Type: text/plain\r\nIdempotency-Status: replayed\r\n"
             "Idempotent-Replayed: true\r\nOriginal-Request-Id: first\r\nX-Request-Id: r2\r\nContent-Length: 4\r\n");
@@ -66,7 +70,12 @@ TEST(ReplyTest, a_body_is_sent_only_where_the_status_has_one) {
   for (int status = 200; status <= 599; ++status) {
     Reply reply;
     write_response(reply, {.status = status, .body = "HTTP/1.1 200 OK\r\n\r\n"},
-                   {.ending = Ending::replayed, .request_id = "r", .extra = {}, .expires_at = {}, .replay_header = {}});
+                   {.ending = Ending::replayed,
+                    .request_id = "r",
+                    .extra = {},
+                    .expires_at = {},
+                    .replay_header = {},
+                    .wording = plain});
     const bool has_none = status == 204 || status == 205 || status == 304;
     EXPECT_EQ(reply.body.empty(), has_none) << status << ": the client would read it as another response";
     EXPECT_EQ(reply.head.contains("Content-Length: 19\r\n"), !has_none) << status;
@@ -77,7 +86,12 @@ TEST(ReplyTest, a_length_is_said_where_there_may_be_a_body) {
   for (int status = 200; status <= 599; ++status) {
     Reply reply;
     write_response(reply, {.status = status},
-                   {.ending = Ending::executed, .request_id = "r", .extra = {}, .expires_at = {}, .replay_header = {}});
+                   {.ending = Ending::executed,
+                    .request_id = "r",
+                    .extra = {},
+                    .expires_at = {},
+                    .replay_header = {},
+                    .wording = plain});
     EXPECT_EQ(reply.head.contains("Content-Length: 0\r\n"), status != 204 && status != 304) << status;
   }
 }
@@ -95,7 +109,12 @@ TEST(ReplyTest, what_streams_is_framed_by_the_connection_and_let_go_with_the_rep
   Reply reply;
   reply.source = http::ResponseSourcePtr(&source);
   write_response(reply, stored,
-                 {.ending = Ending::executed, .request_id = "r", .extra = {}, .expires_at = {}, .replay_header = {}});
+                 {.ending = Ending::executed,
+                  .request_id = "r",
+                  .extra = {},
+                  .expires_at = {},
+                  .replay_header = {},
+                  .wording = plain});
   EXPECT_THAT(reply.head, Not(HasSubstr("Content-Length")));
   reply.reset();
   EXPECT_EQ(source.times_done, 1);
@@ -108,7 +127,7 @@ TEST(ReplyTest, a_problem_is_not_to_be_cached_and_says_when_to_come_back) {
   problem.retry_after_seconds = 7;
   Reply reply;
   reply.outcome = std::make_shared<const std::string>("of the request before");
-  write_problem(reply, problem, "urn:", "r1", Ending::in_flight);
+  write_problem(reply, problem, {.type_base = "urn:", .wording = plain}, "r1", Ending::in_flight);
   EXPECT_EQ(reply.status, 409);
   EXPECT_EQ(reply.outcome, nullptr);
   EXPECT_EQ(reply.body, to_json(problem, "urn:"));
@@ -121,26 +140,47 @@ TEST(ReplyTest, a_problem_is_not_to_be_cached_and_says_when_to_come_back) {
   EXPECT_THAT(reply.head, HasSubstr("Content-Length: " + std::to_string(reply.body.size()) + "\r\n"));
 }
 
+TEST(ReplyTest, a_request_id_of_the_backend_stays_where_stripes_libraries_look) {
+  const Wording stripe{.error_object = true};
+  for (const std::string_view given : {"Request-Id: req_1\r\n", "request-id: req_1\r\n", ""}) {
+    StoredResponse response = stored;
+    response.headers = given;
+    Reply reply;
+    write_response(reply, response,
+                   {.ending = Ending::executed,
+                    .request_id = "r",
+                    .extra = {},
+                    .expires_at = {},
+                    .replay_header = {},
+                    .wording = stripe});
+    EXPECT_EQ(reply.head.contains("\r\nRequest-Id: r\r\n"), given.empty());
+    EXPECT_THAT(reply.head, HasSubstr("\r\nX-Request-Id: r\r\n"));
+  }
+}
+
 TEST(ReplyTest, a_problem_that_must_not_be_retried_says_so_where_libraries_look) {
   for (const ProblemRow& row : all_problems()) {
     for (const bool stripe : {false, true}) {
       Problem problem = once::problem(row.kind, "detail");
       problem.retry_after_seconds = 500;
-      problem.error_object = stripe;
+      const Wording wording{.error_object = stripe};
       Reply reply;
-      write_problem(reply, problem, "urn:", "r1", Ending::rejected);
+      write_problem(reply, problem, {.type_base = "urn:", .wording = wording}, "r1", Ending::rejected);
       const bool again = row.retryable == Retryable::yes;
       EXPECT_EQ(reply.head.contains("\r\nX-Should-Retry: false\r\n"), !again) << row.name;
       EXPECT_EQ(reply.head.contains("\r\nStripe-Should-Retry: false\r\n"), !again && stripe) << row.name;
       EXPECT_EQ(reply.head.contains("\r\nRetry-After: 30\r\n"), again) << row.name;
       EXPECT_EQ(reply.head.contains("Retry-After"), again) << row.name;
+      EXPECT_EQ(reply.head.contains("\r\nRequest-Id: r1\r\n"), stripe) << row.name;
+      EXPECT_EQ(reply.body.contains("\"error\":{\"type\":"), stripe) << row.name;
     }
   }
 }
 
 TEST(ReplyTest, a_problem_that_is_not_about_a_key_says_nothing_of_one) {
   Reply reply;
-  write_problem(reply, problem(ProblemKind::bad_request, "no"), "urn:", "", Ending::rejected);
+  write_problem(reply, problem(ProblemKind::bad_request, "no"), {.type_base = "urn:", .wording = plain}, "",
+                Ending::rejected);
   EXPECT_THAT(reply.head, Not(HasSubstr("Idempotency-Status")));
   EXPECT_THAT(reply.head, Not(HasSubstr("X-Request-Id")));
   EXPECT_THAT(reply.head, Not(HasSubstr("Retry-After")));
