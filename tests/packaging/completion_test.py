@@ -62,7 +62,7 @@ class Shell:
 
     def test_values(self):
         self.assertEqual(self.complete("once simulate --store jou"), {"journal"})
-        self.assertEqual(self.complete("once keys list --state un"), {"unknown"})
+        self.assertEqual(self.complete("once keys list --state unk"), {"unknown"})
         self.assertEqual(self.complete("once serve --config on"), {"once.yaml"})
         self.assertEqual({word.rstrip("/") for word in self.complete("once journal verify o")}, {"other"})
         self.assertTrue({word.removesuffix("=").split("=")[0] for word in self.complete("once serve --set log.")} >=
