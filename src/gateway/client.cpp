@@ -285,6 +285,7 @@ Task<void> Client::answer() {
   const NamedFields named(routed.policy, generation_->settings().tokens.header);
   if (!evaded) evaded = field_dropped(head, named);
   if (!evaded) evaded = unreadable_forwarded(head, trust());
+  if (!evaded) evaded = misdirected(head, io_.secure, trust());
   if (evaded) {
     co_await write_problem_reply(*std::move(evaded));
     co_return;

@@ -106,6 +106,14 @@ std::optional<Problem> field_dropped(const http::RequestHead& head, const NamedF
   return std::nullopt;
 }
 
+std::optional<Problem> misdirected(const http::RequestHead& head, bool secure, PeerTrust peer) {
+  if (head.scheme == http::TargetScheme::none || peer == PeerTrust::trusted_proxy) return std::nullopt;
+  if ((head.scheme == http::TargetScheme::https) == secure) return std::nullopt;
+  Problem answer = problem(ProblemKind::bad_request, "The scheme of the target is not that of this connection.");
+  answer.status = 421;
+  return answer;
+}
+
 std::optional<Problem> unreadable_forwarded(const http::RequestHead& head, PeerTrust peer) {
   if (peer == PeerTrust::client) return std::nullopt;
   for (const http::Field& field : head.fields) {

@@ -21,6 +21,10 @@ std::optional<Problem> route_evaded(const Routes& routes, const RoutedPolicy& ro
 // be another one for a reader that is less strict. nullopt: it can, or it does not count.
 std::optional<Problem> unreadable_forwarded(const http::RequestHead& head, PeerTrust peer);
 
+// Why a request is refused whose target is a URL of another scheme than that of the connection it came on (RFC 9110
+// 7.4). A trusted proxy may have taken it off TLS. nullopt: it is not.
+std::optional<Problem> misdirected(const http::RequestHead& head, bool secure, PeerTrust peer);
+
 // Fields that a route relies on beside those that every request may have.
 class NamedFields {
  public:

@@ -81,7 +81,7 @@ void write_forwarded_head(std::string& out, const http::RequestHead& head, const
   for (const http::Field& field : head.fields) {
     if (!goes_on(head, field, as)) continue;
     if (same_name(field.name, "Host")) {
-      append_host(out, field.value);
+      append_host(out, head.host);
     } else {
       out.append(field.line);
     }
@@ -89,8 +89,8 @@ void write_forwarded_head(std::string& out, const http::RequestHead& head, const
   // An HTTP/1.0 client may leave it out, we may not.
   if (!as.host.empty()) {
     out.append("Host: ").append(as.host).append("\r\n");
-  } else if (head.host.empty() && !head.find("Host")) {
-    out.append("Host: ").append(as.authority).append("\r\n");
+  } else if (!head.has_host) {
+    append_host(out, head.host.empty() ? as.authority : head.host);
   }
   out.append(as.added_fields);
   if (head.method == Method::options) append_hops(out, head);

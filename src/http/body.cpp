@@ -24,6 +24,35 @@ bool is_text(std::string_view line) {
   });
 }
 
+// Where a quoted string that begins the text ends; 0: it does not.
+std::size_t end_of_quoted(std::string_view text) {
+  for (std::size_t i = 1; i < text.size(); ++i) {
+    if (text[i] == '"') return i + 1;
+    if (text[i] == '\\') ++i;
+  }
+  return 0;
+}
+
+// *( ";" name [ "=" ( token / quoted-string ) ] ), without the blanks that RFC 9112 7.1.1 tolerates around ";" and "=":
+// readers differ on them. The text has no control characters.
+bool are_extensions(std::string_view text) {
+  constexpr std::string_view ends = ";=";
+  while (!text.empty()) {
+    if (text.front() != ';') return false;
+    text.remove_prefix(1);
+    const std::size_t name = std::min(text.find_first_of(ends), text.size());
+    if (!is_header_token(text.substr(0, name))) return false;
+    text.remove_prefix(name);
+    if (!text.starts_with('=')) continue;
+    text.remove_prefix(1);
+    const bool quoted = text.starts_with('"');
+    const std::size_t value = quoted ? end_of_quoted(text) : std::min(text.find(';'), text.size());
+    if (value == 0 || (!quoted && !is_header_token(text.substr(0, value)))) return false;
+    text.remove_prefix(value);
+  }
+  return true;
+}
+
 // A line up to its CRLF, if it is all there; a bare CR or LF, or too long a line, is bad.
 enum class ChunkLine : std::uint8_t { whole, partial, bad };
 
@@ -92,7 +121,7 @@ bool BodyDecoder::parse_size_line(std::string_view line) {
     ++digits;
   }
   if (digits == 0) return false;
-  if (digits < line.size() && (line[digits] != ';' || !is_text(line.substr(digits)))) return false;
+  if (digits < line.size() && (!is_text(line) || !are_extensions(line.substr(digits)))) return false;
   state_ = remaining_ == 0 ? State::trailers : State::chunk_data;
   return true;
 }
@@ -127,8 +156,8 @@ BodyDecoder::Step BodyDecoder::chunked_step(Buffer& buffer) {
         if (found == ChunkLine::bad || trailer_bytes_ > max_trailers) return fail();
         const bool last = line.empty();
         // No colon, no name, a folded line and white space before the colon all fail here.
-        const std::size_t name_end = line.find_first_of(": \t");
-        if (!last && (name_end == std::string_view::npos || name_end == 0 || line[name_end] != ':' || !is_text(line))) {
+        const std::size_t colon = line.find(':');
+        if (!last && (colon == std::string_view::npos || !is_header_token(line.substr(0, colon)) || !is_text(line))) {
           return fail();
         }
         buffer.consume(line.size() + 2);

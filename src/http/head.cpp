@@ -229,6 +229,26 @@ bool explicit_framing(const Facts& facts, Framing& framing) {
   return true;
 }
 
+// What a Transfer-Encoding says that is not "chunked" alone. A coding before chunked is one that is not supported here.
+// Whatever does not end in chunked, or has it twice, leaves the end of the body open (RFC 9112 6.3).
+HeadError coding_error(std::string_view codings) {
+  const std::size_t last = codings.rfind(',');
+  if (last == std::string_view::npos || !same_name(trim(codings.substr(last + 1)), "chunked")) {
+    return HeadError::bad_framing;
+  }
+  const std::string_view others = trim(codings.substr(0, last));
+  const bool malformed = others.empty() || named_in_connection(others, "chunked");
+  return malformed ? HeadError::bad_framing : HeadError::unsupported_coding;
+}
+
+ParseResult check_framing(const Facts& facts, Head& head) {
+  if (!explicit_framing(facts, head.framing)) return bad(HeadError::bad_framing);
+  if (!facts.transfer_encoding) return {.parsed = Parsed::complete};
+  if (head.version == Version::http_1_0) return bad(HeadError::bad_framing);
+  if (same_name(*facts.transfer_encoding, "chunked")) return {.parsed = Parsed::complete};
+  return bad(coding_error(*facts.transfer_encoding));
+}
+
 void set_persistence(Head& head, const Facts& facts) {
   const bool keep = head.version == Version::http_1_1 ? !facts.connection_close
                                                       : facts.connection_keep_alive && !facts.connection_close;
@@ -243,22 +263,45 @@ void reset(Head& head) {
   head.connection_names_fields = false;
 }
 
-std::optional<Version> parse_version(std::string_view text) {
-  if (text == "HTTP/1.1") return Version::http_1_1;
-  if (text == "HTTP/1.0") return Version::http_1_0;
-  return std::nullopt;
+// "HTTP/1.1". A higher minor version is read as the highest that is known (RFC 9110 2.5); another major version is
+// bad_version, and anything else `malformed`.
+ParseResult parse_version(std::string_view text, HeadError malformed, Version& version) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const bool well_formed =
+      text.size() == 8 && text.starts_with("HTTP/") && is_digit(text[5]) && text[6] == '.' && is_digit(text[7]);
+  if (!well_formed) return bad(malformed);
+  if (text[5] != '1') return bad(HeadError::bad_version);
+  version = text[7] == '0' ? Version::http_1_0 : Version::http_1_1;
+  return {.parsed = Parsed::complete};
 }
 
-// absolute-form becomes origin-form; the authority must be what Host says, or two readers would route differently.
-std::optional<std::string_view> authority_of(RequestHead& head) {
-  constexpr std::string_view scheme = "http://";
-  if (head.target.size() < scheme.size() || !same_name(head.target.substr(0, scheme.size()), scheme))
-    return std::nullopt;
-  const std::string_view rest = head.target.substr(scheme.size());
-  const std::size_t slash = rest.find_first_of("/?");
-  if (slash == std::string_view::npos || rest[slash] == '?') return std::nullopt;
-  head.target = rest.substr(slash);
-  return rest.substr(0, slash);
+bool take_scheme(std::string_view& target, std::string_view scheme) {
+  if (target.size() < scheme.size() || !same_name(target.substr(0, scheme.size()), scheme)) return false;
+  target.remove_prefix(scheme.size());
+  return true;
+}
+
+// absolute-form becomes what an origin server is sent, and its authority the host. False: it is no such form.
+bool take_authority(RequestHead& head, std::optional<std::string_view>& authority) {
+  std::string_view rest = head.target;
+  if (take_scheme(rest, "http://")) {
+    head.scheme = TargetScheme::http;
+  } else if (take_scheme(rest, "https://")) {
+    head.scheme = TargetScheme::https;
+  } else {
+    return false;
+  }
+  const std::size_t end = std::min(rest.find_first_of("/?"), rest.size());
+  authority = rest.substr(0, end);
+  if (authority->empty() || authority->front() == ':') return false;  // RFC 9110 4.2.1: a URL has a host
+  head.target = rest.substr(end);
+  if (head.target.empty()) {
+    head.target = head.method == Method::options ? "*" : "/";  // RFC 9112 3.2.4
+  } else if (head.target.front() == '?') {
+    head.made_target.assign("/").append(head.target);
+    head.target = head.made_target;
+  }
+  return true;
 }
 
 ParseResult parse_request_line(std::string_view line, const HeadLimits& limits, RequestHead& head,
@@ -271,17 +314,15 @@ ParseResult parse_request_line(std::string_view line, const HeadLimits& limits, 
   if (!all_in(token_chars, head.method_text)) return bad(HeadError::bad_request_line);
   if (head.target.size() > limits.max_target) return bad(HeadError::target_too_long);
   if (head.target.empty() || !all_in(target_chars, head.target)) return bad(HeadError::bad_request_line);
-  const auto version = parse_version(line.substr(last + 1));
-  if (!version) return bad(HeadError::bad_version);
-  head.version = *version;
+  const ParseResult version = parse_version(line.substr(last + 1), HeadError::bad_request_line, head.version);
+  if (version.parsed != Parsed::complete) return version;
   head.method = parse_method(head.method_text);
   // Whatever form their target has. A CONNECT opens a tunnel past every route, and a TRACE shows a script the
   // credentials that its browser hides from it.
   if (head.method == Method::connect || head.method == Method::trace) return bad(HeadError::unsupported_method);
   if (head.target.front() != '/') {
     const bool asterisk = head.target == "*" && head.method == Method::options;
-    if (!asterisk) authority = authority_of(head);
-    if (!asterisk && !authority) return bad(HeadError::bad_request_line);
+    if (!asterisk && !take_authority(head, authority)) return bad(HeadError::bad_request_line);
   }
   head.path = head.target.substr(0, head.target.find('?'));
   return {.parsed = Parsed::complete};
@@ -289,14 +330,13 @@ ParseResult parse_request_line(std::string_view line, const HeadLimits& limits, 
 
 ParseResult check_request(RequestHead& head, const Facts& facts, std::optional<std::string_view> authority) {
   if (facts.several_hosts || (!facts.host && head.version == Version::http_1_1)) return bad(HeadError::bad_host);
+  head.has_host = facts.host.has_value();
   head.host = facts.host.value_or(std::string_view());
   if (!all_in(host_chars, head.host)) return bad(HeadError::bad_host);
-  if (authority && !same_name(*authority, head.host)) return bad(HeadError::bad_host);
-  if (!explicit_framing(facts, head.framing)) return bad(HeadError::bad_framing);
-  if (facts.transfer_encoding) {
-    if (head.version == Version::http_1_0) return bad(HeadError::bad_framing);
-    if (!same_name(*facts.transfer_encoding, "chunked")) return bad(HeadError::unsupported_coding);
-  }
+  if (authority) head.host = *authority;
+  if (!all_in(host_chars, head.host)) return bad(HeadError::bad_host);
+  const ParseResult framing = check_framing(facts, head);
+  if (framing.parsed != Parsed::complete) return framing;
   head.expects_continue = facts.expects_continue && head.version == Version::http_1_1;
   set_persistence(head, facts);
   return {.parsed = Parsed::complete};
@@ -306,9 +346,8 @@ ParseResult parse_status_line(std::string_view line, ResponseHead& head) {
   constexpr std::size_t status_at = 9;  // behind "HTTP/1.1 "
   constexpr std::size_t status_end = status_at + 3;
   if (line.size() < status_end || line[status_at - 1] != ' ') return bad(HeadError::bad_status_line);
-  const auto version = parse_version(line.substr(0, status_at - 1));
-  if (!version) return bad(HeadError::bad_version);
-  head.version = *version;
+  const ParseResult version = parse_version(line.substr(0, status_at - 1), HeadError::bad_status_line, head.version);
+  if (version.parsed != Parsed::complete) return version;
   head.status = 0;
   for (const char c : line.substr(status_at, 3)) {
     if (c < '0' || c > '9') return bad(HeadError::bad_status_line);
@@ -324,11 +363,8 @@ ParseResult parse_status_line(std::string_view line, ResponseHead& head) {
 }
 
 ParseResult check_response(ResponseHead& head, const Facts& facts, Method answers) {
-  if (!explicit_framing(facts, head.framing)) return bad(HeadError::bad_framing);
-  if (facts.transfer_encoding) {
-    if (head.version == Version::http_1_0) return bad(HeadError::bad_framing);
-    if (!same_name(*facts.transfer_encoding, "chunked")) return bad(HeadError::unsupported_coding);
-  }
+  const ParseResult framing = check_framing(facts, head);
+  if (framing.parsed != Parsed::complete) return framing;
   set_persistence(head, facts);
   const bool no_body = answers == Method::head || head.status < 200 || head.status == 204 || head.status == 304;
   if (no_body) {
@@ -345,7 +381,7 @@ ParseResult check_response(ResponseHead& head, const Facts& facts, Method answer
 const char* describe(HeadError error) {
   switch (error) {
     case HeadError::bad_request_line: return "malformed request line";
-    case HeadError::bad_version: return "only HTTP/1.1 and HTTP/1.0 are spoken here";
+    case HeadError::bad_version: return "only HTTP/1.1 and HTTP/1.0 are supported";
     case HeadError::bad_field: return "malformed header field";
     case HeadError::bad_host: return "missing, repeated or malformed Host";
     case HeadError::bad_framing: return "ambiguous or malformed Content-Length or Transfer-Encoding";
@@ -377,8 +413,13 @@ bool Head::hop_by_hop(std::string_view name) const {
   return false;
 }
 
+bool is_header_token(std::string_view text) {
+  return !text.empty() && all_in(token_chars, text);
+}
+
 ParseResult parse(std::string_view bytes, const HeadLimits& limits, RequestHead& head) {
   reset(head);
+  head.scheme = TargetScheme::none;
   std::size_t position = 0;
   std::string_view first;
   const HeadLine found = next_line(bytes, position, first);

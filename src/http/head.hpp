@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -63,13 +64,19 @@ struct Head {
   bool hop_by_hop(std::string_view name) const;
 };
 
+// Which URL an absolute-form target was.
+enum class TargetScheme : std::uint8_t { none, http, https };
+
 struct RequestHead : Head {
   std::string_view method_text;
   Method method = Method::other;
-  std::string_view target;  // origin-form or *, byte for byte
+  std::string_view target;  // origin-form or *, byte for byte; absolute-form has become one of them
   std::string_view path;    // of the target, without the query
-  std::string_view host;
+  std::string_view host;    // of an absolute-form target, whatever the field Host says (RFC 9112 3.2.2), or else that
+  TargetScheme scheme = TargetScheme::none;
+  bool has_host = false;  // the field, empty or not
   bool expects_continue = false;
+  std::string made_target;  // room for the target of a URL with a query and no path
 };
 
 struct ResponseHead : Head {
@@ -100,6 +107,9 @@ struct ParseResult {
 };
 
 ParseResult parse(std::string_view bytes, const HeadLimits& limits, RequestHead& head);
+
+// RFC 9110 5.6.2: at least one of the characters that names are made of.
+bool is_header_token(std::string_view text);
 
 // `answers` is the method of the request that this is the response to: it decides whether there is a body.
 ParseResult parse(std::string_view bytes, const HeadLimits& limits, Method answers, ResponseHead& head);

@@ -25,13 +25,15 @@ HEADS = {
     "chunked twice": (head(b"Transfer-Encoding: chunked", b"Transfer-Encoding: chunked") + b"0\r\n\r\n", 400),
     "chunked and identity in two lines":
         (head(b"Transfer-Encoding: chunked", b"Transfer-Encoding: identity") + b"0\r\n\r\n", 400),
-    "xchunked": (head(b"Transfer-Encoding: xchunked") + b"0\r\n\r\n", 501),
-    "chunked, identity": (head(b"Transfer-Encoding: chunked, identity") + b"0\r\n\r\n", 501),
-    "identity": (head(b"Transfer-Encoding: identity"), 501),
+    "xchunked": (head(b"Transfer-Encoding: xchunked") + b"0\r\n\r\n", 400),
+    "chunked, identity": (head(b"Transfer-Encoding: chunked, identity") + b"0\r\n\r\n", 400),
+    "chunked in one line twice": (head(b"Transfer-Encoding: chunked, chunked") + b"0\r\n\r\n", 400),
+    "gzip": (head(b"Transfer-Encoding: gzip"), 400),
+    "identity": (head(b"Transfer-Encoding: identity"), 400),
     "gzip, chunked": (head(b"Transfer-Encoding: gzip, chunked") + b"0\r\n\r\n", 501),
-    "quoted chunked": (head(b'Transfer-Encoding: "chunked"') + b"0\r\n\r\n", 501),
+    "quoted chunked": (head(b'Transfer-Encoding: "chunked"') + b"0\r\n\r\n", 400),
     "chunked with a vertical tab": (head(b"Transfer-Encoding: \x0bchunked") + b"0\r\n\r\n", 400),
-    "empty transfer coding": (head(b"Transfer-Encoding:"), 501),
+    "empty transfer coding": (head(b"Transfer-Encoding:"), 400),
     "chunked for HTTP/1.0":
         (head(b"Transfer-Encoding: chunked", first=b"POST / HTTP/1.0") + b"0\r\n\r\n", 400),
     "two lengths": (head(b"Content-Length: 0", b"Content-Length: 40") + HIDDEN, 400),
@@ -81,18 +83,24 @@ HEADS = {
     "slash in Host": (head(host=b"Host: api.test/x"), 400),
     "user in Host": (head(host=b"Host: me@api.test"), 400),
     "UTF-8 in Host": (head(host="Host: äpi.test".encode()), 400),
-    "another Host in the target": (line(b"POST http://other.test/ HTTP/1.1"), 400),
+    "a URL without a host": (line(b"POST http:///x HTTP/1.1"), 400),
+    "a URL with a port alone": (line(b"POST http://:80/ HTTP/1.1"), 400),
+    "no Host beside a URL": (head(first=b"POST http://api.test/ HTTP/1.1", host=None), 400),
+    "two Hosts beside a URL": (head(b"Host: b", first=b"POST http://api.test/ HTTP/1.1"), 400),
+    "a bad Host beside a URL": (head(first=b"POST http://api.test/ HTTP/1.1", host=b"Host: a b"), 400),
     "user in the target's host": (line(b"POST http://me@api.test/ HTTP/1.1"), 400),
     # The request line.
-    "lower case protocol": (line(b"POST / http/1.1"), 505),
+    "lower case protocol": (line(b"POST / http/1.1"), 400),
     "HTTP/2.0": (line(b"POST / HTTP/2.0"), 505),
-    "the preface of HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", (400, 505)),
-    "HTTP/1.2": (line(b"POST / HTTP/1.2"), 505),
-    "HTTP/1.10": (line(b"POST / HTTP/1.10"), 505),
+    "the preface of HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505),
+    "HTTP/3.0": (line(b"POST / HTTP/3.0"), 505),
+    "HTTP/0.9 by name": (line(b"GET / HTTP/0.9"), 505),
+    "HTTP/1.10": (line(b"POST / HTTP/1.10"), 400),
+    "HTTP/1,1": (line(b"POST / HTTP/1,1"), 400),
     "HTTP/0.9": (b"GET /\r\n\r\n", 400),
-    "HTTP/1": (line(b"POST / HTTP/1"), 505),
+    "HTTP/1": (line(b"POST / HTTP/1"), 400),
     "no version": (line(b"POST /"), 400),
-    "space behind the version": (line(b"POST / HTTP/1.1 "), (400, 505)),
+    "space behind the version": (line(b"POST / HTTP/1.1 "), 400),
     "two spaces": (line(b"POST  / HTTP/1.1"), 400),
     "tabs as separators": (line(b"POST\t/\tHTTP/1.1"), 400),
     "space before the method": (line(b" POST / HTTP/1.1"), 400),
@@ -142,6 +150,16 @@ CHUNKS = {
     "bare LF in an extension": b"5;x\nhello\r\n0\r\n\r\n",
     "NUL in an extension": b"5;\0\r\nhello\r\n0\r\n\r\n",
     "a long extension": b"5;" + b"x" * 5000 + b"\r\nhello\r\n0\r\n\r\n",
+    "space before an extension": b"5 ;a=b\r\nhello\r\n0\r\n\r\n",
+    "space behind the semicolon": b"5; a=b\r\nhello\r\n0\r\n\r\n",
+    "space around the equals sign": b"5;a = b\r\nhello\r\n0\r\n\r\n",
+    "space behind an extension": b"5;a=b \r\nhello\r\n0\r\n\r\n",
+    "an empty extension": b"5;\r\nhello\r\n0\r\n\r\n",
+    "an empty extension at the end": b"5\r\nhello\r\n0;a;\r\n\r\n",
+    "an extension without a name": b"5;=b\r\nhello\r\n0\r\n\r\n",
+    "an extension without a value": b"5;a=\r\nhello\r\n0\r\n\r\n",
+    "an open quote in an extension": b'5;a="b\r\nhello\r\n0\r\n\r\n',
+    "text behind a quoted extension": b'5;a="b"c\r\nhello\r\n0\r\n\r\n',
     "no CRLF behind the data": b"5\r\nhello0\r\n\r\n",
     "bare LF behind the data": b"5\r\nhello\n0\r\n\r\n",
     "data longer than it said": b"4\r\nhello\r\n0\r\n\r\n",
@@ -250,11 +268,14 @@ class StreamedChunks(EndToEnd):
             "empty lines before a request": b"\r\n\r\n" + request_bytes("POST", "/", body=b"hello"),
             "leading zeros": head(b"Content-Length: 0005") + b"hello",
             "space around a value": head(b"Content-Length:  \t 5 \t ") + b"hello",
-            "chunk extensions": head(b"Transfer-Encoding: chunked") + b"5;a=b;c=\"d e\"\r\nhello\r\n0;x\r\n\r\n",
+            "chunk extensions": head(b"Transfer-Encoding: chunked") + b'5;a=b;c="d \\" e";f\r\nhello\r\n0;x\r\n\r\n',
             "upper and lower case hex": head(b"Transfer-Encoding: chunked") + b"05\r\nhello\r\n0000\r\n\r\n",
             "casing of chunked": head(b"transfer-encoding: CHUNKED") + b"5\r\nhello\r\n0\r\n\r\n",
             "trailers": head(b"Transfer-Encoding: chunked") + b"5\r\nhello\r\n0\r\nX-T: 1\r\n\r\n",
             "absolute form": head(b"Content-Length: 5", first=b"POST http://api.test/ HTTP/1.1") + b"hello",
+            "absolute form without a path": head(b"Content-Length: 5", first=b"POST http://api.test HTTP/1.1") + b"hello",
+            "a scheme in capitals": head(b"Content-Length: 5", first=b"POST HTTP://api.test/ HTTP/1.1") + b"hello",
+            "HTTP/1.2": head(b"Content-Length: 5", first=b"POST / HTTP/1.2") + b"hello",
             "a hundred fields": head(b"Content-Length: 5", *[b"X: y"] * 98) + b"hello",
             "Latin-1 in a value": head(b"Content-Length: 5", b"X: \xfc") + b"hello",
         }
@@ -265,6 +286,44 @@ class StreamedChunks(EndToEnd):
                     self.assertEqual(client.read_response().status, 201)
                 request = backend.requests[-1]
                 self.assertEqual((request.target, request.body, request.version), ("/", b"hello", "HTTP/1.1"))
+
+
+class AbsoluteForm(EndToEnd):
+    """RFC 9112 3.2.2: the host of the target counts, whatever Host says."""
+
+    def test_the_backend_gets_the_path_and_the_host_of_the_url(self):
+        backend = self.backend()
+        gateway = self.gateway(backend)
+        forms = {"POST http://b.test/x?y HTTP/1.1": ("/x?y", "b.test"), "POST http://b.test:80 HTTP/1.1": ("/", "b.test:80"),
+                 "POST http://b.test?y=/z HTTP/1.1": ("/?y=/z", "b.test"), "OPTIONS http://b.test HTTP/1.1": ("*", "b.test"),
+                 "OPTIONS http://b.test/ HTTP/1.1": ("/", "b.test"), "OPTIONS * HTTP/1.1": ("*", "api.test"),
+                 "OPTIONS * HTTP/1.0": ("*", "api.test"), "POST http://B.test/ HTTP/1.0": ("/", "B.test")}
+        for first, (target, host) in forms.items():
+            with self.subTest(first):
+                with gateway.connect() as client:
+                    client.send(head(first=first.encode()))
+                    self.assertEqual(client.read_response().status, 201)
+                request = backend.requests[-1]
+                self.assertEqual((request.target, request.all("Host")), (target, [host]))
+        with gateway.connect() as client:
+            client.send(head(first=b"GET http://b.test/ HTTP/1.0", host=None))
+            self.assertEqual(client.read_response().status, 201)
+        self.assertEqual(backend.requests[-1].all("Host"), ["b.test"])
+
+    def test_a_key_belongs_to_the_host_of_the_url(self):
+        gateway = self.gateway(self.backend())
+        asked = (("/", "a.test"), ("http://a.test/", "b.test"), ("http://a.test:80", "a.test"), ("/", "b.test"),
+                 ("http://b.test/", "a.test"))
+        results = [gateway.ask("POST", target, [("Host", host)], b"x", "k").get("Idempotency-Status")
+                   for target, host in asked]
+        self.assertEqual(results, ["executed", "replayed", "replayed", "executed", "replayed"])
+
+    def test_a_url_of_the_other_scheme_is_misdirected(self):
+        backend = self.backend()
+        self.assertEqual(self.gateway(backend).ask("POST", "https://api.test/").status, 421)
+        self.assertEqual(backend.received, b"")
+        proxied = self.gateway(backend, "trusted_proxies=127.0.0.1")
+        self.assertEqual(proxied.ask("POST", "https://api.test/").status, 201)
 
 
 class HalfWritten(EndToEnd):

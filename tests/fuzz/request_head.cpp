@@ -7,6 +7,7 @@ namespace {
 using once::http::HeadLimits;
 using once::http::Parsed;
 using once::http::RequestHead;
+using once::http::TargetScheme;
 
 Parsed parsed(std::string_view bytes, const HeadLimits& limits = {}) {
   RequestHead head;
@@ -16,7 +17,8 @@ Parsed parsed(std::string_view bytes, const HeadLimits& limits = {}) {
 void check_same(const RequestHead& a, const RequestHead& b) {
   once::fuzz::check_same(a, b);
   ONCE_ASSERT(a.method_text == b.method_text && a.method == b.method && a.target == b.target && a.path == b.path);
-  ONCE_ASSERT(a.host == b.host && a.expects_continue == b.expects_continue);
+  ONCE_ASSERT(a.host == b.host && a.scheme == b.scheme && a.has_host == b.has_host);
+  ONCE_ASSERT(a.expects_continue == b.expects_continue);
 }
 
 void check_taken(const RequestHead& head, std::string_view bytes) {
@@ -28,7 +30,15 @@ void check_taken(const RequestHead& head, std::string_view bytes) {
   ONCE_ASSERT(head.target.starts_with(head.path) && !head.path.contains('?'));
   const std::size_t hosts = once::fuzz::count(head, "host");
   ONCE_ASSERT(hosts == 1 || (hosts == 0 && head.version == once::http::Version::http_1_0));
-  ONCE_ASSERT(head.host == head.find("host").value_or(""));
+  ONCE_ASSERT(head.has_host == (hosts == 1));
+  // The host of a URL in the target comes before the field.
+  ONCE_ASSERT(head.scheme == TargetScheme::none ? head.host == head.find("host").value_or("") : !head.host.empty());
+}
+
+std::string written_target(const RequestHead& head) {
+  if (head.scheme == TargetScheme::none) return std::string(head.target);
+  const std::string url = (head.scheme == TargetScheme::http ? "http://" : "https://") + std::string(head.host);
+  return head.target == "*" ? url : url + std::string(head.target);
 }
 
 void check_limits(const RequestHead& head, std::string_view bytes) {
@@ -58,7 +68,7 @@ FUZZ(bytes) {
   check_limits(head, bytes);
 
   std::string again(head.method_text);
-  again.append(" ").append(head.target).append(" ").append(once::fuzz::written(head.version)).append("\r\n");
+  again.append(" ").append(written_target(head)).append(" ").append(once::fuzz::written(head.version)).append("\r\n");
   again += once::fuzz::written_fields(head);
   // Into a head that another message left behind.
   static constexpr std::string_view other =

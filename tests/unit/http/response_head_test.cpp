@@ -52,8 +52,8 @@ TEST(ResponseHeadTest, status_lines) {
                                             {"HTTP/1.1 200 a\x01", 0, ""},
                                             {"", 0, ""},
                                             {"HTTP/2.0 200 OK", 0, "", bad_version},
-                                            {"http/1.1 200 OK", 0, "", bad_version},
-                                            {"ICY /1.1 200 OK", 0, "", bad_version}}) {
+                                            {"http/1.1 200 OK", 0, "", bad_status_line},
+                                            {"ICY /1.1 200 OK", 0, "", bad_status_line}}) {
     ResponseHead head;
     const std::string bytes = response(each.line, "Content-Length: 0\r\n");
     const ParseResult result = parse(bytes, limits, Method::get, head);
