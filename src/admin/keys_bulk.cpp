@@ -1,6 +1,6 @@
-// POST /v1/keys/release, resolve and forget: the same for many keys, each with the version that was seen of it. A request
-// is bounded in keys and in time: what it did not get to is left, and asked for again. A store that fails ends it, so
-// that nobody waits for the same timeout a hundred times. Every key has its own lines in the audit log.
+// POST /v1/keys/release, resolve and forget: the same for many keys, each with the version that was seen of it. A
+// request is bounded in keys and in time: what it did not get to is left, and asked for again. A store that fails ends
+// it, so that nobody waits for the same timeout a hundred times. Every key has its own lines in the audit log.
 #include <algorithm>
 #include <array>
 #include <chrono>

@@ -1,5 +1,5 @@
-// once keys release, resolve and forget with filters: the keys that fit are looked at and shown, and after a yes they are
-// changed batch by batch, each only if it is still what was shown.
+// once keys release, resolve and forget with filters: the keys that fit are looked at and shown, and after a yes they
+// are changed batch by batch, each only if it is still what was shown.
 #include <unistd.h>
 
 #include <algorithm>
@@ -39,7 +39,8 @@ struct Tally {
   }
   void add(const std::string& id, const std::string& result, std::string_view detail) {
     ++by_result[result];
-    json.append(json.empty() ? "" : ",\n").append(json_object({{"id", id}, {"result", result}, {"detail", std::string(detail)}}));
+    json.append(json.empty() ? "" : ",\n")
+        .append(json_object({{"id", id}, {"result", result}, {"detail", std::string(detail)}}));
     if (result == "done" || ++told > most_shown) return;
     print_error(fmt::format("{} {}: {}", id.substr(0, 16), result, detail));
   }
@@ -165,9 +166,10 @@ int summary(const KeysOptions& options, std::string_view action, const Tally& ta
     }
     print(fmt::format("{{{}\"keys\":[{}]}}\n", counts, tally.json));
   } else {
-    print(fmt::format("{} {}; changed meanwhile and left alone: {}; refused: {}; failed: {}; not known: {}; not tried: {}\n",
-                      past(action), counted(done), tally.of("changed"), tally.of("refused"), tally.of("failed"),
-                      tally.of("unknown"), tally.of("left")));
+    print(fmt::format(
+        "{} {}; changed meanwhile and left alone: {}; refused: {}; failed: {}; not known: {}; not tried: {}\n",
+        past(action), counted(done), tally.of("changed"), tally.of("refused"), tally.of("failed"), tally.of("unknown"),
+        tally.of("left")));
   }
   if (tally.told > most_shown) {
     print_error(fmt::format("and {} more that were not {}; --json names all", tally.told - most_shown, past(action)));
@@ -186,8 +188,8 @@ bool has_filter(const KeysOptions& options) {
 int change_many(const KeysOptions& options, std::string_view action) {
   if (!has_filter(options)) return usage_error("say the ID of a key, or filters such as --state unknown");
   if (!can_fit(action, options.state)) {
-    return usage_error(fmt::format("only unknown and lapsed keys can be {}: say --state unknown, lapsed or unsettled",
-                                   past(action)));
+    return usage_error(
+        fmt::format("only unknown and lapsed keys can be {}: say --state unknown, lapsed or unsettled", past(action)));
   }
   const auto members = change_members(options, action);
   if (!members) return 2;
