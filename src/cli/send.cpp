@@ -259,6 +259,22 @@ void explain(const SendOptions& options, const client::Result& result) {
                   : fmt::format("it is not known whether it was done; to go on: the same command with {}", again));
 }
 
+// Without a gateway that honours the key a retry may be executed a second time. Refusals and errors may come from
+// something in front of the gateway, and say nothing about it. Other servers that honour keys need not say so: --quiet
+// is for those.
+void warn_if_unprotected(const SendOptions& options, const client::Answer& answer) {
+  const std::string_view said = answer.header("Idempotency-Status");
+  if (said == "bypassed") {
+    print_error(
+        "warning: Idempotency-Status: bypassed: Once did not protect this request, and a retry may be executed again; "
+        "send it with a method that its route covers, while the store is up");
+  } else if (said.empty() && answer.replayed == client::Replayed::unsaid && answer.status < 400 && !options.quiet) {
+    print_error(
+        "warning: the answer has no Idempotency-Status: if this server does not honour the key, a retry may be "
+        "executed again; send it through Once");
+  }
+}
+
 int send(const SendOptions& options) {
   const auto request = request_of(options);
   const auto settings = client_options(options);
@@ -275,6 +291,7 @@ int send(const SendOptions& options) {
   const Client client(*settings);
   const client::Result result = client.send(*request, progress(options), interruption.token());
   explain(options, result);
+  if (result.answer) warn_if_unprotected(options, *result.answer);
   if (result.ending == Ending::cancelled) return by_signal + interruption.signal();
   if (result.answer && !output->write(*result.answer, options.include)) {
     print_error(fmt::format("the answer could not be written: {}", system_error_text()));
@@ -319,6 +336,7 @@ Run add_send(CLI::App& app) {
       "Every try has the same key and the same bytes, so behind Once, or any API that honours the key, it happens "
       "once.\n"
       "A body without a Content-Type of its own is application/json. Redirects are not followed.\n"
+      "An answer that does not say that the key was honoured (Idempotency-Status) is warned of on standard error.\n"
       "Exit codes: 0 the answer is 2xx\n"
       "            1 a file could not be used\n"
       "            2 wrong usage; nothing was sent\n"

@@ -10,7 +10,9 @@ import threading
 import unittest
 
 from outcomes_test import Script, answers
+from harness import run_once
 from sending import Send
+from tls import Authority
 from wire import DEADLINE
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
@@ -61,6 +63,20 @@ class BehindTheGateway(Send):
         self.assertEqual(len(set(self.keys(backend))), 1)
         self.assertTrue(UUID.fullmatch(self.keys(backend)[0]), self.keys(backend))
         self.assertEqual({request.body for request in backend.requests}, {b"x"})
+
+    def test_through_tls_to_a_gateway_whose_certificate_is_trusted(self):
+        authority = Authority(self.folder())
+        certificate, key = authority.issue("server", "DNS:localhost")
+        _, gateway = self.world(self.ledger.books, settings=[
+            "tls.listen=127.0.0.1:0", f"tls.certificates=[{certificate}]", f"tls.keys=[{key}]"])
+        url = f"https://localhost:{gateway.tls_port}/pay"
+        done = run_once("send", "POST", url, "-d", "x", "--cacert", authority.file)
+        self.assertEqual((done.returncode, done.stdout), (0, "booked x"), done.stderr)
+        self.assertNotIn("warning", done.stderr)
+        done = run_once("send", "POST", url, "-d", "x")
+        self.assertEqual(done.returncode, 6, done.stderr)
+        self.assertIn("not-trusted", done.stderr)
+        self.assertEqual(self.ledger.lines, [b"x"])
 
     def test_a_drop_before_the_effect_is_taken_over_and_happens_once(self):
         _, gateway = self.world(drops, self.ledger.books, settings=TAKEOVER)

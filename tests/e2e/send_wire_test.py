@@ -253,5 +253,25 @@ class OverTls(Send):
         self.assertEqual(self.tries(other_name), ["not-trusted"])
 
 
+class Unprotected(Send):
+    def warnings(self, status, fields, *arguments):
+        backend = self.backend(lambda request, connection: connection.reply(status, fields))
+        done = self.send(backend.port, "--retries", "0", *arguments)
+        return re.findall(r"^once: warning: (.*)$", done.stderr.decode(), re.MULTILINE)
+
+    def test_an_answer_that_does_not_say_that_the_key_counts_is_warned_of(self):
+        missing, = self.warnings(201, [])
+        self.assertIn("has no Idempotency-Status", missing)
+        self.assertEqual(self.warnings(201, [], "--quiet"), [])
+        for quiet in ((), ("--quiet",)):
+            bypassed, = self.warnings(201, [("Idempotency-Status", "bypassed")], *quiet)
+            self.assertIn("bypassed", bypassed)
+
+    def test_an_answer_of_once_and_a_refusal_are_not(self):
+        self.assertEqual(self.warnings(201, [("Idempotency-Status", "executed")]), [])
+        for status in (404, 503):
+            self.assertEqual(self.warnings(status, []), [])
+
+
 if __name__ == "__main__":
     unittest.main()
