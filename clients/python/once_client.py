@@ -25,6 +25,8 @@ and on_unknown says what follows.
 While the work runs its lease is renewed by a thread. Results never throw for work that is in progress, failed, or whose
 outcome nobody knows, nor when the gateway is away; what the programmer got wrong (a bad token, a bad argument) raises OnceError.
 """
+from __future__ import annotations
+
 import asyncio
 import dataclasses
 import datetime
@@ -42,9 +44,11 @@ import threading
 import time
 import urllib.parse
 import weakref
+from typing import Any, Awaitable, Callable, Literal, Union
 
 __all__ = ["Claim", "Once", "OnceError", "Result", "hash_text"]
 
+Duration = Union[str, float, datetime.timedelta]  # "24h", or seconds
 RETRIED = (408, 425, 429, 502, 503, 504)
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
@@ -55,7 +59,7 @@ _SPACE = re.compile("[\\t-\\r \\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f
 class OnceError(Exception):
     """The gateway refused a request as it stands: asking again would not help."""
 
-    def __init__(self, status, code, detail):
+    def __init__(self, status: int, code: str, detail: str) -> None:
         super().__init__(f"{status} {code}: {detail}")
         self.status = status
         self.code = code
@@ -76,20 +80,20 @@ class Result:
     comes before that.
     """
     status: str
-    value: object = None
+    value: Any = None
     cached: bool = False  # the value is from an earlier run
     attempt: int = 0
     retry_after: float = 0
-    error: object = None  # the exception, if there was one
+    error: Any = None  # the exception, if there was one
     reason: str = ""  # "value-refused", or nothing
-    claim: object = None  # the Claim that still stands, after value-refused
+    claim: Any = None  # the Claim that still stands, after value-refused
 
     @property
-    def ok(self):
+    def ok(self) -> bool:
         return self.status == "succeeded"
 
 
-def hash_text(text):
+def hash_text(text: str) -> str:
     """What stands for a user's text in inputs: nobody who sees them can read it, and white space makes no difference.
 
     The same in every client of Once."""
@@ -111,7 +115,10 @@ def _seconds(value):
         return value.total_seconds()
     if not isinstance(value, str):
         return float(value)
-    number, unit = re.fullmatch(r"(\d+)(ms|s|m|h|d)", value).groups()
+    match = re.fullmatch(r"(\d+)(ms|s|m|h|d)", value)
+    if match is None:
+        raise ValueError(f'a duration is a text such as "30s", seconds or a timedelta, not {value!r}')
+    number, unit = match.groups()
     return int(number) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}[unit]
 
 
@@ -136,7 +143,8 @@ class Once:
     them are safe to repeat.
     """
 
-    def __init__(self, address, token=None, *, timeout=10.0, patience=30.0, ca_file=None, ssl_context=None):
+    def __init__(self, address: str, token: str | None = None, *, timeout: float = 10.0, patience: float = 30.0,
+                 ca_file: str | None = None, ssl_context: ssl.SSLContext | None = None) -> None:
         self._address = address
         self._url = urllib.parse.urlsplit(address)
         self._token = token
@@ -151,7 +159,7 @@ class Once:
             raise ValueError("give ca_file or ssl_context, not both: load the file into the context")
         self._context = ssl_context or (ssl.create_default_context(cafile=ca_file) if secure else None)
 
-    def run(self, work, **options):
+    def run(self, work: Callable[[], Any], **options: Any) -> Result:
         """Does the work unless it was done, or is being done, by anybody. Options are those of with_idempotency()."""
         if _is_async(work):
             raise TypeError("the work is an async function: use `await once.run_async(work, ...)`")
@@ -173,7 +181,7 @@ class Once:
             raise
         return claim.succeed(value)
 
-    async def run_async(self, work, **options):
+    async def run_async(self, work: Callable[[], Awaitable[Any]], **options: Any) -> Result:
         """As run(), for a function that returns an awaitable. Cancelled before the work has begun, the claim is released; after that
         its outcome is unknown, and on_unknown says what follows. A result that is being recorded is recorded all the same."""
         claim = await self._claim_async(options)
@@ -194,7 +202,7 @@ class Once:
         # If nobody waits for it any more, the work will not begin.
         return await _in_thread(self.claim, abandoned=lambda claim: claim.acquired and claim.release(), **options)
 
-    def with_idempotency(self, *, scope, **options):
+    def with_idempotency(self, *, scope: str, **options: Any) -> _Idempotent:
         """A decorator or a context manager, also of async functions and for `async with`.
 
         scope: what kind of work it is. key or inputs: which piece of it; of a decorated function inputs (or key) may be a
@@ -206,11 +214,11 @@ class Once:
         """
         return _Idempotent(self, scope, options)
 
-    def claim(self, *, scope, key=None, inputs=None, fingerprint=None, ttl="24h", lease="30s", takeover_after="5m",
-              on_unknown="takeover", wait=0):
+    def claim(self, *, scope: str, key: str | None = None, inputs: Any = None, fingerprint: Any = None, ttl: Duration = "24h",
+              lease: Duration = "30s", takeover_after: Duration = "5m", on_unknown: str = "takeover", wait: Duration = 0) -> Claim:
         """A Claim: acquired, or with the result that stands in its way."""
         if (key is None) == (inputs is None):
-            raise ValueError("exactly one of key and inputs is needed")
+            raise ValueError("say which piece of work it is with key= or inputs=, not with both")
         body = {"scope": scope, "ttl": _duration(ttl), "lease": _duration(lease),
                 "takeover_after": _duration(takeover_after), "on_unknown": on_unknown, "nonce": secrets.token_hex(16)}
         body.update({"key": key} if key is not None else {"inputs": inputs})
@@ -231,7 +239,7 @@ class Once:
             # The gateway waits for less than we do, or had too many who wait.
             time.sleep(min(max(0.0, until - time.monotonic()), answer["retry_after"], random.uniform(0.1, 1)))
 
-    def lookup(self, *, scope, key=None, inputs=None, wait=0):
+    def lookup(self, *, scope: str, key: str | None = None, inputs: Any = None, wait: Duration = 0) -> Result | None:
         """How it stands, without claiming it: None if nobody did."""
         body = {"scope": scope, "wait": _duration(wait)}
         body.update({"key": key} if key is not None else {"inputs": inputs})
@@ -292,21 +300,25 @@ class Once:
 class Claim:
     """The right to do the work, or the result that stands in its way. While it is held a thread renews its lease."""
 
-    def __init__(self, once, lease, acquired, result):
+    handle: str  # for once_finish() in a transaction; a secret of this owner
+    attempt: int
+    fence: int
+
+    def __init__(self, once: Once, lease: Duration, acquired: Any, result: Result | None) -> None:
         self._once = once
         self._lease = lease
-        self.result = result
-        self.value = None  # what a with block records
+        self.result: Any = result  # None while it is held
+        self.value: Any = None  # what a with block records
         self.acquired = acquired is not None
         self.lost = threading.Event()  # set when another attempt took over: the work may stop
         self._ended = threading.Event()
         if acquired is not None:
-            self.handle = acquired["claim"]  # for once_finish() in a transaction; a secret of this owner
+            self.handle = acquired["claim"]
             self.attempt = acquired["attempt"]
             self.fence = acquired["fence"]
             threading.Thread(target=self._renew, daemon=True, name="once-renew").start()
 
-    def succeed(self, value, ttl=None):
+    def succeed(self, value: Any, ttl: Duration | None = None) -> Result:
         """Records the value; whoever asks gets it. One that cannot be recorded is told by the reason "value-refused"."""
         body = {"value": value} if ttl is None else {"value": value, "ttl": _duration(ttl)}
         try:
@@ -324,14 +336,14 @@ class Claim:
         stands = answer.get("value", value) if "encoding" not in answer else value
         return self._ended_with(Result("succeeded", value=stands, attempt=self.attempt))
 
-    def fail(self, error=None):
+    def fail(self, error: Any = None) -> Result:
         """The next one who asks may try again."""
         reason = type(error).__name__ if isinstance(error, BaseException) else str(error or "")
         if self._end("fail", {"reason": reason[:100]}) is None and self.result.status == "lost":
             return self.result
         return self._ended_with(Result("failed", attempt=self.attempt, error=error))
 
-    def release(self):
+    def release(self) -> Result:
         """As if never claimed: nothing was done."""
         if self._end("release", {}) is not None:
             self.result = Result("released", attempt=self.attempt)
@@ -397,7 +409,7 @@ class _Idempotent:
         self._open = threading.local()  # the blocks that each thread is in
         self._open_async = weakref.WeakKeyDictionary()  # and each task
 
-    def __call__(self, function):
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         name = getattr(function, "__name__", repr(function))
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise TypeError(f"{name}() is a generator: only what a function returns can be recorded")
@@ -426,25 +438,25 @@ class _Idempotent:
 
         return wrapper
 
-    def __enter__(self):
+    def __enter__(self) -> Claim:
         claim = self._once.claim(scope=self._scope, **self._options)
         if not hasattr(self._open, "claims"):
             self._open.claims = []
         self._open.claims.append(claim)
         return claim
 
-    def __exit__(self, kind, error, trace):
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> Literal[False]:
         end = _end_of(self._open.claims.pop(), error)
         if end is not None:
             end()
         return False
 
-    async def __aenter__(self):
+    async def __aenter__(self) -> Claim:
         claim = await self._once._claim_async({"scope": self._scope, **self._options})
         self._open_async.setdefault(asyncio.current_task(), []).append(claim)
         return claim
 
-    async def __aexit__(self, kind, error, trace):
+    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> Literal[False]:
         end = _end_of(self._open_async[asyncio.current_task()].pop(), error)
         if end is not None:
             await _in_thread(end)

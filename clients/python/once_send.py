@@ -7,6 +7,8 @@ library only (3.9 or newer).
 It retries what `once send` retries: no answer, an answer that broke off, 408, 425, 429, 502, 503, 504, and a 409 that time settles.
 From a coroutine: `await asyncio.to_thread(send_once, url, body)`.
 """
+from __future__ import annotations
+
 import dataclasses
 import email.utils
 import http.client
@@ -17,6 +19,7 @@ import time
 import urllib.parse
 import uuid
 import warnings
+from typing import Any, Mapping
 
 __all__ = ["Answer", "NotAnswered", "OnceWarning", "send_once"]
 
@@ -32,7 +35,7 @@ class OnceWarning(UserWarning):
 class NotAnswered(OSError):
     """send_once() gave up. With `sent` it is not known whether the request was executed: go on later with the same `key`."""
 
-    def __init__(self, key, sent, why):
+    def __init__(self, key: str, sent: bool, why: object) -> None:
         known = "it is not known whether it was executed; go on later with the same key" if sent else "nothing was sent"
         super().__init__(f"no answer ({why}): {known}, {key}")
         self.key = key
@@ -43,22 +46,23 @@ class NotAnswered(OSError):
 class Answer:
     """What send_once() got. headers: get() takes names in any case."""
     status: int
-    headers: object
+    headers: Any
     body: bytes
     key: str
     tries: int
 
     @property
-    def replayed(self):
+    def replayed(self) -> bool:
         """An earlier try had been executed, and this is its answer."""
-        return self.headers.get("Idempotency-Status") == "replayed"
+        return bool(self.headers.get("Idempotency-Status") == "replayed")
 
 
-_warned = set()  # origins
+_warned: set[str] = set()  # origins
 
 
-def send_once(url, body=None, *, method="POST", headers=None, key=None, key_header="Idempotency-Key", timeout=15.0, deadline=60.0,
-              ca_file=None, ssl_context=None):
+def send_once(url: str, body: bytes | str | None = None, *, method: str = "POST", headers: Mapping[str, str] | None = None,
+              key: str | None = None, key_header: str = "Idempotency-Key", timeout: float = 15.0, deadline: float = 60.0,
+              ca_file: str | None = None, ssl_context: ssl.SSLContext | None = None) -> Answer:
     """Sends a request with one key and the same bytes on every try, until there is an answer that no retry would change. Redirects are not
     followed: another URL is another operation. Raises NotAnswered, which has the key.
 

@@ -117,6 +117,8 @@ class Send(ClaimsTest):
                           (lambda: send_once("http://localhost/", open), "read it first"),
                           (lambda: Once("localhost:8082"), "https://HOST"),
                           (lambda: Once("http://localhost", ca_file="x"), "https://"),
+                          (lambda: Once("http://localhost").claim(scope="s"), "key= or inputs="),
+                          (lambda: Once("http://localhost").claim(scope="s", key="k", wait="soon"), "such as \"30s\""),
                           (lambda: Once("https://localhost", ca_file="x", ssl_context=ssl.create_default_context()), "not both")):
             with self.assertRaisesRegex((TypeError, ValueError), text):
                 act()

@@ -1,0 +1,79 @@
+"""The README of each client: its commands and programs do what it shows, and its programs have the types they claim."""
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import unittest
+
+from harness import EndToEnd, Gateway
+from support import ROOT
+from wire import DEADLINE
+
+PROGRAM = re.compile(r"^<!-- run -->\n```(\w+)\n(.*?)^```\n\n```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+class Readme(EndToEnd):
+    def page(self, client):
+        folder = ROOT / "clients" / client
+        return folder, (folder / "README.md").read_text()
+
+    def programs(self, page):
+        found = PROGRAM.findall(page)
+        self.assertEqual(len(found), page.count("<!-- run -->"))
+        return found
+
+    def served(self, page):
+        """The gateway of the page's own command, and the folder where it runs."""
+        backend = self.backend()
+        command = re.search(r"^once serve (.*)$", page, re.MULTILINE)[1].replace("http://127.0.0.1:9000", backend.origin)
+        gateway = Gateway(*shlex.split(command)).wait_listening()
+        self.addCleanup(gateway.stop)
+        return gateway
+
+    def output(self, folder, *command):
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=DEADLINE)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        return done.stdout
+
+    def test_python(self):
+        clients, page = self.page("python")
+        gateway = self.served(page)
+        for file in clients.glob("*.py"):
+            shutil.copy(file, gateway.folder)
+        for _, program, expected in self.programs(page):
+            program = program.replace("http://127.0.0.1:8080", f"http://127.0.0.1:{gateway.port}")
+            (gateway.folder / "program.py").write_text(program)
+            self.assertEqual(self.output(gateway.folder, sys.executable, "program.py"), expected)
+
+    def test_typescript(self):
+        clients, page = self.page("typescript")
+        gateway = self.served(page)
+        for name in ("once.mjs", "once.d.mts"):
+            shutil.copy(clients / name, gateway.folder)
+        for number, (_, program, expected) in enumerate(self.programs(page)):
+            program = program.replace("http://127.0.0.1:8080", f"http://127.0.0.1:{gateway.port}")
+            (gateway.folder / f"program{number}.mts").write_text(program)
+            self.compile(gateway.folder, f"program{number}.mts")
+            self.assertEqual(self.output(gateway.folder, os.environ.get("NODE", "node"), f"program{number}.mjs"), expected)
+
+    def compile(self, folder, *files):
+        self.output(folder, "tsc", "--strict", "--noEmitOnError", "--target", "es2022", "--module", "node16", "--moduleResolution", "node16",
+                    "--lib", "es2022,dom", *files)
+
+    def test_types_of_typescript_refuse_mistakes(self):
+        folder = self.folder()
+        for name in ("once.mjs", "once.d.mts"):
+            shutil.copy(ROOT / "clients" / "typescript" / name, folder)
+        shutil.copy(ROOT / "tests" / "claims" / "types.mts", folder)
+        self.compile(folder, "types.mts")
+
+    def test_types_of_python_refuse_mistakes(self):
+        """An ignored error that is none fails, too."""
+        self.output(ROOT / "tests" / "claims", "env", f"MYPYPATH={ROOT / 'clients' / 'python'}", "mypy", "--strict", "--no-error-summary", "--follow-imports=silent",
+                    f"--cache-dir={self.folder()}", "--python-version=3.9", "types_of_python.py")
+
+
+if __name__ == "__main__":
+    unittest.main()

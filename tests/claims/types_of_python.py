@@ -1,0 +1,46 @@
+"""Checked by mypy, never run: what the types of clients/python allow and refuse."""
+import datetime
+import ssl
+
+from once_client import Claim, Once, Result, hash_text
+from once_send import Answer, send_once
+
+once = Once("https://claims.example", token="t", ca_file="ca.pem")
+result: Result = once.run(lambda: 1, scope="s", inputs={"text": hash_text("x")}, wait=datetime.timedelta(seconds=3))
+claim: Claim = once.claim(scope="s", key="k", ttl="24h")
+attempt: int = claim.attempt
+found = once.lookup(scope="s", key="k")
+status: str = found.status if found is not None else "none"
+
+
+@once.with_idempotency(scope="s")
+def square(number: int) -> int:
+    return number * number
+
+
+@once.with_idempotency(scope="s", key="k")
+async def cube(number: int) -> int:
+    return number ** 3
+
+
+async def work() -> int:
+    return 1
+
+
+async def story() -> None:
+    async with once.with_idempotency(scope="s", key="k") as held:
+        held.value = 7
+    other: Result = await once.run_async(work, scope="s", key="k")
+    assert other.ok
+
+
+with once.with_idempotency(scope="s", key="k") as block:
+    acquired: bool = block.acquired
+
+answer: Answer = send_once("https://api.example/", b"x", key="k", ssl_context=ssl.create_default_context())
+body: bytes = answer.body
+
+once.claim(key="k")  # type: ignore[call-arg]
+once.run(7, scope="s", key="k")  # type: ignore[arg-type]
+once.claim(scope="s", key=7)  # type: ignore[arg-type]
+send_once("https://api.example/", open("x"))  # type: ignore[arg-type]
