@@ -53,12 +53,22 @@ def changed_files(revision):
     return uncommitted or git("diff", "--name-only", "HEAD~1")
 
 
+def declared_commands(build):
+    """ctest tells no command of a program that was never built; the file that declares the test has it."""
+    declared = {}
+    for file in build.rglob("CTestTestfile.cmake"):
+        for name, command in re.findall(r'^add_test\(\[=\[(.+?)\]=\] (.*)\)$', file.read_text(), re.M):
+            declared[name] = [command]
+    return declared
+
+
 def known_tests(build):
+    declared = declared_commands(build)
     command = ["ctest", "--test-dir", str(build), "--show-only=json-v1"]
     listed = json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)["tests"]
     for test in listed:
         labels = [p["value"] for p in test.get("properties", []) if p["name"] == "LABELS"]
-        yield test["name"], labels[0] if labels else [], test.get("command", [])
+        yield test["name"], labels[0] if labels else [], test.get("command") or declared.get(test["name"], [])
 
 
 def matching(tests, pattern):

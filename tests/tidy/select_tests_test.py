@@ -28,6 +28,10 @@ class SelectTests(unittest.TestCase):
         self.assertEqual((names(chosen), cases), ({"store_test"}, ""))
         self.assertEqual(select_tests.to_build(BUILD, chosen), ["tests/unit/store/store_test"])
 
+    def test_a_program_that_was_never_built_is_built(self):
+        command = select_tests.declared_commands(BUILD)["store_test"]
+        self.assertEqual(select_tests.to_build(BUILD, [("store_test", [], command)]), ["tests/unit/store/store_test"])
+
     def test_by_a_case(self):
         for case in ("LaneTest.a_batch_has_its_limit", "LaneTest", "a_batch_has_its_limit"):
             chosen, cases = select_tests.by_names(TESTS, [case])
