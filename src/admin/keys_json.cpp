@@ -291,6 +291,10 @@ std::string_view name_of(State state) {
   return state_names.at(static_cast<std::size_t>(state));
 }
 
+std::string_view counted_name(std::size_t place) {
+  return place == lapsed_at ? "lapsed" : state_names.at(place);
+}
+
 std::optional<State> state_named(std::string_view name) {
   const auto found = std::ranges::find(state_names, name);
   if (found == state_names.end()) return std::nullopt;

@@ -15,6 +15,8 @@
 namespace once {
 
 std::string_view name_of(State state);
+// Of a place in CountsByState.
+std::string_view counted_name(std::size_t place);
 std::optional<State> state_named(std::string_view name);
 
 // The owner is at work.

@@ -240,8 +240,8 @@ void write_keys(Exposition& out, const KeysApi& keys) {
   out.family("once_keys", "gauge", "Keys in the store by state, counted now and then.");
   const auto counts = keys.counts();
   if (!counts) return;
-  for (std::size_t state = 0; state < state_count; ++state) {
-    out.sample(fmt::format("state=\"{}\"", name_of(static_cast<State>(state))), (*counts)[state]);
+  for (std::size_t i = 0; i < counts->size(); ++i) {
+    out.sample(fmt::format("state=\"{}\"", counted_name(i)), (*counts)[i]);
   }
 }
 

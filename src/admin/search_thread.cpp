@@ -83,7 +83,7 @@ Duration SearchThread::count_some() {
     counting_ = {};
     return count_every_;
   }
-  for (std::size_t i = 0; i < state_count; ++i) counting_[i] += part->by_state[i];
+  for (std::size_t i = 0; i < counting_.size(); ++i) counting_[i] += part->by_state[i];
   cursor_ = part->next;
   if (!cursor_.empty()) return took * (share_of_time - 1);
   count_failed_ = false;

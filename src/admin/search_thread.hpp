@@ -42,7 +42,7 @@ class SearchThread {
   // Ends what it is at, and begins nothing more: who waits is told so.
   void stop();
 
-  using Counts = std::array<std::uint64_t, state_count>;
+  using Counts = CountsByState;
   // Of the last whole count; nothing until there was one.
   std::optional<Counts> counts() const;
 

@@ -104,9 +104,7 @@ void write_keys(Json& out, const std::optional<SearchThread::Counts>& counts) {
     return;
   }
   out.begin('{');
-  for (std::size_t state = 0; state < counts->size(); ++state) {
-    out.member(name_of(State{static_cast<std::uint8_t>(state)}), counts->at(state));
-  }
+  for (std::size_t i = 0; i < counts->size(); ++i) out.member(counted_name(i), counts->at(i));
   out.end('}');
 }
 
@@ -198,14 +196,15 @@ std::string Stats::snapshot(Instant now, bool draining) const {
   out.end('}');
   const ServersDown down = write_upstreams(out, *sources_.gateway.generation()->upstreams);
   write_limits(out, limits);
-  write_alerts(out,
-               {.window = recent,
-                .store = health,
-                .limits = limits,
-                .unknown_outcomes = unknown.unknown,
-                .unknown_keys = keys ? std::optional((*keys)[static_cast<std::size_t>(State::unknown)]) : std::nullopt,
-                .servers_down = down.servers,
-                .upstreams_down = down.upstreams});
+  write_alerts(
+      out, {.window = recent,
+            .store = health,
+            .limits = limits,
+            .unknown_outcomes = unknown.unknown,
+            .unknown_keys = keys ? std::optional((*keys)[static_cast<std::size_t>(State::unknown)] + (*keys)[lapsed_at])
+                                 : std::nullopt,
+            .servers_down = down.servers,
+            .upstreams_down = down.upstreams});
   out.name("point");
   write_point(out, Window(history_.before(now, present_window), current));
   out.end('}');

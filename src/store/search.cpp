@@ -30,6 +30,11 @@ KeyInfo info_of(const OperationId& id, const Record& record, Time now) {
           .outcome_bytes = record.outcome == nullptr || tombstone ? 0 : record.outcome->size()};
 }
 
+void KeyCounts::add(const KeyInfo& key, Time now) {
+  const bool lapsed = key.state == State::started && key.lease_until <= now;
+  ++by_state.at(lapsed ? lapsed_at : static_cast<std::size_t>(key.state));
+}
+
 bool fits(const KeyInfo& info, const KeyFilter& filter) {
   return (!filter.state || info.state == *filter.state) && (!filter.tenant || info.tenant == filter.tenant) &&
          (!filter.route || info.route == filter.route) &&

@@ -57,9 +57,15 @@ struct KeyPage {
   Time now{};        // the store's clock
 };
 
+// By state, and behind those the started ones whose owner is gone: they wait for somebody, as unknown ones do.
+using CountsByState = std::array<std::uint64_t, state_count + 1>;
+inline constexpr std::size_t lapsed_at = state_count;
+
 struct KeyCounts {
-  std::array<std::uint64_t, state_count> by_state{};
+  CountsByState by_state{};
   std::string next;  // where the count goes on; empty: all are counted
+
+  void add(const KeyInfo& key, Time now);
 };
 
 // The beginning of an id, as it is logged.

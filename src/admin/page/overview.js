@@ -86,7 +86,7 @@ export function addStats(stats) {
   const rate = Object.values(stats.point.per_second).reduce((sum, value) => sum + value, 0);
   const values = {
     rate: number(rate), hits: percent(stats.rates.hit_rate), p95: milliseconds(stats.latency_ms.p95),
-    flight: number(stats.in_flight), unknown: number(stats.keys?.unknown), failures: percent(stats.rates.failure_rate),
+    flight: number(stats.in_flight), unknown: number(stats.keys && stats.keys.unknown + stats.keys.lapsed), failures: percent(stats.rates.failure_rate),
     takeovers: percent(stats.rates.takeover_rate), uptime: span(stats.uptime_seconds),
   };
   for (const [key, text] of Object.entries(values)) say(figures.get(key), text);

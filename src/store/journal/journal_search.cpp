@@ -159,11 +159,12 @@ Result<KeyPage> JournalStore::find(const IdPrefix& prefix) {
 }
 
 // By what the index says: a record that has expired and is remembered counts as what it was until it is carried
-// forward.
+// forward. Whether the owner is gone the index knows of this process's own claims; the others, few, are read.
 Result<KeyCounts> JournalStore::count(std::string_view cursor) {
   const auto begin = read_cursor(cursor, 2);
   if (!begin) return bad_cursor();
   const Time now = clock_.now();
+  std::string buffer;
   KeyCounts counts;
   std::size_t number = (*begin)[0];
   std::uint64_t from = (*begin)[1];
@@ -172,11 +173,22 @@ Result<KeyCounts> JournalStore::count(std::string_view cursor) {
     const Step step = step_of(shard);
     const std::uint64_t to = std::min(from + step.reach, end_of_ids);
     looked += step.slots;
+    std::vector<Candidate> unsure;
     {
       const std::scoped_lock lock(shard.mutex);
-      shard.slots.visit(from, to, [&](std::uint64_t, const SlotTable::Slot& slot) {
-        if (may_fit(slot, {}, now)) ++counts.by_state[static_cast<std::size_t>(slot.place.state())];
+      shard.slots.visit(from, to, [&](std::uint64_t bits, const SlotTable::Slot& slot) {
+        if (!may_fit(slot, {}, now)) return;
+        const State state = slot.place.state();
+        if (state == State::started && slot.expires != journal::never_expires) {
+          unsure.push_back({.bits = bits, .tag = slot.tag});
+        } else {
+          ++counts.by_state[static_cast<std::size_t>(state)];
+        }
       });
+    }
+    for (const Candidate& candidate : unsure) {
+      const auto info = read_info(shard, candidate, buffer, Part::head, now);
+      if (info && *info) counts.add(**info, now);
     }
     from = to < end_of_ids ? to : 0;
     if (from == 0) ++number;

@@ -74,7 +74,7 @@ Result<KeyCounts> MemoryStore::count(std::string_view cursor) {
   std::size_t shard = (*from)[0];
   std::size_t at = (*from)[1];
   const auto take = [&](const KeyInfo& info) {
-    ++counts.by_state[static_cast<std::size_t>(info.state)];
+    counts.add(info, now);
     return true;
   };
   for (std::size_t looked = 0; shard < shards_.size() && looked < nodes_per_page; looked += nodes_per_lock) {

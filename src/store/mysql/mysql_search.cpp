@@ -122,9 +122,9 @@ Result<KeyCounts> MysqlStore::count(std::string_view cursor) {
   std::string last;
   const auto ran = ask(script, [&](std::size_t, const RowView& row) {
     const std::uint64_t count = parse_number(row[1].value_or("")).value_or(0);
-    const std::uint64_t state = parse_number(row[0].value_or("")).value_or(state_count);
+    const std::uint64_t state = parse_number(row[0].value_or("")).value_or(counts.by_state.size());
     looked += count;
-    if (state < state_count) counts.by_state[state] += count;
+    if (state < counts.by_state.size()) counts.by_state[state] += count;
     last = std::max(last, std::string(row[2].value_or("")));
   });
   if (!ran) return std::unexpected(ran.error());

@@ -302,8 +302,9 @@ void Script::see_page(std::string_view after, std::size_t limit) {
 }
 
 void Script::count_page(Time now, std::string_view after, std::size_t limit) {
-  add(Part::seen, fmt::format("SELECT shown,COUNT(*),MAX(id) FROM(SELECT id,IF({},IF({},9,4),state) AS shown",
-                              has_expired(now), is_forgotten(now)));
+  add(Part::seen, fmt::format("SELECT shown,COUNT(*),MAX(id) FROM(SELECT id,IF({},IF({},9,4),IF(state=0 AND "
+                              "lease_until<={},{},state)) AS shown",
+                              has_expired(now), is_forgotten(now), ms(now), lapsed_at));
   text_.append(" FROM once_operations FORCE INDEX(PRIMARY) WHERE id>x'");
   append_hex(text_, after);
   text_.append(fmt::format("' ORDER BY id LIMIT {}) AS part GROUP BY shown", limit));

@@ -86,7 +86,7 @@ Result<KeyCounts> PostgresStore::count(std::string_view cursor) {
     const auto count = static_cast<std::uint64_t>(rows->int8(row, 1));
     const auto state = rows->int2(row, 0);
     looked += count;
-    if (state >= 0 && static_cast<std::size_t>(state) < state_count) {
+    if (state >= 0 && static_cast<std::size_t>(state) < counts.by_state.size()) {
       counts.by_state[static_cast<std::size_t>(state)] += count;
     }
     counts.next = to_hex(rows->bytes(row, 2));

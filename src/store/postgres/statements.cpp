@@ -147,7 +147,7 @@ FROM once_operations AS o WHERE o.id > $1::bytea ORDER BY o.id LIMIT $2::bigint)
 
 constexpr std::string_view count_sql = R"sql(
 WITH part AS MATERIALIZED (
-  SELECT o.id, CASE WHEN o.attempt = 0 THEN -1 WHEN {not_expired} THEN o.state
+  SELECT o.id, CASE WHEN o.attempt = 0 THEN -1 WHEN {not_expired} THEN CASE WHEN o.state = 0 AND o.lease_until <= {now} THEN 5 ELSE o.state END
                     WHEN coalesce(o.expires_at + o.tombstone, 'infinity') > {now} THEN 4 ELSE -1 END AS state
   FROM once_operations AS o WHERE o.id > $1::bytea ORDER BY o.id LIMIT $2::bigint
 )

@@ -312,7 +312,7 @@ Result<KeyCounts> RedisStore::count(std::string_view cursor) {
   auto part = scan_step(*at, escaped(context_->options.prefix) + "*", keys_per_count);
   if (!part) return std::unexpected(part.error());
   KeyCounts counts;
-  for (const KeyInfo& info : part->keys) ++counts.by_state[static_cast<std::size_t>(info.state)];
+  for (const KeyInfo& info : part->keys) counts.add(info, part->now);
   counts.next = text_of(*at);
   return counts;
 }

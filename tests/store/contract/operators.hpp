@@ -268,28 +268,42 @@ TEST_P(StoreContract, what_has_expired_is_a_tombstone_or_nothing) {
   EXPECT_TRUE(all({.state = State::succeeded, .tenant = tenant}).empty());
 }
 
+// All keys of the store, those of other tests as well.
+inline CountsByState count_all(Search& search) {
+  CountsByState sum{};
+  std::string cursor;
+  do {
+    const auto part = search.count(cursor);
+    EXPECT_TRUE(part.has_value()) << part.error().detail;
+    if (!part) return sum;
+    for (std::size_t i = 0; i < sum.size(); ++i) sum.at(i) += part->by_state.at(i);
+    cursor = part->next;
+  } while (!cursor.empty());
+  return sum;
+}
+
 TEST_P(StoreContract, counts_grow_by_what_is_added) {
-  const auto count = [&] {
-    std::array<std::uint64_t, state_count> sum{};
-    std::string cursor;
-    do {
-      const auto part = search().count(cursor);
-      EXPECT_TRUE(part.has_value()) << part.error().detail;
-      if (!part) return sum;
-      for (std::size_t i = 0; i < sum.size(); ++i) sum.at(i) += part->by_state.at(i);
-      cursor = part->next;
-    } while (!cursor.empty());
-    return sum;
-  };
-  const auto before = count();
+  const auto before = count_all(search());
   for (int i = 0; i < 5; ++i) made(State::unknown);
   for (int i = 0; i < 3; ++i) made(State::succeeded);
-  const auto after = count();
+  for (int i = 0; i < 2; ++i) ASSERT_EXECUTES(run(claim_op(new_id(), new_nonce())));
+  const auto after = count_all(search());
   const auto at = [](State state) { return static_cast<std::size_t>(state); };
   // Of other tests' records some may expire meanwhile, and none is added.
   EXPECT_LE(after[at(State::unknown)], before[at(State::unknown)] + 5);
   EXPECT_GE(after[at(State::unknown)], 5U);
   EXPECT_GE(after[at(State::succeeded)], 3U);
+  EXPECT_GE(after[at(State::started)], 2U);
+}
+
+TEST_P(LapsingStoreContract, claims_whose_owner_is_gone_are_counted_apart) {
+  const auto before = count_all(search());
+  for (int i = 0; i < 4; ++i) ASSERT_EXECUTES(run(claim_op(new_id(), new_nonce())));
+  ASSERT_TRUE(lapse());
+  const auto after = count_all(search());
+  EXPECT_GE(after[lapsed_at], 4U);
+  // Those of other tests may have lapsed meanwhile.
+  EXPECT_LE(after[static_cast<std::size_t>(State::started)], before[static_cast<std::size_t>(State::started)]);
 }
 
 TEST_P(StoreContract, a_cursor_of_somebody_else_is_refused) {
