@@ -1,5 +1,6 @@
 #include "admin/admin.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -58,7 +59,8 @@ ServiceResponse text(int status, std::string body) {
 
 // co_await: until the reload is done or refused.
 struct Reload : ReloadRequest {
-  Reload(ReloadPort& the_port, Executor& the_home) : ReloadRequest(the_home), port(the_port) {}
+  Reload(ReloadPort& the_port, Executor& the_home, ReloadKind the_kind)
+      : ReloadRequest(the_home, the_kind), port(the_port) {}
 
   bool await_ready() const noexcept { return false; }
   void await_suspend(std::coroutine_handle<> the_caller) {
@@ -193,9 +195,16 @@ Task<ServiceResponse> Admin::reload(const ServiceRequest& request) {
   if (request.head.method != Method::post) {
     co_return problem_response(ProblemKind::method_not_allowed, "A reload is asked for with POST.");
   }
-  Reload reload(sources_.reload, thread_.loop());
+  const std::string_view query =
+      request.head.target.substr(std::min(request.head.target.find('?'), request.head.target.size()));
+  if (!query.empty() && query != "?dry_run=1") {
+    co_return problem_response(ProblemKind::parameter_invalid, "There is ?dry_run=1, or nothing.");
+  }
+  const ReloadKind kind = query.empty() ? ReloadKind::real : ReloadKind::dry_run;
+  Reload reload(sources_.reload, thread_.loop(), kind);
   co_await reload;
-  if (reload.answer.errors.empty()) co_return text(200, lines_of(reload.answer.warnings, "reloaded\n"));
+  const std::string_view done = kind == ReloadKind::real ? "reloaded\n" : "can be reloaded; nothing was changed\n";
+  if (reload.answer.errors.empty()) co_return text(200, lines_of(reload.answer.warnings, done));
   Problem refused = problem(ProblemKind::bad_request, lines_of(reload.answer.errors, ""));
   refused.status = 422;
   co_return ServiceResponse{

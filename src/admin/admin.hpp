@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -30,11 +31,17 @@ struct ReloadAnswer {
   std::vector<std::string> warnings;
 };
 
+enum class ReloadKind : std::uint8_t {
+  real,
+  dry_run,  // says what would be said, and changes nothing
+};
+
 // Somebody waits for a reload. Posted to `home` when it is answered.
 struct ReloadRequest : Work {
-  explicit ReloadRequest(Executor& the_home) : home(the_home) {}
+  ReloadRequest(Executor& the_home, ReloadKind the_kind) : home(the_home), kind(the_kind) {}
 
   Executor& home;
+  const ReloadKind kind;
   ReloadAnswer answer;
 };
 

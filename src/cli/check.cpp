@@ -5,18 +5,49 @@
 #include "cli/command.hpp"
 #include "cli/output.hpp"
 #include "config/finish.hpp"
+#include "config/reload.hpp"
 
 namespace once::cli {
+
+namespace {
+
+// What a gateway that was started with the file `before` would make of this one. False: that file has mistakes.
+bool compare_with(const ServeOptions& options, const std::string& before, const Config& config) {
+  ServeOptions others = options;
+  others.config_file = before;
+  auto running = load_config(others);
+  if (running) {
+    const Checked checked = check(*running);
+    static_cast<void>(read_files(*running));  // what is in them is compared
+    if (!checked.errors.empty()) running = std::unexpected(checked.errors);
+  }
+  if (!running) {
+    print_errors(running.error(), "error: --against");
+    return false;
+  }
+  for (const std::string& name : needs_restart(*running, config)) {
+    print_errors({{"", 0, 0, fmt::format("{}: changed, and that needs a restart", name)}}, "warning");
+  }
+  for (const std::string& line : forgotten_keys(*running, config)) print_errors({{"", 0, 0, line}}, "warning");
+  return true;
+}
+
+}  // namespace
 
 Run add_check(CLI::App& app) {
   CLI::App* command = app.add_subcommand("check", "Report every mistake in a configuration, without serving it");
   const auto options = std::make_shared<ServeOptions>();
   add_serve_options(*command, *options);
+  const auto against = std::make_shared<std::string>();
+  command
+      ->add_option("--against", *against,
+                   "The file that a gateway runs with: say what needs a restart, and whose keys a reload forgets")
+      ->type_name("FILE");
   command->footer(
       "Takes the options of serve. Certificates, keys, tokens and the secret are read; nothing else is opened, "
-      "resolved or written.\n"
+      "resolved or written. `once reload --dry-run` asks a gateway that runs.\n"
       "Exit codes: 0 it can be served (warnings may be printed), 2 it, or an option, has mistakes. As of serve.");
-  return [options] {
+  return [options, against] {
     auto config = load_config(*options);
     if (!config) {
       print_errors(config.error(), "error");
@@ -28,6 +59,7 @@ Run add_check(CLI::App& app) {
     for (const Checked* part : {&checked, &files, &secrets}) print_errors(part->warnings, "warning");
     for (const Checked* part : {&checked, &files, &secrets}) print_errors(part->errors, "error");
     if (!checked.errors.empty() || !files.errors.empty() || !secrets.errors.empty()) return 2;
+    if (!against->empty() && !compare_with(*options, *against, *config)) return 2;
     print(fmt::format("ok: {} upstream{}, {} route{}\n", config->upstreams.size(),
                       config->upstreams.size() == 1 ? "" : "s", config->routes.size(),
                       config->routes.size() == 1 ? "" : "s"));

@@ -11,8 +11,13 @@ namespace once::cli {
 
 namespace {
 
-int reload(const AdminOptions& options) {
-  const AdminAnswer answer = ask_admin(options, "POST", "/v1/reload");
+struct ReloadOptions {
+  AdminOptions admin;
+  bool dry_run = false;
+};
+
+int reload(const ReloadOptions& options) {
+  const AdminAnswer answer = ask_admin(options.admin, "POST", options.dry_run ? "/v1/reload?dry_run=1" : "/v1/reload");
   if (answer.status == 200) {
     print(answer.body);
     return 0;
@@ -25,12 +30,14 @@ int reload(const AdminOptions& options) {
 
 Run add_reload(CLI::App& app) {
   CLI::App* command = app.add_subcommand("reload", "Let a running gateway read its configuration again");
-  const auto options = std::make_shared<AdminOptions>();
-  add_admin_options(*command, *options);
+  const auto options = std::make_shared<ReloadOptions>();
+  add_admin_options(*command, options->admin);
+  command->add_flag("--dry-run", options->dry_run, "Say what a reload would say, and change nothing");
   command->footer(
       "The same as SIGHUP, but it waits for the end and says what is wrong. New requests are served by the new "
       "settings, requests at work end by the old ones. If anything in the file is wrong, or a setting changed that "
-      "needs a restart, nothing is changed.\n"
+      "needs a restart, nothing is changed. Where a route's keys would be forgotten, because caller, scope or another "
+      "part of their identity changed, it says so by route and setting.\n"
       "Exit codes: 0 reloaded (warnings may be printed), 1 refused or nobody answers, 2 wrong options.");
   return [options] { return reload(*options); };
 }

@@ -221,7 +221,7 @@ void Running::look_round() {
 
 Running::Ended Running::on_signal(int signal) {
   if (signal == SIGHUP) {
-    reload();
+    reload(ReloadKind::real);
     return Ended::no;
   }
   if (signal == SIGUSR2) {
@@ -234,27 +234,32 @@ Running::Ended Running::on_signal(int signal) {
   return Ended::yes;
 }
 
-ReloadAnswer Running::reload() {
+ReloadAnswer Running::reload(ReloadKind kind) {
   ReloadAnswer answer;
-  notify(fmt::format("RELOADING=1\nMONOTONIC_USEC={}",
-                     std::chrono::duration_cast<std::chrono::microseconds>(monotonic_now()).count()));
+  const bool real = kind == ReloadKind::real;
+  if (real) {
+    notify(fmt::format("RELOADING=1\nMONOTONIC_USEC={}",
+                       std::chrono::duration_cast<std::chrono::microseconds>(monotonic_now()).count()));
+  }
   ConfigErrors warnings;
   auto config = renewal_.reread
                     ? renewal_.reread(warnings)
                     : std::unexpected(ConfigErrors{{"", 0, 0, "this process has no configuration to read"}});
+  for (const ConfigError& warning : warnings) answer.warnings.push_back(to_string(warning));
   if (!config) {
     for (const ConfigError& error : config.error()) answer.errors.push_back(to_string(error));
   } else {
     for (const std::string& name : needs_restart(config_, *config)) {
       answer.errors.push_back(fmt::format("{}: changed, and that needs a restart", name));
     }
+    for (std::string& line : forgotten_keys(config_, *config)) answer.warnings.push_back(std::move(line));
   }
+  if (!real) return answer;
   if (answer.errors.empty()) {
     if (const auto reloaded = gateway_->reload(serving_of(*config)); !reloaded) {
       answer.errors.push_back(reloaded.error().detail);
     }
   }
-  for (const ConfigError& warning : warnings) answer.warnings.push_back(to_string(warning));
   for (const std::string& error : answer.errors) log_.error("reload refused", {{"error", error}});
   if (answer.errors.empty()) {
     for (const std::string& warning : answer.warnings) log_.warn("reloaded with a warning", {{"warning", warning}});
@@ -285,7 +290,7 @@ void Running::answer_reloads() {
     asked.swap(asked_);
   }
   for (ReloadRequest* request : asked) {
-    request->answer = reload();
+    request->answer = reload(request->kind);
     request->home.post(*request);
   }
 }

@@ -55,7 +55,7 @@ class Running final : private ReloadPort {
   void ask(ReloadRequest& request) override;
   void answer_reloads();
   void end_reloads();
-  ReloadAnswer reload();
+  ReloadAnswer reload(ReloadKind kind);
 
   void look_round();
   Ended on_signal(int signal);

@@ -3,9 +3,98 @@
 #include <algorithm>
 #include <array>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "config/settings.hpp"
+#include "gateway/routes.hpp"
 
 namespace once {
+
+namespace {
+
+bool in_scope(const Policy& policy, ScopePart part) {
+  return std::ranges::find(policy.scope, part) != policy.scope.end();
+}
+
+Values id_values(const Setting<Policy>& setting, const Policy& policy) {
+  Values values = setting.get(policy);
+  if (setting.name == "scope") std::erase(values, "life");  // looked up beside the id
+  return values;
+}
+
+// The settings of a route that make the id of an operation.
+bool is_in_id(std::string_view setting) {
+  static constexpr std::array names = {std::string_view("key.header"), std::string_view("key.derive"),
+                                       std::string_view("caller"), std::string_view("scope")};
+  return std::ranges::find(names, setting) != names.end();
+}
+
+std::string shown(const Values& values) {
+  return values.empty() ? "none" : fmt::format("{}", fmt::join(values, ", "));
+}
+
+// The route that requests for this path with this method take: one for the same path, or the first that fits.
+const Route* taking(const std::vector<Route>& routes, const std::string& path, std::size_t method) {
+  const auto takes = [method](const Route& each) { return !each.methods || each.methods->test(method); };
+  const auto same = std::ranges::find_if(routes, [&](const Route& each) { return each.path == path && takes(each); });
+  if (same != routes.end()) return &*same;
+  const auto first = std::ranges::find_if(
+      routes, [&](const Route& each) { return takes(each) && PathPattern(each.path).matches(path); });
+  return first == routes.end() ? nullptr : &*first;
+}
+
+void add_once(std::vector<std::string>& out, std::string line) {
+  if (std::ranges::find(out, line) == out.end()) out.push_back(std::move(line));
+}
+
+constexpr std::string_view executes_again =
+    "its keys are forgotten, and a retry of a request from before executes again";
+
+void compare(const std::string& path, const Policy& before, const Policy& after, std::vector<std::string>& out) {
+  const std::string dialects = before.dialect == after.dialect
+                                   ? ""
+                                   : fmt::format(", by dialect {} instead of {}", after.dialect, before.dialect);
+  for (const Setting<Policy>& setting : policy_settings()) {
+    const bool fingerprint = setting.name.starts_with("fingerprint.");
+    if (!fingerprint && !is_in_id(setting.name)) continue;
+    const bool counts = in_scope(before, ScopePart::caller) && in_scope(after, ScopePart::caller);
+    if (setting.name == "caller" && !counts) continue;  // that the scope changes is told
+    const Values old_values = id_values(setting, before);
+    const Values new_values = id_values(setting, after);
+    if (old_values == new_values) continue;
+    add_once(out, fmt::format(
+                      "route {}: {} changes from {} to {}{}: {}", path, setting.name, shown(old_values),
+                      shown(new_values), dialects,
+                      fingerprint ? "a retry of a request from before is refused as another request" : executes_again));
+  }
+}
+
+// What becomes of the requests that this route protects.
+void follow(const Route& route, const std::vector<Route>& wanted, std::vector<std::string>& out) {
+  for (std::size_t method = 0; method < route.policy.methods.size(); ++method) {
+    if (!route.policy.methods.test(method) || (route.methods && !route.methods->test(method))) continue;
+    const Route* after = taking(wanted, route.path, method);
+    if (after != nullptr && after->policy.methods.test(method)) {
+      compare(route.path, route.policy, after->policy, out);
+    } else {
+      add_once(out, fmt::format("route {}: {} is not protected any more: {}", route.path,
+                                shown(format_methods(MethodSet().set(method))), executes_again));
+    }
+  }
+}
+
+// A new route takes requests from the one that had them.
+void follow_back(const Route& route, const std::vector<Route>& running, std::vector<std::string>& out) {
+  for (std::size_t method = 0; method < route.policy.methods.size(); ++method) {
+    if (route.methods && !route.methods->test(method)) continue;
+    const Route* before = taking(running, route.path, method);
+    if (before == nullptr || before->path == route.path || !before->policy.methods.test(method)) continue;
+    compare(route.path, before->policy, route.policy, out);
+  }
+}
+
+}  // namespace
 
 bool reloads(std::string_view setting) {
   static constexpr std::array names = {std::string_view("upstreams"), std::string_view("log.level"),
@@ -30,6 +119,25 @@ std::vector<std::string> needs_restart(const Config& running, const Config& want
   if (running.admin_token_secret != wanted.admin_token_secret) names.emplace_back("what admin_token names");
   if (running.sealing_secrets != wanted.sealing_secrets) names.emplace_back("what is in encryption.keys");
   return names;
+}
+
+std::vector<std::string> forgotten_keys(const Config& running, const Config& wanted) {
+  std::vector<std::string> out;
+  for (const Route& route : running.routes) follow(route, wanted.routes, out);
+  for (const Route& route : wanted.routes) follow_back(route, running.routes, out);
+  if (running.same_hosts != wanted.same_hosts) {
+    out.push_back(
+        fmt::format("same_hosts changes from {} to {}: keys that were used with these hosts are forgotten, and a "
+                    "retry of a request from before executes again",
+                    shown(running.same_hosts), shown(wanted.same_hosts)));
+  }
+  if (running.trusted_proxies != wanted.trusted_proxies) {
+    out.push_back(
+        "trusted_proxies changes: keys of requests through these proxies are forgotten where a proxy names the caller, "
+        "the "
+        "client's address or the host");
+  }
+  return out;
 }
 
 }  // namespace once

@@ -15,4 +15,9 @@ bool reloads(std::string_view setting);
 // Empty: `wanted` can be served by a process that was started with `running`. Both are finished.
 std::vector<std::string> needs_restart(const Config& running, const Config& wanted);
 
+// Which keys `wanted` makes new, though nobody used them again: what an operation's id is made of has changed, so that
+// what was recorded is not found, and a retry of an earlier request is executed again; or its fingerprint has, so that
+// such a retry is refused. A sentence for each setting of each route. Both are checked. The secret is not looked at.
+std::vector<std::string> forgotten_keys(const Config& running, const Config& wanted);
+
 }  // namespace once

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "config/finish.hpp"
 #include "config/load.hpp"
 
 namespace once {
@@ -45,6 +46,78 @@ TEST(Reload, SeesWhatIsNotShown) {
   Config other_keys = running;
   other_keys.sealing_secrets = {"another key of the file"};
   EXPECT_EQ(needs_restart(running, other_keys), Names{"what is in encryption.keys"});
+}
+
+std::string forgotten(std::string_view running, std::string_view wanted) {
+  std::string out;
+  Config before = config_of(running);
+  Config after = config_of(wanted);
+  check(before);
+  check(after);
+  for (const std::string& line : forgotten_keys(before, after)) out += line + "\n";
+  return out;
+}
+
+TEST(ForgottenKeys, NamesRouteAndSetting) {
+  const std::string_view running = "routes: [{path: /pay/**, caller: header:X-User}, {path: /**}]\n";
+  EXPECT_EQ(forgotten(running, running), "");
+  EXPECT_EQ(
+      forgotten(running, "routes: [{path: /pay/**, caller: header:X-User, ttl: 2h, on_unknown: retry}, {path: /**}]\n"),
+      "")
+      << "how long and what then is not whose";
+  EXPECT_EQ(
+      forgotten(running, "routes: [{path: /pay/**, caller: cookie:sid}, {path: /**, scope: path}]\n"),
+      "route /pay/**: caller changes from header:X-User to cookie:sid: its keys are forgotten, and a retry of a "
+      "request from before executes again\n"
+      "route /**: scope changes from caller, method, path to path: its keys are forgotten, and a retry of a request "
+      "from before executes again\n");
+  EXPECT_EQ(
+      forgotten("routes: [{path: /a, fingerprint: {body: raw}}]\n",
+                "routes: [{path: /a, fingerprint: {body: json}}]\n"),
+      "route /a: fingerprint.body changes from raw to json: a retry of a request from before is refused as another "
+      "request\n");
+}
+
+TEST(ForgottenKeys, SeesWhatADialectBringsAndWhatNoRequestNotices) {
+  const std::string told = forgotten("defaults: {dialect: ietf}\n", "defaults: {dialect: platform}\n");
+  EXPECT_TRUE(
+      told.contains("route /**: key.header changes from Idempotency-Key to X-Idempotency-Key, by dialect platform "
+                    "instead of ietf"))
+      << told;
+  EXPECT_TRUE(told.contains("scope changes")) << told;
+  EXPECT_EQ(forgotten("routes: [{path: /a, scope: path, caller: header:X}]\n",
+                      "routes: [{path: /a, scope: path, caller: cookie:y}]\n"),
+            "")
+      << "the caller is not in the id";
+  EXPECT_EQ(
+      forgotten("routes: [{path: /a, scope: [caller, path]}]\n", "routes: [{path: /a, scope: [caller, path, life]}]\n"),
+      "");
+}
+
+TEST(ForgottenKeys, FollowsRequestsToTheRouteThatTakesThem) {
+  EXPECT_EQ(
+      forgotten("routes: [{path: /a/*, caller: cookie:s}, {path: /**}]\n", "routes: [{path: /**}]\n"),
+      "route /a/*: caller changes from cookie:s to header:Authorization: its keys are forgotten, and a retry of a "
+      "request from before executes again\n");
+  EXPECT_EQ(forgotten("routes: [{path: /**}]\n", "routes: [{path: /a, caller: cookie:s}, {path: /**}]\n"),
+            "route /a: caller changes from header:Authorization to cookie:s: its keys are forgotten, and a retry of a "
+            "request from before executes again\n");
+  EXPECT_EQ(forgotten("routes: [{path: /**}]\n", "routes: [{path: /a}, {path: /**}]\n"), "");
+  EXPECT_EQ(
+      forgotten("routes: [{path: /a}]\n", "routes: [{path: /b}]\n"),
+      "route /a: POST is not protected any more: its keys are forgotten, and a retry of a request from before executes "
+      "again\n"
+      "route /a: PATCH is not protected any more: its keys are forgotten, and a retry of a request from before "
+      "executes again\n");
+  EXPECT_EQ(forgotten("routes: [{path: /a}]\n", "routes: [{path: /a, methods: POST}]\n"),
+            "route /a: PATCH is not protected any more: its keys are forgotten, and a retry of a request from before "
+            "executes again\n");
+}
+
+TEST(ForgottenKeys, SeesHostsAndProxies) {
+  EXPECT_TRUE(
+      forgotten("", "same_hosts: 'a.test b.test'\n").starts_with("same_hosts changes from none to a.test b.test"));
+  EXPECT_TRUE(forgotten("", "trusted_proxies: 10.0.0.0/8\n").starts_with("trusted_proxies changes"));
 }
 
 }  // namespace reload_test
