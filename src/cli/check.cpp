@@ -1,7 +1,12 @@
+#include <unistd.h>
+
 #include <memory>
 
 #include <fmt/format.h>
 
+#include "admin/audit.hpp"
+#include "base/clock.hpp"
+#include "base/log.hpp"
 #include "cli/command.hpp"
 #include "cli/output.hpp"
 #include "config/finish.hpp"
@@ -32,6 +37,16 @@ bool compare_with(const ServeOptions& options, const std::string& before, const 
   return true;
 }
 
+// As the admin interface does before it listens.
+Checked check_audit_log(const Config& config) {
+  if (config.admin == "off") return {};
+  const SystemClock clock;
+  const Log log(clock, STDERR_FILENO, config.log.level, config.log.format);
+  const auto fit = Audit(config.audit_log, clock, log).check();
+  if (fit) return {};
+  return {.errors = {{"", 0, 0, fit.error().detail}}, .warnings = {}};
+}
+
 }  // namespace
 
 Run add_check(CLI::App& app) {
@@ -44,8 +59,10 @@ Run add_check(CLI::App& app) {
                    "The file that a gateway runs with: say what needs a restart, and whose keys a reload forgets")
       ->type_name("FILE");
   command->footer(
-      "Takes the options of serve. Certificates, keys, tokens and the secret are read; nothing else is opened, "
-      "resolved or written. `once reload --dry-run` asks a gateway that runs.\n"
+      "Takes the options of serve, and finds what serve would refuse. Certificates, keys, tokens and the secret are "
+      "read, in the environment of this command: elsewhere than at the service give ONCE_SECRET, and what env: names, "
+      "any value of 16 bytes. Nothing else is opened, resolved or written. `once reload --dry-run` asks a gateway that "
+      "runs.\n"
       "Exit codes: 0 it can be served (warnings may be printed), 2 it, or an option, has mistakes. As of serve.");
   return [options, against] {
     auto config = load_config(*options);
@@ -56,9 +73,10 @@ Run add_check(CLI::App& app) {
     const Checked checked = check(*config);
     const Checked files = read_files(*config);
     const Checked secrets = check_secrets(*config, environment_variable);
-    for (const Checked* part : {&checked, &files, &secrets}) print_errors(part->warnings, "warning");
-    for (const Checked* part : {&checked, &files, &secrets}) print_errors(part->errors, "error");
-    if (!checked.errors.empty() || !files.errors.empty() || !secrets.errors.empty()) return 2;
+    const Checked audit = check_audit_log(*config);
+    for (const Checked* part : {&checked, &files, &secrets, &audit}) print_errors(part->warnings, "warning");
+    for (const Checked* part : {&checked, &files, &secrets, &audit}) print_errors(part->errors, "error");
+    if (!checked.errors.empty() || !files.errors.empty() || !secrets.errors.empty() || !audit.errors.empty()) return 2;
     if (!against->empty() && !compare_with(*options, *against, *config)) return 2;
     print(fmt::format("ok: {} upstream{}, {} route{}\n", config->upstreams.size(),
                       config->upstreams.size() == 1 ? "" : "s", config->routes.size(),

@@ -208,7 +208,8 @@ void check_missing_callers(const Config& config, Checked& out) {
         "caller_missing is not set: say reject, or anonymous if requests with a key and without {} may share one "
         "caller and be given each other's answers",
         name_of(route->policy.caller.front()));
-    if (!production && unsaid.size() > 1) text += fmt::format(" (and so for {} more routes)", unsaid.size() - 1);
+    const std::size_t others = unsaid.size() - 1;
+    if (!production && others > 0) text += fmt::format(" (and for {} more route{})", others, others == 1 ? "" : "s");
     (production ? out.errors : out.warnings).push_back(at(route->where, std::move(text)));
     if (!production) return;
   }
@@ -337,11 +338,6 @@ void read_claims_tokens(Config& config, Checked& out) {
   }
 }
 
-bool is_unset_variable(const std::string& source, const Environ& environ) {
-  constexpr std::string_view variable = "env:";
-  return source.starts_with(variable) && !environ(source.substr(variable.size()));
-}
-
 // In a tunnel that speaks HTTP, or TLS with HTTP inside, requests would pass by every route.
 void check_upgrades(const Config& config, Checked& out) {
   for (const std::string& protocol : config.upgrades) {
@@ -450,14 +446,11 @@ Checked check_secrets(const Config& config, const Environ& environ) {
   if (!secret) {
     out.errors.push_back(unplaced(secret.error()));
   } else if (!secret->warning.empty()) {
-    out.warnings.push_back(unplaced(secret->warning));
+    ConfigErrors& told = secret->bytes.empty() ? out.errors : out.warnings;  // serving would refuse to go without one
+    told.push_back(unplaced(secret->warning));
   }
-  Checked token;
   std::string unused;
-  take_secret(resolve_secret(config.admin_token, environ), "admin_token", unused, token);
-  ConfigErrors& told = is_unset_variable(config.admin_token, environ) ? out.warnings : out.errors;
-  std::ranges::move(token.errors, std::back_inserter(told));
-  std::ranges::move(token.warnings, std::back_inserter(out.warnings));
+  take_secret(resolve_secret(config.admin_token, environ), "admin_token", unused, out);
   return out;
 }
 

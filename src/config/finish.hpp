@@ -27,8 +27,8 @@ Checked read_files(Config& config);
 // The value of an environment variable, if it is set.
 using Environ = std::function<std::optional<std::string>(std::string_view name)>;
 
-// Whether the secret and the admin token that would be used can be. A secret that would be made is not; that there is
-// none, or no such variable, is a warning, since the environment of a service is another one.
+// Whether the secret and the admin token that would be used can be: what finish() refuses is an error here. A secret
+// that would be made is not made.
 Checked check_secrets(const Config& config, const Environ& environ);
 
 // All of that, then the secret. The value is the warnings.

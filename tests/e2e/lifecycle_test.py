@@ -308,6 +308,19 @@ class Starting(EndToEnd):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertFalse((folder / "once-data").exists(), "nothing is made")
 
+    def test_check_refuses_what_serve_refuses(self):
+        folder = self.folder()
+        os.mkfifo(folder / "pipe")
+        environment = {name: value for name, value in os.environ.items() if name != "ONCE_SECRET"}
+        for settings, said in ((("environment=production", "defaults.caller_missing=reject"), "environment: production needs a secret"),
+                               (("store=redis://127.0.0.1:1",), "a shared store needs a secret"),
+                               (("admin_token=env:NO_SUCH_TOKEN",), "the environment variable NO_SUCH_TOKEN is not set"),
+                               (("audit_log=pipe", "store=memory:"), "pipe is not a regular file")):
+            options = [part for setting in settings for part in ("--set", setting)]
+            for command in (("check",), ("serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")):
+                done = run_once(*command, "--upstream", "http://127.0.0.1:1", *options, folder=folder, env=environment)
+                self.assertEqual((done.returncode != 0, said in done.stderr), (True, True), (command, done))
+
     @unittest.skipIf(STORE, "the journal is meant")
     def test_the_log_says_where_the_journal_is(self):
         gateway = self.gateway(self.backend())

@@ -68,20 +68,23 @@ class Container:
             raise AssertionError(f"the entry point is {first}")
         return [self.binary, *map(moved, others)]
 
+    def _environment(self):
+        return {**{key: value for key, value in os.environ.items() if key != "ONCE_SECRET"}, **self.environment}
+
     def check(self):
         """Raises if `once check` takes anything ill of the command line, or of what it leads to."""
         with tempfile.TemporaryDirectory() as folder:
             binary, verb, *options = self._place(folder)
             if verb != "serve":
                 raise AssertionError(f"it does not serve: {verb}")
-            done = subprocess.run([binary, "check", *options], capture_output=True, text=True)
+            done = subprocess.run([binary, "check", *options], capture_output=True, text=True, env=self._environment())
             if done.returncode != 0:
                 raise AssertionError(done.stderr)
 
     @contextlib.contextmanager
     def serving(self):
         """The line `listening` of its log, while it serves; on other ports, as those that it names may be taken."""
-        environment = {**{key: value for key, value in os.environ.items() if key != "ONCE_SECRET"}, **self.environment}
+        environment = self._environment()
         with tempfile.TemporaryDirectory() as folder:
             command = [*self._place(folder), "--set", "listen=127.0.0.1:0", "--set", "admin=127.0.0.1:0"]
             with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:

@@ -171,7 +171,7 @@ TEST(ConfigCheck, in_production_nobody_shares_a_caller_unless_somebody_said_so) 
       "routes:\n  - path: /a\n  - {path: /b, caller: 'header:X-Api-Key'}\n  - {path: /c, caller_missing: reject}";
   EXPECT_EQ(checked("environment: production\n" + two),
             "once.yaml:4:5: " + text + authorization + "\nonce.yaml:5:5: " + text + "header:X-Api-Key" + rest + "\n|");
-  EXPECT_EQ(checked(two), "|once.yaml:3:5: " + text + authorization + " (and so for 1 more routes)\n");
+  EXPECT_EQ(checked(two), "|once.yaml:3:5: " + text + authorization + " (and for 1 more route)\n");
   // Nothing to share, or always there.
   EXPECT_EQ(checked("environment: production\nroutes: [{path: /a, caller: client-ip}, {path: /b, scope: path}]"), "|");
 }
@@ -236,11 +236,25 @@ TEST(ConfigCheck, that_the_secret_is_missing_is_told_with_the_rest) {
   EXPECT_TRUE(finished.error()[1].text.contains("ONCE_SECRET")) << lines(finished.error());
 }
 
-TEST(ConfigCheck, a_variable_that_the_service_may_have_is_a_warning) {
+TEST(ConfigCheck, finds_every_secret_that_serving_would_miss) {
+  for (const std::string_view text :
+       {"environment: production\ndefaults: {caller_missing: reject}\n", "store: 'redis://127.0.0.1:1'\n",
+        "admin_token: env:TOKEN\n", "secret_file: /nowhere/secret\n"}) {
+    Config config = parsed("upstreams: {a: http://a}\n" + std::string(text));
+    Checked told = check(config);
+    EXPECT_EQ(lines(told.errors), "") << text;
+    told = check_secrets(config, nothing_set);
+    SystemRandom random;
+    const auto finished = finish(config, nothing_set, random);
+    ASSERT_FALSE(finished.has_value()) << text;
+    EXPECT_EQ(lines(told.errors), lines(finished.error())) << text;
+  }
+}
+
+TEST(ConfigCheck, a_variable_that_is_not_set_or_too_short_is_told) {
   Config config = parsed("upstreams: {a: http://a}\nadmin_token: env:TOKEN\n");
   const Checked checked = check_secrets(config, nothing_set);
-  EXPECT_EQ(lines(checked.errors), "");
-  EXPECT_EQ(lines(checked.warnings), "admin_token: the environment variable TOKEN is not set\n");
+  EXPECT_EQ(lines(checked.errors), "admin_token: the environment variable TOKEN is not set\n");
   const Checked shorter = check_secrets(config, [](std::string_view name) -> std::optional<std::string> {
     return name == "TOKEN" ? std::optional<std::string>("short") : std::nullopt;
   });
