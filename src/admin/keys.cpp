@@ -37,6 +37,14 @@ std::string operation_named(const std::optional<KeyInfo>& key, std::string_view 
   return is_id ? to_hex(std::string_view(*bytes).substr(0, IdPrefix::size)) : "";
 }
 
+// The usual reason is that one of these was not as the client sent it.
+std::string no_such_key(const FindRequest& asked) {
+  if (!asked.request) return "There is no such key. Tenant and scope are part of it.";
+  return "There is no such key. Host, path and caller are part of it, and the method where the route's scope has it: "
+         "give "
+         "them as the client sent them. A name and an address of one server are two hosts.";
+}
+
 }  // namespace
 
 KeysApi::KeysApi(std::string_view secret, std::string audit_log, const KeysPorts& ports)
@@ -168,7 +176,8 @@ Task<ServiceResponse> KeysApi::find(const ServiceRequest& request, Executor& hom
   } else {
     id = identities_.operation(asked->tenant, asked->scope, KeyKind::given, asked->key);
   }
-  const Seen seen = co_await look_up(id, home);
+  Seen seen = co_await look_up(id, home);
+  if (seen.problem && seen.problem->kind == ProblemKind::not_found) seen.problem->detail = no_such_key(*asked);
   if (seen.problem) co_return key_answer(*seen.problem);
   co_return key_answer(key_json(*seen.key, seen.now) + "\n");
 }

@@ -98,8 +98,14 @@ void add_find(CLI::App& keys, KeysOptions& options) {
   command.add_option("--path", options.path, "Of the request; or its whole URL")->type_name("PATH");
   command.add_option("--host", options.host, "Of the request, if --path is no URL")->type_name("HOST");
   command.add_option("--method", options.method, "Of the request; the default is POST")->type_name("METHOD");
-  command.add_option("--header", options.headers, "Of the request, as far as the caller is known by it; repeatable")
+  command
+      .add_option(
+          "--header", options.headers,
+          "Of the request, as far as the caller is known by it; repeatable. Everybody on this machine can see it in "
+          "the list of processes")
       ->type_name("'NAME: VALUE'");
+  command.add_option("--header-file", options.header_file, "A file with such headers, one a line; - is stdin")
+      ->type_name("FILE");
   command.add_option("--peer", options.peer, "The client's address, where the caller is known by it")->type_name("IP");
   command.add_option("--scope", options.scope, "Of the claims API, instead of a request")->type_name("SCOPE");
   command.add_option("--tenant", options.tenant, "Of the claims API; the default is local")->type_name("TENANT");
@@ -107,8 +113,11 @@ void add_find(CLI::App& keys, KeysOptions& options) {
   command.add_option("--key", options.key, "The key. Everybody on this machine can see it in the list of processes")
       ->type_name("KEY");
   command.add_flag("--json", options.json, "Print it as JSON");
-  command.footer(std::string("Without --key-file and --key the key is asked for, or read from stdin.\n") +
-                 keys_exit_codes);
+  command.footer(
+      std::string(
+          "Without --key-file and --key the key is asked for, or read from stdin. Host, method, path and caller "
+          "are part of a key: give them as the client sent them.\n") +
+      keys_exit_codes);
 }
 
 void add_changes(CLI::App& keys, KeysOptions& options) {

@@ -34,6 +34,7 @@ struct KeysOptions {
   std::string method = "POST";
   std::string path;
   std::vector<std::string> headers;  // resolve: of the response
+  std::string header_file;
   std::string key;
   std::string key_file;
   std::string scope;

@@ -65,6 +65,37 @@ std::string ask_for_key() {
   return key;
 }
 
+// Both from stdin would be one text. Empty: they are not.
+std::string stdin_conflict(const KeysOptions& options) {
+  if (options.header_file != "-") return "";
+  if (!options.key.empty() || (!options.key_file.empty() && options.key_file != "-")) return "";
+  return "--header-file -: the key would be read from stdin, too; say --key-file FILE";
+}
+
+// Those of the command line and those of the file; nullopt: it cannot be read.
+std::optional<std::vector<std::string>> caller_headers(const KeysOptions& options) {
+  std::vector<std::string> headers = options.headers;
+  if (options.header_file.empty()) return headers;
+  const auto text = read_whole(options.header_file);
+  if (!text) return std::nullopt;
+  for (const std::string_view line : split(*text, '\n')) {
+    if (!trim(line).empty()) headers.emplace_back(trim(line));
+  }
+  return headers;
+}
+
+std::string in_capitals(std::string method) {
+  for (char& c : method) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  return method;
+}
+
+// What the gateway says of members, in words of this command.
+std::string with_options(std::string error, const KeysOptions& options) {
+  const bool named = !options.host.empty() || options.path.contains("://");
+  if (options.scope.empty() && !named) error += " (--host HOST, or --path https://HOST/PATH)";
+  return error;
+}
+
 }  // namespace
 
 int for_each_key(const KeysOptions& options, unsigned most, std::string& cursor, const TakeKey& take) {
@@ -156,8 +187,11 @@ int show_key(const KeysOptions& options) {
 int find_key(const KeysOptions& options) {
   if (options.path.empty() == options.scope.empty())
     return usage_error("say --path of a request, or --scope of a claim");
-  const auto headers = header_pairs(options.headers);
-  if (!headers) return usage_error("--header: expected 'Name: value'");
+  if (const std::string wrong = stdin_conflict(options); !wrong.empty()) return usage_error(wrong);
+  const auto lines = caller_headers(options);
+  if (!lines) return usage_error(fmt::format("--header-file: {} cannot be read", options.header_file));
+  const auto headers = header_pairs(*lines);
+  if (!headers) return usage_error("--header and --header-file: expected 'Name: value'");
   std::string key = options.key;
   if (key.empty() && !options.key_file.empty()) {
     const auto text = read_whole(options.key_file);
@@ -168,7 +202,7 @@ int find_key(const KeysOptions& options) {
   if (key.empty()) return usage_error("no key was given");
   std::vector<std::pair<std::string, std::string>> members = {{"key", key}};
   if (options.scope.empty()) {
-    members.insert(members.end(), {{"method", options.method}, {"path", options.path}});
+    members.insert(members.end(), {{"method", in_capitals(options.method)}, {"path", options.path}});
     if (!options.host.empty()) members.emplace_back("host", options.host);
     if (!options.peer.empty()) members.emplace_back("peer", options.peer);
   } else {
@@ -177,6 +211,7 @@ int find_key(const KeysOptions& options) {
   std::string body = json_object(members);
   if (options.scope.empty()) body.insert(body.size() - 1, ",\"headers\":" + *headers);
   const AdminAnswer answer = ask_admin(options.admin, "POST", "/v1/keys/find", body);
+  if (answer.status == 400) return usage_error(with_options(answer.error, options));
   if (answer.status != 200) return report(answer);
   const auto found = JsonTree::parse(answer.body);
   if (options.json || !found) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/headers.hpp"
+#include "core/host.hpp"
 #include "core/key.hpp"
 #include "core/path.hpp"
 #include "gateway/derived_key.hpp"
@@ -30,6 +31,16 @@ Url split_url(std::string_view target) {
   return {.host = rest.substr(0, slash), .path = slash == rest.size() ? "/" : rest.substr(slash)};
 }
 
+bool is_same_host(std::string_view a, std::string_view b) {
+  std::string scratch_a;
+  std::string scratch_b;
+  return normalise_host(a, scratch_a) == normalise_host(b, scratch_b);
+}
+
+bool has_small_letters(std::string_view text) {
+  return std::ranges::any_of(text, [](char c) { return c >= 'a' && c <= 'z'; });
+}
+
 // The head as it would come over the wire, but without what only a connection needs.
 std::expected<std::string, std::string> head_text(const AskedRequest& asked, const HostNames& hosts) {
   const Url url = split_url(asked.target);
@@ -45,7 +56,15 @@ std::expected<std::string, std::string> head_text(const AskedRequest& asked, con
   const std::string_view named = asked.host.empty() ? url.host : std::string_view(asked.host);
   if (named.find_first_of("\r\n") != std::string_view::npos) return std::unexpected("The host has a line break in it.");
   if (!host && named.empty() && !hosts.all_same()) {
-    return std::unexpected("A host is needed, the one that the client asked for: a key belongs to it.");
+    return std::unexpected(
+        "A host is needed, the one that the client asked for, because a key belongs to it: give \"host\", or the whole "
+        "URL "
+        "as \"path\".");
+  }
+  if (!asked.host.empty() && !url.host.empty() && !is_same_host(asked.host, url.host)) {
+    return std::unexpected(
+        fmt::format("The URL names the host {} and \"host\" says {}: give the one that the client asked for.", url.host,
+                    asked.host));
   }
   if (!asked.host.empty() || !host) text.append("Host: ").append(named).append("\r\n");
   return text.append("\r\n");
@@ -79,6 +98,10 @@ std::expected<OperationId, std::string> operation_of(const Generation& generatio
   std::string scratch;
   const auto path = normalise_path(head.path, scratch);
   if (!path) return std::unexpected(describe(path.error()));
+  if (head.method == Method::other && has_small_letters(head.method_text)) {
+    return std::unexpected(
+        fmt::format("The method is {}: methods are written in capitals, such as POST.", head.method_text));
+  }
   const Policy* policy = generation.routes.find(head.method, *path).policy;
   if (policy == nullptr || !policy->methods.test(static_cast<std::size_t>(head.method))) {
     return std::unexpected("No route protects such a request.");

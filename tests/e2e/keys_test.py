@@ -70,6 +70,11 @@ class Keys(EndToEnd):
         lines = [json.loads(line) for line in self.audit.read_text().splitlines()]
         return [(line["action"], line["result"], line["from"], line["to"]) for line in lines]
 
+    def check_nothing_secret_in_logs(self, gateway):
+        for text in (gateway.stderr, gateway.stdout):
+            self.assertNotIn(SECRET_KEY, text)
+            self.assertNotIn("alice", text)
+
     def check_nothing_secret_in(self, gateway):
         texts = [gateway.stderr, gateway.stdout, self.audit.read_text()]
         for text in texts:
@@ -488,6 +493,35 @@ class CommandLine(Keys):
         text = run_once("keys", "list", "--help").stdout
         self.assertNotIn("UINT", text)
         self.assertIn("{started,succeeded,failed,unknown,tombstone,lapsed,unsettled}", text)
+
+    def test_find_says_what_is_missing_and_takes_secrets_from_a_file(self):
+        gateway, _ = self.stuck()
+        key, headers = self.folder() / "key", self.folder() / "headers"
+        key.write_text(SECRET_KEY + "\n")
+        headers.write_text("\nAuthorization: Bearer alice\n")
+        found = self.find(gateway)["id"]
+        from_file = ("--key-file", str(key), "--header-file", str(headers), "--json")
+        for options in (("--path", "http://api.test/payments"), ("--path", "/payments", "--host", "api.test", "--method", "post"),
+                        ("--path", "http://api.test/payments", "--host", "API.test:80")):
+            out = self.cli(gateway, "find", *options, *from_file)
+            self.assertEqual((out.returncode, json.loads(out.stdout or "{}").get("id")), (0, found), out.stderr)
+        piped = subprocess.run([os.environ["ONCE_BINARY"], "keys", "find", "--admin", f"127.0.0.1:{gateway.admin_port}", "--path",
+                                "http://api.test/payments", "--key-file", str(key), "--header-file", "-", "--json"],
+                               input="Authorization: Bearer alice\n", capture_output=True, text=True, timeout=DEADLINE)
+        self.assertEqual((piped.returncode, json.loads(piped.stdout or "{}").get("id")), (0, found), piped.stderr)
+        for options, code, words in ((("--path", "/payments"), 2, "--host HOST, or --path https://HOST/PATH"),
+                                     (("--path", "http://api.test/payments", "--host", "other.test"), 2, "api.test and \"host\" says other.test"),
+                                     (("--path", "http://other.test/payments"), 1, "Host, path and caller are part of it"),
+                                     (("--path", "http://api.test/payments", "--method", "get"), 2, "No route protects"),
+                                     (("--path", "http://api.test/payments", "--header", "nonsense"), 2, "expected 'Name: value'")):
+            out = self.cli(gateway, "find", *options, *from_file)
+            self.assertEqual((out.returncode, words in out.stderr), (code, True), (options, out.stderr))
+        for options in (("--header-file", "-"), ("--header-file", "-", "--key-file", "-"), ("--header-file", "/nowhere/at/all", "--key", "k")):
+            out = self.cli(gateway, "find", "--path", "http://api.test/payments", *options)
+            self.assertEqual((out.returncode, "--header-file" in out.stderr), (2, True), out.stderr)
+        status, problem = self.admin(gateway, "POST", "/v1/keys/find", {"key": "k", "method": "post", "path": "http://api.test/payments"})
+        self.assertEqual((status, "written in capitals" in problem["detail"]), (400, True), problem)
+        self.check_nothing_secret_in_logs(gateway)
 
     def test_nobody_answers(self):
         out = run_once("keys", "list", "--admin", "127.0.0.1:1")
