@@ -125,7 +125,7 @@ class Admin final : public http::ServiceHandler {
   StoreProbe::Said told_ = StoreProbe::Said::nothing;
   Sampler sampler_;
   std::atomic<bool> draining_ = false;
-  http::ServiceThread thread_{*this};
+  http::ServiceThread thread_{*this, &sources_.gateway.faults()};
 };
 
 }  // namespace once

@@ -108,9 +108,6 @@ void write_counters(Exposition& out, const std::vector<const Metrics*>& workers)
       Row{"once_connections_total", "counter", "Client connections accepted.", &Metrics::connections_opened},
       Row{"once_connections_refused_total", "counter", "Client connections over a limit.",
           &Metrics::connections_refused},
-      Row{"once_connection_faults_total", "counter",
-          "Connections of clients and backends ended because an invariant of Once was broken: a bug.",
-          &Metrics::connection_faults},
       Row{"once_tls_handshakes_total", "counter", "TLS handshakes with clients that succeeded.",
           &Metrics::tls_handshakes},
       Row{"once_tls_handshakes_failed_total", "counter", "TLS handshakes with clients that failed.",
@@ -259,6 +256,8 @@ std::string metrics_page(const AdminSources& sources) {
   write_routes(out, sources.gateway.routes());
   write_requests(out, workers);
   write_counters(out, workers);
+  out.single("once_connection_faults_total", "counter",
+             "Connections ended because an invariant of Once was broken: a bug.", sources.gateway.faults().count());
   write_upstreams(out, *generation->upstreams);
   write_certificates(out, generation->tls.get());
   write_limits(out, sources.gateway);

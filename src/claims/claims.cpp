@@ -41,7 +41,7 @@ Claims::Claims(const ClaimsSettings& settings, std::string_view secret, std::str
       tenants_(settings.tokens),
       identities_(secret),
       shared_(ports.store.store().traits().shared == Shared::yes),
-      thread_(*this, {.max_body = settings.max_body, .max_connections = settings.max_connections}) {}
+      thread_(*this, &ports.faults, {.max_body = settings.max_body, .max_connections = settings.max_connections}) {}
 
 void Claims::stop() {
   stopping_.store(true, std::memory_order_relaxed);

@@ -30,6 +30,7 @@ struct ClaimsPorts {
   Waiters& waiters;
   const Log& log;
   ClaimsMetrics& metrics;
+  http::FaultListener& faults;
 };
 
 class Claims final : public http::ServiceHandler {

@@ -38,7 +38,7 @@ class DemoBackend final : public http::ServiceHandler {
 
   std::atomic<std::uint64_t> made_ = 0;
   std::deque<std::string> payments_;  // JSON each, the last ones; of the loop's thread
-  http::ServiceThread thread_{*this};
+  http::ServiceThread thread_{*this, nullptr};
 };
 
 }  // namespace once::cli

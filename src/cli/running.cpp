@@ -154,7 +154,8 @@ Result<void> Running::start() {
           .store = *lanes_, .waiters = waiters_, .clock = clock_, .log = log_, .access_log = access_log_.get()});
   if (auto started = gateway_->start(); !started) return started;
   if (config_.claims.listen != "off") {
-    const ClaimsPorts ports{.store = *lanes_, .waiters = waiters_, .log = log_, .metrics = claims_metrics_};
+    const ClaimsPorts ports{
+        .store = *lanes_, .waiters = waiters_, .log = log_, .metrics = claims_metrics_, .faults = gateway_->faults()};
     claims_ = std::make_unique<Claims>(config_.claims, config_.secret, config_.errors_base, ports);
     if (auto started = claims_->start(inherited("claims")); !started) return started;
   }

@@ -36,12 +36,14 @@ void share_out(const std::vector<int>& listeners, Over over, std::vector<std::ve
 Gateway::Gateway(const GatewaySettings& settings, const GatewayPorts& ports)
     : settings_(settings),
       ids_(settings.secret),
+      faults_(ports.log),
       shared_{.ids = ids_,
               .store = ports.store,
               .waiters = ports.waiters,
               .clock = ports.clock,
               .log = ports.log,
               .access_log = ports.access_log,
+              .faults = faults_,
               .errors_base = settings_.errors_base,
               .connections = 0} {
   settings_.secret = {};  // the ids keep what they need of it
@@ -54,7 +56,7 @@ Gateway::~Gateway() {
 }
 
 Result<void> Gateway::start() {
-  auto generation = Generation::make(settings_.serving, shared_.log);
+  auto generation = Generation::make(settings_.serving, shared_.log, faults_);
   if (!generation) return std::unexpected(generation.error());
   serve_by(*std::move(generation));
   if (settings_.serving.tls.listen == "off" && !settings_.inherited_tls.empty()) {
@@ -89,7 +91,7 @@ Result<void> Gateway::start() {
 Result<void> Gateway::reload(const ServingSettings& settings) {
   ServingSettings next = settings;
   next.tls.listen = settings_.serving.tls.listen;
-  auto generation = Generation::make(next, shared_.log);
+  auto generation = Generation::make(next, shared_.log, faults_);
   if (!generation) return std::unexpected(generation.error());
   serve_by(*std::move(generation));
   std::latch adopted(static_cast<std::ptrdiff_t>(workers_.size()));

@@ -98,6 +98,8 @@ class Gateway {
   std::size_t body_bytes(HeldFor what) const {
     return shared_.load.bytes_held_for[static_cast<std::size_t>(what)].load(std::memory_order_relaxed);
   }
+  // Of all connections, also those of services beside the gateway that tell it.
+  http::FaultLog& faults() const { return faults_; }
   std::size_t callers() const { return shared_.callers.size(); }
 
  private:
@@ -105,6 +107,7 @@ class Gateway {
 
   GatewaySettings settings_;
   OperationIds ids_;
+  mutable http::FaultLog faults_;
   GatewayShared shared_;
   std::vector<std::shared_ptr<Generation>> generations_;  // the newest is last
   mutable std::mutex newest_mutex_;

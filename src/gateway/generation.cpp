@@ -7,7 +7,8 @@ namespace once {
 Generation::Generation(const ServingSettings& all, std::unique_ptr<Upstreams> opened)
     : settings(all), routes(settings.routes, settings.upstreams), upstreams(std::move(opened)) {}
 
-Result<std::shared_ptr<Generation>> Generation::make(const ServingSettings& settings, const Log& log) {
+Result<std::shared_ptr<Generation>> Generation::make(const ServingSettings& settings, const Log& log,
+                                                     http::FaultListener& faults) {
   const auto named = [](std::string_view setting, const Error& error) {
     return std::unexpected(Error{
         .source = error.source, .retryable = error.retryable, .detail = fmt::format("{}: {}", setting, error.detail)});
@@ -25,7 +26,7 @@ Result<std::shared_ptr<Generation>> Generation::make(const ServingSettings& sett
     if (!made) return named("upstream_tls", made.error());
     upstream_tls = *std::move(made);
   }
-  auto upstreams = Upstreams::open(settings.upstreams, http::resolve, upstream_tls, log);
+  auto upstreams = Upstreams::open(settings.upstreams, http::resolve, upstream_tls, log, faults);
   if (!upstreams) return std::unexpected(upstreams.error());
   auto generation = std::make_shared<Generation>(settings, std::move(*upstreams));
   generation->tls = std::move(tls);

@@ -24,7 +24,8 @@ namespace once {
 class Generation {
  public:
   // Resolves the names of backends and reads certificates, which blocks, and begins to watch the backends.
-  static Result<std::shared_ptr<Generation>> make(const ServingSettings& settings, const Log& log);
+  static Result<std::shared_ptr<Generation>> make(const ServingSettings& settings, const Log& log,
+                                                  http::FaultListener& faults);
 
   Generation(const ServingSettings& all, std::unique_ptr<Upstreams> opened);
 

@@ -145,8 +145,7 @@ struct Metrics {
   Counter connections_opened;
   Counter connections_open;
   Counter connections_refused;
-  Counter connection_faults;  // ended by a broken invariant of ours
-  Counter tls_handshakes;     // with clients
+  Counter tls_handshakes;  // with clients
   Counter tls_handshakes_failed;
   Counter connections_displaced;  // idle ones that made room
   Counter slow_clients;           // cut off: a body that came, or a response that was taken, too slowly

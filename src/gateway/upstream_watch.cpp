@@ -84,7 +84,10 @@ class UpstreamWatch::Check final : private Timer {
   http::Socket* socket_ = nullptr;
 };
 
-UpstreamWatch::UpstreamWatch(const std::vector<std::unique_ptr<UpstreamState>>& upstreams, const Log& log) : log_(log) {
+UpstreamWatch::UpstreamWatch(const std::vector<std::unique_ptr<UpstreamState>>& upstreams, const Log& log,
+                             http::FaultListener& faults)
+    : log_(log) {
+  loop_.listen(faults);
   for (const auto& upstream : upstreams) {
     if (upstream->settings.health.path.empty()) continue;
     for (const auto& server : upstream->servers) {

@@ -14,8 +14,9 @@ namespace once {
 
 class UpstreamWatch final : private Work {
  public:
-  // Watches the upstreams that have a health.path. They outlive this.
-  UpstreamWatch(const std::vector<std::unique_ptr<UpstreamState>>& upstreams, const Log& log);
+  // Watches the upstreams that have a health.path. They outlive this, and so does `faults`.
+  UpstreamWatch(const std::vector<std::unique_ptr<UpstreamState>>& upstreams, const Log& log,
+                http::FaultListener& faults);
   UpstreamWatch(const UpstreamWatch&) = delete;
   UpstreamWatch& operator=(const UpstreamWatch&) = delete;
   ~UpstreamWatch();

@@ -20,7 +20,8 @@ class Upstreams {
  public:
   // Looks every server up, which blocks; an error if one cannot be found. Then starts to watch them.
   static Result<std::unique_ptr<Upstreams>> open(const std::vector<Upstream>& settings, const http::Resolver& resolver,
-                                                 const http::TlsClientContext::Ptr& tls, const Log& log);
+                                                 const http::TlsClientContext::Ptr& tls, const Log& log,
+                                                 http::FaultListener& faults);
 
   std::size_t size() const { return states_->size(); }
   UpstreamState& operator[](std::size_t index) const { return *(*states_)[index]; }

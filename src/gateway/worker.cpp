@@ -41,7 +41,7 @@ void unlink(ServedConnection& connection) {
 
 Worker::Worker(GatewayShared& shared, WorkerShare share, std::shared_ptr<Generation> generation)
     : shared_(shared), share_(share), generation_(serve_by(std::move(generation))) {
-  loop_.listen(*this);
+  loop_.listen(shared_.faults);
   adopt_work_.worker = this;
   adopt_work_.run = [](Work& work) {
     auto& adopt = static_cast<AdoptWork&>(work);
@@ -74,12 +74,6 @@ GenerationUse Worker::serve_by(std::shared_ptr<Generation> generation) {
 Worker::~Worker() {
   loop_.disarm(drain_timer_);
   loop_.disarm(idle_timer_);
-}
-
-void Worker::connection_fault(const http::ConnectionFault& fault) {
-  metrics_.connection_faults.add();
-  shared_.log.error("connection ended, invariant broken",
-                    {{"invariant", fault.invariant}, {"file", fault.file}, {"line", fault.line}});
 }
 
 void Worker::enter(ServedConnection& connection) {

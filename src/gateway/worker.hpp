@@ -21,6 +21,7 @@
 #include "gateway/reply.hpp"
 #include "gateway/told_outcomes.hpp"
 #include "gateway/waiters.hpp"
+#include "http/fault_log.hpp"
 #include "http/loop.hpp"
 #include "http/socket.hpp"
 #include "store/lane.hpp"
@@ -42,6 +43,7 @@ struct GatewayShared {
   const Clock& clock;
   const Log& log;
   const Log* access_log;  // null: off
+  http::FaultLog& faults;
   std::string errors_base;
   std::atomic<std::size_t> connections = 0;
   Load load{};
@@ -71,7 +73,7 @@ class ServedConnection {
   ~ServedConnection() = default;
 };
 
-class Worker final : private http::FaultListener {
+class Worker final {
  public:
   Worker(GatewayShared& shared, WorkerShare share, std::shared_ptr<Generation> generation);
   Worker(const Worker&) = delete;
@@ -124,7 +126,6 @@ class Worker final : private http::FaultListener {
     Worker* worker = nullptr;
   };
 
-  void connection_fault(const http::ConnectionFault& fault) override;
   Task<void> accept_all(http::Socket& listener, Over over);
   GenerationUse serve_by(std::shared_ptr<Generation> generation);
   void start_draining(const Drain& how);

@@ -133,8 +133,11 @@ class Service {
 // A service with a loop and a thread of its own. The handler runs on that thread, and outlives this.
 class ServiceThread final : private Work {
  public:
-  explicit ServiceThread(ServiceHandler& handler, const ServiceLimits& limits = ServiceLimits())
-      : handler_(handler), limits_(limits) {}
+  // `faults` is told of broken invariants of its connections; null: they are lines on stderr.
+  ServiceThread(ServiceHandler& handler, FaultListener* faults, const ServiceLimits& limits = ServiceLimits())
+      : handler_(handler), limits_(limits) {
+    if (faults != nullptr) loop_.listen(*faults);
+  }
   ServiceThread(const ServiceThread&) = delete;
   ServiceThread& operator=(const ServiceThread&) = delete;
   ~ServiceThread() { stop(); }

@@ -12,6 +12,7 @@
 
 #include "gateway/upstream_resolver.hpp"
 #include "gateway/upstreams.hpp"
+#include "http/fault_log.hpp"
 #include "http/service.hpp"
 #include "tests/unit/support/fake_server.hpp"
 
@@ -102,6 +103,7 @@ struct LogFile {
   int fd = ::open(testing::TempDir().c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
   SystemClock clock;
   Log log{clock, fd, LogLevel::debug, LogFormat::json};
+  http::FaultLog faults{log};
 
   ~LogFile() { ::close(fd); }
   std::string text() const {
@@ -146,7 +148,7 @@ TEST(UpstreamResolverTest, a_server_that_moves_is_followed) {
   const http::Endpoint one = *http::resolve_listener("127.0.0.1:1");
   const http::Endpoint two = *http::resolve_listener("127.0.0.1:2");
   Names names{.mutex = {}, .answer = http::Endpoints{one, two}};
-  const auto upstreams = Upstreams::open({named("a.test")}, names.resolver(), nullptr, log.log);
+  const auto upstreams = Upstreams::open({named("a.test")}, names.resolver(), nullptr, log.log, log.faults);
   ASSERT_TRUE(upstreams.has_value());
   const http::Addresses& addresses = (**upstreams)[0].servers[0]->addresses;
   const std::uint64_t before = addresses.generation();
@@ -163,7 +165,7 @@ TEST(UpstreamResolverTest, a_server_that_moves_is_followed) {
 TEST(UpstreamResolverTest, what_cannot_be_looked_up_stays_where_it_was_and_that_is_said_once) {
   LogFile log;
   Names names{.mutex = {}, .answer = http::Endpoints{*http::resolve_listener("127.0.0.1:1")}};
-  const auto upstreams = Upstreams::open({named("a.test")}, names.resolver(), nullptr, log.log);
+  const auto upstreams = Upstreams::open({named("a.test")}, names.resolver(), nullptr, log.log, log.faults);
   ASSERT_TRUE(upstreams.has_value());
   const http::Addresses& addresses = (**upstreams)[0].servers[0]->addresses;
   names.say(cannot("no such name"));
@@ -179,7 +181,7 @@ TEST(UpstreamResolverTest, what_cannot_be_looked_up_stays_where_it_was_and_that_
 TEST(UpstreamResolverTest, at_the_start_it_is_an_error) {
   LogFile log;
   Names names{.mutex = {}, .answer = cannot("no such name")};
-  const auto upstreams = Upstreams::open({named("a.test")}, names.resolver(), nullptr, log.log);
+  const auto upstreams = Upstreams::open({named("a.test")}, names.resolver(), nullptr, log.log, log.faults);
   ASSERT_FALSE(upstreams.has_value());
   EXPECT_EQ(upstreams.error().detail, "no such name");
 }
@@ -188,7 +190,8 @@ TEST(UpstreamResolverTest, an_address_is_not_looked_up_again) {
   LogFile log;
   Names names{.mutex = {}, .answer = http::Endpoints{*http::resolve_listener("127.0.0.1:1")}};
   {
-    const auto upstreams = Upstreams::open({named("127.0.0.1"), named("::1")}, names.resolver(), nullptr, log.log);
+    const auto upstreams =
+        Upstreams::open({named("127.0.0.1"), named("::1")}, names.resolver(), nullptr, log.log, log.faults);
     ASSERT_TRUE(upstreams.has_value());
   }
   EXPECT_EQ(names.asked, 2);
@@ -209,7 +212,7 @@ TEST(UpstreamResolverTest, a_look_up_that_hangs_holds_nobody_up) {
     return http::Endpoints{*http::resolve_listener("127.0.0.1:1")};
   };
   {
-    const auto upstreams = Upstreams::open({named("a.test")}, resolver, nullptr, log.log);
+    const auto upstreams = Upstreams::open({named("a.test")}, resolver, nullptr, log.log, log.faults);
     ASSERT_TRUE(upstreams.has_value());
     looking.get_future().wait();
   }
@@ -224,7 +227,7 @@ struct Patient final : http::ServiceHandler {
   std::mutex mutex;
   std::string target;
   std::string host;
-  http::ServiceThread thread{*this};
+  http::ServiceThread thread{*this, nullptr};
 
   Patient() { EXPECT_TRUE(thread.start("127.0.0.1:0").has_value()); }
   Task<http::ServiceResponse> handle(const http::ServiceRequest& request) override {
@@ -247,7 +250,7 @@ TEST(UpstreamWatchTest, checks_take_a_server_out_and_back_in) {
   Upstream upstream = named("127.0.0.1", patient.port());
   upstream.base_path = "/base";
   upstream.health = {.path = "/health?deep", .interval = 1ms, .timeout = 20s, .failures = 2, .successes = 2};
-  const auto upstreams = Upstreams::open({upstream}, http::resolve, nullptr, log.log);
+  const auto upstreams = Upstreams::open({upstream}, http::resolve, nullptr, log.log, log.faults);
   ASSERT_TRUE(upstreams.has_value());
   const ServerHealth& health = (**upstreams)[0].servers[0]->health;
   wait_until([&] { return patient.asked > 2; });
@@ -275,7 +278,7 @@ TEST(UpstreamWatchTest, a_server_that_is_not_there_or_says_nothing_is_down) {
     upstream.health = {.path = "/", .interval = 1ms, .timeout = 20ms, .failures = 2, .successes = 1};
     settings.push_back(upstream);
   }
-  const auto upstreams = Upstreams::open(settings, http::resolve, nullptr, log.log);
+  const auto upstreams = Upstreams::open(settings, http::resolve, nullptr, log.log, log.faults);
   ASSERT_TRUE(upstreams.has_value());
   for (std::size_t i = 0; i < 2; ++i) {
     wait_until([&] { return !(**upstreams)[i].servers[0]->health.shown_up(); });
@@ -288,7 +291,7 @@ TEST(UpstreamWatchTest, it_ends_while_a_check_hangs) {
   const std::string text = silent.endpoint().text();
   Upstream upstream = named("127.0.0.1", static_cast<std::uint16_t>(std::stoi(text.substr(text.rfind(':') + 1))));
   upstream.health = {.path = "/", .interval = 1ms, .timeout = 1h};
-  const auto upstreams = Upstreams::open({upstream}, http::resolve, nullptr, log.log);
+  const auto upstreams = Upstreams::open({upstream}, http::resolve, nullptr, log.log, log.faults);
   ASSERT_TRUE(upstreams.has_value());
   silent.accept();  // the check has begun, and is not answered
 }

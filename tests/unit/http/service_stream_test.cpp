@@ -86,7 +86,7 @@ class ServiceStreams : public testing::Test {
   }
 
   Streams handler_;
-  ServiceThread thread_{handler_, ServiceLimits{.stream_stall = 50ms}};
+  ServiceThread thread_{handler_, nullptr, ServiceLimits{.stream_stall = 50ms}};
 };
 
 TEST_F(ServiceStreams, ends_when_there_is_nothing_more) {

@@ -1,0 +1,57 @@
+// A service beside the gateway tells the same listener of its faults as the gateway's own loops do.
+#include "http/fault_log.hpp"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "base/clock.hpp"
+#include "base/descriptor.hpp"
+#include "http/endpoint.hpp"
+#include "http/service.hpp"
+
+namespace once::http {
+namespace fault_log_test {
+
+// Breaks an invariant of ours whenever it is asked.
+struct Faulty final : ServiceHandler {
+  Task<ServiceResponse> handle(const ServiceRequest& /*request*/) override {
+    thread->loop().report({.invariant = "one == two", .file = "here.cpp", .line = 7});
+    co_return ServiceResponse{.status = 204};
+  }
+
+  ServiceThread* thread = nullptr;
+};
+
+void ask_and_wait(const ServiceThread& thread) {
+  const auto endpoint = resolve_listener(thread.address());
+  const Descriptor client(::socket(endpoint->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::connect(client.get(), reinterpret_cast<const sockaddr*>(&endpoint->address), endpoint->size), 0);
+  constexpr std::string_view request = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+  ASSERT_EQ(::send(client.get(), request.data(), request.size(), 0), static_cast<ssize_t>(request.size()));
+  char first = 0;
+  ASSERT_EQ(::recv(client.get(), &first, 1, 0), 1);
+}
+
+TEST(FaultLogTest, counts_and_logs_the_faults_of_a_service) {
+  const Descriptor file(::open(testing::TempDir().c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0600));
+  const SystemClock clock;
+  const Log log(clock, file.get(), LogLevel::info, LogFormat::json);
+  FaultLog faults(log);
+  Faulty handler;
+  ServiceThread thread(handler, &faults);
+  handler.thread = &thread;
+  ASSERT_TRUE(thread.start("127.0.0.1:0").has_value());
+  ask_and_wait(thread);
+  ask_and_wait(thread);
+  EXPECT_EQ(faults.count(), 2U);
+  std::string text(4096, '\0');
+  text.resize(static_cast<std::size_t>(::pread(file.get(), text.data(), text.size(), 0)));
+  EXPECT_TRUE(text.contains("connection ended, invariant broken")) << text;
+  EXPECT_TRUE(text.contains("one == two")) << text;
+}
+
+}  // namespace fault_log_test
+}  // namespace once::http
