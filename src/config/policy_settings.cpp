@@ -141,7 +141,9 @@ Settings<Policy> key_settings() {
           "have all of these in common are one operation. A request that lacks one of them, and a key, gets 400."),
       methods_setting(
           "key.methods", [](auto& p) -> auto& { return p.methods; },
-          "Methods on which a key is honoured. Requests with another method pass through."),
+          "Methods on which a key is honoured. Requests with another method pass through; if they have a key, the "
+          "answer says "
+          "Idempotency-Status: bypassed."),
       list<Policy>(
           "caller", [](auto& p) -> auto& { return p.caller; }, caller_codec(), "none",
           "Who a key belongs to; several make a tuple. Only hashed into the operation id, never stored. With none, "

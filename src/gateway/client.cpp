@@ -172,6 +172,7 @@ Task<bool> Client::shake_hands() {
 Task<Client::Next> Client::read_head() {
   // Nothing of the last request is to be said of the next, which may never be understood.
   keyed_ = false;
+  key_ignored_ = false;
   cors_.reset();
   trace_ = {};
   io_.head.method = Method::other;
@@ -304,6 +305,7 @@ Task<void> Client::answer() {
   if (policy != nullptr && !policy->cors.origins.empty()) cors_.emplace(*policy, head);
   const bool covered = policy != nullptr && !is_safe(head.method) && contains(policy->methods, head.method);
   if (!covered) {
+    key_ignored_ = ignores_key(policy);
     co_await answer_unkeyed(routed);
     co_return;
   }
@@ -490,7 +492,9 @@ Task<void> Client::write_problem_reply(Problem answer) {
     io_.head.persistence = Persistence::close;
     body_unread_ = true;
   }
-  write_problem(reply_, std::move(answer), problem_form(), request_id_, Ending::rejected);
+  const Ending ending = key_ignored_ ? Ending::bypassed : Ending::rejected;
+  write_problem(reply_, std::move(answer), problem_form(), request_id_, ending);
+  reply_.ending = Ending::rejected;
   co_await write_reply();
 }
 

@@ -70,6 +70,8 @@ class Client final : private ServedConnection, private InterimSink, private Pres
   std::string_view tenant_of(const ScopeParts& scope);
   PassedRequest passed_request(const RoutedPolicy& routed);
   Task<void> answer_unkeyed(const RoutedPolicy& routed, PassObserver* observer = nullptr);
+  // Whether a request whose method the route does not cover, or that has no route, has a key.
+  bool ignores_key(const Policy* policy) const;
   // A write without a key on a route with if_match, or one that ends a life.
   Task<void> answer_guarded(const RoutedPolicy& routed);
   bool left_while_waiting();
@@ -130,6 +132,7 @@ class Client final : private ServedConnection, private InterimSink, private Pres
   std::shared_ptr<Shadow> shadow_;        // of the request at hand, on a route in shadow mode
   std::optional<ProblemKind> passed_as_;  // what a request that passed through was answered with, if by us
   bool keyed_ = false;
+  bool key_ignored_ = false;  // it has a key, and its route does not honour keys on its method
   bool keep_ = true;
   bool idle_ = false;
   bool may_need_store_ = false;

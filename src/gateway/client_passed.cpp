@@ -2,6 +2,7 @@
 // claimed.
 #include "core/headers.hpp"
 #include "gateway/client.hpp"
+#include "gateway/found_key.hpp"
 
 namespace once {
 
@@ -15,10 +16,18 @@ PassedRequest Client::passed_request(const RoutedPolicy& routed) {
           .safe_idle_max = settings.pool.idle_max,
           .unsafe_idle_max = settings.pool.keyed_idle_max,
           .upgrades = settings.upgrades,
+          .key_ignored = key_ignored_,
           .closing = worker_.draining(),
           .strip_prefix = routed.strip_prefix,
           .origin = origin(),
           .cors = cors_ ? &*cors_ : nullptr};
+}
+
+// A route in shadow mode says nothing to clients.
+bool Client::ignores_key(const Policy* policy) const {
+  static const KeyPolicy usual_key;
+  const bool quiet = policy != nullptr && policy->mode == Mode::shadow;
+  return !quiet && find_key(io_.head, (policy != nullptr ? policy->key : usual_key).header).count > 0;
 }
 
 Task<void> Client::answer_unkeyed(const RoutedPolicy& routed, PassObserver* observer) {

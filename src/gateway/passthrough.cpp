@@ -340,10 +340,16 @@ void PassThrough::write_head(bool interim) {
   if (!interim) {
     append_request_id(head_, request_->request_id, request_->wording);
     if (!etag_.empty()) head_.append("ETag: ").append(etag_).append("\r\n");
+    append_ignored_key(head_, from);
     if (request_->cors != nullptr) request_->cors->apply(head_);
     chunk_out_ = chunked_to_client();
     if (chunk_out_) head_.append("Transfer-Encoding: chunked\r\n");
   }
+}
+
+// Whoever sent a key believes that a retry is safe. A backend that honours keys itself has said so.
+void PassThrough::append_ignored_key(std::string& head, const http::ResponseHead& from) const {
+  if (request_->key_ignored && !from.find("Idempotency-Status")) head.append("Idempotency-Status: bypassed\r\n");
 }
 
 // An answer that comes before the whole request may end the upload: the client is told that its connection ends, too.

@@ -40,6 +40,7 @@ struct PassedRequest {
   Duration safe_idle_max;    // how long a connection may have rested for a request that may be sent again …
   Duration unsafe_idle_max;  // … and for one that may not
   const std::vector<std::string>& upgrades;  // protocols that a client may switch to
+  bool key_ignored = false;                  // it has a key that is not honoured: the answer says so
   bool closing = false;                      // the gateway is draining: the connection ends with this response
   std::string_view strip_prefix = {};
   const Origin* origin = nullptr;
@@ -97,6 +98,7 @@ class PassThrough final : private http::Socket::Watcher {
   bool keeps_client(bool known_end) const;
   Task<bool> relay_chunk(std::string_view data, bool last, bool more);
   void write_head(bool interim);
+  void append_ignored_key(std::string& head, const http::ResponseHead& from) const;
   bool chunked_to_client() const;
   // What is done when the client takes no more of the response.
   Task<PassedResult> finish_alone();

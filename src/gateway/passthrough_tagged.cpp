@@ -46,6 +46,7 @@ Task<PassedResult> PassThrough::answer_not_modified() {
   }
   append_request_id(head_, request_->request_id, request_->wording);
   head_.append("ETag: ").append(etag_).append("\r\n");
+  append_ignored_key(head_, from);
   if (request_->cors != nullptr) request_->cors->apply(head_);
   const bool keep = keeps_client(true);
   if (!keep) head_.append("Connection: close\r\n");

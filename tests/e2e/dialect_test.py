@@ -6,7 +6,7 @@ import unittest
 from harness import EndToEnd
 from wire import wait_until
 
-EVERY_METHOD = ("POST", "PUT", "PATCH", "DELETE")
+EVERY_METHOD = ("POST", "PUT", "PATCH", "DELETE", "GET")
 STILL_WORKING = "A request with this key is still being processed."
 
 
@@ -91,9 +91,24 @@ class Dialects(EndToEnd):
             covered = method in dialect.methods
             self.assertEqual(len(executions), 1 if covered else 2, method)
             marks = [answer.get("Idempotency-Status") for answer in answers]
-            self.assertEqual(marks, ["executed", "replayed"] if covered else [None, None], method)
+            self.assertEqual(marks, ["executed", "replayed"] if covered else ["bypassed"] * 2, method)
             if not covered:
                 self.assertIsNone(executions[0].get("Idempotency-Attempt"))
+
+    def test_a_key_that_is_not_honoured_is_said_to_be_so_only_where_nobody_else_honours_it(self):
+        status = []
+        backend = self.backend(lambda _, to: to.reply(200, [("Idempotency-Status", each) for each in status]))
+        gateway = self.gateway(backend, config="routes: [{path: /shadow, mode: shadow}, {path: /a/**}]\n")
+        for target in ("/a", "/no/route"):
+            self.assertEqual(gateway.ask("PUT", target, key="k").get("Idempotency-Status"), "bypassed", target)
+            self.assertIsNone(gateway.ask("PUT", target).get("Idempotency-Status"), target)
+        self.assertIsNone(gateway.ask("PUT", "/shadow", key="k").get("Idempotency-Status"))
+        self.assertEqual(gateway.metrics()['once_requests_total{result="bypassed"}'], 0)
+        status.append("replayed")  # another gateway behind this one
+        self.assertEqual(gateway.ask("PUT", "/a", key="k").all("Idempotency-Status"), ["replayed"])
+        backend.stop_listening()
+        down = gateway.ask("PUT", "/a", key="k")
+        self.assertEqual((down.status, down.get("Idempotency-Status")), (502, "bypassed"))
 
     @in_every_dialect
     def test_another_key_header_does_nothing(self, dialect, backend, gateway):

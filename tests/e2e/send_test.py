@@ -101,6 +101,19 @@ class BehindTheGateway(Send):
         self.assertEqual(self.tries(done), ["unavailable"])
         self.assertRegex(done.stderr.decode(), rf"the same command with --key {UUID.pattern}")
 
+    def test_a_key_that_is_not_honoured_is_warned_about(self):
+        bypassed, unsaid = b"Idempotency-Status: bypassed", b"has no Idempotency-Status"
+        backend, gateway = self.world(self.ledger.books)
+        done = self.send(gateway.port)
+        self.assertNotIn(b"warning", done.stderr)
+        for quiet in ((), ("--quiet",)):
+            done = self.send(gateway.port, *quiet, method="PUT")
+            self.assert_code(done, 0)
+            self.assertIn(bypassed, done.stderr)
+            done = self.send(backend.port, *quiet)  # past the gateway
+            self.assert_code(done, 0)
+            self.assertEqual(unsaid in done.stderr, not quiet)
+
     def test_a_try_that_times_out_waits_for_itself_and_gets_the_replay(self):
         go = self.gate()
         began = threading.Event()

@@ -8,8 +8,8 @@ from wire import DEADLINE
 
 
 class Send(EndToEnd):
-    def command(self, port, *arguments, path="/pay", data="x"):
-        return [os.environ["ONCE_BINARY"], "send", "POST", f"http://127.0.0.1:{port}{path}", "-d", data, *arguments]
+    def command(self, port, *arguments, method="POST", path="/pay", data="x"):
+        return [os.environ["ONCE_BINARY"], "send", method, f"http://127.0.0.1:{port}{path}", "-d", data, *arguments]
 
     def send(self, port, *arguments, **named):
         done = subprocess.run(self.command(port, *arguments, **named), capture_output=True, timeout=4 * DEADLINE,
