@@ -8,6 +8,7 @@
 #include "core/headers.hpp"
 #include "core/json_tree.hpp"
 #include "core/problem.hpp"
+#include "gateway/session_cookie.hpp"
 
 namespace once {
 
@@ -90,7 +91,7 @@ AdminAccess::AdminAccess(std::string_view token, const Log& log) : needs_token_(
 
 void AdminAccess::listens_at(std::string_view address) {
   const std::size_t colon = address.rfind(':');
-  if (colon != std::string_view::npos) cookie_name_ = fmt::format("once_session_{}", address.substr(colon + 1));
+  if (colon != std::string_view::npos) cookie_name_ = fmt::format("{}_{}", session_cookie, address.substr(colon + 1));
 }
 
 std::optional<ServiceResponse> AdminAccess::refuse(const ServiceRequest& request, What what, Instant now) {

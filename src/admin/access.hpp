@@ -65,7 +65,7 @@ class AdminAccess {
 
   Digest token_{};
   bool needs_token_;
-  std::string cookie_name_ = "once_session";
+  std::string cookie_name_;
   SystemRandom random_;
   Sessions sessions_;
   FailedLogins failed_;

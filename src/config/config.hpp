@@ -46,6 +46,7 @@ struct Config {
   std::string listen = "127.0.0.1:8080";  // "off": only over TLS
   std::string admin = "127.0.0.1:8081";   // "off": no admin interface
   Where admin_where;
+  Where environment_where;
   std::string admin_token;         // where it is found, or itself; empty: none
   std::string admin_token_secret;  // filled in by finish(); never logged
   unsigned threads = 0;            // 0: one per core

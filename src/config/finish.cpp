@@ -268,7 +268,17 @@ bool names_loopback(const Address& address) {
 
 void check_admin(const Config& config, Checked& out) {
   const auto address = parse_address(config.admin);
-  if (!address || names_loopback(*address) || !config.admin_token.empty()) return;
+  if (!address || !config.admin_token.empty()) return;
+  if (names_loopback(*address)) {
+    if (config.environment != Environment::production) return;
+    out.errors.push_back(
+        at(config.environment_where,
+           fmt::format("environment is production and admin is {}: everybody on this machine could see and change "
+                       "everything, so admin_token is needed, such as admin_token: file:/etc/once/admin-token; "
+                       "without one use admin: off",
+                       config.admin)));
+    return;
+  }
   out.errors.push_back(
       at(config.admin_where,
          fmt::format("admin is {}: from other machines anybody could see and change everything, so admin_token is "

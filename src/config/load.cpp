@@ -304,6 +304,7 @@ void apply_overrides(Config& config, std::span<const Override> overrides, Report
       if ((change.setting == "defaults.dialect") != dialect) continue;
       const Parsed<void> done = apply_override(config, change);
       if (change.setting == "admin") config.admin_where = {};
+      if (change.setting == "environment") config.environment_where = {};
       if (!done) report.add({"", 0, 0, fmt::format("{}: {}", change.flag, done.error())});
     }
   }
@@ -321,6 +322,7 @@ void read_process(Config& config, const std::vector<Entry>& entries, Report& rep
       } else {
         apply(*setting, config, entry, report);
         if (entry.name == "admin") config.admin_where = report.where(entry.place());
+        if (entry.name == "environment") config.environment_where = report.where(entry.place());
       }
     } else if (known_in(policy_settings(), entry.name)) {
       report.add(entry.key, fmt::format("\"{}\" belongs in a route or in defaults", entry.name));

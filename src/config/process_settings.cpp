@@ -149,11 +149,12 @@ Settings<Config> basic_settings() {
           "Where clients connect. Port 0 picks a free one; off: only tls.listen."),
       one<Config>(
           "admin", [](auto& c) -> auto& { return c.admin; }, address_or_off_codec(),
-          "Where health, metrics and the dashboard are served. Elsewhere than on loopback admin_token is needed."),
+          "Where health, metrics and the dashboard are served. Elsewhere than on loopback, and with environment: "
+          "production everywhere, admin_token is needed."),
       one<Config>(
           "admin_token", [](auto& c) -> auto& { return c.admin_token; }, secret_source_codec(),
           "What must be shown there for everything but health: as a bearer token, or to log in to the dashboard. At "
-          "least 16 bytes. Empty: on loopback everybody may see and do everything."),
+          "least 16 bytes. Empty: on loopback everybody may see and do everything; not with environment: production."),
       one<Config>(
           "threads", [](auto& c) -> auto& { return c.threads; }, threads_codec(),
           "Threads that serve requests; auto is one per core."),
@@ -161,7 +162,8 @@ Settings<Config> basic_settings() {
           "environment", [](auto& c) -> auto& { return c.environment; },
           choice_codec<Environment>(
               {{"development", Environment::development}, {"production", Environment::production}}),
-          "In production a secret must be given; in development one is made and kept in data_dir."),
+          "In production a secret and, unless admin is off, admin_token must be given; in development a secret is made "
+          "and kept in data_dir."),
       one<Config>(
           "store", [](auto& c) -> auto& { return c.store; }, store_codec(),
           "Where records are kept. Without a folder the journal is in data_dir. In YAML a bare memory: or journal: "

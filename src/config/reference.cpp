@@ -31,6 +31,7 @@ given with `--config once.yaml`. `once config` prints one with every setting, it
 listen: 0.0.0.0:8080
 environment: production
 secret_file: /etc/once/secret
+admin_token: file:/etc/once/admin-token
 upstreams:
   payments: http://127.0.0.1:9000
 defaults:

@@ -3,6 +3,7 @@
 #include "base/text.hpp"
 #include "core/headers.hpp"
 #include "core/path.hpp"
+#include "gateway/session_cookie.hpp"
 
 namespace once {
 
@@ -50,6 +51,23 @@ void append_hops(std::string& out, const http::RequestHead& head) {
   out.append("\r\n");
 }
 
+// Without sessions of the dashboard; the others as they are.
+void append_cookies(std::string& out, const http::Field& field) {
+  if (!field.value.contains(session_cookie)) {
+    out.append(field.line);
+    return;
+  }
+  std::string_view before = ": ";
+  for (const std::string_view part : split(field.value, ';')) {
+    const std::string_view pair = trim(part);
+    if (pair.starts_with(session_cookie)) continue;
+    if (before == ": ") out.append(field.name);
+    out.append(before).append(pair);
+    before = "; ";
+  }
+  if (before == "; ") out.append("\r\n");
+}
+
 }  // namespace
 
 std::optional<std::uint64_t> hops_left(const http::RequestHead& head) {
@@ -82,6 +100,8 @@ void write_forwarded_head(std::string& out, const http::RequestHead& head, const
     if (!goes_on(head, field, as)) continue;
     if (same_name(field.name, "Host")) {
       append_host(out, head.host);
+    } else if (same_name(field.name, "Cookie")) {
+      append_cookies(out, field);
     } else {
       out.append(field.line);
     }

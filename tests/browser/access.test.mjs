@@ -1,7 +1,7 @@
 // Logging in and out, and what a page of somebody else can do with the visitor's browser: nothing.
 import assert from "node:assert/strict";
 import {describe, test} from "node:test";
-import {openPage, payments, shareGateway, startBackend, tooPale, tooWide, unnamed, until} from "./support.mjs";
+import {Gateway, openPage, payments, shareGateway, startBackend, tooPale, tooWide, unnamed, until} from "./support.mjs";
 
 const token = "a-token-that-is-long-enough";
 const refused = /status of 401/;
@@ -35,6 +35,28 @@ describe("access", {concurrency: false}, () => {
     const again = await fetch(`${gateway.admin}/v1/stats`, {headers: {Cookie: `${cookie.name}=${cookie.value}`}});
     assert.equal(again.status, 401, "the session itself has ended, not only its cookie");
     assert.deepEqual(await page.context().cookies(), []);
+  });
+
+  test("a backend behind the gateway never sees the session, which the browser sends to every port", async (t) => {
+    const seen = [];
+    const backend = await startBackend(t, (request, response) => {
+      seen.push(request.headers.cookie);
+      response.writeHead(200, {"Content-Type": "text/html", "Set-Cookie": "theme=dark"});
+      response.end("<!doctype html><title>shop</title>");
+    });
+    const gateway = await Gateway.start(t, backend, {settings: [`admin_token=${token}`]});
+    const shop = `${gateway.url.replace("127.0.0.1", "localhost")}/shop`;  // the host of the dashboard
+    const page = await openPage(t, gateway.admin, {expected: [refused, /a request to/]});
+    await page.getByLabel("Admin token").fill(token);
+    await page.keyboard.press("Enter");
+    await page.waitForSelector('#live[data-state="live"]');
+    for (let visit = 0; visit < 2; ++visit) {
+      const sent = page.waitForRequest((request) => request.url() === shop);
+      await page.goto(shop);
+      assert.match((await (await sent).allHeaders()).cookie, /once_admin_session_/, "the browser sent it");
+    }
+    assert.deepEqual(seen.filter((cookie) => cookie?.includes("once")), []);
+    assert.equal(seen.at(-1), "theme=dark");
   });
 
   test("a session that ends meanwhile leads back to the form", async (t) => {

@@ -182,7 +182,7 @@ class WithToken(AdminAccess):
         gateway = self.with_token()
         answer = self.login(gateway)
         cookie = answer.get("Set-Cookie")
-        self.assertRegex(cookie, rf"^once_session_{gateway.admin_port}=[0-9a-f]{{64}}; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict$")
+        self.assertRegex(cookie, rf"^once_admin_session_{gateway.admin_port}=[0-9a-f]{{64}}; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict$")
         mine = ("Cookie", "theme=x; " + cookie.split(";")[0])
         self.assertEqual(gateway.admin("/v1/stats", fields=[mine]).status, 200)
         self.assertEqual(gateway.admin("/v1/stats", fields=[("Cookie", mine[1][:-1])]).status, 401)
@@ -197,6 +197,15 @@ class WithToken(AdminAccess):
         self.assertIn("Max-Age=0", ended.get("Set-Cookie"))
         self.assertEqual(gateway.admin("/v1/stats", fields=[mine]).status, 401)
         self.assertEqual(gateway.admin("/v1/stats", fields=[other]).status, 200)
+
+    def test_no_backend_sees_a_session(self):
+        """A browser sends a cookie to every port of the host, so the admin interface's come to the gateway."""
+        gateway = self.with_token()
+        name, session = self.session(gateway)
+        for key in (None, "k"):
+            gateway.ask(key=key, fields=[(name, f"theme=dark; {session}; lang=en")])
+            gateway.ask(key=key and key + "2", fields=[(name, session)])
+        self.assertEqual([request.all("Cookie") for request in self.upstream.requests], [["theme=dark; lang=en"], []] * 2)
 
     def test_a_login_must_be_a_login(self):
         gateway = self.with_token()

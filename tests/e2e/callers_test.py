@@ -24,12 +24,12 @@ class Missing(EndToEnd):
 
     def test_in_production_it_must_be_said(self):
         folder = self.folder()
-        (folder / "once.yaml").write_text("environment: production\nupstreams: {default: 'http://127.0.0.1:9'}\n"
+        (folder / "once.yaml").write_text("environment: production\nupstreams: {default: 'http://127.0.0.1:9'}\nadmin: off\n"
                                           "routes:\n  - path: /a\n")
         for command in ("check", "serve"):
             done = run_once(command, "--config", "once.yaml", folder=folder, env={**os.environ, "ONCE_SECRET": "0" * 32})
             self.assertEqual(done.returncode, 2, done.stderr)
-            self.assertIn("once.yaml:4:5: caller_missing is not set", done.stderr)
+            self.assertIn("once.yaml:5:5: caller_missing is not set", done.stderr)
 
 
 class Callers(EndToEnd):

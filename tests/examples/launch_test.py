@@ -26,10 +26,11 @@ UNSAFE = ("_internal", "debug", "prompt", "error", "message", "stack", "provider
           "req-", "critique", "copywriter", TEXT)
 
 
-def ask(port, target, body=None, method="POST"):
+def ask(port, target, body=None, method="POST", token=None):
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
-        connection.request(method, target, None if body is None else json.dumps(body))
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        connection.request(method, target, None if body is None else json.dumps(body), headers)
         return connection.getresponse().read().decode()
     finally:
         connection.close()
@@ -49,9 +50,9 @@ def key_hash(tenant, scope, canonical):
 
 class NewcomerTest(Session):
     def test_the_session_of_the_readme_gives_what_it_shows_and_ctrl_c_ends_all(self):
-        env = {**os.environ, "IDEMPOTENCY_SECRET": SECRET}
+        env = {**os.environ, "IDEMPOTENCY_SECRET": SECRET, "ONCE_ADMIN_TOKEN": SECRET[::-1]}
         with self.example("launch", USUAL, env=env) as example:
-            self.play(example)
+            self.play(example, env=env)
             self.assertEqual(example.end(signal.SIGINT), 0)
             folder = re.search(r"--socket=(/tmp/once-mariadb-[^/]+)/", example.said)[1]
             self.assertFalse(os.path.exists(folder))
@@ -119,7 +120,7 @@ class LaunchTest(unittest.TestCase):
         return self.launch.database.sql(f"SELECT {columns} FROM idempotency_keys WHERE {where}").splitlines()
 
     def counted(self):
-        lines = ask(self.launch.ports["admin"], "/metrics", method="GET").splitlines()
+        lines = ask(self.launch.ports["admin"], "/metrics", method="GET", token=self.launch.admin_token).splitlines()
         pairs = (line.rsplit(" ", 1) for line in lines if line.startswith("once_claims_"))
         return {name: float(value) for name, value in pairs}
 

@@ -37,7 +37,10 @@ INSTRUCTIONS = {"FROM", "WORKDIR", "COPY", "RUN", "USER", "VOLUME", "EXPOSE", "S
 def check(text, *options):
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "once.yaml"
-        file.write_text(text)
+        token = pathlib.Path(folder) / "admin-token"
+        token.write_text("0123456789abcdef")
+        token.chmod(0o600)
+        file.write_text(text.replace("/etc/once/admin-token", str(token)))
         return subprocess.run([support.ONCE, "check", "--config", str(file), *options], capture_output=True, text=True,
                               env={**os.environ, "ONCE_SECRET": "0123456789abcdef"})  # its file is not here
 
@@ -200,7 +203,7 @@ class Containerfile(unittest.TestCase):
         made = [rest for name, rest in self.steps if name == "RUN"][-2]
         self.assertIn(f"--gid {image.user()} once", made)
         self.assertIn(f"--uid {image.user()} --gid once", made)
-        self.assertIn("/etc/once/secret", image.last("RUN"))
+        self.assertIn("/etc/once/secret /etc/once/admin-token", image.last("RUN"))
         self.assertNotIn("ENV", {name for name, _ in self.steps})
 
     def test_its_commands_are_those_of_the_binary(self):

@@ -176,16 +176,19 @@ class Package(unittest.TestCase):
             done = self.inside("dpkg", "-i", "/tmp/once.deb", check=False)
             self.assertNotEqual(done.returncode, 0, done.stdout)
             self.assertFalse((self.root / "etc/once/secret").exists())
+            self.assertFalse((self.root / "etc/once/admin-token").exists())
         program.unlink()
         left = list((self.root / "etc/once").glob("secret.*"))
         self.assertEqual([file.stat().st_mode & 0o777 for file in left], [0o600], "only by the kill, which lets nobody clean up")
 
     def look_at_what_was_made(self):
-        secret = self.root / "etc/once/secret"
-        status = secret.stat()
         group = re.search(r"^once:x:(\d+):", (self.root / "etc/group").read_text(), re.MULTILINE)[1]
-        self.assertEqual((status.st_mode & 0o777, status.st_uid, status.st_gid), (0o640, 0, int(group)))
-        self.assertRegex(secret.read_text(), r"^[0-9a-f]{64}\n$")
+        secrets = [self.root / "etc/once" / name for name in ("secret", "admin-token")]
+        for secret in secrets:
+            status = secret.stat()
+            self.assertEqual((status.st_mode & 0o777, status.st_uid, status.st_gid), (0o640, 0, int(group)))
+            self.assertRegex(secret.read_text(), r"^[0-9a-f]{64}\n$")
+        self.assertNotEqual(*(secret.read_text() for secret in secrets))
         status = (self.root / "etc/once/once.yaml").stat()
         self.assertEqual((status.st_mode & 0o777, status.st_uid, status.st_gid), (0o640, 0, int(group)))
         self.assertRegex((self.root / "etc/passwd").read_text(), r"(?m)^once:.*:/usr/sbin/nologin$")
@@ -270,13 +273,14 @@ class Package(unittest.TestCase):
 
     def upgrade_keeps_the_configuration(self):
         config = self.root / "etc/once/once.yaml"
-        secret = (self.root / "etc/once/secret").read_text()
+        secrets = [self.root / "etc/once" / name for name in ("secret", "admin-token")]
+        made = [file.read_text() for file in secrets]
         kept = config.read_text()
         config.chmod(0o644)  # whoever wants that keeps it
         self.inside("dpkg", "-i", "/tmp/once.deb")
         self.assertEqual(config.read_text(), kept)
         self.assertEqual(config.stat().st_mode & 0o777, 0o644)
-        self.assertEqual((self.root / "etc/once/secret").read_text(), secret)
+        self.assertEqual([file.read_text() for file in secrets], made)
 
 
 if __name__ == "__main__":

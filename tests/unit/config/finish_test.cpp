@@ -100,7 +100,9 @@ const Case cases[] = {
   {"upstreams: {a: http://a}\nsame_hosts: ['*']", "", ""},
   {"upstreams: {a: http://a}\nsame_hosts: ['*', a b]", "same_hosts: * is every host, and stands alone\n", ""},
   {"upstreams: {a: http://a}\nsame_hosts: [a b, 'c B.:80']", "same_hosts: b is there twice\n", ""},
-  {"upstreams: {a: http://a}\nenvironment: production\ndefaults: {caller_missing: anonymous}", "", ""},
+  {"upstreams: {a: http://a}\nenvironment: production\nadmin: off\ndefaults: {caller_missing: anonymous}", "", ""},
+  {"upstreams: {a: http://a}\nenvironment: production\nadmin_token: env:T\ndefaults: {caller_missing: anonymous}", "", ""},
+  {"upstreams: {a: http://a}\nenvironment: production\ndefaults: {caller_missing: anonymous}", "once.yaml:2:14: environment is production and admin is 127.0.0.1:8081: everybody on this machine could see and change everything, so admin_token is needed, such as admin_token: file:/etc/once/admin-token; without one use admin: off\n", ""},
   {"upstreams: {a: {servers: http://a, max_connections: 2}}\nthreads: 4", "",
    "once.yaml:1:13: upstreams.a.max_connections (2) is less than threads (4): each thread has one all the same\n"},
   {"upstreams: {a: http://a}\njournal: {cache: 1GiB}", "journal.cache (1GiB) must be smaller than journal.max_memory (1GiB)\n", ""},
@@ -132,7 +134,7 @@ const Case cases[] = {
    "once.yaml:2:1: takeover_after (59s) is shorter than timeouts.response (1m): a retry may execute while the backend is still at "
    "work on the attempt before it\n"},
   {"upstreams: {a: http://a}\ndefaults: {on_unknown: hold, takeover_after: 59s}", "", ""},
-  {"upstreams: {a: http://a}\nenvironment: production\nstore: memory\ndefaults: {caller_missing: reject}", "", "store: memory: forgets every answer when the process ends\n"},
+  {"upstreams: {a: http://a}\nenvironment: production\nadmin: off\nstore: memory\ndefaults: {caller_missing: reject}", "", "store: memory: forgets every answer when the process ends\n"},
 };
 // clang-format on
 
@@ -156,6 +158,7 @@ TEST(ConfigCheck, in_production_nobody_shares_a_caller_unless_somebody_said_so) 
   const std::string rest = " may share one caller and be given each other's answers";
   const auto checked = [](const std::string& yaml) {
     Config config = parsed("upstreams: {a: http://a}\n" + yaml);
+    config.admin = "off";
     const Checked found = check(config);
     return lines(found.errors) + "|" + lines(found.warnings);
   };

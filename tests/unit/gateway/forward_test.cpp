@@ -27,6 +27,21 @@ TEST(ForwardTest, fields_go_on_byte_for_byte_and_in_order) {
       "GET /a?b HTTP/1.1\r\nx-Odd:  spaced\t\r\nHost: h\r\nX-Odd: again\r\nCookie: a=b\r\n\r\n");
 }
 
+TEST(ForwardTest, a_session_of_the_dashboard_stays_here) {
+  const auto with = [](const std::string& lines) {
+    return forwarded("GET / HTTP/1.1\r\nHost: h\r\n" + lines + "A: b\r\n\r\n", plainly);
+  };
+  const std::string session = "once_admin_session_8081=0123";
+  EXPECT_EQ(with("cookie: " + session + "\r\n"), with(""));
+  EXPECT_EQ(with("cookie: " + session + "; " + session + "\r\n"), with(""));
+  EXPECT_EQ(with("cookie: a=b; " + session + "; c=d\r\n"), with("cookie: a=b; c=d\r\n"));
+  EXPECT_EQ(with("Cookie: " + session + ";a=b\r\n"), with("Cookie: a=b\r\n"));
+  EXPECT_EQ(with("Cookie: a=b\r\nCookie: " + session + "\r\n"), with("Cookie: a=b\r\n"));
+  for (const std::string other : {"x=once_admin_session_8081", "xonce_admin_session_8081=1"}) {
+    EXPECT_EQ(with("Cookie: " + other + "\r\n"), with("Cookie: " + other + "\r\n"));
+  }
+}
+
 TEST(ForwardTest, host_is_written_plainly_however_it_came) {
   for (const std::string line : {"Host:\th", "host:h", "HOST: \t h\t "}) {
     EXPECT_EQ(forwarded("GET / HTTP/1.1\r\nA:\tb\r\n" + line + "\r\nC: d\r\n\r\n", plainly),

@@ -1,0 +1,11 @@
+// How names of the dashboard's session cookies begin. A browser sends a cookie to every port of its host: one that was
+// set by the admin interface comes to the gateway, too, and must not go on to a backend.
+#pragma once
+
+#include <string_view>
+
+namespace once {
+
+inline constexpr std::string_view session_cookie = "once_admin_session";
+
+}  // namespace once
