@@ -71,6 +71,19 @@ std::vector<std::string> claims_of(const std::vector<Route>& routes) {
   return claims;
 }
 
+void warn_of_untried(const std::vector<JwtKey>& keys, ConfigErrors& warnings) {
+  for (const SignatureAlgorithm algorithm :
+       {SignatureAlgorithm::rs256, SignatureAlgorithm::es256, SignatureAlgorithm::eddsa, SignatureAlgorithm::hs256}) {
+    const auto count = static_cast<std::size_t>(
+        std::ranges::count_if(keys, [&](const JwtKey& key) { return key.key.algorithm() == algorithm; }));
+    if (count <= max_tried_keys) continue;
+    warnings.push_back({"", 0, 0,
+                        fmt::format("jwt.keys: there are {} keys for {}: a token without a kid is tried with {} of "
+                                    "them, those without a kid first",
+                                    count, name_of(algorithm), max_tried_keys)});
+  }
+}
+
 }  // namespace
 
 std::expected<std::shared_ptr<const JwtVerifier>, std::string> make_verifier(const Config& config,
@@ -88,7 +101,8 @@ std::expected<std::shared_ptr<const JwtVerifier>, std::string> make_verifier(con
   if (all.size() > max_jwt_keys) {
     return std::unexpected(fmt::format("jwt.keys: at most {} keys in all files, got {}", max_jwt_keys, all.size()));
   }
-  return std::make_shared<const JwtVerifier>(std::move(all), jwt.rules, claims_of(config.routes));
+  warn_of_untried(all, warnings);
+  return std::make_shared<const JwtVerifier>(all, jwt.rules, claims_of(config.routes));
 }
 
 }  // namespace once

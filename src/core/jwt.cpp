@@ -97,8 +97,14 @@ struct JwtVerifier::Header {
   std::optional<std::string> key_id;
 };
 
-JwtVerifier::JwtVerifier(std::vector<JwtKey> keys, JwtRules rules, std::vector<std::string> claims)
-    : keys_(std::move(keys)), rules_(std::move(rules)), claims_(std::move(claims)) {
+JwtVerifier::JwtVerifier(const std::vector<JwtKey>& keys, JwtRules rules, std::vector<std::string> claims)
+    : rules_(std::move(rules)), claims_(std::move(claims)) {
+  // Keys without a name are tried first: tokens of the others mostly say which one they need.
+  for (const bool named : {false, true}) {
+    for (const JwtKey& key : keys) {
+      if (key.id.empty() != named) keys_.push_back(key);
+    }
+  }
   for (const std::string& claim : claims_) {
     auto tokens = claim.starts_with('/') ? pointer_tokens(claim) : std::nullopt;
     claim_tokens_.push_back(tokens ? *std::move(tokens) : std::vector{claim});
@@ -154,11 +160,13 @@ std::expected<JwtVerifier::Header, TokenFault> JwtVerifier::read_header(std::str
   return header;
 }
 
-// A token that names its key is checked with that one; if nothing has that name, with those that have none.
+// A token that names its key is checked with that one; if nothing has that name, with those that have none. Few are
+// tried, whatever the token says.
 std::expected<void, TokenFault> JwtVerifier::check_signature(const Header& header, const Parts& parts) const {
   const bool named =
       header.key_id && std::ranges::any_of(keys_, [&](const JwtKey& key) { return key.id == *header.key_id; });
   TokenFault fault = header.key_id ? TokenFault::unknown_key : TokenFault::wrong_algorithm;
+  std::size_t tried = 0;
   for (const JwtKey& key : keys_) {
     const bool meant = named ? key.id == *header.key_id : !header.key_id || key.id.empty();
     if (!meant) continue;
@@ -168,6 +176,7 @@ std::expected<void, TokenFault> JwtVerifier::check_signature(const Header& heade
     }
     if (key.key.verifies(parts.signed_text, parts.signature)) return {};
     fault = TokenFault::bad_signature;
+    if (++tried == max_tried_keys) break;
   }
   return std::unexpected(fault);
 }

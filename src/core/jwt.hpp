@@ -24,8 +24,10 @@ namespace once {
 inline constexpr std::size_t max_token_bytes = 8192;
 // A claim that names a caller. Longer ones are refused: they are kept for as long as the token is.
 inline constexpr std::size_t max_claim_bytes = 1024;
-// All keys together: a token that does not say which one it needs is tried with all of its algorithm.
+// All keys together.
 inline constexpr std::size_t max_jwt_keys = 64;
+// With how many of them one token is tried, if it does not say which one it needs: a bad one must not cost 64 checks.
+inline constexpr std::size_t max_tried_keys = 4;
 
 enum class TokenFault : std::uint8_t {
   too_large,
@@ -76,7 +78,7 @@ class JwtVerifier {
   using Verified = std::expected<std::shared_ptr<const VerifiedToken>, TokenFault>;
 
   // `claims`: names such as "sub", or JSON pointers such as "/org/id".
-  JwtVerifier(std::vector<JwtKey> keys, JwtRules rules, std::vector<std::string> claims);
+  JwtVerifier(const std::vector<JwtKey>& keys, JwtRules rules, std::vector<std::string> claims);
 
   Verified verify(std::string_view token, Time now) const;
 

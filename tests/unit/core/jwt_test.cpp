@@ -111,6 +111,24 @@ TEST(Jwt, a_token_is_checked_with_the_key_it_names) {
   EXPECT_EQ(outcome(mixed, token_of(one, R"({"alg":"ES256","kid":"any"})", good)), why(TokenFault::bad_signature));
 }
 
+TEST(Jwt, a_token_is_tried_with_few_keys) {
+  std::vector<Signer> signers;
+  std::vector<JwtKey> keys;
+  for (std::size_t i = 0; i <= max_tried_keys; ++i) {
+    signers.push_back(Signer::ec());
+    keys.push_back(key_of(signers.back(), std::to_string(i)));
+  }
+  const JwtVerifier named(keys, {}, {});
+  EXPECT_EQ(outcome(named, token_of(signers[max_tried_keys - 1], R"({"alg":"ES256"})", good)), "taken");
+  EXPECT_EQ(outcome(named, token_of(signers[max_tried_keys], R"({"alg":"ES256"})", good)),
+            why(TokenFault::bad_signature));
+  EXPECT_EQ(outcome(named, token_of(signers[max_tried_keys], R"({"alg":"ES256","kid":"4"})", good)), "taken");
+  // A key without a name is tried first, wherever it stands.
+  const Signer nameless = Signer::ec();
+  keys.push_back(key_of(nameless));
+  EXPECT_EQ(outcome(JwtVerifier(keys, {}, {}), token_of(nameless, R"({"alg":"ES256"})", good)), "taken");
+}
+
 TEST(Jwt, what_is_no_token) {
   const JwtVerifier verifier = of_secret();
   const std::string token = hs256_token(good);

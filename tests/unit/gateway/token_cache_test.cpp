@@ -44,14 +44,42 @@ TEST(TokenCache, what_is_remembered_is_no_longer_good_than_the_token) {
   EXPECT_EQ(metrics.tokens_refused.value(), 2U);
 }
 
-TEST(TokenCache, what_is_refused_is_not_remembered) {
+TEST(TokenCache, a_refusal_is_remembered_where_the_token_alone_decides) {
   Metrics metrics;
   TokenCache cache(verifier(), metrics);
+  const std::string forged = token_of(1) + "AAAA";
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(cache.verify(forged, now).error(), TokenFault::bad_signature);
+  EXPECT_EQ(cache.checks(), 1U);
+  EXPECT_EQ(metrics.tokens_refused.value(), 3U);
   EXPECT_EQ(cache.verify("x", now).error(), TokenFault::malformed);
   EXPECT_EQ(cache.verify(std::string(max_token_bytes + 1, 'x'), now).error(), TokenFault::too_large);
-  EXPECT_EQ(cache.verify(token_of(1), now + seconds(700)).error(), TokenFault::expired);
+  EXPECT_EQ(cache.refused_size(), 1U);
   EXPECT_EQ(cache.size(), 0U);
-  EXPECT_TRUE(cache.verify(token_of(1), now).has_value());
+}
+
+TEST(TokenCache, a_refusal_for_the_time_of_day_holds_for_that_time_only) {
+  Metrics metrics;
+  TokenCache cache(verifier(), metrics);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(cache.verify(token_of(1), now + seconds(700 + i)).error(), TokenFault::expired);
+  }
+  EXPECT_EQ(cache.checks(), 1U);
+  EXPECT_TRUE(cache.verify(token_of(1), now).has_value()) << "the clock was set right";
+  const std::string later = token_of(2, R"(,"nbf":1700000100)");
+  EXPECT_EQ(cache.verify(later, now).error(), TokenFault::not_yet_valid);
+  EXPECT_TRUE(cache.verify(later, now + seconds(100)).has_value());
+}
+
+TEST(TokenCache, refusals_are_bounded_and_push_out_nothing_good) {
+  Metrics metrics;
+  TokenCache cache(verifier(), metrics);
+  ASSERT_TRUE(cache.verify(token_of(0), now).has_value());
+  for (int user = 0; user < static_cast<int>(TokenCache::refused_capacity) * 3; ++user) {
+    ASSERT_EQ(cache.verify(token_of(user) + "AAAA", now).error(), TokenFault::bad_signature);
+    ASSERT_LE(cache.refused_size(), TokenCache::refused_capacity);
+  }
+  ASSERT_TRUE(cache.verify(token_of(0), now).has_value());
+  EXPECT_EQ(metrics.tokens_verified.value(), 1U);
 }
 
 TEST(TokenCache, the_latest_stay) {
