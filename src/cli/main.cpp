@@ -1,4 +1,6 @@
 // once: makes any HTTP API safe to retry.
+#include <sys/prctl.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -30,7 +32,13 @@ std::string unknown_command(std::string_view word, const Commands& commands) {
                      meant ? fmt::format("did you mean \"{}\"?", *meant) : "`once --help` lists them");
 }
 
+// Secrets are in memory: no core dump writes them to a disk, and no other process of this user reads them.
+void keep_memory_private() {
+  ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+}
+
 int run(int argc, char** argv) {
+  keep_memory_private();
   CLI::App app("Once makes any HTTP API safe to retry: one request, one execution, the same answer every time.",
                "once");
   app.require_subcommand(1);

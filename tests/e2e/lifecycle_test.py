@@ -3,6 +3,7 @@ import os
 import pathlib
 import re
 import signal
+import subprocess
 import tempfile
 import threading
 import unittest
@@ -326,6 +327,21 @@ class Starting(EndToEnd):
         gateway = self.gateway(self.backend())
         line = next(line for line in gateway.log_lines() if line["message"] == "listening")
         self.assertEqual(line["store"], f"journal:{gateway.folder.resolve()}/once-data/journal")
+
+
+class Memory(EndToEnd):
+    def test_other_processes_of_its_user_cannot_read_it(self):
+        """Of a process that can be traced or dumped these files belong to its user, of another one to root."""
+        command = [os.environ["ONCE_BINARY"], "serve", "--upstream", "http://127.0.0.1:9", "--store", "memory:",
+                   "--listen", "127.0.0.1:0", "--admin", "off"]
+        nobody = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd="/", **nobody,
+                                   env={**os.environ, "ONCE_SECRET": "0" * 32})
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.assertTrue(any('"listening"' in line for line in process.stderr))
+        self.assertEqual(os.stat(f"/proc/{process.pid}/environ").st_uid, 0)
 
 
 if __name__ == "__main__":

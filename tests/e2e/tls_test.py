@@ -175,10 +175,9 @@ class Serving(OverTls):
         gateway = self.tls_gateway(self.backend())
         context = self.authority.trusting()
         self.tls_connect(gateway).ask("GET", "/")
-        folder = pathlib.Path(f"/proc/{gateway.process.pid}/fd")
 
         def open_files():
-            return len(list(folder.iterdir()))
+            return gateway.metrics()["process_open_fds"]
 
         wait_until(lambda: gateway.metrics()["once_connections_open"] <= 1)
         before = open_files()

@@ -263,6 +263,15 @@ class Units(unittest.TestCase):
                 done = subprocess.run([support.ONCE, "serve", "--config", str(file)], capture_output=True, timeout=60, env={})
                 self.assertEqual([str(done.returncode)], self.value("once.service", "RestartPreventExitStatus"))
 
+    def test_nothing_of_its_memory_reaches_a_disk(self):
+        for unit in ("once.service", "once-sweep.service"):
+            self.assertEqual(self.value(unit, "LimitCORE"), ["0"], unit)
+
+    def test_the_audit_log_has_its_folder(self):
+        folder = "/var/log/" + self.value("once.service", "LogsDirectory")[0]
+        self.assertIn(f"audit_log: {folder}/", (support.ROOT / "packaging/once.yaml").read_text())
+        self.assertIn(folder, (support.ROOT / "packaging/debian/postrm").read_text())
+
     def test_the_socket_of_the_claims_api_has_its_folder(self):
         folder = "/run/" + self.value("once.service", "RuntimeDirectory")[0]
         told = re.findall(r"unix:(/run/[\w/]+)/\w+\.sock", (support.ROOT / "docs/claims.md").read_text())
