@@ -296,6 +296,9 @@ void check_tls(const Config& config, Checked& out) {
   if (tls.certificates.empty()) {
     error(fmt::format("tls.listen is {}: tls.certificates must name a certificate to show", tls.listen));
   }
+  if (!tls.client_crl.empty() && tls.client_ca.empty()) {
+    error("tls.client_crl is of use with tls.client_ca only: clients are not asked for certificates");
+  }
   const auto address = parse_address(tls.listen);
   const bool twice = tls.listen == config.listen || tls.listen == config.admin || tls.listen == config.claims.listen;
   if (address && address->port != 0 && twice) {

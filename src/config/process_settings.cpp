@@ -119,6 +119,11 @@ Settings<Config> tls_settings() {
           "tls.client_ca", [](auto& c) -> auto& { return c.tls.client_ca; }, optional_path_codec(),
           "A PEM file with the authorities whose certificates clients may show. Empty: clients are not asked for any."),
       one<Config>(
+          "tls.client_crl", [](auto& c) -> auto& { return c.tls.client_crl; }, optional_path_codec(),
+          "With tls.client_ca: a PEM file with the revocation lists (CRLs) of these authorities, one of each. "
+          "Certificates on them are refused, and so is everybody if one is missing or has expired. A reload reads it "
+          "again."),
+      one<Config>(
           "tls.client_auth", [](auto& c) -> auto& { return c.tls.client_auth; },
           choice_codec<http::ClientAuth>(
               {{"optional", http::ClientAuth::optional}, {"required", http::ClientAuth::required}}),

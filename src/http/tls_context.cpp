@@ -69,6 +69,25 @@ int on_protocols(SSL* /*ssl*/, const unsigned char** chosen, unsigned char* chos
   return result == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
+// Every authority on the way to a client's certificate must have a list, and a list that has expired since it was read
+// lets nobody in: OpenSSL looks at both in each handshake.
+Result<void> refuse_revoked(SSL_CTX& context, const std::string& file) {
+  if (file.empty()) return {};
+  const auto lists = read_revocation_lists(file);
+  if (!lists) return std::unexpected(lists.error());
+  X509_STORE* store = SSL_CTX_get_cert_store(&context);
+  for (const RevocationListPtr& list : *lists) {
+    if (X509_STORE_add_crl(store, list.get()) != 1) {
+      return tls_error(fmt::format("a revocation list in {} cannot be used: {}", file, openssl_reason()));
+    }
+  }
+  X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL);
+  // A session that is resumed shows no certificate.
+  SSL_CTX_set_options(&context, SSL_OP_NO_TICKET);
+  SSL_CTX_set_num_tickets(&context, 0);
+  return {};
+}
+
 Result<void> ask_clients(SSL_CTX& context, const TlsServerSettings& settings) {
   const std::string& file = settings.client_ca;
   if (file.empty()) return {};
@@ -80,7 +99,7 @@ Result<void> ask_clients(SSL_CTX& context, const TlsServerSettings& settings) {
   SSL_CTX_set_client_CA_list(&context, names);
   const int mode = settings.client_auth == ClientAuth::required ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0;
   SSL_CTX_set_verify(&context, SSL_VERIFY_PEER | mode, nullptr);
-  return {};
+  return refuse_revoked(context, settings.client_crl);
 }
 
 Result<ContextPtr> server_context(const TlsServerSettings& settings) {

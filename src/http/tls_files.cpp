@@ -75,6 +75,10 @@ void Freed::operator()(x509_st* certificate) const {
   X509_free(certificate);
 }
 
+void Freed::operator()(X509_crl_st* list) const {
+  X509_CRL_free(list);
+}
+
 std::chrono::sys_seconds expires_at(const X509& certificate) {
   std::tm broken_down{};
   ASN1_TIME_to_tm(X509_get0_notAfter(&certificate), &broken_down);
@@ -111,6 +115,30 @@ Result<CertificateFile> read_certificates(const std::string& path, Warnings& war
   ERR_clear_error();
   check_dates(*read.leaf, path, warnings);
   return read;
+}
+
+Result<std::vector<RevocationListPtr>> read_revocation_lists(const std::string& path) {
+  const auto file = open_file(path);
+  if (!file) return std::unexpected(file.error());
+  std::vector<RevocationListPtr> lists;
+  while (X509_CRL* list = PEM_read_bio_X509_CRL(file->get(), nullptr, nullptr, nullptr)) lists.emplace_back(list);
+  if (ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE) {
+    return tls_error(fmt::format("a revocation list in {} is damaged: {}", path, openssl_reason()));
+  }
+  if (lists.empty()) return tls_error(fmt::format("there is no PEM revocation list (X509 CRL) in {}", path));
+  for (const RevocationListPtr& list : lists) {
+    const ASN1_TIME* next = X509_CRL_get0_nextUpdate(list.get());
+    const ASN1_TIME* last = X509_CRL_get0_lastUpdate(list.get());
+    if (next != nullptr && X509_cmp_current_time(next) < 0) {
+      return tls_error(fmt::format("a revocation list in {} has expired, on {}: get a new one from its authority", path,
+                                   date_text(next)));
+    }
+    if (X509_cmp_current_time(last) > 0) {
+      return tls_error(fmt::format("a revocation list in {} is not valid before {}", path, date_text(last)));
+    }
+  }
+  ERR_clear_error();
+  return lists;
 }
 
 Result<KeyFile> read_key(const std::string& path, Warnings& warnings) {

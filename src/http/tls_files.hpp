@@ -16,6 +16,7 @@ struct ssl_ctx_st;
 struct ssl_session_st;
 struct ssl_st;
 struct x509_st;
+struct X509_crl_st;
 
 namespace once::http {
 
@@ -24,9 +25,11 @@ struct Freed {
   void operator()(ssl_ctx_st* context) const;
   void operator()(ssl_session_st* session) const;
   void operator()(x509_st* certificate) const;
+  void operator()(X509_crl_st* list) const;
 };
 
 using CertificatePtr = std::unique_ptr<x509_st, Freed>;
+using RevocationListPtr = std::unique_ptr<X509_crl_st, Freed>;
 using KeyPtr = std::unique_ptr<evp_pkey_st, Freed>;
 
 struct CertificateFile {
@@ -46,6 +49,10 @@ using Warnings = std::vector<std::string>;
 Result<CertificateFile> read_certificates(const std::string& path, Warnings& warnings);
 // Warns of a file that others can read. One with a passphrase is refused: nobody is there to type it.
 Result<KeyFile> read_key(const std::string& path, Warnings& warnings);
+
+// Lists of revoked certificates, one at least. One that is not valid today is refused: nobody knows what has been
+// revoked since.
+Result<std::vector<RevocationListPtr>> read_revocation_lists(const std::string& path);
 
 // The end of the last second that a certificate is valid in.
 std::chrono::sys_seconds expires_at(const x509_st& certificate);

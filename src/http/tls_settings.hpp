@@ -20,7 +20,8 @@ struct TlsServerSettings {
   std::vector<std::string> certificates;  // PEM files: the certificate itself first, then those that vouch for it
   std::vector<std::string> keys;          // PEM files in any order; empty: with the certificates
   TlsVersion min_version = TlsVersion::tls_1_2;
-  std::string client_ca;  // PEM file; empty: clients are not asked
+  std::string client_ca;   // PEM file; empty: clients are not asked
+  std::string client_crl;  // PEM file with a list of each of these authorities; empty: nothing is revoked
   ClientAuth client_auth = ClientAuth::required;
 };
 

@@ -1,5 +1,6 @@
 """Certificates, clients and backends for tests of TLS. The certificates are made by `openssl`, the rest is Python's own."""
 import contextlib
+import datetime
 import pathlib
 import select
 import socket
@@ -40,6 +41,20 @@ class Authority:
                 "-copy_extensions", "copyall", "-days", str(days), "-out", certificate)
         pathlib.Path(key).chmod(0o600)
         return certificate, key
+
+    def revocation_list(self, *revoked, name="crl.pem", seconds=86400):
+        """A list of these certificates (files). Negative seconds: it has expired."""
+        settings, index = pathlib.Path(self.path("ca.cnf")), pathlib.Path(self.path("index.txt"))
+        settings.write_text(f"[ca]\ndefault_ca=ours\n[ours]\ndatabase={index}\ndefault_md=sha256\n")
+        index.write_text("")
+        signer = ("-config", settings, "-cert", self.file, "-keyfile", self.path(f"{self.name}.key"))
+        for certificate in revoked:
+            openssl("ca", *signer, "-revoke", certificate)
+        now = datetime.datetime.now(datetime.timezone.utc)
+        dates = (now - datetime.timedelta(days=2), now + datetime.timedelta(seconds=seconds))
+        last, following = (f"{date:%Y%m%d%H%M%SZ}" for date in dates)
+        openssl("ca", *signer, "-gencrl", "-crl_lastupdate", last, "-crl_nextupdate", following, "-out", self.path(name))
+        return self.path(name)
 
     def trusting(self, certificate=None, **settings):
         """A client's context that trusts this authority; it may show a certificate of its own."""

@@ -282,6 +282,29 @@ class Handshakes(OverTls):
         self.assertIn("UNKNOWN_CA", self.refused(gateway, context=self.authority.trusting(stranger)))
         self.assertEqual(self.tls_connect(gateway, context=self.authority.trusting(good)).ask("GET", "/").status, 201)
 
+    def test_a_revoked_client_certificate(self):
+        clock = self.clock()
+        good, revoked = (self.authority.issue(name) for name in ("good", "revoked"))
+        lists = self.authority.revocation_list(revoked[0])
+        gateway = self.tls_gateway(self.backend(), f"tls.client_ca={self.authority.file}", f"tls.client_crl={lists}",
+                                   "tls.client_auth=optional", clock=clock)
+        self.assertIn("CERTIFICATE_REVOKED", self.refused(gateway, context=self.authority.trusting(revoked)))
+        good_client = self.authority.trusting(good)
+        self.assertEqual(self.tls_connect(gateway, context=good_client).ask("GET", "/").status, 201)
+        clock.advance(36 * 3600)  # the list is good for a day, the certificate for two
+        self.assertIn("EXPIRED", self.refused(gateway, context=good_client))
+        self.assertEqual(self.tls_connect(gateway).ask("GET", "/").status, 201, "who shows none has nothing revoked")
+
+    def test_an_authority_without_a_list_vouches_for_nobody(self):
+        second = Authority(self.folder(), "second")
+        both = self.folder() / "both.pem"
+        both.write_text(pathlib.Path(self.authority.file).read_text() + pathlib.Path(second.file).read_text())
+        gateway = self.tls_gateway(self.backend(), f"tls.client_ca={both}",
+                                   f"tls.client_crl={self.authority.revocation_list()}")
+        client = self.authority.trusting(self.authority.issue("client"))
+        self.assertEqual(self.tls_connect(gateway, context=client).ask("GET", "/").status, 201)
+        self.refused(gateway, context=self.authority.trusting(second.issue("client")))
+
     def test_plain_http_is_told_so(self):
         backend = self.backend()
         gateway = self.tls_gateway(backend)
@@ -342,6 +365,24 @@ class Changes(OverTls):
         self.assertEqual(self.reload(gateway).returncode, 0)
         self.assertIn("UNKNOWN_CA", self.refused(gateway, context=client))
 
+    def test_a_reload_reads_what_was_revoked_again(self):
+        certificate = self.authority.issue("client")
+        client = self.authority.trusting(certificate)
+        lists = self.authority.revocation_list()
+        gateway = self.tls_gateway(self.backend(), f"tls.client_ca={self.authority.file}", f"tls.client_crl={lists}")
+        self.assertEqual(self.tls_connect(gateway, context=client).ask("GET", "/").status, 201)
+        self.authority.revocation_list(certificate[0])
+        self.assertEqual(self.reload(gateway).returncode, 0)
+        self.assertIn("CERTIFICATE_REVOKED", self.refused(gateway, context=client))
+        for change, message in ((lambda: self.authority.revocation_list(seconds=-3600), "has expired, on "),
+                                (lambda: pathlib.Path(lists).write_text("nothing"), "there is no PEM revocation list"),
+                                (pathlib.Path(lists).unlink, "cannot read ")):
+            change()
+            refused = self.reload(gateway)
+            self.assertEqual(refused.returncode, 1)
+            self.assertIn(message, refused.stderr)
+            self.assertIn("CERTIFICATE_REVOKED", self.refused(gateway, context=client), "what was read last still holds")
+
     def test_a_successor_takes_over_the_socket(self):
         gateway = self.tls_gateway(self.backend())
         port = gateway.tls_port
@@ -372,6 +413,9 @@ class Settings(OverTls):
                 ((on, "tls.certificates=[server.pem]"), "tls: there is no PEM private key in server.pem"),
                 ((on, "tls.certificates=[server.pem]", f"tls.keys=[{other[1]}]"), "none of the keys belongs to the certificate in server.pem"),
                 ((on, "tls.certificates=[server.pem]", "tls.keys=[server.key]", "tls.client_ca=none.pem"), "none.pem"),
+                ((on, "tls.certificates=[server.pem]", "tls.keys=[server.key]", "tls.client_ca=ca.pem", "tls.client_crl=none.crl"),
+                 "none.crl"),
+                ((on, "tls.certificates=[server.pem]", "tls.keys=[server.key]", "tls.client_crl=x"), "tls.client_crl"),
                 (("listen=127.0.0.1:9999", "tls.listen=127.0.0.1:9999", "tls.certificates=[x]"), "where something else is served"),
                 (("upstreams.default=https://localhost", "upstream_tls.ca=none.pem"), "upstream_tls: there are no certificates to trust in none.pem"),
         ):
