@@ -72,18 +72,20 @@ void show_chosen(const std::vector<JsonTree>& first, const std::map<std::string,
 // Of each key of a batch; those that were not tried go back to the front. False: no use in going on.
 bool take_results(const JsonTree& answer, const std::map<std::string, std::string>& versions, std::deque<Chosen>& queue,
                   Tally& tally) {
+  std::map<std::string, std::pair<std::string, std::string>> told;  // result and detail, by id
   const JsonTree* keys = answer.find("keys");
-  if (keys == nullptr || keys->array() == nullptr) return false;
+  for (const JsonTree& key : keys != nullptr && keys->array() != nullptr ? *keys->array() : JsonTree::Array()) {
+    told[text_of(key, "id")] = {text_of(key, "result"), text_of(key, "detail")};
+  }
   std::vector<Chosen> left;
-  for (const JsonTree& key : *keys->array()) {
-    const std::string id = text_of(key, "id");
-    const std::string result = text_of(key, "result");
-    const auto version = versions.find(id);
-    if (version == versions.end()) continue;
-    if (result == "left") {
-      left.push_back({.id = id, .version = version->second});
+  for (const auto& [id, version] : versions) {
+    const auto found = told.find(id);
+    if (found == told.end()) {
+      tally.add(id, "unknown", "the answer does not say what became of it");
+    } else if (found->second.first == "left") {
+      left.push_back({.id = id, .version = version});
     } else {
-      tally.add(id, result, text_of(key, "detail"));
+      tally.add(id, found->second.first, found->second.second);
     }
   }
   queue.insert(queue.begin(), left.begin(), left.end());

@@ -1,4 +1,5 @@
 """Many keys at once: after a crash nobody settles hundreds of them one by one. Over the API and with `once keys`."""
+import http.server
 import json
 import threading
 import unittest
@@ -162,6 +163,35 @@ class Many(Keys):
         answer = json.loads(out.stdout)
         self.assertEqual((out.returncode, answer["done"], len(answer["keys"])), (0, count, count), out.stderr)
         self.assertEqual(self.keys_of(gateway, tenant), {})
+
+    def test_what_no_answer_tells_of_is_not_taken_for_done(self):
+        key = {"id": "ab" * 32, "version": "v", "state": "unknown", "live": False, "attempt": 1}
+
+        class Odd(http.server.BaseHTTPRequestHandler):
+            def answer(self, document):
+                body = json.dumps(document).encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def do_GET(self):
+                self.answer({"keys": [key], "next": None})
+
+            def do_POST(self):
+                self.rfile.read(int(self.headers["Content-Length"]))
+                self.answer({})
+
+            def log_message(self, *_):
+                pass
+
+        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Odd) as server:
+            thread = threading.Thread(target=server.serve_forever)
+            thread.start()
+            out = run_once("keys", "release", "--state", "unknown", "--yes", "--admin", f"127.0.0.1:{server.server_port}")
+            server.shutdown()
+            thread.join()
+        self.assertEqual((out.returncode, "released 0 keys" in out.stdout, "not known: 1" in out.stdout), (1, True, True), out)
 
     def test_wrong_options_are_told_before_anything_is_asked(self):
         for options, words in ((("release",), "the ID of a key, or filters"), (("release", "0" * 16, "--state", "unknown", "--yes"), "not both"),
