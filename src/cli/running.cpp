@@ -42,10 +42,20 @@ http::AddressSet addresses_of(const std::vector<std::string>& networks) {
   return set;
 }
 
+// So that an address whose callers nobody has checked cannot fill the store: others have a quarter of it.
+Limits limits_by_store(const Config& config) {
+  Limits limits = config.limits;
+  limits.address.tracked = limits.caller.tracked;
+  if (limits.address.stored_bytes != 0) return limits;
+  if (config.store.starts_with("journal:")) limits.address.stored_bytes = config.journal.max_disk / 4 * 3;
+  if (config.store.starts_with("memory:")) limits.address.stored_bytes = config.memory.max_bytes / 4 * 3;
+  return limits;
+}
+
 ServingSettings serving_of(const Config& config) {
   return {.upstreams = config.upstreams,
           .routes = config.routes,
-          .limits = config.limits,
+          .limits = limits_by_store(config),
           .timeouts = config.timeouts,
           .pool = config.pool,
           .tokens = {.header = config.jwt.header, .verifier = config.jwt.verifier},

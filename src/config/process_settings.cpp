@@ -355,8 +355,24 @@ Settings<Config> limit_settings() {
       one<Config>(
           "limits.caller.tracked", [](auto& c) -> auto& { return c.limits.caller.tracked; },
           number_codec({1000, 10'000'000}),
-          "Callers that these counts are kept of, about 400 bytes each. Beyond it those that were idle the longest "
-          "start anew."),
+          "Callers that these counts are kept of, about 400 bytes each, and as many addresses. Beyond it those that "
+          "were "
+          "idle the longest start anew."),
+      one<Config>(
+          "limits.address.new_keys", [](auto& c) -> auto& { return c.limits.address.new_keys; },
+          number_codec({0, 1'000'000}),
+          "New keys a second of all callers at one IPv4 address, or in one IPv6 network of 64 bits, that are not "
+          "proven: "
+          "by anything else than jwt, mtls or proxy-header. More get 429 caller-limit. 0: no limit."),
+      one<Config>(
+          "limits.address.new_keys_burst", [](auto& c) -> auto& { return c.limits.address.new_keys_burst; },
+          number_codec({0, 1'000'000}), "How many of them may come at once; 0 is twice limits.address.new_keys."),
+      one<Config>(
+          "limits.address.stored_bytes", [](auto& c) -> auto& { return c.limits.address.stored_bytes; },
+          size_codec({0, one_tib}),
+          "Bytes that the keys of these callers take in the store, until they expire. At the limit new keys get 429 "
+          "caller-limit, retries still their answers. 0: three quarters of journal.max_disk or memory.max_bytes; no "
+          "limit on a server."),
   };
 }
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <functional>
 
 #include "base/assert.hpp"
 
@@ -33,6 +33,8 @@ std::string_view name_of(CallerLimit limit) {
     case CallerLimit::in_flight: return "in_flight";
     case CallerLimit::new_keys: return "new_keys";
     case CallerLimit::stored_bytes: return "stored_bytes";
+    case CallerLimit::address_new_keys: return "address_new_keys";
+    case CallerLimit::address_stored_bytes: return "address_stored_bytes";
   }
   return "";
 }
@@ -81,16 +83,12 @@ nanoseconds ExpiringBytes::first_end(nanoseconds now) const {
 }
 
 std::size_t CallerTable::TagHash::operator()(const TenantTag& tag) const {
-  // The end of a keyed hash; its beginning chooses the shard.
-  std::size_t hash = 0;
-  std::memcpy(&hash, tag.data() + tag.size() - sizeof hash, sizeof hash);
-  return hash;
+  return std::hash<std::string_view>()({tag.data(), tag.size()});
 }
 
 CallerTable::Shard& CallerTable::shard_of(const TenantTag& caller) {
-  const char digit = caller[0];
-  const int value = digit <= '9' ? digit - '0' : digit - 'a' + 10;
-  return shards_[static_cast<std::size_t>(value) % shard_count];
+  constexpr unsigned high_bits = 32;  // the low ones choose a place within the shard
+  return shards_[(TagHash()(caller) >> high_bits) % shard_count];
 }
 
 CallerTable::Entry* CallerTable::Shard::find(const TenantTag& caller) {
@@ -148,22 +146,21 @@ std::optional<CallerTable::Refusal> CallerTable::take_key(const TenantTag& calle
                                                           nanoseconds now) {
   Shard& shard = shard_of(caller);
   const std::scoped_lock lock(shard.mutex);
-  Entry* entry = shard.find(caller);
-  ONCE_ASSERT(entry != nullptr);
-  if (limits.stored_bytes != 0 && entry->stored.live(now) >= limits.stored_bytes) {
-    return Refusal{CallerLimit::stored_bytes, whole_seconds(entry->stored.first_end(now) - now)};
+  Entry& entry = shard.use(caller, limits, now);
+  if (limits.stored_bytes != 0 && entry.stored.live(now) >= limits.stored_bytes) {
+    return Refusal{CallerLimit::stored_bytes, whole_seconds(entry.stored.first_end(now) - now)};
   }
   if (limits.new_keys == 0) return std::nullopt;
   const auto rate = static_cast<double>(limits.new_keys);
   const double burst = burst_of(limits);
-  entry->keys = std::min(burst, entry->keys + FloatSeconds(now - entry->keys_at).count() * rate);
-  entry->keys_at = now;
-  if (entry->keys < 1) {
+  entry.keys = std::min(burst, entry.keys + FloatSeconds(now - entry.keys_at).count() * rate);
+  entry.keys_at = now;
+  if (entry.keys < 1) {
     return Refusal{CallerLimit::new_keys,
-                   whole_seconds(std::chrono::ceil<nanoseconds>(FloatSeconds((1 - entry->keys) / rate)))};
+                   whole_seconds(std::chrono::ceil<nanoseconds>(FloatSeconds((1 - entry.keys) / rate)))};
   }
-  entry->keys -= 1;
-  entry->full_at = now + std::chrono::ceil<nanoseconds>(FloatSeconds((burst - entry->keys) / rate));
+  entry.keys -= 1;
+  entry.full_at = now + std::chrono::ceil<nanoseconds>(FloatSeconds((burst - entry.keys) / rate));
   return std::nullopt;
 }
 
@@ -171,17 +168,14 @@ void CallerTable::give_back_key(const TenantTag& caller, const CallerLimits& lim
   if (limits.new_keys == 0) return;
   Shard& shard = shard_of(caller);
   const std::scoped_lock lock(shard.mutex);
-  Entry* entry = shard.find(caller);
-  ONCE_ASSERT(entry != nullptr);
-  entry->keys = std::min(burst_of(limits), entry->keys + 1);
+  if (Entry* entry = shard.find(caller)) entry->keys = std::min(burst_of(limits), entry->keys + 1);
 }
 
-void CallerTable::stored(const TenantTag& caller, std::size_t bytes, Duration life, nanoseconds now) {
+void CallerTable::stored(const TenantTag& caller, const CallerLimits& limits, std::size_t bytes, Duration life,
+                         nanoseconds now) {
   Shard& shard = shard_of(caller);
   const std::scoped_lock lock(shard.mutex);
-  Entry* entry = shard.find(caller);
-  ONCE_ASSERT(entry != nullptr);
-  entry->stored.add(bytes, life, now);
+  shard.use(caller, limits, now).stored.add(bytes, life, now);
 }
 
 std::optional<CallerTable::Refusal> CallerUse::take_key(const CallerLimits& limits, nanoseconds now) {

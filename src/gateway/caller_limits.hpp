@@ -1,6 +1,7 @@
 // What one caller may take of this gateway: requests at work, new keys a second, bytes of recorded answers. Counted for
 // each gateway since its start, whatever the settings were meanwhile. Callers are known by their tag, never by name;
-// those without any identity are one caller.
+// those without any identity are one caller. Addresses have a table of the same kind, because anybody can be as many
+// callers as they like where nobody checks who they are.
 //
 // Memory is bounded: a caller that has nothing to be remembered for is dropped, and beyond limits.caller.tracked the
 // one that was idle the longest starts anew.
@@ -23,9 +24,9 @@
 
 namespace once {
 
-enum class CallerLimit : std::uint8_t { in_flight, new_keys, stored_bytes };
-inline constexpr std::size_t caller_limit_count = 3;
-// As it stands in the settings behind limits.caller. and in the metrics.
+enum class CallerLimit : std::uint8_t { in_flight, new_keys, stored_bytes, address_new_keys, address_stored_bytes };
+inline constexpr std::size_t caller_limit_count = 5;
+// As it stands in the metrics, and but for the last two in the settings behind limits.caller.
 std::string_view name_of(CallerLimit limit);
 
 // Bytes that go away by themselves when what they belong to expires. Coarse: they may be counted for an eighth of their
@@ -57,12 +58,13 @@ class CallerTable {
   bool begin(const TenantTag& caller, const CallerLimits& limits, std::chrono::nanoseconds now);
   void end(const TenantTag& caller);
 
-  // A key that may be new. Counted as such unless refused; the caller must have a request at work.
+  // A key that may be new. Counted as such unless refused.
   std::optional<Refusal> take_key(const TenantTag& caller, const CallerLimits& limits, std::chrono::nanoseconds now);
   // It was not new.
   void give_back_key(const TenantTag& caller, const CallerLimits& limits);
   // An answer was recorded.
-  void stored(const TenantTag& caller, std::size_t bytes, Duration life, std::chrono::nanoseconds now);
+  void stored(const TenantTag& caller, const CallerLimits& limits, std::size_t bytes, Duration life,
+              std::chrono::nanoseconds now);
 
   std::size_t size() const;
 
@@ -119,8 +121,8 @@ class CallerUse {
   std::optional<CallerTable::Refusal> take_key(const CallerLimits& limits, std::chrono::nanoseconds now);
   // The key was known before.
   void give_back_key(const CallerLimits& limits);
-  void stored(std::size_t bytes, Duration life, std::chrono::nanoseconds now) {
-    table_->stored(caller_, bytes, life, now);
+  void stored(const CallerLimits& limits, std::size_t bytes, Duration life, std::chrono::nanoseconds now) {
+    table_->stored(caller_, limits, bytes, life, now);
   }
 
  private:

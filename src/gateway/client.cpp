@@ -407,8 +407,9 @@ Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::optional<std::s
   }
   keyed_ = true;
   operation_ = shared_.ids.make(scope.parts(), *key);
-  if (caller) {
-    const auto refusal = co_await refused_key(caller);
+  const std::optional<TenantTag> address = limited_address(policy, scope);
+  if (caller || address) {
+    const auto refusal = co_await refused_key(caller, address);
     if (refusal) {
       co_await refuse_caller(*refusal);
       co_return;
@@ -430,7 +431,7 @@ Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::optional<std::s
     const AtWork::Entry at_work(worker_.metrics().at_work, worker_.loop().now());
     co_await exchange_.run(request, reply_);
   }
-  if (caller) count_for(caller, policy);
+  count_for(caller, address, policy);
   body_.clear();  // a client that reads slowly holds no more than what it reads
   const bool whole = co_await write_reply();
   if (guarded && guard_->entered()) co_await leave_after_stream(policy, whole);

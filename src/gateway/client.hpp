@@ -80,9 +80,12 @@ class Client final : private ServedConnection, private InterimSink, private Pres
   Task<void> answer_shadow(const RoutedPolicy& routed);
   Task<void> refuse_overload(Overload limit);
   Task<void> refuse_caller(CallerTable::Refusal refusal);
+  // Where a caller that is not proven comes from. nullopt: that is not limited.
+  std::optional<TenantTag> limited_address(const Policy& policy, const ScopeParts& scope);
   // What is said to a key that would be one too many; nothing if it may go on.
-  Task<std::optional<CallerTable::Refusal>> refused_key(CallerUse& caller);
-  void count_for(CallerUse& caller, const Policy& policy);
+  Task<std::optional<CallerTable::Refusal>> refused_key(CallerUse& caller, const std::optional<TenantTag>& address);
+  std::optional<CallerTable::Refusal> take_key(CallerUse& caller, const std::optional<TenantTag>& address);
+  void count_for(CallerUse& caller, const std::optional<TenantTag>& address, const Policy& policy);
   std::optional<BodyRead> body_at_hand(std::size_t limit);
   Task<BodyRead> read_body(std::size_t limit);
   Task<void> refuse_body(BodyRead read);

@@ -1,5 +1,6 @@
 // What keeps one client, or all of them together, from taking more of the gateway than they may.
 #include <algorithm>
+#include <bit>
 
 #include "gateway/client.hpp"
 
@@ -13,11 +14,17 @@ namespace {
 // A connection that is used all the time keeps what it needs for the next request.
 constexpr Duration rest_after = std::chrono::seconds(1);
 
+// What a store takes for a key beside its outcome: two records of the journal.
+constexpr std::size_t bytes_of_record = 384;
+
 std::string describe(CallerLimit limit) {
   switch (limit) {
     case CallerLimit::in_flight: return "This caller has as many requests at work as it may.";
     case CallerLimit::new_keys: return "This caller uses new keys faster than it may.";
     case CallerLimit::stored_bytes: return "As many answers are recorded for this caller as may be.";
+    case CallerLimit::address_new_keys: return "New keys come from this address faster than they may.";
+    case CallerLimit::address_stored_bytes:
+      return "As many answers are recorded for callers at this address as may be.";
   }
   return "";
 }
@@ -80,9 +87,32 @@ Task<void> Client::refuse_caller(CallerTable::Refusal refusal) {
   co_await write_problem_reply(ProblemKind::caller_limit, describe(refusal.limit), refusal.retry_after_seconds);
 }
 
-// Only a new key can be one too many: whether it is, the store knows, and is asked only if it matters.
-Task<std::optional<CallerTable::Refusal>> Client::refused_key(CallerUse& caller) {
-  const auto refusal = caller.take_key(generation_->settings().limits.caller, worker_.loop().now());
+std::optional<TenantTag> Client::limited_address(const Policy& policy, const ScopeParts& scope) {
+  const ServingSettings& settings = generation_->settings();
+  if (!settings.limits.address.any() || is_proven(policy, scope)) return std::nullopt;
+  const auto address = client_address(io_.head, io_.peer_address(), settings.trusted_proxies);
+  if (!address) return std::nullopt;  // somebody on this machine
+  return std::bit_cast<TenantTag>(http::network_of(*address));
+}
+
+std::optional<CallerTable::Refusal> Client::take_key(CallerUse& caller, const std::optional<TenantTag>& address) {
+  const Limits& limits = generation_->settings().limits;
+  const auto now = worker_.loop().now();
+  std::optional<CallerTable::Refusal> refusal;
+  if (caller) refusal = caller.take_key(limits.caller, now);
+  if (refusal || !address) return refusal;
+  refusal = shared_.networks.take_key(*address, limits.address, now);
+  if (!refusal) return std::nullopt;
+  const bool bytes = refusal->limit == CallerLimit::stored_bytes;
+  refusal->limit = bytes ? CallerLimit::address_stored_bytes : CallerLimit::address_new_keys;
+  if (caller) caller.give_back_key(limits.caller);
+  return refusal;
+}
+
+// The limit is for new keys only. Over it, the store is asked whether this key exists.
+Task<std::optional<CallerTable::Refusal>> Client::refused_key(CallerUse& caller,
+                                                              const std::optional<TenantTag>& address) {
+  const auto refusal = take_key(caller, address);
   if (!refusal) co_return std::nullopt;
   Op known;
   known.id = operation_;
@@ -92,11 +122,18 @@ Task<std::optional<CallerTable::Refusal>> Client::refused_key(CallerUse& caller)
   co_return refusal;
 }
 
-void Client::count_for(CallerUse& caller, const Policy& policy) {
+void Client::count_for(CallerUse& caller, const std::optional<TenantTag>& address, const Policy& policy) {
+  const Limits& limits = generation_->settings().limits;
+  const auto now = worker_.loop().now();
   const bool known = reply_.ending == Ending::replayed || reply_.ending == Ending::in_flight ||
                      reply_.ending == Ending::mismatch || reply_.attempt > Attempt{1};
-  if (known) caller.give_back_key(generation_->settings().limits.caller);
-  if (reply_.recorded_bytes > 0) caller.stored(reply_.recorded_bytes, policy.ttl, worker_.loop().now());
+  if (caller && known) caller.give_back_key(limits.caller);
+  if (caller && reply_.recorded_bytes > 0) caller.stored(limits.caller, reply_.recorded_bytes, policy.ttl, now);
+  if (!address) return;
+  if (known) shared_.networks.give_back_key(*address, limits.address);
+  const bool new_record = !known && reply_.ending != Ending::rejected && reply_.ending != Ending::bypassed;
+  const std::size_t bytes = reply_.recorded_bytes + (new_record ? bytes_of_record : 0);
+  if (bytes > 0) shared_.networks.stored(*address, limits.address, bytes, policy.ttl, now);
 }
 
 }  // namespace once

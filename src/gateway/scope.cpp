@@ -40,15 +40,8 @@ FoundSource find_source(const CallerSource& source, const http::RequestHead& hea
 
 std::string client_ip(const http::RequestHead& head, const CallerFacts& facts) {
   static const http::AddressSet nobody;
-  std::vector<std::string_view> forwarded;
-  const bool proxies = facts.trusted_proxies != nullptr && !facts.trusted_proxies->empty();
-  if (proxies) {
-    for (const http::Field& field : head.fields) {
-      if (same_name(field.name, "X-Forwarded-For")) forwarded.push_back(field.value);
-    }
-  }
   const auto address =
-      http::client_address(facts.peer, std::move(forwarded), proxies ? *facts.trusted_proxies : nobody);
+      client_address(head, facts.peer, facts.trusted_proxies != nullptr ? *facts.trusted_proxies : nobody);
   return address ? address->text() : "";
 }
 
@@ -77,6 +70,24 @@ std::string what_is_missing(const CallerSource& source) {
 }
 
 }  // namespace
+
+std::optional<http::IpAddress> client_address(const http::RequestHead& head, std::string_view peer,
+                                              const http::AddressSet& trusted_proxies) {
+  std::vector<std::string_view> forwarded;
+  if (!trusted_proxies.empty()) {
+    for (const http::Field& field : head.fields) {
+      if (same_name(field.name, "X-Forwarded-For")) forwarded.push_back(field.value);
+    }
+  }
+  return http::client_address(peer, std::move(forwarded), trusted_proxies);
+}
+
+bool is_proven(const Policy& policy, const ScopeParts& scope) {
+  if (scope.caller().empty() || scope.missing() != nullptr) return false;
+  return std::ranges::any_of(policy.caller, [](const CallerSource& source) {
+    return source.kind == Kind::jwt || source.kind == Kind::mtls_subject || source.kind == Kind::proxy_header;
+  });
+}
 
 void find_cookie(std::string_view header, std::string_view name, FoundSource& found) {
   while (!header.empty()) {

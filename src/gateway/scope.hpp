@@ -89,6 +89,14 @@ class ScopeParts {
 // Why a request with a key is not served for the sake of its caller. nullopt: it is.
 std::optional<Problem> caller_problem(const Policy& policy, const ScopeParts& scope, std::string_view token_header);
 
+// The address of whoever sent it, through trusted proxies; see http::client_address().
+std::optional<http::IpAddress> client_address(const http::RequestHead& head, std::string_view peer,
+                                              const http::AddressSet& trusted_proxies);
+
+// Whether somebody checked who asks: a signature, a certificate, a proxy that is trusted. Anybody can send another
+// header, or another cookie, with every request.
+bool is_proven(const Policy& policy, const ScopeParts& scope);
+
 // Values that a request has of one source.
 struct FoundSource {
   std::size_t count = 0;

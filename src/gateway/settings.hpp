@@ -91,7 +91,7 @@ struct Route {
   Where where;
 };
 
-// Of one caller at this gateway. 0: no limit.
+// Of one caller, or one address, at this gateway. 0: no limit.
 struct CallerLimits {
   std::size_t in_flight = 0;       // requests with a key at work at one time
   std::size_t new_keys = 0;        // a second
@@ -112,6 +112,7 @@ struct Limits {
   std::size_t max_header_count = 100;
   std::size_t max_uri_bytes = std::size_t{8} << 10U;
   CallerLimits caller;
+  CallerLimits address;  // of all callers from there together that are not proven; new keys and stored bytes only
 };
 
 // Of connections from clients; those of backends are in Policy::timeouts.

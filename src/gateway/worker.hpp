@@ -48,6 +48,7 @@ struct GatewayShared {
   std::atomic<std::size_t> connections = 0;
   Load load{};
   CallerTable callers{};
+  CallerTable networks{};  // of callers that are not proven, by http::PeerNetwork
   AddressTable addresses{};
   ToldOutcomes told{load};
 };

@@ -60,6 +60,13 @@ void limit_unsent(int fd) {
   ::setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &most_unsent, sizeof most_unsent);
 }
 
+PeerNetwork network_of(const IpAddress& address) {
+  constexpr std::size_t network_bytes = 8;
+  PeerNetwork network;
+  std::memcpy(network.bytes.data(), address.bytes.data(), address.is_ipv4() ? network.bytes.size() : network_bytes);
+  return network;
+}
+
 PeerNetwork network_of(const sockaddr_storage& address) {
   PeerNetwork network;
   if (address.ss_family == AF_INET) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "http/address_set.hpp"
 
 namespace once::http {
 
@@ -62,6 +63,7 @@ struct PeerNetwork {
   bool operator==(const PeerNetwork&) const = default;
 };
 PeerNetwork network_of(const sockaddr_storage& address);
+PeerNetwork network_of(const IpAddress& address);
 PeerNetwork peer_network(int fd);
 
 }  // namespace once::http

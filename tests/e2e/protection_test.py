@@ -1,11 +1,13 @@
 """No way to exhaust or confuse the gateway: limits on callers, on everything together, and routes that cannot be walked
 around."""
+import collections
 import contextlib
+import secrets
 import socket
 import unittest
 
 from harness import EndToEnd
-from wire import created, request_bytes, wait_until
+from wire import DEADLINE, Client, Stream, created, request_bytes, wait_until
 
 
 def caller(name):
@@ -107,6 +109,87 @@ class Callers(EndToEnd):
         self.assertEqual(self.ask(gateway, "anna", "k0").status, 200)
         self.assert_limited(self.ask(gateway, "anna", "k1"))
         clock.advance_until(lambda: self.ask(gateway, "anna", "k1").status == 200, seconds=3660)
+
+
+class Addresses(EndToEnd):
+    """Where nobody checks who a caller is, anybody is as many callers as they like."""
+
+    def client(self, gateway, address="127.0.0.1"):
+        client = Client.__new__(Client)
+        Stream.__init__(client, socket.create_connection(("127.0.0.1", gateway.port), DEADLINE, source_address=(address, 0)))
+        self.addCleanup(client.close)
+        return client
+
+    def invent(self, client, most, fields=()):
+        """New callers with new keys, until some of them are refused; the statuses, and a key and its caller that passed."""
+        statuses, passed = collections.Counter(), None
+        while sum(statuses.values()) < most and statuses[429] < 10:
+            credentials, key = caller(secrets.token_hex(8)), secrets.token_hex(8)
+            response = client.ask("POST", "/", [credentials, *fields], b"x", key)
+            statuses[response.status] += 1
+            if response.status != 429:
+                passed = credentials, key
+            else:
+                self.assertEqual(response.code, "caller-limit")
+                self.assertGreaterEqual(int(response.get("Retry-After")), 1)
+        return statuses, passed
+
+    def test_invented_callers_do_not_fill_the_store(self):
+        def handler(request, connection):
+            honest = request.get("Authorization") == "Bearer honest"
+            connection.reply(201 if honest else 404, body=b"x" * (100 if honest else 4000))
+
+        gateway = self.gateway(self.backend(handler), "journal.max_disk=8MiB", "journal.segment_size=1MiB",
+                               "memory.max_bytes=8MiB", "journal.sync=never")
+        honest, attacker = self.client(gateway, "127.0.0.2"), self.client(gateway)
+        self.assertEqual(honest.ask("POST", "/", [caller("honest")], b"x", "before").status, 201)
+        statuses, (credentials, key) = self.invent(attacker, 5000)
+        self.assertEqual((set(statuses), statuses[429]), ({404, 429}, 10), statuses)
+        # A retry is never one too many.
+        self.assertEqual(attacker.ask("POST", "/", [credentials], b"x", key).get("Idempotency-Status"), "replayed")
+        for number in range(200):
+            self.assertEqual(honest.ask("POST", "/", [caller("honest")], b"x", f"k{number}").status, 201)
+        for key in ("before", "k0"):
+            answer = honest.ask("POST", "/", [caller("honest")], b"x", key)
+            self.assertEqual(answer.get("Idempotency-Status"), "replayed")
+        metrics = gateway.metrics()
+        self.assertEqual(metrics['once_caller_limit_total{limit="address_stored_bytes"}'], 10)
+        self.assertEqual(metrics["once_store_full_total"], 0)
+
+    def test_addresses_behind_a_trusted_proxy(self):
+        gateway = self.gateway(self.backend(), "limits.address.stored_bytes=16KiB", "trusted_proxies=[127.0.0.1]", "journal.sync=never")
+        proxy = self.client(gateway)
+        for address, same_network in (("203.0.113.7", "203.0.113.7"), ("2001:db8:1:2::3", "2001:db8:1:2:4:5:6:7")):
+            with self.subTest(address):
+                statuses, _ = self.invent(proxy, 200, [("X-Forwarded-For", address)])
+                self.assertEqual(statuses[429], 10)
+                refused, _ = self.invent(proxy, 1, [("X-Forwarded-For", same_network)])
+                self.assertEqual(refused[429], 1)
+        for address in ("203.0.113.8", "2001:db8:1:3::3"):
+            statuses, _ = self.invent(proxy, 1, [("X-Forwarded-For", address)])
+            self.assertEqual(statuses[201], 1)
+        # Nobody but a trusted proxy says where somebody else is.
+        statuses, _ = self.invent(self.client(gateway, "127.0.0.2"), 200, [("X-Forwarded-For", "203.0.113.9")])
+        self.assertEqual(statuses[429], 10)
+        refused, _ = self.invent(self.client(gateway, "127.0.0.2"), 1, [("X-Forwarded-For", "203.0.113.10")])
+        self.assertEqual(refused[429], 1)
+
+    def test_new_keys_from_one_address(self):
+        gateway = self.gateway(self.backend(), "limits.address.new_keys=1", "limits.address.new_keys_burst=3", "journal.sync=never")
+        statuses, (credentials, key) = self.invent(self.client(gateway), 1000)
+        self.assertEqual(statuses[429], 10)
+        self.assertGreaterEqual(statuses[201], 3)
+        client = self.client(gateway)
+        for _ in range(5):
+            self.assertEqual(client.ask("POST", "/", [credentials], b"x", key).get("Idempotency-Status"), "replayed")
+        self.assertEqual(self.invent(self.client(gateway, "127.0.0.2"), 1)[0][201], 1)
+
+    def test_callers_that_are_proven_are_not_counted(self):
+        gateway = self.gateway(self.backend(), "limits.address.stored_bytes=16KiB", "trusted_proxies=[127.0.0.1]",
+                               "defaults.caller=[proxy-header:X-Org]", "journal.sync=never")
+        proxy = self.client(gateway)
+        for number in range(100):
+            self.assertEqual(proxy.ask("POST", "/", [("X-Org", f"org-{number}")], b"x", f"k{number}").status, 201)
 
 
 class Overload(EndToEnd):

@@ -43,7 +43,8 @@ routes:
   - {{path: /gone, upstream: gone}}
   - {{path: "/**"}}
 """
-FULL = ("journal.max_disk=16MiB", "journal.segment_size=1MiB")
+ONE_ADDRESS = "limits.address.stored_bytes=1GiB"  # may fill the whole store
+FULL = ("journal.max_disk=16MiB", "journal.segment_size=1MiB", ONE_ADDRESS)
 # By rules_test.py alone: they take ten minutes, or more of a machine than a test should; or another part serves the metric.
 VIRTUAL = {"OnceRequestStuck", "OnceKeysHeldUnknown", "OnceNearLimit:body_bytes", "OnceNearLimit:store_bytes", "OnceNearLimit:store_queue",
            "OnceNearLimit:upstream_queue", "OnceNearLimit:claims_connections", "OnceNearLimit:claims_waiting",
@@ -117,7 +118,7 @@ class Alerts(EndToEnd):
             "rates": self.gateway(backend, f"claims.listen=unix:{self.data}/claims.sock", config=RATES),
             "shared": on_redis[0], "other": on_redis[1],
             "crowded": self.configured(CROWDED.format(origin=backend.origin)),
-            "small": self.gateway(backend, "store=memory:", "memory.max_bytes=1MiB"),
+            "small": self.gateway(backend, "store=memory:", "memory.max_bytes=1MiB", ONE_ADDRESS),
             "full": self.gateway(backend, *FULL),
             "failed": self.gateway(backend, f"data_dir={self.data}", "journal.segment_age=1s"),
             "down": self.configured(DOWN.format(origin=backend.origin)),
