@@ -20,6 +20,13 @@ AddressTable::Share AddressTable::enter(const http::PeerNetwork& network, std::s
   return {*this, network};
 }
 
+std::size_t AddressTable::count(const http::PeerNetwork& network) {
+  Shard& shard = shard_of(network);
+  const std::scoped_lock lock(shard.mutex);
+  const auto place = shard.connections.find(network);
+  return place == shard.connections.end() ? 0 : place->second;
+}
+
 void AddressTable::leave(const http::PeerNetwork& network) {
   Shard& shard = shard_of(network);
   const std::scoped_lock lock(shard.mutex);

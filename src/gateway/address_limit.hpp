@@ -1,4 +1,5 @@
-// How many connections there are from one address: limits.max_connections_per_address.
+// How many connections there are from one address: for limits.max_connections_per_address, and to know whose slow ones
+// make room for others.
 #pragma once
 
 #include <array>
@@ -29,6 +30,8 @@ class AddressTable {
       if (table_ != nullptr) table_->leave(network_);
     }
     explicit operator bool() const { return table_ != nullptr; }
+    // How many connections there are from its address.
+    std::size_t count() const { return table_ != nullptr ? table_->count(network_) : 0; }
 
    private:
     AddressTable* table_ = nullptr;
@@ -49,6 +52,7 @@ class AddressTable {
 
   Shard& shard_of(const http::PeerNetwork& network) { return shards_[Hash()(network) % shards_.size()]; }
   void leave(const http::PeerNetwork& network);
+  std::size_t count(const http::PeerNetwork& network);
 
   std::array<Shard, 16> shards_;
 };

@@ -73,9 +73,10 @@ Problem problem_of(HeadError error) {
 
 }  // namespace
 
-Client::Client(Worker& worker, int fd, Over over)
+Client::Client(Worker& worker, int fd, Over over, AddressTable::Share address)
     : worker_(worker),
       shared_(worker.shared()),
+      address_(std::move(address)),
       generation_(worker.generation()),
       io_(worker.loop(), fd),
       memory_(shared_.load, shared_.told, worker.loop(), worker.metrics()),
@@ -145,7 +146,10 @@ Task<void> Client::run() {
 Task<bool> Client::shake_hands() {
   const ClientTimeouts& timeouts = generation_->settings().timeouts;
   idle_ = true;
+  began_ = worker_.loop().now();
+  reads_head_ = true;
   const Io status = co_await io_.socket.handshake(timeouts.header);
+  reads_head_ = false;
   idle_ = false;
   const http::TlsStream& tls = *io_.socket.tls();
   if (status == Io::ok) {
@@ -221,7 +225,9 @@ Task<Client::Next> Client::read_head() {
     if (buffer.room().empty()) buffer.grow(std::min(buffer.capacity() * 2, limits.max_bytes + body_window));
     const Duration spent = std::chrono::floor<Duration>(worker_.loop().now() - began_);
     const Duration left = std::max(Duration(1), settings.timeouts.header - spent);
+    reads_head_ = true;
     const IoResult got = co_await io_.socket.read_some(buffer.room(), left);
+    reads_head_ = false;
     if (got.status == Io::ok && spent < settings.timeouts.header) {
       buffer.commit(got.bytes);
       continue;

@@ -31,7 +31,7 @@ class Shadow;
 
 class Client final : private ServedConnection, private InterimSink, private Presence, private http::Socket::Watcher {
  public:
-  Client(Worker& worker, int fd, Over over);
+  Client(Worker& worker, int fd, Over over, AddressTable::Share address);
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
   ~Client();
@@ -44,6 +44,9 @@ class Client final : private ServedConnection, private InterimSink, private Pres
   enum class BodyRead : std::uint8_t { whole, too_large, no_room, malformed, timed_out, gone };
 
   void close_if_idle() override;
+  std::chrono::nanoseconds debt() const override;
+  void displace() override;
+  std::size_t neighbours() const override { return address_.count(); }
   Task<void> interim(const http::ResponseHead& head) override;
   bool listen(Presence::Listener& listener) override;
   void stop_listening() override;
@@ -110,6 +113,7 @@ class Client final : private ServedConnection, private InterimSink, private Pres
 
   Worker& worker_;
   GatewayShared& shared_;
+  const AddressTable::Share address_;
   GenerationUse generation_;  // that serves the request at hand
   ClientIo io_;
   ResponseMemory memory_;
@@ -138,6 +142,8 @@ class Client final : private ServedConnection, private InterimSink, private Pres
   bool key_ignored_ = false;  // it has a key, and its route does not honour keys on its method
   bool keep_ = true;
   bool idle_ = false;
+  bool reads_head_ = false;  // or shakes hands: its client is waited for, since began_
+  bool displaced_ = false;
   bool may_need_store_ = false;
   bool body_unread_ = false;  // closing at once would reset the connection under the client's reply
 };

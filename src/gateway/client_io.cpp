@@ -27,7 +27,9 @@ Task<http::BodyChunk> ClientIo::next_body() {
       case BodyDecoder::Kind::need_more: break;
     }
     pace.waits_since = socket.loop().now();
+    pace.waiting = true;
     const http::IoResult got = co_await socket.read_some(buffer.room(), pace.left());
+    pace.waiting = false;
     pace.waited += socket.loop().now() - pace.waits_since;
     pace.bytes += got.bytes;
     if (got.status == http::Io::timed_out) co_return BodyChunk{.kind = BodyChunk::Kind::timed_out, .data = {}};

@@ -23,6 +23,7 @@ struct Pace {
   std::chrono::nanoseconds waited{};
   std::chrono::nanoseconds waits_since{};
   std::uint64_t bytes = 0;
+  bool waiting = false;  // for the next bytes, since `waits_since`
 
   // How long the next bytes may take; zero: those that are not here already come too late.
   Duration left() const;

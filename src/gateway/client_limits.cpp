@@ -14,6 +14,9 @@ namespace {
 // A connection that is used all the time keeps what it needs for the next request.
 constexpr Duration rest_after = std::chrono::seconds(1);
 
+// Bytes a second. A client that keeps to it is never displaced.
+constexpr std::chrono::nanoseconds::rep decent_rate = 16'384;
+
 // What a store takes for a key beside its outcome: two records of the journal.
 constexpr std::size_t bytes_of_record = 384;
 
@@ -67,6 +70,27 @@ void Client::stop_listening() {
 
 void Client::peer_moved(http::Socket::Peer what) {
   if (what != http::Socket::Peer::bytes && departure_ != nullptr) departure_->client_left();
+}
+
+std::chrono::nanoseconds Client::debt() const {
+  if (displaced_) return {};
+  const auto now = worker_.loop().now();
+  if (reads_head_) return now - began_;
+  const Pace& pace = io_.pace;
+  // Without a least rate, request and response are a conversation: see PassThrough::relay_body().
+  if (pace.waiting && pace.least_rate != 0) {
+    const std::chrono::nanoseconds a_byte = std::chrono::nanoseconds(std::chrono::seconds(1)) / decent_rate;
+    const std::chrono::nanoseconds earned = static_cast<std::chrono::nanoseconds::rep>(pace.bytes) * a_byte;
+    return pace.waited + (now - pace.waits_since) - earned;
+  }
+  return io_.socket.write_debt(decent_rate);
+}
+
+// A response that goes out to it is recorded, or has no key; of a request that comes in nothing was executed.
+void Client::displace() {
+  displaced_ = true;
+  io_.socket.reset_on_close();
+  io_.socket.cancel();
 }
 
 void Client::rest() {

@@ -147,7 +147,7 @@ struct Metrics {
   Counter connections_refused;
   Counter tls_handshakes;  // with clients
   Counter tls_handshakes_failed;
-  Counter connections_displaced;  // idle ones that made room
+  Counter connections_displaced;  // idle or slow ones that made room
   Counter slow_clients;           // cut off: a body that came, or a response that was taken, too slowly
   std::array<Counter, overload_count> overloaded;  // by Overload
   Counter bodies_dropped;  // responses recorded without their body, because there was no memory for it

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cerrno>
+#include <limits>
 #include <utility>
 
 #include "gateway/client.hpp"
@@ -19,9 +20,13 @@ constexpr Duration refuse_limit = std::chrono::seconds(1);
 constexpr std::size_t most_lingering = 256;
 constexpr std::size_t refused_linger_bytes = std::size_t{64} << 10U;
 
+// To make room: a connection that waits for its client for less than this is as good as any other.
+constexpr Duration least_debt = std::chrono::seconds(1);
+// And how many connections are looked at for one that goes.
+constexpr std::size_t most_looked_at = 64;
+
 Task<void> serve(Worker& worker, int fd, Over over, AddressTable::Share share) {
-  const AddressTable::Share counted = std::move(share);
-  Client client(worker, fd, over);
+  Client client(worker, fd, over, std::move(share));
   co_await client.run();
 }
 
@@ -125,15 +130,14 @@ void Worker::run(const std::vector<Listening>& listening) {
 
 void Worker::admit(int fd, Over over) {
   const Limits& limits = generation_->settings().limits;
-  AddressTable::Share share;
-  if (limits.max_connections_per_address != 0) {
-    share = shared_.addresses.enter(http::peer_network(fd), limits.max_connections_per_address);
-    if (!share) {
-      spawn(refuse(fd, over, "This address has as many connections as it may."));
-      return;
-    }
+  const std::size_t most_of_address = limits.max_connections_per_address;
+  AddressTable::Share share = shared_.addresses.enter(
+      http::peer_network(fd), most_of_address != 0 ? most_of_address : std::numeric_limits<std::size_t>::max());
+  if (!share) {
+    spawn(refuse(fd, over, "This address has as many connections as it may."));
+    return;
   }
-  if (shared_.connections.fetch_add(1, std::memory_order_relaxed) >= limits.max_connections && !make_room()) {
+  if (shared_.connections.fetch_add(1, std::memory_order_relaxed) >= limits.max_connections && !make_room(share)) {
     shared_.connections.fetch_sub(1, std::memory_order_relaxed);
     spawn(refuse(fd, over, "This gateway serves as many connections as it may."));
     return;
@@ -142,11 +146,36 @@ void Worker::admit(int fd, Over over) {
 }
 
 // A flood of connections that do nothing must not keep out one that does. One of them goes when the loop comes to it.
-bool Worker::make_room() {
-  if (resting_.next == &resting_) return false;
+bool Worker::make_room(const AddressTable::Share& newcomer) {
+  if (resting_.next == &resting_) return displace_slow(newcomer);
   ServedConnection& longest = *resting_.next;
   wakes(longest);
   longest.close_if_idle();
+  metrics_.connections_displaced.add();
+  return true;
+}
+
+// A client that takes or sends just enough not to be cut off holds a connection for hours. One of an address that has
+// many goes before one of an address that has few, and never for a newcomer whose address has more. Each look goes on
+// where the last one ended.
+bool Worker::displace_slow(const AddressTable::Share& newcomer) {
+  ServedConnection* slowest = nullptr;
+  std::pair<std::size_t, std::chrono::nanoseconds> worst{newcomer.count(), least_debt};
+  ServedConnection* const last = open_.previous;
+  ServedConnection* looked_at = nullptr;
+  for (std::size_t looks = 0; looks < most_looked_at && looked_at != last && open_.next != &open_; ++looks) {
+    looked_at = open_.next;
+    unlink(*looked_at);
+    link(*looked_at, open_);
+    const auto debt = looked_at->debt();
+    if (debt < least_debt) continue;
+    const std::pair<std::size_t, std::chrono::nanoseconds> found{looked_at->neighbours(), debt};
+    if (found < worst) continue;
+    slowest = looked_at;
+    worst = found;
+  }
+  if (slowest == nullptr) return false;
+  slowest->displace();
   metrics_.connections_displaced.add();
   return true;
 }

@@ -65,6 +65,12 @@ struct Listening {
 class ServedConnection {
  public:
   virtual void close_if_idle() = 0;
+  // How long its client keeps it waiting in the midst of a message, beyond what a client of a decent speed would.
+  virtual std::chrono::nanoseconds debt() const = 0;
+  // It ends, in the midst of that message.
+  virtual void displace() = 0;
+  // How many connections there are from its address.
+  virtual std::size_t neighbours() const = 0;
 
   ServedConnection* previous = nullptr;
   ServedConnection* next = nullptr;
@@ -132,7 +138,8 @@ class Worker final {
   void start_draining(const Drain& how);
   void close_idle();
   void admit(int fd, Over over);
-  bool make_room();
+  bool make_room(const AddressTable::Share& newcomer);
+  bool displace_slow(const AddressTable::Share& newcomer);
   Task<void> refuse(int fd, Over over, std::string_view why);
   void stop_if_drained();
 
@@ -157,6 +164,9 @@ class Worker final {
   std::size_t lingering_ = 0;  // connections that were refused
   struct Ends final : ServedConnection {
     void close_if_idle() override {}
+    std::chrono::nanoseconds debt() const override { return {}; }
+    void displace() override {}
+    std::size_t neighbours() const override { return 0; }
   };
   Ends open_;     // list head
   Ends resting_;  // the same of those that rest, the longest first

@@ -85,6 +85,13 @@ void IoWait::moved() {
   socket_.loop_.arm(*this, limit);
 }
 
+std::chrono::nanoseconds Socket::write_debt(std::chrono::nanoseconds::rep rate) const {
+  if (writer_ == nullptr) return {};
+  const auto taken = static_cast<std::chrono::nanoseconds::rep>(writer_->bytes_ - writer_->done_before_);
+  const std::chrono::nanoseconds earned = taken * (std::chrono::nanoseconds(std::chrono::seconds(1)) / rate);
+  return std::max(std::chrono::nanoseconds{}, loop_.now() - writer_->blocked_at_ - earned);
+}
+
 bool ReadSome::attempt() {
   if (socket_.cancelled_) {
     status_ = Io::cancelled;

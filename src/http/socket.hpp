@@ -185,6 +185,9 @@ class Socket final : public Pollable {
 
   // Bytes a second that the peer must take while a write waits for it; 0: silence alone is limited.
   void set_least_rate(std::size_t rate) { least_rate_ = rate; }
+  // How long the write at hand has waited for the peer, less the time that what the peer took since is worth at `rate`
+  // bytes a second. Zero: it does not wait, or the peer is as fast as that.
+  std::chrono::nanoseconds write_debt(std::chrono::nanoseconds::rep rate) const;
   // The last write was given up, because the peer took nothing or too little.
   bool write_timed_out() const { return write_timed_out_; }
 

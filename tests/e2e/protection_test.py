@@ -254,6 +254,77 @@ class Overload(EndToEnd):
         self.assertEqual(gateway.ask(key="real", body=b"x" * 700_000).status, 201)
 
 
+class SlowConnections(EndToEnd):
+    """Clients that are just fast enough not to be cut off."""
+    MOST = 8
+
+    def handler(self, request, connection):
+        if request.target == "/large":
+            # Larger than what the kernels of both sides hold for a client that does not read.
+            connection.send(b"HTTP/1.1 200 Fine\r\nContent-Length: 100000000\r\n\r\n")
+            with contextlib.suppress(OSError):
+                for _ in range(100):
+                    connection.send(b"x" * 1_000_000)
+            connection.close()
+            return
+        created(request, connection)
+
+    def slow(self, gateway, address, data):
+        sock = socket.socket()
+        self.addCleanup(sock.close)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        sock.settimeout(DEADLINE)
+        sock.bind((address, 0))
+        sock.connect(("127.0.0.1", gateway.port))
+        sock.sendall(data)
+        return Stream(sock)
+
+    def gone(self, client):
+        client.sock.setblocking(False)
+        try:
+            while client.sock.recv(65536):
+                pass
+        except BlockingIOError:
+            return False
+        except ConnectionResetError:
+            pass
+        return True
+
+    def newcomer(self, gateway, address):
+        sock = socket.create_connection(("127.0.0.1", gateway.port), DEADLINE, source_address=(address, 0))
+        self.addCleanup(sock.close)
+        sock.sendall(request_bytes("POST", key="k"))
+        return sock.recv(100)[:12]
+
+    def test_those_of_an_address_that_has_many_make_room(self):
+        head = request_bytes("POST", "/", [("Content-Length", "1000000")], key="slow")
+        kinds = {"reads slowly": request_bytes("GET", "/large"), "sends a body slowly": head + b"x" * 100,
+                 "sends a header slowly": b"GET / HTTP/1.1\r\nHost: a"}
+        for name, data in kinds.items():
+            with self.subTest(name):
+                clock = self.clock()
+                gateway = self.gateway(self.backend(self.handler), f"limits.max_connections={self.MOST}", "threads=1",
+                                       "timeouts.body_idle=1h", "timeouts.header=5m", "defaults.ttl=30d", clock=clock)
+                lone = self.slow(gateway, "127.0.0.3", data)
+                many = [self.slow(gateway, "127.0.0.1", data) for _ in range(self.MOST - 1)]
+                if name == "reads slowly":
+                    for client in (lone, *many):
+                        client.read(1)
+                wait_until(lambda: gateway.metrics()["once_connections_open"] == self.MOST)
+                # Nobody has been waited for yet.
+                self.assertIn(self.newcomer(gateway, "127.0.0.2"), (b"HTTP/1.1 503", b"HTTP/1.1 201"))
+                clock.advance(20)
+                for _ in range(2):
+                    wait_until(lambda: self.newcomer(gateway, "127.0.0.2") in (b"HTTP/1.1 201", b"HTTP/1.1 200"))
+                self.assertGreaterEqual(gateway.metrics()["once_connections_displaced_total"], 1)
+                wait_until(lambda: any(self.gone(client) for client in many), what="one of many to be reset")
+                # The one that is alone at its address stays, as slow as it is.
+                self.assertFalse(self.gone(lone))
+                for client in (lone, *many):
+                    client.sock.close()
+                gateway.stop()
+
+
 class Connections(EndToEnd):
     def test_connections_from_one_address(self):
         gateway = self.gateway(self.backend(), "limits.max_connections_per_address=2")

@@ -82,7 +82,10 @@ TEST(AddressLimitTest, connections_are_counted_for_each_network) {
   EXPECT_TRUE(first && second);
   EXPECT_FALSE(table.enter(network(1), 2));
   EXPECT_TRUE(table.enter(network(2), 2));
+  EXPECT_EQ(second.count(), 2U);
   first = AddressTable::Share();
+  EXPECT_EQ(first.count(), 0U);
+  EXPECT_EQ(second.count(), 1U);
   EXPECT_TRUE(table.enter(network(1), 2));
 }
 
