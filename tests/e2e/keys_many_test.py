@@ -47,6 +47,8 @@ class Many(Keys):
                          {"done": self.COUNT - 2, "changed": 2, "refused": 0, "failed": 0, "unknown": 0, "left": 0})
         results = {key["id"]: key["result"] for key in answer["keys"]}
         self.assertEqual({results[changed["id"]], results[gone["id"]]}, {"changed"})
+        status, answer = self.bulk(gateway, "forget", [changed])
+        self.assertEqual((status, answer["done"], answer["changed"]), (200, 0, 1), "anything can be forgotten, but not unseen")
         self.assertEqual(self.pay(gateway).status, 299)
         for i in range(1, self.COUNT - 1):
             self.assertEqual(self.pay(gateway, key=f"key-{i}").get("Idempotency-Status"), "executed")
