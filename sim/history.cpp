@@ -174,7 +174,7 @@ void History::check_gone(Key& key, const Op& op) {
 void History::check_grant(const Key& key, const Op& op, bool live) {
   const Fact& held = key.now;
   const std::string who = fmt::format("key {}: claim {}", name(op.id), short_hex(op.nonce));
-  if (live_owners_are_left_alone_ && at_backend_.contains(held.nonce)) {
+  if (live_owners_are_left_alone_ && at_backend_.contains(began_under(held.nonce))) {
     violated(who + " was given while the owner is at work and can reach the store");
   }
   if (held.fingerprint != op.fingerprint) violated(who + " is for another request than the record");
@@ -227,7 +227,8 @@ void History::wrote(Key& key, const Op& op) {
   const bool already =
       op.verb == Verb::finish && key.now.state != Fact::State::started && after_write(key, op).state == key.now.state;
   if (already) return;
-  const auto execution = std::ranges::find(executions_, op.nonce, &Execution::nonce);
+  const Nonce& sent_under = op.verb == Verb::finish ? began_under(op.nonce) : op.nonce;
+  const auto execution = std::ranges::find(executions_, sent_under, &Execution::nonce);
   const bool told =
       execution != executions_.end() && (execution->told || execution->committed || execution->recorded_failure);
   if (op.verb == Verb::finish && op.final_state != State::unknown && !told) {
@@ -256,7 +257,7 @@ void History::is_recorded(const Key& key) {
     errand.recorded = key.generation;
   }
   // Where an operator gave no response, the owner may still tell its own.
-  if (!key.now.resolved_by || !key.now.outcome) recorded_[key.now.nonce] = key.generation;
+  if (!key.now.resolved_by || !key.now.outcome) recorded_[began_under(key.now.nonce)] = key.generation;
 }
 
 void History::owner_ended() {

@@ -81,14 +81,16 @@ class History {
   void store_clock_at(Time now) { latest_ = std::max(latest_, now); }
 
   // At a gateway. One that is told that its claim failed takes it back, as long as it lives: it may have been made.
-  void told(const Op& op);
+  // A process never starts what it has at work itself: that execution goes on under the claim which another request of
+  // the process was given.
+  void told(const Op& op, const Executor& process);
   void takes_back(const Nonce& nonce) { told_failed_.erase(nonce); }
   void owner_is_gone(const Nonce& nonce) { told_failed_.erase(nonce); }
   void nothing_is_left_behind();
 
   // Nothing keeps an owner from renewing its lease in this run: nobody may take over while it is at work.
   void leave_live_owners_alone() { live_owners_are_left_alone_ = true; }
-  void goes_to_backend(const Nonce& nonce) { at_backend_.insert(nonce); }
+  void goes_to_backend(const OperationId& id, const Nonce& nonce, const Executor& process);
   void back_from_backend(const Nonce& nonce) { at_backend_.erase(nonce); }
 
   // At the backend. The number is the execution's own and is in its answer.
@@ -192,6 +194,8 @@ class History {
   void shown_as_tombstone(Key& key) const;
   void check_replay(const Key& key, const Op& op);
   void is_recorded(const Key& key);
+  // The claim that its execution was sent under.
+  const Nonce& began_under(const Nonce& nonce) const;
   void check_resolved(const Answer& answer, unsigned errand);
   void never_told_otherwise(const Answer& answer, unsigned generation);
   Fact after_claim(const Op& op) const;
@@ -208,7 +212,9 @@ class History {
   std::map<OperationId, Key> keys_;
   std::vector<Execution> executions_;
   std::set<Nonce> executed_nonces_;
-  std::set<Nonce> at_backend_;  // owners that wait for it
+  std::set<Nonce> at_backend_;                                        // owners that wait for it
+  std::map<std::pair<OperationId, const Executor*>, Nonce> sent_by_;  // the last that each process sent
+  std::map<Nonce, Nonce> handed_to_;  // claims that a process was given, and what it had sent before
   bool live_owners_are_left_alone_ = false;
   std::map<Nonce, unsigned> recorded_;  // outcomes that the store said it has, with their generation
   std::map<std::pair<OperationId, unsigned>, std::string> told_;  // by generation

@@ -43,7 +43,22 @@ void History::committed(const OperationId& id, const Record& record, unsigned ex
   is_recorded(key);
 }
 
-void History::told(const Op& op) {
+void History::goes_to_backend(const OperationId& id, const Nonce& nonce, const Executor& process) {
+  const auto [sent, first] = sent_by_.try_emplace({id, &process}, nonce);
+  if (!first && at_backend_.contains(sent->second)) {
+    violated(fmt::format("key {}: {} was sent by a process that has {} at work", name(id), short_hex(nonce),
+                         short_hex(sent->second)));
+  }
+  sent->second = nonce;
+  at_backend_.insert(nonce);
+}
+
+const Nonce& History::began_under(const Nonce& nonce) const {
+  const auto handed = handed_to_.find(nonce);
+  return handed == handed_to_.end() || executed_nonces_.contains(nonce) ? nonce : handed->second;
+}
+
+void History::told(const Op& op, const Executor& process) {
   if (op.status == OpStatus::failed) {
     world_.note(fmt::format("gateway: {} by {} {}: {}", name_of(op.verb), short_hex(op.nonce),
                             op.fault == StoreFault::refused ? "refused" : "failed", op.error));
@@ -54,6 +69,9 @@ void History::told(const Op& op) {
   } else {
     told_failed_.erase(op.nonce);
   }
+  if (op.status != OpStatus::done || op.verdict != Verdict::execute) return;
+  const auto sent = sent_by_.find({op.id, &process});
+  if (sent != sent_by_.end()) handed_to_.try_emplace(op.nonce, began_under(sent->second));
 }
 
 void History::nothing_is_left_behind() {

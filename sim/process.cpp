@@ -43,6 +43,7 @@ class Process::Call {
                                asked.operation % process.parts_.routes.size(), asked.caller, body_.size())),
         exchange_({.store = process.lanes_,
                    .waiters = process.waiters_,
+                   .executions = process.executions_,
                    .home = process.executor_,
                    .clock = process.parts_.clock,
                    .random = process.random_,

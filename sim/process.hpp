@@ -77,6 +77,7 @@ class Process {
   Log log_;
   Metrics metrics_;
   Waiters waiters_;
+  Executions executions_;
   ProcessExecutor executor_;
   SimLanes lanes_;
   SimBackend backend_;

@@ -42,6 +42,7 @@ enum class Bug : std::uint8_t {
   unknown_told_as_none,         // an operator is told that nothing was changed, and nobody knows
   finish_over_resolved,         // an owner that comes back writes over what an operator said
   tombstone_not_forgotten,      // an operator cannot drop a key that has expired and is remembered
+  starts_what_is_at_work,       // a process starts an operation that it has at work itself
 };
 
 inline constexpr std::array bug_names = {
@@ -76,6 +77,7 @@ inline constexpr std::array bug_names = {
     std::pair(std::string_view("unknown_told_as_none"), Bug::unknown_told_as_none),
     std::pair(std::string_view("finish_over_resolved"), Bug::finish_over_resolved),
     std::pair(std::string_view("tombstone_not_forgotten"), Bug::tombstone_not_forgotten),
+    std::pair(std::string_view("starts_what_is_at_work"), Bug::starts_what_is_at_work),
 };
 
 #ifdef ONCE_BUGS

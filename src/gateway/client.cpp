@@ -83,6 +83,7 @@ Client::Client(Worker& worker, int fd, Over over, AddressTable::Share address)
       tag_room_(shared_.load),
       exchange_({.store = shared_.store,
                  .waiters = shared_.waiters,
+                 .executions = shared_.executions,
                  .home = worker.loop(),
                  .clock = shared_.clock,
                  .random = worker.random(),

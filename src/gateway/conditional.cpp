@@ -163,7 +163,11 @@ Task<std::optional<Problem>> WriteGuard::enter(const GuardedWrite& write) {
   }
   std::optional<Problem> refused = co_await claim();
   if (refused) co_return refused;
-  if (claimed_) lease_.start(op_, ports_.clock.now() - asked_at_);
+  if (claimed_) {
+    lease_.start(op_, ports_.clock.now() - asked_at_, &work_);
+  } else {
+    lease_.start_unclaimed(op_, work_);
+  }
   // A writer that asks for nothing is still one at a time, or a checked one would not be alone.
   if (!precondition_.empty()) refused = co_await check();
   if (!refused) refused = co_await hold();
@@ -208,15 +212,20 @@ Task<std::optional<Problem>> WriteGuard::claim() {
       ports_.log.error(
           "resource not claimed",
           {{"request", write_->request_id}, {"error", op_.error}, {"trace", http::trace_id(write_->head)}});
-      if (policy.store_down == StoreDown::bypass && !full) co_return std::nullopt;
-      Problem answer = problem(full ? ProblemKind::store_full : ProblemKind::store_unavailable,
-                               "The resource could not be claimed for this write; nothing was executed.");
-      answer.retry_after_seconds = retry_soon_seconds;
-      co_return refuse(PreconditionResult::no_store, std::move(answer));
-    }
-    if (op_.verdict == Verdict::execute) {
-      claimed_ = true;
-      co_return std::nullopt;
+      if (policy.store_down != StoreDown::bypass || full) {
+        Problem answer = problem(full ? ProblemKind::store_full : ProblemKind::store_unavailable,
+                                 "The resource could not be claimed for this write; nothing was executed.");
+        answer.retry_after_seconds = retry_soon_seconds;
+        co_return refuse(PreconditionResult::no_store, std::move(answer));
+      }
+      if (work_.enter_unclaimed(op_.id, op_.fingerprint) == Executions::Entered::yes) co_return std::nullopt;
+      op_.verdict = Verdict::in_flight;  // of another write of this process
+    } else if (op_.verdict == Verdict::execute) {
+      claimed_ = work_.enter(op_) == Executions::Entered::yes;
+      if (claimed_) co_return std::nullopt;
+      // Another write of this process is at work, and has the claim now.
+      op_.verdict = Verdict::in_flight;
+      op_.nonce = ports_.random.nonce();
     }
     if (op_.verdict == Verdict::in_flight) {
       const bool owner_ended = co_await owner_.wait(op_.id, write_->presence);
@@ -299,16 +308,24 @@ Task<std::optional<Problem>> WriteGuard::hold() {
 Task<void> WriteGuard::leave(WriteEnd end) {
   entered_ = false;
   write_ = nullptr;
-  if (!claimed_) co_return;
-  claimed_ = false;
   co_await lease_.stop();
+  const bool claimed = std::exchange(claimed_, false);
+  const std::optional<Nonce> handed = work_.leave();
   if (end == WriteEnd::unknown) co_return;
-  // One that does not get through lapses.
+  OpStatus released = OpStatus::done;
+  if (claimed) released = co_await release(op_.nonce);
+  if (handed) released = co_await release(*handed);
+  if (released == OpStatus::lost) ports_.metrics.claims_lost.add();
+  ports_.waiters.notify(op_.id);
+}
+
+// One that does not get through lapses.
+Task<OpStatus> WriteGuard::release(Nonce nonce) {
   op_.verb = Verb::release;
+  op_.nonce = nonce;
   co_await ports_.store.run(op_, ports_.home);
   if (op_.status == OpStatus::failed) ports_.metrics.store_errors.add();
-  if (op_.status == OpStatus::lost) ports_.metrics.claims_lost.add();
-  ports_.waiters.notify(op_.id);
+  co_return op_.status;
 }
 
 Task<BackendAnswer> GuardedBackend::send(const BackendRequest& request) {

@@ -75,7 +75,11 @@ Task<bool> drain(http::ResponseSource& rest, const Timeouts& timeouts, const htt
 class WriteGuard {
  public:
   WriteGuard(const ExchangePorts& ports, const OperationIds& ids)
-      : ports_(ports), ids_(ids), lease_(ports.store, ports.home, ports.metrics), owner_(ports_) {}
+      : ports_(ports),
+        ids_(ids),
+        work_(ports.executions),
+        lease_(ports.store, ports.home, ports.metrics),
+        owner_(ports_) {}
 
   // Waits for the writer before, claims the resource, and holds its state against the conditions. A problem: the write
   // must not be sent, and nothing is held. Otherwise leave() follows.
@@ -95,6 +99,7 @@ class WriteGuard {
   Task<std::optional<Problem>> check();
   Task<BackendAnswer> read_current();
   Task<std::optional<Problem>> hold();
+  Task<OpStatus> release(Nonce nonce);
   void count(PreconditionResult result);
   Problem refuse(PreconditionResult result, Problem problem);
 
@@ -103,6 +108,7 @@ class WriteGuard {
   const GuardedWrite* write_ = nullptr;
   Precondition precondition_;
   Op op_;
+  Executions::Entry work_;
   LeaseKeeper lease_;
   Time asked_at_;  // for the claim, the first time since another writer held it
   OwnerWait owner_;

@@ -88,6 +88,7 @@ Task<void> try_later(ExchangePorts ports, Op op, Patience patience, [[maybe_unus
 Exchange::Exchange(const ExchangePorts& ports)
     : ports_(ports),
       shared_(ports.store.store().traits().shared == Shared::yes),
+      work_(ports.executions),
       lease_(ports.store, ports.home, ports.metrics),
       owner_(ports_) {}
 
@@ -110,17 +111,11 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
     decided = true;
     co_await claim();
     if (op_.status == OpStatus::failed) {
-      Delivery delivery = Delivery::not_sent;
-      if (request.policy.store_down == StoreDown::bypass && op_.fault != StoreFault::full) {
-        delivery = co_await bypass();
-      } else {
-        answers().store_fault(op_.fault);
-      }
-      if (uncertain_) end_later(was_sent(delivery) ? Verb::finish : Verb::release);
-      break;
+      decided = co_await go_without_claim();
+      continue;
     }
     switch (op_.verdict) {
-      case Verdict::execute: co_await execute(); break;
+      case Verdict::execute: decided = co_await start(); break;
       case Verdict::replay: reply_recorded(Ending::replayed); break;
       case Verdict::not_kept: answers().not_kept(); break;
       case Verdict::mismatch: answers().mismatch(); break;
@@ -184,12 +179,33 @@ Task<void> Exchange::claim() {
   uncertain_ = op_.fault != StoreFault::refused || !planted(Bug::refused_hides_unavailable);
 }
 
-// Ends the claim at hand as soon as the store answers again: it is taken back, or, once anything was sent, unknown.
-// When its record has expired there is nothing left to end. Without leases only its owner, this process, can end it.
-void Exchange::end_later(Verb verb) {
+// The claim failed. True: the request is answered.
+Task<bool> Exchange::go_without_claim() {
+  const Nonce asked = op_.nonce;
+  const bool bypasses = request_->policy.store_down == StoreDown::bypass && op_.fault != StoreFault::full;
+  auto entered = Executions::Entered::yes;
+  if (bypasses) entered = work_.enter_unclaimed(request_->id, request_->fingerprint);
+  if (bypasses && entered == Executions::Entered::yes) {
+    const Delivery delivery = co_await bypass();
+    if (uncertain_) end_later(was_sent(delivery) ? Verb::finish : Verb::release, asked);
+    co_return true;
+  }
+  if (uncertain_) end_later(Verb::release, asked);
+  if (!bypasses) {
+    answers().store_fault(op_.fault);
+    co_return true;
+  }
+  const bool answered = co_await answer_at_work(entered);
+  co_return answered;
+}
+
+// Ends a claim as soon as the store answers again: it is taken back, or, once anything was sent, unknown. When its
+// record has expired there is nothing left to end. Without leases only its owner, this process, can end it.
+void Exchange::end_later(Verb verb, const Nonce& nonce) {
   if (ports_.metrics.unsettled.value() >= most_unsettled) return;
   Op end = op_;
   end.verb = verb;
+  end.nonce = nonce;
   end.final_state = State::unknown;
   end.body_kept = BodyKept::yes;
   end.outcome.reset();
@@ -216,6 +232,63 @@ Task<bool> Exchange::wait_for_owner() {
   co_return owner_ended;
 }
 
+// The claim is ours. If this process has the operation at work already, the execution at work gets the claim and this
+// request waits for it. True: the request is answered.
+Task<bool> Exchange::start() {
+  const Executions::Entered entered = work_.enter(op_);
+  if (entered == Executions::Entered::yes) {
+    co_await execute();
+    co_return true;
+  }
+  if (entered == Executions::Entered::other_request) co_await end_other(Verb::release, op_.nonce);
+  const bool answered = co_await answer_at_work(entered);
+  co_return answered;
+}
+
+// This process has the operation at work. False: that has ended, and it is worth claiming again.
+Task<bool> Exchange::answer_at_work(Executions::Entered entered) {
+  if (entered == Executions::Entered::other_request) {
+    answers().mismatch();
+    co_return true;
+  }
+  const bool owner_ended = co_await wait_for_owner();
+  co_return !owner_ended;
+}
+
+// True: another request's claim has been handed to this execution since, and is the one at hand now.
+bool Exchange::take_handed() {
+  const std::optional<Nonce> handed = work_.handed();
+  if (!handed || *handed == op_.nonce) return false;
+  op_.nonce = *handed;
+  return true;
+}
+
+// Another claim than the one at hand: taken back, or unknown.
+Task<void> Exchange::end_other(Verb verb, Nonce nonce) {
+  Op end;
+  end.verb = verb;
+  end.id = request_->id;
+  end.nonce = nonce;
+  end.terms = op_.terms;
+  end.final_state = State::unknown;
+  co_await ports_.store.run(end, ports_.home);
+  if (end.status != OpStatus::failed) co_return;
+  ports_.metrics.store_errors.add();
+  end_later(verb, nonce);
+}
+
+// A claim that was handed over too late to be used is nobody's. Nothing was sent under it, but it may be all that keeps
+// the operation from being executed again: it is taken back only if the outcome stands, or the backend did nothing.
+Task<void> Exchange::leave_work() {
+  const std::optional<Nonce> handed = work_.leave();
+  if (handed && *handed != op_.nonce) {
+    const bool settled = op_.verb == Verb::release || (op_.verb == Verb::finish && op_.status == OpStatus::done);
+    const Verb verb = settled ? Verb::release : Verb::finish;
+    co_await end_other(verb, *handed);
+  }
+  ports_.waiters.notify(request_->id);
+}
+
 // The claim is ours and durable. From here on it is finished, released only if nothing was sent, or left unknown.
 Task<void> Exchange::execute() {
   const Policy& policy = request_->policy;
@@ -226,7 +299,7 @@ Task<void> Exchange::execute() {
     (record.previous_state == State::failed ? counts.retries_after_failure : counts.takeovers).add();
   }
   write_fields_for_backend();
-  if (shared_) lease_.start(op_, ports_.clock.now() - asked_at_);
+  if (shared_) lease_.start(op_, ports_.clock.now() - asked_at_, &work_);
   const BackendRequest to_backend{.head = request_->head,
                                   .body = request_->body,
                                   .added_fields = for_backend_,
@@ -239,6 +312,7 @@ Task<void> Exchange::execute() {
   BackendAnswer answer = co_await request_->backend.send(to_backend);
   co_await lease_.stop();
   co_await settle_answer(answer);
+  co_await leave_work();
 }
 
 // What happened at the backend becomes a record, and only then a reply.
@@ -327,6 +401,7 @@ Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome
   op_.final_state = state;
   op_.body_kept = kept;
   op_.outcome = std::move(outcome);
+  take_handed();
   if (request_->life) {
     const Duration since = ports_.clock.now() - asked_at_;
     op_.terms.ttl = std::min(op_.terms.ttl, longest_ttl_of_life(request_->policy, since));
@@ -335,6 +410,7 @@ Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome
   Duration pause = first_record_retry;
   while (true) {
     co_await ports_.store.run(op_, ports_.home);
+    if (op_.status == OpStatus::lost && take_handed()) continue;
     if (op_.status != OpStatus::failed || waited >= request_->policy.lease) break;
     if (ports_.store.store().failed_for_good()) break;
     ports_.metrics.store_errors.add();
@@ -352,7 +428,6 @@ Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome
     // When a lease has ended the record tells the truth by itself.
     if (!shared_) spawn(try_later(ports_, op_, {.limit = Duration::max(), .often = request_->policy.lease}, told_));
   }
-  ports_.waiters.notify(request_->id);
   co_return op_.status;
 }
 
@@ -394,17 +469,19 @@ bool Exchange::another_outcome_stands() const {
 // As if never claimed. A release that does not get through is tried on without keeping the client waiting for it.
 Task<OpStatus> Exchange::release() {
   op_.verb = Verb::release;
+  take_handed();
   co_await ports_.store.run(op_, ports_.home);
+  while (op_.status == OpStatus::lost && take_handed()) co_await ports_.store.run(op_, ports_.home);
   if (op_.status == OpStatus::failed) {
     ports_.metrics.store_errors.add();
-    end_later(Verb::release);
+    end_later(Verb::release, op_.nonce);
   }
   if (op_.status != OpStatus::lost) count(Settled::released);
-  ports_.waiters.notify(request_->id);
   co_return op_.status;
 }
 
-// The store is down and the route prefers an unprotected request to none.
+// The store is down and the route prefers an unprotected request to none. If the store is back before the answer is
+// here, and another request was given the claim, the answer is recorded under that.
 Task<Delivery> Exchange::bypass() {
   for_backend_.clear();
   for_backend_.append("X-Request-Id: ").append(request_->request_id).append("\r\n");
@@ -417,9 +494,21 @@ Task<Delivery> Exchange::bypass() {
                                   .strip_prefix = request_->strip_prefix,
                                   .origin = request_->origin,
                                   .room = ports_.memory};
+  if (shared_) lease_.start_unclaimed(op_, work_);
   BackendAnswer answer = co_await request_->backend.send(to_backend);
+  co_await lease_.stop();
   const Delivery delivery = answer.delivery;
-  switch (delivery) {
+  if (take_handed()) {
+    co_await settle_answer(answer);
+  } else {
+    reply_bypassed(answer);
+  }
+  co_await leave_work();
+  co_return delivery;
+}
+
+void Exchange::reply_bypassed(BackendAnswer& answer) {
+  switch (answer.delivery) {
     case Delivery::whole:
     case Delivery::unframed:
     case Delivery::oversize: {
@@ -434,7 +523,7 @@ Task<Delivery> Exchange::bypass() {
       if (answer.refused) {
         answers().refused(*std::move(answer.refused));
       } else {
-        answer_unsent(delivery, Ending::bypassed);
+        answer_unsent(answer.delivery, Ending::bypassed);
       }
       break;
     case Delivery::timed_out:
@@ -445,7 +534,6 @@ Task<Delivery> Exchange::bypass() {
       answers().problem(ProblemKind::backend_lost, "The connection to the backend was lost.", Ending::bypassed);
       break;
   }
-  co_return delivery;
 }
 
 void Exchange::write_fields_for_backend() {

@@ -53,6 +53,9 @@ class Exchange {
 
  private:
   Task<void> claim();
+  Task<bool> start();
+  Task<bool> go_without_claim();
+  Task<bool> answer_at_work(Executions::Entered entered);
   Task<bool> wait_for_owner();
   Task<void> execute();
   Task<void> settle_answer(BackendAnswer& answer);
@@ -60,8 +63,12 @@ class Exchange {
   Task<OpStatus> release();
   Task<bool> reply_as_committed();
   Task<Delivery> bypass();
+  void reply_bypassed(BackendAnswer& answer);
+  bool take_handed();
+  Task<void> end_other(Verb verb, Nonce nonce);
+  Task<void> leave_work();
 
-  void end_later(Verb verb);
+  void end_later(Verb verb, const Nonce& nonce);
   void log_refusal() const;
   void count(Settled settled) { request_->counts.outcomes[static_cast<std::size_t>(settled)].add(); }
   void write_fields_for_backend();
@@ -80,6 +87,7 @@ class Exchange {
   const KeyedRequest* request_ = nullptr;
   Reply* reply_ = nullptr;
   Op op_;
+  Executions::Entry work_;
   LeaseKeeper lease_;
   Time asked_at_;           // for the claim at hand, the first time
   bool uncertain_ = false;  // the claim failed, and may stand all the same

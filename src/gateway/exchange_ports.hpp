@@ -7,6 +7,7 @@
 #include "base/executor.hpp"
 #include "base/log.hpp"
 #include "base/random.hpp"
+#include "gateway/executions.hpp"
 #include "gateway/metrics.hpp"
 #include "gateway/response_memory.hpp"
 #include "gateway/waiters.hpp"
@@ -17,6 +18,7 @@ namespace once {
 struct ExchangePorts {
   Lanes& store;
   Waiters& waiters;
+  Executions& executions;
   Executor& home;
   const Clock& clock;
   Random& random;

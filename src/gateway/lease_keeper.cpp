@@ -23,13 +23,20 @@ Task<void> hold_late_claim(Op& claim, Time asked, Lanes& store, Executor& home, 
   judge_renewal(claim, renewal, clock.now() - renewed);
 }
 
-void LeaseKeeper::start(const Op& claim, Duration took) {
+void LeaseKeeper::start(const Op& claim, Duration took, const Executions::Entry* entry) {
   op_.verb = Verb::renew;
   op_.id = claim.id;
   op_.nonce = claim.nonce;
   op_.terms = claim.terms;
+  entry_ = entry;
+  lost_ = false;
   if (planted(Bug::lease_not_renewed)) return;
   home_.arm(*this, std::max(op_.terms.lease / renewals_per_lease - took, Duration::zero()));
+}
+
+void LeaseKeeper::start_unclaimed(const Op& failed, const Executions::Entry& entry) {
+  start(failed, Duration::zero(), &entry);
+  lost_ = true;
 }
 
 void LeaseKeeper::due() {
@@ -37,7 +44,20 @@ void LeaseKeeper::due() {
     overdue_ = true;
     return;
   }
-  spawn(renew());
+  take_handed();
+  if (lost_) {
+    home_.arm(*this, op_.terms.lease / renewals_per_lease);
+  } else {
+    spawn(renew());
+  }
+}
+
+void LeaseKeeper::take_handed() {
+  if (entry_ == nullptr) return;
+  const std::optional<Nonce> handed = entry_->handed();
+  if (!handed || *handed == op_.nonce) return;
+  op_.nonce = *handed;
+  lost_ = false;
 }
 
 Task<void> LeaseKeeper::renew() {
@@ -56,9 +76,11 @@ Task<void> LeaseKeeper::renew() {
     stopped_.resume();
     co_return;
   }
-  // A lost claim stays lost: recording the outcome will say so. A store that did not answer is asked again.
-  if (op_.status == OpStatus::lost) {
-    home_.disarm(*this);
+  // A lost claim stays lost, unless another one is handed over: recording the outcome will say so. A store that did not
+  // answer is asked again.
+  lost_ = op_.status == OpStatus::lost;
+  if (lost_) {
+    if (entry_ == nullptr) home_.disarm(*this);
   } else if (op_.status == OpStatus::failed || overdue_) {
     home_.arm(*this, op_.terms.lease / retries_per_lease);
   }

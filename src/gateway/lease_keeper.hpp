@@ -7,6 +7,7 @@
 #include "base/clock.hpp"
 #include "base/executor.hpp"
 #include "base/task.hpp"
+#include "gateway/executions.hpp"
 #include "gateway/metrics.hpp"
 #include "store/lane.hpp"
 #include "store/late_claim.hpp"
@@ -28,8 +29,11 @@ class LeaseKeeper final : private Timer {
   LeaseKeeper(const LeaseKeeper&) = delete;
   LeaseKeeper& operator=(const LeaseKeeper&) = delete;
 
-  // `took`: how long ago the claim was asked for. Its lease may have begun then.
-  void start(const Op& claim, Duration took);
+  // `took`: how long ago the claim was asked for. Its lease may have begun then. With an entry, a claim that is handed
+  // to that execution is renewed from then on.
+  void start(const Op& claim, Duration took, const Executions::Entry* entry = nullptr);
+  // There is nothing to renew until a claim is handed over.
+  void start_unclaimed(const Op& failed, const Executions::Entry& entry);
 
   // Awaited before anything else is said about the claim: a renewal on its way has arrived when it resumes.
   LeaseKeeper& stop() {
@@ -42,12 +46,15 @@ class LeaseKeeper final : private Timer {
 
  private:
   void due();
+  void take_handed();
   Task<void> renew();
 
   Lanes& store_;
   Executor& home_;
   Metrics& metrics_;
   Op op_;
+  const Executions::Entry* entry_ = nullptr;
+  bool lost_ = false;  // the claim at hand is not ours
   bool renewing_ = false;
   bool overdue_ = false;  // the next renewal was due while the last one was on its way
   std::coroutine_handle<> stopped_;

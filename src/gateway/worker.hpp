@@ -1,5 +1,5 @@
 // One thread of the gateway: its loop, its connections to every backend, its counters. Workers share nothing that is
-// written but the store, the list of waiters and the logs.
+// written but the store, the lists of waiters and executions, and the logs.
 #pragma once
 
 #include <atomic>
@@ -15,6 +15,7 @@
 #include "core/operation.hpp"
 #include "gateway/address_limit.hpp"
 #include "gateway/caller_limits.hpp"
+#include "gateway/executions.hpp"
 #include "gateway/generation.hpp"
 #include "gateway/load.hpp"
 #include "gateway/metrics.hpp"
@@ -47,6 +48,7 @@ struct GatewayShared {
   std::string errors_base;
   std::atomic<std::size_t> connections = 0;
   Load load{};
+  Executions executions{};
   CallerTable callers{};
   CallerTable networks{};  // of callers that are not proven, by http::PeerNetwork
   AddressTable addresses{};

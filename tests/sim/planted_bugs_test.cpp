@@ -47,6 +47,7 @@ std::optional<StoreKind> store_with(Bug bug) {
     case Bug::version_ignored:
     case Bug::unknown_told_as_none:
     case Bug::tombstone_not_forgotten:
+    case Bug::starts_what_is_at_work:
     case Bug::finish_over_resolved: return std::nullopt;
   }
   return std::nullopt;

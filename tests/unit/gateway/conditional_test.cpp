@@ -23,6 +23,7 @@ class Writer {
         log_(world.clock, -1, LogLevel::off, LogFormat::json),
         guard_({.store = world.lanes,
                 .waiters = waiters_,
+                .executions = executions_,
                 .home = world.executor,
                 .clock = world.clock,
                 .random = random_,
@@ -69,6 +70,7 @@ class Writer {
 
   World& world_;
   Waiters waiters_;
+  Executions executions_;
   SeededRandom random_;
   Log log_;
   OperationIds ids_{"secret"};

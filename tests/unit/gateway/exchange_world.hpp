@@ -128,7 +128,7 @@ class Call final : private Presence {
   bool ended_ = false;
 };
 
-// A process: its own waiters, nonces and numbers.
+// A process: its own waiters, executions, nonces and numbers.
 class TestGateway {
  public:
   TestGateway(Lanes& lanes, VirtualExecutor& executor, ManualClock& clock, ScriptedBackend& backend, Trace& trace,
@@ -139,6 +139,7 @@ class TestGateway {
         log_(clock, -1, LogLevel::off, LogFormat::json),
         ports_{.store = lanes,
                .waiters = waiters_,
+               .executions = executions_,
                .home = executor,
                .clock = clock,
                .random = random_,
@@ -164,6 +165,7 @@ class TestGateway {
   ScriptedBackend& backend_;
   Trace& trace_;
   Waiters waiters_;
+  Executions executions_;
   SeededRandom random_;
   Log log_;
   ExchangePorts ports_;

@@ -1,0 +1,64 @@
+#include "gateway/executions.hpp"
+
+#include "base/assert.hpp"
+#include "base/bug.hpp"
+
+namespace once {
+
+Executions::Executions() {
+  for (Bucket& bucket : buckets_) bucket.list.previous = bucket.list.next = &bucket.list;
+}
+
+Executions::Entered Executions::Entry::enter(const Op& claim) {
+  return enter(claim.id, claim.fingerprint, Claim{.nonce = claim.nonce, .fence = claim.record->fence});
+}
+
+Executions::Entered Executions::Entry::enter_unclaimed(const OperationId& id, const Fingerprint& fingerprint) {
+  return enter(id, fingerprint, std::nullopt);
+}
+
+Executions::Entered Executions::Entry::enter(const OperationId& id, const Fingerprint& fingerprint,
+                                             const std::optional<Claim>& claim) {
+  ONCE_ASSERT(!listed_);
+  Bucket& bucket = all_.bucket_of(id);
+  const std::scoped_lock guard(bucket.lock);
+  for (Link* link = bucket.list.next; link != &bucket.list; link = link->next) {
+    auto& other = static_cast<Entry&>(*link);
+    if (other.id_ != id || planted(Bug::starts_what_is_at_work)) continue;
+    if (other.fingerprint_ != fingerprint) return Entered::other_request;
+    if (claim && claim->fence > other.fence_) {
+      other.fence_ = claim->fence;
+      other.handed_ = claim->nonce;
+    }
+    return Entered::handed_over;
+  }
+  id_ = id;
+  fingerprint_ = fingerprint;
+  fence_ = claim ? claim->fence : Fence{};
+  handed_.reset();
+  Link& self = *this;
+  self.previous = bucket.list.previous;
+  self.next = &bucket.list;
+  bucket.list.previous->next = &self;
+  bucket.list.previous = &self;
+  listed_ = true;
+  return Entered::yes;
+}
+
+std::optional<Nonce> Executions::Entry::handed() const {
+  if (!listed_) return std::nullopt;
+  const std::scoped_lock guard(all_.bucket_of(id_).lock);
+  return handed_;
+}
+
+std::optional<Nonce> Executions::Entry::leave() {
+  if (!listed_) return std::nullopt;
+  const std::scoped_lock guard(all_.bucket_of(id_).lock);
+  Link& self = *this;
+  self.previous->next = self.next;
+  self.next->previous = self.previous;
+  listed_ = false;
+  return handed_;
+}
+
+}  // namespace once
