@@ -87,7 +87,11 @@ History::Fact History::after_write(const Key& key, const Op& op) const {
   Fact fact = key.now;
   switch (op.verb) {
     case Verb::renew: fact.lease_until = saturating_add(clock_->now(), op.terms.lease); break;
-    case Verb::release: return key.before;
+    case Verb::release:
+      if (key.before.state == Fact::State::none) return key.before;
+      fact = key.before;
+      fact.nonce = released_nonce(op.nonce);
+      break;
     case Verb::forget: return {};
     case Verb::finish:
     case Verb::resolve:
@@ -176,6 +180,9 @@ void History::check_grant(const Key& key, const Op& op, bool live) {
   const std::string who = fmt::format("key {}: claim {}", name(op.id), short_hex(op.nonce));
   if (live_owners_are_left_alone_ && at_backend_.contains(began_under(held.nonce))) {
     violated(who + " was given while the owner is at work and can reach the store");
+  }
+  if (held.nonce == op.nonce || held.nonce == released_nonce(op.nonce)) {
+    violated(who + " arrived late, when it had ended, and was given anew");
   }
   if (held.fingerprint != op.fingerprint) violated(who + " is for another request than the record");
   if (live) violated(who + " was given while the owner's lease runs");

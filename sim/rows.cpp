@@ -36,6 +36,9 @@ Rows::Changed Rows::claim(Op& op, Time now) {
     return Changed::no;
   }
   op.verdict = decide(facts_of(before, op.fingerprint, op.terms, now));
+  if (op.verdict == Verdict::execute && before != nullptr && is_ended_claim(*before, op, now)) {
+    op.verdict = Verdict::in_flight;
+  }
   if (op.verdict != Verdict::execute) {
     op.record = *before;
     age(*op.record, now);

@@ -43,6 +43,7 @@ enum class Bug : std::uint8_t {
   finish_over_resolved,         // an owner that comes back writes over what an operator said
   tombstone_not_forgotten,      // an operator cannot drop a key that has expired and is remembered
   starts_what_is_at_work,       // a process starts an operation that it has at work itself
+  late_claim_counts,            // a claim that arrives when it has ended begins anew
 };
 
 inline constexpr std::array bug_names = {
@@ -78,6 +79,7 @@ inline constexpr std::array bug_names = {
     std::pair(std::string_view("finish_over_resolved"), Bug::finish_over_resolved),
     std::pair(std::string_view("tombstone_not_forgotten"), Bug::tombstone_not_forgotten),
     std::pair(std::string_view("starts_what_is_at_work"), Bug::starts_what_is_at_work),
+    std::pair(std::string_view("late_claim_counts"), Bug::late_claim_counts),
 };
 
 #ifdef ONCE_BUGS

@@ -310,7 +310,7 @@ Task<ClaimsAnswer> Claims::release(Call call, ClaimHandle handle) {
     seen.id = handle.id;
     co_await run(seen);
     if (seen.status == OpStatus::failed) co_return answers_.store_failed(seen);
-    if (seen.record && seen.record->nonce != Nonce()) co_return answers_.lost();
+    if (seen.record && seen.record->nonce != released_nonce(handle.nonce)) co_return answers_.lost();
   }
   ports_.waiters.notify(op.id);
   co_return answers_.released();

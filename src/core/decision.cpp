@@ -142,6 +142,12 @@ Record claimed(const Record* previous, const Fingerprint& fingerprint, const Non
   return record;
 }
 
+Nonce released_nonce(const Nonce& nonce) {
+  Nonce swapped = nonce;
+  std::ranges::rotate(swapped.bytes, swapped.bytes.begin() + swapped.bytes.size() / 2);
+  return swapped;
+}
+
 std::optional<Record> released(const Record& record) {
   ONCE_ASSERT(record.state == State::started);
   if (record.attempt == Attempt{1}) return std::nullopt;
@@ -149,8 +155,17 @@ std::optional<Record> released(const Record& record) {
   before.state = record.previous_state;
   before.attempt = Attempt{static_cast<std::uint32_t>(record.attempt) - 1};
   before.started_at = record.previous_started_at;
-  before.nonce = Nonce();
+  before.nonce = released_nonce(record.nonce);
   return before;
+}
+
+Record trace_of_release(const Record& record) {
+  Record trace = record;
+  trace.state = State::failed;
+  trace.nonce = released_nonce(record.nonce);
+  trace.expires_at = Time();
+  trace.forget_at = Time();
+  return trace;
 }
 
 }  // namespace once

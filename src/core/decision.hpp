@@ -129,8 +129,16 @@ Time saturating_add(Time now, Duration after);
 Record claimed(const Record* previous, const Fingerprint& fingerprint, const Nonce& nonce, const ClaimTerms& terms,
                Time now);
 
+// The nonce of a claim that was released, its halves exchanged: nobody's, and yet a copy of the claim that the network
+// delivers late is known by it.
+Nonce released_nonce(const Nonce& nonce);
+
 // What stays when the owner of a started record takes its claim back: nothing, or the attempt before it with nobody as
 // its owner, so that neither the one who released nor the one before can write again. The fence does not go back.
 std::optional<Record> released(const Record& record);
+
+// How long a shared store keeps the nonce of a released first claim, as a record that is forgotten.
+inline constexpr Duration release_remembered = std::chrono::minutes(1);
+Record trace_of_release(const Record& record);
 
 }  // namespace once

@@ -13,6 +13,8 @@
 // - Every verb may be sent again after an answer that was lost or indeterminate: a claim with the same nonce is the
 //   same claim (same attempt, fence and lease), a finish that was already made is done, a release,
 //   forget or resolve already made is lost.
+// - A copy of a claim that arrives after its claim has ended changes nothing and is in flight: nobody would own what it
+//   claims. Of a released first claim only a shared store keeps a trace, for a minute; the others get no late copies.
 // - Fences of one operation only grow, also over a release or an expiry after which no record is left. A store that
 //   forgets records takes them from a counter or a clock of its own.
 // - A batch never holds one id twice; the lanes see to that. Several threads may execute batches at once.

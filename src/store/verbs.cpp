@@ -8,6 +8,12 @@ bool is_same_claim(const Record& record, const Op& claim) {
   return record.state == State::started && record.nonce == claim.nonce && record.fingerprint == claim.fingerprint;
 }
 
+bool is_ended_claim(const Record& record, const Op& claim, Time now) {
+  if (planted(Bug::late_claim_counts)) return false;
+  if (record.nonce == released_nonce(claim.nonce)) return true;
+  return record.nonce == claim.nonce && record.state != State::started && !forgotten(record, now);
+}
+
 Written renew(Record& record, const Op& op, Time now) {
   const bool owner = record.nonce == op.nonce || planted(Bug::renew_without_nonce);
   if (!owner || record.state != State::started) return Written::no;

@@ -18,6 +18,9 @@ enum class Written : std::uint8_t {
 // A claim sent again by the one who holds it.
 bool is_same_claim(const Record& record, const Op& claim);
 
+// A copy of a claim that has ended since, delivered late. Also of a record that is forgotten and still there.
+bool is_ended_claim(const Record& record, const Op& claim, Time now);
+
 Written renew(Record& record, const Op& op, Time now);
 
 // started leads to succeeded, failed or unknown. unknown leads to succeeded or failed, for the owner that learns more

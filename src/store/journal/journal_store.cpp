@@ -219,6 +219,9 @@ void JournalStore::claim(Op& op, Time now) {
     return;
   }
   op.verdict = ::once::decide(facts_of(found, op.fingerprint, op.terms, now));
+  if (op.verdict == Verdict::execute && found != nullptr && is_ended_claim(*found, op, now)) {
+    op.verdict = Verdict::in_flight;
+  }
   if (op.verdict != Verdict::execute) {
     op.record = *found;
     return;

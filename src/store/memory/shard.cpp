@@ -54,6 +54,9 @@ void MemoryShard::claim(Op& op, Time now) {
   }
   const Record* previous = node == nullptr ? nullptr : &node->record;
   op.verdict = decide(facts_of(previous, op.fingerprint, op.terms, now));
+  if (op.verdict == Verdict::execute && previous != nullptr && is_ended_claim(*previous, op, now)) {
+    op.verdict = Verdict::in_flight;
+  }
   if (op.verdict != Verdict::execute) {
     ONCE_ASSERT(node != nullptr);
     if (op.verdict == Verdict::replay || op.verdict == Verdict::not_kept) file(*node);

@@ -49,6 +49,8 @@ void Batch::settle_claim(Item& item) {
   const Record* const record = row ? &row->record : nullptr;
   const bool same_claim = record != nullptr && !expired(*record, op.now) && is_same_claim(*record, op);
   op.verdict = same_claim ? Verdict::execute : decide(facts_of(record, op.fingerprint, op.terms, op.now));
+  const bool ended = record != nullptr && !same_claim && is_ended_claim(*record, op, op.now);
+  if (ended && op.verdict == Verdict::execute) op.verdict = Verdict::in_flight;
   if (same_claim || op.verdict != Verdict::execute) {
     op.record = *record;
     age(*op.record, op.now);
@@ -101,10 +103,13 @@ void Batch::settle_owned(Item& item, Row row) {
   if (expired(record, op.now)) return answer(item, OpStatus::lost);
   if (op.verb == Verb::release) {
     if (!may_release(record, op)) return answer(item, OpStatus::lost);
-    std::optional<Record> left = released(record);
-    item.change = left ? Change::replace : Change::remove;
-    if (left)
+    item.change = Change::replace;
+    if (std::optional<Record> left = released(record)) {
       item.written = {.row = {.id = row.id, .record = *std::move(left), .ttl = row.ttl, .tombstone = row.tombstone}};
+    } else {
+      item.written = {.row = {.id = row.id, .record = trace_of_release(record), .ttl = row.ttl},
+                      .sweep_at = saturating_add(op.now, release_remembered)};
+    }
     return;
   }
   const Written written = op.verb == Verb::renew     ? renew(record, op, op.now)

@@ -270,8 +270,9 @@ void Script::replace(const NewRow& written, const Guard& was) {
                   "expires_at={},sweep_at={},ttl={},tombstone={},previous_state={},previous_started_at={}",
                   static_cast<unsigned>(record.state), record.body_kept == BodyKept::yes ? 1 : 0,
                   static_cast<std::uint32_t>(record.attempt), static_cast<std::uint64_t>(record.fence),
-                  ms(record.started_at), ms(record.lease_until), ms(record.expires_at), ms(record.expires_at),
-                  written.row.ttl.count(), written.row.tombstone.count(), static_cast<unsigned>(record.previous_state),
+                  ms(record.started_at), ms(record.lease_until), ms(record.expires_at),
+                  ms(written.sweep_at.value_or(record.expires_at)), written.row.ttl.count(),
+                  written.row.tombstone.count(), static_cast<unsigned>(record.previous_state),
                   ms(record.previous_started_at)));
   text_.append(",fingerprint=");
   append_hex_literal(text_, record.fingerprint);

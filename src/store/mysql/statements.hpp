@@ -39,6 +39,7 @@ struct NewRow {
   Row row;
   std::string_view tenant{};
   std::string_view route{};
+  std::optional<Time> sweep_at = std::nullopt;  // when it expires, if not said
 };
 
 // Several statements for one round trip, and what each is there for.

@@ -216,6 +216,8 @@ void Batch::settle_claim(Item& item, const Row& row) {
   const Record* const record = row.none ? nullptr : &row.record;
   const bool mine = row.made || (record != nullptr && !expired(*record, row.now) && is_same_claim(*record, op));
   op.verdict = mine ? Verdict::execute : decide(facts_of(record, op.fingerprint, op.terms, row.now));
+  if (!mine && op.verdict == Verdict::execute && is_ended_claim(row.record, op, row.now))
+    op.verdict = Verdict::in_flight;
   if (mine || op.verdict != Verdict::execute) {
     op.record = row.record;
     if (!mine) age(*op.record, row.now);

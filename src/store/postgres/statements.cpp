@@ -89,12 +89,13 @@ constexpr std::string_view owner_ends = "(o.state = 0 OR (o.state = 3 AND i.stat
 constexpr std::string_view operator_ends =
     "o.state = i.seen AND (o.state = 3 OR (o.state = 0 AND o.lease_until <= {}))";
 
-// A first claim leaves its row for a minute, expired: the next one finds the fence in it.
+// A first claim leaves its row for a minute, expired: the next one finds the fence in it, and a late copy of it its
+// nonce, as released_nonce() has it.
 constexpr std::string_view release_sql = R"sql(
 UPDATE once_operations AS o
 SET state = CASE WHEN o.attempt = 1 THEN 2 ELSE o.previous_state END, attempt = o.attempt - 1,
     started_at = CASE WHEN o.attempt = 1 THEN o.started_at ELSE o.previous_started_at END,
-    nonce = '\x00000000000000000000000000000000',
+    nonce = substring(o.nonce from 9) || substring(o.nonce for 8),
     expires_at = CASE WHEN o.attempt = 1 THEN {now} ELSE o.expires_at END,
     sweep_at = CASE WHEN o.attempt = 1 THEN {now} ELSE o.sweep_at END,
     tombstone = CASE WHEN o.attempt = 1 THEN interval '0' ELSE o.tombstone END

@@ -29,6 +29,13 @@ Read read_first_claim(Op& op, std::uint64_t clock_us) {
 
 Read read_claim(Op& op, const Answered& answered, std::optional<Record> record) {
   if (!record) return Read::nonsense;
+  if (answered.answer == Answer::ended) {
+    op.status = OpStatus::done;
+    op.verdict = Verdict::in_flight;
+    age(*record, op.now);
+    op.record = std::move(record);
+    return Read::answered;
+  }
   const bool executes = answered.answer == Answer::written || answered.answer == Answer::own;
   if (!executes && answered.answer != Answer::stands) return Read::nonsense;
   const Verdict verdict = executes ? Verdict::execute : decide(facts_of(&*record, op.fingerprint, op.terms, op.now));

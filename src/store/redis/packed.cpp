@@ -102,6 +102,7 @@ std::optional<Answered> read_answer(std::string_view reply) {
   switch (answer) {
     case Answer::written:
     case Answer::own:
+    case Answer::ended:
     case Answer::stands:
     case Answer::nothing:
     case Answer::lost:

@@ -43,6 +43,7 @@ std::string packed_labels(std::string_view tenant, std::string_view route);
 enum class Answer : char {
   written = 'W',     // done
   own = 'O',         // claim: it was already this nonce's
+  ended = 'E',       // claim: it was this nonce's, and has ended
   stands = 'S',      // nothing was written; this is what stands
   nothing = 'N',     // lookup: there is none
   lost = 'L',        // renew, finish, release

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,7 @@ class Drawing {
 struct DrawnOperation {
   OperationId id;
   std::vector<Nonce> nonces;  // of those who ever claimed it
+  std::set<Nonce> released;   // of those who took their claim back
   Fence last_fence{0};
   Fence last_model_fence{0};
 };
@@ -114,10 +116,12 @@ TEST_P(StoreContract, drawn_sequences_go_as_the_memory_store_goes) {
     const bool earlier = operation.nonces.size() > 1 && draw.below(5) == 0;
     // What was released is nobody's, and operators settle that, too.
     const bool nobodys = (verb == Verb::forget || verb == Verb::resolve) && draw.below(4) == 0;
-    const Nonce nonce = nobodys    ? Nonce()
-                        : stranger ? new_nonce()
-                        : earlier  ? operation.nonces[draw.below(operation.nonces.size())]
-                                   : operation.nonces.back();
+    Nonce nonce = stranger  ? new_nonce()
+                  : earlier ? operation.nonces[draw.below(operation.nonces.size())]
+                            : operation.nonces.back();
+    // The memory store keeps no trace of a first claim that was released: nothing comes late to it.
+    if (verb == Verb::claim && operation.released.contains(nonce)) nonce = new_nonce();
+    if (nobodys) nonce = released_nonce(nonce);
     Op op = owner_op(verb, operation.id, nonce);
     op.terms.on_unknown = draw.any_of({OnUnknown::retry, OnUnknown::takeover, OnUnknown::hold});
     op.terms.tombstone = draw.any_of({Duration::zero(), tombstone()});
@@ -144,6 +148,7 @@ TEST_P(StoreContract, drawn_sequences_go_as_the_memory_store_goes) {
     expect_same(op, modelled);
     expect_fence(operation, op, modelled);
     if (verb == Verb::claim && op.verdict == Verdict::execute) operation.nonces.push_back(nonce);
+    if (verb == Verb::release) operation.released.insert(nonce);
   }
 }
 

@@ -22,6 +22,47 @@ TEST_P(StoreContract, a_claim_repeated_with_the_same_nonce_is_the_same_claim) {
   EXPECT_EQ(claim(id, nonce).verdict, Verdict::replay);
 }
 
+// The network may hold a copy of a claim back for longer than its owner waits: the owner sends another, works and ends.
+TEST_P(StoreContract, a_copy_of_a_claim_that_arrives_when_it_has_ended_claims_nothing) {
+  for (const State state : {State::failed, State::unknown}) {
+    const Made it = made(state);
+    const Op late = claim(it.id, it.nonce, OnUnknown::retry);
+    EXPECT_EQ(late.verdict, Verdict::in_flight);
+    const Op found = lookup(it.id);
+    ASSERT_TRUE(found.record.has_value());
+    EXPECT_EQ(found.record->state, state);
+    EXPECT_EQ(found.record->attempt, it.record.attempt);
+    EXPECT_EQ(found.record->started_at, it.record.started_at);
+    ASSERT_EXECUTES(claim(it.id, new_nonce(), OnUnknown::retry));
+  }
+}
+
+TEST_P(StoreContract, a_copy_of_a_later_claim_that_arrives_when_it_was_released_claims_nothing) {
+  const Made it = made(State::failed);
+  const Nonce nonce = new_nonce();
+  ASSERT_EXECUTES(claim(it.id, nonce));
+  ASSERT_EQ(release(it.id, nonce).status, OpStatus::done);
+  EXPECT_EQ(claim(it.id, nonce).verdict, Verdict::in_flight);
+  const Op found = lookup(it.id);
+  ASSERT_TRUE(found.record.has_value());
+  EXPECT_EQ(found.record->state, State::failed);
+  EXPECT_EQ(found.record->attempt, Attempt{1});
+  ASSERT_EXECUTES(claim(it.id, new_nonce()));
+}
+
+TEST_P(StoreContract, a_copy_of_a_first_claim_that_arrives_when_it_was_released_claims_nothing) {
+  if (store().traits().shared == Shared::no) GTEST_SKIP() << "nothing arrives late";
+  const Made it = made(State::started);
+  ASSERT_EQ(release(it.id, it.nonce).status, OpStatus::done);
+  EXPECT_EQ(claim(it.id, it.nonce).verdict, Verdict::in_flight);
+  EXPECT_FALSE(lookup(it.id).record.has_value());
+  EXPECT_EQ(renew(it.id, it.nonce).status, OpStatus::lost);
+  const Op next = claim_for(other_request, it.id);
+  ASSERT_EXECUTES(next);
+  EXPECT_EQ(next.record->attempt, Attempt{1});
+  EXPECT_GT(next.record->fence, it.record.fence);
+}
+
 TEST_P(StoreContract, a_repeated_later_claim_still_releases_to_the_attempt_before) {
   const Made it = made(State::failed);
   const Nonce nonce = new_nonce();

@@ -171,7 +171,8 @@ TEST(Decision, a_released_later_claim_leaves_the_attempt_before_it) {
     EXPECT_EQ(left->started_at, before.started_at);
     EXPECT_EQ(left->fingerprint, before.fingerprint);
     EXPECT_EQ(left->fence, again.fence);
-    EXPECT_EQ(left->nonce, Nonce());
+    EXPECT_EQ(left->nonce, released_nonce(again.nonce));
+    EXPECT_NE(left->nonce, again.nonce);
   }
 }
 
