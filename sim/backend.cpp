@@ -7,12 +7,15 @@
 #include <fmt/format.h>
 
 #include "base/assert.hpp"
+#include "base/bug.hpp"
 
 namespace once::sim {
 
 namespace {
 
 using namespace std::chrono_literals;
+
+constexpr Duration slowest_connect = 40s;
 
 std::string_view field(std::string_view fields, std::string_view name) {
   const std::size_t at = fields.find(name);
@@ -96,6 +99,13 @@ class SimBackend::Sending : public Work {
 };
 
 Task<BackendAnswer> SimBackend::send(const BackendRequest& request) {
+  // The way to a connection may be long.
+  if (!healed_ && world_.draw.percent(setup_.connects_slowly)) {
+    co_await sleep_for(home_, world_.draw.between(1ms, slowest_connect));
+  }
+  if (request.permit != nullptr && !request.permit->may_send() && !planted(Bug::sends_what_is_lost)) {
+    co_return BackendAnswer();
+  }
   Sending sending(*this, request);
   BackendAnswer answer = co_await sending;
   co_return answer;

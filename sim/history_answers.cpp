@@ -49,6 +49,10 @@ void History::goes_to_backend(const OperationId& id, const Nonce& nonce, const E
     violated(fmt::format("key {}: {} was sent by a process that has {} at work", name(id), short_hex(nonce),
                          short_hex(sent->second)));
   }
+  if (told_lost_.contains(nonce)) {
+    violated(
+        fmt::format("key {}: {} was sent by a process that had been told that it is lost", name(id), short_hex(nonce)));
+  }
   sent->second = nonce;
   at_backend_.insert(nonce);
 }
@@ -63,6 +67,7 @@ void History::told(const Op& op, const Executor& process) {
     world_.note(fmt::format("gateway: {} by {} {}: {}", name_of(op.verb), short_hex(op.nonce),
                             op.fault == StoreFault::refused ? "refused" : "failed", op.error));
   }
+  if (op.verb == Verb::renew && op.status == OpStatus::lost) told_lost_.insert(op.nonce);
   if (op.verb != Verb::claim) return;
   if (op.status == OpStatus::failed) {
     told_failed_.insert(op.nonce);

@@ -35,6 +35,7 @@ void draw_faults(Draw& draw, Setup& setup) {
   setup.backend_dies_after = maybe(draw, 30);
   setup.backend_truncates = maybe(draw, 15);
   setup.backend_hangs = maybe(draw, 10);
+  setup.connects_slowly = maybe(draw, 20);
   setup.gateway_crashes = maybe(draw, 8);
   setup.gateway_pauses = maybe(draw, 4);
   setup.clock_jumps = maybe(draw, 3);
@@ -161,9 +162,9 @@ std::string to_text(const Setup& setup) {
                       setup.client_sends_other, setup.client_sends_twice);
   text += fmt::format(
       "backend: takes up to {} ms, refuses {} %, fails {} %, dies before the effect {} %, after it {} %, truncates {} "
-      "%, hangs {} %\n",
+      "%, hangs {} %, connects slowly {} %\n",
       setup.backend_takes.count(), setup.backend_refuses, setup.backend_fails, setup.backend_dies_before,
-      setup.backend_dies_after, setup.backend_truncates, setup.backend_hangs);
+      setup.backend_dies_after, setup.backend_truncates, setup.backend_hangs, setup.connects_slowly);
   text += fmt::format("gateways: {} crashes ({} % with loss of power), {} pauses, {} clock jumps, clocks {} ms apart\n",
                       setup.gateway_crashes, setup.power_losses, setup.gateway_pauses, setup.clock_jumps,
                       setup.clock_skew.count());

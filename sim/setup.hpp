@@ -56,6 +56,7 @@ struct Setup {
   unsigned backend_dies_after = 0;
   unsigned backend_truncates = 0;
   unsigned backend_hangs = 0;
+  unsigned connects_slowly = 0;
   Duration backend_takes{};
 
   unsigned gateway_crashes = 0;  // in the whole run

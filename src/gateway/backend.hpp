@@ -25,6 +25,16 @@ class InterimSink {
   ~InterimSink() = default;
 };
 
+// Whether the claim that a request is sent under still stands. Asked immediately before its first byte: waiting for a
+// connection may take longer than the claim lasts.
+class SendPermit {
+ public:
+  virtual bool may_send() const = 0;
+
+ protected:
+  ~SendPermit() = default;
+};
+
 struct BackendRequest {
   const http::RequestHead& head;
   std::string_view body;
@@ -35,6 +45,7 @@ struct BackendRequest {
   std::string_view strip_prefix = {};  // of the path, before it is sent
   const Origin* origin = nullptr;      // where the request came from
   http::CollectRoom* room = nullptr;   // for the body of the response; null: there is always some
+  const SendPermit* permit = nullptr;  // null: always. Without it the delivery is not_sent
 };
 
 struct BackendAnswer {

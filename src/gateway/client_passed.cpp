@@ -90,6 +90,7 @@ Task<void> Client::answer_guarded(const RoutedPolicy& routed) {
     co_return;
   }
   if (guarded && guard_->strips_conditions()) strip_conditions(io_.head);
+  if (guarded) request.permit = guard_->permit();
   const PassedResult result = co_await pass_.run(request);
   if (guarded) co_await guard_->leave(result.whole ? end_of_write(result.status, policy) : WriteEnd::unknown);
   co_await answer_passed(result);
@@ -128,7 +129,8 @@ Task<void> Client::answer_passed(const PassedResult& result) {
     }
     // Asking again for what changes nothing is always safe.
     if (is_safe(io_.head.method) && row_of(answer.kind).status >= 500) answer.retryable = Retryable::yes;
-    if (answer.kind == ProblemKind::upstream_busy) answer.retry_after_seconds = retry_soon_seconds;
+    const bool busy = answer.kind == ProblemKind::upstream_busy || answer.kind == ProblemKind::resource_busy;
+    if (busy) answer.retry_after_seconds = retry_soon_seconds;
     co_await write_problem_reply(answer);
     reply_.ending = Ending::passed;
     co_return;

@@ -134,6 +134,12 @@ void strip_conditions(http::RequestHead& head) {
   std::erase_if(head.fields, [](const http::Field& field) { return is_condition(field.name); });
 }
 
+Problem not_held() {
+  Problem lost = problem(ProblemKind::resource_busy, "The resource could not be held; nothing was executed.");
+  lost.retry_after_seconds = retry_soon_seconds;
+  return lost;
+}
+
 void WriteGuard::count(PreconditionResult result) {
   ports_.metrics.preconditions[static_cast<std::size_t>(result)].add();
 }
@@ -298,11 +304,10 @@ Task<std::optional<Problem>> WriteGuard::check() {
 // The lease is renewed on the way. If half of it went by all the same, the store is asked before anything is sent.
 Task<std::optional<Problem>> WriteGuard::hold() {
   if (!claimed_) co_return std::nullopt;
-  co_await hold_late_claim(op_, asked_at_, ports_.store, ports_.home, ports_.clock);
+  const Time since = co_await hold_late_claim(op_, asked_at_, ports_.store, ports_.home, ports_.clock);
+  lease_.renewed(since);
   if (op_.status == OpStatus::done && op_.verdict == Verdict::execute) co_return std::nullopt;
-  Problem late = problem(ProblemKind::resource_busy, "The resource could not be held; nothing was executed.");
-  late.retry_after_seconds = retry_soon_seconds;
-  co_return refuse(PreconditionResult::busy, std::move(late));
+  co_return refuse(PreconditionResult::busy, not_held());
 }
 
 Task<void> WriteGuard::leave(WriteEnd end) {
@@ -328,6 +333,24 @@ Task<OpStatus> WriteGuard::release(Nonce nonce) {
   co_return op_.status;
 }
 
+namespace {
+
+// Of the key and of the resource.
+class BothPermits final : public SendPermit {
+ public:
+  BothPermits(const SendPermit* key, const SendPermit* resource) : key_(key), resource_(resource) {}
+
+  bool may_send() const override {
+    return (key_ == nullptr || key_->may_send()) && (resource_ == nullptr || resource_->may_send());
+  }
+
+ private:
+  const SendPermit* key_;
+  const SendPermit* resource_;
+};
+
+}  // namespace
+
 Task<BackendAnswer> GuardedBackend::send(const BackendRequest& request) {
   const GuardedWrite write{.policy = policy_,
                            .backend = backend_,
@@ -341,6 +364,8 @@ Task<BackendAnswer> GuardedBackend::send(const BackendRequest& request) {
   if (answer.refused) co_return answer;
   http::RequestHead head = request.head;
   if (guard_.strips_conditions()) strip_conditions(head);
+  const SendPermit* const resource = guard_.permit();
+  const BothPermits permit(request.permit, resource);
   const BackendRequest checked{.head = head,
                                .body = request.body,
                                .added_fields = request.added_fields,
@@ -349,8 +374,11 @@ Task<BackendAnswer> GuardedBackend::send(const BackendRequest& request) {
                                .interim = request.interim,
                                .strip_prefix = request.strip_prefix,
                                .origin = request.origin,
-                               .room = request.room};
+                               .room = request.room,
+                               .permit = &permit};
   answer = co_await backend_.send(checked);
+  const bool unsent = answer.delivery == Delivery::not_sent && !answer.refused;
+  if (unsent && resource != nullptr && !resource->may_send()) answer.refused = not_held();
   switch (answer.delivery) {
     case Delivery::not_sent:
     case Delivery::busy: co_await guard_.leave(WriteEnd::known); break;

@@ -72,13 +72,16 @@ WriteEnd end_of_write(int status, const Policy& policy);
 // ever.
 Task<bool> drain(http::ResponseSource& rest, const Timeouts& timeouts, const http::Loop& loop);
 
+// The guard let the write in, and lost the resource before it could be sent.
+Problem not_held();
+
 class WriteGuard {
  public:
   WriteGuard(const ExchangePorts& ports, const OperationIds& ids)
       : ports_(ports),
         ids_(ids),
         work_(ports.executions),
-        lease_(ports.store, ports.home, ports.metrics),
+        lease_(ports.store, ports.home, ports.clock, ports.metrics),
         owner_(ports_) {}
 
   // Waits for the writer before, claims the resource, and holds its state against the conditions. A problem: the write
@@ -90,6 +93,8 @@ class WriteGuard {
 
   // Unknown: the claim is left to lapse with its lease, so that the next writer reads the resource only then.
   Task<void> leave(WriteEnd end);
+  // Asked before the first byte of the write. Null: there is no claim.
+  const SendPermit* permit() const { return claimed_ ? &lease_ : nullptr; }
   bool entered() const { return entered_; }
   // Another write was at work, and was waited for.
   bool waited() const { return owner_.waited(); }

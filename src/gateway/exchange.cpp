@@ -89,7 +89,7 @@ Exchange::Exchange(const ExchangePorts& ports)
     : ports_(ports),
       shared_(ports.store.store().traits().shared == Shared::yes),
       work_(ports.executions),
-      lease_(ports.store, ports.home, ports.metrics),
+      lease_(ports.store, ports.home, ports.clock, ports.metrics),
       owner_(ports_) {}
 
 void Exchange::release_memory() {
@@ -172,7 +172,7 @@ Task<void> Exchange::claim() {
     }
     co_await ports_.store.run(op_, ports_.home);
   }
-  co_await hold_late_claim(op_, asked_at_, ports_.store, ports_.home, ports_.clock);
+  held_since_ = co_await hold_late_claim(op_, asked_at_, ports_.store, ports_.home, ports_.clock);
   if (op_.status != OpStatus::failed) co_return;
   ports_.metrics.store_errors.add();
   log_refusal();
@@ -299,7 +299,7 @@ Task<void> Exchange::execute() {
     (record.previous_state == State::failed ? counts.retries_after_failure : counts.takeovers).add();
   }
   write_fields_for_backend();
-  if (shared_) lease_.start(op_, ports_.clock.now() - asked_at_, &work_);
+  if (shared_) lease_.start(op_, ports_.clock.now() - held_since_, &work_);
   const BackendRequest to_backend{.head = request_->head,
                                   .body = request_->body,
                                   .added_fields = for_backend_,
@@ -308,11 +308,27 @@ Task<void> Exchange::execute() {
                                   .interim = request_->interim,
                                   .strip_prefix = request_->strip_prefix,
                                   .origin = request_->origin,
-                                  .room = ports_.memory};
+                                  .room = ports_.memory,
+                                  .permit = shared_ ? &lease_ : nullptr};
   BackendAnswer answer = co_await request_->backend.send(to_backend);
   co_await lease_.stop();
   co_await settle_answer(answer);
   co_await leave_work();
+}
+
+// The claim was taken back, or is somebody else's.
+void Exchange::answer_released(BackendAnswer& answer, OpStatus undone) {
+  if (is_answered(answer.delivery)) {
+    reply_with(answer, Ending::executed);
+  } else if (answer.refused) {
+    answers().refused(*std::move(answer.refused));
+  } else if (undone == OpStatus::lost) {
+    answers().in_flight();  // nothing was sent, and somebody else has it
+  } else if (undone == OpStatus::failed && shared_ && !lease_.may_send()) {
+    answers().store_fault(StoreFault::unavailable);  // nothing was sent, because the lease was not renewed in time
+  } else {
+    answer_unsent(answer.delivery, Ending::rejected);
+  }
 }
 
 // What happened at the backend becomes a record, and only then a reply.
@@ -338,13 +354,7 @@ Task<void> Exchange::settle_answer(BackendAnswer& answer) {
         const bool committed = co_await reply_as_committed();
         if (committed) co_return;
       }
-      if (answered) {
-        reply_with(answer, Ending::executed);
-      } else if (answer.refused) {
-        answers().refused(*std::move(answer.refused));
-      } else {
-        answer_unsent(answer.delivery, Ending::rejected);
-      }
+      answer_released(answer, undone);
       co_return;
     }
     case Settlement::Kind::succeed:

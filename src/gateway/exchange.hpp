@@ -59,6 +59,7 @@ class Exchange {
   Task<bool> wait_for_owner();
   Task<void> execute();
   Task<void> settle_answer(BackendAnswer& answer);
+  void answer_released(BackendAnswer& answer, OpStatus undone);
   Task<OpStatus> record(State state, BodyKept kept, OutcomeBytes outcome);
   Task<OpStatus> release();
   Task<bool> reply_as_committed();
@@ -90,6 +91,7 @@ class Exchange {
   Executions::Entry work_;
   LeaseKeeper lease_;
   Time asked_at_;           // for the claim at hand, the first time
+  Time held_since_;         // its lease runs at least from then on
   bool uncertain_ = false;  // the claim failed, and may stand all the same
   Attempt attempt_{};
   OwnerWait owner_;

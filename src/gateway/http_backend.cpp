@@ -73,6 +73,7 @@ Task<BackendAnswer> HttpBackend::send(const BackendRequest& request) {
     const bool joined = request.body.size() <= http::small_body;
     if (joined) head.append(request.body);
     const std::string_view rest = joined ? std::string_view() : request.body;
+    if (request.permit != nullptr && !request.permit->may_send()) co_return BackendAnswer();
     const IoResult sent = co_await connection->socket().write_all(head, rest, request.timeouts.response);
     if (sent.bytes == 0) {
       // Nothing went out: a fresh connection, or another server, may do better.

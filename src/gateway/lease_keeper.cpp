@@ -15,12 +15,13 @@ constexpr int retries_per_lease = 30;
 
 }  // namespace
 
-Task<void> hold_late_claim(Op& claim, Time asked, Lanes& store, Executor& home, const Clock& clock) {
-  if (!may_have_lapsed(claim, clock.now() - asked)) co_return;
+Task<Time> hold_late_claim(Op& claim, Time asked, Lanes& store, Executor& home, const Clock& clock) {
+  if (!may_have_lapsed(claim, clock.now() - asked)) co_return asked;
   Op renewal = renewal_of(claim);
   const Time renewed = clock.now();
   co_await store.run(renewal, home);
   judge_renewal(claim, renewal, clock.now() - renewed);
+  co_return renewed;
 }
 
 void LeaseKeeper::start(const Op& claim, Duration took, const Executions::Entry* entry) {
@@ -28,6 +29,8 @@ void LeaseKeeper::start(const Op& claim, Duration took, const Executions::Entry*
   op_.id = claim.id;
   op_.nonce = claim.nonce;
   op_.terms = claim.terms;
+  first_ = claim.nonce;
+  asked_at_ = clock_.now() - took;
   entry_ = entry;
   lost_ = false;
   if (planted(Bug::lease_not_renewed)) return;
@@ -37,6 +40,12 @@ void LeaseKeeper::start(const Op& claim, Duration took, const Executions::Entry*
 void LeaseKeeper::start_unclaimed(const Op& failed, const Executions::Entry& entry) {
   start(failed, Duration::zero(), &entry);
   lost_ = true;
+}
+
+bool LeaseKeeper::may_send() const {
+  const Duration since = clock_.now() - asked_at_;
+  const bool renewed = since >= Duration::zero() && since < op_.terms.lease;
+  return !lost_ && op_.nonce == first_ && renewed;
 }
 
 void LeaseKeeper::due() {
@@ -64,9 +73,13 @@ Task<void> LeaseKeeper::renew() {
   renewing_ = true;
   overdue_ = false;
   home_.arm(*this, op_.terms.lease / renewals_per_lease);  // from now on, however long this one takes
+  const Time asked = clock_.now();
   co_await store_.run(op_, home_);
   renewing_ = false;
-  if (op_.status == OpStatus::done) metrics_.leases_renewed.add();
+  if (op_.status == OpStatus::done) {
+    metrics_.leases_renewed.add();
+    asked_at_ = asked;
+  }
   if (op_.status == OpStatus::lost) metrics_.renewals_lost.add();
   if (op_.status == OpStatus::failed) {
     metrics_.renewals_failed.add();

@@ -2,11 +2,13 @@
 // in the others the owner is the process and nothing needs renewing.
 #pragma once
 
+#include <algorithm>
 #include <coroutine>
 
 #include "base/clock.hpp"
 #include "base/executor.hpp"
 #include "base/task.hpp"
+#include "gateway/backend.hpp"
 #include "gateway/executions.hpp"
 #include "gateway/metrics.hpp"
 #include "store/lane.hpp"
@@ -16,11 +18,13 @@ namespace once {
 
 // After every claim that will be acted on, asked for the first time at `asked`: one whose lease may be over is renewed.
 // If it is not ours any more it is in flight. If nobody knows in time it has failed, and may still stand in the store.
-Task<void> hold_late_claim(Op& claim, Time asked, Lanes& store, Executor& home, const Clock& clock);
+// Returns when its lease was asked for, the last time.
+Task<Time> hold_late_claim(Op& claim, Time asked, Lanes& store, Executor& home, const Clock& clock);
 
-class LeaseKeeper final : private Timer {
+class LeaseKeeper final : public SendPermit, private Timer {
  public:
-  LeaseKeeper(Lanes& store, Executor& home, Metrics& metrics) : store_(store), home_(home), metrics_(metrics) {
+  LeaseKeeper(Lanes& store, Executor& home, const Clock& clock, Metrics& metrics)
+      : store_(store), home_(home), clock_(clock), metrics_(metrics) {
     fire = [](Timer& timer) {
       auto& self = static_cast<LeaseKeeper&>(timer);
       self.due();
@@ -34,6 +38,13 @@ class LeaseKeeper final : private Timer {
   void start(const Op& claim, Duration took, const Executions::Entry* entry = nullptr);
   // There is nothing to renew until a claim is handed over.
   void start_unclaimed(const Op& failed, const Executions::Entry& entry);
+
+  // Somebody else has renewed it, and asked for that then.
+  void renewed(Time asked) { asked_at_ = std::max(asked_at_, asked); }
+
+  // The claim that it was started with has not been lost, and its lease has been renewed in time. What was handed over
+  // since is for a request that was sent.
+  bool may_send() const override;
 
   // Awaited before anything else is said about the claim: a renewal on its way has arrived when it resumes.
   LeaseKeeper& stop() {
@@ -51,8 +62,11 @@ class LeaseKeeper final : private Timer {
 
   Lanes& store_;
   Executor& home_;
+  const Clock& clock_;
   Metrics& metrics_;
   Op op_;
+  Nonce first_{};  // the claim that it was started with
+  Time asked_at_;  // for the last renewal of it that was done
   const Executions::Entry* entry_ = nullptr;
   bool lost_ = false;  // the claim at hand is not ours
   bool renewing_ = false;

@@ -71,6 +71,10 @@ Task<PassedResult> PassThrough::run(const PassedRequest& request) {
       result.whole = true;
       break;
     case Sent::client_gone: result.whole = true; break;
+    case Sent::not_permitted:
+      result = failed_with(ProblemKind::resource_busy, not_held().detail);
+      result.whole = true;
+      break;
   }
   client_.socket.unwatch();
   co_await finish_upload();
@@ -158,6 +162,7 @@ Task<PassThrough::Sent> PassThrough::send_request() {
     const bool joined = body.size() <= http::small_body;
     if (joined) head.append(body);
     const std::string_view rest = joined ? std::string_view() : body;
+    if (request_->permit != nullptr && !request_->permit->may_send()) co_return Sent::not_permitted;
     const IoResult sent = co_await upstream_->socket().write_all(head, rest, request_->timeouts.stream_idle);
     written = sent.status == Io::ok;
     if (sent.bytes > 0) break;  // a backend that stopped reading may have answered all the same

@@ -52,6 +52,7 @@ struct PassedRequest {
   // Of a guarded write, or one that ends a life, read as a whole and framed by us. Once it went out, a client that
   // leaves cancels nothing: how it ended is to be known.
   std::optional<std::string_view> body = std::nullopt;
+  const SendPermit* permit = nullptr;  // asked before the first byte; null: always
 };
 
 struct PassedResult {
@@ -78,7 +79,7 @@ class PassThrough final : private http::Socket::Watcher {
 
  private:
   enum class Upload : std::uint8_t { none, running, done, refused, late, malformed };
-  enum class Sent : std::uint8_t { ok, unreachable, busy, client_gone };
+  enum class Sent : std::uint8_t { ok, unreachable, busy, client_gone, not_permitted };
 
   void peer_moved(http::Socket::Peer what) override;
   void watch_client();

@@ -49,7 +49,7 @@ Shadow::Shadow(Worker& worker, GenerationUse generation, const RoutedPolicy& rou
       head_(head),
       request_id_(request_id),
       body_(shared_.load),
-      lease_(shared_.store, worker.loop(), worker.metrics()) {}
+      lease_(shared_.store, worker.loop(), shared_.clock, worker.metrics()) {}
 
 void Shadow::decide(Shadowed verdict) {
   verdict_ = verdict;

@@ -49,6 +49,7 @@ std::optional<StoreKind> store_with(Bug bug) {
     case Bug::tombstone_not_forgotten:
     case Bug::starts_what_is_at_work:
     case Bug::late_claim_counts:
+    case Bug::sends_what_is_lost:
     case Bug::finish_over_resolved: return std::nullopt;
   }
   return std::nullopt;

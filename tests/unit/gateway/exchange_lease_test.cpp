@@ -220,6 +220,56 @@ TEST_F(LostClaim, a_release_by_one_who_lost_the_claim_leaves_it_to_the_new_owner
   EXPECT_EQ(other.status(), 201);
 }
 
+// The backend is waited for, and so is a connection to it.
+class LostBeforeSent : public testing::Test {
+ protected:
+  LostBeforeSent() {
+    world.policy.on_unknown = OnUnknown::retry;
+    world.backend.connects_in = world.policy.lease * 3;
+    owner = &world.send();
+    world.executor.advance(1s);
+    world.store.fail_when(
+        [](const Op& op, std::size_t) { return op.verb == Verb::renew ? Fault::before : Fault::none; });
+    world.executor.advance(world.policy.lease + 1s);
+    world.backend.connects_in = Duration::zero();
+  }
+
+  World world;
+  Call* owner = nullptr;
+};
+
+TEST_F(LostBeforeSent, an_owner_that_was_told_so_sends_nothing) {
+  world.backend.then(after(10min, answer_with(201, "successor")));
+  const Call& successor = world.other.send(world.policy);
+  EXPECT_TRUE(world.executor.run_until([&] { return world.backend.executions() == 1; }));
+  world.store.heal();
+  EXPECT_TRUE(world.executor.run_until([&] { return owner->ended(); }));
+  EXPECT_THAT(world.trace, testing::Contains("renew: lost"));
+  EXPECT_EQ(owner->status(), 409);
+  EXPECT_EQ(owner->code(), "in-flight");
+  EXPECT_TRUE(owner->retryable());
+  EXPECT_EQ(world.backend.executions(), 1U);
+  EXPECT_TRUE(world.executor.run_until([&] { return successor.ended(); }));
+  EXPECT_EQ(successor.body(), "successor");
+}
+
+TEST_F(LostBeforeSent, an_owner_that_cannot_know_sends_nothing) {
+  world.store.fail_when([](const Op&, std::size_t) { return Fault::before; });
+  EXPECT_TRUE(world.executor.run_until([&] { return owner->ended(); }));
+  EXPECT_EQ(owner->code(), "store-unavailable");
+  EXPECT_EQ(world.backend.executions(), 0U);
+  world.store.heal();
+  world.executor.run_to_the_end();
+  EXPECT_FALSE(world.record());
+}
+
+TEST_F(LostBeforeSent, one_that_can_renew_again_sends) {
+  world.store.heal();
+  EXPECT_TRUE(world.executor.run_until([&] { return owner->ended(); }));
+  EXPECT_EQ(owner->status(), 201);
+  EXPECT_EQ(world.backend.executions(), 1U);
+}
+
 TEST(LateClaim, one_whose_lease_is_over_when_it_is_known_is_renewed_before_anything_is_sent) {
   World world;
   bool made = false;

@@ -112,7 +112,12 @@ class ScriptedBackend final : public Backend {
     executor_.post(untold);
   }
 
+  // How long requests wait for a connection.
+  Duration connects_in{};
+
   Task<BackendAnswer> send(const BackendRequest& request) override {
+    if (connects_in > Duration::zero()) co_await sleep_for(executor_, connects_in);
+    if (request.permit != nullptr && !request.permit->may_send()) co_return BackendAnswer();
     seen_.push_back({std::string(request.added_fields), std::string(request.body)});
     const std::string attempt = seen_.back().field("Idempotency-Attempt");
     trace_.push_back("send: attempt " + (attempt.empty() ? "-" : attempt));
