@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/headers.hpp"
+#include "gateway/end_later.hpp"
 #include "http/trace_context.hpp"
 
 namespace once {
@@ -200,11 +201,13 @@ Task<std::optional<Problem>> WriteGuard::claim() {
                .owner = Owner::outside};  // lapses with its lease in every store: see leave()
   int refusals = 0;
   Duration pause = first_claim_pause;
+  uncertain_ = false;
   asked_at_ = ports_.clock.now();
   while (true) {
     co_await ports_.store.run(op_, ports_.home);
     if (op_.status == OpStatus::failed && op_.fault == StoreFault::unavailable) {
       ports_.metrics.store_errors.add();
+      uncertain_ = true;
       co_await ports_.store.run(op_, ports_.home);  // the same nonce: the same claim, if it was made
     }
     if (op_.status == OpStatus::failed && op_.fault == StoreFault::refused && ++refusals < most_refusals) {
@@ -219,6 +222,7 @@ Task<std::optional<Problem>> WriteGuard::claim() {
           "resource not claimed",
           {{"request", write_->request_id}, {"error", op_.error}, {"trace", http::trace_id(write_->head)}});
       if (policy.store_down != StoreDown::bypass || full) {
+        if (uncertain_) release_later();
         Problem answer = problem(full ? ProblemKind::store_full : ProblemKind::store_unavailable,
                                  "The resource could not be claimed for this write; nothing was executed.");
         answer.retry_after_seconds = retry_soon_seconds;
@@ -226,6 +230,8 @@ Task<std::optional<Problem>> WriteGuard::claim() {
       }
       if (work_.enter_unclaimed(op_.id, op_.fingerprint) == Executions::Entered::yes) co_return std::nullopt;
       op_.verdict = Verdict::in_flight;  // of another write of this process
+      if (uncertain_) release_later();
+      op_.nonce = ports_.random.nonce();
     } else if (op_.verdict == Verdict::execute) {
       claimed_ = work_.enter(op_) == Executions::Entered::yes;
       if (claimed_) co_return std::nullopt;
@@ -318,19 +324,30 @@ Task<void> WriteGuard::leave(WriteEnd end) {
   const std::optional<Nonce> handed = work_.leave();
   if (end == WriteEnd::unknown) co_return;
   OpStatus released = OpStatus::done;
-  if (claimed) released = co_await release(op_.nonce);
+  if (claimed) {
+    released = co_await release(op_.nonce);
+  } else if (uncertain_) {
+    release_later();
+  }
   if (handed) released = co_await release(*handed);
   if (released == OpStatus::lost) ports_.metrics.claims_lost.add();
   ports_.waiters.notify(op_.id);
 }
 
-// One that does not get through lapses.
 Task<OpStatus> WriteGuard::release(Nonce nonce) {
   op_.verb = Verb::release;
   op_.nonce = nonce;
   co_await ports_.store.run(op_, ports_.home);
-  if (op_.status == OpStatus::failed) ports_.metrics.store_errors.add();
+  if (op_.status == OpStatus::failed) {
+    ports_.metrics.store_errors.add();
+    release_later();
+  }
   co_return op_.status;
+}
+
+// For as long as its record can stand.
+void WriteGuard::release_later() {
+  end_claim_later(ports_, op_, Verb::release, {.limit = op_.terms.ttl + op_.terms.lease, .often = op_.terms.lease});
 }
 
 namespace {

@@ -105,6 +105,7 @@ class WriteGuard {
   Task<BackendAnswer> read_current();
   Task<std::optional<Problem>> hold();
   Task<OpStatus> release(Nonce nonce);
+  void release_later();
   void count(PreconditionResult result);
   Problem refuse(PreconditionResult result, Problem problem);
 
@@ -119,7 +120,8 @@ class WriteGuard {
   OwnerWait owner_;
   std::string added_;  // fields for the backend
   bool entered_ = false;
-  bool claimed_ = false;  // not so when the store is down and the route prefers that to nothing
+  bool claimed_ = false;    // not so when the store is down and the route prefers that to nothing
+  bool uncertain_ = false;  // the claim failed, and may stand all the same
   bool strips_conditions_ = false;
 };
 

@@ -10,6 +10,7 @@
 #include "base/text.hpp"
 #include "core/headers.hpp"
 #include "core/outcome.hpp"
+#include "gateway/end_later.hpp"
 #include "gateway/life.hpp"
 #include "http/trace_context.hpp"
 
@@ -22,11 +23,6 @@ using std::chrono::milliseconds;
 // How long between two tries to record an outcome; each doubles it.
 constexpr Duration first_record_retry = milliseconds(20);
 constexpr Duration slowest_record_retry = milliseconds(1000);
-// And when the store has been away for longer than a lease.
-constexpr Duration slowest_late_retry = std::chrono::seconds(30);
-// While a store is down every request leaves a claim that may have been made: more of these than this are not taken
-// back, or an outage would fill the memory and the store would be met by all of them when it comes back.
-constexpr std::uint64_t most_unsettled = 10'000;
 
 // Every reply says when it was made: a recorded one, and one whose backend did not say so.
 void append_date(std::string& fields, Time now) {
@@ -56,31 +52,6 @@ void tell_unknown(Answers answers, BackendAnswer& answer) {
   } else {
     answers.unknown(502, "The connection to the backend was lost; whether the request was executed is not known.");
   }
-}
-
-// How long a finish or release that did not get through is tried on, and for how long of that often.
-struct Patience {
-  Duration limit;
-  Duration often;
-};
-
-// Outlives its exchange. Ends when the record says what happened, or cannot stand any more.
-Task<void> try_later(ExchangePorts ports, Op op, Patience patience, [[maybe_unused]] OutcomeBytes counted = nullptr) {
-  ports.metrics.unsettled.add();
-  op.tenant = {};  // views of a request that is over
-  op.route = {};
-  Duration waited{};
-  Duration pause = first_record_retry;
-  while (waited < patience.limit && !ports.store.store().failed_for_good()) {
-    co_await sleep_for(ports.home, pause);
-    waited += pause;
-    pause = std::min(pause * 2, waited < patience.often ? slowest_record_retry : slowest_late_retry);
-    co_await ports.store.run(op, ports.home);
-    if (op.status != OpStatus::failed) break;
-    ports.metrics.store_errors.add();
-  }
-  ports.metrics.unsettled.subtract();
-  ports.waiters.notify(op.id);
 }
 
 }  // namespace
@@ -199,19 +170,13 @@ Task<bool> Exchange::go_without_claim() {
   co_return answered;
 }
 
-// Ends a claim as soon as the store answers again: it is taken back, or, once anything was sent, unknown. When its
-// record has expired there is nothing left to end. Without leases only its owner, this process, can end it.
+// When its record has expired there is nothing left to end. Without leases only its owner, this process, can end it.
 void Exchange::end_later(Verb verb, const Nonce& nonce) {
-  if (ports_.metrics.unsettled.value() >= most_unsettled) return;
-  Op end = op_;
-  end.verb = verb;
-  end.nonce = nonce;
-  end.final_state = State::unknown;
-  end.body_kept = BodyKept::yes;
-  end.outcome.reset();
+  Op claim = op_;
+  claim.nonce = nonce;
   const Policy& policy = request_->policy;
-  spawn(try_later(ports_, std::move(end),
-                  {.limit = shared_ ? policy.ttl + policy.lease : Duration::max(), .often = policy.lease}));
+  end_claim_later(ports_, claim, verb,
+                  {.limit = shared_ ? policy.ttl + policy.lease : Duration::max(), .often = policy.lease});
 }
 
 // A full store says so itself, once.
@@ -436,7 +401,7 @@ Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome
         "outcome not recorded",
         {{"request", request_->request_id}, {"error", op_.error}, {"trace", http::trace_id(request_->head)}});
     // When a lease has ended the record tells the truth by itself.
-    if (!shared_) spawn(try_later(ports_, op_, {.limit = Duration::max(), .often = request_->policy.lease}, told_));
+    if (!shared_) try_later(ports_, op_, {.limit = Duration::max(), .often = request_->policy.lease}, told_);
   }
   co_return op_.status;
 }

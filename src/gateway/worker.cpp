@@ -15,6 +15,8 @@ namespace {
 constexpr Duration accept_pause = std::chrono::milliseconds(100);
 constexpr Duration accept_wait = std::chrono::hours(1);
 constexpr Duration refuse_limit = std::chrono::seconds(1);
+// Between two looks, while a drain waits for claims that are ended in the background.
+constexpr Duration settle_pause = std::chrono::milliseconds(10);
 
 // Of refused connections: while there are more, they are closed at once.
 constexpr std::size_t most_lingering = 256;
@@ -69,6 +71,8 @@ Worker::Worker(GatewayShared& shared, WorkerShare share, std::shared_ptr<Generat
   };
   idle_timer_.worker = this;
   idle_timer_.fire = [](Timer& timer) { static_cast<DrainTimer&>(timer).worker->close_idle(); };
+  settle_timer_.worker = this;
+  settle_timer_.fire = [](Timer& timer) { static_cast<DrainTimer&>(timer).worker->stop_if_drained(); };
 }
 
 GenerationUse Worker::serve_by(std::shared_ptr<Generation> generation) {
@@ -79,6 +83,7 @@ GenerationUse Worker::serve_by(std::shared_ptr<Generation> generation) {
 Worker::~Worker() {
   loop_.disarm(drain_timer_);
   loop_.disarm(idle_timer_);
+  loop_.disarm(settle_timer_);
 }
 
 void Worker::enter(ServedConnection& connection) {
@@ -116,7 +121,11 @@ void Worker::stop_if_drained() {
   const bool connected = open_.next != &open_ || resting_.next != &resting_;
   if (!draining_ || accepting_ > 0 || connected || held_ > 0) return;
   idle_closed_.store(true, std::memory_order_release);
-  loop_.stop();
+  if (metrics_.unsettled.value() > 0) {
+    loop_.arm(settle_timer_, settle_pause);
+  } else {
+    loop_.stop();
+  }
 }
 
 void Worker::run(const std::vector<Listening>& listening) {

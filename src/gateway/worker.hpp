@@ -162,6 +162,7 @@ class Worker final {
   DrainWork drain_work_;
   DrainTimer drain_timer_;
   DrainTimer idle_timer_;
+  DrainTimer settle_timer_;
   std::size_t held_ = 0;
   std::size_t lingering_ = 0;  // connections that were refused
   struct Ends final : ServedConnection {

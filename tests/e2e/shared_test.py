@@ -231,6 +231,20 @@ class ServerDown(Shared):
         self.assertTrue(wait_until(lambda: one.ask(key="k", body=b"{}").status == 201))
         self.assertEqual(len(backend.requests), 1)
 
+    def test_a_drain_waits_for_the_claims_that_are_taken_back(self):
+        backend = self.backend()
+        one, other = self.pair(backend, *QUICK)
+        self.server.pause()
+        try:
+            answer = one.ask(key="k", body=b"{}")
+            self.assertEqual((answer.status, answer.code), (503, "store-unavailable"))
+            one.terminate()  # the server will make the claim when it goes on
+        finally:
+            self.server.resume()
+        self.assertEqual(one.wait(), 0)
+        wait_until(lambda: other.ask(key="k", body=b"{}").status == 201, what="the key to be free")
+        self.assertEqual(len(backend.requests), 1)
+
     def test_in_shadow_mode_only_the_line_in_the_access_log_waits_for_it(self):
         one, _ = self.pair(self.backend(), "defaults.mode=shadow", "log.access=yes")
         client = self.connect(one)

@@ -101,6 +101,19 @@ class Guarded : public EveryStore {
 };
 INSTANTIATE_TEST_SUITE_P(Stores, Guarded, every_setting(), name_of_setting);
 
+TEST_P(Guarded, a_claim_that_may_have_been_made_is_taken_back_in_the_background) {
+  world.store.fail_next(Verb::claim, Fault::after, 2);
+  one.enter("");
+  run_until([this] { return one.decided(); });
+  ASSERT_TRUE(one.refused);
+  EXPECT_EQ(one.refused->kind, ProblemKind::store_unavailable);
+  world.executor.advance(1s);
+  other.enter("");
+  world.executor.advance(1s);
+  EXPECT_TRUE(other.in());
+  other.leave(WriteEnd::known);
+}
+
 TEST_P(Guarded, of_two_that_name_the_state_the_second_waits_and_finds_it_changed) {
   one.enter(now_);
   other.enter(now_);

@@ -1,0 +1,56 @@
+#include "gateway/end_later.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/task.hpp"
+
+namespace once {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+// Between two tries; each doubles it.
+constexpr Duration first_late_try = milliseconds(20);
+constexpr Duration slowest_early_try = milliseconds(1000);
+// When the store has been away for longer than a lease.
+constexpr Duration slowest_late_try = std::chrono::seconds(30);
+// More would fill the memory, and the store would be met by all of them when it comes back.
+constexpr std::uint64_t most_unsettled = 10'000;
+
+Task<void> tries(ExchangePorts ports, Op op, Patience patience, [[maybe_unused]] OutcomeBytes counted) {
+  ports.metrics.unsettled.add();
+  op.tenant = {};  // views of a request that is over
+  op.route = {};
+  Duration waited{};
+  Duration pause = first_late_try;
+  while (waited < patience.limit && !ports.store.store().failed_for_good()) {
+    co_await sleep_for(ports.home, pause);
+    waited += pause;
+    pause = std::min(pause * 2, waited < patience.often ? slowest_early_try : slowest_late_try);
+    co_await ports.store.run(op, ports.home);
+    if (op.status != OpStatus::failed) break;
+    ports.metrics.store_errors.add();
+  }
+  ports.metrics.unsettled.subtract();
+  ports.waiters.notify(op.id);
+}
+
+}  // namespace
+
+void try_later(const ExchangePorts& ports, Op op, Patience patience, OutcomeBytes counted) {
+  spawn(tries(ports, std::move(op), patience, std::move(counted)));
+}
+
+void end_claim_later(const ExchangePorts& ports, const Op& claim, Verb verb, Patience patience) {
+  if (ports.metrics.unsettled.value() >= most_unsettled) return;
+  Op end = claim;
+  end.verb = verb;
+  end.final_state = State::unknown;
+  end.body_kept = BodyKept::yes;
+  end.outcome.reset();
+  try_later(ports, std::move(end), patience);
+}
+
+}  // namespace once
