@@ -72,8 +72,8 @@ Delivery weigh(const UnframedResponse& response, const RecordPolicy& policy) {
   if (policy.unframed != Unframed::whole) return Delivery::unframed;
   if (response.end_announced) return Delivery::whole;
   // A stream of documents may have been cut off between two of them.
-  const bool one_document =
-      is_json(response.content_type) && !same_name(media_type(response.content_type), "application/stream+json");
+  const bool one_document = is_json(response.content_type) && !response.encoded &&
+                            !same_name(media_type(response.content_type), "application/stream+json");
   const bool whole_json = one_document && has_own_end(response.body) && canonical_json(response.body).has_value();
   return whole_json ? Delivery::whole : Delivery::unframed;
 }

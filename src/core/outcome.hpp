@@ -40,11 +40,13 @@ constexpr bool was_sent(Delivery delivery) {
 struct UnframedResponse {
   std::string_view content_type;
   std::string_view body;
+  bool encoded = false;        // there is a Content-Encoding, so the body is not what the type says
   bool end_announced = false;  // by TLS (close_notify), so that it was not the network that ended it
 };
 
 // Whole if that is proven, and record.unframed lets a proof count; unframed otherwise. A JSON document proves it if it
-// is an object, an array or a string: those have an end of their own.
+// is an object, an array or a string: those have an end of their own. A body with a Content-Encoding is no such
+// document.
 Delivery weigh(const UnframedResponse& response, const RecordPolicy& policy);
 
 struct Settlement {

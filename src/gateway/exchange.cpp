@@ -40,6 +40,7 @@ Delivery weighed(const BackendAnswer& answer, const RecordPolicy& policy) {
   if (answer.delivery != Delivery::unframed) return answer.delivery;
   return weigh({.content_type = answer.head->find("Content-Type").value_or(""),
                 .body = answer.body,
+                .encoded = !same_name(answer.head->find("Content-Encoding").value_or("identity"), "identity"),
                 .end_announced = answer.end_announced},
                policy);
 }

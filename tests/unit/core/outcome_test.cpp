@@ -71,6 +71,12 @@ TEST(Weigh, what_may_have_been_cut_off_is_not_proven_to_be_whole) {
   EXPECT_EQ(weighed("", "{}"), Delivery::unframed);
 }
 
+// Bytes of gzip or br are no JSON; a short body that parses was cut off, or is no such encoding.
+TEST(Weigh, an_encoded_body_is_no_json_whatever_it_looks_like) {
+  const UnframedResponse encoded{.content_type = "application/json", .body = "{}", .encoded = true};
+  EXPECT_EQ(weigh(encoded, default_record_policy()), Delivery::unframed);
+}
+
 TEST(Weigh, an_end_that_the_backend_announced_is_a_proof) {
   RecordPolicy policy = default_record_policy();
   const UnframedResponse announced{.content_type = "text/plain", .body = "words", .end_announced = true};

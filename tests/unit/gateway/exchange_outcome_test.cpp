@@ -349,6 +349,14 @@ TEST_P(ExchangeOutcome, json_that_ended_with_its_connection_and_parses_is_record
   EXPECT_EQ(again.body(), R"({"id": "ch_1"})");
 }
 
+TEST_P(ExchangeOutcome, an_encoded_body_that_happens_to_parse_is_not_proven_to_be_whole) {
+  world.backend.then(unframed("application/json\r\nContent-Encoding: gzip", "{}"));
+  EXPECT_EQ(world.ask().idempotency_status(), "unknown");
+  EXPECT_EQ(world.record()->state, State::unknown);
+  world.backend.then(unframed("application/json\r\nContent-Encoding: identity", "{}"));
+  EXPECT_EQ(world.ask({.key = 2}).idempotency_status(), "executed");
+}
+
 TEST_P(ExchangeOutcome, a_route_may_keep_what_ended_with_its_connection) {
   world.policy.record.unframed = Unframed::keep;
   world.backend.then(unframed("text/plain", "until the end"));
