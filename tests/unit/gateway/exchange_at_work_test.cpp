@@ -139,6 +139,7 @@ TEST_F(AtWork, another_request_with_the_key_is_a_mismatch_and_claims_nothing) {
   EXPECT_EQ(world.ask({.key = 1, .content = 2}).code(), "key-mismatch");
   EXPECT_FALSE(world.record());
   EXPECT_EQ(world.backend.executions(), 1U);
+  answer(answer_with(201, "first"));
 }
 
 TEST_F(AtWork, a_bypass_does_not_send_it_again) {
