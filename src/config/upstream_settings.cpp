@@ -145,6 +145,10 @@ const Settings<Upstream>& upstream_settings() {
                                        {"off", ForwardedFields::off}}),
         "How it is told where a request came from: X-Forwarded-For, -Proto and -Host, or Forwarded (RFC 7239). off: "
         "what the client sent goes on."));
+    all.push_back(one<Upstream>(
+        "via", [](auto& u) -> auto& { return u.via; }, yes_no_codec(),
+        "Whether requests say in Via that they came through Once, as RFC 9110 asks of a gateway. Some servers do not "
+        "compress their answers to such requests (nginx: gzip_proxied)."));
     return all;
   }();
   return table;

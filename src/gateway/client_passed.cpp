@@ -10,6 +10,7 @@ PassedRequest Client::passed_request(const RoutedPolicy& routed) {
   static const Timeouts default_timeouts;
   const ServingSettings& settings = generation_->settings();
   return {.backend = generation_->backend(routed.upstream),
+          .worker = worker_,
           .timeouts = routed.policy != nullptr ? routed.policy->timeouts : default_timeouts,
           .request_id = request_id_,
           .wording = *wording_,

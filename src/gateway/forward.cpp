@@ -113,6 +113,8 @@ void write_forwarded_head(std::string& out, const http::RequestHead& head, const
     append_host(out, head.host.empty() ? as.authority : head.host);
   }
   out.append(as.added_fields);
+  // Behind those of the client, of which each is an earlier hop. The version is that of the client.
+  if (as.via) out.append(head.version == http::Version::http_1_1 ? "Via: 1.1 once\r\n" : "Via: 1.0 once\r\n");
   if (head.method == Method::options) append_hops(out, head);
   if (as.origin != nullptr) as.origin->append(out, head, as.forwarded);
   switch (as.framing.kind) {

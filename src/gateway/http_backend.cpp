@@ -49,7 +49,8 @@ ForwardedHead HttpBackend::head_for(const UpstreamGroup::Turn& turn) const {
           .added_fields = {},
           .framing = {},
           .host = host,
-          .forwarded = upstream_.forwarded};
+          .forwarded = upstream_.forwarded,
+          .via = upstream_.via};
 }
 
 Task<BackendAnswer> HttpBackend::send(const BackendRequest& request) {

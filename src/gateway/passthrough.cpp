@@ -7,6 +7,7 @@
 #include "gateway/forward.hpp"
 #include "gateway/reply.hpp"
 #include "gateway/tunnel.hpp"
+#include "gateway/worker.hpp"
 
 namespace once {
 
@@ -334,11 +335,14 @@ void PassThrough::write_head(bool interim) {
   head_.append(" ").append(from.reason).append("\r\n");
   const bool framed = from.framing.kind == Framing::Kind::none || from.framing.kind == Framing::Kind::length;
   const bool own_length = framed && may_have_length(from.status);
+  bool dated = interim;
   for (const http::Field& field : from.fields) {
     if (from.hop_by_hop(field.name) || same_name(field.name, "X-Request-Id")) continue;
+    dated = dated || same_name(field.name, "Date");
     if (!own_length && same_name(field.name, "Content-Length")) continue;
     head_.append(field.line);
   }
+  if (!dated) head_.append("Date: ").append(request_->worker.date()).append("\r\n");
   if (from.status == 101) {
     head_.append("Connection: upgrade\r\nUpgrade: ").append(from.find("Upgrade").value_or("")).append("\r\n");
   }

@@ -21,6 +21,8 @@
 
 namespace once {
 
+class Worker;
+
 // Looks on while a request passes by, and never holds it up.
 class PassObserver {
  public:
@@ -34,6 +36,7 @@ class PassObserver {
 
 struct PassedRequest {
   HttpBackend& backend;
+  Worker& worker;
   const Timeouts& timeouts;
   std::string_view request_id;
   const Wording& wording;    // of the route

@@ -4,6 +4,7 @@
 #include "core/headers.hpp"
 #include "gateway/passthrough.hpp"
 #include "gateway/reply.hpp"
+#include "gateway/worker.hpp"
 
 namespace once {
 
@@ -39,11 +40,14 @@ Task<PassedResult> PassThrough::answer_not_modified() {
   const http::ResponseHead& from = upstream_->head();
   metrics_.not_modified.add();
   head_.assign("HTTP/1.1 304 Not Modified\r\n");
+  bool dated = false;
   for (const http::Field& field : from.fields) {
+    dated = dated || same_name(field.name, "Date");
     const bool left_out =
         from.hop_by_hop(field.name) || describes_body(field.name) || same_name(field.name, "X-Request-Id");
     if (!left_out) head_.append(field.line);
   }
+  if (!dated) head_.append("Date: ").append(request_->worker.date()).append("\r\n");
   append_request_id(head_, request_->request_id, request_->wording);
   head_.append("ETag: ").append(etag_).append("\r\n");
   append_ignored_key(head_, from);

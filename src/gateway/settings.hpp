@@ -71,6 +71,7 @@ struct Upstream {
   Duration resolve_every = std::chrono::seconds(30);  // how often its name is looked up
   std::string host = std::string(keep_host);          // which Host it gets: keep_host, own_host, or this one
   ForwardedFields forwarded = ForwardedFields::x_forwarded;
+  bool via = true;  // requests say that they came through Once
   Where where;
 };
 

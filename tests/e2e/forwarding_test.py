@@ -1,9 +1,11 @@
 """What goes on to the backend and to the client, and what does not."""
+import datetime
+import email.utils
 import itertools
 import socket
 import unittest
 
-from harness import EndToEnd
+from harness import EndToEnd, Gateway
 from wire import request_bytes, wait_until
 
 ONLY_THE_CONNECTION = [
@@ -21,6 +23,11 @@ class Forwarding(EndToEnd):
         self.server = self.backend(lambda _, to: to.reply(200))
         self.once = self.gateway(self.server)
         self.keys = (f"key-{number}" for number in itertools.count())
+
+    def with_upstream(self, backend, setting):
+        gateway = Gateway(config=f"upstreams:\n  default:\n    servers: ['{backend.origin}']\n    {setting}\n")
+        self.addCleanup(lambda: gateway.folder.exists() and gateway.stop())
+        return gateway.wait_listening()
 
     def keyed_and_not(self):
         return (("with a key", next(self.keys)), ("without a key", None))
@@ -174,6 +181,15 @@ class ToTheBackend(Forwarding):
                 self.assertEqual((request.get("Trailer"), request.get("X-T")), (None, None))
 
 
+    def test_via_says_that_it_came_through_once(self):
+        for name, key in self.keyed_and_not():
+            with self.subTest(name):
+                self.assertEqual(self.forwarded(key=key).all("Via"), ["1.1 once"])
+        self.assertEqual(self.forwarded(fields=[("Via", "2 edge")]).all("Via"), ["2 edge", "1.1 once"])
+        backend = self.backend()
+        self.with_upstream(backend, "via: no").ask()
+        self.assertEqual(backend.requests[-1].all("Via"), [])
+
     def test_an_options_goes_only_as_far_as_it_may(self):
         for target in ("/", "*"):
             with self.subTest(target):
@@ -210,6 +226,21 @@ class ToTheClient(Forwarding):
                 self.assertEqual([found for found in HOP_BY_HOP if response.get(found) is not None], [])
                 self.assertEqual((response.get("X-Other"), response.body), ("3", b"hello"))
                 self.assertEqual(client.ask("GET", "/again").body, b"again")
+
+    def test_every_response_has_one_date(self):
+        now = email.utils.formatdate(usegmt=True)
+        for name, key in self.keyed_and_not():
+            for date in (b"", b"Date: Mon, 01 Jan 2001 00:00:00 GMT\r\n"):
+                with self.subTest(name, date=date):
+                    response, client = self.answer(b"HTTP/1.1 200 OK\r\n" + date + b"Content-Length: 0\r\n\r\n",
+                                                   key and key + str(len(date)))
+                    dates = response.all("Date")
+                    self.assertEqual(len(dates), 1)
+                    if date:
+                        self.assertEqual(dates, ["Mon, 01 Jan 2001 00:00:00 GMT"])
+                    else:
+                        at = email.utils.parsedate_to_datetime(dates[0])
+                        self.assertLess(abs(at - email.utils.parsedate_to_datetime(now)), datetime.timedelta(hours=1))
 
     def test_response_trailers_are_dropped(self):
         raw = (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n"

@@ -134,6 +134,14 @@ TEST(ForwardTest, expect_goes_on_only_where_the_body_waits_for_it) {
   EXPECT_THAT(forwarded(request, as), HasSubstr("Expect: 100-continue\r\n"));
 }
 
+TEST(ForwardTest, via_is_one_hop_more) {
+  ForwardedHead as = plainly;
+  as.via = true;
+  EXPECT_EQ(forwarded("GET / HTTP/1.1\r\nHost: h\r\nVia: 2 edge\r\n\r\n", as),
+            "GET / HTTP/1.1\r\nHost: h\r\nVia: 2 edge\r\nVia: 1.1 once\r\n\r\n");
+  EXPECT_EQ(forwarded("GET / HTTP/1.0\r\nHost: h\r\n\r\n", as), "GET / HTTP/1.1\r\nHost: h\r\nVia: 1.0 once\r\n\r\n");
+}
+
 TEST(ForwardTest, an_options_may_be_passed_on_once_less) {
   const std::string options = "OPTIONS * HTTP/1.1\r\nHost: h\r\nMax-Forwards: ";
   EXPECT_THAT(forwarded(options + "10\r\n\r\n", plainly), HasSubstr("Max-Forwards: 9\r\n"));
