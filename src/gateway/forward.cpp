@@ -28,9 +28,7 @@ bool goes_on(const http::RequestHead& head, const http::Field& field, const Forw
       break;
     default: break;
   }
-  const bool maybe_forwarded = to_lower(field.name.front()) == 'x' || to_lower(field.name.front()) == 'f';
-  if (maybe_forwarded && as.origin != nullptr && is_forwarded_field(field.name) &&
-      !as.origin->keeps(field.name, as.forwarded)) {
+  if (as.origin != nullptr && is_forwarded_field(field.name) && !as.origin->keeps(field.name, as.forwarded)) {
     return false;
   }
   return !is_reserved_request_header(field.name) && !head.hop_by_hop(field.name);

@@ -1,6 +1,7 @@
 #include "gateway/origin.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "core/headers.hpp"
 
@@ -13,6 +14,15 @@ constexpr std::string_view x_proto = "X-Forwarded-Proto";
 constexpr std::string_view x_host = "X-Forwarded-Host";
 constexpr std::string_view forwarded_field = "Forwarded";
 const std::string unknown_client = "unknown";
+
+// In which proxies, clouds and frameworks look for the client's address, beside X-Forwarded-*.
+constexpr std::array<std::string_view, 18> address_fields = {
+    "Forwarded",        "X-Real-IP",           "True-Client-IP",
+    "CF-Connecting-IP", "CF-Connecting-IPv6",  "CF-Pseudo-IPv4",
+    "Fastly-Client-IP", "Fly-Client-IP",       "Client-IP",
+    "X-Client-IP",      "X-Cluster-Client-IP", "X-Remote-IP",
+    "X-Remote-Addr",    "X-Originating-IP",    "X-Original-Forwarded-For",
+    "X-Azure-ClientIP", "WL-Proxy-Client-IP",  "X-Envoy-External-Address"};
 
 bool says_x_forwarded(ForwardedFields fields) {
   return fields == ForwardedFields::x_forwarded || fields == ForwardedFields::both;
@@ -43,8 +53,9 @@ void append_quoted(std::string& out, std::string_view text) {
 
 bool is_forwarded_field(std::string_view name) {
   constexpr std::string_view family = "X-Forwarded-";
-  return same_variable(name.substr(0, family.size()), family) || same_variable(name, forwarded_field) ||
-         same_variable(name, "X-Real-IP");
+  if (!std::string_view("cftwx").contains(to_lower(name.front()))) return false;
+  return same_variable(name.substr(0, family.size()), family) ||
+         std::ranges::any_of(address_fields, [name](std::string_view each) { return same_variable(name, each); });
 }
 
 Origin::Origin(std::string_view peer, Transport transport)

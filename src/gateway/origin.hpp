@@ -14,7 +14,8 @@
 
 namespace once {
 
-// One of the fields that this is about.
+// One of the fields that this is about, or another in which a backend may look for the client's address. The name is
+// not empty.
 bool is_forwarded_field(std::string_view name);
 
 class Origin {

@@ -190,6 +190,29 @@ class ToTheBackend(Forwarding):
         self.with_upstream(backend, "via: no").ask()
         self.assertEqual(backend.requests[-1].all("Via"), [])
 
+    ADDRESS_FIELDS = ("X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Forwarded-Port", "X-Forwarded-Prefix",
+                      "Forwarded", "X-Real-IP", "True-Client-IP", "CF-Connecting-IP", "CF-Connecting-IPv6", "CF-Pseudo-IPv4",
+                      "Fastly-Client-IP", "Fly-Client-IP", "Client-IP", "X-Client-IP", "X-Cluster-Client-IP", "X-Remote-IP",
+                      "X-Remote-Addr", "X-Originating-IP", "X-Original-Forwarded-For", "X-Azure-ClientIP",
+                      "WL-Proxy-Client-IP", "X-Envoy-External-Address")
+
+    def test_only_a_trusted_proxy_says_where_a_client_is(self):
+        backend = self.backend()
+        client = self.gateway(backend)
+        proxy = self.gateway(backend, "trusted_proxies=127.0.0.1")
+        off = self.with_upstream(backend, "forwarded: off")
+        for name in self.ADDRESS_FIELDS:
+            value = "host=forged" if name == "Forwarded" else "forged"
+            for spelled in (name, name.lower(), name.replace("-", "_")):
+                with self.subTest(spelled):
+                    client.ask(fields=[(spelled, value)])
+                    self.assertNotIn(b"forged", backend.requests[-1].head)
+            with self.subTest(name):
+                proxy.ask(fields=[(name, value)])
+                self.assertIn(b"forged", backend.requests[-1].head)
+                off.ask(fields=[(name, value)])
+                self.assertEqual(backend.requests[-1].all(name), [value])
+
     def test_an_options_goes_only_as_far_as_it_may(self):
         for target in ("/", "*"):
             with self.subTest(target):
