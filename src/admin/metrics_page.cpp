@@ -184,6 +184,9 @@ void write_limits(Exposition& out, const Gateway& gateway) {
   write_by_kind<Overload>(out, "limit", workers, &Metrics::overloaded);
   out.family("once_caller_limit_total", "counter", "Requests with a key refused because of a limit on their caller.");
   write_by_kind<CallerLimit>(out, "limit", workers, &Metrics::over_limit);
+  out.family("once_malformed_responses_total", "counter",
+             "Responses of backends that could not be read, by what is wrong with them.");
+  write_by_kind<http::ResponseFault>(out, "reason", workers, &Metrics::malformed_responses);
   out.family("once_shadow_total", "counter", "Requests in shadow mode, by what would have been done.");
   write_by_kind<Shadowed>(out, "verdict", workers, &Metrics::shadow);
   out.single("once_body_bytes", "gauge", "Memory for bodies that are held as a whole.", gateway.body_bytes());

@@ -53,8 +53,9 @@ struct BackendAnswer {
   bool end_announced = false;  // of an unframed response
   // If is_answered(delivery); views that live as long as `source`.
   const http::ResponseHead* head = nullptr;
-  std::string_view body;           // oversize: the first part of it
-  http::ResponseSourcePtr source;  // oversize: the rest of the body
+  std::optional<http::ResponseFault> fault = std::nullopt;  // truncated: because it is malformed
+  std::string_view body;                                    // oversize: the first part of it
+  http::ResponseSourcePtr source;                           // oversize: the rest of the body
   // Not sent, because it must not be, or lost, because of something else than its connection: what to answer instead.
   std::optional<Problem> refused = std::nullopt;
 };

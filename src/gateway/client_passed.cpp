@@ -121,6 +121,10 @@ WriteGuard& Client::guard() {
 Task<void> Client::answer_passed(const PassedResult& result) {
   reply_.ending = Ending::passed;
   if (result.problem == ProblemKind::request_timeout) worker_.metrics().slow_clients.add();
+  if (result.fault) {
+    worker_.metrics().malformed_responses[static_cast<std::size_t>(*result.fault)].add();
+    shared_.log.warn("malformed response", {{"request", request_id_}, {"reason", name_of(*result.fault)}});
+  }
   passed_as_ = result.problem;
   if (result.problem) {
     Problem answer = problem(*result.problem, result.detail);

@@ -50,6 +50,8 @@ void tell_unknown(Answers answers, BackendAnswer& answer) {
     answers.unknown(answer.refused->status, std::move(answer.refused->detail));
   } else if (answer.delivery == Delivery::timed_out) {
     answers.unknown(504, "The backend did not answer in time; whether the request was executed is not known.");
+  } else if (answer.fault) {
+    answers.unknown(502, "The backend's response is malformed; whether the request was executed is not known.");
   } else {
     answers.unknown(502, "The connection to the backend was lost; whether the request was executed is not known.");
   }
@@ -277,6 +279,7 @@ Task<void> Exchange::execute() {
                                   .room = ports_.memory,
                                   .permit = shared_ ? &lease_ : nullptr};
   BackendAnswer answer = co_await request_->backend.send(to_backend);
+  note_fault(answer);
   co_await lease_.stop();
   co_await settle_answer(answer);
   co_await leave_work();
@@ -295,6 +298,12 @@ void Exchange::answer_released(BackendAnswer& answer, OpStatus undone) {
   } else {
     answer_unsent(answer.delivery, Ending::rejected);
   }
+}
+
+void Exchange::note_fault(const BackendAnswer& answer) {
+  if (!answer.fault) return;
+  ports_.metrics.malformed_responses[static_cast<std::size_t>(*answer.fault)].add();
+  ports_.log.warn("malformed response", {{"request", request_->request_id}, {"reason", name_of(*answer.fault)}});
 }
 
 // What happened at the backend becomes a record, and only then a reply.
@@ -472,6 +481,7 @@ Task<Delivery> Exchange::bypass() {
                                   .room = ports_.memory};
   if (shared_) lease_.start_unclaimed(op_, work_);
   BackendAnswer answer = co_await request_->backend.send(to_backend);
+  note_fault(answer);
   co_await lease_.stop();
   const Delivery delivery = answer.delivery;
   if (take_handed()) {
@@ -507,7 +517,10 @@ void Exchange::reply_bypassed(BackendAnswer& answer) {
       break;
     case Delivery::lost:
     case Delivery::truncated:
-      answers().problem(ProblemKind::backend_lost, "The connection to the backend was lost.", Ending::bypassed);
+      answers().problem(
+          ProblemKind::backend_lost,
+          answer.fault ? "The backend's response is malformed." : "The connection to the backend was lost.",
+          Ending::bypassed);
       break;
   }
 }

@@ -58,6 +58,8 @@ class Exchange {
   Task<bool> answer_at_work(Executions::Entered entered);
   Task<bool> wait_for_owner();
   Task<void> execute();
+  // A response that cannot be read is counted and logged: its client only learns that the outcome is not known.
+  void note_fault(const BackendAnswer& answer);
   Task<void> settle_answer(BackendAnswer& answer);
   void answer_released(BackendAnswer& answer, OpStatus undone);
   Task<OpStatus> record(State state, BodyKept kept, OutcomeBytes outcome);

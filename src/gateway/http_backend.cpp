@@ -99,11 +99,13 @@ Task<BackendAnswer> HttpBackend::receive(const BackendRequest& request, Upstream
     const auto read = co_await connection->read_head(request.head.method, deadline);
     if (read != UpstreamConnection::HeadRead::ok) {
       answer.delivery = delivery_of(read);
+      answer.fault = connection->fault();
       co_return answer;
     }
     if (connection->head().status >= 200) break;
     if (connection->head().status == 101) {  // nobody asked for it
       answer.delivery = Delivery::truncated;
+      answer.fault = http::ResponseFault::unasked_switch;
       co_return answer;
     }
     if (request.interim != nullptr) co_await request.interim->interim(connection->head());
@@ -121,7 +123,10 @@ Task<BackendAnswer> HttpBackend::receive(const BackendRequest& request, Upstream
       answer.body = body->data;
       answer.source = http::ResponseSourcePtr(connection.release());
       break;
-    case BodyChunk::Kind::broken: answer.delivery = Delivery::truncated; break;
+    case BodyChunk::Kind::broken:
+      answer.delivery = Delivery::truncated;
+      answer.fault = connection->fault();
+      break;
     case BodyChunk::Kind::timed_out: answer.delivery = Delivery::timed_out; break;
   }
   co_return answer;

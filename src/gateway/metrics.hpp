@@ -14,6 +14,7 @@
 #include "base/histogram.hpp"
 #include "gateway/at_work.hpp"
 #include "gateway/caller_limits.hpp"
+#include "http/response_fault.hpp"
 
 namespace once {
 
@@ -167,6 +168,7 @@ struct Metrics {
   Counter unsettled;  // finishes and releases that did not get through and are tried on
   Counter backend_connects;
   Counter backend_connect_failures;
+  std::array<Counter, http::response_fault_count> malformed_responses;  // by http::ResponseFault
   Counter without_caller;     // requests with a key that share the caller of those who have none
   Counter tokens_verified;    // signatures checked, and found good
   Counter tokens_remembered;  // found among those that were checked before

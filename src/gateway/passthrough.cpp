@@ -21,6 +21,9 @@ using http::UpstreamConnectionPtr;
 
 namespace {
 
+// A client that waits for 100 (Continue) is asked for its body by Once if the backend has not done so by then. Many
+// backends never do, and clients commonly wait for a second.
+constexpr Duration continue_wait = std::chrono::milliseconds(100);
 constexpr std::size_t most_joined = std::size_t{16} << 10U;
 
 PassedResult failed_with(ProblemKind kind, std::string_view detail) {
@@ -55,6 +58,7 @@ Task<PassedResult> PassThrough::run(const PassedRequest& request) {
   upload_ = Upload::none;
   client_gone_ = false;
   events_ = false;
+  body_asked_for_ = false;
   held_.reset();
   etag_.clear();
   head_.clear();
@@ -260,9 +264,16 @@ void PassThrough::peer_moved(Socket::Peer what) {
 
 Task<PassedResult> PassThrough::relay() {
   watch_client();
+  bool body_awaited = client_.head.expects_continue && upload_ == Upload::running;
   while (true) {
-    const auto deadline = client_.socket.loop().now() + longest_silence();
+    const Duration patience = body_awaited ? std::min(continue_wait, longest_silence()) : longest_silence();
+    const auto deadline = client_.socket.loop().now() + patience;
     const auto read = co_await upstream_->read_head(client_.head.method, deadline);
+    if (read == UpstreamConnection::HeadRead::timed_out && body_awaited) {
+      body_awaited = false;
+      co_await ask_for_body();
+      continue;
+    }
     if (read == UpstreamConnection::HeadRead::timed_out && upload_ == Upload::running) continue;
     if (read == UpstreamConnection::HeadRead::no_bytes && !client_gone_ && may_send_again()) {
       const Sent sent = co_await send_request();
@@ -282,13 +293,18 @@ Task<PassedResult> PassThrough::relay() {
     if (upload_ == Upload::malformed && read != UpstreamConnection::HeadRead::ok) {
       co_return failed_with(ProblemKind::bad_request, "The request body is malformed.");
     }
-    if (read != UpstreamConnection::HeadRead::ok) {
-      co_return failed_with(ProblemKind::backend_lost, "The connection to the backend was lost.");
-    }
+    if (read != UpstreamConnection::HeadRead::ok) co_return lost();
     const int status = upstream_->head().status;
     if (status >= 200) break;
     if (status == 101 && !switched_as_asked()) {
-      co_return failed_with(ProblemKind::backend_lost, "The backend switched protocols unasked.");
+      PassedResult unasked = failed_with(ProblemKind::backend_lost, "The backend switched protocols unasked.");
+      unasked.fault = http::ResponseFault::unasked_switch;
+      co_return unasked;
+    }
+    body_awaited = body_awaited && status != 100;
+    if (status == 100 && body_asked_for_) {
+      upstream_->drop_head();
+      continue;
     }
     const bool relayed = co_await relay_interim();
     if (!relayed && !goes_on) co_return PassedResult{};
@@ -310,6 +326,22 @@ Task<PassedResult> PassThrough::relay() {
   }
   PassedResult result = co_await relay_body();
   co_return result;
+}
+
+// Nothing more than a hint: a client that does not wait for it takes no harm, and one that is gone is noticed
+// elsewhere.
+Task<void> PassThrough::ask_for_body() {
+  if (upload_ != Upload::running || client_.pace.bytes > 0) co_return;
+  body_asked_for_ = true;
+  co_await client_.socket.write_all("HTTP/1.1 100 Continue\r\n\r\n", client_.timeouts->body_idle);
+}
+
+PassedResult PassThrough::lost() const {
+  const auto fault = upstream_->fault();
+  PassedResult result = failed_with(ProblemKind::backend_lost, fault ? "The backend's response is malformed."
+                                                                     : "The connection to the backend was lost.");
+  result.fault = fault;
+  return result;
 }
 
 Task<bool> PassThrough::relay_interim() {
@@ -382,7 +414,7 @@ Task<PassedResult> PassThrough::relay_body() {
   if (!keep) head_.append("Connection: close\r\n");
   if (keep && client_.head.version == http::Version::http_1_0) head_.append("Connection: keep-alive\r\n");
   head_.append("\r\n");
-  const PassedResult broken{.status = from.status, .keep = false, .whole = false, .problem = {}, .detail = {}};
+  PassedResult broken{.status = from.status, .keep = false, .whole = false, .problem = {}, .detail = {}};
   std::optional<BodyChunk> chunk;
   if (held_ && !held_->empty()) {
     chunk = BodyChunk{.kind = BodyChunk::Kind::data, .data = *held_};
@@ -400,6 +432,7 @@ Task<PassedResult> PassThrough::relay_body() {
     if (chunk->kind == BodyChunk::Kind::broken || chunk->kind == BodyChunk::Kind::timed_out) {
       // The client must not take half a body for a whole one.
       client_.socket.reset_on_close();
+      broken.fault = upstream_->fault();
       co_return broken;
     }
     std::optional<BodyChunk> following;

@@ -64,6 +64,7 @@ struct PassedResult {
   bool whole = false;                  // the whole response came, or nothing was sent to the backend
   std::optional<ProblemKind> problem;  // nothing was sent to the client yet: answer with this
   std::string detail;
+  std::optional<http::ResponseFault> fault = std::nullopt;  // the backend's response is malformed
 };
 
 class PassThrough final : private http::Socket::Watcher {
@@ -96,6 +97,8 @@ class PassThrough final : private http::Socket::Watcher {
 
   Task<PassedResult> relay();
   Task<bool> relay_interim();
+  Task<void> ask_for_body();
+  PassedResult lost() const;
   Task<PassedResult> relay_body();
   Task<std::optional<PassedResult>> hold_for_tag();
   Task<PassedResult> answer_not_modified();
@@ -132,6 +135,7 @@ class PassThrough final : private http::Socket::Watcher {
   bool client_gone_ = false;
   bool events_ = false;  // an event stream: a client that closed its side has left
   bool chunk_out_ = false;
+  bool body_asked_for_ = false;           // by us: the client was told to go on
   std::optional<std::string_view> held_;  // what of the body was waited for and not yet relayed
   std::string etag_;                      // that the response is given; empty: none
   std::string upgrade_;                   // protocols that are offered to the backend

@@ -22,11 +22,7 @@ Task<std::optional<PassedResult>> PassThrough::hold_for_tag() {
   }
   if (body->kind == BodyChunk::Kind::broken) {
     if (client_gone_) co_return PassedResult{};
-    co_return PassedResult{.status = 0,
-                           .keep = false,
-                           .whole = false,
-                           .problem = ProblemKind::backend_lost,
-                           .detail = "The connection to the backend was lost."};
+    co_return lost();
   }
   held_ = body->data;
   if (!body->whole) co_return std::nullopt;  // too large or too slow, or no memory: it goes on as it comes

@@ -33,7 +33,40 @@ Duration promised_rest(const ResponseHead& head) {
   return any;
 }
 
+ResponseFault fault_of(HeadError error) {
+  switch (error) {
+    case HeadError::bad_version: return ResponseFault::version;
+    case HeadError::bad_field: return ResponseFault::field;
+    case HeadError::bad_framing: return ResponseFault::framing;
+    case HeadError::unsupported_coding: return ResponseFault::coding;
+    case HeadError::too_large:
+    case HeadError::too_many_fields: return ResponseFault::too_large;
+    case HeadError::bad_status_line:
+    // Of requests only.
+    case HeadError::bad_request_line:
+    case HeadError::bad_host:
+    case HeadError::target_too_long:
+    case HeadError::unsupported_method: break;
+  }
+  return ResponseFault::status_line;
+}
+
 }  // namespace
+
+std::string_view name_of(ResponseFault fault) {
+  switch (fault) {
+    case ResponseFault::status_line: return "status-line";
+    case ResponseFault::version: return "version";
+    case ResponseFault::field: return "field";
+    case ResponseFault::framing: return "framing";
+    case ResponseFault::coding: return "coding";
+    case ResponseFault::too_large: return "too-large";
+    case ResponseFault::chunk: return "chunk";
+    case ResponseFault::interim: return "interim";
+    case ResponseFault::unasked_switch: return "unasked-switch";
+  }
+  return "";
+}
 
 UpstreamConnection::UpstreamConnection(UpstreamPool& pool, Loop& loop, int fd, const Endpoint& endpoint)
     : pool_(pool), endpoint_(endpoint), socket_(loop, fd) {
@@ -52,10 +85,14 @@ Duration UpstreamConnection::left_until(std::chrono::nanoseconds deadline) const
 
 Task<UpstreamConnection::HeadRead> UpstreamConnection::read_head(Method answers, std::chrono::nanoseconds deadline) {
   response_read_ = false;
+  fault_.reset();
   while (true) {
     if (!buffer_.empty()) {
       const ParseResult result = parse(buffer_.unread(), pool_.head_limits_, answers, head_);
-      if (result.parsed == Parsed::bad) co_return HeadRead::broken;
+      if (result.parsed == Parsed::bad) {
+        fault_ = fault_of(result.error);
+        co_return HeadRead::broken;
+      }
       if (result.parsed == Parsed::complete) {
         const bool more_to_read = head_.framing.kind != Framing::Kind::none || head_.status == 101;
         if (buffer_.capacity() < head_.size + body_window && more_to_read) {
@@ -63,7 +100,10 @@ Task<UpstreamConnection::HeadRead> UpstreamConnection::read_head(Method answers,
           continue;
         }
         interim_ = head_.status < 200 ? interim_ + 1 : 0;
-        if (interim_ > most_interim_responses) co_return HeadRead::broken;
+        if (interim_ > most_interim_responses) {
+          fault_ = ResponseFault::interim;
+          co_return HeadRead::broken;
+        }
         buffer_.pin(head_.size);
         body_ = BodyDecoder(head_.framing);
         co_return HeadRead::ok;
@@ -91,7 +131,9 @@ std::optional<BodyChunk> UpstreamConnection::ready() {
   const BodyDecoder::Step step = body_.next(buffer_);
   switch (step.kind) {
     case BodyDecoder::Kind::data: return BodyChunk{.kind = BodyChunk::Kind::data, .data = step.data};
-    case BodyDecoder::Kind::bad: return BodyChunk{.kind = BodyChunk::Kind::broken, .data = {}};
+    case BodyDecoder::Kind::bad:
+      fault_ = ResponseFault::chunk;
+      return BodyChunk{.kind = BodyChunk::Kind::broken, .data = {}};
     case BodyDecoder::Kind::end:
       response_read_ = head_.persistence == Persistence::keep && buffer_.empty();
       return BodyChunk{.kind = BodyChunk::Kind::end, .data = {}};

@@ -18,6 +18,7 @@
 #include "http/buffer.hpp"
 #include "http/endpoint.hpp"
 #include "http/head.hpp"
+#include "http/response_fault.hpp"
 #include "http/socket.hpp"
 
 namespace once::http {
@@ -90,6 +91,9 @@ class UpstreamConnection final : public ResponseSource {
   // this request would be taken from the next one.
   void request_written() { request_written_ = true; }
 
+  // Why the last read was broken, if it was not because the connection was lost.
+  std::optional<ResponseFault> fault() const { return fault_; }
+
   Socket& socket() { return socket_; }
   Buffer& buffer() { return buffer_; }
   ResponseHead& head() { return head_; }
@@ -120,6 +124,7 @@ class UpstreamConnection final : public ResponseSource {
   std::chrono::nanoseconds rested_since_{};
   Duration rests_at_most_{};  // as the backend says
   std::size_t interim_ = 0;   // responses to the request at hand
+  std::optional<ResponseFault> fault_;
   bool reused_ = false;
   bool request_written_ = false;
   bool response_read_ = false;  // to its end, and the backend keeps the connection

@@ -1,4 +1,5 @@
 """What goes on to the backend and to the client, and what does not."""
+import contextlib
 import datetime
 import email.utils
 import itertools
@@ -264,6 +265,36 @@ class ToTheClient(Forwarding):
                     else:
                         at = email.utils.parsedate_to_datetime(dates[0])
                         self.assertLess(abs(at - email.utils.parsedate_to_datetime(now)), datetime.timedelta(hours=1))
+
+    MALFORMED = {
+        "status-line": b"HTTP/1.1 abc\r\n\r\n", "version": b"HTTP/2.0 200 OK\r\n\r\n", "field": b"HTTP/1.1 200 OK\r\nX : 1\r\n\r\n",
+        "framing": b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        "coding": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+        "too-large": b"HTTP/1.1 200 OK\r\n" + b"X: 1\r\n" * 600 + b"\r\n",
+        "chunk": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n",
+        "interim": b"HTTP/1.1 102 Processing\r\n\r\n" * 300,
+        "unasked-switch": b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n"}
+
+    def test_what_is_wrong_with_a_response_is_counted_and_logged(self):
+        for reason, raw in self.MALFORMED.items():
+            for name, key in self.keyed_and_not():
+                with self.subTest(reason, kind=name):
+                    def count(reason=reason):
+                        return self.once.metrics()[f'once_malformed_responses_total{{reason="{reason}"}}']
+
+                    def said():
+                        return [line for line in self.once.log_lines() if line["message"] == "malformed response"]
+
+                    before, lines = count(), len(said())
+                    self.server.handler = lambda _, to, raw=raw: to.send(raw)
+                    client = self.connect(self.once)
+                    with contextlib.suppress(EOFError, ConnectionResetError):  # of a body in the midst
+                        response = client.ask(key=key and f"malformed-{reason}")
+                        self.assertEqual(response.status, 502)
+                        self.assertIn("malformed" if reason != "unasked-switch" or key else "unasked", response.problem["detail"])
+                    wait_until(lambda count=count, before=before: count() == before + 1)
+                    new = wait_until(lambda lines=lines, said=said: said()[lines:])
+                    self.assertEqual([line["reason"] for line in new], [reason])
 
     def test_response_trailers_are_dropped(self):
         raw = (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n"

@@ -1,0 +1,26 @@
+// What is wrong with a response that could not be read, other than that its connection was lost.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace once::http {
+
+enum class ResponseFault : std::uint8_t {
+  status_line,
+  version,         // not HTTP/1
+  field,           // a malformed header field
+  framing,         // ambiguous or malformed Content-Length or Transfer-Encoding
+  coding,          // a transfer coding other than chunked
+  too_large,       // the header, in bytes or fields
+  chunk,           // malformed chunks or trailers
+  interim,         // more 1xx responses than anyone needs
+  unasked_switch,  // 101 to what nobody asked for
+};
+inline constexpr std::size_t response_fault_count = 9;
+
+// As it stands in the log and the metrics.
+std::string_view name_of(ResponseFault fault);
+
+}  // namespace once::http
