@@ -204,13 +204,15 @@ Task<Client::Next> Client::read_head() {
                                 .max_fields = settings.limits.max_header_count,
                                 .max_target = settings.limits.max_uri_bytes};
   std::size_t skipped = 0;
+  http::HeadProgress progress;
   while (true) {
     // An empty line before a request is a common mistake, and harmless.
     while (buffer.unread().starts_with("\r\n") && skipped < most_empty_lines) {
       buffer.consume(2);
       ++skipped;
+      progress = {};
     }
-    if (!buffer.empty()) {
+    if (!buffer.empty() && progress.worth_parsing(buffer.unread(), limits)) {
       buffer.rewind();
       const http::ParseResult result = http::parse(buffer.unread(), limits, io_.head);
       if (result.parsed == Parsed::bad) {
@@ -220,6 +222,7 @@ Task<Client::Next> Client::read_head() {
       if (result.parsed == Parsed::complete) {
         if (buffer.capacity() >= io_.head.size + body_window) co_return Next::request;
         buffer.grow(io_.head.size + body_window);  // moves the bytes: parsed again on the next turn
+        progress = {};
         continue;
       }
     }

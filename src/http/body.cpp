@@ -9,6 +9,8 @@ namespace {
 constexpr std::size_t max_size_line = 256;      // hex digits and extensions
 constexpr std::size_t max_trailer_line = 2048;  // less than the room that connections keep behind a head
 constexpr std::size_t max_trailers = 8192;
+constexpr std::size_t most_joined_data = 16384;
+constexpr std::size_t small_chunk_digits = 3;  // less than 4 KiB: cheaper to move than to send by itself
 
 int hex_value(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -106,7 +108,7 @@ BodyDecoder::Step BodyDecoder::next(Buffer& buffer) {
       buffer.consume(unread.size());
       return {.kind = Kind::data, .data = unread};
     }
-    case Framing::Kind::chunked: return chunked_step(buffer);
+    case Framing::Kind::chunked: return joined_step(buffer);
   }
   return fail();
 }
@@ -169,6 +171,32 @@ BodyDecoder::Step BodyDecoder::chunked_step(Buffer& buffer) {
       case State::broken: return fail();
     }
   }
+}
+
+// Small chunks that are here already are handed out as one: a peer that sends single bytes must not cost a system call
+// and a chunk for each of them on the other side.
+BodyDecoder::Step BodyDecoder::joined_step(Buffer& buffer) {
+  Step step = chunked_step(buffer);
+  while (step.kind == Kind::data && step.data.size() < most_joined_data && next_chunk_is_small(buffer)) {
+    const Step more = chunked_step(buffer);
+    if (more.kind != Kind::data) break;  // the next call says so again
+    step.data = buffer.joined(step.data, more.data);
+  }
+  return step;
+}
+
+// Between two chunks: the size line and some of the data of the next one are here, and it is not worth to be left
+// alone.
+bool BodyDecoder::next_chunk_is_small(const Buffer& buffer) const {
+  if (state_ != State::chunk_end) return false;
+  const std::string_view unread = buffer.unread();
+  if (!unread.starts_with("\r\n")) return false;
+  std::string_view line;
+  if (find_line(unread.substr(2), max_size_line, line) != ChunkLine::whole || line.empty()) return false;
+  const std::size_t digits = std::min(line.find(';'), line.size());
+  const std::string_view size = line.substr(0, digits);
+  const bool small = size.find_first_not_of('0') != std::string_view::npos && size.size() <= small_chunk_digits;
+  return small && unread.size() > 2 + line.size() + 2;
 }
 
 bool BodyDecoder::end_of_stream() {

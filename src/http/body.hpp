@@ -41,6 +41,8 @@ class BodyDecoder {
   enum class State : std::uint8_t { data, size_line, chunk_data, chunk_end, trailers, ended, broken };
 
   Step chunked_step(Buffer& buffer);
+  Step joined_step(Buffer& buffer);
+  bool next_chunk_is_small(const Buffer& buffer) const;
   bool parse_size_line(std::string_view line);
   Step take(Buffer& buffer, State when_done);
   Step fail();

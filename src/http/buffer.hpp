@@ -26,6 +26,14 @@ class Buffer {
     if (begin_ == end_) begin_ = end_ = pinned_;
   }
 
+  // Two stretches of bytes that were consumed one after the other, with something between them: the second is moved up
+  // to the first, and both are one.
+  std::string_view joined(std::string_view first, std::string_view second) {
+    char* end = data_.get() + (first.data() - data_.get()) + first.size();
+    std::memmove(end, second.data(), second.size());
+    return {first.data(), first.size() + second.size()};
+  }
+
   // The first `count` unread bytes are taken as read, and stay where they are until unpin().
   void pin(std::size_t count) {
     if (!holds(pinned_ == 0 && begin_ == 0 && count <= end_)) return;

@@ -11,6 +11,7 @@ namespace once::http {
 namespace {
 
 constexpr std::string_view crlf = "\r\n";
+constexpr std::size_t first_line_rest = 64;  // method, version and two blanks are not this long
 
 using CharSet = std::array<bool, 256>;
 
@@ -413,6 +414,14 @@ bool Head::hop_by_hop(std::string_view name) const {
   return false;
 }
 
+bool HeadProgress::worth_parsing(std::string_view bytes, const HeadLimits& limits) {
+  const std::size_t before = std::min(seen_, bytes.size());
+  seen_ = bytes.size();
+  const std::size_t longest_line = limits.max_target + first_line_rest;
+  const bool passed_limit = (before <= longest_line && bytes.size() > longest_line) || bytes.size() >= limits.max_bytes;
+  return passed_limit || bytes.find('\n', before) != std::string_view::npos;
+}
+
 bool is_header_token(std::string_view text) {
   return !text.empty() && all_in(token_chars, text);
 }
@@ -425,8 +434,7 @@ ParseResult parse(std::string_view bytes, const HeadLimits& limits, RequestHead&
   const HeadLine found = next_line(bytes, position, first);
   if (found == HeadLine::bad) return bad(HeadError::bad_request_line);
   if (found == HeadLine::partial) {
-    // Method, version and two blanks are not this long.
-    if (bytes.size() > limits.max_target + 64) return bad(HeadError::target_too_long);
+    if (bytes.size() > limits.max_target + first_line_rest) return bad(HeadError::target_too_long);
     return bytes.size() >= limits.max_bytes ? bad(HeadError::too_large) : ParseResult{.parsed = Parsed::incomplete};
   }
   std::optional<std::string_view> authority;

@@ -2,8 +2,8 @@
 // because a gateway that guesses is how requests are smuggled past it. docs/design/0001-own-loop-and-parser.md says
 // why it is written by hand.
 //
-// A head is parsed from its start each time more of it has come; what can never become good is refused before it is
-// all there. Fields are views into the bytes given, which must stay
+// A head is parsed from its start each time another of its lines has come (HeadProgress); what can never become good is
+// refused before it is all there. Fields are views into the bytes given, which must stay
 // where they are while the head is in use. A Head is reused from message to message and then allocates nothing.
 #pragma once
 
@@ -110,6 +110,17 @@ ParseResult parse(std::string_view bytes, const HeadLimits& limits, RequestHead&
 
 // RFC 9110 5.6.2: at least one of the characters that names are made of.
 bool is_header_token(std::string_view text);
+
+// Says when it is worth to parse what has come of a head: when a line has ended, or a limit is passed. So a head that
+// comes byte by byte is parsed once for each of its lines, whose number is limited, and not once for each byte.
+class HeadProgress {
+ public:
+  // `bytes` is all of the head that is here.
+  bool worth_parsing(std::string_view bytes, const HeadLimits& limits);
+
+ private:
+  std::size_t seen_ = 0;
+};
 
 // `answers` is the method of the request that this is the response to: it decides whether there is a body.
 ParseResult parse(std::string_view bytes, const HeadLimits& limits, Method answers, ResponseHead& head);

@@ -194,8 +194,9 @@ class Service::Connection final : public Link, private Socket::Watcher {
 
   Task<bool> read_head() {
     began_ = socket_.loop().now();
+    HeadProgress progress;
     while (true) {
-      if (!buffer_.empty()) {
+      if (!buffer_.empty() && progress.worth_parsing(buffer_.unread(), service_head_limits)) {
         const ParseResult result = parse(buffer_.unread(), service_head_limits, head_);
         if (result.parsed == Parsed::complete) co_return true;
         if (result.parsed == Parsed::bad) {

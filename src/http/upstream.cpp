@@ -86,8 +86,9 @@ Duration UpstreamConnection::left_until(std::chrono::nanoseconds deadline) const
 Task<UpstreamConnection::HeadRead> UpstreamConnection::read_head(Method answers, std::chrono::nanoseconds deadline) {
   response_read_ = false;
   fault_.reset();
+  HeadProgress progress;
   while (true) {
-    if (!buffer_.empty()) {
+    if (!buffer_.empty() && progress.worth_parsing(buffer_.unread(), pool_.head_limits_)) {
       const ParseResult result = parse(buffer_.unread(), pool_.head_limits_, answers, head_);
       if (result.parsed == Parsed::bad) {
         fault_ = fault_of(result.error);
@@ -97,6 +98,7 @@ Task<UpstreamConnection::HeadRead> UpstreamConnection::read_head(Method answers,
         const bool more_to_read = head_.framing.kind != Framing::Kind::none || head_.status == 101;
         if (buffer_.capacity() < head_.size + body_window && more_to_read) {
           buffer_.grow(head_.size + body_window);  // moves the bytes: parsed again on the next turn
+          progress = {};
           continue;
         }
         interim_ = head_.status < 200 ? interim_ + 1 : 0;

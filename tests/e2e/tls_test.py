@@ -49,6 +49,29 @@ class Serving(OverTls):
         self.assertEqual(len(backend.executions()), 1)
         self.assertEqual(gateway.metrics()["once_tls_handshakes_total"], 2)
 
+    def s_client(self, gateway, *arguments):
+        command = ["openssl", "s_client", "-connect", f"127.0.0.1:{gateway.tls_port}", "-ign_eof", *arguments]
+        request = b"GET / HTTP/1.1\r\nHost: a.wild.test\r\nConnection: close\r\n\r\n"
+        return subprocess.run(command, input=request, capture_output=True, timeout=DEADLINE, check=False).stdout
+
+    def test_a_session_is_resumed_only_under_its_name(self):
+        gateway = self.tls_gateway(self.backend())
+        for version in ("-tls1_2", "-tls1_3"):
+            with self.subTest(version):
+                session = str(self.folder() / "session")
+                first = self.s_client(gateway, version, "-servername", "a.wild.test", "-sess_out", session)
+                self.assertIn(b"New, TLS", first)
+                again, other, none = (self.s_client(gateway, version, *name, "-sess_in", session) for name in
+                                      (("-servername", "A.wild.test"), ("-servername", "b.wild.test"), ("-noservername",)))
+                self.assertIn(b"Reused, TLS", again)
+                self.assertIn(b"New, TLS", other)
+                self.assertIn(b"New, TLS", none)
+
+    def test_keys_are_agreed_on_curves_only(self):
+        gateway = self.tls_gateway(self.backend())
+        self.assertIn(b"New, TLS", self.s_client(gateway, "-tls1_3", "-groups", "P-384"))
+        self.assertNotIn(b"New, TLS", self.s_client(gateway, "-tls1_3", "-groups", "ffdhe2048"))
+
     def test_a_key_is_the_same_with_and_without_tls_and_over_kept_connections(self):
         backend = self.backend()
         gateway = self.tls_gateway(backend)

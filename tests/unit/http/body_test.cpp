@@ -173,6 +173,20 @@ std::vector<Malformed> malformed_chunks() {
   };
 }
 
+TEST(BodyTest, small_chunks_that_are_here_are_handed_out_as_one) {
+  const std::string wire = "1\r\na\r\n1;x\r\nb\r\n2\r\ncd\r\n0\r\n\r\n";
+  BodyDecoder decoder(Framing{.kind = Framing::Kind::chunked});
+  Buffer buffer;
+  buffer.grow(wire.size());
+  wire.copy(buffer.room().data(), wire.size());
+  buffer.commit(wire.size());
+  const BodyDecoder::Step step = decoder.next(buffer);
+  EXPECT_EQ(step.kind, BodyDecoder::Kind::data);
+  EXPECT_EQ(step.data, "abcd");
+  EXPECT_EQ(decoder.next(buffer).kind, BodyDecoder::Kind::end);
+  EXPECT_TRUE(buffer.empty());
+}
+
 TEST(BodyTest, malformed_chunks_are_refused_wherever_the_reads_are_split) {
   for (const auto& [what, wire] : malformed_chunks()) {
     const std::size_t splits = std::min<std::size_t>(wire.size(), 60);

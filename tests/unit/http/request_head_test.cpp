@@ -230,6 +230,27 @@ TEST(RequestHeadTest, urls_with_and_without_a_path) {
   }
 }
 
+TEST(RequestHeadTest, a_head_that_comes_byte_by_byte_is_parsed_once_a_line) {
+  const std::string bytes = post("X: " + std::string(2000, 'y') + "\r\nZ: 1\r\n");
+  HeadProgress progress;
+  std::size_t worth = 0;
+  for (std::size_t size = 1; size <= bytes.size(); ++size) {
+    const bool parse_now = progress.worth_parsing(std::string_view(bytes).substr(0, size), limits);
+    EXPECT_EQ(parse_now, bytes[size - 1] == '\n');
+    worth += parse_now ? 1 : 0;
+  }
+  EXPECT_EQ(worth, static_cast<std::size_t>(std::ranges::count(bytes, '\n')));
+}
+
+TEST(RequestHeadTest, a_limit_that_is_passed_is_worth_parsing) {
+  const std::string endless(40'000, 'x');
+  HeadProgress progress;
+  std::size_t size = 1;
+  while (!progress.worth_parsing(std::string_view(endless).substr(0, size), limits)) ++size;
+  RequestHead head;
+  EXPECT_EQ(parse(std::string_view(endless).substr(0, size), limits, head).error, target_too_long);
+}
+
 TEST(RequestHeadTest, what_is_refused_and_as_what) {
   for (const auto& [bytes, error] : refused_requests()) {
     RequestHead head;
