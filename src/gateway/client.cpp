@@ -271,6 +271,14 @@ void Client::begin_request() {
   append_hex(request_id_, worker_.random().nonce().view());
 }
 
+std::optional<Problem> Client::could_be_another(const RoutedPolicy& routed, const NamedFields& named) {
+  auto refused = route_evaded(generation_->routes(), routed, io_.head, normal_path_);
+  if (!refused) refused = field_dropped(io_.head, named);
+  if (!refused) refused = unreadable_forwarded(io_.head, trust());
+  if (!refused) refused = misdirected(io_.head, io_.secure, trust());
+  return refused;
+}
+
 Task<void> Client::answer() {
   const http::RequestHead& head = io_.head;
   const auto path = normalise_path(head.path, route_path_);
@@ -292,13 +300,10 @@ Task<void> Client::answer() {
   const RoutedPolicy routed = generation_->routes().find(head.method, *path);
   counts_ = &generation_->counts(routed);
   if (routed.policy != nullptr) wording_ = &routed.policy->wording;
-  auto evaded = route_evaded(generation_->routes(), routed, head, *path);
   const NamedFields named(routed.policy, generation_->settings().tokens.header);
-  if (!evaded) evaded = field_dropped(head, named);
-  if (!evaded) evaded = unreadable_forwarded(head, trust());
-  if (!evaded) evaded = misdirected(head, io_.secure, trust());
-  if (evaded) {
-    co_await write_problem_reply(*std::move(evaded));
+  std::optional<Problem> refused = could_be_another(routed, named);
+  if (refused) {
+    co_await write_problem_reply(*std::move(refused));
     co_return;
   }
   drop_disguised(io_.head, named, trust());

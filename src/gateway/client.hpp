@@ -27,6 +27,7 @@
 
 namespace once {
 
+class NamedFields;
 class Shadow;
 
 class Client final : private ServedConnection, private InterimSink, private Presence, private http::Socket::Watcher {
@@ -63,6 +64,8 @@ class Client final : private ServedConnection, private InterimSink, private Pres
   Task<Next> read_head();
   Task<void> refuse(http::HeadError error);
   Task<void> answer();
+  // Why a request is refused that would be another one at the backend than here.
+  std::optional<Problem> could_be_another(const RoutedPolicy& routed, const NamedFields& named);
   // Without a key, one is made from what the route says.
   Task<void> answer_keyed(const RoutedPolicy& routed, std::optional<std::string_view> key);
   // The key of a request that sent none; without one the request has been answered.
