@@ -233,7 +233,9 @@ std::optional<int> digits_at(std::string_view text, std::size_t& at, std::size_t
 }
 
 bool skips(std::string_view text, std::size_t& at, char expected) {
-  return at < text.size() && text[at++] == expected;
+  if (at >= text.size() || text[at] != expected) return false;
+  ++at;
+  return true;
 }
 
 // "Z", "+02:00"; nothing else may follow.

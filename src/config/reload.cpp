@@ -132,7 +132,7 @@ std::vector<std::string> forgotten_keys(const Config& running, const Config& wan
                     shown(running.same_hosts), shown(wanted.same_hosts)));
   }
   if (running.trusted_proxies != wanted.trusted_proxies) {
-    out.push_back(
+    out.emplace_back(
         "trusted_proxies changes: keys of requests through these proxies are forgotten where a proxy names the caller, "
         "the "
         "client's address or the host");
