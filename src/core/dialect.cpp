@@ -53,7 +53,7 @@ Policy platform() {
 Policy workflow() {
   Policy policy = ietf();
   policy.dialect = "workflow";
-  policy.methods = methods({Method::post});
+  policy.methods = methods({Method::post, Method::put, Method::patch});
   policy.caller = {CallerSource{.kind = CallerSource::Kind::proxy_header, .name = "X-Org-Id"}};
   policy.scope = {ScopePart::caller, ScopePart::path};
   policy.in_flight = InFlight::reject;

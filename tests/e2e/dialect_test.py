@@ -33,7 +33,7 @@ DIALECTS = (
             error_object=True),
     Dialect("platform", ("POST", "PUT", "PATCH"), frozenset({"caller"}), key_header="X-Idempotency-Key",
             in_flight=(409, "in-flight", "Request is being processed"), replay_header="Idempotent-Replayed", waits=False),
-    Dialect("workflow", ("POST",), frozenset({"caller", "path"}), caller_header="X-Org-Id",
+    Dialect("workflow", ("POST", "PUT", "PATCH"), frozenset({"caller", "path"}), caller_header="X-Org-Id",
             replay_header="Idempotent-Replayed", waits=False),
     Dialect("streams", ("POST",), frozenset({"path"}), mismatch=(409, "IDEMPOTENCY_MISMATCH"),
             mismatch_type="idempotency-mismatch", longest_key=256),

@@ -94,7 +94,7 @@ TEST(Dialect, workflow) {
   const Policy policy = policy_of("workflow");
   EXPECT_EQ(policy.key.header, "Idempotency-Key");
   EXPECT_EQ(policy.key.max_length, 255U);
-  EXPECT_EQ(policy.methods, methods({Method::post}));
+  EXPECT_EQ(policy.methods, methods({Method::post, Method::put, Method::patch}));
   ASSERT_EQ(policy.caller.size(), 1U);
   EXPECT_EQ(policy.caller.front().kind, CallerSource::Kind::proxy_header);
   EXPECT_EQ(policy.caller.front().name, "X-Org-Id");
