@@ -255,9 +255,9 @@ Settings<Config> file_settings() {
       upstreams_setting(),
       list<Config>(
           "trusted_proxies", [](auto& c) -> auto& { return c.trusted_proxies; }, network_codec(), "",
-          "Proxies in front of Once. What they say in X-Forwarded-For, X-Forwarded-Host and Forwarded is believed; "
-          "unix "
-          "is whoever connects to a Unix socket."),
+          "Addresses of proxies in front of Once. Only they may say where a request came from: X-Forwarded-For, "
+          "X-Forwarded-Host, Forwarded and the like are ignored or dropped in requests from anybody else. unix stands "
+          "for connections through a Unix socket."),
       list<Config>(
           "same_hosts", [](auto& c) -> auto& { return c.same_hosts; }, same_hosts_codec(), "",
           "A key belongs to the host that the request is for. Hosts in one item share their keys: a client that tries "

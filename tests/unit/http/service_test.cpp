@@ -103,7 +103,7 @@ class ServiceConnections : public testing::Test {
   }
 
   Pages handler_;
-  ServiceThread thread_{handler_, ServiceLimits{.max_connections = most}};
+  ServiceThread thread_{handler_, nullptr, ServiceLimits{.max_connections = most}};
 };
 
 TEST_F(ServiceConnections, idle_ones_make_room_for_a_new_one) {
