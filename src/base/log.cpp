@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstddef>
+#include <exception>
 #include <iterator>
 
 #include <fmt/format.h>
@@ -217,6 +218,14 @@ LogFormat format_for(int descriptor, LogFormat format) {
 
 Log::Log(const Clock& clock, int descriptor, LogLevel level, LogFormat format)
     : clock_(clock), descriptor_(descriptor), level_(level), format_(format_for(descriptor, format)) {}
+
+Log::~Log() {
+  try {
+    tell_left_out(LeftOut::all);
+  } catch (const std::exception&) {
+    return;  // no memory for a last line
+  }
+}
 
 void Log::write(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) const {
   thread_local Buffer line;

@@ -55,7 +55,7 @@ class Log {
   static constexpr std::uint64_t lines_per_second = 10;
 
   Log(const Clock& clock, int descriptor, LogLevel level, LogFormat format);
-  ~Log() { tell_left_out(LeftOut::all); }
+  ~Log();
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 

@@ -233,7 +233,8 @@ Settings<Policy> record_settings() {
               {{"whole", Unframed::whole}, {"keep", Unframed::keep}, {"unknown", Unframed::unknown}}),
           "What becomes of a response that has neither Content-Length nor chunks, so that its body ends where the "
           "connection does and one that was cut off looks like a shorter one. whole: it is recorded if it is provably "
-          "whole (TLS said that the backend ended it, or it is JSON that parses and has no Content-Encoding), otherwise the outcome is unknown. "
+          "whole (TLS said that the backend ended it, or it is JSON that parses and has no Content-Encoding), "
+          "otherwise the outcome is unknown. "
           "keep: "
           "it is recorded. unknown: the outcome is unknown. The client gets the response in every case."),
       one<Policy>(

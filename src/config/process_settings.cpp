@@ -335,6 +335,11 @@ Settings<Config> limit_settings() {
       one<Config>(
           "limits.max_uri_bytes", [](auto& c) -> auto& { return c.limits.max_uri_bytes; },
           size_codec({256, 64 * one_kib}), "Bytes of path and query."),
+  };
+}
+
+Settings<Config> share_settings() {
+  return {
       one<Config>(
           "limits.caller.in_flight", [](auto& c) -> auto& { return c.limits.caller.in_flight; },
           number_codec({0, 1'000'000}),
@@ -435,7 +440,7 @@ const Settings<Config>& process_settings() {
   static const Settings<Config> table = [] {
     Settings<Config> all = basic_settings();
     for (const auto& part : {tls_settings, store_settings, file_settings, claims_settings, caller_settings,
-                             log_settings, limit_settings, time_settings}) {
+                             log_settings, limit_settings, share_settings, time_settings}) {
       for (Setting<Config>& setting : part()) all.push_back(std::move(setting));
     }
     return all;

@@ -217,7 +217,7 @@ class Writing(Conditional):
         self.assertEqual((read.method, read.target, read.body), ("GET", "/doc?x=1", b""))
         self.assertEqual({name for name, _ in read.fields},
                          {"Host", "Authorization", "Cookie", "Accept", "X-Tenant", "X-Request-Id", "X-Forwarded-For",
-                          "X-Forwarded-Host", "X-Forwarded-Proto"})
+                          "X-Forwarded-Host", "X-Forwarded-Proto", "Via"})
         self.assertEqual(self.store.requests[2].get("X-HTTP-Method-Override"), "DELETE")
 
     def test_two_spellings_of_a_path_are_one_resource(self):

@@ -241,7 +241,7 @@ TEST(ConfigCheck, that_the_secret_is_missing_is_told_with_the_rest) {
 
 TEST(ConfigCheck, finds_every_secret_that_serving_would_miss) {
   for (const std::string_view text :
-       {"environment: production\ndefaults: {caller_missing: reject}\n", "store: 'redis://127.0.0.1:1'\n",
+       {"environment: production\nadmin: off\ndefaults: {caller_missing: reject}\n", "store: 'redis://127.0.0.1:1'\n",
         "admin_token: env:TOKEN\n", "secret_file: /nowhere/secret\n"}) {
     Config config = parsed("upstreams: {a: http://a}\n" + std::string(text));
     Checked told = check(config);

@@ -261,7 +261,7 @@ class JournalModel {
 
   std::optional<May> fits_claim(const Op& op, const Record* before) {
     const bool resent = before != nullptr && is_same_claim(*before, op);
-    const Verdict verdict = resent ? Verdict::execute : decide(facts_of(before, op.fingerprint, op.terms, op.now));
+    const Verdict verdict = resent ? Verdict::execute : decided(op, before);
     if (verdict != op.verdict || !op.record) return std::nullopt;
     if (verdict != Verdict::execute || resent) {
       if (!same(*op.record, *before)) return std::nullopt;
@@ -272,6 +272,13 @@ class JournalModel {
     if (!same(*op.record, claimed)) return std::nullopt;
     claimed.fence = op.record->fence;
     return claimed;
+  }
+
+  // A copy of a claim that has ended is given nothing.
+  static Verdict decided(const Op& op, const Record* before) {
+    const Verdict verdict = decide(facts_of(before, op.fingerprint, op.terms, op.now));
+    const bool late = before != nullptr && is_ended_claim(*before, op, op.now);
+    return late && verdict == Verdict::execute ? Verdict::in_flight : verdict;
   }
 
   static Record known(Record found, const Record& before) {
@@ -288,7 +295,7 @@ class JournalModel {
   void add_results(std::vector<May>& all, const Op& op, const May& may) const {
     const May aged = seen(may, op.now);
     const Record* before = aged ? &*aged : nullptr;
-    if (op.verb == Verb::claim && decide(facts_of(before, op.fingerprint, op.terms, op.now)) == Verdict::execute) {
+    if (op.verb == Verb::claim && decided(op, before) == Verdict::execute) {
       all.emplace_back(made(op, before));
     }
     if (before == nullptr) return;
