@@ -254,6 +254,13 @@ void explain(const SendOptions& options, const client::Result& result) {
   if (result.ending == Ending::bad_request || result.ending == Ending::key_file) return;
   const std::string again =
       options.key_file.empty() ? "--key " + result.key : fmt::format("--key-file {}", options.key_file);
+  if (result.happened == client::Happened::unknown_held || result.happened == client::Happened::said_not_to_retry) {
+    print_error(
+        fmt::format("the outcome is not known, and a retry gets no other answer before whoever runs the API has "
+                    "resolved it (`once keys`); then: the same command with {}",
+                    again));
+    return;
+  }
   print_error(result.work == Work::not_sent
                   ? fmt::format("nothing was sent; to try again: the same command with {}", again)
                   : fmt::format("it is not known whether it was done; to go on: the same command with {}", again));

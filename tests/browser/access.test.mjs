@@ -42,7 +42,7 @@ describe("access", {concurrency: false}, () => {
     const backend = await startBackend(t, (request, response) => {
       seen.push(request.headers.cookie);
       response.writeHead(200, {"Content-Type": "text/html", "Set-Cookie": "theme=dark"});
-      response.end("<!doctype html><title>shop</title>");
+      response.end("<!doctype html><link rel=icon href=data:,><title>shop</title>");
     });
     const gateway = await Gateway.start(t, backend, {settings: [`admin_token=${token}`]});
     const shop = `${gateway.url.replace("127.0.0.1", "localhost")}/shop`;  // the host of the dashboard

@@ -92,7 +92,8 @@ class Pages(unittest.TestCase):
                     # What their `run` adds: a store on a server, and the secret of tokens.
                     done = subprocess.run([support.ONCE, "check", "--config", str(file), "--store", "postgres://127.0.0.1/once",
                                            "--set", "jwt.secrets=jwt.secret"], capture_output=True, text=True, cwd=folder,
-                                          env={**os.environ, "ONCE_SECRET": "0123456789abcdef"})
+                                          env={**os.environ, "ONCE_SECRET": "0123456789abcdef",
+                                               "ONCE_ADMIN_TOKEN": "0123456789abcdef"})
                     known = meant.get(file.parent.name)
                     warnings = [line for line in done.stderr.splitlines() if known is None or known not in line]
                     self.assertEqual((done.returncode, warnings), (0, []))

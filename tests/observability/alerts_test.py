@@ -113,7 +113,7 @@ class Alerts(EndToEnd):
         certificate, key = authority.issue("localhost", "DNS:localhost", days=2)
         self.data = self.folder()
         secret = {**os.environ, "ONCE_SECRET": secrets.token_hex(16)}
-        on_redis = [self.gateway(backend, f"store={self.redis.url()}", config=SHARED, env=secret) for _ in range(2)]
+        on_redis = [self.gateway(backend, f"store={self.redis.url()}", "timeouts.drain=5s", config=SHARED, env=secret) for _ in range(2)]
         self.gateways = {
             "rates": self.gateway(backend, f"claims.listen=unix:{self.data}/claims.sock", config=RATES),
             "shared": on_redis[0], "other": on_redis[1],

@@ -11,7 +11,7 @@
 namespace once::sim {
 namespace {
 
-constexpr std::uint64_t most_seeds = 1000;
+constexpr std::uint64_t most_seeds = 2000;
 
 // Where only one store can show it, or one shows it far sooner, seeds are not spent on the others.
 std::optional<StoreKind> store_with(Bug bug) {
