@@ -37,6 +37,8 @@ std::optional<Parameter> take_parameter(std::string_view& rest) {
   const std::size_t end = rest.find(quoted ? '"' : ';');
   if (quoted && end == std::string_view::npos) return std::nullopt;
   const std::string_view value = quoted ? rest.substr(0, end) : without_space(rest.substr(0, end));
+  // Some readers end it there (RFC 2045 asks for quotes).
+  if (!quoted && value.find_first_of("()<>@,;:\\/[]?= \t'") != std::string_view::npos) return std::nullopt;
   rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + (quoted ? 1 : 0));
   rest = without_space(rest);
   if (!rest.empty() && !rest.starts_with(';')) return std::nullopt;
@@ -44,8 +46,9 @@ std::optional<Parameter> take_parameter(std::string_view& rest) {
   return Parameter{.name = name, .value = value};
 }
 
-// None if there is none, or two readers could find different ones.
-std::optional<std::string_view> boundary_of(std::string_view content_type) {
+// None if there is none, or two readers could find different ones. What the other parameters say, such as which part is
+// the first (RFC 2387), goes into the hash.
+std::optional<std::string_view> boundary_of(std::string_view content_type, Sha256& hash) {
   constexpr std::string_view name = "boundary";
   std::optional<std::string_view> boundary;
   const std::size_t start = content_type.find(';');
@@ -55,8 +58,13 @@ std::optional<std::string_view> boundary_of(std::string_view content_type) {
     if (rest.empty() || rest.starts_with(';')) continue;
     const auto parameter = take_parameter(rest);
     if (!parameter) return std::nullopt;
+    if (same_name(parameter->name, "charset")) continue;
+    if (!same_name(parameter->name.substr(0, name.size()), name)) {
+      hash.update_part(parameter->name);
+      hash.update_part(parameter->value);
+      continue;
+    }
     // boundary*0 and the like (RFC 2231) are read by some and not by others.
-    if (!same_name(parameter->name.substr(0, name.size()), name)) continue;
     if (boundary || parameter->name.size() != name.size()) return std::nullopt;
     boundary = parameter->value;
   }
@@ -101,8 +109,8 @@ bool decode_form(std::string_view text, std::string& out) {
 // Whatever looks like a delimiter must be one for every reader. So no section contains "--boundary" in any place, and
 // replacing the boundary changes no section.
 bool hash_multipart(Sha256& hash, std::string_view content_type, std::string_view body) {
-  const auto boundary = boundary_of(content_type);
-  if (!boundary) return false;
+  const auto boundary = boundary_of(content_type, hash);
+  if (!boundary || body.empty()) return false;
   std::array<char, 2 + longest_boundary> buffer = {'-', '-'};
   boundary->copy(buffer.data() + 2, longest_boundary);
   const std::string_view delimiter(buffer.data(), 2 + boundary->size());

@@ -67,12 +67,12 @@ Problem problem_of(HeadError error) {
 
 }  // namespace
 
-Client::Client(Worker& worker, int fd, Over over, AddressTable::Share address)
+Client::Client(Worker& worker, const http::Socket::Accepted& accepted, Over over, AddressTable::Share address)
     : worker_(worker),
       shared_(worker.shared()),
       address_(std::move(address)),
       generation_(worker.generation()),
-      io_(worker.loop(), fd),
+      io_(worker.loop(), accepted),
       memory_(shared_.load, shared_.told, worker.loop(), worker.metrics()),
       tag_room_(shared_.load),
       exchange_({.store = shared_.store,

@@ -32,7 +32,7 @@ class Shadow;
 
 class Client final : private ServedConnection, private InterimSink, private Presence, private http::Socket::Watcher {
  public:
-  Client(Worker& worker, int fd, Over over, AddressTable::Share address);
+  Client(Worker& worker, const http::Socket::Accepted& accepted, Over over, AddressTable::Share address);
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
   ~Client();
@@ -145,7 +145,7 @@ class Client final : private ServedConnection, private InterimSink, private Pres
   bool key_ignored_ = false;  // it has a key, and its route does not honour keys on its method
   bool keep_ = true;
   bool idle_ = false;
-  bool reads_head_ = false;  // or shakes hands: its client is waited for, since began_
+  bool reads_head_ = false;  // or shakes hands, or lingers: its client is waited for, since began_
   bool displaced_ = false;
   bool may_need_store_ = false;
   bool body_unread_ = false;  // closing at once would reset the connection under the client's reply

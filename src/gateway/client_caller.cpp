@@ -21,7 +21,7 @@ CallerFacts Client::caller_facts(const Policy& policy) {
         facts.tls_issuer = io_.tls_issuer;
         break;
       case CallerSource::Kind::client_ip:
-        facts.peer = io_.peer_address();
+        facts.peer = io_.peer;
         facts.trusted_proxies = &generation_->settings().trusted_proxies;
         break;
     }
@@ -30,7 +30,7 @@ CallerFacts Client::caller_facts(const Policy& policy) {
 }
 
 const Origin* Client::origin() {
-  if (!origin_) origin_.emplace(io_.peer_address(), io_.secure ? Origin::Transport::tls : Origin::Transport::plain);
+  if (!origin_) origin_.emplace(io_.peer, io_.secure ? Origin::Transport::tls : Origin::Transport::plain);
   origin_->trust(generation_->settings().trusted_proxies);
   return &*origin_;
 }

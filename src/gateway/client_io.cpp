@@ -4,11 +4,6 @@
 
 namespace once {
 
-const std::string& ClientIo::peer_address() {
-  if (peer.empty()) peer = socket.peer_address();
-  return peer;
-}
-
 Duration Pace::left() const {
   if (least_rate == 0) return grace;
   const Duration earned(static_cast<Duration::rep>(bytes * 1000 / least_rate));

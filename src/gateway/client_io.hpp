@@ -10,6 +10,7 @@
 #include "gateway/settings.hpp"
 #include "http/body.hpp"
 #include "http/buffer.hpp"
+#include "http/endpoint.hpp"
 #include "http/head.hpp"
 #include "http/socket.hpp"
 #include "http/upstream.hpp"
@@ -30,15 +31,14 @@ struct Pace {
 };
 
 struct ClientIo {
-  ClientIo(http::Loop& loop, int fd) : socket(loop, fd) {}
+  ClientIo(http::Loop& loop, const http::Socket::Accepted& accepted)
+      : socket(loop, accepted.fd), peer(http::peer_text(accepted.peer)) {}
 
   // Some of the request's body.
   Task<http::BodyChunk> next_body();
 
-  // The client's numeric address, or "unix". The system is asked for it once, and only if somebody wants to know.
-  const std::string& peer_address();
-
   http::Socket socket;
+  std::string peer;                          // the client's numeric address, or "unix"
   const ClientTimeouts* timeouts = nullptr;  // of the generation that serves the request at hand
   http::Buffer buffer;
   http::RequestHead head;
@@ -49,7 +49,6 @@ struct ClientIo {
   // Whom the client's verified certificate names, as RFC 2253 writes it; empty: it showed none.
   std::string tls_subject;
   std::string tls_issuer;  // and who vouches for it
-  std::string peer;        // see peer_address()
 };
 
 }  // namespace once

@@ -114,7 +114,7 @@ Task<void> Client::refuse_caller(CallerTable::Refusal refusal) {
 std::optional<TenantTag> Client::limited_address(const Policy& policy, const ScopeParts& scope) {
   const ServingSettings& settings = generation_->settings();
   if (!settings.limits.address.any() || is_proven(policy, scope)) return std::nullopt;
-  const auto address = client_address(io_.head, io_.peer_address(), settings.trusted_proxies);
+  const auto address = client_address(io_.head, io_.peer, settings.trusted_proxies);
   if (!address) return std::nullopt;  // somebody on this machine
   return std::bit_cast<TenantTag>(http::network_of(*address));
 }

@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 constexpr Duration first_late_try = milliseconds(20);
 constexpr Duration slowest_early_try = milliseconds(1000);
 // When the store has been away for longer than a lease.
-constexpr Duration slowest_late_try = std::chrono::seconds(30);
+constexpr Duration slowest_late_try = std::chrono::seconds(5);
 // More would fill the memory, and the store would be met by all of them when it comes back.
 constexpr std::uint64_t most_unsettled = 10'000;
 

@@ -81,6 +81,9 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
       decided = co_await go_without_claim();
       continue;
     }
+    // The store does not know what became of it, but this process has it at work.
+    const bool unknown = op_.verdict == Verdict::held || op_.verdict == Verdict::too_early;
+    if (unknown && ports_.executions.has(op_.id)) op_.verdict = Verdict::in_flight;
     switch (op_.verdict) {
       case Verdict::execute: decided = co_await start(); break;
       case Verdict::replay: reply_recorded(Ending::replayed); break;
@@ -159,7 +162,11 @@ Task<bool> Exchange::go_without_claim() {
   }
   if (uncertain_) end_later(Verb::release, asked);
   if (!bypasses) {
-    answers().store_fault(op_.fault);
+    if (ports_.executions.has(request_->id)) {
+      answers().in_flight();
+    } else {
+      answers().store_fault(op_.fault);
+    }
     co_return true;
   }
   const bool answered = co_await answer_at_work(entered);

@@ -9,6 +9,15 @@ Executions::Executions() {
   for (Bucket& bucket : buckets_) bucket.list.previous = bucket.list.next = &bucket.list;
 }
 
+bool Executions::has(const OperationId& id) {
+  Bucket& bucket = bucket_of(id);
+  const std::scoped_lock guard(bucket.lock);
+  for (Link* link = bucket.list.next; link != &bucket.list; link = link->next) {
+    if (static_cast<Entry&>(*link).id_ == id) return true;
+  }
+  return false;
+}
+
 Executions::Entered Executions::Entry::enter(const Op& claim) {
   return enter(claim.id, claim.fingerprint, Claim{.nonce = claim.nonce, .fence = claim.record->fence});
 }

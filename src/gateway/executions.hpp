@@ -22,6 +22,9 @@ class Executions {
 
   class Entry;
 
+  // Whether this process has the operation at work.
+  bool has(const OperationId& id);
+
   enum class Entered : std::uint8_t {
     yes,            // nobody else here has it at work: go on, and leave() when its outcome is recorded
     handed_over,    // it is at work here, and has the claim now: wait as for any owner

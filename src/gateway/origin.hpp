@@ -22,7 +22,7 @@ class Origin {
  public:
   enum class Transport : std::uint8_t { plain, tls };
 
-  // As ClientIo::peer_address() has it.
+  // As ClientIo::peer has it.
   Origin(std::string_view peer, Transport transport);
 
   // Whether the peer is one of these, which may change with every request: what it says of the client counts then.

@@ -28,7 +28,7 @@ inline constexpr std::size_t max_scope_headers = 4;
 struct CallerFacts {
   const HostNames* hosts = nullptr;  // null: every host is another one
   PeerTrust trust = PeerTrust::client;
-  std::string_view peer = {};                         // ClientIo::peer_address()
+  std::string_view peer = {};                         // ClientIo::peer
   std::string_view tls_subject = {};                  // empty: no verified certificate
   std::string_view tls_issuer = {};                   // who vouches for it
   const http::AddressSet* trusted_proxies = nullptr;  // null: none

@@ -27,8 +27,8 @@ constexpr Duration least_debt = std::chrono::seconds(1);
 // And how many connections are looked at for one that goes.
 constexpr std::size_t most_looked_at = 64;
 
-Task<void> serve(Worker& worker, int fd, Over over, AddressTable::Share share) {
-  Client client(worker, fd, over, std::move(share));
+Task<void> serve(Worker& worker, http::Socket::Accepted accepted, Over over, AddressTable::Share share) {
+  Client client(worker, accepted, over, std::move(share));
   co_await client.run();
 }
 
@@ -137,21 +137,22 @@ void Worker::run(const std::vector<Listening>& listening) {
   loop_.run();
 }
 
-void Worker::admit(int fd, Over over) {
+void Worker::admit(const http::Socket::Accepted& accepted, Over over) {
   const Limits& limits = generation_->settings().limits;
   const std::size_t most_of_address = limits.max_connections_per_address;
-  AddressTable::Share share = shared_.addresses.enter(
-      http::peer_network(fd), most_of_address != 0 ? most_of_address : std::numeric_limits<std::size_t>::max());
+  AddressTable::Share share =
+      shared_.addresses.enter(http::network_of(accepted.peer),
+                              most_of_address != 0 ? most_of_address : std::numeric_limits<std::size_t>::max());
   if (!share) {
-    spawn(refuse(fd, over, "This address has as many connections as it may."));
+    spawn(refuse(accepted.fd, over, "This address has as many connections as it may."));
     return;
   }
   if (shared_.connections.fetch_add(1, std::memory_order_relaxed) >= limits.max_connections && !make_room(share)) {
     shared_.connections.fetch_sub(1, std::memory_order_relaxed);
-    spawn(refuse(fd, over, "This gateway serves as many connections as it may."));
+    spawn(refuse(accepted.fd, over, "This gateway serves as many connections as it may."));
     return;
   }
-  spawn(serve(*this, fd, over, std::move(share)));
+  spawn(serve(*this, accepted, over, std::move(share)));
 }
 
 // A flood of connections that do nothing must not keep out one that does. One of them goes when the loop comes to it.
@@ -221,9 +222,9 @@ Task<void> Worker::refuse(int fd, Over over, std::string_view why) {
 
 Task<void> Worker::accept_all(http::Socket& listener, Over over) {
   while (!draining_) {
-    const int fd = listener.accept();
-    if (fd >= 0) {
-      admit(fd, over);
+    const http::Socket::Accepted accepted = listener.accept();
+    if (accepted.fd >= 0) {
+      admit(accepted, over);
       loop_.spend(0);
       if (loop_.spent()) co_await listener.readable(accept_wait);
     } else if (errno == EAGAIN) {
@@ -236,7 +237,7 @@ Task<void> Worker::accept_all(http::Socket& listener, Over over) {
   }
   // Those that were let in by the kernel before we stopped are served, too.
   if (!successor_) {
-    for (int fd = listener.accept(); fd >= 0; fd = listener.accept()) admit(fd, over);
+    for (auto accepted = listener.accept(); accepted.fd >= 0; accepted = listener.accept()) admit(accepted, over);
   }
   std::erase_if(listeners_, [&listener](const auto& owned) { return owned.get() == &listener; });
   --accepting_;

@@ -139,7 +139,7 @@ class Worker final {
   GenerationUse serve_by(std::shared_ptr<Generation> generation);
   void start_draining(const Drain& how);
   void close_idle();
-  void admit(int fd, Over over);
+  void admit(const http::Socket::Accepted& accepted, Over over);
   bool make_room(const AddressTable::Share& newcomer);
   bool displace_slow(const AddressTable::Share& newcomer);
   Task<void> refuse(int fd, Over over, std::string_view why);

@@ -85,13 +85,6 @@ PeerNetwork network_of(const sockaddr_storage& address) {
   return network;
 }
 
-PeerNetwork peer_network(int fd) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  ::getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size);
-  return network_of(address);
-}
-
 std::string address_text(const sockaddr* address, socklen_t size) {
   std::array<char, NI_MAXHOST> host{};
   std::array<char, NI_MAXSERV> port{};
@@ -102,10 +95,7 @@ std::string address_text(const sockaddr* address, socklen_t size) {
                                         : fmt::format("{}:{}", host.data(), port.data());
 }
 
-std::string peer_address(int fd) {
-  sockaddr_storage storage{};
-  socklen_t size = sizeof storage;
-  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&storage), &size) != 0) return "";
+std::string peer_text(const sockaddr_storage& storage) {
   IpAddress address;
   switch (storage.ss_family) {
     case AF_INET6: {

@@ -22,9 +22,8 @@ struct Endpoint {
 };
 
 std::string address_text(const sockaddr* address, socklen_t size);
-// Who is at the other end: a numeric address without its port, IPv4 for IPv4-mapped IPv6; "unix" for a Unix socket;
-// empty if the connection is gone.
-std::string peer_address(int fd);
+// Who is at the other end: a numeric address without its port, IPv4 for IPv4-mapped IPv6; "unix" for a Unix socket.
+std::string peer_text(const sockaddr_storage& address);
 
 // Whether it is an address already and needs no resolving.
 bool is_numeric(const std::string& host);
@@ -64,6 +63,5 @@ struct PeerNetwork {
 };
 PeerNetwork network_of(const sockaddr_storage& address);
 PeerNetwork network_of(const IpAddress& address);
-PeerNetwork peer_network(int fd);
 
 }  // namespace once::http

@@ -56,7 +56,8 @@ ServiceResponse ServiceHandler::refuse(Refused what, std::string_view why) {
 
 class Service::Connection final : public Link, private Socket::Watcher {
  public:
-  Connection(Service& service, Loop& loop, int fd) : service_(service), fd_(fd), socket_(loop, fd) {
+  Connection(Service& service, Loop& loop, const Socket::Accepted& accepted)
+      : service_(service), fd_(accepted.fd), socket_(loop, accepted.fd), peer_(peer_text(accepted.peer)) {
     ++service_.count_;
     service_.handler_.connected();
     buffer_.grow(service_head_limits.max_bytes + service_window);
@@ -85,7 +86,6 @@ class Service::Connection final : public Link, private Socket::Watcher {
       const bool got_head = co_await read_head();
       if (!got_head) co_return;
       buffer_.pin(head_.size);
-      if (peer_.empty()) peer_ = socket_.peer_address();
       body_.clear();
       const Admission admission = service_.handler_.admit(request());
       bool kept = false;
@@ -281,10 +281,10 @@ bool Service::make_room() {
   return true;
 }
 
-Task<void> Service::serve_connection(int fd) {
+Task<void> Service::serve_connection(Socket::Accepted accepted) {
   {
     const bool room = make_room();
-    Connection connection(*this, listener_.loop(), fd);
+    Connection connection(*this, listener_.loop(), accepted);
     if (!room) {
       co_await connection.refuse(Refused::too_many_connections, "There are too many connections.");
     } else {
@@ -296,9 +296,9 @@ Task<void> Service::serve_connection(int fd) {
 
 Task<void> Service::accept_all() {
   while (!stopping_) {
-    const int fd = listener_.accept();
-    if (fd >= 0) {
-      spawn(serve_connection(fd));
+    const Socket::Accepted accepted = listener_.accept();
+    if (accepted.fd >= 0) {
+      spawn(serve_connection(accepted));
       listener_.loop().spend(0);
       if (listener_.loop().spent()) co_await listener_.readable(accept_wait);
     } else if (errno == EAGAIN) {

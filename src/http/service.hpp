@@ -114,7 +114,7 @@ class Service {
   };
 
   Task<void> accept_all();
-  Task<void> serve_connection(int fd);
+  Task<void> serve_connection(Socket::Accepted accepted);
   // False: there are max_connections with a request at work.
   bool make_room();
   void leave();

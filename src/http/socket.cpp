@@ -373,18 +373,16 @@ bool Socket::quiet() {
   return !peer_ended_ && !look();
 }
 
-int Socket::accept() {
-  const int fd = ::accept4(fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-  if (fd < 0 && errno == EAGAIN) may_read_ = false;
-  if (fd >= 0) {
-    set_no_delay(fd);
-    limit_unsent(fd);
+Socket::Accepted Socket::accept() {
+  Accepted accepted;
+  socklen_t size = sizeof accepted.peer;
+  accepted.fd = ::accept4(fd_, reinterpret_cast<sockaddr*>(&accepted.peer), &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (accepted.fd < 0 && errno == EAGAIN) may_read_ = false;
+  if (accepted.fd >= 0) {
+    set_no_delay(accepted.fd);
+    limit_unsent(accepted.fd);
   }
-  return fd;
-}
-
-std::string Socket::peer_address() const {
-  return http::peer_address(fd_);
+  return accepted;
 }
 
 void Socket::shut_down_writing() {

@@ -3,6 +3,7 @@
 // time limit. One reader and one writer at a time: a second one gets `failed`, and the connection ends (fault.hpp).
 #pragma once
 
+#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include <array>
@@ -212,11 +213,14 @@ class Socket final : public Pollable {
   // The same, as far as the loop has heard: without asking the kernel.
   bool disturbed() { return peer_ended_ || (may_read_ && (tls_ == nullptr || !quiet())); }
 
-  // On a listener: a new connection's descriptor, or -1 with errno. After EAGAIN, readable() waits for the next.
-  int accept();
-
-  // http::peer_address() of this connection: a system call.
-  std::string peer_address() const;
+  // On a listener: a new connection, or -1 with errno. After EAGAIN, readable() waits for the next. Who it is from is
+  // told here: of a connection that its peer has reset, the system does not know it any more, but there may be a
+  // request to read.
+  struct Accepted {
+    int fd = -1;
+    sockaddr_storage peer{};
+  };
+  Accepted accept();
 
   // The peer is told that nothing follows. With TLS, if it takes that at once: otherwise it sees a stream that was cut.
   void shut_down_writing();

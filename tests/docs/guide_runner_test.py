@@ -15,7 +15,8 @@ stringData:
   secret: 6d7f0c1e5b9a48d2837465fa0b1c2d3e
   once.yaml: |
     listen: 0.0.0.0:8080
-    admin: "off"
+    admin: 127.0.0.1:8081
+    admin_token: 0123456789abcdef0123456789abcdef
     secret_file: /etc/once/secret
     data_dir: /var/lib/once
     timeouts: {drain: 70s}

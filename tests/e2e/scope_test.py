@@ -124,6 +124,18 @@ class Hosts(Scope):
                 results.append(client.read_response().get("Idempotency-Status"))
         self.assertEqual(results, ["executed", "executed", "replayed", "replayed"])
 
+    def test_a_proxy_that_resets_its_connection_was_trusted_all_the_same(self):
+        # The system forgets who was at the other end, and the request is still there to be read.
+        backend, gateway = self.start("trusted_proxies=127.0.0.1")
+        fields = [("Host", "inner"), ("X-Forwarded-Host", "a.example")]
+        for number in range(20):
+            client = gateway.connect()
+            client.send(request_bytes("POST", "/", [*fields, ("Idempotency-Key", f"r{number}")], b"x"))
+            client.reset()
+            self.assertEqual(gateway.ask("POST", "/", fields, b"x", f"r{number}").status, 201)
+        keys = [request.get("Idempotency-Key") for request in backend.requests]
+        self.assertEqual(sorted(keys), sorted(f"r{number}" for number in range(20)), "each was executed once")
+
     def test_only_a_trusted_proxy_says_which_host_was_asked_for(self):
         fields = [("X-Forwarded-Host", "a.example")], [("X-Forwarded-Host", "b.example")], [("Forwarded", "host=c.example")]
         _, gateway = self.start()

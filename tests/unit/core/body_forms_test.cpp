@@ -54,7 +54,9 @@ TEST(BodyForms, another_boundary_makes_no_difference) {
 
 TEST(BodyForms, every_multipart_type_has_parts) {
   EXPECT_EQ(print_of("multipart/related; type=\"text/xml\"; boundary=a", multipart("a", {part("x", "1")})),
-            print_of("multipart/related; boundary=b", multipart("b", {part("x", "1")})));
+            print_of("multipart/related; type=\"text/xml\"; boundary=b", multipart("b", {part("x", "1")})));
+  EXPECT_NE(print_of("multipart/related; start=\"<1>\"; boundary=a", multipart("a", {part("x", "1")})),
+            print_of("multipart/related; start=\"<2>\"; boundary=b", multipart("b", {part("x", "1")})));
   EXPECT_NE(print_of("multipart/related; boundary=a", multipart("a", {part("x", "1")})),
             print_of("multipart/mixed; boundary=a", multipart("a", {part("x", "1")})));
 }
@@ -81,6 +83,10 @@ TEST(BodyForms, a_malformed_multipart_body_counts_by_its_bytes) {
       {"multipart/form-data", multipart("b", {"x"})},
       {"multipart/form-data; boundary=", multipart("", {"x"})},
       {"multipart/form-data; boundary=\"b", multipart("b", {"x"})},
+      {"multipart/form-data; boundary=b", ""},
+      {"multipart/form-data; boundary=a,b", multipart("a,b", {"x"})},
+      {"multipart/form-data; boundary='b'", multipart("'b'", {"x"})},
+      {"multipart/form-data; boundary=a b", multipart("a b", {"x"})},
       {"multipart/form-data; boundary=b; boundary=c", multipart("b", {"x"})},
       {"multipart/form-data; boundary=b; boundary*0=c", multipart("b", {"x"})},
       {"multipart/form-data; boundary=" + std::string(71, 'b'), multipart(std::string(71, 'b'), {"x"})},

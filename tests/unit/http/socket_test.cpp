@@ -227,10 +227,10 @@ TEST_F(SocketTest, connecting_succeeds_or_is_refused) {
   };
   const auto accepts = [](Loop& loop, int fd) -> Task<void> {
     Socket listener(loop, fd);
-    int accepted = listener.accept();
+    int accepted = listener.accept().fd;
     while (accepted < 0) {
       EXPECT_EQ(co_await listener.readable(long_enough), Io::ok);
-      accepted = listener.accept();
+      accepted = listener.accept().fd;
     }
     ::close(accepted);
   };
