@@ -69,6 +69,8 @@ class Executions::Entry final : private Link {
   std::optional<Nonce> leave();
 
  private:
+  friend class Executions;
+
   struct Claim {
     Nonce nonce;
     Fence fence;

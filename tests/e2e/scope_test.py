@@ -2,6 +2,7 @@
 import unittest
 
 from harness import EndToEnd
+from wire import request_bytes
 
 KEY = "scope-key"
 
