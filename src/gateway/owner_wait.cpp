@@ -59,6 +59,7 @@ Task<bool> OwnerWait::wait(const OperationId& id, Presence* presence) {
     Op seen;
     seen.id = id;
     seen.waits = Waits::yes;
+    const Duration began = ports_.clock.running();  // what the store takes counts, too
     co_await ports_.store.run(seen, ports_.home);
     // A store that does not answer says nothing of the owner: waited for like one.
     const bool owner_works = seen.status != OpStatus::done || (seen.record && seen.record->state == State::started &&
@@ -70,9 +71,8 @@ Task<bool> OwnerWait::wait(const OperationId& id, Presence* presence) {
     was_at_work = was_at_work || owner_works;
     if (ended || waited_ >= limit_) break;
     const Duration pause = std::min(ends_ == Ends::told ? slowest_look : look_, limit_ - waited_);
-    const Time before = ports_.clock.now();
     co_await ticket.wait(pause);
-    waited_ += std::clamp(ports_.clock.now() - before, Duration(1), pause);
+    waited_ += std::max(ports_.clock.running() - began, Duration(1));
     look_ = std::min(look_ * 2, slowest_look);
     paused = true;
   }
