@@ -99,6 +99,32 @@ TEST_F(AtWork, a_lease_that_lapsed_is_not_taken_over_from_itself) {
   EXPECT_EQ(world.backend.executions(), 1U);
 }
 
+// What the store calls unknown is known here to be at work.
+TEST_F(AtWork, a_lease_that_lapsed_under_hold_is_in_flight) {
+  for (const OnUnknown on_unknown : {OnUnknown::hold, OnUnknown::takeover}) {
+    world.policy.on_unknown = on_unknown;
+    world.store.fail_when(
+        [](const Op& op, std::size_t) { return op.verb == Verb::renew ? Fault::before : Fault::none; });
+    world.executor.advance(world.policy.lease * 2);
+    EXPECT_EQ(world.ask().code(), "in-flight");
+    world.store.heal();
+    world.executor.advance(world.policy.lease * 2);
+  }
+  answer(answer_with(201, "first"));
+  EXPECT_EQ(world.ask().body(), "first");
+  EXPECT_EQ(world.backend.executions(), 1U);
+}
+
+TEST_F(AtWork, while_the_store_is_down_nobody_is_told_that_nothing_was_executed) {
+  world.store.fail_when([](const Op&, std::size_t) { return Fault::before; });
+  EXPECT_EQ(world.ask().code(), "in-flight");
+  EXPECT_EQ(world.ask({.key = 2}).code(), "store-unavailable");
+  world.store.heal();
+  answer(answer_with(201, "first"));
+  EXPECT_EQ(world.ask().body(), "first");
+  EXPECT_EQ(world.backend.executions(), 1U);
+}
+
 TEST_F(AtWork, an_unknown_outcome_stays_unknown_under_the_claim_that_was_handed_over) {
   forget();
   EXPECT_EQ(world.ask().code(), "in-flight");
