@@ -214,8 +214,10 @@ class History {
   std::set<Nonce> executed_nonces_;
   std::set<Nonce> at_backend_;                                        // owners that wait for it
   std::map<std::pair<OperationId, const Executor*>, Nonce> sent_by_;  // the last that each process sent
-  std::set<Nonce> told_lost_;         // claims whose owner has heard that they are not its own any more
-  std::map<Nonce, Nonce> handed_to_;  // claims that a process was given, and what it had sent before
+  std::set<Nonce> told_lost_;  // claims whose owner has heard that they are not its own any more
+  // Claims that each process was given since it last sent something.
+  std::map<std::pair<OperationId, const Executor*>, std::vector<Nonce>> given_to_;
+  std::map<Nonce, Nonce> handed_to_;  // claims that a process was given, and what it sends or had sent under another
   bool live_owners_are_left_alone_ = false;
   std::map<Nonce, unsigned> recorded_;  // outcomes that the store said it has, with their generation
   std::map<std::pair<OperationId, unsigned>, std::string> told_;  // by generation

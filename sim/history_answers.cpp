@@ -55,6 +55,11 @@ void History::goes_to_backend(const OperationId& id, const Nonce& nonce, const E
   }
   sent->second = nonce;
   at_backend_.insert(nonce);
+  // Other claims that the process was given meanwhile went to this one.
+  for (const Nonce& given : given_to_[{id, &process}]) {
+    if (given != nonce) handed_to_[given] = nonce;
+  }
+  given_to_.erase({id, &process});
 }
 
 const Nonce& History::began_under(const Nonce& nonce) const {
@@ -75,6 +80,7 @@ void History::told(const Op& op, const Executor& process) {
     told_failed_.erase(op.nonce);
   }
   if (op.status != OpStatus::done || op.verdict != Verdict::execute) return;
+  given_to_[{op.id, &process}].push_back(op.nonce);
   const auto sent = sent_by_.find({op.id, &process});
   if (sent != sent_by_.end()) handed_to_.try_emplace(op.nonce, began_under(sent->second));
 }

@@ -54,6 +54,12 @@ TEST(Simulation, seeds_that_failed_keep_every_promise) {
   }
 }
 
+// A claim is handed to a request of the same process that has not been sent yet, and its outcome is recorded under it.
+TEST(Simulation, claims_may_be_handed_over_before_the_first_byte) {
+  const Report report = simulate(17'999);
+  for (const std::string& violation : report.violations) ADD_FAILURE() << violation;
+}
+
 TEST(Simulation, every_store_keeps_every_promise) {
   for (const auto& [name, store] : store_names) {
     Report total;
