@@ -79,6 +79,10 @@ void Connection::Close::operator()(st_mysql* handle) const {
   mysql_close(handle);
 }
 
+int Connection::descriptor() const {
+  return static_cast<int>(mysql_get_socket(handle_.get()));
+}
+
 Result<std::unique_ptr<Connection>> Connection::open(const Target& target, const StoreHost& host,
                                                      const ServerSettings& settings) {
   // The library's own beginning is not safe for two threads at once.

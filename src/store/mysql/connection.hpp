@@ -78,6 +78,8 @@ class Connection {
   // `statements` (0: however many), or the connection counts as lost.
   Ran run(const std::string& text, const OnRow& on_row = {}, std::size_t statements = 1);
 
+  int descriptor() const;
+
   // Rows that a statement of the last run changed, or found to be so already.
   std::uint64_t changed(std::size_t statement) const { return statement < changed_.size() ? changed_[statement] : 0; }
 

@@ -55,6 +55,10 @@ void Connection::Finish::operator()(pg_conn* connection) const {
   PQfinish(connection);
 }
 
+int Connection::descriptor() const {
+  return PQsocket(handle_.get());
+}
+
 bool Connection::stale() const {
   pollfd watched{.fd = PQsocket(handle_.get()), .events = POLLIN, .revents = 0};
   return ::poll(&watched, 1, 0) != 0;

@@ -52,6 +52,7 @@ class Connection {
   bool stale() const;
   // After a fault: it cannot be used again.
   bool broken() const { return broken_; }
+  int descriptor() const;
   // The server's texts may be any Unicode.
   bool unicode() const { return unicode_; }
 

@@ -14,10 +14,12 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "store/server/discard_unsent.hpp"
 #include "store/server/server_store.hpp"
 
 namespace once {
 
+// A connection has descriptor(), its socket.
 template <class Connection>
 class ConnectionPool {
  public:
@@ -48,6 +50,7 @@ class ConnectionPool {
 
     // It broke, or nobody knows what it will answer next.
     void drop() {
+      discard_unsent(connection_->descriptor());
       connection_.reset();
       pool_->dropped();
     }

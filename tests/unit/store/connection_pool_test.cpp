@@ -1,16 +1,42 @@
 #include "store/server/connection_pool.hpp"
 
+#include <netinet/in.h>
+
 #include <atomic>
+#include <cerrno>
 #include <latch>
 #include <thread>
 
 #include <gtest/gtest.h>
+
+#include "base/descriptor.hpp"
 
 namespace once {
 namespace connection_pool_test {
 
 struct FakeConnection {
   int number = 0;
+  Descriptor socket{};
+
+  int descriptor() const { return socket.get(); }
+};
+
+// Two ends of a connection on loopback.
+struct Ends {
+  Descriptor near{::socket(AF_INET, SOCK_STREAM, 0)};
+  Descriptor far{};
+
+  Ends() {
+    const Descriptor listener(::socket(AF_INET, SOCK_STREAM, 0));
+    sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+    auto* at = reinterpret_cast<sockaddr*>(&address);
+    socklen_t size = sizeof address;
+    EXPECT_EQ(::bind(listener.get(), at, size), 0);
+    EXPECT_EQ(::listen(listener.get(), 1), 0);
+    EXPECT_EQ(::getsockname(listener.get(), at, &size), 0);
+    EXPECT_EQ(::connect(near.get(), at, size), 0);
+    far = Descriptor(::accept(listener.get(), nullptr, nullptr));
+  }
 };
 
 class ConnectionPoolTest : public testing::Test {
@@ -30,6 +56,21 @@ class ConnectionPoolTest : public testing::Test {
   std::atomic<bool> down = false;
   ServerCounts counts;
 };
+
+// What was written and not sent yet must not reach the server later.
+TEST_F(ConnectionPoolTest, a_connection_that_is_dropped_is_reset) {
+  Ends ends;
+  ConnectionPool<FakeConnection> pool(1, counts, connect());
+  {
+    auto lease = pool.take();
+    ASSERT_TRUE(lease.has_value());
+    (*lease)->socket = std::move(ends.near);
+    lease->drop();
+  }
+  char byte = 0;
+  EXPECT_EQ(::recv(ends.far.get(), &byte, 1, 0), -1);
+  EXPECT_EQ(errno, ECONNRESET);
+}
 
 TEST_F(ConnectionPoolTest, a_connection_given_back_is_used_again) {
   ConnectionPool<FakeConnection> pool(2, counts, connect());
