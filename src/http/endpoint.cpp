@@ -95,16 +95,16 @@ std::string address_text(const sockaddr* address, socklen_t size) {
                                         : fmt::format("{}:{}", host.data(), port.data());
 }
 
-std::string peer_text(const sockaddr_storage& storage) {
-  IpAddress address;
-  switch (storage.ss_family) {
+std::string peer_text(const sockaddr_storage& address) {
+  IpAddress ip;
+  switch (address.ss_family) {
     case AF_INET6: {
-      const auto& ipv6 = reinterpret_cast<const sockaddr_in6&>(storage);
-      std::memcpy(address.bytes.data(), &ipv6.sin6_addr, sizeof ipv6.sin6_addr);
-      return address.text();
+      const auto& ipv6 = reinterpret_cast<const sockaddr_in6&>(address);
+      std::memcpy(ip.bytes.data(), &ipv6.sin6_addr, sizeof ipv6.sin6_addr);
+      return ip.text();
     }
     case AF_INET: {
-      const auto& ipv4 = reinterpret_cast<const sockaddr_in&>(storage);
+      const auto& ipv4 = reinterpret_cast<const sockaddr_in&>(address);
       return IpAddress::of_ipv4(ntohl(ipv4.sin_addr.s_addr)).text();
     }
     default: return std::string(unix_peer);
