@@ -142,9 +142,9 @@ Task<bool> Client::shake_hands() {
   const ClientTimeouts& timeouts = generation_->settings().timeouts;
   idle_ = true;
   began_ = worker_.loop().now();
-  reads_head_ = true;
+  waits_for_client_ = true;
   const Io status = co_await io_.socket.handshake(timeouts.header);
-  reads_head_ = false;
+  waits_for_client_ = false;
   idle_ = false;
   const http::TlsStream& tls = *io_.socket.tls();
   if (status == Io::ok) {
@@ -223,9 +223,9 @@ Task<Client::Next> Client::read_head() {
     if (buffer.room().empty()) buffer.grow(std::min(buffer.capacity() * 2, limits.max_bytes + body_window));
     const Duration spent = std::chrono::floor<Duration>(worker_.loop().now() - began_);
     const Duration left = std::max(Duration(1), settings.timeouts.header - spent);
-    reads_head_ = true;
+    waits_for_client_ = true;
     const IoResult got = co_await io_.socket.read_some(buffer.room(), left);
-    reads_head_ = false;
+    waits_for_client_ = false;
     if (got.status == Io::ok && spent < settings.timeouts.header) {
       buffer.commit(got.bytes);
       continue;

@@ -145,7 +145,7 @@ class Client final : private ServedConnection, private InterimSink, private Pres
   bool key_ignored_ = false;  // it has a key, and its route does not honour keys on its method
   bool keep_ = true;
   bool idle_ = false;
-  bool reads_head_ = false;  // or shakes hands, or lingers: its client is waited for, since began_
+  bool waits_for_client_ = false;  // since began_: for a head, a handshake, or the end of a request that is not read
   bool displaced_ = false;
   bool may_need_store_ = false;
   bool body_unread_ = false;  // closing at once would reset the connection under the client's reply

@@ -75,7 +75,7 @@ void Client::peer_moved(http::Socket::Peer what) {
 std::chrono::nanoseconds Client::debt() const {
   if (displaced_) return {};
   const auto now = worker_.loop().now();
-  if (reads_head_) return now - began_;
+  if (waits_for_client_) return now - began_;
   const Pace& pace = io_.pace;
   // Without a least rate, request and response are a conversation: see PassThrough::relay_body().
   if (pace.waiting && pace.least_rate != 0) {

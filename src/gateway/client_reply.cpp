@@ -106,7 +106,7 @@ Task<void> Client::linger() {
   io_.socket.shut_down_writing();
   const auto began = worker_.loop().now();
   began_ = began;
-  reads_head_ = true;  // it makes room for others like one that sends its request slowly
+  waits_for_client_ = true;  // it makes room for others like one that sends its request slowly
   std::uint64_t read = 0;
   while (read < linger_bytes) {
     const Duration limit = worker_.draining() ? linger_draining : linger_limit;

@@ -4,6 +4,7 @@ import collections
 import contextlib
 import secrets
 import socket
+import threading
 import unittest
 
 from harness import EndToEnd
@@ -323,6 +324,39 @@ class SlowConnections(EndToEnd):
                 for client in (lone, *many):
                     client.sock.close()
                 gateway.stop()
+
+
+    def test_those_that_go_on_sending_after_a_refusal_make_room(self):
+        gateway = self.gateway(self.backend(self.handler), f"limits.max_connections={self.MOST}", "threads=1")
+        refused = b"GET /x\r\n\r\n"
+        many = [self.slow(gateway, "127.0.0.1", refused) for _ in range(self.MOST)]
+        over = threading.Event()
+
+        def drip():
+            while not over.wait(0.2):
+                for place, client in enumerate(many):
+                    try:
+                        client.sock.send(b"x")
+                    except OSError:
+                        with contextlib.suppress(OSError):
+                            many[place] = self.slow(gateway, "127.0.0.1", refused)
+
+        def is_displaced():
+            # It closes, so that nothing idles that could be displaced instead.
+            with socket.create_connection(("127.0.0.1", gateway.port), DEADLINE, source_address=("127.0.0.2", 0)) as sock:
+                with contextlib.suppress(ConnectionError):
+                    sock.sendall(request_bytes("POST", fields=[("Connection", "close")], key="k"))
+                    while sock.recv(1000):
+                        pass
+            return gateway.metrics()["once_connections_displaced_total"] > 0
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        try:
+            wait_until(is_displaced, what="one of them to make room")
+        finally:
+            over.set()
+            thread.join()
 
 
 class Connections(EndToEnd):
