@@ -178,36 +178,10 @@ TEST_F(AtWork, a_bypass_does_not_send_it_again) {
   EXPECT_EQ(world.backend.executions(), 1U);
 }
 
-// Lanes of which the test says when an op is executed, and when its caller is told.
-class SplitLanes final : public Lanes {
- public:
-  using Lanes::Lanes;
-
-  std::size_t waiting() const { return waiting_.size(); }
-  void execute(std::size_t which) {
-    Op* const batch = &waiting_.at(which)->op;
-    store().execute({&batch, 1});
-  }
-  void tell(std::size_t which) {
-    Pending& pending = *waiting_.at(which);
-    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(which));
-    complete(pending);
-  }
-
- protected:
-  Submit submit(Pending& pending) override {
-    waiting_.push_back(&pending);
-    return Submit::taken;
-  }
-
- private:
-  std::vector<Pending*> waiting_;
-};
-
 // The failed attempt is recorded, and the next request is given the claim before the first one knows that.
 TEST(AtWorkNoMore, a_claim_that_comes_too_late_to_be_used_is_taken_back) {
   World world;
-  SplitLanes lanes(world.store);
+  PickedLanes lanes(world.store);
   TestGateway gateway(lanes, world.executor, world.clock, world.backend, world.trace, 3);
   world.policy.in_flight = InFlight::reject;
   world.backend.then(answer_with(500, "failed"));

@@ -9,6 +9,10 @@ namespace reply_test {
 
 const Wording plain;
 
+Marks bare(Ending ending) {
+  return {.ending = ending, .request_id = "r", .extra = {}, .expires_at = {}, .replay_header = {}, .wording = plain};
+}
+
 using testing::HasSubstr;
 using testing::Not;
 
@@ -69,13 +73,7 @@ TEST(ReplyTest, a_replay_says_so_and_whose) {
 TEST(ReplyTest, a_body_is_sent_only_where_the_status_has_one) {
   for (int status = 200; status <= 599; ++status) {
     Reply reply;
-    write_response(reply, {.status = status, .body = "HTTP/1.1 200 OK\r\n\r\n"},
-                   {.ending = Ending::replayed,
-                    .request_id = "r",
-                    .extra = {},
-                    .expires_at = {},
-                    .replay_header = {},
-                    .wording = plain});
+    write_response(reply, {.status = status, .body = "HTTP/1.1 200 OK\r\n\r\n"}, bare(Ending::replayed));
     const bool has_none = status == 204 || status == 205 || status == 304;
     EXPECT_EQ(reply.body.empty(), has_none) << status << ": the client would read it as another response";
     EXPECT_EQ(reply.head.contains("Content-Length: 19\r\n"), !has_none) << status;
@@ -85,13 +83,7 @@ TEST(ReplyTest, a_body_is_sent_only_where_the_status_has_one) {
 TEST(ReplyTest, a_length_is_said_where_there_may_be_a_body) {
   for (int status = 200; status <= 599; ++status) {
     Reply reply;
-    write_response(reply, {.status = status},
-                   {.ending = Ending::executed,
-                    .request_id = "r",
-                    .extra = {},
-                    .expires_at = {},
-                    .replay_header = {},
-                    .wording = plain});
+    write_response(reply, {.status = status}, bare(Ending::executed));
     EXPECT_EQ(reply.head.contains("Content-Length: 0\r\n"), status != 204 && status != 304) << status;
   }
 }
@@ -108,13 +100,7 @@ TEST(ReplyTest, what_streams_is_framed_by_the_connection_and_let_go_with_the_rep
   EndlessSource source;
   Reply reply;
   reply.source = http::ResponseSourcePtr(&source);
-  write_response(reply, stored,
-                 {.ending = Ending::executed,
-                  .request_id = "r",
-                  .extra = {},
-                  .expires_at = {},
-                  .replay_header = {},
-                  .wording = plain});
+  write_response(reply, stored, bare(Ending::executed));
   EXPECT_THAT(reply.head, Not(HasSubstr("Content-Length")));
   reply.reset();
   EXPECT_EQ(source.times_done, 1);

@@ -154,18 +154,24 @@ class VirtualLanes final : public Lanes {
   std::list<Flight> flights_;
 };
 
-// Ops wait until the test picks them: for interleavings that a test chooses.
+// The test says when an op is executed, and when its caller is told: for interleavings that a test chooses.
 class PickedLanes final : public Lanes {
  public:
   using Lanes::Lanes;
 
   std::size_t waiting() const { return waiting_.size(); }
-  void execute_next() {
-    Pending& pending = *waiting_.front();
-    waiting_.erase(waiting_.begin());
-    Op* const batch = &pending.op;
+  void execute(std::size_t which) {
+    Op* const batch = &waiting_.at(which)->op;
     store().execute({&batch, 1});
+  }
+  void tell(std::size_t which) {
+    Pending& pending = *waiting_.at(which);
+    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(which));
     complete(pending);
+  }
+  void execute_next() {
+    execute(0);
+    tell(0);
   }
 
  protected:
