@@ -195,7 +195,8 @@ Settings<Policy> execution_settings() {
           "on_unknown", [](auto& p) -> auto& { return p.on_unknown; },
           choice_codec<OnUnknown>(
               {{"retry", OnUnknown::retry}, {"takeover", OnUnknown::takeover}, {"hold", OnUnknown::hold}}),
-          "What a retry may do when nobody knows whether the first request took effect: execute at once, execute after "
+          "What a retry may do when it is unknown whether the first request took effect: execute at once, execute "
+          "after "
           "takeover_after, or nothing until a person has resolved it."),
       one<Policy>(
           "takeover_after", [](auto& p) -> auto& { return p.takeover_after; }, duration_codec({1s, 7 * day}),
