@@ -17,6 +17,12 @@ struct FreeContext {
 };
 using Context = std::unique_ptr<EVP_CIPHER_CTX, FreeContext>;
 
+// Looked up once: EVP_aes_256_gcm() would be looked up again for every message, a third of the cost of a small one.
+const EVP_CIPHER* aes_256_gcm() {
+  static const EVP_CIPHER* const cipher = EVP_CIPHER_fetch(nullptr, "AES-256-GCM", nullptr);
+  return cipher;
+}
+
 unsigned char* bytes_at(std::string& text, std::size_t at) {
   return reinterpret_cast<unsigned char*>(text.data() + at);
 }
@@ -38,7 +44,7 @@ void Aead::seal_into(std::string& out, std::string_view plain, std::string_view 
   int rest = 0;
   unsigned char* const text = bytes_at(out, begin + nonce_size);
   const bool sealed = cipher != nullptr &&
-                      EVP_EncryptInit_ex(cipher.get(), EVP_aes_256_gcm(), nullptr, key_.data(), nonce.data()) == 1 &&
+                      EVP_EncryptInit_ex(cipher.get(), aes_256_gcm(), nullptr, key_.data(), nonce.data()) == 1 &&
                       EVP_EncryptUpdate(cipher.get(), nullptr, &length, bytes_of(context), length_of(context)) == 1 &&
                       EVP_EncryptUpdate(cipher.get(), text, &length, bytes_of(plain), length_of(plain)) == 1 &&
                       EVP_EncryptFinal_ex(cipher.get(), text + length, &rest) == 1 &&
@@ -56,7 +62,7 @@ std::optional<std::string> Aead::open(std::string_view sealed, std::string_view 
   int length = 0;
   const bool opened =
       cipher != nullptr &&
-      EVP_DecryptInit_ex(cipher.get(), EVP_aes_256_gcm(), nullptr, key_.data(), bytes_of(nonce)) == 1 &&
+      EVP_DecryptInit_ex(cipher.get(), aes_256_gcm(), nullptr, key_.data(), bytes_of(nonce)) == 1 &&
       EVP_DecryptUpdate(cipher.get(), nullptr, &length, bytes_of(context), length_of(context)) == 1 &&
       EVP_DecryptUpdate(cipher.get(), bytes_at(plain, 0), &length, bytes_of(text), length_of(text)) == 1 &&
       EVP_CIPHER_CTX_ctrl(cipher.get(), EVP_CTRL_GCM_SET_TAG, tag_size, tag.data()) == 1 &&

@@ -44,6 +44,7 @@ enum class Bug : std::uint8_t {
   tombstone_not_forgotten,      // an operator cannot drop a key that has expired and is remembered
   starts_what_is_at_work,       // a process starts an operation that it has at work itself
   late_claim_counts,            // a claim that arrives when it has ended begins anew
+  first_claim_forgotten,        // a claim that was given up is not taken back when asking again says something else
   sends_what_is_lost,           // an owner that has lost its claim while it connects sends all the same
 };
 
@@ -81,6 +82,7 @@ inline constexpr std::array bug_names = {
     std::pair(std::string_view("tombstone_not_forgotten"), Bug::tombstone_not_forgotten),
     std::pair(std::string_view("starts_what_is_at_work"), Bug::starts_what_is_at_work),
     std::pair(std::string_view("late_claim_counts"), Bug::late_claim_counts),
+    std::pair(std::string_view("first_claim_forgotten"), Bug::first_claim_forgotten),
     std::pair(std::string_view("sends_what_is_lost"), Bug::sends_what_is_lost),
 };
 

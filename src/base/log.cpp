@@ -1,5 +1,6 @@
 #include "base/log.hpp"
 
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +13,9 @@
 #include <iterator>
 
 #include <fmt/format.h>
+
+#include "base/log_line.hpp"
+#include "base/ready_write.hpp"
 
 namespace once {
 
@@ -217,7 +221,11 @@ LogFormat format_for(int descriptor, LogFormat format) {
 }  // namespace
 
 Log::Log(const Clock& clock, int descriptor, LogLevel level, LogFormat format)
-    : clock_(clock), descriptor_(descriptor), level_(level), format_(format_for(descriptor, format)) {}
+    : clock_(clock),
+      descriptor_(descriptor),
+      level_(level),
+      format_(format_for(descriptor, format)),
+      plain_(is_plain_file(descriptor)) {}
 
 Log::~Log() {
   try {
@@ -227,23 +235,46 @@ Log::~Log() {
   }
 }
 
-void Log::write(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) const {
+std::string_view log_line(LogFormat format, Time now, LogLevel level, std::string_view message,
+                          std::initializer_list<LogField> fields) {
   thread_local Buffer line;
   line.clear();
-  if (format_ == LogFormat::json) {
-    append_json(line, clock_.now(), level, message, fields);
+  if (format == LogFormat::json) {
+    append_json(line, now, level, message, fields);
   } else {
-    append_text(line, clock_.now(), level, message, fields);
+    append_text(line, now, level, message, fields);
   }
-  std::string_view rest(line.data(), line.size());
+  return {line.data(), line.size()};
+}
+
+void Log::write(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) const {
   const std::scoped_lock lock(writing_);
-  while (!rest.empty()) {
-    const ssize_t written = ::write(descriptor_, rest.data(), rest.size());
+  if (!tell_unwritten() || !put(log_line(format_, clock_.now(), level, message, fields))) ++unwritten_;
+}
+
+bool Log::tell_unwritten() const {
+  if (unwritten_ == 0) return true;
+  if (!put(log_line(format_, clock_.now(), LogLevel::warn, "log lines left out", {{"count", unwritten_}})))
+    return false;
+  unwritten_ = 0;
+  return true;
+}
+
+bool Log::put(std::string_view line) const {
+  while (torn_) {
+    const ssize_t written = write_if_ready(descriptor_, "\n", plain_);
     if (written < 0 && errno == EINTR) continue;
-    // A reader that is gone or too slow costs a line, never a request.
-    if (written <= 0) return;
-    rest.remove_prefix(static_cast<std::size_t>(written));
+    if (written <= 0) return false;
+    torn_ = false;
   }
+  while (!line.empty()) {
+    const ssize_t written = write_if_ready(descriptor_, next_piece(line, plain_), plain_);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    line.remove_prefix(static_cast<std::size_t>(written));
+    torn_ = !line.empty();
+  }
+  return true;
 }
 
 void Log::write_limited(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) const {
@@ -262,6 +293,10 @@ bool Log::count(LogLevel level, std::string_view message) const {
 }
 
 void Log::tell_left_out(LeftOut which) const {
+  {
+    const std::scoped_lock lock(writing_);
+    tell_unwritten();
+  }
   std::vector<Repeated> passed;
   {
     const std::scoped_lock lock(counting_);

@@ -4,6 +4,10 @@
 //
 // Warnings and errors of one message are limited, so that a store that is down costs a few lines a second and not one
 // for each refused request. How many were left out is said in a line of its own.
+//
+// A line is written at once, by the thread that logs it, so the last ones before an end or a crash are out. A thread
+// that serves requests must not wait for a reader that hangs: what an output has no room for is left out, counted and
+// said.
 #pragma once
 
 #include <atomic>
@@ -46,7 +50,7 @@ struct LogField {
   Value value;
 };
 
-// Any thread may log. A line is one write(2), so lines of several processes on one pipe do not mix either.
+// Any thread may log. A line is one write, so lines of several processes on one pipe do not mix either.
 class Log {
  public:
   // Longer values are cut, so that no request can make a line of any size.
@@ -98,12 +102,18 @@ class Log {
   void tell_left_out(LeftOut which) const;
   // Whether this line may be written.
   bool count(LogLevel level, std::string_view message) const;
+  // These two with writing_; whether the line is out.
+  bool put(std::string_view line) const;
+  bool tell_unwritten() const;
 
   const Clock& clock_;
   int descriptor_;
   std::atomic<LogLevel> level_;
   LogFormat format_;
+  bool plain_;
   mutable std::mutex writing_;  // a line longer than a pipe's buffer is not atomic by itself
+  mutable std::uint64_t unwritten_ = 0;
+  mutable bool torn_ = false;  // the last line was written in part
   mutable std::mutex counting_;
   mutable std::vector<Repeated> repeated_;  // messages of the last second: texts of this program, so there are few
 };

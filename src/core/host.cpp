@@ -1,10 +1,35 @@
 #include "core/host.hpp"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
+#include <array>
+#include <cstring>
 
 #include "core/headers.hpp"
 
 namespace once {
+
+namespace {
+
+// [0:0:0:0:0:0:0:1] is [::1]. Room for the brackets, too.
+using Literal = std::array<char, INET6_ADDRSTRLEN + 2>;
+
+// How RFC 5952 writes the address in brackets; `name` itself if it is none.
+std::string_view shortest_literal(std::string_view name, Literal& into) {
+  Literal text{};
+  in6_addr address{};
+  if (name.size() < 4 || name.size() > text.size() || name.front() != '[' || name.back() != ']') return name;
+  std::memcpy(text.data(), name.data() + 1, name.size() - 2);
+  if (::inet_pton(AF_INET6, text.data(), &address) != 1) return name;
+  into.front() = '[';
+  if (::inet_ntop(AF_INET6, &address, into.data() + 1, INET6_ADDRSTRLEN) == nullptr) return name;
+  const std::size_t end = std::strlen(into.data());
+  into[end] = ']';
+  return {into.data(), end + 1};
+}
+
+}  // namespace
 
 std::string_view normalise_host(std::string_view host, std::string& scratch) {
   const std::size_t bracket = host.find(']');  // the colons before it belong to an IPv6 address
@@ -14,6 +39,14 @@ std::string_view normalise_host(std::string_view host, std::string& scratch) {
   while (port.size() > 1 && port.starts_with('0')) port.remove_prefix(1);  // port 0 is a port of its own
   if (port == "80" || port == "443") port = {};
   if (name.ends_with('.')) name.remove_suffix(1);
+  if (name.starts_with('[')) {
+    Literal literal{};
+    if (const std::string_view shortest = shortest_literal(name, literal); shortest != name) {
+      scratch.assign(shortest);
+      if (!port.empty()) scratch.append(":").append(port);
+      return scratch;
+    }
+  }
   const bool lower = std::ranges::none_of(name, [](char c) { return c >= 'A' && c <= 'Z'; });
   if (lower && port.empty()) return name;
   if (lower && name.size() + 1 + port.size() == host.size()) return host;

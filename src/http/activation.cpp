@@ -46,16 +46,18 @@ Result<std::vector<InheritedSocket>> inherited_sockets(std::string_view count, s
   return sockets;
 }
 
-void notify_service_manager(const std::string& socket, std::string_view state) {
+ServiceManager::ServiceManager(std::string_view socket) : socket_(socket) {
+  if (!socket_.empty()) sender_ = Descriptor(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+}
+
+void ServiceManager::notify(std::string_view state) const {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (socket.empty() || socket.size() >= sizeof address.sun_path) return;
-  std::memcpy(address.sun_path, socket.data(), socket.size());
+  if (!sender_.open() || socket_.size() >= sizeof address.sun_path) return;
+  std::memcpy(address.sun_path, socket_.data(), socket_.size());
   if (address.sun_path[0] == '@') address.sun_path[0] = '\0';  // of the abstract kind
-  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + socket.size());
-  const Descriptor sender(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!sender.open()) return;
-  ::sendto(sender.get(), state.data(), state.size(), MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&address), size);
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + socket_.size());
+  ::sendto(sender_.get(), state.data(), state.size(), MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&address), size);
 }
 
 Result<std::pair<Descriptor, Descriptor>> channel_pair() {

@@ -24,8 +24,17 @@ inline constexpr int first_inherited = 3;
 // passed on to other programs.
 Result<std::vector<InheritedSocket>> inherited_sockets(std::string_view count, std::string_view names);
 
-// "READY=1" and its like, to the socket that NOTIFY_SOCKET names. Nobody hears of a failure: there is no one to tell.
-void notify_service_manager(const std::string& socket, std::string_view state);
+// Hears "READY=1" and its like on the socket that NOTIFY_SOCKET names; empty: nobody wants to hear. A failure is not
+// reported: there is no one to tell.
+class ServiceManager {
+ public:
+  explicit ServiceManager(std::string_view socket);
+  void notify(std::string_view state) const;
+
+ private:
+  std::string socket_;
+  Descriptor sender_;  // kept, so that signs of life are sent even when no descriptor is left
+};
 
 // Two ends for two processes to talk over; closed in every program that is started, unless it is given one.
 Result<std::pair<Descriptor, Descriptor>> channel_pair();

@@ -25,6 +25,8 @@ struct IpAddress {
 
 // How the peer of a Unix socket is called where an address is expected.
 inline constexpr std::string_view unix_peer = "unix";
+// And one of whom nothing is known: never a proxy that is trusted.
+inline constexpr std::string_view unknown_peer = "unknown";
 
 class AddressSet {
  public:

@@ -24,10 +24,9 @@ namespace once::http {
 namespace {
 
 std::unexpected<Error> system_error(std::string_view what, int error) {
-  std::array<char, 128> text{};
   return std::unexpected(Error{.source = ErrorSource::system,
                                .retryable = Retryable::no,
-                               .detail = fmt::format("{}: {}", what, ::strerror_r(error, text.data(), text.size()))});
+                               .detail = fmt::format("{}: {}", what, error_text(error))});
 }
 
 void set_option(int fd, int level, int option) {
@@ -95,20 +94,30 @@ std::string address_text(const sockaddr* address, socklen_t size) {
                                         : fmt::format("{}:{}", host.data(), port.data());
 }
 
-std::string peer_text(const sockaddr_storage& address) {
+std::optional<IpAddress> ip_address(const sockaddr_storage& address) {
   IpAddress ip;
   switch (address.ss_family) {
     case AF_INET6: {
       const auto& ipv6 = reinterpret_cast<const sockaddr_in6&>(address);
       std::memcpy(ip.bytes.data(), &ipv6.sin6_addr, sizeof ipv6.sin6_addr);
-      return ip.text();
+      return ip;
     }
     case AF_INET: {
       const auto& ipv4 = reinterpret_cast<const sockaddr_in&>(address);
-      return IpAddress::of_ipv4(ntohl(ipv4.sin_addr.s_addr)).text();
+      return IpAddress::of_ipv4(ntohl(ipv4.sin_addr.s_addr));
     }
-    default: return std::string(unix_peer);
+    default: return std::nullopt;
   }
+}
+
+std::string peer_text(const sockaddr_storage& address) {
+  if (const auto ip = ip_address(address)) return ip->text();
+  return std::string(address.ss_family == AF_UNSPEC ? unknown_peer : unix_peer);
+}
+
+bool contains(const AddressSet& set, const sockaddr_storage& address) {
+  if (const auto ip = ip_address(address)) return set.contains(*ip);
+  return address.ss_family == AF_UNIX && set.contains_unix();
 }
 
 std::string Endpoint::text() const {
@@ -236,9 +245,23 @@ Result<int> listen_on_unix(const std::string& path) {
   return listener.release();
 }
 
+bool is_out_of_descriptors(int error) {
+  return error == EMFILE || error == ENFILE;
+}
+
+std::string error_text(int error) {
+  std::array<char, 128> text{};
+  return ::strerror_r(error, text.data(), text.size());
+}
+
 Result<int> start_connect(const Endpoint& endpoint) {
   const int fd = ::socket(endpoint.address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (fd < 0) return system_error("socket", errno);
+  if (fd < 0) {
+    const int error = errno;
+    return std::unexpected(Error{.source = ErrorSource::system,
+                                 .retryable = is_out_of_descriptors(error) ? Retryable::yes : Retryable::no,
+                                 .detail = fmt::format("socket: {}", error_text(error))});
+  }
   if (endpoint.address.ss_family != AF_UNIX) set_no_delay(fd);
   if (::connect(fd, reinterpret_cast<const sockaddr*>(&endpoint.address), endpoint.size) != 0 && errno != EINPROGRESS) {
     const int error = errno;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,8 +23,12 @@ struct Endpoint {
 };
 
 std::string address_text(const sockaddr* address, socklen_t size);
-// Who is at the other end: a numeric address without its port, IPv4 for IPv4-mapped IPv6; "unix" for a Unix socket.
+// Who is at the other end: a numeric address without its port, IPv4 for IPv4-mapped IPv6; "unix" for a Unix socket;
+// "unknown" for a client whose address a proxy did not know (proxy_protocol.hpp).
 std::string peer_text(const sockaddr_storage& address);
+// Nothing for a peer that has none.
+std::optional<IpAddress> ip_address(const sockaddr_storage& address);
+bool contains(const AddressSet& set, const sockaddr_storage& address);
 
 // Whether it is an address already and needs no resolving.
 bool is_numeric(const std::string& host);
@@ -46,7 +51,12 @@ Result<int> listen_on_unix(const std::string& path);
 // Of a Unix socket, or an error if the path is longer than the system takes.
 Result<Endpoint> unix_endpoint(const std::string& path);
 
-// A descriptor that is connecting, or the error at once.
+// The process, or the system, has as many open as it may.
+bool is_out_of_descriptors(int error);
+std::string error_text(int error);
+
+// A descriptor that is connecting, or the error at once. Retryable: this process, or the system, has no descriptor
+// left; nothing is known of the other side.
 Result<int> start_connect(const Endpoint& endpoint);
 
 void set_no_delay(int fd);

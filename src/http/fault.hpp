@@ -1,19 +1,41 @@
-// A broken invariant of one connection. It is our mistake, but it ends that connection only: ONCE_ASSERT would let
-// whoever can provoke it end the process.
+// What a loop tells its owner: broken invariants of one connection, and descriptors that ran out.
 #pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
 
 namespace once::http {
 
+// A broken invariant is our mistake, but it ends that connection only: ONCE_ASSERT would let whoever can provoke it end
+// the process.
 struct ConnectionFault {
   const char* invariant;
   const char* file;
   int line;
 };
 
+// What there was no file descriptor for.
+enum class DescriptorUse : std::uint8_t {
+  client,    // a connection waits to be accepted
+  upstream,  // a connection to a backend, for a request or a health check
+  service,   // a connection to the admin interface or the claims API waits to be accepted
+};
+inline constexpr std::size_t descriptor_use_count = 3;
+std::string_view name_of(DescriptorUse use);
+
+struct NoDescriptor {
+  DescriptorUse use;
+  std::string_view error;  // as the system says it
+  std::chrono::nanoseconds now;
+};
+
 // Told on the loop's own thread.
 class FaultListener {
  public:
   virtual void connection_fault(const ConnectionFault& fault) = 0;
+  virtual void out_of_descriptors(const NoDescriptor& /*what*/) {}
 
  protected:
   ~FaultListener() = default;

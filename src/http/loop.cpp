@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <latch>
 
 #include "base/assert.hpp"
 #include "base/broken_invariant.hpp"
@@ -43,6 +44,10 @@ void Loop::report(const ConnectionFault& fault) {
   } else {
     note_broken_invariant(fault.invariant, fault.file, fault.line);
   }
+}
+
+void Loop::report_out_of_descriptors(DescriptorUse use, std::string_view error) {
+  if (fault_listener_ != nullptr) fault_listener_->out_of_descriptors({.use = use, .error = error, .now = now_});
 }
 
 void Loop::forget(int fd, Pollable& pollable) {
@@ -173,6 +178,15 @@ void Loop::run_posted() {
     renew_budget();
     work.run(work);
   }
+}
+
+void wait_for_turn(Loop& loop) {
+  struct Turn : Work {
+    std::latch begun{1};
+  } turn;
+  turn.run = [](Work& work) { static_cast<Turn&>(work).begun.count_down(); };
+  loop.post(turn);
+  turn.begun.wait();
 }
 
 }  // namespace once::http

@@ -68,6 +68,7 @@ class Loop final : public Executor {
   // Of connections on this loop. The listener outlives them; without one a fault is a line on stderr.
   void listen(FaultListener& listener) { fault_listener_ = &listener; }
   void report(const ConnectionFault& fault);
+  void report_out_of_descriptors(DescriptorUse use, std::string_view error);
 
  private:
   static constexpr std::size_t events_per_wait = 256;
@@ -97,5 +98,8 @@ class Loop final : public Executor {
   std::atomic<bool> wake_sent_ = false;
   std::atomic<bool> stopping_ = false;
 };
+
+// Returns when the loop, which another thread runs, has begun a turn since the call: what it was at before is done.
+void wait_for_turn(Loop& loop);
 
 }  // namespace once::http

@@ -1,10 +1,12 @@
 #include "http/service.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <utility>
 
 #include "base/text.hpp"
 #include "core/reason.hpp"
@@ -22,6 +24,8 @@ constexpr Duration read_limit = std::chrono::seconds(10);
 constexpr Duration accept_wait = std::chrono::hours(1);
 constexpr Duration accept_pause = std::chrono::milliseconds(100);
 constexpr Duration linger_limit = std::chrono::seconds(2);
+// For all answers together once the service is told to stop, however slowly they are read: somebody waits for its end.
+constexpr Duration stop_limit = std::chrono::seconds(1);
 constexpr HeadLimits service_head_limits;
 constexpr std::size_t service_window = 4096;
 constexpr std::size_t most_discarded = std::size_t{16} << 20U;
@@ -49,7 +53,8 @@ ServiceResponse ServiceHandler::refuse(Refused what, std::string_view why) {
   switch (what) {
     case Refused::bad_request: return {.status = 400, .body = std::string(why)};
     case Refused::body_too_large: return {.status = 413, .body = std::string(why)};
-    case Refused::too_many_connections: return {.status = 503, .body = std::string(why)};
+    case Refused::too_many_connections:
+    case Refused::no_memory: return {.status = 503, .body = std::string(why)};
   }
   return {.status = 500};
 }
@@ -67,11 +72,16 @@ class Service::Connection final : public Link, private Socket::Watcher {
   Connection& operator=(const Connection&) = delete;
   ~Connection() {
     unlink();
+    let_body_go();
     --service_.count_;
     service_.handler_.disconnected();
   }
 
   void cancel() { socket_.cancel(); }
+  void cut_off() {
+    socket_.reset_on_close();
+    socket_.cancel();
+  }
 
   void displace() {
     displaced_ = true;
@@ -86,7 +96,7 @@ class Service::Connection final : public Link, private Socket::Watcher {
       const bool got_head = co_await read_head();
       if (!got_head) co_return;
       buffer_.pin(head_.size);
-      body_.clear();
+      let_body_go();
       const Admission admission = service_.handler_.admit(request());
       bool kept = false;
       if (admission.refusal && head_.framing.has_body()) {
@@ -135,10 +145,11 @@ class Service::Connection final : public Link, private Socket::Watcher {
     watch_client();
     const ServiceRequest asked = request();
     const ServiceResponse response = co_await service_.handler_.handle(asked);
+    let_body_go();
     socket_.unwatch();
-    socket_.restore();  // told to stop or not, this answer still goes out
+    if (!service_.cut_off_) socket_.restore();  // told to stop or not, this answer still goes out
     if (!response.stream) move_to(service_.waiting_);
-    if (response.drop) {
+    if (response.drop || service_.cut_off_) {
       socket_.reset_on_close();
       co_return false;
     }
@@ -219,9 +230,31 @@ class Service::Connection final : public Link, private Socket::Watcher {
     return std::clamp(request_limit - spent, Duration::zero(), request_limit);
   }
 
+  // Counted by what comes, not by what is announced. False: there is no memory for it.
+  bool make_body_room(std::size_t bytes) {
+    const std::size_t needed = body_.size() + bytes;
+    const std::size_t room = std::max(body_.capacity(), service_window);
+    if (needed <= room) return true;
+    std::size_t wanted = std::max(needed, room * 2);
+    if (head_.framing.kind == Framing::Kind::length)
+      wanted = std::max<std::size_t>(needed, std::min<std::uint64_t>(wanted, head_.framing.length));
+    if (!service_.handler_.take_memory(wanted - counted_)) return false;
+    counted_ = wanted;
+    body_.reserve(wanted);
+    return true;
+  }
+
+  void let_body_go() {
+    body_.clear();
+    if (counted_ == 0) return;
+    std::string().swap(body_);
+    service_.handler_.give_back_memory(std::exchange(counted_, 0));
+  }
+
   Task<bool> read_body(std::size_t most) {
     BodyDecoder decoder(head_.framing);
     constexpr std::string_view too_large = "The body is larger than is taken here.";
+    constexpr std::string_view no_memory = "There is no memory for the body now.";
     if (head_.framing.kind == Framing::Kind::length && head_.framing.length > most) {
       co_await refuse(Refused::body_too_large, too_large);
       co_return false;
@@ -238,9 +271,14 @@ class Service::Connection final : public Link, private Socket::Watcher {
         co_return false;
       }
       if (step.kind == BodyDecoder::Kind::data) {
-        body_.append(step.data);
-        if (body_.size() <= most) continue;
-        co_await refuse(Refused::body_too_large, too_large);
+        const bool fits = body_.size() + step.data.size() <= most;
+        if (fits && make_body_room(step.data.size())) {
+          body_.append(step.data);
+          continue;
+        }
+        const Refused why = fits ? Refused::no_memory : Refused::body_too_large;
+        const std::string_view detail = fits ? no_memory : too_large;
+        co_await refuse(why, detail);
         co_return false;
       }
       const IoResult got = co_await socket_.read_some(buffer_.room(), std::min(read_limit, left()));
@@ -257,6 +295,7 @@ class Service::Connection final : public Link, private Socket::Watcher {
   Buffer buffer_;
   RequestHead head_;
   std::string body_;
+  std::size_t counted_ = 0;  // what it takes of the handler's memory
   std::string out_;
   std::string peer_;
   bool client_left_ = false;
@@ -266,10 +305,15 @@ class Service::Connection final : public Link, private Socket::Watcher {
 
 Service::Service(Loop& loop, int listener, ServiceHandler& handler, const ServiceLimits& limits)
     : listener_(loop, listener), handler_(handler), limits_(limits) {
+  keep_spare();
+  stop_timer_.service = this;
+  stop_timer_.fire = [](Timer& timer) { static_cast<StopTimer&>(timer).service->cut_off(); };
   spawn(accept_all());
 }
 
-Service::~Service() = default;
+Service::~Service() {
+  listener_.loop().disarm(stop_timer_);
+}
 
 // Connections that are displaced go when the loop comes to them.
 bool Service::make_room() {
@@ -291,6 +335,7 @@ Task<void> Service::serve_connection(Socket::Accepted accepted) {
       co_await connection.run();
     }
   }
+  keep_spare();
   leave();
 }
 
@@ -304,12 +349,32 @@ Task<void> Service::accept_all() {
     } else if (errno == EAGAIN) {
       const Io ready = co_await listener_.readable(accept_wait);
       if (ready == Io::failed) co_await sleep_for(listener_.loop(), accept_pause);
+    } else if (const int error = errno; is_out_of_descriptors(error)) {
+      listener_.loop().report_out_of_descriptors(DescriptorUse::service, error_text(error));
+      // Another thread may be faster to take what is given up here.
+      if (!give_spare()) co_await sleep_for(listener_.loop(), accept_pause);
     } else {
       co_await sleep_for(listener_.loop(), accept_pause);
     }
   }
   accepting_ = false;
   leave();
+}
+
+void Service::keep_spare() {
+  if (!spare_.open()) spare_ = Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+}
+
+bool Service::give_spare() {
+  const Descriptor given = std::move(spare_);
+  return given.open();
+}
+
+template <class Each>
+void Service::for_each_connection(Each each) {
+  for (const List* list : {&waiting_, &working_, &refused_}) {
+    for (Link* link = list->ends.next; link != &list->ends; link = link->next) each(*static_cast<Connection*>(link));
+  }
 }
 
 void Service::leave() {
@@ -319,17 +384,24 @@ void Service::leave() {
 void Service::stop() {
   stopping_ = true;
   listener_.cancel();
-  for (const List* list : {&waiting_, &working_, &refused_}) {
-    for (Link* each = list->ends.next; each != &list->ends; each = each->next) {
-      static_cast<Connection*>(each)->cancel();
-    }
-  }
+  for_each_connection([](Connection& connection) { connection.cancel(); });
+  listener_.loop().arm(stop_timer_, stop_limit);
+}
+
+void Service::cut_off() {
+  cut_off_ = true;
+  for_each_connection([](Connection& connection) { connection.cut_off(); });
+}
+
+void ServiceThread::begin_stop() {
+  if (!thread_.joinable() || std::exchange(told_to_stop_, true)) return;
+  run = [](Work& work) { static_cast<ServiceThread&>(work).service_->stop(); };
+  loop_.post(*this);
 }
 
 void ServiceThread::stop() {
   if (!thread_.joinable()) return;
-  run = [](Work& work) { static_cast<ServiceThread&>(work).service_->stop(); };
-  loop_.post(*this);
+  begin_stop();
   thread_.join();
   if (address_.starts_with(unix_prefix) && !handed_over_) ::unlink(address_.c_str() + unix_prefix.size());
 }
@@ -361,6 +433,7 @@ Result<void> ServiceThread::start(std::string_view listen, const std::vector<int
     service_ = std::make_unique<Service>(loop_, listener, handler_, limits_);
     loop_.run();
     service_.reset();
+    ended_.store(true, std::memory_order_release);
   });
   return {};
 }

@@ -2,6 +2,7 @@
 // proxying.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/descriptor.hpp"
 #include "base/error.hpp"
 #include "base/executor.hpp"
 #include "base/task.hpp"
@@ -51,6 +53,7 @@ struct ServiceResponse {
   std::string fields;                     // "Name: value\r\n" each
   std::shared_ptr<ServiceStream> stream;  // instead of a body; the connection ends with it
   bool drop = false;                      // close the connection without a word
+  std::shared_ptr<const void> held = {};  // let go when the client has read it, or is gone
 };
 
 struct ServiceLimits {
@@ -66,7 +69,7 @@ struct Admission {
 };
 
 // What does not become a request.
-enum class Refused : std::uint8_t { bad_request, body_too_large, too_many_connections };
+enum class Refused : std::uint8_t { bad_request, body_too_large, too_many_connections, no_memory };
 
 class ServiceHandler {
  public:
@@ -82,6 +85,9 @@ class ServiceHandler {
   virtual void disconnected() {}
   // A connection without a request at work was closed to make room for a new one.
   virtual void displaced() {}
+  // Whether there is memory for that much more of a body. Bodies up to 4 KiB are not asked for.
+  virtual bool take_memory(std::size_t /*bytes*/) { return true; }
+  virtual void give_back_memory(std::size_t /*bytes*/) {}
 
  protected:
   ~ServiceHandler() = default;
@@ -98,7 +104,8 @@ class Service {
   Service& operator=(const Service&) = delete;
   ~Service();
 
-  // Closes the listener and, unless a handler is at work on it, every connection. The loop stops when the last is gone.
+  // Closes the listener and, unless a handler is at work on it, every connection. Answers that are due go out for a
+  // second at most; what is left then is reset. The loop stops when the last one is gone.
   void stop();
 
  private:
@@ -113,13 +120,27 @@ class Service {
     std::size_t size = 0;
   };
 
+  struct StopTimer : Timer {
+    Service* service = nullptr;
+  };
+
+  // Calls this for each connection in a list.
+  template <class Each>
+  void for_each_connection(Each each);
+  void cut_off();
   Task<void> accept_all();
   Task<void> serve_connection(Socket::Accepted accepted);
   // False: there are max_connections with a request at work.
   bool make_room();
   void leave();
 
+  // One descriptor is kept for a connection that comes when there are none left: health must be answered then, too.
+  void keep_spare();
+  // False: it is in use.
+  bool give_spare();
+
   Socket listener_;
+  Descriptor spare_;
   ServiceHandler& handler_;
   ServiceLimits limits_;
   List waiting_;           // for a request, or for the client to read: these can be displaced
@@ -128,6 +149,8 @@ class Service {
   std::size_t count_ = 0;  // in a list or on its way out
   bool accepting_ = true;
   bool stopping_ = false;
+  bool cut_off_ = false;  // no answer goes out any more
+  StopTimer stop_timer_;
 };
 
 // A service with a loop and a thread of its own. The handler runs on that thread, and outlives this.
@@ -146,8 +169,11 @@ class ServiceThread final : private Work {
   using Check = std::function<Result<void>(std::string_view address)>;
   // "HOST:PORT"; port 0: any that is free. Or "unix:PATH". `inherited`: a socket that listens there already.
   Result<void> start(std::string_view listen, const std::vector<int>& inherited = {}, const Check& check = {});
-  // Ends the service: what a handler is at work on is finished first.
+  // Ends the service: what a handler is at work on is finished first. begin_stop() does not wait for that.
   void stop();
+  void begin_stop();
+  // The service has ended. From any thread.
+  bool ended() const { return ended_.load(std::memory_order_acquire); }
   // Where it really listens.
   const std::string& address() const { return address_; }
   // Its socket, until stop().
@@ -162,6 +188,8 @@ class ServiceThread final : private Work {
   std::string address_;
   int listener_ = -1;
   bool handed_over_ = false;
+  bool told_to_stop_ = false;
+  std::atomic<bool> ended_ = false;
   Loop loop_;
   std::unique_ptr<Service> service_;  // made and destroyed on the thread
   std::jthread thread_;

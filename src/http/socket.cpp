@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <utility>
 
 #include "http/endpoint.hpp"
 #include "http/tls_stream.hpp"
@@ -184,6 +185,7 @@ bool WriteAll::attempt() {
 
 void WriteAll::advance(std::size_t sent) {
   bytes_ += sent;
+  socket_.written_ += sent;
   moved();
   while (first_ < count_ && sent >= pieces_[first_].iov_len) sent -= pieces_[first_++].iov_len;
   if (first_ < count_) {
@@ -260,6 +262,31 @@ bool Readable::attempt() {
   return socket_.may_read_;
 }
 
+bool PeekMore::attempt() {
+  if (socket_.cancelled_) {
+    status_ = Io::cancelled;
+    return true;
+  }
+  while (socket_.may_read_) {
+    const ssize_t got = receive(socket_.fd_, room_.data(), room_.size(), MSG_PEEK);
+    if (got > 0 && static_cast<std::size_t>(got) > seen_) {
+      bytes_ = static_cast<std::size_t>(got);
+      return true;
+    }
+    if (got < 0 && errno == EINTR) continue;
+    if (got == 0 || (got > 0 && socket_.peer_ended_)) {
+      status_ = Io::end;
+      return true;
+    }
+    if (got < 0 && errno != EAGAIN) {
+      status_ = Io::failed;
+      return true;
+    }
+    socket_.may_read_ = false;  // more bytes come with an event of their own
+  }
+  return false;
+}
+
 Socket::Socket(Loop& loop, int fd) : loop_(loop), fd_(fd) {
   cancel_timer_.socket = turn_timer_.socket = this;
   cancel_timer_.fire = [](Timer& timer) { static_cast<WakeTimer&>(timer).socket->wake_waiters(); };
@@ -276,9 +303,15 @@ Socket::~Socket() {
   }
   loop_.disarm(cancel_timer_);
   loop_.disarm(turn_timer_);
+  if (fd_ < 0) return;
   loop_.forget(fd_, *this);
   if (tls_ != nullptr) tls_->end();
   ::close(fd_);
+}
+
+int Socket::release() {
+  loop_.forget(fd_, *this);
+  return std::exchange(fd_, -1);
 }
 
 void Socket::wake_waiters() {

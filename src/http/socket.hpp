@@ -154,6 +154,19 @@ class Readable final : public IoWait {
   bool attempt() override;
 };
 
+// More bytes than were seen before, from the first on; nothing is taken. `end` if no more come. Not with TLS.
+class PeekMore final : public IoWait {
+ public:
+  PeekMore(Socket& socket, std::span<char> room, std::size_t seen, Duration limit)
+      : IoWait(socket, Direction::read, limit), room_(room), seen_(seen) {}
+  IoResult await_resume() const { return {status_, bytes_}; }
+
+ private:
+  bool attempt() override;
+  std::span<char> room_;
+  std::size_t seen_;
+};
+
 class Socket final : public Pollable {
  public:
   // Takes over the descriptor, which must be non-blocking.
@@ -170,6 +183,7 @@ class Socket final : public Pollable {
   WriteAll write_all(const WriteAll::Pieces& pieces, Duration limit) { return {*this, pieces, limit}; }
   Connected connected(Duration limit) { return {*this, limit}; }
   Readable readable(Duration limit) { return {*this, limit}; }
+  PeekMore peek_more(std::span<char> room, std::size_t seen, Duration limit) { return {*this, room, seen, limit}; }
 
   // From now on everything goes through this; first of all a handshake.
   void secure(std::unique_ptr<TlsStream> tls);
@@ -186,6 +200,8 @@ class Socket final : public Pollable {
 
   // Bytes a second that the peer must take while a write waits for it; 0: silence alone is limited.
   void set_least_rate(std::size_t rate) { least_rate_ = rate; }
+  // Bytes so far; over TLS those that were encrypted.
+  std::uint64_t written() const { return written_; }
   // How long the write at hand has waited for the peer, less the time that what the peer took since is worth at `rate`
   // bytes a second. Zero: it does not wait, or the peer is as fast as that.
   std::chrono::nanoseconds write_debt(std::chrono::nanoseconds::rep rate) const;
@@ -227,6 +243,8 @@ class Socket final : public Pollable {
   EndWriting end_writing(Duration limit) { return {*this, limit}; }
   // The next end is not one that the peer should take for the whole: with TLS it is not announced.
   void end_unannounced();
+  // The descriptor, for another socket of the same or another loop; nobody waits on this one, which is of no use now.
+  int release();
   // The next close resets the connection, so that the peer cannot take what it got for a whole message.
   void reset_on_close();
   Loop& loop() const { return loop_; }
@@ -239,6 +257,7 @@ class Socket final : public Pollable {
   friend class EndWriting;
   friend class Handshake;
   friend class Readable;
+  friend class PeekMore;
 
   struct WakeTimer : Timer {
     Socket* socket = nullptr;
@@ -262,6 +281,7 @@ class Socket final : public Pollable {
   bool faulty_ = false;
   bool write_timed_out_ = false;
   std::size_t least_rate_ = 0;
+  std::uint64_t written_ = 0;
   IoWait* reader_ = nullptr;
   IoWait* writer_ = nullptr;
   Watcher* watcher_ = nullptr;

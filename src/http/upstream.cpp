@@ -302,14 +302,33 @@ void UpstreamPool::make_room() {
   while (!resting_.empty() && busy_ + resting_.size() >= limits_.max_open) resting_.erase(resting_.begin());
 }
 
-Task<UpstreamConnectionPtr> UpstreamPool::connect(Duration limit) {
+// Without a descriptor left, idle connections are closed for the one that is needed now.
+Result<int> UpstreamPool::start(const Endpoint& endpoint) {
+  auto fd = start_connect(endpoint);
+  while (!fd && fd.error().retryable == Retryable::yes && !resting_.empty()) {
+    resting_.erase(resting_.begin());
+    fd = start_connect(endpoint);
+  }
+  if (!fd && fd.error().retryable == Retryable::yes) {
+    loop_.report_out_of_descriptors(DescriptorUse::upstream, fd.error().detail);
+  }
+  return fd;
+}
+
+Task<UpstreamConnectionPtr> UpstreamPool::connect(Duration limit, ConnectFault* fault) {
+  if (fault != nullptr) *fault = ConnectFault::not_reached;
   follow_addresses();
   make_room();
   ++busy_;
   const std::shared_ptr<const Endpoints> endpoints = endpoints_;  // as they are now
   const std::uint64_t generation = generation_;
   for (const Endpoint& endpoint : *endpoints) {
-    const auto fd = start_connect(endpoint);
+    const auto fd = start(endpoint);
+    if (!fd && fd.error().retryable == Retryable::yes) {
+      // The other addresses need a descriptor, too.
+      if (fault != nullptr) *fault = ConnectFault::out_of_descriptors;
+      break;
+    }
     if (!fd) continue;
     auto connection = UpstreamConnectionPtr(new UpstreamConnection(*this, loop_, *fd, endpoint));
     connecting_.push_back(connection.get());

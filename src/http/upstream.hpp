@@ -155,6 +155,9 @@ class PoolListener {
   ~PoolListener() = default;
 };
 
+// Why there is no connection.
+enum class ConnectFault : std::uint8_t { not_reached, out_of_descriptors };
+
 // One per loop and server.
 class UpstreamPool final : private Timer {
  public:
@@ -170,8 +173,8 @@ class UpstreamPool final : private Timer {
 
   // A connection that rested no longer than this and is still open, as far as the kernel knows; or null.
   UpstreamConnectionPtr take_rested(Duration rested_at_most);
-  // A new connection, or null when none of the addresses answers.
-  Task<UpstreamConnectionPtr> connect(Duration limit);
+  // A new connection, or null when none of the addresses answers, or for want of a descriptor: `fault` says which.
+  Task<UpstreamConnectionPtr> connect(Duration limit, ConnectFault* fault = nullptr);
   // Whatever is in connect() now ends without a connection.
   void cancel_connects();
 
@@ -184,6 +187,7 @@ class UpstreamPool final : private Timer {
 
   void follow_addresses();
   void make_room();
+  Result<int> start(const Endpoint& endpoint);
   void give_back(UpstreamConnection& connection);
   void let_go();
   void close_old();

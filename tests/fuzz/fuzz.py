@@ -19,7 +19,7 @@ FEWER_INPUTS = {"journal_recovery": 500, "config": 500, "yaml": 2_000, "token": 
 CANARY_SECONDS = 60  # most; it is found in one
 
 DICTIONARIES = {
-    "request_head": "http", "response_head": "http", "scope": "http", "body": "http",
+    "request_head": "http", "response_head": "http", "scope": "http", "body": "http", "proxy_header": "proxy",
     "json_canonical": "json", "claims_request": "json", "token": "json", "config": "yaml", "yaml": "yaml",
 }  # fmt: skip
 

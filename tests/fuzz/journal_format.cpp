@@ -80,11 +80,12 @@ void check_record(Input& input, std::uint32_t salt) {
 }
 
 void check_header(Input& input) {
-  journal::SegmentHeader header{.journal = input.blob<journal::JournalId>(),
-                                .number = journal::SegmentNumber{input.number<std::uint32_t>()},
-                                .previous_end = input.number<std::uint64_t>(),
-                                .last_fence = once::Fence{input.number<std::uint64_t>()},
-                                .created_at = drawn_time(input)};
+  journal::SegmentHeader header{
+      .journal = input.blob<journal::JournalId>(),
+      .number = journal::SegmentNumber{input.number<std::uint32_t>()},
+      .previous_end = input.number<std::uint64_t>(),
+      .last_fence = once::Fence{input.number<std::uint64_t>()},
+      .created_at = once::Time(once::Duration(input.number<std::int64_t>() & 0xffff'ffff'ffff))};
   const std::string bytes = journal::encode(header);
   const auto read = journal::decode_header(bytes);
   ONCE_ASSERT(read && read->journal == header.journal && read->number == header.number);

@@ -1,5 +1,6 @@
 #include "base/log.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <array>
@@ -7,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/text.hpp"
@@ -192,6 +194,43 @@ TEST_F(LogTest, clock_set_back_does_not_silence) {
   clock_.advance(-1h);
   log.error("x", {{"after", true}});
   EXPECT_EQ(lines_of(written(), "after=true"), 1U);
+}
+
+TEST_F(LogTest, a_reader_that_takes_nothing_costs_lines_and_no_time) {
+  const std::string value(1500, 'x');
+  std::string taken(std::size_t{1} << 20U, '\0');
+  constexpr std::size_t lines = 200;  // several times what the pipe holds
+  const Log log(clock_, output(), LogLevel::info, LogFormat::text);
+  for (std::size_t i = 0; i < lines; ++i) log.info("before", {{"v", value}});
+  ASSERT_EQ(::fcntl(ends_[0], F_SETFL, O_NONBLOCK), 0);
+  const ssize_t got = ::read(ends_[0], taken.data(), taken.size());
+  ASSERT_GT(got, 0);
+  taken.resize(static_cast<std::size_t>(got));
+  EXPECT_TRUE(taken.ends_with("x\n")) << "lines are whole";
+  log.info("after");
+  EXPECT_EQ(::fcntl(output(), F_GETFL) & O_NONBLOCK, 0) << "others have the same pipe";
+  const std::string rest = written();
+  const std::size_t left_out = lines - lines_of(taken, "info  before");
+  EXPECT_GT(left_out, 0U);
+  EXPECT_TRUE(rest.contains(fmt::format("warn  log lines left out count={}\n", left_out))) << rest;
+  EXPECT_LT(rest.find("left out"), rest.find("info  after"));
+}
+
+TEST_F(LogTest, a_line_of_which_a_part_fits_keeps_a_line_of_its_own) {
+  const std::string value(Log::max_value, 'x');
+  std::string taken(std::size_t{1} << 20U, '\0');
+  const Log log(clock_, output(), LogLevel::info, LogFormat::text);
+  // Longer than what a pipe takes at once; three of its four parts fit.
+  ASSERT_EQ(::fcntl(output(), F_SETPIPE_SZ, 4096 * 4), 4096 * 4);
+  log.info("small");
+  log.info("long", {{"a", value}, {"b", value}, {"c", value}, {"d", value}, {"e", value}, {"f", value}, {"g", value}});
+  ASSERT_EQ(::fcntl(ends_[0], F_SETFL, O_NONBLOCK), 0);
+  const ssize_t got = ::read(ends_[0], taken.data(), taken.size());
+  ASSERT_GT(got, 4096);
+  log.tell_left_out();
+  const std::string rest = written();
+  EXPECT_TRUE(rest.starts_with("\n")) << rest;
+  EXPECT_TRUE(rest.contains("warn  log lines left out count=1\n")) << rest;
 }
 
 TEST_F(LogTest, access_and_audit_lines_are_not_limited) {

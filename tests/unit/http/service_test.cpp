@@ -17,7 +17,9 @@ namespace service_test {
 
 using namespace std::chrono_literals;
 
-// /wait is at work until it may end, /secret is refused; everything else is answered at once.
+constexpr std::size_t large_size = std::size_t{64} << 20U;
+
+// /wait and /large are at work until they may end, /secret is refused; everything else is answered at once.
 class Pages final : public ServiceHandler {
  public:
   Admission admit(const ServiceRequest& request) override {
@@ -26,10 +28,11 @@ class Pages final : public ServiceHandler {
     return {.max_body = request.head.path == "/small" ? 3U : SIZE_MAX};
   }
   Task<ServiceResponse> handle(const ServiceRequest& request) override {
-    if (request.head.path == "/wait") {
+    if (request.head.path == "/wait" || request.head.path == "/large") {
       ++working;
       while (!may_end) co_await sleep_for(*loop, 5ms);
     }
+    if (request.head.path == "/large") co_return ServiceResponse{.body = std::string(large_size, 'x')};
     co_return ServiceResponse{.body = std::string(request.head.path)};
   }
   void connected() override { ++opened; }
@@ -190,6 +193,35 @@ TEST_F(ServiceConnections, a_handler_can_lower_the_limit_on_a_body) {
   EXPECT_TRUE(read_until(client, "/small").starts_with("HTTP/1.1 200 "));
   send(client, "POST /small HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nabcd");
   EXPECT_TRUE(read_until(client, "never").starts_with("HTTP/1.1 413 "));
+}
+
+// Reads so slowly that all of a large answer would take minutes, and never so slowly that it is silence.
+std::size_t read_slowly(const Descriptor& client) {
+  std::string some(std::size_t{16} << 10U, '\0');
+  std::size_t all = 0;
+  while (true) {
+    const ssize_t got = ::recv(client.get(), some.data(), some.size(), 0);
+    if (got <= 0) return all;
+    all += static_cast<std::size_t>(got);
+    ::poll(nullptr, 0, 50);
+  }
+}
+
+TEST_F(ServiceConnections, an_answer_that_is_read_slowly_does_not_hold_up_the_end) {
+  const Descriptor client = connect();
+  const Descriptor idle = connect();
+  ask(client, "/large");
+  ASSERT_TRUE(service_will([this] { return handler_.working == 1; }));
+  std::size_t read = 0;
+  std::thread reader([&] { read = read_slowly(client); });
+  thread_.begin_stop();
+  EXPECT_TRUE(was_closed(idle)) << "it was told to stop";
+  EXPECT_FALSE(thread_.ended());
+  handler_.may_end = true;
+  thread_.stop();
+  EXPECT_TRUE(thread_.ended());
+  reader.join();
+  EXPECT_LT(read, large_size) << "it was waited for";
 }
 
 TEST_F(ServiceConnections, the_service_ends_whatever_its_connections_do) {

@@ -1,0 +1,96 @@
+// Writes lines on a thread of its own, so that a full disk or a slow reader holds up nobody who hands them over. What
+// does not fit into its buffer, or cannot be written, is left out, counted and said.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <expected>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/descriptor.hpp"
+#include "base/log.hpp"
+
+namespace once {
+
+class LineWriter {
+ public:
+  // Bytes that may wait to be written.
+  static constexpr std::size_t most_waiting = std::size_t{8} << 20U;
+
+  explicit LineWriter(const Log& log) : log_(log) {}
+  ~LineWriter() { stop(Duration::zero()); }
+  LineWriter(const LineWriter&) = delete;
+  LineWriter& operator=(const LineWriter&) = delete;
+
+  // Where lines go from now on: appended to this file, which is made if it is absent; or, without a path, to standard
+  // output. An error, which says why, changes nothing. One thread at a time, as reopen().
+  std::expected<void, std::string> open(const std::string& path, LogFormat format);
+  // The file of the same name anew: after it was renamed, lines go to a new one.
+  std::expected<void, std::string> reopen();
+  // How lines should look: text or json.
+  LogFormat format() const { return format_.load(std::memory_order_relaxed); }
+
+  // Whole lines, `count` of them, from any thread; never waits for the output. `lines` is empty then.
+  void hand_over(std::string& lines, std::size_t count);
+  std::uint64_t left_out() const { return left_out_.load(std::memory_order_relaxed); }
+
+  // Writes what waits, for as long as `patience` if the output takes nothing, and ends. Nothing is written after it.
+  void stop(Duration patience);
+
+ private:
+  struct Batch {
+    std::string lines;
+    std::size_t count = 0;
+  };
+  struct Output {
+    Descriptor file;
+    int number = -1;     // the file's, or that of standard output
+    bool plain = false;  // see is_plain_file()
+  };
+  enum class Ready : std::uint8_t {
+    yes,
+    no,         // and the patience is over
+    elsewhere,  // not this one, and there is a next one
+  };
+
+  void run();
+  bool wait_for_batches(std::vector<Batch>& batches);
+  void write(const Batch& batch);
+  // errno; 0: all of it was written.
+  int write_all(std::string_view lines);
+  Ready wait_until_ready();
+  void take_up_next();
+  void tell_left_out(std::string_view why);
+  void give_back(std::vector<Batch>& batches);
+
+  const Log& log_;
+  std::atomic<LogFormat> format_ = LogFormat::json;
+  std::atomic<std::uint64_t> left_out_ = 0;
+  std::mutex mutex_;
+  std::condition_variable handed_over_;
+  std::string path_;  // of the opening thread
+  LogFormat wanted_format_ = LogFormat::automatic;
+  // Taken up before the next batch, or as soon as the output takes nothing; number -1: the output stays as it is.
+  Output next_;
+  std::vector<Batch> waiting_;
+  std::size_t waiting_bytes_ = 0;
+  std::vector<std::string> spare_;  // their memory is used again
+  bool running_ = false;            // the thread was started
+  bool stopping_ = false;
+  std::atomic<std::chrono::nanoseconds> give_up_at_ = std::chrono::nanoseconds::max();
+  // Of the thread.
+  Output output_;
+  bool torn_ = false;  // the last line was written in part
+  std::uint64_t told_left_out_ = 0;
+  std::chrono::nanoseconds told_at_{};
+  std::thread thread_;
+};
+
+}  // namespace once

@@ -1,0 +1,15 @@
+// A log line as text, for those who write it themselves.
+#pragma once
+
+#include <initializer_list>
+#include <string_view>
+
+#include "base/log.hpp"
+
+namespace once {
+
+// With its line end. Valid until the next call on the same thread. The format is not `automatic`.
+std::string_view log_line(LogFormat format, Time now, LogLevel level, std::string_view message,
+                          std::initializer_list<LogField> fields);
+
+}  // namespace once
