@@ -76,10 +76,9 @@ void History::told(const Op& op, const Executor& process) {
   if (op.verb != Verb::claim) return;
   if (op.status == OpStatus::failed) {
     told_failed_.insert(op.nonce);
-  } else {
-    told_failed_.erase(op.nonce);
   }
   if (op.status != OpStatus::done || op.verdict != Verdict::execute) return;
+  told_failed_.erase(op.nonce);
   given_to_[{op.id, &process}].push_back(op.nonce);
   const auto sent = sent_by_.find({op.id, &process});
   if (sent != sent_by_.end()) handed_to_.try_emplace(op.nonce, began_under(sent->second));

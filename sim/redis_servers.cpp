@@ -12,7 +12,8 @@ using namespace std::chrono_literals;
 
 // What somebody relies on from now on: a claim, a write, and an outcome that others wrote and that is about to be told.
 bool must_last(const Op& op) {
-  if (op.status != OpStatus::done || op.verb == Verb::lookup) return false;
+  if (op.status != OpStatus::done) return false;
+  if (op.verb == Verb::lookup) return op.record && op.record->state == State::succeeded;
   const bool claims = op.verb == Verb::claim;
   return !claims || op.verdict == Verdict::execute || op.verdict == Verdict::replay || op.verdict == Verdict::not_kept;
 }
@@ -32,12 +33,17 @@ void RedisServers::execute(Op& op) {
     return answer_failed(op, world_.draw.one_in(2) ? StoreFault::refused : StoreFault::unavailable, "failing over");
   }
   const bool changed = shard.primary.execute(op, clock_.now()) == Rows::Changed::yes;
-  if (changed) replicate_later(shard, op.id);
+  if (changed) {
+    replicate_later(shard, op.id);
+    shard.marked.erase(op.id);
+  }
   history_.store_acted(op);
   if (setup_.store != StoreKind::redis_wait || !must_last(op)) return;
   const bool unwaited = planted(changed ? Bug::replicas_not_waited_for : Bug::replays_not_waited_for);
-  if (replica_has(shard, op.id) || unwaited) {
+  const bool known = !changed && shard.marked.contains(op.id);
+  if (known || replica_has(shard, op.id) || unwaited) {
     history_.acknowledged(op.id);
+    if (op.record && op.record->state == State::succeeded) shard.marked.insert(op.id);
   } else {
     answer_failed(op, StoreFault::unavailable, "the replica does not have it in time");
   }
@@ -87,6 +93,7 @@ void RedisServers::fail_over() {
   world_.note("redis: a replica takes over");
   shard.primary = shard.replica;
   shard.behind.clear();
+  shard.marked.clear();  // the marks may not have reached the replica
   shard.has_replica = false;
   shard.down = true;
   // Its clock is another one.

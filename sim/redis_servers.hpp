@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "sim/history.hpp"
@@ -42,6 +43,7 @@ class RedisServers final : public Store, private RowsSearch {
     Rows primary;
     Rows replica;
     std::deque<Change> behind;
+    std::set<OperationId> marked{};  // outcomes that the replica is known to have had
     bool down = false;
     bool has_replica = true;
   };

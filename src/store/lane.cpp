@@ -25,6 +25,8 @@ constexpr auto time_bounds = growing_bounds<11>(10'000, 4);  // 10 µs … 10 s
 
 constexpr std::chrono::nanoseconds longest_wait = std::chrono::milliseconds(1);
 
+constexpr const char* closed = "the store is closed";
+
 std::uint64_t lane_bits(const OperationId& id) {
   std::uint64_t bits = 0;
   std::memcpy(&bits, id.bytes.data() + 8, sizeof bits);
@@ -65,8 +67,9 @@ class ThreadLanes::Lane : private Work {
   std::condition_variable wake_;
   PendingQueue incoming_;
   bool asleep_ = false;
-  std::size_t wanted_ = 0;  // the lane waits for so many, a little while
-  bool waking_ = false;     // this, as Work, is at a caller's executor and will wake the lane
+  std::size_t wanted_ = 0;           // the lane waits for so many, a little while
+  bool waking_ = false;              // this, as Work, is at a caller's executor and will wake the lane
+  const Executor* waker_ = nullptr;  // at which
   bool stopping_ = false;
 
   // The lane's own thread.
@@ -92,13 +95,19 @@ Lanes::Submit ThreadLanes::Lane::submit(Pending& pending) {
   {
     const std::scoped_lock lock(mutex_);
     if (stopping_) {
-      refusal = "the store is closed";
+      refusal = closed;
     } else if (depth_.load(std::memory_order_relaxed) >= limits_.queue) {
       refusal = "store queue full";
     } else {
       incoming_.push(pending);
       depth_.fetch_add(1, std::memory_order_relaxed);
       wake = asleep_ && !std::exchange(waking_, true);
+      if (wake) {
+        waker_ = &home;
+      } else if (asleep_ && waker_ != &home) {
+        asleep_ = false;
+        wake_.notify_all();
+      }
       if (wanted_ != 0 && waiting() >= wanted_) wake_.notify_all();
     }
   }
@@ -116,7 +125,7 @@ void ThreadLanes::Lane::wake_up() {
   {
     const std::scoped_lock lock(mutex_);
     waking_ = false;
-    asleep_ = false;
+    if (!incoming_.empty()) asleep_ = false;  // another executor may have woken it, and it may have slept again
     wake_.notify_all();  // stop() may wait for it too; and once the mutex is free, this may be gone
   }
 }
@@ -200,10 +209,19 @@ void ThreadLanes::Lane::add_to(LaneStats& total) const {
   total.asleep += asleep_ ? 1 : 0;
 }
 
-ThreadLanes::ThreadLanes(Store& store, const LaneLimits& limits) : Lanes(store) {
+ThreadLanes::ThreadLanes(Store& store, const LaneLimits& limits) : Lanes(store), limits_(limits) {
   ONCE_ASSERT(limits.lanes > 0 && limits.queue > 0 && limits.batch > 0);
-  if (store.traits().inline_execution) return;
-  for (std::size_t i = 0; i < limits.lanes; ++i) lanes_.push_back(std::make_unique<Lane>(store, limits));
+  if (!store.traits().inline_execution) add_part(0);
+}
+
+ThreadLanes::Part* ThreadLanes::add_part(std::size_t place) {
+  const std::scoped_lock lock(mutex_);
+  if (Part* const there = parts_[place].load(std::memory_order_relaxed)) return there;
+  if (stopped_) return nullptr;
+  Part& part = *owned_.emplace_back(std::make_unique<Part>());
+  for (std::size_t i = 0; i < limits_.lanes; ++i) part.push_back(std::make_unique<Lane>(store(), limits_));
+  parts_[place].store(&part, std::memory_order_release);
+  return &part;
 }
 
 ThreadLanes::~ThreadLanes() {
@@ -211,17 +229,35 @@ ThreadLanes::~ThreadLanes() {
 }
 
 void ThreadLanes::stop() {
-  for (const auto& lane : lanes_) lane->stop();
+  {
+    const std::scoped_lock lock(mutex_);
+    stopped_ = true;
+  }
+  for (const auto& part : owned_) {
+    for (const auto& lane : *part) lane->stop();
+  }
 }
 
 LaneStats ThreadLanes::stats() const {
   LaneStats total;
-  for (const auto& lane : lanes_) lane->add_to(total);
+  for (const std::atomic<Part*>& place : parts_) {
+    const Part* const part = place.load(std::memory_order_acquire);
+    if (part == nullptr) continue;
+    for (const auto& lane : *part) lane->add_to(total);
+  }
   return total;
 }
 
 Lanes::Submit ThreadLanes::submit(Pending& pending) {
-  return lanes_[lane_bits(pending.op.id) % lanes_.size()]->submit(pending);
+  const OperationId& id = pending.op.id;
+  const std::size_t place = store().part_of(id) % most_lane_parts;
+  Part* part = parts_[place].load(std::memory_order_acquire);
+  if (part == nullptr) part = add_part(place);
+  if (part == nullptr) {
+    answer_failed(pending.op, StoreFault::refused, closed);
+    return Submit::refused;
+  }
+  return (*part)[lane_bits(id) % part->size()]->submit(pending);
 }
 
 }  // namespace once

@@ -2,17 +2,24 @@
 // on its own executor. A lane is a thread that takes everything waiting, executes it as one batch and wakes the
 // callers. While one batch is at the store the next one gathers, so batches grow as load grows; a busy lane gives the
 // callers it has just told a moment to come back, never longer than the store took for them. A lane that sleeps is
-// woken when the caller's executor has nothing left to do, so that all that came in together goes out together. An
-// operation always goes to the same lane and a batch never holds one id twice, so order per key holds.
+// woken when the caller's executor has nothing left to do, so that all that came in together goes out together; and at
+// once when a second executor has something for it, which must not wait for the first one's turn. An operation always
+// goes to the same lane and a batch never holds one id twice, so order per key holds.
+//
+// Each part of a store (Store::part_of) has lanes of its own, made when they are first needed: a batch has ops of one
+// part, and waits for no other. An operation that has moved to another part is in another lane from then on.
 //
 // A store with inline_execution needs none of this: the caller's thread executes the op and does not suspend. Nor does
 // an op that the store can answer at once, such as a replay from memory.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <coroutine>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "base/executor.hpp"
@@ -88,10 +95,13 @@ inline Lanes::Run Lanes::run(Op& op, Executor& home) {
 }
 
 struct LaneLimits {
-  std::size_t lanes = 1;
+  std::size_t lanes = 1;       // of each part of the store
   std::size_t queue = 65'536;  // ops waiting in one lane; more are refused as unavailable
   std::size_t batch = 512;     // ops in one batch
 };
+
+// Parts that number more share their lanes.
+inline constexpr std::size_t most_lane_parts = 64;
 
 // Everything since the start, over all lanes. Nothing is counted for a store with inline_execution.
 struct LaneStats {
@@ -123,7 +133,16 @@ class ThreadLanes final : public Lanes {
 
  private:
   class Lane;
-  std::vector<std::unique_ptr<Lane>> lanes_;
+  using Part = std::vector<std::unique_ptr<Lane>>;
+
+  // Null: stopped.
+  Part* add_part(std::size_t place);
+
+  const LaneLimits limits_;
+  std::array<std::atomic<Part*>, most_lane_parts> parts_{};
+  std::mutex mutex_;
+  bool stopped_ = false;
+  std::vector<std::unique_ptr<Part>> owned_;  // what parts_ points to
 };
 
 }  // namespace once

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <exception>
 
+#include "base/clock.hpp"
+
 namespace once {
 
 namespace {
@@ -18,20 +20,21 @@ bool is_unavailable(const Op& op) {
 }
 
 // A driver's edge: what it throws becomes an answer here.
-void execute_all(Store& store, std::span<Op* const> ops) {
+void execute_all(Store& store, std::chrono::nanoseconds until, std::span<Op* const> ops) {
   try {
-    store.execute(ops);
+    store.execute_until(until, ops);
   } catch (const std::exception& failure) {
     // Whatever was already filled in may not have been committed.
     for (Op* op : ops) answer_failed(*op, StoreFault::unavailable, failure.what());
   }
 }
 
-void execute_one_by_one(Store& store, std::span<Op* const> ops) {
+void execute_one_by_one(Store& store, std::chrono::nanoseconds until, std::span<Op* const> ops) {
   std::size_t failures = 0;
   for (Op* const& op : ops) {
+    if (monotonic_now() >= until) return;
     op->error.clear();
-    execute_all(store, {&op, 1});
+    execute_all(store, until, {&op, 1});
     // Refused now, but what became of the batch is still not known.
     if (op->status == OpStatus::failed) op->fault = StoreFault::unavailable;
     failures = is_unavailable(*op) ? failures + 1 : 0;
@@ -50,11 +53,15 @@ void LaneQueue::gather() {
 
 LaneQueue::Tried LaneQueue::execute(Store& store) {
   const std::span<Op* const> ops = batch_.ops();
-  execute_all(store, ops);
+  const Duration limit = store.time_limit();
+  const std::chrono::nanoseconds until =
+      limit == Duration::max() ? std::chrono::nanoseconds::max() : monotonic_now() + limit;
+  execute_all(store, until, ops);
   if (ops.size() <= 1 || !std::ranges::all_of(ops, [](const Op* op) { return is_unavailable(*op); })) {
     return Tried::once;
   }
-  execute_one_by_one(store, ops);
+  if (monotonic_now() >= until) return Tried::once;
+  execute_one_by_one(store, until, ops);
   return Tried::again_one_by_one;
 }
 

@@ -112,6 +112,7 @@ class LaneQueue {
   void gather();
 
   enum class Tried : std::uint8_t { once, again_one_by_one };
+  // Within the store's time limit, however often it is tried.
   Tried execute(Store& store);
 
   // Of the batch. Whoever takes these tells the callers, in any order.

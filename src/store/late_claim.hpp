@@ -20,6 +20,13 @@ inline bool may_have_lapsed(const Op& claim, Duration took) {
   return claim.record->lease_until <= claim.now || too_long_for_lease(took, claim.terms.lease);
 }
 
+// Whether an op that got no answer is to be sent again, so long after it was asked for. Not when the store had its
+// time: the caller would wait for twice as long as one call may take.
+inline bool may_ask_again(const Op& op, const Store& store, Duration took) {
+  const bool unanswered = op.status == OpStatus::failed && op.fault == StoreFault::unavailable;
+  return unanswered && took < store.time_limit() / 10;
+}
+
 inline Op renewal_of(const Op& claim) {
   return {.verb = Verb::renew, .id = claim.id, .nonce = claim.nonce, .terms = claim.terms};
 }

@@ -64,6 +64,9 @@ class RecordTable {
   Node* find(const OperationId& id) {
     return find(id, [&id](const Node& node) { return node.id == id; });
   }
+  bool has(const OperationId& id) const {
+    return index_.find(id, [&](FlatIndex::Number each) { return at(each).id == id; }).has_value();
+  }
   // Of the nodes with nearly this id, the one that is_same() says yes to.
   Node* find(const OperationId& id, auto&& is_same) {
     const auto number = index_.find(id, [&](FlatIndex::Number each) { return is_same(at(each)); });
@@ -100,6 +103,7 @@ class RecordTable {
   // Every node that was ever made has a number below this.
   std::size_t size() const { return chunks_.size() * chunk_nodes; }
   Node& at(std::size_t number) { return chunks_[number / chunk_nodes][number % chunk_nodes]; }
+  const Node& at(std::size_t number) const { return chunks_[number / chunk_nodes][number % chunk_nodes]; }
 
   std::size_t records() const { return records_; }
   std::size_t bytes() const { return bytes_; }

@@ -5,32 +5,55 @@
 #include <utility>
 
 #include "base/assert.hpp"
-#include "base/sha256.hpp"
+#include "store/search.hpp"
 
 namespace once {
 
 namespace {
 
-constexpr char sealed_version = 2;
-constexpr std::string_view key_domain = "once outcome key 1";
+constexpr char sealed_version = 3;
+constexpr char shared_key_version = 2;
+constexpr std::size_t key_name_at = 2;
+constexpr std::string_view operation_key_domain = "once outcome key 2";
+constexpr std::string_view shared_key_domain = "once outcome key 1";
 constexpr std::string_view name_domain = "once outcome key name 1";
 
-std::array<std::uint8_t, 32> hashed(std::string_view domain, std::string_view secret) {
-  HmacSha256::Stream stream = HmacSha256(secret).start();
+Digest hashed(const HmacSha256& secret, std::string_view domain) {
+  HmacSha256::Stream stream = secret.start();
   stream.update_part(domain);
   return stream.finish();
 }
 
+// Of fixed length each, so that they need no lengths.
+std::string context_of(std::string_view header, const OperationId& id, const Nonce& claim) {
+  std::string context;
+  context.reserve(header.size() + id.view().size() + claim.view().size());
+  context.append(header).append(id.view()).append(claim.view());
+  return context;
+}
+
+bool is_sealed(std::string_view outcome) {
+  return outcome.starts_with(sealed_version) || outcome.starts_with(shared_key_version);
+}
+
 }  // namespace
+
+Aead SealedStore::NamedKey::cipher_of(const OperationId& id) const {
+  HmacSha256::Stream stream = secret.start();
+  stream.update_part(operation_key_domain);
+  stream.update_part(id.view());
+  return Aead(stream.finish());
+}
 
 SealedStore::SealedStore(Store& inner, std::span<const std::string> secrets, Random& random, const Log& log)
     : inner_(inner), log_(log), random_(random) {
   ONCE_ASSERT(!secrets.empty());
-  for (const std::string& secret : secrets) {
+  for (const std::string& text : secrets) {
+    const HmacSha256 secret(text);
     KeyName name{};
-    const auto hash = hashed(name_domain, secret);
+    const Digest hash = hashed(secret, name_domain);
     std::copy_n(hash.begin(), name.size(), name.begin());
-    keys_.push_back({name, Aead(hashed(key_domain, secret))});
+    keys_.push_back({.name = name, .secret = secret, .version_2 = Aead(hashed(secret, shared_key_domain))});
   }
 }
 
@@ -44,45 +67,79 @@ Aead::Nonce SealedStore::new_nonce() {
 OutcomeBytes SealedStore::sealed(const Op& op) {
   const NamedKey& key = keys_.front();
   auto bytes = std::make_shared<std::string>();
-  bytes->reserve(2 + key.name.size() + Aead::overhead + op.outcome->size());
+  bytes->reserve(header_size + Aead::overhead + op.outcome->size());
   bytes->push_back(sealed_version);
   bytes->push_back(0);
   bytes->append(key.name.data(), key.name.size());
-  key.cipher.seal_into(*bytes, *op.outcome, op.id.view(), new_nonce());
+  const std::string context = context_of(*bytes, op.id, op.nonce);
+  key.cipher_of(op.id).seal_into(*bytes, *op.outcome, context, new_nonce());
   return bytes;
 }
 
-void SealedStore::open(Op& op) const {
-  if (!op.record || op.record->outcome == nullptr) return;
+std::optional<std::string> SealedStore::opened(const Op& op, const NamedKey& key) const {
   const std::string_view bytes = *op.record->outcome;
-  if (!bytes.starts_with(sealed_version)) return;
-  const std::string_view name = bytes.substr(std::min<std::size_t>(2, bytes.size()), sizeof(KeyName));
+  const std::string_view text = bytes.substr(header_size);
+  if (bytes.starts_with(shared_key_version)) return key.version_2.open(text, op.id.view());
+  // What a write finds in place of its own was recorded under the same claim.
+  const Nonce& claim = writes_outcome(op.verb) ? op.nonce : op.record->nonce;
+  const std::string context = context_of(bytes.substr(0, header_size), op.id, claim);
+  return key.cipher_of(op.id).open(text, context);
+}
+
+void SealedStore::open(Op& op) const {
+  if (!op.record || op.record->outcome == nullptr || !is_sealed(*op.record->outcome)) return;
+  const std::string_view bytes = *op.record->outcome;
+  const std::string_view name = bytes.substr(std::min(key_name_at, bytes.size()), sizeof(KeyName));
   const auto key = std::ranges::find_if(
       keys_, [name](const NamedKey& each) { return name == std::string_view(each.name.data(), each.name.size()); });
   std::optional<std::string> plain;
-  if (key != keys_.end()) plain = key->cipher.open(bytes.substr(2 + name.size()), op.id.view());
+  if (key != keys_.end()) plain = opened(op, *key);
   if (!plain) {
     const std::string_view why = key == keys_.end() ? "its key is not in encryption.keys" : "it was changed";
-    log_.error("outcome cannot be decrypted", {{"operation", to_hex(op.id)}, {"reason", why}});
+    log_.error("outcome cannot be decrypted", {{"operation", to_hex(prefix_of(op.id))}, {"reason", why}});
     op.record->outcome.reset();
     return;
   }
   op.record->outcome = std::make_shared<const std::string>(*std::move(plain));
 }
 
-void SealedStore::execute(std::span<Op* const> batch) {
-  std::vector<std::pair<OutcomeBytes, OutcomeBytes>> outcomes(batch.size());  // as given, and as sealed
+// What the ops of a batch bring with them, which the inner store sees sealed. They get it back also if that throws: a
+// finish that is tried again must not be sealed twice.
+struct SealedStore::Given {
+  struct Outcome {
+    OutcomeBytes given;
+    OutcomeBytes sealed;
+  };
+
+  explicit Given(std::span<Op* const> of) : batch(of), outcomes(of.size()) {}
+  Given(const Given&) = delete;
+  Given& operator=(const Given&) = delete;
+  ~Given() {
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      if (outcomes[i].given != nullptr) batch[i]->outcome = outcomes[i].given;
+    }
+  }
+
+  std::span<Op* const> batch;
+  std::vector<Outcome> outcomes;
+};
+
+void SealedStore::execute_until(std::chrono::nanoseconds until, std::span<Op* const> batch) {
+  Given ops(batch);
   for (std::size_t i = 0; i < batch.size(); ++i) {
     Op& op = *batch[i];
     if (!writes_outcome(op.verb) || op.outcome == nullptr) continue;
-    outcomes[i] = {op.outcome, sealed(op)};
-    op.outcome = outcomes[i].second;
+    ops.outcomes[i] = {.given = op.outcome, .sealed = sealed(op)};
+    op.outcome = ops.outcomes[i].sealed;
   }
-  inner_.execute(batch);
+  if (until == std::chrono::nanoseconds::max()) {
+    inner_.execute(batch);
+  } else {
+    inner_.execute_until(until, batch);
+  }
   for (std::size_t i = 0; i < batch.size(); ++i) {
     Op& op = *batch[i];
-    const auto& [given, kept] = outcomes[i];
-    if (given != nullptr) op.outcome = given;
+    const auto& [given, kept] = ops.outcomes[i];
     if (given != nullptr && op.record && op.record->outcome == kept) {
       op.record->outcome = given;  // what was just written need not be opened
     } else {

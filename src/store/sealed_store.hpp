@@ -1,20 +1,27 @@
 // Outcomes encrypted at rest, in any store. What a store is given to keep is sealed with the first key; what it gives
 // back is opened with whichever key it was sealed with, so keys are rotated by putting a new one first and dropping the
-// old one when everything sealed with it has expired. An outcome is bound to its operation: moved to another row it
-// does not open.
+// old one when everything sealed with it has expired.
 //
-//   0   u8      version, 2 (a plain outcome begins with 1, and is passed as it is: backends that record their own
-//   outcome
-//               in SQL write it plainly, and so did this store before it had keys)
+//   0   u8      version, 3
 //   1   u8      0
-//   2   8 bytes which key: the beginning of its SHA-256
-//   10  nonce, ciphertext, tag (base/aead.hpp); the context is the operation's id
+//   2   8 bytes which key: HMAC-SHA-256(key, "once outcome key name 1"), cut off
+//   10  nonce, ciphertext, tag (base/aead.hpp)
+//
+// Each operation has a cipher key of its own, HMAC-SHA-256(key, "once outcome key 2" and the operation's id), so that
+// random nonces are drawn for the few attempts of one operation and not for everything that one key ever seals. The
+// context is the ten bytes above, the operation's id and the nonce of the claim that recorded the outcome. A claim has
+// one attempt and one fence, so an outcome opens neither in another row nor as that of another attempt.
+//
+// Version 2, which is read and no longer written, has one cipher key for all operations, HMAC-SHA-256(key, "once
+// outcome key 1"), and the operation's id as its context. A plain outcome begins with 1 and is passed as it is:
+// backends that record their own outcome in SQL write it plainly, and so did this store before it had keys.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,6 +30,7 @@
 #include "base/aead.hpp"
 #include "base/log.hpp"
 #include "base/random.hpp"
+#include "base/sha256.hpp"
 #include "store/store.hpp"
 
 namespace once {
@@ -33,7 +41,10 @@ class SealedStore final : public Store {
   // outlives this, and so does the source of randomness, which nobody else uses.
   SealedStore(Store& inner, std::span<const std::string> secrets, Random& random, const Log& log);
 
-  void execute(std::span<Op* const> batch) override;
+  void execute(std::span<Op* const> batch) override { execute_until(std::chrono::nanoseconds::max(), batch); }
+  void execute_until(std::chrono::nanoseconds until, std::span<Op* const> batch) override;
+  Duration time_limit() const override { return inner_.time_limit(); }
+  std::size_t part_of(const OperationId& id) const override { return inner_.part_of(id); }
   bool answer_at_once(Op& op) override;
   void tell_ends(std::function<void(const OperationId&)> told) override { inner_.tell_ends(std::move(told)); }
   Traits traits() const override { return inner_.traits(); }
@@ -43,14 +54,21 @@ class SealedStore final : public Store {
 
  private:
   using KeyName = std::array<char, 8>;
+  static constexpr std::size_t header_size = 2 + sizeof(KeyName);
   struct NamedKey {
     KeyName name;
-    Aead cipher;
+    HmacSha256 secret;
+    Aead version_2;
+
+    Aead cipher_of(const OperationId& id) const;
   };
+
+  struct Given;
 
   OutcomeBytes sealed(const Op& op);
   Aead::Nonce new_nonce();
   void open(Op& op) const;
+  std::optional<std::string> opened(const Op& op, const NamedKey& key) const;
 
   Store& inner_;
   const Log& log_;

@@ -13,13 +13,15 @@
 // - Every verb may be sent again after an answer that was lost or indeterminate: a claim with the same nonce is the
 //   same claim (same attempt, fence and lease), a finish that was already made is done, a release,
 //   forget or resolve already made is lost.
-// - A copy of a claim that arrives after its claim has ended changes nothing and is in flight: nobody would own what it
-//   claims. Of a released first claim only a shared store keeps a trace, for a minute; the others get no late copies.
+// - A copy of a claim that comes after the claim has ended (in flight), or to a shared store after its call is over, by
+//   that store's clock, changes nothing: nobody would own it. Shared stores note a released first claim for a minute.
 // - Fences of one operation only grow, also over a release or an expiry after which no record is left. A store that
 //   forgets records takes them from a counter or a clock of its own.
 // - A batch never holds one id twice; the lanes see to that. Several threads may execute batches at once.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -83,9 +85,9 @@ struct Op {
   // Results.
   OpStatus status = OpStatus::failed;
   Verdict verdict = Verdict::held;  // claim; nobody executes what no store has decided
-  // claim: the record as it now stands (the caller's own if the verdict is execute). lookup: what was found, if
-  // anything. finish and resolve that are done: started_at and expires_at at least; and if the same had been recorded
-  // before, by this owner or by the backend in its name, the outcome that stands.
+  // claim: the record as it now stands (the caller's own if the verdict is execute; of a mismatch perhaps without its
+  // outcome). lookup: what was found, if anything. finish and resolve that are done: started_at and expires_at at
+  // least; and if the same was recorded before, by this owner or by the backend in its name, the outcome that stands.
   std::optional<Record> record{};
   Time now{};  // the store's clock when it decided
   StoreFault fault = StoreFault::unavailable;
@@ -121,6 +123,13 @@ class Store {
  public:
   virtual ~Store() = default;
   virtual void execute(std::span<Op* const> batch) = 0;
+  // The same for a store that may have to wait: every op is answered by then (monotonic_now()), whatever is tried.
+  virtual void execute_until(std::chrono::nanoseconds /*until*/, std::span<Op* const> batch) { execute(batch); }
+  // How long one call of it may take.
+  virtual Duration time_limit() const { return Duration::max(); }
+  // Parts of a store fail apart, as the nodes of a cluster do. Each has lanes of its own, so that one that hangs stops
+  // nobody else's operations. Any thread may ask, and the answer may change.
+  virtual std::size_t part_of(const OperationId& /*id*/) const { return 0; }
   // Any thread may ask. Fills in the answer if that takes no waiting and changes nothing; false: execute() it.
   virtual bool answer_at_once(Op& /*op*/) { return false; }
   // Operations that somebody here waits for (Waits) and that another gateway has ended: `told` is called on a thread of

@@ -1,5 +1,6 @@
 #include "store/journal/format.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <concepts>
@@ -27,12 +28,19 @@ enum Flag : std::uint8_t {  // of a put
   has_lease = 8,
   has_tombstone = 16,
   has_labels = 32,
+  has_extra_part = 64,  // the sum of the head; what follows there is of a later version, to be skipped
 };
 constexpr std::uint8_t known_flags =
-    body_not_kept | has_outcome | has_previous | has_lease | has_tombstone | has_labels;
+    body_not_kept | has_outcome | has_previous | has_lease | has_tombstone | has_labels | has_extra_part;
 
 // Each brings a time, in this order.
 constexpr std::uint8_t timed_flags = has_previous | has_lease | has_tombstone;
+
+// The last 8 bytes of a header: when it was made, by which version, and whether a process began with it. Version 2
+// reads them as a time that it does not use.
+constexpr std::int64_t latest_creation = (std::int64_t{1} << 48U) - 1;
+constexpr unsigned written_by_shift = 48;
+constexpr std::uint64_t begins_run_bit = std::uint64_t{1} << 56U;
 
 constexpr std::size_t put_size = 112;  // without the times that only some have, and the outcome
 constexpr std::size_t remove_size = 48;
@@ -74,7 +82,6 @@ class Reader {
     std::memcpy(value.bytes.data(), take(Blob::size).data(), Blob::size);
     return value;
   }
-  std::string_view rest() const { return bytes_; }
 
  private:
   std::string_view take(std::size_t size) {
@@ -107,10 +114,15 @@ std::size_t times_size(std::uint8_t flags) {
   return static_cast<std::size_t>(std::popcount(static_cast<std::uint8_t>(flags & timed_flags))) * sizeof(std::int64_t);
 }
 
+bool has_head_sum(const Record& record) {
+  return record.outcome != nullptr && record.outcome->size() >= head_sum_from;
+}
+
 std::uint8_t flags_of(const Record& record) {
   const int flags = (record.body_kept == BodyKept::no ? body_not_kept : 0) |
                     (record.outcome != nullptr ? has_outcome : 0) | (record.attempt > Attempt{1} ? has_previous : 0) |
-                    (is_leased(record) ? has_lease : 0) | (record.forget_at > record.expires_at ? has_tombstone : 0);
+                    (is_leased(record) ? has_lease : 0) | (record.forget_at > record.expires_at ? has_tombstone : 0) |
+                    (has_head_sum(record) ? has_extra_part : 0);
   return static_cast<std::uint8_t>(flags);
 }
 
@@ -123,7 +135,7 @@ std::size_t labels_size(const Labels& labels) {
 }
 
 // A length and as many bytes, from `at` on; nullopt: there is less than that. Moves `at` behind it.
-std::optional<std::string_view> label_at(std::string_view payload, std::size_t& at) {
+std::optional<std::string_view> part_at(std::string_view payload, std::size_t& at) {
   if (at >= payload.size()) return std::nullopt;
   const std::size_t size = static_cast<std::uint8_t>(payload[at++]);
   if (size > payload.size() - at) return std::nullopt;
@@ -135,13 +147,32 @@ bool is_state(std::uint8_t value) {
   return value <= static_cast<std::uint8_t>(State::tombstone);
 }
 
+// Where the extra part of a put is, or would be: behind its times and labels. Nullopt: it ends before that.
+std::optional<std::size_t> labels_end(std::string_view payload) {
+  const auto flags = static_cast<std::uint8_t>(payload[2]);
+  std::size_t at = put_size + times_size(flags);
+  for (int part = 0; part < ((flags & has_labels) != 0 ? 2 : 0); ++part) {
+    if (!part_at(payload, at)) return std::nullopt;
+  }
+  return at;
+}
+
+// Where its outcome begins: the same.
+std::optional<std::size_t> parts_end(std::string_view payload) {
+  std::optional<std::size_t> at = labels_end(payload);
+  const bool extra = (static_cast<std::uint8_t>(payload[2]) & has_extra_part) != 0;
+  if (at && extra && !part_at(payload, *at)) return std::nullopt;
+  return at;
+}
+
 bool is_put(std::string_view payload) {
   if (payload.size() < put_size) return false;
   const auto state = static_cast<std::uint8_t>(payload[1]);
   const auto flags = static_cast<std::uint8_t>(payload[2]);
   const auto previous_state = static_cast<std::uint8_t>(payload[3]);
-  std::size_t least = put_size + times_size(flags);
-  if ((flags & has_labels) != 0 && (!label_at(payload, least) || !label_at(payload, least))) return false;
+  const std::optional<std::size_t> before_outcome = parts_end(payload);
+  if (!before_outcome) return false;
+  const std::size_t least = *before_outcome;
   return is_state(state) && is_state(previous_state) && (flags & ~known_flags) == 0 && payload.size() >= least &&
          ((flags & has_outcome) != 0 || payload.size() == least);
 }
@@ -167,40 +198,50 @@ bool is_leased(const Record& record) {
 }
 
 std::string encode(SegmentHeader& header) {
+  const auto milliseconds = static_cast<std::uint64_t>(
+      std::clamp<std::int64_t>(header.created_at.time_since_epoch().count(), 0, latest_creation));
   std::string before;
-  Writer(before).bytes(magic).number(format_version);
+  Writer(before).bytes(magic).number(header.needs);
   std::string after;
   Writer(after)
       .bytes(header.journal.view())
       .number(std::uint64_t{std::to_underlying(header.number)})
       .number(header.previous_end)
       .number(std::to_underlying(header.last_fence))
-      .time(header.created_at);
+      .number(milliseconds | std::uint64_t{header.written_by} << written_by_shift |
+              (header.begins_run ? begins_run_bit : 0));
   header.salt = crc32c(after, crc32c(before));
   Writer(before).number(header.salt).bytes(after);
   ONCE_ASSERT(before.size() == header_size);
   return before;
 }
 
-std::expected<SegmentHeader, HeaderFault> decode_header(std::string_view bytes) {
+std::uint32_t needed_version(std::string_view header) {
+  return Reader(header.substr(magic.size())).number<std::uint32_t>();
+}
+
+std::expected<SegmentHeader, HeaderFault> decode_header(std::string_view bytes, std::uint32_t known) {
   if (bytes.size() < header_size || !bytes.starts_with(magic)) return std::unexpected(HeaderFault::damaged);
   Reader reader(bytes.substr(magic.size(), header_size - magic.size()));
-  const auto version = reader.number<std::uint32_t>();
   SegmentHeader header;
+  header.needs = reader.number<std::uint32_t>();
   header.salt = reader.number<std::uint32_t>();
   constexpr std::size_t before = 12;
   constexpr std::size_t after = 16;
   if (crc32c(bytes.substr(after, header_size - after), crc32c(bytes.substr(0, before))) != header.salt) {
     return std::unexpected(HeaderFault::damaged);
   }
-  if (version > format_version) return std::unexpected(HeaderFault::newer_version);
+  if (header.needs > known) return std::unexpected(HeaderFault::newer_version);
   header.journal = reader.blob<JournalId>();
   const auto number = reader.number<std::uint64_t>();
   header.number = SegmentNumber{static_cast<std::uint32_t>(number)};
   if (std::to_underlying(header.number) != number) return std::unexpected(HeaderFault::damaged);
   header.previous_end = reader.number<std::uint64_t>();
   header.last_fence = Fence{reader.number<std::uint64_t>()};
-  header.created_at = reader.time();
+  const auto created = reader.number<std::uint64_t>();
+  header.created_at = Time(Duration(static_cast<std::int64_t>(created) & latest_creation));
+  header.written_by = static_cast<std::uint8_t>(created >> written_by_shift);
+  header.begins_run = (created & begins_run_bit) != 0;
   return header;
 }
 
@@ -225,6 +266,7 @@ std::uint64_t frame_size(std::size_t payload_size) {
 
 std::size_t put_frame_size(const Record& record, const Labels& labels) {
   return frame_size(put_size + times_size(flags_of(record)) + labels_size(labels) +
+                    (has_head_sum(record) ? head_sum_part : 0) +
                     (record.outcome == nullptr ? 0 : record.outcome->size()));
 }
 
@@ -233,6 +275,7 @@ void append_put(std::string& out, std::uint32_t salt, const OperationId& id, con
   const auto flags = static_cast<std::uint8_t>(flags_of(record) | (labels.empty() ? 0 : has_labels));
   const bool previous = (flags & has_previous) != 0;
   append_frame(out, salt, [&](Writer to) {
+    const std::size_t begin = out.size();
     to.number(std::to_underlying(Kind::put))
         .number(std::to_underlying(record.state))
         .number(flags)
@@ -251,6 +294,10 @@ void append_put(std::string& out, std::uint32_t salt, const OperationId& id, con
       for (const std::string_view label : {cut(labels.tenant), cut(labels.route)}) {
         to.number(static_cast<std::uint8_t>(label.size())).bytes(label);
       }
+    }
+    if ((flags & has_extra_part) != 0) {
+      const std::uint32_t sum = crc32c(std::string_view(out).substr(begin));
+      to.number(std::uint8_t{sizeof sum}).number(sum);
     }
     if (record.outcome != nullptr) to.bytes(*record.outcome);
   });
@@ -324,7 +371,11 @@ std::optional<Glance> glance(std::string_view payload) {
       seen.durable_up_to = reader.number<std::uint64_t>();
       seen.written_at = reader.time();
       return seen;
-    default: return std::nullopt;
+    default:
+      if (static_cast<std::uint8_t>(payload.front()) < std::to_underlying(Kind::skipped)) return std::nullopt;
+      if (payload.size() < mark_size) return std::nullopt;
+      seen.kind = Kind::skipped;
+      return seen;
   }
 }
 
@@ -348,16 +399,21 @@ Record decode_put(std::string_view payload) {
   record.forget_at = (flags & has_tombstone) != 0 ? reader.time() : record.expires_at;
   if ((flags & body_not_kept) != 0) record.body_kept = BodyKept::no;
   if ((flags & has_outcome) != 0) {
-    std::string_view outcome = reader.rest();
-    if ((flags & has_labels) != 0) {
-      std::size_t at = 0;
-      label_at(outcome, at);
-      label_at(outcome, at);
-      outcome.remove_prefix(at);
-    }
-    record.outcome = std::make_shared<const std::string>(outcome);
+    record.outcome = std::make_shared<const std::string>(payload.substr(parts_end(payload).value_or(payload.size())));
   }
   return record;
+}
+
+bool has_whole_head(std::string_view beginning) {
+  const auto seen = glance(beginning);
+  if (!seen || seen->kind != Kind::put || (static_cast<std::uint8_t>(beginning[2]) & has_extra_part) == 0) return false;
+  const std::size_t head = labels_end(beginning).value_or(beginning.size());
+  std::size_t at = head;
+  const auto extra = part_at(beginning, at);
+  std::uint32_t sum = 0;
+  if (!extra || extra->size() < sizeof sum) return false;
+  std::memcpy(&sum, extra->data(), sizeof sum);
+  return crc32c(beginning.substr(0, head)) == sum;
 }
 
 Labels labels_of(std::string_view payload) {
@@ -365,8 +421,8 @@ Labels labels_of(std::string_view payload) {
   const auto flags = static_cast<std::uint8_t>(payload[2]);
   if ((flags & has_labels) == 0) return {};
   std::size_t at = put_size + times_size(flags);
-  const std::string_view tenant = label_at(payload, at).value_or("");
-  return {.tenant = tenant, .route = label_at(payload, at).value_or("")};
+  const std::string_view tenant = part_at(payload, at).value_or("");
+  return {.tenant = tenant, .route = part_at(payload, at).value_or("")};
 }
 
 }  // namespace once::journal

@@ -21,8 +21,12 @@ using JournalId = Blob<16, struct JournalIdTag>;
 // Grows by one from segment to segment; the first is 1.
 enum class SegmentNumber : std::uint32_t {};
 
-// 2 added labels to puts. Version 1 is read as it is, and never written.
-inline constexpr std::uint32_t format_version = 2;
+// What this program knows. 2 added labels to puts; 3 says in a header who wrote it, and skips what later versions mark
+// as not needed; 4 added a sum of the head of large puts. Earlier versions are read as they are.
+inline constexpr std::uint32_t format_version = 4;
+// The earliest version that can read what this program writes: version 3 skips what it does not know of it, so a
+// program of that version can take the place of this one. Raised only for what cannot be skipped.
+inline constexpr std::uint32_t version_needed = 3;
 inline constexpr std::size_t header_size = 64;
 inline constexpr std::size_t frame_alignment = 8;
 inline constexpr std::size_t frame_overhead = 8;  // length and checksum
@@ -33,15 +37,21 @@ struct SegmentHeader {
   // Where the segment before this one ends. What lies behind was never acknowledged, or this one begins with it. 0:
   // this is the first one, and segments with lower numbers do not count.
   std::uint64_t previous_end = 0;
-  Fence last_fence{0};  // given out before this segment began
-  Time created_at;
+  Fence last_fence{0};                       // given out before this segment began
+  Time created_at;                           // of 48 bits
+  std::uint32_t needs = version_needed;      // the earliest version that can read this segment
+  std::uint8_t written_by = format_version;  // 0: a version before 3, which did not say
+  bool begins_run = false;                   // the first that a process began; not known of a version before 3
   std::uint32_t salt = 0;  // what the checksums of its frames begin with: the header's own. Filled in by encode, decode
 };
 
 std::string encode(SegmentHeader& header);
 
 enum class HeaderFault : std::uint8_t { damaged, newer_version };
-std::expected<SegmentHeader, HeaderFault> decode_header(std::string_view bytes);
+// As a program of version `known` reads it.
+std::expected<SegmentHeader, HeaderFault> decode_header(std::string_view bytes, std::uint32_t known = format_version);
+// Of one that is whole, also if this program cannot read it.
+std::uint32_t needed_version(std::string_view header);
 
 // The next segment while it is being made.
 constexpr std::string_view spare_name = "next.segment";
@@ -52,6 +62,8 @@ enum class Kind : std::uint8_t {
   put = 1,     // the whole record, from now on
   remove = 2,  // there is no record from now on
   mark = 3,    // up to where this segment was known to be on disk when this was written
+  // From here on: of later versions, and not needed by those who do not know them.
+  skipped = 128,
 };
 
 // What operators find a record by. Each is cut to 255 bytes.
@@ -73,6 +85,11 @@ std::size_t put_frame_size(const Record& record, const Labels& labels = {});
 // Of a put without its outcome: without labels, and what those take at most.
 inline constexpr std::size_t largest_put_overhead = frame_overhead + 136;
 inline constexpr std::size_t largest_labels = 2 + 2 * 255;
+inline constexpr std::size_t largest_extra_part = 1 + 255;
+// Of a put with an outcome from this size on, what stands before the outcome has a sum of its own, so that it can be
+// told without reading the rest. It takes this much more.
+inline constexpr std::size_t head_sum_from = std::size_t{64} << 10U;
+inline constexpr std::size_t head_sum_part = 1 + 4;
 inline constexpr std::size_t remove_frame_size = frame_overhead + 48;
 inline constexpr std::size_t mark_frame_size = frame_overhead + 24;
 
@@ -104,6 +121,9 @@ std::optional<Glance> glance(std::string_view payload);
 // A put that glance() knows. Without a lease of its own its lease is over: the owner was the process, and whoever reads
 // it back is another one.
 Record decode_put(std::string_view payload);
+// Whether a payload of which only the beginning was read is a put with a sum of its head, and that sum is right. Then
+// all but the outcome is as it was written.
+bool has_whole_head(std::string_view beginning);
 // Of a put; views of the payload.
 Labels labels_of(std::string_view payload);
 

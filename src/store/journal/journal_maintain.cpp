@@ -39,6 +39,7 @@ void JournalStore::maintain() {
   look_at_clock(now);
   prepare_spare();
   end_old_segment(now);
+  count_segments_anew();
   sweep();
   clean(now);
   look_for_room(now);
@@ -115,6 +116,24 @@ void JournalStore::end_old_segment(Time now) {
   if (!done && done.error().fault != DiskFault::no_space) fail(done.error());  // else it grows older
 }
 
+// A place has few bits for its segment. Long before they run out, all places count from the oldest segment there is:
+// rare enough, and short enough, to keep everybody waiting.
+void JournalStore::count_segments_anew() {
+  const std::scoped_lock lock(writing_);
+  if (!failure_.empty() || std::to_underlying(segments_.ordinal(segments_.active())) <= settings_.count_anew_after) {
+    return;
+  }
+  const std::uint32_t later = segments_.count_anew();
+  if (later == 0) return;
+  for (Shard& shard : shards_) {
+    const std::scoped_lock shard_lock(shard.mutex);
+    for (std::size_t i = 0; i < shard.slots.size(); ++i) {
+      SlotTable::Slot& slot = shard.slots.at(i);
+      if (!slot.place.empty()) slot.place = slot.place.counted_later(later);
+    }
+  }
+}
+
 void JournalStore::sweep() {
   std::size_t left = std::max<std::size_t>(
       counters_.index_bytes.load(std::memory_order_relaxed) / sizeof(SlotTable::Slot) / calls_per_sweep,
@@ -155,13 +174,20 @@ void JournalStore::drop(Shard& shard, SlotTable::Slot& slot) {
   counters_.expired.fetch_add(1, std::memory_order_relaxed);
 }
 
+// The oldest segment is opened and read without the mutex: only this thread drops it.
 void JournalStore::clean(Time now) {
   for (int i = 0; i < carries_per_call; ++i) {
+    journal::Segment oldest;
+    {
+      const std::scoped_lock lock(writing_);
+      if (failure_.empty()) drop_what_is_empty();
+      if (!failure_.empty() || cannot_clean_ || (!carry_ && !worth_carrying())) return;
+      oldest = segments_.oldest();
+    }
+    if (!carry_ && !start_carrying(oldest)) return;
+    if (!read_to_carry(oldest)) return;
     std::unique_lock lock(writing_);
-    if (failure_.empty()) drop_what_is_empty();
-    if (!failure_.empty() || cannot_clean_) return;
-    if (!carry_ && !(worth_carrying() && start_carrying())) return;
-    if (!carry_some(lock, now)) return;
+    if (!failure_.empty() || !carry_some(lock, now)) return;
   }
 }
 
@@ -195,17 +221,29 @@ bool JournalStore::worth_carrying() const {
   return pressed ? dead > sealed / 8 : dead > live && dead > settings_.segment_bytes;
 }
 
-bool JournalStore::start_carrying() {
-  auto file = segments_.open_oldest();
+bool JournalStore::start_carrying(const journal::Segment& oldest) {
+  auto file = disk_.open(journal::segment_name(oldest.number), Access::read);
   if (!file) {
     cannot_clean_ = file.error().fault != DiskFault::no_space;
     log_.error("the oldest segment cannot be read and stays", {{"error", file.error().detail}});
     return false;
   }
-  auto scan = std::make_unique<journal::SegmentScan>(**file, segments_.oldest().salt, journal::header_size,
-                                                     segments_.oldest().end);
+  auto scan = std::make_unique<journal::SegmentScan>(**file, oldest.salt, journal::header_size, oldest.end);
   carry_ = Carry{.file = std::move(*file), .scan = std::move(scan)};
   return true;
+}
+
+bool JournalStore::read_to_carry(const journal::Segment& oldest) {
+  if (carry_->held) return true;  // in the buffer that reading would fill
+  if (carry_->scan->fetch()) return true;
+  damaged_oldest(oldest.number);
+  return false;
+}
+
+void JournalStore::damaged_oldest(journal::SegmentNumber number) {
+  cannot_clean_ = true;
+  log_.error("the oldest segment is damaged and stays",
+             {{"segment", std::to_underlying(number)}, {"offset", carry_->scan->offset()}});
 }
 
 // With segments of the usual size, not more than a request may wait for.
@@ -253,18 +291,17 @@ std::optional<JournalStore::Moved> JournalStore::gather_next() {
   journal::SegmentScan& scan = *carry_->scan;
   for (const std::uint64_t begin = scan.offset(); carry_->held || scan.offset() - begin < carried_at_once();) {
     if (!std::exchange(carry_->held, false)) {
+      if (!scan.is_fetched()) break;  // the rest has to be read first
       const auto step = scan.next();
       if (!step || *step == journal::SegmentScan::Step::bad) {
-        cannot_clean_ = true;
-        log_.error("the oldest segment is damaged and stays",
-                   {{"segment", std::to_underlying(segments_.oldest().number)}, {"offset", scan.offset()}});
+        damaged_oldest(segments_.oldest().number);
         return std::nullopt;
       }
       if (*step == journal::SegmentScan::Step::end) break;
     }
     const journal::Frame& frame = scan.frame();
     if (frame.seen.kind != journal::Kind::put) continue;
-    const Place place(segments_.oldest().number, frame.offset, frame.size, frame.seen.state);
+    const Place place(segments_.ordinal(segments_.oldest().number), frame.offset, frame.size, frame.seen.state);
     Shard& shard = shard_of(frame.seen.id);
     const std::scoped_lock shard_lock(shard.mutex);
     SlotTable::Slot* slot = shard.slots.find(frame.seen.id);
@@ -283,7 +320,8 @@ std::optional<JournalStore::Moved> JournalStore::gather_next() {
     if (frames_.empty()) journal::append_mark(frames_, segments_.salt(), segments_.durable_up_to(), deletes_by_);
     const std::uint64_t at = frames_.size();
     const State state = carry(frame, place, owned ? Time::min() : deletes_by_);
-    moved.emplace_back(frame.seen.id, Place(segments_.active(), segments_.tail() + at, frames_.size() - at, state));
+    moved.emplace_back(frame.seen.id,
+                       Place(segments_.ordinal(segments_.active()), segments_.tail() + at, frames_.size() - at, state));
   }
   return moved;
 }
@@ -291,13 +329,14 @@ std::optional<JournalStore::Moved> JournalStore::gather_next() {
 // Into frames_: as it is, but of what has expired by `at` no more than that. Where it comes to nobody can see any more
 // that it was written before this process began, so what a lease has gained by that goes with it.
 State JournalStore::carry(const journal::Frame& frame, Place from, Time at) {
-  const bool gained = frame.seen.lease_until != Time::min() && from < first_own_place_;
+  const journal::Address address = segments_.address(from);
+  const bool gained = frame.seen.lease_until != Time::min() && past_runs_.is_past(address);
   if (frame.seen.expires_at > at && !gained) {
     journal::append_payload(frames_, segments_.salt(), frame.payload);
     return frame.seen.state;
   }
   Record record = journal::decode_put(frame.payload);
-  if (gained) record.lease_until = lease_after_restart(record.lease_until);
+  if (gained) record.lease_until = past_runs_.lease(record.lease_until, address);
   age(record, at);
   journal::append_put(frames_, segments_.salt(), frame.seen.id, record, journal::labels_of(frame.payload));
   return record.state;

@@ -91,7 +91,7 @@ class Reading {
         now_(now),
         walked_(chain.segments.size()),
         expires_by_(chain.segments.size(), Time::min()),
-        newest_(chain.segments.size(), Time::min()) {
+        marks_(chain.segments.size()) {
     for (const SegmentFile& segment : chain.segments) total_ += segment.end;
   }
 
@@ -119,7 +119,11 @@ class Reading {
   Fence last_fence() const { return Fence{last_fence_.load(std::memory_order_relaxed)}; }
   std::uint64_t bytes() const { return total_; }
   // When the last thing in the journal was written, as it was believed then; Time::min(): never.
-  Time newest() const { return newest_.empty() ? Time::min() : *std::ranges::max_element(newest_); }
+  Time newest() const {
+    return marks_.empty() ? Time::min() : std::ranges::max_element(marks_, {}, &Marks::newest)->newest;
+  }
+  // Who has written what was read.
+  std::vector<journal::Run> runs() const;
   // Of everything in the segment.
   Time expires_by(std::size_t segment) const { return expires_by_[segment]; }
   // Oldest first.
@@ -141,9 +145,13 @@ class Reading {
     std::uint64_t fence = std::to_underlying(segment.header.last_fence);
     std::uint64_t counted = 0;
     auto walked = walk(disk_, segment, journal::OnDamage::stop, [&](const Frame& frame) {
+      if (frame.seen.kind == journal::Kind::skipped) return;
       if (segment.last) remember_if_doubtful(frame);
       if (frame.seen.kind == journal::Kind::mark) {
-        newest_[number] = std::max(newest_[number], frame.seen.written_at);
+        Marks& marks = marks_[number];
+        if (marks.first_at == 0) marks.first_at = frame.offset;
+        marks.last = frame.seen.written_at;
+        marks.newest = std::max(marks.newest, marks.last);
         return;
       }
       fence = std::max(fence, std::to_underlying(frame.seen.fence));
@@ -171,6 +179,11 @@ class Reading {
     }
   }
 
+  journal::SegmentOrdinal ordinal(const SegmentFile& segment) const {
+    const std::uint32_t before_first = std::to_underlying(chain_.segments.front().header.number) - 1;
+    return journal::SegmentOrdinal{std::to_underlying(segment.header.number) - before_first};
+  }
+
   void note(const SegmentFile& segment, const Frame& frame, std::span<Gathered> gathered) {
     constexpr std::size_t state_at = 1;
     const bool freed = planted(Bug::recovery_frees_claims) && frame.payload[state_at] == 0;
@@ -180,9 +193,16 @@ class Reading {
     const Time ends = leased ? std::max(frame.seen.forget_at, lease_end) : frame.seen.forget_at;
     const ExpirySecond expires = removes ? journal::removed_already : journal::expiry_second(ends);
     const std::size_t shard = Shard::number_of(frame.seen.id, shards_.size());
-    const Place place(segment.header.number, frame.offset, frame.size, frame.seen.state);
+    const Place place(ordinal(segment), frame.offset, frame.size, frame.seen.state);
     if (gathered[shard].add(frame.seen.id, expires, place)) gathered[shard].put_into(shards_[shard]);
   }
+
+  // What a segment's marks say; Time::min(): it has none.
+  struct Marks {
+    std::uint64_t first_at = 0;
+    Time last = Time::min();
+    Time newest = Time::min();
+  };
 
   Disk& disk_;
   const Chain& chain_;
@@ -190,7 +210,7 @@ class Reading {
   Time now_;
   std::vector<DiskResult<journal::Walked>> walked_;
   std::vector<Time> expires_by_;  // by segment, as the one above
-  std::vector<Time> newest_;      // the same
+  std::vector<Marks> marks_;      // the same
   std::uint64_t total_ = 0;
   std::atomic<std::size_t> next_{0};
   std::atomic<std::uint64_t> done_{0};
@@ -202,11 +222,35 @@ class Reading {
   unsigned ended_ = 0;
 };
 
+// A process begins a run with a segment of its own. What stands before the first mark there it has only copied. Of
+// versions that do not say where a process began nothing is known but what they wrote.
+std::vector<journal::Run> Reading::runs() const {
+  std::vector<journal::Run> runs;
+  bool known = false;
+  for (std::size_t i = 0; i < chain_.segments.size(); ++i) {
+    const SegmentFile& segment = chain_.segments[i];
+    const bool says = segment.header.written_by != 0;
+    if (segment.header.begins_run || runs.empty() || (known && !says)) {
+      const std::uint64_t own = marks_[i].first_at != 0 ? marks_[i].first_at : segment.end;
+      known = says && segment.header.begins_run;
+      runs.push_back({.begin = {.segment = segment.header.number, .offset = known ? own : 0},
+                      .opened_at = segment.header.created_at});
+    }
+    if (known && marks_[i].last != Time::min()) runs.back().last_mark = marks_[i].last;
+  }
+  return runs;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<JournalStore>> JournalStore::open(Disk& disk, const Clock& clock, Random& random, const Log& log,
                                                          const JournalSettings& settings) {
-  if (const auto locked = disk.lock(); !locked) return store_error(locked.error().detail);
+  if (const auto locked = disk.lock(); !locked) {
+    const bool in_use = locked.error().fault == DiskFault::in_use;
+    return std::unexpected(Error{.source = ErrorSource::store,
+                                 .retryable = in_use ? Retryable::yes : Retryable::no,
+                                 .detail = locked.error().detail});
+  }
   std::unique_ptr<JournalStore> store(new JournalStore(disk, clock, log, settings));
   if (auto recovered = store->recover(random); !recovered) {
     store->failure_ = recovered.error().detail;  // nothing is written any more
@@ -243,6 +287,7 @@ Result<void> JournalStore::recover(Random& random) {
   std::vector<std::string> doubtful;
   for (const Doubtful& each : reading.doubtful()) doubtful.push_back(each.payload);
   if (auto begun = begin(random, *chain, doubtful); !begun) return begun;
+  past_runs_.set(reading.runs(), {.segment = segments_.active(), .offset = segments_.tail()}, opened_at_);
   const auto took = std::chrono::duration_cast<Duration>(monotonic_now() - begun_at);
   if (!chain->segments.empty()) {
     log_.info("the journal was read", {{"keys", stats().keys},
@@ -290,16 +335,18 @@ Result<void> JournalStore::begin(Random& random, const Chain& chain, std::span<c
     made = segments_.adopt(journal::SegmentLog::make_spare(disk_, least + least_room));
   }
   if (!made) return store_error(made.error().detail);
-  const auto rolled = segments_.roll({.journal = journal_, .last_fence = Fence{last_fence_}, .now = now},
-                                     [&](const journal::SegmentHeader& header, std::string& segment) {
-                                       if (!doubtful.empty()) append_again(doubtful, header, segment);
-                                     });
+  const journal::SegmentLog::Beginning beginning{
+      .journal = journal_, .last_fence = Fence{last_fence_}, .now = now, .begins_run = true};
+  const auto rolled = segments_.roll(beginning, [&](const journal::SegmentHeader& header, std::string& segment) {
+    if (!doubtful.empty()) append_again(doubtful, header, segment);
+  });
   if (!rolled) return store_error(rolled.error().detail);
-  for (const SegmentFile& each : chain.segments) cut(each, segments_.segment(each.header.number).end);
+  for (const SegmentFile& each : chain.segments) {
+    cut(each, segments_.segment(segments_.ordinal(each.header.number)).end);
+  }
   forget_removed_and_count();
   last_write_ = last_sync_ = now;
   marked_up_to_ = segments_.tail();
-  first_own_place_ = Place(segments_.active(), segments_.tail(), 0);
   publish_sizes();
   // Else a process that ends soon after every start would leave a segment behind each time.
   drop_what_is_empty();
@@ -320,7 +367,7 @@ void JournalStore::append_again(std::span<const std::string> payloads, const jou
     const std::scoped_lock lock(shard.mutex);
     SlotTable::Slot* slot = shard.slots.find(seen->id);
     ONCE_ASSERT(slot != nullptr);  // the last one for the key comes last
-    slot->place = Place(header.number, begin, segment.size() - begin, seen->state);
+    slot->place = Place(segments_.ordinal(header.number), begin, segment.size() - begin, seen->state);
   }
   // True by the time that the segment has its name.
   journal::append_mark(segment, header.salt, segment.size(), deletes_by_);

@@ -1,7 +1,7 @@
 // The journal as operators see it. The index knows the state of every record, so a scan for those that are unknown
-// reads no others; the rest of a record, tenant and route too, is read from its segment, one at a time and each under
-// the writer's mutex for that long only; of a list only what comes before the outcome, and not checked. A scan goes by
-// the beginning of the ids: slots move, these do not.
+// reads no others; the rest of a record, tenant and route too, is read from its segment, one at a time and without the
+// writer's mutex; of a list only what comes before the outcome, and not checked. A scan goes by the beginning of the
+// ids: slots move, these do not.
 #include <algorithm>
 #include <span>
 #include <utility>
@@ -58,30 +58,56 @@ std::vector<JournalStore::Candidate> JournalStore::candidates(Shard& shard, std:
   return found;
 }
 
+std::optional<JournalStore::Located> JournalStore::locate(Shard& shard, const Candidate& candidate) {
+  const std::scoped_lock writing(writing_);
+  const std::scoped_lock lock(shard.mutex);
+  const SlotTable::Slot* slot = shard.slots.find(beginning_of(candidate.tag));
+  if (slot == nullptr) return std::nullopt;
+  return Located{.from = segments_.pin(slot->place), .live = slot->expires == journal::never_expires};
+}
+
+DiskResult<journal::Head> JournalStore::read_part(journal::Pinned& from, std::string& buffer, Part part) {
+  const bool was_open = from.file != nullptr;
+  journal::FrameReader reader(disk_, from, buffer);
+  DiskResult<journal::Head> head;
+  if (part == Part::head) {
+    head = reader.head();
+  } else if (const auto payload = reader.whole()) {
+    head = journal::Head{.payload = *payload, .size = payload->size()};
+  } else {
+    head = std::unexpected(payload.error());
+  }
+  if (!was_open) {
+    const std::scoped_lock writing(writing_);
+    segments_.keep_open(from);
+  }
+  return head;
+}
+
 Result<std::optional<KeyInfo>> JournalStore::read_info(Shard& shard, const Candidate& candidate, std::string& buffer,
                                                        Part part, Time now) {
-  const std::scoped_lock writing(writing_);
-  Place place;
-  bool live = false;
-  {
-    const std::scoped_lock lock(shard.mutex);
-    const SlotTable::Slot* slot = shard.slots.find(beginning_of(candidate.tag));
-    if (slot == nullptr) return std::nullopt;
-    place = slot->place;
-    live = slot->expires == journal::never_expires;
-  }
-  const auto head = read_part(place, buffer, part);
-  const auto seen = head ? journal::glance(head->payload) : std::nullopt;
-  if (!seen || seen->kind != journal::Kind::put ||
-      !std::ranges::equal(std::span(seen->id.bytes).first(candidate.tag.size()), candidate.tag)) {
+  std::optional<Located> at;
+  DiskResult<journal::Head> head;
+  std::optional<journal::Glance> seen;
+  for (std::optional<journal::Address> failed; !seen;) {
+    at = locate(shard, candidate);
+    if (!at) return std::nullopt;
+    head = read_part(at->from, buffer, part);
+    if (head) seen = journal::glance(head->payload);
+    if (seen && (seen->kind != journal::Kind::put ||
+                 !std::ranges::equal(std::span(seen->id.bytes).first(candidate.tag.size()), candidate.tag))) {
+      seen.reset();
+    }
+    // It may have moved meanwhile.
+    if (seen || std::exchange(failed, at->from.address) != at->from.address) continue;
     return std::unexpected(
         Error{.source = ErrorSource::store,
               .retryable = Retryable::no,
               .detail = head ? "the journal's index does not fit its segments" : head.error().detail});
   }
   Record record = journal::decode_put(head->payload);
-  if (place < first_own_place_) record.lease_until = lease_after_restart(record.lease_until);
-  if (live) record.lease_until = Time::max();
+  record.lease_until = past_runs_.lease(record.lease_until, at->from.address);
+  if (at->live) record.lease_until = Time::max();
   if (forgotten(record, now)) return std::nullopt;
   KeyInfo info = info_of(seen->id, record, now);
   if (record.outcome != nullptr && info.state != State::tombstone) {
@@ -91,13 +117,6 @@ Result<std::optional<KeyInfo>> JournalStore::read_info(Shard& shard, const Candi
   if (!labels.tenant.empty()) info.tenant = labels.tenant;
   if (!labels.route.empty()) info.route = labels.route;
   return info;
-}
-
-DiskResult<journal::SegmentLog::Head> JournalStore::read_part(Place place, std::string& buffer, Part part) {
-  if (part == Part::head) return segments_.read_head(place, buffer);
-  const auto payload = segments_.read(place, buffer);
-  if (!payload) return std::unexpected(payload.error());
-  return journal::SegmentLog::Head{.payload = *payload, .size = payload->size()};
 }
 
 // A record that cannot be read is left out: whoever asks for it alone is told.

@@ -37,7 +37,8 @@ std::uint64_t most_labels(const Op& op) {
 
 std::uint64_t most_bytes(const Op& op) {
   const bool with_outcome = writes_outcome(op.verb) && op.outcome != nullptr;
-  return journal::frame_size(journal::largest_put_overhead + most_labels(op) + (with_outcome ? op.outcome->size() : 0));
+  return journal::frame_size(journal::largest_put_overhead + most_labels(op) +
+                             (with_outcome ? journal::head_sum_part + op.outcome->size() : 0));
 }
 
 }  // namespace
@@ -62,21 +63,39 @@ JournalStore::~JournalStore() {
 }
 
 void JournalStore::execute(std::span<Op* const> batch) {
+  Reads reads;
   std::unique_lock lock(writing_);
+  // Where it is known beforehand that something has to be read, one sync is enough for all.
+  if (std::ranges::any_of(batch, [](const Op* op) { return takes_labels(*op); })) want_all(batch, reads);
+  for (;;) {
+    if (!failure_.empty()) reads.wanted.clear();  // a journal that failed leaves the disk alone
+    if (reads.wanted.empty()) batch = execute_locked(batch, reads, lock);
+    if (batch.empty()) return;
+    if (!failure_.empty()) continue;
+    lock.unlock();
+    read_all(reads);
+    lock.lock();
+    for (const Read& each : reads.done) segments_.keep_open(each.from);
+  }
+}
+
+std::span<Op* const> JournalStore::execute_locked(std::span<Op* const> batch, Reads& reads,
+                                                  std::unique_lock<std::mutex>& lock) {
   const Time now = clock_.now();
-  while (!batch.empty()) {
+  while (!batch.empty() && reads.wanted.empty()) {
     std::size_t count = 0;
     std::uint64_t bytes = journal::mark_frame_size;
     while (count < batch.size() && (count == 0 || bytes + most_bytes(*batch[count]) <= most_per_write)) {
       bytes += most_bytes(*batch[count++]);
     }
     if (failure_.empty()) make_room({.bytes = bytes, .ops = count}, lock, now);
-    execute_some(batch.first(count), now);
-    batch = batch.subspan(count);
+    batch = batch.subspan(execute_some(batch.first(count), reads, now));
   }
+  if (!batch.empty()) want_all(batch.subspan(1), reads);  // what the others need is read along with it
+  return batch;
 }
 
-void JournalStore::execute_some(std::span<Op* const> batch, Time now) {
+std::size_t JournalStore::execute_some(std::span<Op* const> batch, Reads& reads, Time now) {
   changes_.clear();
   frames_.clear();
   // With millions of keys each is somewhere else in memory: waited for all together, not one by one.
@@ -85,6 +104,7 @@ void JournalStore::execute_some(std::span<Op* const> batch, Time now) {
     shard.slots.fetch(op->id);
     shard.hot.fetch(op->id);
   }
+  std::size_t executed = 0;
   for (Op* op : batch) {
     op->now = now;
     op->status = OpStatus::done;
@@ -93,10 +113,13 @@ void JournalStore::execute_some(std::span<Op* const> batch, Time now) {
     if (!failure_.empty()) {
       answer_failed(*op, StoreFault::refused, failure_);
     } else {
-      decide(*op, now);
+      decide(*op, reads, now);
     }
+    if (!reads.wanted.empty()) break;
+    ++executed;
   }
   if (!changes_.empty()) commit(now);
+  return executed;
 }
 
 // Afterwards room_ says how much may be written.
@@ -148,71 +171,24 @@ std::uint64_t JournalStore::reserve(std::uint64_t claims) const {
   return segments_.spare_capacity() >= journal::header_size + bytes ? 0 : bytes;
 }
 
-void JournalStore::decide(Op& op, Time now) {
+void JournalStore::decide(Op& op, Reads& reads, Time now) {
+  const std::optional<Found> found = load(op, reads, now);
+  if (!found) return;
   switch (op.verb) {
-    case Verb::claim: return claim(op, now);
-    case Verb::renew: return renew_lease(op, now);
+    case Verb::claim: return claim(op, found->record, now);
+    case Verb::renew: return renew_lease(op, *found, now);
     case Verb::finish:
-    case Verb::resolve: return finish_claim(op, now);
-    case Verb::release: return release_claim(op, now);
-    case Verb::forget: return forget_record(op, now);
-    case Verb::lookup: {
-      const Record* found = nullptr;
-      if (load(op, now, found) && found != nullptr) op.record = *found;
+    case Verb::resolve: return finish_claim(op, *found, now);
+    case Verb::release: return release_claim(op, *found);
+    case Verb::forget: return forget_record(op, found->record, now);
+    case Verb::lookup:
+      if (found->record != nullptr) op.record = *found->record;
       return;
-    }
   }
   ONCE_ASSERT(false);
 }
 
-bool JournalStore::load(Op& op, Time now, const Record*& found) {
-  found = nullptr;
-  Place place;
-  {
-    Shard& shard = shard_of(op.id);
-    const std::scoped_lock lock(shard.mutex);
-    if (const auto* node = shard.hot.find(op.id)) {
-      found = &node->record;  // nobody but us changes it
-    } else if (const auto* slot = shard.slots.find(op.id)) {
-      place = slot->place;
-    }
-  }
-  if (!place.empty()) {
-    counters_.read_back.fetch_add(1, std::memory_order_relaxed);
-    const auto payload = segments_.read(place, read_buffer_);
-    if (!payload) {
-      log_.error("the journal cannot be read", {{"error", payload.error().detail}});
-      answer_failed(op, StoreFault::refused, payload.error().detail);
-      return false;
-    }
-    const auto seen = journal::glance(*payload);
-    if (!seen || seen->kind != journal::Kind::put || seen->id != op.id) {
-      answer_failed(op, StoreFault::refused, "the journal's index does not fit its segments");
-      return false;
-    }
-    read_record_ = journal::decode_put(*payload);
-    if (place < first_own_place_) read_record_.lease_until = lease_after_restart(read_record_.lease_until);
-    found = &read_record_;
-    if (!forgotten(read_record_, now)) {
-      Shard& shard = shard_of(op.id);
-      const std::scoped_lock lock(shard.mutex);
-      shard.keep(op.id, Record(read_record_), shard_cache_bytes_);
-    }
-  }
-  if (found == nullptr || !expired(*found, now)) return true;
-  if (forgotten(*found, now)) {
-    found = nullptr;
-  } else if (found->state != State::tombstone) {
-    if (found != &read_record_) read_record_ = *found;
-    age(read_record_, now);
-    found = &read_record_;
-  }
-  return true;
-}
-
-void JournalStore::claim(Op& op, Time now) {
-  const Record* found = nullptr;
-  if (!load(op, now, found)) return;
+void JournalStore::claim(Op& op, const Record* found, Time now) {
   if (found != nullptr && is_same_claim(*found, op)) {
     op.verdict = Verdict::execute;
     op.record = *found;
@@ -251,21 +227,19 @@ void JournalStore::claim(Op& op, Time now) {
   put(op, std::move(record), labels);
 }
 
-void JournalStore::renew_lease(Op& op, Time now) {
-  const Record* found = nullptr;
-  if (!load(op, now, found)) return;
-  Record record = found == nullptr ? Record() : *found;
-  if (found == nullptr || renew(record, op, now) == Written::no) {
+void JournalStore::renew_lease(Op& op, const Found& found, Time now) {
+  Record record = found.record == nullptr ? Record() : *found.record;
+  if (found.record == nullptr || renew(record, op, now) == Written::no) {
     op.status = OpStatus::lost;
     return;
   }
-  if (Shard::is_live(*found)) return;
+  if (Shard::is_live(*found.record)) return;
   if (op.terms.owner == Owner::outside) {
     // Written, or a restart would not know that the owner is still at work.
     if (no_room_for(journal::put_frame_size(record))) {
       return answer_failed(op, StoreFault::full, "no room on disk to renew a lease");
     }
-    return put(op, std::move(record), labels_for(op));
+    return put(op, std::move(record), found.labels);
   }
   // It lapsed when the process ended, and its owner is back. Nothing to write: a next end would make it lapse again.
   record.lease_until = Time::max();
@@ -276,14 +250,12 @@ void JournalStore::renew_lease(Op& op, Time now) {
   ++live_claims_;
 }
 
-void JournalStore::finish_claim(Op& op, Time now) {
-  const Record* found = nullptr;
-  if (!load(op, now, found)) return;
-  Record record = found == nullptr ? Record() : *found;
+void JournalStore::finish_claim(Op& op, const Found& found, Time now) {
+  Record record = found.record == nullptr ? Record() : *found.record;
   const bool resolves = op.verb == Verb::resolve;
-  const Written written = found == nullptr ? Written::no
-                          : resolves       ? resolve(record, op, now)
-                                           : finish(record, op, now);
+  const Written written = found.record == nullptr ? Written::no
+                          : resolves              ? resolve(record, op, now)
+                                                  : finish(record, op, now);
   if (written == Written::no) {
     op.status = OpStatus::lost;
     return;
@@ -295,14 +267,14 @@ void JournalStore::finish_claim(Op& op, Time now) {
   // Nor may it take what carrying forward needs to go on.
   const std::uint64_t carrying = segments_.over_limit() ? segments_.oldest().live_bytes / 8 * 9 : 0;
   const std::uint64_t reserved = reserve(live_claims_ + changes_.size()) + carrying;
-  journal::Labels labels = labels_for(op);
+  journal::Labels labels = found.labels;
   if (with_frames(journal::put_frame_size(record, labels)) + reserved > room_) {
     if (resolves) return answer_failed(op, StoreFault::full, "no room on disk for the response");
     labels = {};
     record.outcome = nullptr;
     record.body_kept = BodyKept::no;
     counters_.bodies_dropped.fetch_add(1, std::memory_order_relaxed);
-    if (!Shard::is_live(*found) && no_room_for(journal::put_frame_size(record))) {
+    if (!Shard::is_live(*found.record) && no_room_for(journal::put_frame_size(record))) {
       return answer_failed(op, StoreFault::full, "no room on disk for the outcome of a claim that none is kept for");
     }
   }
@@ -316,34 +288,24 @@ bool JournalStore::no_room_for(std::uint64_t frame) const {
   return with_frames(frame) + reserve(live_claims_ + changes_.size()) > room_;
 }
 
-// While the process was down nobody could renew: an owner at work gets a moment to say so.
-Time JournalStore::lease_after_restart(Time lease_until) const {
-  if (lease_until == Time::min()) return lease_until;
-  return std::max(lease_until, opened_at_ + journal::lease_after_restart);
-}
-
-void JournalStore::release_claim(Op& op, Time now) {
-  const Record* found = nullptr;
-  if (!load(op, now, found)) return;
-  if (found == nullptr || !may_release(*found, op)) {
+void JournalStore::release_claim(Op& op, const Found& found) {
+  if (found.record == nullptr || !may_release(*found.record, op)) {
     op.status = OpStatus::lost;
     return;
   }
-  std::optional<Record> left = released(*found);
+  std::optional<Record> left = released(*found.record);
   const std::uint64_t frame = left ? journal::put_frame_size(*left) : journal::remove_frame_size;
-  if (!Shard::is_live(*found) && no_room_for(frame)) {
+  if (!Shard::is_live(*found.record) && no_room_for(frame)) {
     return answer_failed(op, StoreFault::full, "no room on disk for the release of a claim that none is kept for");
   }
   if (left) {
-    put(op, *std::move(left), labels_for(op));
+    put(op, *std::move(left), found.labels);
   } else {
-    remove(op, found->fence);
+    remove(op, found.record->fence);
   }
 }
 
-void JournalStore::forget_record(Op& op, Time now) {
-  const Record* found = nullptr;
-  if (!load(op, now, found)) return;
+void JournalStore::forget_record(Op& op, const Record* found, Time now) {
   if (found == nullptr || !may_forget(*found, op, now)) {
     op.status = OpStatus::lost;
     return;
@@ -357,22 +319,6 @@ std::uint64_t JournalStore::with_frames(std::uint64_t size) const {
   return (frames_.empty() ? journal::mark_frame_size : frames_.size()) + size;
 }
 
-// Who owns a live claim says them again; of the others they are read back from where they were written last.
-journal::Labels JournalStore::labels_for(const Op& op) {
-  if (!op.tenant.empty() || !op.route.empty()) return {.tenant = op.tenant, .route = op.route};
-  Place place;
-  {
-    Shard& shard = shard_of(op.id);
-    const std::scoped_lock lock(shard.mutex);
-    if (const auto* slot = shard.slots.find(op.id)) place = slot->place;
-  }
-  if (place.empty()) return {};
-  const auto payload = segments_.read(place, labels_buffer_);
-  // Labels are for people: what cannot be read does not keep anybody from writing.
-  if (!payload || !journal::glance(*payload)) return {};
-  return journal::labels_of(*payload);
-}
-
 // Labels give way before anything else does.
 void JournalStore::put(Op& op, Record&& record, const journal::Labels& labels) {
   if (frames_.empty()) append_mark(frames_, segments_.salt(), segments_.durable_up_to(), deletes_by_);
@@ -380,7 +326,8 @@ void JournalStore::put(Op& op, Record&& record, const journal::Labels& labels) {
   const bool fits =
       with_frames(journal::put_frame_size(record, labels)) + reserve(live_claims_ + changes_.size()) <= room_;
   append_put(frames_, segments_.salt(), op.id, record, fits ? labels : journal::Labels());
-  const Place place(segments_.active(), segments_.tail() + begin, frames_.size() - begin, record.state);
+  const Place place(segments_.ordinal(segments_.active()), segments_.tail() + begin, frames_.size() - begin,
+                    record.state);
   changes_.push_back({.op = &op, .record = std::move(record), .place = place});
 }
 

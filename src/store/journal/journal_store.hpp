@@ -6,6 +6,8 @@
 // - A limit is reached, or the disk is full: new keys are refused as `full`; nothing that is there is lost. Room for
 // the
 //   outcome of every claim that was given is kept free: without its body, if need be.
+// - Records are read back without the mutex of those who write (journal_read.cpp), so a disk that is slow to read keeps
+//   only those waiting who need what is on it.
 // - A write or sync fails: nothing is known of what is on disk, so everything is refused until the process starts
 //   again and reads what is there.
 #pragma once
@@ -28,6 +30,8 @@
 #include "base/random.hpp"
 #include "store/journal/deletion_time.hpp"
 #include "store/journal/disk.hpp"
+#include "store/journal/frame_reader.hpp"
+#include "store/journal/past_runs.hpp"
 #include "store/journal/scan.hpp"
 #include "store/journal/segment_log.hpp"
 #include "store/journal/settings.hpp"
@@ -66,6 +70,8 @@ class JournalStore final : public Store, public Search {
 
   void execute(std::span<Op* const> batch) override;
   bool answer_at_once(Op& op) override;
+  // 0, but others for what has to be read from the disk first.
+  std::size_t part_of(const OperationId& id) const override;
   Traits traits() const override { return {.durable = Durable::yes, .shared = Shared::no}; }
   bool failed_for_good() const override {
     return condition_.load(std::memory_order_relaxed) == JournalStats::Condition::failed;
@@ -102,29 +108,68 @@ class JournalStore final : public Store, public Search {
   void cut(const journal::SegmentFile& segment, std::uint64_t end);
   void forget_removed_and_count();
 
+  // What an op needs of the disk: its record if that is not in memory, and its labels if nobody says them. Wanted under
+  // writing_, read without it, in journal_read.cpp; and used under it again if the record is still where it was.
+  struct Read {
+    Op* op = nullptr;
+    journal::Pinned from;
+    std::optional<Record> record{};  // empty: see `error`
+    bool needs_outcome = false;      // its head is not enough
+    bool lacks_outcome = false;      // only its head was read
+    std::string tenant{};
+    std::string route{};
+    std::string error{};
+    bool tried() const { return record.has_value() || !error.empty(); }
+  };
+  struct Reads {
+    std::vector<Read> done{};    // in the order of their ops
+    std::vector<Read> wanted{};  // the same
+    std::size_t next = 0;        // of those that are done
+    // What was read for the op at this address; null: nothing was. To be asked in the order of the ops.
+    Read* of(const Op& op, journal::Address address);
+  };
+  // What memory has of an operation, and where the rest is; no place: nothing else is needed.
+  struct Indexed {
+    const Record* record = nullptr;
+    journal::Place place{};
+  };
+  Indexed look_up(const Op& op);
+  void want(Op& op, journal::Place place, Reads& reads);
+  void want_all(std::span<Op* const> ops, Reads& reads);
+  void read(Read& read, std::string& buffer);
+  bool read_head(Read& read, journal::FrameReader& reader) const;
+  void read_all(Reads& reads);
+  static bool takes_labels(const Op& op);
+  // The payload of a put of this operation.
+  static DiskResult<std::string_view> checked(const DiskResult<std::string_view>& payload, const OperationId& id);
+
   // execute(), under writing_.
-  void execute_some(std::span<Op* const> batch, Time now);
+  // In order, up to the first one that needs something to be read; returns that one and the rest.
+  std::span<Op* const> execute_locked(std::span<Op* const> batch, Reads& reads, std::unique_lock<std::mutex>& lock);
+  // The same; returns how many.
+  std::size_t execute_some(std::span<Op* const> batch, Reads& reads, Time now);
   struct Wanted {
     std::uint64_t bytes = 0;
     std::uint64_t ops = 0;  // which may be claims
     journal::Need need = journal::Need::keys;
   };
   void make_room(const Wanted& wanted, std::unique_lock<std::mutex>& lock, Time now);
-  void decide(Op& op, Time now);
-  void claim(Op& op, Time now);
-  void renew_lease(Op& op, Time now);
-  void finish_claim(Op& op, Time now);
-  void release_claim(Op& op, Time now);
-  void forget_record(Op& op, Time now);
-  // Null: no record, or a forgotten one; an expired one is a tombstone. False: it could not be read, and the op is
-  // answered.
-  bool load(Op& op, Time now, const Record*& found);
+  // What there is of an operation.
+  struct Found {
+    const Record* record = nullptr;  // null: none, or a forgotten one; an expired one is a tombstone
+    journal::Labels labels;          // those of the op, or else, if it writes the record again, of the record
+  };
+  void decide(Op& op, Reads& reads, Time now);
+  void claim(Op& op, const Record* found, Time now);
+  void renew_lease(Op& op, const Found& found, Time now);
+  void finish_claim(Op& op, const Found& found, Time now);
+  void release_claim(Op& op, const Found& found);
+  void forget_record(Op& op, const Record* found, Time now);
+  // Empty: it is wanted, or could not be read and the op is answered.
+  std::optional<Found> load(Op& op, Reads& reads, Time now);
   std::uint64_t with_frames(std::uint64_t size) const;
   bool no_room_for(std::uint64_t frame) const;
-  Time lease_after_restart(Time lease_until) const;
   void put(Op& op, Record&& record, const journal::Labels& labels);
-  // Of the op, or else of the record that is there. Views of the op or of labels_buffer_.
-  journal::Labels labels_for(const Op& op);
   void remove(Op& op, Fence fence);
   static std::uint64_t outcomes_of(std::uint64_t claims);
   std::uint64_t reserve(std::uint64_t claims) const;
@@ -140,8 +185,14 @@ class JournalStore final : public Store, public Search {
   };
   std::vector<Candidate> candidates(journal::Shard& shard, std::uint64_t from, std::uint64_t to,
                                     const KeyFilter& filter, Time now);
+  // Where its record is.
+  struct Located {
+    journal::Pinned from;
+    bool live = false;
+  };
+  std::optional<Located> locate(journal::Shard& shard, const Candidate& candidate);
   enum class Part : std::uint8_t { head, whole };
-  DiskResult<journal::SegmentLog::Head> read_part(journal::Place place, std::string& buffer, Part part);
+  DiskResult<journal::Head> read_part(journal::Pinned& from, std::string& buffer, Part part);
   Result<std::optional<KeyInfo>> read_info(journal::Shard& shard, const Candidate& candidate, std::string& buffer,
                                            Part part, Time now);
 
@@ -149,13 +200,16 @@ class JournalStore final : public Store, public Search {
   void look_at_clock(Time now);
   void prepare_spare();
   void end_old_segment(Time now);
+  void count_segments_anew();
   void sweep();
   // Returns how many slots it looked at.
   std::size_t sweep_some(journal::Shard& shard, std::size_t limit);
   void drop(journal::Shard& shard, journal::SlotTable::Slot& slot);
   void clean(Time now);
   bool worth_carrying() const;
-  bool start_carrying();
+  bool start_carrying(const journal::Segment& oldest);
+  bool read_to_carry(const journal::Segment& oldest);
+  void damaged_oldest(journal::SegmentNumber number);
   bool carry_some(std::unique_lock<std::mutex>& lock, Time now);
   using Moved = std::vector<std::pair<OperationId, journal::Place>>;
   std::optional<Moved> gather_next();
@@ -174,12 +228,17 @@ class JournalStore final : public Store, public Search {
   void publish_sizes();
 
   journal::Shard& shard_of(const OperationId& id) { return shards_[journal::Shard::number_of(id, shards_.size())]; }
+  const journal::Shard& shard_of(const OperationId& id) const {
+    return shards_[journal::Shard::number_of(id, shards_.size())];
+  }
 
   Disk& disk_;
   const Clock& clock_;
   const Log& log_;
   const JournalSettings settings_;
   const std::size_t shard_cache_bytes_;
+
+  journal::PastRuns past_runs_;
 
   mutable std::mutex writing_;  // everything below but the shards and what is atomic
   journal::SegmentLog segments_;
@@ -189,13 +248,10 @@ class JournalStore final : public Store, public Search {
   Time opened_at_;
   journal::DeletionTime deletion_time_{Time(), Duration()};
   Time deletes_by_;  // what has expired by then goes; marks say it, so that a restart does not believe a clock either
-  journal::Place first_own_place_;  // what stands before it was written before this process began
-  std::string failure_;             // not empty: nothing more is done
+  std::string failure_;  // not empty: nothing more is done
   std::uint64_t room_ = 0;
   std::string frames_;
   std::vector<Change> changes_;
-  std::string read_buffer_;
-  std::string labels_buffer_;
   Record read_record_;
   Time last_write_;
   std::uint64_t marked_up_to_ = 0;  // where the last idle mark ended
@@ -205,7 +261,7 @@ class JournalStore final : public Store, public Search {
   std::condition_variable background_;
   Time last_sync_;
 
-  // Carrying the oldest segment forward: where it has come to.
+  // Of maintain() alone: carrying the oldest segment forward, and where that has come to.
   struct Carry {
     std::unique_ptr<File> file;
     std::unique_ptr<journal::SegmentScan> scan;

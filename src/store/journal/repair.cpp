@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::uint64_t write_size = std::uint64_t{1} << 20U;
 constexpr std::uint64_t fences_in_a_segment = std::uint64_t{1} << 32U;
+constexpr std::uint32_t highest_to_repair = std::uint32_t{0xffff'ffff} - 1'000'000;
 constexpr std::uint64_t new_segment_size = std::uint64_t{64} << 20U;
 
 std::unexpected<Error> store_error(const DiskError& error) {
@@ -142,6 +143,10 @@ Result<Report> repair(Disk& disk, const Clock& clock, Random& random, const OnSe
   const auto old = numbers_in_use(disk);
   if (!old) return store_error(old.error());
 
+  if (std::to_underlying(std::ranges::max(*old)) > highest_to_repair) {
+    return store_error({.detail = fmt::format("{}: there are no higher numbers for the repaired segments",
+                                              disk.path_of(segment_name(std::ranges::max(*old))))});
+  }
   SegmentHeader first{.number = SegmentNumber{std::to_underlying(std::ranges::max(*old)) + 1},
                       .created_at = clock.now()};
   random.fill(first.journal.bytes);
@@ -152,7 +157,8 @@ Result<Report> repair(Disk& disk, const Clock& clock, Random& random, const OnSe
   first.last_fence = Fence{std::to_underlying(first.last_fence) + fences_in_a_segment};
   Rewriter rewriter(disk, first);
   auto report = read_all(disk, *chain, on_segment, [&](const Frame& frame) {
-    return frame.seen.kind == Kind::mark ? DiskResult<void>() : rewriter.add(frame.payload);
+    const bool counts = frame.seen.kind == Kind::put || frame.seen.kind == Kind::remove;
+    return counts ? rewriter.add(frame.payload) : DiskResult<void>();
   });
   if (!report) return report;
   DiskResult<void> done = rewriter.finish(clock.now());

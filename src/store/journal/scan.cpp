@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -12,25 +13,28 @@ namespace {
 
 constexpr std::uint64_t read_size = std::uint64_t{1} << 20U;
 
-DiskResult<std::expected<SegmentHeader, HeaderFault>> read_header(File& file) {
+// Nullopt: it is damaged. One that is whole and needs a later version is an error: nothing is wrong with it, so it is
+// not for a repair to set aside.
+DiskResult<std::optional<SegmentHeader>> read_header(File& file, const std::string& path) {
   std::array<char, header_size> bytes{};
   const auto got = file.read_at(0, bytes);
   if (!got) return std::unexpected(got.error());
-  return decode_header({bytes.data(), *got});
-}
-
-std::string_view name_of(HeaderFault fault) {
-  switch (fault) {
-    case HeaderFault::damaged: return "the header is damaged";
-    case HeaderFault::newer_version: return "written by a newer version of Once, which this one cannot read";
-  }
-  return "";
+  const std::string_view read(bytes.data(), *got);
+  const auto header = decode_header(read);
+  if (header) return *header;
+  if (header.error() == HeaderFault::damaged) return std::nullopt;
+  return std::unexpected(DiskError{
+      .detail = fmt::format("{}: written by a newer version of Once; it needs version {} of the journal's format, and "
+                            "this program knows up to {}",
+                            path, needed_version(read), format_version)});
 }
 
 // Before a checksum over megabytes is made of what may be garbage.
 constexpr std::uint64_t least_frame_size = mark_frame_size;
 bool may_be_kind(char byte) {
-  return byte >= std::to_underlying(Kind::put) && byte <= std::to_underlying(Kind::mark);
+  const auto kind = static_cast<std::uint8_t>(byte);
+  const bool known = kind >= std::to_underlying(Kind::put) && kind <= std::to_underlying(Kind::mark);
+  return known || kind >= std::to_underlying(Kind::skipped);
 }
 
 // Reads headers and sizes. A segment whose header is no good is reported and left out.
@@ -47,14 +51,10 @@ DiskResult<Chain> read_headers(Disk& disk) {
     if (!file) return std::unexpected(file.error());
     const auto size = (*file)->size();
     if (!size) return std::unexpected(size.error());
-    const auto header = read_header(**file);
+    const auto header = read_header(**file, disk.path_of(name));
     if (!header) return std::unexpected(header.error());
-    // Nothing is wrong with it, so it is not for a repair to set aside.
-    if (!*header && header->error() == HeaderFault::newer_version) {
-      return std::unexpected(DiskError{.detail = fmt::format("{}: {}", disk.path_of(name), name_of(header->error()))});
-    }
     if (!*header) {
-      chain.damage.push_back({.file = disk.path_of(name), .what = std::string(name_of(header->error()))});
+      chain.damage.push_back({.file = disk.path_of(name), .what = "the header is damaged"});
     } else if ((*header)->number != *number) {
       chain.damage.push_back({.file = disk.path_of(name), .what = "the header has the number of another segment"});
     } else {
@@ -149,9 +149,33 @@ DiskResult<std::string_view> SegmentScan::peek(std::uint64_t size) {
     buffer_begin_ = offset_;
     const auto got = file_.read_at(offset_, buffer_);
     if (!got) return std::unexpected(got.error());
+    file_has_ended_ = *got < buffer_.size();
     buffer_.resize(*got);
   }
+  return buffered();
+}
+
+std::string_view SegmentScan::buffered() const {
+  const std::uint64_t end = buffer_begin_ + buffer_.size();
+  if (offset_ < buffer_begin_ || offset_ > end) return {};
   return std::string_view(buffer_).substr(offset_ - buffer_begin_);
+}
+
+DiskResult<void> SegmentScan::fetch() {
+  auto bytes = peek(least_frame_size);
+  if (bytes && !is_fetched()) bytes = peek(claimed_frame_size(*bytes));
+  if (!bytes) return std::unexpected(bytes.error());
+  return {};
+}
+
+bool SegmentScan::is_fetched() const {
+  const std::uint64_t left = end_ - offset_;
+  const std::string_view bytes = buffered();
+  if (left == 0 || file_has_ended_) return true;
+  if (bytes.size() < std::min(least_frame_size, left)) return false;
+  if (left < least_frame_size) return true;
+  const std::uint64_t size = claimed_frame_size(bytes);
+  return size > left || size <= bytes.size();
 }
 
 DiskResult<SegmentScan::Step> SegmentScan::next() {
@@ -201,7 +225,7 @@ DiskResult<Walked> walk(Disk& disk, const SegmentFile& segment, OnDamage on_dama
       walked.end = frame.offset + frame.size;
       if (frame.seen.kind == Kind::mark) {
         walked.durable_up_to = std::max(walked.durable_up_to, std::min(frame.seen.durable_up_to, walked.end));
-      } else {
+      } else if (frame.seen.kind != Kind::skipped) {
         ++walked.records;
       }
       visit(frame);

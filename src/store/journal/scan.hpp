@@ -69,6 +69,9 @@ class SegmentScan {
 
   enum class Step : std::uint8_t { frame, end, bad };
   DiskResult<Step> next();
+  // Reads ahead; as long as is_fetched(), next() does not ask the disk.
+  DiskResult<void> fetch();
+  bool is_fetched() const;
   // After `bad`: to the next frame that is whole, or to the end.
   DiskResult<void> skip();
 
@@ -77,6 +80,8 @@ class SegmentScan {
   bool at_end() const { return offset_ == end_; }
 
  private:
+  // From the offset on.
+  std::string_view buffered() const;
   // What lies at the offset: at least `size` bytes, unless the file or the segment ends before.
   DiskResult<std::string_view> peek(std::uint64_t size);
 
@@ -86,6 +91,7 @@ class SegmentScan {
   const std::uint64_t end_;
   std::string buffer_;
   std::uint64_t buffer_begin_ = 0;
+  bool file_has_ended_ = false;  // before the segment does
   Frame frame_;
 };
 

@@ -35,6 +35,7 @@ std::unexpected<DiskError> nothing_is_known(const DiskError& error) {
 void SegmentLog::add(const Segment& segment) {
   ONCE_ASSERT(segments_.empty() ||
               std::to_underlying(segment.number) == std::to_underlying(segments_.back().number) + 1);
+  if (segments_.empty()) before_first_ = std::to_underlying(segment.number) - 1;
   segments_.push_back(segment);
   sealed_bytes_ += segment.end;
 }
@@ -51,8 +52,9 @@ std::uint64_t SegmentLog::limit(Need need) const {
 std::uint64_t SegmentLog::spare_size(Need need, std::uint64_t least) const {
   const std::uint64_t first = std::min(first_segment_bytes, limits_.segment_bytes);
   const bool filled_up = active_file_ != nullptr && tail() > active_capacity_ / 2;
-  const std::uint64_t wanted = filled_up ? std::min(active_capacity_ * 2, limits_.segment_bytes)
-                                         : std::clamp(active_capacity_, first, limits_.segment_bytes);
+  // The active one may be next to nothing: a full disk cut it off behind what is in it.
+  const std::uint64_t wanted =
+      std::clamp(filled_up ? active_capacity_ * 2 : active_capacity_, first, limits_.segment_bytes);
   const std::uint64_t others = disk_bytes() - spare_.capacity;
   const std::uint64_t left = limit(need) - std::min(limit(need), others);
   const std::uint64_t size = std::max(std::min(wanted, left), least);
@@ -107,16 +109,36 @@ DiskResult<void> SegmentLog::roll(const Beginning& beginning, const Fill& fill) 
     if (auto done = sync(); !done) return done;
   }
   ONCE_ASSERT(has_spare());
-  const std::uint32_t number = segments_.empty() ? 1 : std::to_underlying(segments_.back().number) + 1;
-  ONCE_ASSERT(number <= Place::last_segment);
+  const auto number = next_number();
+  if (!number) return std::unexpected(number.error());
   SegmentHeader header{.journal = beginning.journal,
-                       .number = SegmentNumber{number},
+                       .number = *number,
                        .previous_end = segments_.empty() ? 0 : tail(),
                        .last_fence = beginning.last_fence,
-                       .created_at = beginning.now};
+                       .created_at = beginning.now,
+                       .begins_run = beginning.begins_run};
   std::string bytes = encode(header);
   if (fill) fill(header, bytes);
   return begin_segment(header, bytes);
+}
+
+DiskResult<SegmentNumber> SegmentLog::next_number() const {
+  if (segments_.empty()) return SegmentNumber{1};
+  const auto refused = [this](std::string_view why) {
+    return std::unexpected(DiskError{
+        .detail = fmt::format("cannot begin the segment after {}: {}", disk_.path_of(segment_name(active())), why)});
+  };
+  const std::uint32_t last = std::to_underlying(active());
+  if (last == std::numeric_limits<std::uint32_t>::max()) return refused("there are no higher numbers");
+  // The store counts anew long before.
+  if (ordinal(active()) >= Place::last_segment) return refused("there are too many segments");
+  return SegmentNumber{last + 1};
+}
+
+std::uint32_t SegmentLog::count_anew() {
+  const std::uint32_t later = std::to_underlying(ordinal(oldest().number)) - 1;
+  before_first_ += later;
+  return later;
 }
 
 DiskResult<void> SegmentLog::begin_segment(const SegmentHeader& header, const std::string& bytes) {
@@ -173,66 +195,39 @@ void SegmentLog::synced(const Unsynced& done) {
   if (done.segment == active()) durable_up_to_ = std::max(durable_up_to_, done.up_to);
 }
 
-DiskResult<File*> SegmentLog::file_for(SegmentNumber number) {
-  if (number == active() && active_file_ != nullptr) return active_file_.get();
-  const auto known = std::ranges::find(opened_, number, &Opened::number);
-  if (known != opened_.end()) return known->file.get();
-  auto file = disk_.open(segment_name(number), Access::read);
-  if (!file) return std::unexpected(file.error());
+Address SegmentLog::address(Place place) const {
+  return {.segment = segments_[index_of(place.segment())].number, .offset = place.offset()};
+}
+
+Pinned SegmentLog::pin(Place place) const {
+  const Segment& segment = segments_[index_of(place.segment())];
+  Pinned pinned{.address = address(place),
+                .about_size = place.about_size(),
+                .segment_end = segment.end,
+                .salt = segment.salt,
+                .file = {}};
+  if (segment.number == active() && active_file_ != nullptr) {
+    pinned.file = active_file_;
+  } else if (const auto known = std::ranges::find(opened_, segment.number, &Opened::number); known != opened_.end()) {
+    pinned.file = known->file;
+  }
+  return pinned;
+}
+
+void SegmentLog::keep_open(const Pinned& pinned) {
+  const SegmentNumber number = pinned.address.segment;
+  const bool dropped = number < oldest().number;
+  if (pinned.file == nullptr || dropped || number == active()) return;
+  if (std::ranges::find(opened_, number, &Opened::number) != opened_.end()) return;
   if (opened_.size() == most_opened) opened_.pop_front();
-  opened_.push_back({.number = number, .file = std::move(*file)});
-  return opened_.back().file.get();
+  opened_.push_back({.number = number, .file = pinned.file});
 }
 
-DiskResult<std::string_view> SegmentLog::read(Place place, std::string& buffer) {
-  const auto file = file_for(place.segment());
-  if (!file) return std::unexpected(file.error());
-  // About its size is enough for nearly all of them; the frame itself says it exactly.
-  buffer.resize(place.about_size() + place.about_size() / 8);
-  std::size_t size = 0;
-  for (;;) {
-    const auto got = (*file)->read_at(place.offset() + size, std::span(buffer).subspan(size));
-    if (!got) return std::unexpected(got.error());
-    size += *got;
-    if (size < frame_overhead) break;
-    const std::uint64_t whole = claimed_frame_size(buffer);
-    if (whole <= size || *got == 0 || whole > segment(place.segment()).end - place.offset()) break;
-    buffer.resize(whole);
-  }
-  const auto payload = decode_frame(std::string_view(buffer).substr(0, size), segment(place.segment()).salt);
-  if (!payload) return std::unexpected(damaged_at(place));
-  return *payload;
-}
-
-DiskResult<SegmentLog::Head> SegmentLog::read_head(Place place, std::string& buffer) {
-  const auto file = file_for(place.segment());
-  if (!file) return std::unexpected(file.error());
-  buffer.resize(largest_put_overhead + largest_labels);
-  std::size_t size = 0;
-  while (size < buffer.size()) {
-    const auto got = (*file)->read_at(place.offset() + size, std::span(buffer).subspan(size));
-    if (!got) return std::unexpected(got.error());
-    if (*got == 0) break;
-    size += *got;
-  }
-  if (size < frame_overhead || claimed_frame_size(buffer) > segment(place.segment()).end - place.offset()) {
-    return std::unexpected(damaged_at(place));
-  }
-  std::uint32_t length = 0;
-  std::memcpy(&length, buffer.data(), sizeof length);
-  return Head{.payload = std::string_view(buffer).substr(0, size).substr(frame_overhead, length), .size = length};
-}
-
-DiskError SegmentLog::damaged_at(Place place) const {
-  return {.fault = DiskFault::failed,
-          .detail = fmt::format("{}, offset {}: a record is damaged", disk_.path_of(segment_name(place.segment())),
-                                place.offset())};
-}
-
-Segment& SegmentLog::segment(SegmentNumber number) {
-  const std::size_t at = std::to_underlying(number) - std::to_underlying(segments_.front().number);
+std::size_t SegmentLog::index_of(SegmentOrdinal ordinal) const {
+  const std::uint32_t number = std::to_underlying(ordinal) + before_first_;
+  const std::size_t at = number - std::to_underlying(segments_.front().number);
   ONCE_ASSERT(at < segments_.size());
-  return segments_[at];
+  return at;
 }
 
 DiskResult<void> SegmentLog::drop_oldest() {

@@ -1,5 +1,5 @@
-// The segments as one log: append at the end, read anywhere, drop at the beginning. It knows files and nothing of
-// records. Not for more than one thread at once; the store has a mutex.
+// The segments as one log: append at the end, drop at the beginning, and say where FrameReader reads. It knows files
+// and nothing of records. Not for more than one thread at once; the store has a mutex.
 //
 // A segment is made ahead of time as next.segment and filled with zeros: writing over blocks that exist costs half of
 // what making new ones does, and a disk that is full says so here and not in the middle of a batch. When its turn comes
@@ -18,6 +18,7 @@
 #include "base/clock.hpp"
 #include "store/journal/disk.hpp"
 #include "store/journal/format.hpp"
+#include "store/journal/frame_reader.hpp"
 #include "store/journal/slot_table.hpp"
 
 namespace once::journal {
@@ -74,6 +75,7 @@ class SegmentLog {
     JournalId journal;
     Fence last_fence{0};
     Time now;
+    bool begins_run = false;
   };
   using Fill = std::function<void(const SegmentHeader& header, std::string& segment)>;
   DiskResult<void> roll(const Beginning& beginning, const Fill& fill = {});
@@ -101,15 +103,11 @@ class SegmentLog {
   Unsynced unsynced() const { return {active_file_, active(), tail()}; }
   void synced(const Unsynced& done);
 
-  // The payload of the frame there. `buffer` keeps the bytes.
-  DiskResult<std::string_view> read(Place place, std::string& buffer);
-  // As much of it as comes before the outcome of a put, and how large it is. Its checksum is over all of it, so this is
-  // not checked.
-  struct Head {
-    std::string_view payload;
-    std::uint64_t size = 0;
-  };
-  DiskResult<Head> read_head(Place place, std::string& buffer);
+  Address address(Place place) const;
+  // To be read without the mutex, now or later. Keeps the file open, if it is, however long that takes.
+  Pinned pin(Place place) const;
+  // The file that somebody had to open to read it, for the next one who does.
+  void keep_open(const Pinned& pinned);
 
   std::size_t count() const { return segments_.size(); }
   const Segment& oldest() const { return segments_.front(); }
@@ -118,9 +116,15 @@ class SegmentLog {
   void for_each_sealed(auto&& visit) const {
     for (std::size_t i = 0; i + 1 < segments_.size(); ++i) visit(segments_[i]);
   }
-  Segment& segment(SegmentNumber number);
+  Segment& segment(SegmentOrdinal ordinal) { return segments_[index_of(ordinal)]; }
+
+  // How places name segments: the oldest one at the start is 1.
+  SegmentOrdinal ordinal(SegmentNumber number) const {
+    return SegmentOrdinal{std::to_underlying(number) - before_first_};
+  }
+  // Begins to count with the oldest segment there is. Returns by how many that is later: places have to follow.
+  std::uint32_t count_anew();
   DiskResult<void> drop_oldest();
-  DiskResult<std::unique_ptr<File>> open_oldest() { return disk_.open(segment_name(oldest().number), Access::read); }
 
   // More is on disk than new keys may take; what is above is for carrying forward.
   bool over_limit() const { return disk_bytes() > limit(Need::keys); }
@@ -129,15 +133,16 @@ class SegmentLog {
   const LogLimits& limits() const { return limits_; }
 
  private:
-  DiskError damaged_at(Place place) const;
-  DiskResult<File*> file_for(SegmentNumber number);
+  DiskResult<SegmentNumber> next_number() const;
+  std::size_t index_of(SegmentOrdinal ordinal) const;
   DiskResult<void> begin_segment(const SegmentHeader& header, const std::string& bytes);
   DiskResult<void> extend_spare(std::uint64_t size);
   std::uint64_t limit(Need need) const;
 
   Disk& disk_;
   const LogLimits limits_;
-  std::deque<Segment> segments_;  // numbers without gaps; the last one is active once roll() was called
+  std::deque<Segment> segments_;    // numbers without gaps; the last one is active once roll() was called
+  std::uint32_t before_first_ = 0;  // the number before the one whose ordinal is 1
   std::shared_ptr<File> active_file_;
   std::uint64_t active_capacity_ = 0;
   std::uint64_t durable_up_to_ = 0;  // in the active segment
@@ -148,7 +153,7 @@ class SegmentLog {
   // Sealed segments that were read lately; oldest use first.
   struct Opened {
     SegmentNumber number{};
-    std::unique_ptr<File> file;
+    std::shared_ptr<File> file;
   };
   std::deque<Opened> opened_;
 };

@@ -23,6 +23,9 @@ struct JournalSettings {
   std::size_t max_memory = std::size_t{1} << 30U;    // index and cache
   std::size_t cache_bytes = std::size_t{64} << 20U;  // of it, for records that are answered without the disk
   unsigned recovery_threads = 2;
+  // The index counts segments from the oldest one there is when there were so many since it last began to. Not for
+  // people: tests cannot wait for as many.
+  std::uint32_t count_anew_after = std::uint32_t{1} << 23U;
 };
 
 }  // namespace once

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.hpp"
@@ -17,17 +18,26 @@
 
 namespace once::journal {
 
+// Counts segments from where the log begins to count, so that few bits are enough however many there were before.
+enum class SegmentOrdinal : std::uint32_t {};
+
 // A place on disk: segment, offset, about how large the record there is, and its state, so that those in one state are
 // found without reading all of them. Later ones compare greater.
 class Place {
  public:
   Place() = default;
-  Place(SegmentNumber segment, std::uint64_t offset, std::uint64_t frame_size, State state = State::started)
+  Place(SegmentOrdinal segment, std::uint64_t offset, std::uint64_t frame_size, State state = State::started)
       : bits_(std::uint64_t{std::to_underlying(segment)} << segment_shift | offset / frame_alignment << offset_shift |
               size_class(frame_size) << size_shift | std::uint64_t{std::to_underlying(state)}) {}
 
   bool empty() const { return bits_ == 0; }
-  SegmentNumber segment() const { return SegmentNumber{static_cast<std::uint32_t>(bits_ >> segment_shift)}; }
+  SegmentOrdinal segment() const { return SegmentOrdinal{static_cast<std::uint32_t>(bits_ >> segment_shift)}; }
+  // The same place when the log begins to count so many segments later; empty, if it is in one of those.
+  Place counted_later(std::uint32_t segments) const {
+    Place place;
+    if (std::to_underlying(segment()) > segments) place.bits_ = bits_ - (std::uint64_t{segments} << segment_shift);
+    return place;
+  }
   std::uint64_t offset() const { return (bits_ >> offset_shift & offset_mask) * frame_alignment; }
   // Less than an eighth below it: the same number each time it is asked, so that sums of it come out even.
   std::uint64_t about_size() const {
@@ -38,7 +48,7 @@ class Place {
   auto operator<=>(const Place&) const = default;
 
   static constexpr std::uint64_t largest_offset = (std::uint64_t{1} << 29U) * frame_alignment;
-  static constexpr std::uint32_t last_segment = (std::uint32_t{1} << 24U) - 1;
+  static constexpr SegmentOrdinal last_segment{(std::uint32_t{1} << 24U) - 1};
 
  private:
   static constexpr unsigned size_shift = 3;
@@ -54,6 +64,14 @@ class Place {
   }
 
   std::uint64_t bits_ = 0;
+};
+
+// A place in words that stay true when the log begins to count its segments later. No two records ever have the same:
+// numbers only grow, and a segment is written from front to back.
+struct Address {
+  SegmentNumber segment{};
+  std::uint64_t offset = 0;
+  auto operator<=>(const Address&) const = default;
 };
 
 // When a record is forgotten, in whole seconds, rounded up; `never` for one whose owner is at work.
@@ -80,11 +98,10 @@ class SlotTable {
 
   // Valid until the next insert or erase.
   Slot* find(const OperationId& id) {
-    for (std::size_t at = home(id.bytes.data()); !slots_[at].place.empty(); at = next(at)) {
-      if (std::memcmp(slots_[at].tag.data(), id.bytes.data(), tag_size) == 0) return &slots_[at];
-    }
-    return nullptr;
+    Slot& slot = slots_[seek(id)];
+    return slot.place.empty() ? nullptr : &slot;
   }
+  bool has(const OperationId& id) const { return !slots_[seek(id)].place.empty(); }
 
   // The id must not be in it.
   Slot& insert(const OperationId& id, ExpirySecond expires, Place place) {
@@ -153,6 +170,15 @@ class SlotTable {
   std::size_t next(std::size_t at) const { return at + 1 == slots_.size() ? 0 : at + 1; }
   std::size_t distance(std::size_t from, std::size_t to) const {
     return to >= from ? to - from : to + slots_.size() - from;
+  }
+
+  // Of the slot with this id, or of the empty one where the search for it ends.
+  std::size_t seek(const OperationId& id) const {
+    std::size_t at = home(id.bytes.data());
+    while (!slots_[at].place.empty() && std::memcmp(slots_[at].tag.data(), id.bytes.data(), tag_size) != 0) {
+      at = next(at);
+    }
+    return at;
   }
 
   bool must_grow() const { return (used_ + 1) * 10 > slots_.size() * 7; }

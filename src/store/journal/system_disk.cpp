@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include <dirent.h>
 #include <fmt/format.h>
 
 namespace once {
@@ -84,12 +85,6 @@ class SystemFile final : public File {
   std::string path_;
 };
 
-DiskResult<std::unique_ptr<File>> opened(const std::string& path, int flags) {
-  Descriptor descriptor(uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, only_ours); }));
-  if (!descriptor.open()) return failure("open", path, errno);
-  return std::make_unique<SystemFile>(std::move(descriptor), path);
-}
-
 Descriptor open_folder(const std::string& folder) {
   return Descriptor(uninterrupted([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
 }
@@ -116,19 +111,43 @@ std::string SystemDisk::path_of(std::string_view name) const {
   return fmt::format("{}/{}", folder_, name);
 }
 
+SystemDisk::Named SystemDisk::named(std::string_view name) const {
+  if (!names_.open()) return {.folder = AT_FDCWD, .name = path_of(name)};
+  return {.folder = names_.get(), .name = std::string(name)};
+}
+
+DiskResult<std::unique_ptr<File>> SystemDisk::opened(std::string_view name, int flags) const {
+  const Named at = named(name);
+  Descriptor file(uninterrupted([&] { return ::openat(at.folder, at.name.c_str(), flags | O_CLOEXEC, only_ours); }));
+  if (!file.open()) return failure("open", path_of(name), errno);
+  return std::make_unique<SystemFile>(std::move(file), path_of(name));
+}
+
+DiskError SystemDisk::in_use() const {
+  std::array<char, 32> pid{};
+  const Descriptor file(uninterrupted([&] { return ::open(path_of(lock_name).c_str(), O_RDONLY | O_CLOEXEC); }));
+  const ssize_t size = file.open() ? ::pread(file.get(), pid.data(), pid.size(), 0) : 0;
+  return {.fault = DiskFault::in_use,
+          .detail = size > 0 ? fmt::format("the journal in {} is in use by process {}", folder_,
+                                           std::string_view(pid.data(), static_cast<std::size_t>(size)))
+                             : fmt::format("the journal in {} is in use by another process", folder_)};
+}
+
+// The folder and a file in it. The file can be deleted while the journal is open, and the next process would make
+// another one; but versions before this one lock nothing else, and tell people there whose it is.
 DiskResult<void> SystemDisk::lock() {
   if (auto made = make_folder(folder_); !made) return made;
+  Descriptor names = open_folder(folder_);
+  if (!names.open()) return failure("open", folder_, errno);
+  // Some file systems of a network cannot lock a folder; there the file has to do.
+  if (::flock(names.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return std::unexpected(in_use());
   const std::string path = path_of(lock_name);
-  Descriptor file(uninterrupted([&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, only_ours); }));
+  Descriptor file(
+      uninterrupted([&] { return ::openat(names.get(), lock_name.data(), O_RDWR | O_CREAT | O_CLOEXEC, only_ours); }));
   if (!file.open()) return failure("open", path, errno);
   if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return failure("lock", path, errno);
-    std::array<char, 32> pid{};
-    const ssize_t size = ::pread(file.get(), pid.data(), pid.size(), 0);
-    return std::unexpected(DiskError{
-        .fault = DiskFault::in_use,
-        .detail = fmt::format("the journal in {} is in use by process {}", folder_,
-                              size > 0 ? std::string_view(pid.data(), static_cast<std::size_t>(size)) : "?")});
+    return std::unexpected(in_use());
   }
   // The number is for people, and a full disk may keep it from being written. The lock is the kernel's and ends with
   // the process, however that ends.
@@ -136,37 +155,47 @@ DiskResult<void> SystemDisk::lock() {
   [[maybe_unused]] const bool told =
       ::ftruncate(file.get(), 0) == 0 && ::pwrite(file.get(), pid.data(), pid.size(), 0) >= 0;
   // Kept open: when a segment has got its name, there has to be a descriptor to sync that with.
-  names_ = open_folder(folder_);
-  if (!names_.open()) return failure("open", folder_, errno);
+  names_ = std::move(names);
   lock_ = std::move(file);
   return {};
 }
 
 DiskResult<std::vector<std::string>> SystemDisk::list() {
+  const Named at = named(".");
+  const int folder = ::openat(at.folder, at.name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const std::unique_ptr<DIR, decltype([](DIR* each) { ::closedir(each); })> entries(folder < 0 ? nullptr
+                                                                                               : ::fdopendir(folder));
+  if (entries == nullptr) return failure("list", folder_, errno);
   std::vector<std::string> names;
-  std::error_code error;
-  for (std::filesystem::directory_iterator at(folder_, error), end; !error && at != end; at.increment(error)) {
-    names.push_back(at->path().filename().string());
+  errno = 0;
+  while (const dirent* entry = ::readdir(entries.get())) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
   }
-  if (error) return failure("list", folder_, error.value());
+  if (errno != 0) return failure("list", folder_, errno);
   return names;
 }
 
 DiskResult<std::unique_ptr<File>> SystemDisk::create(std::string_view name) {
-  return opened(path_of(name), O_RDWR | O_CREAT | O_TRUNC);
+  return opened(name, O_RDWR | O_CREAT | O_TRUNC);
 }
 
 DiskResult<std::unique_ptr<File>> SystemDisk::open(std::string_view name, Access access) {
-  return opened(path_of(name), access == Access::read ? O_RDONLY : O_RDWR);
+  return opened(name, access == Access::read ? O_RDONLY : O_RDWR);
 }
 
 DiskResult<void> SystemDisk::rename(std::string_view from, std::string_view to) {
-  if (::rename(path_of(from).c_str(), path_of(to).c_str()) != 0) return failure("rename", path_of(from), errno);
+  const Named old_name = named(from);
+  const Named new_name = named(to);
+  if (::renameat(old_name.folder, old_name.name.c_str(), new_name.folder, new_name.name.c_str()) != 0) {
+    return failure("rename", path_of(from), errno);
+  }
   return {};
 }
 
 DiskResult<void> SystemDisk::remove(std::string_view name) {
-  if (::unlink(path_of(name).c_str()) != 0 && errno != ENOENT) return failure("remove", path_of(name), errno);
+  const Named at = named(name);
+  if (::unlinkat(at.folder, at.name.c_str(), 0) != 0 && errno != ENOENT) return failure("remove", path_of(name), errno);
   return {};
 }
 

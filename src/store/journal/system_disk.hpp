@@ -1,4 +1,5 @@
-// A folder of the machine's file system.
+// A folder of the machine's file system. Once it is locked, names are looked up in the folder that was locked, even if
+// that is moved and another one takes its place.
 #pragma once
 
 #include <string>
@@ -22,9 +23,18 @@ class SystemDisk final : public Disk {
   std::string path_of(std::string_view name) const override;
 
  private:
+  // What to open a name with: the folder and the name in it, or before the lock the whole path.
+  struct Named {
+    int folder;
+    std::string name;
+  };
+  Named named(std::string_view name) const;
+  DiskResult<std::unique_ptr<File>> opened(std::string_view name, int flags) const;
+  DiskError in_use() const;
+
   std::string folder_;
   Descriptor lock_;
-  Descriptor names_;  // the folder itself
+  Descriptor names_;  // the folder itself; locked, too: the file can be deleted
 };
 
 }  // namespace once

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
+#include <cstring>
 #include <utility>
 
 #include <fmt/format.h>
@@ -28,7 +30,8 @@ bool takes_no_writes(unsigned number) {
 
 bool passes_by_itself(unsigned number) {
   return number == sql_error::deadlock || number == sql_error::lock_wait_timeout ||
-         number == sql_error::query_interrupted || number == sql_error::error_during_commit;
+         number == sql_error::query_interrupted || number == sql_error::error_during_commit ||
+         number == sql_error::null_value;
 }
 
 bool is_full(unsigned number) {
@@ -48,8 +51,33 @@ void Turns::wait(Duration at_most) {
   changed_.wait_for(lock, at_most, [this, before = ends_] { return ends_ != before; });
 }
 
-Batch::Batch(std::span<Op* const> ops, ServerCounts& counts, Turns& turns, std::chrono::nanoseconds deadline)
-    : counts_(counts), turns_(turns), deadline_(deadline) {
+namespace {
+
+std::uint64_t first_bytes(const auto& blob) {
+  std::uint64_t value = 0;
+  std::memcpy(&value, blob.bytes.data(), sizeof value);
+  return value;
+}
+
+// Both are random, so that this is as good as a hash of all.
+std::uint64_t row_name(const OperationId& id, const Record& record) {
+  return first_bytes(id) ^ std::rotl(first_bytes(record.nonce), 8) ^ static_cast<std::uint64_t>(record.state);
+}
+
+}  // namespace
+
+bool DurableRows::has(const OperationId& id, const Record& record) const {
+  const std::uint64_t row = row_name(id, record);
+  return rows_[row % places].load(std::memory_order_relaxed) == row;
+}
+
+void DurableRows::add(const OperationId& id, const Record& record) {
+  const std::uint64_t row = row_name(id, record);
+  rows_[row % places].store(row, std::memory_order_relaxed);
+}
+
+Batch::Batch(std::span<Op* const> ops, const Shared& shared, std::chrono::nanoseconds deadline)
+    : shared_(shared), deadline_(deadline) {
   items_.reserve(ops.size());
   for (Op* const op : ops) {
     op->record.reset();
@@ -61,6 +89,7 @@ Batch::Batch(std::span<Op* const> ops, ServerCounts& counts, Turns& turns, std::
 
 Batch::Ended Batch::run(Connection& connection) {
   in_transaction_ = false;
+  confirms_ = connection.shows_before_durable();
   while (!all_answered()) {
     if (++rounds_ > most_rounds || monotonic_now() > deadline_) {
       fail_rest(StoreFault::refused, "MySQL: too many conflicts with other transactions");
@@ -74,8 +103,9 @@ Batch::Ended Batch::run(Connection& connection) {
       }
       stop = write_rows(connection);
     }
+    if (stop.step == Step::on && all_answered()) stop = confirm(connection);
     if (stop.step == Step::leave) return stop.ended;
-    if (stop.step == Step::again) counts_.retried.fetch_add(1, std::memory_order_relaxed);
+    if (stop.step == Step::again) shared_.counts.retried.fetch_add(1, std::memory_order_relaxed);
   }
   return Ended::all_answered;
 }
@@ -86,7 +116,7 @@ void Batch::wait_for_held_rows() {
   for (const Item& item : items_) {
     if (!item.answered) rounds = std::min<std::size_t>(rounds, item.held_rounds);
   }
-  if (rounds > 0) turns_.wait(held_pauses[rounds - 1]);
+  if (rounds > 0) shared_.turns.wait(held_pauses[rounds - 1]);
 }
 
 Script Batch::reading() {
@@ -122,6 +152,7 @@ Script Batch::reading() {
 
 Batch::Stop Batch::read_rows(Connection& connection) {
   const Script script = reading();
+  clock_asked_ = monotonic_now();
   const auto take = [&](std::size_t statement, const RowView& row) { take_row(row, script.part(statement)); };
   const auto ran = connection.run(script.text(), take, script.size());
   if (!ran) return after_error(connection, ran.error(), script);
@@ -153,6 +184,12 @@ Batch::Item* Batch::find(const OperationId& id) {
   return at == items_.end() || at->op->id != id ? nullptr : &*at;
 }
 
+// What the server's clock shows at most when the call ends, in microseconds: later nobody waits for its claims any
+// more.
+std::int64_t Batch::claims_until() const {
+  return clock_us_ + std::chrono::ceil<std::chrono::microseconds>(deadline_ - clock_asked_).count();
+}
+
 Script Batch::writing(const Connection& connection) {
   std::vector<NewRow> inserts;
   std::vector<OperationId> inserted;
@@ -171,7 +208,7 @@ Script Batch::writing(const Connection& connection) {
   }
   Script script;
   if (changes && !in_transaction_) script.begin();
-  if (!inserts.empty()) script.insert(inserts);
+  if (!inserts.empty()) script.insert(inserts, claims_until());
   if (!finishes.empty()) script.finish(finishes);
   finishes_ = {.statement = script.size() - 1, .count = finishes.size()};
   for (Item& item : items_) {
@@ -223,7 +260,7 @@ Batch::Stop Batch::write_rows(Connection& connection) {
       ran || (ran.error().statement > 0 && script.part(ran.error().statement - 1) == Script::Part::commit);
   if (committed) {
     in_transaction_ = false;
-    answer_written(connection);
+    if (answer_written(connection) == Wrote::yes) note_committed();
     // Without the look at them afterwards nobody knows which of these became ours.
     maybe_written_ = maybe_written_ || (!ran && std::ranges::any_of(items_, [](const Item& item) {
                        return !item.answered && item.change == Change::insert;
@@ -235,37 +272,80 @@ Batch::Stop Batch::write_rows(Connection& connection) {
 }
 
 // A row that was no longer as it was read is read again.
-void Batch::answer_written(const Connection& connection) {
+Batch::Wrote Batch::answer_written(const Connection& connection) {
+  Wrote wrote = Wrote::no;
   const bool all_finished = connection.changed(finishes_.statement) == 2 * finishes_.count;
   for (Item& item : items_) {
     if (item.answered || item.change == Change::none || item.change == Change::insert) continue;
     const bool written = item.change == Change::finish ? all_finished : connection.changed(item.statement) == 1;
+    // A renewal to the same end changes nothing, so that its commit waits for no disk.
+    if (written && item.change != Change::renew) wrote = Wrote::yes;
+    if (written && item.change == Change::finish && confirms_) {
+      shared_.durable.add(item.op->id, item.written.row.record);
+    }
     item.change = Change::none;
     if (written) answer(item, OpStatus::done);
   }
+  return wrote;
 }
 
 // Whose a row became that was not there: ours if it has our nonce. Otherwise the next round decides upon it.
 void Batch::settle_inserted() {
+  // An earlier try of the same claim may have made the row since it was looked for.
+  const auto made_now = [](const Item& item) {
+    return item.seen && item.seen->record.nonce == item.op->nonce &&
+           item.seen->record.started_at == item.written.row.record.started_at;
+  };
+  const bool any_made =
+      std::ranges::any_of(items_, [&](const Item& item) { return item.change == Change::insert && made_now(item); });
+  if (any_made) note_committed();
   for (Item& item : items_) {
     if (item.answered || item.change != Change::insert) continue;
     item.change = Change::none;
     if (!item.seen || !is_same_claim(item.seen->record, *item.op)) continue;
     item.op->verdict = Verdict::execute;
+    if (!made_now(item)) note_read(item, item.seen->record);
     item.op->record = std::move(item.seen->record);
     answer(item, OpStatus::done);
   }
 }
 
+// Nothing of it stays: all that is wanted is a commit that is on disk, and with it every commit before.
+Batch::Stop Batch::confirm(Connection& connection) {
+  if (std::ranges::none_of(items_, [](const Item& item) { return item.unconfirmed.has_value(); })) return {};
+  Script script;
+  script.begin();
+  script.write_nothing();
+  script.commit();
+  const auto ran = connection.run(script.text(), {}, script.size());
+  if (!ran) return after_error(connection, ran.error(), script);
+  note_committed();
+  return {};
+}
+
+// Something was written and committed after all that was read.
+void Batch::note_committed() {
+  for (Item& item : items_) {
+    if (item.unconfirmed) shared_.durable.add(item.op->id, *item.unconfirmed);
+    item.unconfirmed.reset();
+  }
+}
+
 Batch::Stop Batch::after_error(Connection& connection, const SqlError& error, const Script& script) {
   last_error_ = error.detail;
+  for (Item& item : items_) {
+    if (!item.unconfirmed) continue;
+    item.unconfirmed.reset();
+    item.answered = false;
+    item.op->record.reset();
+  }
   if (error.kind == SqlError::Kind::lost) {
     // A script is sent as a whole, so any part of one that commits may have been done.
     const bool at_stake =
         std::ranges::any_of(items_, [](const Item& item) { return !item.answered && item.change != Change::none; });
     if (!at_stake && !maybe_written_) return {.step = Step::leave, .ended = Ended::not_begun};
     for (const Item& item : items_) {
-      if (!item.answered) counts_.indeterminate.fetch_add(1, std::memory_order_relaxed);
+      if (!item.answered) shared_.counts.indeterminate.fetch_add(1, std::memory_order_relaxed);
     }
     fail_rest(StoreFault::unavailable, error.detail);
     return {.step = Step::leave, .ended = Ended::broken};
@@ -288,7 +368,8 @@ bool Batch::roll_back(Connection& connection) {
 
 void Batch::fail_rest(StoreFault fault, std::string_view why) {
   for (Item& item : items_) {
-    if (item.answered) continue;
+    if (item.answered && !item.unconfirmed) continue;
+    item.unconfirmed.reset();
     item.answered = true;
     answer_failed(*item.op, maybe_written_ ? StoreFault::unavailable : fault, why);
   }
@@ -302,6 +383,19 @@ void Batch::answer(Item& item, OpStatus status) {
   item.op->status = status;
   item.answered = true;
   if (status == OpStatus::lost) item.op->record.reset();
+}
+
+void Batch::answer_read(Item& item, const Record& read, OpStatus status) {
+  note_read(item, read);
+  answer(item, status);
+}
+
+// That another owner is at work may be told too early: its claim is not relied on.
+void Batch::note_read(Item& item, const Record& read) const {
+  const bool told = read.state != State::started || read.nonce == item.op->nonce;
+  if (!confirms_ || !told || shared_.durable.has(item.op->id, read)) return;
+  item.unconfirmed = read;
+  item.unconfirmed->outcome.reset();
 }
 
 }  // namespace once::mysql

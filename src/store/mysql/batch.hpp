@@ -2,8 +2,12 @@
 // then decided upon here by the same functions as in every store (decision.hpp, verbs.hpp), then written. A claim that
 // finds nothing is inserted, and whose it became is read back; a claim that writes nothing locks nothing. What another
 // transaction holds is skipped, not waited for, and tried again for a moment in rounds of its own.
+//
+// A server may show a commit to others before it is on disk (Connection::shows_before_durable()). What is only read
+// there is told after a commit that came later: one of the batch itself, or one made for this.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -33,8 +37,27 @@ class Turns {
   std::uint64_t ends_ = 0;
 };
 
+// Rows that are known to be on disk, so that replaying one again needs no commit. Forgets the older of two that share a
+// place.
+class DurableRows {
+ public:
+  // Any thread. A row is its operation, its claim and its state.
+  bool has(const OperationId& id, const Record& record) const;
+  void add(const OperationId& id, const Record& record);
+
+ private:
+  static constexpr std::size_t places = 1UZ << 15U;
+  std::vector<std::atomic<std::uint64_t>> rows_ = std::vector<std::atomic<std::uint64_t>>(places);
+};
+
 class Batch {
  public:
+  // What the batches of one store share.
+  struct Shared {
+    ServerCounts& counts;
+    Turns& turns;
+    DurableRows& durable;
+  };
   enum class Ended : std::uint8_t {
     all_answered,
     not_begun,  // the connection broke before anything was written: the rest may be tried on another
@@ -43,7 +66,7 @@ class Batch {
   };
 
   // Ops sorted by id. Those answered stay so; run() again goes on with the rest.
-  Batch(std::span<Op* const> ops, ServerCounts& counts, Turns& turns, std::chrono::nanoseconds deadline);
+  Batch(std::span<Op* const> ops, const Shared& shared, std::chrono::nanoseconds deadline);
 
   Ended run(Connection& connection);
   // All that has no answer yet.
@@ -70,6 +93,8 @@ class Batch {
     Guard was{};
     std::size_t statement = 0;  // which changes it
     bool answered = false;
+    // The row that the answer tells, if it was only read and may not be on disk yet. Without its outcome.
+    std::optional<Record> unconfirmed{};
   };
   enum class Step : std::uint8_t { on, again, leave };
   struct Stop {
@@ -79,11 +104,13 @@ class Batch {
 
   Stop read_rows(Connection& connection);
   Stop write_rows(Connection& connection);
+  Stop confirm(Connection& connection);
   Stop after_error(Connection& connection, const SqlError& error, const Script& script);
   bool roll_back(Connection& connection);
   void wait_for_held_rows();
   Script reading();
   Script writing(const Connection& connection);
+  std::int64_t claims_until() const;
   void take_row(const RowView& view, Script::Part part);
   Item* find(const OperationId& id);
 
@@ -93,23 +120,28 @@ class Batch {
   void settle_owned(Item& item, Row row);
   void settle_inserted();
   void answer(Item& item, OpStatus status);
-  void answer_written(const Connection& connection);
+  void answer_read(Item& item, const Record& read, OpStatus status);
+  void note_read(Item& item, const Record& read) const;
+  void note_committed();
+  enum class Wrote : std::uint8_t { no, yes };
+  Wrote answer_written(const Connection& connection);
   bool all_answered() const;
   void write_item(Script& script, Item& item) const;
   static bool keep_what_fits(const Connection& connection, Item& item);
 
   std::vector<Item> items_;
-  ServerCounts& counts_;
-  Turns& turns_;
+  const Shared shared_;
   const std::chrono::nanoseconds deadline_;
   unsigned rounds_ = 0;
   std::int64_t clock_us_ = 0;
+  std::chrono::nanoseconds clock_asked_{};  // when that was sent
   struct {
     std::size_t statement = 0;
     std::size_t count = 0;
   } finishes_;  // of the script that was sent last
   std::string last_error_;
   bool in_transaction_ = false;
+  bool confirms_ = false;       // this server shows commits before they are on disk
   bool unreadable_ = false;     // a row that is none
   bool maybe_written_ = false;  // a commit failed in a way that says nothing
 };

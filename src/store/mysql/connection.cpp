@@ -17,8 +17,8 @@ namespace {
 constexpr unsigned connection_killed = 1927;
 constexpr unsigned server_shutdown = 1053;
 constexpr unsigned idle_too_long = 4031;
-constexpr unsigned long oldest_mariadb = 100'600;  // the first with SKIP LOCKED
-constexpr unsigned long oldest_mysql = 80'001;
+constexpr unsigned long oldest_mariadb = 101'000;  // the first with RANDOM_BYTES()
+constexpr unsigned long oldest_mysql = 80'001;     // the first with SKIP LOCKED
 constexpr std::size_t longest_detail = 160;
 constexpr std::size_t least_packet = 1024UZ * 1024;  // a whole batch without outcomes is far less
 
@@ -33,7 +33,8 @@ constexpr const char* session_settings =
     "innodb_lock_wait_timeout=1,wait_timeout=120/*M!100303 ,idle_transaction_timeout=10*/;"
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;"
     "SELECT @@max_allowed_packet;"
-    "SHOW VARIABLES LIKE 'wsrep_on'";
+    "SHOW VARIABLES WHERE Variable_name IN('wsrep_on','log_bin','binlog_format','sync_binlog',"
+    "'innodb_flush_log_at_trx_commit')";
 constexpr std::size_t session_statements = 4;
 // Without this an owner that comes to another node than before may be told that its claim is lost.
 constexpr const char* read_what_others_wrote = "SET SESSION wsrep_sync_wait=7";
@@ -103,22 +104,48 @@ Result<std::unique_ptr<Connection>> Connection::open(const Target& target, const
   return connection;
 }
 
-Result<void> Connection::prepare_session() {
-  const unsigned long version = mysql_get_server_version(handle_.get());
-  const bool is_mariadb = mariadb_connection(handle_.get()) != 0;
-  if (version < (is_mariadb ? oldest_mariadb : oldest_mysql)) {
-    return std::unexpected(store_error(
-        Retryable::no, fmt::format("the server is {} {}; the store needs MariaDB 10.6 or MySQL 8.0 or newer",
-                                   is_mariadb ? "MariaDB" : "MySQL", mysql_get_server_info(handle_.get()))));
+std::string unsupported(const ServerFacts& server) {
+  if (server.version < (server.mariadb ? oldest_mariadb : oldest_mysql)) {
+    return fmt::format("the server is {} {}; the store needs MariaDB 10.10 or MySQL 8.0 or newer",
+                       server.mariadb ? "MariaDB" : "MySQL", server.version_text);
   }
-  bool galera = false;
+  // InnoDB refuses every write at READ COMMITTED then.
+  if (server.binary_log && server.logs_statements) {
+    return "the server has binlog_format=STATEMENT, with which it takes no writes at READ COMMITTED; set it to ROW or "
+           "MIXED";
+  }
+  return {};
+}
+
+bool shows_before_durable(const ServerFacts& server) {
+  return !server.galera && !(server.binary_log && server.syncs_binary_log);
+}
+
+Result<void> Connection::prepare_session() {
+  ServerFacts server{.mariadb = mariadb_connection(handle_.get()) != 0,
+                     .version = mysql_get_server_version(handle_.get()),
+                     .version_text = mysql_get_server_info(handle_.get())};
+  // Before anything that an old server may not understand.
+  if (auto problem = unsupported(server); !problem.empty()) {
+    return std::unexpected(store_error(Retryable::no, std::move(problem)));
+  }
   const auto take = [&](std::size_t, const RowView& row) {
     if (row.size() == 1) max_packet_ = parse_number(row[0].value_or("")).value_or(0);
-    if (row.size() == 2) galera = row[1] == "ON";
+    if (row.size() != 2) return;
+    if (row[0] == "wsrep_on") server.galera = row[1] == "ON";
+    if (row[0] == "log_bin") server.binary_log = row[1] == "ON";
+    if (row[0] == "sync_binlog") server.syncs_binary_log = row[1] == "1";
+    if (row[0] == "innodb_flush_log_at_trx_commit") server.flush_log_at_commit = row[1].value_or("");
+    if (row[0] == "binlog_format") server.logs_statements = row[1] == "STATEMENT";
   };
   auto ran = run(session_settings, take, session_statements);
-  if (ran && galera) ran = run(read_what_others_wrote);
+  if (ran && server.galera) ran = run(read_what_others_wrote);
   if (!ran) return std::unexpected(store_error(Retryable::yes, ran.error().detail));
+  if (auto problem = unsupported(server); !problem.empty()) {
+    return std::unexpected(store_error(Retryable::no, std::move(problem)));
+  }
+  shows_before_durable_ = mysql::shows_before_durable(server);
+  may_forget_commits_ = !server.galera && server.flush_log_at_commit != "1";
   if (max_packet_ >= least_packet) return {};
   return std::unexpected(store_error(Retryable::no, "the server's max_allowed_packet must be at least 1 MiB"));
 }

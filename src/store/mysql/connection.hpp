@@ -24,7 +24,8 @@ namespace once::mysql {
 namespace sql_error {
 inline constexpr unsigned disk_full = 1021;
 inline constexpr unsigned out_of_memory = 1041;
-inline constexpr unsigned not_ready = 1047;  // Galera: this node is not part of the cluster now
+inline constexpr unsigned not_ready = 1047;   // Galera: this node is not part of the cluster now
+inline constexpr unsigned null_value = 1048;  // claims that came too late, see Script::insert()
 inline constexpr unsigned query_interrupted = 1317;
 inline constexpr unsigned table_full = 1114;
 inline constexpr unsigned no_such_table = 1146;
@@ -46,6 +47,23 @@ struct SqlError {
   std::size_t statement = 0;  // which of those sent, from 0; all before it were done
   std::string detail;         // number, SQLSTATE, and as much of the text as can hold no value
 };
+
+// What decides whether a server can be used.
+struct ServerFacts {
+  bool mariadb = false;
+  unsigned long version = 0;  // as the library counts them: 101106 is 10.11.6
+  std::string version_text{};
+  bool binary_log = false;
+  bool logs_statements = false;  // binlog_format=STATEMENT
+  bool galera = false;
+  bool syncs_binary_log = false;      // sync_binlog=1
+  std::string flush_log_at_commit{};  // innodb_flush_log_at_trx_commit
+};
+// Why it cannot; empty: it can.
+std::string unsupported(const ServerFacts& server);
+// Whether others read a commit before it is on disk. InnoDB shows it before its log is flushed, unless a synced binary
+// log comes first. In Galera every node has it by then.
+bool shows_before_durable(const ServerFacts& server);
 
 // A row of a result; null is nullopt.
 class RowView {
@@ -84,6 +102,8 @@ class Connection {
   std::uint64_t changed(std::size_t statement) const { return statement < changed_.size() ? changed_[statement] : 0; }
 
   const StoreHost& host() const { return host_; }
+  bool shows_before_durable() const { return shows_before_durable_; }
+  bool may_forget_commits() const { return may_forget_commits_; }
   // The longest text that the server takes.
   std::size_t max_packet() const { return max_packet_; }
 
@@ -99,6 +119,8 @@ class Connection {
   std::unique_ptr<st_mysql, Close> handle_;
   StoreHost host_;
   std::size_t max_packet_ = 0;
+  bool shows_before_durable_ = false;
+  bool may_forget_commits_ = false;
   std::vector<std::uint64_t> changed_;
 };
 

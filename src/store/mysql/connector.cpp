@@ -10,43 +10,34 @@ namespace once::mysql {
 
 namespace {
 
-constexpr const char* how_to_apply = "run `once schema mysql --apply URL` with the store's URL";
-
 Error wrong_schema(std::string detail) {
   return {.source = ErrorSource::store, .retryable = Retryable::no, .detail = std::move(detail)};
 }
 
 Result<void> check_schema(Connection& connection) {
-  std::optional<std::uint64_t> version;
-  const auto ran = connection.run("SELECT version FROM once_schema", [&](std::size_t, const RowView& row) {
-    version = parse_number(row[0].value_or(""));
-  });
+  std::optional<SchemaVersion> found;
+  const auto ran =
+      connection.run("SELECT * FROM once_schema", [&](std::size_t, const RowView& row) { found = version_of(row); });
   if (!ran && ran.error().number != sql_error::no_such_table) {
     return std::unexpected(
         Error{.source = ErrorSource::store, .retryable = Retryable::yes, .detail = ran.error().detail});
   }
-  if (!version)
-    return std::unexpected(wrong_schema(fmt::format("the database has no schema of Once: {}", how_to_apply)));
-  if (*version < schema_version) {
-    return std::unexpected(wrong_schema(fmt::format("the database's schema has version {}, this program needs {}: {}",
-                                                    *version, schema_version, how_to_apply)));
-  }
-  if (*version > schema_version) {
-    return std::unexpected(wrong_schema(fmt::format(
-        "the database's schema has version {}, this program knows {}: use a newer one", *version, schema_version)));
-  }
-  return {};
+  if (!found) return std::unexpected(wrong_schema(fmt::format("the database has no schema of Once: {}", how_to_apply)));
+  if (fits(*found, schema_version) == SchemaFits::yes) return {};
+  return std::unexpected(wrong_schema(why_not(*found, schema_version, how_to_apply)));
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Connection>> Connector::connect() {
+Result<std::unique_ptr<Connection>> Connector::connect(std::chrono::nanoseconds until) {
   const std::size_t first = first_.load(std::memory_order_relaxed);
   std::optional<Error> told;  // the first that does not mend itself, or else the last
   bool may_pass = false;
-  for (std::size_t i = 0; i < target_.hosts.size(); ++i) {
+  ServerSettings settings = settings_;
+  for (std::size_t i = 0; i < target_.hosts.size() && (i == 0 || monotonic_now() < until); ++i) {
+    settings.connect_timeout = time_to_connect(settings_, until, target_.hosts.size() - i);
     const std::size_t at = (first + i) % target_.hosts.size();
-    auto connection = Connection::open(target_, target_.hosts[at], settings_);
+    auto connection = Connection::open(target_, target_.hosts[at], settings);
     Result<void> usable =
         connection ? check_schema(**connection) : Result<void>(std::unexpected(std::move(connection.error())));
     if (usable) {

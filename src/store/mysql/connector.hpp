@@ -14,8 +14,8 @@ class Connector {
  public:
   Connector(Target target, const ServerSettings& settings) : target_(std::move(target)), settings_(settings) {}
 
-  // Any thread. Not retryable only if no host has an error that may pass.
-  Result<std::unique_ptr<Connection>> connect();
+  // Any thread. Not retryable only if no host has an error that may pass. Another host is tried until then.
+  Result<std::unique_ptr<Connection>> connect(std::chrono::nanoseconds until);
 
   // Its server does not take writes now: the next connection goes to another, if there is one.
   void avoid(const Connection& connection);

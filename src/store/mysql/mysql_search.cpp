@@ -1,9 +1,18 @@
-// The table as operators see it, by its primary key: a page begins behind the last id of the one before.
+// The table as operators see it: a page begins behind the last row of the one before. Keys in one of the states that
+// operators look for are found by an index on the state; all others by the primary key. A table that takes long to read
+// is not read to count it: what has succeeded is estimated then, the rest counted.
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+#include <fmt/format.h>
+
 #include "base/text.hpp"
 #include "store/mysql/mysql_store.hpp"
 
 namespace once {
 
+using mysql::Place;
 using mysql::RowView;
 using mysql::Script;
 
@@ -12,6 +21,10 @@ namespace {
 constexpr std::size_t rows_per_query = 500;
 constexpr int queries_per_page = 8;
 constexpr std::size_t rows_per_count = 20'000;
+// Counting more than this many would take minutes, at the pace that leaves the server alone.
+constexpr std::uint64_t most_counted = 200'000;
+// In this order, each by its index.
+constexpr std::array counted_states = {State::started, State::failed, State::unknown};
 constexpr std::size_t tenant_column = 15;
 constexpr std::size_t route_column = 16;
 constexpr std::size_t size_column = 17;
@@ -29,10 +42,51 @@ bool is_id(const std::optional<std::string>& bytes) {
   return bytes && (bytes->empty() || bytes->size() == OperationId::size);
 }
 
+bool has_index(const std::optional<State>& state) {
+  return state && std::ranges::find(counted_states, *state) != counted_states.end();
+}
+
+// "1763320000000.6f3a…"
+std::string cursor_of(const Place& place) {
+  return fmt::format("{}.{}", place.started_at, to_hex(place.id));
+}
+
+std::optional<Place> read_place(std::string_view cursor) {
+  if (cursor.empty()) return Place();
+  const std::size_t dot = cursor.find('.');
+  if (dot == std::string_view::npos) return std::nullopt;
+  const auto started_at = parse_number(cursor.substr(0, dot));
+  auto id = from_hex(cursor.substr(dot + 1));
+  if (!started_at || !id || id->size() != OperationId::size) return std::nullopt;
+  return Place{.started_at = *started_at, .id = *std::move(id)};
+}
+
+// Of the count of a large table: which state is counted, how many rows of these there were before, and from where on.
+struct CountPlace {
+  std::size_t state = 0;  // in counted_states
+  std::uint64_t before = 0;
+  std::string place{};
+};
+
+std::string cursor_of(const CountPlace& at) {
+  return fmt::format("n{}.{}.{}", at.state, at.before, at.place);
+}
+
+std::optional<CountPlace> read_count_place(std::string_view cursor) {
+  if (!cursor.starts_with('n')) return std::nullopt;
+  const std::size_t first = cursor.find('.');
+  const std::size_t second = first == std::string_view::npos ? first : cursor.find('.', first + 1);
+  if (second == std::string_view::npos) return std::nullopt;
+  const auto state = parse_number(cursor.substr(1, first - 1));
+  const auto before = parse_number(cursor.substr(first + 1, second - first - 1));
+  if (!state || !before || *state >= counted_states.size()) return std::nullopt;
+  return CountPlace{.state = *state, .before = *before, .place = std::string(cursor.substr(second + 1))};
+}
+
 }  // namespace
 
 Result<void> MysqlStore::ask(const Script& script, const mysql::Connection::OnRow& on_row) {
-  auto connection = search_pool_.take();
+  auto connection = search_pool_.take(monotonic_now() + settings_.timeout);
   if (!connection) return std::unexpected(connection.error());
   const auto ran = (*connection)->run(script.text(), on_row, script.size());
   if (ran) return {};
@@ -50,20 +104,15 @@ Result<Time> MysqlStore::clock() {
   return now;
 }
 
-Result<KeyPage> MysqlStore::page_after(std::string_view id, std::size_t rows, std::string& last, std::size_t& looked) {
-  Script script;
-  script.ask_clock();
-  script.see_page(id, rows);
+Result<KeyPage> MysqlStore::page_of(const Script& script, const OnLooked& on_looked) {
   KeyPage page;
-  looked = 0;
   const auto ran = ask(script, [&](std::size_t statement, const RowView& view) {
     if (script.part(statement) == Script::Part::clock) {
       page.now = clock_of(view);
       return;
     }
-    ++looked;
-    last = view[0].value_or("");
     const auto row = mysql::read_row(view);
+    on_looked(view[0].value_or(""), row ? row->record.started_at : Time());
     if (!row || forgotten(row->record, page.now)) return;
     KeyInfo& info = page.keys.emplace_back(info_of(row->id, row->record, page.now));
     info.tenant = label_in(view[tenant_column]);
@@ -74,7 +123,45 @@ Result<KeyPage> MysqlStore::page_after(std::string_view id, std::size_t rows, st
   return page;
 }
 
+Result<KeyPage> MysqlStore::page_after(std::string_view id, std::size_t rows, std::string& last, std::size_t& looked) {
+  Script script;
+  script.ask_clock();
+  script.see_page(id, rows);
+  looked = 0;
+  return page_of(script, [&](std::string_view each, Time /*started_at*/) {
+    ++looked;
+    last = each;
+  });
+}
+
+// A page may hold fewer keys than asked for, and is never longer than that: its end is where the next begins.
+Result<KeyPage> MysqlStore::scan_state(const KeyFilter& filter, std::string_view cursor, std::size_t limit) {
+  auto place = read_place(cursor);
+  if (!place) return bad_cursor();
+  KeyPage page;
+  for (int queries = 0; queries < queries_per_page; ++queries) {
+    Script script;
+    script.ask_clock();
+    const std::size_t rows = std::min(rows_per_query, limit - page.keys.size());
+    script.see_state_page(*filter.state, *place, rows);
+    std::size_t looked = 0;
+    auto part = page_of(script, [&](std::string_view id, Time started_at) {
+      ++looked;
+      *place = {.started_at = static_cast<std::uint64_t>(started_at.time_since_epoch().count()), .id = std::string(id)};
+    });
+    if (!part) return part;
+    page.now = part->now;
+    for (KeyInfo& info : part->keys) {
+      if (fits(info, filter)) page.keys.push_back(std::move(info));
+    }
+    page.next = looked < rows ? "" : cursor_of(*place);
+    if (page.next.empty() || page.keys.size() >= limit) return page;
+  }
+  return page;
+}
+
 Result<KeyPage> MysqlStore::scan(const KeyFilter& filter, std::string_view cursor, std::size_t limit) {
+  if (has_index(filter.state)) return scan_state(filter, cursor, limit);
   const auto begin = from_hex(cursor);
   if (!is_id(begin)) return bad_cursor();
   std::string id = *begin;
@@ -111,15 +198,19 @@ Result<KeyPage> MysqlStore::find(const IdPrefix& prefix) {
 }
 
 Result<KeyCounts> MysqlStore::count(std::string_view cursor) {
-  const auto id = from_hex(cursor);
-  if (!is_id(id)) return bad_cursor();
-  const auto now = clock();
-  if (!now) return std::unexpected(now.error());
+  if (const auto at = read_count_place(cursor)) return count_state(at->state, at->before, at->place);
+  if (!cursor.empty()) return count_all(cursor);
   Script script;
-  script.count_page(*now, *id, rows_per_count);
+  script.estimate_all();
+  std::uint64_t rows = 0;
+  const auto ran = ask(script, [&](std::size_t, const RowView& row) { rows = mysql::rows_of(row); });
+  if (!ran) return std::unexpected(ran.error());
+  return rows <= most_counted ? count_all(cursor) : count_state(0, 0, "");
+}
+
+Result<KeyCounts> MysqlStore::count_part(const Script& script, std::uint64_t& looked, std::string& last) {
   KeyCounts counts;
-  std::uint64_t looked = 0;
-  std::string last;
+  looked = 0;
   const auto ran = ask(script, [&](std::size_t, const RowView& row) {
     const std::uint64_t count = parse_number(row[1].value_or("")).value_or(0);
     const std::uint64_t state = parse_number(row[0].value_or("")).value_or(counts.by_state.size());
@@ -128,8 +219,57 @@ Result<KeyCounts> MysqlStore::count(std::string_view cursor) {
     last = std::max(last, std::string(row[2].value_or("")));
   });
   if (!ran) return std::unexpected(ran.error());
-  if (looked >= rows_per_count) counts.next = to_hex(last);
   return counts;
+}
+
+Result<KeyCounts> MysqlStore::count_all(std::string_view cursor) {
+  const auto id = from_hex(cursor);
+  if (!is_id(id)) return bad_cursor();
+  const auto now = clock();
+  if (!now) return std::unexpected(now.error());
+  Script script;
+  script.count_page(*now, *id, rows_per_count);
+  std::uint64_t looked = 0;
+  std::string last;
+  auto counts = count_part(script, looked, last);
+  if (counts && looked >= rows_per_count) counts->next = to_hex(last);
+  return counts;
+}
+
+Result<KeyCounts> MysqlStore::count_state(std::size_t state, std::uint64_t before, std::string_view cursor) {
+  const auto place = read_place(cursor);
+  if (!place) return bad_cursor();
+  const auto now = clock();
+  if (!now) return std::unexpected(now.error());
+  Script script;
+  script.count_state_page(*now, counted_states.at(state), *place, rows_per_count);
+  std::uint64_t looked = 0;
+  std::string last;
+  auto counts = count_part(script, looked, last);
+  if (!counts) return counts;
+  before += looked;
+  if (looked >= rows_per_count) {
+    counts->next = cursor_of(CountPlace{.state = state, .before = before, .place = cursor_of(mysql::place_of(last))});
+  } else if (state + 1 < counted_states.size()) {
+    counts->next = cursor_of(CountPlace{.state = state + 1, .before = before});
+  } else if (const auto estimated = estimate_rest(before, *counts); !estimated) {
+    return std::unexpected(estimated.error());
+  }
+  return counts;
+}
+
+Result<void> MysqlStore::estimate_rest(std::uint64_t counted, KeyCounts& counts) {
+  Script script;
+  script.estimate_all();
+  script.estimate(State::tombstone);
+  std::array<std::uint64_t, 2> rows{};
+  const auto ran =
+      ask(script, [&](std::size_t statement, const RowView& row) { rows.at(statement) = mysql::rows_of(row); });
+  if (!ran) return ran;
+  const auto [all, tombstones] = rows;
+  counts.by_state[static_cast<std::size_t>(State::tombstone)] += tombstones;
+  counts.by_state[static_cast<std::size_t>(State::succeeded)] += all - std::min(all, counted + tombstones);
+  return {};
 }
 
 }  // namespace once

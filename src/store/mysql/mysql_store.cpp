@@ -37,11 +37,18 @@ Result<std::unique_ptr<MysqlStore>> MysqlStore::open(const std::string& url, con
                                                      const Log& log) {
   auto target = mysql::parse_target(url);
   if (!target) return std::unexpected(std::move(target.error()));
+  if (const std::string host = mysql::unverified_host(*target); !host.empty()) {
+    log.warn("the store's server is not verified; anyone on the way could read and change records",
+             {{"host", host}, {"set", "ssl-mode=verify-identity"}});
+  }
   std::unique_ptr<MysqlStore> store(new MysqlStore(std::move(*target), settings));
-  const auto connection = store->pool_.take();
+  const auto connection = store->pool_.take(std::chrono::nanoseconds::max());
   if (!connection) {
     if (connection.error().retryable == Retryable::no) return std::unexpected(connection.error());
     log.warn("MySQL cannot be reached; tried again with every batch", {{"error", connection.error().detail}});
+  } else if ((*connection)->may_forget_commits()) {
+    log.warn("the store's server forgets what it has committed when it loses power",
+             {{"set", "innodb_flush_log_at_trx_commit=1"}});
   }
   return store;
 }
@@ -49,36 +56,42 @@ Result<std::unique_ptr<MysqlStore>> MysqlStore::open(const std::string& url, con
 MysqlStore::MysqlStore(mysql::Target target, const ServerSettings& settings)
     : settings_(settings),
       connector_(std::move(target), settings),
-      pool_(settings.connections, counts_, [this] { return connector_.connect(); }),
-      search_pool_(1, counts_, [this] { return connector_.connect(); }) {}
+      pool_(settings.connections, counts_,
+            [this](std::chrono::nanoseconds until) { return connector_.connect(until); }),
+      search_pool_(1, counts_, [this](std::chrono::nanoseconds until) { return connector_.connect(until); }),
+      sweep_pool_(1, counts_, [this](std::chrono::nanoseconds until) { return connector_.connect(until); }) {}
 
 MysqlStore::~MysqlStore() = default;
 
-void MysqlStore::execute(std::span<Op* const> batch) {
+void MysqlStore::execute_until(std::chrono::nanoseconds until, std::span<Op* const> batch) {
   std::vector<Op*> ops(batch.begin(), batch.end());
   std::ranges::sort(ops, {}, [](const Op* op) { return op->id; });
   std::span<Op* const> rest(ops);
   while (!rest.empty()) {
     const std::size_t count = together(rest, connector_.max_packet() / packet_share);
-    execute_together(rest.first(count));
+    execute_together(until, rest.first(count));
     rest = rest.subspan(count);
   }
 }
 
-void MysqlStore::execute_together(std::span<Op* const> ops) {
-  const std::chrono::nanoseconds deadline = monotonic_now() + settings_.timeout;
-  mysql::Batch batch(ops, counts_, turns_, deadline);
+void MysqlStore::execute_together(std::chrono::nanoseconds until, std::span<Op* const> ops) {
+  mysql::Batch batch(ops, {.counts = counts_, .turns = turns_, .durable = durable_}, until);
   // Every idle connection may be dead, and every host but one unfit.
   for (std::size_t tries = 0; tries <= settings_.connections + connector_.hosts(); ++tries) {
-    auto connection = pool_.take();
+    auto connection = pool_.take(until);
     if (!connection) return batch.fail_rest(StoreFault::refused, connection.error().detail);
-    switch (batch.run(**connection)) {
-      case mysql::Batch::Ended::all_answered: return turns_.ended();
+    Cutter::Call call(cutter_, (*connection)->descriptor(), until);
+    const mysql::Batch::Ended ended = batch.run(**connection);
+    const bool cut = call.end();
+    switch (ended) {
+      case mysql::Batch::Ended::all_answered:
+        if (cut) connection->drop();
+        return turns_.ended();
       case mysql::Batch::Ended::broken: return connection->drop();
       case mysql::Batch::Ended::unfit: connector_.avoid(**connection); [[fallthrough]];
       case mysql::Batch::Ended::not_begun: connection->drop(); break;
     }
-    if (monotonic_now() > deadline) break;
+    if (monotonic_now() > until) break;
   }
   batch.fail_rest(StoreFault::refused, batch.last_error());
 }
@@ -90,7 +103,7 @@ Traits MysqlStore::traits() const {
 void MysqlStore::tell_ends(std::function<void(const OperationId&)> /*told*/) {}
 
 Result<Swept> MysqlStore::sweep(std::size_t limit) {
-  auto connection = pool_.take();
+  auto connection = sweep_pool_.take(monotonic_now() + settings_.timeout);
   if (!connection) return std::unexpected(connection.error());
   auto swept = mysql::sweep(**connection, limit);
   if (!swept) {

@@ -14,6 +14,7 @@
 #include "store/mysql/connector.hpp"
 #include "store/search.hpp"
 #include "store/server/connection_pool.hpp"
+#include "store/server/cutter.hpp"
 #include "store/server/server_store.hpp"
 #include "store/server/settings.hpp"
 
@@ -27,7 +28,8 @@ class MysqlStore final : public ServerStore, public Search {
                                                   const Log& log);
   ~MysqlStore() override;
 
-  void execute(std::span<Op* const> batch) override;
+  void execute_until(std::chrono::nanoseconds until, std::span<Op* const> batch) override;
+  Duration time_limit() const override { return settings_.timeout; }
   Traits traits() const override;
   // Does nothing: there is nobody who would tell.
   void tell_ends(std::function<void(const OperationId&)> told) override;
@@ -42,9 +44,17 @@ class MysqlStore final : public ServerStore, public Search {
  private:
   MysqlStore(mysql::Target target, const ServerSettings& settings);
 
-  void execute_together(std::span<Op* const> ops);
+  void execute_together(std::chrono::nanoseconds until, std::span<Op* const> ops);
   // One round trip that writes nothing.
   Result<void> ask(const mysql::Script& script, const mysql::Connection::OnRow& on_row);
+  // Told of every row that was looked at, shown or not.
+  using OnLooked = std::function<void(std::string_view id, Time started_at)>;
+  Result<KeyPage> page_of(const mysql::Script& script, const OnLooked& on_looked);
+  Result<KeyPage> scan_state(const KeyFilter& filter, std::string_view cursor, std::size_t limit);
+  Result<KeyCounts> count_part(const mysql::Script& script, std::uint64_t& looked, std::string& last);
+  Result<KeyCounts> count_all(std::string_view cursor);
+  Result<KeyCounts> count_state(std::size_t state, std::uint64_t before, std::string_view cursor);
+  Result<void> estimate_rest(std::uint64_t counted, KeyCounts& counts);
   Result<KeyPage> page_after(std::string_view id, std::size_t rows, std::string& last, std::size_t& looked);
   Result<Time> clock();
 
@@ -52,7 +62,10 @@ class MysqlStore final : public ServerStore, public Search {
   mysql::Connector connector_;
   ConnectionPool<mysql::Connection> pool_;
   ConnectionPool<mysql::Connection> search_pool_;  // one, so that no request waits for a search
+  ConnectionPool<mysql::Connection> sweep_pool_;   // nor for a sweep
   mysql::Turns turns_;
+  mysql::DurableRows durable_;
+  Cutter cutter_;
 };
 
 }  // namespace once

@@ -119,6 +119,35 @@ BEGIN
   END WHILE;
 END)sql";
 
+// MariaDB with innodb_snapshot_isolation refuses to write a row that somebody else wrote since the transaction began,
+// and a gateway that renews its lease does. The guarded statements look at the latest row anyway, whatever the caller's
+// isolation level. MySQL has no such setting.
+constexpr std::string_view look_at_latest_sql = R"sql((OUT out_before INT)
+  SQL SECURITY DEFINER
+BEGIN
+  DECLARE CONTINUE HANDLER FOR SQLEXCEPTION SET out_before = NULL;
+  SET out_before = NULL;
+  SET @once_before = NULL;
+  PREPARE once_look FROM 'SET @once_before = @@SESSION.innodb_snapshot_isolation';
+  EXECUTE once_look;
+  IF @once_before THEN
+    PREPARE once_look FROM 'SET SESSION innodb_snapshot_isolation = OFF';
+    EXECUTE once_look;
+    SET out_before = 1;
+  END IF;
+  DEALLOCATE PREPARE once_look;
+END)sql";
+
+constexpr std::string_view look_as_before_sql = R"sql((IN in_before INT)
+  SQL SECURITY DEFINER
+BEGIN
+  IF in_before THEN
+    PREPARE once_look FROM 'SET SESSION innodb_snapshot_isolation = ON';
+    EXECUTE once_look;
+    DEALLOCATE PREPARE once_look;
+  END IF;
+END)sql";
+
 // started and unknown lead to an end; an end leads nowhere.
 constexpr std::string_view record_sql = R"sql((IN in_claim TEXT, IN in_state INT, IN in_outcome LONGBLOB)
   MODIFIES SQL DATA
@@ -150,11 +179,14 @@ BEGIN
   DECLARE request VARBINARY(128);  -- its id: replays have it as Original-Request-Id
   DECLARE content LONGBLOB DEFAULT COALESCE(body, '');
   DECLARE encoded LONGBLOB;
+  DECLARE looked_before INT DEFAULT NULL;
   DECLARE EXIT HANDLER FOR SQLEXCEPTION
   BEGIN
     ROLLBACK;
+    CALL once_look_as_before(looked_before);
     RESIGNAL;
   END;
+  CALL once_look_at_latest(looked_before);
   IF status IS NULL OR status NOT BETWEEN 200 AND 599 THEN
     SIGNAL SQLSTATE '45002' SET MESSAGE_TEXT = 'status must be from 200 to 599', MYSQL_ERRNO = 31002;
   END IF;
@@ -168,18 +200,23 @@ BEGIN
     SIGNAL SQLSTATE '45002' SET MESSAGE_TEXT = 'the body does not fit into max_allowed_packet', MYSQL_ERRNO = 31002;
   END IF;
   CALL once_record(claim, 1, encoded);
+  CALL once_look_as_before(looked_before);
 END)sql";
 
 constexpr std::string_view fail_sql = R"sql((IN claim TEXT)
   MODIFIES SQL DATA
   SQL SECURITY DEFINER
 BEGIN
+  DECLARE looked_before INT DEFAULT NULL;
   DECLARE EXIT HANDLER FOR SQLEXCEPTION
   BEGIN
     ROLLBACK;
+    CALL once_look_as_before(looked_before);
     RESIGNAL;
   END;
+  CALL once_look_at_latest(looked_before);
   CALL once_record(claim, 2, NULL);
+  CALL once_look_as_before(looked_before);
 END)sql";
 
 constexpr std::string_view renew_sql = R"sql((IN claim TEXT, IN lease_seconds DECIMAL(20, 3))
@@ -189,11 +226,14 @@ BEGIN
   DECLARE wanted BINARY(32);
   DECLARE owner BINARY(16);
   DECLARE at_ms BIGINT DEFAULT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000;
+  DECLARE looked_before INT DEFAULT NULL;
   DECLARE EXIT HANDLER FOR SQLEXCEPTION
   BEGIN
     ROLLBACK;
+    CALL once_look_as_before(looked_before);
     RESIGNAL;
   END;
+  CALL once_look_at_latest(looked_before);
   CALL once_parse_claim(claim, wanted, owner);
   IF lease_seconds IS NULL OR lease_seconds <= 0 OR lease_seconds > 3155760000 THEN
     SIGNAL SQLSTATE '45002'
@@ -207,6 +247,7 @@ BEGIN
   IF ROW_COUNT() = 0 THEN
     CALL once_refuse(wanted, owner, -1);
   END IF;
+  CALL once_look_as_before(looked_before);
 END)sql";
 
 // What stays is nothing, or the attempt before with nobody as its owner.
@@ -218,11 +259,14 @@ BEGIN
   DECLARE owner BINARY(16);
   DECLARE changed INT;
   DECLARE at_ms BIGINT DEFAULT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000;
+  DECLARE looked_before INT DEFAULT NULL;
   DECLARE EXIT HANDLER FOR SQLEXCEPTION
   BEGIN
     ROLLBACK;
+    CALL once_look_as_before(looked_before);
     RESIGNAL;
   END;
+  CALL once_look_at_latest(looked_before);
   CALL once_parse_claim(claim, wanted, owner);
   DELETE FROM once_operations
   WHERE id = wanted AND nonce = owner AND state = 0 AND attempt = 1 AND (expires_at > at_ms OR lease_until > at_ms);
@@ -239,6 +283,7 @@ BEGIN
   IF changed = 0 THEN
     CALL once_refuse(wanted, owner, -1);
   END IF;
+  CALL once_look_as_before(looked_before);
 END)sql";
 
 }  // namespace
@@ -247,6 +292,8 @@ std::vector<Procedure> owner_procedures() {
   return {{"once_parse_claim", parse_claim_sql},
           {"once_refuse", refuse_sql},
           {"once_header_lines", header_lines_sql},
+          {"once_look_at_latest", look_at_latest_sql},
+          {"once_look_as_before", look_as_before_sql},
           {"once_record", record_sql},
           {"once_finish", finish_sql},
           {"once_fail", fail_sql},

@@ -15,7 +15,7 @@ namespace once::mysql {
 namespace {
 
 constexpr std::string_view heading =
-    R"sql(-- The schema of Once for MySQL 8 and MariaDB 10.11 or newer. Safe to run twice.
+    R"sql(-- The schema of Once for MySQL 8 and MariaDB 10.10 or newer. Safe to run twice.
 --
 -- Who needs what, beside the one who runs this (CREATE, ALTER, INDEX, CREATE VIEW, CREATE ROUTINE, ALTER ROUTINE, EXECUTE,
 -- and what a gateway needs, since the procedures run with its rights):
@@ -51,14 +51,41 @@ constexpr std::string_view operations_table = R"sql(CREATE TABLE IF NOT EXISTS o
   outcome             LONGBLOB,
   PRIMARY KEY (id),
   KEY once_operations_sweep (sweep_at),
-  KEY once_operations_tenant (tenant, state, started_at)
+  KEY once_operations_state (state, started_at)             -- operators find those that wait for somebody by it
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4)sql";
 
 constexpr std::string_view version_table = R"sql(CREATE TABLE IF NOT EXISTS once_schema (
   only_row TINYINT UNSIGNED NOT NULL DEFAULT 1,
-  version  INT UNSIGNED     NOT NULL,
+  version  INT UNSIGNED     NOT NULL,            -- the oldest program that can use it, by the revision it was made for
+  revision INT UNSIGNED     NOT NULL DEFAULT 1,
   PRIMARY KEY (only_row)
 ) ENGINE=InnoDB)sql";
+
+// What an older revision lacks, and what it has no use for any more: a statement, and when to run it. MySQL has no IF
+// NOT EXISTS here. Gateways go on meanwhile: only the beginning and the end of each wait for transactions that are
+// open.
+struct Upgrade {
+  std::string_view unless;  // how many of these there must be for nothing to do
+  std::string_view statement;
+};
+constexpr std::array upgrades = {
+    Upgrade{"(SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = "
+            "'once_schema' AND column_name = 'revision') = 1",
+            "ALTER TABLE once_schema ADD COLUMN revision INT UNSIGNED NOT NULL DEFAULT 1"},
+    Upgrade{"(SELECT COUNT(*) FROM information_schema.statistics WHERE table_schema = DATABASE() AND table_name = "
+            "'once_operations' AND index_name = 'once_operations_state') > 0",
+            "ALTER TABLE once_operations ADD INDEX once_operations_state (state, started_at), ALGORITHM=INPLACE, "
+            "LOCK=NONE"},
+    Upgrade{"(SELECT COUNT(*) FROM information_schema.statistics WHERE table_schema = DATABASE() AND table_name = "
+            "'once_operations' AND index_name = 'once_operations_tenant') = 0",
+            "ALTER TABLE once_operations DROP INDEX once_operations_tenant, ALGORITHM=INPLACE, LOCK=NONE"}};
+
+std::string text_of(const Upgrade& upgrade) {
+  return fmt::format(
+      "SET @once_step = IF({}, 'DO 0', '{}');\nPREPARE once_step FROM @once_step;\nEXECUTE once_step;\n"
+      "DEALLOCATE PREPARE once_step",
+      upgrade.unless, upgrade.statement);
+}
 
 constexpr std::string_view keys_view = R"sql(CREATE OR REPLACE SQL SECURITY INVOKER VIEW once_keys AS
 SELECT LOWER(HEX(id)) AS id,
@@ -96,15 +123,29 @@ std::string create(const Procedure& procedure) {
   return fmt::format("CREATE PROCEDURE {}{}", procedure.name, procedure.text);
 }
 
+// Without a moment in which there is none, for backends at work. MariaDB only.
+std::string exchange(const Procedure& procedure) {
+  return fmt::format("CREATE OR REPLACE PROCEDURE {}{}", procedure.name, procedure.text);
+}
+
 // Last of all: a database in which this is missing was left halfway.
 std::string set_version() {
-  return fmt::format("INSERT INTO once_schema (only_row, version) VALUES (1, {}) ON DUPLICATE KEY UPDATE version = {}",
-                     schema_version, schema_version);
+  return fmt::format(
+      "INSERT INTO once_schema (only_row, version, revision) VALUES (1, {0}, {1}) ON DUPLICATE KEY UPDATE version = "
+      "{0}, "
+      "revision = {1}",
+      schema_version.oldest_program, schema_version.revision);
 }
 
 constexpr unsigned procedure_exists = 1304;
 constexpr unsigned not_supported = 1235;
-constexpr Duration patience = std::chrono::seconds(60);
+constexpr unsigned syntax_error = 1064;
+// An index of a large table takes its time.
+constexpr Duration patience = std::chrono::hours(1);
+// Whoever waits for the table's metadata keeps all others out, so nobody does for long.
+constexpr int most_tries = 1000;
+constexpr const char* rest = "DO SLEEP(0.2)";  // between two tries, for those who were kept out
+constexpr const char* do_not_wait_long = "SET SESSION lock_wait_timeout = 1";
 constexpr const char* take_turn = "SELECT GET_LOCK(CONCAT('once_schema.', LEFT(DATABASE(), 40)), 50)";
 
 std::unexpected<Error> failure(const SqlError& error) {
@@ -124,22 +165,37 @@ Result<std::unique_ptr<Connection>> connect(const Target& target, ServerSettings
   return connection;
 }
 
-// 0: there is none.
-std::expected<std::uint64_t, SqlError> version_found(Connection& connection) {
-  std::uint64_t version = 0;
-  const auto ran = connection.run("SELECT version FROM once_schema", [&](std::size_t, const RowView& row) {
-    version = parse_number(row[0].value_or("")).value_or(0);
-  });
+std::expected<SchemaVersion, SqlError> version_found(Connection& connection) {
+  SchemaVersion version;
+  const auto ran =
+      connection.run("SELECT * FROM once_schema", [&](std::size_t, const RowView& row) { version = version_of(row); });
   if (!ran && ran.error().number != sql_error::no_such_table) return std::unexpected(ran.error());
   return version;
 }
 
+Connection::Ran run_patiently(Connection& connection, const std::string& text) {
+  Connection::Ran ran;
+  for (int tries = 0; tries < most_tries; ++tries) {
+    ran = connection.run(text, {}, 0);
+    if (ran || ran.error().number != sql_error::lock_wait_timeout) break;
+    if (const auto rested = connection.run(rest); !rested) return rested;
+  }
+  return ran;
+}
+
 // Beside somebody at another node of a cluster, whom no lock keeps out, a procedure may be there already.
 Connection::Ran create_all(Connection& connection) {
+  if (auto ran = connection.run(do_not_wait_long); !ran) return ran;
   for (const std::string_view table : tables()) {
-    if (auto ran = connection.run(std::string(table)); !ran) return ran;
+    if (auto ran = run_patiently(connection, std::string(table)); !ran) return ran;
+  }
+  for (const Upgrade& upgrade : upgrades) {
+    if (auto ran = run_patiently(connection, text_of(upgrade)); !ran) return ran;
   }
   for (const Procedure& procedure : procedures()) {
+    const auto exchanged = connection.run(exchange(procedure));
+    if (exchanged) continue;
+    if (exchanged.error().number != syntax_error) return exchanged;
     if (auto ran = connection.run(drop(procedure)); !ran) return ran;
     if (auto ran = connection.run(create(procedure)); !ran && ran.error().number != procedure_exists) return ran;
   }
@@ -148,9 +204,15 @@ Connection::Ran create_all(Connection& connection) {
 
 }  // namespace
 
+SchemaVersion version_of(const RowView& row) {
+  const auto number = [&](std::size_t column) { return parse_number(row[column].value_or("")).value_or(0); };
+  return {.revision = row.size() > 2 ? number(2) : 1, .oldest_program = number(1)};
+}
+
 std::string schema_script() {
   std::string script(heading);
   for (const std::string_view table : tables()) script.append("\n").append(table).append(";\n");
+  for (const Upgrade& upgrade : upgrades) script.append("\n").append(text_of(upgrade)).append(";\n");
   script.append("\nDELIMITER $$\n");
   for (const Procedure& procedure : procedures()) {
     script.append("\n").append(drop(procedure)).append("$$\n").append(create(procedure)).append("$$\n");
@@ -174,16 +236,15 @@ Result<std::string> apply_schema(const std::string& url, const ServerSettings& s
   }
   const auto found = version_found(**connection);
   if (!found) return failure(found.error());
-  if (*found > schema_version) {
-    return std::unexpected(
-        Error{.source = ErrorSource::store,
-              .retryable = Retryable::no,
-              .detail = fmt::format("the database's schema has version {}, this program knows {}: use a newer one",
-                                    *found, schema_version)});
+  if (fits(*found, schema_version) == SchemaFits::too_new) {
+    return std::unexpected(Error{.source = ErrorSource::store,
+                                 .retryable = Retryable::no,
+                                 .detail = why_not(*found, schema_version, how_to_apply)});
   }
-  if (*found == schema_version) return fmt::format("the schema has version {} already", schema_version);
-  if (const auto created = create_all(**connection); !created) return failure(created.error());
-  return fmt::format("the schema was made, version {}", schema_version);
+  if (fits(*found, schema_version) == SchemaFits::too_old) {
+    if (const auto created = create_all(**connection); !created) return failure(created.error());
+  }
+  return applied(*found, schema_version);
 }
 
 }  // namespace once::mysql

@@ -7,17 +7,23 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "store/server/schema_version.hpp"
 #include "store/server/settings.hpp"
 
 namespace once::mysql {
 
-inline constexpr std::uint64_t schema_version = 1;
+inline constexpr SchemaVersion schema_version = {.revision = 2, .oldest_program = 1};
+inline constexpr std::string_view how_to_apply = "run `once schema mysql --apply URL` with the store's URL";
+
+class RowView;
+// The row of once_schema. One of revision 1 has no column for the revision.
+SchemaVersion version_of(const RowView& row);
 
 // The whole schema for an empty database, as a script for the server's own client.
 std::string schema_script();
 
 // Brings the database to this version, from nothing or from an older one; what is there already stays. Safe to run
-// twice and by two at once. Returns what was done, for people.
+// twice and by two at once, and beside gateways at work. Returns what was done, for people.
 Result<std::string> apply_schema(const std::string& url, const ServerSettings& settings);
 
 // A procedure for backends or workers, or a part of one.

@@ -35,6 +35,7 @@ void Batch::settle(Item& item) {
     case Verb::forget: return settle_owner(item);
     case Verb::lookup:
       if (item.seen && !forgotten(item.seen->record, op.now)) {
+        note_read(item, item.seen->record);
         op.record = std::move(item.seen->record);
         age(*op.record, op.now);
       }
@@ -54,7 +55,7 @@ void Batch::settle_claim(Item& item) {
   if (same_claim || op.verdict != Verdict::execute) {
     op.record = *record;
     age(*op.record, op.now);
-    return answer(item, OpStatus::done);
+    return answer_read(item, *record, OpStatus::done);
   }
   if (record != nullptr && !item.locked) {
     if (item.read == Read::plain) {
@@ -117,7 +118,7 @@ void Batch::settle_owned(Item& item, Row row) {
                                                      : finish(record, op, op.now);
   if (written == Written::no) return answer(item, OpStatus::lost);
   if (writes_outcome(op.verb)) op.record = record;
-  if (written == Written::already) return answer(item, OpStatus::done);
+  if (written == Written::already) return answer_read(item, record, OpStatus::done);
   item.change = op.verb == Verb::renew ? Change::renew : Change::finish;
   item.written = {.row = std::move(row)};
 }

@@ -219,17 +219,17 @@ void Script::see(std::span<const OperationId> ids) {
   append_list(ids);
 }
 
-void Script::append_insert(std::span<const NewRow> rows, FenceFrom fence_from) {
+void Script::append_insert(std::span<const NewRow> rows, std::string_view fence) {
   add(Part::change, "INSERT INTO once_operations(");
   text_.append(columns).append(",sweep_at,tenant,route)VALUES");
   for (const NewRow& row : rows) {
     if (&row != rows.data()) text_.push_back(',');
-    append_values(text_, row, fence_from == FenceFrom::clock ? clock_us : fmt::to_string(fence_of(row)));
+    append_values(text_, row, fence.empty() ? fmt::to_string(fence_of(row)) : fence);
   }
 }
 
-void Script::insert(std::span<const NewRow> rows) {
-  append_insert(rows, FenceFrom::clock);
+void Script::insert(std::span<const NewRow> rows, std::int64_t until) {
+  append_insert(rows, fmt::format("IF({}<={},{},NULL)", clock_us, until, clock_us));
   text_.append("ON DUPLICATE KEY UPDATE id=id");
 }
 
@@ -249,7 +249,7 @@ void Script::renew(const Row& row, const Guard& was) {
 
 // The rows are there, and locked. The state comes last, as the others ask for it.
 void Script::finish(std::span<const NewRow> rows) {
-  append_insert(rows, FenceFrom::record);
+  append_insert(rows, {});
   const auto if_ours = [this](std::string_view column) {
     fmt::format_to(std::back_inserter(text_),
                    "{}=IF(nonce=VALUES(nonce)AND fence=VALUES(fence)AND state IN(0,3),VALUES({}),{})", column, column,
@@ -294,6 +294,14 @@ void Script::remove(const OperationId& id, const Guard& was) {
   append_guard(id, was);
 }
 
+void Script::write_nothing() {
+  add(Part::control, "SET @once_nothing=RANDOM_BYTES(32)");
+  add(Part::change,
+      "INSERT INTO once_operations(id,state,attempt,fence,fingerprint,nonce,started_at,lease_until,expires_at,ttl)"
+      "VALUES(@once_nothing,4,0,0,'','',0,0,0,0)");
+  add(Part::change, "DELETE FROM once_operations WHERE id=@once_nothing");
+}
+
 void Script::see_page(std::string_view after, std::size_t limit) {
   add(Part::seen, "SELECT ");
   text_.append(columns.substr(0, columns.rfind(','))).append(",NULL,tenant,route,LENGTH(outcome)");
@@ -309,6 +317,41 @@ void Script::count_page(Time now, std::string_view after, std::size_t limit) {
   text_.append(" FROM once_operations FORCE INDEX(PRIMARY) WHERE id>x'");
   append_hex(text_, after);
   text_.append(fmt::format("' ORDER BY id LIMIT {}) AS part GROUP BY shown", limit));
+}
+
+// By the index also where the server believes the table to be small.
+void Script::append_place(State state, const Place& after, std::size_t limit) {
+  text_.append(
+      fmt::format(" FROM once_operations FORCE INDEX(once_operations_state) WHERE state={} AND started_at>={} "
+                  "AND(started_at>{} OR id>x'",
+                  static_cast<unsigned>(state), after.started_at, after.started_at));
+  append_hex(text_, after.id);
+  text_.append(fmt::format("')ORDER BY started_at,id LIMIT {}", limit));
+}
+
+void Script::see_state_page(State state, const Place& after, std::size_t limit) {
+  add(Part::seen, "SELECT ");
+  text_.append(columns.substr(0, columns.rfind(','))).append(",NULL,tenant,route,LENGTH(outcome)");
+  append_place(state, after, limit);
+}
+
+void Script::count_state_page(Time now, State state, const Place& after, std::size_t limit) {
+  add(Part::seen,
+      fmt::format("SELECT shown,COUNT(*),MAX(place) FROM(SELECT CONCAT(LPAD(started_at,20,'0'),LOWER(HEX(id)))AS "
+                  "place,IF({},IF({},9,4),IF(state=0 AND lease_until<={},{},state)) AS shown",
+                  has_expired(now), is_forgotten(now), ms(now), lapsed_at));
+  append_place(state, after, limit);
+  text_.append(") AS part GROUP BY shown");
+}
+
+void Script::estimate_all() {
+  add(Part::seen, "EXPLAIN SELECT state FROM once_operations FORCE INDEX(once_operations_state)");
+}
+
+void Script::estimate(State state) {
+  add(Part::seen,
+      fmt::format("EXPLAIN SELECT state FROM once_operations FORCE INDEX(once_operations_state) WHERE state={}",
+                  static_cast<unsigned>(state)));
 }
 
 void Script::see_expired(Time now, std::size_t limit) {
@@ -341,6 +384,18 @@ void Script::bury_expired(Time now, std::span<const OperationId> ids) {
     append_hex_literal(text_, id);
     text_.append(" AND ").append(has_expired(now));
   }
+}
+
+Place place_of(std::string_view text) {
+  constexpr std::size_t digits = 20;
+  const std::string_view number = text.substr(0, std::min(text.size(), digits));
+  return {.started_at = parse_number(number).value_or(0), .id = from_hex(text.substr(number.size())).value_or("")};
+}
+
+// MySQL has two columns more than MariaDB, one of them before this.
+std::uint64_t rows_of(const RowView& row) {
+  constexpr std::size_t mariadb_columns = 10;
+  return parse_number(row[row.size() == mariadb_columns ? 8 : 9].value_or("")).value_or(0);
 }
 
 Guard guard_of(const Record& record) {

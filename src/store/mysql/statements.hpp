@@ -42,6 +42,16 @@ struct NewRow {
   std::optional<Time> sweep_at = std::nullopt;  // when it expires, if not said
 };
 
+// Where a page of one state ended.
+struct Place {
+  std::uint64_t started_at = 0;  // milliseconds
+  std::string id;                // 32 bytes, or none
+};
+// As count_state_page() has it.
+Place place_of(std::string_view text);
+// Of an answer to EXPLAIN.
+std::uint64_t rows_of(const RowView& row);
+
 // Several statements for one round trip, and what each is there for.
 class Script {
  public:
@@ -62,8 +72,9 @@ class Script {
   void lock(std::span<const OperationId> ids, std::span<const Nonce> owners, std::span<const OperationId> claims);
   void see(std::span<const OperationId> ids);
   // A row that is there already stays as it is. The fence is the clock's when the row is made: an owner of before may
-  // have come and gone since the clock was asked.
-  void insert(std::span<const NewRow> rows);
+  // have come and gone since the clock was asked. After `until`, microseconds of that clock, it fails with
+  // sql_error::null_value: nobody waits for these rows any more.
+  void insert(std::span<const NewRow> rows, std::int64_t until);
   // All that finish, in one statement: it costs a third less than one for each. Counts two for every row that still is
   // what it was.
   void finish(std::span<const NewRow> rows);
@@ -71,9 +82,18 @@ class Script {
   void renew(const Row& row, const Guard& was);
   void replace(const NewRow& written, const Guard& was);
   void remove(const OperationId& id, const Guard& was);
+  // A row that is gone again before anybody can see it, so that the commit has something to put on disk.
+  void write_nothing();
   // For operators. Rows behind this id, in the order of their ids, without outcomes: tenant, route and the size of the
   // outcome stand behind the other columns.
   void see_page(std::string_view after, std::size_t limit);
+  // The same of one state, in the order of their beginnings and ids, behind this one.
+  void see_state_page(State state, const Place& after, std::size_t limit);
+  // The same, only how many in each state, and the place of the last one, as place_of() reads it; 9: as none.
+  void count_state_page(Time now, State state, const Place& after, std::size_t limit);
+  // How many rows the server believes to be there, and how many of them in this state; as rows_of() reads it.
+  void estimate_all();
+  void estimate(State state);
   // The same, only how many in each state, and the last id; 9: as none.
   void count_page(Time now, std::string_view after, std::size_t limit);
   // Ids of what has expired and was not looked at since, the oldest first.
@@ -89,11 +109,11 @@ class Script {
   Part part(std::size_t statement) const;
 
  private:
-  enum class FenceFrom : std::uint8_t { record, clock };
-
-  void append_insert(std::span<const NewRow> rows, FenceFrom fence_from);
+  // `fence`: an expression, for all rows; empty: each has its record's.
+  void append_insert(std::span<const NewRow> rows, std::string_view fence);
   void add(Part part, std::string_view text);
   void append_guard(const OperationId& id, const Guard& was);
+  void append_place(State state, const Place& after, std::size_t limit);
   template <class Value>
   void append_list(std::span<const Value> values);
 

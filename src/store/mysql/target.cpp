@@ -1,5 +1,6 @@
 #include "store/mysql/target.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -29,6 +30,12 @@ bool set_ssl_mode(Target& target, std::string_view value) {
 }
 
 }  // namespace
+
+std::string unverified_host(const Target& target) {
+  if (target.ssl_mode == SslMode::verify_identity) return {};
+  const auto found = std::ranges::find_if(target.hosts, [](const StoreHost& host) { return !is_local(host.name); });
+  return found == target.hosts.end() ? "" : found->name;
+}
 
 Result<Target> parse_target(const std::string& text) {
   auto url = parse_store_url(text);

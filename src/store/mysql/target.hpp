@@ -27,6 +27,9 @@ struct Target {
   std::string ssl_key;
 };
 
+// A host that is another machine and whose certificate is not verified. Empty: there is none.
+std::string unverified_host(const Target& target);
+
 // Options: ssl-mode (disabled, required, verify-identity), ssl-ca, ssl-cert, ssl-key. An ssl-ca alone means
 // verify-identity. The error never holds the password.
 Result<Target> parse_target(const std::string& text);

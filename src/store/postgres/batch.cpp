@@ -40,6 +40,10 @@ Statement write_of(Verb verb) {
   return verb == Verb::claim ? Statement::take : statement_of(verb);
 }
 
+bool answers_nothing(Statement statement) {
+  return statement == Statement::seize || statement == Statement::wait || statement == Statement::hurry;
+}
+
 std::size_t outcome_bytes(const Op& op) {
   return writes_outcome(op.verb) && op.outcome ? op.outcome->size() : 0;
 }
@@ -54,6 +58,7 @@ struct Batch::Row {
   OperationId id{};
   Time now{};
   bool made = false;
+  bool found = false;
   bool none = true;  // there is no row, or it is as none: forgotten or released
   Record record{};
 };
@@ -87,6 +92,7 @@ Batch::Row Batch::row_of(const Rows& rows, std::size_t row) {
             .now = rows.time(row, Column::now),
             .made = rows.boolean(row, Column::made)};
   if (rows.null(row, Column::state)) return found;
+  found.found = true;
   found.record = record_of(rows, row);
   if (!rows.null(row, Column::outcome)) {
     found.record.outcome = std::make_shared<const std::string>(rows.bytes(row, Column::outcome));
@@ -100,7 +106,7 @@ void Batch::answer(Item& item, OpStatus status) {
   item.step = Step::answered;
 }
 
-Batch::Batch(std::span<Op* const> ops) {
+Batch::Batch(std::span<Op* const> ops, std::chrono::nanoseconds until) : until_(until) {
   items_.reserve(ops.size());
   for (Op* const op : ops) {
     op->record.reset();
@@ -122,7 +128,17 @@ void Batch::add(Statement statement, Item& item, Locked locked) {
   sent->items.push_back(&item);
   sent->bytes += bytes;
   item.matched = false;
-  ++item.rounds;
+  if (!answers_nothing(statement)) ++item.rounds;
+}
+
+// Whether what it writes next takes the operation from an owner. An expired one that has an owner looks like a
+// tombstone.
+bool Batch::seizes(const Item& item) {
+  if (item.step == Step::read || item.step == Step::answered) return false;
+  const Op& op = *item.op;
+  if (op.verb == Verb::claim) return item.step != Step::first && item.seen && item.seen->state == State::started;
+  if (op.verb == Verb::resolve) return op.seen_state == State::started;
+  return op.verb == Verb::forget && (op.seen_state == State::started || op.seen_state == State::tombstone);
 }
 
 void Batch::plan() {
@@ -133,9 +149,14 @@ void Batch::plan() {
     }
   }
   for (Item& item : items_) {
+    if (item.step != Step::alone && seizes(item)) add(Statement::seize, item, Locked::skip);
+  }
+  for (Item& item : items_) {
+    // What was seized is locked, by this transaction.
+    const Locked locked = seizes(item) ? Locked::skip : Locked::unlikely;
     switch (item.step) {
-      case Step::first: add(statement_of(item.op->verb), item); break;
-      case Step::take: add(Statement::take, item); break;
+      case Step::first: add(statement_of(item.op->verb), item, locked); break;
+      case Step::take: add(Statement::take, item, locked); break;
       case Step::read: add(Statement::read, item); break;
       case Step::locked: add(write_of(item.op->verb), item, Locked::skip); break;
       case Step::alone:
@@ -154,6 +175,7 @@ void Batch::plan_alone() {
     }
     alone_ = true;
     sent_.push_back({.statement = Statement::hurry, .locked = Locked::wait, .items = {}, .bytes = 0});
+    if (seizes(item)) add(Statement::seize, item, Locked::wait);
     return add(write_of(item.op->verb), item, Locked::wait);
   }
 }
@@ -168,17 +190,19 @@ bool Batch::send_round(Connection& connection) {
   }
   plan();
   if (sent_.empty()) plan_alone();
+  sent_at_ = monotonic_now();
   for (const Sent& sent : sent_) connection.send(sent.statement, parameters_of(sent, connection));
   return !sent_.empty();
 }
 
-void Batch::receive(const std::vector<Rows>& results) {
+void Batch::receive(Connection& connection, const std::vector<Rows>& results) {
   ONCE_ASSERT(results.size() == sent_.size());
   for (std::size_t i = 0; i < sent_.size(); ++i) {
     const Sent& sent = sent_[i];
-    if (sent.statement == Statement::wait || sent.statement == Statement::hurry) continue;
+    if (answers_nothing(sent.statement)) continue;
     for (std::size_t row = 0; row < results[i].size(); ++row) {
       const Row found = row_of(results[i], row);
+      connection.clock().learn(found.now, sent_at_);
       const auto item =
           std::ranges::lower_bound(sent.items, found.id, {}, [](const Item* each) { return each->op->id; });
       if (item == sent.items.end() || (*item)->op->id != found.id) continue;
@@ -202,17 +226,26 @@ void Batch::settle(Item& item, const Row& row, Statement statement) {
     case Statement::forget:
     case Statement::resolve: return settle_done(item, row);
     case Statement::read: return settle_read(item, row);
+    case Statement::seize:
     case Statement::wait:
     case Statement::sweep:
+    case Statement::hurry:
     case Statement::page:
     case Statement::count:
-    case Statement::hurry: break;
+    case Statement::page_started:
+    case Statement::page_failed:
+    case Statement::page_unknown:
+    case Statement::count_started:
+    case Statement::count_failed:
+    case Statement::count_unknown:
+    case Statement::estimate: break;
   }
   ONCE_ASSERT(false);
 }
 
 void Batch::settle_claim(Item& item, const Row& row) {
   Op& op = *item.op;
+  if (!row.found) return;  // it came too late, or the server's clock was set forwards: once more, by that clock
   const Record* const record = row.none ? nullptr : &row.record;
   const bool mine = row.made || (record != nullptr && !expired(*record, row.now) && is_same_claim(*record, op));
   op.verdict = mine ? Verdict::execute : decide(facts_of(record, op.fingerprint, op.terms, row.now));

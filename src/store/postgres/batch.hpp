@@ -1,8 +1,10 @@
 // A batch on its way through the database. Each round is one pipeline: one round trip, one transaction. Most batches
 // need one; what raced with another gateway, takes over an earlier attempt or was lost needs a second one.
 //
-//   claim                   made, or answered by the row that was there; a row to take over: take
+//   claim                   made, or answered by the row that was there; a row to take over: take; too late by the
+//                           server's clock: claim again
 //   take                    taken; or it changed meanwhile: claim again; or it did not: locked
+//   seize                   before a take, resolve or forget of what has an owner whose lease has ended
 //   renew, finish,          done; else: read
 //   release, forget
 //   read                    lost, or done before; or neither: locked
@@ -29,12 +31,13 @@ bool is_as_none(const Record& record, Time now);
 
 class Batch {
  public:
-  explicit Batch(std::span<Op* const> ops);
+  // Its claims count until then (monotonic_now()).
+  Batch(std::span<Op* const> ops, std::chrono::nanoseconds until);
 
   // What the next round sends; false: every op is answered.
   bool send_round(Connection& connection);
   // The answers to it.
-  void receive(const std::vector<Rows>& results);
+  void receive(Connection& connection, const std::vector<Rows>& results);
   // The round failed because somebody holds a row: true if that settles it, because it was in a round of its own.
   bool was_blocked();
   // Every op that has no answer yet gets this one; returns them.
@@ -64,6 +67,7 @@ class Batch {
   void plan_alone();
   void add(Statement statement, Item& item, Locked locked = Locked::unlikely);
   Parameters parameters_of(const Sent& sent, const Connection& connection) const;
+  static bool seizes(const Item& item);
   static void add_seen(Parameters& out, const Items& items);
 
   static Row row_of(const Rows& rows, std::size_t row);
@@ -75,6 +79,8 @@ class Batch {
   static void miss(Item& item);
   static void give_up_on_lock(Item& item);
 
+  const std::chrono::nanoseconds until_;
+  std::chrono::nanoseconds sent_at_{};
   std::vector<Item> items_;  // sorted by id
   std::vector<Sent> sent_;
   bool alone_ = false;                   // this round waits for locks

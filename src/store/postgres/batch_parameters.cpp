@@ -60,6 +60,12 @@ Parameters Batch::parameters_of(const Sent& sent, const Connection& connection) 
   array(Type::bytea, [](Element& value, const Item& item) { value.bytes(item.op->id.view()); });
   if (sent.statement == Statement::read || sent.statement == Statement::wait) return out;
   if (sent.statement != Statement::claim) out.int2(static_cast<std::int16_t>(sent.locked));
+  if (sent.statement == Statement::seize) {
+    array(Type::bytea, [](Element& value, const Item& item) {
+      value.bytes(item.op->verb == Verb::claim ? item.seen->nonce.view() : item.op->nonce.view());
+    });
+    return out;
+  }
   array(Type::bytea, [](Element& value, const Item& item) { value.bytes(item.op->nonce.view()); });
   switch (sent.statement) {
     case Statement::claim:
@@ -70,6 +76,7 @@ Parameters Batch::parameters_of(const Sent& sent, const Connection& connection) 
       array(Type::interval, [](Element& value, const Item& item) { value.length(item.op->terms.tombstone); });
       labels();
       if (sent.statement == Statement::take) add_seen(out, sent.items);
+      if (sent.statement == Statement::claim) out.time(connection.clock().latest_at(until_));
       break;
     case Statement::renew:
       array(Type::interval, [](Element& value, const Item& item) { value.length(item.op->terms.lease); });
@@ -88,13 +95,21 @@ Parameters Batch::parameters_of(const Sent& sent, const Connection& connection) 
     case Statement::forget:
       array(Type::int2, [](Element& value, const Item& item) { value.state(item.op->seen_state); });
       break;
+    case Statement::seize:
     case Statement::release:
     case Statement::read:
     case Statement::wait:
     case Statement::sweep:
+    case Statement::hurry:
     case Statement::page:
     case Statement::count:
-    case Statement::hurry: break;
+    case Statement::page_started:
+    case Statement::page_failed:
+    case Statement::page_unknown:
+    case Statement::count_started:
+    case Statement::count_failed:
+    case Statement::count_unknown:
+    case Statement::estimate: break;
   }
   return out;
 }
@@ -114,7 +129,6 @@ void Batch::add_seen(Parameters& out, const Items& items) {
   });
   array(Type::int8, [](Element& value, const Item& item) { value.int8(static_cast<std::int64_t>(item.seen->fence)); });
   array(Type::int2, [](Element& value, const Item& item) { value.state(item.seen->state); });
-  array(Type::timestamptz, [](Element& value, const Item& item) { value.time(item.seen->lease_until); });
   array(Type::timestamptz, [](Element& value, const Item& item) { value.time(item.seen->expires_at); });
 }
 

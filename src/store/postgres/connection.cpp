@@ -79,8 +79,33 @@ void Connection::send(Statement statement, const Parameters& parameters) {
     lengths.at(i) = static_cast<int>(list[i].size());
     formats.at(i) = binary;
   }
-  note_sent(PQsendQueryPrepared(handle_.get(), name_of(statement), static_cast<int>(list.size()), values.data(),
+  const auto count = static_cast<int>(list.size());
+  begin_transaction();
+  if (pooled_) {
+    note_sent(PQsendQueryParams(handle_.get(), text_of(statement).c_str(), count, nullptr, values.data(),
                                 lengths.data(), formats.data(), binary));
+  } else {
+    note_sent(PQsendQueryPrepared(handle_.get(), name_of(statement), count, values.data(), lengths.data(),
+                                  formats.data(), binary));
+  }
+}
+
+void Connection::begin_transaction() {
+  if (transaction_begin_.empty() || std::exchange(begun_, true)) return;
+  send_text(transaction_begin_);
+}
+
+void Connection::send_confirmation() {
+  send_text("SELECT pg_logical_emit_message(true, 'once', '')");
+}
+
+// The wait for the standby was cancelled: a commit is told as done, and only this warning says what is missing. Its
+// text may be in any language.
+void Connection::take_notice(void* connection, const pg_result* notice) {
+  const char* const function = PQresultErrorField(notice, PG_DIAG_SOURCE_FUNCTION);
+  if (function != nullptr && std::string_view(function) == "SyncRepWaitForLSN") {
+    static_cast<Connection*>(connection)->unreplicated_ = true;
+  }
 }
 
 void Connection::send_text(const std::string& sql) {
@@ -132,6 +157,8 @@ std::optional<Fault> Connection::read_one(std::vector<Rows>& results, Wait wait)
 
 std::expected<std::vector<Rows>, Fault> Connection::sync(Wait wait) {
   const std::size_t count = std::exchange(sent_, 0);
+  const bool begun = std::exchange(begun_, false);
+  unreplicated_ = false;
   const bool accepted = std::exchange(all_accepted_, true) && PQpipelineSync(handle_.get()) != 0;
   all_sent_ = false;
   if (!accepted) return lost();
@@ -151,6 +178,12 @@ std::expected<std::vector<Rows>, Fault> Connection::sync(Wait wait) {
   broken_ = !end.is_sync();
   if (fault) return std::unexpected(*std::move(fault));
   if (broken_) return lost();
+  if (unreplicated_) {
+    return std::unexpected(Fault{.kind = Fault::Kind::unreplicated,
+                                 .sqlstate = {},
+                                 .detail = "committed, but the synchronous standby may not have it"});
+  }
+  if (begun) results.erase(results.begin());
   return results;
 }
 

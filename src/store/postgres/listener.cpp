@@ -57,6 +57,11 @@ bool Listener::listen() {
     if (!stopping()) log_.warn("PostgreSQL tells no ends; tried again later", {{"error", connection.error().detail}});
     return false;
   }
+  if ((*connection)->pooled()) {
+    log_.warn("PostgreSQL is behind a pooler: ends at other gateways are not told, requests that wait look for them");
+    wait_for(-1, 0, {.until = std::chrono::nanoseconds::max(), .wake = wake_.get()});
+    return true;
+  }
   const Wait soon{.until = monotonic_now() + settings_.timeout, .wake = wake_.get()};
   if (!(*connection)->query("LISTEN once_ended", soon)) return false;
   while (!stopping()) {

@@ -12,6 +12,7 @@
 #include "store/postgres/connection.hpp"
 #include "store/postgres/poll.hpp"
 #include "store/postgres/schema.hpp"
+#include "store/server/store_url.hpp"
 
 namespace once::postgres {
 
@@ -32,6 +33,8 @@ struct Target {
 };
 
 namespace {
+
+constexpr int oldest_server = 130'000;  // the first with gen_random_uuid() of its own
 
 // Another gateway that inserts the same id is waited for until it has committed, which a busy disk may take long for.
 constexpr Duration lock_timeout = std::chrono::milliseconds(500);
@@ -109,13 +112,13 @@ std::string milliseconds(Duration duration) {
 
 // Plans must not depend on how many rows the table had when they were made: a plan that was best for an empty table
 // reads all of a full one. What is left to choose from finds rows by their ids.
-std::string session_sql(const ServerSettings& settings) {
+// `local`: for the transaction only.
+std::string session_sql(const ServerSettings& settings, bool local) {
   const std::vector<std::pair<std::string_view, std::string>> values = {
       // Before this side gives up: an answer that it was cancelled is better than none.
       {"statement_timeout", milliseconds(settings.timeout * 9 / 10)},
       {"lock_timeout", milliseconds(lock_timeout)},
       {"idle_in_transaction_session_timeout", milliseconds(settings.timeout)},
-      {"default_transaction_isolation", "read committed"},
       {"plan_cache_mode", "force_generic_plan"},
       {"enable_seqscan", "off"},
       {"enable_bitmapscan", "off"},
@@ -127,9 +130,11 @@ std::string session_sql(const ServerSettings& settings) {
   };
   std::string sql =
       "SELECT set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' "
-      "ELSE current_setting('synchronous_commit') END, false)";
-  for (const auto& [name, value] : values) sql += fmt::format(", set_config('{}', '{}', false)", name, value);
-  return sql;
+      "ELSE current_setting('synchronous_commit') END, {0})";
+  for (const auto& [name, value] : values) sql += fmt::format(", set_config('{}', '{}', {{0}})", name, value);
+  // What a transaction begins with cannot be changed in it.
+  if (!local) sql += ", set_config('default_transaction_isolation', 'read committed', {0})";
+  return fmt::format(fmt::runtime(sql), local);
 }
 
 Error schema_error(const Fault& fault) {
@@ -141,14 +146,6 @@ Error schema_error(const Fault& fault) {
   }
   return error_of(fmt::format("the schema of Once cannot be used: {}", text_of(fault)),
                   fault.sqlstate.starts_with("42") ? Retryable::no : Retryable::yes);
-}
-
-Error version_error(int version) {
-  return error_of(fmt::format("the schema of Once in the database is version {}, this program needs version {}; {}",
-                              version, schema_version,
-                              version < schema_version ? "to bring it up to date: once schema postgres --apply URL"
-                                                       : "use the newer program"),
-                  Retryable::no);
 }
 
 }  // namespace
@@ -180,57 +177,108 @@ Result<Connection::Handle> Connection::connect_to(const Target& target, Wait wai
 }
 
 Result<Connection::Handle> Connection::connect_to_any(const std::string& url, const ServerSettings& settings,
-                                                      int wake) {
+                                                      Wait wait) {
   const auto target = parse(url);
   if (!target) return std::unexpected(target.error());
   Error worst = error_of("no host", Retryable::yes);
-  for (const Target& each : hosts_of(*target)) {
-    auto handle = connect_to(each, {.until = monotonic_now() + settings.connect_timeout, .wake = wake});
+  const auto hosts = hosts_of(*target);
+  std::size_t left = hosts.size();
+  for (const Target& each : hosts) {
+    const auto until = monotonic_now() + time_to_connect(settings, wait.until, left--);
+    auto handle = connect_to(each, {.until = until, .wake = wait.wake});
     if (handle) return handle;
     if (worst.retryable == Retryable::yes) worst = std::move(handle.error());
   }
   return std::unexpected(std::move(worst));
 }
 
-Result<void> Connection::set_session(const ServerSettings& settings, Wait wait) {
-  send_text(session_sql(settings));
-  send_text("SELECT max(version)::text FROM once_schema");
-  const auto rows = sync(wait);
-  if (!rows) return std::unexpected(schema_error(rows.error()));
-  const Rows& version = rows->back();
-  const auto number = version.size() == 1 ? parse_number(version.bytes(0, 0)) : std::nullopt;
-  if (number != std::uint64_t{schema_version}) {
-    return std::unexpected(version_error(static_cast<int>(number.value_or(0))));
-  }
-  return {};
+// A pooler makes up a process of its own for each of its clients.
+Result<void> Connection::find_pooler(Wait wait) {
+  const std::chrono::nanoseconds sent = monotonic_now();
+  const auto rows = query(
+      "SELECT pg_backend_pid(), current_setting('default_transaction_isolation'), "
+      "(date_part('epoch', statement_timestamp()) * 1000)::bigint",
+      wait);
+  if (!rows) return std::unexpected(error_of(text_of(rows.error()), Retryable::yes));
+  pooled_ = rows->bytes(0, 0) != fmt::to_string(PQbackendPID(handle_.get()));
+  if (const auto now = parse_number(rows->bytes(0, 2))) clock_.learn(Time(Duration(*now)), sent);
+  if (!pooled_ || rows->bytes(0, 1) == "read committed") return {};
+  return std::unexpected(
+      error_of("behind a pooler the database must have default_transaction_isolation = 'read committed'; to set it for "
+               "the gateway alone: ALTER ROLE … SET default_transaction_isolation = 'read committed'",
+               Retryable::no));
 }
 
-Result<void> Connection::prepare(Wait wait) {
+Result<void> Connection::check_schema(Wait wait) {
+  send_text(std::string(version_sql));
+  const auto rows = sync(wait);
+  if (!rows) return std::unexpected(schema_error(rows.error()));
+  const SchemaVersion found = version_of(rows->back());
+  if (fits(found, schema_version) == SchemaFits::yes) return {};
+  return std::unexpected(error_of(why_not(found, schema_version, how_to_apply), Retryable::no));
+}
+
+Result<void> Connection::set_session(const ServerSettings& settings, Wait wait) {
+  if (pooled_) {
+    transaction_begin_ = session_sql(settings, true);
+    return {};
+  }
+  send_text(session_sql(settings, false));
   for (const Statement statement : all_statements) {
-    note_sent(PQsendPrepare(handle_.get(), name_of(statement), sql_of(statement).c_str(), 0, nullptr));
+    note_sent(PQsendPrepare(handle_.get(), name_of(statement), text_of(statement).c_str(), 0, nullptr));
   }
   const auto prepared = sync(wait);
   if (!prepared) return std::unexpected(schema_error(prepared.error()));
   return {};
 }
 
+std::string unverified_host(const std::string& url) {
+  auto target = parse(url);
+  if (!target) return {};
+  PQconninfoOption* const defaults = PQconndefaults();
+  for (const PQconninfoOption* option = defaults; option != nullptr && option->keyword != nullptr; ++option) {
+    if (option->val != nullptr) target->set_if_missing(option->keyword, option->val);
+  }
+  PQconninfoFree(defaults);
+  const std::string* const mode = target->find("sslmode");
+  if (mode != nullptr && (*mode == "verify-full" || *mode == "verify-ca")) return {};
+  for (const Target& each : hosts_of(*target)) {
+    const std::string* const address = each.find("hostaddr");
+    const std::string* const host = address != nullptr ? address : each.find("host");
+    if (host != nullptr && !is_local(*host)) return *host;
+  }
+  return {};
+}
+
+std::string unsupported(int version) {
+  if (version >= oldest_server) return {};
+  return fmt::format("the server is PostgreSQL {}.{}; the store needs version {} or newer", version / 10'000,
+                     version % 10'000, oldest_server / 10'000);
+}
+
 Result<void> Connection::set_up(const ServerSettings& settings, Use use, Wait wait) {
   PQsetErrorVerbosity(handle_.get(), PQERRORS_DEFAULT);
   PQsetnonblocking(handle_.get(), 1);
+  PQsetNoticeReceiver(handle_.get(), &Connection::take_notice, this);
+  if (auto problem = unsupported(PQserverVersion(handle_.get())); !problem.empty()) {
+    return std::unexpected(error_of(std::move(problem), Retryable::no));
+  }
   const char* const encoding = PQparameterStatus(handle_.get(), "server_encoding");
   unicode_ = encoding != nullptr && std::string_view(encoding) == "UTF8";
+  if (auto found = find_pooler(wait); !found) return found;
   if (use == Use::plain) return {};
   PQenterPipelineMode(handle_.get());
-  const auto session = set_session(settings, wait);
-  return session ? prepare(wait) : session;
+  const auto usable = check_schema(wait);
+  return usable ? set_session(settings, wait) : usable;
 }
 
 Result<std::unique_ptr<Connection>> Connection::open(const std::string& url, const ServerSettings& settings, Use use,
-                                                     int wake) {
-  auto handle = connect_to_any(url, settings, wake);
+                                                     int wake, std::chrono::nanoseconds until) {
+  auto handle = connect_to_any(url, settings, {.until = until, .wake = wake});
   if (!handle) return std::unexpected(std::move(handle.error()));
   std::unique_ptr<Connection> connection(new Connection(std::move(*handle)));
-  const auto ready = connection->set_up(settings, use, {.until = monotonic_now() + settings.timeout, .wake = wake});
+  until = std::min<std::chrono::nanoseconds>(until, monotonic_now() + settings.timeout);
+  const auto ready = connection->set_up(settings, use, {.until = until, .wake = wake});
   if (!ready) return std::unexpected(ready.error());
   return connection;
 }

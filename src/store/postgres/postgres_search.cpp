@@ -1,5 +1,9 @@
-// The table as operators see it, by its primary key: a page begins behind the last id of the one before.
+// The table as operators see it: a page begins behind the last id of the one before. Keys in one of the states that
+// operators look for are found by an index of those; all others by the primary key. A table that takes long to read is
+// not read to count it: what has succeeded is estimated then, the rest counted.
 #include <algorithm>
+#include <array>
+#include <iterator>
 
 #include "store/postgres/batch.hpp"
 #include "store/postgres/connection.hpp"
@@ -17,6 +21,31 @@ namespace {
 constexpr std::size_t rows_per_query = 1000;
 constexpr int queries_per_page = 8;
 constexpr std::size_t rows_per_count = 20'000;
+// Of the table without large outcomes; some hundred thousand rows. Counting more would take minutes, at the pace that
+// leaves the server alone.
+constexpr std::int64_t largest_counted = 256LL << 20U;
+
+// A count of a large table goes through these one after the other; a cursor is the place, which is no hex digit, and
+// the id that was last.
+struct Counted {
+  char place;
+  State state;
+  Statement statement;
+};
+constexpr std::array counted = {Counted{'S', State::started, Statement::count_started},
+                                Counted{'F', State::failed, Statement::count_failed},
+                                Counted{'U', State::unknown, Statement::count_unknown}};
+
+Statement page_of(const KeyFilter& filter) {
+  if (filter.state == State::started) return Statement::page_started;
+  if (filter.state == State::failed) return Statement::page_failed;
+  if (filter.state == State::unknown) return Statement::page_unknown;
+  return Statement::page;
+}
+
+bool is_id(const std::optional<std::string>& bytes) {
+  return bytes && (bytes->empty() || bytes->size() == OperationId::size);
+}
 
 Parameters after(std::string_view id, std::size_t limit) {
   Parameters parameters;
@@ -42,10 +71,10 @@ std::optional<KeyInfo> info_in(const Rows& rows, std::size_t row) {
 
 Result<KeyPage> PostgresStore::scan(const KeyFilter& filter, std::string_view cursor, std::size_t limit) {
   auto id = from_hex(cursor);
-  if (!id || (!id->empty() && id->size() != OperationId::size)) return bad_cursor();
+  if (!is_id(id)) return bad_cursor();
   KeyPage page;
   for (int queries = 0; queries < queries_per_page; ++queries) {
-    const auto rows = ask(search_pool_, Statement::page, after(*id, rows_per_query));
+    const auto rows = ask(search_pool_, page_of(filter), after(*id, rows_per_query));
     if (!rows) return std::unexpected(rows.error());
     for (std::size_t row = 0; row < rows->size(); ++row) {
       page.now = rows->time(row, Column::now);
@@ -76,9 +105,33 @@ Result<KeyPage> PostgresStore::find(const IdPrefix& prefix) {
 }
 
 Result<KeyCounts> PostgresStore::count(std::string_view cursor) {
+  const auto place = std::ranges::find(counted, cursor.empty() ? '\0' : cursor.front(), &Counted::place);
+  if (place != counted.end()) {
+    auto counts = count_part(place->statement, cursor.substr(1));
+    if (!counts) return counts;
+    if (!counts->next.empty()) {
+      counts->next.insert(0, 1, place->place);
+    } else if (std::next(place) != counted.end()) {
+      counts->next = std::next(place)->place;
+    }
+    return counts;
+  }
+  if (!cursor.empty()) return count_part(Statement::count, cursor);
+  const auto known = ask(search_pool_, Statement::estimate, Parameters());
+  if (!known) return std::unexpected(known.error());
+  const bool counts_all = known->size() != 1 || known->int8(0, 0) < largest_counted || known->int8(0, 1) < 0;
+  if (counts_all) return count_part(Statement::count, cursor);
+  KeyCounts counts;
+  counts.by_state[static_cast<std::size_t>(State::succeeded)] = static_cast<std::uint64_t>(known->int8(0, 1));
+  counts.by_state[static_cast<std::size_t>(State::tombstone)] = static_cast<std::uint64_t>(known->int8(0, 2));
+  counts.next = counted.front().place;
+  return counts;
+}
+
+Result<KeyCounts> PostgresStore::count_part(Statement statement, std::string_view cursor) {
   const auto id = from_hex(cursor);
-  if (!id || (!id->empty() && id->size() != OperationId::size)) return bad_cursor();
-  const auto rows = ask(search_pool_, Statement::count, after(*id, rows_per_count));
+  if (!is_id(id)) return bad_cursor();
+  const auto rows = ask(search_pool_, statement, after(*id, rows_per_count));
   if (!rows) return std::unexpected(rows.error());
   KeyCounts counts;
   std::uint64_t looked = 0;

@@ -51,22 +51,16 @@ bool may_be_of_one(const Fault& fault) {
   return fault.sqlstate.starts_with("22") || fault.sqlstate.starts_with("54");
 }
 
-// Round after round, until every op is answered.
-std::optional<Fault> run(Connection& connection, Batch& batch, Wait wait) {
-  while (batch.send_round(connection)) {
-    auto results = connection.sync(wait);
-    if (!results) return std::move(results.error());
-    batch.receive(*results);
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<PostgresStore>> PostgresStore::open(const std::string& url, const ServerSettings& settings,
                                                            const Log& log) {
+  if (const std::string host = postgres::unverified_host(url); !host.empty()) {
+    log.warn("the store's server is not verified; anyone on the way could read and change records",
+             {{"host", host}, {"set", "sslmode=verify-full"}});
+  }
   std::unique_ptr<PostgresStore> store(new PostgresStore(url, settings, log));
-  const auto connection = store->pool_.take();
+  const auto connection = store->pool_.take(std::chrono::nanoseconds::max());
   if (!connection) {
     if (connection.error().retryable == Retryable::no) return std::unexpected(connection.error());
     log.warn("PostgreSQL cannot be reached yet", {{"error", connection.error().detail}});
@@ -78,9 +72,9 @@ PostgresStore::PostgresStore(const std::string& url, const ServerSettings& setti
     : url_(url),
       settings_(settings),
       log_(log),
-      pool_(settings.connections, counts_,
-            [url, settings] { return Connection::open(url, settings, Connection::Use::batches); }),
-      search_pool_(1, counts_, [url, settings] { return Connection::open(url, settings, Connection::Use::batches); }) {}
+      pool_(settings.connections, counts_, [this](std::chrono::nanoseconds until) { return connect(until); }),
+      search_pool_(1, counts_, [this](std::chrono::nanoseconds until) { return connect(until); }),
+      sweep_pool_(1, counts_, [this](std::chrono::nanoseconds until) { return connect(until); }) {}
 
 PostgresStore::~PostgresStore() = default;
 
@@ -88,23 +82,45 @@ Traits PostgresStore::traits() const {
   return {.durable = Durable::yes, .shared = Shared::yes, .inline_execution = false};
 }
 
-Result<PostgresStore::Pool::Lease> PostgresStore::take(Pool& pool) {
+Result<std::unique_ptr<Connection>> PostgresStore::connect(std::chrono::nanoseconds until) const {
+  return Connection::open(url_, settings_, Connection::Use::batches, -1, until);
+}
+
+Result<PostgresStore::Pool::Lease> PostgresStore::take(Pool& pool, std::chrono::nanoseconds until) {
   while (true) {
-    auto connection = pool.take();
+    auto connection = pool.take(until);
     if (!connection || !(*connection)->stale()) return connection;
     connection->drop();
   }
 }
 
-void PostgresStore::execute(std::span<Op* const> ops) {
-  if (!ops.empty()) execute_until(monotonic_now() + settings_.timeout, ops);
+std::optional<Fault> PostgresStore::run(Connection& connection, Batch& batch, Wait wait) {
+  while (batch.send_round(connection)) {
+    const std::uint64_t before = unreplicated_.load();
+    const bool confirms = before > replicated_.load();
+    if (confirms) connection.send_confirmation();
+    auto results = connection.sync(wait);
+    if (!results) {
+      if (results.error().kind == Fault::Kind::unreplicated) unreplicated_.fetch_add(1);
+      return std::move(results.error());
+    }
+    if (confirms) {
+      results->pop_back();
+      std::uint64_t known = replicated_.load();
+      while (known < before && !replicated_.compare_exchange_weak(known, before)) {
+      }
+    }
+    batch.receive(connection, *results);
+  }
+  return std::nullopt;
 }
 
 void PostgresStore::execute_until(std::chrono::nanoseconds until, std::span<Op* const> ops) {
-  Batch batch(ops);
+  if (ops.empty()) return;
+  Batch batch(ops, until);
   const Wait wait{.until = until};
   for (int retries = 0;;) {
-    auto connection = take(pool_);
+    auto connection = take(pool_, until);
     if (!connection) {
       batch.fail_rest(StoreFault::refused, connection.error().detail);
       return;
@@ -113,7 +129,7 @@ void PostgresStore::execute_until(std::chrono::nanoseconds until, std::span<Op* 
     if (!fault) return;
     const Remedy remedy = remedy_for(*fault);
     if (remedy == Remedy::elsewhere || (*connection)->broken()) connection->drop();
-    if (fault->kind == Fault::Kind::lost) {
+    if (fault->kind != Fault::Kind::rolled_back) {
       counts_.indeterminate.fetch_add(batch.fail_rest(StoreFault::unavailable, text_of(*fault)).size());
       return;
     }
@@ -135,10 +151,11 @@ void PostgresStore::tell_ends(std::function<void(const OperationId&)> told) {
 }
 
 Result<postgres::Rows> PostgresStore::ask(Pool& pool, Statement statement, const Parameters& parameters) {
-  auto connection = take(pool);
+  const std::chrono::nanoseconds until = monotonic_now() + settings_.timeout;
+  auto connection = take(pool, until);
   if (!connection) return std::unexpected(std::move(connection.error()));
   (*connection)->send(statement, parameters);
-  auto rows = (*connection)->sync({.until = monotonic_now() + settings_.timeout});
+  auto rows = (*connection)->sync({.until = until});
   if (rows) return std::move(rows->front());
   if (remedy_for(rows.error()) == Remedy::elsewhere || (*connection)->broken()) connection->drop();
   return std::unexpected(
@@ -148,7 +165,7 @@ Result<postgres::Rows> PostgresStore::ask(Pool& pool, Statement statement, const
 Result<Swept> PostgresStore::sweep(std::size_t limit) {
   Parameters parameters;
   parameters.int8(static_cast<std::int64_t>(limit));
-  const auto rows = ask(pool_, Statement::sweep, parameters);
+  const auto rows = ask(sweep_pool_, Statement::sweep, parameters);
   if (!rows) return std::unexpected(rows.error());
   const auto removed = static_cast<std::uint64_t>(rows->int8(0, 0));
   const auto looked_at = static_cast<std::uint64_t>(rows->int8(0, 1));

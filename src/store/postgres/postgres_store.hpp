@@ -4,9 +4,12 @@
 // whoever calls sweep(); the ends of operations that somebody waits for come by LISTEN (listener.hpp).
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -20,7 +23,10 @@
 namespace once {
 
 namespace postgres {
+class Batch;
 class Connection;
+struct Fault;
+struct Wait;
 class Parameters;
 class Rows;
 enum class Statement : std::uint8_t;
@@ -35,7 +41,8 @@ class PostgresStore final : public ServerStore, public Search {
                                                      const Log& log);
   ~PostgresStore() override;
 
-  void execute(std::span<Op* const> ops) override;
+  void execute_until(std::chrono::nanoseconds until, std::span<Op* const> ops) override;
+  Duration time_limit() const override { return settings_.timeout; }
   Traits traits() const override;
   void tell_ends(std::function<void(const OperationId&)> told) override;
   Result<Swept> sweep(std::size_t limit) override;
@@ -50,17 +57,25 @@ class PostgresStore final : public ServerStore, public Search {
   using Pool = ConnectionPool<postgres::Connection>;
 
   PostgresStore(const std::string& url, const ServerSettings& settings, const Log& log);
-  void execute_until(std::chrono::nanoseconds until, std::span<Op* const> ops);
+  Result<std::unique_ptr<postgres::Connection>> connect(std::chrono::nanoseconds until) const;
+  // Round after round, until every op is answered.
+  std::optional<postgres::Fault> run(postgres::Connection& connection, postgres::Batch& batch, postgres::Wait wait);
   // One statement in a transaction of its own.
   Result<postgres::Rows> ask(Pool& pool, postgres::Statement statement, const postgres::Parameters& parameters);
+  Result<KeyCounts> count_part(postgres::Statement statement, std::string_view cursor);
   // One that the server still wants.
-  static Result<Pool::Lease> take(Pool& pool);
+  static Result<Pool::Lease> take(Pool& pool, std::chrono::nanoseconds until);
 
   const std::string url_;
   const ServerSettings settings_;
   const Log& log_;
   Pool pool_;
   Pool search_pool_;  // one, so that no request waits for a search
+  Pool sweep_pool_;   // nor for a sweep
+  // Commits that may have reached no standby, and how many of them are known to have since. While some are not, nothing
+  // that was read is told before the standby has it.
+  std::atomic<std::uint64_t> unreplicated_{0};
+  std::atomic<std::uint64_t> replicated_{0};
   std::unique_ptr<postgres::Listener> listener_;
 };
 

@@ -24,7 +24,7 @@ LANGUAGE sql IMMUTABLE STRICT SET search_path FROM CURRENT AS $body$
   SELECT coalesce(jsonb_object_agg(name, CASE WHEN jsonb_array_length(list) = 1 THEN list -> 0 ELSE list END), '{}')
   FROM (SELECT split_part(line, ': ', 1) AS name,
                jsonb_agg(substr(line, strpos(line, ': ') + 2) ORDER BY place) AS list
-        FROM string_to_table(lines, E'\r\n') WITH ORDINALITY AS each(line, place)
+        FROM regexp_split_to_table(lines, E'\r\n') WITH ORDINALITY AS each(line, place)
         WHERE line <> ''
         GROUP BY 1) AS named
 $body$;
@@ -60,6 +60,7 @@ DECLARE
   mine   bytea := uuid_send(gen_random_uuid());
   at     timestamptz;
   held   once_operations;
+  kept   timestamptz;
   gone   boolean;
   answer text;
 BEGIN
@@ -86,8 +87,24 @@ BEGIN
       answer := 'execute';
       EXIT;
     END IF;
+    kept := held.lease_until;
+    IF held.state = 0 THEN
+      held.lease_until := coalesce((SELECT l.lease_until FROM once_leases l WHERE l.id = wanted AND l.fence = held.fence),
+                                   kept);
+    END IF;
     answer := once_verdict(held, asked, on_unknown, takeover_after, at);
     EXIT WHEN answer <> 'execute';
+    -- From an owner whose lease has ended: a renewal that came first is found beside the row, one that comes later finds
+    -- the higher fence there.
+    IF held.state = 0 THEN
+      PERFORM FROM once_operations o
+      WHERE o.id = wanted AND o.fence = held.fence AND o.state = 0 AND o.lease_until = kept FOR NO KEY UPDATE;
+      CONTINUE WHEN NOT FOUND;
+      INSERT INTO once_leases AS l (id, fence) VALUES (wanted, held.fence + 1)
+      ON CONFLICT (id) DO UPDATE SET fence = EXCLUDED.fence, lease_until = NULL
+      WHERE l.fence < held.fence OR (l.fence <= EXCLUDED.fence AND (l.lease_until > at) IS NOT TRUE);
+      CONTINUE WHEN NOT FOUND;
+    END IF;
     gone := held.attempt = 0 OR held.expires_at <= at;
     UPDATE once_operations o
     SET state = 0, body_kept = true, outcome = NULL, fingerprint = asked, nonce = mine,
@@ -98,8 +115,7 @@ BEGIN
         started_at = at, lease_until = (at + once_claim.lease)::timestamptz(3), expires_at = (at + once_claim.ttl)::timestamptz(3),
         sweep_at = (at + once_claim.ttl)::timestamptz(3), ttl = once_claim.ttl, tombstone = interval '0',
         waited = o.waited AND o.state = 0
-    WHERE o.id = wanted AND o.fence = held.fence AND o.state = held.state AND o.lease_until = held.lease_until
-      AND o.expires_at = held.expires_at
+    WHERE o.id = wanted AND o.fence = held.fence AND o.state = held.state AND o.expires_at = held.expires_at
     RETURNING * INTO held;
     EXIT WHEN FOUND;
   END LOOP;

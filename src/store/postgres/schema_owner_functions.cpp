@@ -22,7 +22,9 @@ BEGIN
   IF held.nonce <> decode(right(claim, 32), 'hex') OR right(claim, 32) = repeat('0', 32) THEN
     RAISE EXCEPTION 'the claim is not current: it was released, or another attempt took over' USING ERRCODE = 'ON001';
   END IF;
-  IF held.expires_at <= clock_timestamp() AND (held.state <> 0 OR held.lease_until <= clock_timestamp()) THEN
+  IF held.expires_at <= clock_timestamp()
+     AND (held.state <> 0 OR coalesce((SELECT l.lease_until FROM once_leases l WHERE l.id = held.id AND l.fence = held.fence),
+                                      held.lease_until) <= clock_timestamp()) THEN
     RAISE EXCEPTION 'the claim is not current: it has expired' USING ERRCODE = 'ON001';
   END IF;
   RETURN held;
@@ -113,7 +115,7 @@ BEGIN
       sweep_at = CASE WHEN expires BETWEEN o.sweep_at - interval '1 hour' AND o.sweep_at + interval '1 hour'
                       THEN o.sweep_at ELSE expires END
   WHERE o.id = held.id;
-  IF held.waited THEN
+  IF held.waited OR (SELECT l.waited FROM once_leases l WHERE l.id = held.id) THEN
     PERFORM pg_notify('once_ended', encode(held.id, 'hex'));
   END IF;
   -- A client may be told of it as soon as it is committed, so the commit must last.
@@ -141,6 +143,7 @@ CREATE OR REPLACE FUNCTION once_renew(claim text, lease interval DEFAULT '30 sec
 RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $body$
 DECLARE
   held once_operations := once_owned(claim);
+  until timestamptz := (clock_timestamp() + lease)::timestamptz(3);
 BEGIN
   IF held.state <> 0 THEN
     RAISE EXCEPTION 'the claim is not current: the operation has already ended' USING ERRCODE = 'ON001';
@@ -148,7 +151,12 @@ BEGIN
   IF lease IS NULL OR lease <= interval '0' THEN
     RAISE EXCEPTION 'lease must be longer than nothing' USING ERRCODE = 'ON002';
   END IF;
-  UPDATE once_operations o SET lease_until = (clock_timestamp() + lease)::timestamptz(3) WHERE o.id = held.id;
+  IF (SELECT max(version) < 3 FROM once_schema) THEN
+    UPDATE once_operations o SET lease_until = until WHERE o.id = held.id;
+    RETURN;
+  END IF;
+  INSERT INTO once_leases AS l (id, fence, lease_until) VALUES (held.id, held.fence, until)
+  ON CONFLICT (id) DO UPDATE SET fence = EXCLUDED.fence, lease_until = EXCLUDED.lease_until;
 END $body$;
 
 CREATE OR REPLACE FUNCTION once_release(claim text)
@@ -170,7 +178,7 @@ BEGIN
       sweep_at = CASE WHEN first THEN ended ELSE o.sweep_at END,
       tombstone = CASE WHEN first THEN interval '0' ELSE o.tombstone END
   WHERE o.id = held.id;
-  IF held.waited THEN
+  IF held.waited OR (SELECT l.waited FROM once_leases l WHERE l.id = held.id) THEN
     PERFORM pg_notify('once_ended', encode(held.id, 'hex'));
   END IF;
 END $body$;

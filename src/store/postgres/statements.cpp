@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/assert.hpp"
+#include "store/postgres/schema.hpp"
 
 namespace once::postgres {
 
@@ -19,19 +20,33 @@ constexpr std::string_view fence = "(date_part('epoch', statement_timestamp()) *
 constexpr std::string_view record =
     "o.state, o.body_kept, o.attempt, o.fence, o.fingerprint, o.nonce, o.started_at, o.lease_until, o.expires_at, "
     "coalesce(o.expires_at + o.tombstone, 'infinity') AS forget_at, o.previous_state, o.previous_started_at";
+// Renewals are beside the row. A subquery that is computed only where it counts: most rows have ended, and a join would
+// look for all of them.
+constexpr std::string_view lease =
+    "CASE WHEN o.state = 0 THEN coalesce((SELECT l.lease_until FROM once_leases AS l WHERE l.id = o.id "
+    "AND l.fence = o.fence), o.lease_until) ELSE o.lease_until END";
+constexpr std::string_view plain_lease = "o.lease_until";
+// Whether renewals and notes of waiters are kept beside the rows: every program that shares the database must know of
+// it.
+constexpr std::string_view aside = "(SELECT max(s.version) >= {} FROM once_schema AS s)";
+// Whether `seize` took it from its owner, in this transaction.
+constexpr std::string_view seized =
+    "(SELECT l.fence FROM once_leases AS l WHERE l.id = o.id AND l.xmin = pg_current_xact_id()::xid) = o.fence + 1";
 // $2 is Locked. xmax costs nothing to look at, a lock is a write of its own.
 constexpr std::string_view mine =
     "o.id = i.id AND (o.xmax = 0 OR $2::smallint > 0) AND o.id = ANY (CASE WHEN $2 = 1 THEN ARRAY(SELECT id "
     "FROM once_operations WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED) ELSE $1 END)";
-constexpr std::string_view not_expired =
-    "(o.expires_at > statement_timestamp()::timestamptz(3) OR "
-    "(o.state = 0 AND o.lease_until > statement_timestamp()::timestamptz(3)))";
+constexpr std::string_view not_expired = "(o.expires_at > {0} OR (o.state = 0 AND {1} > {0}))";
 // Only to those who wait: transactions that notify commit one after the other.
-constexpr std::string_view tell = "CASE WHEN o.waited THEN pg_notify('once_ended', encode(o.id, 'hex')) END";
+constexpr std::string_view tell =
+    "CASE WHEN o.waited OR (SELECT l.waited FROM once_leases AS l WHERE l.id = o.id) "
+    "THEN pg_notify('once_ended', encode(o.id, 'hex')) END";
 
+// A row is made only until $9: who sent what comes later does not wait for it any more (ServerClock). Such a claim gets
+// a row of its own without a record, for the clock in it.
 constexpr std::string_view claim_sql = R"sql(
 WITH seen AS MATERIALIZED (
-  SELECT i.*, {now} AS now, {record}, o.tombstone, o.outcome
+  SELECT i.*, {now} AS now, {found}, o.tombstone, o.outcome
   FROM unnest($1::bytea[], $2::bytea[], $3::bytea[], $4::interval[], $5::interval[], $6::interval[], $7::text[],
               $8::text[])
        AS i(id, my_nonce, my_fingerprint, lease, ttl, my_tombstone, tenant, route)
@@ -41,13 +56,13 @@ WITH seen AS MATERIALIZED (
                                     sweep_at, ttl, tombstone, tenant, route)
   SELECT id, 0, 1, {fence}, my_fingerprint, my_nonce, now, coalesce(now + lease, 'infinity'),
          coalesce(now + ttl, 'infinity'), coalesce(now + ttl, 'infinity'), ttl, my_tombstone, tenant, route
-  FROM seen WHERE state IS NULL ORDER BY id
+  FROM seen WHERE state IS NULL AND now <= $9::timestamptz ORDER BY id
   ON CONFLICT (id) DO NOTHING
   RETURNING o.id, o.started_at AS now, true AS made, {record}, NULL::bytea
 )
 SELECT * FROM made
 UNION ALL
-SELECT o.id, o.now, false, {record}, o.outcome FROM seen AS o WHERE o.state IS NOT NULL)sql";
+SELECT o.id, o.now, false, {record}, o.outcome FROM seen AS o WHERE o.state IS NOT NULL OR o.now > $9)sql";
 
 constexpr std::string_view take_sql = R"sql(
 UPDATE once_operations AS o
@@ -58,19 +73,50 @@ SET state = 0, body_kept = true, outcome = NULL, attempt = i.attempt, fence = gr
     previous_started_at = i.previous_started_at, waited = o.waited AND o.state = 0, tenant = i.tenant, route = i.route
 FROM unnest($1::bytea[], $3::bytea[], $4::bytea[], $5::interval[], $6::interval[], $7::interval[], $8::text[],
             $9::text[], $10::integer[], $11::smallint[], $12::timestamptz[], $13::bigint[], $14::smallint[],
-            $15::timestamptz[], $16::timestamptz[])
+            $15::timestamptz[])
      AS i(id, nonce, fingerprint, lease, ttl, tombstone, tenant, route, attempt, previous_state, previous_started_at, seen_fence,
-          seen_state, seen_lease_until, seen_expires_at)
-WHERE {mine} AND o.fence = i.seen_fence AND o.state = i.seen_state
-  AND o.lease_until = i.seen_lease_until AND o.expires_at = i.seen_expires_at
+          seen_state, seen_expires_at)
+WHERE {mine} AND o.fence = i.seen_fence AND o.state = i.seen_state AND o.expires_at = i.seen_expires_at
+  AND (o.state <> 0 OR {seized})
 RETURNING o.id, o.started_at, true, {record}, NULL::bytea)sql";
 
+// From an owner whose lease has ended, for a write in the same transaction. The row is locked, then the fence beside it
+// is raised above the owner's: a renewal that came first is found there, one that comes later finds the fence.
+constexpr std::string_view seize_sql = R"sql(
+WITH free AS MATERIALIZED (
+  SELECT o.id, o.fence FROM once_operations AS o, unnest($1::bytea[], $3::bytea[]) AS i(id, nonce)
+  WHERE $2::smallint < 2 AND {lapsed} ORDER BY o.id FOR NO KEY UPDATE OF o SKIP LOCKED
+), waited_for AS MATERIALIZED (
+  SELECT o.id, o.fence FROM once_operations AS o, unnest($1::bytea[], $3::bytea[]) AS i(id, nonce)
+  WHERE $2::smallint = 2 AND {lapsed} ORDER BY o.id FOR NO KEY UPDATE OF o
+)
+INSERT INTO once_leases AS l (id, fence)
+SELECT id, fence + 1 FROM free UNION ALL SELECT id, fence + 1 FROM waited_for
+ON CONFLICT (id) DO UPDATE SET fence = EXCLUDED.fence, lease_until = NULL
+WHERE l.fence < EXCLUDED.fence - 1 OR (l.fence <= EXCLUDED.fence AND (l.lease_until > {now}) IS NOT TRUE))sql";
+
+constexpr std::string_view lapsed =
+    "o.id = i.id AND o.id = ANY ($1) AND o.nonce = i.nonce AND o.state = 0 AND {} <= {}";
+
+// Not to the row itself: a backend that finishes it in a transaction that began before would have to begin anew.
 constexpr std::string_view renew_sql = R"sql(
-UPDATE once_operations AS o
-SET lease_until = coalesce({now} + i.lease, 'infinity')
-FROM unnest($1::bytea[], $3::bytea[], $4::interval[]) AS i(id, nonce, lease)
-WHERE {mine} AND o.nonce = i.nonce AND o.state = 0 AND {not_expired}
-RETURNING o.id, {now}, true, {record}, NULL::bytea)sql";
+WITH owned AS MATERIALIZED (
+  SELECT o.id, {now} AS now, coalesce({now} + i.lease, 'infinity') AS until, {record}, o.tombstone
+  FROM once_operations AS o, unnest($1::bytea[], $3::bytea[], $4::interval[]) AS i(id, nonce, lease)
+  WHERE {mine} AND o.nonce = i.nonce AND o.state = 0 AND {not_expired}
+), beside AS (
+  INSERT INTO once_leases AS l (id, fence, lease_until)
+  SELECT id, fence, until FROM owned WHERE {aside} ORDER BY id
+  ON CONFLICT (id) DO UPDATE SET fence = EXCLUDED.fence, lease_until = EXCLUDED.lease_until
+  WHERE l.fence <= EXCLUDED.fence
+  RETURNING l.id
+), inside AS (
+  UPDATE once_operations AS o SET lease_until = w.until FROM owned AS w
+  WHERE NOT {aside} AND o.id = ANY (ARRAY(SELECT id FROM owned)) AND o.id = w.id AND o.nonce = w.nonce AND o.state = 0
+  RETURNING o.id
+)
+SELECT o.id, o.now, true, {record}, NULL::bytea FROM owned AS o
+WHERE o.id IN (SELECT id FROM beside UNION ALL SELECT id FROM inside))sql";
 
 constexpr std::string_view finish_sql = R"sql(
 UPDATE once_operations AS o
@@ -86,8 +132,7 @@ RETURNING o.id, {now}, true, {record}, NULL::bytea, {tell})sql";
 
 // What may end: an owner's claim, and an operator's key as it was seen, if nobody is at work on it.
 constexpr std::string_view owner_ends = "(o.state = 0 OR (o.state = 3 AND i.state <> 3))";
-constexpr std::string_view operator_ends =
-    "o.state = i.seen AND (o.state = 3 OR (o.state = 0 AND o.lease_until <= {}))";
+constexpr std::string_view operator_ends = "o.state = i.seen AND (o.state = 3 OR (o.state = 0 AND {seized}))";
 
 // A first claim leaves its row for a minute, expired: the next one finds the fence in it, and a late copy of it its
 // nonce, as released_nonce() has it.
@@ -109,25 +154,34 @@ UPDATE once_operations AS o
 SET state = 2, attempt = 0, nonce = '\x00000000000000000000000000000000', outcome = NULL, expires_at = {now},
     sweep_at = {now}, tombstone = interval '0'
 FROM unnest($1::bytea[], $3::bytea[], $4::smallint[]) AS i(id, nonce, state)
-WHERE {mine} AND o.nonce = i.nonce AND o.attempt > 0 AND (o.state <> 0 OR o.lease_until <= {now})
+WHERE {mine} AND o.nonce = i.nonce AND o.attempt > 0 AND (o.state <> 0 OR {seized})
   AND CASE WHEN {not_expired} THEN o.state WHEN coalesce(o.expires_at + o.tombstone, 'infinity') > {now} THEN 4 END
       = i.state
 RETURNING o.id, {now}, true, {record}, NULL::bytea, {tell})sql";
 
 constexpr std::string_view wait_sql = R"sql(
+WITH beside AS (
+  INSERT INTO once_leases AS l (id, waited)
+  SELECT o.id, true FROM once_operations AS o
+  WHERE {aside} AND o.id = ANY ($1::bytea[]) AND o.state = 0 AND o.xmax = 0
+    AND (SELECT l.waited FROM once_leases AS l WHERE l.id = o.id) IS NOT TRUE
+  ORDER BY o.id
+  ON CONFLICT (id) DO UPDATE SET waited = true
+)
 UPDATE once_operations AS o SET waited = true
-WHERE o.id = ANY ($1::bytea[]) AND o.state = 0 AND NOT o.waited AND o.xmax = 0)sql";
+WHERE NOT {aside} AND o.id = ANY ($1::bytea[]) AND o.state = 0 AND NOT o.waited AND o.xmax = 0)sql";
 
 constexpr std::string_view read_sql = R"sql(
-SELECT i.id, {now}, false, {record}, o.outcome
+SELECT i.id, {now}, false, {found}, o.outcome
 FROM unnest($1::bytea[]) AS i(id) LEFT JOIN (SELECT * FROM once_operations WHERE id = ANY ($1)) AS o ON o.id = i.id)sql";
 
 // What was released stays for a minute: no statement lasts that long, so none can still hold an older fence. What is to
-// be remembered becomes a tombstone, without its outcome, and is looked at once more when that is over.
+// be remembered becomes a tombstone, without its outcome, and is looked at once more when that is over. For the same
+// reason a lease has ended only a minute later: nobody can still be renewing it.
 constexpr std::string_view sweep_sql = R"sql(
 WITH due AS MATERIALIZED (
   SELECT o.id, coalesce(o.expires_at + o.tombstone, 'infinity') AS forget_at FROM once_operations AS o
-  WHERE o.sweep_at <= {now} AND o.expires_at <= {now} AND (o.state <> 0 OR o.lease_until <= {now})
+  WHERE o.sweep_at <= {now} AND o.expires_at <= {now} AND (o.state <> 0 OR {lease} <= {now} - interval '1 minute')
     AND (o.attempt > 0 OR o.expires_at <= {now} - interval '1 minute')
   ORDER BY o.sweep_at LIMIT $1::bigint FOR UPDATE SKIP LOCKED
 ), buried AS (
@@ -137,22 +191,45 @@ WITH due AS MATERIALIZED (
 ), removed AS (
   DELETE FROM once_operations AS o WHERE o.id = ANY (ARRAY(SELECT id FROM due WHERE forget_at <= {now}))
   RETURNING o.id
+), cleared AS (
+  DELETE FROM once_leases AS l WHERE l.id = ANY (ARRAY(
+    SELECT l.id FROM once_leases AS l
+    WHERE (l.lease_until > {now} - interval '1 minute') IS NOT TRUE
+      AND (SELECT o.state FROM once_operations AS o WHERE o.id = l.id) IS DISTINCT FROM 0
+    LIMIT $1::bigint FOR UPDATE SKIP LOCKED))
+  RETURNING l.id
 )
-SELECT (SELECT count(*) FROM removed), (SELECT count(*) FROM due))sql";
+SELECT (SELECT count(*) FROM removed), greatest((SELECT count(*) FROM due), (SELECT count(*) FROM cleared)))sql";
 
 // By the primary key, so that a page costs the same however many rows there are. The size of an outcome is known
 // without reading it.
 constexpr std::string_view page_sql = R"sql(
-SELECT o.id, {now}, false, {record}, NULL::bytea, o.tenant, o.route, coalesce(octet_length(o.outcome), 0)::bigint
-FROM once_operations AS o WHERE o.id > $1::bytea ORDER BY o.id LIMIT $2::bigint)sql";
+SELECT o.id, {now}, false, {found}, NULL::bytea, o.tenant, o.route, coalesce(octet_length(o.outcome), 0)::bigint
+FROM once_operations AS o WHERE {state} o.id > $1::bytea ORDER BY o.id LIMIT $2::bigint)sql";
 
 constexpr std::string_view count_sql = R"sql(
 WITH part AS MATERIALIZED (
-  SELECT o.id, CASE WHEN o.attempt = 0 THEN -1 WHEN {not_expired} THEN CASE WHEN o.state = 0 AND o.lease_until <= {now} THEN 5 ELSE o.state END
+  SELECT o.id, CASE WHEN o.attempt = 0 THEN -1 WHEN {not_expired} THEN CASE WHEN o.state = 0 AND {lease} <= {now} THEN 5 ELSE o.state END
                     WHEN coalesce(o.expires_at + o.tombstone, 'infinity') > {now} THEN 4 ELSE -1 END AS state
-  FROM once_operations AS o WHERE o.id > $1::bytea ORDER BY o.id LIMIT $2::bigint
+  FROM once_operations AS o WHERE {state} o.id > $1::bytea ORDER BY o.id LIMIT $2::bigint
 )
 SELECT s.state::smallint, count(*), (SELECT id FROM part ORDER BY id DESC LIMIT 1) FROM part AS s GROUP BY s.state)sql";
+
+// What the server knows of the table since it was analysed last: its size in bytes, and of its rows those that
+// succeeded and those that are tombstones. -1: it was never analysed.
+constexpr std::string_view estimate_sql = R"sql(
+WITH known AS MATERIALIZED (
+  SELECT c.reltuples, s.most_common_vals::text::smallint[] AS states, s.most_common_freqs AS shares
+  FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+  LEFT JOIN pg_stats AS s ON s.schemaname = n.nspname AND s.tablename = c.relname AND s.attname = 'state'
+  WHERE c.oid = 'once_operations'::regclass
+)
+SELECT pg_relation_size('once_operations'),
+       CASE WHEN k.reltuples < 0 OR k.states IS NULL THEN -1
+            ELSE round(k.reltuples * coalesce(k.shares[array_position(k.states, 1::smallint)], 0)) END::bigint,
+       CASE WHEN k.reltuples < 0 OR k.states IS NULL THEN -1
+            ELSE round(k.reltuples * coalesce(k.shares[array_position(k.states, 4::smallint)], 0)) END::bigint
+FROM known AS k)sql";
 
 // For as long as the transaction, which is the round.
 constexpr std::string_view hurry_sql = "SELECT set_config('lock_timeout', '100ms', true)";
@@ -160,6 +237,7 @@ constexpr std::string_view hurry_sql = "SELECT set_config('lock_timeout', '100ms
 std::string_view template_of(Statement statement) {
   switch (statement) {
     case Statement::claim: return claim_sql;
+    case Statement::seize: return seize_sql;
     case Statement::take: return take_sql;
     case Statement::renew: return renew_sql;
     case Statement::finish:
@@ -170,10 +248,26 @@ std::string_view template_of(Statement statement) {
     case Statement::read: return read_sql;
     case Statement::sweep: return sweep_sql;
     case Statement::hurry: return hurry_sql;
-    case Statement::page: return page_sql;
-    case Statement::count: return count_sql;
+    case Statement::page:
+    case Statement::page_started:
+    case Statement::page_failed:
+    case Statement::page_unknown: return page_sql;
+    case Statement::count:
+    case Statement::count_started:
+    case Statement::count_failed:
+    case Statement::count_unknown: return count_sql;
+    case Statement::estimate: return estimate_sql;
   }
   ONCE_ASSERT(false);
+}
+
+// In the text, not a parameter: the index is there for these states, and for statements that repeat its condition.
+std::string state_of(Statement statement) {
+  constexpr std::string_view by_index = "o.state = {} AND (o.state IN (0, 2, 3)) IS TRUE AND";
+  if (statement == Statement::page_started || statement == Statement::count_started) return fmt::format(by_index, 0);
+  if (statement == Statement::page_failed || statement == Statement::count_failed) return fmt::format(by_index, 2);
+  if (statement == Statement::page_unknown || statement == Statement::count_unknown) return fmt::format(by_index, 3);
+  return "";
 }
 
 }  // namespace
@@ -181,6 +275,7 @@ std::string_view template_of(Statement statement) {
 const char* name_of(Statement statement) {
   switch (statement) {
     case Statement::claim: return "once_claim";
+    case Statement::seize: return "once_seize";
     case Statement::take: return "once_take";
     case Statement::renew: return "once_renew";
     case Statement::finish: return "once_finish";
@@ -193,17 +288,38 @@ const char* name_of(Statement statement) {
     case Statement::hurry: return "once_hurry";
     case Statement::page: return "once_page";
     case Statement::count: return "once_count";
+    case Statement::page_started: return "once_page_started";
+    case Statement::page_failed: return "once_page_failed";
+    case Statement::page_unknown: return "once_page_unknown";
+    case Statement::count_started: return "once_count_started";
+    case Statement::count_failed: return "once_count_failed";
+    case Statement::count_unknown: return "once_count_unknown";
+    case Statement::estimate: return "once_estimate";
   }
   ONCE_ASSERT(false);
 }
 
 std::string sql_of(Statement statement) {
   const bool resolves = statement == Statement::resolve;
-  const std::string ends = resolves ? fmt::format(operator_ends, now) : std::string(owner_ends);
+  std::string found(record);
+  found.replace(found.find(plain_lease), plain_lease.size(), fmt::format("{} AS lease_until", lease));
+  const std::string ends = resolves ? fmt::format(operator_ends, fmt::arg("seized", seized)) : std::string(owner_ends);
   return fmt::format(
       fmt::runtime(template_of(statement)), fmt::arg("now", now), fmt::arg("fence", fence), fmt::arg("record", record),
-      fmt::arg("mine", mine), fmt::arg("not_expired", not_expired), fmt::arg("tell", tell), fmt::arg("ends", ends),
-      fmt::arg("seen_type", resolves ? ", $8::smallint[]" : ""), fmt::arg("seen", resolves ? ", seen" : ""));
+      fmt::arg("found", found), fmt::arg("lease", lease), fmt::arg("lapsed", fmt::format(lapsed, lease, now)),
+      fmt::arg("seized", seized), fmt::arg("aside", fmt::format(aside, leases_aside_from)), fmt::arg("mine", mine),
+      fmt::arg("not_expired", fmt::format(not_expired, now, lease)), fmt::arg("tell", tell), fmt::arg("ends", ends),
+      fmt::arg("state", state_of(statement)), fmt::arg("seen_type", resolves ? ", $8::smallint[]" : ""),
+      fmt::arg("seen", resolves ? ", seen" : ""));
+}
+
+const std::string& text_of(Statement statement) {
+  static const auto texts = [] {
+    std::array<std::string, all_statements.size()> made;
+    for (const Statement each : all_statements) made.at(static_cast<std::size_t>(each)) = sql_of(each);
+    return made;
+  }();
+  return texts.at(static_cast<std::size_t>(statement));
 }
 
 }  // namespace once::postgres

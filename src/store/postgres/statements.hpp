@@ -15,6 +15,7 @@ namespace once::postgres {
 
 enum class Statement : std::uint8_t {
   claim,  // makes the rows that are not there, and reads the others
+  seize,  // before a write that takes an operation from an owner whose lease has ended
   take,   // a claim over a row that was read, if that is still as it was
   renew,
   finish,
@@ -27,12 +28,23 @@ enum class Statement : std::uint8_t {
   hurry,  // what comes after it in the same round waits for locks only a moment
   page,   // for operators: rows in the order of their ids, without outcomes
   count,  // the same, only how many in each state
+  // The same of one state, by an index that has nothing else in it.
+  page_started,
+  page_failed,
+  page_unknown,
+  count_started,
+  count_failed,
+  count_unknown,
+  estimate,  // how many there are, without reading them
 };
 
 inline constexpr std::array all_statements = {
-    Statement::claim,  Statement::take,    Statement::renew, Statement::finish, Statement::release,
-    Statement::forget, Statement::resolve, Statement::wait,  Statement::read,   Statement::sweep,
-    Statement::hurry,  Statement::page,    Statement::count};
+    Statement::claim,        Statement::seize,         Statement::take,         Statement::renew,
+    Statement::finish,       Statement::release,       Statement::forget,       Statement::resolve,
+    Statement::wait,         Statement::read,          Statement::sweep,        Statement::hurry,
+    Statement::page,         Statement::count,         Statement::page_started, Statement::page_failed,
+    Statement::page_unknown, Statement::count_started, Statement::count_failed, Statement::count_unknown,
+    Statement::estimate};
 
 // What a write does about rows that another transaction may hold: a backend keeps them for as long as its own
 // transaction takes, and the rest of the batch has nothing to do with that.
@@ -45,9 +57,11 @@ enum class Locked : std::uint8_t {
 // What it is prepared as.
 const char* name_of(Statement statement);
 std::string sql_of(Statement statement);
+// The same, made once.
+const std::string& text_of(Statement statement);
 
-// What every one of them returns, in this order; `wait`, `sweep`, `hurry` and `count` return nothing of that, and
-// `page` has tenant, route and the size of the outcome behind it.
+// What every one of them returns, in this order; `seize`, `wait`, `sweep`, `hurry`, `estimate` and the counts return
+// nothing of that, and the pages have tenant, route and the size of the outcome behind it.
 struct Column {
   enum : std::uint8_t {
     id,

@@ -32,6 +32,11 @@ T read(std::string_view bytes) {
   return std::byteswap(value);
 }
 
+// Of a time, as PostgreSQL counts; Time::max() is infinity.
+std::int64_t microseconds_of(Time value) {
+  return value == Time::max() ? infinity : std::chrono::microseconds(value.time_since_epoch() - epoch).count();
+}
+
 void append_sized(std::string& out, std::integral auto value) {
   append(out, static_cast<std::int32_t>(sizeof value));
   append(out, value);
@@ -65,8 +70,7 @@ void Element::int8(std::int64_t value) {
 }
 
 void Element::time(Time value) {
-  if (value == Time::max()) return int8(infinity);
-  int8(std::chrono::microseconds(value.time_since_epoch() - epoch).count());
+  int8(microseconds_of(value));
 }
 
 void Element::length(Duration value) {
@@ -94,6 +98,10 @@ void Parameters::int2(std::int16_t value) {
 
 void Parameters::int8(std::int64_t value) {
   append(values_.emplace_back(), value);
+}
+
+void Parameters::time(Time value) {
+  int8(microseconds_of(value));
 }
 
 void Rows::Clear::operator()(pg_result* result) const {

@@ -59,6 +59,7 @@ class Parameters {
   }
   void int2(std::int16_t value);
   void int8(std::int64_t value);
+  void time(Time value);
   void bytes(std::string_view value) { values_.emplace_back(value); }
 
   const std::vector<std::string>& values() const { return values_; }

@@ -10,10 +10,8 @@ namespace once::redis {
 
 namespace {
 
-constexpr std::string_view unreadable = "the record under this key is not one that this version of Once can read";
-
-Read cannot_read(Op& op) {
-  answer_failed(op, StoreFault::refused, unreadable);
+Read cannot_read(Op& op, std::string_view packed) {
+  answer_failed(op, StoreFault::refused, why_unreadable(packed));
   return Read::refused;
 }
 
@@ -46,7 +44,7 @@ Read read_claim(Op& op, const Answered& answered, std::optional<Record> record) 
   if (!executes) age(*record, op.now);
   op.record = std::move(record);
   const bool tells_outcome = verdict == Verdict::replay || verdict == Verdict::not_kept;
-  return executes || tells_outcome ? Read::written : Read::answered;
+  return executes || (tells_outcome && !on_replicas(answered.record)) ? Read::written : Read::answered;
 }
 
 Read read_owner(Op& op, const Answered& answered, std::optional<Record> record) {
@@ -62,15 +60,16 @@ Read read_owner(Op& op, const Answered& answered, std::optional<Record> record) 
     op.record = std::move(record);
   }
   op.status = OpStatus::done;
-  return Read::written;
+  return repeated && on_replicas(answered.record) ? Read::answered : Read::written;
 }
 
 Read read_lookup(Op& op, const Answered& answered, std::optional<Record> record) {
   if (answered.answer != Answer::nothing && (answered.answer != Answer::stands || !record)) return Read::nonsense;
   op.status = OpStatus::done;
   if (record) age(*record, op.now);
+  const bool tells_outcome = record && record->state == State::succeeded;
   op.record = std::move(record);
-  return Read::answered;
+  return tells_outcome && !on_replicas(answered.record) ? Read::written : Read::answered;
 }
 
 }  // namespace
@@ -82,12 +81,16 @@ Read read_reply(Op& op, const redisReply& reply) {
   if (reply.type != REDIS_REPLY_STRING) return Read::nonsense;
   const auto answered = read_answer(text_of(reply));
   if (!answered) return Read::nonsense;
-  if (answered->answer == Answer::unreadable) return cannot_read(op);
+  if (answered->answer == Answer::unreadable) return cannot_read(op, answered->record);
+  if (answered->answer == Answer::late && op.verb == Verb::claim) {
+    op.now = time_of(answered->clock_us);
+    return Read::late;
+  }
   std::optional<Record> record;
   if (!answered->record.empty()) {
     // The head of what finish wrote says that there is an outcome, which is not sent back.
     record = unpack_record(answered->record);
-    if (!record) return cannot_read(op);
+    if (!record) return cannot_read(op, answered->record);
   }
   op.now = time_of(answered->clock_us);
   switch (op.verb) {

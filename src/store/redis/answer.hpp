@@ -13,6 +13,7 @@ enum class Read : std::uint8_t {
   answered,  // the op has its results; nothing had to be written
   written,   // the same, and it rests on a write that must not be forgotten after it is told
   refused,   // the op has its results: a record that this version cannot read
+  late,      // nothing was changed: the claim came after its time; the op has the clock, and may be sent again
   nonsense,  // no script answers this; the op is as it was
 };
 

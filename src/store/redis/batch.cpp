@@ -21,10 +21,6 @@ void append_key(std::string& out, const Context& context, const OperationId& id)
   append_hex(out, id.view());
 }
 
-Duration time_for(const ServerSettings& settings) {
-  return settings.wait_replicas == 0 ? settings.timeout : settings.timeout + settings.wait_timeout;
-}
-
 }  // namespace
 
 std::string key_of(const Context& context, const OperationId& id) {
@@ -33,19 +29,15 @@ std::string key_of(const Context& context, const OperationId& id) {
   return key;
 }
 
-Batch::Batch(Context& context, Directory& directory, std::span<Op* const> ops)
-    : context_(context), directory_(directory), deadline_(Deadline::after(time_for(context.settings))) {
+Batch::Batch(Context& context, Directory& directory, Deadline deadline, std::span<Op* const> ops)
+    : context_(context), directory_(directory), deadline_(deadline) {
   tasks_.reserve(ops.size());
-  std::string key;
   for (Op* const op : ops) {
     op->record.reset();
     op->error.clear();
     Task& task = tasks_.emplace_back();
     task.op = op;
-    if (context.options.mode != Mode::cluster) continue;
-    key.clear();
-    append_key(key, context, op->id);
-    task.slot = slot_of(key);
+    if (context.options.mode == Mode::cluster) task.slot = slot_of(context.options.prefix, op->id);
   }
 }
 
@@ -63,7 +55,7 @@ bool Batch::route() {
   map_ = directory_.now();
   std::string unknown = "no server known";
   if (!map_) {
-    const auto found = directory_.find_again(nullptr);
+    const auto found = directory_.find_again(nullptr, deadline_);
     if (!found) unknown = found.error().detail;
     map_ = directory_.now();
   }
@@ -95,7 +87,7 @@ void Batch::give_up(Task& task, StoreFault fault) {
 }
 
 void Batch::send(Group& group) {
-  auto link = group.node->take();
+  auto link = group.node->take(deadline_);
   if (!link) {
     survey_ = true;
     hint_.ask_last.push_back(group.node->host());
@@ -109,29 +101,32 @@ void Batch::send(Group& group) {
   }
   group.link = std::make_unique<Node::Lease>(std::move(*link));
   append(group);
+  group.sent_at = monotonic_now();
   if (const auto sent = (*group.link)->send(); !sent) broken(group, 0, sent.error());
 }
 
 void Batch::append(Group& group) {
+  group.marks = (*group.link)->append_later();
   std::string& out = (*group.link)->commands();
   group.loads = std::ranges::any_of(group.tasks, &Task::needs_script);
   if (group.loads) context_.scripts.append_load(out);
   const bool confirm = context_.settings.wait_replicas > 0;
+  const CallTerms terms{.confirm = confirm, .claims_until = group.node->clock().latest_at(deadline_.when())};
   std::string key;
   for (const Task* task : group.tasks) {
     if (task->asking) append_command(out, {"ASKING"});
     key.clear();
     append_key(key, context_, task->op->id);
-    context_.scripts.append_call(out, *task->op, key, confirm);
-    group.waits = group.waits || (confirm && task->op->verb != Verb::lookup);
+    context_.scripts.append_call(out, *task->op, key, terms);
   }
+  group.waits = confirm;
   if (!group.waits) return;
   const auto most = std::max<std::int64_t>(context_.settings.wait_timeout.count(), 1);  // 0 would be for ever
   append_command(out, {"WAIT", std::to_string(context_.settings.wait_replicas), std::to_string(most)});
 }
 
 void Batch::receive(Group& group) {
-  if (!group.link || !receive_loads(group)) return;
+  if (!group.link || !receive_unneeded(group)) return;
   std::vector<Task*> written;
   for (std::size_t i = 0; i < group.tasks.size(); ++i) {
     Task& task = *group.tasks[i];
@@ -151,8 +146,9 @@ void Batch::receive(Group& group) {
   if (group.waits) receive_waited(group, written);
 }
 
-bool Batch::receive_loads(Group& group) {
-  for (std::size_t i = 0; group.loads && i < verb_count; ++i) {
+bool Batch::receive_unneeded(Group& group) {
+  const std::size_t count = group.marks + (group.loads ? script_count : 0);
+  for (std::size_t i = 0; i < count; ++i) {
     const auto reply = (*group.link)->reply(deadline_);
     if (!reply) {
       broken(group, 0, reply.error());
@@ -186,6 +182,11 @@ Batch::Heard Batch::hear(Group& group, Task& task) {
   if (read == Read::nonsense) {
     task.why = fmt::format("Redis at {}: an answer that no script of Once gives", link.name());
     return Heard::broken;
+  }
+  if (read != Read::refused) group.node->clock().learn(task.op->now, group.sent_at);
+  if (read == Read::late) {
+    task.why = fmt::format("Redis at {}: the claim came too late, or the server's clock was set forwards", link.name());
+    return Heard::answered;
   }
   task.pending = false;
   return read == Read::written ? Heard::written : Heard::answered;
@@ -232,6 +233,8 @@ void Batch::broken(Group& group, std::size_t first, const Error& why) {
     // Once more on another connection, unless this was that, or there is no time left.
     if ((asked_before && sent) || deadline_.passed()) give_up(task, StoreFault::refused);
   }
+  // One that was asked for long enough hangs: the next batch must not wait for it as long again.
+  if (deadline_.passed() && monotonic_now() - group.sent_at >= context_.settings.timeout / 2) group.node->go_down(why);
   survey_ = true;
   hint_.ask_last.push_back(group.node->host());
   group.link->drop();
@@ -247,7 +250,7 @@ void Batch::receive_waited(Group& group, std::span<Task* const> written) {
     group.link->drop();
     group.link.reset();
   }
-  if (have >= static_cast<long long>(wanted)) return;
+  if (have >= static_cast<long long>(wanted)) return mark(group, written);
   const std::string why = said ? fmt::format("written, but only {} of {} replicas have it", have, wanted)
                                : fmt::format("written, but not known whether {} replicas have it", wanted);
   for (Task* task : written) {
@@ -256,11 +259,22 @@ void Batch::receive_waited(Group& group, std::span<Task* const> written) {
   }
 }
 
+// From now on these outcomes are told whether or not a replica is there. The next batch takes the marks with it.
+void Batch::mark(Group& group, std::span<Task* const> written) {
+  for (const Task* task : written) {
+    const Op& op = *task->op;
+    const bool recorded = writes_outcome(op.verb) && op.final_state == State::succeeded;
+    const bool told = op.verb == Verb::lookup || (op.verb == Verb::claim && op.verdict != Verdict::execute);
+    if (!recorded && !told) continue;
+    context_.scripts.append_mark((*group.link)->later(), key_of(context_, op.id), op.record->nonce);
+  }
+}
+
 void Batch::before_next_round() {
   const bool anything_left = std::ranges::any_of(tasks_, &Task::pending);
   if (survey_ && !deadline_.passed()) {
     // What cannot be found out now is found out by the next batch.
-    if (const auto found = directory_.find_again(map_.get(), hint_); !found) {
+    if (const auto found = directory_.find_again(map_.get(), deadline_, hint_); !found) {
       context_.log.debug("Redis: not found out who has what", {{"error", found.error().detail}});
     }
   }

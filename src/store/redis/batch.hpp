@@ -1,6 +1,7 @@
 // One batch of ops on its way: sorted by server, sent to all of them, answered by all of them; and once more for those
 // that were redirected or certainly not done. An op whose connection broke is asked again once: the nonce makes that
-// safe, and the answer settles what happened.
+// safe, and the answer settles what happened. Lanes make batches for one server each; others come from whoever executes
+// beside them, and while slots move.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,7 @@ std::string key_of(const Context& context, const OperationId& id);
 
 class Batch {
  public:
-  Batch(Context& context, Directory& directory, std::span<Op* const> ops);
+  Batch(Context& context, Directory& directory, Deadline deadline, std::span<Op* const> ops);
   // Every op has its results afterwards.
   void run();
 
@@ -42,6 +43,8 @@ class Batch {
     std::shared_ptr<Node> node;  // outlives the lease
     std::vector<Task*> tasks;
     std::unique_ptr<Node::Lease> link;  // taken after the groups are sorted
+    std::chrono::nanoseconds sent_at{};
+    std::size_t marks = 0;  // of earlier batches
     bool loads = false;
     bool waits = false;
   };
@@ -50,8 +53,9 @@ class Batch {
   void send(Group& group);
   void append(Group& group);
   void receive(Group& group);
-  bool receive_loads(Group& group);
+  bool receive_unneeded(Group& group);
   void receive_waited(Group& group, std::span<Task* const> written);
+  void mark(Group& group, std::span<Task* const> written);
   enum class Heard : std::uint8_t { answered, written, broken };
   Heard hear(Group& group, Task& task);
   void refused(Group& group, Task& task, std::string_view error);

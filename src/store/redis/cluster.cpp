@@ -20,6 +20,18 @@ constexpr std::array<std::uint16_t, 256> crc_table = [] {
   return table;
 }();
 
+unsigned add_to_crc(unsigned crc, char byte) {
+  return ((crc << 8U) & 0xffffU) ^ crc_table[((crc >> 8U) ^ static_cast<std::uint8_t>(byte)) & 0xffU];
+}
+
+// The part of a key that decides about its slot.
+std::string_view hashed_part(std::string_view key) {
+  const std::size_t open = key.find('{');
+  if (open == std::string_view::npos) return key;
+  const std::size_t close = key.find('}', open + 1);
+  return close == std::string_view::npos || close == open + 1 ? key : key.substr(open + 1, close - open - 1);
+}
+
 std::optional<std::uint16_t> number_of(const redisReply& reply, std::uint64_t limit) {
   if (reply.type != REDIS_REPLY_INTEGER || reply.integer < 0 || static_cast<std::uint64_t>(reply.integer) >= limit) {
     return std::nullopt;
@@ -39,13 +51,21 @@ std::optional<StoreHost> read_host(const redisReply& node, const StoreHost& aske
 }  // namespace
 
 std::uint16_t slot_of(std::string_view key) {
-  if (const std::size_t open = key.find('{'); open != std::string_view::npos) {
-    const std::size_t close = key.find('}', open + 1);
-    if (close != std::string_view::npos && close > open + 1) key = key.substr(open + 1, close - open - 1);
-  }
   unsigned crc = 0;
-  for (const char byte : key) {
-    crc = ((crc << 8U) & 0xffffU) ^ crc_table[((crc >> 8U) ^ static_cast<std::uint8_t>(byte)) & 0xffU];
+  for (const char byte : hashed_part(key)) crc = add_to_crc(crc, byte);
+  return static_cast<std::uint16_t>(crc % slot_count);
+}
+
+std::uint16_t slot_of(std::string_view prefix, const OperationId& id) {
+  const std::string_view hashed = hashed_part(prefix);
+  unsigned crc = 0;
+  for (const char byte : hashed) crc = add_to_crc(crc, byte);
+  if (hashed.size() == prefix.size()) {
+    constexpr std::string_view digits = "0123456789abcdef";
+    for (const std::uint8_t byte : id.bytes) {
+      crc = add_to_crc(crc, digits[byte >> 4U]);
+      crc = add_to_crc(crc, digits[byte & 15U]);
+    }
   }
   return static_cast<std::uint16_t>(crc % slot_count);
 }

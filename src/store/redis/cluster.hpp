@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/bytes.hpp"
 #include "store/redis/reply.hpp"
 #include "store/server/store_url.hpp"
 
@@ -18,6 +19,9 @@ inline constexpr std::uint16_t nobody = 0xffff;
 
 // Of the part in braces, if there is one, as Redis does.
 std::uint16_t slot_of(std::string_view key);
+
+// Of the prefix and the id's hex.
+std::uint16_t slot_of(std::string_view prefix, const OperationId& id);
 
 // Which servers there are, and which of them has which slot.
 struct Layout {

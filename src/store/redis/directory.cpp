@@ -27,15 +27,38 @@ std::shared_ptr<const Map> Directory::now() const {
   return map_;
 }
 
-Result<void> Directory::find_again(const Map* seen, const Hint& hint) {
-  const std::scoped_lock asking(asking_);
+bool Directory::begin_asking(Deadline deadline) {
+  std::unique_lock lock(asking_mutex_);
+  const Duration most(deadline.milliseconds_left());
+  if (!asked_.wait_for(lock, most, [this] { return !asking_; })) return false;
+  asking_ = true;
+  return true;
+}
+
+void Directory::end_asking() {
+  const std::scoped_lock lock(asking_mutex_);
+  asking_ = false;
+  asked_.notify_one();
+}
+
+Result<void> Directory::find_again(const Map* seen, Deadline deadline, const Hint& hint) {
+  if (!begin_asking(deadline)) {
+    return std::unexpected(Error{.source = ErrorSource::store,
+                                 .retryable = Retryable::yes,
+                                 .detail = "Redis: who has what was not found out in time"});
+  }
+  struct End {
+    Directory& directory;
+    ~End() { directory.end_asking(); }
+  };
+  const End end{*this};
   const std::shared_ptr<const Map> known = now();
   if (known.get() != seen) return {};
   if (last_asked_ != std::chrono::nanoseconds() && monotonic_now() < last_asked_ + between_surveys) {
     if (last_error_) return std::unexpected(*last_error_);
     return {};
   }
-  auto layout = survey(seen, hint);
+  auto layout = survey(seen, deadline, hint);
   last_asked_ = monotonic_now();
   last_error_.reset();
   if (!layout) {
@@ -46,13 +69,13 @@ Result<void> Directory::find_again(const Map* seen, const Hint& hint) {
   return {};
 }
 
-Result<Layout> Directory::survey(const Map* seen, const Hint& hint) const {
+Result<Layout> Directory::survey(const Map* seen, Deadline deadline, const Hint& hint) const {
   const Options& options = context_.options;
   switch (options.mode) {
     case Mode::single:
       if (options.hosts.size() == 1) return Layout{.nodes = options.hosts, .owners = {}};
-      return find_master(context_);
-    case Mode::sentinel: return ask_sentinels(context_);
+      return find_master(context_, deadline);
+    case Mode::sentinel: return ask_sentinels(context_, deadline);
     case Mode::cluster: break;
   }
   std::vector<StoreHost> nodes;
@@ -64,7 +87,7 @@ Result<Layout> Directory::survey(const Map* seen, const Hint& hint) const {
   for (const StoreHost& late : hint.ask_last) {
     if (std::erase(nodes, late) > 0) nodes.push_back(late);
   }
-  return ask_cluster(context_, nodes);
+  return ask_cluster(context_, nodes, deadline);
 }
 
 std::shared_ptr<Node> Directory::node_at_locked(const StoreHost& host) {
@@ -86,9 +109,22 @@ void Directory::adopt(const Layout& layout) {
   // The same as before is not a change: those who wait for one go on waiting.
   if (map_ && map_->nodes == map->nodes && map_->owners == map->owners) return;
   map_ = std::move(map);
+  for (std::size_t slot = 0; slot < map_->owners.size(); ++slot) {
+    const auto owner = map_->owner_of(static_cast<std::uint16_t>(slot));
+    if (owner) parts_[slot].store(static_cast<std::uint32_t>(owner->number()), std::memory_order_relaxed);
+  }
   // Nodes that are no longer part of it go when the batches that use them are done.
   std::erase_if(nodes_, [this](const auto& entry) { return !contains(map_->nodes, entry.second); });
   changed_.notify_all();
+}
+
+std::vector<std::shared_ptr<Node>> Directory::down() const {
+  const std::scoped_lock lock(mutex_);
+  std::vector<std::shared_ptr<Node>> found;
+  for (const auto& [name, node] : nodes_) {
+    if (node->is_down()) found.push_back(node);
+  }
+  return found;
 }
 
 void Directory::await_change(const Map* seen, Duration most) {

@@ -2,6 +2,8 @@
 // or says that something moved; by one thread at a time, for all.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
@@ -42,7 +44,7 @@ class Directory {
   std::shared_ptr<const Map> now() const;
 
   // Asks, unless somebody has since `seen` was current or just did in vain.
-  Result<void> find_again(const Map* seen, const Hint& hint = Hint());
+  Result<void> find_again(const Map* seen, Deadline deadline, const Hint& hint = Hint());
 
   // Where a redirection leads; perhaps a node that no map has yet.
   std::shared_ptr<Node> node_at(const StoreHost& host);
@@ -50,13 +52,25 @@ class Directory {
   // Until the map is another one than `seen`, but no longer than this.
   void await_change(const Map* seen, Duration most);
 
+  // Nodes that are down now.
+  std::vector<std::shared_ptr<Node>> down() const;
+
+  // Store::part_of() of a slot: the node that has it. Costs no lock.
+  std::size_t part_of(std::uint16_t slot) const { return parts_[slot].load(std::memory_order_relaxed); }
+
  private:
-  Result<Layout> survey(const Map* seen, const Hint& hint) const;
+  // One asks for all; the others wait for it. False: not in time.
+  bool begin_asking(Deadline deadline);
+  void end_asking();
+  Result<Layout> survey(const Map* seen, Deadline deadline, const Hint& hint) const;
   void adopt(const Layout& layout);
   std::shared_ptr<Node> node_at_locked(const StoreHost& host);
 
   Context& context_;
-  std::mutex asking_;  // held while asking
+  std::mutex asking_mutex_;
+  std::condition_variable asked_;
+  bool asking_ = false;
+  // Of whoever asks.
   std::optional<Error> last_error_;
   std::chrono::nanoseconds last_asked_{};
 
@@ -65,6 +79,7 @@ class Directory {
   std::shared_ptr<const Map> map_;
   std::map<std::string, std::shared_ptr<Node>> nodes_;  // by name
   std::uint64_t last_number_ = 0;
+  std::array<std::atomic<std::uint32_t>, slot_count> parts_{};
 };
 
 }  // namespace once::redis

@@ -13,8 +13,8 @@ namespace {
 // One that does not answer must not use up the time in which another one would.
 constexpr Duration patience = std::chrono::seconds(1);
 
-Deadline deadline_for_one(const Context& context) {
-  return Deadline::after(std::min(context.settings.connect_timeout, patience));
+Deadline deadline_for_one(const Context& context, Deadline whole) {
+  return whole.within(std::min(context.settings.connect_timeout, patience));
 }
 
 std::unexpected<Error> none(Retryable retryable, std::string detail) {
@@ -43,8 +43,8 @@ Result<std::string> role_of(Link& link, Deadline deadline) {
   return std::string(text_of(*(*reply)->element[0]));
 }
 
-Result<void> check_master(const Context& context, const StoreHost& host) {
-  const Deadline deadline = deadline_for_one(context);
+Result<void> check_master(const Context& context, const StoreHost& host, Deadline whole) {
+  const Deadline deadline = deadline_for_one(context, whole);
   auto link = greet(context, host, context.options.login, deadline);
   if (!link) return std::unexpected(std::move(link.error()));
   const auto role = role_of(**link, deadline);
@@ -53,8 +53,8 @@ Result<void> check_master(const Context& context, const StoreHost& host) {
   return none(Retryable::yes, fmt::format("Redis at {}: it is a {}, not a master", name_of(host), *role));
 }
 
-Result<StoreHost> master_by(const Context& context, const StoreHost& sentinel) {
-  const Deadline deadline = deadline_for_one(context);
+Result<StoreHost> master_by(const Context& context, const StoreHost& sentinel, Deadline whole) {
+  const Deadline deadline = deadline_for_one(context, whole);
   auto link = greet(context, sentinel, context.options.sentinel_login, deadline);
   if (!link) return std::unexpected(std::move(link.error()));
   const std::string& name = context.options.sentinel_name;
@@ -70,8 +70,8 @@ Result<StoreHost> master_by(const Context& context, const StoreHost& sentinel) {
   return StoreHost{.name = std::string(text_of(*(*reply)->element[0])), .port = static_cast<std::uint16_t>(*port)};
 }
 
-Result<Layout> layout_by(const Context& context, const StoreHost& node) {
-  const Deadline deadline = deadline_for_one(context);
+Result<Layout> layout_by(const Context& context, const StoreHost& node, Deadline whole) {
+  const Deadline deadline = deadline_for_one(context, whole);
   auto link = greet(context, node, context.options.login, deadline);
   if (!link) return std::unexpected(std::move(link.error()));
   const auto reply = ask(**link, {"CLUSTER", "SLOTS"}, deadline);
@@ -87,31 +87,31 @@ Result<Layout> layout_by(const Context& context, const StoreHost& node) {
 
 }  // namespace
 
-Result<Layout> find_master(const Context& context) {
+Result<Layout> find_master(const Context& context, Deadline deadline) {
   Troubles troubles;
   for (const StoreHost& host : context.options.hosts) {
-    const auto checked = check_master(context, host);
+    const auto checked = check_master(context, host, deadline);
     if (checked) return Layout{.nodes = {host}, .owners = {}};
     troubles.add(checked.error());
   }
   return troubles.error();
 }
 
-Result<Layout> ask_sentinels(const Context& context) {
+Result<Layout> ask_sentinels(const Context& context, Deadline deadline) {
   Troubles troubles;
   for (const StoreHost& sentinel : context.options.hosts) {
-    const auto master = master_by(context, sentinel);
-    const auto checked = master ? check_master(context, *master) : std::unexpected(master.error());
+    const auto master = master_by(context, sentinel, deadline);
+    const auto checked = master ? check_master(context, *master, deadline) : std::unexpected(master.error());
     if (checked) return Layout{.nodes = {*master}, .owners = {}};
     troubles.add(checked.error());
   }
   return troubles.error();
 }
 
-Result<Layout> ask_cluster(const Context& context, std::span<const StoreHost> nodes) {
+Result<Layout> ask_cluster(const Context& context, std::span<const StoreHost> nodes, Deadline deadline) {
   Troubles troubles;
   for (const StoreHost& node : nodes) {
-    auto layout = layout_by(context, node);
+    auto layout = layout_by(context, node, deadline);
     if (layout) return layout;
     troubles.add(layout.error());
   }

@@ -10,12 +10,12 @@
 namespace once::redis {
 
 // The first of the hosts that says it is a master.
-Result<Layout> find_master(const Context& context);
+Result<Layout> find_master(const Context& context, Deadline deadline);
 
 // The master that the first sentinel who knows one names.
-Result<Layout> ask_sentinels(const Context& context);
+Result<Layout> ask_sentinels(const Context& context, Deadline deadline);
 
 // What the first of these nodes that answers knows.
-Result<Layout> ask_cluster(const Context& context, std::span<const StoreHost> nodes);
+Result<Layout> ask_cluster(const Context& context, std::span<const StoreHost> nodes, Deadline deadline);
 
 }  // namespace once::redis

@@ -158,6 +158,12 @@ Result<void> Link::shake_hands(SSL_CTX& context, const std::string& host, Deadli
   return {};
 }
 
+std::size_t Link::append_later() {
+  commands_ += later_;
+  later_.clear();
+  return std::exchange(later_count_, 0);
+}
+
 Result<void> Link::send() {
   if (sent_ == wire_.size()) {
     if (wire_.capacity() > most_kept) wire_ = std::string();

@@ -2,6 +2,7 @@
 // same order. It never waits past a deadline. A link that returned an error is broken and has to go.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <memory>
@@ -20,6 +21,10 @@ namespace once::redis {
 class Deadline {
  public:
   static Deadline after(Duration time);
+  static Deadline at(std::chrono::nanoseconds when) { return Deadline(when); }  // of monotonic_now()
+  std::chrono::nanoseconds when() const { return at_; }
+  // This one, or sooner.
+  Deadline within(Duration time) const { return Deadline(std::min(at_, after(time).at_)); }
   bool passed() const { return monotonic_now() >= at_; }
   // For poll(2): zero once it has passed.
   int milliseconds_left() const;
@@ -38,6 +43,13 @@ class Link {
 
   // Append here with append_command(), then send().
   std::string& commands() { return commands_; }
+  // A command that can wait until something else is sent, and whose reply nobody needs.
+  std::string& later() {
+    ++later_count_;
+    return later_;
+  }
+  // Puts those before all that is sent next. Returns how many replies come first.
+  std::size_t append_later();
   // Sends as much as goes without waiting; reply() sends the rest on its way.
   Result<void> send();
   // Whether the server may have seen anything of what was last sent.
@@ -74,6 +86,8 @@ class Link {
   redisReplyObjectFunctions functions_{};  // of reader_
   std::unique_ptr<redisReader, FreeReader> reader_;
   std::string commands_;
+  std::string later_;
+  std::size_t later_count_ = 0;
   std::string wire_;  // on its way, from sent_ on
   std::size_t sent_ = 0;
   std::string in_;

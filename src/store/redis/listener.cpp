@@ -72,14 +72,17 @@ void Listener::loop() {
 
 Result<std::unique_ptr<Link>> Listener::subscribe() {
   if (!directory_.now()) {
-    if (auto found = directory_.find_again(nullptr); !found) return std::unexpected(std::move(found.error()));
+    if (auto found = directory_.find_again(nullptr, Deadline::after(context_.settings.timeout)); !found) {
+      return std::unexpected(std::move(found.error()));
+    }
   }
   const std::shared_ptr<const Map> map = directory_.now();
   const Node& node = *map->nodes[next_node_++ % map->nodes.size()];
   const Deadline deadline = Deadline::after(context_.settings.connect_timeout);
   auto link = greet(context_, node.host(), context_.options.login, deadline);
   if (!link) {
-    if (auto found = directory_.find_again(map.get(), Hint{.ask_last = {node.host()}}); !found) {
+    const Deadline later = Deadline::after(context_.settings.timeout);
+    if (auto found = directory_.find_again(map.get(), later, Hint{.ask_last = {node.host()}}); !found) {
       return std::unexpected(std::move(found.error()));
     }
     return link;

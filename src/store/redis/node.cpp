@@ -110,23 +110,80 @@ Result<std::unique_ptr<Link>> greet(const Context& context, const StoreHost& hos
   return link;
 }
 
+void Bell::ring() {
+  const std::scoped_lock lock(mutex_);
+  rung_ = true;
+  changed_.notify_all();
+}
+
+bool Bell::wait_for_ring() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return rung_ || ended_; });
+  rung_ = false;
+  return !ended_;
+}
+
+bool Bell::pause(Duration how_long) {
+  std::unique_lock lock(mutex_);
+  return !changed_.wait_for(lock, how_long, [this] { return ended_; });
+}
+
+void Bell::end() {
+  const std::scoped_lock lock(mutex_);
+  ended_ = true;
+  changed_.notify_all();
+}
+
 Node::Node(Context& context, StoreHost host, std::uint64_t number)
     : context_(context),
       host_(std::move(host)),
       number_(number),
-      links_(context.settings.connections, context.counts, [this] { return connect(); }),
-      search_links_(1, context.counts, [this] { return connect(); }) {}
+      links_(context.settings.connections, context.counts,
+             [this](std::chrono::nanoseconds until) { return connect(Deadline::at(until)); }),
+      search_links_(1, context.counts,
+                    [this](std::chrono::nanoseconds until) { return connect(Deadline::at(until)); }) {}
 
-Result<Node::Lease> Node::take(ConnectionPool<Link>& links) {
+Result<Node::Lease> Node::take(ConnectionPool<Link>& links, Deadline deadline) {
   while (true) {
-    auto lease = links.take();
+    if (is_down()) {
+      const std::scoped_lock lock(why_mutex_);
+      return std::unexpected(why_down_);
+    }
+    auto lease = links.take(deadline.when());
     if (!lease || (*lease)->quiet()) return lease;
     lease->drop();  // the server closed it while nobody looked
   }
 }
 
-Result<std::unique_ptr<Link>> Node::connect() {
-  const Deadline deadline = Deadline::after(context_.settings.connect_timeout);
+void Node::go_down(const Error& why) {
+  {
+    const std::scoped_lock lock(why_mutex_);
+    why_down_ = why;
+  }
+  if (down_.exchange(true)) return;
+  links_.drop_idle();
+  search_links_.drop_idle();
+  context_.down.ring();
+}
+
+void Node::revive(Deadline deadline) {
+  if (!is_down()) return;
+  auto link = connect(deadline);
+  if (!link) {
+    context_.counts.connect_failures.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  links_.add(std::move(*link));
+  down_.store(false);
+}
+
+Result<std::unique_ptr<Link>> Node::connect(Deadline deadline) {
+  auto link = try_to_connect(deadline.within(context_.settings.connect_timeout));
+  if (!link) go_down(link.error());
+  return link;
+}
+
+Result<std::unique_ptr<Link>> Node::try_to_connect(Deadline deadline) {
   auto link = greet(context_, host_, context_.options.login, deadline);
   if (!link) return link;
   if (context_.options.mode != Mode::cluster &&
@@ -145,11 +202,16 @@ Result<std::unique_ptr<Link>> Node::connect() {
 }
 
 Result<void> Node::inspect(Link& link, Deadline deadline) {
+  append_command(link.commands(), {"TIME"});
   append_command(link.commands(), {"INFO", "server"});
   constexpr std::array<std::string_view, 3> settings = {"maxmemory-policy", "appendonly", "appendfsync"};
   for (const std::string_view setting : settings) append_command(link.commands(), {"CONFIG", "GET", setting});
   context_.scripts.append_load(link.commands());
+  const std::chrono::nanoseconds sent_at = monotonic_now();
   if (auto sent = link.send(); !sent) return sent;
+  const auto time = link.reply(deadline);
+  if (!time) return std::unexpected(time.error());
+  if (const auto now = time_in(**time)) clock_.learn(*now, sent_at);
   // A server that keeps its settings to itself, as rented ones do, is taken as it is.
   const auto info = link.reply(deadline);
   if (!info) return std::unexpected(info.error());
@@ -162,7 +224,7 @@ Result<void> Node::inspect(Link& link, Deadline deadline) {
     if (!reply) return std::unexpected(reply.error());
     value = config_value(**reply);
   }
-  for (std::size_t i = 0; i < verb_count; ++i) {
+  for (std::size_t i = 0; i < script_count; ++i) {
     const auto reply = link.reply(deadline);
     if (!reply) return std::unexpected(reply.error());
     if (is_error(**reply)) {

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -15,9 +17,26 @@
 #include "store/redis/script.hpp"
 #include "store/redis/tls.hpp"
 #include "store/server/connection_pool.hpp"
+#include "store/server/server_clock.hpp"
 #include "store/server/settings.hpp"
 
 namespace once::redis {
+
+// Rung when a node goes down, so that somebody sees to it (reviver.hpp).
+class Bell {
+ public:
+  void ring();
+  // False: it is time to end.
+  bool wait_for_ring();
+  bool pause(Duration how_long);
+  void end();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool rung_ = false;
+  bool ended_ = false;
+};
 
 // What the parts of one store share.
 struct Context {
@@ -38,6 +57,7 @@ struct Context {
   std::atomic<bool> durable{true};  // until a server says otherwise
   std::atomic<bool> warned_of_eviction{false};
   std::atomic<bool> warned_of_loss{false};
+  Bell down;
 };
 
 // Connected, logged in and answering. An error that says Retryable::no does not mend itself: credentials that are
@@ -48,6 +68,8 @@ Result<std::unique_ptr<Link>> greet(const Context& context, const StoreHost& hos
 // One command and its reply; an error reply is an error.
 Result<Reply> ask(Link& link, std::initializer_list<std::string_view> command, Deadline deadline);
 
+// While a node is down, because it could not be reached or did not answer in time, whoever needs it is told so at once;
+// it is up again when it has answered outside of any batch.
 class Node {
  public:
   // `number` grows; whoever needs several nodes at once takes their links in this order, so that nobody waits in a
@@ -55,16 +77,24 @@ class Node {
   Node(Context& context, StoreHost host, std::uint64_t number);
 
   using Lease = ConnectionPool<Link>::Lease;
-  Result<Lease> take() { return take(links_); }
+  Result<Lease> take(Deadline deadline) { return take(links_, deadline); }
   // One beside the others, so that no request waits for a search.
-  Result<Lease> take_for_search() { return take(search_links_); }
+  Result<Lease> take_for_search(Deadline deadline) { return take(search_links_, deadline); }
+
+  void go_down(const Error& why);
+  bool is_down() const { return down_.load(std::memory_order_relaxed); }
+  // Connects, if it is down. By one thread, outside of batches.
+  void revive(Deadline deadline);
 
   const StoreHost& host() const { return host_; }
   std::uint64_t number() const { return number_; }
+  ServerClock& clock() { return clock_; }
 
  private:
-  static Result<Lease> take(ConnectionPool<Link>& links);
-  Result<std::unique_ptr<Link>> connect();
+  Result<Lease> take(ConnectionPool<Link>& links, Deadline deadline);
+  // Goes down if it cannot.
+  Result<std::unique_ptr<Link>> connect(Deadline deadline);
+  Result<std::unique_ptr<Link>> try_to_connect(Deadline deadline);
   // Once a node: version, scripts, and settings that records could be lost by.
   Result<void> inspect(Link& link, Deadline deadline);
   void warn_of(std::string_view policy, std::string_view appendonly, std::string_view appendfsync);
@@ -72,7 +102,11 @@ class Node {
   Context& context_;
   const StoreHost host_;
   const std::uint64_t number_;
+  ServerClock clock_;
   std::atomic<bool> inspected_{false};
+  std::atomic<bool> down_{false};
+  std::mutex why_mutex_;
+  Error why_down_;
   ConnectionPool<Link> links_;
   ConnectionPool<Link> search_links_;
 };

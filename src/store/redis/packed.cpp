@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <memory>
 
+#include <fmt/format.h>
+
 #include "base/assert.hpp"
 
 namespace once::redis {
@@ -10,7 +12,8 @@ namespace once::redis {
 namespace {
 
 constexpr std::uint64_t version = 3;
-constexpr std::uint64_t version_before = 2;  // the same without labels
+constexpr std::uint64_t oldest_version = 2;  // the same without labels
+constexpr std::uint64_t versions_end = 32;
 constexpr std::uint64_t flag_outcome = 1;
 constexpr std::uint64_t flag_labels = 2;
 constexpr std::uint64_t never = std::uint64_t{1} << 52U;
@@ -42,19 +45,42 @@ void append_duration(std::string& out, Duration duration) {
   append_integer(out, std::min(static_cast<std::uint64_t>(std::max<std::int64_t>(duration.count(), 0)), never), 8);
 }
 
+// The oldest version that can read and write this one.
+std::uint64_t version_needed(std::string_view packed) {
+  const std::uint64_t written = read_number(packed, 0, 1);
+  const std::uint64_t needed = read_number(packed, 2, 1) >> 4U;
+  return written <= version || needed == 0 ? written : needed;
+}
+
+bool is_version(std::uint64_t written) {
+  return written >= oldest_version && written < versions_end;
+}
+
+bool readable(std::string_view packed) {
+  return is_version(read_number(packed, 0, 1)) && version_needed(packed) <= version;
+}
+
 }  // namespace
+
+std::string why_unreadable(std::string_view packed) {
+  const std::uint64_t written = packed.size() < 3 ? 0 : read_number(packed, 0, 1);
+  if (!is_version(written) || readable(packed)) return "what stands under this key is not a record of Once";
+  return fmt::format(
+      "the record under this key has version {}, which programs that know version {} can read; this one knows {}: "
+      "upgrade it",
+      written, version_needed(packed), version);
+}
 
 std::optional<Record> unpack_record(std::string_view packed) {
   if (packed.size() < head_size) return std::nullopt;
-  const std::uint64_t written = read_number(packed, 0, 1);
-  if (written != version && written != version_before) return std::nullopt;
+  if (!readable(packed)) return std::nullopt;
   const std::uint64_t state = read_number(packed, 1, 1);
   const std::uint64_t before = read_number(packed, 21, 1);
   constexpr auto last = static_cast<std::uint64_t>(State::tombstone);
   if (state > last || before > last) return std::nullopt;
   Record record;
   record.state = static_cast<State>(state);
-  record.body_kept = read_number(packed, 2, 1) == 0 ? BodyKept::yes : BodyKept::no;
+  record.body_kept = (read_number(packed, 2, 1) & 15U) == 0 ? BodyKept::yes : BodyKept::no;
   record.expires_at = read_time(packed, 4);
   record.lease_until = read_time(packed, 12);
   record.forget_at = read_time(packed, 98);
@@ -69,6 +95,11 @@ std::optional<Record> unpack_record(std::string_view packed) {
     record.outcome = std::make_shared<const std::string>(packed.substr(head_size + labels_in(packed).size));
   }
   return record;
+}
+
+bool on_replicas(std::string_view packed) {
+  return packed.size() >= head_size && read_number(packed, 1, 1) == static_cast<std::uint64_t>(State::succeeded) &&
+         read_number(packed, 20, 1) == 2;
 }
 
 PackedLabels labels_in(std::string_view packed) {
@@ -106,6 +137,7 @@ std::optional<Answered> read_answer(std::string_view reply) {
     case Answer::stands:
     case Answer::nothing:
     case Answer::lost:
+    case Answer::late:
     case Answer::unreadable:
       return Answered{.answer = answer, .clock_us = read_number(reply, 1, 8), .record = reply.substr(prologue)};
   }
@@ -115,15 +147,16 @@ std::optional<Answered> read_answer(std::string_view reply) {
 std::size_t terms_size(Verb verb) {
   const Op op{.verb = verb};
   std::string terms;
-  append_terms(terms, op, false);
+  append_terms(terms, op, {});
   return terms.size();
 }
 
-void append_terms(std::string& out, const Op& op, bool confirm) {
+void append_terms(std::string& out, const Op& op, const CallTerms& terms) {
   switch (op.verb) {
     case Verb::claim:
       append_integer(out, static_cast<std::uint64_t>(op.terms.on_unknown), 1);
-      append_integer(out, confirm ? 1 : 0, 1);
+      append_integer(out, terms.confirm ? 1 : 0, 1);
+      append_duration(out, terms.claims_until.time_since_epoch());
       append_duration(out, op.terms.takeover_after);
       append_duration(out, op.terms.lease);
       append_duration(out, op.terms.ttl);
@@ -139,7 +172,11 @@ void append_terms(std::string& out, const Op& op, bool confirm) {
       append_integer(out, static_cast<std::uint64_t>(op.final_state), 1);
       append_integer(out, static_cast<std::uint64_t>(op.body_kept), 1);
       append_integer(out, op.outcome ? 1 : 0, 1);
-      append_integer(out, op.verb == Verb::resolve ? static_cast<std::uint64_t>(op.seen_state) : confirm ? 1 : 0, 1);
+      append_integer(out,
+                     op.verb == Verb::resolve ? static_cast<std::uint64_t>(op.seen_state)
+                     : terms.confirm          ? 1
+                                              : 0,
+                     1);
       append_duration(out, op.terms.ttl);
       out.append(op.nonce.view());
       return;
@@ -148,7 +185,10 @@ void append_terms(std::string& out, const Op& op, bool confirm) {
       append_integer(out, static_cast<std::uint64_t>(op.seen_state), 1);
       out.append(op.nonce.view());
       return;
-    case Verb::lookup: append_integer(out, op.waits == Waits::yes ? 1 : 0, 1); return;
+    case Verb::lookup:
+      append_integer(out, op.waits == Waits::yes ? 1 : 0, 1);
+      append_integer(out, terms.confirm ? 1 : 0, 1);
+      return;
   }
   ONCE_ASSERT(false);
 }

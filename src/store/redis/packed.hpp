@@ -1,9 +1,15 @@
 // A record as Redis holds it: one string under one key, a head of fixed fields and then the outcome. The scripts
 // (script.cpp) read and write the head with struct.pack; offsets and numbers here and there are the same.
 //
-//   0 version 3 (2: the same without labels) · 1 state · 2 body kept (0 yes, 1 no) · 3 has an outcome (1), labels (2) ·
-//   4 expires_at, 8 bytes · 12 lease_until, 8 20 waited for · 21 previous state · 22 attempt, 4 · 26 fence, 8 · 34
-//   started_at, 8 · 42 previous_started_at, 8 50 nonce, 16 · 66 fingerprint, 32 · 98 forget_at, 8 · 106 labels, outcome
+//   0 version 3 (2: the same without labels) · 1 state · 2 body kept (0 yes, 1 no), and from version 4 on in its upper
+//   half the oldest version that can read and write the record · 3 has an outcome (1), labels (2) ·
+//   4 expires_at, 8 bytes · 12 lease_until, 8 · 20 waited for (1), or its outcome is on the replicas (2) · 21 previous
+//   state · 22 attempt, 4 · 26 fence, 8 · 34 started_at, 8 · 42 previous_started_at, 8 50 nonce, 16 · 66 fingerprint,
+//   32 · 98 forget_at, 8 · 106 labels, outcome
+//
+// A version that changes only what older ones may ignore (bits of the fourth byte, or a trailer behind what they write)
+// names the oldest that it goes with, so that both can run beside each other; older programs leave alone what they
+// cannot read, and say so. Versions stay below 32.
 //
 // Labels are tenant and route, each a byte that says how long it is and as many bytes.
 //
@@ -24,8 +30,14 @@ namespace once::redis {
 
 inline constexpr std::size_t head_size = 106;
 
+// Why these bytes cannot be read: a record of a newer version, or none at all. At least the first three.
+std::string why_unreadable(std::string_view packed);
+
 // Nothing if these bytes are no record.
 std::optional<Record> unpack_record(std::string_view packed);
+
+// Whether as many replicas as were asked for are known to have had the outcome.
+bool on_replicas(std::string_view packed);
 
 // Of the bytes behind the head, for a record whose head says that it has them; what is cut off is empty.
 struct PackedLabels {
@@ -47,6 +59,7 @@ enum class Answer : char {
   stands = 'S',      // nothing was written; this is what stands
   nothing = 'N',     // lookup: there is none
   lost = 'L',        // renew, finish, release
+  late = 'T',        // claim: it came after the time that it counts until
   unreadable = 'U',  // a record of another version of Once
 };
 
@@ -62,9 +75,14 @@ inline Time time_of(std::uint64_t clock_us) {
   return Time(Duration(static_cast<std::int64_t>(clock_us / 1000)));
 }
 
-// The first argument of the verb's script, and its length. `confirm`: also an op that finds its work done writes it
-// once more, so that WAIT has something to wait for.
-void append_terms(std::string& out, const Op& op, bool confirm);
+// What a script is told beside the op.
+struct CallTerms {
+  bool confirm = false;  // also an op that finds its work done writes it once more: WAIT needs something to wait for
+  Time claims_until{};   // by the server's clock; a claim that comes later is refused
+};
+
+// The first argument of the verb's script, and its length.
+void append_terms(std::string& out, const Op& op, const CallTerms& terms);
 std::size_t terms_size(Verb verb);
 
 }  // namespace once::redis

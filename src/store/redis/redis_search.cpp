@@ -121,18 +121,12 @@ std::unexpected<Error> strange(std::string_view what) {
   return std::unexpected(Error{.source = ErrorSource::store, .retryable = Retryable::yes, .detail = std::string(what)});
 }
 
-Time time_in(const redisReply& reply) {
-  if (!redis::is_array(reply) || reply.elements != 2) return {};
-  const auto seconds = parse_number(redis::text_of(*reply.element[0])).value_or(0);
-  const auto microseconds = parse_number(redis::text_of(*reply.element[1])).value_or(0);
-  return Time(Duration(static_cast<Duration::rep>(seconds * 1000 + microseconds / 1000)));
-}
-
 }  // namespace
 
 // A key that was deleted or is no record is left out.
 Result<redis::KeysRead> RedisStore::read_keys(redis::Node& node, const std::vector<std::string>& keys, bool asking) {
-  auto link = node.take_for_search();
+  const auto deadline = redis::Deadline::after(context_->settings.timeout);
+  auto link = node.take_for_search(deadline);
   if (!link) return std::unexpected(link.error());
   const std::string last_byte = std::to_string(redis::head_size + redis::largest_labels - 1);
   redis::append_command((*link)->commands(), {"TIME"});
@@ -142,7 +136,6 @@ Result<redis::KeysRead> RedisStore::read_keys(redis::Node& node, const std::vect
     if (asking) redis::append_command((*link)->commands(), {"ASKING"});
     redis::append_command((*link)->commands(), {"STRLEN", key});
   }
-  const auto deadline = redis::Deadline::after(context_->settings.timeout);
   const auto fail = [&](const Error& error) {
     link->drop();
     return std::unexpected(error);
@@ -154,7 +147,7 @@ Result<redis::KeysRead> RedisStore::read_keys(redis::Node& node, const std::vect
   if (const auto sent = (*link)->send(); !sent) return fail(sent.error());
   const auto time = (*link)->reply(deadline);
   if (!time) return fail(time.error());
-  redis::KeysRead read{.page = {.keys = {}, .next = {}, .now = time_in(**time)}};
+  redis::KeysRead read{.page = {.keys = {}, .next = {}, .now = redis::time_in(**time).value_or(Time())}};
   for (const std::string& key : keys) {
     const auto packed = next();
     if (!packed) return fail(packed.error());
@@ -180,9 +173,10 @@ Result<redis::KeysRead> RedisStore::read_keys(redis::Node& node, const std::vect
 Result<KeyPage> RedisStore::scan_step(ScanPosition& at, std::string_view pattern, std::size_t count) {
   // Nobody may have asked for long: a list begins with who has what now.
   const bool begins = at.node == 0 && at.position == 0;
+  const auto deadline = redis::Deadline::after(context_->settings.timeout);
   auto map = directory_->now();
   if (!map || begins) {
-    if (auto found = directory_->find_again(map.get()); !found && !map) return std::unexpected(found.error());
+    if (auto found = directory_->find_again(map.get(), deadline); !found && !map) return std::unexpected(found.error());
     map = directory_->now();
   }
   if (!map) return strange("Redis: no server is known");
@@ -191,11 +185,10 @@ Result<KeyPage> RedisStore::scan_step(ScanPosition& at, std::string_view pattern
   if (at.server != 0 && at.server != server_of(*node)) return bad_cursor();
   std::set<std::string> keys;
   {
-    auto link = node->take_for_search();
+    auto link = node->take_for_search(deadline);
     if (!link) return std::unexpected(link.error());
-    const auto reply =
-        redis::ask(**link, {"SCAN", std::to_string(at.position), "MATCH", pattern, "COUNT", std::to_string(count)},
-                   redis::Deadline::after(context_->settings.timeout));
+    const auto reply = redis::ask(
+        **link, {"SCAN", std::to_string(at.position), "MATCH", pattern, "COUNT", std::to_string(count)}, deadline);
     if (!reply) {
       link->drop();
       return std::unexpected(reply.error());
@@ -266,8 +259,9 @@ Result<KeyPage> RedisStore::scan(const KeyFilter& filter, std::string_view curso
 
 // Wherever it is now: that there is none is said only by the server that would have it.
 Result<KeyPage> RedisStore::get(const OperationId& id) {
+  const auto deadline = redis::Deadline::after(context_->settings.timeout);
   if (!directory_->now()) {
-    if (auto found = directory_->find_again(nullptr); !found) return std::unexpected(found.error());
+    if (auto found = directory_->find_again(nullptr, deadline); !found) return std::unexpected(found.error());
   }
   const auto map = directory_->now();
   const std::string key = redis::key_of(*context_, id);
@@ -282,7 +276,7 @@ Result<KeyPage> RedisStore::get(const OperationId& id) {
     if (!read->to) return std::move(read->page);
     asking = read->to->ask;
     // What cannot be found out now is found out by the next batch.
-    if (!asking) std::ignore = directory_->find_again(map.get(), {.ask_first = read->to->to});
+    if (!asking) std::ignore = directory_->find_again(map.get(), deadline, {.ask_first = read->to->to});
     node = directory_->node_at(read->to->to);
   }
   return strange("Redis Cluster: the key is on its way from one server to another");

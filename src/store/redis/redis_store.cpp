@@ -7,6 +7,7 @@
 #include "store/redis/directory.hpp"
 #include "store/redis/listener.hpp"
 #include "store/redis/node.hpp"
+#include "store/redis/reviver.hpp"
 
 namespace once {
 
@@ -27,6 +28,7 @@ Result<std::unique_ptr<RedisStore>> RedisStore::open(const std::string& url, con
   store->context_ =
       std::make_unique<redis::Context>(std::move(*options), settings, std::move(tls), log, store->counts_);
   store->directory_ = std::make_unique<redis::Directory>(*store->context_);
+  store->reviver_ = std::make_unique<redis::Reviver>(*store->context_, *store->directory_);
   if (auto reached = store->reach_servers(); !reached) {
     if (reached.error().retryable == Retryable::no) return std::unexpected(std::move(reached.error()));
     log.warn("Redis cannot be reached; requests fail until it can", {{"error", reached.error().detail}});
@@ -35,18 +37,29 @@ Result<std::unique_ptr<RedisStore>> RedisStore::open(const std::string& url, con
 }
 
 Result<void> RedisStore::reach_servers() {
-  if (auto found = directory_->find_again(nullptr); !found) return found;
+  const Duration enough = context_->settings.connect_timeout + context_->settings.timeout;
+  if (auto found = directory_->find_again(nullptr, redis::Deadline::after(enough)); !found) return found;
   Result<void> reached;
   for (const auto& node : directory_->now()->nodes) {
-    auto link = node->take();
+    auto link = node->take(redis::Deadline::after(enough));
     if (link || (!reached && reached.error().retryable == Retryable::no)) continue;
     reached = std::unexpected(std::move(link.error()));
   }
   return reached;
 }
 
-void RedisStore::execute(std::span<Op* const> batch) {
-  redis::Batch(*context_, *directory_, batch).run();
+void RedisStore::execute_until(std::chrono::nanoseconds until, std::span<Op* const> batch) {
+  redis::Batch(*context_, *directory_, redis::Deadline::at(until), batch).run();
+}
+
+Duration RedisStore::time_limit() const {
+  const ServerSettings& settings = context_->settings;
+  return settings.wait_replicas == 0 ? settings.timeout : settings.timeout + settings.wait_timeout;
+}
+
+std::size_t RedisStore::part_of(const OperationId& id) const {
+  if (context_->options.mode != redis::Mode::cluster) return 0;
+  return directory_->part_of(redis::slot_of(context_->options.prefix, id));
 }
 
 Traits RedisStore::traits() const {

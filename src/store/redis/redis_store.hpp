@@ -5,6 +5,7 @@
 //   script       what Redis runs              directory  which server has what; discovery asks, cluster reads
 //   packed       how a record looks there     node       a server and its links; link and tls are one connection
 //   answer       what a reply means           listener   hears from other gateways that an operation ended
+//                                             reviver    connects to servers that were down
 #pragma once
 
 #include <functional>
@@ -25,6 +26,7 @@ struct Context;
 class Directory;
 class Listener;
 class Node;
+class Reviver;
 struct KeysRead;
 struct ScanPosition;
 }  // namespace redis
@@ -37,7 +39,10 @@ class RedisStore final : public ServerStore, public Search {
                                                   const Log& log);
   ~RedisStore() override;
 
-  void execute(std::span<Op* const> batch) override;
+  void execute_until(std::chrono::nanoseconds until, std::span<Op* const> batch) override;
+  Duration time_limit() const override;
+  // The node of a cluster.
+  std::size_t part_of(const OperationId& id) const override;
   Traits traits() const override;
   void tell_ends(std::function<void(const OperationId&)> told) override;
   // Redis does that.
@@ -60,6 +65,7 @@ class RedisStore final : public ServerStore, public Search {
 
   std::unique_ptr<redis::Context> context_;
   std::unique_ptr<redis::Directory> directory_;
+  std::unique_ptr<redis::Reviver> reviver_;
   std::unique_ptr<redis::Listener> listener_;
 };
 

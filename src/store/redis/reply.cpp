@@ -6,6 +6,14 @@
 
 namespace once::redis {
 
+std::optional<Time> time_in(const redisReply& reply) {
+  if (!is_array(reply) || reply.elements != 2) return std::nullopt;
+  const auto seconds = parse_number(text_of(*reply.element[0]));
+  const auto microseconds = parse_number(text_of(*reply.element[1]));
+  if (!seconds || !microseconds) return std::nullopt;
+  return Time(Duration(static_cast<Duration::rep>(*seconds * 1000 + *microseconds / 1000)));
+}
+
 void append_command_head(std::string& out, std::size_t arguments) {
   out += '*';
   append_number(out, arguments);

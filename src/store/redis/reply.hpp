@@ -3,10 +3,13 @@
 
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include <hiredis/hiredis.h>
+
+#include "base/clock.hpp"
 
 namespace once::redis {
 
@@ -28,6 +31,9 @@ inline bool is_text(const redisReply& reply) {
 inline bool is_array(const redisReply& reply) {
   return reply.type == REDIS_REPLY_ARRAY;
 }
+
+// What TIME answers.
+std::optional<Time> time_in(const redisReply& reply);
 
 // *COUNT, to be followed by that many append_argument().
 void append_command_head(std::string& out, std::size_t arguments);

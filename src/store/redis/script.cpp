@@ -1,6 +1,7 @@
 #include "store/redis/script.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <openssl/evp.h>
 
 #include "base/assert.hpp"
@@ -12,27 +13,37 @@ namespace once::redis {
 
 namespace {
 
+// Each script that finds a record asks first whether it can read it, as readable() in packed.cpp does.
+//
 // What every script begins with. Redis forgets a key only after its time: it is there as long as the record is, and
 // `now` says whether it still counts. Strings are cut at the offsets of packed.hpp plus one.
-constexpr std::string_view begin = R"lua(
+constexpr std::string_view read_clock = R"lua(
 local t = redis.call('TIME')
 local us = t[1] * 1000000 + t[2]
 local now = (us - us % 1000) / 1000
-local v = redis.call('GET', KEYS[1])
 )lua";
+constexpr std::string_view read_value = "local v = redis.call('GET', KEYS[1])";
+// A full Redis (maxmemory) refuses a script's first write if it takes memory, and none after one that does not. GETEX
+// without options reads like GET and counts as such a write, so what an owner writes is taken however full Redis is:
+// the outcome of a request at work is never refused. Claims begin with GET, and are.
+constexpr std::string_view read_value_as_owner = "local v = redis.call('GETEX', KEYS[1])";
 
 // When may the claim be made? decide() in core/decision.hpp says so; here it stands once more as one condition, and a
 // test walks both. The fence is the clock, unless that went back. Where replicas are waited for, an outcome that is
 // about to be told is written once more: another gateway's write of it may not have reached them yet, and WAIT counts
-// from the last write of its own connection. A late copy of a claim that has ended (is_ended_claim() in verbs.hpp)
-// changes nothing.
+// from the last write of its own connection; unless it is marked as one that they have. That is no claim, so a full
+// Redis must take it: GETEX. A late copy of a claim that has ended (is_ended_claim() in verbs.hpp) changes nothing, and
+// no copy does that comes when nobody waits for it any more (ServerClock).
 constexpr std::string_view claim = R"lua(
-local on_unknown, confirm, takeover, lease, ttl, tombstone, owner = struct.unpack('>BBI8I8I8I8c48', ARGV[1])
+local on_unknown, confirm, until_ms, takeover, lease, ttl, tombstone, owner =
+  struct.unpack('>BBI8I8I8I8I8c48', ARGV[1])
 local attempt, fence, before, before_at, waited = 1, us, 3, 0, 0
 if v then
-  local version, state, _, _, old_expires, old_lease, old_waited, _, old_attempt, old_fence, old_start =
+  local version, state, old_kept, _, old_expires, old_lease, old_waited, _, old_attempt, old_fence, old_start =
     struct.unpack('>BBBBI8I8BBI4I8I8', v)
-  if version ~= 3 and version ~= 2 then return struct.pack('>c1I8', 'U', us) end
+  if version < 2 or version > 3 and (version > 31 or old_kept < 16 or old_kept > 63) then
+    return struct.pack('>c1I8', 'U', us) .. string.sub(v, 1, 3)
+  end
   if old_fence >= us then fence = old_fence + 1 end
   local live = state == 0 and now < old_lease
   if not live and now >= old_expires and now < struct.unpack('>I8', v, 99) then
@@ -42,13 +53,13 @@ if v then
   local ended = nonce == string.sub(owner, 9, 16) .. string.sub(owner, 1, 8)
   if live or now < old_expires then
     if state == 0 and string.sub(v, 51, 98) == owner then
-      if confirm == 1 then redis.call('SET', KEYS[1], v, 'KEEPTTL') end
+      if confirm == 1 then redis.call('GETEX', KEYS[1]) redis.call('SET', KEYS[1], v, 'KEEPTTL') end
       return struct.pack('>c1I8', 'O', us) .. v
     end
     local adrift = state == 3 or state == 0 and not live
     local free = state == 2 or adrift and (on_unknown == 0 or on_unknown == 1 and old_start + takeover <= now)
     if not free or string.sub(v, 67, 98) ~= string.sub(owner, 17) then
-      if confirm == 1 and state == 1 then redis.call('SET', KEYS[1], v, 'KEEPTTL') end
+      if confirm == 1 and state == 1 and old_waited ~= 2 then redis.call('GETEX', KEYS[1]) redis.call('SET', KEYS[1], v, 'KEEPTTL') end
       return struct.pack('>c1I8', 'S', us) .. v
     end
     ended = ended or state ~= 0 and nonce == string.sub(owner, 1, 16)
@@ -56,6 +67,7 @@ if v then
   end
   if ended then return struct.pack('>c1I8', 'E', us) .. v end
 end
+if now > until_ms then return struct.pack('>c1I8', 'T', us) end
 local lease_until, expires, labels = now + lease, now + ttl, ARGV[2]
 local forget = expires + tombstone
 local record = struct.pack('>BBBBI8I8BBI4I8I8I8', 3, 0, 0, labels == '' and 0 or 2, expires, lease_until, waited, before,
@@ -68,8 +80,10 @@ return struct.pack('>c1I8', 'W', us) .. record
 // What renew, finish and release go on with: the record, if it has not expired and the nonce is its owner's.
 constexpr std::string_view owners_only = R"lua(
 if not v then return struct.pack('>c1I8', 'L', us) end
-local version, state, _, flags, expires, lease_until, waited = struct.unpack('>BBBBI8I8B', v)
-if version ~= 3 and version ~= 2 then return struct.pack('>c1I8', 'U', us) end
+local version, state, old_kept, flags, expires, lease_until, waited = struct.unpack('>BBBBI8I8B', v)
+if version < 2 or version > 3 and (version > 31 or old_kept < 16 or old_kept > 63) then
+  return struct.pack('>c1I8', 'U', us) .. string.sub(v, 1, 3)
+end
 if expires <= now and not (state == 0 and now < lease_until) or string.sub(v, 51, 66) ~= nonce then
   return struct.pack('>c1I8', 'L', us)
 end
@@ -95,7 +109,7 @@ constexpr std::string_view finish_terms =
     "local final, kept, has, confirm, ttl, nonce = struct.unpack('>BBBBI8c16', ARGV[1])";
 constexpr std::string_view finish = R"lua(
 if state == final then
-  if confirm == 1 then redis.call('SET', KEYS[1], v, 'KEEPTTL') end
+  if confirm == 1 and waited ~= 2 then redis.call('SET', KEYS[1], v, 'KEEPTTL') end
   return struct.pack('>c1I8', 'S', us) .. v
 end
 if state ~= 0 and state ~= 3 then return struct.pack('>c1I8', 'L', us) end
@@ -104,7 +118,7 @@ constexpr std::string_view finish_write = R"lua(
 forget = now + ttl + math.max(forget - expires, 0)
 expires = now + ttl
 local labels = ''
-if flags >= 2 then
+if flags % 4 >= 2 then
   local tenant = string.byte(v, 107)
   labels = string.sub(v, 107, 108 + tenant + string.byte(v, 108 + tenant))
   has = has + 2
@@ -122,13 +136,12 @@ if state ~= seen or state ~= 3 and (state ~= 0 or now < lease_until) then return
 constexpr std::string_view finish_end = "return struct.pack('>c1I8', 'W', us) .. head";
 
 // Of a first claim a record stays for a minute that is as none: trace_of_release() in core/decision.hpp. So it does of
-// a claim that is not here: it may be on its way. DEL comes first because a full Redis lets a script write only after
-// that.
+// a claim that is not here: it may be on its way.
 constexpr std::string_view release_terms = R"lua(
 local nonce = ARGV[1]
 local nobody = string.sub(nonce, 9, 16) .. string.sub(nonce, 1, 8)
 if not v then
-  redis.pcall('SET', KEYS[1], struct.pack('>BBBBI8I8BBI4I8I8I8', 3, 2, 0, 0, 0, 0, 0, 3, 1, us, 0, 0) .. nobody ..
+  redis.call('SET', KEYS[1], struct.pack('>BBBBI8I8BBI4I8I8I8', 3, 2, 0, 0, 0, 0, 0, 3, 1, us, 0, 0) .. nobody ..
     string.rep('\0', 40), 'PX', 60000)
 end
 )lua";
@@ -136,7 +149,6 @@ constexpr std::string_view release = R"lua(
 if state ~= 0 then return struct.pack('>c1I8', 'L', us) end
 local before, attempt = struct.unpack('>BI4', v, 22)
 if attempt == 1 then
-  redis.call('DEL', KEYS[1])
   redis.call('SET', KEYS[1], struct.pack('>BBBBI8I8B', 3, 2, 0, 0, 0, 0, 0) .. string.sub(v, 22, 50) .. nobody ..
     string.sub(v, 67, 98) .. struct.pack('>I8', 0), 'PX', 60000)
 else
@@ -152,8 +164,10 @@ constexpr std::string_view release_end = "return struct.pack('>c1I8', 'W', us)";
 constexpr std::string_view forget = R"lua(
 local seen, nonce = struct.unpack('>Bc16', ARGV[1])
 if not v then return struct.pack('>c1I8', 'L', us) end
-local version, state, _, _, expires, lease_until, waited = struct.unpack('>BBBBI8I8B', v)
-if version ~= 3 and version ~= 2 then return struct.pack('>c1I8', 'U', us) end
+local version, state, old_kept, _, expires, lease_until, waited = struct.unpack('>BBBBI8I8B', v)
+if version < 2 or version > 3 and (version > 31 or old_kept < 16 or old_kept > 63) then
+  return struct.pack('>c1I8', 'U', us) .. string.sub(v, 1, 3)
+end
 if state == 0 and now < lease_until then return struct.pack('>c1I8', 'L', us) end
 if expires <= now then
   if struct.unpack('>I8', v, 99) <= now then return struct.pack('>c1I8', 'L', us) end
@@ -163,17 +177,31 @@ if state ~= seen or string.sub(v, 51, 66) ~= nonce then return struct.pack('>c1I
 redis.call('DEL', KEYS[1])
 )lua";
 
-// A mark that cannot be made, because Redis is full or a replica, costs the waiter nothing but its polls.
+// A mark that cannot be made, because Redis is full or a replica, costs the waiter nothing but its polls. An outcome is
+// written once more before it is told, as by a claim.
 constexpr std::string_view lookup = R"lua(
 if not v then return struct.pack('>c1I8', 'N', us) end
-local version, state, _, _, expires, lease_until, waited = struct.unpack('>BBBBI8I8B', v)
-if version ~= 3 and version ~= 2 then return struct.pack('>c1I8', 'U', us) end
+local version, state, old_kept, _, expires, lease_until, waited = struct.unpack('>BBBBI8I8B', v)
+if version < 2 or version > 3 and (version > 31 or old_kept < 16 or old_kept > 63) then
+  return struct.pack('>c1I8', 'U', us) .. string.sub(v, 1, 3)
+end
 if not (state == 0 and now < lease_until) then
   if expires <= now and struct.unpack('>I8', v, 99) <= now then return struct.pack('>c1I8', 'N', us) end
   if expires <= now then return struct.pack('>c1I8', 'S', us) .. string.sub(v, 1, 106) end
 end
-if ARGV[1] == '\1' and state == 0 and waited == 0 then redis.pcall('SETRANGE', KEYS[1], 20, '\1') end
+local waits, confirm = struct.unpack('>BB', ARGV[1])
+if waits == 1 and state == 0 and waited == 0 then redis.pcall('SETRANGE', KEYS[1], 20, '\1') end
+if confirm == 1 and state == 1 and waited ~= 2 then redis.call('GETEX', KEYS[1]) redis.call('SET', KEYS[1], v, 'KEEPTTL') end
 return struct.pack('>c1I8', 'S', us) .. v
+)lua";
+
+// After WAIT has said that the replicas have it, for on_replicas(). What cannot be marked is waited for again.
+constexpr std::string_view mark = R"lua(
+local v = redis.call('GETRANGE', KEYS[1], 0, 65)
+if #v == 66 and string.byte(v, 2) == 1 and string.byte(v, 21) == 0 and string.sub(v, 51, 66) == ARGV[1] then
+  redis.pcall('SETRANGE', KEYS[1], 20, '\2')
+end
+return 1
 )lua";
 
 constexpr std::array all_verbs = {Verb::claim,  Verb::renew,   Verb::finish, Verb::release,
@@ -190,22 +218,28 @@ std::string sha1_hex(std::string_view text) {
 }  // namespace
 
 std::string script_of(Verb verb) {
+  const auto script = [](std::string_view begin, std::initializer_list<std::string_view> parts) {
+    return fmt::format("{}{}\n{}", read_clock, begin, fmt::join(parts, "\n"));
+  };
   switch (verb) {
-    case Verb::claim: return fmt::format("{}{}", begin, claim);
-    case Verb::renew: return fmt::format("{}{}{}{}", begin, renew_terms, owners_only, renew);
+    case Verb::claim: return script(read_value, {claim});
+    case Verb::renew: return script(read_value_as_owner, {renew_terms, owners_only, renew});
     case Verb::finish:
-      return fmt::format("{}{}{}{}{}{}{}", begin, finish_terms, owners_only, finish, finish_write, tell, finish_end);
+      return script(read_value_as_owner, {finish_terms, owners_only, finish, finish_write, tell, finish_end});
     case Verb::resolve:
-      return fmt::format("{}{}{}{}{}{}{}", begin, resolve_terms, owners_only, resolve, finish_write, tell, finish_end);
-    case Verb::release:
-      return fmt::format("{}{}{}{}{}{}", begin, release_terms, owners_only, release, tell, release_end);
-    case Verb::forget: return fmt::format("{}{}{}{}", begin, forget, tell, release_end);
-    case Verb::lookup: return fmt::format("{}{}", begin, lookup);
+      return script(read_value_as_owner, {resolve_terms, owners_only, resolve, finish_write, tell, finish_end});
+    case Verb::release: return script(read_value_as_owner, {release_terms, owners_only, release, tell, release_end});
+    case Verb::forget: return script(read_value, {forget, tell, release_end});
+    case Verb::lookup: return script(read_value, {lookup});
   }
   ONCE_ASSERT(false);
 }
 
 Scripts::Scripts() {
+  append_command_head(mark_head_, 5);
+  append_argument(mark_head_, "EVALSHA");
+  append_argument(mark_head_, sha1_hex(mark));
+  append_argument(mark_head_, "1");
   for (const Verb verb : all_verbs) {
     std::string& head = heads_[static_cast<std::size_t>(verb)];
     append_command_head(head, writes_outcome(verb) || verb == Verb::claim ? 6 : 5);
@@ -216,17 +250,24 @@ Scripts::Scripts() {
   }
 }
 
-void Scripts::append_call(std::string& out, const Op& op, std::string_view key, bool confirm) const {
+void Scripts::append_call(std::string& out, const Op& op, std::string_view key, const CallTerms& terms) const {
   out += heads_[static_cast<std::size_t>(op.verb)];
   append_argument(out, key);
   out += terms_heads_[static_cast<std::size_t>(op.verb)];
-  append_terms(out, op, confirm);
+  append_terms(out, op, terms);
   out += "\r\n";
   if (writes_outcome(op.verb)) append_argument(out, op.outcome ? std::string_view(*op.outcome) : std::string_view());
   if (op.verb == Verb::claim) append_argument(out, packed_labels(op.tenant, op.route));
 }
 
+void Scripts::append_mark(std::string& out, std::string_view key, const Nonce& nonce) const {
+  out += mark_head_;
+  append_argument(out, key);
+  append_argument(out, nonce.view());
+}
+
 void Scripts::append_load(std::string& out) const {
+  append_command(out, {"SCRIPT", "LOAD", mark});
   for (const Verb verb : all_verbs) append_command(out, {"SCRIPT", "LOAD", script_of(verb)});
 }
 

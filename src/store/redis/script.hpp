@@ -7,11 +7,13 @@
 #include <string>
 #include <string_view>
 
+#include "store/redis/packed.hpp"
 #include "store/store.hpp"
 
 namespace once::redis {
 
 inline constexpr std::size_t verb_count = 7;
+inline constexpr std::size_t script_count = verb_count + 1;
 
 // KEYS[1] is the operation's key; ARGV[1] are the terms (packed.hpp); ARGV[2] of finish is the
 // outcome, of claim the labels.
@@ -23,13 +25,16 @@ class Scripts {
   Scripts();
 
   // EVALSHA for one op, with its key.
-  void append_call(std::string& out, const Op& op, std::string_view key, bool confirm) const;
-  // SCRIPT LOAD for every script: verb_count replies.
+  void append_call(std::string& out, const Op& op, std::string_view key, const CallTerms& terms) const;
+  // Notes in a record that as many replicas as asked for have its outcome. Its reply says nothing.
+  void append_mark(std::string& out, std::string_view key, const Nonce& nonce) const;
+  // SCRIPT LOAD for every script: script_count replies.
   void append_load(std::string& out) const;
 
  private:
   std::array<std::string, verb_count> heads_;
   std::array<std::string, verb_count> terms_heads_;
+  std::string mark_head_;
 };
 
 }  // namespace once::redis

@@ -1,8 +1,10 @@
 // The connections of one store. A batch takes one, uses it alone and gives it back, or drops it when it broke. While
 // the server cannot be reached only one in a while tries; the others are told so at once instead of waiting in line.
+// Nobody waits past the deadline of the call that the connection is for, neither in line nor while it connects.
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <functional>
@@ -23,7 +25,8 @@ namespace once {
 template <class Connection>
 class ConnectionPool {
  public:
-  using Connect = std::function<Result<std::unique_ptr<Connection>>()>;
+  // By then (monotonic_now()), or not at all.
+  using Connect = std::function<Result<std::unique_ptr<Connection>>(std::chrono::nanoseconds until)>;
 
   ConnectionPool(std::size_t limit, ServerCounts& counts, Connect connect)
       : limit_(limit), counts_(counts), connect_(std::move(connect)) {}
@@ -61,23 +64,29 @@ class ConnectionPool {
   };
 
   // Waits while all are in use. An error means that nothing was sent to anybody.
-  Result<Lease> take() {
+  Result<Lease> take(std::chrono::nanoseconds until) {
     std::unique_lock lock(mutex_);
-    free_.wait(lock, [this] { return !idle_.empty() || open_ < limit_; });
+    const auto is_free = [this] { return !idle_.empty() || open_ < limit_; };
+    // In steps, because the library adds what it is given to a clock, which may overflow.
+    while (!is_free()) {
+      const std::chrono::nanoseconds now = monotonic_now();
+      if (now >= until) return std::unexpected(all_in_use());
+      free_.wait_for(lock, std::min<std::chrono::nanoseconds>(until - now, std::chrono::minutes(1)), is_free);
+    }
     if (!idle_.empty()) {
       std::unique_ptr<Connection> connection = std::move(idle_.back());
       idle_.pop_back();
       return Lease(*this, std::move(connection));
     }
-    if (monotonic_now() < next_try_) return std::unexpected(last_error_);
+    if (monotonic_now() < next_try_ || (pause_ > Duration::zero() && trying_)) return std::unexpected(last_error_);
     ++open_;
+    trying_ = true;
     lock.unlock();
-    auto made = connect_();
+    auto made = connect_(until);
     lock.lock();
+    trying_ = false;
     if (made) {
-      pause_ = Duration::zero();
-      counts_.connects.fetch_add(1, std::memory_order_relaxed);
-      counts_.connections.fetch_add(1, std::memory_order_relaxed);
+      note_connected();
       return Lease(*this, std::move(*made));
     }
     --open_;
@@ -89,7 +98,43 @@ class ConnectionPool {
     return std::unexpected(std::move(made.error()));
   }
 
+  // Those that nobody uses: their server is gone, as far as anybody knows.
+  void drop_idle() {
+    std::vector<std::unique_ptr<Connection>> idle;
+    {
+      const std::scoped_lock lock(mutex_);
+      idle.swap(idle_);
+      open_ -= idle.size();
+      counts_.connections.fetch_sub(idle.size(), std::memory_order_relaxed);
+      free_.notify_all();
+    }
+    for (const auto& connection : idle) discard_unsent(connection->descriptor());
+  }
+
+  // One that was made elsewhere, if there is room for it.
+  void add(std::unique_ptr<Connection> connection) {
+    const std::scoped_lock lock(mutex_);
+    if (open_ >= limit_) return;
+    ++open_;
+    note_connected();
+    idle_.push_back(std::move(connection));
+    free_.notify_one();
+  }
+
  private:
+  static Error all_in_use() {
+    return {.source = ErrorSource::store,
+            .retryable = Retryable::yes,
+            .detail = "all connections to the store's server were in use until the call was over"};
+  }
+
+  void note_connected() {
+    pause_ = Duration::zero();
+    next_try_ = {};
+    counts_.connects.fetch_add(1, std::memory_order_relaxed);
+    counts_.connections.fetch_add(1, std::memory_order_relaxed);
+  }
+
   static constexpr Duration first_pause = std::chrono::milliseconds(50);
   static constexpr Duration longest_pause = std::chrono::milliseconds(2000);
 
@@ -113,6 +158,7 @@ class ConnectionPool {
   std::condition_variable free_;
   std::vector<std::unique_ptr<Connection>> idle_;
   std::size_t open_ = 0;  // idle, in use or being made
+  bool trying_ = false;   // somebody connects
   Duration pause_{};
   std::chrono::nanoseconds next_try_{};
   Error last_error_{.source = ErrorSource::store, .retryable = Retryable::yes, .detail = {}};

@@ -15,4 +15,8 @@ namespace once {
 Result<std::unique_ptr<ServerStore>> open_server(const std::string& url, const ServerSettings& settings,
                                                  const Log& log);
 
+// Whether the URL is one that open_server() can work with, as far as that is known without a server: its options and
+// their values, and that the files are there which they name. The error repeats no value of it.
+Result<void> check_server(const std::string& url);
+
 }  // namespace once

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/clock.hpp"
 #include "base/error.hpp"
 #include "store/store.hpp"
 
@@ -52,6 +53,10 @@ struct Swept {
 
 class ServerStore : public Store {
  public:
+  void execute(std::span<Op* const> batch) override { execute_until(monotonic_now() + time_limit(), batch); }
+  void execute_until(std::chrono::nanoseconds until, std::span<Op* const> batch) override = 0;
+  Duration time_limit() const override = 0;
+
   // Removes up to `limit` expired records in one short transaction that no claim waits for. A store whose server
   // forgets by itself has nothing to do. From one thread at a time, beside execute().
   virtual Result<Swept> sweep(std::size_t limit) = 0;

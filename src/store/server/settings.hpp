@@ -1,6 +1,7 @@
 // Settings of the stores that are servers: Redis, PostgreSQL and MySQL.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 
@@ -11,7 +12,8 @@ namespace once {
 struct ServerSettings {
   std::size_t connections = 4;  // as many lanes, each with a connection of its own
   Duration connect_timeout = std::chrono::seconds(3);
-  // Of one batch. After it nobody knows whether the batch was written; the nonces settle it.
+  // Of one batch, connecting and retries included. After it nobody knows whether the
+  // batch was written; the nonces settle it.
   Duration timeout = std::chrono::seconds(5);
   // PostgreSQL and MySQL: how often expired records are looked for, and how many go in one transaction.
   Duration sweep_every = std::chrono::minutes(1);
@@ -20,5 +22,12 @@ struct ServerSettings {
   std::size_t wait_replicas = 0;
   Duration wait_timeout = std::chrono::seconds(1);
 };
+
+// How long connecting to one of several hosts may take, for a call that has to end by then (monotonic_now()).
+inline Duration time_to_connect(const ServerSettings& settings, std::chrono::nanoseconds until,
+                                std::size_t hosts_left) {
+  const auto left = std::chrono::ceil<Duration>(until - std::min(until, monotonic_now()));
+  return std::min(settings.connect_timeout, left / static_cast<Duration::rep>(hosts_left));
+}
 
 }  // namespace once

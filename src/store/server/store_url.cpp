@@ -1,6 +1,10 @@
 #include "store/server/store_url.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -109,6 +113,12 @@ StoreKind store_kind(std::string_view url) {
   return StoreKind::other;
 }
 
+bool is_local(std::string_view host) {
+  const bool address = host.find_first_not_of("0123456789.") == std::string_view::npos;
+  return host.empty() || host == "localhost" || host.ends_with(".localhost") || host == "::1" ||
+         host.starts_with('/') || host.starts_with('@') || (address && host.starts_with("127."));
+}
+
 const std::string* StoreUrl::option(std::string_view name) const {
   const auto found = std::ranges::find(options, name, [](const auto& pair) { return std::string_view(pair.first); });
   return found == options.end() ? nullptr : &found->second;
@@ -149,6 +159,12 @@ Result<StoreUrl> parse_store_url(std::string_view text) {
     url.options.emplace_back(name, std::move(*value));
   }
   return url;
+}
+
+Result<void> check_url_file(std::string_view option, const std::string& path) {
+  if (path.empty() || ::access(path.c_str(), R_OK) == 0) return {};
+  const std::string why = std::generic_category().message(errno);
+  return wrong(fmt::format("option {} of the store's URL: {}: {}", option, path, why));
 }
 
 std::string without_password(std::string_view text) {

@@ -37,8 +37,14 @@ struct StoreUrl {
   const std::string* option(std::string_view name) const;
 };
 
+// What is sent to it stays on this machine: a loopback address, "localhost" or a Unix socket.
+bool is_local(std::string_view host);
+
 // The error never repeats the URL, which may hold a password.
 Result<StoreUrl> parse_store_url(std::string_view text);
+
+// Whether a file that an option of the URL names can be read; an empty path is no file.
+Result<void> check_url_file(std::string_view option, const std::string& path);
 
 // For logs and errors: the password, and options that may hold one, as ***.
 std::string without_password(std::string_view text);

@@ -1,7 +1,7 @@
-// The operations that this process has at work: their request has gone to the backend, or is about to. Whatever the
-// store says, because it came back empty, because a lease lapsed or because it is down, this process does not start
-// one of them again. The claim that another request was given for it meanwhile is handed to the execution at work,
-// which renews it and records its outcome under it.
+// The operations that this process has at work: their request has gone to the backend, or is about to; or a library
+// call is doing the work. Whatever the store says, because it came back empty, because a lease lapsed or because it is
+// down, this process does not start one of them again. The claim that another request was given for it meanwhile is
+// handed to the execution at work, which renews it and records its outcome under it.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-#include "gateway/executions.hpp"
+#include "store/executions.hpp"
 
 #include "base/assert.hpp"
 #include "base/bug.hpp"

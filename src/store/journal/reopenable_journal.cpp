@@ -1,0 +1,111 @@
+#include "store/journal/reopenable_journal.hpp"
+
+#include <mutex>
+#include <utility>
+
+#include <poll.h>
+
+#include "base/random.hpp"
+#include "store/journal/system_disk.hpp"
+
+namespace once {
+
+namespace {
+
+constexpr std::string_view journal_is_closed =
+    "the journal is closed for a successor, or could not be opened again after it";
+constexpr int lock_look_milliseconds = 10;
+
+std::unexpected<Error> no_journal() {
+  return std::unexpected(
+      Error{.source = ErrorSource::store, .retryable = Retryable::yes, .detail = std::string(journal_is_closed)});
+}
+
+}  // namespace
+
+ReopenableJournal::ReopenableJournal(std::string folder, const Clock& clock, const Log& log,
+                                     const JournalSettings& settings)
+    : folder_(std::move(folder)), clock_(clock), log_(log), settings_(settings) {}
+
+Result<void> ReopenableJournal::open(Duration patience) {
+  const auto until = monotonic_now() + patience;
+  SystemRandom random;
+  Opened opened;
+  for (bool waited = false;; waited = true) {
+    opened.disk = std::make_unique<SystemDisk>(folder_);
+    auto store = JournalStore::open(*opened.disk, clock_, random, log_, settings_);
+    if (store) {
+      opened.store = *std::move(store);
+      break;
+    }
+    // Only a journal that is in use is worth another try.
+    if (store.error().retryable == Retryable::no || monotonic_now() >= until) {
+      lost_ = true;
+      return std::unexpected(store.error());
+    }
+    if (!waited) log_.info("waiting for the journal", {{"why", store.error().detail}});
+    ::poll(nullptr, 0, lock_look_milliseconds);
+  }
+  opened.keeper = std::make_unique<JournalKeeper>(*opened.store);
+  const std::scoped_lock lock(mutex_);
+  opened_ = std::move(opened);
+  lost_ = false;
+  at_once_.store(opened_.store.get(), std::memory_order_release);
+  return {};
+}
+
+ReopenableJournal::Opened ReopenableJournal::give_up() {
+  at_once_.store(nullptr, std::memory_order_release);
+  const std::scoped_lock lock(mutex_);
+  last_stats_ = opened_.store->stats();
+  failed_ = opened_.store->failed_for_good();
+  return std::exchange(opened_, {});
+}
+
+void ReopenableJournal::execute(std::span<Op* const> batch) {
+  const std::shared_lock lock(mutex_);
+  if (opened_.store) return opened_.store->execute(batch);
+  for (Op* const op : batch) answer_failed(*op, StoreFault::refused, journal_is_closed);
+}
+
+bool ReopenableJournal::answer_at_once(Op& op) {
+  JournalStore* const store = at_once_.load(std::memory_order_acquire);
+  return store != nullptr && store->answer_at_once(op);
+}
+
+std::size_t ReopenableJournal::part_of(const OperationId& id) const {
+  const JournalStore* const store = at_once_.load(std::memory_order_acquire);
+  return store != nullptr ? store->part_of(id) : 0;
+}
+
+bool ReopenableJournal::failed_for_good() const {
+  const std::shared_lock lock(mutex_);
+  return opened_.store ? opened_.store->failed_for_good() : failed_;
+}
+
+Result<KeyPage> ReopenableJournal::scan(const KeyFilter& filter, std::string_view cursor, std::size_t limit) {
+  const std::shared_lock lock(mutex_);
+  return opened_.store ? opened_.store->scan(filter, cursor, limit) : no_journal();
+}
+
+Result<KeyPage> ReopenableJournal::find(const IdPrefix& prefix) {
+  const std::shared_lock lock(mutex_);
+  return opened_.store ? opened_.store->find(prefix) : no_journal();
+}
+
+Result<KeyPage> ReopenableJournal::get(const OperationId& id) {
+  const std::shared_lock lock(mutex_);
+  return opened_.store ? opened_.store->get(id) : no_journal();
+}
+
+Result<KeyCounts> ReopenableJournal::count(std::string_view cursor) {
+  const std::shared_lock lock(mutex_);
+  return opened_.store ? opened_.store->count(cursor) : no_journal();
+}
+
+JournalStats ReopenableJournal::stats() const {
+  const std::shared_lock lock(mutex_);
+  return opened_.store ? opened_.store->stats() : last_stats_;
+}
+
+}  // namespace once

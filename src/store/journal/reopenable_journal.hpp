@@ -1,0 +1,74 @@
+// A journal that its process can close and open again while lanes, gateway and admin interface go on. A process that
+// hands over closes it for its successor, because only one process can have it, and opens it again if the successor
+// fails. While it is closed everything is refused, and nothing is changed.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <shared_mutex>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "store/journal/journal_store.hpp"
+#include "store/journal/keeper.hpp"
+#include "store/journal/settings.hpp"
+#include "store/search.hpp"
+#include "store/store.hpp"
+
+namespace once {
+
+class ReopenableJournal final : public Store, public Search {
+ public:
+  ReopenableJournal(std::string folder, const Clock& clock, const Log& log, const JournalSettings& settings);
+
+  // Reads what is in the folder. Another process may have it for `patience` longer: one that is ending, say.
+  Result<void> open(Duration patience);
+
+  // The open journal. It is closed, and free for another process, when this ends.
+  struct Opened {
+    std::unique_ptr<Disk> disk;
+    std::unique_ptr<JournalStore> store;
+    std::unique_ptr<JournalKeeper> keeper;
+  };
+  // From now on everything is refused. A thread may still be inside answer_at_once() or part_of(): keep what is
+  // returned until none can be any more.
+  Opened give_up();
+  // It was given up, and is to be opened by somebody else or here again. False if that has failed.
+  bool handed_over() const { return closed() && !lost_.load(std::memory_order_relaxed); }
+  bool closed() const { return at_once_.load(std::memory_order_acquire) == nullptr; }
+
+  void execute(std::span<Op* const> batch) override;
+  bool answer_at_once(Op& op) override;
+  std::size_t part_of(const OperationId& id) const override;
+  Traits traits() const override { return {.durable = Durable::yes, .shared = Shared::no}; }
+  bool failed_for_good() const override;
+  Search* search() override { return this; }
+
+  Result<KeyPage> scan(const KeyFilter& filter, std::string_view cursor, std::size_t limit) override;
+  Result<KeyPage> find(const IdPrefix& prefix) override;
+  Result<KeyPage> get(const OperationId& id) override;
+  Result<KeyCounts> count(std::string_view cursor) override;
+
+  // While it is closed: as they were.
+  JournalStats stats() const;
+
+ private:
+  const std::string folder_;
+  const Clock& clock_;
+  const Log& log_;
+  const JournalSettings settings_;
+
+  // Shared by whoever uses the journal. Not by answer_at_once() and part_of(), which are on the path of every request.
+  mutable std::shared_mutex mutex_;
+  Opened opened_;
+  JournalStats last_stats_;
+  bool failed_ = false;             // when it was given up: then nobody waits for it either
+  std::atomic<bool> lost_ = false;  // the last open() failed
+  std::atomic<JournalStore*> at_once_ = nullptr;
+};
+
+}  // namespace once

@@ -1,0 +1,50 @@
+#include "store/redis/reviver.hpp"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+namespace once::redis {
+
+namespace {
+
+// A node that hangs must not keep another one waiting that is back.
+constexpr Duration revival_patience = std::chrono::seconds(1);
+constexpr Duration first_revival_pause = std::chrono::milliseconds(20);
+constexpr Duration longest_revival_pause = std::chrono::milliseconds(1000);
+
+}  // namespace
+
+Reviver::Reviver(Context& context, Directory& directory)
+    : context_(context), directory_(directory), thread_([this] { loop(); }) {
+  pthread_setname_np(thread_.native_handle(), "once-redis-up");
+}
+
+Reviver::~Reviver() {
+  context_.down.end();
+  thread_.join();
+}
+
+void Reviver::loop() {
+  Duration pause = first_revival_pause;
+  while (true) {
+    const std::vector<std::shared_ptr<Node>> down = directory_.down();
+    if (down.empty()) {
+      if (!context_.down.wait_for_ring()) return;
+      pause = first_revival_pause;
+      continue;
+    }
+    Hint hint;
+    for (const auto& node : down) hint.ask_last.push_back(node->host());
+    // What cannot be found out now is found out next time.
+    std::ignore = directory_.find_again(directory_.now().get(), Deadline::after(revival_patience), hint);
+    for (const auto& node : down) node->revive(Deadline::after(revival_patience));
+    if (!context_.down.pause(pause)) return;
+    pause = std::min(pause * 2, longest_revival_pause);
+  }
+}
+
+}  // namespace once::redis

@@ -1,0 +1,26 @@
+// Connects again to nodes that are down, on a thread of its own, so that no batch is kept waiting for one; and finds
+// out meanwhile whether another node has taken over.
+#pragma once
+
+#include <thread>
+
+#include "store/redis/directory.hpp"
+
+namespace once::redis {
+
+class Reviver {
+ public:
+  Reviver(Context& context, Directory& directory);
+  ~Reviver();
+  Reviver(const Reviver&) = delete;
+  Reviver& operator=(const Reviver&) = delete;
+
+ private:
+  void loop();
+
+  Context& context_;
+  Directory& directory_;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace once::redis

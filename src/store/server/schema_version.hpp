@@ -1,0 +1,51 @@
+// Which schema of Once a SQL database has, and whether a program can use it. Schemas are counted by revisions. Programs
+// are counted by the revision that they were made for, and each schema names the oldest program that can use it. So
+// gateways of two versions run beside each other: the schema is brought up to date first, then the gateways one by one,
+// and they go back without the schema. What older programs would not understand is used only when the schema names none
+// of them any more.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace once {
+
+struct SchemaVersion {
+  std::uint64_t revision = 0;        // 0: there is none
+  std::uint64_t oldest_program = 0;  // stored as `version`, which programs of revision 1 compare with their own
+};
+
+enum class SchemaFits : std::uint8_t { yes, too_old, too_new };
+
+inline SchemaFits fits(const SchemaVersion& found, const SchemaVersion& own) {
+  if (found.oldest_program > own.revision) return SchemaFits::too_new;
+  return found.revision < own.revision ? SchemaFits::too_old : SchemaFits::yes;
+}
+
+// For people, of one that does not fit.
+inline std::string why_not(const SchemaVersion& found, const SchemaVersion& own, std::string_view how_to_apply) {
+  if (found.oldest_program > own.revision) {
+    return fmt::format(
+        "the schema of Once in the database has revision {} and needs a program for revision {} or newer; this one is "
+        "for {}: use a newer program",
+        found.revision, found.oldest_program, own.revision);
+  }
+  return fmt::format("the schema of Once in the database has revision {}, this program needs {}: {}", found.revision,
+                     own.revision, how_to_apply);
+}
+
+// What applying did.
+inline std::string applied(const SchemaVersion& before, const SchemaVersion& own) {
+  if (before.revision > own.revision) {
+    return fmt::format("schema revision {} is there, newer than this program's {}, which can use it", before.revision,
+                       own.revision);
+  }
+  if (before.revision == own.revision) return fmt::format("schema revision {} was there already", own.revision);
+  if (before.revision == 0) return fmt::format("schema revision {} made", own.revision);
+  return fmt::format("schema brought from revision {} to {}", before.revision, own.revision);
+}
+
+}  // namespace once
