@@ -1,8 +1,6 @@
 #include "cli/admin_client.hpp"
 
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <stop_token>
 #include <vector>
 
@@ -12,13 +10,16 @@
 #include "cli/output.hpp"
 #include "client/curl_transport.hpp"
 #include "config/codec.hpp"
+#include "config/secret.hpp"
 #include "core/json_tree.hpp"
 
 namespace once::cli {
 
 namespace {
 
+constexpr int unauthorized = 401;
 constexpr int conflict = 409;
+constexpr std::size_t longest_token = 4096;
 
 // Without the member, the whole body: it may be somebody else who answers there.
 std::string detail_of(const std::string& body) {
@@ -40,11 +41,21 @@ std::expected<std::string, std::string> token_of(const AdminOptions& options) {
     const char* const token = std::getenv("ONCE_ADMIN_TOKEN");
     return token == nullptr ? "" : token;
   }
-  std::ifstream file(options.token_file, std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file || trim(text).empty())
-    return std::unexpected(fmt::format("--token-file: {} has no token", options.token_file));
-  return std::string(trim(text));
+  const auto file = read_file(options.token_file, longest_token);
+  if (!file) {
+    return std::unexpected(fmt::format("--token-file: {} cannot be read: {}", options.token_file, file.error()));
+  }
+  if (trim(file->bytes).empty()) return std::unexpected(fmt::format("--token-file: {} is empty", options.token_file));
+  return std::string(trim(file->bytes));
+}
+
+// The gateway speaks of its own setting; what to do here is another matter.
+std::string token_hint(const AdminOptions& options, bool given) {
+  if (options.token == Token::none) return "";
+  if (!given) return " (give it with --token-file FILE or in ONCE_ADMIN_TOKEN)";
+  const bool file = !options.token_file.empty();
+  return fmt::format(" (it was taken from {})",
+                     file ? options.token_file : "ONCE_ADMIN_TOKEN; --token-file FILE goes before it");
 }
 
 }  // namespace
@@ -89,6 +100,7 @@ AdminAnswer ask_admin(const AdminOptions& options, std::string method, std::stri
   AdminAnswer answer{.status = tried.answer.status, .body = std::move(tried.answer.body), .error = {}};
   if (answer.status == 0) answer.error = fmt::format("nobody answers at {}: {}", options.admin, tried.detail);
   if (answer.status != 0 && answer.status != 200) answer.error = detail_of(answer.body);
+  if (answer.status == unauthorized) answer.error += token_hint(options, !token->empty());
   return answer;
 }
 

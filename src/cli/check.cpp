@@ -1,12 +1,7 @@
-#include <unistd.h>
-
 #include <memory>
 
 #include <fmt/format.h>
 
-#include "admin/audit.hpp"
-#include "base/clock.hpp"
-#include "base/log.hpp"
 #include "cli/command.hpp"
 #include "cli/output.hpp"
 #include "config/finish.hpp"
@@ -37,16 +32,6 @@ bool compare_with(const ServeOptions& options, const std::string& before, const 
   return true;
 }
 
-// As the admin interface does before it listens.
-Checked check_audit_log(const Config& config) {
-  if (config.admin == "off") return {};
-  const SystemClock clock;
-  const Log log(clock, STDERR_FILENO, config.log.level, config.log.format);
-  const auto fit = Audit(config.audit_log, clock, log).check();
-  if (fit) return {};
-  return {.errors = {{"", 0, 0, fit.error().detail}}, .warnings = {}};
-}
-
 }  // namespace
 
 Run add_check(CLI::App& app) {
@@ -61,26 +46,26 @@ Run add_check(CLI::App& app) {
   command->footer(
       "Takes the options of serve, and finds what serve would refuse. Certificates, keys, tokens and the secret are "
       "read, in the environment of this command: elsewhere than at the service give ONCE_SECRET, and what env: names, "
-      "any value of 16 bytes. Nothing else is opened, resolved or written. `once reload --dry-run` asks a gateway that "
+      "any value of 16 bytes. Whether logs and folders can be written is found out for the user of this command. "
+      "Nothing is "
+      "made, and nobody is connected to. `once reload --dry-run` asks a gateway that "
       "runs.\n"
       "Exit codes: 0 it can be served (warnings may be printed), 2 it, or an option, has mistakes. As of serve.");
   return [options, against] {
-    auto config = load_config(*options);
-    if (!config) {
-      print_errors(config.error(), "error");
+    Loaded loaded = load_all_config(*options);
+    if (!loaded.errors.empty()) {
+      print_errors(all_mistakes(std::move(loaded), environment_variable), "error");
       return 2;
     }
-    const Checked checked = check(*config);
-    const Checked files = read_files(*config);
-    const Checked secrets = check_secrets(*config, environment_variable);
-    const Checked audit = check_audit_log(*config);
-    for (const Checked* part : {&checked, &files, &secrets, &audit}) print_errors(part->warnings, "warning");
-    for (const Checked* part : {&checked, &files, &secrets, &audit}) print_errors(part->errors, "error");
-    if (!checked.errors.empty() || !files.errors.empty() || !secrets.errors.empty() || !audit.errors.empty()) return 2;
-    if (!against->empty() && !compare_with(*options, *against, *config)) return 2;
-    print(fmt::format("ok: {} upstream{}, {} route{}\n", config->upstreams.size(),
-                      config->upstreams.size() == 1 ? "" : "s", config->routes.size(),
-                      config->routes.size() == 1 ? "" : "s"));
+    Config& config = loaded.config;
+    const Checked checked = check_all(config, environment_variable);
+    print_errors(checked.warnings, "warning");
+    print_errors(checked.errors, "error");
+    if (!checked.errors.empty()) return 2;
+    if (!against->empty() && !compare_with(*options, *against, config)) return 2;
+    print(fmt::format("ok: {} upstream{}, {} route{}\n", config.upstreams.size(),
+                      config.upstreams.size() == 1 ? "" : "s", config.routes.size(),
+                      config.routes.size() == 1 ? "" : "s"));
     return 0;
   };
 }

@@ -46,6 +46,7 @@ void add_listen_options(CLI::App& command, ServeOptions& options);
 void add_serve_options(CLI::App& command, ServeOptions& options);
 
 // File and options together; every mistake is in the errors.
+Loaded load_all_config(const ServeOptions& options);
 std::expected<Config, ConfigErrors> load_config(const ServeOptions& options);
 
 // As Environ, of this process.

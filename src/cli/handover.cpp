@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -15,6 +16,7 @@
 #include <iterator>
 
 #include <fmt/format.h>
+#include <poll.h>
 
 #include "base/text.hpp"
 
@@ -24,6 +26,8 @@ namespace {
 
 constexpr std::string_view channel_variable = "ONCE_PREDECESSOR";
 constexpr std::string_view kept_variable = "ONCE_SOCKETS_KEPT";
+// A day, in microseconds: what is longer need not be told apart.
+constexpr std::uint64_t longest_watchdog = 86'400'000'000;
 
 std::unexpected<Error> system_error(std::string_view what, int error) {
   std::array<char, 128> text{};
@@ -38,7 +42,9 @@ std::string variable(std::string_view name) {
 }
 
 bool is_ours(std::string_view entry) {
-  return entry.starts_with("LISTEN_") || entry.starts_with(channel_variable) || entry.starts_with(kept_variable);
+  // Signs of life may come from the successor, too.
+  return entry.starts_with("LISTEN_") || entry.starts_with("WATCHDOG_PID") || entry.starts_with(channel_variable) ||
+         entry.starts_with(kept_variable);
 }
 
 // What the new program needs, laid out before the fork: after it, in a process with threads, nothing may be allocated.
@@ -120,6 +126,11 @@ Result<Successor> Successor::start(const std::vector<std::string>& command,
   return Successor(std::move(channel->first), pid);
 }
 
+bool Successor::speaks() const {
+  pollfd source{.fd = descriptor(), .events = POLLIN, .revents = 0};
+  return ::poll(&source, 1, 0) == 1;
+}
+
 Message Successor::receive() const {
   return read_from(channel_.get());
 }
@@ -128,15 +139,23 @@ void Successor::say_yours() const {
   send(channel_.get(), Message::yours);
 }
 
-void Successor::reap() const {
+bool Successor::runs() const {
+  siginfo_t ended{};
+  const auto pid = static_cast<id_t>(pid_);
+  return ::waitid(P_PID, pid, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0;
+}
+
+void Successor::end() const {
+  ::kill(pid_, SIGKILL);  // one that hangs would hear nothing else
   int status = 0;
-  ::waitpid(pid_, &status, 0);
+  while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
 }
 
 void Predecessor::say_checked() const {
   if (!channel_.open()) return;
   send(channel_.get(), Message::checked);
-  // Told, or it has ended: either way the store is free.
+  // Told, or the old process has ended: either way it is done with the store.
   read_from(channel_.get());
 }
 
@@ -149,6 +168,11 @@ void Predecessor::say_ready() {
 Result<Origin> origin_of_process() {
   Origin origin;
   origin.notify_socket = variable("NOTIFY_SOCKET");
+  const std::string watched = variable("WATCHDOG_PID");
+  const auto watchdog = parse_number(variable("WATCHDOG_USEC"));
+  if (watchdog && (watched.empty() || watched == std::to_string(::getpid()))) {
+    origin.watchdog = std::chrono::microseconds(std::min<std::uint64_t>(*watchdog, longest_watchdog));
+  }
   const std::string count = variable("LISTEN_FDS");
   // Meant for another process, which left its environment to this one.
   if (count.empty() || variable("LISTEN_PID") != std::to_string(::getpid())) return origin;

@@ -5,9 +5,11 @@
 //   successor -> checked   its settings are good; it is about to open the store
 //   old       -> yours     the store may be opened: it is shared, or closed here
 //   successor -> ready     it serves
-// A successor that ends before it is ready has changed nothing, unless the store was given up for it.
+// A successor that fails before it is ready, or takes too long, is ended, and the old process serves on. If the old
+// process dies the successor goes on by itself: the end of the channel is as good as `yours`.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -34,11 +36,14 @@ class Successor {
   int pid() const { return pid_; }
   // To wait for: readable when there is a message, or the successor has ended.
   int descriptor() const { return channel_.get(); }
+  bool speaks() const;
   // `none`: it has ended.
   Message receive() const;
   void say_yours() const;
-  // After it has ended, so that it does not stay as a zombie.
-  void reap() const;
+  // False: it has ended, whatever it said before.
+  bool runs() const;
+  // Ends it, if it has not ended by itself. Nothing of it is left when this returns.
+  void end() const;
 
  private:
   Successor(Descriptor channel, int pid) : channel_(std::move(channel)), pid_(pid) {}
@@ -53,7 +58,9 @@ class Predecessor {
   Predecessor() = default;
   explicit Predecessor(int channel) : channel_(channel) {}
 
-  // Returns when the store may be opened.
+  bool exists() const { return channel_.open(); }
+
+  // Returns when the store may be opened, as soon as the old process lets go of it.
   void say_checked() const;
   void say_ready();
 
@@ -66,7 +73,8 @@ struct Origin {
   std::vector<http::InheritedSocket> sockets;
   SocketsKept kept = SocketsKept::no;
   Predecessor predecessor;
-  std::string notify_socket;  // empty: no service manager wants to hear
+  std::string notify_socket;             // empty: no service manager wants to hear
+  std::chrono::microseconds watchdog{};  // without a sign of life for so long it ends the process; 0: it does not
 };
 Result<Origin> origin_of_process();
 

@@ -17,7 +17,8 @@ namespace once::cli {
 namespace {
 
 constexpr const char* keys_exit_codes =
-    "Exit codes: 0 well, 1 it could not be done or there is no such key, 2 wrong options or nobody to ask, 3 refused: "
+    "Exit codes: 0 well, 1 it could not be done or there is no such key, 2 wrong options, or no key was given, 3 "
+    "refused: "
     "the key is at work, has changed, or is one that ended and can only be forgotten. Of many keys: 0 all of them, 1 "
     "some "
     "failed, 3 none failed and some were refused or had changed.";

@@ -1,6 +1,7 @@
 // The parts of `once keys`: what it reads, what it shows, what it does.
 #pragma once
 
+#include <expected>
 #include <functional>
 #include <optional>
 #include <string>
@@ -90,7 +91,7 @@ std::string json_object(const std::vector<std::pair<std::string, std::string>>& 
 std::vector<std::string_view> elements_of(std::string_view array);
 // "Name: value" as a pair; nullopt: it is none.
 std::optional<std::string> header_pairs(const std::vector<std::string>& headers);
-// All of a file; - is stdin.
-std::optional<std::string> read_whole(const std::string& path);
+// All of a file; - is stdin. The error names the file and says why it cannot be read.
+std::expected<std::string, std::string> read_whole(const std::string& path);
 
 }  // namespace once::cli

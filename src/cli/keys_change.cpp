@@ -45,9 +45,10 @@ std::optional<std::string> response_of(const KeysOptions& options) {
     print_error("--header and --body-file need a --status");
     return std::nullopt;
   }
-  const auto body = options.body_file.empty() ? std::optional<std::string>("") : read_whole(options.body_file);
+  const auto body =
+      options.body_file.empty() ? std::expected<std::string, std::string>("") : read_whole(options.body_file);
   if (!body) {
-    print_error(fmt::format("--body-file: {} cannot be read", options.body_file));
+    print_error("--body-file: " + body.error());
     return std::nullopt;
   }
   const auto headers = header_pairs(typed(options.headers, *body));

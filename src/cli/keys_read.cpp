@@ -72,12 +72,12 @@ std::string stdin_conflict(const KeysOptions& options) {
   return "--header-file -: the key would be read from stdin, too; say --key-file FILE";
 }
 
-// Those of the command line and those of the file; nullopt: it cannot be read.
-std::optional<std::vector<std::string>> caller_headers(const KeysOptions& options) {
+// Those of the command line and those of the file. The error says why that cannot be read.
+std::expected<std::vector<std::string>, std::string> caller_headers(const KeysOptions& options) {
   std::vector<std::string> headers = options.headers;
   if (options.header_file.empty()) return headers;
   const auto text = read_whole(options.header_file);
-  if (!text) return std::nullopt;
+  if (!text) return std::unexpected(text.error());
   for (const std::string_view line : split(*text, '\n')) {
     if (!trim(line).empty()) headers.emplace_back(trim(line));
   }
@@ -189,13 +189,13 @@ int find_key(const KeysOptions& options) {
     return usage_error("say --path of a request, or --scope of a claim");
   if (const std::string wrong = stdin_conflict(options); !wrong.empty()) return usage_error(wrong);
   const auto lines = caller_headers(options);
-  if (!lines) return usage_error(fmt::format("--header-file: {} cannot be read", options.header_file));
+  if (!lines) return usage_error("--header-file: " + lines.error());
   const auto headers = header_pairs(*lines);
   if (!headers) return usage_error("--header and --header-file: expected 'Name: value'");
   std::string key = options.key;
   if (key.empty() && !options.key_file.empty()) {
     const auto text = read_whole(options.key_file);
-    if (!text) return usage_error(fmt::format("--key-file: {} cannot be read", options.key_file));
+    if (!text) return usage_error("--key-file: " + text.error());
     key = trim(*text);
   }
   if (key.empty()) key = ask_for_key();

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <iostream>
 #include <iterator>
 
@@ -12,6 +11,7 @@
 #include "base/text.hpp"
 #include "cli/keys.hpp"
 #include "cli/output.hpp"
+#include "config/secret.hpp"
 #include "core/json_text.hpp"
 
 namespace once::cli {
@@ -19,6 +19,7 @@ namespace once::cli {
 namespace {
 
 constexpr std::size_t short_id = 16;
+constexpr std::size_t largest_file = std::size_t{64} << 20U;
 
 // A control character in a tenant's name or in a backend's body must not reach the terminal. In UTF-8 some are two
 // bytes.
@@ -141,11 +142,11 @@ std::optional<std::string> header_pairs(const std::vector<std::string>& headers)
   return out + "]";
 }
 
-std::optional<std::string> read_whole(const std::string& path) {
+std::expected<std::string, std::string> read_whole(const std::string& path) {
   if (path == "-") return std::string((std::istreambuf_iterator<char>(std::cin)), std::istreambuf_iterator<char>());
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return std::nullopt;
-  return std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  auto file = read_file(path, largest_file);
+  if (!file) return std::unexpected(fmt::format("{} cannot be read: {}", path, file.error()));
+  return std::move(file->bytes);
 }
 
 }  // namespace once::cli

@@ -9,8 +9,7 @@
 #include "base/log.hpp"
 #include "base/random.hpp"
 #include "config/config.hpp"
-#include "store/journal/journal_store.hpp"
-#include "store/journal/keeper.hpp"
+#include "store/journal/reopenable_journal.hpp"
 #include "store/memory/memory_store.hpp"
 #include "store/sealed_store.hpp"
 #include "store/server/server_store.hpp"
@@ -20,33 +19,29 @@ namespace once::cli {
 
 class OpenedStore {
  public:
-  static Result<OpenedStore> open(const Config& config, const Clock& clock, const Log& log);
+  // `patience`: how long a journal is waited for that another process still has.
+  static Result<OpenedStore> open(const Config& config, const Clock& clock, const Log& log, Duration patience);
 
   Store& store() const { return sealed_ ? static_cast<Store&>(*sealed_) : *store_; }
   // Null: it is another kind.
   const MemoryStore* memory() const { return memory_; }
-  const JournalStore* journal() const { return journal_; }
+  ReopenableJournal* journal() const { return journal_; }
   ServerStore* server() const { return server_; }
 
   // How many batches it may execute at once.
   std::size_t lanes() const { return lanes_; }
 
  private:
-  static Result<OpenedStore> open_plain(const Config& config, const Clock& clock, const Log& log);
+  static Result<OpenedStore> open_plain(const Config& config, const Clock& clock, const Log& log, Duration patience);
 
-  std::unique_ptr<Disk> disk_;
   std::unique_ptr<Store> store_;
   std::unique_ptr<Random> random_;
   std::unique_ptr<SealedStore> sealed_;  // around it, if outcomes are encrypted
-  std::unique_ptr<JournalKeeper> keeper_;
   std::unique_ptr<Sweeper> sweeper_;
   const MemoryStore* memory_ = nullptr;
-  const JournalStore* journal_ = nullptr;
+  ReopenableJournal* journal_ = nullptr;
   ServerStore* server_ = nullptr;
   std::size_t lanes_ = 1;
 };
-
-// Where the journal of this configuration is, if that is its store.
-std::string journal_folder(const Config& config);
 
 }  // namespace once::cli

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "cli/hidden_values.hpp"
+
 namespace once::cli {
 
 void print(std::string_view text) {
@@ -12,7 +14,7 @@ void print(std::string_view text) {
 }
 
 void print_error(std::string_view text) {
-  fmt::print(stderr, "once: {}\n", text);
+  fmt::print(stderr, "once: {}\n", without_hidden(text));
 }
 
 int usage_error(std::string_view why) {
@@ -21,7 +23,7 @@ int usage_error(std::string_view why) {
 }
 
 void print_errors(const ConfigErrors& errors, std::string_view kind) {
-  for (const ConfigError& error : errors) fmt::print(stderr, "{}: {}\n", kind, to_string(error));
+  for (const ConfigError& error : errors) fmt::print(stderr, "{}: {}\n", kind, to_string(without_hidden(error)));
 }
 
 }  // namespace once::cli

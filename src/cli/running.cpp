@@ -16,19 +16,20 @@
 #include <malloc.h>
 #include <poll.h>
 
+#include "cli/hidden_values.hpp"
+#include "config/finish.hpp"
 #include "config/reload.hpp"
-#include "http/activation.hpp"
 #include "store/server/store_url.hpp"
 
 namespace once::cli {
 
 namespace {
 
-// A client that keeps its connection busy sends its next request within this, and is told there that it is the last
-// one: closed while it idles, the connection could be closed just as the next request goes out.
-constexpr Duration idle_grace = std::chrono::seconds(1);
-constexpr int store_poll_milliseconds = 10;
+constexpr Duration access_patience = std::chrono::seconds(2);  // with a reader of the access log, at the end
+// A loop has two, and there may be two listeners.
+constexpr std::size_t descriptors_of_thread = 4;
 constexpr int look_round_milliseconds = 1000;
+constexpr int store_look_milliseconds = 10;
 // What connections give back lies between what others keep, and stays with the process until it is asked for.
 constexpr std::uint64_t trim_after_rests = 256;
 
@@ -52,14 +53,27 @@ Limits limits_by_store(const Config& config) {
   return limits;
 }
 
-ServingSettings serving_of(const Config& config) {
+ServingSettings serving_of(const Config& config, const DescriptorBudget& descriptors, const Log& log) {
+  Limits limits = limits_by_store(config);
+  const ConnectionLimit connections = connection_limit(config, descriptors);
+  limits.max_connections = connections.connections;
+  if (connections.needed != 0) {
+    log.warn("too few file descriptors for limits.max_connections", {{"max_connections", config.max_connections},
+                                                                     {"served", connections.connections},
+                                                                     {"descriptors", descriptors.limit},
+                                                                     {"needed", connections.needed}});
+  }
   return {.upstreams = config.upstreams,
           .routes = config.routes,
-          .limits = limits_by_store(config),
+          .limits = limits,
           .timeouts = config.timeouts,
           .pool = config.pool,
           .tokens = {.header = config.jwt.header, .verifier = config.jwt.verifier},
+          .access = config.log.access,
           .trusted_proxies = addresses_of(config.trusted_proxies),
+          .proxy_protocol = {.plain = config.proxy_protocol_listen,
+                             .tls = config.proxy_protocol_tls,
+                             .from = addresses_of(config.proxy_protocol_from)},
           .hosts = HostNames(config.same_hosts),
           .upgrades = config.upgrades,
           .tls = config.tls,
@@ -96,7 +110,12 @@ sigset_t signals_of(std::initializer_list<int> signals) {
 }
 
 sigset_t awaited_signals() {
-  return signals_of({SIGINT, SIGTERM, SIGHUP, SIGUSR2});
+  return signals_of({SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2});
+}
+
+Descriptor signal_descriptor() {
+  const sigset_t set = awaited_signals();
+  return Descriptor(::signalfd(-1, &set, SFD_CLOEXEC));
 }
 
 // One that is there already.
@@ -110,11 +129,12 @@ void refuse(ReloadRequest& request) {
   request.home.post(request);
 }
 
-bool shared(const OpenedStore& store) {
-  return store.store().traits().shared == Shared::yes;
-}
-
 }  // namespace
+
+void hold_signals() {
+  const sigset_t set = signals_of({SIGHUP, SIGUSR1, SIGUSR2});
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+}
 
 void block_signals() {
   const sigset_t set = awaited_signals();
@@ -126,9 +146,10 @@ void block_signals() {
 Running::Running(const Config& config, Renewal renewal)
     : config_(config),
       renewal_(std::move(renewal)),
+      manager_(renewal_.origin.notify_socket),
       log_(clock_, STDERR_FILENO, config.log.level, config.log.format),
-      access_log_(config.log.access ? std::make_unique<Log>(clock_, STDOUT_FILENO, LogLevel::info, config.log.format)
-                                    : nullptr),
+      access_(log_),
+      signals_(signal_descriptor()),
       asked_event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 // Sockets that came with the process. One without a name that we know is for clients, without TLS.
@@ -141,17 +162,48 @@ std::vector<int> Running::inherited(std::string_view name) const {
   return found;
 }
 
+// Of what the predecessor had and the settings do not have any more: nobody would answer who connects to them.
+void Running::close_unused_sockets() const {
+  const auto close_all = [this](std::string_view name) {
+    for (const int socket : inherited(name)) ::close(socket);
+  };
+  if (config_.claims.listen == "off") close_all("claims");
+  if (config_.admin == "off") close_all("admin");
+}
+
 void Running::notify(std::string_view state) const {
-  http::notify_service_manager(renewal_.origin.notify_socket, state);
+  manager_.notify(state);
+}
+
+Result<void> Running::open_access_log(const Config& config) {
+  if (!config.log.access.on) return {};
+  const auto opened = access_.open(config.log.access_file, config.log.format);
+  if (opened) return {};
+  return std::unexpected(
+      Error{.source = ErrorSource::system,
+            .retryable = Retryable::no,
+            .detail = fmt::format("log.access_file: {}: {}", config.log.access_file, opened.error())});
+}
+
+void Running::reopen_access_log() {
+  const auto opened = access_.reopen();
+  if (opened) return;
+  log_.error("access log not opened anew: lines go where they went",
+             {{"file", without_hidden(config_.log.access_file)}, {"error", opened.error()}});
 }
 
 Result<void> Running::start() {
+  descriptors_.limit = raise_descriptor_limit();
+  if (auto opened = open_access_log(config_); !opened) return opened;
+  // A process that is dying may hold the journal for a moment longer than the channel.
+  const bool replaces = renewal_.origin.predecessor.exists();
   renewal_.origin.predecessor.say_checked();
-  auto store = OpenedStore::open(config_, clock_, log_);
+  auto store = OpenedStore::open(config_, clock_, log_, replaces ? config_.timeouts.handover : Duration::zero());
   if (!store) return std::unexpected(store.error());
   store_ = std::move(*store);
   store_->store().tell_ends([this](const OperationId& id) { waiters_.notify(id); });
   lanes_.emplace(store_->store(), LaneLimits{.lanes = store_->lanes()});
+  descriptors_.in_use = descriptors_in_use() + descriptors_of_thread * thread_count(config_);
   gateway_.emplace(
       GatewaySettings{.listen = config_.listen,
                       .inherited = inherited("http"),
@@ -159,16 +211,11 @@ Result<void> Running::start() {
                       .threads = thread_count(config_),
                       .secret = config_.secret,
                       .errors_base = config_.errors_base,
-                      .serving = serving_of(config_)},
-      GatewayPorts{
-          .store = *lanes_, .waiters = waiters_, .clock = clock_, .log = log_, .access_log = access_log_.get()});
+                      .serving = serving_of(config_, descriptors_, log_)},
+      GatewayPorts{.store = *lanes_, .waiters = waiters_, .clock = clock_, .log = log_, .access = access_});
   if (auto started = gateway_->start(); !started) return started;
-  if (config_.claims.listen != "off") {
-    const ClaimsPorts ports{
-        .store = *lanes_, .waiters = waiters_, .log = log_, .metrics = claims_metrics_, .faults = gateway_->faults()};
-    claims_ = std::make_unique<Claims>(config_.claims, config_.secret, config_.errors_base, ports);
-    if (auto started = claims_->start(inherited("claims")); !started) return started;
-  }
+  close_unused_sockets();
+  if (auto started = start_claims(inherited("claims")); !started) return started;
   if (config_.admin != "off") {
     const KeysPorts ports{.gateway = *gateway_,
                           .store = *lanes_,
@@ -189,6 +236,8 @@ Result<void> Running::start() {
                                                   .clock = clock_,
                                                   .log = log_,
                                                   .limits = limits_of(config_),
+                                                  .ready_checks = config_.ready_checks,
+                                                  .started_at = started_at_,
                                                   .store_kind = kind_of(config_.store),
                                                   .version = ONCE_VERSION});
     if (auto started = admin_->start(inherited("admin")); !started) return started;
@@ -198,31 +247,60 @@ Result<void> Running::start() {
                           {"admin", admin_address()},
                           {"claims", claims_address()},
                           {"store", store_text(config_)}});
+  watch_loops(renewal_.origin.watchdog);
   renewal_.origin.predecessor.say_ready();
   notify("READY=1");
   return {};
 }
 
+Result<void> Running::start_claims(const std::vector<int>& inherited) {
+  if (config_.claims.listen == "off") return {};
+  const ClaimsPorts ports{
+      .store = *lanes_, .waiters = waiters_, .log = log_, .metrics = claims_metrics_, .gateway = *gateway_};
+  claims_ = std::make_unique<Claims>(config_.claims, config_.secret, config_.errors_base, ports);
+  if (auto started = claims_->start(inherited); !started) return started;
+  watchdog_.watch(claims_->loop());
+  return {};
+}
+
 int Running::wait() {
-  const sigset_t set = awaited_signals();
-  const Descriptor signals(::signalfd(-1, &set, SFD_CLOEXEC));
   Ended ended = Ended::no;
   while (ended == Ended::no) {
     std::array<pollfd, 3> sources = {
-        pollfd{.fd = signals.get(), .events = POLLIN, .revents = 0},
+        pollfd{.fd = signals_.get(), .events = POLLIN, .revents = 0},
         pollfd{.fd = asked_event_.get(), .events = POLLIN, .revents = 0},
         pollfd{.fd = successor_ ? successor_->descriptor() : -1, .events = POLLIN, .revents = 0}};
-    ::poll(sources.data(), sources.size(), look_round_milliseconds);
-    if (sources[0].revents != 0) ended = on_signal(take_signal(signals.get()));
+    ::poll(sources.data(), sources.size(), poll_milliseconds());
+    if (sources[0].revents != 0) ended = on_signal(take_signal(signals_.get()));
     if (ended == Ended::no && sources[1].revents != 0) answer_reloads();
     if (ended == Ended::no && sources[2].revents != 0) ended = on_successor();
+    if (ended == Ended::no) ended = go_on_handing_over();
+    if (ended == Ended::no && drains_at_ && monotonic_now() >= *drains_at_) ended = drain_now();
     if (ended == Ended::no) look_round();
   }
   return finish();
 }
 
+int Running::poll_milliseconds() const {
+  const auto milliseconds = [](std::chrono::nanoseconds time) {
+    return static_cast<int>(std::max<std::int64_t>(1, std::chrono::ceil<std::chrono::milliseconds>(time).count()));
+  };
+  int wait = handover_ == Handover::emptying ? store_look_milliseconds : look_round_milliseconds;
+  if (watchdog_.look_every() != Duration::zero()) wait = std::min(wait, milliseconds(watchdog_.look_every()));
+  if (drains_at_) wait = std::min(wait, milliseconds(*drains_at_ - monotonic_now()));
+  return wait;
+}
+
+void Running::watch_loops(std::chrono::nanoseconds limit) {
+  watchdog_.set_limit(limit);
+  for (http::Loop* const loop : gateway_->loops()) watchdog_.watch(*loop);
+  if (admin_) watchdog_.watch(admin_->loop());
+}
+
 // What has to be done now and then, and by no worker.
 void Running::look_round() {
+  if (watchdog_.due(monotonic_now())) notify("WATCHDOG=1");
+  reopen_store();
   gateway_->reap();
   const std::uint64_t rested = gateway_->rested();
   if (rested - trimmed_at_ < trim_after_rests) return;
@@ -235,13 +313,34 @@ Running::Ended Running::on_signal(int signal) {
     reload(ReloadKind::real);
     return Ended::no;
   }
+  if (signal == SIGUSR1) {
+    reopen_access_log();
+    return Ended::no;
+  }
   if (signal == SIGUSR2) {
     start_successor();
     return Ended::no;
   }
   if (signal != SIGINT && signal != SIGTERM) return Ended::no;
-  // With sockets from a service manager, somebody else will serve what waits in them.
-  drain(renewal_.origin.kept == SocketsKept::yes);
+  if (drains_at_) std::_Exit(1);  // a second signal means now
+  // One that says in this moment that it serves is not ended any more.
+  if (successor_ && successor_->speaks() && on_successor() == Ended::yes) return Ended::yes;
+  if (successor_) {
+    successor_->end();
+    successor_.reset();
+  }
+  notify("STOPPING=1");
+  const Handover step = std::exchange(handover_, Handover::none);
+  const bool paused = step == Handover::emptying || step == Handover::given;
+  if (paused || config_.timeouts.drain_delay == Duration::zero()) return drain_now();
+  log_.info("not ready, still serving", {{"delay_ms", config_.timeouts.drain_delay.count()}});
+  if (admin_) admin_->set_draining();
+  drains_at_ = monotonic_now() + config_.timeouts.drain_delay;
+  return Ended::no;
+}
+
+Running::Ended Running::drain_now() {
+  drain(false);
   return Ended::yes;
 }
 
@@ -256,19 +355,23 @@ ReloadAnswer Running::reload(ReloadKind kind) {
   auto config = renewal_.reread
                     ? renewal_.reread(warnings)
                     : std::unexpected(ConfigErrors{{"", 0, 0, "this process has no configuration to read"}});
-  for (const ConfigError& warning : warnings) answer.warnings.push_back(to_string(warning));
+  for (const ConfigError& warning : warnings) answer.warnings.push_back(to_string(without_hidden(warning)));
   if (!config) {
-    for (const ConfigError& error : config.error()) answer.errors.push_back(to_string(error));
+    for (const ConfigError& error : config.error()) answer.errors.push_back(to_string(without_hidden(error)));
   } else {
     for (const std::string& name : needs_restart(config_, *config)) {
       answer.errors.push_back(fmt::format("{}: changed, and that needs a restart", name));
     }
-    for (std::string& line : forgotten_keys(config_, *config)) answer.warnings.push_back(std::move(line));
+    for (std::string& line : forgotten_keys(config_, *config)) answer.warnings.push_back(without_hidden(line));
   }
   if (!real) return answer;
   if (answer.errors.empty()) {
-    if (const auto reloaded = gateway_->reload(serving_of(*config)); !reloaded) {
-      answer.errors.push_back(reloaded.error().detail);
+    if (const auto opened = open_access_log(*config); !opened)
+      answer.errors.push_back(without_hidden(opened.error().detail));
+  }
+  if (answer.errors.empty()) {
+    if (const auto reloaded = gateway_->reload(serving_of(*config, descriptors_, log_)); !reloaded) {
+      answer.errors.push_back(without_hidden(reloaded.error().detail));
     }
   }
   for (const std::string& error : answer.errors) log_.error("reload refused", {{"error", error}});
@@ -314,63 +417,10 @@ void Running::end_reloads() {
   asked_.clear();
 }
 
-void Running::start_successor() {
-  if (renewal_.command.empty() || successor_) {
-    log_.warn("SIGUSR2 ignored", {{"why", successor_ ? "a successor is starting" : "this process cannot be replaced"}});
-    return;
-  }
-  std::vector<http::InheritedSocket> sockets;
-  for (const int fd : gateway_->listening()) sockets.push_back({.name = "http", .fd = fd});
-  for (const int fd : gateway_->tls_listening()) sockets.push_back({.name = "tls", .fd = fd});
-  if (claims_) sockets.push_back({.name = "claims", .fd = claims_->listening()});
-  if (admin_) sockets.push_back({.name = "admin", .fd = admin_->listening()});
-  auto started = Successor::start(renewal_.command, sockets, renewal_.origin.kept);
-  if (!started) {
-    log_.error("successor not started", {{"error", started.error().detail}});
-    return;
-  }
-  successor_ = std::move(*started);
-  log_.info("successor started", {{"pid", successor_->pid()}});
-}
-
-Running::Ended Running::on_successor() {
-  switch (successor_->receive()) {
-    case Message::checked:
-      if (shared(*store_)) {
-        successor_->say_yours();
-        return Ended::no;
-      }
-      notify(fmt::format("MAINPID={}", successor_->pid()));
-      give_up_store();
-      return Ended::yes;
-    case Message::ready:
-      notify(fmt::format("MAINPID={}", successor_->pid()));
-      drain(true);
-      return Ended::yes;
-    case Message::yours:
-    case Message::none: break;
-  }
-  successor_->reap();
-  successor_.reset();
-  log_.error("successor failed: this process serves on");
-  return Ended::no;
-}
-
-// For a successor that cannot have it while it is open here. Streams that need no store go on.
-void Running::give_up_store() {
-  drain(true);
-  const auto until = monotonic_now() + config_.timeouts.drain;
-  while (gateway_->needs_store() && monotonic_now() < until) ::poll(nullptr, 0, store_poll_milliseconds);
-  // Requests that are still at work keep it, and are cut off with this process.
-  if (gateway_->needs_store()) return;
-  lanes_->stop();
-  store_.reset();
-  successor_->say_yours();
-}
-
 void Running::drain(bool successor) {
+  // With sockets from a service manager, too, somebody else will serve what waits in them.
+  const bool sockets_kept = successor || renewal_.origin.kept == SocketsKept::yes;
   log_.info("draining", {{"limit_ms", config_.timeouts.drain.count()}, {"successor", successor}});
-  if (!successor) notify("STOPPING=1");
   end_reloads();
   // A second signal means now. With a successor there was none yet, and a service manager that stops both signals both.
   std::thread([left = successor_ ? 2 : 1]() mutable {
@@ -379,23 +429,27 @@ void Running::drain(bool successor) {
     while (left > 0) left -= ::sigwait(&set, &signal) == 0 ? 1 : 0;
     std::_Exit(1);
   }).detach();
+  if (sockets_kept && admin_) admin_->hand_over();
+  if (sockets_kept && claims_) claims_->hand_over();
   if (successor) {
     // Health checks and workers are the successor's now.
-    if (admin_) admin_->hand_over();
-    if (claims_) claims_->hand_over();
     admin_.reset();
     keys_.reset();
+    if (claims_) claims_->begin_stop();
   } else if (admin_) {
     admin_->set_draining();
   }
   gateway_->drain({.limit = config_.timeouts.drain,
-                   .idle_grace = successor ? std::min(idle_grace, config_.timeouts.drain / 2) : Duration::zero(),
-                   .successor = successor});
-  if (claims_) claims_->stop();
+                   .idle_grace = sockets_kept ? std::min(idle_grace, config_.timeouts.drain / 2) : Duration::zero(),
+                   .unread_grace = config_.timeouts.drain / 2,
+                   .successor = sockets_kept});
 }
 
 int Running::finish() {
   const Gateway::Ended ended = gateway_->join();
+  // Not before: owners of claims renew them as long as this process counts as one in which they could.
+  if (claims_) claims_->stop();
+  access_.stop(access_patience);
   if (ended == Gateway::Ended::cut_off) {
     // What was cut off holds memory that nobody will free, and claims that will read as unknown.
     log_.warn("stopped with requests at work; their outcomes are unknown");

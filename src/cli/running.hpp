@@ -1,6 +1,7 @@
 // A gateway with its store and admin interface, from a finished Config: what `serve` runs and `demo` shows.
 #pragma once
 
+#include <chrono>
 #include <expected>
 #include <functional>
 #include <memory>
@@ -14,14 +15,18 @@
 #include "base/clock.hpp"
 #include "base/descriptor.hpp"
 #include "base/error.hpp"
+#include "base/line_writer.hpp"
 #include "base/log.hpp"
 #include "claims/claims.hpp"
+#include "cli/descriptors.hpp"
 #include "cli/handover.hpp"
 #include "cli/opened_store.hpp"
 #include "config/config.hpp"
 #include "config/load.hpp"
 #include "gateway/gateway.hpp"
 #include "gateway/waiters.hpp"
+#include "http/activation.hpp"
+#include "http/watchdog.hpp"
 #include "store/lane.hpp"
 
 namespace once::cli {
@@ -33,6 +38,9 @@ struct Renewal {
   std::vector<std::string> command;  // starts a successor
   Origin origin;
 };
+
+// For connections that idle while a successor takes over.
+inline constexpr Duration idle_grace = std::chrono::seconds(1);
 
 class Running final : private ReloadPort {
  public:
@@ -56,23 +64,53 @@ class Running final : private ReloadPort {
   void answer_reloads();
   void end_reloads();
   ReloadAnswer reload(ReloadKind kind);
+  // Where `config` says that the access log goes.
+  Result<void> open_access_log(const Config& config);
+  void reopen_access_log();
 
   void look_round();
+  int poll_milliseconds() const;
+  void watch_loops(std::chrono::nanoseconds limit);
   Ended on_signal(int signal);
-  Ended on_successor();
+
+  // In running_handover.cpp: from SIGUSR2 until the successor serves.
+  enum class Handover : std::uint8_t {
+    none,
+    starting,  // this process serves; in a shared store the successor opens its own connections meanwhile
+    emptying,  // new connections wait, until no request at work needs the store
+    given,     // the store is the successor's; nobody serves yet
+  };
   void start_successor();
+  Ended on_successor();
+  Ended go_on_handing_over();
+  void begin(Handover step);
+  void pause();
+  void close_claims();
+  void end_claims();
   void give_up_store();
+  Ended take_back(std::string_view why);
+  void serve_again();
+  void lose_store(const Error& error);
+  void reopen_store();
+
+  Ended drain_now();
   void drain(bool successor);
   int finish();
 
+  Result<void> start_claims(const std::vector<int>& inherited);
   std::vector<int> inherited(std::string_view name) const;
+  void close_unused_sockets() const;
   void notify(std::string_view state) const;
 
   Config config_;
   Renewal renewal_;
+  http::ServiceManager manager_;
   SystemClock clock_;
   Log log_;
-  std::unique_ptr<Log> access_log_;
+  const Time started_at_ = clock_.now();
+  DescriptorBudget descriptors_;
+  http::Watchdog watchdog_;  // before the loops that it watches
+  LineWriter access_;
   Waiters waiters_;  // before the store, which tells them
   std::optional<OpenedStore> store_;
   std::optional<ThreadLanes> lanes_;
@@ -82,14 +120,24 @@ class Running final : private ReloadPort {
   std::unique_ptr<KeysApi> keys_;  // before the admin interface, which serves it
   std::unique_ptr<Admin> admin_;
   std::optional<Successor> successor_;
+  Handover handover_ = Handover::none;
+  std::chrono::nanoseconds step_began_{};
+  Descriptor claims_socket_;                            // while they are paused
+  std::optional<std::chrono::nanoseconds> drains_at_;   // a signal to stop came, and is acted upon then
+  std::optional<std::chrono::nanoseconds> reopens_at_;  // the store was given up, and could not be opened again yet
+  Duration reopening_pause_{};
   std::uint64_t trimmed_at_ = 0;
   std::mutex asking_;
   std::vector<ReloadRequest*> asked_;
   bool ending_ = false;
+  Descriptor signals_;      // made early: without it no signal could end the process
   Descriptor asked_event_;  // readable when somebody asks for a reload
 };
 
-// To be called before any thread is started: SIGINT, SIGTERM, SIGHUP and SIGUSR2 are waited for, not handled.
+// To be called before any thread is started: SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are waited for, not handled.
 void block_signals();
+// What a script that rotates logs or reloads may send to a process that has just been started would end it: from here
+// on it waits until the process runs. SIGINT and SIGTERM still end one that reads its configuration.
+void hold_signals();
 
 }  // namespace once::cli

@@ -16,17 +16,27 @@ namespace {
 
 struct SchemaOptions {
   std::string url;
+  bool retire_older = false;
 };
 
 struct Dialect {
   std::string_view name;
   StoreKind kind;
   std::string (*script)();
-  Result<std::string> (*apply)(const std::string& url, const ServerSettings& settings);
+  Result<std::string> (*apply)(const SchemaOptions& options);
 };
 
-constexpr Dialect postgres_dialect = {"postgres", StoreKind::postgres, postgres::schema_script, postgres::apply_schema};
-constexpr Dialect mysql_dialect = {"mysql", StoreKind::mysql, mysql::schema_script, mysql::apply_schema};
+Result<std::string> apply_postgres(const SchemaOptions& options) {
+  const auto older = options.retire_older ? postgres::OlderPrograms::retired : postgres::OlderPrograms::stay;
+  return postgres::apply_schema(options.url, ServerSettings(), older);
+}
+
+Result<std::string> apply_mysql(const SchemaOptions& options) {
+  return mysql::apply_schema(options.url, ServerSettings());
+}
+
+constexpr Dialect postgres_dialect = {"postgres", StoreKind::postgres, postgres::schema_script, apply_postgres};
+constexpr Dialect mysql_dialect = {"mysql", StoreKind::mysql, mysql::schema_script, apply_mysql};
 
 int run(const Dialect& dialect, const SchemaOptions& options) {
   if (options.url.empty()) {
@@ -41,7 +51,7 @@ int run(const Dialect& dialect, const SchemaOptions& options) {
     print_error(url.error().detail);
     return 2;
   }
-  const auto applied = dialect.apply(options.url, ServerSettings());
+  const auto applied = dialect.apply(options);
   if (!applied) {
     print_error(fmt::format("{}: {}", without_password(options.url), applied.error().detail));
     return 1;
@@ -66,7 +76,13 @@ Run add_schema(CLI::App& app) {
   CLI::App* command = app.add_subcommand("schema", "Print or apply the tables and functions that a SQL store needs");
   command->require_subcommand(1);
   const auto options = std::make_shared<SchemaOptions>();
-  const CLI::App* chosen = add_dialect(*command, postgres_dialect, "PostgreSQL", options);
+  CLI::App* chosen = add_dialect(*command, postgres_dialect, "PostgreSQL", options);
+  chosen
+      ->add_flag(
+          "--retire-older", options->retire_older,
+          "With --apply: no gateway for an older revision runs any more, nor will. They can no longer start on this "
+          "database, and this one uses what they could not")
+      ->needs(chosen->get_option("--apply"));
   add_dialect(*command, mysql_dialect, "MySQL and MariaDB", options);
   command->footer(
       "Gateways do not create tables: whoever owns the database does, with this, before the first start and before an\n"

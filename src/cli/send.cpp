@@ -86,7 +86,7 @@ std::expected<std::string, std::string> read_data(const std::string& data) {
   }
 }
 
-std::expected<client::Request, std::string> request_of(const SendOptions& options) {
+std::expected<client::Request, std::string> request_of(const SendOptions& options, std::string body) {
   client::Request request{.method = options.method, .url = options.url, .key = options.key};
   bool typed = false;
   for (const std::string& line : options.headers) {
@@ -98,9 +98,7 @@ std::expected<client::Request, std::string> request_of(const SendOptions& option
     request.headers.push_back(
         {.name = std::string(name), .value = std::string(trim(std::string_view(line).substr(colon + 1)))});
   }
-  auto data = read_data(options.data);
-  if (!data) return std::unexpected(data.error());
-  request.body = std::move(*data);
+  request.body = std::move(body);
   if (!typed && !request.body.empty()) request.headers.push_back({.name = "Content-Type", .value = "application/json"});
   return request;
 }
@@ -283,7 +281,12 @@ void warn_if_unprotected(const SendOptions& options, const client::Answer& answe
 }
 
 int send(const SendOptions& options) {
-  const auto request = request_of(options);
+  auto data = read_data(options.data);
+  if (!data) {
+    print_error(data.error());
+    return failed;
+  }
+  const auto request = request_of(options, *std::move(data));
   const auto settings = client_options(options);
   if (!request || !settings) {
     print_error(!request ? request.error() : settings.error());

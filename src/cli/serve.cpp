@@ -5,6 +5,7 @@
 #include "base/random.hpp"
 #include "cli/command.hpp"
 #include "cli/handover.hpp"
+#include "cli/hidden_values.hpp"
 #include "cli/output.hpp"
 #include "cli/running.hpp"
 #include "config/finish.hpp"
@@ -15,16 +16,17 @@ namespace {
 
 // File, options and secrets together.
 std::expected<Config, ConfigErrors> read_config(const ServeOptions& options, ConfigErrors& warnings) {
-  auto config = load_config(options);
-  if (!config) return config;
+  Loaded loaded = load_all_config(options);
+  if (!loaded.errors.empty()) return std::unexpected(all_mistakes(std::move(loaded), environment_variable));
   SystemRandom random;
-  auto finished = finish(*config, environment_variable, random);
+  auto finished = finish(loaded.config, environment_variable, random);
   if (!finished) return std::unexpected(std::move(finished.error()));
   warnings = *std::move(finished);
-  return config;
+  return std::move(loaded.config);
 }
 
 int serve(const ServeOptions& options) {
+  hold_signals();
   ConfigErrors warnings;
   const auto config = read_config(options, warnings);
   if (!config) {
@@ -43,7 +45,7 @@ int serve(const ServeOptions& options) {
                             .origin = *std::move(origin)});
   if (const auto started = running.start(); !started) {
     print_error(started.error().detail);
-    return 1;
+    return started.error().source == ErrorSource::config ? 2 : 1;
   }
   return running.wait();
 }
@@ -85,10 +87,11 @@ void add_serve_options(CLI::App& command, ServeOptions& options) {
 std::optional<std::string> environment_variable(std::string_view name) {
   const char* value = std::getenv(std::string(name).c_str());
   if (value == nullptr) return std::nullopt;
+  hide_value(name, value);
   return value;
 }
 
-std::expected<Config, ConfigErrors> load_config(const ServeOptions& options) {
+Loaded load_all_config(const ServeOptions& options) {
   std::vector<Override> overrides;
   const auto add = [&overrides](std::string_view flag, std::string_view setting, const std::string& value) {
     if (!value.empty())
@@ -101,10 +104,16 @@ std::expected<Config, ConfigErrors> load_config(const ServeOptions& options) {
   add("--upstream", "upstreams.default", options.upstream);
   for (const std::string& text : options.set) {
     auto parsed = parse_override(text);
-    if (!parsed) return std::unexpected(ConfigErrors{parsed.error()});
+    if (!parsed) return {.config = {}, .errors = {parsed.error()}, .complete = false};
     overrides.push_back(std::move(*parsed));
   }
-  return load(options.config_file, overrides);
+  return load_all(options.config_file, overrides, environment_variable);
+}
+
+std::expected<Config, ConfigErrors> load_config(const ServeOptions& options) {
+  Loaded loaded = load_all_config(options);
+  if (!loaded.errors.empty()) return std::unexpected(std::move(loaded.errors));
+  return std::move(loaded.config);
 }
 
 Run add_serve(CLI::App& app) {
@@ -113,8 +122,9 @@ Run add_serve(CLI::App& app) {
   add_serve_options(*command, *options);
   command->footer(
       "SIGTERM or Ctrl-C: no new connections, running requests get timeouts.drain (70s) to end. A second one: at "
-      "once.\n"
+      "once. With timeouts.drain_delay only /readyz changes first, for so long.\n"
       "SIGHUP, or once reload: the configuration is read again; if it is good, new requests are served by it.\n"
+      "SIGUSR1: log.access_file is opened anew, for logrotate.\n"
       "SIGUSR2: the program is started anew with the same options and takes over; no connection is dropped.\n"
       "Without --store the journal in data_dir is used: answers survive a restart, and one process at a time has it.\n"
       "The secret that keys are hashed with is read from ONCE_SECRET, or secret_file, or made and kept in data_dir.\n"

@@ -84,10 +84,12 @@ Codec<std::string> address_or_off_codec() {
   Codec<std::string> codec = address_codec();
   codec.expected += ", or off";
   codec.parse = [expected = codec.expected](const std::string& text) -> Parsed<std::string> {
-    if (text != "off" && !parse_address(text)) return not_expected(expected, text);
+    if (same_word(text, {"off"}) == "off") return "off";
+    if (!parse_address(text)) return not_expected(expected, text);
     return text;
   };
-  codec.syntax = string_syntax(syntax::address_or_off());
+  codec.syntax = string_syntax(syntax::address());
+  codec.syntax.words = {"off"};
   return codec;
 }
 
@@ -102,7 +104,7 @@ Codec<std::string> listener_or_off_codec() {
     if (!is_socket_path(std::string_view(text).substr(unix_prefix.size()))) return not_expected(expected, text);
     return text;
   };
-  codec.syntax = string_syntax(syntax::listener_or_off());
+  codec.syntax.pattern = syntax::listener();
   return codec;
 }
 
@@ -184,6 +186,23 @@ Codec<std::string> host_rule_codec() {
       },
       .format = [](const std::string& text) { return text; },
       .syntax = text_syntax(syntax::host_rule()),
+  };
+}
+
+Codec<std::string> route_host_codec() {
+  constexpr std::string_view expected = "a name such as api.example.com, or *.example.com for every name below it";
+  return {
+      .expected = std::string(expected),
+      .range = "",
+      .parse = [=](const std::string& text) -> Parsed<std::string> {
+        const std::string_view name = std::string_view(text).substr(text.starts_with("*.") ? 2 : 0);
+        const bool has_port =
+            name.find(':', name.starts_with('[') ? std::min(name.find(']'), name.size()) : 0) != std::string_view::npos;
+        if (has_port || !parse_authority(name, 80)) return not_expected(expected, text);
+        return text;
+      },
+      .format = [](const std::string& text) { return text; },
+      .syntax = text_syntax(syntax::route_host()),
   };
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -14,6 +15,9 @@
 namespace once {
 
 namespace {
+
+constexpr std::array<std::array<std::string_view, 3>, 2> truth_values = {
+    {{"on", "yes", "true"}, {"off", "no", "false"}}};
 
 std::string identity(const std::string& text) {
   return text;
@@ -37,6 +41,24 @@ Codec<T> ranged(const std::string& expected, Range<T> range, Parse parse, Format
       },
       .format = format,
       .syntax = std::move(syntax),
+  };
+}
+
+// The same, or the word "auto", which is 0.
+template <class T>
+Codec<T> auto_or_ranged(Range<T> range) {
+  const auto parse = [](std::string_view text) -> std::optional<std::uint64_t> { return parse_number(text); };
+  Codec<T> number = ranged<T>(
+      "auto or a whole number", range, parse, [](T n) { return fmt::to_string(n); },
+      number_syntax(range.least, range.most));
+  number.syntax.pattern = fmt::format("^(?:auto|{})$", digits_between(range.least, range.most));
+  return {
+      .expected = number.expected,
+      .range = number.range,
+      .parse = [inner =
+                    number.parse](const std::string& text) { return text == "auto" ? Parsed<T>(T{0}) : inner(text); },
+      .format = [](T n) { return n == 0 ? std::string("auto") : fmt::to_string(n); },
+      .syntax = number.syntax,
   };
 }
 
@@ -152,6 +174,26 @@ std::string or_list(const std::vector<std::string_view>& words) {
   return fmt::format("{} or {}", fmt::join(words.begin(), words.end() - 1, ", "), words.back());
 }
 
+std::string_view same_word(std::string_view text, const std::vector<std::string_view>& words) {
+  if (std::ranges::find(words, text) != words.end()) return text;
+  for (const auto& spellings : truth_values) {
+    if (std::ranges::find(spellings, text) == spellings.end()) continue;
+    const auto meant = std::ranges::find_first_of(words, spellings);
+    if (meant != words.end()) return *meant;
+  }
+  return text;
+}
+
+std::vector<std::string_view> with_spellings(const std::vector<std::string_view>& words) {
+  std::vector<std::string_view> all = words;
+  for (const auto& spellings : truth_values) {
+    if (std::ranges::find_first_of(words, spellings) == words.end()) continue;
+    std::ranges::copy_if(spellings, std::back_inserter(all),
+                         [&](std::string_view word) { return std::ranges::find(words, word) == words.end(); });
+  }
+  return all;
+}
+
 std::string suggestion(std::string_view word, const std::vector<std::string_view>& words) {
   const auto close = nearest(word, words);
   return close ? fmt::format("; did you mean \"{}\"?", *close) : "";
@@ -185,31 +227,15 @@ Codec<int> status_codec() {
 }
 
 Codec<unsigned> threads_codec() {
-  constexpr unsigned most = 256;
-  const auto parse = [](std::string_view text) -> std::optional<std::uint64_t> { return parse_number(text); };
-  Codec<unsigned> number = ranged<unsigned>(
-      "auto or a whole number", {1, most}, parse, [](unsigned n) { return fmt::to_string(n); }, number_syntax(1, most));
-  number.syntax.pattern = fmt::format("^(?:auto|{})$", digits_between(1, most));
-  return {
-      .expected = number.expected,
-      .range = number.range,
-      .parse = [inner = number.parse](
-                   const std::string& text) { return text == "auto" ? Parsed<unsigned>(0U) : inner(text); },
-      .format = [](unsigned n) { return n == 0 ? std::string("auto") : fmt::to_string(n); },
-      .syntax = number.syntax,
-  };
+  return auto_or_ranged<unsigned>({1, 256});
+}
+
+Codec<std::size_t> auto_or_number_codec(Range<std::size_t> range) {
+  return auto_or_ranged<std::size_t>(range);
 }
 
 Codec<bool> yes_no_codec() {
-  Codec<bool> codec = choice_codec<bool>({{"yes", true}, {"no", false}});
-  codec.parse = [expected = codec.expected](const std::string& text) -> Parsed<bool> {
-    // The other spellings that YAML knows.
-    if (text == "yes" || text == "true" || text == "on") return true;
-    if (text == "no" || text == "false" || text == "off") return false;
-    return not_expected(expected, text);
-  };
-  codec.syntax = words_syntax({"yes", "no", "true", "false", "on", "off"});
-  return codec;
+  return choice_codec<bool>({{"yes", true}, {"no", false}});
 }
 
 Codec<std::string> header_name_codec() {

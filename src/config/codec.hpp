@@ -48,8 +48,9 @@ constexpr std::size_t one_tib = one_gib * 1024;
 Codec<Duration> duration_codec(Range<Duration> range);
 Codec<std::size_t> size_codec(Range<std::size_t> range);
 Codec<std::size_t> number_codec(Range<std::size_t> range);
-Codec<int> status_codec();        // of an answer that Once makes itself
-Codec<unsigned> threads_codec();  // 0 is written "auto"
+Codec<std::size_t> auto_or_number_codec(Range<std::size_t> range);  // 0 is written "auto"
+Codec<int> status_codec();                                          // of an answer that Once makes itself
+Codec<unsigned> threads_codec();                                    // 0 is written "auto"
 Codec<bool> yes_no_codec();
 Codec<std::string> header_name_codec();
 Codec<std::string> protocol_codec();  // of an upgrade
@@ -69,6 +70,7 @@ Codec<std::string> same_hosts_codec();
 Codec<std::string> base_path_codec();    // without a slash at its end; may be empty
 Codec<std::string> health_path_codec();  // may be empty
 Codec<std::string> host_rule_codec();    // which Host a backend gets
+Codec<std::string> route_host_codec();   // which hosts a route is for
 Codec<UpstreamServer> server_codec();
 Codec<std::string> store_codec();
 Codec<std::string> secret_source_codec();  // file:PATH, env:NAME or the secret itself, which is not shown; may be empty
@@ -84,6 +86,11 @@ using Choices = std::vector<std::pair<std::string_view, Enum>>;
 
 // "retry, takeover or hold"
 std::string or_list(const std::vector<std::string_view>& words);
+// YAML has several spellings of a truth value. Where one of on, yes and true is among `words`, the other two mean it as
+// well, and likewise of off, no and false: the word that `text` stands for, or `text` itself.
+std::string_view same_word(std::string_view text, const std::vector<std::string_view>& words);
+// `words` with all of these spellings.
+std::vector<std::string_view> with_spellings(const std::vector<std::string_view>& words);
 // What to add to an error when `word` looks like one of the others; may be empty.
 std::string suggestion(std::string_view word, const std::vector<std::string_view>& words);
 
@@ -96,8 +103,9 @@ Codec<Enum> choice_codec(const Choices<Enum>& choices) {
       .expected = expected,
       .range = "",
       .parse = [=](const std::string& text) -> Parsed<Enum> {
+        const std::string_view meant = same_word(text, words);
         for (const auto& [word, value] : choices) {
-          if (word == text) return value;
+          if (word == meant) return value;
         }
         return std::unexpected(not_expected(expected, text).error() + suggestion(text, words));
       },

@@ -5,11 +5,15 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "admin/ready_check.hpp"
 #include "base/clock.hpp"
 #include "base/log.hpp"
 #include "claims/settings.hpp"
@@ -30,7 +34,8 @@ struct MemoryStoreSettings {
 struct LogSettings {
   LogLevel level = LogLevel::info;
   LogFormat format = LogFormat::automatic;
-  bool access = false;
+  AccessSettings access;
+  std::string access_file;  // empty: standard output
 };
 
 // Tokens that say who a key belongs to.
@@ -43,13 +48,13 @@ struct JwtSettings {
 };
 
 struct Config {
+  std::vector<std::string> include;       // other files, read with this one
   std::string listen = "127.0.0.1:8080";  // "off": only over TLS
   std::string admin = "127.0.0.1:8081";   // "off": no admin interface
-  Where admin_where;
-  Where environment_where;
-  std::string admin_token;         // where it is found, or itself; empty: none
-  std::string admin_token_secret;  // filled in by finish(); never logged
-  unsigned threads = 0;            // 0: one per core
+  std::string admin_token;                // where it is found, or itself; empty: none
+  std::string admin_token_secret;         // filled in by finish(); never logged
+  std::vector<ReadyCheck> ready_checks = {ReadyCheck::store, ReadyCheck::descriptors};
+  unsigned threads = 0;  // 0: one per core
   Environment environment = Environment::development;
   std::string store = "journal:";
   MemoryStoreSettings memory;
@@ -67,17 +72,25 @@ struct Config {
   LogSettings log;
   std::string audit_log;                                 // a file; empty: what operators do is on the log only
   Duration count_keys_every = std::chrono::seconds(15);  // 0: never
-  Limits limits;
+  Limits limits;                                         // without max_connections, which is the next
+  std::size_t max_connections = 0;                       // 0: by the limit of file descriptors
   ClientTimeouts timeouts;
   PoolSettings pool;
   ClaimsSettings claims;
   JwtSettings jwt;
-  std::vector<std::string> trusted_proxies;           // networks
+  std::vector<std::string> trusted_proxies;  // networks
+  bool proxy_protocol_listen = false;
+  bool proxy_protocol_tls = false;
+  std::vector<std::string> proxy_protocol_from;       // networks
   std::vector<std::string> same_hosts;                // groups: names with spaces between them
   std::vector<std::string> upgrades = {"websocket"};  // protocols that a client may switch to
   http::TlsServerSettings tls;
   http::TlsClientSettings upstream_tls;
   Where defaults_where;
+  // Where each setting stands that a file has: "listen", "defaults.lease", "routes.0.lease", "upstreams.NAME.queue",
+  // "claims.tokens.NAME". Not those that a flag has changed.
+  std::map<std::string, Where, std::less<>> places;
+  std::set<std::string, std::less<>> refused;  // settings whose values were mistakes, by these names
 };
 
 }  // namespace once

@@ -3,10 +3,6 @@
 #pragma once
 
 #include <expected>
-#include <functional>
-#include <optional>
-#include <string>
-#include <string_view>
 
 #include "base/random.hpp"
 #include "config/config.hpp"
@@ -21,17 +17,24 @@ struct Checked {
 
 // Fills in the route for everything and the upstreams of routes. Touches no file.
 Checked check(Config& config);
-// Reads every file that a setting names, but for those of check_secrets(). `once check` is these three.
+// Reads every file that a setting names, but for those of check_secrets(), and checks the URL of the store. Whether
+// logs and folders can be written is found out without making any.
 Checked read_files(Config& config);
-
-// The value of an environment variable, if it is set.
-using Environ = std::function<std::optional<std::string>(std::string_view name)>;
+// Where the journal is, of a store that is one.
+std::string journal_folder(const Config& config);
 
 // Whether the secret and the admin token that would be used can be: what finish() refuses is an error here. A secret
 // that would be made is not made.
-Checked check_secrets(const Config& config, const Environ& environ);
+Checked check_secrets(Config& config, const Environ& environ);
 
-// All of that, then the secret. The value is the warnings.
+// These three, as `once check` does.
+Checked check_all(Config& config, const Environ& environ);
+
+// The mistakes that were found as it was read, and those that the checks find in the rest of it; in the order of the
+// file.
+ConfigErrors all_mistakes(Loaded loaded, const Environ& environ);
+
+// All of that, then the secret is found or made. The value is the warnings.
 std::expected<ConfigErrors, ConfigErrors> finish(Config& config, const Environ& environ, Random& random);
 
 }  // namespace once

@@ -14,7 +14,7 @@ namespace once {
 
 namespace {
 
-std::string quoted(std::string_view text) {
+std::string json_quoted(std::string_view text) {
   std::string out;
   append_json_string(out, text);
   return out;
@@ -27,13 +27,13 @@ class Object {
     members_.emplace_back(name, std::move(value));
     return *this;
   }
-  Object& text(std::string_view name, std::string_view value) { return add(name, quoted(value)); }
+  Object& text(std::string_view name, std::string_view value) { return add(name, json_quoted(value)); }
 
   // A member a line. Strings have no line ends of their own: JSON escapes them.
   std::string write() const {
     std::string out = "{";
     for (const auto& [name, value] : members_) {
-      out += (out.size() > 1 ? ",\n  " : "\n  ") + quoted(name) + ": ";
+      out += (out.size() > 1 ? ",\n  " : "\n  ") + json_quoted(name) + ": ";
       for (const char c : value) {
         out += c;
         if (c == '\n') out += "  ";
@@ -55,32 +55,48 @@ std::string as_yaml(std::string_view word) {
   double number = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
   const bool is_number = !word.empty() && error == std::errc() && end == word.data() + word.size();
-  return is_number || word == "true" || word == "false" ? std::string(word) : quoted(word);
+  return is_number || word == "true" || word == "false" ? std::string(word) : json_quoted(word);
 }
 
 std::string words(const std::vector<std::string>& all) {
   std::vector<std::string> values;
-  for (const std::string& word : all) {
-    values.push_back(quoted(word));
+  for (const std::string_view word : with_spellings({all.begin(), all.end()})) {
+    values.push_back(json_quoted(word));
     if (as_yaml(word) != values.back()) values.push_back(as_yaml(word));
   }
   return array(values);
 }
 
-// One value. `expected` is what an editor says when the pattern does not match.
-Object value_schema(const Syntax& syntax, const std::string& expected) {
+// A value of which nobody can say more before its environment variables are known.
+constexpr std::string_view variable_pattern = R"(\$\{[A-Za-z_][A-Za-z0-9_]*\})";
+
+std::string variable_reference() {
+  return Object().text("$ref", "#/$defs/variable").write();
+}
+
+Object pattern_schema(const Syntax& syntax, const std::string& expected) {
   Object out;
-  if (!syntax.words.empty()) return out.add("enum", words(syntax.words));
   if (syntax.any_scalar) {
     out.add("type", R"(["string", "number", "boolean"])");
   } else {
     out.add("type", syntax.numbers ? R"(["string", "integer"])" : R"("string")");
   }
-  if (!syntax.pattern.empty()) out.text("pattern", syntax.pattern).text("patternErrorMessage", expected);
+  if (!syntax.pattern.empty()) {
+    out.text("pattern", fmt::format("{}|{}", variable_pattern, syntax.pattern)).text("patternErrorMessage", expected);
+  }
   if (syntax.numbers) {
     out.add("minimum", fmt::to_string(syntax.numbers->least)).add("maximum", fmt::to_string(syntax.numbers->most));
   }
   return out;
+}
+
+// One value. `expected` is what an editor says when the pattern does not match.
+Object value_schema(const Syntax& syntax, const std::string& expected) {
+  if (syntax.words.empty()) return pattern_schema(syntax, expected);
+  Object word;
+  word.add("enum", words(syntax.words));
+  if (syntax.pattern.empty()) return Object().add("anyOf", array({word.write(), variable_reference()}));
+  return Object().add("anyOf", array({word.write(), pattern_schema(syntax, expected).write()}));
 }
 
 template <class Target>
@@ -101,7 +117,8 @@ Object list_schema(const Setting<Target>& setting) {
                                 .write();
   std::vector<std::string> forms = {item, items};
   if (!setting.none.empty()) {
-    forms.push_back(Object().add("enum", array({quoted(setting.none), array({quoted(setting.none)})})).write());
+    forms.push_back(
+        Object().add("enum", array({json_quoted(setting.none), array({json_quoted(setting.none)})})).write());
   }
   return Object().add("anyOf", array(forms));
 }
@@ -136,7 +153,7 @@ std::string setting_schema(const Setting<Target>& setting, const Target& default
   out.text("description", fmt::format("{}\nExpected: {}.", setting.help, expected_of(setting)));
   if (setting.shape == Shape::map) return out.write();
   std::vector<std::string> values;
-  for (const std::string& value : setting.get(defaults)) values.push_back(quoted(value));
+  for (const std::string& value : setting.get(defaults)) values.push_back(json_quoted(value));
   return out.add("default", setting.shape == Shape::list ? array(values) : values.at(0)).write();
 }
 
@@ -146,7 +163,7 @@ Object map_of(const Object& properties, std::string_view required = "") {
   out.add("type", required.empty() ? R"(["object", "null"])" : R"("object")")
       .add("additionalProperties", "false")
       .add("properties", properties.write());
-  if (!required.empty()) out.add("required", array({quoted(required)}));
+  if (!required.empty()) out.add("required", array({json_quoted(required)}));
   return out;
 }
 
@@ -200,6 +217,7 @@ std::string json_schema() {
   routes.add("type", R"(["array", "null"])").add("items", map_of(route, "path").write());
   Object definitions;
   definitions.add("policy", map_of(properties_of(policy_settings(), config.defaults)).write())
+      .add("variable", Object().add("type", R"("string")").text("pattern", variable_pattern).write())
       .add("upstream", map_of(properties_of(upstream_settings(), Upstream()), "servers").write());
   Object properties = properties_of(process_settings(), config);
   properties.add("defaults", map_of(defaults).write()).add("routes", routes.write());

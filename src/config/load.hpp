@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "config/config.hpp"
+#include "config/include.hpp"
+#include "config/variables.hpp"
 
 namespace once {
 
@@ -16,6 +18,8 @@ struct ConfigError {
   int line = 0;      // 0: about the file as a whole
   int column = 0;
   std::string text;
+
+  bool operator==(const ConfigError&) const = default;
 };
 
 // once.yaml:12:5: unknown setting "lese"; did you mean "lease"?
@@ -34,11 +38,26 @@ struct Override {
 // --set name=value
 std::expected<Override, ConfigError> parse_override(std::string_view name_and_value);
 
-// The built-in settings, then `defaults:` (its dialect first), then each route's (its dialect first).
+// The built-in settings, then `defaults:` (its dialect first), then each route's (its dialect first). ${NAME} in a
+// value, of a file or of an override, is replaced by what `environ` says; without one no variable is set. What
+// `include` names is read by `included`; without it nothing can be included.
 std::expected<Config, ConfigErrors> parse(std::string_view text, std::string_view filename,
-                                          std::span<const Override> overrides = {});
+                                          std::span<const Override> overrides = {}, const Environ& environ = {},
+                                          const ReadIncluded& included = {});
+
+// What could be read in spite of mistakes, so that check() finds the others, too.
+struct Loaded {
+  Config config;
+  ConfigErrors errors;
+  bool complete = false;  // no file had to be left out as a whole
+};
+
+Loaded parse_all(std::string_view text, std::string_view filename, std::span<const Override> overrides = {},
+                 const Environ& environ = {}, const ReadIncluded& included = {});
+Loaded load_all(const std::string& path, std::span<const Override> overrides = {}, const Environ& environ = {});
 
 // No path: the built-in settings and the overrides.
-std::expected<Config, ConfigErrors> load(const std::string& path, std::span<const Override> overrides = {});
+std::expected<Config, ConfigErrors> load(const std::string& path, std::span<const Override> overrides = {},
+                                         const Environ& environ = {});
 
 }  // namespace once

@@ -149,6 +149,10 @@ Settings<Config> tls_settings() {
 
 Settings<Config> basic_settings() {
   return {
+      list<Config>(
+          "include", [](auto& c) -> auto& { return c.include; }, path_codec(), "",
+          "Other files that are read with this one, such as conf.d/*.yaml: paths, or patterns with * ? and [, relative "
+          "to the folder of this file. See several files."),
       one<Config>(
           "listen", [](auto& c) -> auto& { return c.listen; }, address_or_off_codec(),
           "Where clients connect. Port 0 picks a free one; off: only tls.listen."),
@@ -160,6 +164,22 @@ Settings<Config> basic_settings() {
           "admin_token", [](auto& c) -> auto& { return c.admin_token; }, secret_source_codec(),
           "What must be shown there for everything but health: as a bearer token, or to log in to the dashboard. At "
           "least 16 bytes. Empty: on loopback everybody may see and do everything; not with environment: production."),
+      list<Config>(
+          "readyz.checks", [](auto& c) -> auto& { return c.ready_checks; },
+          choice_codec<ReadyCheck>({{"store", ReadyCheck::store},
+                                    {"descriptors", ReadyCheck::descriptors},
+                                    {"room", ReadyCheck::room},
+                                    {"upstreams", ReadyCheck::upstreams}}),
+          "",
+          "What /readyz checks before it says ready. store: it answers. descriptors: the process did not run out of "
+          "file "
+          "descriptors within the last 5 seconds. room: the store refused no new key for want of room within the last "
+          "5 "
+          "seconds. upstreams: a server of any upstream "
+          "is up; one without health checks counts as down for fail_timeout after it could not be reached. room and "
+          "upstreams are for a "
+          "gateway whose load balancer has others to choose from: while a check fails it sends no requests here, not "
+          "even those that could be served."),
       one<Config>(
           "threads", [](auto& c) -> auto& { return c.threads; }, threads_codec(),
           "Threads that serve requests; auto is one per core."),
@@ -210,15 +230,16 @@ Settings<Config> store_settings() {
           "expired records may stay on disk."),
       one<Config>(
           "server.connections", [](auto& c) -> auto& { return c.server.connections; }, number_codec({1, 64}),
-          "Connections to the server of a redis, postgres or mysql store; each carries one batch at a time. "
-          "What operators list and count has one more of its own."),
+          "Connections to the server of a redis, postgres or mysql store, or to each node of a Redis Cluster; each "
+          "carries one batch at a time. What operators list and count has one more of its own, and so has the sweep of "
+          "postgres and mysql."),
       one<Config>(
           "server.connect_timeout", [](auto& c) -> auto& { return c.server.connect_timeout; },
           duration_codec({100ms, 1min}), "How long making one may take."),
       one<Config>(
           "server.timeout", [](auto& c) -> auto& { return c.server.timeout; }, duration_codec({100ms, 5min}),
-          "How long the server may take for one batch. After that nobody knows whether it was written; it is asked "
-          "again with the same nonces, which settles it."),
+          "How long one batch may take, connecting and retries included. After that it is not known whether "
+          "it was written; it is asked again with the same nonces, which settles it."),
       one<Config>(
           "server.sweep_every", [](auto& c) -> auto& { return c.server.sweep_every; }, duration_codec({1s, 24h}),
           "How often expired records are removed from a postgres or mysql store. Redis forgets by itself."),
@@ -258,6 +279,17 @@ Settings<Config> file_settings() {
           "Addresses of proxies in front of Once. Only they may say where a request came from: X-Forwarded-For, "
           "X-Forwarded-Host, Forwarded and the like are ignored or dropped in requests from anybody else. unix stands "
           "for connections through a Unix socket."),
+      one<Config>(
+          "proxy_protocol.listen", [](auto& c) -> auto& { return c.proxy_protocol_listen; }, yes_no_codec(),
+          "Whether connections to listen begin with a header of the PROXY protocol (version 1 or 2), in which a load "
+          "balancer that only passes bytes on says whose connection it is. Without a right one they are closed."),
+      one<Config>(
+          "proxy_protocol.tls", [](auto& c) -> auto& { return c.proxy_protocol_tls; }, yes_no_codec(),
+          "The same for tls.listen: the header comes before the TLS handshake."),
+      list<Config>(
+          "proxy_protocol.from", [](auto& c) -> auto& { return c.proxy_protocol_from; }, network_codec(), "",
+          "Addresses of these load balancers. Connections of anybody else to such a port are refused. The client that "
+          "the header names counts as the one who connected, for limits, logs, trusted_proxies and backends alike."),
       list<Config>(
           "same_hosts", [](auto& c) -> auto& { return c.same_hosts; }, same_hosts_codec(), "",
           "A key belongs to the host that the request is for. Hosts in one item share their keys: a client that tries "
@@ -286,8 +318,14 @@ Settings<Config> log_settings() {
               {{"auto", LogFormat::automatic}, {"text", LogFormat::text}, {"json", LogFormat::json}}),
           "How lines are written; auto is text at a terminal and JSON lines elsewhere."),
       one<Config>(
-          "log.access", [](auto& c) -> auto& { return c.log.access; }, yes_no_codec(),
-          "Whether every request is a line on stdout. Keys and bodies are never logged."),
+          "log.access", [](auto& c) -> auto& { return c.log.access.on; }, yes_no_codec(),
+          "Whether requests are lines in the access log. Keys, bodies and query strings are never logged."),
+      one<Config>(
+          "log.access_sample", [](auto& c) -> auto& { return c.log.access.sample; }, number_codec({1, 1'000'000}),
+          "One request in so many, drawn at random, is a line there. 1: every one."),
+      one<Config>(
+          "log.access_file", [](auto& c) -> auto& { return c.log.access_file; }, optional_path_codec(),
+          "The file that they are appended to, opened anew by SIGUSR1. Empty: they go to stdout."),
       one<Config>(
           "audit_log", [](auto& c) -> auto& { return c.audit_log; }, optional_path_codec(),
           "A file to which everything that operators do to keys is appended, beside the log. What cannot be written "
@@ -302,8 +340,10 @@ Settings<Config> log_settings() {
 Settings<Config> limit_settings() {
   return {
       one<Config>(
-          "limits.max_connections", [](auto& c) -> auto& { return c.limits.max_connections; },
-          number_codec({1, 1'000'000}), "Connections from clients at one time, in the whole process."),
+          "limits.max_connections", [](auto& c) -> auto& { return c.max_connections; },
+          auto_or_number_codec({1, 1'000'000}),
+          "Connections from clients at one time, in the whole process. auto is 10000, or fewer if there are not enough "
+          "file descriptors for so many and as many to backends."),
       one<Config>(
           "limits.max_connections_per_address", [](auto& c) -> auto& { return c.limits.max_connections_per_address; },
           number_codec({0, 1'000'000}),
@@ -318,9 +358,9 @@ Settings<Config> limit_settings() {
           "limits.max_body_memory", [](auto& c) -> auto& { return c.limits.max_body_memory; },
           size_codec({one_mib, one_tib}),
           "Memory for bodies that are held as a whole, in the whole process: of requests with a key, of writes that "
-          "conditional.if_match covers, and of responses that clients have not read yet. A request or a replay that "
-          "does "
-          "not fit gets 503 overloaded. Responses that must be recorded may take a quarter more; one that does not fit "
+          "conditional.if_match covers, of the claims API, and of responses that clients have not read yet. A request "
+          "or a replay that does not fit gets 503 overloaded. Responses that must be recorded may take a quarter more; "
+          "one that does not fit "
           "then is recorded without its body."),
       one<Config>(
           "limits.min_rate", [](auto& c) -> auto& { return c.limits.min_rate; }, number_codec({0, 1'000'000}),
@@ -398,6 +438,16 @@ Settings<Config> time_settings() {
           "this "
           "should be longer than timeouts.connect and timeouts.response of every route together."),
       one<Config>(
+          "timeouts.drain_delay", [](auto& c) -> auto& { return c.timeouts.drain_delay; }, duration_codec({0ms, 1h}),
+          "How long, after SIGTERM and before timeouts.drain begins, /readyz answers 503 while new connections are "
+          "still "
+          "taken and served. Set it to the time that a load balancer needs to notice."),
+      one<Config>(
+          "timeouts.handover", [](auto& c) -> auto& { return c.timeouts.handover; }, duration_codec({100ms, 1h}),
+          "After SIGUSR2: how long each step may take: the successor's start, the end of running requests that need a "
+          "store which cannot be shared, and reading that store. When a step takes longer, the successor is ended and "
+          "the process serves on. New connections wait during the last two."),
+      one<Config>(
           "pool.max_idle", [](auto& c) -> auto& { return c.pool.max_idle; }, number_codec({0, 10'000}),
           "Idle connections kept for each backend and thread."),
       one<Config>(
@@ -453,6 +503,9 @@ const Settings<Route>& route_settings() {
       one<Route>(
           "path", [](auto& r) -> auto& { return r.path; }, pattern_codec(),
           "Which paths this route matches; every route needs it. The first route in the file that matches is taken."),
+      list<Route>(
+          "host", [](auto& r) -> auto& { return r.hosts; }, route_host_codec(), "",
+          "Which hosts this route is for, by the Host of the request without its port. Empty: every host."),
       route_methods_setting(),
       one<Route>(
           "upstream", [](auto& r) -> auto& { return r.upstream; }, upstream_name_codec(),

@@ -24,8 +24,9 @@ constexpr std::string_view markdown_head = R"(# Configuration
 
 Once needs no configuration file: `once serve --upstream http://127.0.0.1:9000` runs with the defaults below. A file is
 given with `--config once.yaml`. `once config` prints one with every setting, its default and what it is for; `once check
---config once.yaml` reports every mistake in one, each with its line and column. Unknown settings are mistakes.
-`once check` and `once serve` both end with exit code 2 when there is one.
+--config once.yaml` reports every mistake in one, each with the line and column of a setting that it is about; what a flag set,
+or nobody, has none. Unknown settings are mistakes, and so are options of the store's URL that its driver does not know, and
+files and folders that cannot be read or written. `once check` and `once serve` both end with exit code 2 when there is one.
 
 ```yaml
 listen: 0.0.0.0:8080
@@ -52,9 +53,14 @@ routes:
 - Flags come after the file: `--listen`, `--admin`, `--upstream`, `--store`, `--threads`, and `--set name=value` for any setting
   of the process (`--set log.level=debug`), of an upstream (`--set upstreams.default.queue=10`) and of the defaults
   (`--set defaults.ttl=1h`).
+- A file may [include others](#several-files), such as `conf.d/*.yaml`.
+- `${NAME}` in a value, or behind a flag, stands for [an environment variable](#environment-variables).
+- Where a setting takes `yes`, `on` or `true`, the other two mean the same, and likewise `no`, `off` and `false`: `log: {access:
+  true}`, `admin: false`.
 - Durations are a number and `ms`, `s`, `m`, `h` or `d`. Sizes are bytes, or a number and `KB`, `MB`, `GB` (thousands) or `KiB`,
   `MiB`, `GiB`, `TiB` (1024).
-- The first route that matches is taken. In a path `*` or `{name}` stands for one segment and `**`, at the end, for any rest.
+- The first route that matches is taken: its `host`, if it has one, its `path` and its `methods`. Hosts do not go before paths, so
+  a route for one host stands above those for all of them. In a path `*` or `{name}` stands for one segment and `**`, at the end, for any rest.
   With no routes there is one for everything, with the defaults. With routes, what none of them matches goes
   to the default upstream untouched: keys do nothing there.
 )";
@@ -66,6 +72,53 @@ Operation ids are made with a secret, so that nobody who sees the store can tell
 variable `ONCE_SECRET`, or else from `secret_file`; at least 16 bytes, a line end is not part of it. `openssl rand -hex 32`
 makes one. With `environment: production` or a store that several gateways share, one must be given. Otherwise Once
 makes one and keeps it in `data_dir`.
+)";
+
+constexpr std::string_view variables_section = R"(
+## Environment variables
+
+`${NAME}` anywhere in a value is replaced by the environment variable of that name, in files and behind flags:
+
+```yaml
+store: postgres://once:${PGPASSWORD}@db.internal/once
+upstreams:
+  payments: http://${BACKEND_HOST}:9000
+defaults: {caller_missing: reject}
+```
+
+- A variable that is not set is a mistake, reported with its line. One that is set and empty is an empty text. There are no
+  defaults such as `${NAME:-x}`.
+- `$${` is the text `${`. Any other `$` stands for itself.
+- Variables are replaced after the YAML is read: what they hold is a value, and never a name, a list or another setting. In a
+  URL a password must be percent-encoded, as it would be in the file.
+- A value that holds a variable is not shown when it is refused: it may be a secret. A message has `${NAME}` where it would show
+  what a variable holds, if that is 4 bytes or longer. Passwords of stores are never shown.
+- A reload replaces them by the environment that the process was started with, and so does its successor (`SIGUSR2`): to change
+  one, restart. Secrets that change are better kept in files: `secret_file`, `admin_token: file:PATH`, `jwt.keys`.
+- `once check` needs the same variables as `once serve`.
+)";
+
+constexpr std::string_view include_section = R"(
+## Several files
+
+`include` reads other files as though they were part of this one, so that each team or tool has a file of its own:
+
+```yaml
+include: conf.d/*.yaml
+upstreams: {default: "http://127.0.0.1:9000"}
+defaults: {caller_missing: reject}
+routes:
+  - path: /**
+```
+
+- A pattern names files in the order of their names, without hidden ones; it may match none, but its folder must be there. A path without `*`, `?` and `[`
+  must be there. Both are relative to the folder of the file that includes them.
+- An included file may have any setting but `include`. `defaults` hold for the routes of all files.
+- What two files set is a mistake, and both places are named. Groups such as `limits`, `upstreams` and `defaults` may be
+  spread over files, one upstream may not.
+- Routes of included files come before those of the main file, in the order of the files: a route for everything in the
+  main file stays the last. The default upstream is the one named `default`, or else the first of the main file.
+- `once check`, `once serve` and a reload read all of them. For `once check --against` keep a copy of the whole folder.
 )";
 
 constexpr std::string_view upstream_section = R"(
@@ -80,6 +133,7 @@ upstreams:
     servers: [http://10.0.0.1:9000, http://10.0.0.2:9000]
     max_connections: 200
     health: {path: /healthz}
+defaults: {caller_missing: reject}
 ```
 )";
 
@@ -174,6 +228,8 @@ std::string reference_markdown() {
   out += "\n## Dialects\n\nWhat each dialect sets.\n";
   dialect_table(out);
   out += secret_section;
+  out += variables_section;
+  out += include_section;
   return out;
 }
 

@@ -34,13 +34,23 @@ std::string shown(const Values& values) {
   return values.empty() ? "none" : fmt::format("{}", fmt::join(values, ", "));
 }
 
-// The route that requests for this path with this method take: one for the same path, or the first that fits.
-const Route* taking(const std::vector<Route>& routes, const std::string& path, std::size_t method) {
+bool is_for_hosts(const Route& each, const std::vector<std::string>& hosts) {
+  if (each.hosts.empty()) return true;
+  return std::ranges::any_of(hosts, [&each](const std::string& host) {
+    return std::ranges::any_of(each.hosts,
+                               [&](const std::string& own) { return HostPattern(own).covers(HostPattern(host)); });
+  });
+}
+
+// The route that requests of `route` with this method take: one for the same hosts and path, or the first that fits.
+const Route* taking(const std::vector<Route>& routes, const Route& route, std::size_t method) {
   const auto takes = [method](const Route& each) { return !each.methods || each.methods->test(method); };
-  const auto same = std::ranges::find_if(routes, [&](const Route& each) { return each.path == path && takes(each); });
+  const auto same = std::ranges::find_if(
+      routes, [&](const Route& each) { return each.path == route.path && each.hosts == route.hosts && takes(each); });
   if (same != routes.end()) return &*same;
-  const auto first = std::ranges::find_if(
-      routes, [&](const Route& each) { return takes(each) && PathPattern(each.path).matches(path); });
+  const auto first = std::ranges::find_if(routes, [&](const Route& each) {
+    return takes(each) && is_for_hosts(each, route.hosts) && PathPattern(each.path).matches(route.path);
+  });
   return first == routes.end() ? nullptr : &*first;
 }
 
@@ -74,11 +84,11 @@ void compare(const std::string& path, const Policy& before, const Policy& after,
 void follow(const Route& route, const std::vector<Route>& wanted, std::vector<std::string>& out) {
   for (std::size_t method = 0; method < route.policy.methods.size(); ++method) {
     if (!route.policy.methods.test(method) || (route.methods && !route.methods->test(method))) continue;
-    const Route* after = taking(wanted, route.path, method);
+    const Route* after = taking(wanted, route, method);
     if (after != nullptr && after->policy.methods.test(method)) {
-      compare(route.path, route.policy, after->policy, out);
+      compare(route_label(route), route.policy, after->policy, out);
     } else {
-      add_once(out, fmt::format("route {}: {} is not protected any more: {}", route.path,
+      add_once(out, fmt::format("route {}: {} is not protected any more: {}", route_label(route),
                                 shown(format_methods(MethodSet().set(method))), executes_again));
     }
   }
@@ -88,21 +98,25 @@ void follow(const Route& route, const std::vector<Route>& wanted, std::vector<st
 void follow_back(const Route& route, const std::vector<Route>& running, std::vector<std::string>& out) {
   for (std::size_t method = 0; method < route.policy.methods.size(); ++method) {
     if (route.methods && !route.methods->test(method)) continue;
-    const Route* before = taking(running, route.path, method);
-    if (before == nullptr || before->path == route.path || !before->policy.methods.test(method)) continue;
-    compare(route.path, before->policy, route.policy, out);
+    const Route* before = taking(running, route, method);
+    if (before == nullptr || (before->path == route.path && before->hosts == route.hosts) ||
+        !before->policy.methods.test(method))
+      continue;
+    compare(route_label(route), before->policy, route.policy, out);
   }
 }
 
 }  // namespace
 
 bool reloads(std::string_view setting) {
-  static constexpr std::array names = {std::string_view("upstreams"), std::string_view("log.level"),
-                                       std::string_view("trusted_proxies"), std::string_view("same_hosts"),
-                                       std::string_view("upgrades")};
-  static constexpr std::array groups = {std::string_view("limits."), std::string_view("timeouts."),
-                                        std::string_view("pool."),   std::string_view("jwt."),
-                                        std::string_view("tls."),    std::string_view("upstream_tls.")};
+  static constexpr std::array names = {
+      std::string_view("include"),         std::string_view("upstreams"),         std::string_view("log.level"),
+      std::string_view("log.access"),      std::string_view("log.access_sample"), std::string_view("log.access_file"),
+      std::string_view("trusted_proxies"), std::string_view("same_hosts"),        std::string_view("upgrades")};
+  static constexpr std::array groups = {std::string_view("limits."),        std::string_view("timeouts."),
+                                        std::string_view("pool."),          std::string_view("jwt."),
+                                        std::string_view("tls."),           std::string_view("upstream_tls."),
+                                        std::string_view("proxy_protocol.")};
   if (setting == "tls.listen") return false;
   return std::ranges::find(names, setting) != names.end() ||
          std::ranges::any_of(groups, [setting](std::string_view group) { return setting.starts_with(group); });
@@ -136,6 +150,13 @@ std::vector<std::string> forgotten_keys(const Config& running, const Config& wan
         "trusted_proxies changes: keys of requests through these proxies are forgotten where a proxy names the caller, "
         "the "
         "client's address or the host");
+  }
+  const bool same_peers = running.proxy_protocol_listen == wanted.proxy_protocol_listen &&
+                          running.proxy_protocol_tls == wanted.proxy_protocol_tls;
+  if (!same_peers) {
+    out.emplace_back(
+        "proxy_protocol changes: clients have other addresses now, and keys are forgotten where the caller is the "
+        "client's address");
   }
   return out;
 }

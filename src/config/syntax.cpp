@@ -169,12 +169,12 @@ std::string same_hosts() {
   return fmt::format(R"(^(?:\*|{}(?: {})+)$)", name, name);
 }
 
-std::string address_or_off() {
-  return fmt::format("^(?:off|{}:{})$", host, port(0));
+std::string address() {
+  return fmt::format("^{}:{}$", host, port(0));
 }
 
-std::string listener_or_off() {
-  return fmt::format(R"(^(?:off|unix:[^\u0000-\u001f\u007f]{{1,107}}|(?!unix:){}:{})$)", host, port(0));
+std::string listener() {
+  return fmt::format(R"(^(?:unix:[^\u0000-\u001f\u007f]{{1,107}}|(?!unix:){}:{})$)", host, port(0));
 }
 
 std::string base_path() {
@@ -187,6 +187,10 @@ std::string health_path() {
 
 std::string host_rule() {
   return fmt::format("^{}(?::{})?$", host, port(0));
+}
+
+std::string route_host() {
+  return fmt::format(R"(^(?:\*\.)?{}$)", host);
 }
 
 std::string server() {

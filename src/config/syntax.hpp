@@ -18,8 +18,8 @@ struct Syntax {
     std::uint64_t most = 0;
   };
 
-  std::vector<std::string> words;  // one of these, if there are any
-  std::string pattern;             // or else what matches this regular expression (ECMA-262); empty: anything
+  std::vector<std::string> words;  // one of these in any spelling, if there are any
+  std::string pattern;             // or what matches this regular expression (ECMA-262); empty without words: anything
   std::optional<Numbers> numbers;  // it may stand there as a number, too
   bool any_scalar = true;          // what YAML takes for a number or a truth value is a text like any other
 };
@@ -49,11 +49,12 @@ std::string plain_name();
 std::string store();
 std::string network();
 std::string same_hosts();
-std::string address_or_off();
-std::string listener_or_off();
+std::string address();
+std::string listener();
 std::string base_path();
 std::string health_path();
 std::string host_rule();
+std::string route_host();
 std::string server();
 std::string upstream_url();
 }  // namespace syntax

@@ -45,6 +45,42 @@ Settings<Upstream> health_settings() {
   };
 }
 
+Settings<Upstream> eject_settings() {
+  return {
+      one<Upstream>(
+          "eject.failures", [](auto& u) -> auto& { return u.eject.failures; }, number_codec({0, 1000}),
+          "A server gets no new requests for a while after this many in a row that it answered with 5xx (but 501 and "
+          "505), too late, or not at all. 0: never."),
+      one<Upstream>(
+          "eject.time", [](auto& u) -> auto& { return u.eject.time; }, duration_codec({100ms, 1h}),
+          "How long; then one request tries it. Twice as long each time that this one is served badly, too."),
+      one<Upstream>(
+          "eject.max_time", [](auto& u) -> auto& { return u.eject.max_time; }, duration_codec({100ms, 24h}),
+          "But no longer than this."),
+      one<Upstream>(
+          "eject.most_percent", [](auto& u) -> auto& { return u.eject.most_percent; }, number_codec({1, 100}),
+          "Of the servers of an upstream, at most this share is ejected at one time, rounded down: of one server "
+          "none."),
+  };
+}
+
+Settings<Upstream> retry_settings() {
+  return {
+      one<Upstream>(
+          "retry.safe", [](auto& u) -> auto& { return u.retry.safe; },
+          choice_codec<RetrySafe>(
+              {{"off", RetrySafe::off}, {"lost", RetrySafe::lost}, {"unavailable", RetrySafe::unavailable}}),
+          "When a GET, HEAD or OPTIONS without a key and without a body is sent to a second server. lost: the "
+          "connection "
+          "was lost before the first byte of an answer. unavailable: also after 502, 503 or 504. Other requests go to "
+          "a "
+          "second server only if nothing was sent to the first."),
+      one<Upstream>(
+          "retry.budget", [](auto& u) -> auto& { return u.retry.budget_percent; }, number_codec({1, 100}),
+          "How many of these requests, in percent, may be sent twice; ten more after a quiet time."),
+  };
+}
+
 Parsed<void> set_upstream(Config& config, const Values& name_and_url) {
   Parsed<Upstream> upstream = parse_upstream(name_and_url.at(1));
   if (const auto checked = check_plain_name(name_and_url.at(0)); !checked) return checked;
@@ -127,6 +163,8 @@ const Settings<Upstream>& upstream_settings() {
             "How long one of them waits; then it gets 503 upstream-busy."),
     };
     for (Setting<Upstream>& setting : health_settings()) all.push_back(std::move(setting));
+    for (Setting<Upstream>& setting : eject_settings()) all.push_back(std::move(setting));
+    for (Setting<Upstream>& setting : retry_settings()) all.push_back(std::move(setting));
     all.push_back(one<Upstream>(
         "fail_timeout", [](auto& u) -> auto& { return u.fail_timeout; }, duration_codec({100ms, 1h}),
         "How long a server is avoided after health.failures connections in a row could not be made. Then one request "

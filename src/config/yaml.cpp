@@ -60,16 +60,19 @@ class Converter {
   YamlError error_;
 };
 
-// Where a document begins; the rest of it is of no interest.
-class DocumentStart final : public YAML::EventHandler {
+// Where a document begins, and where the last scalar in it does; the rest of it is of no interest.
+class Marks final : public YAML::EventHandler {
  public:
-  YAML::Mark mark;
+  YAML::Mark start;
+  YAML::Mark last_scalar;
 
-  void OnDocumentStart(const YAML::Mark& at) override { mark = at; }
+  void OnDocumentStart(const YAML::Mark& at) override { start = at; }
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
   void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
-  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
+  void OnScalar(const YAML::Mark& at, const std::string&, YAML::anchor_t, const std::string&) override {
+    last_scalar = at;
+  }
   void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
   void OnSequenceEnd() override {}
   void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
@@ -81,18 +84,53 @@ class DocumentStart final : public YAML::EventHandler {
 std::optional<YamlError> second_document(const std::string& text) {
   std::istringstream stream(text);
   YAML::Parser parser(stream);
-  DocumentStart first;
-  DocumentStart second;
+  Marks first;
+  Marks second;
   if (!parser.HandleNextDocument(first) || !parser.HandleNextDocument(second)) return std::nullopt;
-  const bool stuck = second.mark.pos == first.mark.pos;
-  return YamlError{second.mark.line + 1, second.mark.column + 1,
+  const bool stuck = second.start.pos == first.start.pos;
+  return YamlError{second.start.line + 1, second.start.column + 1,
                    stuck ? "not valid YAML: this cannot stand here" : "only one document is allowed"};
 }
 
-YamlError syntax_error(const YAML::Exception& exception) {
+// The error that yaml-cpp ends the first document with, if any. `marks` has what was read until then.
+std::optional<YAML::Exception> first_error(const std::string& text, Marks& marks) {
+  try {
+    std::istringstream stream(text);
+    YAML::Parser(stream).HandleNextDocument(marks);
+    return std::nullopt;
+  } catch (const YAML::Exception& exception) {
+    return exception;
+  }
+}
+
+// A text in quotes that is open where the file ends. yaml-cpp misses the quote only if some character stands right
+// before the end; after a line end it takes all that was left of the file for the text. No other mistake has this
+// error.
+std::optional<YamlError> open_quote(const std::string& text) {
+  Marks ignored;
+  const auto with_a_character = first_error(text + "x", ignored);
+  if (!with_a_character || with_a_character->msg != YAML::ErrorMsg::EOF_IN_SCALAR) return std::nullopt;
+  Marks marks;
+  static_cast<void>(first_error(text + "\n", marks));
+  return YamlError{marks.last_scalar.line + 1, marks.last_scalar.column + 1,
+                   "not valid YAML: a text in quotes begins here, and the quote at its end is missing"};
+}
+
+bool is_indented_by_tab(std::string_view text, int line) {
+  const std::vector<std::string_view> lines = split(text, '\n');
+  if (line < 1 || static_cast<std::size_t>(line) > lines.size()) return false;
+  const std::string_view whole = lines[static_cast<std::size_t>(line) - 1];
+  return whole.substr(0, whole.find_first_not_of(" \t")).contains('\t');
+}
+
+YamlError syntax_error(const YAML::Exception& exception, std::string_view text) {
   YamlError error;
   error.line = std::max(exception.mark.line, 0) + 1;
   error.column = std::max(exception.mark.column, 0) + 1;
+  if (is_indented_by_tab(text, error.line)) {
+    error.text = "not valid YAML: this line is indented by a tab; YAML allows only spaces there";
+    return error;
+  }
   error.text = "not valid YAML: " + exception.msg;
   if (exception.msg == YAML::ErrorMsg::MAP_VALUE) error.text += " (a value that ends in \":\" must be in quotes)";
   return error;
@@ -103,10 +141,11 @@ YamlError syntax_error(const YAML::Exception& exception) {
 std::expected<YamlNode, YamlError> parse_yaml(std::string_view text) {
   try {
     const std::string copy(text);
+    if (const auto error = open_quote(copy)) return std::unexpected(*error);
     if (const auto error = second_document(copy)) return std::unexpected(*error);
     return Converter().convert(YAML::Load(copy), 0);
   } catch (const YAML::Exception& exception) {
-    return std::unexpected(syntax_error(exception));
+    return std::unexpected(syntax_error(exception, text));
   }
 }
 

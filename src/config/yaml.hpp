@@ -1,6 +1,7 @@
 // A YAML text as plain values with their place in it. The only file that knows yaml-cpp, and where its exceptions end.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <expected>
 #include <string>
@@ -15,7 +16,10 @@ struct YamlNode {
   Kind kind = Kind::nothing;
   int line = 0;  // both from 1
   int column = 0;
+  std::size_t file = 0;            // which of the files that are read together
   std::string text;                // scalar
+  std::string variables;           // the ${NAME}s that were replaced in `text`: it may hold a secret
+  bool reported = false;           // a mistake in `text` has been reported, and the value is not read
   std::vector<YamlNode> children;  // list: its items; map: key, value, key, value …, duplicates included
 };
 

@@ -1,0 +1,170 @@
+// How a process that runs hands over to its successor (handover.hpp), and takes everything back if that fails.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "cli/running.hpp"
+
+namespace once::cli {
+
+namespace {
+
+constexpr Duration first_reopening_pause = std::chrono::seconds(1);
+constexpr Duration longest_reopening_pause = std::chrono::seconds(10);
+
+bool is_shared(const OpenedStore& store) {
+  return store.store().traits().shared == Shared::yes;
+}
+
+}  // namespace
+
+void Running::start_successor() {
+  if (renewal_.command.empty() || successor_ || drains_at_) {
+    const std::string_view why = drains_at_   ? "this process is ending"
+                                 : successor_ ? "a successor is starting"
+                                              : "this process cannot be replaced";
+    log_.warn("SIGUSR2 ignored", {{"why", why}});
+    return;
+  }
+  std::vector<http::InheritedSocket> sockets;
+  for (const int fd : gateway_->listening()) sockets.push_back({.name = "http", .fd = fd});
+  for (const int fd : gateway_->tls_listening()) sockets.push_back({.name = "tls", .fd = fd});
+  if (claims_) sockets.push_back({.name = "claims", .fd = claims_->listening()});
+  if (admin_) sockets.push_back({.name = "admin", .fd = admin_->listening()});
+  auto started = Successor::start(renewal_.command, sockets, renewal_.origin.kept);
+  if (!started) {
+    log_.error("successor not started", {{"error", started.error().detail}});
+    return;
+  }
+  successor_ = std::move(*started);
+  begin(Handover::starting);
+  log_.info("successor started", {{"pid", successor_->pid()}});
+}
+
+void Running::begin(Handover step) {
+  handover_ = step;
+  step_began_ = monotonic_now();
+}
+
+Running::Ended Running::on_successor() {
+  switch (successor_->receive()) {
+    case Message::checked:
+      if (is_shared(*store_)) {
+        successor_->say_yours();
+        begin(Handover::starting);
+        return Ended::no;
+      }
+      // If this process is killed from here on, the successor is the one that serves.
+      notify(fmt::format("MAINPID={}", successor_->pid()));
+      pause();
+      return Ended::no;
+    case Message::ready:
+      if (!successor_->runs()) break;
+      notify(fmt::format("MAINPID={}", successor_->pid()));
+      drain(true);
+      return Ended::yes;
+    case Message::yours:
+    case Message::none: break;
+  }
+  return take_back("it ended before it was ready");
+}
+
+Running::Ended Running::go_on_handing_over() {
+  if (!successor_) return Ended::no;
+  // One that has failed for good is of no use to those who still need it.
+  const bool useless = store_->store().failed_for_good();
+  if (handover_ == Handover::emptying && (useless || !gateway_->needs_store())) {
+    close_claims();
+    if (!claims_ || claims_->ended()) give_up_store();
+  }
+  // What it says in the last moment counts.
+  const bool in_time = monotonic_now() < step_began_ + config_.timeouts.handover;
+  if (in_time || successor_->speaks()) return Ended::no;
+  return take_back(handover_ == Handover::emptying ? "requests at work need the store for longer than timeouts.handover"
+                                                   : "it took longer than timeouts.handover");
+}
+
+// A client that keeps its connection busy sends its next request within the grace, and is told there that it is the
+// last one: closed while it idles, the connection could be closed just as the next request goes out.
+void Running::pause() {
+  begin(Handover::emptying);
+  // A body that comes slowly must not use up the time in which the store has to be free.
+  gateway_->pause({.idle_grace = idle_grace, .unread_grace = config_.timeouts.handover / 4});
+  gateway_->wait_for_turns();
+  log_.info("handing over", {{"limit_ms", config_.timeouts.handover.count()}});
+}
+
+// Not before the last request that needs the store has ended: leases run on meanwhile, and their owners can renew them.
+void Running::close_claims() {
+  if (!claims_ || claims_socket_.open()) return;
+  claims_socket_ = Descriptor(::fcntl(claims_->listening(), F_DUPFD_CLOEXEC, 0));
+  if (!claims_socket_.open()) return;  // out of descriptors: tried again until timeouts.handover is over
+  claims_->hand_over();
+  claims_->begin_stop();
+}
+
+void Running::end_claims() {
+  if (!claims_) return;
+  claims_->stop();
+  watchdog_.forget(claims_->loop());
+  claims_.reset();
+}
+
+// Streams that need no store go on, and so does the admin interface.
+void Running::give_up_store() {
+  end_claims();
+  reopens_at_.reset();
+  if (store_->journal() != nullptr && !store_->journal()->closed()) {
+    const ReopenableJournal::Opened given = store_->journal()->give_up();
+    gateway_->wait_for_turns();
+    if (admin_) http::wait_for_turn(admin_->loop());
+  }
+  log_.info("store closed for the successor");
+  begin(Handover::given);
+  successor_->say_yours();
+}
+
+Running::Ended Running::take_back(std::string_view why) {
+  successor_->end();
+  successor_.reset();
+  const Handover step = std::exchange(handover_, Handover::none);
+  if (step == Handover::given && store_->journal() != nullptr) {
+    if (const auto opened = store_->journal()->open(config_.timeouts.handover); !opened) lose_store(opened.error());
+  }
+  if (step != Handover::starting) serve_again();
+  log_.error("successor failed: this process serves on", {{"why", why}});
+  return Ended::no;
+}
+
+// Its disk is full, say, or has failed. What needs no store is still served, and keys are refused, as when a disk fails
+// at any other time.
+void Running::lose_store(const Error& error) {
+  log_.error("the store cannot be opened again: it is tried until it can", {{"error", error.detail}});
+  reopens_at_ = monotonic_now() + first_reopening_pause;
+  reopening_pause_ = first_reopening_pause;
+}
+
+void Running::reopen_store() {
+  if (!reopens_at_ || monotonic_now() < *reopens_at_) return;
+  if (store_->journal()->open(Duration::zero())) {
+    reopens_at_.reset();
+    log_.info("the store is open again");
+    return;
+  }
+  reopening_pause_ = std::min(2 * reopening_pause_, longest_reopening_pause);
+  reopens_at_ = monotonic_now() + reopening_pause_;
+}
+
+void Running::serve_again() {
+  notify(fmt::format("MAINPID={}", ::getpid()));
+  gateway_->resume();
+  if (!claims_socket_.open()) return;
+  end_claims();
+  if (const auto started = start_claims({claims_socket_.release()}); !started) {
+    claims_.reset();
+    log_.error("the claims API cannot be started again", {{"error", started.error().detail}});
+  }
+}
+
+}  // namespace once::cli

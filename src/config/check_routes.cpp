@@ -1,0 +1,373 @@
+#include "config/check_routes.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "config/codec.hpp"
+#include "core/headers.hpp"
+#include "core/outcome.hpp"
+#include "core/path.hpp"
+#include "gateway/routes.hpp"
+#include "gateway/scope.hpp"
+#include "http/endpoint.hpp"
+#include "store/server/store_url.hpp"
+
+namespace once {
+
+namespace {
+
+bool is_proven(const CallerSource& source) {
+  return source.kind == CallerSource::Kind::jwt || source.kind == CallerSource::Kind::mtls_subject;
+}
+
+// A name that anybody can put into a request, and not something that only its owner has.
+bool is_unproven_name(const CallerSource& source) {
+  if (source.kind != CallerSource::Kind::header) return false;
+  std::string name = source.name;
+  std::ranges::transform(name, name.begin(), [](char c) { return to_lower(c); });
+  return std::ranges::none_of(std::array{"authorization", "cookie", "token", "secret", "api-key", "apikey", "api_key"},
+                              [&](std::string_view credential) { return name.contains(credential); });
+}
+
+void check_callers(const Config& config, const Route& route, Findings& out) {
+  const Policy& policy = route.policy;
+  const auto name_of = caller_codec().format;
+  const bool in_scope = std::ranges::find(policy.scope, ScopePart::caller) != policy.scope.end();
+  if (policy.caller.empty() && in_scope) {
+    out.warning(route, {"caller"}, "caller is none: callers that use the same key are given each other's answers");
+  }
+  if (policy.caller.size() > max_caller_sources) {
+    out.error(route, {"caller"},
+              fmt::format("caller: at most {} sources, got {}", max_caller_sources, policy.caller.size()));
+  }
+  if (policy.scope_headers.size() > max_scope_headers) {
+    out.error(route, {"scope_headers"},
+              fmt::format("scope_headers: at most {}, got {}", max_scope_headers, policy.scope_headers.size()));
+  }
+  const bool has_keys = !config.jwt.keys.empty() || !config.jwt.secrets.empty();
+  for (const CallerSource& source : policy.caller) {
+    if (source.kind != CallerSource::Kind::jwt || has_keys) continue;
+    out.error(route, {"caller", "dialect"},
+              fmt::format("caller: {} needs a key to check tokens with: jwt.keys or jwt.secrets", name_of(source)));
+  }
+  const bool asks_for_certificates = config.tls.listen != "off" && !config.tls.client_ca.empty();
+  for (const CallerSource& source : policy.caller) {
+    if (source.kind != CallerSource::Kind::mtls_subject || asks_for_certificates) continue;
+    out.error(
+        route, {"caller"},
+        fmt::format("caller: {} needs clients that show a certificate: tls.listen and tls.client_ca", name_of(source)));
+  }
+  for (const CallerSource& source : policy.caller) {
+    if (!in_scope || source.kind != CallerSource::Kind::proxy_header || !config.trusted_proxies.empty()) continue;
+    out.error(
+        route, {"caller", "dialect"},
+        fmt::format("caller: {} needs trusted_proxies, to name the proxy that sets this header", name_of(source)));
+  }
+  if (in_scope && !policy.caller.empty() && std::ranges::all_of(policy.caller, is_unproven_name)) {
+    out.warning(
+        route, {"caller"},
+        fmt::format("caller: {}: clients can set this header themselves and be given the answers of others; if a "
+                    "proxy sets it, say proxy-header:{} and trusted_proxies",
+                    name_of(policy.caller.front()), policy.caller.front().name));
+  }
+  const auto proven = std::ranges::find_if(policy.caller, is_proven);
+  if (in_scope && proven != policy.caller.end() && policy.caller_missing == CallerMissing::anonymous) {
+    out.warning(
+        route, {"caller_missing", "caller"},
+        fmt::format("caller: {} with caller_missing: anonymous: requests without one that use the same key are given "
+                    "each other's answers; caller_missing: reject refuses them",
+                    name_of(*proven)));
+  }
+  if (!in_scope && policy.caller_missing == CallerMissing::reject) {
+    out.warning(route, {"caller_missing"}, "caller_missing: reject does nothing: the caller is not part of scope");
+  }
+}
+
+// What a request has for other reasons: it is not one for each operation, or does not reach the gateway as it was sent.
+bool cannot_carry_keys(std::string_view name) {
+  constexpr std::string_view others[] = {"Accept",
+                                         "Accept-Encoding",
+                                         "Accept-Language",
+                                         "Authorization",
+                                         "Content-Encoding",
+                                         "Content-Length",
+                                         "Content-Type",
+                                         "Content-Range",
+                                         "Cookie",
+                                         "Date",
+                                         "Expect",
+                                         "Forwarded",
+                                         "Host",
+                                         "Origin",
+                                         "Range",
+                                         "Referer",
+                                         "Set-Cookie",
+                                         "User-Agent",
+                                         "Via",
+                                         "X-Forwarded-For",
+                                         "X-Forwarded-Host",
+                                         "X-Forwarded-Proto"};
+  return is_hop_by_hop(name) || is_reserved_request_header(name) ||
+         std::ranges::any_of(others, [&](std::string_view other) { return same_variable(name, other); });
+}
+
+bool any_success(const StatusSet& statuses) {
+  for (int status = 200; status < 300; ++status) {
+    if (contains(statuses, status)) return true;
+  }
+  return false;
+}
+
+void check_policy(const Route& route, Findings& out) {
+  const Policy& policy = route.policy;
+  if (cannot_carry_keys(policy.key.header)) {
+    out.error(route, {"key.header"},
+              fmt::format("key.header: {} has a meaning of its own and cannot carry keys", policy.key.header));
+  }
+  if (any_success(policy.record.refusals)) {
+    out.error(route, {"record.refusals"},
+              "record.refusals: a 2xx says that something was done; its key would be free, and a retry do it again");
+  }
+  if (policy.lease >= policy.ttl) {
+    out.error(route, {"lease", "ttl"},
+              fmt::format("lease ({}) must be shorter than ttl ({})", format_duration(policy.lease),
+                          format_duration(policy.ttl)));
+  }
+  const bool json = policy.fingerprint.body == FingerprintPolicy::Body::json;
+  if (!json && !policy.fingerprint.include.empty())
+    out.error(route, {"fingerprint.include"}, "fingerprint.include needs fingerprint.body: json");
+  if (!json && !policy.fingerprint.exclude.empty())
+    out.error(route, {"fingerprint.exclude"}, "fingerprint.exclude needs fingerprint.body: json");
+  if (policy.on_unknown == OnUnknown::takeover && policy.takeover_after >= policy.ttl) {
+    out.warning(
+        route, {"takeover_after", "ttl"},
+        fmt::format("takeover_after ({}) is not shorter than ttl ({}): the key expires before anyone takes over",
+                    format_duration(policy.takeover_after), format_duration(policy.ttl)));
+  }
+  const bool everybody = std::ranges::find(policy.cors.origins, "*") != policy.cors.origins.end();
+  if (everybody && policy.cors.origins.size() > 1)
+    out.error(route, {"cors.origins"}, "cors.origins: * is everybody, and stands alone");
+  if (everybody && policy.cors.credentials) {
+    out.error(route, {"cors.credentials"},
+              "cors.credentials needs cors.origins by name: with * every page could act as its visitor");
+  }
+  if (policy.cors.credentials && policy.cors.origins.empty())
+    out.error(route, {"cors.credentials"}, "cors.credentials needs cors.origins");
+  if ((policy.record.statuses & ~policy.record.refusals).none()) {
+    out.warning(route, {"record.statuses", "record.refusals"}, "no status is recorded: every retry executes again");
+  }
+}
+
+// What one call of a store behind a server may take.
+Duration longest_store_call(const ServerSettings& server) {
+  const Duration replicas = server.wait_replicas > 0 ? server.wait_timeout : Duration::zero();
+  return server.connect_timeout + server.timeout + replicas;
+}
+
+void check_times(const Config& config, const Route& route, Findings& out) {
+  const Policy& policy = route.policy;
+  const Duration call = longest_store_call(config.server);
+  if (store_kind(config.store) != StoreKind::other && policy.lease <= call) {
+    out.warning(
+        route, {"lease"},
+        fmt::format("lease ({}) is not longer than one call of the store may take ({}: server.connect_timeout and "
+                    "server.timeout, with replicas redis.wait_timeout): while the store is slow, requests get 503",
+                    format_duration(policy.lease), format_duration(call)));
+  }
+  if (policy.on_unknown == OnUnknown::takeover && policy.takeover_after < policy.timeouts.response) {
+    out.warning(
+        route, {"takeover_after", "timeouts.response", "on_unknown"},
+        fmt::format("takeover_after ({}) is shorter than timeouts.response ({}): a retry may execute while the backend "
+                    "is still at work on the attempt before it",
+                    format_duration(policy.takeover_after), format_duration(policy.timeouts.response)));
+  }
+}
+
+// One warning, for the route that may take longest.
+void check_drain(const Config& config, Findings& out) {
+  const auto longest =
+      std::ranges::max_element(config.routes, {}, [](const Route& each) { return each.policy.timeouts.response; });
+  if (longest == config.routes.end() || config.timeouts.drain >= longest->policy.timeouts.response) return;
+  out.warning(
+      {"timeouts.drain"},
+      fmt::format("timeouts.drain ({}) is shorter than timeouts.response ({}) of the route for {}: a restart cuts off "
+                  "requests that are still waited for, and their outcomes are unknown",
+                  format_duration(config.timeouts.drain), format_duration(longest->policy.timeouts.response),
+                  longest->path));
+}
+
+bool has_lives(const Policy& policy) {
+  return std::ranges::find(policy.scope, ScopePart::life) != policy.scope.end();
+}
+
+// A key may be recorded as long after its claim as its request may take, and counts from then.
+Duration longest_key(const Policy& policy) {
+  return policy.timeouts.connect + policy.timeouts.response + policy.lease + policy.ttl + policy.tombstone;
+}
+
+bool meets(const std::optional<MethodSet>& methods, const MethodSet& others) {
+  return methods ? (*methods & others).any() : others.any();
+}
+
+// One route may use keys that another one ends.
+void check_lives(Config& config, Findings& out) {
+  Duration longest{};
+  for (const Route& route : config.routes) {
+    if (has_lives(route.policy)) longest = std::max(longest, longest_key(route.policy));
+  }
+  for (Route& route : config.routes) {
+    Policy& policy = route.policy;
+    if (!has_lives(policy)) continue;
+    policy.life.remembered = longest;
+    if (std::ranges::find(policy.scope, ScopePart::path) == policy.scope.end()) {
+      out.error(route, {"scope"}, "scope: life needs path: it is the life of what the path names");
+    }
+    if (policy.mode == Mode::shadow) {
+      out.warning(route, {"mode", "scope"}, "scope: life does nothing with mode: shadow");
+    }
+    const bool ends = std::ranges::any_of(config.routes, [&](const Route& other) {
+      return other.path == route.path && has_lives(other.policy) && meets(other.methods, other.policy.life.ended_by);
+    });
+    if (!ends) {
+      out.warning(
+          route, {"scope"},
+          fmt::format("scope: life: nothing ends it, no route for {} takes a method of life.ended_by", route.path));
+    }
+  }
+}
+
+// Whether requests without a caller share keys only because caller_missing was not set. An address is always there.
+bool shares_unsaid(const Policy& policy) {
+  const bool in_scope = std::ranges::find(policy.scope, ScopePart::caller) != policy.scope.end();
+  return in_scope && !policy.caller_missing_chosen &&
+         std::ranges::any_of(policy.caller,
+                             [](const CallerSource& source) { return source.kind != CallerSource::Kind::client_ip; });
+}
+
+// An API whose clients show an X-Api-Key has no Authorization: there every caller would be the same one.
+void check_missing_callers(const Config& config, Findings& out) {
+  const bool production = config.environment == Environment::production;
+  std::vector<const Route*> unsaid;
+  for (const Route& route : config.routes) {
+    const bool warned = !production && std::ranges::any_of(route.policy.caller, is_proven);  // by check_callers()
+    if (shares_unsaid(route.policy) && !warned) unsaid.push_back(&route);
+  }
+  const auto name_of = caller_codec().format;
+  for (const Route* route : unsaid) {
+    std::string text = fmt::format(
+        "caller_missing is not set: say reject, or anonymous if requests with a key and without {} may share one "
+        "caller and be given each other's answers",
+        name_of(route->policy.caller.front()));
+    const std::size_t others = unsaid.size() - 1;
+    if (!production && others > 0) text += fmt::format(" (and for {} more route{})", others, others == 1 ? "" : "s");
+    if (production) {
+      out.error(*route, {"caller"}, std::move(text));
+    } else {
+      out.warning(*route, {"caller"}, std::move(text));
+      return;
+    }
+  }
+}
+
+bool is_host(std::string_view name) {
+  constexpr std::size_t longest_name = 253;
+  constexpr std::size_t longest_label = 63;
+  if (name.starts_with("*.")) name.remove_prefix(2);
+  if (name.starts_with('['))
+    return name.ends_with(']') && http::is_numeric(std::string(name.substr(1, name.size() - 2)));
+  if (name.ends_with('.')) name.remove_suffix(1);
+  return name.size() <= longest_name && std::ranges::all_of(split(name, '.'), [](std::string_view label) {
+           return !label.empty() && label.size() <= longest_label;
+         });
+}
+
+// Whether some path that the route is for begins with this.
+bool may_begin_with(std::string_view pattern, std::string_view prefix) {
+  const std::vector<std::string_view> segments = split(pattern, '/');
+  const std::vector<std::string_view> wanted = split(prefix, '/');
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    if (i == segments.size()) return false;
+    if (segments[i] == "**") return true;
+    const bool any = segments[i] == "*" || (segments[i].starts_with('{') && segments[i].ends_with('}'));
+    if (!any && normalise_segment(segments[i]) != normalise_segment(wanted[i])) return false;
+  }
+  return true;
+}
+
+void check_places_of(const Route& route, Findings& out) {
+  for (const std::string& host : route.hosts) {
+    if (is_host(host)) continue;
+    out.error(route, {"host"},
+              fmt::format("host: {} is neither a name, with 1 to 63 characters between its dots and 253 "
+                          "in all, nor an IPv6 address",
+                          host));
+  }
+  if (!route.strip_prefix.empty() && !may_begin_with(route.path, route.strip_prefix)) {
+    out.warning(route, {"strip_prefix"},
+                fmt::format("strip_prefix ({}) does nothing: no path of the route for {} begins "
+                            "with it",
+                            route.strip_prefix, route.path));
+  }
+}
+
+// A time that nothing waits for; one in the defaults may be for one route of many.
+void check_takeovers(const Config& config, Findings& out) {
+  const auto takes_over = [](const Route& route) { return route.policy.on_unknown == OnUnknown::takeover; };
+  const bool anywhere = std::ranges::any_of(config.routes, takes_over);
+  for (const Route& route : config.routes) {
+    const auto own = config.places.find(fmt::format("routes.{}.takeover_after", &route - config.routes.data()));
+    const bool said = own != config.places.end() || (!anywhere && config.places.contains("defaults.takeover_after"));
+    if (!said || takes_over(route)) continue;
+    out.warning(route, {"takeover_after", "on_unknown"}, "takeover_after does nothing without on_unknown: takeover");
+  }
+}
+
+bool covers_hosts(const Route& earlier, const Route& later) {
+  const auto covered = [&earlier](const std::string& host) {
+    return std::ranges::any_of(earlier.hosts,
+                               [&](const std::string& each) { return HostPattern(each).covers(HostPattern(host)); });
+  };
+  return earlier.hosts.empty() || (!later.hosts.empty() && std::ranges::all_of(later.hosts, covered));
+}
+
+bool covers(const std::optional<MethodSet>& earlier, const std::optional<MethodSet>& later) {
+  if (!earlier) return true;
+  return later && (*later & ~*earlier).none();
+}
+
+}  // namespace
+
+void check_routes(Config& config, Findings& out) {
+  std::vector<std::string_view> names;
+  for (const Upstream& upstream : config.upstreams) names.push_back(upstream.name);
+  for (auto route = config.routes.begin(); route != config.routes.end(); ++route) {
+    if (route->upstream.empty() && !names.empty()) route->upstream = names.front();
+    const bool refused = config.places.contains("upstreams." + route->upstream);  // it is there, with a mistake
+    if (!names.empty() && !refused && std::ranges::find(names, route->upstream) == names.end()) {
+      out.error(
+          *route, {"upstream"},
+          fmt::format("upstream: there is no upstream \"{}\"{}", route->upstream, suggestion(route->upstream, names)));
+    }
+    const auto hidden_by = std::find_if(config.routes.begin(), route, [&](const Route& earlier) {
+      return (earlier.path == "/**" || earlier.path == route->path) && covers(earlier.methods, route->methods) &&
+             covers_hosts(earlier, *route);
+    });
+    if (hidden_by != route) {
+      out.warning(*route, {},
+                  fmt::format("never taken: the route for {} before it matches all of this", route_label(*hidden_by)));
+    }
+    check_places_of(*route, out);
+    check_policy(*route, out);
+    check_times(config, *route, out);
+    check_callers(config, *route, out);
+  }
+  check_missing_callers(config, out);
+  check_lives(config, out);
+  check_drain(config, out);
+  check_takeovers(config, out);
+}
+
+}  // namespace once

@@ -1,0 +1,29 @@
+// The files that `include` names.
+#pragma once
+
+#include <cstddef>
+#include <expected>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace once {
+
+inline constexpr std::size_t largest_config_file = std::size_t{1} << 20U;
+
+struct IncludedFile {
+  std::string path;
+  std::string text;
+};
+
+using ReadIncluded = std::function<std::expected<std::vector<IncludedFile>, std::string>(const std::string& pattern)>;
+
+// A configuration file as a whole. The error says only why it cannot be read.
+std::expected<std::string, std::string> read_config_file(const std::string& path);
+
+// What one item of `include` in the file `from` names: a path, or a pattern with * ? and [ in it, relative to the
+// folder of that file. Of a pattern in the order of their names, hidden files left out; it may match none.
+std::expected<std::vector<IncludedFile>, std::string> read_included(const std::string& pattern,
+                                                                    const std::string& from);
+
+}  // namespace once

@@ -1,0 +1,24 @@
+// ${NAME} in a value stands for an environment variable. Replaced in values after the YAML is parsed, so that what a
+// variable holds can change neither the structure of a file nor the name of a setting.
+#pragma once
+
+#include <expected>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace once {
+
+// The value of an environment variable, if it is set.
+using Environ = std::function<std::optional<std::string>(std::string_view name)>;
+
+struct Replaced {
+  std::string text;
+  std::string variables;  // "${A}, ${B}": those that were replaced; empty: none
+};
+
+// $${ is ${ as it stands, and any other $ is itself. The error says what is wrong, and holds no variable's value.
+std::expected<Replaced, std::string> replace_variables(std::string_view text, const Environ& environ);
+
+}  // namespace once
