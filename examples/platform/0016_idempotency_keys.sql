@@ -42,7 +42,9 @@ CREATE FUNCTION platform_forget() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM once_operations AS kept USING platform_requests AS noted
     WHERE noted.operation = kept.id AND (noted.key, noted.user_id, noted.endpoint) = (OLD.key, OLD.user_id, OLD.endpoint)
-      AND (kept.state <> 0 OR kept.lease_until <= clock_timestamp());
+      AND (kept.state <> 0
+           OR coalesce((SELECT lease_until FROM once_leases WHERE id = kept.id AND fence = kept.fence), kept.lease_until)
+              <= clock_timestamp());
     RETURN CASE WHEN FOUND THEN OLD END;
 END $$;
 CREATE TRIGGER platform_forget INSTEAD OF DELETE ON platform_idempotency_keys

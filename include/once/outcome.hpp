@@ -31,7 +31,7 @@ enum class Reason : std::uint8_t {
   work_failed,  // the work threw, or said that it failed
   // Failed, and what the work did may count.
   lost,          // it took too long without a lease and somebody else has taken over: their outcome counts
-  not_recorded,  // the work was done, and the store could not be told; it will count as gone
+  not_recorded,  // the work was done, and the store could not be told; it will count as gone, or be recorded later
   // Failed; the work was not called.
   unknown,            // its owner is gone and on_unknown is hold: somebody has to find out
   mismatch,           // the key was used with another fingerprint

@@ -87,7 +87,8 @@ Admin::Admin(std::string listen, std::string_view token, const AdminSources& sou
       sources_(sources),
       access_(token, sources.log),
       stats_(std::make_unique<Stats>(sources_, access_.needs_token(), monotonic_now())),
-      readiness_(sources.store) {
+      store_probe_(sources.store),
+      readiness_(sources_) {
   sampler_.admin = this;
   sampler_.run = [](Work& work) { static_cast<Sampler&>(work).admin->sample(); };
   sampler_.fire = [](Timer& timer) { static_cast<Sampler&>(timer).admin->sample(); };
@@ -121,6 +122,7 @@ Result<void> Admin::begin_at(std::string_view address) {
 
 void Admin::sample() {
   stats_->sample(monotonic_now());
+  readiness_.look(monotonic_now());
   sources_.log.tell_left_out();
   thread_.loop().arm(sampler_, History::interval);
 }
@@ -211,15 +213,31 @@ Task<ServiceResponse> Admin::reload(const ServiceRequest& request) {
       .status = refused.status, .content_type = "application/problem+json", .body = to_json(refused)};
 }
 
-// Ready: not draining, and the store answers. Anybody may ask, so the answer has no details, is shared by everybody
-// who asks within a second, and does not wait for a store that hangs longer than the probe does.
+// Ready: not draining, and every check of readyz.checks passes. Anybody may ask, so the answer has no details, is
+// shared by everybody who asks within a second, and does not wait for a store that hangs longer than the probe does.
 Task<ServiceResponse> Admin::readyz() {
   if (draining_.load(std::memory_order_relaxed)) co_return text(503, "draining\n");
-  readiness_.ask(monotonic_now(), readiness_age);
-  while (readiness_.undecided(monotonic_now())) co_await sleep_for(thread_.loop(), readiness_look);
-  const StoreProbe::Said said = readiness_.said(monotonic_now());
+  // New connections wait in the socket, for the successor or for this process, and that not for long.
+  if (sources_.journal != nullptr && sources_.journal->handed_over()) co_return text(200, "handing over\n");
+  const std::string_view wrong = readiness_.wrong(monotonic_now());
+  tell_of_checks(wrong);
+  if (!wrong.empty()) co_return text(503, std::string(wrong) + "\n");
+  if (!readiness_.asks_store()) co_return text(200, "ready\n");
+  store_probe_.ask(monotonic_now(), readiness_age);
+  while (store_probe_.undecided(monotonic_now())) co_await sleep_for(thread_.loop(), readiness_look);
+  const StoreProbe::Said said = store_probe_.said(monotonic_now());
   tell_of_store(said);
   co_return said == StoreProbe::Said::up ? text(200, "ready\n") : text(503, "store down\n");
+}
+
+void Admin::tell_of_checks(std::string_view wrong) {
+  if (wrong == wrong_) return;
+  wrong_ = wrong;
+  if (wrong.empty()) {
+    sources_.log.info("ready again", {});
+  } else {
+    sources_.log.warn("not ready", {{"why", wrong}});
+  }
 }
 
 void Admin::tell_of_store(StoreProbe::Said said) {
@@ -228,7 +246,7 @@ void Admin::tell_of_store(StoreProbe::Said said) {
   if (said == StoreProbe::Said::up && before == StoreProbe::Said::down)
     sources_.log.info("ready again, the store answers", {});
   if (said != StoreProbe::Said::down) return;
-  sources_.log.warn("not ready, the store is down", {{"error", readiness_.error()}});
+  sources_.log.warn("not ready, the store is down", {{"error", store_probe_.error()}});
 }
 
 }  // namespace once

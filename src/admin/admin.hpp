@@ -11,6 +11,7 @@
 
 #include "admin/access.hpp"
 #include "admin/keys.hpp"
+#include "admin/readiness.hpp"
 #include "admin/store_probe.hpp"
 #include "base/clock.hpp"
 #include "base/error.hpp"
@@ -19,7 +20,7 @@
 #include "claims/metrics.hpp"
 #include "gateway/gateway.hpp"
 #include "http/service.hpp"
-#include "store/journal/journal_store.hpp"
+#include "store/journal/reopenable_journal.hpp"
 #include "store/lane.hpp"
 #include "store/memory/memory_store.hpp"
 #include "store/server/server_store.hpp"
@@ -67,7 +68,7 @@ struct AdminSources {
   ThreadLanes& store;
   // The kind of store it is; the others are null.
   const MemoryStore* memory = nullptr;
-  const JournalStore* journal = nullptr;
+  const ReopenableJournal* journal = nullptr;
   const ServerStore* server = nullptr;
   const ClaimsMetrics& claims;
   ReloadPort& reload;
@@ -75,6 +76,8 @@ struct AdminSources {
   const Clock& clock;
   const Log& log;
   FixedLimits limits;
+  std::vector<ReadyCheck> ready_checks;
+  Time started_at{};       // of the process
   std::string store_kind;  // as its URL begins
   std::string version;
 };
@@ -96,6 +99,8 @@ class Admin final : public http::ServiceHandler {
   // Another process listens on the same socket: it is left as it is.
   void hand_over() { thread_.hand_over(); }
 
+  http::Loop& loop() { return thread_.loop(); }
+
   // readyz answers 503 from now on: load balancers send no more.
   void set_draining() { draining_.store(true, std::memory_order_relaxed); }
 
@@ -115,13 +120,16 @@ class Admin final : public http::ServiceHandler {
   Task<http::ServiceResponse> readyz();
   // A line on the log when the store stops answering, and when it answers again.
   void tell_of_store(StoreProbe::Said said);
+  void tell_of_checks(std::string_view wrong);
   Task<http::ServiceResponse> reload(const http::ServiceRequest& request);
 
   std::string listen_;
   AdminSources sources_;
   AdminAccess access_;
   std::unique_ptr<Stats> stats_;
-  StoreProbe readiness_;
+  StoreProbe store_probe_;
+  Readiness readiness_;
+  std::string_view wrong_;  // as it was told last
   StoreProbe::Said told_ = StoreProbe::Said::nothing;
   Sampler sampler_;
   std::atomic<bool> draining_ = false;

@@ -44,8 +44,10 @@ void add_store(std::vector<Alert>& alerts, const AlertFacts& facts) {
                     fmt::format("The store is {}", name_of(store))});
   alerts.push_back({"OnceStoreErrors", "critical", "Store errors", firing_if(facts.window.store_errors > 0),
                     fmt::format("Operations that failed in 5 minutes: {}", facts.window.store_errors)});
-  alerts.push_back({"OnceStoreFull", "critical", "Store full", firing_if(store == StoreHealth::full),
-                    store == StoreHealth::full ? "New keys are refused for want of room" : "There is room"});
+  // A journal knows that it is full; other stores only refuse.
+  const bool full = store == StoreHealth::full || facts.window.store_full > 0;
+  alerts.push_back({"OnceStoreFull", "critical", "Store full", firing_if(full),
+                    full ? "New keys are refused for want of room" : "There is room"});
 }
 
 void add_unknown(std::vector<Alert>& alerts, const AlertFacts& facts) {
@@ -68,6 +70,9 @@ void add_requests(std::vector<Alert>& alerts, const Window& window) {
   alerts.push_back({"OnceHitRateLow", "info", "Hit rate low", state_of(hits), text_of(hits, "requests with a key")});
   alerts.push_back({"OnceOverloaded", "warning", "Overloaded", firing_if(window.overloaded > 0),
                     fmt::format("Requests that were refused in 5 minutes: {}", window.overloaded)});
+  alerts.push_back({"OnceOutOfDescriptors", "critical", "Out of file descriptors",
+                    firing_if(window.out_of_descriptors > 0),
+                    fmt::format("Times that none was left in 5 minutes: {}", window.out_of_descriptors)});
 }
 
 void add_limits(std::vector<Alert>& alerts, const std::vector<LimitUse>& limits) {

@@ -100,6 +100,7 @@ void write_counters(Exposition& out, const std::vector<const Metrics*>& workers)
           "Outcomes that the backend recorded in its own transaction, and not as it answered.",
           &Metrics::committed_by_backend},
       Row{"once_store_errors_total", "counter", "Store operations that failed.", &Metrics::store_errors},
+      Row{"once_store_full_total", "counter", "Store operations refused for want of room.", &Metrics::store_full},
       Row{"once_record_retries_total", "counter", "Further tries to record an outcome.", &Metrics::record_retries},
       Row{"once_bodies_dropped_total", "counter", "Responses recorded without their body for lack of memory.",
           &Metrics::bodies_dropped},
@@ -131,6 +132,9 @@ void write_counters(Exposition& out, const std::vector<const Metrics*>& workers)
       Row{"once_preflights_total", "counter", "CORS preflights answered by Once.", &Metrics::preflights},
   };
   for (const Row& row : rows) out.single(row.name, row.type, row.help, total(workers, row.counter));
+  out.family("once_proxy_protocol_refused_total", "counter",
+             "Connections closed because they did not begin with a PROXY header of a trusted peer, by reason.");
+  write_by_kind<ProxyRefusal>(out, "reason", workers, &Metrics::proxy_refused);
   out.family("once_preconditions_total", "counter", "Conditions of writes, by what became of them.");
   write_by_kind<PreconditionResult>(out, "result", workers, &Metrics::preconditions);
 }
@@ -154,6 +158,13 @@ void write_upstreams(Exposition& out, const Upstreams& upstreams) {
   };
   each_server("once_upstream_up", "1 while a server is up, 0 while it is avoided.",
               [](const ServerState& server) { return server.health.shown_up() ? 1U : 0U; });
+  each_server("once_upstream_ejected", "1 while a server gets no new requests because of how it answered.",
+              [](const ServerState& server) { return server.ejection.ejected() ? 1U : 0U; });
+  each_upstream("once_upstream_ejections_total", "counter", "How often a server was ejected.", [](const auto& state) {
+    std::uint64_t times = 0;
+    for (const auto& server : state.servers) times += server->ejection.times();
+    return times;
+  });
   each_server("once_upstream_connections", "Connections to a server.",
               [](const ServerState& server) { return server.connections.load(std::memory_order_relaxed); });
   out.family("once_upstream_connections_limit", "gauge", "How many connections to a server there may be, if limited.");
@@ -166,6 +177,8 @@ void write_upstreams(Exposition& out, const Upstreams& upstreams) {
                 [](const UpstreamState& state) { return state.settings.queue; });
   each_upstream("once_upstream_queued", "gauge", "Requests that wait for a connection.",
                 [](const UpstreamState& state) { return state.queued.load(std::memory_order_relaxed); });
+  each_upstream("once_upstream_retries_total", "counter", "Requests that were sent to a second server.",
+                [](const UpstreamState& state) { return state.retries.load(std::memory_order_relaxed); });
   each_upstream("once_upstream_queue_refused_total", "counter", "Requests that found no free connection in time.",
                 [](const UpstreamState& state) { return state.queue_refused.load(std::memory_order_relaxed); });
 }
@@ -194,6 +207,8 @@ void write_limits(Exposition& out, const Gateway& gateway) {
   for (std::size_t what = 0; what < held_for_count; ++what) {
     out.sample(fmt::format("what=\"{}\"", name_of(HeldFor(what))), gateway.body_bytes(HeldFor(what)));
   }
+  out.single("once_access_lines_left_out_total", "counter", "Lines of the access log that could not be written.",
+             gateway.access_lines_left_out());
   out.single("once_callers", "gauge", "Callers that limits are counted for.", gateway.callers());
 }
 
@@ -235,6 +250,14 @@ void write_claims(Exposition& out, const ClaimsMetrics& metrics, const FixedLimi
              metrics.bodies_refused.value());
 }
 
+void write_descriptors(Exposition& out, const http::FaultLog& faults) {
+  out.family("once_out_of_descriptors_total", "counter", "Times that no file descriptor was left, by what it was for.");
+  for (std::size_t use = 0; use < http::descriptor_use_count; ++use) {
+    const auto what = static_cast<http::DescriptorUse>(use);
+    out.sample(fmt::format("for=\"{}\"", name_of(what)), faults.out_of_descriptors(what));
+  }
+}
+
 // No samples until they were counted for the first time.
 void write_keys(Exposition& out, const KeysApi& keys) {
   out.family("once_keys", "gauge", "Keys in the store by state, counted now and then.");
@@ -255,12 +278,13 @@ std::string metrics_page(const AdminSources& sources) {
   out.sample(fmt::format("version=\"{}\",compiler=\"{}\",store=\"{}\"", sources.version, label_value(__VERSION__),
                          sources.store_kind),
              std::uint64_t{1});
-  write_process_metrics(out);
+  write_process_metrics(out, sources.started_at);
   write_routes(out, sources.gateway.routes());
   write_requests(out, workers);
   write_counters(out, workers);
   out.single("once_connection_faults_total", "counter",
              "Connections ended because an invariant of Once was broken: a bug.", sources.gateway.faults().count());
+  write_descriptors(out, sources.gateway.faults());
   write_upstreams(out, *generation->upstreams);
   write_certificates(out, generation->tls.get());
   write_limits(out, sources.gateway);

@@ -26,10 +26,11 @@ std::uint64_t resident_bytes() {
   return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-std::uint64_t open_descriptors() {
+std::uint64_t open_descriptors(std::uint64_t limit) {
   std::error_code error;
   const std::filesystem::directory_iterator all("/proc/self/fd", error);
-  if (error) return 0;
+  // There is none left to read the folder with: all are in use.
+  if (error) return limit;
   // One of them is the folder itself, while it is read.
   return static_cast<std::uint64_t>(std::distance(begin(all), end(all))) - 1;
 }
@@ -40,15 +41,17 @@ double seconds(const timeval& time) {
 
 }  // namespace
 
-void write_process_metrics(Exposition& out) {
+void write_process_metrics(Exposition& out, Time started_at) {
   rusage used{};
   ::getrusage(RUSAGE_SELF, &used);
   rlimit descriptors{};
   ::getrlimit(RLIMIT_NOFILE, &descriptors);
   out.family("process_cpu_seconds_total", "counter", "Processor time used, by the program and for it.");
   out.sample("", seconds(used.ru_utime) + seconds(used.ru_stime));
+  out.family("process_start_time_seconds", "gauge", "When the process started, in seconds since 1970.");
+  out.sample("", std::chrono::duration<double>(started_at.time_since_epoch()).count());
   out.single("process_resident_memory_bytes", "gauge", "Memory in use.", resident_bytes());
-  out.single("process_open_fds", "gauge", "Open file descriptors.", open_descriptors());
+  out.single("process_open_fds", "gauge", "Open file descriptors.", open_descriptors(descriptors.rlim_cur));
   out.single("process_max_fds", "gauge", "How many there may be.", descriptors.rlim_cur);
 }
 

@@ -60,10 +60,12 @@ Sample take_sample(const Gateway& gateway, const ThreadLanes& lanes, Instant now
     add_executions(*metrics, sample);
     for (const Counter& limit : metrics->overloaded) sample.overloaded += limit.value();
     sample.store_errors += metrics->store_errors.value();
+    sample.store_full += metrics->store_full.value();
     sample.in_flight += metrics->in_flight.value();
     sample.waiting += metrics->waiting.value();
     sample.connections += metrics->connections_open.value();
   }
+  sample.out_of_descriptors = gateway.faults().out_of_descriptors();
   LaneStats stats = lanes.stats();
   sample.batch_size = std::move(stats.batch_size);
   sample.batch_ns = std::move(stats.store_time_ns);
@@ -79,6 +81,8 @@ Window::Window(const Sample& from, const Sample& to)
       unknown(grown(from.unknown, to.unknown)),
       overloaded(grown(from.overloaded, to.overloaded)),
       store_errors(grown(from.store_errors, to.store_errors)),
+      out_of_descriptors(grown(from.out_of_descriptors, to.out_of_descriptors)),
+      store_full(grown(from.store_full, to.store_full)),
       latency_ns(grown(from.latency_ns, to.latency_ns)),
       batch_size(grown(from.batch_size, to.batch_size)),
       batch_ns(grown(from.batch_ns, to.batch_ns)),

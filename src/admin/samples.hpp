@@ -27,6 +27,8 @@ struct Sample {
   std::uint64_t unknown = 0;    // of these, whose end nobody knows or nobody recorded
   std::uint64_t overloaded = 0;
   std::uint64_t store_errors = 0;
+  std::uint64_t out_of_descriptors = 0;
+  std::uint64_t store_full = 0;
   HistogramSnapshot latency_ns;  // of requests with a key
   HistogramSnapshot batch_size;
   HistogramSnapshot batch_ns;
@@ -51,6 +53,8 @@ struct Window {
   std::uint64_t unknown;
   std::uint64_t overloaded;
   std::uint64_t store_errors;
+  std::uint64_t out_of_descriptors;
+  std::uint64_t store_full;
   HistogramSnapshot latency_ns;
   HistogramSnapshot batch_size;
   HistogramSnapshot batch_ns;

@@ -70,6 +70,7 @@ ServersDown write_upstreams(Json& out, const Upstreams& upstreams) {
       const bool is_up = server->health.shown_up();
       up += is_up ? 1 : 0;
       out.begin('{').member("name", server->name).member("up", is_up);
+      out.member("ejected", server->ejection.ejected());
       out.member("connections", server->connections.load(std::memory_order_relaxed)).end('}');
     }
     out.end(']').end('}');
@@ -129,7 +130,8 @@ Stats::Stats(const AdminSources& sources, bool needs_token, Instant now)
 }
 
 void Stats::sample(Instant now) {
-  probe_.ask(now);
+  // A successor has the journal: there is nothing to ask.
+  if (sources_.journal == nullptr || !sources_.journal->handed_over()) probe_.ask(now);
   history_.add(take_sample(sources_.gateway, sources_.store, now, sources_.clock.now()));
 }
 

@@ -17,7 +17,6 @@ void write_memory(Exposition& out, const MemoryStats& stats, const FixedLimits& 
   out.single("once_store_bytes", "gauge", "Memory they take.", stats.bytes);
   out.single("once_store_evictions_total", "counter", "Records dropped before they expired, for want of room.",
              stats.evictions);
-  out.single("once_store_full_total", "counter", "Claims refused for want of room.", stats.refused);
   out.single("once_store_bodies_dropped_total", "counter", "Responses that were too large for the store to keep.",
              stats.bodies_dropped);
   out.single("once_store_expired_total", "counter", "Records dropped because they had expired.", stats.expired);
@@ -29,7 +28,6 @@ void write_journal(Exposition& out, const JournalStats& stats, const FixedLimits
   out.single("once_journal_disk_bytes_limit", "gauge", "How large they may be together.", limits.journal_disk_bytes);
   out.single("once_store_records", "gauge", "Records held.", stats.keys);
   out.single("once_store_bytes", "gauge", "Memory they take.", stats.index_bytes + stats.cache_bytes);
-  out.single("once_store_full_total", "counter", "Claims refused for want of room.", stats.refused);
   out.single("once_store_bodies_dropped_total", "counter", "Responses that were too large for the store to keep.",
              stats.bodies_dropped);
   out.single("once_store_expired_total", "counter", "Records dropped because they had expired.", stats.expired);

@@ -247,6 +247,14 @@ ClaimsAnswer ClaimsAnswers::store_failed(const Op& op) const {
   return answer;
 }
 
+ClaimsAnswer ClaimsAnswers::no_memory() const {
+  ClaimsAnswer answer = problem(ProblemKind::overloaded,
+                                "There is no memory for it now; sending the same again, with the same nonce, is safe.",
+                                ClaimsResult::error);
+  answer.response.fields = "Retry-After: 1\r\n";
+  return answer;
+}
+
 ServiceResponse ClaimsAnswers::problem_response(ProblemKind kind, std::string detail) const {
   const Problem answer = once::problem(kind, std::move(detail));
   return {.status = answer.status, .content_type = "application/problem+json", .body = to_json(answer, type_base_)};

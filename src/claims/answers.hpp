@@ -41,6 +41,7 @@ class ClaimsAnswers {
   ClaimsAnswer not_found() const;
   ClaimsAnswer not_allowed(std::string_view allow) const;
   ClaimsAnswer store_failed(const Op& op) const;
+  ClaimsAnswer no_memory() const;
 
   http::ServiceResponse problem_response(ProblemKind kind, std::string detail) const;
 

@@ -1,11 +1,14 @@
 #include "claims/claims.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "base/assert.hpp"
 #include "base/text.hpp"
+#include "gateway/told_outcomes.hpp"
 #include "store/late_claim.hpp"
+#include "store/search.hpp"
 
 namespace once {
 
@@ -18,6 +21,24 @@ constexpr std::string_view collection = "/v1/claims";
 // Owners at other gateways tell nobody here unless the store does, so it is looked again: soon at first.
 constexpr Duration first_look = std::chrono::milliseconds(20);
 constexpr Duration slowest_look = std::chrono::seconds(1);
+
+// An answer that its client has not read yet.
+class HeldAnswer {
+ public:
+  HeldAnswer(Gateway& gateway, std::size_t bytes) : gateway_(gateway), bytes_(bytes) {}
+  HeldAnswer(const HeldAnswer&) = delete;
+  HeldAnswer& operator=(const HeldAnswer&) = delete;
+  ~HeldAnswer() { gateway_.give_back_memory(HeldFor::replay, bytes_); }
+
+ private:
+  Gateway& gateway_;
+  std::size_t bytes_;
+};
+
+// Of what the store found. Known before an answer is made of it, which takes as much again.
+std::size_t value_size(const Op& op) {
+  return op.record && op.record->outcome ? op.record->outcome->size() : 0;
+}
 
 // One long poll, while it lasts.
 class Poll {
@@ -41,10 +62,16 @@ Claims::Claims(const ClaimsSettings& settings, std::string_view secret, std::str
       tenants_(settings.tokens),
       identities_(secret),
       shared_(ports.store.store().traits().shared == Shared::yes),
-      thread_(*this, &ports.faults, {.max_body = settings.max_body, .max_connections = settings.max_connections}) {}
+      thread_(*this, &ports.gateway.faults(),
+              {.max_body = settings.max_body, .max_connections = settings.max_connections}) {}
+
+void Claims::begin_stop() {
+  stopping_.store(true, std::memory_order_relaxed);
+  thread_.begin_stop();
+}
 
 void Claims::stop() {
-  stopping_.store(true, std::memory_order_relaxed);
+  begin_stop();
   thread_.stop();
 }
 
@@ -59,6 +86,7 @@ ServiceResponse Claims::refuse(http::Refused what, std::string_view why) {
     case http::Refused::too_many_connections:
       ports_.metrics.connections_refused.add();
       return answers_.problem_response(ProblemKind::too_many_connections, "The limit is claims.max_connections.");
+    case http::Refused::no_memory: return answers_.no_memory().response;
   }
   ONCE_ASSERT(false);
 }
@@ -106,6 +134,13 @@ Task<ServiceResponse> Claims::handle(const ServiceRequest& request) {
   co_return std::move(answered.response);
 }
 
+bool Claims::hold(std::size_t bytes, std::shared_ptr<const void>& held) {
+  if (bytes <= ToldOutcomes::largest_uncounted) return true;
+  if (!ports_.gateway.take_memory(HeldFor::replay, bytes)) return false;
+  held = std::make_shared<HeldAnswer>(ports_.gateway, bytes);
+  return true;
+}
+
 // Of a request that was admitted.
 Task<ClaimsAnswer> Claims::answer(const ServiceRequest& request, Route route) {
   if (route.verb == ClaimsVerb::other) {
@@ -137,7 +172,8 @@ Task<ClaimsAnswer> Claims::answer(const ServiceRequest& request, Route route) {
 Task<void> Claims::run(Op& op) {
   co_await ports_.store.run(op, thread_.loop());
   if (op.status == OpStatus::failed) {
-    ports_.log.error("a claim could not be stored", {{"operation", to_hex(op.id)}, {"error", op.error}});
+    if (op.fault == StoreFault::full) ports_.gateway.beside().store_full.add();
+    ports_.log.error("a claim could not be stored", {{"operation", to_hex(prefix_of(op.id))}, {"error", op.error}});
   }
 }
 
@@ -171,7 +207,11 @@ Task<ClaimsAnswer> Claims::claim(Call call) {
     // A claim for somebody who has left would be nobody's until its lease is over.
     if (call.request.client_left || stopping_.load(std::memory_order_relaxed)) break;
   }
-  co_return answers_.claimed(op, Identities::text_of({.id = op.id, .nonce = op.nonce}));
+  std::shared_ptr<const void> held;
+  if (!hold(value_size(op), held)) co_return answers_.no_memory();
+  ClaimsAnswer claimed = answers_.claimed(op, Identities::text_of({.id = op.id, .nonce = op.nonce}));
+  claimed.response.held = std::move(held);
+  co_return claimed;
 }
 
 Task<OpStatus> Claims::hold(Op& claim, Duration took) {
@@ -201,7 +241,11 @@ Task<ClaimsAnswer> Claims::lookup(Call call) {
   if (op.status == OpStatus::done && owner_works(op) && asked->wait > Duration::zero()) {
     co_await wait_for_owner(op.id, asked->wait, call.request.client_left, op);
   }
-  co_return answers_.found(op);
+  std::shared_ptr<const void> held;
+  if (!hold(value_size(op), held)) co_return answers_.no_memory();
+  ClaimsAnswer found = answers_.found(op);
+  found.response.held = std::move(held);
+  co_return found;
 }
 
 Task<Duration> Claims::wait_for_owner(OperationId id, Duration limit, const bool& client_left, Op& seen) {
@@ -276,7 +320,9 @@ Task<ClaimsAnswer> Claims::succeed(Call call, ClaimHandle handle) {
   co_await finish(op);
   if (op.status == OpStatus::failed) co_return answers_.store_failed(op);
   if (op.status == OpStatus::lost) co_return answers_.lost();
-  co_return answers_.succeeded(op, asked->value);
+  ClaimsAnswer ended = answers_.succeeded(op, asked->value);
+  if (!hold(ended.response.body.size(), ended.response.held)) co_return answers_.no_memory();
+  co_return ended;
 }
 
 Task<ClaimsAnswer> Claims::fail(Call call, ClaimHandle handle) {
@@ -291,7 +337,8 @@ Task<ClaimsAnswer> Claims::fail(Call call, ClaimHandle handle) {
   co_await finish(op);
   if (op.status == OpStatus::failed) co_return answers_.store_failed(op);
   if (op.status == OpStatus::lost) co_return answers_.lost();
-  ports_.log.info("work failed", {{"tenant", call.tenant}, {"operation", to_hex(op.id)}, {"reason", *reason}});
+  ports_.log.info("work failed",
+                  {{"tenant", call.tenant}, {"operation", to_hex(prefix_of(op.id))}, {"reason", *reason}});
   co_return answers_.failed(op);
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -19,6 +20,7 @@
 #include "claims/metrics.hpp"
 #include "claims/requests.hpp"
 #include "claims/settings.hpp"
+#include "gateway/gateway.hpp"
 #include "gateway/waiters.hpp"
 #include "http/service.hpp"
 #include "store/lane.hpp"
@@ -30,7 +32,7 @@ struct ClaimsPorts {
   Waiters& waiters;
   const Log& log;
   ClaimsMetrics& metrics;
-  http::FaultListener& faults;
+  Gateway& gateway;  // whose memory and counters it shares
 };
 
 class Claims final : public http::ServiceHandler {
@@ -46,9 +48,12 @@ class Claims final : public http::ServiceHandler {
   int listening() const { return thread_.listening(); }
   // Another process listens on the same socket: it is left as it is.
   void hand_over() { thread_.hand_over(); }
+  http::Loop& loop() { return thread_.loop(); }
 
-  // No new connections; long polls are answered with what is known.
+  // No new connections; long polls are answered with what is known. begin_stop() does not wait for the end.
   void stop();
+  void begin_stop();
+  bool ended() const { return thread_.ended(); }
 
  private:
   // A request on its way: whose it is, and what it came with.
@@ -70,6 +75,10 @@ class Claims final : public http::ServiceHandler {
   void connected() override { ports_.metrics.connections_open.add(); }
   void disconnected() override { ports_.metrics.connections_open.subtract(); }
   void displaced() override { ports_.metrics.connections_displaced.add(); }
+  bool take_memory(std::size_t bytes) override { return ports_.gateway.take_memory(HeldFor::request, bytes); }
+  void give_back_memory(std::size_t bytes) override { ports_.gateway.give_back_memory(HeldFor::request, bytes); }
+  // An answer with a large value counts as held until its client has read it. False: there is no memory for that.
+  bool hold(std::size_t bytes, std::shared_ptr<const void>& held);
 
   // Why the request is not served, as far as its head says.
   std::optional<ClaimsAnswer> refused(const http::RequestHead& head, const Route& route) const;

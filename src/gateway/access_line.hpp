@@ -2,28 +2,35 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
 #include "base/bytes.hpp"
 #include "base/log.hpp"
 #include "core/operation.hpp"
+#include "gateway/backend.hpp"
 #include "gateway/reply.hpp"
 
 namespace once {
 
 struct AccessLine {
   std::string_view request_id;
+  std::string_view client;  // its address
   std::string_view method;
-  std::string_view path;
+  std::string_view path;   // without the query
+  std::string_view route;  // its pattern; empty: none
   int status;
   Ending ending;
+  std::uint64_t bytes;  // sent to the client
   Attempt attempt;
   std::chrono::nanoseconds spent;
+  UpstreamUse upstream;
   std::optional<OperationId> operation;  // of a request with a key
   std::string_view trace;                // its id, if there is one
 
-  void write(const Log& log, std::string_view shadow) const;
+  // Valid until the thread's next line.
+  std::string_view text(LogFormat format, Time now, std::string_view shadow) const;
 };
 
 }  // namespace once

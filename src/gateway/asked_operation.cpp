@@ -102,7 +102,7 @@ std::expected<OperationId, std::string> operation_of(const Generation& generatio
     return std::unexpected(
         fmt::format("The method is {}: methods are written in capitals, such as POST.", head.method_text));
   }
-  const Policy* policy = generation.routes.find(head.method, *path).policy;
+  const Policy* policy = generation.routes.find(head.method, *path, head.host).policy;
   if (policy == nullptr || !policy->methods.test(static_cast<std::size_t>(head.method))) {
     return std::unexpected("No route protects such a request.");
   }

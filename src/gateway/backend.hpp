@@ -2,6 +2,7 @@
 // real one; tests and the simulator have their own.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <string_view>
@@ -35,6 +36,12 @@ class SendPermit {
   ~SendPermit() = default;
 };
 
+// What a request cost at the backend, for the access log.
+struct UpstreamUse {
+  std::string_view server;  // the last one that it was sent to, or tried; lives as long as the generation
+  std::chrono::nanoseconds took{};
+};
+
 struct BackendRequest {
   const http::RequestHead& head;
   std::string_view body;
@@ -46,6 +53,7 @@ struct BackendRequest {
   const Origin* origin = nullptr;      // where the request came from
   http::CollectRoom* room = nullptr;   // for the body of the response; null: there is always some
   const SendPermit* permit = nullptr;  // null: always. Without it the delivery is not_sent
+  UpstreamUse* use = nullptr;          // filled in, unless it is null
 };
 
 struct BackendAnswer {

@@ -73,7 +73,7 @@ Client::Client(Worker& worker, const http::Socket::Accepted& accepted, Over over
       address_(std::move(address)),
       generation_(worker.generation()),
       io_(worker.loop(), accepted),
-      memory_(shared_.load, shared_.told, worker.loop(), worker.metrics()),
+      memory_(shared_.load, shared_.told, worker.loop(), worker.metrics(), *this),
       tag_room_(shared_.load),
       exchange_({.store = shared_.store,
                  .waiters = shared_.waiters,
@@ -107,7 +107,14 @@ void Client::may_need_store(bool may) {
 }
 
 void Client::close_if_idle() {
-  if (idle_) io_.socket.cancel();
+  const bool arrived = worker_.serves_arrived() && !io_.socket.quiet();
+  if (idle_ && !arrived) io_.socket.cancel();
+}
+
+void Client::refuse_unread() {
+  if (!reads_request_ || displaced_) return;
+  unread_refused_ = true;
+  io_.socket.cancel();
 }
 
 Task<void> Client::run() {
@@ -168,32 +175,50 @@ Task<bool> Client::shake_hands() {
   co_return false;
 }
 
-Task<Client::Next> Client::read_head() {
-  // Nothing of the last request is to be said of the next, which may never be understood.
+// Nothing of the last request is to be said of the next, which may never be understood.
+void Client::forget_last_request() {
   keyed_ = false;
+  has_key_ = false;
   key_ignored_ = false;
   cors_.reset();
   trace_ = {};
+  route_ = {};
+  upstream_use_ = {};
+  logged_from_ = io_.peer;
   io_.head.method = Method::other;
   io_.head.method_text = {};
   io_.head.path = {};
-  http::Buffer& buffer = io_.buffer;
-  buffer.rewind();
-  // Also with the next request in the buffer: the store may have been given up since the last one began.
-  if (worker_.idle_closed()) co_return Next::close;
-  if (buffer.empty()) {
-    const IoResult got = co_await wait_for_request();
-    if (got.status != Io::ok) co_return Next::close;
-    buffer.commit(got.bytes);
-  }
+}
+
+// From here on it counts as a request, with the settings of this moment.
+void Client::note_first_bytes() {
   began_ = worker_.loop().now();
+  fresh_ = false;
   may_need_store(true);
   generation_ = worker_.generation();
   counts_ = &generation_->counts_of_none();
   wording_ = &generation_->routes().common_wording();
   const ServingSettings& settings = generation_->settings();
+  logged_ = worker_.access().draws(settings.access);
+  sent_before_ = io_.socket.written();
   io_.timeouts = &settings.timeouts;
   io_.socket.set_least_rate(settings.limits.min_rate);
+}
+
+Task<Client::Next> Client::read_head() {
+  forget_last_request();
+  http::Buffer& buffer = io_.buffer;
+  buffer.rewind();
+  // Also with the next request in the buffer: the store may have been given up since the last one began.
+  // A new connection was in the listener's queue when the drain began: its first request is served.
+  if (worker_.idle_closed() && !(fresh_ && worker_.serves_arrived())) co_return Next::close;
+  if (buffer.empty()) {
+    const IoResult got = co_await wait_for_request();
+    if (got.status != Io::ok) co_return Next::close;
+    buffer.commit(got.bytes);
+  }
+  note_first_bytes();
+  const ServingSettings& settings = generation_->settings();
   const http::HeadLimits limits{.max_bytes = settings.limits.max_header_bytes,
                                 .max_fields = settings.limits.max_header_count,
                                 .max_target = settings.limits.max_uri_bytes};
@@ -223,17 +248,22 @@ Task<Client::Next> Client::read_head() {
     if (buffer.room().empty()) buffer.grow(std::min(buffer.capacity() * 2, limits.max_bytes + body_window));
     const Duration spent = std::chrono::floor<Duration>(worker_.loop().now() - began_);
     const Duration left = std::max(Duration(1), settings.timeouts.header - spent);
-    waits_for_client_ = true;
+    waits_for_client_ = reads_request_ = true;
     const IoResult got = co_await io_.socket.read_some(buffer.room(), left);
-    waits_for_client_ = false;
-    if (got.status == Io::ok && spent < settings.timeouts.header) {
+    waits_for_client_ = reads_request_ = false;
+    const bool refused = unread_refused_ && !displaced_;
+    if (got.status == Io::ok && spent < settings.timeouts.header && !refused) {
       buffer.commit(got.bytes);
       continue;
     }
-    if (got.status != Io::timed_out && got.status != Io::ok) co_return Next::close;
+    if (got.status != Io::timed_out && got.status != Io::ok && !refused) co_return Next::close;
     request_id_.clear();
     io_.head.method_text = {};  // what was parsed of it may have moved
     io_.head.path = {};
+    if (refused) {
+      co_await answer_unread();
+      co_return Next::refused;
+    }
     co_await write_problem_reply(ProblemKind::request_timeout, "The request header did not arrive in time.");
     co_return Next::refused;
   }
@@ -255,7 +285,7 @@ void Client::begin_request() {
   io_.pace = {.least_rate = generation_->settings().limits.min_rate, .grace = io_.timeouts->body_idle};
   keyed_ = false;
   body_unread_ = false;
-  if (shared_.access_log != nullptr) trace_ = http::trace_id(io_.head);
+  if (logged_) begin_logging();
   const auto given = io_.head.find("X-Request-Id");
   request_id_.clear();
   if (given && usable_request_id(*given)) {
@@ -263,6 +293,15 @@ void Client::begin_request() {
     return;
   }
   append_hex(request_id_, worker_.random().nonce().view());
+}
+
+void Client::begin_logging() {
+  trace_ = http::trace_id(io_.head);
+  if (trust() == PeerTrust::client) return;
+  const auto address = client_address(io_.head, io_.peer, generation_->settings().trusted_proxies);
+  if (!address) return;
+  forwarded_from_ = address->text();
+  logged_from_ = forwarded_from_;
 }
 
 std::optional<Problem> Client::could_be_another(const RoutedPolicy& routed, const NamedFields& named) {
@@ -273,6 +312,20 @@ std::optional<Problem> Client::could_be_another(const RoutedPolicy& routed, cons
   return refused;
 }
 
+// False: it is none, or not one that Once answers.
+Task<bool> Client::answered_preflight(std::string_view path) {
+  const http::RequestHead& head = io_.head;
+  if (!is_preflight(head)) co_return false;
+  const Method method = parse_method(preflight_method(head));
+  const RoutedPolicy asked = generation_->routes().find(method, path, head.host);
+  if (asked.policy == nullptr || !CorsGrant(*asked.policy, head).allowed()) co_return false;
+  counts_ = &generation_->counts(asked);
+  route_ = asked.route;
+  wording_ = &asked.policy->wording;
+  co_await answer_preflight(*asked.policy);
+  co_return true;
+}
+
 Task<void> Client::answer() {
   const http::RequestHead& head = io_.head;
   const auto path = normalise_path(head.path, route_path_);
@@ -281,18 +334,11 @@ Task<void> Client::answer() {
     co_return;
   }
   normal_path_ = *path;
-  if (is_preflight(head)) {
-    const Method method = parse_method(preflight_method(head));
-    const RoutedPolicy asked = generation_->routes().find(method, *path);
-    if (asked.policy != nullptr && CorsGrant(*asked.policy, head).allowed()) {
-      counts_ = &generation_->counts(asked);
-      wording_ = &asked.policy->wording;
-      co_await answer_preflight(*asked.policy);
-      co_return;
-    }
-  }
-  const RoutedPolicy routed = generation_->routes().find(head.method, *path);
+  const bool preflight = co_await answered_preflight(*path);
+  if (preflight) co_return;
+  const RoutedPolicy routed = generation_->routes().find(head.method, *path, head.host);
   counts_ = &generation_->counts(routed);
+  route_ = routed.route;
   if (routed.policy != nullptr) wording_ = &routed.policy->wording;
   const NamedFields named(routed.policy, generation_->settings().tokens.header);
   std::optional<Problem> refused = could_be_another(routed, named);
@@ -314,7 +360,7 @@ Task<void> Client::answer() {
   if (policy != nullptr && !policy->cors.origins.empty()) cors_.emplace(*policy, head);
   const bool covered = policy != nullptr && !is_safe(head.method) && contains(policy->methods, head.method);
   if (!covered) {
-    key_ignored_ = ignores_key(policy);
+    note_ignored_key(policy);
     co_await answer_unkeyed(routed);
     co_return;
   }
@@ -364,7 +410,8 @@ KeyedRequest Client::keyed_request(const RoutedPolicy& routed, Backend& backend,
           .presence = this,
           .life = is_of_life(*routed.policy, head.method)
                       ? std::optional(life_marker(shared_.ids, scope.host(), normal_path_))
-                      : std::nullopt};
+                      : std::nullopt,
+          .use = &upstream_use_};
 }
 
 Task<std::optional<std::string>> Client::made_key(const Policy& policy) {
@@ -441,7 +488,8 @@ Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::optional<std::s
     co_await exchange_.run(request, reply_);
   }
   count_for(caller, address, policy);
-  body_.clear();  // a client that reads slowly holds no more than what it reads
+  body_.clear();                                 // a client that reads slowly holds no more than what it reads
+  may_need_store(guarded && guard_->entered());  // nor does it hold up a handover
   const bool whole = co_await write_reply();
   if (guarded && guard_->entered()) co_await leave_after_stream(policy, whole);
 }
@@ -491,20 +539,24 @@ void Client::account() {
   counts_->requests[ending].add();
   metrics.duration_ns[ending].observe(static_cast<std::uint64_t>(spent.count()));
   if (reply_.status >= 100) metrics.responses[static_cast<std::size_t>(reply_.status / 100)].add();
-  if (shared_.access_log == nullptr) return;
+  if (!logged_) return;
   const AccessLine line{.request_id = request_id_,
+                        .client = logged_from_,
                         .method = io_.head.method_text,
                         .path = io_.head.path,
+                        .route = route_,
                         .status = reply_.status,
                         .ending = reply_.ending,
+                        .bytes = io_.socket.written() - sent_before_,
                         .attempt = reply_.attempt,
                         .spent = spent,
+                        .upstream = upstream_use_,
                         .operation = keyed_ ? std::optional(operation_) : std::nullopt,
                         .trace = trace_};
   if (shadow_) {
     shadow_->account(line);
   } else {
-    line.write(*shared_.access_log, "");
+    worker_.access().write(line, "");
   }
 }
 

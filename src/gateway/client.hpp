@@ -30,7 +30,11 @@ namespace once {
 class NamedFields;
 class Shadow;
 
-class Client final : private ServedConnection, private InterimSink, private Presence, private http::Socket::Watcher {
+class Client final : private ServedConnection,
+                     private InterimSink,
+                     private Presence,
+                     private RoomMaker,
+                     private http::Socket::Watcher {
  public:
   Client(Worker& worker, const http::Socket::Accepted& accepted, Over over, AddressTable::Share address);
   Client(const Client&) = delete;
@@ -42,12 +46,15 @@ class Client final : private ServedConnection, private InterimSink, private Pres
 
  private:
   enum class Next : std::uint8_t { request, close, refused };
-  enum class BodyRead : std::uint8_t { whole, too_large, no_room, malformed, timed_out, gone };
+  enum class BodyRead : std::uint8_t { whole, too_large, no_room, malformed, timed_out, refused, gone };
 
   void close_if_idle() override;
+  void refuse_unread() override;
   std::chrono::nanoseconds debt() const override;
   void displace() override;
   std::size_t neighbours() const override { return address_.count(); }
+  bool holds_response() const override { return reply_.body.size() > ToldOutcomes::largest_uncounted; }
+  void make_room() override { worker_.displace_reader(neighbours()); }
   Task<void> interim(const http::ResponseHead& head) override;
   bool listen(Presence::Listener& listener) override;
   void stop_listening() override;
@@ -61,6 +68,8 @@ class Client final : private ServedConnection, private InterimSink, private Pres
   Task<http::IoResult> wait_for_request();
   void rest();
 
+  void forget_last_request();
+  void note_first_bytes();
   Task<Next> read_head();
   Task<void> refuse(http::HeadError error);
   Task<void> answer();
@@ -77,7 +86,7 @@ class Client final : private ServedConnection, private InterimSink, private Pres
   PassedRequest passed_request(const RoutedPolicy& routed);
   Task<void> answer_unkeyed(const RoutedPolicy& routed, PassObserver* observer = nullptr);
   // Whether a request whose method the route does not cover, or that has no route, has a key.
-  bool ignores_key(const Policy* policy) const;
+  void note_ignored_key(const Policy* policy);
   // A write without a key on a route with if_match, or one that ends a life.
   Task<void> answer_guarded(const RoutedPolicy& routed);
   bool left_while_waiting();
@@ -95,11 +104,14 @@ class Client final : private ServedConnection, private InterimSink, private Pres
   std::optional<BodyRead> body_at_hand(std::size_t limit);
   Task<BodyRead> read_body(std::size_t limit);
   Task<void> refuse_body(BodyRead read);
+  // Of a request that is refused because it was still coming in.
+  Task<void> answer_unread();
   KeyedRequest keyed_request(const RoutedPolicy& routed, Backend& backend, const ScopeParts& scope);
   const Origin* origin();
   // Of a write whose conditions are checked here; made when the first one comes.
   WriteGuard& guard();
   Task<void> answer_preflight(const Policy& policy);
+  Task<bool> answered_preflight(std::string_view path);
   Task<void> answer_options();
   void close_unless_read();
   Task<void> write_problem_reply(ProblemKind kind, std::string detail, std::optional<int> retry_after = std::nullopt);
@@ -111,6 +123,7 @@ class Client final : private ServedConnection, private InterimSink, private Pres
   Task<void> linger();
 
   void begin_request();
+  void begin_logging();
   void account();
   void may_need_store(bool may);
 
@@ -131,10 +144,16 @@ class Client final : private ServedConnection, private InterimSink, private Pres
   RouteMetrics* counts_ = nullptr;  // of the route of the request at hand
   const Wording* wording_;          // of that route
   std::string request_id_;
-  std::string_view trace_;        // id, of the request at hand; looked for if it is going to be logged
-  std::string route_path_;        // room for the path as routes see it
-  std::string_view normal_path_;  // that path
-  HeldBody body_;                 // of a keyed or guarded request, when it does not lie in the buffer as a whole
+  bool logged_ = false;           // the request at hand is in the access log
+  std::string_view trace_;        // id, of the request at hand; looked for if it is logged, like the next two
+  std::string_view logged_from_;  // the client's address
+  std::string forwarded_from_;    // room for it
+  std::string_view route_;        // of the request at hand; empty: none
+  UpstreamUse upstream_use_;
+  std::uint64_t sent_before_ = 0;  // bytes, to earlier requests of the connection
+  std::string route_path_;         // room for the path as routes see it
+  std::string_view normal_path_;   // that path
+  HeldBody body_;                  // of a keyed or guarded request, when it does not lie in the buffer as a whole
   std::string_view whole_body_;
   std::chrono::nanoseconds began_{};
   OperationId operation_;
@@ -142,10 +161,14 @@ class Client final : private ServedConnection, private InterimSink, private Pres
   std::shared_ptr<Shadow> shadow_;        // of the request at hand, on a route in shadow mode
   std::optional<ProblemKind> passed_as_;  // what a request that passed through was answered with, if by us
   bool keyed_ = false;
+  bool fresh_ = true;         // no byte of a request has come
+  bool has_key_ = false;      // and passes through
   bool key_ignored_ = false;  // it has a key, and its route does not honour keys on its method
   bool keep_ = true;
   bool idle_ = false;
-  bool waits_for_client_ = false;  // since began_: for a head, a handshake, or the end of a request that is not read
+  bool waits_for_client_ = false;  // since began_: for a head or a handshake
+  bool reads_request_ = false;     // its head, or a body that has to be whole before anything is decided
+  bool unread_refused_ = false;    // while it was read
   bool displaced_ = false;
   bool may_need_store_ = false;
   bool body_unread_ = false;  // closing at once would reset the connection under the client's reply

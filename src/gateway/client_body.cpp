@@ -34,7 +34,11 @@ Task<Client::BodyRead> Client::read_body(std::size_t limit) {
     if (sent.status != Io::ok) co_return BodyRead::gone;
   }
   while (true) {
+    if (worker_.refuses_unread()) co_return BodyRead::refused;
+    reads_request_ = true;
     const BodyChunk chunk = co_await io_.next_body();
+    reads_request_ = false;
+    if (unread_refused_ && !displaced_) co_return BodyRead::refused;
     switch (chunk.kind) {
       case BodyChunk::Kind::data:
         if (body_.size() + chunk.data.size() > limit) co_return BodyRead::too_large;
@@ -58,11 +62,26 @@ Task<void> Client::refuse_body(BodyRead read) {
       co_await write_problem_reply(ProblemKind::bad_request, "The request body is malformed.");
       break;
     case BodyRead::no_room: co_await refuse_overload(Overload::body_memory); break;
+    case BodyRead::refused: co_await answer_unread(); break;
     case BodyRead::timed_out:
       worker_.metrics().slow_clients.add();
       co_await write_problem_reply(ProblemKind::request_timeout, "The request body did not arrive in time.");
       break;
   }
+}
+
+// Neither its head nor its body will be read to the end, and the store may be gone before the client has the answer.
+Task<void> Client::answer_unread() {
+  unread_refused_ = false;
+  io_.socket.restore();
+  io_.sent_end = false;
+  io_.head.persistence = http::Persistence::close;
+  body_unread_ = true;
+  may_need_store(false);
+  co_await write_problem_reply(ProblemKind::store_unavailable,
+                               "The gateway is stopping or being replaced, and the request had not arrived "
+                               "completely; nothing was executed.",
+                               retry_soon_seconds);
 }
 
 }  // namespace once

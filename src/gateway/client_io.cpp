@@ -5,7 +5,7 @@
 namespace once {
 
 Duration Pace::left() const {
-  if (least_rate == 0) return grace;
+  if (least_rate == 0 || conversation) return grace;
   const Duration earned(static_cast<Duration::rep>(bytes * 1000 / least_rate));
   return std::clamp(grace + earned - std::chrono::floor<Duration>(waited), Duration::zero(), grace);
 }
@@ -21,12 +21,9 @@ Task<http::BodyChunk> ClientIo::next_body() {
       case BodyDecoder::Kind::bad: co_return BodyChunk{.kind = BodyChunk::Kind::broken, .data = {}};
       case BodyDecoder::Kind::need_more: break;
     }
-    pace.waits_since = socket.loop().now();
-    pace.waiting = true;
+    pace.begin_wait(socket.loop().now());
     const http::IoResult got = co_await socket.read_some(buffer.room(), pace.left());
-    pace.waiting = false;
-    pace.waited += socket.loop().now() - pace.waits_since;
-    pace.bytes += got.bytes;
+    pace.end_wait(socket.loop().now(), got.bytes);
     if (got.status == http::Io::timed_out) co_return BodyChunk{.kind = BodyChunk::Kind::timed_out, .data = {}};
     if (got.status != http::Io::ok) {
       sent_end = true;

@@ -20,6 +20,8 @@ namespace once {
 // How fast a client sends a body: averaged over the time in which it was waited for, with a grace.
 struct Pace {
   std::size_t least_rate = 0;  // bytes a second; 0: any
+  // The response has begun and the two sides talk to each other: how fast is theirs to say, only silence is limited.
+  bool conversation = false;
   Duration grace{};
   std::chrono::nanoseconds waited{};
   std::chrono::nanoseconds waits_since{};
@@ -28,6 +30,16 @@ struct Pace {
 
   // How long the next bytes may take; zero: those that are not here already come too late.
   Duration left() const;
+  // Before and after each time that bytes are waited for.
+  void begin_wait(std::chrono::nanoseconds now) {
+    waits_since = now;
+    waiting = true;
+  }
+  void end_wait(std::chrono::nanoseconds now, std::size_t got) {
+    waiting = false;
+    waited += now - waits_since;
+    bytes += got;
+  }
 };
 
 struct ClientIo {

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "gateway/client.hpp"
+#include "http/trace_context.hpp"
 
 namespace once {
 
@@ -13,6 +14,9 @@ namespace {
 
 // A connection that is used all the time keeps what it needs for the next request.
 constexpr Duration rest_after = std::chrono::seconds(1);
+
+// For the first request of a connection that the kernel let in before the drain began.
+constexpr Duration first_request_wait = std::chrono::seconds(1);
 
 // Bytes a second. A client that keeps to it is never displaced.
 constexpr std::chrono::nanoseconds::rep decent_rate = 16'384;
@@ -35,7 +39,7 @@ std::string describe(CallerLimit limit) {
 }  // namespace
 
 Task<IoResult> Client::wait_for_request() {
-  const Duration idle = worker_.generation()->settings().timeouts.idle;
+  const Duration idle = worker_.idle_closed() ? first_request_wait : worker_.generation()->settings().timeouts.idle;
   generation_ = GenerationUse();
   idle_ = true;
   IoResult got = co_await io_.socket.read_some(io_.buffer.room(), std::min(idle, rest_after));
@@ -77,8 +81,7 @@ std::chrono::nanoseconds Client::debt() const {
   const auto now = worker_.loop().now();
   if (waits_for_client_) return now - began_;
   const Pace& pace = io_.pace;
-  // Without a least rate, request and response are a conversation: see PassThrough::relay_body().
-  if (pace.waiting && pace.least_rate != 0) {
+  if (pace.waiting && !pace.conversation) {
     const std::chrono::nanoseconds a_byte = std::chrono::nanoseconds(std::chrono::seconds(1)) / decent_rate;
     const std::chrono::nanoseconds earned = static_cast<std::chrono::nanoseconds::rep>(pace.bytes) * a_byte;
     return pace.waited + (now - pace.waits_since) - earned;
@@ -103,11 +106,17 @@ void Client::rest() {
 
 Task<void> Client::refuse_overload(Overload limit) {
   worker_.metrics().overloaded[static_cast<std::size_t>(limit)].add();
+  if (limit == Overload::body_memory) make_room();
   co_await write_problem_reply(ProblemKind::overloaded, "This gateway has as much to do as it may.", 1);
 }
 
 Task<void> Client::refuse_caller(CallerTable::Refusal refusal) {
   worker_.metrics().over_limit[static_cast<std::size_t>(refusal.limit)].add();
+  const auto address = client_address(io_.head, io_.peer, generation_->settings().trusted_proxies);
+  shared_.log.warn("caller over a limit", {{"request", request_id_},
+                                           {"limit", name_of(refusal.limit)},
+                                           {"client", address ? address->text() : std::string(io_.peer)},
+                                           {"trace", http::trace_id(io_.head)}});
   co_await write_problem_reply(ProblemKind::caller_limit, describe(refusal.limit), refusal.retry_after_seconds);
 }
 
@@ -115,7 +124,8 @@ std::optional<TenantTag> Client::limited_address(const Policy& policy, const Sco
   const ServingSettings& settings = generation_->settings();
   if (!settings.limits.address.any() || is_proven(policy, scope)) return std::nullopt;
   const auto address = client_address(io_.head, io_.peer, settings.trusted_proxies);
-  if (!address) return std::nullopt;  // somebody on this machine
+  if (!address && io_.peer == http::unix_peer) return std::nullopt;  // somebody on this machine
+  if (!address) return TenantTag();                                  // everybody whose address is not known
   return std::bit_cast<TenantTag>(http::network_of(*address));
 }
 

@@ -17,18 +17,21 @@ PassedRequest Client::passed_request(const RoutedPolicy& routed) {
           .safe_idle_max = settings.pool.idle_max,
           .unsafe_idle_max = settings.pool.keyed_idle_max,
           .upgrades = settings.upgrades,
+          .has_key = has_key_,
           .key_ignored = key_ignored_,
           .closing = worker_.draining(),
           .strip_prefix = routed.strip_prefix,
           .origin = origin(),
-          .cors = cors_ ? &*cors_ : nullptr};
+          .cors = cors_ ? &*cors_ : nullptr,
+          .use = &upstream_use_};
 }
 
 // A route in shadow mode says nothing to clients.
-bool Client::ignores_key(const Policy* policy) const {
+void Client::note_ignored_key(const Policy* policy) {
   static const KeyPolicy usual_key;
   const bool quiet = policy != nullptr && policy->mode == Mode::shadow;
-  return !quiet && find_key(io_.head, (policy != nullptr ? policy->key : usual_key).header).count > 0;
+  has_key_ = find_key(io_.head, (policy != nullptr ? policy->key : usual_key).header).count > 0;
+  key_ignored_ = has_key_ && !quiet;
 }
 
 Task<void> Client::answer_unkeyed(const RoutedPolicy& routed, PassObserver* observer) {
@@ -123,7 +126,8 @@ Task<void> Client::answer_passed(const PassedResult& result) {
   if (result.problem == ProblemKind::request_timeout) worker_.metrics().slow_clients.add();
   if (result.fault) {
     worker_.metrics().malformed_responses[static_cast<std::size_t>(*result.fault)].add();
-    shared_.log.warn("malformed response", {{"request", request_id_}, {"reason", name_of(*result.fault)}});
+    shared_.log.warn("malformed response",
+                     {{"request", request_id_}, {"operation", ""}, {"reason", name_of(*result.fault)}});
   }
   passed_as_ = result.problem;
   if (result.problem) {

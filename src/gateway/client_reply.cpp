@@ -105,16 +105,17 @@ Task<bool> Client::stream_rest(bool chunked) {
 Task<void> Client::linger() {
   io_.socket.shut_down_writing();
   const auto began = worker_.loop().now();
-  began_ = began;
-  waits_for_client_ = true;  // it makes room for others like one that sends its request slowly
-  std::uint64_t read = 0;
-  while (read < linger_bytes) {
+  // A client that still sends at a decent speed is on its way to the answer; one that does not makes room for others,
+  // like any that sends its request slowly.
+  io_.pace = {};
+  while (io_.pace.bytes < linger_bytes) {
     const Duration limit = worker_.draining() ? linger_draining : linger_limit;
     if (worker_.loop().now() - began >= limit) break;
     io_.buffer.clear();
+    io_.pace.begin_wait(worker_.loop().now());
     const IoResult got = co_await io_.socket.read_some(io_.buffer.room(), linger_silence);
+    io_.pace.end_wait(worker_.loop().now(), got.bytes);
     if (got.status != Io::ok) break;
-    read += got.bytes;
   }
 }
 

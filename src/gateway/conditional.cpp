@@ -6,7 +6,9 @@
 
 #include "core/headers.hpp"
 #include "gateway/end_later.hpp"
+#include "gateway/store_failure.hpp"
 #include "http/trace_context.hpp"
+#include "store/late_claim.hpp"
 
 namespace once {
 
@@ -40,16 +42,13 @@ bool never_ends(const http::ResponseHead& head) {
 // What of a write also says which representation is meant and who asks. The rest is about the body, about conditions,
 // or would make something else than a GET of it.
 bool selects(std::string_view name, const Policy& policy) {
-  constexpr std::array overrides = {std::string_view("X-HTTP-Method-Override"), std::string_view("X-HTTP-Method"),
-                                    std::string_view("X-Method-Override")};
   constexpr std::array others = {
       std::string_view("Expect"),      std::string_view("Range"),     std::string_view("Digest"),
       std::string_view("Repr-Digest"), std::string_view("Prefer"),    std::string_view("Accept-Encoding"),
       std::string_view("Want-Digest"), std::string_view("Signature"), std::string_view("Signature-Input")};
   const auto named = [name](std::string_view other) { return same_name(name, other); };
   if (starts_with_name(name, "Content-") || starts_with_name(name, "If-")) return false;
-  return std::ranges::none_of(overrides, named) && std::ranges::none_of(others, named) &&
-         !same_name(name, policy.key.header);
+  return !overrides_method(name) && std::ranges::none_of(others, named) && !same_name(name, policy.key.header);
 }
 
 http::RequestHead as_get(const http::RequestHead& write, const Policy& policy) {
@@ -74,6 +73,11 @@ std::optional<Precondition> read_precondition(const http::RequestHead& head) {
 }
 
 }  // namespace
+
+bool overrides_method(std::string_view name) {
+  return same_variable(name, "X-HTTP-Method-Override") || same_variable(name, "X-HTTP-Method") ||
+         same_variable(name, "X-Method-Override");
+}
 
 bool tags_response(const Policy& policy, const http::RequestHead& head) {
   return policy.conditional.etag == Etags::on && policy.mode == Mode::enforce && head.method == Method::get &&
@@ -205,18 +209,19 @@ Task<std::optional<Problem>> WriteGuard::claim() {
   asked_at_ = ports_.clock.now();
   while (true) {
     co_await ports_.store.run(op_, ports_.home);
-    if (op_.status == OpStatus::failed && op_.fault == StoreFault::unavailable) {
+    uncertain_ = uncertain_ || (op_.status == OpStatus::failed && op_.fault == StoreFault::unavailable);
+    if (may_ask_again(op_, ports_.store.store(), ports_.clock.now() - asked_at_)) {
       ports_.metrics.store_errors.add();
-      uncertain_ = true;
       co_await ports_.store.run(op_, ports_.home);  // the same nonce: the same claim, if it was made
     }
-    if (op_.status == OpStatus::failed && op_.fault == StoreFault::refused && ++refusals < most_refusals) {
+    const bool refused = op_.status == OpStatus::failed && op_.fault == StoreFault::refused;
+    if (refused && !ports_.store.store().failed_for_good() && ++refusals < most_refusals) {
       co_await sleep_for(ports_.home, pause);
       pause *= 2;
       continue;
     }
     if (op_.status == OpStatus::failed) {
-      ports_.metrics.store_errors.add();
+      count_store_failure(ports_.metrics, op_);
       const bool full = op_.fault == StoreFault::full;
       ports_.log.error(
           "resource not claimed",
@@ -244,6 +249,7 @@ Task<std::optional<Problem>> WriteGuard::claim() {
       asked_at_ = ports_.clock.now();
       if (owner_ended) continue;
     }
+    if (uncertain_) release_later();
     Problem answer = problem(ProblemKind::resource_busy, "Another write to this resource has not ended yet.");
     answer.retry_after_seconds = retry_soon_seconds;
     co_return refuse(PreconditionResult::busy, std::move(answer));
@@ -339,7 +345,7 @@ Task<OpStatus> WriteGuard::release(Nonce nonce) {
   op_.nonce = nonce;
   co_await ports_.store.run(op_, ports_.home);
   if (op_.status == OpStatus::failed) {
-    ports_.metrics.store_errors.add();
+    count_store_failure(ports_.metrics, op_);
     release_later();
   }
   co_return op_.status;
@@ -392,7 +398,8 @@ Task<BackendAnswer> GuardedBackend::send(const BackendRequest& request) {
                                .strip_prefix = request.strip_prefix,
                                .origin = request.origin,
                                .room = request.room,
-                               .permit = &permit};
+                               .permit = &permit,
+                               .use = request.use};
   answer = co_await backend_.send(checked);
   const bool unsent = answer.delivery == Delivery::not_sent && !answer.refused;
   if (unsent && resource != nullptr && !resource->may_send()) answer.refused = not_held();

@@ -26,6 +26,9 @@
 
 namespace once {
 
+// A header that makes another method of the request at backends that heed it.
+bool overrides_method(std::string_view name);
+
 // Whether the response to this GET may be given an ETag.
 bool tags_response(const Policy& policy, const http::RequestHead& head);
 // Whether this write goes through the guard, conditions or none.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/task.hpp"
+#include "gateway/store_failure.hpp"
 
 namespace once {
 
@@ -24,14 +25,18 @@ Task<void> tries(ExchangePorts ports, Op op, Patience patience, [[maybe_unused]]
   op.tenant = {};  // views of a request that is over
   op.route = {};
   Duration waited{};
+  Duration not_there{};  // since the store answered that it does not have the claim
   Duration pause = first_late_try;
   while (waited < patience.limit && !ports.store.store().failed_for_good()) {
     co_await sleep_for(ports.home, pause);
     waited += pause;
-    pause = std::min(pause * 2, waited < patience.often ? slowest_early_try : slowest_late_try);
     co_await ports.store.run(op, ports.home);
-    if (op.status != OpStatus::failed) break;
-    ports.metrics.store_errors.add();
+    if (op.status == OpStatus::done) break;
+    const bool answered = op.status == OpStatus::lost;
+    if (answered) not_there += pause;
+    if (answered && not_there >= patience.on_its_way) break;
+    if (!answered) count_store_failure(ports.metrics, op);
+    pause = std::min(pause * 2, !answered && waited < patience.often ? slowest_early_try : slowest_late_try);
   }
   ports.metrics.unsettled.subtract();
   ports.waiters.notify(op.id);
@@ -44,13 +49,17 @@ void try_later(const ExchangePorts& ports, Op op, Patience patience, OutcomeByte
 }
 
 void end_claim_later(const ExchangePorts& ports, const Op& claim, Verb verb, Patience patience) {
-  if (ports.metrics.unsettled.value() >= most_unsettled) return;
   Op end = claim;
   end.verb = verb;
   end.final_state = State::unknown;
   end.body_kept = BodyKept::yes;
   end.outcome.reset();
-  try_later(ports, std::move(end), patience);
+  end_as_known_later(ports, std::move(end), patience, nullptr);
+}
+
+void end_as_known_later(const ExchangePorts& ports, Op end, Patience patience, OutcomeBytes counted) {
+  if (ports.metrics.unsettled.value() >= most_unsettled) return;
+  try_later(ports, std::move(end), patience, std::move(counted));
 }
 
 }  // namespace once

@@ -1,6 +1,7 @@
 #include "gateway/evasion.hpp"
 
 #include <algorithm>
+#include <array>
 #include <string>
 
 #include <fmt/format.h>
@@ -14,20 +15,27 @@ namespace once {
 
 namespace {
 
-bool is_another_route(const Routes& routes, const RoutedPolicy& routed, Method method, std::string_view path) {
-  const RoutedPolicy other = routes.find(method, path);
+// What a reader may take for the request: its method and host, and another path.
+struct Asked {
+  Method method;
+  std::string_view host;
+};
+
+bool is_another_route(const Routes& routes, const RoutedPolicy& routed, const Asked& asked, std::string_view path) {
+  const RoutedPolicy other = routes.find(asked.method, path, asked.host);
   return other.policy != nullptr && other.index != routed.index;
 }
 
 // Each of them, and all together: a backend has any of these habits, or several.
-bool takes_another_route(const Routes& routes, const RoutedPolicy& routed, Method method, std::string_view normal) {
+bool takes_another_route(const Routes& routes, const RoutedPolicy& routed, const Asked& asked,
+                         std::string_view normal) {
   for (unsigned habits = 1; habits < 8; ++habits) {
     const Reading reading{
         .encoded_slashes = (habits & 1U) != 0, .backslashes = (habits & 2U) != 0, .parameters = (habits & 4U) != 0};
     const auto read = reread(normal, reading);
     if (!read) continue;
     if (!*read) return true;
-    if (is_another_route(routes, routed, method, **read)) return true;
+    if (is_another_route(routes, routed, asked, **read)) return true;
   }
   return false;
 }
@@ -48,15 +56,20 @@ std::string resolved_at_root(std::string_view path) {
 }
 
 // "//x/payments" is /payments at the host x to a reader that resolves the target as a URL reference, as urlparse() and
-// new URL() do. The latter takes a backslash for a slash.
+// new URL() do. The latter takes a backslash for a slash, and decodes the host; both leave out what stands before an @.
 bool hides_route_behind_host(const Routes& routes, const RoutedPolicy& routed, const http::RequestHead& head) {
   constexpr std::string_view slashes = "/\\";
   const std::size_t host = std::min(head.path.find_first_not_of(slashes), head.path.size());
   if (host < 2) return false;
   const std::size_t end = std::min(head.path.find_first_of(slashes, host), head.path.size());
   const std::string normal = resolved_at_root(head.path.substr(std::min(end + 1, head.path.size())));
-  return is_another_route(routes, routed, head.method, normal) ||
-         takes_another_route(routes, routed, head.method, normal);
+  const std::string authority = normalise_segment(head.path.substr(host, end - host));
+  const std::string_view named = std::string_view(authority).substr(authority.rfind('@') + 1);
+  // It may route by the host that it found there, or by Host all the same.
+  return std::ranges::any_of(std::array{head.host, named}, [&](std::string_view name) {
+    const Asked asked{.method = head.method, .host = name};
+    return is_another_route(routes, routed, asked, normal) || takes_another_route(routes, routed, asked, normal);
+  });
 }
 
 bool begins_with_variable(std::string_view name, std::string_view family) {
@@ -134,7 +147,7 @@ std::optional<Problem> route_evaded(const Routes& routes, const RoutedPolicy& ro
                    "The path begins with two slashes and could be taken for a host and another path.");
   }
   const bool plain = normal.find_first_of("%;\\") == std::string_view::npos;
-  if (!plain && takes_another_route(routes, routed, head.method, normal)) {
+  if (!plain && takes_another_route(routes, routed, {.method = head.method, .host = head.host}, normal)) {
     return problem(
         ProblemKind::bad_request,
         "The path contains an encoded slash, a backslash or a semicolon and could be taken for another one.");

@@ -10,9 +10,11 @@
 #include "base/text.hpp"
 #include "core/headers.hpp"
 #include "core/outcome.hpp"
-#include "gateway/end_later.hpp"
 #include "gateway/life.hpp"
+#include "gateway/store_failure.hpp"
 #include "http/trace_context.hpp"
+#include "store/late_claim.hpp"
+#include "store/search.hpp"
 
 namespace once {
 
@@ -127,24 +129,28 @@ Task<void> Exchange::claim() {
   if (request_->life) {
     co_await forget_past_life(ports_, *request_->life, op_);
     if (op_.status == OpStatus::failed) {
-      ports_.metrics.store_errors.add();
+      count_store_failure(ports_.metrics, op_);
       log_refusal();
       co_return;
     }
   }
   asked_at_ = ports_.clock.now();
   co_await ports_.store.run(op_, ports_.home);
-  if (op_.status == OpStatus::failed) {
+  if (op_.status == OpStatus::failed && op_.fault != StoreFault::unavailable) {
+    count_store_failure(ports_.metrics, op_);
+    log_refusal();
+    co_return;
+  }
+  if (may_ask_again(op_, ports_.store.store(), ports_.clock.now() - asked_at_)) {
     ports_.metrics.store_errors.add();
-    if (op_.fault != StoreFault::unavailable) {
-      log_refusal();
-      co_return;
-    }
     co_await ports_.store.run(op_, ports_.home);
+    // The first one may still be on its way, and nobody would own what it claims when it arrives.
+    const bool answered = op_.status == OpStatus::done && op_.verdict != Verdict::execute;
+    if (answered && !planted(Bug::first_claim_forgotten)) end_later(Verb::release, op_.nonce);
   }
   held_since_ = co_await hold_late_claim(op_, asked_at_, ports_.store, ports_.home, ports_.clock);
   if (op_.status != OpStatus::failed) co_return;
-  ports_.metrics.store_errors.add();
+  count_store_failure(ports_.metrics, op_);
   log_refusal();
   uncertain_ = op_.fault != StoreFault::refused || !planted(Bug::refused_hides_unavailable);
 }
@@ -156,8 +162,7 @@ Task<bool> Exchange::go_without_claim() {
   auto entered = Executions::Entered::yes;
   if (bypasses) entered = work_.enter_unclaimed(request_->id, request_->fingerprint);
   if (bypasses && entered == Executions::Entered::yes) {
-    const Delivery delivery = co_await bypass();
-    if (uncertain_) end_later(was_sent(delivery) ? Verb::finish : Verb::release, asked);
+    co_await bypass(asked);
     co_return true;
   }
   if (uncertain_) end_later(Verb::release, asked);
@@ -177,17 +182,28 @@ Task<bool> Exchange::go_without_claim() {
 void Exchange::end_later(Verb verb, const Nonce& nonce) {
   Op claim = op_;
   claim.nonce = nonce;
-  const Policy& policy = request_->policy;
-  end_claim_later(ports_, claim, verb,
-                  {.limit = shared_ ? policy.ttl + policy.lease : Duration::max(), .often = policy.lease});
+  end_claim_later(ports_, claim, verb, patience());
 }
 
-// A full store says so itself, once.
+Patience Exchange::patience() const {
+  const Policy& policy = request_->policy;
+  return {.limit = shared_ ? policy.ttl + policy.lease : Duration::max(),
+          .often = policy.lease,
+          .on_its_way = shared_ ? latest_arrival : Duration::zero()};
+}
+
 void Exchange::log_refusal() const {
-  if (op_.fault == StoreFault::full) return;
+  const std::string operation = to_hex(prefix_of(op_.id));
+  const std::string_view trace = http::trace_id(request_->head);
+  if (op_.fault == StoreFault::full) {
+    ports_.log.warn(
+        "the store is full",
+        {{"request", request_->request_id}, {"operation", operation}, {"error", op_.error}, {"trace", trace}});
+    return;
+  }
   ports_.log.error(
       "claim failed",
-      {{"request", request_->request_id}, {"error", op_.error}, {"trace", http::trace_id(request_->head)}});
+      {{"request", request_->request_id}, {"operation", operation}, {"error", op_.error}, {"trace", trace}});
 }
 
 // True when it is worth claiming again.
@@ -241,7 +257,7 @@ Task<void> Exchange::end_other(Verb verb, Nonce nonce) {
   end.final_state = State::unknown;
   co_await ports_.store.run(end, ports_.home);
   if (end.status != OpStatus::failed) co_return;
-  ports_.metrics.store_errors.add();
+  count_store_failure(ports_.metrics, end);
   end_later(verb, nonce);
 }
 
@@ -277,7 +293,8 @@ Task<void> Exchange::execute() {
                                   .strip_prefix = request_->strip_prefix,
                                   .origin = request_->origin,
                                   .room = ports_.memory,
-                                  .permit = shared_ ? &lease_ : nullptr};
+                                  .permit = shared_ ? &lease_ : nullptr,
+                                  .use = request_->use};
   BackendAnswer answer = co_await request_->backend.send(to_backend);
   note_fault(answer);
   co_await lease_.stop();
@@ -303,7 +320,9 @@ void Exchange::answer_released(BackendAnswer& answer, OpStatus undone) {
 void Exchange::note_fault(const BackendAnswer& answer) {
   if (!answer.fault) return;
   ports_.metrics.malformed_responses[static_cast<std::size_t>(*answer.fault)].add();
-  ports_.log.warn("malformed response", {{"request", request_->request_id}, {"reason", name_of(*answer.fault)}});
+  ports_.log.warn("malformed response", {{"request", request_->request_id},
+                                         {"operation", to_hex(prefix_of(request_->id))},
+                                         {"reason", name_of(*answer.fault)}});
 }
 
 // What happened at the backend becomes a record, and only then a reply.
@@ -398,7 +417,7 @@ Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome
     if (op_.status == OpStatus::lost && take_handed()) continue;
     if (op_.status != OpStatus::failed || waited >= request_->policy.lease) break;
     if (ports_.store.store().failed_for_good()) break;
-    ports_.metrics.store_errors.add();
+    count_store_failure(ports_.metrics, op_);
     ports_.metrics.record_retries.add();
     co_await sleep_for(ports_.home, pause);
     waited += pause;
@@ -407,9 +426,10 @@ Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome
   if (op_.status == OpStatus::done) count(another_outcome_stands() ? Settled::succeeded : settled_as(state));
   if (op_.status == OpStatus::failed) {
     count(Settled::unrecorded);
-    ports_.log.error(
-        "outcome not recorded",
-        {{"request", request_->request_id}, {"error", op_.error}, {"trace", http::trace_id(request_->head)}});
+    ports_.log.error("outcome not recorded", {{"request", request_->request_id},
+                                              {"operation", to_hex(prefix_of(op_.id))},
+                                              {"error", op_.error},
+                                              {"trace", http::trace_id(request_->head)}});
     // When a lease has ended the record tells the truth by itself.
     if (!shared_) try_later(ports_, op_, {.limit = Duration::max(), .often = request_->policy.lease}, told_);
   }
@@ -425,7 +445,7 @@ Task<bool> Exchange::reply_as_committed() {
   bool committed = seen.status == OpStatus::done && seen.record && seen.record->nonce == op_.nonce &&
                    seen.record->state == State::succeeded && seen.record->outcome != nullptr;
   if (committed && shared_) {
-    // A look waits for no replica. To record what stands once more does, and changes nothing.
+    // Recorded once more, which changes nothing: from now on this claim is settled.
     op_.verb = Verb::finish;
     op_.final_state = State::succeeded;
     op_.body_kept = seen.record->body_kept;
@@ -458,7 +478,7 @@ Task<OpStatus> Exchange::release() {
   co_await ports_.store.run(op_, ports_.home);
   while (op_.status == OpStatus::lost && take_handed()) co_await ports_.store.run(op_, ports_.home);
   if (op_.status == OpStatus::failed) {
-    ports_.metrics.store_errors.add();
+    count_store_failure(ports_.metrics, op_);
     end_later(Verb::release, op_.nonce);
   }
   if (op_.status != OpStatus::lost) count(Settled::released);
@@ -466,8 +486,9 @@ Task<OpStatus> Exchange::release() {
 }
 
 // The store is down and the route prefers an unprotected request to none. If the store is back before the answer is
-// here, and another request was given the claim, the answer is recorded under that.
-Task<Delivery> Exchange::bypass() {
+// here, and another request was given the claim, the answer is recorded under that. The claim that was `asked` for may
+// have been made all the same, and is ended in the background.
+Task<void> Exchange::bypass(Nonce asked) {
   for_backend_.clear();
   for_backend_.append("X-Request-Id: ").append(request_->request_id).append("\r\n");
   const BackendRequest to_backend{.head = request_->head,
@@ -478,32 +499,62 @@ Task<Delivery> Exchange::bypass() {
                                   .interim = request_->interim,
                                   .strip_prefix = request_->strip_prefix,
                                   .origin = request_->origin,
-                                  .room = ports_.memory};
+                                  .room = ports_.memory,
+                                  .use = request_->use};
   if (shared_) lease_.start_unclaimed(op_, work_);
   BackendAnswer answer = co_await request_->backend.send(to_backend);
   note_fault(answer);
   co_await lease_.stop();
-  const Delivery delivery = answer.delivery;
+  const Verb end = was_sent(answer.delivery) ? Verb::finish : Verb::release;
   if (take_handed()) {
     co_await settle_answer(answer);
+    if (uncertain_) end_later(end, asked);
   } else {
+    if (is_answered(answer.delivery)) {
+      said_ = {};
+      split_response_fields(*answer.head);
+      OutcomeBytes outcome = encode_answer(answer);
+      told_ = counted(outcome);
+      if (uncertain_) end_bypassed(answer, std::move(outcome), asked);
+    } else if (uncertain_) {
+      end_later(end, asked);
+    }
     reply_bypassed(answer);
   }
   co_await leave_work();
-  co_return delivery;
+}
+
+// The claim was not known to be ours, but nobody else can have worked under it: what this client is told is its
+// outcome.
+void Exchange::end_bypassed(const BackendAnswer& answer, OutcomeBytes outcome, const Nonce& asked) {
+  const RecordPolicy& policy = request_->policy.record;
+  const Settlement settlement = settle(weighed(answer, policy), answer.head->status, said_, policy);
+  Op end = op_;
+  end.nonce = asked;
+  end.verb = settlement.kind == Settlement::Kind::release ? Verb::release : Verb::finish;
+  end.final_state = settlement.kind == Settlement::Kind::succeed ? State::succeeded
+                    : settlement.kind == Settlement::Kind::fail  ? State::failed
+                                                                 : State::unknown;
+  end.body_kept = settlement.body_kept;
+  end.outcome.reset();
+  if (end.final_state == State::succeeded) {
+    end.outcome = std::move(outcome);
+    end.terms.ttl = said_.ttl.value_or(end.terms.ttl);
+  }
+  if (request_->life) {
+    end.terms.ttl = std::min(end.terms.ttl, longest_ttl_of_life(request_->policy, ports_.clock.now() - asked_at_));
+  }
+  end_as_known_later(ports_, std::move(end), patience(), told_);
 }
 
 void Exchange::reply_bypassed(BackendAnswer& answer) {
   switch (answer.delivery) {
     case Delivery::whole:
     case Delivery::unframed:
-    case Delivery::oversize: {
-      split_response_fields(*answer.head);
-      told_ = counted(encode_answer(answer));
+    case Delivery::oversize:
       op_.record.reset();
       reply_with(answer, Ending::bypassed);
       break;
-    }
     case Delivery::not_sent:
     case Delivery::busy:
       if (answer.refused) {

@@ -14,6 +14,7 @@
 #include "core/policy.hpp"
 #include "gateway/answers.hpp"
 #include "gateway/backend.hpp"
+#include "gateway/end_later.hpp"
 #include "gateway/exchange_ports.hpp"
 #include "gateway/lease_keeper.hpp"
 #include "gateway/owner_wait.hpp"
@@ -38,6 +39,7 @@ struct KeyedRequest {
   const Origin* origin = nullptr;
   Presence* presence = nullptr;                    // of its client, while it waits; null: taken to be there
   std::optional<OperationId> life = std::nullopt;  // the marker of the resource that the key dies with
+  UpstreamUse* use = nullptr;
 };
 
 class Exchange {
@@ -65,13 +67,15 @@ class Exchange {
   Task<OpStatus> record(State state, BodyKept kept, OutcomeBytes outcome);
   Task<OpStatus> release();
   Task<bool> reply_as_committed();
-  Task<Delivery> bypass();
+  Task<void> bypass(Nonce asked);
+  void end_bypassed(const BackendAnswer& answer, OutcomeBytes outcome, const Nonce& asked);
   void reply_bypassed(BackendAnswer& answer);
   bool take_handed();
   Task<void> end_other(Verb verb, Nonce nonce);
   Task<void> leave_work();
 
   void end_later(Verb verb, const Nonce& nonce);
+  Patience patience() const;
   void log_refusal() const;
   void count(Settled settled) { request_->counts.outcomes[static_cast<std::size_t>(settled)].add(); }
   void write_fields_for_backend();

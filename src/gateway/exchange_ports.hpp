@@ -7,10 +7,10 @@
 #include "base/executor.hpp"
 #include "base/log.hpp"
 #include "base/random.hpp"
-#include "gateway/executions.hpp"
 #include "gateway/metrics.hpp"
 #include "gateway/response_memory.hpp"
 #include "gateway/waiters.hpp"
+#include "store/executions.hpp"
 #include "store/lane.hpp"
 
 namespace once {

@@ -8,6 +8,7 @@
 #include "core/headers.hpp"
 #include "core/outcome.hpp"
 #include "gateway/exchange.hpp"
+#include "store/search.hpp"
 
 namespace once {
 
@@ -102,7 +103,7 @@ void Exchange::reply_recorded(Ending ending) {
   }
   const auto response = told_ ? decode(*told_) : std::nullopt;
   if (!response) {
-    ports_.log.error("recorded outcome cannot be read", {{"operation", to_hex(op_.id)}});
+    ports_.log.error("recorded outcome cannot be read", {{"operation", to_hex(prefix_of(op_.id))}});
     answers().problem(ProblemKind::store_unavailable, "The recorded response cannot be read.", Ending::rejected);
     return;
   }

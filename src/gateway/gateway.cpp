@@ -42,7 +42,7 @@ Gateway::Gateway(const GatewaySettings& settings, const GatewayPorts& ports)
               .waiters = ports.waiters,
               .clock = ports.clock,
               .log = ports.log,
-              .access_log = ports.access_log,
+              .access = ports.access,
               .faults = faults_,
               .errors_base = settings_.errors_base,
               .connections = 0} {
@@ -124,6 +124,28 @@ void Gateway::drain(const Drain& how) {
   for (const auto& worker : workers_) worker->drain(how);
 }
 
+void Gateway::pause(const Drain& how) {
+  std::latch done(static_cast<std::ptrdiff_t>(workers_.size()));
+  for (const auto& worker : workers_) worker->pause(how, done);
+  done.wait();
+}
+
+void Gateway::resume() {
+  std::latch done(static_cast<std::ptrdiff_t>(workers_.size()));
+  for (const auto& worker : workers_) worker->resume(done);
+  done.wait();
+}
+
+void Gateway::wait_for_turns() {
+  for (const auto& worker : workers_) http::wait_for_turn(worker->loop());
+}
+
+std::vector<http::Loop*> Gateway::loops() const {
+  std::vector<http::Loop*> all;
+  for (const auto& worker : workers_) all.push_back(&worker->loop());
+  return all;
+}
+
 Gateway::Ended Gateway::join() {
   for (std::jthread& thread : threads_) thread.join();
   threads_.clear();
@@ -175,7 +197,14 @@ std::chrono::nanoseconds Gateway::oldest_at_work() const {
 std::vector<const Metrics*> Gateway::metrics() const {
   std::vector<const Metrics*> all;
   for (const auto& worker : workers_) all.push_back(&std::as_const(*worker).metrics());
+  all.push_back(&beside_);
   return all;
+}
+
+bool Gateway::take_memory(HeldFor what, std::size_t bytes) {
+  if (shared_.load.take(what, bytes, generation()->settings.limits.max_body_memory)) return true;
+  beside_.overloaded[static_cast<std::size_t>(Overload::body_memory)].add();
+  return false;
 }
 
 }  // namespace once

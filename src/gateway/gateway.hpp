@@ -40,7 +40,7 @@ struct GatewayPorts {
   Waiters& waiters;  // told of ends in other gateways, too, so it outlives the store
   const Clock& clock;
   const Log& log;
-  const Log* access_log;
+  LineWriter& access;
 };
 
 // RouteMetrics of all workers together.
@@ -76,12 +76,22 @@ class Gateway {
   // From any thread. Running requests get until the limit.
   void drain(const Drain& how);
 
+  // Takes no more connections in, which wait in the sockets, and closes those that idle for `idle_grace`; requests at
+  // work go on. Until resume() or drain().
+  void pause(const Drain& how);
+  void resume();
+  // Returns when every worker has been in its loop since the call: what they had in hand before is done with.
+  void wait_for_turns();
+
+  // Of the workers.
+  std::vector<http::Loop*> loops() const;
+
   enum class Ended : std::uint8_t { clean, cut_off };
   // Waits for the end after drain(). cut_off: requests were still at work, or outcomes that the store did not take, and
   // what they hold is left as it is.
   Ended join();
 
-  // While draining: requests are at work, or may yet come, that need the store.
+  // While paused or draining: requests are at work, or may yet come, that need the store.
   bool needs_store() const;
 
   // How often connections have given back the memory that they held, since the start.
@@ -98,9 +108,15 @@ class Gateway {
   std::size_t body_bytes(HeldFor what) const {
     return shared_.load.bytes_held_for[static_cast<std::size_t>(what)].load(std::memory_order_relaxed);
   }
+  // Of limits.max_body_memory, for the service beside the gateway. False: there is no more, and that is counted.
+  bool take_memory(HeldFor what, std::size_t bytes);
+  void give_back_memory(HeldFor what, std::size_t bytes) { shared_.load.give_back(what, bytes); }
+  // What that service adds to what the workers count. Of its thread.
+  Metrics& beside() { return beside_; }
   // Of all connections, also those of services beside the gateway that tell it.
   http::FaultLog& faults() const { return faults_; }
   std::size_t callers() const { return shared_.callers.size(); }
+  std::uint64_t access_lines_left_out() const { return shared_.access.left_out(); }
 
  private:
   void serve_by(std::shared_ptr<Generation> generation);
@@ -109,6 +125,7 @@ class Gateway {
   OperationIds ids_;
   mutable http::FaultLog faults_;
   GatewayShared shared_;
+  Metrics beside_;
   std::vector<std::shared_ptr<Generation>> generations_;  // the newest is last
   mutable std::mutex newest_mutex_;
   std::shared_ptr<const Generation> newest_;

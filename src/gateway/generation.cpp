@@ -39,7 +39,7 @@ ServedGeneration::ServedGeneration(std::shared_ptr<Generation> generation, Worke
   const ServingSettings& all = generation_->settings;
   const PoolSettings& pool = all.pool;
   if (all.tokens.verifier) tokens_.emplace(all.tokens.verifier, ports.metrics);
-  for (const Route& route : all.routes) counts_.push_back(&ports.metrics.routes.of(route.path));
+  for (const Route& route : all.routes) counts_.push_back(&ports.metrics.routes.of(route_label(route)));
   counts_.push_back(&ports.metrics.routes.of(RouteTable::none));
   for (std::size_t i = 0; i < generation_->upstreams->size(); ++i) {
     UpstreamState& upstream = (*generation_->upstreams)[i];

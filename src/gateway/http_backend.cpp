@@ -28,6 +28,22 @@ Delivery delivery_of(const http::ResponseHead& head, bool whole) {
   return head.framing.kind == Framing::Kind::until_close ? Delivery::unframed : Delivery::whole;
 }
 
+// From here to the end of the scope.
+class Stopwatch {
+ public:
+  Stopwatch(UpstreamUse* use, const http::Loop& loop) : use_(use), loop_(loop), began_(loop.now()) {}
+  ~Stopwatch() {
+    if (use_ != nullptr) use_->took = loop_.now() - began_;
+  }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  UpstreamUse* use_;
+  const http::Loop& loop_;
+  std::chrono::nanoseconds began_;
+};
+
 // A body is announced as the client announced it: a POST without any stays without.
 Framing framing_for(const BackendRequest& request) {
   if (request.head.framing.kind == Framing::Kind::none) return {};
@@ -54,6 +70,7 @@ ForwardedHead HttpBackend::head_for(const UpstreamGroup::Turn& turn) const {
 }
 
 Task<BackendAnswer> HttpBackend::send(const BackendRequest& request) {
+  const Stopwatch stopwatch(request.use, loop_);
   UpstreamGroup::Turn turn;
   while (true) {
     UpstreamConnectionPtr connection = group_.take_rested(turn, keyed_idle_max_);
@@ -63,6 +80,7 @@ Task<BackendAnswer> HttpBackend::send(const BackendRequest& request) {
       if (turn.busy()) unsent.delivery = Delivery::busy;
       co_return unsent;
     }
+    if (request.use != nullptr) request.use->server = group_.server(turn).authority;
     const bool reused = connection->reused();
     std::string& head = connection->request_head();
     ForwardedHead as = head_for(turn);
@@ -88,6 +106,7 @@ Task<BackendAnswer> HttpBackend::send(const BackendRequest& request) {
     if (sent.status != Io::ok && answer.head == nullptr) {
       answer.delivery = sent.status == Io::timed_out ? Delivery::timed_out : Delivery::lost;
     }
+    group_.served(turn, answer.head != nullptr ? served_with(answer.head->status) : Served::badly);
     co_return answer;
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/bug.hpp"
+#include "gateway/store_failure.hpp"
 
 namespace once {
 
@@ -83,7 +84,7 @@ Task<void> LeaseKeeper::renew() {
   if (op_.status == OpStatus::lost) metrics_.renewals_lost.add();
   if (op_.status == OpStatus::failed) {
     metrics_.renewals_failed.add();
-    metrics_.store_errors.add();
+    count_store_failure(metrics_, op_);
   }
   if (stopped_) {
     stopped_.resume();

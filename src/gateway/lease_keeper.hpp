@@ -9,8 +9,8 @@
 #include "base/executor.hpp"
 #include "base/task.hpp"
 #include "gateway/backend.hpp"
-#include "gateway/executions.hpp"
 #include "gateway/metrics.hpp"
+#include "store/executions.hpp"
 #include "store/lane.hpp"
 #include "store/late_claim.hpp"
 

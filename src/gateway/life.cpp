@@ -4,7 +4,9 @@
 #include <array>
 
 #include "gateway/answers.hpp"
+#include "gateway/store_failure.hpp"
 #include "http/trace_context.hpp"
+#include "store/late_claim.hpp"
 
 namespace once {
 
@@ -20,8 +22,9 @@ constexpr Duration shortest_life_ttl = std::chrono::seconds(1);
 
 // A lookup changes nothing and may be asked again.
 Task<void> look_up(const ExchangePorts& ports, Op& op) {
+  const Time asked_at = ports.clock.now();
   co_await ports.store.run(op, ports.home);
-  if (op.status != OpStatus::failed || op.fault != StoreFault::unavailable) co_return;
+  if (!may_ask_again(op, ports.store.store(), ports.clock.now() - asked_at)) co_return;
   ports.metrics.store_errors.add();
   co_await ports.store.run(op, ports.home);
 }
@@ -116,7 +119,7 @@ Task<bool> LifeEnd::mark() {
     co_await ports_.store.run(op, ports_.home);
     const bool held = op.status == OpStatus::done && op.verdict == Verdict::in_flight;
     if (op.status != OpStatus::failed && !held) break;
-    if (!held) ports_.metrics.store_errors.add();
+    if (!held) count_store_failure(ports_.metrics, op);
     if (waited >= patience || ports_.store.store().failed_for_good()) break;
     co_await sleep_for(ports_.home, pause);
     waited += pause;
@@ -132,7 +135,7 @@ Task<bool> LifeEnd::mark() {
   op.verb = Verb::finish;
   op.final_state = State::failed;
   co_await ports_.store.run(op, ports_.home);
-  if (op.status == OpStatus::failed) ports_.metrics.store_errors.add();
+  if (op.status == OpStatus::failed) count_store_failure(ports_.metrics, op);
   co_return true;
 }
 

@@ -69,6 +69,16 @@ RouteMetrics& RouteTable::of(std::string_view route) {
   return *found->second;
 }
 
+std::string_view name_of(ProxyRefusal why) {
+  switch (why) {
+    case ProxyRefusal::untrusted: return "untrusted";
+    case ProxyRefusal::malformed: return "malformed";
+    case ProxyRefusal::late: return "late";
+    case ProxyRefusal::overload: return "overload";
+  }
+  return "";
+}
+
 std::string_view name_of(Overload limit) {
   switch (limit) {
     case Overload::in_flight: return "in_flight";

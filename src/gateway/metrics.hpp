@@ -81,6 +81,16 @@ enum class Overload : std::uint8_t { in_flight, body_memory };
 inline constexpr std::size_t overload_count = 2;
 std::string_view name_of(Overload limit);
 
+// Why a connection was closed that should have begun with a header of the PROXY protocol.
+enum class ProxyRefusal : std::uint8_t {
+  untrusted,  // not from one of proxy_protocol.from
+  malformed,
+  late,
+  overload,  // too many wait for their header
+};
+inline constexpr std::size_t proxy_refusal_count = 4;
+std::string_view name_of(ProxyRefusal why);
+
 // As it stands in the header, the log and the metrics.
 std::string_view name_of(Ending ending);
 
@@ -146,7 +156,8 @@ struct Metrics {
   Counter connections_opened;
   Counter connections_open;
   Counter connections_refused;
-  Counter tls_handshakes;  // with clients
+  std::array<Counter, proxy_refusal_count> proxy_refused;  // by ProxyRefusal
+  Counter tls_handshakes;                                  // with clients
   Counter tls_handshakes_failed;
   Counter connections_displaced;  // idle or slow ones that made room
   Counter slow_clients;           // cut off: a body that came, or a response that was taken, too slowly
@@ -164,6 +175,7 @@ struct Metrics {
   Counter claims_lost;
   Counter committed_by_backend;  // outcomes that the backend recorded in its own transaction, and not as it answered
   Counter store_errors;
+  Counter store_full;  // refused for want of room
   Counter record_retries;
   Counter unsettled;  // finishes and releases that did not get through and are tried on
   Counter backend_connects;

@@ -65,6 +65,12 @@ Task<bool> OwnerWait::wait(const OperationId& id, Presence* presence) {
     const bool owner_works = seen.status != OpStatus::done || (seen.record && seen.record->state == State::started &&
                                                                seen.now < seen.record->lease_until);
     if (departure.left()) break;
+    // No owner can record its outcome any more, so there is nothing to wait for. Claiming again tells the caller why,
+    // unless the operation is at work in this process.
+    if (ports_.store.store().failed_for_good()) {
+      ended = !ports_.executions.has(id);
+      break;
+    }
     // Sent away twice although nobody seems to own it: a backend is about to commit its outcome, and until then the
     // record cannot be claimed. Waited for like an owner, or this would go round and round.
     ended = !owner_works && (paused || !came_at_once_ || planted(Bug::waits_without_pause));

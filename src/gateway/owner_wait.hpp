@@ -23,8 +23,8 @@ class OwnerWait {
   // Before the first wait. The limit is for all owners together.
   void begin(Ends ends, Duration limit);
 
-  // True when it is worth claiming again: the owner has ended, or may have. False: the limit has passed, or the client
-  // has left. Without a presence nobody asks whether it has.
+  // True when it is worth claiming again: the owner has ended, or may have. False: the limit has passed, the client has
+  // left, or the store has failed for good. Without a presence nobody asks whether the client has left.
   Task<bool> wait(const OperationId& id, Presence* presence);
   // Whether there was a wait at all.
   bool waited() const { return waited_ > Duration::zero(); }

@@ -55,14 +55,20 @@ struct UploadEnd {
 
 Task<PassedResult> PassThrough::run(const PassedRequest& request) {
   request_ = &request;
+  began_ = client_.socket.loop().now();
   upload_ = Upload::none;
   client_gone_ = false;
   events_ = false;
   body_asked_for_ = false;
+  interim_relayed_ = false;
+  repeated_ = false;
+  turn_ = {};
   held_.reset();
   etag_.clear();
   head_.clear();
   choose_upgrade();
+  repeatable_ = is_repeatable();
+  if (request.backend.retry().safe != RetrySafe::off && repeatable_) request.backend.group().earn_retry();
   PassedResult result;
   const Sent sent = co_await send_request();
   switch (sent) {
@@ -112,23 +118,64 @@ bool PassThrough::switched_as_asked() const {
   });
 }
 
-// Only a request that asks for nothing to be done, and only while nothing of an answer was seen.
-bool PassThrough::may_send_again() const {
-  return is_safe(client_.head.method) && client_.head.framing.kind == Framing::Kind::none && upstream_->reused() &&
-         !upgrades();
+bool PassThrough::is_repeatable() const {
+  const http::RequestHead& head = client_.head;
+  if (!is_safe(head.method) || head.framing.kind != Framing::Kind::none || upgrades() || request_->has_key)
+    return false;
+  return std::ranges::none_of(head.fields, [](const http::Field& field) { return overrides_method(field.name); });
+}
+
+bool PassThrough::may_be_repeated() const {
+  return repeatable_ && !repeated_ && !interim_relayed_ && !client_gone_;
+}
+
+bool PassThrough::may_try_fresh(UpstreamConnection::HeadRead read) const {
+  return read == UpstreamConnection::HeadRead::no_bytes && upstream_->reused() && may_be_repeated();
+}
+
+bool PassThrough::may_try_elsewhere(UpstreamConnection::HeadRead read) const {
+  const RetrySafe when = request_->backend.retry().safe;
+  if (when == RetrySafe::off || !may_be_repeated()) return false;
+  if (read == UpstreamConnection::HeadRead::no_bytes) return true;
+  if (read != UpstreamConnection::HeadRead::ok || when != RetrySafe::unavailable) return false;
+  const int status = upstream_->head().status;
+  return status == 502 || status == 503 || status == 504;
+}
+
+// The closed connection goes first: its server may have no room for another one.
+Task<bool> PassThrough::send_fresh() {
+  const UpstreamGroup::Turn first = turn_;
+  upstream_.reset();
+  request_->backend.group().retry_fresh(turn_);
+  const Sent sent = co_await send_request();
+  repeated_ = sent == Sent::ok;
+  if (!repeated_) turn_ = first;
+  watch_client();
+  co_return repeated_;
+}
+
+// The first connection is kept until a second one has taken the request: without it, its answer is the one there is.
+Task<bool> PassThrough::send_elsewhere() {
+  if (!request_->backend.group().retry_elsewhere(turn_)) co_return false;
+  repeated_ = true;
+  UpstreamConnectionPtr first = std::move(upstream_);
+  const Sent sent = co_await send_request();
+  if (sent != Sent::ok) upstream_ = std::move(first);
+  watch_client();
+  co_return sent == Sent::ok;
 }
 
 // Nothing was sent while it looks for one, so a client that leaves meanwhile takes its request with it.
-Task<UpstreamConnectionPtr> PassThrough::connection(UpstreamGroup::Turn& turn) {
-  const Duration idle_max = is_safe(client_.head.method) ? request_->safe_idle_max : request_->unsafe_idle_max;
+Task<UpstreamConnectionPtr> PassThrough::connection() {
+  const Duration idle_max = repeatable_ ? request_->safe_idle_max : request_->unsafe_idle_max;
   UpstreamGroup& group = request_->backend.group();
-  UpstreamConnectionPtr rested = group.take_rested(turn, idle_max);
+  UpstreamConnectionPtr rested = group.take_rested(turn_, idle_max);
   if (rested) co_return std::move(rested);
-  turn_ = &turn;
+  looking_ = true;
   watch_client();
-  UpstreamConnectionPtr fresh = co_await group.connect(turn, idle_max, request_->timeouts.connect);
+  UpstreamConnectionPtr fresh = co_await group.connect(turn_, idle_max, request_->timeouts.connect);
   client_.socket.unwatch();
-  turn_ = nullptr;
+  looking_ = false;
   co_return std::move(fresh);
 }
 
@@ -147,16 +194,16 @@ Task<PassThrough::Sent> PassThrough::send_request() {
   const bool whole = all_here || client_.body.ended();
   bool written = false;
   upstream_.reset();
-  UpstreamGroup::Turn turn;
   while (true) {
-    upstream_ = co_await connection(turn);
+    upstream_ = co_await connection();
     if (client_gone_) co_return Sent::client_gone;
     if (!upstream_) {
       if (whole) observe_whole(body);
-      co_return turn.busy() ? Sent::busy : Sent::unreachable;
+      co_return turn_.busy() ? Sent::busy : Sent::unreachable;
     }
+    if (request_->use != nullptr) request_->use->server = request_->backend.group().server(turn_).authority;
     std::string& head = upstream_->request_head();
-    ForwardedHead as = request_->backend.head_for(turn);
+    ForwardedHead as = request_->backend.head_for(turn_);
     as.added_fields = added_;
     as.framing = framing;
     as.upgrade = upgrade_;
@@ -173,7 +220,7 @@ Task<PassThrough::Sent> PassThrough::send_request() {
     if (sent.bytes > 0) break;  // a backend that stopped reading may have answered all the same
     const bool reused = upstream_->reused();
     upstream_.reset();
-    if (!reused) request_->backend.group().took_nothing(turn);
+    if (!reused) request_->backend.group().took_nothing(turn_);
   }
   if (whole) observe_whole(body);
   if (in_buffer && framing.length > 0) client_.body.next(client_.buffer);
@@ -255,11 +302,20 @@ void PassThrough::watch_client() {
 // A client that closed only its own side is served to the end, unless what it gets has none. In a queue it does not
 // wait on: most who do that have left, and the one who has not is told that it may ask again.
 void PassThrough::peer_moved(Socket::Peer what) {
-  if (turn_ != nullptr && what != Socket::Peer::bytes) request_->backend.group().give_up(*turn_);
+  if (looking_ && what != Socket::Peer::bytes) request_->backend.group().give_up(turn_);
   const bool left = what == Socket::Peer::gone || (what == Socket::Peer::end && events_);
   if (!left) return;
   client_gone_ = true;
   if (upstream_ && !goes_on_alone()) upstream_->socket().cancel();
+}
+
+void PassThrough::note_served(UpstreamConnection::HeadRead read) {
+  const bool broken_by_client = client_gone_ || upload_ == Upload::late || upload_ == Upload::malformed;
+  if (read != UpstreamConnection::HeadRead::ok) {
+    if (!broken_by_client) request_->backend.group().served(turn_, Served::badly);
+  } else if (upstream_->head().status >= 200) {
+    request_->backend.group().served(turn_, served_with(upstream_->head().status));
+  }
 }
 
 Task<PassedResult> PassThrough::relay() {
@@ -269,31 +325,25 @@ Task<PassedResult> PassThrough::relay() {
     const Duration patience = body_awaited ? std::min(continue_wait, longest_silence()) : longest_silence();
     const auto deadline = client_.socket.loop().now() + patience;
     const auto read = co_await upstream_->read_head(client_.head.method, deadline);
+    if (request_->use != nullptr) request_->use->took = client_.socket.loop().now() - began_;
     if (read == UpstreamConnection::HeadRead::timed_out && body_awaited) {
       body_awaited = false;
       co_await ask_for_body();
       continue;
     }
     if (read == UpstreamConnection::HeadRead::timed_out && upload_ == Upload::running) continue;
-    if (read == UpstreamConnection::HeadRead::no_bytes && !client_gone_ && may_send_again()) {
-      const Sent sent = co_await send_request();
-      if (sent == Sent::ok) {
-        watch_client();
-        continue;
-      }
+    if (may_try_fresh(read)) {
+      const bool sent = co_await send_fresh();
+      if (sent) continue;
+    }
+    note_served(read);
+    if (may_try_elsewhere(read)) {
+      const bool sent = co_await send_elsewhere();
+      if (sent) continue;
     }
     const bool goes_on = goes_on_alone() && read == UpstreamConnection::HeadRead::ok;
     if ((client_gone_ || client_.sent_end) && !goes_on) co_return PassedResult{};
-    if (read == UpstreamConnection::HeadRead::timed_out) {
-      co_return failed_with(ProblemKind::gateway_timeout, "The backend did not answer in time.");
-    }
-    if (upload_ == Upload::late && read != UpstreamConnection::HeadRead::ok) {
-      co_return failed_with(ProblemKind::request_timeout, "The request body did not arrive in time.");
-    }
-    if (upload_ == Upload::malformed && read != UpstreamConnection::HeadRead::ok) {
-      co_return failed_with(ProblemKind::bad_request, "The request body is malformed.");
-    }
-    if (read != UpstreamConnection::HeadRead::ok) co_return lost();
+    if (read != UpstreamConnection::HeadRead::ok) co_return unanswered(read);
     const int status = upstream_->head().status;
     if (status >= 200) break;
     if (status == 101 && !switched_as_asked()) {
@@ -336,8 +386,19 @@ Task<void> PassThrough::ask_for_body() {
   co_await client_.socket.write_all("HTTP/1.1 100 Continue\r\n\r\n", client_.timeouts->body_idle);
 }
 
+PassedResult PassThrough::unanswered(UpstreamConnection::HeadRead read) const {
+  if (read == UpstreamConnection::HeadRead::timed_out) {
+    return failed_with(ProblemKind::gateway_timeout, "The backend did not answer in time.");
+  }
+  if (upload_ == Upload::late) {
+    return failed_with(ProblemKind::request_timeout, "The request body did not arrive in time.");
+  }
+  if (upload_ == Upload::malformed) return failed_with(ProblemKind::bad_request, "The request body is malformed.");
+  return lost();
+}
+
 PassedResult PassThrough::lost() const {
-  const auto fault = upstream_->fault();
+  const auto fault = upstream_ ? upstream_->fault() : std::nullopt;
   PassedResult result = failed_with(ProblemKind::backend_lost, fault ? "The backend's response is malformed."
                                                                      : "The connection to the backend was lost.");
   result.fault = fault;
@@ -346,6 +407,7 @@ PassedResult PassThrough::lost() const {
 
 Task<bool> PassThrough::relay_interim() {
   if (client_.head.version == http::Version::http_1_0) co_return true;
+  interim_relayed_ = true;
   write_head(true);
   head_.append("\r\n");
   const IoResult sent = co_await client_.socket.write_all(head_, client_.timeouts->body_idle);
@@ -402,8 +464,7 @@ bool PassThrough::keeps_client(bool known_end) const {
 Task<PassedResult> PassThrough::relay_body() {
   const http::ResponseHead& from = upstream_->head();
   if (request_->observer != nullptr) request_->observer->answered(from);
-  // The two sides talk to each other: how fast is theirs to say, and only silence is limited.
-  client_.pace.least_rate = 0;
+  client_.pace.conversation = true;
   events_ = is_event_stream(from);
   // A client that left before anyone knew that it would get events, or while its upload was read, is noticed here.
   if (events_) watch_client();

@@ -43,6 +43,7 @@ struct PassedRequest {
   Duration safe_idle_max;    // how long a connection may have rested for a request that may be sent again …
   Duration unsafe_idle_max;  // … and for one that may not
   const std::vector<std::string>& upgrades;  // protocols that a client may switch to
+  bool has_key = false;                      // honoured or not: it is never sent again
   bool key_ignored = false;                  // it has a key that is not honoured: the answer says so
   bool closing = false;                      // the gateway is draining: the connection ends with this response
   std::string_view strip_prefix = {};
@@ -56,6 +57,7 @@ struct PassedRequest {
   // leaves cancels nothing: how it ended is to be known.
   std::optional<std::string_view> body = std::nullopt;
   const SendPermit* permit = nullptr;  // asked before the first byte; null: always
+  UpstreamUse* use = nullptr;          // until the head of the response; filled in, unless it is null
 };
 
 struct PassedResult {
@@ -89,16 +91,19 @@ class PassThrough final : private http::Socket::Watcher {
   void watch_client();
 
   Task<Sent> send_request();
-  Task<http::UpstreamConnectionPtr> connection(UpstreamGroup::Turn& turn);
+  Task<http::UpstreamConnectionPtr> connection();
   void observe_whole(std::string_view body);
   Task<void> upload();
   Task<bool> upload_chunk(std::string_view data);
   Task<void> finish_upload();
 
   Task<PassedResult> relay();
+  // How the server dealt with the request, unless it was the client who ended it.
+  void note_served(http::UpstreamConnection::HeadRead read);
   Task<bool> relay_interim();
   Task<void> ask_for_body();
   PassedResult lost() const;
+  PassedResult unanswered(http::UpstreamConnection::HeadRead read) const;
   Task<PassedResult> relay_body();
   Task<std::optional<PassedResult>> hold_for_tag();
   Task<PassedResult> answer_not_modified();
@@ -110,7 +115,17 @@ class PassThrough final : private http::Socket::Watcher {
   // What is done when the client takes no more of the response.
   Task<PassedResult> finish_alone();
 
-  bool may_send_again() const;
+  // Only a request that asks for nothing to be done, and has no key.
+  bool is_repeatable() const;
+  // Once, and only while the client has seen nothing of an answer.
+  bool may_be_repeated() const;
+  // On an idle connection that the backend closed just as the request went out.
+  bool may_try_fresh(http::UpstreamConnection::HeadRead read) const;
+  bool may_try_elsewhere(http::UpstreamConnection::HeadRead read) const;
+  // Sends it to the same server on a new connection. False: the server could not be reached.
+  Task<bool> send_fresh();
+  // Sends it to a second server. False: to none, and what the first one said counts.
+  Task<bool> send_elsewhere();
   // What of the client's Upgrade goes on: protocols that are allowed, and only without a body, whose bytes would be
   // read for the request and for the tunnel at once. Otherwise Upgrade is left out and the request is served as
   // HTTP/1.1, as RFC 9110 7.8 allows.
@@ -129,12 +144,17 @@ class PassThrough final : private http::Socket::Watcher {
   Metrics& metrics_;
   const PassedRequest* request_ = nullptr;
   http::UpstreamConnectionPtr upstream_;
-  UpstreamGroup::Turn* turn_ = nullptr;  // while a connection is looked for
+  std::chrono::nanoseconds began_{};
+  UpstreamGroup::Turn turn_;  // the way to it
+  bool looking_ = false;      // for a connection
   Upload upload_ = Upload::none;
   std::coroutine_handle<> upload_awaited_;
   bool client_gone_ = false;
   bool events_ = false;  // an event stream: a client that closed its side has left
   bool chunk_out_ = false;
+  bool interim_relayed_ = false;          // the client has seen something of an answer
+  bool repeatable_ = false;               // is_repeatable()
+  bool repeated_ = false;                 // it was sent a second time, and is not sent a third time
   bool body_asked_for_ = false;           // by us: the client was told to go on
   std::optional<std::string_view> held_;  // what of the body was waited for and not yet relayed
   std::string etag_;                      // that the response is given; empty: none

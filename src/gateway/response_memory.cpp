@@ -24,6 +24,7 @@ Task<bool> ResponseMemory::take(std::size_t bytes) {
       metrics_.bodies_dropped.add();
       co_return false;
     }
+    room_.make_room();
     co_await sleep_for(home_, room_pause);
     waited += room_pause;
   }
@@ -36,7 +37,10 @@ OutcomeBytes ResponseMemory::executed(const OperationId& id, const Nonce& nonce,
 
 OutcomeBytes ResponseMemory::replay(const OperationId& id, const Nonce& nonce, OutcomeBytes outcome) {
   OutcomeBytes told = told_.share(id, nonce, std::move(outcome), HeldFor::replay, most_);
-  if (!told) metrics_.overloaded[static_cast<std::size_t>(Overload::body_memory)].add();
+  if (!told) {
+    metrics_.overloaded[static_cast<std::size_t>(Overload::body_memory)].add();
+    room_.make_room();
+  }
   return told;
 }
 

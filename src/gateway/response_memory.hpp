@@ -13,6 +13,16 @@
 
 namespace once {
 
+// Told when there is no room. May end somebody else's response whose client reads it too slowly: there is room a moment
+// later.
+class RoomMaker {
+ public:
+  virtual void make_room() = 0;
+
+ protected:
+  ~RoomMaker() = default;
+};
+
 // Room for a response that is given an ETag. Without room it gets none.
 class TagRoom final : public http::CollectRoom {
  public:
@@ -31,8 +41,8 @@ class TagRoom final : public http::CollectRoom {
 // everything else, and waits a moment for room; then it is recorded without its body.
 class ResponseMemory final : public http::CollectRoom {
  public:
-  ResponseMemory(Load& load, ToldOutcomes& told, Executor& home, Metrics& metrics)
-      : load_(load), told_(told), home_(home), metrics_(metrics) {}
+  ResponseMemory(Load& load, ToldOutcomes& told, Executor& home, Metrics& metrics, RoomMaker& room)
+      : load_(load), told_(told), home_(home), metrics_(metrics), room_(room) {}
 
   // A request under this limits.max_body_memory.
   void begin(std::size_t most) { most_ = most; }
@@ -50,6 +60,7 @@ class ResponseMemory final : public http::CollectRoom {
   ToldOutcomes& told_;
   Executor& home_;
   Metrics& metrics_;
+  RoomMaker& room_;
   std::size_t most_ = 0;
 };
 

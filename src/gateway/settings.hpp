@@ -54,6 +54,27 @@ struct HealthSettings {
   std::size_t successes = 2;
 };
 
+// When a server that can be reached, but does not serve well, gets no new requests for a while.
+struct EjectSettings {
+  std::size_t failures = 0;                  // in a row: 5xx, timeouts, lost connections; 0: never
+  Duration time = std::chrono::seconds(10);  // the first time; twice as long each time in a row
+  Duration max_time = std::chrono::minutes(5);
+  std::size_t most_percent = 50;  // of the servers, at one time
+};
+
+// When a GET, HEAD or OPTIONS without a key and without a body is sent to a second server, if nothing of an answer has
+// gone to the client.
+enum class RetrySafe : std::uint8_t {
+  off,
+  lost,         // the connection was lost before the first byte of an answer
+  unavailable,  // or the first server answered 502, 503 or 504
+};
+
+struct RetrySettings {
+  RetrySafe safe = RetrySafe::off;
+  std::size_t budget_percent = 10;  // of these requests
+};
+
 // A backend: one server or several that do the same.
 struct Upstream {
   static constexpr std::string_view keep_host = "keep";
@@ -67,6 +88,8 @@ struct Upstream {
   std::size_t queue = 100;          // requests that may wait for one, in the whole process
   Duration queue_timeout = std::chrono::seconds(5);
   HealthSettings health;
+  EjectSettings eject;
+  RetrySettings retry;
   Duration fail_timeout = std::chrono::seconds(10);   // how long a server that could not be reached is avoided
   Duration resolve_every = std::chrono::seconds(30);  // how often its name is looked up
   std::string host = std::string(keep_host);          // which Host it gets: keep_host, own_host, or this one
@@ -85,6 +108,7 @@ inline bool has_https(const std::vector<Upstream>& upstreams) {
 
 struct Route {
   std::string path = "/**";          // literal segments, * or {name} for one, ** at the end for any rest
+  std::vector<std::string> hosts;    // names, or *.NAME for those below one; empty: any
   std::optional<MethodSet> methods;  // which methods this route matches; absent: all
   std::string upstream;              // a name in Config::upstreams; finish() fills in the first
   std::string strip_prefix;          // taken off the path before it goes to the backend; "" or "/api"
@@ -123,6 +147,10 @@ struct ClientTimeouts {
   Duration idle = std::chrono::seconds(75);       // between requests
   // After SIGTERM: how long running requests may take to end. Longer than connecting, responding and recording.
   Duration drain = std::chrono::seconds(70);
+  // Before that: how long /readyz says 503 while everything is served as before.
+  Duration drain_delay{};
+  // After SIGUSR2: how long each step of the handover may take.
+  Duration handover = std::chrono::seconds(30);
 };
 
 // Connections kept open to backends.
@@ -138,6 +166,19 @@ struct TokenSettings {
   std::shared_ptr<const JwtVerifier> verifier;  // null: no route reads tokens
 };
 
+// Where load balancers that only pass bytes on say whose connection it is, before anything else.
+struct ProxyProtocolSettings {
+  bool plain = false;     // on connections to `listen`
+  bool tls = false;       // on connections to `tls.listen`
+  http::AddressSet from;  // whose word counts; connections of others are refused there
+};
+
+// The access log: which requests are a line in it.
+struct AccessSettings {
+  bool on = false;
+  std::size_t sample = 1;  // one in so many, on average
+};
+
 // What a reload can change: everything that says how requests are served, and nothing of where and with which store.
 struct ServingSettings {
   std::vector<Upstream> upstreams;  // the first is the default one
@@ -146,7 +187,9 @@ struct ServingSettings {
   ClientTimeouts timeouts;
   PoolSettings pool;
   TokenSettings tokens;
-  http::AddressSet trusted_proxies;      // whose X-Forwarded-For is believed
+  AccessSettings access;
+  http::AddressSet trusted_proxies;  // whose X-Forwarded-For is believed
+  ProxyProtocolSettings proxy_protocol;
   HostNames hosts;                       // which of them are the same
   std::vector<std::string> upgrades;     // protocols that a client may switch to
   http::TlsServerSettings tls;           // where it listens stays as it was

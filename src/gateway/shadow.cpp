@@ -6,6 +6,7 @@
 #include "core/fingerprint.hpp"
 #include "gateway/derived_key.hpp"
 #include "gateway/scope.hpp"
+#include "gateway/store_failure.hpp"
 
 namespace once {
 
@@ -58,21 +59,23 @@ void Shadow::decide(Shadowed verdict) {
     shared_.log.info("shadow", {{"request", request_id_}, {"route", route_}, {"verdict", name_of(verdict)}});
   }
   body_.release();
-  if (line_) line_->write(*shared_.access_log, name_of(verdict));
+  if (line_) worker_.access().write(*line_, name_of(verdict));
 }
 
 void Shadow::account(const AccessLine& line) {
   if (verdict_) {
-    line.write(*shared_.access_log, name_of(*verdict_));
+    worker_.access().write(line, name_of(*verdict_));
     return;
   }
   method_ = line.method;
   path_ = line.path;
   trace_ = line.trace;
+  client_ = line.client;
   line_ = line;
   line_->request_id = request_id_;
   line_->method = method_;
   line_->path = path_;
+  line_->client = client_;
   line_->trace = trace_;
 }
 
@@ -176,7 +179,7 @@ Task<void> Shadow::claim_and_finish() {
   co_await shared_.store.run(op_, worker_.loop());
   co_await hold_late_claim(op_, asked, shared_.store, worker_.loop(), shared_.clock);
   if (op_.status != OpStatus::done) {
-    worker_.metrics().store_errors.add();
+    count_store_failure(worker_.metrics(), op_);
     decide(Shadowed::store_error);
     co_return;
   }
@@ -202,7 +205,7 @@ Task<void> Shadow::claim_and_finish() {
     case Settlement::Kind::unknown: op_.final_state = State::unknown; break;
   }
   co_await shared_.store.run(op_, worker_.loop());
-  if (op_.status == OpStatus::failed) worker_.metrics().store_errors.add();
+  if (op_.status == OpStatus::failed) count_store_failure(worker_.metrics(), op_);
 }
 
 }  // namespace once

@@ -83,6 +83,7 @@ class Shadow final : public PassObserver, public std::enable_shared_from_this<Sh
   std::string method_;              // what it refers to
   std::string path_;
   std::string trace_;
+  std::string client_;
 };
 
 }  // namespace once

@@ -9,6 +9,14 @@ namespace once {
 
 using http::UpstreamConnectionPtr;
 
+namespace {
+
+// Of retries: what one costs, in hundredths, and how many may be made at once after a quiet time.
+constexpr std::size_t retry_cost = 100;
+constexpr std::size_t most_credit = 10 * retry_cost;
+
+}  // namespace
+
 std::size_t WorkerShare::of(std::size_t total) const {
   if (total == 0) return 0;
   return std::max<std::size_t>(1, total / workers + (worker < total % workers ? 1 : 0));
@@ -47,7 +55,8 @@ UpstreamGroup::UpstreamGroup(UpstreamState& state, const PoolSettings& pool, Wor
       ports_(ports),
       max_connections_(share.of(state.settings.max_connections)),
       max_queued_(share.of(state.settings.queue)),
-      next_(share.worker % state.servers.size()) {
+      next_(share.worker % state.servers.size()),
+      retry_credit_(most_credit) {
   ONCE_ASSERT(!state.servers.empty() && state.servers.size() <= most_servers);
   tried_all_ = ~std::uint64_t{0} >> (most_servers - state.servers.size());
   const http::PoolLimits limits{.max_idle = pool.max_idle, .idle_max = pool.idle_max, .max_open = max_connections_};
@@ -68,12 +77,15 @@ bool UpstreamGroup::has_room(const Server& server) const {
 
 bool UpstreamGroup::may_try(const Turn& turn, std::size_t server, bool only_up) const {
   const bool tried = (turn.tried_ >> server & 1U) != 0;
-  return !tried && (!only_up || servers_[server].state->health.up(ports_.loop.now()));
+  if (tried || !only_up) return !tried;
+  const ServerState& state = *servers_[server].state;
+  const auto now = ports_.loop.now();
+  return state.health.up(now) && !state.ejection.out(now);
 }
 
-// A server that is up; when none is, any: checks that are wrong, or a moment without network, must not stop everything.
-// One that is up and has no room is waited for rather than left for one that is down.
-std::optional<std::size_t> UpstreamGroup::pick(const Turn& turn) {
+// A server that is up and not ejected; when none is, any: checks that are wrong, or a moment without network, must not
+// stop everything. One that is up and has no room is waited for rather than left for one that is down.
+std::optional<std::size_t> UpstreamGroup::pick(Turn& turn) {
   const std::size_t count = servers_.size();
   if (count == 1) return turn.tried_ == 0 && has_room(servers_.front()) ? std::optional<std::size_t>(0) : std::nullopt;
   bool any_up = false;
@@ -88,14 +100,16 @@ std::optional<std::size_t> UpstreamGroup::pick(const Turn& turn) {
   }
   if (!chosen) return std::nullopt;
   next_ = (*chosen + 1) % count;
-  servers_[*chosen].state->health.probe(ports_.loop.now());
+  ServerState& state = *servers_[*chosen].state;
+  state.health.probe(ports_.loop.now());
+  turn.trial_ = state.ejection.pick(ports_.loop.now());
   return chosen;
 }
 
 UpstreamConnectionPtr UpstreamGroup::take_rested(Turn& turn, Duration rested_at_most) {
   if (first_ != nullptr) connection_free();  // a server may have come up since: those who wait are first
   turn.server_ = pick(turn);
-  if (!turn.server_) return nullptr;
+  if (!turn.server_ || turn.fresh_) return nullptr;
   Server& server = servers_[*turn.server_];
   if (servers_.size() > 1 && server.state->health.suspect()) return nullptr;
   return server.pool->take_rested(rested_at_most);
@@ -116,15 +130,23 @@ Task<UpstreamConnectionPtr> UpstreamGroup::connect(Turn& turn, Duration rested_a
       }
       Server& promised = servers_[*turn.server_];
       --promised.promised;
-      UpstreamConnectionPtr rested = promised.pool->take_rested(rested_at_most);
+      UpstreamConnectionPtr rested;
+      if (!turn.fresh_) rested = promised.pool->take_rested(rested_at_most);
       if (rested) co_return std::move(rested);
     }
     Server& server = servers_[*turn.server_];
     ports_.metrics.backend_connects.add();
-    UpstreamConnectionPtr connection = co_await server.pool->connect(limit);
+    http::ConnectFault fault{};
+    UpstreamConnectionPtr connection = co_await server.pool->connect(limit, &fault);
     if (connection) {
       log_change(ports_.log, server.state->health.reached(), state_.settings, *server.state, "it could be reached");
       co_return std::move(connection);
+    }
+    if (fault == http::ConnectFault::out_of_descriptors) {
+      // That says nothing about the server: it is not blamed, and the request is refused as if none were free.
+      turn.server_.reset();
+      turn.busy_ = true;
+      co_return UpstreamConnectionPtr();
     }
     failed(turn);
   }
@@ -133,14 +155,45 @@ Task<UpstreamConnectionPtr> UpstreamGroup::connect(Turn& turn, Duration rested_a
 void UpstreamGroup::failed(Turn& turn) {
   ServerState& server = *servers_[*turn.server_].state;
   ports_.metrics.backend_connect_failures.add();
-  log_change(ports_.log, server.health.not_reached(ports_.loop.now()), state_.settings, server,
-             "it could not be reached");
+  // Where it is was not known, which says nothing of the server: it is used as soon as it is found.
+  if (server.health.located()) {
+    log_change(ports_.log, server.health.not_reached(ports_.loop.now()), state_.settings, server,
+               "it could not be reached");
+    served(turn, Served::badly);
+  }
   turn.tried_ |= std::uint64_t{1} << *turn.server_;
   turn.server_.reset();
 }
 
 void UpstreamGroup::took_nothing(Turn& turn) {
   failed(turn);
+}
+
+void UpstreamGroup::served(const Turn& turn, Served how) {
+  ServerState& server = *servers_[*turn.server_].state;
+  log_change(ports_.log, server.ejection.served(how, turn.trial_, ports_.loop.now()), state_.settings, server);
+}
+
+void UpstreamGroup::earn_retry() {
+  retry_credit_ = std::min(retry_credit_ + state_.settings.retry.budget_percent, most_credit);
+}
+
+bool UpstreamGroup::retry_elsewhere(Turn& turn) {
+  Turn next;
+  next.tried_ = turn.tried_ | std::uint64_t{1} << *turn.server_;
+  if (all_tried(next) || retry_credit_ < retry_cost) return false;
+  retry_credit_ -= retry_cost;
+  next.given_up_ = true;
+  turn = next;
+  state_.retries.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+void UpstreamGroup::retry_fresh(Turn& turn) {
+  Turn next;
+  next.tried_ = tried_all_ & ~(std::uint64_t{1} << *turn.server_);
+  next.fresh_ = true;
+  turn = next;
 }
 
 bool UpstreamGroup::enter_queue(Turn& turn, Waiting& waiting) {

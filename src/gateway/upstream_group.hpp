@@ -56,10 +56,12 @@ class UpstreamGroup final : private http::PoolListener {
     friend class UpstreamGroup;
     std::uint64_t tried_ = 0;            // servers that could not be reached, a bit each
     std::optional<std::size_t> server_;  // the one at hand
+    ServerEjection::Trial trial_;        // it is ejected, and this request tries it
     Waiting* waiting_ = nullptr;         // in the queue
     std::chrono::nanoseconds waits_until_{};
     bool given_up_ = false;
-    bool busy_ = false;  // why there is no connection: no server had one to give
+    bool fresh_ = false;  // no idle connection will do
+    bool busy_ = false;   // why there is no connection: no server had one to give
   };
 
   // A connection that rested at the server whose turn it is, or null: then connect() goes on.
@@ -69,6 +71,17 @@ class UpstreamGroup final : private http::PoolListener {
   Task<http::UpstreamConnectionPtr> connect(Turn& turn, Duration rested_at_most, Duration limit);
   // The connection was new and took not one byte: as if it had never been made.
   void took_nothing(Turn& turn);
+  // What came back over the turn's connection. Whether the server gets more requests may depend on it.
+  void served(const Turn& turn, Served how);
+  // A request that may be sent to a second server: it earns its share of such a retry, which keeps a backend in trouble
+  // from being sent twice as much.
+  void earn_retry();
+  // The server at hand did not answer, or not well, and the request may be sent once more: the turn goes on with the
+  // others, without queueing. False: there is no other one, or too many retries were made of late.
+  bool retry_elsewhere(Turn& turn);
+  // The idle connection that the turn found was closed, and the request may be sent once more: the turn goes on with
+  // the same server and a new connection.
+  void retry_fresh(Turn& turn);
   // Nobody waits for this one any more: it leaves the queue, or does not enter it.
   void give_up(Turn& turn);
 
@@ -85,7 +98,7 @@ class UpstreamGroup final : private http::PoolListener {
   };
 
   void connection_free() override;
-  std::optional<std::size_t> pick(const Turn& turn);
+  std::optional<std::size_t> pick(Turn& turn);
   bool may_try(const Turn& turn, std::size_t server, bool only_up) const;
   bool has_room(const Server& server) const;
   bool all_tried(const Turn& turn) const { return tried_all_ == turn.tried_; }
@@ -101,6 +114,7 @@ class UpstreamGroup final : private http::PoolListener {
   std::uint64_t tried_all_;
   std::vector<Server> servers_;
   std::size_t next_;  // where round robin goes on
+  std::size_t retry_credit_;
   Waiting* first_ = nullptr;
   Waiting* last_ = nullptr;
   std::size_t queued_ = 0;

@@ -13,6 +13,9 @@ namespace once {
 
 namespace {
 
+// For a name that was never found: requests wait for it.
+constexpr Duration look_for_unfound = std::chrono::seconds(1);
+
 std::string text_of(const http::Endpoints& endpoints) {
   std::string text;
   for (const http::Endpoint& endpoint : endpoints) text += (text.empty() ? "" : ", ") + endpoint.text();
@@ -25,8 +28,13 @@ struct UpstreamResolver::Rounds {
   struct Name {
     const Upstream& upstream;
     ServerState& server;
-    std::chrono::nanoseconds due;
+    std::chrono::nanoseconds due{};
     bool failing = false;  // and that was said
+
+    Duration pause() const {
+      const bool found = server.health.located();
+      return found ? upstream.resolve_every : std::min(upstream.resolve_every, look_for_unfound);
+    }
   };
 
   void run();
@@ -58,7 +66,7 @@ void UpstreamResolver::Rounds::run() {
     looking = false;
     if (stopped) return;
     settle(next, std::move(found));
-    next.due = monotonic_now() + next.upstream.resolve_every;
+    next.due = monotonic_now() + next.pause();
   }
 }
 
@@ -74,6 +82,13 @@ void UpstreamResolver::Rounds::settle(Name& name, Result<http::Endpoints> found)
     return;
   }
   name.failing = false;
+  if (!name.server.health.located()) {
+    log->info("server was found",
+              {{"upstream", name.upstream.name}, {"server", name.server.name}, {"addresses", text_of(*found)}});
+    name.server.addresses.publish(std::move(*found));
+    name.server.health.set_located(true);
+    return;
+  }
   if (http::same_addresses(*found, *name.server.addresses.current())) return;
   log->info("server has moved",
             {{"upstream", name.upstream.name}, {"server", name.server.name}, {"addresses", text_of(*found)}});
@@ -86,9 +101,9 @@ UpstreamResolver::UpstreamResolver(std::shared_ptr<const std::vector<std::unique
   for (const auto& upstream : *upstreams) {
     for (const auto& server : upstream->servers) {
       if (!has_name(server->settings)) continue;
-      rounds->names.push_back({.upstream = upstream->settings,
-                               .server = *server,
-                               .due = monotonic_now() + upstream->settings.resolve_every});
+      Rounds::Name& name = rounds->names.emplace_back(
+          Rounds::Name{.upstream = upstream->settings, .server = *server, .failing = !server->health.located()});
+      name.due = monotonic_now() + name.pause();
     }
   }
   if (rounds->names.empty()) return;

@@ -58,12 +58,16 @@ ServerHealth::Change ServerHealth::checked(bool good) {
   return Change::none;
 }
 
-ServerState::ServerState(const Upstream& upstream, const UpstreamServer& server, http::Endpoints endpoints)
+ServerState::ServerState(const Upstream& upstream, const UpstreamServer& server, http::Endpoints endpoints,
+                         EjectedServers& ejected)
     : settings(server),
       name(server_name(server)),
       authority(server_authority(server)),
       addresses(std::move(endpoints)),
-      health(upstream.health, upstream.fail_timeout) {}
+      health(upstream.health, upstream.fail_timeout),
+      ejection(upstream.eject, ejected) {
+  health.set_located(!addresses.current()->empty());
+}
 
 void log_change(const Log& log, ServerHealth::Change change, const Upstream& upstream, const ServerState& server,
                 std::string_view why) {
@@ -74,6 +78,18 @@ void log_change(const Log& log, ServerHealth::Change change, const Upstream& ups
       break;
     case ServerHealth::Change::down:
       log.warn("server is down", {{"upstream", upstream.name}, {"server", server.name}, {"reason", why}});
+      break;
+  }
+}
+
+void log_change(const Log& log, ServerEjection::Change change, const Upstream& upstream, const ServerState& server) {
+  switch (change) {
+    case ServerEjection::Change::none: break;
+    case ServerEjection::Change::ejected:
+      log.warn("server is ejected", {{"upstream", upstream.name}, {"server", server.name}});
+      break;
+    case ServerEjection::Change::readmitted:
+      log.info("server is readmitted", {{"upstream", upstream.name}, {"server", server.name}});
       break;
   }
 }

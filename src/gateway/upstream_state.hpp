@@ -12,6 +12,7 @@
 
 #include "base/log.hpp"
 #include "gateway/settings.hpp"
+#include "gateway/upstream_ejection.hpp"
 #include "http/addresses.hpp"
 #include "http/tls_context.hpp"
 
@@ -22,8 +23,9 @@ std::string server_name(const UpstreamServer& server);
 // What such a server is called in Host.
 std::string server_authority(const UpstreamServer& server);
 
-// Up unless the checks say otherwise, or requests could not reach it lately. Checks that pass end both; a request that
-// reaches it ends only the second, for a server may well take connections and not be fit to serve.
+// Up unless its name was never found, the checks say otherwise, or requests could not reach it lately. Checks that pass
+// end both; a request that reaches it ends only the second, for a server may well take connections and not be fit to
+// serve.
 class ServerHealth {
  public:
   using Instant = std::chrono::nanoseconds;  // monotonic
@@ -35,11 +37,14 @@ class ServerHealth {
   enum class Change : std::uint8_t { none, up, down };
 
   bool up(Instant now) const {
-    return !checked_down_.load(std::memory_order_relaxed) &&
+    return !checked_down_.load(std::memory_order_relaxed) && located() &&
            avoided_until_.load(std::memory_order_relaxed) <= now.count();
   }
   // As it is shown: until it was reached again, not until somebody may try.
-  bool shown_up() const { return !checked_down_.load(std::memory_order_relaxed) && !suspect(); }
+  bool shown_up() const { return !checked_down_.load(std::memory_order_relaxed) && located() && !suspect(); }
+  // It has an address, or had one: a name that cannot be looked up any more stays where it was.
+  bool located() const { return located_.load(std::memory_order_relaxed); }
+  void set_located(bool located) { located_.store(located, std::memory_order_relaxed); }
   // It could not be reached lately and has not been since: a connection that rested there proves nothing.
   bool suspect() const { return avoided_until_.load(std::memory_order_relaxed) != 0; }
   // Whoever picks a suspect is the one to try it; the others avoid it meanwhile.
@@ -56,6 +61,7 @@ class ServerHealth {
   HealthSettings settings_;
   Duration fail_timeout_;
   std::atomic<bool> checked_down_ = false;
+  std::atomic<bool> located_ = true;
   std::atomic<std::uint64_t> failed_ = 0;        // connects in a row
   std::atomic<std::int64_t> avoided_until_ = 0;  // 0: not avoided since it was last reached
   std::size_t bad_checks_ = 0;                   // in a row
@@ -63,13 +69,16 @@ class ServerHealth {
 };
 
 struct ServerState {
-  ServerState(const Upstream& upstream, const UpstreamServer& server, http::Endpoints endpoints);
+  // Without endpoints it is not located.
+  ServerState(const Upstream& upstream, const UpstreamServer& server, http::Endpoints endpoints,
+              EjectedServers& ejected);
 
   const UpstreamServer settings;
   const std::string name;
   const std::string authority;
   http::Addresses addresses;
   ServerHealth health;
+  ServerEjection ejection;
   std::atomic<std::uint64_t> connections = 0;
 };
 
@@ -77,14 +86,19 @@ struct ServerState {
 void log_change(const Log& log, ServerHealth::Change change, const Upstream& upstream, const ServerState& server,
                 std::string_view why);
 
+void log_change(const Log& log, ServerEjection::Change change, const Upstream& upstream, const ServerState& server);
+
 struct UpstreamState {
-  UpstreamState(const Upstream& of, http::TlsClientContext::Ptr how) : settings(of), tls(std::move(how)) {}
+  UpstreamState(const Upstream& of, http::TlsClientContext::Ptr how)
+      : settings(of), tls(std::move(how)), ejected(of.servers.size() * of.eject.most_percent / 100) {}
 
   const Upstream settings;
   const http::TlsClientContext::Ptr tls;  // for servers with https; null if there are none
+  EjectedServers ejected;
   std::vector<std::unique_ptr<ServerState>> servers;
   std::atomic<std::uint64_t> queued = 0;
   std::atomic<std::uint64_t> queue_refused = 0;
+  std::atomic<std::uint64_t> retries = 0;  // requests that were sent to a second server
 };
 
 // For one loop's connections to the server; null: they are plain.

@@ -46,20 +46,31 @@ class UpstreamWatch::Check final : private Timer {
  private:
   Task<void> run() {
     ++watch_.running_;
-    const bool good = co_await ask();
+    const Answer answer = co_await ask();
     if (!watch_.stopping_) {
-      log_change(watch_.log_, server_.health.checked(good), upstream_, server_,
-                 good ? "health checks pass" : "health checks fail");
+      const bool good = answer == Answer::good;
+      if (answer != Answer::not_asked) {
+        log_change(watch_.log_, server_.health.checked(good), upstream_, server_,
+                   good ? "health checks pass" : "health checks fail");
+      }
       watch_.loop_.arm(*this, upstream_.health.interval);
     }
     watch_.ended();
   }
 
+  enum class Answer : std::uint8_t {
+    good,
+    bad,
+    not_asked,  // for want of a descriptor, which says nothing about the server
+  };
+
   // 2xx and 3xx are good.
-  Task<bool> ask() {
+  Task<Answer> ask() {
     const auto deadline = watch_.loop_.now() + upstream_.health.timeout;
-    const http::UpstreamConnectionPtr connection = co_await pool_.connect(upstream_.health.timeout);
-    if (!connection || watch_.stopping_) co_return false;
+    http::ConnectFault fault{};
+    const http::UpstreamConnectionPtr connection = co_await pool_.connect(upstream_.health.timeout, &fault);
+    if (!connection && fault == http::ConnectFault::out_of_descriptors) co_return Answer::not_asked;
+    if (!connection || watch_.stopping_) co_return Answer::bad;
     socket_ = &connection->socket();
     const http::IoResult sent = co_await socket_->write_all(request_, upstream_.health.timeout);
     bool good = false;
@@ -72,7 +83,7 @@ class UpstreamWatch::Check final : private Timer {
       connection->drop_head();
     }
     socket_ = nullptr;
-    co_return good;
+    co_return good ? Answer::good : Answer::bad;
   }
 
   UpstreamWatch& watch_;

@@ -13,8 +13,15 @@ Result<std::unique_ptr<Upstreams>> Upstreams::open(const std::vector<Upstream>& 
     auto state = std::make_unique<UpstreamState>(upstream, tls);
     for (const UpstreamServer& server : upstream.servers) {
       auto endpoints = locate(server, resolver);
-      if (!endpoints) return std::unexpected(endpoints.error());
-      state->servers.push_back(std::make_unique<ServerState>(upstream, server, std::move(*endpoints)));
+      if (!endpoints && !has_name(server)) return std::unexpected(endpoints.error());
+      if (!endpoints || endpoints->empty()) {
+        log.warn("server cannot be looked up; it gets no requests until it can",
+                 {{"upstream", upstream.name},
+                  {"server", server_name(server)},
+                  {"error", endpoints ? "it has no address" : endpoints.error().detail}});
+        endpoints = http::Endpoints();
+      }
+      state->servers.push_back(std::make_unique<ServerState>(upstream, server, std::move(*endpoints), state->ejected));
     }
     all->states_->push_back(std::move(state));
   }

@@ -18,7 +18,8 @@ namespace once {
 
 class Upstreams {
  public:
-  // Looks every server up, which blocks; an error if one cannot be found. Then starts to watch them.
+  // Looks every server up, which blocks. One whose name cannot be found yet gets no requests until it can: its name
+  // may come up later than this process. Then starts to watch them.
   static Result<std::unique_ptr<Upstreams>> open(const std::vector<Upstream>& settings, const http::Resolver& resolver,
                                                  const http::TlsClientContext::Ptr& tls, const Log& log,
                                                  http::FaultListener& faults);

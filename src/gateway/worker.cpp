@@ -1,5 +1,6 @@
 #include "gateway/worker.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <limits>
@@ -14,18 +15,29 @@ namespace {
 
 constexpr Duration accept_pause = std::chrono::milliseconds(100);
 constexpr Duration accept_wait = std::chrono::hours(1);
+// Between two looks of a listener that accepts nothing for now.
+constexpr Duration pause_look = std::chrono::milliseconds(10);
 constexpr Duration refuse_limit = std::chrono::seconds(1);
 // Between two looks, while a drain waits for claims that are ended in the background.
 constexpr Duration settle_pause = std::chrono::milliseconds(10);
 
-// Of refused connections: while there are more, they are closed at once.
+// Of refused connections: while there are more, they are closed at once. Each holds a descriptor, so with a low
+// max_connections there are fewer of them.
 constexpr std::size_t most_lingering = 256;
+constexpr std::size_t least_lingering = 8;
+constexpr std::size_t served_for_one_lingering = 8;
 constexpr std::size_t refused_linger_bytes = std::size_t{64} << 10U;
 
 // To make room: a connection that waits for its client for less than this is as good as any other.
 constexpr Duration least_debt = std::chrono::seconds(1);
 // And how many connections are looked at for one that goes.
 constexpr std::size_t most_looked_at = 64;
+
+Problem too_many(std::string_view why) {
+  Problem answer = problem(ProblemKind::too_many_connections, std::string(why));
+  answer.retry_after_seconds = 1;
+  return answer;
+}
 
 Task<void> serve(Worker& worker, http::Socket::Accepted accepted, Over over, AddressTable::Share share) {
   Client client(worker, accepted, over, std::move(share));
@@ -47,7 +59,10 @@ void unlink(ServedConnection& connection) {
 }  // namespace
 
 Worker::Worker(GatewayShared& shared, WorkerShare share, std::shared_ptr<Generation> generation)
-    : shared_(shared), share_(share), generation_(serve_by(std::move(generation))) {
+    : shared_(shared),
+      share_(share),
+      access_(loop_, shared.access, shared.clock, share.worker),
+      generation_(serve_by(std::move(generation))) {
   loop_.listen(shared_.faults);
   adopt_work_.worker = this;
   adopt_work_.run = [](Work& work) {
@@ -63,6 +78,17 @@ Worker::Worker(GatewayShared& shared, WorkerShare share, std::shared_ptr<Generat
     auto& drain = static_cast<DrainWork&>(work);
     drain.worker->start_draining(drain.how);
   };
+  pause_work_.worker = resume_work_.worker = this;
+  pause_work_.run = [](Work& work) {
+    auto& pause = static_cast<PauseWork&>(work);
+    pause.worker->start_pause(pause.how);
+    pause.done->count_down();
+  };
+  resume_work_.run = [](Work& work) {
+    auto& resume = static_cast<PauseWork&>(work);
+    resume.worker->end_pause();
+    resume.done->count_down();
+  };
   drain_timer_.worker = this;
   drain_timer_.fire = [](Timer& timer) {
     Worker& worker = *static_cast<DrainTimer&>(timer).worker;
@@ -71,6 +97,8 @@ Worker::Worker(GatewayShared& shared, WorkerShare share, std::shared_ptr<Generat
   };
   idle_timer_.worker = this;
   idle_timer_.fire = [](Timer& timer) { static_cast<DrainTimer&>(timer).worker->close_idle(); };
+  unread_timer_.worker = this;
+  unread_timer_.fire = [](Timer& timer) { static_cast<DrainTimer&>(timer).worker->refuse_unread(); };
   settle_timer_.worker = this;
   settle_timer_.fire = [](Timer& timer) { static_cast<DrainTimer&>(timer).worker->stop_if_drained(); };
 }
@@ -83,6 +111,7 @@ GenerationUse Worker::serve_by(std::shared_ptr<Generation> generation) {
 Worker::~Worker() {
   loop_.disarm(drain_timer_);
   loop_.disarm(idle_timer_);
+  loop_.disarm(unread_timer_);
   loop_.disarm(settle_timer_);
 }
 
@@ -119,7 +148,9 @@ void Worker::let_go() {
 
 void Worker::stop_if_drained() {
   const bool connected = open_.next != &open_ || resting_.next != &resting_;
-  if (!draining_ || accepting_ > 0 || connected || held_ > 0) return;
+  if (connected || held_ > 0) return;
+  if (paused_) idle_closed_.store(true, std::memory_order_release);
+  if (!draining_ || accepting_ > 0) return;
   idle_closed_.store(true, std::memory_order_release);
   if (metrics_.unsettled.value() > 0) {
     loop_.arm(settle_timer_, settle_pause);
@@ -135,6 +166,7 @@ void Worker::run(const std::vector<Listening>& listening) {
     spawn(accept_all(*listeners_.back(), from.over));
   }
   loop_.run();
+  access_.flush();
 }
 
 void Worker::admit(const http::Socket::Accepted& accepted, Over over) {
@@ -144,12 +176,12 @@ void Worker::admit(const http::Socket::Accepted& accepted, Over over) {
       shared_.addresses.enter(http::network_of(accepted.peer),
                               most_of_address != 0 ? most_of_address : std::numeric_limits<std::size_t>::max());
   if (!share) {
-    spawn(refuse(accepted.fd, over, "This address has as many connections as it may."));
+    spawn(refuse(accepted.fd, over, too_many("This address has as many connections as it may.")));
     return;
   }
   if (shared_.connections.fetch_add(1, std::memory_order_relaxed) >= limits.max_connections && !make_room(share)) {
     shared_.connections.fetch_sub(1, std::memory_order_relaxed);
-    spawn(refuse(accepted.fd, over, "This gateway serves as many connections as it may."));
+    spawn(refuse(accepted.fd, over, too_many("This gateway serves as many connections as it may.")));
     return;
   }
   spawn(serve(*this, accepted, over, std::move(share)));
@@ -157,26 +189,31 @@ void Worker::admit(const http::Socket::Accepted& accepted, Over over) {
 
 // A flood of connections that do nothing must not keep out one that does. One of them goes when the loop comes to it.
 bool Worker::make_room(const AddressTable::Share& newcomer) {
-  if (resting_.next == &resting_) return displace_slow(newcomer);
+  if (resting_.next == &resting_) return displace_slow(newcomer.count(), Displaced::anybody);
+  close_longest_resting();
+  return true;
+}
+
+void Worker::close_longest_resting() {
   ServedConnection& longest = *resting_.next;
   wakes(longest);
   longest.close_if_idle();
   metrics_.connections_displaced.add();
-  return true;
 }
 
 // A client that takes or sends just enough not to be cut off holds a connection for hours. One of an address that has
 // many goes before one of an address that has few, and never for a newcomer whose address has more. Each look goes on
 // where the last one ended.
-bool Worker::displace_slow(const AddressTable::Share& newcomer) {
+bool Worker::displace_slow(std::size_t neighbours, Displaced among) {
   ServedConnection* slowest = nullptr;
-  std::pair<std::size_t, std::chrono::nanoseconds> worst{newcomer.count(), least_debt};
+  std::pair<std::size_t, std::chrono::nanoseconds> worst{neighbours, least_debt};
   ServedConnection* const last = open_.previous;
   ServedConnection* looked_at = nullptr;
   for (std::size_t looks = 0; looks < most_looked_at && looked_at != last && open_.next != &open_; ++looks) {
     looked_at = open_.next;
     unlink(*looked_at);
     link(*looked_at, open_);
+    if (among == Displaced::readers && !looked_at->holds_response()) continue;
     const auto debt = looked_at->debt();
     if (debt < least_debt) continue;
     const std::pair<std::size_t, std::chrono::nanoseconds> found{looked_at->neighbours(), debt};
@@ -190,21 +227,20 @@ bool Worker::displace_slow(const AddressTable::Share& newcomer) {
   return true;
 }
 
-// One more connection than we take: told so, not left hanging. With TLS the word would cost more than the service.
-Task<void> Worker::refuse(int fd, Over over, std::string_view why) {
+// One that is not served: told so, not left hanging. With TLS the word would cost more than the service.
+Task<void> Worker::refuse(int fd, Over over, Problem answer) {
   metrics_.connections_refused.add();
   http::Socket socket(loop_, fd);
   if (over == Over::tls) co_return;
   Reply reply;
-  Problem answer = problem(ProblemKind::too_many_connections, std::string(why));
-  answer.retry_after_seconds = 1;
   const ProblemForm form{.type_base = shared_.errors_base, .wording = generation_->routes().common_wording()};
   write_problem(reply, std::move(answer), form, "", Ending::rejected);
   reply.head.append("Date: ").append(date()).append("\r\nConnection: close\r\n\r\n");
   hold();
   const http::IoResult sent = co_await socket.write_all(reply.head, reply.body, refuse_limit);
   // A request that is on its way would reset the connection, and the reply with it.
-  if (sent.status == http::Io::ok && lingering_ < most_lingering) {
+  const std::size_t share = share_.of(generation_->settings().limits.max_connections) / served_for_one_lingering;
+  if (sent.status == http::Io::ok && lingering_ < std::clamp(share, least_lingering, most_lingering)) {
     ++lingering_;
     socket.shut_down_writing();
     std::array<char, 1024> room;
@@ -220,24 +256,37 @@ Task<void> Worker::refuse(int fd, Over over, std::string_view why) {
   let_go();
 }
 
+// New connections wait in the listener meanwhile; an idle one is closed to make room.
+Task<void> Worker::wait_for_descriptors(int error) {
+  loop_.report_out_of_descriptors(http::DescriptorUse::client, http::error_text(error));
+  if (resting_.next != &resting_) close_longest_resting();
+  co_await sleep_for(loop_, accept_pause);
+}
+
 Task<void> Worker::accept_all(http::Socket& listener, Over over) {
   while (!draining_) {
+    if (paused_) {
+      co_await sleep_for(loop_, pause_look);
+      continue;
+    }
     const http::Socket::Accepted accepted = listener.accept();
     if (accepted.fd >= 0) {
-      admit(accepted, over);
+      take(accepted, over);
       loop_.spend(0);
       if (loop_.spent()) co_await listener.readable(accept_wait);
     } else if (errno == EAGAIN) {
       const http::Io ready = co_await listener.readable(accept_wait);
       if (ready == http::Io::failed) co_await sleep_for(loop_, accept_pause);
-    } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-      shared_.log.error("cannot accept connections", {{"errno", errno}});
+    } else if (const int error = errno; http::is_out_of_descriptors(error)) {
+      co_await wait_for_descriptors(error);
+    } else if (error == ENOBUFS || error == ENOMEM) {
+      shared_.log.error("cannot accept connections", {{"error", http::error_text(error)}});
       co_await sleep_for(loop_, accept_pause);
     }
   }
   // Those that were let in by the kernel before we stopped are served, too.
   if (!successor_) {
-    for (auto accepted = listener.accept(); accepted.fd >= 0; accepted = listener.accept()) admit(accepted, over);
+    for (auto accepted = listener.accept(); accepted.fd >= 0; accepted = listener.accept()) take(accepted, over);
   }
   std::erase_if(listeners_, [&listener](const auto& owned) { return owned.get() == &listener; });
   --accepting_;
@@ -260,10 +309,51 @@ void Worker::start_draining(const Drain& how) {
   successor_ = how.successor;
   loop_.arm(drain_timer_, how.limit);
   for (const auto& listener : listeners_) listener->cancel();
-  if (how.idle_grace > Duration::zero()) {
-    loop_.arm(idle_timer_, how.idle_grace);
+  for (http::Socket* socket : introducing_) socket->cancel();
+  loop_.arm(unread_timer_, how.unread_grace);
+  close_idle_after(how.idle_grace);
+}
+
+void Worker::pause(const Drain& how, std::latch& done) {
+  pause_work_.how = how;
+  pause_work_.done = &done;
+  loop_.post(pause_work_);
+}
+
+void Worker::resume(std::latch& done) {
+  resume_work_.done = &done;
+  loop_.post(resume_work_);
+}
+
+void Worker::start_pause(const Drain& how) {
+  paused_ = true;
+  for (const auto& listener : listeners_) listener->cancel();
+  loop_.arm(unread_timer_, how.unread_grace);
+  close_idle_after(how.idle_grace);
+  stop_if_drained();
+}
+
+void Worker::end_pause() {
+  paused_ = false;
+  refuses_unread_ = false;
+  loop_.disarm(idle_timer_);
+  loop_.disarm(unread_timer_);
+  idle_closed_.store(false, std::memory_order_release);
+  for (const auto& listener : listeners_) listener->restore();
+}
+
+void Worker::close_idle_after(Duration grace) {
+  if (grace > Duration::zero()) {
+    loop_.arm(idle_timer_, grace);
   } else {
     close_idle();
+  }
+}
+
+void Worker::refuse_unread() {
+  refuses_unread_ = true;
+  for (ServedConnection* connection = open_.next; connection != &open_; connection = connection->next) {
+    connection->refuse_unread();
   }
 }
 

@@ -13,9 +13,9 @@
 #include "base/log.hpp"
 #include "base/random.hpp"
 #include "core/operation.hpp"
+#include "gateway/access_log.hpp"
 #include "gateway/address_limit.hpp"
 #include "gateway/caller_limits.hpp"
-#include "gateway/executions.hpp"
 #include "gateway/generation.hpp"
 #include "gateway/load.hpp"
 #include "gateway/metrics.hpp"
@@ -25,13 +25,15 @@
 #include "http/fault_log.hpp"
 #include "http/loop.hpp"
 #include "http/socket.hpp"
+#include "store/executions.hpp"
 #include "store/lane.hpp"
 
 namespace once {
 
 struct Drain {
-  Duration limit{};       // for requests at work
-  Duration idle_grace{};  // for connections that idle: one more request, answered as the last, may come until then
+  Duration limit{};         // for requests at work
+  Duration idle_grace{};    // for connections that idle: one more request, answered as the last, may come until then
+  Duration unread_grace{};  // for requests with a key that are still coming in: refused then, nothing was executed
   // Somebody else listens on the same sockets: what waits there is left to them.
   bool successor = false;
 };
@@ -43,7 +45,7 @@ struct GatewayShared {
   Waiters& waiters;
   const Clock& clock;
   const Log& log;
-  const Log* access_log;  // null: off
+  LineWriter& access;
   http::FaultLog& faults;
   std::string errors_base;
   std::atomic<std::size_t> connections = 0;
@@ -67,12 +69,16 @@ struct Listening {
 class ServedConnection {
  public:
   virtual void close_if_idle() = 0;
+  // A request that is still coming in, and of which nothing was sent on, is refused: see Worker::refuses_unread().
+  virtual void refuse_unread() = 0;
   // How long its client keeps it waiting in the midst of a message, beyond what a client of a decent speed would.
   virtual std::chrono::nanoseconds debt() const = 0;
   // It ends, in the midst of that message.
   virtual void displace() = 0;
   // How many connections there are from its address.
   virtual std::size_t neighbours() const = 0;
+  // Whether it holds memory of limits.max_body_memory until its client has read a response.
+  virtual bool holds_response() const = 0;
 
   ServedConnection* previous = nullptr;
   ServedConnection* next = nullptr;
@@ -94,12 +100,18 @@ class Worker final {
   // From any thread: accept no more, close what idles, end when the last request has, or after the limit.
   void drain(const Drain& how);
 
+  // From any thread: accept no more, close what idles and refuse what is still coming in, until resume() or drain().
+  // Each counts down when it is done.
+  void pause(const Drain& how, std::latch& done);
+  void resume(std::latch& done);
+
   // From any thread: new requests are served by this generation. Counts down when that is so.
   void adopt(std::shared_ptr<Generation> generation, std::latch& adopted);
 
   http::Loop& loop() { return loop_; }
   Random& random() { return random_; }
   Metrics& metrics() { return metrics_; }
+  AccessLog& access() { return access_; }
   // The time as a field Date has it; valid until the next call.
   std::string_view date() { return date_.at(shared_.clock.now()); }
   const Metrics& metrics() const { return metrics_; }
@@ -107,14 +119,21 @@ class Worker final {
   // By which new requests are served.
   const GenerationUse& generation() const { return generation_; }
   // This request is the connection's last.
-  bool draining() const { return draining_; }
+  bool draining() const { return draining_ || paused_; }
   // Connections that idle are closed, and no request begins any more but on one that was at work. From any thread.
   bool idle_closed() const { return idle_closed_.load(std::memory_order_acquire); }
+  // Whoever sends a request slowly must not hold up the end, or the handover of the store, for as long as it likes.
+  bool refuses_unread() const { return refuses_unread_; }
+  // While it drains with its store at hand: a request that has arrived is served, though its connection seems idle.
+  bool serves_arrived() const { return draining_ && !paused_; }
   void enter(ServedConnection& connection);
   void leave(ServedConnection& connection);
   // It has idled for a while: when there are as many connections as there may be, it is closed for a new one.
   void rests(ServedConnection& connection);
   void wakes(ServedConnection& connection);
+  // There is no memory for a body of somebody at an address with so many connections: the response of a client that
+  // reads slowly goes.
+  void displace_reader(std::size_t neighbours) { displace_slow(neighbours, Displaced::readers); }
   // Something that goes on when its request is over; a drain waits for it.
   void hold() { ++held_; }
   void let_go();
@@ -131,6 +150,11 @@ class Worker final {
     std::shared_ptr<Generation> generation;
     std::latch* adopted = nullptr;
   };
+  struct PauseWork : Work {
+    Worker* worker = nullptr;
+    Drain how;
+    std::latch* done = nullptr;
+  };
   struct DrainTimer : Timer {
     Worker* worker = nullptr;
   };
@@ -138,11 +162,23 @@ class Worker final {
   Task<void> accept_all(http::Socket& listener, Over over);
   GenerationUse serve_by(std::shared_ptr<Generation> generation);
   void start_draining(const Drain& how);
+  void start_pause(const Drain& how);
+  void end_pause();
   void close_idle();
+  void close_idle_after(Duration grace);
+  void refuse_unread();
+  void take(const http::Socket::Accepted& accepted, Over over);
+  // Of a connection that begins with a header of the PROXY protocol.
+  Task<void> introduce(http::Socket::Accepted accepted, Over over);
+  Task<bool> read_introduction(http::Socket& socket, sockaddr_storage& peer, Duration limit);
+  void note_refusal(ProxyRefusal why, const sockaddr_storage& peer, std::string_view detail);
   void admit(const http::Socket::Accepted& accepted, Over over);
+  Task<void> wait_for_descriptors(int error);
   bool make_room(const AddressTable::Share& newcomer);
-  bool displace_slow(const AddressTable::Share& newcomer);
-  Task<void> refuse(int fd, Over over, std::string_view why);
+  void close_longest_resting();
+  enum class Displaced : std::uint8_t { anybody, readers };
+  bool displace_slow(std::size_t neighbours, Displaced among);
+  Task<void> refuse(int fd, Over over, Problem answer);
   void stop_if_drained();
 
   GatewayShared& shared_;
@@ -150,26 +186,35 @@ class Worker final {
   http::Loop loop_;
   SystemRandom random_;
   Metrics metrics_;
+  AccessLog access_;
   DateText date_;
   GenerationUse generation_;
   std::vector<std::unique_ptr<http::Socket>> listeners_;
   std::size_t accepting_ = 0;  // of them
   bool draining_ = false;
+  bool paused_ = false;
   bool successor_ = false;
+  bool refuses_unread_ = false;
   std::atomic<bool> idle_closed_ = false;
   bool cut_off_ = false;
   AdoptWork adopt_work_;
   DrainWork drain_work_;
+  PauseWork pause_work_;
+  PauseWork resume_work_;
   DrainTimer drain_timer_;
   DrainTimer idle_timer_;
+  DrainTimer unread_timer_;
   DrainTimer settle_timer_;
   std::size_t held_ = 0;
   std::size_t lingering_ = 0;  // connections that were refused
+  std::vector<http::Socket*> introducing_;
   struct Ends final : ServedConnection {
     void close_if_idle() override {}
+    void refuse_unread() override {}
     std::chrono::nanoseconds debt() const override { return {}; }
     void displace() override {}
     std::size_t neighbours() const override { return 0; }
+    bool holds_response() const override { return false; }
   };
   Ends open_;     // list head
   Ends resting_;  // the same of those that rest, the longest first

@@ -167,7 +167,9 @@ Claimed Engine::claim(const Request& request) {
   }
   op->nonce = new_nonce();
   op->terms.owner = Owner::outside;  // its holder may forget it while the process lives on
-  claim_or_wait(*op, request.wait);
+  // Only to see whether a call of run() has it at work: a holder may forget its claim, so it is not in the set itself.
+  Executions::Entry entry(executions_);
+  claim_or_wait(*op, request.wait, entry);
   if (op->status == OpStatus::done && op->verdict == Verdict::execute) {
     count_attempt(*op->record);
     claimed.claim = Claim(std::make_unique<Held>(*this, *op, request));

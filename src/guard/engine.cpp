@@ -18,7 +18,22 @@ using namespace std::chrono_literals;
 constexpr std::chrono::nanoseconds first_look = 20ms;
 constexpr std::chrono::nanoseconds slowest_look = 1s;
 constexpr std::chrono::nanoseconds first_retry = 20ms;
+// How long a claim that was given up may take to reach a shared store that answers other calls.
+constexpr std::chrono::nanoseconds latest_arrival = 10s;
 constexpr std::string_view fixed_reason = "the work threw";
+
+// When its record has expired there is nothing left to end.
+std::chrono::nanoseconds longest_stay(const ClaimTerms& terms) {
+  return std::min<Duration>(terms.ttl, 24h) + std::min<Duration>(terms.lease, 24h);
+}
+
+// True: another call's claim has been handed to this one since, and is the one at hand now.
+bool take_handed(Op& op, const Executions::Entry* work) {
+  const std::optional<Nonce> handed = work == nullptr ? std::nullopt : work->handed();
+  if (!handed || *handed == op.nonce) return false;
+  op.nonce = *handed;
+  return true;
+}
 
 }  // namespace
 
@@ -30,7 +45,8 @@ Engine::Engine(const Options& options, std::string_view secret, const Clock& clo
       shared_(backing->store().traits().shared == Shared::yes),
       clock_(clock),
       backing_(std::move(backing)),
-      renewer_(backing_->store()) {
+      renewer_(backing_->store()),
+      late_ends_(backing_->store(), [this] { tell_waiting(); }) {
   backing_->store().tell_ends([this](const OperationId& /*id*/) { tell_waiting(); });
   backing_->start();
 }
@@ -55,20 +71,73 @@ void Engine::hold_late_claim(Op& op, Time asked) {
   judge_renewal(op, renewal, clock_.now() - renewed);
 }
 
-void Engine::claim_or_wait(Op& op, Duration wait) {
+void Engine::enter(Op& op, Executions::Entry& work) {
+  switch (work.enter(op)) {
+    case Executions::Entered::yes: return;
+    case Executions::Entered::handed_over:
+      op.verdict = Verdict::in_flight;
+      op.nonce = new_nonce();
+      return;
+    case Executions::Entered::other_request:
+      Op release;
+      release.verb = Verb::release;
+      release.id = op.id;
+      release.nonce = op.nonce;
+      release.terms = op.terms;
+      end_claim(release);
+      op.verdict = Verdict::mismatch;
+      return;
+  }
+}
+
+// A claim that was handed over too late to be used is nobody's. It is taken back if the outcome stands; otherwise it
+// may be all that keeps the work from being done again.
+void Engine::leave(const Op& op, Executions::Entry& work) {
+  const std::optional<Nonce> handed = work.leave();
+  if (!handed || *handed == op.nonce) return;
+  Op end;
+  end.verb = op.status == OpStatus::done ? Verb::release : Verb::finish;
+  end.id = op.id;
+  end.nonce = *handed;
+  end.terms = op.terms;
+  end.final_state = State::unknown;
+  end_claim(end);
+}
+
+void Engine::end_claim(Op& end) {
+  backing_->run(end);
+  if (end.status != OpStatus::failed) return;
+  late_ends_.add(end, {.limit = longest_stay(end.terms)});
+}
+
+// Perhaps it stands, or will when it arrives, and nothing was done under it.
+void Engine::release_later(const Op& claim) {
+  Op release;
+  release.verb = Verb::release;
+  release.id = claim.id;
+  release.nonce = claim.nonce;
+  release.terms = claim.terms;
+  late_ends_.add(release, {.limit = longest_stay(claim.terms), .on_its_way = shared_ ? latest_arrival : 0ns});
+}
+
+void Engine::claim_or_wait(Op& op, Duration wait, Executions::Entry& work) {
   const bool waits = wait > Duration::zero();
   const std::chrono::nanoseconds deadline = waits ? monotonic_now() + std::min<Duration>(wait, 24h) : 0ns;
   std::chrono::nanoseconds look = shared_ ? first_look : slowest_look;
   if (waits) waiting_.fetch_add(1);
   bool asked_again = false;
+  bool uncertain = false;  // a claim got no answer, and may stand all the same
   Time asked = clock_.now();
   while (true) {
     const std::uint64_t ends_before = ends_.load();
     backing_->run(op);
+    uncertain = uncertain || (op.status == OpStatus::failed && op.fault == StoreFault::unavailable);
     // Perhaps it was made, and nobody else would know whose it is. The same nonce is the same claim.
-    const bool unsure = op.status == OpStatus::failed && op.fault == StoreFault::unavailable;
-    if (unsure && !std::exchange(asked_again, true)) continue;
+    if (may_ask_again(op, backing_->store(), clock_.now() - asked) && !std::exchange(asked_again, true)) continue;
+    const bool granted = op.status == OpStatus::done && op.verdict == Verdict::execute;
     hold_late_claim(op, asked);
+    uncertain = granted ? op.status == OpStatus::failed : uncertain;
+    if (op.status == OpStatus::done && op.verdict == Verdict::execute) enter(op, work);
     if (!waits || op.status != OpStatus::done || op.verdict != Verdict::in_flight) break;
     const std::chrono::nanoseconds left = deadline - monotonic_now();
     if (left <= 0ns) break;
@@ -77,6 +146,7 @@ void Engine::claim_or_wait(Op& op, Duration wait) {
     asked = clock_.now();
   }
   if (waits) waiting_.fetch_sub(1);
+  if (uncertain) release_later(op);
 }
 
 void Engine::wait_for_end(Op& claimed, std::uint64_t ends_before, std::chrono::nanoseconds pause) {
@@ -94,13 +164,15 @@ void Engine::wait_for_end(Op& claimed, std::uint64_t ends_before, std::chrono::n
   ended_.wait_for(lock, std::min(pause, lease_left), [&] { return ends_.load() != ends_before; });
 }
 
-void Engine::finish(Op& op, Duration lease) {
+void Engine::finish(Op& op, Duration lease, Executions::Entry* work) {
   op.verb = Verb::finish;
+  take_handed(op, work);
   const std::chrono::nanoseconds deadline = monotonic_now() + lease;
   std::chrono::nanoseconds pause = first_retry;
   while (true) {
     op.record.reset();
     backing_->run(op);
+    if (op.status == OpStatus::lost && take_handed(op, work)) continue;
     if (op.status != OpStatus::failed || monotonic_now() + pause > deadline) break;
     if (backing_->store().failed_for_good()) break;
     std::mutex alone;
@@ -109,6 +181,10 @@ void Engine::finish(Op& op, Duration lease) {
     never.wait_for(lock, pause);
     pause = std::min(pause * 2, slowest_look);
   }
+  if (work != nullptr && op.status == OpStatus::failed && !shared_) {
+    late_ends_.add(op, {.limit = std::chrono::nanoseconds::max()});
+  }
+  if (work != nullptr) leave(op, *work);
   tell_waiting();
 }
 
@@ -146,9 +222,10 @@ void Engine::run(const Request& request, const detail::Work& work, OutcomeFacts&
     outcome.detail = std::move(op.error());
   } else {
     op->nonce = new_nonce();
-    claim_or_wait(*op, request.wait);
+    Executions::Entry entry(executions_);
+    claim_or_wait(*op, request.wait, entry);
     if (op->status == OpStatus::done && op->verdict == Verdict::execute) {
-      perform(request, work, *op, outcome);
+      perform({.request = request, .work = work, .op = *op, .entry = entry}, outcome);
     } else {
       tell_verdict(*op, work, outcome);
     }
@@ -156,11 +233,12 @@ void Engine::run(const Request& request, const detail::Work& work, OutcomeFacts&
   count(outcome);
 }
 
-void Engine::perform(const Request& request, const detail::Work& work, Op& op, OutcomeFacts& outcome) {
+void Engine::perform(const Call& call, OutcomeFacts& outcome) {
+  const auto& [request, work, op, entry] = call;
   count_attempt(*op.record);
   outcome.attempt = static_cast<std::uint32_t>(op.record->attempt);
   outcome.fence = static_cast<std::uint64_t>(op.record->fence);
-  Lease lease{.id = op.id, .nonce = op.nonce, .length = request.lease};
+  Lease lease{.id = op.id, .nonce = op.nonce, .length = request.lease, .work = &entry};
   Running running;
   running.attempt_ = outcome.attempt;
   running.fence_ = outcome.fence;
@@ -184,12 +262,12 @@ void Engine::perform(const Request& request, const detail::Work& work, Op& op, O
       const bool say = request.failure_text == FailureText::exception && !thrown.empty();
       result.why = say ? std::move(thrown) : std::string(fixed_reason);
     }
-    return work_failed(request, work, op, std::move(result.why), outcome);
+    return work_failed(call, std::move(result.why), outcome);
   }
   op.final_state = State::succeeded;
   op.body_kept = bytes ? BodyKept::yes : BodyKept::no;
   op.outcome = bytes;
-  finish(op, request.lease);
+  finish(op, request.lease, &entry);
   switch (op.status) {
     case OpStatus::done: break;
     case OpStatus::lost: outcome.reason = Reason::lost; return;
@@ -223,18 +301,18 @@ OutcomeBytes Engine::outcome_of(const Request& request, const detail::Work& work
   return bytes;
 }
 
-void Engine::work_failed(const Request& request, const detail::Work& work, Op& op, std::string why,
-                         OutcomeFacts& outcome) {
+void Engine::work_failed(const Call& call, std::string why, OutcomeFacts& outcome) {
+  Op& op = call.op;
   op.final_state = State::failed;
   op.outcome = nullptr;
-  finish(op, request.lease);
+  finish(op, call.request.lease, &call.entry);
   if (op.status == OpStatus::lost) {
     // Taken over; or the work committed its outcome in a transaction of its own, and failed after that.
     Op seen;
     seen.id = op.id;
     backing_->run(seen);
     if (seen.record && seen.record->nonce == op.nonce && seen.record->state == State::succeeded) {
-      return tell_recorded(*seen.record, Source::fresh, work, outcome);
+      return tell_recorded(*seen.record, Source::fresh, call.work, outcome);
     }
   }
   outcome.reason = Reason::work_failed;

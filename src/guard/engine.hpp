@@ -14,8 +14,10 @@
 #include "base/log.hpp"
 #include "base/random.hpp"
 #include "guard/backing.hpp"
+#include "guard/late_ends.hpp"
 #include "guard/operation.hpp"
 #include "guard/renewer.hpp"
+#include "store/executions.hpp"
 
 namespace once::guard {
 
@@ -40,8 +42,9 @@ class Engine {
   std::size_t max_value() const { return max_value_; }
   void ask(Op& op) { backing_->run(op); }
   // Tries again for as long as the owner's lease may last: what was done should not be forgotten for a store that was
-  // away for a moment.
-  void finish(Op& op, Duration lease);
+  // away for a moment. `work`: of a call of run(), which ends with this. Where the process is the owner nobody else can
+  // end its claim, so that the outcome is tried on for as long as the guard lives.
+  void finish(Op& op, Duration lease, Executions::Entry* work = nullptr);
   void tell_waiting();
   void count(const OutcomeFacts& outcome);
 
@@ -49,12 +52,25 @@ class Engine {
   Nonce new_nonce();
   // A claim whose lease may be over by the time it is known is renewed before any work is done.
   void hold_late_claim(Op& op, Time asked);
-  // Claims, and waits for an owner at work for as long as the request says.
-  void claim_or_wait(Op& op, Duration wait);
+  // Claims, and waits for an owner at work for as long as the request says. `work` is entered if it is to be executed.
+  void claim_or_wait(Op& op, Duration wait, Executions::Entry& work);
+  // The claim is ours: execute it, unless a call of run() has it at work here. Then that call gets the claim.
+  void enter(Op& op, Executions::Entry& work);
+  void leave(const Op& op, Executions::Entry& work);
+  // A claim that nobody works under: taken back, or unknown. Tried on in the background if it has to be.
+  void end_claim(Op& end);
+  void release_later(const Op& claim);
   void wait_for_end(Op& claimed, std::uint64_t ends_before, std::chrono::nanoseconds pause);
   void count_attempt(const Record& record);
-  void perform(const Request& request, const detail::Work& work, Op& op, OutcomeFacts& outcome);
-  void work_failed(const Request& request, const detail::Work& work, Op& op, std::string why, OutcomeFacts& outcome);
+  // A call of run() that is to execute.
+  struct Call {
+    const Request& request;
+    const detail::Work& work;
+    Op& op;
+    Executions::Entry& entry;
+  };
+  void perform(const Call& call, OutcomeFacts& outcome);
+  void work_failed(const Call& call, std::string why, OutcomeFacts& outcome);
   OutcomeBytes outcome_of(const Request& request, const detail::Work& work, const detail::Work::Result& result) const;
 
   struct AtomicCounts {
@@ -68,6 +84,7 @@ class Engine {
   const bool shared_;
   const Clock& clock_;
   AtomicCounts counts_;
+  Executions executions_;
   std::mutex random_mutex_;
   SystemRandom random_;
 
@@ -79,6 +96,7 @@ class Engine {
 
   std::unique_ptr<Backing> backing_;  // its threads use what stands above
   Renewer renewer_;
+  LateEnds late_ends_;
 };
 
 // What a claim that is not ours, or a record, says. The body is read by `work`, if it has a value.

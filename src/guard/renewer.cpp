@@ -67,19 +67,25 @@ void Renewer::loop() {
     lock.unlock();
     execute(renewals);
     lock.lock();
-    for (const Renewal& each : renewals) {
-      // One that is no longer kept may be gone.
-      const auto found = kept_.find(each.serial);
-      if (found == kept_.end()) continue;
-      Kept& kept = found->second;
-      if (each.op.status == OpStatus::failed) {
-        kept.due =
-            std::min(kept.due, monotonic_now() + std::chrono::nanoseconds(kept.lease->length) / retries_per_lease);
-      } else if (each.op.status == OpStatus::lost) {
-        kept.lease->lost.store(true, std::memory_order_relaxed);
-        kept_.erase(found);
-      }
-    }
+    for (const Renewal& each : renewals) note(each);
+  }
+}
+
+void Renewer::note(const Renewal& renewal) {
+  // One that is no longer kept may be gone.
+  const auto found = kept_.find(renewal.serial);
+  if (found == kept_.end()) return;
+  Kept& kept = found->second;
+  switch (renewal.op.status) {
+    case OpStatus::done: kept.lease->lost.store(false, std::memory_order_relaxed); return;
+    case OpStatus::failed:
+      kept.due = std::min(kept.due, monotonic_now() + std::chrono::nanoseconds(kept.lease->length) / retries_per_lease);
+      return;
+    case OpStatus::lost:
+      kept.lease->lost.store(true, std::memory_order_relaxed);
+      kept.lost = renewal.op.nonce;
+      if (kept.lease->work == nullptr) kept_.erase(found);
+      return;
   }
 }
 
@@ -88,10 +94,12 @@ std::vector<Renewer::Renewal> Renewer::take_due(std::chrono::nanoseconds now) {
   for (auto& [serial, kept] : kept_) {
     if (kept.due > now) continue;
     kept.due = now + pause_of(*kept.lease);
+    const Nonce nonce = kept.lease->newest();
+    if (kept.lost == nonce) continue;
     Op op;
     op.verb = Verb::renew;
     op.id = kept.lease->id;
-    op.nonce = kept.lease->nonce;
+    op.nonce = nonce;
     op.terms.lease = kept.lease->length;
     op.terms.owner = kept.lease->owner;
     renewals.push_back({.serial = serial, .op = std::move(op)});

@@ -8,9 +8,11 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
+#include "store/executions.hpp"
 #include "store/store.hpp"
 
 namespace once::guard {
@@ -22,6 +24,13 @@ struct Lease {
   Duration length{};
   Owner owner = Owner::process;
   std::atomic<bool> lost = false;
+  // Of work that this process is doing: another call here may be given a new claim for it, which is renewed instead.
+  const Executions::Entry* work = nullptr;
+
+  Nonce newest() const {
+    const std::optional<Nonce> handed = work == nullptr ? std::nullopt : work->handed();
+    return handed.value_or(nonce);
+  }
 };
 
 class Renewer {
@@ -49,6 +58,7 @@ class Renewer {
   struct Kept {
     Lease* lease;
     std::chrono::nanoseconds due;
+    std::optional<Nonce> lost{};  // not asked for again
   };
   struct Renewal {
     std::uint64_t serial;
@@ -60,6 +70,7 @@ class Renewer {
   void loop();
   std::vector<Renewal> take_due(std::chrono::nanoseconds now);
   void execute(std::vector<Renewal>& renewals);
+  void note(const Renewal& renewal);
   std::chrono::nanoseconds next_due() const;
 
   Store& store_;

@@ -1,0 +1,37 @@
+// What /readyz says beside the store's own answer: which of the configured checks fails, if any. On the admin's thread.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "admin/ready_check.hpp"
+#include "admin/sessions.hpp"
+#include "base/clock.hpp"
+
+namespace once {
+
+struct AdminSources;
+
+class Readiness {
+ public:
+  // The sources outlive this.
+  explicit Readiness(const AdminSources& sources) : sources_(sources) {}
+
+  bool asks_store() const { return has(ReadyCheck::store); }
+  // A few words on the first check that fails; empty: none of them. The store is not asked.
+  std::string_view wrong(Instant now);
+  // Now and then, so that wrong() knows when a claim was refused last.
+  void look(Instant now);
+
+ private:
+  bool has(ReadyCheck check) const;
+  bool any_upstream_up(Instant now) const;
+  bool full(Instant now) const;
+
+  const AdminSources& sources_;
+  std::uint64_t refused_ = 0;  // claims, for want of room in the store
+  Instant refused_at_ = Instant::min();
+};
+
+}  // namespace once

@@ -1,0 +1,15 @@
+// What /readyz may look at: the setting readyz.checks.
+#pragma once
+
+#include <cstdint>
+
+namespace once {
+
+enum class ReadyCheck : std::uint8_t {
+  store,        // it answers
+  descriptors,  // connections could be accepted, and made to backends
+  room,         // the store takes new keys
+  upstreams,    // one of them has a server that is up
+};
+
+}  // namespace once
