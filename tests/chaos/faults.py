@@ -2,12 +2,13 @@
 import collections
 import contextlib
 import random
+import resource
 import signal
 import threading
 import time
 
 from wire import Client
-from world import CLOCK, LEASE, RESPONSE_TIMEOUT
+from world import CLOCK, LEASE, OLDER, RESPONSE_TIMEOUT, drawn_step
 
 
 class Trouble:
@@ -15,14 +16,17 @@ class Trouble:
         self.counts = collections.Counter()
         self.failures = []
         self._spans = collections.defaultdict(list)  # (begin, end) by gateway
+        self._full = collections.defaultdict(list)  # the same, of its disk
         self._over = threading.Event()
         self._left = threading.Event()
         self._backend = backend
         self._store = store
-        troubles = [(self._gateway_fault, random.Random(f"{seed} trouble {member.name}"), member) for member in members]
-        troubles.append((self._backend_fault, random.Random(f"{seed} trouble backend"), None))
+        # Where, what can go wrong there, what that is counted as, how long it is well in between, what a fault is done to.
+        troubles = [(member.name, self._gateway_faults(member), "", (0.05, 0.8), member) for member in members]
+        troubles.append(("backend", [self.backend_dies], "", (0.05, 0.8), None))
         if store.shared:
-            troubles.append((self._store_fault, random.Random(f"{seed} trouble store"), store))
+            troubles.append((store.name, store.faults(), "store_", (0.5, 3.8), self._last))
+        troubles = [(random.Random(f"{seed} trouble {each[0]}"), *each) for each in troubles]
         self._threads = [threading.Thread(target=self._run, args=each, daemon=True) for each in troubles]
         self._watchers = [threading.Thread(target=self._watch, args=(member,), daemon=True) for member in members]
         self._calm = {thread: threading.Event() for thread in self._threads}
@@ -50,13 +54,20 @@ class Trouble:
         spans = self._spans[execution.generation[0]] + self._spans[self._store.name]
         return any(begin < execution.replied + 0.5 and end > began - 0.5 - LEASE for begin, end in spans)
 
-    def _run(self, fault, drawn, member):
+    def disk_was_full(self, member, asked):
+        """While it was executed, or shortly before: room is looked for once a second. Journals are not shared."""
+        last = asked.answered or time.time()
+        return any(begin < last and end + 3 > min(asked.sent.values()) for begin, end in self._full[member.name])
+
+    def _run(self, drawn, where, faults, prefix, pause, victim):
         try:
-            while not self._over.wait(drawn.uniform(0.05, 0.8)):
+            while not self._over.wait(drawn.uniform(*pause)):
+                fault = drawn.choice(faults)
+                self.counts[prefix + fault.__name__] += 1
                 span = [time.time(), float("inf")]  # open while it lasts
-                if member:
-                    self._spans[member.name].append(span)
-                fault(drawn, member)
+                if not hasattr(fault, "harmless"):
+                    self._spans[where].append(span)
+                fault(drawn, victim)
                 span[1] = time.time()
         except BaseException as error:
             self.failures.append(error)
@@ -79,14 +90,18 @@ class Trouble:
     def _last(self, seconds):
         self._over.wait(seconds)
 
-    def _gateway_fault(self, drawn, member):
+    def _gateway_faults(self, member):
+        if OLDER:  # what programs have withstood from the beginning
+            return [self.killed, self.stopped_briefly, self.stopped_for_long, self.delayed, self.stalled, self.cut, self.refused,
+                    self.replaced, self.replaced, self.replaced_by_handover, self.replaced_by_handover]
         faults = [self.killed, self.killed, self.stopped_briefly, self.stopped_for_long, self.killed_while_stopped,
-                  self.ended, self.delayed, self.stalled, self.cut, self.cut, self.refused]
+                  self.ended, self.handed_over, self.handed_over, self.out_of_descriptors, self.delayed, self.stalled,
+                  self.cut, self.cut, self.refused]
+        if not member.story.store.shared:
+            faults.append(self.disk_full)
         if CLOCK:
-            faults.append(self.clock_jumped)
-        fault = drawn.choice(faults)
-        self.counts[fault.__name__] += 1
-        fault(drawn, member)
+            faults += [self.clock_stepped, self.clock_stepped]
+        return faults
 
     def killed(self, drawn, member):
         member.kill()
@@ -114,10 +129,44 @@ class Trouble:
         member.end()
         member.start()
 
-    def clock_jumped(self, drawn, member):
-        member.kill()
-        member.skew += drawn.choice((drawn.uniform(0, 600), -drawn.uniform(0, 1.5)))
+    def replaced(self, _, member):
+        """By the other version: an upgrade or a rollback."""
+        member.end()
+        member.program.replace()
         member.start()
+
+    def replaced_by_handover(self, _, member):
+        member.program.replace()
+        member.hand_over("nobody", 0, self._last)
+
+    def clock_stepped(self, drawn, member):
+        """While it runs, or between two of its lives."""
+        step = drawn_step(drawn)
+        if drawn.random() < 0.5:
+            member.clock.step(step)
+            return
+        member.kill()
+        member.clock.step(step)
+        member.start()
+
+    def handed_over(self, drawn, member):
+        """To a successor. One of the two may be killed on the way, and the other one serves then."""
+        victim = drawn.choice(("nobody", "old", "new"))
+        self.counts[f"handed_over_{victim}_killed"] += 1
+        member.hand_over(victim, drawn.uniform(0, 0.8), self._last)
+
+    def out_of_descriptors(self, drawn, member):
+        member.limit(resource.RLIMIT_NOFILE, member.open_descriptors() + drawn.randint(0, 3))
+        self._last(drawn.uniform(0.2, 2))
+        member.limit(resource.RLIMIT_NOFILE, None)
+
+    def disk_full(self, drawn, member):
+        span = [time.time(), float("inf")]
+        self._full[member.name].append(span)
+        member.limit(resource.RLIMIT_FSIZE, drawn.choice((0, 1 << 16, 1 << 19)))
+        self._last(drawn.uniform(0.2, 2))
+        member.limit(resource.RLIMIT_FSIZE, None)
+        span[1] = time.time()
 
     def delayed(self, drawn, member):
         member.proxy.delay = drawn.choice((0.01, 0.1, 0.4))
@@ -139,14 +188,7 @@ class Trouble:
         self._last(drawn.uniform(0.1, 1))
         member.proxy.listen()
 
-    def _store_fault(self, drawn, store):
-        self._last(drawn.uniform(0.5, 3))  # between two of them most has to go well
-        fault = drawn.choice(store.faults())
-        self.counts[f"store_{fault.__name__}"] += 1
-        fault(drawn, self._last)
-
-    def _backend_fault(self, drawn, _):
-        self.counts["backend_dies"] += 1
+    def backend_dies(self, drawn, _):
         self._backend.dying = drawn.choice((0.02, 0.1, 0.5))
         self._last(drawn.uniform(0.1, 1))
         self._backend.dying = 0.0

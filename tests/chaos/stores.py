@@ -1,6 +1,8 @@
 """The stores that gateways under fault can share or have of their own: start(), stop(), a url for each gateway, and what can
 go wrong with the store itself."""
+import contextlib
 import shutil
+import subprocess
 import tempfile
 import urllib.parse
 
@@ -8,13 +10,22 @@ import catalog
 from harness import run_once
 from proxy import FaultProxy
 from wire import wait_until
+from world import SteppedClock, drawn_step
+
+
+def harmless(fault):
+    """Marks what may make clients wait, but is no reason to execute anything again or not to record it."""
+    fault.harmless = True
+    return fault
 
 
 class Journal:
     """A folder for each gateway: nothing is shared, so a key must stay with its gateway."""
-    name = "journal"
     shared = False
     settings = ""
+
+    def __init__(self, name):
+        self.name = name
 
     def start(self):
         self.folder = tempfile.mkdtemp(prefix="once-chaos-")
@@ -39,23 +50,25 @@ class Served:
 
     def __init__(self, name):
         self.name = name
-        self.server = catalog.make(name)
+        self.entrance = self.server = catalog.make(name)  # what gateways connect to, and what keeps the records
+        self.clock = SteppedClock()
         self._proxies = {}
 
     def start(self):
-        self.server.start()
+        self.entrance.start()
 
     def url(self, gateway):
         if gateway not in self._proxies:
             self._proxies[gateway] = FaultProxy(self._port(), f"store of {gateway}")
-        return self.server.url().replace(f":{self._port()}", f":{self._proxies[gateway].port}")
+        return self.entrance.url().replace(f":{self._port()}", f":{self._proxies[gateway].port}")
 
     def _port(self):
-        return urllib.parse.urlsplit(self.server.url()).port
+        return urllib.parse.urlsplit(self.entrance.url()).port
 
     def faults(self):
         """Each takes what it may draw from and how to wait for some seconds, and leaves the store as it was."""
-        return [self.killed, self.killed, self.paused, self.paused, self.stalled, self.cut, self.cut, self.refused]
+        return [self.killed, self.killed, self.paused, self.paused, self.stalled, self.cut, self.cut, self.refused,
+                self.clock_stepped]
 
     def killed(self, drawn, wait):
         self.server.kill()
@@ -66,6 +79,11 @@ class Served:
         self.server.pause()
         wait(drawn.uniform(0.1, 3))
         self.server.resume()
+
+    def clock_stepped(self, drawn, _):
+        step = drawn_step(drawn)
+        self.clock.step(step)
+        self.server.folder.advance(step)
 
     def stalled(self, drawn, wait):
         proxy = self._drawn_proxy(drawn)
@@ -94,21 +112,105 @@ class Served:
     def stop(self):
         for proxy in self._proxies.values():
             proxy.stop()
-        self.server.stop()
+        self.entrance.stop()
+
+
+class Sql(Served):
+    # By one that waits for others for a moment only: who comes after it waits behind it.
+    patience = {"postgres": "SET lock_timeout = '300ms'", "postgres_pooler": "SET lock_timeout = '300ms'",
+                "mariadb": "SET lock_wait_timeout = 1"}
+
+    def faults(self):
+        return [*super().faults(), self.schema_upgraded]
+
+    def schema_upgraded(self, drawn, wait):
+        """To a later one that gateways of today can use, and back."""
+        self._change("ALTER TABLE once_operations ADD COLUMN IF NOT EXISTS later integer NOT NULL DEFAULT 7", "revision + 1")
+        wait(drawn.uniform(0.2, 2))
+        self._change("ALTER TABLE once_operations DROP COLUMN IF EXISTS later", "revision - 1")
+
+    def _change(self, alter, revision):
+        def changed():
+            with contextlib.suppress(RuntimeError, subprocess.CalledProcessError):
+                self.server.sql(f"{self.patience[self.name]}; {alter}; UPDATE once_schema SET revision = {revision}")
+                return True
+
+        wait_until(changed, what="the schema to change")
+
+
+class PostgresPooler(Sql):
+    """PostgreSQL with PgBouncer in transaction mode before it, and trouble with both."""
+
+    def __init__(self, name):
+        super().__init__("pgbouncer")
+        self.name = name
+        self.server = self.entrance.postgres
+
+    def faults(self):
+        return [*super().faults(), self.pooler_killed, self.pooler_killed, self.pooler_hung, self.pooler_paused,
+                self.sessions_ended, self.sessions_ended, self.everybody_disconnected]
+
+    def pooler_killed(self, drawn, wait):
+        self.entrance.kill()
+        wait(drawn.uniform(0, 0.5))
+        self.entrance.restart()
+
+    def pooler_hung(self, drawn, wait):
+        self.entrance.pause()
+        wait(drawn.uniform(0.1, 3))
+        self.entrance.resume()
+
+    def pooler_paused(self, drawn, wait):
+        """As an operator does before a restart of the database: transactions end, the next ones wait in the pooler."""
+        self.entrance.command("PAUSE")
+        wait(drawn.uniform(0.1, 3))
+        self.entrance.command("RESUME")
+
+    def sessions_ended(self, drawn, wait):
+        """Those of the pooler at the server, in the middle of whatever they do."""
+        for _ in range(drawn.randint(1, 10)):
+            self.server.sql("SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
+                            "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()")
+            wait(drawn.uniform(0, 0.1))
+
+    def everybody_disconnected(self, drawn, wait):
+        """The pooler drops its clients and its sessions, and lets nobody in for a while."""
+        self.entrance.command("KILL postgres")
+        wait(drawn.uniform(0, 1))
+        self.entrance.command("RESUME postgres")
+
+
+class Redis(Served):
+    def faults(self):
+        return [*super().faults(), self.memory_full, self.memory_full]
+
+    @harmless
+    def memory_full(self, drawn, wait):
+        """No new key gets in; what is at work is finished."""
+        self.server.command("CONFIG", "SET", "maxmemory", 1)
+        wait(drawn.uniform(0.2, 2))
+        self.server.command("CONFIG", "SET", "maxmemory", 0)
 
 
 class RedisCluster(Served):
     """Its nodes tell where they are, so nothing can be put between. A write counts when the replica has it."""
     settings = Served.settings + "redis: {wait_replicas: 1, wait_timeout: 500ms}\n"
 
-    def __init__(self):
+    def __init__(self, _):
         super().__init__("redis_cluster_chaos")
 
     def url(self, gateway):
         return self.server.url()
 
     def faults(self):
-        return [self.failed_over, self.master_killed, self.master_paused, self.slots_moved]
+        return [self.failed_over, self.master_killed, self.master_paused, self.slots_moved, self.memory_full]
+
+    @harmless
+    def memory_full(self, drawn, wait):
+        node = self.server.masters()[drawn.randrange(3)]
+        node.ask("CONFIG", "SET", "maxmemory", 1)
+        wait(drawn.uniform(0.2, 2))
+        node.ask("CONFIG", "SET", "maxmemory", 0)
 
     def failed_over(self, _, wait):
         """As an operator does, before a machine is taken away."""
@@ -169,7 +271,6 @@ class Galera(Served):
 
 
 def make(name):
-    special = {"journal": Journal, "redis_cluster": RedisCluster}
-    if name == "galera":
-        return Galera(name)
-    return special[name]() if name in special else Served(name)
+    kinds = {"journal": Journal, "postgres": Sql, "postgres_pooler": PostgresPooler, "mariadb": Sql, "redis": Redis,
+             "redis_cluster": RedisCluster, "galera": Galera}
+    return kinds[name](name)

@@ -1,19 +1,26 @@
 """Who takes part: a backend that honours fences, and gateways that can be started again on what they left."""
+import contextlib
+import ctypes
 import datetime
 import os
 import random
+import resource
+import shutil
 import signal
+import struct
 import time
 
 from harness import Gateway
 from ledger import Ledger
 from proxy import FaultProxy
-from wire import field_lines
+from wire import field_lines, wait_until
 
 RESPONSE_TIMEOUT = 1.5
 TAKEOVER_AFTER = 2.0
 LEASE = 1.0
-CLOCK = os.environ.get("ONCE_CHAOS_CLOCK")  # what skewed_clock.cpp was made into; without it clocks do not jump
+CLOCK = os.environ.get("ONCE_SKEWED_CLOCK")  # what skewed_clock.cpp was made into; without it clocks do not jump
+OLDER = os.environ.get("ONCE_OLDER_BINARY")  # of an earlier version; gateways are upgraded from it and rolled back to it
+PR_SET_CHILD_SUBREAPER = 36
 
 CONFIG = f"""
 defaults: {{ttl: 30d, in_flight: reject, lease: {LEASE:g}s, timeouts: {{response: {RESPONSE_TIMEOUT * 1000:.0f}ms, connect: 1s}}}}
@@ -89,6 +96,63 @@ class FencedBackend(Ledger):
             time.sleep(drawn.uniform(0, 0.03))
 
 
+class SteppedClock:
+    """How far a clock is off, now and earlier. It may be stepped in both directions while processes read it."""
+
+    def __init__(self, path=None):
+        self.path = path  # of the file that skewed_clock.cpp reads
+        self._steps = [(0.0, 0.0)]  # when, and by how much it was off from then on
+        if path:
+            path.write_bytes(struct.pack("=q", 0))
+
+    @property
+    def skew(self):
+        return self._steps[-1][1]
+
+    def step(self, seconds):
+        skew = self.skew + seconds
+        self._steps.append((time.time(), skew))
+        if self.path:
+            with open(self.path, "r+b") as file:
+                file.write(struct.pack("=q", int(skew * 1000)))
+
+    def gained(self, since, until):
+        """The most that it may have gone ahead by between these moments. At a step, either side of it may have been read."""
+        def around(moment):
+            earlier = [skew for at, skew in self._steps if at <= moment - 0.5][-1]
+            return [earlier] + [skew for at, skew in self._steps if moment - 0.5 < at <= moment + 0.5]
+
+        return max(around(until)) - min(around(since))
+
+
+def drawn_step(drawn):
+    """Back only by so much that what waits for the clock can be waited for."""
+    return drawn.choice((drawn.uniform(0, 600), -drawn.uniform(0, 1.5)))
+
+
+def adopt_orphans():
+    """A successor whose predecessor has ended is ours to wait for."""
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
+class Program:
+    """The file that a gateway is started from. Another version is moved to its place, as in an upgrade."""
+
+    def __init__(self, folder, older):
+        self.path = folder / "once"
+        self._folder = folder
+        for version, binary in (("newer", os.environ["ONCE_BINARY"]), ("older", OLDER)):
+            shutil.copy(binary, folder / version)
+        self._older = not older
+        self.replace()
+
+    def replace(self):
+        self._older = not self._older
+        os.link(self._folder / ("older" if self._older else "newer"), self._folder / "next")
+        os.rename(self._folder / "next", self.path)
+
+
 class Member:
     """One gateway, over all its lives: its store, its way to the backend and its clock stay."""
 
@@ -96,41 +160,115 @@ class Member:
         self.name = name
         self.story = story
         self.proxy = FaultProxy(story.server.port, f"{seed} proxy {name}")
+        self.clock = SteppedClock(story.folder() / "clock")
+        self.program = Program(story.folder(), older=name == "a") if OLDER else None
         self.lives = 0
-        self.skew = 0.0
-        self.skews = {}  # by generation
         self.gateway = None
+        self.pid = None  # of the process that serves: the gateway's own, or a successor's
         self.port = None  # while it may be asked
 
     def start(self):
         self.lives += 1
         generation = f"{self.name}{self.lives}"
-        self.skews[generation] = self.skew
         environment = {**os.environ, "ONCE_SECRET": "the same for every life and every gateway"}
-        if self.skew:
-            environment |= {"LD_PRELOAD": CLOCK, "ONCE_CLOCK_SKEW_MS": f"{self.skew * 1000:.0f}"}
+        if CLOCK:
+            environment |= {"LD_PRELOAD": CLOCK, "ONCE_CLOCK_SKEW_FILE": str(self.clock.path)}
         self.gateway = Gateway("--upstream", f"http://127.0.0.1:{self.proxy.port}/{generation}", "--store",
-                               self.story.store.url(self.name), config=CONFIG + self.story.store.settings, env=environment).wait_listening()
+                               self.story.store.url(self.name), config=CONFIG + self.story.store.settings, env=environment,
+                               binary=self.program.path if self.program else None).wait_listening()
         told = datetime.datetime.fromisoformat(self.gateway.log_lines()[-1]["time"]).timestamp()
-        if abs(told - time.time() - self.skew) > 60:
-            raise AssertionError(f"its clock should be off by {self.skew} s, and says {told}")
+        if abs(told - time.time() - self.clock.skew) > 60:
+            raise AssertionError(f"its clock should be off by {self.clock.skew} s, and says {told}")
+        self.pid = self.gateway.process.pid
         self.port = self.gateway.port
 
     def signal(self, number):
-        self.gateway.process.send_signal(number)
+        os.kill(self.pid, number)
+
+    def limit(self, which, most):
+        """A soft limit of the process, as with ulimit; None lifts it."""
+        hard = resource.prlimit(self.pid, which)[1]
+        resource.prlimit(self.pid, which, (hard if most is None else most, hard))
+
+    def open_descriptors(self):
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def said(self, message):
+        return [line for line in self.gateway.log_lines() if line["message"] == message]
+
+    def hand_over(self, victim, after, wait):
+        """Starts a successor, kills one of the two some seconds later (or nobody), and waits until the one that is left serves."""
+        old, started, listened = self.pid, len(self.said("successor started")), len(self.said("listening"))
+        self.signal(signal.SIGUSR2)
+        new = wait_until(lambda: self.said("successor started")[started:], what="a successor")[0]["pid"]
+        wait(after)
+        with contextlib.suppress(ProcessLookupError):
+            if victim != "nobody":
+                os.kill(old if victim == "old" else new, signal.SIGKILL)
+        wait_until(lambda: not (runs(old) and runs(new)), what="one of the two to end")
+        if victim == "new" and len(self.said("listening")) > listened:  # the old one had gone by then, or was about to
+            self._ended(old)
+            self.pid = new
+            self._leave(-signal.SIGKILL)
+            self.start()
+            return
+        left = [pid for pid in (old, new) if runs(pid)]
+        if not left:
+            raise AssertionError(f"{victim} was killed in a handover, and nobody serves:\n{self.gateway.stderr}")
+        self.pid = left[0]
+        if self.pid == new and self._ended(old) not in (0, -signal.SIGKILL):
+            raise AssertionError(f"the old process ended badly in a handover:\n{self.gateway.stderr}")
+        wait_until(self._answers, what="the process that is left to answer")
+
+    def _answers(self):
+        with contextlib.suppress(OSError, EOFError):
+            return self.gateway.admin("/healthz").status == 200
 
     def kill(self):
         self.port = None
-        self.gateway.kill()
+        self.signal(signal.SIGKILL)
+        self._leave(-signal.SIGKILL)
 
     def end(self):
         """As an operator does."""
         self.port = None
-        self.gateway.stop()
+        self.signal(signal.SIGTERM)
+        self._leave(0)
+
+    def _leave(self, expect):
+        """When the process that serves was told to end."""
+        status = self._ended(self.pid)
+        if status != expect:
+            raise AssertionError(f"it ended with {status}, not {expect}:\n{self.gateway.stderr}")
+        self.gateway.stop(self.gateway.process.wait())  # finds what sanitizers said of any of them
+
+    def _ended(self, pid):
+        """Waits for it."""
+        if pid == self.gateway.process.pid:
+            return self.gateway.process.wait()
+        return wait_until(lambda: exit_of(pid), what="a successor to end")[0]
 
     def stop(self):
         """For good, whatever state it is in."""
         self.proxy.stop()
         if self.gateway and self.gateway.folder.exists():
-            self.signal(signal.SIGCONT)
+            with contextlib.suppress(ProcessLookupError):
+                self.signal(signal.SIGCONT)
             self.end()
+
+
+def runs(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def exit_of(pid):
+    """How a process ended that is ours to wait for, as a tuple of one; None while it runs or is another's."""
+    try:
+        found, status = os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return None
+    return (os.waitstatus_to_exitcode(status),) if found else None

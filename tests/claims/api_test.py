@@ -56,6 +56,7 @@ class Verbs(ClaimsTest):
         self.assertEqual((second["attempt"], second["previous"]), (2, "failed"))
         self.assertGreater(second["fence"], first["fence"])
         line = next(line for line in gateway.log_lines() if line["message"] == "work failed")
+        self.assertRegex(line["operation"], "^[0-9a-f]{16}$")
         self.assertEqual((line["tenant"], line["reason"]), ("local", "model said no"))
 
     def test_an_event_that_is_delivered_again_is_consumed_once(self):
@@ -302,6 +303,41 @@ class Refusals(ClaimsTest):
         metrics = gateway.metrics()
         self.assertEqual((metrics["once_claims_bodies_refused_total"], metrics["once_claims_connections_refused_total"]),
                          (1, 1))
+
+    def test_what_clients_send_and_do_not_read_is_within_the_memory_for_bodies(self):
+        gateway, api = self.start("limits.max_body_memory=1MiB")
+
+        def held(what):
+            return gateway.metrics()[f'once_held_bytes{{what="{what}"}}']
+
+        value = "x" * 900_000
+        self.assertEqual(api.owner("succeed", api.acquire(key="a")["claim"], value=value).status, 200)
+        claim = api.acquire(key="b")["claim"]
+        wait_until(lambda: held("request") == 0 and held("replay") == 0)
+        # A client that does not read.
+        idle = api.connect()
+        self.addCleanup(idle.close)
+        idle.request("GET", "/v1/claims?scope=test&key=a")
+        wait_until(lambda: held("replay") > 900_000)
+        for refused in (api.lookup(key="a"), api.claim(key="a"), api.owner("succeed", claim, value=value)):
+            self.assertEqual((refused.status, refused["code"], refused.headers["retry-after"]), (503, "overloaded", "1"))
+        self.assertEqual(api.lookup(key="b")["status"], "in_progress", "small answers need no memory")
+        self.assertEqual(gateway.metrics()['once_overloaded_total{limit="body_memory"}'], 3)
+        idle.close()
+        wait_until(lambda: held("replay") == 0)
+        # One that sends a part of its body and no more.
+        slow = api.connect()
+        self.addCleanup(slow.close)
+        slow.putrequest("POST", f"/v1/claims/{claim}/succeed")
+        slow.putheader("Content-Length", "900013")
+        slow.endheaders()
+        slow.send(b'{"value": "' + b"x" * 800_000)
+        wait_until(lambda: held("request") >= 800_000)
+        self.assertEqual(api.lookup(key="a").status, 503)
+        slow.send(b"x" * 100_000 + b'"}')
+        self.assertEqual(slow.getresponse().status, 200)
+        wait_until(lambda: held("request") == 0)
+        self.assertEqual(len(api.lookup(key="a")["value"]), 900_000)
 
     def test_a_body_is_not_read_before_the_token(self):
         gateway, nobody = self.start(tokens=Tenants.TOKENS)

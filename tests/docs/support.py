@@ -48,18 +48,27 @@ def make_file(path):
     elif path.suffix in (".pem", ".key"):
         openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", f"/CN={path.stem}",
                 "-keyout", str(path.with_suffix(".key")), "-out", str(path.with_suffix(".pem")))
+    elif path.suffix == ".crl":
+        authority = path.with_suffix(".pem")
+        if not authority.exists():
+            make_file(authority)
+        settings, index = pathlib.Path(f"{path}.conf"), pathlib.Path(f"{path}.index")
+        index.write_text("")
+        settings.write_text(f"[ca]\ndefault_ca = own\n[own]\ndatabase = {index}\ndefault_md = sha256\ndefault_crl_days = 30\n")
+        openssl("ca", "-gencrl", "-config", str(settings), "-cert", str(authority), "-keyfile", str(path.with_suffix(".key")),
+                "-out", str(path))
     else:
         path.write_text(secrets.token_hex(32))
         path.chmod(0o600)
 
 
 def with_files(text, folder):
-    """The snippet with real files for the certificates, keys and secrets it names."""
+    """The snippet with real files for the certificates, keys and secrets it names, and a folder for its logs."""
     for name in sorted(set(FILE.findall(text))):
         path = pathlib.Path(folder) / name
         if not path.exists():
             make_file(path)
-    return text.replace("/etc/once/", f"{folder}/")
+    return text.replace("/etc/once/", f"{folder}/").replace("/var/log/once/", f"{folder}/")
 
 
 class Demo:

@@ -69,6 +69,21 @@ class Commands(AdminAccess):
         sent = run_once("send", "POST", "http://once.test/pay", "-d", "x", env=environment)
         self.assertEqual((sent.returncode, len(proxy.requests)), (0, 1), "once send uses the proxies that are set")
 
+    def test_commands_say_how_to_give_the_token(self):
+        gateway = self.with_token()
+        address = f"127.0.0.1:{gateway.admin_port}"
+        plain = {name: value for name, value in os.environ.items() if name != "ONCE_ADMIN_TOKEN"}
+        for command in (("keys", "list"), ("reload",)):
+            done = run_once(*command, "--admin", address, env=plain)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("give it with --token-file FILE or in ONCE_ADMIN_TOKEN", done.stderr)
+            done = run_once(*command, "--admin", address, env={**plain, "ONCE_ADMIN_TOKEN": "wrong" * 8})
+            self.assertIn("taken from ONCE_ADMIN_TOKEN; --token-file FILE goes before it", done.stderr)
+            self.assertNotIn("wrongwrong", done.stderr)
+            done = run_once(*command, "--admin", address, "--token-file", "/nowhere/at/all", env=plain)
+            self.assertEqual((done.returncode, done.stderr),
+                             (2, "once: --token-file: /nowhere/at/all cannot be read: No such file or directory\n"))
+
     def test_health_sends_no_token(self):
         seen = []
         somebody = self.backend(lambda request, to: (seen.append(request.get("Authorization")), to.reply(200)))
@@ -322,7 +337,7 @@ class Elsewhere(AdminAccess):
             for client in early:
                 with contextlib.suppress(ConnectionResetError):
                     self.assertEqual(client.recv(1000), b"", "whoever waited in it must not be served")
-        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn("so admin_token is needed", done.stderr)
 
     def test_the_token_may_be_in_the_environment_and_is_never_shown(self):

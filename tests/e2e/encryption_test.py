@@ -66,6 +66,8 @@ class Encryption(EndToEnd):
         self.assertEqual((answer.status, answer.code), (503, "store-unavailable"))
         self.assertEqual(len(self.server.requests), 1)
         self.assertIn("encryption.keys", gateway.stderr)
+        line = next(line for line in gateway.log_lines() if line["message"] == "outcome cannot be decrypted")
+        self.assertRegex(line["operation"], "^[0-9a-f]{16}$")
 
     def test_a_key_that_cannot_be_used_is_a_clear_error(self):
         for path, why in ((self.data / "missing", "No such file"), (self.key("short", "short"), "at least 16")):

@@ -85,7 +85,7 @@ class Framing(EndToEnd):
         pieces = random.Random(f"{SEED} pieces")
         recorder = Recorder()
         backend = self.backend(recorder)
-        gateway = self.gateway(backend, "log.access=yes")
+        gateway = self.gateway(backend, "threads=1", "log.access=yes")
         for stream in streams:
             with self.subTest(stream=stream.number, what=stream.what):
                 self.converse(gateway, stream, pieces)

@@ -51,12 +51,12 @@ def kept_part(response):
 class Gateway:
     """The real binary in a folder of its own. stop() fails if it did not end well. Its clock may be a MovedClock."""
 
-    def __init__(self, *arguments, config=None, admin="127.0.0.1:0", clock=None, env=None, **named):
+    def __init__(self, *arguments, config=None, admin="127.0.0.1:0", clock=None, env=None, binary=None, **named):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="once-e2e-"))
         self._out = open(self.folder / "stdout", "wb")
         self._err = open(self.folder / "stderr", "wb")
         # It ends with the test, even with one that is killed for taking too long.
-        command = ["setpriv", "--pdeathsig", "KILL", os.environ["ONCE_BINARY"], "serve", "--listen", "127.0.0.1:0"]
+        command = ["setpriv", "--pdeathsig", "KILL", binary or os.environ["ONCE_BINARY"], "serve", "--listen", "127.0.0.1:0"]
         if admin is not None:
             command += ["--admin", admin]
         if STORE is not None:

@@ -519,6 +519,7 @@ class CommandLine(Keys):
         for options in (("--header-file", "-"), ("--header-file", "-", "--key-file", "-"), ("--header-file", "/nowhere/at/all", "--key", "k")):
             out = self.cli(gateway, "find", "--path", "http://api.test/payments", *options)
             self.assertEqual((out.returncode, "--header-file" in out.stderr), (2, True), out.stderr)
+        self.assertIn("/nowhere/at/all cannot be read: No such file or directory", out.stderr)
         status, problem = self.admin(gateway, "POST", "/v1/keys/find", {"key": "k", "method": "post", "path": "http://api.test/payments"})
         self.assertEqual((status, "written in capitals" in problem["detail"]), (400, True), problem)
         self.check_nothing_secret_in_logs(gateway)

@@ -36,14 +36,15 @@ class Asked:
     sent: dict = dataclasses.field(default_factory=dict)  # when, by request id
     answer: Response | None = dataclasses.field(default=None, repr=False)  # the first one that told the outcome
     answered: float = 0.0
-    held: bool = False  # its outcome is unknown, and will stay so
+    held: bool = False  # its outcome is unknown, and stays so unless its owner only stood still
+    bodiless: bool = False  # the disk was full: that it succeeded is recorded, and not its response
 
     @property
     def operation(self):
         return self.caller, self.path, self.key
 
     def settle(self, response):
-        self.answer, self.answered = response, time.time()
+        self.answer, self.answered, self.held = response, time.time(), False
 
 
 class Ledger:
@@ -66,8 +67,9 @@ class Ledger:
 
 def check_retry(test, asked, response):
     """What was told is told again, byte for byte; what is held stays held."""
-    if asked.held:
-        test.assertEqual((response.status, response.code), (409, "outcome-unknown"), asked.key)
+    if asked.held or asked.bodiless:
+        code = "outcome-unknown" if asked.held else "response-not-kept"
+        test.assertEqual((response.status, response.code), (409, code), asked.key)
         return
     test.assertEqual(response.get("Idempotency-Status"), "replayed", (asked, response.head))
     test.assertTrue(kept_part(response) == kept_part(asked.answer), (asked, response.head, asked.answer.head))
@@ -91,7 +93,7 @@ def check_operation(test, asked, executions, why_not_again):
         if earlier.status != 500:
             test.assertNotEqual(asked.path, "/hold", "executed again although it was held")
             test.assertIsNone(why_not_again(asked, earlier, later))
-    if asked.held:
+    if asked.held or asked.bodiless and asked.answer is None:
         return
     # It is the last one's, its own, and nothing was executed after it was told.
     test.assertIsNotNone(asked.answer, "it never got an answer")

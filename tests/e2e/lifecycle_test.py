@@ -2,13 +2,15 @@
 import os
 import pathlib
 import re
+import secrets
 import signal
 import subprocess
 import tempfile
 import threading
+import time
 import unittest
 
-from harness import STORE, EndToEnd, run_once
+from harness import STORE, EndToEnd, Gateway, run_once
 from wire import wait_until
 
 
@@ -66,6 +68,30 @@ class Draining(EndToEnd):
         go.set()
         self.assertEqual(client.read_response().status, 201)
 
+    def test_with_a_delay_it_serves_on_while_it_says_that_it_is_not_ready(self):
+        gateway = self.gateway(self.backend(), "timeouts.drain_delay=1h")
+        gateway.terminate()
+        wait_until(lambda: self.draining(gateway))
+        self.assertEqual((gateway.admin("/readyz").body, gateway.admin("/healthz").status), (b"draining\n", 200))
+        self.assertEqual(gateway.ask(key="k").status, 201)
+        gateway.terminate()
+        self.assertEqual(gateway.wait(), 1)
+        gateway.stop(expect=1)
+
+    def test_after_the_delay_it_drains(self):
+        go = self.gate()
+        backend = self.backend(lambda _, to: go.wait() and to.reply(201))
+        gateway = self.gateway(backend, "timeouts.drain_delay=500ms")
+        client = self.connect(gateway)
+        client.send_request(key="k")
+        wait_until(backend.executions)
+        gateway.terminate()
+        wait_until(lambda: self.refused(gateway), what="new connections to be refused")
+        self.assertEqual(gateway.admin("/readyz").status, 503)
+        go.set()
+        self.assertEqual(client.read_response().status, 201)
+        self.assertEqual(gateway.wait(), 0)
+
     def test_a_request_that_is_coming_in_is_served(self):
         gateway, held, go = self.held_request("k", "threads=1")
         client = self.connect(gateway)
@@ -79,6 +105,27 @@ class Draining(EndToEnd):
         for served in (held, client):
             self.assertEqual(served.read_response().status, 201)
         self.assertEqual(gateway.wait(), 0)
+
+    def test_what_the_kernel_let_in_before_the_signal_is_served(self):
+        """Connections that nobody has accepted yet, and accepted ones, each with a request that nobody has read yet."""
+        backend = self.backend()
+        gateway = self.gateway(backend, "threads=1")
+        accepted = [self.connect(gateway) for _ in range(5)]
+        served = [self.connect(gateway) for _ in range(5)]
+        for client in served:
+            self.assertEqual(client.ask(key=secrets.token_hex(8)).status, 201)
+        wait_until(lambda: gateway.metrics()["once_connections_open"] == len(accepted) + len(served))
+        gateway.process.send_signal(signal.SIGSTOP)
+        queued = [self.connect(gateway) for _ in range(200)]
+        clients = accepted + served + queued
+        for client in clients:
+            client.send_request(key=secrets.token_hex(8))
+        gateway.terminate()
+        gateway.process.send_signal(signal.SIGCONT)
+        for client in clients:
+            self.assertEqual(client.read_response().status, 201)
+        gateway.stop()
+        self.assertEqual(len(backend.executions()), len(served) + len(clients))
 
     def test_waiting_requests_get_their_answer(self):
         gateway, first, go = self.held_request("k", "timeouts.drain=70s")
@@ -238,6 +285,13 @@ class Admin(EndToEnd):
         for name in ("once_store_batch_size_sum", "once_journal_syncs_total"):
             self.assertLess(after[name] - before[name], 100, name)  # whether it is well is asked every few seconds
 
+    def test_when_the_process_started(self):
+        before = time.time()
+        gateway = self.gateway(self.backend())
+        started = gateway.metrics()["process_start_time_seconds"]
+        self.assertLess(before - 1, started)
+        self.assertLess(started, time.time() + 1)
+
     def test_admin_can_be_off(self):
         backend = self.backend()
         gateway = self.gateway(backend, config="admin: off\n", admin=None)
@@ -283,6 +337,63 @@ class Starting(EndToEnd):
                 self.assertEqual(result.returncode, 2, result)
                 self.assertTrue(result.stderr)
 
+    def test_signals_wait_for_a_process_that_reads_its_configuration(self):
+        backend = self.backend()
+        file = self.folder() / "once.yaml"
+        text = f'upstreams: {{default: "http://127.0.0.1:{backend.port}"}}\ndefaults: {{caller_missing: anonymous}}\n'
+        os.mkfifo(file)
+        gateway = Gateway("--config", str(file))
+        self.addCleanup(gateway.stop)
+
+        def being_read():
+            try:
+                return os.open(file, os.O_WRONLY | os.O_NONBLOCK)  # refused as long as nobody reads
+            except OSError:
+                return None
+
+        fifo = wait_until(being_read)
+        for early in (signal.SIGUSR1, signal.SIGHUP):
+            gateway.process.send_signal(early)
+        (file.parent / "again.yaml").write_text(text)
+        os.replace(file.parent / "again.yaml", file)  # what the reload reads
+        os.write(fifo, text.encode())
+        os.close(fifo)
+        gateway.wait_listening()
+        wait_until(lambda: "reloaded" in [line["message"] for line in gateway.log_lines()])
+        self.assertEqual(gateway.ask("GET", "/").status, 201)
+
+    def test_what_a_variable_holds_is_not_shown_by_whatever_refuses_it(self):
+        folder = self.folder()
+        backend = self.backend()
+        value = "top-secret-0123456789"
+        environment = {name: text for name, text in os.environ.items() if name != "ONCE_SECRET"} | {"HELD": value}
+        good = f'upstreams: {{default: "http://127.0.0.1:{backend.port}"}}\ndefaults: {{caller_missing: reject}}\n'
+        start = ("--config", "once.yaml", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", "memory:")
+        for bad in ('encryption: {keys: ["${HELD}"]}', 'jwt: {secrets: ["${HELD}"]}', 'jwt: {keys: ["x/${HELD}"]}',
+                    'secret_file: "${HELD}"', 'admin_token: "file:${HELD}"', 'admin_token: "env:${HELD}"', 'include: "${HELD}"',
+                    'claims: {listen: "127.0.0.1:0", tokens: {t: "${HELD}"}}',
+                    'tls: {listen: "127.0.0.1:0", certificates: ["${HELD}"], keys: ["${HELD}"]}',
+                    'upstream_tls: {ca: "${HELD}"}', 'log: {access: yes, access_file: "/nowhere/${HELD}"}',
+                    'data_dir: "/proc/${HELD}"\nsecret_file: ""', 'routes: [{path: /x, upstream: "${HELD}"}]'):
+            text = good.replace("http:", "https:") if bad.startswith("upstream_tls") else good
+            (folder / "once.yaml").write_text(text + bad + "\n")
+            said = ""
+            for command in ("check", "serve"):
+                done = run_once(command, *start, folder=folder, env=environment)
+                said += done.stdout + done.stderr
+            self.assertNotIn(value, said, bad)
+            if not bad.startswith("data_dir"):  # there the folder above is named, which cannot be written to
+                self.assertIn("HELD}", said, bad)
+        # The same goes for the log of a reload, and what it answers.
+        gateway = Gateway(config=good, env=environment)
+        self.addCleanup(gateway.stop)
+        gateway.wait_listening()
+        (gateway.folder / "once.yaml").write_text(good + 'log: {access: yes, access_file: "/nowhere/${HELD}"}\n')
+        done = run_once("reload", "--admin", f"127.0.0.1:{gateway.admin_port}")
+        self.assertIn("/nowhere/${HELD}: No such file", done.stderr)
+        refused = next(line for line in gateway.log_lines() if line["message"] == "reload refused")
+        self.assertEqual((value in gateway.stderr, value in done.stderr, "${HELD}" in refused["error"]), (False, False, True))
+
     def test_version(self):
         result = run_once("version")
         self.assertEqual(result.returncode, 0)
@@ -321,6 +432,27 @@ class Starting(EndToEnd):
             for command in (("check",), ("serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")):
                 done = run_once(*command, "--upstream", "http://127.0.0.1:1", *options, folder=folder, env=environment)
                 self.assertEqual((done.returncode != 0, said in done.stderr), (True, True), (command, done))
+
+    def test_settings_that_cannot_be_served_end_check_and_serve_with_2(self):
+        folder = self.folder()
+        for line, said in (("store: redis://h?clustr=1", 'unknown option "clustr"'),
+                           ("store: redis://h/abc", "must be a number"),
+                           ("store: rediss://h?ca=/nope", "cannot read ca /nope"),
+                           ("store: mysql://h", "names no database"),
+                           ("store: mysql://h/db?ssl-mode=wrong", "ssl-mode must be"),
+                           ("store: postgres://h/db?sslmod=require", 'unknown option "sslmod"'),
+                           ("store: postgres://h/db?sslmode=wrong", "option sslmode of the store's URL"),
+                           ("store: journal:/proc/nope", "the journal cannot be in /proc/nope"),
+                           ("data_dir: /proc/x", "/proc"),
+                           ("audit_log: /nowhere/audit.log", "audit_log: /nowhere/audit.log: No such file or directory"),
+                           ("audit_log: 'audit.log", "the quote at its end is missing")):
+            (folder / "once.yaml").write_text(f"upstreams: {{a: http://127.0.0.1:1}}\n{line}\nadmin: 127.0.0.1:0\nlisten: 127.0.0.1:0\n")
+            for command in ("check", "serve"):
+                with self.subTest(line=line, command=command):
+                    done = run_once(command, "--config", "once.yaml", folder=folder)
+                    self.assertEqual(done.returncode, 2, done)
+                    self.assertRegex(done.stderr, r"once\.yaml:2:\d+: .*" + re.escape(said))
+        self.assertEqual([each.name for each in folder.iterdir()], ["once.yaml"], "nothing was made")
 
     @unittest.skipIf(STORE, "the journal is meant")
     def test_the_log_says_where_the_journal_is(self):

@@ -160,12 +160,14 @@ class Traces(EndToEnd):
         lines = wait_until(lambda: [line["trace"] for line in gateway.log_lines(gateway.stdout)][1:])
         self.assertEqual(lines, [""])
 
-    def test_errors_that_name_a_request_have_its_trace(self):
-        gateway = self.gateway(self.backend(), "log.format=json", "store=redis://127.0.0.1:1",
+    def test_errors_that_name_a_request_have_its_trace_and_operation(self):
+        gateway = self.gateway(self.backend(), "log.format=json", "log.access=yes", "store=redis://127.0.0.1:1",
                                env={**os.environ, "ONCE_SECRET": "0123456789abcdef0123456789abcdef"})
         self.assertEqual(gateway.ask("POST", "/", fields=[("traceparent", PARENT)], key=KEY).status, 503)
         line = wait_until(lambda: next((line for line in gateway.log_lines() if line["message"] == "claim failed"), None))
-        self.assertEqual(line["trace"], TRACE)
+        access = wait_until(lambda: gateway.log_lines(gateway.stdout))[0]
+        self.assertEqual((line["trace"], line["operation"]), (TRACE, access["operation"]))
+        self.assertRegex(line["operation"], "^[0-9a-f]{16}$")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 around."""
 import collections
 import contextlib
+import itertools
 import secrets
 import socket
 import threading
@@ -156,6 +157,8 @@ class Addresses(EndToEnd):
         metrics = gateway.metrics()
         self.assertEqual(metrics['once_caller_limit_total{limit="address_stored_bytes"}'], 10)
         self.assertEqual(metrics["once_store_full_total"], 0)
+        told = next(line for line in gateway.log_lines() if line["message"] == "caller over a limit")
+        self.assertEqual((told["limit"], told["client"]), ("address_stored_bytes", "127.0.0.1"))
 
     def test_addresses_behind_a_trusted_proxy(self):
         gateway = self.gateway(self.backend(), "limits.address.stored_bytes=16KiB", "trusted_proxies=[127.0.0.1]", "journal.sync=never")
@@ -301,11 +304,12 @@ class SlowConnections(EndToEnd):
         head = request_bytes("POST", "/", [("Content-Length", "1000000")], key="slow")
         kinds = {"reads slowly": request_bytes("GET", "/large"), "sends a body slowly": head + b"x" * 100,
                  "sends a header slowly": b"GET / HTTP/1.1\r\nHost: a"}
-        for name, data in kinds.items():
-            with self.subTest(name):
+        for (name, data), rate in itertools.product(kinds.items(), (100, 0)):
+            with self.subTest(name, min_rate=rate):
                 clock = self.clock()
                 gateway = self.gateway(self.backend(self.handler), f"limits.max_connections={self.MOST}", "threads=1",
-                                       "timeouts.body_idle=1h", "timeouts.header=5m", "defaults.ttl=30d", clock=clock)
+                                       f"limits.min_rate={rate}", "timeouts.body_idle=1h", "timeouts.header=5m",
+                                       "defaults.ttl=30d", clock=clock)
                 lone = self.slow(gateway, "127.0.0.3", data)
                 many = [self.slow(gateway, "127.0.0.1", data) for _ in range(self.MOST - 1)]
                 if name == "reads slowly":
@@ -325,6 +329,45 @@ class SlowConnections(EndToEnd):
                     client.sock.close()
                 gateway.stop()
 
+
+    def test_one_that_sends_on_at_a_decent_speed_after_a_refusal_keeps_its_answer(self):
+        gateway = self.gateway(self.backend(self.handler), f"limits.max_connections={self.MOST}", "threads=1")
+        refused = b"GET /x\r\n\r\n"
+        # What it has sent is worth a minute.
+        decent = [self.slow(gateway, "127.0.0.1", refused + b"x" * (1 << 20)) for _ in range(self.MOST - 1)]
+        slow = self.slow(gateway, "127.0.0.1", refused)
+        over = threading.Event()
+
+        def drip():
+            while not over.wait(0.2):
+                for client in [*decent, slow]:
+                    with contextlib.suppress(OSError):
+                        client.sock.send(b"x")
+
+        def is_displaced():
+            with socket.create_connection(("127.0.0.1", gateway.port), DEADLINE, source_address=("127.0.0.2", 0)) as sock:
+                with contextlib.suppress(ConnectionError):
+                    sock.sendall(request_bytes("POST", fields=[("Connection", "close")], key="k"))
+                    while sock.recv(1000):
+                        pass
+            return gateway.metrics()["once_connections_displaced_total"] > 0
+
+        def cannot_send(client):
+            try:
+                return client.sock.send(b"x") == 0
+            except OSError:
+                return True
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        try:
+            wait_until(is_displaced, what="one of them to make room")
+            wait_until(lambda: cannot_send(slow), what="the slow one to be reset")
+            self.assertFalse(any(cannot_send(client) for client in decent))
+            self.assertEqual({client.sock.recv(12) for client in decent}, {b"HTTP/1.1 400"})
+        finally:
+            over.set()
+            thread.join()
 
     def test_those_that_go_on_sending_after_a_refusal_make_room(self):
         gateway = self.gateway(self.backend(self.handler), f"limits.max_connections={self.MOST}", "threads=1")

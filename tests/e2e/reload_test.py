@@ -1,9 +1,14 @@
 """Changing a gateway that runs: its settings, and the program itself, without a request that fails."""
+import contextlib
+import ctypes
+import json
 import os
 import pathlib
+import resource
 import signal
 import socket
 import subprocess
+import time
 import unittest
 
 from harness import STORE, EndToEnd, Gateway, run_once
@@ -223,7 +228,7 @@ class Restart(Changing):
         client.send_request(key="k")
         wait_until(backend.executions)
         gateway.process.send_signal(signal.SIGUSR2)
-        wait_until(lambda: self.said(gateway, "draining"))
+        wait_until(lambda: self.said(gateway, "handing over") or self.said(gateway, "draining"))
         self.addCleanup(self.end, self.said(gateway, "successor started")[0]["pid"])
         go.set()
         response = client.read_response()
@@ -300,6 +305,27 @@ class Restart(Changing):
         self.assertEqual(gateway.ask(key="k").status, 201)
 
 
+def end_if_there(pid):
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def stopped(thread):
+    """One thread of a process of ours; the others go on."""
+    seize, interrupt, detach, any_thread = 0x4206, 0x4207, 17, 0x40000000
+    ptrace = ctypes.CDLL(None, use_errno=True).ptrace
+    ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
+    for request in (seize, interrupt):
+        if ptrace(request, thread, None, None) != 0:
+            raise OSError(ctypes.get_errno(), "ptrace")
+    os.waitpid(thread, any_thread)
+    try:
+        yield
+    finally:
+        ptrace(detach, thread, None, None)
+
+
 class ServiceManager(EndToEnd):
     """As systemd starts it: with a socket that listens already, and one to say how it goes."""
 
@@ -314,20 +340,33 @@ class ServiceManager(EndToEnd):
         self.addCleanup(self.notified.close)
         self.notified.bind(str(self.folder_ / "notify"))
 
-    def start(self, backend, names="http"):
+    def start(self, backend, names="http", *options, admin="off", watchdog=None):
         environment = {**os.environ, "NOTIFY_SOCKET": str(self.folder_ / "notify"), "LISTEN_FDS": "1",
-                       "LISTEN_FDNAMES": names}
+                       "LISTEN_FDNAMES": names, **(watchdog or {})}
         # The number of the process is known only there.
         command = 'exec 3<&"$1"; shift; export LISTEN_PID=$$; exec "$@"'
         fd = self.listener.fileno()
-        arguments = [os.environ["ONCE_BINARY"], "serve", "--listen", "127.0.0.1:1", "--admin", "off",
-                     "--upstream", f"http://127.0.0.1:{backend.port}", "--store", STORE or "journal:"]
+        arguments = [os.environ["ONCE_BINARY"], "serve", "--listen", "127.0.0.1:1", "--admin", admin,
+                     "--upstream", f"http://127.0.0.1:{backend.port}", "--store", STORE or "journal:", *options]
+        errors = open(self.folder_ / "stderr", "wb")
         process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "bash", "-c", command, "bash", str(fd), *arguments],
-                                   cwd=self.folder_, env=environment, pass_fds=[fd], stdout=subprocess.DEVNULL)
+                                   cwd=self.folder_, env=environment, pass_fds=[fd], stdout=subprocess.DEVNULL,
+                                   stderr=errors)
+        self.addCleanup(errors.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.terminate)
         self.assertEqual(self.notified.recv(200), b"READY=1")
         return process
+
+    def pending(self):
+        """What was said and not read yet."""
+        said = []
+        self.notified.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                said.append(self.notified.recv(200))
+        self.notified.settimeout(60)
+        return said
 
     def test_it_serves_the_socket_it_was_given_and_tells_how_it_goes(self):
         for names in ("http", "once.socket", ""):
@@ -339,7 +378,95 @@ class ServiceManager(EndToEnd):
                 self.assertTrue(self.notified.recv(200).startswith(b"RELOADING=1\nMONOTONIC_USEC="))
                 self.assertEqual(self.notified.recv(200), b"READY=1")
                 process.terminate()
+                self.assertEqual(self.notified.recv(200), b"STOPPING=1")
                 self.assertEqual(process.wait(), 0)
+
+    def test_a_delay_before_it_drains_is_told_at_once(self):
+        process = self.start(self.backend(), "http", "--set", "timeouts.drain_delay=1h")
+        process.terminate()
+        self.assertEqual(self.notified.recv(200), b"STOPPING=1")
+        with Client(self.port) as client:
+            self.assertEqual(client.ask(key="k").status, 201)
+        process.terminate()
+        self.assertEqual(process.wait(), 1)
+
+    def test_signs_of_life_come_from_it_and_from_its_successor(self):
+        process = self.start(self.backend(), watchdog={"WATCHDOG_USEC": "200000"})
+        for _ in range(3):
+            self.assertEqual(self.notified.recv(200), b"WATCHDOG=1")
+        process.send_signal(signal.SIGUSR2)
+        said = set()
+        while not any(word.startswith(b"MAINPID=") for word in said) or b"READY=1" not in said:
+            said.add(self.notified.recv(200))
+        self.assertNotIn(b"STOPPING=1", said)  # the service goes on, for its manager
+        pid = int(next(word for word in said if word.startswith(b"MAINPID="))[8:])
+        self.addCleanup(end_if_there, pid)
+        self.assertEqual(process.wait(), 0)
+        self.assertNotIn(b"STOPPING=1", self.pending())
+        self.assertEqual(self.notified.recv(200), b"WATCHDOG=1")  # nobody else is left to send it
+        os.kill(pid, signal.SIGTERM)
+        while self.notified.recv(200) != b"STOPPING=1":
+            pass
+        wait_until(lambda: not pathlib.Path(f"/proc/{pid}").exists() or
+                   " Z " in pathlib.Path(f"/proc/{pid}/stat").read_text(), what="the successor to end")
+
+    @unittest.skipIf(STORE, "the store has no part in it")
+    def test_signs_of_life_need_no_new_descriptor(self):
+        """A manager that got none would end a process that serves."""
+        process = self.start(self.backend(), watchdog={"WATCHDOG_USEC": "200000"})
+        self.assertEqual(self.notified.recv(200), b"WATCHDOG=1")
+        limits = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
+        self.pending()
+        for _ in range(3):
+            self.assertEqual(self.notified.recv(200), b"WATCHDOG=1")
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, limits)
+
+    @unittest.skipIf(STORE, "the store has no part in it")
+    def test_a_hung_event_loop_ends_the_signs_of_life(self):
+        limit = 0.2
+        process = self.start(self.backend(), "http", "--set", "threads=1", "--set", f"claims.listen=unix:{self.folder_}/claims",
+                             admin="127.0.0.1:0", watchdog={"WATCHDOG_USEC": str(int(limit * 1e6))})
+        threads = [int(thread) for thread in os.listdir(f"/proc/{process.pid}/task") if int(thread) != process.pid]
+        silent = 0
+        for thread in threads:
+            self.assertEqual(self.notified.recv(200), b"WATCHDOG=1")
+            with stopped(thread):
+                self.pending()
+                time.sleep(5 * limit)
+                # One may have been due when the thread stopped.
+                silent += len(self.pending()) <= 1
+        # Clients, the admin interface and the claims API have a loop each.
+        self.assertGreaterEqual(silent, 3)
+        self.assertEqual(self.notified.recv(200), b"WATCHDOG=1")
+
+    def test_signs_of_life_are_not_sent_for_another_process(self):
+        process = self.start(self.backend(), watchdog={"WATCHDOG_USEC": "1000", "WATCHDOG_PID": "1"})
+        process.send_signal(signal.SIGHUP)
+        self.assertTrue(self.notified.recv(200).startswith(b"RELOADING=1"))
+
+    def log_lines(self):
+        return [json.loads(line) for line in (self.folder_ / "stderr").read_text().splitlines() if line.startswith("{")]
+
+    def test_it_can_be_watched_until_it_has_ended(self):
+        go = self.gate()
+        backend = self.backend(lambda _, to: go.wait() and to.reply(201))
+        process = self.start(backend, admin="127.0.0.1:0")
+        admin = next(line["admin"] for line in self.log_lines() if line["message"] == "listening")
+        with Client(self.port) as client:
+            client.send_request(key="k")
+            wait_until(backend.executions)
+            process.terminate()
+            self.assertEqual(self.notified.recv(200), b"STOPPING=1")
+            with Client(int(admin.rsplit(":", 1)[1])) as watcher:
+                local = [("Host", "localhost")]
+                wait_until(lambda: watcher.ask("GET", "/readyz", local).status == 503)
+                self.assertEqual(watcher.ask("GET", "/metrics", local).status, 200)
+            go.set()
+            self.assertEqual(client.read_response().status, 201)
+        self.assertEqual(process.wait(), 0)
+        draining = next(line for line in self.log_lines() if line["message"] == "draining")
+        self.assertFalse(draining["successor"])
 
     def test_a_restart_by_the_manager_fails_no_request(self):
         backend = self.backend()
@@ -347,6 +474,7 @@ class ServiceManager(EndToEnd):
         with Traffic(self.port) as traffic:
             for _ in range(2):
                 process.terminate()
+                self.assertEqual(self.notified.recv(200), b"STOPPING=1")
                 self.assertEqual(process.wait(), 0)
                 process = self.start(backend)
                 traffic.more(20)

@@ -16,8 +16,9 @@ PATIENT = ("timeouts.body_idle=1h", "limits.min_rate=0")
 class SlowReader(Client):
     """Takes so little at a time that the kernel cannot hold the rest of a large response for it."""
 
-    def __init__(self, gateway, key):
+    def __init__(self, gateway, key, address="127.0.0.1"):
         sock = socket.socket()
+        sock.bind((address, 0))
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         sock.settimeout(DEADLINE)
         sock.connect(("127.0.0.1", gateway.port))
@@ -43,9 +44,9 @@ class ResponseMemory(EndToEnd):
         environment = {**bounded_quarantine(1), "ONCE_SECRET": secrets.token_hex(16)}
         return self.gateway(backend, *PATIENT, *settings, env=environment)
 
-    def readers(self, gateway, key, count=1):
+    def readers(self, gateway, key, count=1, **named):
         """They have begun to read, and go on when the test says so."""
-        readers = [SlowReader(gateway, key) for _ in range(count)]
+        readers = [SlowReader(gateway, key, **named) for _ in range(count)]
         for reader in readers:
             self.addCleanup(reader.close)
         return readers
@@ -60,12 +61,15 @@ class ResponseMemory(EndToEnd):
         return gateway.metrics()["once_body_bytes" if what is None else f'once_held_bytes{{what="{what}"}}']
 
     def full(self, backend):
-        """A gateway with 2 MiB for bodies, nearly all of them held by readers of two replays."""
-        gateway = self.gateway(backend, *PATIENT, "limits.max_body_memory=2MiB")
+        """A gateway with 2 MiB for bodies, nearly all of them held by readers of two replays. They make no room for others
+        from here, whose address has more connections than theirs."""
+        gateway = self.gateway(backend, *PATIENT, "limits.max_body_memory=2MiB", "timeouts.idle=1h", "threads=1")
+        for _ in range(2):
+            self.connect(gateway)
         readers = []
-        for key in (f"{SIZE}-a", f"{SIZE}-b"):
+        for number, key in enumerate((f"{SIZE}-a", f"{SIZE}-b")):
             self.assertEqual(gateway.ask(key=key, body=b"{}").status, 201)
-            readers += self.readers(gateway, key)
+            readers += self.readers(gateway, key, address=f"127.0.0.{number + 11}")
         self.begun(readers)
         self.assertGreaterEqual(self.held(gateway, "replay"), 2 * SIZE)
         return gateway, readers
@@ -140,6 +144,26 @@ class ResponseMemory(EndToEnd):
                 self.assertEqual(kept_part(gateway.ask(key="5-e", body=b"{}")), kept_part(small))
                 self.assertEqual(len(backend.executions()), 5)
                 gateway.stop()
+
+    def test_clients_that_do_not_read_make_room_when_there_is_no_memory(self):
+        backend = self.backend(sized)
+        gateway = self.gateway(backend, *PATIENT, "limits.max_body_memory=2MiB", "threads=1")
+        keys = [f"{SIZE}-a", f"{SIZE}-b"]
+        for key in keys:
+            self.assertEqual(gateway.ask(key=key, body=b"{}").status, 201)
+        self.begun([reader for key in keys for reader in self.readers(gateway, key, address="127.0.0.9")])
+        self.assertGreaterEqual(self.held(gateway, "replay"), 2 * SIZE)
+        # What was executed waits a moment for them to be slow enough, and keeps its body.
+        self.assertEqual(gateway.ask(key=f"{SIZE}-c", body=b"{}").status, 201)
+        self.assertEqual(gateway.ask(key=f"{SIZE}-c", body=b"{}").get("Idempotency-Status"), "replayed")
+        self.assertGreaterEqual(gateway.metrics()["once_connections_displaced_total"], 1)
+        # A request or a replay is refused once, and finds room when it comes again.
+        for _ in range(2):
+            self.begun(self.readers(gateway, f"{SIZE}-a", address="127.0.0.9"))
+            self.begun(self.readers(gateway, f"{SIZE}-b", address="127.0.0.9"))
+            wait_until(lambda: gateway.ask(key=f"{SIZE}-c", body=b"{}").get("Idempotency-Status") == "replayed")
+            wait_until(lambda: gateway.ask(key=f"5-{secrets.token_hex(4)}", body=b"x" * (SIZE // 2)).status == 201)
+        self.assertEqual(gateway.metrics()["once_bodies_dropped_total"], 0)
 
     def test_a_slow_reader_of_a_first_answer_is_counted(self):
         gateway = self.gateway(self.backend(sized), *PATIENT)

@@ -1,7 +1,7 @@
 """Whose key it is, what it is bound to, and how it is written."""
 import unittest
 
-from harness import EndToEnd
+from harness import EndToEnd, Gateway
 from wire import request_bytes
 
 KEY = "scope-key"
@@ -215,6 +215,20 @@ class WaysAround(Scope):
                     self.assertEqual((answer.status, answer.code), (400, "bad-request"))
         self.assertEqual(backend.received, b"")
 
+    def test_a_host_in_the_path_that_a_route_is_for_is_refused_however_it_is_written(self):
+        config = "routes: [{host: pay.test, path: /v1/charges}, {path: '/**', methods: [GET]}]"
+        backend, gateway = self.start(config=config)
+        for host in ("pay.test", "PAY.test", "pay.test:80", "u@pay.test", "u:p@pay.test", "u@v@pay.test", "pay%2Etest",
+                     "pay%2etest", "u@p%61y.test", "u%40pay.test", "u@pay%2Etest:80"):
+            for slashes in "//", "/\\", "///":
+                with self.subTest(host, slashes=slashes):
+                    answer = gateway.ask("POST", f"{slashes}{host}/v1/charges", key=KEY)
+                    self.assertEqual((answer.status, answer.code), (400, "bad-request"))
+        self.assertEqual(backend.received, b"")
+        for host in "else.test", "pay.test@else.test", "u@else%2Etest":
+            with self.subTest(host):
+                self.assertEqual(gateway.ask("POST", f"//{host}/v1/charges").status, 201)
+
     def test_what_leads_to_no_other_route_goes_on(self):
         backend, gateway = self.start(config=self.CONFIG)
         for method, target in (("POST", "/files/a%2Fb"), ("POST", "/else%2Fwhere;x=1"), ("PURGE", "/else"),
@@ -338,6 +352,46 @@ class JsonFingerprint(Scope):
         include = "defaults.fingerprint.include=/amount,/to/name"
         self.assertEqual(self.second(self.FIRST.replace(b"09:00", b"09:05"), include), "replayed")
         self.assertEqual(self.second(self.FIRST.replace(b"u00eb", b"u00ec"), include), "mismatch")
+
+
+HOSTS = """
+upstreams: {{default: "http://127.0.0.1:{one}", two: "http://127.0.0.1:{two}"}}
+defaults: {{caller_missing: anonymous}}
+routes:
+  - {{path: /orders, host: one.test, key: {{required: true}}}}
+  - {{path: /orders, host: ["*.two.test"], upstream: two}}
+  - {{path: /other, host: one.test}}
+"""
+
+
+class RoutesByHost(Scope):
+    def configured(self, text):
+        gateway = Gateway(config=text)
+        self.addCleanup(lambda: gateway.folder.exists() and gateway.stop())
+        return gateway.wait_listening()
+
+    def asked(self, gateway, host, target="/orders", **named):
+        return gateway.ask("POST", target, fields=[("Host", host)], **named)
+
+    def test_a_route_may_be_for_some_hosts_only(self):
+        one, two = self.backend(), self.backend()
+        gateway = self.configured(HOSTS.format(one=one.port, two=two.port))
+        for host in ("one.test", "ONE.test.", "one.test:8080"):
+            self.assertEqual(self.asked(gateway, host).code, "key-required", host)
+        self.assertEqual(self.asked(gateway, "a.two.test", key="k").get("Idempotency-Status"), "executed")
+        self.assertEqual(self.asked(gateway, "a.two.test", key="k").get("Idempotency-Status"), "replayed")
+        self.assertEqual(self.asked(gateway, "b.a.two.test", key="k").get("Idempotency-Status"), "executed", "another host, another key")
+        self.assertEqual((len(one.requests), len(two.requests)), (0, 2))
+        for host in ("two.test", "elsewhere.test"):  # no route: unprotected, to the default upstream
+            self.assertEqual(self.asked(gateway, host, key="k").get("Idempotency-Status"), "bypassed", host)
+        self.assertEqual((len(one.requests), len(two.requests)), (2, 2))
+
+    def test_a_target_that_hides_a_host_is_refused(self):
+        one, two = self.backend(), self.backend()
+        gateway = self.configured(HOSTS.format(one=one.port, two=two.port))
+        for target in ("//a.two.test/orders", "//one.test/orders"):
+            self.assertEqual(self.asked(gateway, "elsewhere.test", target).status, 400, target)
+        self.assertEqual((len(one.requests), len(two.requests)), (0, 0))
 
 
 class Secrecy(Scope):

@@ -51,6 +51,13 @@ class OnTheWire(Send):
                 self.assert_code(done, code)
                 self.assertEqual(len(backend.requests), before + 1, "neither retried nor followed")
 
+    def test_a_body_that_cannot_be_read_is_a_file_that_cannot_be_used(self):
+        backend = self.world(answers(201))
+        done = self.send(backend.port, data="@/nowhere/at/all")
+        self.assert_code(done, 1)
+        self.assertIn(b"cannot open /nowhere/at/all: No such file or directory", done.stderr)
+        self.assertEqual(len(backend.requests), 0)
+
     def test_retries_spent_is_not_known(self):
         backend = self.world(answers(503))
         done = self.send(backend.port, "--retries", "2")

@@ -26,7 +26,7 @@ class ShadowMode(EndToEnd):
 
     def test_every_request_goes_to_the_backend_and_verdicts_are_counted(self):
         backend = self.backend()
-        gateway = self.gateway(backend, *SHADOW, "log.access=yes")
+        gateway = self.gateway(backend, *SHADOW, "threads=1", "log.access=yes")
         for body in (b"a", b"a", b"b"):
             response = gateway.ask(key="k", body=body)
             self.assertEqual((response.status, response.body), (201, b"made by attempt none"))

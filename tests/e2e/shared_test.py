@@ -270,6 +270,21 @@ class ServerDown(Shared):
         self.assertEqual((answer.status, answer.get("Idempotency-Status")), (201, "bypassed"))
 
 
+class Full(Shared):
+    @unittest.skipUnless(NAME == "redis", "a limit that a command sets")
+    def test_a_server_without_room_is_told_as_full_and_not_as_broken(self):
+        gateway, _ = self.pair(self.backend())
+        self.server.command("CONFIG", "SET", "maxmemory", 1)
+        self.addCleanup(self.server.command, "CONFIG", "SET", "maxmemory", 0)
+        refused = gateway.ask("POST", "/", key="k")
+        self.assertEqual((refused.status, refused.code), (503, "store-full"))
+        metrics = gateway.metrics()
+        self.assertEqual((metrics["once_store_full_total"], metrics["once_store_errors_total"]), (1, 0))
+        told = next(line for line in gateway.log_lines() if line["message"] == "the store is full")
+        self.assertIn("maxmemory", told["error"])
+        self.assertRegex(told["operation"], "^[0-9a-f]{16}$")
+
+
 class Operating(Shared):
     def test_no_password_is_shown(self):
         scheme, rest = self.server.url().split("://")
@@ -314,7 +329,15 @@ class Operating(Shared):
         self.assertEqual(self.swept(), 30)
         sweeping = self.pair(backend, "defaults.ttl=1h", "server.sweep_every=10m", clock=clock)
         sweeping[0].ask(key="k", body=b"{}")
-        clock.advance_until(lambda: sum(each.metrics()["once_store_swept_total"] for each in sweeping) == 1, seconds=601)
+
+        def swept():
+            """A clock that jumps on and on leaves no time for a connection to be made."""
+            try:
+                return wait_until(lambda: sum(each.metrics()["once_store_swept_total"] for each in sweeping) == 1, 5)
+            except AssertionError:
+                return False
+
+        clock.advance_until(swept, seconds=601)
 
     @unittest.skipIf(NAME == "redis", "Redis has no schema")
     def test_the_schema_is_applied_by_a_command_and_missed_with_a_clear_word(self):

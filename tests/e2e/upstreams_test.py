@@ -200,6 +200,65 @@ class Health(Upstreams):
                 self.assertEqual(gateway.ask("POST", key=key).status, 200)
 
 
+class Ejection(Upstreams):
+    """Servers that can be reached and do not serve well."""
+
+    def ejected(self, gateway, server):
+        return gateway.metrics()[f'once_upstream_ejected{{upstream="default",server="http://127.0.0.1:{server.port}"}}']
+
+    def said(self, gateway, message):
+        return [line["server"] for line in gateway.log_lines() if line["message"] == message]
+
+    def test_a_server_that_answers_5xx_gets_no_requests_until_one_that_tries_it_is_served(self):
+        well = [False]
+
+        def sick(request, connection):
+            connection.reply(200 if well[0] else 503)
+
+        servers = [self.backend(sick), self.backend(counted())]
+        gateway = self.serving(servers, "eject: {failures: 2, time: 200ms}")
+        answers = [gateway.ask("POST", key=key).status for _ in range(5) for _, key in self.keyed_and_not()]
+        self.assertEqual(answers.count(503), 2, "keyed or not, each counts, and is its client's answer")
+        name = f"http://127.0.0.1:{servers[0].port}"
+        self.assertEqual(self.said(gateway, "server is ejected"), [name])
+        self.assertEqual((self.ejected(gateway, servers[0]), self.ejected(gateway, servers[1])), (1, 0))
+        self.assertEqual(self.up(gateway, servers[0]), 1)
+        seen = len(servers[0].requests)
+
+        def tried_again():
+            self.assertIn(gateway.ask("GET", "/").status, (200, 503))
+            return len(servers[0].requests) > seen
+
+        wait_until(tried_again)
+        self.assertEqual(self.ejected(gateway, servers[0]), 1, "it is no better")
+        well[0] = True
+        wait_until(lambda: gateway.ask("GET", "/").status == 200 and not self.ejected(gateway, servers[0]))
+        wait_until(lambda: self.said(gateway, "server is readmitted") == [name])
+        self.assertEqual(gateway.metrics()['once_upstream_ejections_total{upstream="default"}'], 1)
+
+    def test_a_server_that_loses_requests_is_ejected_and_nothing_is_sent_twice(self):
+        servers = [self.backend(lambda request, connection: connection.close()), self.backend(counted())]
+        gateway = self.serving(servers, "eject: {failures: 2, time: 10m}")
+        answers = [gateway.ask("POST", key=next(self.keys)) for _ in range(8)]
+        lost = [answer for answer in answers if answer.status != 200]
+        self.assertEqual([answer.code for answer in lost], ["outcome-unknown"] * 2)
+        self.assertEqual([len(server.requests) for server in servers], [2, 6])
+        self.assertEqual(self.ejected(gateway, servers[0]), 1)
+
+    def test_one_server_is_always_kept(self):
+        servers = self.two(counted(500))
+        gateway = self.serving(servers, "eject: {failures: 1, time: 10m}")
+        self.assertEqual({gateway.ask("POST", key=next(self.keys)).status for _ in range(6)}, {500})
+        self.assertEqual(sum(self.ejected(gateway, server) for server in servers), 1)
+
+    def test_it_is_off_unless_it_is_asked_for(self):
+        servers = [self.backend(counted(503)), self.backend(counted())]
+        gateway = self.serving(servers)
+        answers = [gateway.ask("POST", key=next(self.keys)).status for _ in range(20)]
+        self.assertEqual(answers.count(503), 10)
+        self.assertEqual(self.ejected(gateway, servers[0]), 0)
+
+
 class Limits(Upstreams):
     def slow(self):
         """A backend whose requests wait for a gate each, in the order of their arrival."""
@@ -355,11 +414,30 @@ class Places(Upstreams):
             self.assertEqual(gateway.ask("POST", key=next(self.keys)).status, 200)
         self.assertFalse([line for line in gateway.log_lines() if line["level"] == "warn"])
 
-    def test_a_name_that_does_not_exist_is_an_error_at_the_start(self):
-        ended = run_once("serve", "--upstream", "http://no-such-host.invalid", "--listen", "127.0.0.1:0",
-                         "--admin", "off", folder=self.folder())
-        self.assertEqual(ended.returncode, 1)
-        self.assertIn("cannot resolve no-such-host.invalid", ended.stderr)
+    def test_a_name_that_does_not_exist_does_not_stop_the_start(self):
+        name = "http://no-such-host.invalid:80"
+        gateway = self.serving([name])
+        for kind, key in self.keyed_and_not():
+            with self.subTest(kind):
+                answer = gateway.ask("POST", key=key, body=b"hello")
+                self.assertEqual((answer.status, answer.code), (502, "bad-gateway"))
+                self.assertTrue(answer.problem["retryable"])
+        self.assertEqual(gateway.metrics()[f'once_upstream_up{{upstream="default",server="{name}"}}'], 0)
+        warnings = [line for line in gateway.log_lines() if line["message"].startswith("server cannot be looked up")]
+        self.assertEqual([(line["server"], line["upstream"]) for line in warnings], [(name, "default")])
+
+    def test_a_name_that_does_not_exist_takes_no_requests_from_the_others(self):
+        backend = self.backend(counted())
+        gateway = self.serving(["http://no-such-host.invalid", backend])
+        for kind, key in [pair for _ in range(4) for pair in self.keyed_and_not()]:
+            with self.subTest(kind):
+                self.assertEqual(gateway.ask("POST", key=key).status, 200)
+        config = gateway.folder / "once.yaml"
+        config.write_text(config.read_text().replace("no-such-host", "no-other-host"))
+        reloaded = run_once("reload", "--admin", f"127.0.0.1:{gateway.admin_port}")
+        self.assertEqual(reloaded.returncode, 0, reloaded.stderr)
+        self.assertEqual(gateway.ask("POST", key=next(self.keys)).status, 200)
+        self.assertEqual(self.up(gateway, backend), 1)
 
     def test_mistakes_are_told_with_their_line(self):
         folder = self.folder()

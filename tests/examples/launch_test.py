@@ -286,8 +286,8 @@ class LaunchTest(unittest.TestCase):
     def test_what_the_table_is_searched_by_has_an_index(self):
         lines = self.launch.database.sql("SHOW INDEX FROM once_operations").splitlines()
         columns = [(line.split("\t")[2], line.split("\t")[4]) for line in lines]
-        self.assertEqual(columns, [("PRIMARY", "id"), ("once_operations_sweep", "sweep_at"), ("once_operations_tenant", "tenant"),
-                                   ("once_operations_tenant", "state"), ("once_operations_tenant", "started_at")])
+        self.assertEqual(columns, [("PRIMARY", "id"), ("once_operations_sweep", "sweep_at"), ("once_operations_state", "state"),
+                                   ("once_operations_state", "started_at")])
 
     def test_keys_live_as_long_as_asked_and_are_swept(self):
         self.launch.service(port := free_port(), TTL_HOURS="0.001", LEASE="3s")

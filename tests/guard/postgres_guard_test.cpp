@@ -102,7 +102,7 @@ TEST_F(PostgresGuard, a_waiter_in_another_process_is_told) {
       EXPECT_EQ(told.value, "one");
     });
     // The store notes that somebody waits.
-    Sql().wait_for("EXISTS (SELECT FROM once_operations WHERE waited)");
+    Sql().wait_for("EXISTS (SELECT FROM once_leases WHERE waited)");
     return std::string("one");
   });
   waiter.join();

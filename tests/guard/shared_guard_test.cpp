@@ -73,6 +73,43 @@ TEST_F(SharedGuard, an_owner_that_stood_still_has_lost) {
   EXPECT_EQ(stale.run(request_, [] { return std::string(); }).value, "theirs");
 }
 
+// Its lease has lapsed and the store would let anybody take over; but the work is being done, here.
+TEST_F(SharedGuard, work_that_this_guard_is_doing_is_not_started_again) {
+  Guard guard = open();
+  Guard other = open();
+  request_.on_unknown = OnUnknown::retry;
+  const auto first = guard.run(request_, [&] {
+    for (int i = 0; i < 2; ++i) {
+      contract::advance_server_clock(31s);
+      EXPECT_EQ(guard.run(request_, [] { return std::string("second"); }).reason, Reason::at_work);
+      contract::advance_server_clock(31s);
+      EXPECT_EQ(guard.claim(request_).outcome.reason, Reason::at_work);
+    }
+    EXPECT_EQ(other.run(request_, [] { return std::string("theirs"); }).reason, Reason::at_work)
+        << "the work has the claim that was given last";
+    return std::string("first");
+  });
+  EXPECT_EQ(first.value, "first") << "recorded under the newest claim: " << first.detail;
+  EXPECT_EQ(other.run(request_, [] { return std::string("third"); }).value, "first");
+}
+
+TEST_F(SharedGuard, who_waits_for_work_that_this_guard_is_doing_gets_its_value) {
+  Guard guard = open();
+  request_.on_unknown = OnUnknown::retry;
+  std::thread second;
+  const auto first = guard.run(request_, [&] {
+    contract::advance_server_clock(31s);
+    EXPECT_EQ(guard.run(request_, [] { return std::string("second"); }).reason, Reason::at_work);
+    second = std::thread([&guard, asked = request_]() mutable {
+      asked.wait = 60s;
+      EXPECT_EQ(guard.run(asked, [] { return std::string("second"); }).value, "first");
+    });
+    return std::string("first");
+  });
+  second.join();
+  EXPECT_EQ(first.value, "first");
+}
+
 TEST_F(SharedGuard, work_that_fails_is_done_again) {
   Guard guard = open();
   EXPECT_EQ(guard.run(request_, []() -> std::string { throw 1; }).reason, Reason::work_failed);

@@ -1,7 +1,10 @@
 """Alerts that fire because of what happens: real gateways are made to fail in every way that can be had within seconds, and a real
 Prometheus says so. What takes longer is in rules_test.py, in virtual time.
 """
+import contextlib
+import itertools
 import os
+import resource
 import secrets
 import signal
 import threading
@@ -120,10 +123,12 @@ class Alerts(EndToEnd):
             "crowded": self.configured(CROWDED.format(origin=backend.origin)),
             "small": self.gateway(backend, "store=memory:", "memory.max_bytes=1MiB", ONE_ADDRESS),
             "full": self.gateway(backend, *FULL),
+            "strangers": self.gateway(backend, "limits.address.stored_bytes=16KiB"),
             "failed": self.gateway(backend, f"data_dir={self.data}", "journal.segment_age=1s"),
             "down": self.configured(DOWN.format(origin=backend.origin)),
             "tls": self.gateway(backend, "tls.listen=127.0.0.1:0", f"tls.certificates=[{certificate}]",
                                 f"tls.keys=[{key}]"),
+            "poor": self.gateway(backend),
             "calm": self.gateway(backend)}
         self.prometheus.watch(self.gateways.values())
 
@@ -206,10 +211,35 @@ class Alerts(EndToEnd):
         self.expect("OnceStoreFull", full)
         self.expect("OnceNearLimit:journal_disk", full)
 
+    def provoke_caller_limit(self, gateway):
+        with gateway.connect() as client:
+            numbers = iter(range(1000))
+            while client.ask("POST", "/", key=f"key-{next(numbers)}").status == 201:
+                pass
+        self.expect("OnceCallerLimit", gateway, limit="address_stored_bytes")
+
     def provoke_failed_journal(self, gateway):
         gateway.ask("POST", "/", key="k")
-        (self.data / "journal").rename(self.data / "moved")
+
+        def in_its_way():
+            """A folder where the next segment would be made, if that is not just being made."""
+            with contextlib.suppress(FileExistsError):
+                (self.data / "journal" / "next.segment").mkdir()
+            return (self.data / "journal" / "next.segment").is_dir()
+
+        wait_until(in_its_way)
+        # The segment of k may have ended before the folder was there: only one that holds something is followed by another.
+        numbers = itertools.count()
+        wait_until(lambda: gateway.ask("POST", "/", key=f"key-{next(numbers)}").status == 503, what="the journal to fail")
         self.expect("OnceJournalFailed", gateway)
+
+    def provoke_exhaustion(self, gateway):
+        _, hard = resource.prlimit(gateway.process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(gateway.process.pid, resource.RLIMIT_NOFILE, (int(gateway.metrics()["process_open_fds"]) + 10, hard))
+        # In the midst of a request, so that none of them is closed for another.
+        for _ in range(30):
+            self.connect(gateway).send(b"POST / HTTP/1.1\r\n")
+        self.expect("OnceOutOfDescriptors", gateway)
 
     def test_what_happens_is_told(self):
         self.start_all()
@@ -220,6 +250,8 @@ class Alerts(EndToEnd):
         self.expect("OnceCertificateExpires", gateways["tls"])
         self.provoke_crowd(gateways["crowded"])
         self.provoke_failed_journal(gateways["failed"])
+        self.provoke_exhaustion(gateways["poor"])
+        self.provoke_caller_limit(gateways["strangers"])
         self.provoke_lost_claim(gateways["shared"], gateways["other"])
         # Those that look after themselves, beside each other.
         claims = threading.Thread(target=self.provoke_claims)

@@ -61,6 +61,8 @@ CASES = {
                       [stays("once_store_connections", 0), stays("once_store_connect_failures_total", 7)]),
     "OnceStoreErrors": ([grows("once_store_errors_total", 3)], [series("once_store_errors_total", "0x50 4x50")]),
     "OnceStoreFull": ([grows("once_store_full_total", 3)], [stays("once_store_full_total", 3), stays("once_journal_full", 0)]),
+    "OnceOutOfDescriptors": ([grows("once_out_of_descriptors_total", 1, 'for="client"')],
+                             [stays("once_out_of_descriptors_total", 3, 'for="client"')]),
     "OnceUpstreamAllDown": ([*servers(0, 0), grows("once_backend_connect_failures_total", 1)],
                             [*servers(0, 1), grows("once_backend_connect_failures_total", 1)]),
     "OnceUpstreamDown": (servers(0, 1), servers(0, 0)),
@@ -82,6 +84,8 @@ CASES = {
     "OnceClaimsHitRateLow": (claims(acquired=71, succeeded=29), claims(acquired=69, succeeded=31)),
     "OnceOverloaded": ([grows("once_overloaded_total", 1, 'limit="in_flight"')],
                        [series("once_overloaded_total", "0x50 9x50", 'limit="in_flight"')]),
+    "OnceCallerLimit": ([grows("once_caller_limit_total", 1, 'limit="address_stored_bytes"')],
+                        [grows("once_caller_limit_total", 1, 'limit="new_keys"'), stays("once_caller_limit_total", 4, 'limit="address_new_keys"')]),
     "OnceEvictions": ([grows("once_store_evictions_total", 1)], [stays("once_store_evictions_total", 5)]),
     "OnceNearLimit:connections": near("once_connections_open", "once_connections_limit"),
     "OnceNearLimit:in_flight": near("once_in_flight", "once_in_flight_limit"),
@@ -141,8 +145,9 @@ END = (99,)
 AROUND_AN_EVENT = (*range(51, 68), 99)
 # Shares, which must be the same across a restart; and counters of events.
 RATES = ("OnceTakeoversHigh", "OnceFailuresHigh", "OnceClaimsTakeoversHigh", "OnceClaimsFailuresHigh")
-EVENTS = (("once_store_errors_total", ""), ("once_store_full_total", ""), ("once_claims_lost_total", ""), ("once_store_evictions_total", ""),
+EVENTS = (("once_store_errors_total", ""), ("once_store_full_total", ""), ("once_out_of_descriptors_total", 'for="client"'), ("once_claims_lost_total", ""), ("once_store_evictions_total", ""),
           ("once_lease_renewals_failed_total", ""), ("once_overloaded_total", 'limit="in_flight"'),
+          ("once_caller_limit_total", 'limit="address_new_keys"'),
           ("once_requests_total", 'route="/payments",result="bypassed"'), ("once_outcomes_total", 'route="/payments",outcome="unknown"'))
 BY_JOB = ("up{", "process_")
 GOT = re.compile(r'Labels:\{alertname="(\w+)"(.*)\}')

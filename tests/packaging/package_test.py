@@ -127,7 +127,7 @@ class Package(unittest.TestCase):
         for library in ("libssl3", "libpq5", "libmariadb3", "libhiredis", "libyaml-cpp", "libcurl4"):
             self.assertIn(library, fields)
         listed = run("dpkg-deb", "-c", str(self.package)).stdout
-        for path in ("usr/bin/once", "etc/once/once.yaml", "lib/systemd/system/once.service", "lib/systemd/system/once.socket",
+        for path in ("usr/bin/once", "etc/once/once.yaml", "etc/logrotate.d/once", "lib/systemd/system/once.service", "lib/systemd/system/once.socket",
                      "lib/systemd/system/once-sweep.timer", "usr/share/man/man1/once.1.gz", "usr/share/man/man1/once-serve.1.gz",
                      "usr/share/man/man5/once.yaml.5.gz", "usr/share/bash-completion/completions/once",
                      "usr/share/zsh/vendor-completions/_once", "usr/share/fish/vendor_completions.d/once.fish", "usr/share/doc/once/copyright",

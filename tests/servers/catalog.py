@@ -2,6 +2,7 @@
 import importlib
 
 SERVERS = {"postgres": ("postgres", "Postgres"),
+           "pgbouncer": ("pgbouncer", "PgBouncer"),
            "mariadb": ("mariadb", "MariaDb"),
            "galera": ("galera", "Galera"),
            "redis": ("redis_server", "Redis"),

@@ -28,6 +28,7 @@ std::optional<StoreKind> store_with(Bug bug) {
     case Bug::answer_over_committed: return StoreKind::sql_transaction;
     case Bug::replica_far_behind: return StoreKind::redis;
     case Bug::replicas_not_waited_for:
+    case Bug::late_claim_counts:
     case Bug::replays_not_waited_for: return StoreKind::redis_wait;
     case Bug::none:
     case Bug::finish_without_nonce:
@@ -48,7 +49,7 @@ std::optional<StoreKind> store_with(Bug bug) {
     case Bug::unknown_told_as_none:
     case Bug::tombstone_not_forgotten:
     case Bug::starts_what_is_at_work:
-    case Bug::late_claim_counts:
+    case Bug::first_claim_forgotten:
     case Bug::sends_what_is_lost:
     case Bug::finish_over_resolved: return std::nullopt;
   }

@@ -286,7 +286,7 @@ TEST_F(JournalDamage, two_segments_that_were_exchanged_are_found) {
 TEST_F(JournalDamage, a_newer_version_is_said_to_be_one) {
   const auto copy = changed([&](Platter& platter) {
     std::string bytes = platter.content(names_.back());
-    bytes[8] = 3;
+    bytes[8] = journal::format_version + 1;
     const std::uint32_t sum = crc32c(std::string_view(bytes).substr(16, header_size - 16), crc32c(bytes.substr(0, 12)));
     std::memcpy(bytes.data() + 12, &sum, sizeof sum);
     platter.put(names_.back(), bytes);

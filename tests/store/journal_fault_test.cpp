@@ -151,6 +151,23 @@ TEST(JournalFaults, what_a_write_without_space_left_behind_never_comes_back) {
   }
 }
 
+// The segment is cut off behind what is in it, which is nothing yet: the next one must not be measured by that.
+TEST(JournalFaults, a_disk_that_was_full_at_the_first_write_is_used_again) {
+  JournalMachine machine(1);
+  ASSERT_TRUE(machine.start());
+  machine.platter.set_space(machine.platter.bytes());
+  machine.platter.fail(DiskCall::write, 1, DiskFault::no_space);
+  ASSERT_EQ(machine.run(claim_op(1, 1)).status, OpStatus::failed);
+  ASSERT_EQ(machine.run(claim_op(1, 1)).fault, StoreFault::full);
+  machine.platter.set_space({});
+  for (int calls = 0; calls < 2; ++calls) {
+    machine.clock.advance(std::chrono::seconds(2));
+    machine.store().maintain();
+  }
+  const Op op = machine.run(claim_op(1, 1));
+  EXPECT_EQ(op.status, OpStatus::done) << op.error;
+}
+
 class FullJournal : public testing::Test {
  protected:
   // Claims until one is refused; returns how many were given.

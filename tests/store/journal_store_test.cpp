@@ -22,10 +22,14 @@ class JournalUnderTest final : public contract::StoreUnderTest {
   }
   // The owner is the process: its claims lapse when it ends.
   bool lapse(Duration /*lease*/) override {
+    restart(Duration::zero());
+    return true;
+  }
+  void restart(Duration down) {
     store_.reset();
     disk_.reset();
+    clock_.advance(down);
     open();
-    return true;
   }
 
  private:
@@ -75,7 +79,7 @@ class JournalRestart : public testing::TestWithParam<std::size_t> {
     return run(
         {.verb = Verb::claim, .id = id, .nonce = by, .terms = {.on_unknown = on_unknown, .lease = lease, .ttl = ttl}});
   }
-  void restart() { journal_.lapse(lease); }
+  void restart(Duration down = Duration::zero()) { journal_.restart(down); }
 
   static constexpr Duration lease = std::chrono::minutes(2);
   static constexpr Duration ttl = std::chrono::minutes(10);
@@ -113,8 +117,7 @@ TEST_P(JournalRestart, a_renewal_is_remembered) {
 
 TEST_P(JournalRestart, an_owner_that_could_not_renew_in_the_meantime_gets_a_moment) {
   ASSERT_EXECUTES(claim(nonce));
-  journal_.advance(ttl);
-  restart();
+  restart(ttl);
   EXPECT_EQ(claim(other).verdict, Verdict::in_flight);
   journal_.advance(journal::lease_after_restart - std::chrono::seconds(1));
   EXPECT_EQ(run({.verb = Verb::renew, .id = id, .nonce = nonce, .terms = {.lease = lease}}).status, OpStatus::done);
@@ -124,8 +127,7 @@ TEST_P(JournalRestart, an_owner_that_could_not_renew_in_the_meantime_gets_a_mome
 
 TEST_P(JournalRestart, a_dead_owner_does_not_get_more_than_that) {
   ASSERT_EXECUTES(claim(nonce));
-  journal_.advance(lease);
-  restart();
+  restart(lease);
   journal_.advance(journal::lease_after_restart + std::chrono::seconds(1));
   EXPECT_EQ(claim(other, OnUnknown::hold).verdict, Verdict::held);
   EXPECT_EQ(claim(other).verdict, Verdict::execute);

@@ -33,8 +33,9 @@ class JournalThreads : public testing::TestWithParam<Sync> {
  protected:
   void open() {
     disk_ = std::make_unique<SystemDisk>(folder_.path());
-    auto opened = JournalStore::open(*disk_, clock_, random_, log_,
-                                     {.sync = GetParam(), .segment_bytes = 16 << 10, .cache_bytes = 64 << 10});
+    auto opened = JournalStore::open(
+        *disk_, clock_, random_, log_,
+        {.sync = GetParam(), .segment_bytes = 16 << 10, .cache_bytes = 64 << 10, .count_anew_after = 8});
     ASSERT_TRUE(opened.has_value()) << opened.error().detail;
     store_ = std::move(*opened);
   }
@@ -50,11 +51,49 @@ class JournalThreads : public testing::TestWithParam<Sync> {
     return op;
   }
 
+  // What was recorded before, by then on disk only and perhaps carried forward.
+  void look_back(std::uint64_t own, std::uint64_t number) {
+    const std::uint64_t back = number / 2;
+    const Op replayed = run(claim_op(own - back, 1));
+    ASSERT_EQ(replayed.verdict, Verdict::replay) << replayed.error;
+    EXPECT_EQ(*replayed.record->outcome, *outcome_of(100 + (number - back) % 300, own - back));
+    const Op found = run({.verb = Verb::lookup, .id = numbered<OperationId>(own - back)});
+    ASSERT_TRUE(found.record.has_value()) << found.error;
+    EXPECT_EQ(found.record->state, State::succeeded);
+  }
+
+  // A claim that is held outside, renewed without its labels.
+  void renew_outside(std::uint64_t own) {
+    Op op = claim_op(own + 300'000, own, Duration(200));
+    op.terms.owner = Owner::outside;
+    op.terms.lease = hours(1);
+    op.tenant = "acme";
+    EXPECT_EQ(run(op).verdict, Verdict::execute);
+    op.verb = Verb::renew;
+    op.tenant = {};
+    EXPECT_EQ(run(op).status, OpStatus::done) << op.error;
+    EXPECT_EQ(run(owner_op(Verb::release, own + 300'000, own)).status, OpStatus::done);
+  }
+
+  void list() {
+    std::string cursor;
+    do {
+      const auto page = store_->scan({}, cursor, 100);
+      ASSERT_TRUE(page.has_value()) << page.error().detail;
+      for (const KeyInfo& key : page->keys) EXPECT_EQ(key.tenant.value_or("acme"), "acme");
+      cursor = page->next;
+    } while (!cursor.empty());
+    EXPECT_TRUE(store_->count("").has_value());
+  }
+
   // A key of its own, one that is soon forgotten, and one that all of them want.
   void round(std::uint64_t thread, std::uint64_t number) {
     const std::uint64_t own = 1'000'000 * (thread + 1) + number;
     EXPECT_EQ(run(claim_op(own, own)).verdict, Verdict::execute);
     EXPECT_EQ(run(finish_op(own, own, outcome_of(100 + number % 300, own), hours(24))).status, OpStatus::done);
+
+    look_back(own, number);
+    renew_outside(own);
 
     std::vector<Op> brief = {claim_op(own + 500'000, own, Duration(200)), claim_op(own + 700'000, own, Duration(200))};
     std::vector<Op*> batch = {brief.data(), &brief[1]};
@@ -112,6 +151,9 @@ TEST_P(JournalThreads, requests_and_upkeep_at_once) {
       EXPECT_NE(store_->stats().condition, JournalStats::Condition::failed);
     }
   });
+  std::thread operators([&] {
+    while (!done) list();
+  });
   {
     std::latch together(threads);
     std::vector<std::jthread> requests;
@@ -124,6 +166,7 @@ TEST_P(JournalThreads, requests_and_upkeep_at_once) {
   }
   done = true;
   keeper.join();
+  operators.join();
   for (int i = 0; i < 200; ++i) {
     clock_.advance(Duration(100));
     store_->maintain();

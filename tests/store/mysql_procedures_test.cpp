@@ -29,6 +29,41 @@ class MysqlProceduresTest : public MysqlTest {
   static Op taken_over(MysqlStore& store, const Owner& by) { return run_on(store, op_of(Verb::claim, by)); }
 };
 
+// The gateway writes the row of the claim while the backend's transaction is under way.
+TEST_F(MysqlProceduresTest, a_renewal_meanwhile_does_not_keep_a_backend_from_finishing_at_any_isolation_level) {
+  const bool has_snapshots = other().run("SELECT @@innodb_snapshot_isolation") == 0;
+  for (const std::string_view level : {"READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"}) {
+    for (const bool snapshots : {false, true}) {
+      if (snapshots && !has_snapshots) continue;
+      SCOPED_TRACE(fmt::format("{} {}", level, snapshots));
+      Session backend;
+      ASSERT_EQ(backend.run(fmt::format("SET SESSION TRANSACTION ISOLATION LEVEL {}", level)), 0U);
+      if (snapshots) ASSERT_EQ(backend.run("SET SESSION innodb_snapshot_isolation = ON"), 0U);
+      const auto begin_work = [&](const Owner& owner) {
+        ASSERT_EQ(backend.run("BEGIN"), 0U);
+        backend.value("SELECT COUNT(*) FROM ledger WHERE n = 0");
+        ASSERT_EQ(backend.run(work(owner)), 0U);
+      };
+      const Owner owner = claimed();
+      begin_work(owner);
+      ASSERT_EQ(run(op_of(Verb::renew, owner)).status, OpStatus::done);
+      EXPECT_EQ(backend.run(finish(owner)), 0U);
+      ASSERT_EQ(backend.run("COMMIT"), 0U);
+      EXPECT_EQ(times_done(owner), "1");
+      EXPECT_EQ(lookup(owner).record->state, State::succeeded);
+
+      const Owner slow = claimed();
+      begin_work(slow);
+      contract::advance_server_clock(std::chrono::minutes(1));
+      ASSERT_EQ(claim_again(slow).verdict, Verdict::execute) << "another attempt";
+      EXPECT_EQ(backend.run(finish(slow)), not_current);
+      ASSERT_EQ(backend.run("COMMIT"), 0U);
+      EXPECT_EQ(times_done(slow), "0");
+      if (snapshots) EXPECT_EQ(backend.value("SELECT @@innodb_snapshot_isolation"), "1") << "as the backend had it";
+    }
+  }
+}
+
 TEST_F(MysqlProceduresTest, the_effect_and_the_outcome_are_committed_together) {
   const Owner owner = claimed();
   ASSERT_EQ(other().run("BEGIN"), 0U);

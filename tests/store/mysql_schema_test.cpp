@@ -101,8 +101,20 @@ TEST_F(MysqlSchemaTest, a_schema_of_another_version_is_refused) {
   EXPECT_TRUE(has(why_not_open(url), "99"));
   EXPECT_TRUE(has(why_not_open(url), "newer"));
   EXPECT_FALSE(mysql::apply_schema(url, ServerSettings()).has_value());
-  ASSERT_EQ(session.run("UPDATE once_schema SET version = 0"), 0U);
+  ASSERT_EQ(session.run("UPDATE once_schema SET version = 1, revision = 1"), 0U);
   EXPECT_TRUE(has(why_not_open(url), "once schema mysql --apply URL"));
+}
+
+TEST_F(MysqlSchemaTest, a_server_that_lacks_what_the_store_needs_is_refused_by_name) {
+  EXPECT_EQ(mysql::unsupported({.mariadb = true, .version = 101'002, .version_text = "10.10.2-MariaDB"}), "");
+  EXPECT_EQ(mysql::unsupported({.mariadb = false, .version = 80'036, .version_text = "8.0.36"}), "");
+  const std::string old = mysql::unsupported({.mariadb = true, .version = 100'618, .version_text = "10.6.18-MariaDB"});
+  EXPECT_TRUE(has(old, "10.6.18") && has(old, "MariaDB 10.10")) << old;
+  EXPECT_NE(mysql::unsupported({.mariadb = false, .version = 50'744, .version_text = "5.7.44"}), "");
+  mysql::ServerFacts server{.mariadb = true, .version = 101'106, .logs_statements = true};
+  EXPECT_EQ(mysql::unsupported(server), "") << "it writes no binary log";
+  server.binary_log = true;
+  EXPECT_TRUE(has(mysql::unsupported(server), "binlog_format"));
 }
 
 TEST_F(MysqlSchemaTest, refused_credentials_are_an_error_without_the_password) {
@@ -118,6 +130,18 @@ TEST_F(MysqlSchemaTest, a_wrong_url_is_an_error_that_says_what_is_known) {
   EXPECT_TRUE(has(why_not_open(contract::server_url() + "?ssl-mode=maybe"), "verify-identity"));
   EXPECT_TRUE(has(why_not_open("mysql://once:secret@127.0.0.1:3306"), "database"));
   EXPECT_FALSE(has(why_not_open("mysql://once:secret@127.0.0.1:99999/once"), "secret"));
+}
+
+TEST_F(MysqlSchemaTest, a_server_on_another_machine_counts_as_verified_only_if_its_certificate_is) {
+  const auto host = [](const std::string& rest) {
+    const auto target = mysql::parse_target("mysql://once:pass@" + rest);
+    return target ? mysql::unverified_host(*target) : target.error().detail;
+  };
+  EXPECT_EQ(host("127.0.0.1,db.internal/shop"), "db.internal");
+  EXPECT_EQ(host("db.internal/shop?ssl-mode=required"), "db.internal");
+  EXPECT_EQ(host("db.internal/shop?ssl-mode=verify-identity"), "");
+  EXPECT_EQ(host("db.internal/shop?ssl-ca=/etc/ssl/db.pem"), "");
+  EXPECT_EQ(host("localhost,[::1]:3307/shop"), "");
 }
 
 // The server's certificate is for the name localhost, and its own authority.
@@ -203,6 +227,14 @@ TEST_F(MysqlSchemaTest, a_sweep_removes_what_expired_up_to_its_limit_and_nothing
   EXPECT_EQ(store().sweep(1000)->removed, 0U);
   EXPECT_TRUE(lookup(working).record.has_value());
   EXPECT_TRUE(lookup(lasting).record.has_value());
+}
+
+TEST_F(MysqlSchemaTest, a_sweep_takes_no_connection_of_a_lane) {
+  const auto one = open_store(1);
+  ASSERT_EQ(run_on(*one, op_of(Verb::claim, new_owner())).verdict, Verdict::execute);
+  EXPECT_EQ(one->stats().connections, 1U);
+  ASSERT_TRUE(one->sweep(10).has_value());
+  EXPECT_EQ(one->stats().connections, 2U);
 }
 
 TEST_F(MysqlSchemaTest, a_sweep_makes_tombstones_without_outcomes_of_what_is_remembered) {

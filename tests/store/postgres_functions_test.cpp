@@ -1,4 +1,8 @@
 // What backends and workers call in PostgreSQL, together with the store that gateways use.
+#include <array>
+#include <atomic>
+#include <thread>
+
 #include "core/outcome.hpp"
 #include "tests/store/postgres_support.hpp"
 
@@ -50,6 +54,107 @@ TEST_F(PostgresFunctions, effect_and_outcome_are_committed_together_and_the_gate
   EXPECT_GT(finished.record->expires_at, finished.now + std::chrono::minutes(59));
   EXPECT_LE(finished.record->expires_at, finished.now + std::chrono::hours(1));
   EXPECT_EQ(run(*store_, op(Verb::claim, it.id, new_nonce())).verdict, Verdict::replay);
+}
+
+constexpr std::array isolation_levels = {"READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"};
+
+// Above READ COMMITTED a transaction cannot write to a row that anybody wrote to since it began.
+TEST_F(PostgresFunctions, renewals_and_waiters_meanwhile_do_not_keep_a_backend_from_finishing_at_any_isolation_level) {
+  for (const std::string level : isolation_levels) {
+    SCOPED_TRACE(level);
+    Sql backend;
+    backend("CREATE TEMP TABLE payments (amount int)");
+    const auto begin_work = [&] { backend("BEGIN ISOLATION LEVEL " + level + "; INSERT INTO payments VALUES (5)"); };
+    const Started it = started(*store_);
+    const std::string finish = "SELECT once_finish('" + it.claim() + "', 201)";
+    begin_work();
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_EQ(run(*store_, op(Verb::renew, it.id, it.nonce)).status, OpStatus::done);
+      Op waiting = op(Verb::lookup, it.id, {});
+      waiting.waits = Waits::yes;
+      ASSERT_EQ(run(*store_, waiting).record->state, State::started);
+      sql_("SELECT once_renew('" + it.claim() + "')");
+    }
+    EXPECT_EQ(backend.state(finish), "none");
+    EXPECT_EQ(run(*store_, op(Verb::renew, it.id, it.nonce)).status, OpStatus::done) << "until it is committed";
+    backend("COMMIT");
+    EXPECT_EQ(run(*store_, op(Verb::lookup, it.id, {})).record->state, State::succeeded);
+    begin_work();
+    EXPECT_EQ(backend.state(finish), "ON001") << "it was done";
+    backend("ROLLBACK");
+    EXPECT_EQ(backend("SELECT count(*) FROM payments"), "1");
+    backend("DROP TABLE payments");
+  }
+}
+
+// With a gateway that does nothing but renew.
+TEST_F(PostgresFunctions, a_backend_finishes_at_its_first_try_however_often_its_claim_is_renewed) {
+  constexpr int operations = 30;
+  sql_("CREATE TABLE effects_of_many (claim text)");
+  for (const std::string level : isolation_levels) {
+    SCOPED_TRACE(level);
+    Sql backend;
+    sql_("TRUNCATE effects_of_many");
+    for (int i = 0; i < operations; ++i) {
+      const Started it = started(*store_);
+      std::atomic<int> renewed = 0;
+      std::atomic<bool> ended = false;
+      std::jthread gateway([&] {
+        while (!ended) renewed += run(*store_, op(Verb::renew, it.id, it.nonce)).status == OpStatus::done ? 1 : 0;
+      });
+      backend("BEGIN ISOLATION LEVEL " + level + "; INSERT INTO effects_of_many VALUES ('" + it.claim() + "')");
+      const int before = renewed;
+      const auto until = monotonic_now() + std::chrono::minutes(1);
+      while (renewed < before + 2 && monotonic_now() < until) std::this_thread::yield();
+      EXPECT_GE(renewed, before + 2);
+      EXPECT_EQ(backend.state("SELECT once_finish('" + it.claim() + "', 200)"), "none");
+      EXPECT_EQ(backend.state("COMMIT"), "none");
+      ended = true;
+    }
+    EXPECT_EQ(sql_("SELECT count(*), count(DISTINCT claim) FROM effects_of_many", 2), "30|30");
+  }
+}
+
+TEST_F(PostgresFunctions, at_stricter_isolation_levels_a_takeover_meanwhile_takes_the_effect_back) {
+  for (const std::string level : {"REPEATABLE READ", "SERIALIZABLE"}) {
+    SCOPED_TRACE(level);
+    Sql backend;
+    backend("CREATE TEMP TABLE payments (amount int)");
+    const auto begin_work = [&] { backend("BEGIN ISOLATION LEVEL " + level + "; INSERT INTO payments VALUES (5)"); };
+    const Started it = started(*store_);
+    begin_work();
+    contract::advance_server_clock(std::chrono::seconds(31));
+    ASSERT_EQ(run(*store_, op(Verb::claim, it.id, new_nonce())).verdict, Verdict::execute);
+    const std::string finish = "SELECT once_finish('" + it.claim() + "', 201)";
+    EXPECT_EQ(backend.state(finish), "40001");
+    backend("ROLLBACK");
+    begin_work();
+    EXPECT_EQ(backend.state(finish), "ON001");
+    backend("ROLLBACK");
+    EXPECT_EQ(backend("SELECT count(*) FROM payments"), "0");
+    backend("DROP TABLE payments");
+  }
+}
+
+TEST_F(PostgresFunctions, a_worker_that_renewed_meanwhile_is_not_taken_over_at_any_isolation_level) {
+  for (const std::string level : isolation_levels) {
+    SCOPED_TRACE(level);
+    const std::string key = "'', " + new_key();
+    const std::string claim = worker_claim(key);
+    contract::advance_server_clock(std::chrono::seconds(31));
+    Sql other;
+    other("BEGIN ISOLATION LEVEL " + level + "; SELECT count(*) FROM once_leases");
+    sql_("SELECT once_renew('" + claim + "')");
+    const std::string take = "SELECT verdict FROM once_claim(" + key + ", on_unknown => 'retry')";
+    if (level == "READ COMMITTED") {
+      EXPECT_EQ(other(take), "in_flight");
+    } else {
+      EXPECT_EQ(other.state(take), "40001");
+    }
+    other("ROLLBACK");
+    EXPECT_EQ(other(take), "in_flight");
+    EXPECT_EQ(sql_.state("SELECT once_finish('" + claim + "', 200)"), "none");
+  }
 }
 
 TEST_F(PostgresFunctions, a_stale_claim_raises_and_its_effect_rolls_back) {
@@ -301,6 +406,8 @@ TEST_F(PostgresFunctions, people_read_the_keys_in_a_view) {
   EXPECT_EQ(sql_(view, 3), "started|1|f");
   contract::advance_server_clock(std::chrono::seconds(31));
   EXPECT_EQ(sql_(view, 3), "lapsed|1|f");
+  ASSERT_EQ(run(*store_, op(Verb::renew, it.id, it.nonce)).status, OpStatus::done);
+  EXPECT_EQ(sql_(view, 3), "started|1|f");
   ASSERT_EQ(run(*store_, op(Verb::release, it.id, it.nonce)).status, OpStatus::done);
   EXPECT_EQ(sql_(view, 3), "released|0|t");
 }

@@ -1,4 +1,5 @@
 // The PostgreSQL store beside transactions of others: rows that are held, tables that are locked, connections that end.
+#include <atomic>
 #include <optional>
 #include <thread>
 
@@ -6,6 +7,42 @@
 
 namespace once {
 namespace postgres_locks_test {
+
+// Every commit waits for a standby that is not there.
+class NoStandby {
+ public:
+  NoStandby() {
+    Sql sql;
+    sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
+    sql("SELECT pg_reload_conf()");
+    // The server's processes learn of it one by one.
+    while (!commits_hang(sql)) {
+    }
+  }
+  ~NoStandby() { end(); }
+  NoStandby(const NoStandby&) = delete;
+  NoStandby& operator=(const NoStandby&) = delete;
+
+  void end() const {
+    Sql sql;
+    sql("ALTER SYSTEM RESET synchronous_standby_names");
+    sql("SELECT pg_reload_conf()");
+    sql.wait_for("current_setting('synchronous_standby_names') = ''");
+  }
+
+ private:
+  static bool commits_hang(Sql& sql) {
+    std::atomic<bool> committed{false};
+    const std::jthread other([&] {
+      Sql()("SELECT pg_logical_emit_message(true, 'test', '')");
+      committed = true;
+    });
+    while (!committed) {
+      if (sql("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") == "t") return true;
+    }
+    return false;
+  }
+};
 
 class PostgresLocks : public PostgresTest {
  protected:
@@ -34,7 +71,7 @@ TEST_F(PostgresLocks, a_row_that_a_backend_holds_holds_nobody_else_up) {
   Sql backend;
   backend("BEGIN; SELECT once_finish('" + held.claim() + "', 200)");
 
-  std::vector<Op> ops = {op(Verb::renew, held.id, held.nonce), finish_op(other.id, other.nonce),
+  std::vector<Op> ops = {finish_op(held.id, held.nonce), finish_op(other.id, other.nonce),
                          op(Verb::renew, renewed.id, renewed.nonce), op(Verb::claim, new_id(), new_nonce()),
                          op(Verb::lookup, new_id(), new_nonce())};
   run_within(*store_, ops, std::chrono::seconds(2));
@@ -57,7 +94,7 @@ TEST_F(PostgresLocks, many_held_rows_do_not_add_up_their_waits) {
   for (int i = 0; i < 40; ++i) {
     const Started held = started(*store_);
     backend("SELECT once_finish('" + held.claim() + "', 200)");
-    ops.push_back(op(Verb::renew, held.id, held.nonce));
+    ops.push_back(finish_op(held.id, held.nonce));
   }
   run_within(*store_, ops, std::chrono::seconds(2));
   for (const Op& each : ops) {
@@ -150,6 +187,46 @@ TEST_F(PostgresLocks, a_replay_writes_nothing) {
 }
 
 // The second write of a row goes beside the first: no index is touched.
+// Whoever takes an operation from its owner and the owner itself may both be right that the lease has ended.
+TEST_F(PostgresLocks, a_late_renewal_and_whoever_takes_the_operation_never_both_succeed) {
+  constexpr std::size_t count = 60;
+  const auto other = open();
+  for (const Verb verb : {Verb::claim, Verb::resolve, Verb::forget}) {
+    std::vector<Started> lapsed;
+    for (std::size_t i = 0; i < count; ++i) lapsed.push_back(started(*store_));
+    contract::advance_server_clock(std::chrono::seconds(31));
+    std::vector<Op> renewed(count);
+    std::vector<Op> taken(count);
+    std::atomic<std::size_t> at = 0;  // neither is far ahead of the other
+    {
+      const auto meet = [&](std::size_t i) {
+        ++at;
+        while (at < 2 * (i + 1)) std::this_thread::yield();
+      };
+      std::jthread owner([&] {
+        for (std::size_t i = 0; i < count; ++i) {
+          meet(i);
+          renewed[i] = run(*store_, op(Verb::renew, lapsed[i].id, lapsed[i].nonce));
+        }
+      });
+      std::jthread taker([&] {
+        for (std::size_t i = 0; i < count; ++i) {
+          Op take = op(verb, lapsed[i].id, verb == Verb::claim ? new_nonce() : lapsed[i].nonce);
+          take.final_state = State::failed;
+          take.seen_state = State::started;
+          meet(i);
+          taken[i] = run(*other, take);
+        }
+      });
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      const bool kept = renewed[i].status == OpStatus::done;
+      const bool lost = verb == Verb::claim ? taken[i].verdict == Verdict::execute : taken[i].status == OpStatus::done;
+      EXPECT_NE(kept, lost) << renewed[i].error << taken[i].error;
+    }
+  }
+}
+
 TEST_F(PostgresLocks, the_end_of_an_operation_changes_no_indexed_column) {
   const Started it = started(*store_);
   Sql sql;
@@ -210,12 +287,9 @@ TEST_F(PostgresLocks, a_commit_that_was_never_answered_is_unavailable_and_the_sa
   impatient.timeout = std::chrono::milliseconds(500);
   const auto store = open(impatient);
   const Started it{new_id(), new_nonce()};
-  sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'");
-  sql("SELECT pg_reload_conf()");
-  sql.wait_for("current_setting('synchronous_standby_names') = 'nobody'");
+  const NoStandby no_standby;
   Op lost = run(*store, op(Verb::claim, it.id, it.nonce));
-  sql("ALTER SYSTEM RESET synchronous_standby_names");
-  sql("SELECT pg_reload_conf()");
+  no_standby.end();
   EXPECT_EQ(lost.status, OpStatus::failed);
   EXPECT_EQ(lost.fault, StoreFault::unavailable);
   EXPECT_EQ(store->stats().indeterminate, 1U);
@@ -223,6 +297,34 @@ TEST_F(PostgresLocks, a_commit_that_was_never_answered_is_unavailable_and_the_sa
   const Op again = run(*store_, op(Verb::claim, it.id, it.nonce));
   EXPECT_EQ(again.verdict, Verdict::execute);
   EXPECT_EQ(again.record->attempt, Attempt{1});
+}
+
+// As an operator ends it who sees a session hang: the server commits, says "done" and warns that no standby has it.
+TEST_F(PostgresLocks, a_commit_that_reached_no_synchronous_standby_is_unavailable_until_one_has_it) {
+  Sql sql;
+  ServerSettings patient;
+  patient.timeout = std::chrono::minutes(1);
+  const auto store = open(patient);
+  const Started it = started(*store);
+  const NoStandby no_standby;
+  const auto give_up_waiting = [&](const Op& asked) {
+    std::optional<Op> answered;
+    std::jthread gateway([&] { answered = run(*store, asked); });
+    sql.wait_for("EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep')");
+    sql("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'");
+    gateway.join();
+    return *answered;
+  };
+  const Op finished = give_up_waiting(finish_op(it.id, it.nonce));
+  EXPECT_EQ(finished.status, OpStatus::failed);
+  EXPECT_EQ(finished.fault, StoreFault::unavailable);
+  EXPECT_EQ(store->stats().indeterminate, 1U);
+  EXPECT_EQ(sql("SELECT state FROM " + it.row()), "1") << "the server has it";
+  const Op replayed = give_up_waiting(op(Verb::claim, it.id, new_nonce()));
+  EXPECT_EQ(replayed.status, OpStatus::failed) << "what no standby has is not told";
+  no_standby.end();
+  EXPECT_EQ(run(*store, finish_op(it.id, it.nonce)).status, OpStatus::done);
+  EXPECT_EQ(run(*store, op(Verb::claim, it.id, new_nonce())).verdict, Verdict::replay);
 }
 
 TEST_F(PostgresLocks, a_server_that_only_reads_refuses_and_is_asked_again_on_a_new_connection) {

@@ -92,7 +92,7 @@ TEST_F(PostgresServer, the_end_of_what_somebody_waits_for_is_told_to_other_gatew
     const Op seen = run(*waiting, with_waiter(op(Verb::lookup, each.id, {})));
     EXPECT_EQ(seen.record->state, State::started);
   }
-  EXPECT_EQ(sql("SELECT waited FROM " + finished.row()), "t");
+  EXPECT_EQ(sql("SELECT waited FROM once_leases WHERE id = '\\x" + to_hex(finished.id) + "'"), "t");
   ASSERT_EQ(run(*other, finish_op(not_waited_for.id, not_waited_for.nonce)).status, OpStatus::done);
   ASSERT_EQ(run(*other, finish_op(finished.id, finished.nonce)).status, OpStatus::done);
   ASSERT_TRUE(heard.wait_for(1));
@@ -109,9 +109,55 @@ TEST_F(PostgresServer, who_waits_twice_writes_once) {
   const Started it = started(*store);
   Sql sql;
   run(*store, with_waiter(op(Verb::lookup, it.id, {})));
-  const std::string before = sql("SELECT ctid, xmin FROM " + it.row(), 2);
+  const std::string note = "SELECT ctid, xmin, xmax FROM once_leases WHERE id = '\\x" + to_hex(it.id) + "'";
+  const std::string before = sql(note, 3);
+  EXPECT_NE(before, "");
   run(*store, with_waiter(op(Verb::lookup, it.id, {})));
-  EXPECT_EQ(sql("SELECT ctid, xmin FROM " + it.row(), 2), before);
+  EXPECT_EQ(sql(note, 3), before);
+}
+
+TEST_F(PostgresServer, a_sweep_clears_what_was_noted_of_operations_that_have_ended) {
+  OwnDatabase database;
+  ASSERT_TRUE(postgres::apply_schema(database.url(), ServerSettings()).has_value());
+  Sql sql(database.url());
+  const auto store = open(ServerSettings(), database.url());
+  const Started at_work = started(*store);
+  const Started ended = started(*store);
+  const Started waited_for = started(*store);
+  for (const Started& each : {at_work, ended}) {
+    ASSERT_EQ(run(*store, op(Verb::renew, each.id, each.nonce)).status, OpStatus::done);
+  }
+  run(*store, with_waiter(op(Verb::lookup, waited_for.id, {})));
+  for (const Started& each : {ended, waited_for}) {
+    ASSERT_EQ(run(*store, finish_op(each.id, each.nonce)).status, OpStatus::done);
+  }
+  const auto noted = [&] { return sql("SELECT count(*) FROM once_leases"); };
+  EXPECT_EQ(noted(), "3");
+  ASSERT_TRUE(store->sweep(10).has_value());
+  EXPECT_EQ(noted(), "2") << "a lease that has not ended may be renewed in this moment";
+  contract::advance_server_clock(std::chrono::seconds(25));
+  ASSERT_EQ(run(*store, op(Verb::renew, at_work.id, at_work.nonce)).status, OpStatus::done);
+  contract::advance_server_clock(std::chrono::minutes(2));
+  ASSERT_TRUE(store->sweep(10).has_value());
+  EXPECT_EQ(noted(), "1") << "of a claim that has lapsed, and nobody ended";
+}
+
+// An operation may take longer than its time to live.
+TEST_F(PostgresServer, a_sweep_leaves_what_is_renewed_alone) {
+  OwnDatabase database;
+  ASSERT_TRUE(postgres::apply_schema(database.url(), ServerSettings()).has_value());
+  Sql sql(database.url());
+  const auto store = open(ServerSettings(), database.url());
+  const Started it = started(*store);
+  for (int minutes = 0; minutes < 70; minutes += 10) {
+    Op renewal = op(Verb::renew, it.id, it.nonce);
+    renewal.terms.lease = std::chrono::minutes(11);
+    ASSERT_EQ(run(*store, renewal).status, OpStatus::done);
+    contract::advance_server_clock(std::chrono::minutes(10));
+    EXPECT_EQ(store->sweep(10)->removed, 0U);
+  }
+  EXPECT_EQ(sql("SELECT state FROM once_keys"), "started");
+  EXPECT_EQ(sql.state("SELECT once_finish('" + it.claim() + "', 200)"), "none");
 }
 
 TEST_F(PostgresServer, a_listener_that_was_cut_off_listens_again) {
@@ -172,6 +218,16 @@ TEST_F(PostgresServer, a_sweep_removes_what_expired_and_nothing_else) {
   EXPECT_EQ(store->stats().swept, 6U);
 }
 
+TEST_F(PostgresServer, a_sweep_takes_no_connection_of_a_lane) {
+  ServerSettings settings;
+  settings.connections = 1;
+  const auto store = open(settings);
+  ASSERT_EQ(run(*store, op(Verb::claim, new_id(), new_nonce())).verdict, Verdict::execute);
+  EXPECT_EQ(store->stats().connections, 1U);
+  ASSERT_TRUE(store->sweep(10).has_value());
+  EXPECT_EQ(store->stats().connections, 2U);
+}
+
 TEST_F(PostgresServer, a_sweep_makes_tombstones_without_outcomes_of_what_is_remembered) {
   OwnDatabase database;
   ASSERT_TRUE(postgres::apply_schema(database.url(), ServerSettings()).has_value());
@@ -228,13 +284,13 @@ TEST_F(PostgresServer, the_schema_may_be_applied_twice_and_by_many_at_once) {
       });
     }
   }
-  EXPECT_EQ(*postgres::apply_schema(database.url(), ServerSettings()), "schema version 1 was there already");
+  EXPECT_EQ(*postgres::apply_schema(database.url(), ServerSettings()), "schema revision 3 was there already");
   Sql sql(database.url());
   const auto store = open(ServerSettings(), database.url());
   const Started it = started(*store);
   sql(postgres::schema_script());
   EXPECT_EQ(sql("SELECT count(*) FROM " + it.row()), "1");
-  EXPECT_EQ(sql("SELECT version FROM once_schema"), "1");
+  EXPECT_EQ(sql("SELECT version, revision FROM once_schema", 2), "3|3");
   // Also for a connection whose plans are older than what the script replaced.
   EXPECT_EQ(run(*store, finish_op(it.id, it.nonce)).status, OpStatus::done);
 }
@@ -246,12 +302,38 @@ TEST_F(PostgresServer, a_schema_that_is_missing_or_of_another_version_is_said_cl
   EXPECT_EQ(error_of(database.url()), "opened");
   Sql sql(database.url());
   sql("UPDATE once_schema SET version = 99");
-  EXPECT_NE(error_of(database.url()).find("is version 99, this program needs version 1"), std::string::npos);
+  EXPECT_NE(error_of(database.url()).find("needs a program for revision 99 or newer; this one is for 3"),
+            std::string::npos);
   const auto applied = postgres::apply_schema(database.url(), ServerSettings());
   EXPECT_NE(applied.error().detail.find("newer"), std::string::npos);
   EXPECT_EQ(sql.state(postgres::schema_script()), "P0001");
   sql("ROLLBACK; DELETE FROM once_schema");
-  EXPECT_NE(error_of(database.url()).find("is version 0"), std::string::npos);
+  EXPECT_NE(error_of(database.url()).find("has revision 0"), std::string::npos);
+}
+
+TEST_F(PostgresServer, a_server_that_is_too_old_is_refused_by_its_version) {
+  EXPECT_EQ(postgres::unsupported(130'000), "");
+  EXPECT_EQ(postgres::unsupported(150'004), "");
+  EXPECT_EQ(postgres::unsupported(120'017), "the server is PostgreSQL 12.17; the store needs version 13 or newer");
+}
+
+// Those of version 14 and later, which the schema must do without.
+TEST_F(PostgresServer, the_schema_uses_no_function_that_version_13_lacks) {
+  const std::string script = postgres::schema_script();
+  for (const std::string_view newer : {"string_to_table(", "bit_count(", "date_bin(", "unistr(", "trim_array(",
+                                       "regexp_count(", "regexp_like(", "regexp_substr("}) {
+    EXPECT_EQ(script.find(newer), std::string::npos) << newer;
+  }
+}
+
+TEST_F(PostgresServer, a_server_on_another_machine_counts_as_verified_only_if_its_certificate_is) {
+  const auto host = [](const std::string& rest) { return postgres::unverified_host("postgres://once:pass@" + rest); };
+  EXPECT_EQ(host("db.internal/shop"), "db.internal");
+  EXPECT_EQ(host("db.internal/shop?sslmode=require"), "db.internal");
+  EXPECT_EQ(host("localhost,10.0.0.7:5433/shop"), "10.0.0.7");
+  EXPECT_EQ(host("db.internal/shop?sslmode=verify-full"), "");
+  EXPECT_EQ(host("127.0.0.1:5433,[::1],localhost/shop"), "");
+  EXPECT_EQ(host("%2Frun%2Fpostgresql/shop"), "");
 }
 
 TEST_F(PostgresServer, refused_credentials_are_an_error_that_does_not_show_them) {

@@ -7,7 +7,10 @@
 
 #include <gmock/gmock.h>
 
+#include "base/task.hpp"
+#include "store/lane.hpp"
 #include "tests/store/redis_harness.hpp"
+#include "tests/unit/store/lane_doubles.hpp"
 
 namespace once::redis_test {
 namespace redis_cluster_test {
@@ -181,6 +184,102 @@ TEST_F(RedisCluster, a_batch_over_all_nodes_is_one_round_and_keeps_its_order) {
   EXPECT_EQ(store->stats().retried, 0U);
 }
 
+// Claims that go through lanes, and how many of them have been answered.
+class Crowd {
+ public:
+  explicit Crowd(RedisStore& store, std::size_t lanes) : caller_(store), lanes_(store, {.lanes = lanes}) {}
+  ~Crowd() { lanes_.stop(); }
+
+  // Returns how many of them the first node has.
+  std::size_t claim(std::size_t count) {
+    std::size_t first = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const OperationId id = caller_.new_id();
+      if (is_in(id, 0, redis::slot_count / 3 - 1)) ++first;
+      spawn(one(id, caller_.new_nonce()));
+    }
+    return first;
+  }
+  bool await(std::size_t done) {
+    return eventually([&] { return done_.load() >= done; }) && done_.load() == done;
+  }
+  std::size_t failed() const { return failed_; }
+
+ private:
+  Task<void> one(OperationId id, Nonce nonce) {
+    Op op{.verb = Verb::claim, .id = id, .nonce = nonce, .fingerprint = request, .terms = Caller::usual};
+    co_await lanes_.run(op, home_);
+    if (op.status != OpStatus::done || op.verdict != Verdict::execute) ++failed_;
+    ++done_;
+  }
+
+  Caller caller_;
+  std::atomic<std::size_t> done_{0};
+  std::atomic<std::size_t> failed_{0};
+  LoopExecutor home_;
+  ThreadLanes lanes_;
+};
+
+// A node, stopped.
+class Stopped {
+ public:
+  explicit Stopped(Peer& peer) : process_(peer.process()) { ::kill(process_, SIGSTOP); }
+  ~Stopped() { resume(); }
+  void resume() { ::kill(process_, SIGCONT); }
+
+ private:
+  pid_t process_;
+};
+
+TEST_F(RedisCluster, a_node_that_hangs_stops_its_own_slots_only) {
+  const auto store =
+      open_store(contract::server_url(),
+                 {.connections = 1, .connect_timeout = std::chrono::hours(1), .timeout = std::chrono::hours(1)});
+  Crowd crowd(*store, 1);
+  std::size_t all = 300;
+  std::size_t hung = 0;
+  crowd.claim(all);
+  ASSERT_TRUE(crowd.await(all));
+  Stopped stopped(peers_[0]);
+  for (int round = 0; round < 5; ++round, all += 300) {
+    hung += crowd.claim(300);
+    ASSERT_TRUE(crowd.await(all + 300 - hung)) << "round " << round;
+  }
+  EXPECT_GT(hung, 0U);
+  stopped.resume();
+  EXPECT_TRUE(crowd.await(all));
+  EXPECT_EQ(crowd.failed(), 0U);
+}
+
+TEST_F(RedisCluster, a_node_that_did_not_answer_is_not_waited_for_again_until_it_does) {
+  const auto store = open_store(contract::server_url(), {.timeout = milliseconds(300)});
+  Caller caller(*store);
+  OperationId lost = caller.new_id();
+  while (!is_in(lost, 0, 5000)) lost = caller.new_id();
+  {
+    // Several links to it, each of which could be waited for.
+    Workload work(*store, 4, [](const OperationId& id) { return is_in(id, 0, 5000); });
+    ASSERT_TRUE(eventually([&] { return store->stats().connections >= 5; }));
+  }
+  const std::uint64_t before = store->stats().indeterminate;
+  Stopped stopped(peers_[0]);
+  EXPECT_EQ(caller.claim(lost, caller.new_nonce()).fault, StoreFault::unavailable);
+  EXPECT_EQ(store->stats().indeterminate, before + 1);
+  for (int i = 0; i < 50; ++i) {
+    const OperationId id = caller.new_id();
+    const Op op = caller.claim(id, caller.new_nonce());
+    if (is_in(id, 0, redis::slot_count / 3 - 1)) {
+      EXPECT_EQ(op.status, OpStatus::failed);
+      EXPECT_EQ(op.fault, StoreFault::refused) << "nothing was sent: " << op.error;
+    } else {
+      EXPECT_EQ(op.status, OpStatus::done) << op.error;
+    }
+  }
+  EXPECT_EQ(store->stats().indeterminate, before + 1) << "asked once";
+  stopped.resume();
+  EXPECT_EQ(caller.until_done([&] { return caller.claim(lost, caller.new_nonce()); }).status, OpStatus::done);
+}
+
 TEST_F(RedisCluster, any_node_is_enough_to_find_the_others) {
   for (const Peer& peer : peers_) {
     const auto store = open_store("redis://127.0.0.1:1," + redis::name_of(peer.host()) + "?cluster=1");
@@ -217,6 +316,43 @@ TEST_F(RedisCluster, writes_wait_for_as_many_replicas_as_asked) {
     return op.error.contains("only 1 of 2 replicas");
   };
   EXPECT_TRUE(eventually(counts_the_one_there_is));
+}
+
+// Only what must become durable needs the replica: an outcome that is known to have been on it is told without.
+TEST_F(RedisCluster, an_outcome_that_was_on_a_replica_is_replayed_while_none_is_there) {
+  const auto store =
+      open_store(contract::server_url(), {.connections = 1, .wait_replicas = 1, .wait_timeout = milliseconds(5000)});
+  Caller caller(*store);
+  const auto on_the_first = [&] {
+    OperationId id = caller.new_id();
+    while (!is_in(id, 0, 5000)) id = caller.new_id();
+    return id;
+  };
+  const OperationId id = on_the_first();
+  const Nonce nonce = caller.new_nonce();
+  ASSERT_EQ(caller.claim(id, nonce).verdict, Verdict::execute);
+  ASSERT_EQ(caller.finish(id, nonce, "kept").status, OpStatus::done);
+  caller.lookup(id);  // takes the mark with it
+
+  const std::string replica = peers_[0].info("replication", "slave0");  // ip=…,port=…
+  const auto port = parse_number(split(split(replica, ',')[1], '=')[1]);
+  Peer other({.name = "127.0.0.1", .port = static_cast<std::uint16_t>(*port)});
+  const Stopped stopped(other);
+  const auto impatient = open_store(contract::server_url(), {.wait_replicas = 1, .wait_timeout = milliseconds(20)});
+  Caller later(*impatient);
+  const Op replay = later.claim(id, later.new_nonce());
+  ASSERT_EQ(replay.status, OpStatus::done) << replay.error;
+  EXPECT_EQ(replay.verdict, Verdict::replay);
+  EXPECT_EQ(*replay.record->outcome, "kept");
+  EXPECT_EQ(later.lookup(id).status, OpStatus::done);
+  EXPECT_EQ(later.finish(id, nonce, "kept").status, OpStatus::done) << "its owner asks again";
+
+  const OperationId fresh = on_the_first();
+  const Nonce owner = later.new_nonce();
+  EXPECT_EQ(later.claim(fresh, owner).fault, StoreFault::unavailable) << "a claim is a write";
+  EXPECT_EQ(later.finish(fresh, owner, "not kept").status, OpStatus::failed);
+  EXPECT_EQ(later.claim(fresh, later.new_nonce()).status, OpStatus::failed)
+      << "told an outcome that a failover could forget";
 }
 
 TEST_F(RedisCluster, ends_are_told_whichever_node_has_the_key) {

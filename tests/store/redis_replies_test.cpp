@@ -93,6 +93,7 @@ class Fake {
   std::string reply_to(std::string_view command) {
     const std::scoped_lock lock(mutex_);
     if (command == "PING") return "+PONG\r\n";
+    if (command == "TIME") return "*2\r\n$10\r\n1700000000\r\n$1\r\n0\r\n";
     if (command == "INFO") return fmt::format("${}\r\n{}\r\n", info_.size(), info_);
     if (command == "CONFIG") return "*0\r\n";
     if (command == "SCRIPT") return "+OK\r\n";

@@ -381,24 +381,19 @@ TEST_F(RedisSingle, a_server_that_hangs_leaves_it_open_and_the_nonce_settles_it)
   EXPECT_EQ(again.record->attempt, Attempt{1});
 }
 
-TEST_F(RedisSingle, a_full_server_says_so_and_nothing_is_written) {
-  const OperationId id = caller_.new_id();
-  const OperationId begun = caller_.new_id();
-  const Nonce nonce = caller_.new_nonce();
-  ASSERT_EQ(caller_.claim(begun, nonce).verdict, Verdict::execute);
-  ASSERT_EQ(peer_.ask({"CONFIG", "SET", "maxmemory", "1"}), "OK");
-  const Op claim = caller_.claim(id, caller_.new_nonce());
-  const Op finish = caller_.finish(begun, nonce, "x");
-  const Op lookup = caller_.lookup(begun, Waits::yes);
-  ASSERT_EQ(peer_.ask({"CONFIG", "SET", "maxmemory", "0"}), "OK");
-  for (const Op& op : {claim, finish}) {
-    EXPECT_EQ(op.status, OpStatus::failed);
-    EXPECT_EQ(op.fault, StoreFault::full);
-    EXPECT_THAT(op.error, HasSubstr("maxmemory"));
-  }
-  EXPECT_EQ(lookup.status, OpStatus::done) << "a mark that cannot be made is no reason to fail";
-  EXPECT_FALSE(caller_.lookup(id).record.has_value());
-  EXPECT_EQ(caller_.finish(begun, nonce, "x").status, OpStatus::done);
+// Connecting is a part of the call, and may take no longer than the call.
+TEST_F(RedisSingle, a_call_ends_in_time_also_if_it_has_to_connect) {
+  const auto store =
+      open_store(contract::server_url(), {.connect_timeout = std::chrono::hours(1), .timeout = milliseconds(200)});
+  Caller caller(*store);
+  peer_.ask({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
+  const pid_t server = peer_.process();
+  ::kill(server, SIGSTOP);
+  const Op op = caller.claim(caller.new_id(), caller.new_nonce());
+  ::kill(server, SIGCONT);
+  EXPECT_EQ(op.status, OpStatus::failed);
+  EXPECT_EQ(op.fault, StoreFault::refused) << op.error;
+  EXPECT_EQ(caller.until_done([&] { return caller.lookup(caller.new_id()); }).status, OpStatus::done);
 }
 
 TEST_F(RedisSingle, a_server_that_may_not_write_refuses_and_says_why) {
@@ -446,6 +441,10 @@ TEST_F(RedisSingle, without_the_replicas_asked_for_a_write_is_not_told_as_done) 
   EXPECT_EQ(caller_.lookup(id).record->state, State::succeeded);
   const Op retry = caller.claim(id, caller.new_nonce());
   EXPECT_EQ(retry.status, OpStatus::failed) << "told an outcome that a failover could forget";
+  const Op look = caller.lookup(id);
+  EXPECT_EQ(look.status, OpStatus::failed) << "told an outcome that a failover could forget";
+  EXPECT_EQ(look.fault, StoreFault::unavailable);
+  EXPECT_FALSE(look.record.has_value());
   EXPECT_EQ(caller_.claim(id, caller.new_nonce()).verdict, Verdict::replay);
 }
 

@@ -1,6 +1,10 @@
 // Encrypted outcomes, over the memory store: the contract, keys that are rotated, and what the store underneath sees.
 #include "store/sealed_store.hpp"
 
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+
 #include "store/memory/memory_store.hpp"
 #include "tests/store/contract.hpp"
 #include "tests/unit/support/manual_clock.hpp"
@@ -72,6 +76,8 @@ class SealedStoreTest : public testing::Test {
   SystemRandom random_;
   Log log_{clock_, -1, LogLevel::off, LogFormat::json};
   MemoryStore inner_{clock_};
+  const Secrets current_ = {new_};
+  SealedStore sealed_{inner_, current_, random_, log_};
 };
 
 TEST_F(SealedStoreTest, the_store_underneath_never_sees_an_answer) {
@@ -92,6 +98,25 @@ TEST_F(SealedStoreTest, a_new_key_in_front_seals_and_the_old_one_still_opens) {
   EXPECT_EQ(seen({new_}, before), nullptr) << "its key was dropped too early: there is no answer, and no guess";
 }
 
+TEST_F(SealedStoreTest, finish_whose_store_threw_is_not_sealed_twice) {
+  struct Throwing final : Store {
+    void execute(std::span<Op* const>) override { throw std::runtime_error("as the test says"); }
+    Traits traits() const override { return {}; }
+  } throwing;
+  SealedStore store(throwing, current_, random_, log_);
+  Op op{.verb = Verb::claim};
+  random_.fill(op.id.bytes);
+  random_.fill(op.nonce.bytes);
+  run(inner_, op);
+  op.verb = Verb::finish;
+  op.outcome = std::make_shared<const std::string>("answer");
+  Op* const batch = &op;
+  EXPECT_THROW(store.execute({&batch, 1}), std::runtime_error);
+  EXPECT_EQ(*op.outcome, "answer");
+  sealed_.execute({&batch, 1});
+  EXPECT_EQ(*seen(current_, op.id), "answer");
+}
+
 TEST_F(SealedStoreTest, plain_outcomes_from_before_are_passed_as_they_are) {
   Op op{.verb = Verb::claim};
   random_.fill(op.id.bytes);
@@ -100,6 +125,84 @@ TEST_F(SealedStoreTest, plain_outcomes_from_before_are_passed_as_they_are) {
   op.outcome = std::make_shared<const std::string>("\1plain");
   run(inner_, op);
   EXPECT_EQ(*seen({new_}, op.id), "\1plain");
+}
+
+// Golden bytes, computed with Python's hmac and cryptography: outcomes are stored, so a release must read what the last
+// one wrote. The operation's id is 00 01 … 1f, the nonce of its claim 40 41 … 4f.
+class SealedLayout : public SealedStoreTest {
+ protected:
+  struct Sevens final : Random {
+    void fill(std::span<std::uint8_t> out) override { std::ranges::fill(out, 7); }
+  };
+
+  Op claimed() {
+    Op op{.verb = Verb::claim};
+    std::iota(op.id.bytes.begin(), op.id.bytes.end(), 0);
+    std::iota(op.nonce.bytes.begin(), op.nonce.bytes.end(), 0x40);
+    EXPECT_EQ(run(inner_, op).status, OpStatus::done);
+    op.verb = Verb::finish;
+    return op;
+  }
+
+  const Secrets secrets_ = {"a secret of enough bytes"};
+  const std::string outcome_ = "\1outcome";
+  const std::string version_3_ =
+      "0300b2a286fddf0f92ae0707070707070707070707070bce8575f15dfc09ee0b6b2d0d15e2e010ba7a2e99ba6521";
+  const std::string version_2_ =
+      "0200b2a286fddf0f92ae070707070707070707070707ef4a67488e82effefaac14008e4609af08afff537c558c8d";
+};
+
+TEST_F(SealedLayout, is_fixed) {
+  Sevens sevens;
+  SealedStore store(inner_, secrets_, sevens, log_);
+  Op op = claimed();
+  op.outcome = std::make_shared<const std::string>(outcome_);
+  run(store, op);
+  EXPECT_EQ(to_hex(*underneath(op.id)), version_3_);
+}
+
+TEST_F(SealedLayout, of_this_version_and_the_one_before_opens) {
+  for (const std::string& kept : {version_3_, version_2_}) {
+    Op op = claimed();
+    op.outcome = std::make_shared<const std::string>(*from_hex(kept));
+    run(inner_, op);
+    EXPECT_EQ(*seen(secrets_, op.id), outcome_);
+    run(inner_, {.verb = Verb::forget, .id = op.id, .nonce = op.nonce, .seen_state = State::succeeded});
+  }
+}
+
+TEST_F(SealedStoreTest, what_another_attempt_recorded_does_not_open) {
+  Op op{.verb = Verb::claim};
+  random_.fill(op.id.bytes);
+  for (const State ended : {State::failed, State::succeeded}) {
+    op.verb = Verb::claim;
+    random_.fill(op.nonce.bytes);
+    ASSERT_EQ(run(inner_, op).verdict, Verdict::execute);
+    op.verb = Verb::finish;
+    op.final_state = ended;
+    if (ended == State::failed) op.outcome = std::make_shared<const std::string>("of attempt 1");
+    // The second attempt is given what the first one left in the store.
+    Store& store = ended == State::failed ? static_cast<Store&>(sealed_) : inner_;
+    run(store, op);
+    if (ended == State::failed) {
+      EXPECT_EQ(*seen({new_}, op.id), "of attempt 1");
+      op.outcome = underneath(op.id);
+    }
+  }
+  EXPECT_EQ(seen({new_}, op.id), nullptr);
+}
+
+// Which the store gives back when an outcome was recorded already.
+TEST_F(SealedStoreTest, what_stands_opens_for_the_owner_that_records_again) {
+  Op op{.verb = Verb::claim};
+  random_.fill(op.id.bytes);
+  random_.fill(op.nonce.bytes);
+  run(inner_, op);
+  op.verb = Verb::finish;
+  op.outcome = std::make_shared<const std::string>("the first");
+  run_with({new_}, op);
+  op.outcome = std::make_shared<const std::string>("the second");
+  EXPECT_EQ(*run_with({new_}, op).record->outcome, "the first");
 }
 
 TEST_F(SealedStoreTest, what_was_changed_or_moved_to_another_operation_does_not_open) {

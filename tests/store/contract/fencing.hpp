@@ -64,6 +64,19 @@ TEST_P(StoreContract, a_copy_of_a_first_claim_that_arrives_when_it_was_released_
   EXPECT_GT(next.record->fence, it.record.fence);
 }
 
+// A store may refuse claims that arrive late. By its own clock; and that may be set while it runs.
+TEST_P(StoreContract, a_claim_is_made_although_the_stores_clock_was_set_forwards) {
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EXECUTES(claim(new_id(), new_nonce()));
+    advance(20 * unit());
+  }
+  const Made it = made(State::failed);
+  advance(2 * unit());
+  const Op again = claim(it.id, new_nonce());
+  ASSERT_EXECUTES(again);
+  EXPECT_EQ(again.record->attempt, Attempt{2});
+}
+
 TEST_P(StoreContract, a_repeated_later_claim_still_releases_to_the_attempt_before) {
   const Made it = made(State::failed);
   const Nonce nonce = new_nonce();

@@ -260,11 +260,15 @@ TEST_P(StoreContract, what_has_expired_is_a_tombstone_or_nothing) {
   ASSERT_EXECUTES(run(claim));
   ASSERT_EQ(finish(claim.id, claim.nonce).status, OpStatus::done);
   advance(ttl() + unit());
-  const auto keys = all({.tenant = tenant});
-  ASSERT_EQ(keys.size(), 1U);
-  EXPECT_EQ(keys.front().id, claim.id);
-  EXPECT_EQ(keys.front().state, State::tombstone);
-  EXPECT_EQ(all({.state = State::tombstone, .tenant = tenant}).size(), 1U);
+  // Redis forgets many keys of other tests now, and may show one twice while its table shrinks.
+  const auto shown = [&](const KeyFilter& filter) {
+    std::map<OperationId, State> found;
+    for (const KeyInfo& info : all(filter)) found.insert_or_assign(info.id, info.state);
+    return found;
+  };
+  const std::map<OperationId, State> expected = {{claim.id, State::tombstone}};
+  EXPECT_EQ(shown({.tenant = tenant}), expected);
+  EXPECT_EQ(shown({.state = State::tombstone, .tenant = tenant}), expected);
   EXPECT_TRUE(all({.state = State::succeeded, .tenant = tenant}).empty());
 }
 

@@ -72,6 +72,7 @@ TEST_P(StoreContract, a_succeeded_operation_is_replayed_byte_for_byte) {
     EXPECT_EQ(*op.record->outcome, "the answer");
     EXPECT_EQ(op.record->body_kept, BodyKept::yes);
     EXPECT_EQ(op.record->attempt, Attempt{1});
+    EXPECT_EQ(op.record->nonce, nonce) << "of the claim that recorded it: encryption is bound to it";
     EXPECT_EQ(op.record->expires_at, finished.record->expires_at);
   }
 }

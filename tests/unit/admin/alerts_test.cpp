@@ -83,6 +83,9 @@ TEST(Alerts, the_store_and_the_backends) {
   Situation errors;
   errors.now.store_errors = 1;
   EXPECT_EQ(errors.firing(), Names{"OnceStoreErrors"});
+  Situation full;
+  full.now.store_full = 1;
+  EXPECT_EQ(full.firing(), Names{"OnceStoreFull"});
   EXPECT_EQ(Situation{.servers_down = 1}.firing(), Names{"OnceUpstreamDown"});
   EXPECT_EQ((Situation{.servers_down = 2, .upstreams_down = 1}.firing()),
             (Names{"OnceUpstreamDown", "OnceUpstreamAllDown"}));
@@ -97,6 +100,9 @@ TEST(Alerts, one_unknown_outcome_and_one_refusal_are_enough) {
   is.unknown_outcomes = 0;
   is.now.overloaded = 1;
   EXPECT_EQ(is.firing(), Names{"OnceOverloaded"});
+  is.now.overloaded = 0;
+  is.now.out_of_descriptors = 1;
+  EXPECT_EQ(is.firing(), Names{"OnceOutOfDescriptors"});
 }
 
 TEST(Alerts, keys_that_are_stuck_are_told_as_long_as_they_are) {

@@ -41,6 +41,7 @@ const Mistake mistakes[] = {
   {"key: {required: yes}", R"(once.yaml:1:1: "key" belongs in a route or in defaults)"},
   {"timeouts: {response: 1s}", R"(once.yaml:1:12: "timeouts.response" belongs in a route or in defaults)"},
   {"path: /x", R"(once.yaml:1:1: "path" belongs in a route)"},
+  {"upstream: http://x", R"(once.yaml:1:1: "upstream" belongs in a route; backends are named under upstreams, such as upstreams: {default: http://127.0.0.1:9000})"},
   {"defaults: {listen: a:1}", R"(once.yaml:1:12: "listen" belongs at the top of the file, not in defaults)"},
   {"defaults: {path: /x}", R"(once.yaml:1:12: "path" is a setting of a route)"},
   {"routes: [{path: /x, store: memory}]", R"(once.yaml:1:21: "store" belongs at the top of the file, not in a route)"},
@@ -75,7 +76,9 @@ const Mistake mistakes[] = {
   {"threads: 0", R"(once.yaml:1:10: threads: must be from 1 to 256, got "0")"},
   {"threads: many", R"(once.yaml:1:10: threads: expected auto or a whole number, got "many")"},
   {"listen: 8080", R"(once.yaml:1:9: listen: expected an address such as 127.0.0.1:8080 or [::1]:8080, or off, got "8080")"},
-  {"admin: no", R"(once.yaml:1:8: admin: expected an address such as 127.0.0.1:8080 or [::1]:8080, or off, got "no")"},
+  {"admin: on", R"(once.yaml:1:8: admin: expected an address such as 127.0.0.1:8080 or [::1]:8080, or off, got "on")"},
+  {"defaults: {conditional: {etag: 1}}", R"(once.yaml:1:32: conditional.etag: expected off or on, got "1")"},
+  {"defaults: {on_unknown: true}", R"(once.yaml:1:24: on_unknown: expected retry, takeover or hold, got "true")"},
   {"environment: prod", R"(once.yaml:1:14: environment: expected development or production, got "prod")"},
   {"environment: porduction", R"(once.yaml:1:14: environment: expected development or production, got "porduction"; did you mean "production"?)"},
   {"defaults: {on_unknown: tkeover}", R"(once.yaml:1:24: on_unknown: expected retry, takeover or hold, got "tkeover"; did you mean "takeover"?)"},
@@ -90,6 +93,8 @@ const Mistake mistakes[] = {
   {"defaults: {wording: {mismatch_status: 200}}", R"(once.yaml:1:39: wording.mismatch_status: must be from 400 to 599, got "200")"},
   {"log: {access: maybe}", R"(once.yaml:1:15: log.access: expected yes or no, got "maybe")"},
   {"routes: [{path: v1}]", R"(once.yaml:1:17: path: expected a path such as /v1/charges/** (* or {name} for one segment, ** at the end for any rest), got "v1")"},
+  {"routes: [{path: /x, host: a:80}]", R"(once.yaml:1:27: host: expected a name such as api.example.com, or *.example.com for every name below it, got "a:80")"},
+  {"routes: [{path: /x, host: 'a.*.b'}]", R"(once.yaml:1:27: host: expected a name such as api.example.com, or *.example.com for every name below it, got "a.*.b")"},
   {"routes: [{path: /x, methods: []}]", "once.yaml:1:30: methods: expected at least one method, or all"},
   {"upstreams: {a: localhost}", R"(once.yaml:1:16: upstreams.a: expected a URL such as http://127.0.0.1:9000, got "localhost")"},
   {"upstreams: {a: }", "once.yaml:1:13: upstreams.a: expected a URL such as http://127.0.0.1:9000, got nothing"},
@@ -117,7 +122,18 @@ const Mistake mistakes[] = {
   {"store: memroy", R"(once.yaml:1:8: store: expected journal:FOLDER, memory:, redis://HOST:PORT, postgres://HOST/DATABASE or mysql://HOST/DATABASE, got "memroy"; did you mean "memory"?)"},
   {"store: sqlite:x", R"(once.yaml:1:8: store: expected journal:FOLDER, memory:, redis://HOST:PORT, postgres://HOST/DATABASE or mysql://HOST/DATABASE, got "sqlite:x")"},
   // Syntax.
-  {"listen: a:1\nadmin: \"x", "once.yaml:2:10: not valid YAML: illegal EOF in scalar"},
+  {"listen: a:1\nadmin: \"x", "once.yaml:2:8: not valid YAML: a text in quotes begins here, and the quote at its end is missing"},
+  {"audit_log: '/x\nroutes:\n  - path: /**\n    key: {required: yes}\n", "once.yaml:1:12: not valid YAML: a text in quotes begins here, and the quote at its end is missing"},
+  {"audit_log: \"/x\\\" # '\nroutes:\n  - path: /**\n\n \n", "once.yaml:1:12: not valid YAML: a text in quotes begins here, and the quote at its end is missing"},
+  {"routes:\n  - path: '/it''s\n    methods: [POST]\n", "once.yaml:2:11: not valid YAML: a text in quotes begins here, and the quote at its end is missing"},
+  {"routes:\n  - {path: /a, methods: [POST, 'PUT]}\n", "once.yaml:2:32: not valid YAML: a text in quotes begins here, and the quote at its end is missing"},
+  {"listen: a:1\n'admin: off\n", "once.yaml:2:1: not valid YAML: a text in quotes begins here, and the quote at its end is missing"},
+  {"audit_log: '\n", "once.yaml:1:12: not valid YAML: a text in quotes begins here, and the quote at its end is missing"},
+  {"audit_log: &x 'a\nlisten: a:1\n", "once.yaml:1:12: not valid YAML: a text in quotes begins here, and the quote at its end is missing"},
+  // Indentation.
+  {"log:\n\tlevel: info\n", "once.yaml:2:7: not valid YAML: this line is indented by a tab; YAML allows only spaces there"},
+  {"log:\n  level: info\n\taccess: on\n", "once.yaml:3:1: not valid YAML: this line is indented by a tab; YAML allows only spaces there"},
+  {"routes:\n  \t- path: /a\n", "once.yaml:2:4: not valid YAML: this line is indented by a tab; YAML allows only spaces there"},
   {"store: memory:", R"(once.yaml:1:14: not valid YAML: illegal map value (a value that ends in ":" must be in quotes))"},
   {"a: 1\n---\nb: 2", "once.yaml:2:1: only one document is allowed"},
   {",", "once.yaml:1:1: not valid YAML: this cannot stand here"},
@@ -129,6 +145,21 @@ TEST(ConfigLoad, mistakes_are_told_with_their_place) {
   for (const Mistake& mistake : mistakes) {
     EXPECT_EQ(errors_of(mistake.yaml), std::string(mistake.error) + "\n") << mistake.yaml;
   }
+}
+
+TEST(ConfigLoad, quotes_that_open_nothing_are_no_mistakes) {
+  const Config config = parsed(
+      "# don't read this\n"
+      "audit_log: it's \"here  # isn't it?\n"
+      "secret_file: 'it''s'\n"
+      "data_dir: \"a \\\" b\"\n"
+      "store: \"journal:/x\n  y\"\n"
+      "upstreams: {a: 'http://a', 'b': http://b}\n");
+  EXPECT_EQ(config.audit_log, "it's \"here");
+  EXPECT_EQ(config.secret_file, "it's");
+  EXPECT_EQ(config.data_dir, "a \" b");
+  EXPECT_EQ(config.store, "journal:/x y");
+  EXPECT_EQ(config.upstreams.size(), 2U);
 }
 
 TEST(ConfigLoad, every_mistake_of_a_file_is_told_in_order) {
@@ -204,7 +235,7 @@ routes:
   EXPECT_EQ(config.threads, 4U);
   EXPECT_EQ(config.memory.max_bytes, std::size_t{1} << 30U);
   EXPECT_EQ(config.log.level, LogLevel::debug);
-  EXPECT_TRUE(config.log.access);
+  EXPECT_TRUE(config.log.access.on);
   ASSERT_EQ(config.upstreams.size(), 2U);
   EXPECT_EQ(config.upstreams[0].name, "default") << "the one named default comes first wherever it stands";
   EXPECT_EQ(config.upstreams[0].base_path, "/api");
@@ -235,6 +266,32 @@ routes:
   EXPECT_TRUE(route.policy.wording.error_object);
   EXPECT_TRUE(config.routes[1].policy.caller.empty());
   EXPECT_FALSE(config.routes[1].methods.has_value());
+}
+
+TEST(ConfigLoad, truth_values_have_three_spellings_each) {
+  for (const std::string yes : {"on", "yes", "true"}) {
+    const Config config =
+        parsed(fmt::format("log: {{access: {0}}}\njwt: {{require_exp: {0}}}\n"
+                           "defaults: {{key: {{required: {0}}}, conditional: {{etag: {0}, if_match: {0}}}}}",
+                           yes));
+    EXPECT_TRUE(config.log.access.on) << yes;
+    EXPECT_EQ(config.jwt.rules.expiry, Required::yes) << yes;
+    EXPECT_EQ(config.defaults.key.required, Required::yes) << yes;
+    EXPECT_EQ(config.defaults.conditional.etag, Etags::on) << yes;
+    EXPECT_EQ(config.defaults.conditional.if_match, IfMatch::on) << yes;
+  }
+  for (const std::string no : {"off", "no", "false"}) {
+    const Config config =
+        parsed(fmt::format("admin: {0}\nclaims: {{listen: {0}}}\nlog: {{access: {0}, level: {0}}}\n"
+                           "upstreams: {{a: {{servers: http://x, forwarded: {0}, via: {0}}}}}",
+                           no));
+    EXPECT_EQ(config.admin, "off") << no;
+    EXPECT_EQ(config.claims.listen, "off") << no;
+    EXPECT_FALSE(config.log.access.on) << no;
+    EXPECT_EQ(config.log.level, LogLevel::off) << no;
+    EXPECT_EQ(config.upstreams.at(0).forwarded, ForwardedFields::off) << no;
+    EXPECT_FALSE(config.upstreams.at(0).via) << no;
+  }
 }
 
 TEST(ConfigLoad, the_route_wins_over_its_dialect_wins_over_defaults_win_over_their_dialect) {
@@ -378,7 +435,7 @@ TEST(ConfigLoad, set_takes_name_and_value) {
 TEST(ConfigLoad, files_that_cannot_be_read) {
   const auto missing = load("/nonexistent/once.yaml");
   ASSERT_FALSE(missing.has_value());
-  EXPECT_EQ(to_string(missing.error().at(0)), "/nonexistent/once.yaml: cannot be read");
+  EXPECT_EQ(to_string(missing.error().at(0)), "/nonexistent/once.yaml: cannot be read: No such file or directory");
   EXPECT_FALSE(load("/").has_value());
   EXPECT_TRUE(load("").has_value());
 }

@@ -114,6 +114,17 @@ TEST(ForgottenKeys, FollowsRequestsToTheRouteThatTakesThem) {
             "executes again\n");
 }
 
+TEST(ForgottenKeys, FollowsRequestsToRoutesByHost) {
+  EXPECT_EQ(forgotten("routes: [{path: /**}]\n", "routes: [{path: /**, host: a.test}, {path: /**}]\n"), "");
+  EXPECT_EQ(
+      forgotten("routes: [{path: /**}]\n", "routes: [{path: /**, host: a.test, caller: cookie:s}, {path: /**}]\n"),
+      "route a.test/**: caller changes from header:Authorization to cookie:s: its keys are forgotten, and a retry of a "
+      "request from before executes again\n");
+  EXPECT_EQ(forgotten("routes: [{path: /a, host: a.test}]\n", "routes: [{path: /a, host: '*.test'}]\n"), "");
+  EXPECT_TRUE(forgotten("routes: [{path: /a}]\n", "routes: [{path: /a, host: a.test}]\n")
+                  .starts_with("route /a: POST is not protected any more"));
+}
+
 TEST(ForgottenKeys, SeesHostsAndProxies) {
   EXPECT_TRUE(
       forgotten("", "same_hosts: 'a.test b.test'\n").starts_with("same_hosts changes from none to a.test b.test"));

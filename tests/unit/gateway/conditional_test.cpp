@@ -274,6 +274,17 @@ TEST_P(Guarded, without_a_store_nothing_is_sent_unless_the_route_prefers_that) {
   one.leave(WriteEnd::known);
 }
 
+TEST_P(Guarded, a_store_that_has_failed_for_good_is_asked_once) {
+  world.store.fail_for_good();
+  const Time sent = world.clock.now();
+  Writer writer(world, 1);
+  writer.enter("If-Match: *\r\n");
+  ASSERT_TRUE(world.executor.run_until([&] { return writer.decided(); }));
+  ASSERT_TRUE(writer.refused.has_value());
+  EXPECT_EQ(writer.refused->status, 503);
+  EXPECT_LE(world.clock.now() - sent, 10ms);
+}
+
 TEST_P(Guarded, conditions_are_needed_where_they_are_required) {
   world.policy.conditional.if_match = IfMatch::required;
   one.enter("");

@@ -30,6 +30,21 @@ TEST_P(ExchangeFault, a_claim_whose_answer_was_lost_is_the_same_claim_when_sent_
   EXPECT_EQ(call.reply().attempt, Attempt{1});
 }
 
+// Otherwise a client would wait for twice the time that a call of the store may take.
+TEST_P(ExchangeFault, a_claim_that_took_the_time_of_a_call_is_not_tried_again) {
+  world.store.limit_time(5s);
+  world.store.fail_when([this](const Op& op, std::size_t) {
+    if (op.verb != Verb::claim) return Fault::none;
+    world.clock.advance(5s);
+    return Fault::after;
+  });
+  EXPECT_EQ(world.ask().code(), "store-unavailable");
+  EXPECT_THAT(world.trace, ElementsAre("claim: failed", "reply: 503 rejected"));
+  world.store.heal();
+  world.executor.run_to_the_end();
+  EXPECT_EQ(world.trace.back(), "release: done") << "it was made";
+}
+
 TEST_P(ExchangeFault, without_a_claim_nothing_is_sent) {
   world.store.fail_next(Verb::claim, Fault::before, 2);
   const Call& call = world.ask();
@@ -55,6 +70,75 @@ TEST_P(ExchangeFault, a_claim_that_was_made_but_never_confirmed_is_taken_back) {
   EXPECT_FALSE(world.record().has_value());
   EXPECT_EQ(world.backend.executions(), 0U);
   EXPECT_EQ(world.ask().reply().attempt, Attempt{1});
+}
+
+// The store times out, and what it was asked comes to it later than what it was asked next.
+struct LateClaim {
+  // The next claim is answered as failed and does not reach the store.
+  void withhold_next() {
+    world.store.fail_when([this](const Op& op, std::size_t) {
+      if (op.verb != Verb::claim || late) return Fault::none;
+      late = op;
+      return Fault::before;
+    });
+  }
+  void arrive() { world.store.run_inside(*late); }
+
+  World world;
+  std::optional<Op> late;
+};
+
+TEST(ExchangeLateClaim, is_taken_back_when_asking_again_said_something_else) {
+  LateClaim claim;
+  World& world = claim.world;
+  world.policy.on_unknown = OnUnknown::hold;
+  world.backend.then(after(3s, answer_with(500, "")));
+  const Call& owner = world.other.send(world.policy);
+  world.executor.advance(100ms);
+  claim.withhold_next();
+  EXPECT_EQ(world.ask().code(), "in-flight");
+  EXPECT_TRUE(world.executor.run_until([&] { return owner.ended(); }));
+  claim.arrive();
+  EXPECT_EQ(world.record()->nonce, claim.late->nonce) << "nobody owns it";
+  world.executor.run_to_the_end();
+  EXPECT_EQ(world.ask().status(), 201);
+  EXPECT_EQ(world.backend.executions(), 2U);
+}
+
+TEST(ExchangeLateClaim, does_not_keep_its_own_request_waiting) {
+  LateClaim claim;
+  World& world = claim.world;
+  world.policy.on_unknown = OnUnknown::hold;
+  world.policy.in_flight = InFlight::wait;
+  world.policy.wait_limit = 30s;
+  world.backend.then(after(3s, answer_with(500, "")));
+  const Call& owner = world.other.send(world.policy);
+  world.executor.advance(100ms);
+  claim.withhold_next();
+  const Call& retry = world.send();
+  EXPECT_TRUE(world.executor.run_until([&] { return owner.ended(); }));
+  claim.arrive();
+  EXPECT_TRUE(world.executor.run_until([&] { return retry.ended(); }));
+  EXPECT_EQ(retry.status(), 201);
+  EXPECT_EQ(world.backend.executions(), 2U);
+}
+
+TEST(ExchangeLateClaim, is_taken_back_when_the_store_did_not_answer_at_all) {
+  LateClaim claim;
+  World& world = claim.world;
+  world.policy.on_unknown = OnUnknown::hold;
+  world.store.fail_when([&](const Op& op, std::size_t) {
+    if (op.verb != Verb::claim) return Fault::none;
+    claim.late = op;
+    return Fault::before;
+  });
+  EXPECT_EQ(world.ask().code(), "store-unavailable");
+  world.store.heal();
+  world.executor.advance(2s);
+  EXPECT_EQ(world.trace.back(), "release: lost");
+  claim.arrive();
+  world.executor.run_to_the_end();
+  EXPECT_FALSE(world.record().has_value());
 }
 
 TEST_P(ExchangeFault, a_claim_is_taken_back_as_soon_as_the_store_answers_again) {
@@ -124,6 +208,8 @@ TEST_P(ExchangeFault, a_full_store_is_not_asked_twice) {
   EXPECT_THAT(world.trace, ElementsAre("claim: failed", "reply: 503 rejected"));
   EXPECT_EQ(call.code(), "store-full");
   EXPECT_EQ(call.retry_after(), "1");
+  EXPECT_EQ(world.gateway.metrics.store_full.value(), 1U);
+  EXPECT_EQ(world.gateway.metrics.store_errors.value(), 0U) << "it works, and has no room";
   EXPECT_EQ(world.backend.executions(), 0U);
 }
 
@@ -162,11 +248,41 @@ TEST_P(ExchangeFault, a_bypassed_request_says_what_became_of_it) {
   EXPECT_NE(world.ask().reply().source, nullptr);
 }
 
-// Once it was forwarded, a claim that may stand must not be taken back: the next request would execute it again.
-TEST_P(ExchangeFault, a_claim_that_was_made_but_bypassed_is_unknown) {
+// The claim was made, and nobody else could have worked under it.
+TEST_P(ExchangeFault, what_a_bypassed_client_was_told_is_recorded_if_its_claim_was_made) {
   world.policy.store_down = StoreDown::bypass;
   world.policy.on_unknown = OnUnknown::hold;
   world.store.fail_next(Verb::claim, Fault::after, 2);
+  world.backend.then(answer_with(201, "paid", "Idempotency-Policy: ttl=60\r\n"));
+  const Call& first = world.ask();
+  EXPECT_EQ(first.idempotency_status(), "bypassed");
+  EXPECT_EQ(first.body(), "paid");
+  world.executor.run_to_the_end();
+  ASSERT_EQ(world.record()->state, State::succeeded);
+  const Call& retry = world.ask();
+  EXPECT_EQ(retry.idempotency_status(), "replayed");
+  EXPECT_EQ(retry.status(), 201);
+  EXPECT_EQ(retry.body(), "paid");
+  EXPECT_EQ(world.backend.executions(), 1U);
+}
+
+TEST_P(ExchangeFault, a_bypassed_request_that_failed_is_executed_again) {
+  world.policy.store_down = StoreDown::bypass;
+  world.policy.on_unknown = OnUnknown::hold;
+  world.store.fail_next(Verb::claim, Fault::after, 2);
+  world.backend.then(answer_with(500));
+  EXPECT_EQ(world.ask().status(), 500);
+  world.executor.run_to_the_end();
+  ASSERT_EQ(world.record()->state, State::failed);
+  EXPECT_EQ(world.ask().idempotency_status(), "executed");
+}
+
+// Once it was forwarded, a claim that may stand must not be taken back: the next request would execute it again.
+TEST_P(ExchangeFault, a_claim_that_was_made_but_whose_bypassed_request_got_no_answer_is_unknown) {
+  world.policy.store_down = StoreDown::bypass;
+  world.policy.on_unknown = OnUnknown::hold;
+  world.store.fail_next(Verb::claim, Fault::after, 2);
+  world.backend.then(fails_with(Delivery::lost));
   EXPECT_EQ(world.ask().idempotency_status(), "bypassed");
   world.executor.run_to_the_end();
   ASSERT_TRUE(world.record().has_value());

@@ -68,6 +68,34 @@ TEST_P(ExchangeWait, after_the_limit_the_client_is_told_to_come_back) {
   EXPECT_LE(world.clock.now() - sent, world.policy.wait_limit + 1s);
 }
 
+TEST_P(ExchangeWait, nobody_waits_when_the_store_has_failed_for_good) {
+  owner_works(5min);
+  const Call& waiter = world.send();
+  world.executor.advance(5s);
+  EXPECT_FALSE(waiter.ended());
+  const Time failed = world.clock.now();
+  world.store.fail_for_good();
+  run_until_ended(waiter);
+  EXPECT_EQ(waiter.code(), "in-flight");  // its owner is at the backend
+  EXPECT_LE(world.clock.now() - failed, 1s);
+}
+
+TEST_P(ExchangeWait, a_waiter_whose_owner_could_not_record_anything_is_told_of_the_store) {
+  const Call& owner = owner_works(5s);
+  const Call& waiter = world.send();
+  world.store.fail_when([this](const Op& op, std::size_t) {
+    if (op.verb != Verb::finish) return Fault::none;
+    world.store.fail_for_good();
+    return Fault::before;
+  });
+  run_until_ended(owner);
+  const Time failed = world.clock.now();
+  run_until_ended(waiter);
+  EXPECT_EQ(waiter.code(), "store-unavailable");
+  EXPECT_LE(world.clock.now() - failed, 5ms);
+  EXPECT_EQ(world.backend.executions(), 1U);
+}
+
 TEST_P(ExchangeWait, the_limit_is_for_all_owners_together) {
   owner_works(20s, answer_with(500));
   world.executor.advance(5s);

@@ -34,9 +34,9 @@ TEST(RoutesTest, know_which_one_of_them_it_is) {
   const std::vector<Upstream> upstreams = {Upstream{.name = "default"}};
   const Routes routes({Route{.path = "/a", .upstream = "default"}, Route{.path = "/b/*", .upstream = "default"}},
                       upstreams);
-  EXPECT_EQ(routes.find(Method::post, "/a").index, 0U);
-  EXPECT_EQ(routes.find(Method::post, "/b/1").index, 1U);
-  EXPECT_EQ(routes.find(Method::post, "/c").index, 2U);  // as many as there are
+  EXPECT_EQ(routes.find(Method::post, "/a", "").index, 0U);
+  EXPECT_EQ(routes.find(Method::post, "/b/1", "").index, 1U);
+  EXPECT_EQ(routes.find(Method::post, "/c", "").index, 2U);  // as many as there are
 }
 
 TEST(AtWorkTest, the_oldest_is_the_first_that_has_not_ended) {

@@ -79,7 +79,7 @@ TEST(RoutesTest, the_first_route_whose_path_and_method_fit_is_taken) {
   for (std::size_t i = 0; i < routes.size(); ++i) routes[i].policy.ttl = std::chrono::hours(i + 1);
   const Routes found(routes, upstreams);
   const auto taken = [&](Method method, std::string_view path) {
-    const RoutedPolicy routed = found.find(method, path);
+    const RoutedPolicy routed = found.find(method, path, "");
     return std::pair(routed.policy == nullptr ? 0 : std::chrono::floor<std::chrono::hours>(routed.policy->ttl).count(),
                      routed.upstream);
   };
@@ -89,6 +89,59 @@ TEST(RoutesTest, the_first_route_whose_path_and_method_fit_is_taken) {
   EXPECT_EQ(taken(Method::get, "/pay"), std::pair(0L, 0UL));
   EXPECT_EQ(taken(Method::post, "/other"), std::pair(0L, 0UL));
   EXPECT_EQ(taken(Method::options, "*"), std::pair(0L, 0UL));
+}
+
+TEST(RoutesTest, hosts_are_exact_or_everything_below_a_name) {
+  struct Case {
+    const char* pattern;
+    const char* host;
+    bool matches;
+  };
+  for (const auto& [pattern, host, matches] : std::initializer_list<Case>{
+           {"[::1]", "[0:0:0:0:0:0:0:1]", true},
+           {"[0:0::1]", "[::1]:8080", true},
+           {"[::1]", "[::2]", false},
+           {"api.example.com", "api.example.com", true},
+           {"api.example.com", "API.Example.COM", true},
+           {"api.example.com", "api.example.com.", true},
+           {"api.example.com", "api.example.com:8443", true},
+           {"API.example.com", "api.example.com", true},
+           {"api.example.com", "eu.api.example.com", false},
+           {"api.example.com", "api.example.com.evil", false},
+           {"api.example.com", "", false},
+           {"*.example.com", "api.example.com", true},
+           {"*.example.com", "a.b.example.com:1", true},
+           {"*.example.com", "example.com", false},
+           {"*.example.com", ".example.com", false},
+           {"*.example.com", "notexample.com", false},
+           {"[::1]", "[::1]:8080", true},
+           {"[::1]", "[::2]", false},
+       }) {
+    std::string scratch;
+    EXPECT_EQ(HostPattern(pattern).matches(HostPattern::name_in(host, scratch)), matches) << pattern << " and " << host;
+  }
+  EXPECT_TRUE(HostPattern("*.a.example").covers(HostPattern("*.b.a.example")));
+  EXPECT_TRUE(HostPattern("*.a.example").covers(HostPattern("b.a.example")));
+  EXPECT_FALSE(HostPattern("*.a.example").covers(HostPattern("a.example")));
+  EXPECT_FALSE(HostPattern("b.a.example").covers(HostPattern("*.a.example")));
+}
+
+TEST(RoutesTest, the_first_route_whose_host_fits_too_is_taken) {
+  std::vector<Upstream> upstreams(1);
+  upstreams[0].name = "one";
+  std::vector<Route> routes(3);
+  routes[0] = {.path = "/pay/**", .hosts = {"api.example.com", "*.eu.example.com"}, .upstream = "one"};
+  routes[1] = {.path = "/pay/x", .upstream = "one"};
+  routes[2] = {.path = "/**", .hosts = {"api.example.com"}, .upstream = "one"};
+  const Routes found(routes, upstreams);
+  EXPECT_EQ(found.find(Method::post, "/pay/x", "api.example.com").index, 0U);
+  EXPECT_EQ(found.find(Method::post, "/pay/x", "a.eu.example.com").index, 0U);
+  EXPECT_EQ(found.find(Method::post, "/pay/x", "other.example.com").index, 1U);
+  EXPECT_EQ(found.find(Method::post, "/pay/x", "").index, 1U);
+  EXPECT_EQ(found.find(Method::post, "/y", "api.example.com").index, 2U);
+  EXPECT_EQ(found.find(Method::post, "/y", "other.example.com").policy, nullptr);
+  EXPECT_EQ(found.find(Method::post, "/y", "api.example.com").route, "api.example.com/**");
+  EXPECT_EQ(found.find(Method::post, "/pay/x", "").route, "/pay/x");
 }
 
 }  // namespace routes_test

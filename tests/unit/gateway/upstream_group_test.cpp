@@ -37,7 +37,8 @@ struct World {
     change(upstream);
     state = std::make_unique<UpstreamState>(upstream, nullptr);
     for (std::size_t i = 0; i < upstream.servers.size(); ++i) {
-      state->servers.push_back(std::make_unique<ServerState>(upstream, upstream.servers[i], servers[i].endpoints()));
+      state->servers.push_back(
+          std::make_unique<ServerState>(upstream, upstream.servers[i], servers[i].endpoints(), state->ejected));
     }
     const UpstreamGroup::Ports ports{.loop = run.loop, .metrics = metrics, .log = log};
     group = std::make_unique<UpstreamGroup>(*state, PoolSettings(), share, ports);
@@ -206,6 +207,55 @@ TEST(UpstreamGroupTest, a_server_that_was_avoided_is_tried_again_after_fail_time
   world.play(tried_again_later(world));
 }
 
+Task<void> found_later(World& world) {
+  for (int i = 0; i < 4; ++i) {
+    AtWork request;
+    co_await begin(world, request);
+    EXPECT_EQ(world.server_of(request.turn), 1U);
+  }
+  ServerState& server = *world.state->servers[0];
+  server.addresses.publish(world.servers[0].endpoints());
+  server.health.set_located(true);
+  std::vector<AtWork> requests(2);
+  for (AtWork& request : requests) co_await begin(world, request);
+  EXPECT_NE(world.server_of(requests[0].turn), world.server_of(requests[1].turn)) << "at once, both take part";
+}
+
+TEST(UpstreamGroupTest, a_server_whose_name_is_not_found_yet_gets_nothing) {
+  World world(down_after(1));
+  world.state->servers[0]->addresses.publish({});
+  world.state->servers[0]->health.set_located(false);
+  world.play(found_later(world));
+  EXPECT_EQ(world.metrics.backend_connect_failures.value(), 0U);
+}
+
+Task<void> nobody_is_found(World& world) {
+  for (int i = 0; i < 4; ++i) {
+    AtWork request;
+    co_await begin(world, request);
+    EXPECT_FALSE(request.connection);
+    EXPECT_FALSE(request.turn.busy());
+  }
+  for (std::size_t i = 0; i < world.servers.size(); ++i) {
+    world.state->servers[i]->addresses.publish(world.servers[i].endpoints());
+    world.state->servers[i]->health.set_located(true);
+  }
+  AtWork request;
+  co_await begin(world, request);
+  EXPECT_TRUE(request.connection) << "none of them is avoided for what was tried before";
+  EXPECT_TRUE(world.state->servers[0]->health.shown_up());
+  EXPECT_TRUE(world.state->servers[1]->health.shown_up());
+}
+
+TEST(UpstreamGroupTest, when_no_name_is_found_nothing_can_be_reached_until_one_is) {
+  World world(down_after(1));
+  for (const auto& server : world.state->servers) {
+    server->addresses.publish({});
+    server->health.set_located(false);
+  }
+  world.play(nobody_is_found(world));
+}
+
 Task<void> nobody_is_there(World& world) {
   AtWork request;
   co_await begin(world, request);
@@ -261,6 +311,85 @@ TEST(UpstreamGroupTest, a_server_that_checks_say_is_down_gets_nothing) {
   world.state->servers[0]->health.checked(false);
   world.play(one_is_dead(world));
   EXPECT_EQ(world.metrics.backend_connect_failures.value(), 0U);
+}
+
+Task<void> answered_badly(World& world, std::vector<std::size_t>& order) {
+  for (int i = 0; i < 6; ++i) {
+    AtWork request;
+    co_await begin(world, request);
+    order.push_back(world.server_of(request.turn));
+    world.group->served(request.turn, order.back() == 0 ? Served::badly : Served::well);
+  }
+}
+
+TEST(UpstreamGroupTest, a_server_that_answers_badly_is_ejected) {
+  World world([](Upstream& upstream) { upstream.eject.failures = 2; });
+  std::vector<std::size_t> order;
+  world.play(answered_badly(world, order));
+  EXPECT_THAT(order, ElementsAre(0, 1, 0, 1, 1, 1));
+  EXPECT_TRUE(world.state->servers[0]->ejection.ejected());
+  EXPECT_TRUE(world.state->servers[0]->health.shown_up()) << "it can be reached";
+}
+
+Task<void> everybody_answers_badly(World& world) {
+  for (int i = 0; i < 20; ++i) {
+    AtWork request;
+    co_await begin(world, request);
+    EXPECT_TRUE(request.connection);
+    world.group->served(request.turn, Served::badly);
+  }
+}
+
+TEST(UpstreamGroupTest, half_of_the_servers_at_most_are_ejected) {
+  World world([](Upstream& upstream) { upstream.eject.failures = 2; });
+  world.play(everybody_answers_badly(world));
+  const auto& servers = world.state->servers;
+  EXPECT_NE(servers[0]->ejection.ejected(), servers[1]->ejection.ejected());
+}
+
+TEST(UpstreamGroupTest, a_server_that_cannot_be_reached_is_ejected_like_one_that_answers_badly) {
+  World world([](Upstream& upstream) {
+    upstream.eject.failures = 1;
+    upstream.health.failures = 1000;
+  });
+  world.servers[0].stop();
+  world.play(one_is_dead(world));
+  EXPECT_EQ(world.metrics.backend_connect_failures.value(), 1U);
+  EXPECT_TRUE(world.state->servers[0]->ejection.ejected());
+}
+
+Task<void> sent_elsewhere(World& world) {
+  AtWork request;
+  co_await begin(world, request);
+  const std::size_t first = world.server_of(request.turn);
+  EXPECT_TRUE(world.group->retry_elsewhere(request.turn));
+  UpstreamConnectionPtr second = co_await world.connection(request.turn);
+  EXPECT_TRUE(second);
+  EXPECT_NE(world.server_of(request.turn), first);
+  EXPECT_FALSE(world.group->retry_elsewhere(request.turn)) << "there is no third";
+}
+
+TEST(UpstreamGroupTest, a_retry_goes_to_a_server_that_was_not_tried) {
+  World world;
+  world.play(sent_elsewhere(world));
+  EXPECT_EQ(world.state->retries, 1U);
+}
+
+Task<void> retried_often(World& world, int& retries) {
+  for (int i = 0; i < 100; ++i) {
+    AtWork request;
+    co_await begin(world, request);
+    world.group->earn_retry();
+    if (world.group->retry_elsewhere(request.turn)) ++retries;
+  }
+}
+
+TEST(UpstreamGroupTest, retries_have_a_budget) {
+  World world([](Upstream& upstream) { upstream.retry.budget_percent = 5; });
+  int retries = 0;
+  world.play(retried_often(world, retries));
+  EXPECT_GE(retries, 10 + 4);
+  EXPECT_LE(retries, 10 + 5);
 }
 
 void single_server(Upstream& upstream) {

@@ -178,12 +178,35 @@ TEST(UpstreamResolverTest, what_cannot_be_looked_up_stays_where_it_was_and_that_
   EXPECT_EQ(log.count("server cannot be looked up"), 1U);
 }
 
-TEST(UpstreamResolverTest, at_the_start_it_is_an_error) {
+TEST(UpstreamResolverTest, a_server_that_cannot_be_found_at_the_start_is_down_until_it_is_found) {
   LogFile log;
   Names names{.mutex = {}, .answer = cannot("no such name")};
   const auto upstreams = Upstreams::open({named("a.test")}, names.resolver(), nullptr, log.log, log.faults);
-  ASSERT_FALSE(upstreams.has_value());
-  EXPECT_EQ(upstreams.error().detail, "no such name");
+  ASSERT_TRUE(upstreams.has_value());
+  const ServerState& server = *(**upstreams)[0].servers[0];
+  EXPECT_FALSE(server.health.shown_up() || server.health.up(1s));
+  wait_until([&] { return names.asked > 3; });
+  EXPECT_EQ(log.count("server cannot be looked up"), 1U) << "and it says so once";
+  EXPECT_EQ(log.count("no such name"), 1U);
+  names.say(http::Endpoints{});
+  const int asked = names.asked;
+  wait_until([&] { return names.asked > asked + 2; });
+  EXPECT_FALSE(server.health.shown_up()) << "a name without an address is no better";
+  names.say(http::Endpoints{*http::resolve_listener("127.0.0.1:1")});
+  wait_until([&] { return server.health.shown_up(); });
+  EXPECT_EQ(server.addresses.current()->size(), 1U);
+  EXPECT_EQ(log.count("server was found"), 1U);
+  names.say(cannot("no such name"));
+  const int found = names.asked;
+  wait_until([&] { return names.asked > found + 2; });
+  EXPECT_TRUE(server.health.shown_up()) << "it stays where it was";
+}
+
+TEST(UpstreamResolverTest, a_socket_that_cannot_be_is_an_error_at_the_start) {
+  LogFile log;
+  Upstream upstream = named("");
+  upstream.servers.front().socket = "/" + std::string(200, 'x');
+  EXPECT_FALSE(Upstreams::open({upstream}, http::resolve, nullptr, log.log, log.faults).has_value());
 }
 
 TEST(UpstreamResolverTest, an_address_is_not_looked_up_again) {

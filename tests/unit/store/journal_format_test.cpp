@@ -1,5 +1,5 @@
 // The journal's bytes, as docs/journal-format.md has them. The literals were made by another program than the one that
-// is tested: they stay as they are for as long as files of version 2, and where it says so 1, are to be read.
+// is tested: they stay as they are for as long as files of these versions are to be read.
 #include <gtest/gtest.h>
 
 #include "store/journal/format.hpp"
@@ -23,18 +23,36 @@ const auto nonce = counted_from<Nonce>(0x40);
 constexpr Time then{Duration(1'767'225'600'000)};
 
 constexpr std::string_view header_hex =
+    "4f4e43454a524e4c030000004ad44a68a0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
+    "290000000000000000a8da769b010400";
+constexpr std::string_view header_of_first_hex =
+    "4f4e43454a524e4c030000004957219aa0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
+    "290000000000000000a8da769b010401";
+constexpr std::string_view header_of_version_3_hex =
+    "4f4e43454a524e4c02000000a5e949b6a0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
+    "290000000000000000a8da769b010300";
+constexpr std::string_view header_of_version_2_hex =
     "4f4e43454a524e4c020000003c41ae82a0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
     "290000000000000000a8da769b010000";
 constexpr std::string_view header_of_version_1_hex =
     "4f4e43454a524e4c01000000332af16ba0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
     "290000000000000000a8da769b010000";
-constexpr std::string_view header_of_version_3_hex =
-    "4f4e43454a524e4c0300000096b5c026a0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
-    "290000000000000000a8da769b010000";
+// By version 5, one that version 4 can read and one that it cannot.
+constexpr std::string_view header_for_version_4_hex =
+    "4f4e43454a524e4c040000007818d408a0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
+    "290000000000000000a8da769b010500";
+constexpr std::string_view header_for_version_5_hex =
+    "4f4e43454a524e4c05000000d2ecbaaca0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
+    "290000000000000000a8da769b010500";
 constexpr std::string_view put_hex =
     "7d000000988b957201010603020000002a00000000000000e8abda769b0100000004017c9b0100000001020304050607"
     "08090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f202122232425262728292a2b2c2d2e2f3031323334353637"
     "38393a3b3c3d3e3f404142434445464748494a4b4c4d4e4f7894da769b01000068656c6c6f000000";
+// Up to its outcome, which is 65,536 times an x.
+constexpr std::string_view large_put_hex =
+    "7d000100c04769fe01014603020000002a00000000000000e8abda769b0100000004017c9b0100000001020304050607"
+    "08090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f202122232425262728292a2b2c2d2e2f3031323334353637"
+    "38393a3b3c3d3e3f404142434445464748494a4b4c4d4e4f7894da769b01000004d51846ff";
 constexpr std::string_view leased_hex =
     "8000000011ec83e901000c03020000002a00000000000000e8abda769b0100000004017c9b0100000001020304050607"
     "08090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f202122232425262728292a2b2c2d2e2f3031323334353637"
@@ -69,10 +87,9 @@ SegmentHeader header() {
           .created_at = then};
 }
 
+// Of the segment that the frames below are in, which version 2 has begun.
 std::uint32_t salt() {
-  SegmentHeader made = header();
-  encode(made);
-  return made.salt;
+  return decode_header(*from_hex(header_of_version_2_hex))->salt;
 }
 
 Record record() {
@@ -101,11 +118,59 @@ TEST(JournalFormat, a_header_is_these_bytes) {
   EXPECT_EQ(read->previous_end, 4096U);
   EXPECT_EQ(read->last_fence, Fence{41});
   EXPECT_EQ(read->created_at, then);
+  EXPECT_EQ(read->needs, 3U);
+  EXPECT_EQ(read->written_by, 4U);
   EXPECT_EQ(read->salt, made.salt);
-  const auto earlier = decode_header(*from_hex(header_of_version_1_hex));
-  ASSERT_TRUE(earlier.has_value());
-  EXPECT_EQ(earlier->number, SegmentNumber{7});
-  EXPECT_NE(earlier->salt, made.salt);
+  for (const std::string_view hex : {header_of_version_1_hex, header_of_version_2_hex}) {
+    const auto earlier = decode_header(*from_hex(hex));
+    ASSERT_TRUE(earlier.has_value());
+    EXPECT_EQ(earlier->number, SegmentNumber{7});
+    EXPECT_EQ(earlier->created_at, then);
+    EXPECT_EQ(earlier->written_by, 0U);
+    EXPECT_NE(earlier->salt, made.salt);
+  }
+}
+
+TEST(JournalFormat, a_header_says_whether_a_process_began_with_it) {
+  SegmentHeader made = header();
+  made.begins_run = true;
+  EXPECT_EQ(to_hex(encode(made)), header_of_first_hex);
+  EXPECT_TRUE(decode_header(*from_hex(header_of_first_hex))->begins_run);
+  EXPECT_EQ(decode_header(*from_hex(header_of_first_hex))->created_at, then);
+  EXPECT_FALSE(decode_header(*from_hex(header_hex))->begins_run);
+}
+
+TEST(JournalFormat, a_header_says_which_version_can_read_it) {
+  const auto later = decode_header(*from_hex(header_for_version_4_hex));
+  ASSERT_TRUE(later.has_value());
+  EXPECT_EQ(later->written_by, 5U);
+  EXPECT_EQ(later->created_at, then);
+  const std::string newer = *from_hex(header_for_version_5_hex);
+  EXPECT_EQ(decode_header(newer).error(), HeaderFault::newer_version);
+  EXPECT_EQ(needed_version(newer), 5U);
+  EXPECT_TRUE(decode_header(newer, 5).has_value());
+  EXPECT_TRUE(decode_header(*from_hex(header_hex), 3).has_value()) << "version 3 can read what version 4 writes";
+  EXPECT_EQ(decode_header(*from_hex(header_hex), 2).error(), HeaderFault::newer_version);
+  EXPECT_EQ(decode_header(*from_hex(header_of_version_3_hex))->written_by, 3U);
+}
+
+TEST(JournalFormat, what_a_later_version_marks_as_not_needed_is_skipped) {
+  for (const char kind : {'\x80', '\xc8', '\xff'}) {
+    const auto seen = glance(std::string(24, kind));
+    ASSERT_TRUE(seen.has_value());
+    EXPECT_EQ(seen->kind, Kind::skipped);
+    EXPECT_FALSE(glance(std::string(23, kind)).has_value());
+  }
+  EXPECT_FALSE(glance(std::string(24, '\x7f')).has_value());
+  std::string payload(112, '\0');
+  payload[0] = 1;
+  payload[2] = 64 | 32 | 2;
+  EXPECT_FALSE(glance(payload + std::string("\1t\1r")).has_value());
+  EXPECT_FALSE(glance(payload + std::string("\1t\1r\5four")).has_value());
+  const std::string whole = payload + std::string("\1t\1r\4fourthe answer");
+  ASSERT_TRUE(glance(whole).has_value());
+  EXPECT_EQ(labels_of(whole).route, "r");
+  EXPECT_EQ(*decode_put(whole).outcome, "the answer");
 }
 
 TEST(JournalFormat, a_put_is_these_bytes) {
@@ -113,6 +178,34 @@ TEST(JournalFormat, a_put_is_these_bytes) {
   append_put(out, salt(), id, record());
   EXPECT_EQ(to_hex(out), put_hex);
   EXPECT_EQ(out.size(), put_frame_size(record()));
+}
+
+TEST(JournalFormat, a_large_put_has_a_sum_of_its_head) {
+  Record large = record();
+  large.outcome = std::make_shared<const std::string>(head_sum_from, 'x');
+  std::string out;
+  append_put(out, salt(), id, large);
+  EXPECT_EQ(out.size(), put_frame_size(large));
+  EXPECT_EQ(to_hex(std::string_view(out).substr(0, large_put_hex.size() / 2)), large_put_hex);
+  const auto payload = decode_frame(out, salt());
+  ASSERT_TRUE(payload.has_value() && glance(*payload).has_value());
+  EXPECT_TRUE(JournalModel::same(decode_put(*payload), large));
+
+  std::string head = from_hex(large_put_hex)->substr(frame_overhead);
+  EXPECT_TRUE(has_whole_head(head));
+  EXPECT_TRUE(has_whole_head(head + "xxx"));
+  EXPECT_FALSE(has_whole_head(std::string_view(head).substr(0, head.size() - 1)));
+  for (std::size_t bit = 0; bit < (head.size() - head_sum_part) * 8; ++bit) {
+    head[bit / 8] = static_cast<char>(head[bit / 8] ^ 1 << bit % 8);
+    EXPECT_FALSE(has_whole_head(head)) << bit;
+    head[bit / 8] = static_cast<char>(head[bit / 8] ^ 1 << bit % 8);
+  }
+}
+
+TEST(JournalFormat, a_small_put_has_no_sum_of_its_head) {
+  EXPECT_FALSE(has_whole_head(*decode_frame(*from_hex(put_hex), salt())));
+  EXPECT_FALSE(has_whole_head(*decode_frame(*from_hex(mark_hex), salt())));
+  EXPECT_FALSE(has_whole_head(""));
 }
 
 TEST(JournalFormat, a_put_with_a_lease_of_its_own_is_these_bytes_and_keeps_it) {
@@ -289,7 +382,6 @@ TEST(JournalFormat, headers_say_what_is_wrong_with_them) {
   EXPECT_EQ(decode_header(std::string(64, '\0')).error(), HeaderFault::damaged);
   bytes[63] = 1;
   EXPECT_EQ(decode_header(bytes).error(), HeaderFault::damaged);
-  EXPECT_EQ(decode_header(*from_hex(header_of_version_3_hex)).error(), HeaderFault::newer_version);
 }
 
 TEST(JournalFormat, segments_have_one_name_each) {

@@ -90,6 +90,8 @@ class ScriptedStore final : public Store {
     for (Op* op : ops) op->status = OpStatus::done;
   }
   Traits traits() const override { return {.durable = Durable::yes, .shared = Shared::yes}; }
+  Duration time_limit() const override { return limit; }
+  std::size_t part_of(const OperationId& id) const override { return part ? part(id) : 0; }
 
   void permit(std::size_t batches) {
     const std::scoped_lock lock(mutex_);
@@ -106,6 +108,8 @@ class ScriptedStore final : public Store {
   }
 
   std::function<void(std::span<Op* const>)> script;
+  std::function<std::size_t(const OperationId&)> part;
+  Duration limit = Duration::max();
 
  private:
   std::mutex mutex_;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <latch>
 #include <mutex>
 #include <stdexcept>
 #include <string>
@@ -85,6 +86,7 @@ class LaneTest : public testing::Test {
 
   ScriptedStore store_;
   LoopExecutor home_;
+  LoopExecutor busy_;
   std::unique_ptr<ThreadLanes> lanes_;
 };
 
@@ -243,6 +245,20 @@ TEST_F(LaneTest, a_batch_whose_every_op_failed_is_tried_again_and_gives_up_when_
   EXPECT_EQ(store_.batches().size(), 5U);
 }
 
+TEST_F(LaneTest, when_the_time_of_a_call_is_over_nothing_is_tried_again) {
+  store_.limit = Duration::zero();
+  start();
+  store_.script = [](std::span<Op* const> ops) {
+    for (Op* op : ops) answer_failed(*op, StoreFault::unavailable, "no answer");
+  };
+  occupy();
+  for (int id = 1; id <= 10; ++id) submit(id);
+  store_.permit(2);
+  wait_for_answers(11);
+  EXPECT_EQ(store_.batches().size(), 2U);
+  EXPECT_EQ(lanes_->stats().retried_batches, 0U);
+}
+
 TEST_F(LaneTest, what_is_refused_alone_after_a_batch_whose_fate_is_not_known_may_still_have_been_done) {
   start();
   store_.script = [](std::span<Op* const> ops) {
@@ -333,6 +349,59 @@ TEST_F(LaneTest, lanes_work_side_by_side_and_an_id_stays_in_its_lane) {
   EXPECT_EQ(store_.batches()[1].at(0).id, id_of(3));
   EXPECT_EQ(lanes_->stats().queue_depth, 1U);
   store_.permit(3);
+  wait_for_answers(3);
+}
+
+TEST_F(LaneTest, a_part_of_the_store_that_hangs_stops_its_own_ops_only) {
+  store_.part = [](const OperationId& id) { return id.bytes[0] % 2U; };
+  start();
+  submit(1);
+  store_.wait_for_batches(1);
+  submit(3);
+  submit(2);
+  store_.wait_for_batches(2);
+  EXPECT_EQ(store_.batches()[1].at(0).id, id_of(2));
+  EXPECT_EQ(lanes_->stats().queue_depth, 1U) << "3 waits for 1";
+  store_.permit(3);
+  wait_for_answers(3);
+}
+
+TEST_F(LaneTest, parts_that_come_after_the_end_are_refused) {
+  store_.part = [](const OperationId& id) { return id.bytes[0] % 2U; };
+  start();
+  lanes_->stop();
+  for (const int id : {1, 2}) submit(id);
+  for (const Answer& answer : wait_for_answers(2)) EXPECT_EQ(answer.fault, StoreFault::refused);
+}
+
+// The first executor submits, is to wake the lane when its turn is over, and its turn does not end.
+TEST_F(LaneTest, a_lane_is_woken_for_one_executor_without_the_turn_of_another) {
+  start();
+  store_.permit(2);
+  wait_for_sleep();
+  struct Turn : Work {
+    std::function<void()> whole;
+  } turn;
+  std::latch submitted(1);
+  std::latch over(1);
+  turn.whole = [&] {
+    submit(1, busy_);
+    submitted.count_down();
+    over.wait();
+  };
+  turn.run = [](Work& work) { static_cast<Turn&>(work).whole(); };
+  busy_.post(turn);
+  submitted.wait();
+  submit(2);
+  const auto first = wait_for_answers(1);
+  over.count_down();
+  ASSERT_FALSE(first.empty());
+  EXPECT_EQ(first[0].order, 2U);
+  wait_for_answers(2);
+  // The wake-up that came too late to be needed does not end the lane.
+  wait_for_sleep();
+  store_.permit(1);
+  submit(3, busy_);
   wait_for_answers(3);
 }
 

@@ -10,11 +10,11 @@ namespace once::journal {
 namespace slot_table_test {
 
 TEST(Place, holds_what_was_put_into_it) {
-  for (const std::uint32_t segment : {1U, 2U, 77U, Place::last_segment}) {
+  for (const std::uint32_t segment : {1U, 2U, 77U, std::to_underlying(Place::last_segment)}) {
     for (const std::uint64_t offset : {std::uint64_t{64}, std::uint64_t{4096}, Place::largest_offset - 8}) {
       for (const std::uint64_t size : {16U, 120U, 4096U, 1U << 30U}) {
-        const Place place(SegmentNumber{segment}, offset, size);
-        EXPECT_EQ(place.segment(), SegmentNumber{segment});
+        const Place place(SegmentOrdinal{segment}, offset, size);
+        EXPECT_EQ(place.segment(), SegmentOrdinal{segment});
         EXPECT_EQ(place.offset(), offset);
         EXPECT_FALSE(place.empty());
       }
@@ -24,14 +24,14 @@ TEST(Place, holds_what_was_put_into_it) {
 }
 
 TEST(Place, that_is_later_is_greater_whatever_its_size) {
-  EXPECT_LT(Place(SegmentNumber{1}, 64, 1 << 20), Place(SegmentNumber{1}, 72, 16));
-  EXPECT_LT(Place(SegmentNumber{1}, Place::largest_offset - 8, 1 << 20), Place(SegmentNumber{2}, 64, 16));
+  EXPECT_LT(Place(SegmentOrdinal{1}, 64, 1 << 20), Place(SegmentOrdinal{1}, 72, 16));
+  EXPECT_LT(Place(SegmentOrdinal{1}, Place::largest_offset - 8, 1 << 20), Place(SegmentOrdinal{2}, 64, 16));
 }
 
 // A reader takes an eighth more than what it says and has the record in one go.
 TEST(Place, knows_about_the_size) {
   for (std::uint64_t size = 16; size < (std::uint64_t{8} << 30U); size += 8 + size / 100 / 8 * 8) {
-    const std::uint64_t about = Place(SegmentNumber{1}, 64, size).about_size();
+    const std::uint64_t about = Place(SegmentOrdinal{1}, 64, size).about_size();
     ASSERT_LE(about, size);
     ASSERT_GE(about + about / 8, size);
   }
@@ -39,11 +39,11 @@ TEST(Place, knows_about_the_size) {
 
 TEST(Place, knows_the_state_of_its_record) {
   for (const State state : {State::started, State::succeeded, State::failed, State::unknown, State::tombstone}) {
-    const Place place(SegmentNumber{77}, 4096, 300, state);
+    const Place place(SegmentOrdinal{77}, 4096, 300, state);
     EXPECT_EQ(place.state(), state);
     EXPECT_EQ(place.offset(), 4096U);
-    EXPECT_EQ(place.about_size(), Place(SegmentNumber{77}, 4096, 300).about_size());
-    EXPECT_LT(place, Place(SegmentNumber{77}, 4104, 16));
+    EXPECT_EQ(place.about_size(), Place(SegmentOrdinal{77}, 4096, 300).about_size());
+    EXPECT_LT(place, Place(SegmentOrdinal{77}, 4104, 16));
   }
 }
 
@@ -78,7 +78,7 @@ TEST_P(SlotTableTest, is_like_a_map) {
   for (std::uint64_t step = 0; step < 20'000; ++step) {
     const std::uint64_t most = crowded ? 150 : 2000;
     const OperationId id = id_of(draw.below(most), crowded);
-    const Place place(SegmentNumber{1}, 64 + step * 8, 120);
+    const Place place(SegmentOrdinal{1}, 64 + step * 8, 120);
     SlotTable::Slot* slot = table.find(id);
     ASSERT_EQ(slot != nullptr, map.contains(id));
     if (slot != nullptr) ASSERT_EQ(slot->place, map[id]);
@@ -113,7 +113,7 @@ TEST(SlotTable, nobody_is_missed_when_all_are_erased_in_one_pass) {
   for (const bool crowded : {false, true}) {
     SlotTable table;
     for (std::uint64_t i = 0; i < 500; ++i) {
-      table.insert(id_of(i, crowded), ExpirySecond{i % 3 == 0 ? 9U : 1U}, Place(SegmentNumber{1}, 64 + i * 8, 120));
+      table.insert(id_of(i, crowded), ExpirySecond{i % 3 == 0 ? 9U : 1U}, Place(SegmentOrdinal{1}, 64 + i * 8, 120));
     }
     for (std::size_t i = 0; i < table.size();) {
       SlotTable::Slot& slot = table.at(i);
@@ -134,7 +134,7 @@ TEST(SlotTable, ranges_of_ids_together_show_each_slot_once) {
   for (const bool crowded : {false, true}) {
     SlotTable table;
     for (std::uint64_t i = 0; i < 500; ++i) {
-      table.insert(id_of(i, crowded), {}, Place(SegmentNumber{1}, 64 + i * 8, 120, State::unknown));
+      table.insert(id_of(i, crowded), {}, Place(SegmentOrdinal{1}, 64 + i * 8, 120, State::unknown));
     }
     std::map<Place, int> seen;
     std::uint64_t others = 500;
@@ -146,7 +146,7 @@ TEST(SlotTable, ranges_of_ids_together_show_each_slot_once) {
         if (slot.place.state() == State::unknown) ++seen[slot.place];
       });
       from = to;
-      for (int i = 0; i < 5; ++i) table.insert(id_of(others++, crowded), {}, Place(SegmentNumber{2}, 64, 120));
+      for (int i = 0; i < 5; ++i) table.insert(id_of(others++, crowded), {}, Place(SegmentOrdinal{2}, 64, 120));
     }
     EXPECT_EQ(seen.size(), 500U);
     for (const auto& [place, times] : seen) EXPECT_EQ(times, 1);
@@ -157,7 +157,7 @@ TEST(SlotTable, gives_memory_back_and_grows_again) {
   SlotTable table;
   const std::size_t least = table.bytes();
   for (int rounds = 0; rounds < 3; ++rounds) {
-    for (std::uint64_t i = 0; i < 1000; ++i) table.insert(id_of(i, false), {}, Place(SegmentNumber{1}, 64, 120));
+    for (std::uint64_t i = 0; i < 1000; ++i) table.insert(id_of(i, false), {}, Place(SegmentOrdinal{1}, 64, 120));
     EXPECT_LE(table.bytes(), 1000 * 48U) << "a key costs at most 48 bytes";
     for (std::uint64_t i = 0; i < 1000; ++i) table.erase(*table.find(id_of(i, false)));
     table.give_back_memory();

@@ -14,7 +14,8 @@ using namespace std::chrono_literals;
 
 class SweptStore final : public ServerStore {
  public:
-  void execute(std::span<Op* const> /*batch*/) override {}
+  void execute_until(std::chrono::nanoseconds /*until*/, std::span<Op* const> /*batch*/) override {}
+  Duration time_limit() const override { return 1s; }
   Traits traits() const override { return {}; }
 
   Result<Swept> sweep(std::size_t limit) override {

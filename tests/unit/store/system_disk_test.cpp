@@ -1,5 +1,7 @@
 #include "store/journal/system_disk.hpp"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -42,6 +44,48 @@ TEST_F(SystemDiskTest, a_second_one_is_told_who_has_the_lock) {
   EXPECT_EQ(locked.error().fault, DiskFault::in_use);
   EXPECT_THAT(locked.error().detail, HasSubstr(folder_));
   EXPECT_THAT(locked.error().detail, HasSubstr("process " + std::to_string(::getpid())));
+}
+
+TEST_F(SystemDiskTest, the_lock_holds_when_its_file_is_deleted) {
+  ASSERT_TRUE(disk_.lock().has_value());
+  std::filesystem::remove(folder_ + "/lock");
+  SystemDisk second(folder_);
+  const auto locked = second.lock();
+  ASSERT_FALSE(locked.has_value());
+  EXPECT_EQ(locked.error().fault, DiskFault::in_use);
+  EXPECT_THAT(locked.error().detail, HasSubstr(folder_ + " is in use by another process"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/lock")) << "it would hide who has it";
+}
+
+// As versions before this one lock it.
+TEST_F(SystemDiskTest, one_that_locks_the_file_alone_is_kept_out_and_keeps_others_out) {
+  const auto lock_file_alone = [this] {
+    Descriptor file(::open((folder_ + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+    return ::flock(file.get(), LOCK_EX | LOCK_NB) == 0 ? std::move(file) : Descriptor();
+  };
+  {
+    SystemDisk newer(folder_);
+    ASSERT_TRUE(newer.lock().has_value());
+    EXPECT_FALSE(lock_file_alone().open());
+  }
+  const Descriptor older = lock_file_alone();
+  EXPECT_TRUE(older.open());
+  EXPECT_EQ(SystemDisk(folder_).lock().error().fault, DiskFault::in_use);
+}
+
+TEST_F(SystemDiskTest, it_stays_in_the_folder_that_was_locked) {
+  ASSERT_TRUE(disk_.lock().has_value());
+  ASSERT_TRUE(disk_.create("a").has_value());
+  std::filesystem::rename(folder_, above_.path() + "/moved");
+  SystemDisk other(folder_);
+  ASSERT_TRUE(other.lock().has_value());
+  ASSERT_TRUE(other.create("b").has_value());
+  ASSERT_TRUE(disk_.create("c").has_value());
+  ASSERT_TRUE(disk_.rename("c", "b").has_value());
+  ASSERT_TRUE(disk_.remove("lock").has_value());
+  ASSERT_TRUE(disk_.open("b", Access::read).has_value());
+  EXPECT_THAT(*disk_.list(), UnorderedElementsAre("a", "b"));
+  EXPECT_THAT(*other.list(), UnorderedElementsAre("b", "lock"));
 }
 
 TEST_F(SystemDiskTest, the_lock_ends_with_its_object) {

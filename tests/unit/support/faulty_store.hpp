@@ -57,6 +57,9 @@ class FaultyStore final : public Store {
     return traits;
   }
 
+  Duration time_limit() const override { return time_limit_; }
+  void limit_time(Duration limit) { time_limit_ = limit; }
+
   bool failed_for_good() const override { return gone_; }
   // Every op is refused from now on, as by a journal whose disk has failed.
   void fail_for_good() { gone_ = true; }
@@ -113,6 +116,7 @@ class FaultyStore final : public Store {
   Trace& trace_;
   Script script_;
   std::size_t steps_ = 0;
+  Duration time_limit_ = Duration::max();
   bool gone_ = false;
 };
 

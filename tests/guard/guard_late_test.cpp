@@ -1,0 +1,102 @@
+// What a call could not tell the store is told later, in the background.
+#include <atomic>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "guard/engine.hpp"
+#include "store/memory/memory_store.hpp"
+#include "tests/unit/support/manual_clock.hpp"
+
+namespace once::guard {
+namespace guard_late_test {
+
+using namespace std::chrono_literals;
+
+// A memory store whose answers get lost, or that takes no outcomes. Any thread.
+class LossyStore final : public Store {
+ public:
+  LossyStore(const Clock& clock, Shared shared) : inner_(clock, {.shared = shared}) {}
+
+  void execute(std::span<Op* const> batch) override {
+    for (Op* op : batch) {
+      const bool refused = op->verb == Verb::finish && takes_no_outcomes;
+      if (!refused) inner_.execute({&op, 1});
+      if (refused || (op->verb == Verb::claim && loses_claims)) {
+        answer_failed(*op, StoreFault::unavailable, "as the test says");
+      }
+    }
+  }
+  Traits traits() const override { return inner_.traits(); }
+
+  std::atomic<bool> loses_claims = false;  // they are made, and nobody is told
+  std::atomic<bool> takes_no_outcomes = false;
+
+ private:
+  MemoryStore inner_;
+};
+
+class GuardLate : public testing::TestWithParam<Shared> {
+ protected:
+  std::unique_ptr<Backing> open() {
+    auto made = std::make_unique<LossyStore>(clock_, GetParam());
+    store_ = made.get();
+    return Backing::of(std::move(made));
+  }
+  Outcome<std::string> run(Duration wait = 0s) {
+    Request request = request_;
+    request.wait = wait;
+    auto work = [this] { return "result " + std::to_string(++runs_); };
+    using Typed = detail::Typed<decltype(work), Codec<std::string>, std::string>;
+    Outcome<std::string> outcome;
+    Typed typed{work, outcome.value};
+    engine_.run(request,
+                {.state = &typed,
+                 .perform = &Typed::perform,
+                 .read = &Typed::read,
+                 .media_type = Codec<std::string>::media_type},
+                outcome);
+    return outcome;
+  }
+
+  ManualClock clock_;  // stands still: no lease lapses
+  LossyStore* store_ = nullptr;
+  int runs_ = 0;
+  const Request request_{.tenant = "acme", .scope = "copy", .key = "k", .lease = 1s};
+  Engine engine_{
+      {}, "0123456789abcdef", clock_, std::make_unique<Log>(clock_, -1, LogLevel::off, LogFormat::json), open()};
+};
+
+TEST_P(GuardLate, claim_whose_answer_was_lost_is_taken_back) {
+  store_->loses_claims = true;
+  EXPECT_EQ(run().reason, Reason::store_unavailable);
+  EXPECT_EQ(engine_.claim(request_).outcome.reason, Reason::store_unavailable);
+  store_->loses_claims = false;
+  EXPECT_EQ(run(60s).value, "result 1") << "nothing had been done";
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, GuardLate, testing::Values(Shared::no, Shared::yes),
+                         [](const auto& each) { return each.param == Shared::yes ? "shared" : "own"; });
+
+class GuardOfItsOwn : public GuardLate {};
+
+TEST_P(GuardOfItsOwn, outcome_that_could_not_be_recorded_for_a_lease_is_recorded_later) {
+  store_->takes_no_outcomes = true;
+  EXPECT_EQ(run().reason, Reason::not_recorded);
+  EXPECT_EQ(run().reason, Reason::at_work);
+  store_->takes_no_outcomes = false;
+  const auto later = run(60s);
+  EXPECT_EQ(later.value, "result 1") << later.stop_reason();
+  EXPECT_TRUE(later.cached());
+  EXPECT_EQ(runs_, 1);
+}
+
+TEST_P(GuardOfItsOwn, guard_ends_while_something_is_left) {
+  store_->takes_no_outcomes = true;
+  EXPECT_EQ(run().reason, Reason::not_recorded);
+}
+
+INSTANTIATE_TEST_SUITE_P(Stores, GuardOfItsOwn, testing::Values(Shared::no));
+
+}  // namespace guard_late_test
+}  // namespace once::guard

@@ -1,0 +1,194 @@
+// Two versions of the program on one journal, one after the other: the next one adds what this one skips, and what this
+// one writes the one before it can read.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "store/journal/format.hpp"
+#include "store/journal/repair.hpp"
+#include "store/journal/scan.hpp"
+#include "tests/unit/support/journal_machine.hpp"
+
+namespace once {
+namespace journal_versions_test {
+
+using journal::SegmentHeader;
+using journal::SegmentNumber;
+using testing::HasSubstr;
+
+constexpr std::uint8_t previous_version = 3;
+constexpr std::uint8_t next_version = journal::format_version + 1;
+constexpr JournalSettings small{.segment_bytes = 2048, .cache_bytes = 0};
+
+Record finished(std::uint64_t key, const ManualClock& clock, OutcomeBytes outcome) {
+  Record record;
+  record.state = State::succeeded;
+  record.fence = Fence{key};
+  record.fingerprint = {{1}};
+  record.nonce = numbered<Nonce>(key);
+  record.started_at = clock.now();
+  record.expires_at = record.forget_at = clock.now() + std::chrono::hours(24);
+  record.outcome = std::move(outcome);
+  return record;
+}
+
+// The payload of a put with a part that only the next version knows: a flag, and a length and bytes before the outcome.
+std::string with_unknown_part(std::string_view payload, std::size_t before_outcome, std::string_view part) {
+  std::string changed(payload);
+  changed[2] = static_cast<char>(changed[2] | 64);
+  changed.insert(before_outcome, std::string(1, static_cast<char>(part.size())) + std::string(part));
+  return changed;
+}
+
+// A segment of the next version, of which this one can read all that it needs: puts, among frames of kinds that are
+// new.
+std::string segment_of_next_version(const ManualClock& clock, std::uint32_t needs) {
+  SegmentHeader header{.journal = {{7}}, .created_at = clock.now(), .needs = needs, .written_by = next_version};
+  std::string bytes = journal::encode(header);
+  journal::append_payload(bytes, header.salt, std::string(40, '\x80'));
+  for (std::uint64_t key = 1; key <= 5; ++key) {
+    const journal::Labels labels{.tenant = "acme", .route = "/payments"};
+    std::string frame;
+    journal::append_put(frame, 0, numbered<OperationId>(key), finished(key, clock, outcome_of(300, key)), labels);
+    const std::string_view payload = *journal::decode_frame(frame, 0);
+    const std::string part(key % 2 == 0 ? 255 : key, 'x');
+    journal::append_payload(bytes, header.salt, with_unknown_part(payload, payload.size() - 300, part));
+    journal::append_payload(bytes, header.salt, std::string(24 + key, '\xff'));
+  }
+  journal::append_mark(bytes, header.salt, bytes.size(), clock.now());
+  return bytes;
+}
+
+void expect_replayed(JournalMachine& machine, std::uint64_t first, std::uint64_t last) {
+  for (std::uint64_t key = first; key <= last; ++key) {
+    const Op op = machine.run(claim_op(key, key + 1000));
+    ASSERT_EQ(op.verdict, Verdict::replay) << key << ' ' << op.error;
+    ASSERT_EQ(*op.record->outcome, *outcome_of(300, key)) << key;
+  }
+}
+
+class JournalVersions : public testing::Test {
+ protected:
+  void record(std::uint64_t key) {
+    ASSERT_EQ(machine_.run(claim_op(key, key)).verdict, Verdict::execute) << key;
+    ASSERT_EQ(machine_.run(finish_op(key, key, outcome_of(300, key))).status, OpStatus::done) << key;
+  }
+  std::vector<std::string> segments() const {
+    std::vector<std::string> found;
+    for (const std::string& name : machine_.platter.names()) {
+      if (journal::parse_segment_name(name)) found.push_back(name);
+    }
+    return found;
+  }
+
+  JournalMachine machine_{1, small};
+};
+
+TEST_F(JournalVersions, what_the_next_version_has_written_is_read_and_written_on) {
+  machine_.platter.put("0000000001.segment", segment_of_next_version(machine_.clock, journal::format_version));
+  ASSERT_TRUE(machine_.start()) << machine_.refusal;
+  EXPECT_EQ(machine_.store().stats().keys, 5U);
+  expect_replayed(machine_, 1, 5);
+  const auto listed = machine_.store().search()->scan({}, "", 10);
+  ASSERT_TRUE(listed.has_value());
+  ASSERT_EQ(listed->keys.size(), 5U);
+  for (const KeyInfo& key : listed->keys) {
+    EXPECT_EQ(key.route, "/payments");
+    EXPECT_EQ(key.outcome_bytes, 300U);
+  }
+  for (std::uint64_t key = 6; key <= 20; ++key) record(key);
+  machine_.kill();
+  ASSERT_TRUE(machine_.start()) << machine_.refusal;
+  expect_replayed(machine_, 1, 20);
+}
+
+// Rolled back and forth: the next version finds all of its own again, with the parts that only it knows.
+TEST_F(JournalVersions, what_is_carried_forward_keeps_what_only_the_next_version_knows) {
+  machine_.platter.put("0000000001.segment", segment_of_next_version(machine_.clock, journal::format_version));
+  ASSERT_TRUE(machine_.start()) << machine_.refusal;
+  for (std::uint64_t round = 0; round < 40; ++round) {
+    const std::uint64_t key = 100 + round;
+    record(key);
+    Op forget = owner_op(Verb::forget, key, key);
+    forget.seen_state = State::succeeded;
+    ASSERT_EQ(machine_.run(forget).status, OpStatus::done);
+    machine_.store().maintain();
+  }
+  EXPECT_FALSE(machine_.platter.holds("0000000001.segment"));
+  expect_replayed(machine_, 1, 5);
+  std::string all;
+  for (const std::string& name : segments()) all += machine_.platter.content(name);
+  EXPECT_THAT(all, HasSubstr(std::string(255, 'x')));
+}
+
+// Of which nothing but the whole tells whether its beginning is right.
+TEST_F(JournalVersions, a_large_record_of_the_version_before_is_read_whole) {
+  constexpr std::size_t labels_end = 112;
+  constexpr std::size_t large = journal::head_sum_from * 2;
+  SegmentHeader header{.journal = {{7}}, .created_at = machine_.clock.now(), .needs = 2, .written_by = 3};
+  std::string bytes = journal::encode(header);
+  std::string frame;
+  journal::append_put(frame, 0, numbered<OperationId>(1), finished(1, machine_.clock, outcome_of(large, 1)));
+  std::string payload(*journal::decode_frame(frame, 0));
+  payload[2] = static_cast<char>(payload[2] & ~64);
+  payload.erase(labels_end, journal::head_sum_part);
+  journal::append_payload(bytes, header.salt, payload);
+  journal::append_mark(bytes, header.salt, bytes.size(), machine_.clock.now());
+  machine_.platter.put("0000000001.segment", bytes);
+  ASSERT_TRUE(machine_.start()) << machine_.refusal;
+  Op other = claim_op(1, 1001);
+  other.fingerprint = {{2}};
+  EXPECT_EQ(machine_.run(other).verdict, Verdict::mismatch);
+  const Op replayed = machine_.run(claim_op(1, 1001));
+  ASSERT_EQ(replayed.verdict, Verdict::replay) << replayed.error;
+  EXPECT_TRUE(*replayed.record->outcome == *outcome_of(large, 1));
+}
+
+TEST_F(JournalVersions, what_this_version_cannot_read_is_refused_and_left_alone) {
+  const std::string bytes = segment_of_next_version(machine_.clock, next_version);
+  machine_.platter.put("0000000001.segment", bytes);
+  EXPECT_FALSE(machine_.start());
+  EXPECT_THAT(machine_.refusal,
+              HasSubstr("0000000001.segment: written by a newer version of Once; it needs version 5 of "
+                        "the journal's format, and this program knows up to 4"));
+  SimulatedDisk disk(machine_.platter);
+  SeededRandom random(1);
+  EXPECT_FALSE(journal::repair(disk, machine_.clock, random, [](const journal::SegmentReport&) {}).has_value());
+  EXPECT_EQ(machine_.platter.content("0000000001.segment"), bytes);
+}
+
+// The version before reads a header up to version 3, kinds 1 to 3 and flags below 128, and calls anything else damage.
+// It skips the part that the flag 64 announces.
+TEST_F(JournalVersions, what_this_version_writes_the_one_before_can_read) {
+  ASSERT_TRUE(machine_.start());
+  for (std::uint64_t key = 1; key <= 20; ++key) record(key);
+  Op outside = claim_op(50, 50);
+  outside.terms.owner = Owner::outside;
+  outside.tenant = "acme";
+  ASSERT_EQ(machine_.run(outside).verdict, Verdict::execute);
+  ASSERT_EQ(machine_.run(owner_op(Verb::release, 50, 50)).status, OpStatus::done);
+  ASSERT_EQ(machine_.run(claim_op(51, 51)).verdict, Verdict::execute);
+  ASSERT_EQ(machine_.run(finish_op(51, 51, outcome_of(journal::head_sum_from, 51))).status, OpStatus::done);
+  machine_.kill();
+  ASSERT_TRUE(machine_.start());
+  record(21);
+  machine_.close();
+  ASSERT_GT(segments().size(), 4U);
+  SimulatedDisk disk(machine_.platter);
+  const auto chain = journal::read_chain(disk);
+  ASSERT_TRUE(chain.has_value());
+  for (const journal::SegmentFile& segment : chain->segments) {
+    const auto header = journal::decode_header(machine_.platter.content(segment.name), previous_version);
+    ASSERT_TRUE(header.has_value());
+    EXPECT_EQ(header->written_by, journal::format_version);
+    const auto walked = journal::walk(disk, segment, journal::OnDamage::stop, [](const journal::Frame& frame) {
+      EXPECT_LE(frame.payload[0], 3);
+      EXPECT_GE(frame.payload[0], 1);
+      if (frame.seen.kind == journal::Kind::put) EXPECT_LT(static_cast<std::uint8_t>(frame.payload[2]), 128);
+    });
+    ASSERT_TRUE(walked.has_value());
+    EXPECT_TRUE(walked->damage.empty());
+  }
+}
+
+}  // namespace journal_versions_test
+}  // namespace once

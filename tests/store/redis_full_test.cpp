@@ -1,0 +1,139 @@
+// The Redis store on servers that have reached maxmemory: new claims are refused, what owners write never is.
+#include <gmock/gmock.h>
+
+#include "tests/store/redis_harness.hpp"
+
+namespace once::redis_test {
+namespace redis_full_test {
+
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+
+class RedisFull : public testing::Test {
+ protected:
+  RedisFull() {
+    for (const StoreHost& host : redis::parse_options(contract::server_url())->hosts) peers_.emplace_back(host);
+  }
+  ~RedisFull() override { make_room(); }
+
+  void fill_up() { set_limit("1"); }
+  void make_room() { set_limit("0"); }
+
+  void expect_refused(const Op& op) {
+    EXPECT_EQ(op.status, OpStatus::failed);
+    EXPECT_EQ(op.fault, StoreFault::full);
+    EXPECT_THAT(op.error, HasSubstr("maxmemory"));
+  }
+
+ private:
+  void set_limit(const std::string& bytes) {
+    for (Peer& peer : peers_) ASSERT_EQ(peer.ask({"CONFIG", "SET", "maxmemory", bytes}), "OK");
+  }
+
+ protected:
+  std::vector<Peer> peers_;  // all masters
+  std::unique_ptr<RedisStore> store_ = open_store(contract::server_url());
+  Caller caller_{*store_};
+};
+
+// Enough of them that every node of a cluster has some.
+struct Begun {
+  OperationId id;
+  Nonce nonce;
+};
+std::vector<Begun> begin_some(Caller& caller) {
+  std::vector<Begun> all;
+  for (int i = 0; i < 20; ++i) {
+    all.push_back({.id = caller.new_id(), .nonce = caller.new_nonce()});
+    EXPECT_EQ(caller.claim(all.back().id, all.back().nonce).verdict, Verdict::execute);
+  }
+  return all;
+}
+
+TEST_F(RedisFull, refuses_claims_and_writes_nothing) {
+  const std::vector<Begun> retried = begin_some(caller_);
+  for (const Begun& it : retried) caller_.finish(it.id, it.nonce, "no", State::failed);
+  fill_up();
+  std::vector<OperationId> fresh;
+  for (int i = 0; i < 20; ++i) {
+    fresh.push_back(caller_.new_id());
+    expect_refused(caller_.claim(fresh.back(), caller_.new_nonce()));
+  }
+  for (const Begun& it : retried) expect_refused(caller_.claim(it.id, caller_.new_nonce()));
+  make_room();
+  for (const OperationId& id : fresh) {
+    EXPECT_FALSE(caller_.lookup(id).record.has_value());
+    EXPECT_EQ(caller_.claim(id, caller_.new_nonce()).verdict, Verdict::execute);
+  }
+  for (const Begun& it : retried) {
+    const Op op = caller_.claim(it.id, caller_.new_nonce());
+    ASSERT_EQ(op.verdict, Verdict::execute);
+    EXPECT_EQ(op.record->attempt, Attempt{2});
+  }
+}
+
+TEST_F(RedisFull, takes_renewals_and_outcomes_of_what_is_at_work_and_replays_them) {
+  const std::vector<Begun> begun = begin_some(caller_);
+  fill_up();
+  for (Peer& peer : peers_) ASSERT_EQ(peer.ask({"SCRIPT", "FLUSH"}), "OK") << "they are loaded again";
+  for (const Begun& it : begun) {
+    const Op again = caller_.claim(it.id, it.nonce);
+    EXPECT_EQ(again.verdict, Verdict::execute) << "the same claim, asked for again: " << again.error;
+    const Op renewed = caller_.renew(it.id, it.nonce);
+    EXPECT_EQ(renewed.status, OpStatus::done) << renewed.error;
+    EXPECT_EQ(caller_.lookup(it.id, Waits::yes).status, OpStatus::done) << "a mark that cannot be made costs nothing";
+    const std::string outcome(10'000, 'x');
+    const Op finished = caller_.finish(it.id, it.nonce, outcome);
+    EXPECT_EQ(finished.status, OpStatus::done) << finished.error;
+    const Op replay = caller_.claim(it.id, caller_.new_nonce());
+    ASSERT_EQ(replay.verdict, Verdict::replay) << replay.error;
+    EXPECT_EQ(*replay.record->outcome, outcome);
+  }
+}
+
+TEST_F(RedisFull, takes_releases_and_what_operators_resolve_and_forget) {
+  const std::vector<Begun> released = begin_some(caller_);
+  const std::vector<Begun> resolved = begin_some(caller_);
+  for (const Begun& it : resolved) caller_.finish(it.id, it.nonce, "", State::unknown);
+  fill_up();
+  for (const Begun& it : released) {
+    EXPECT_EQ(caller_.release(it.id, it.nonce).status, OpStatus::done);
+    EXPECT_FALSE(caller_.lookup(it.id).record.has_value());
+    // A release of a claim that never came leaves its trace, too: the claim may still be on its way.
+    const Begun late{.id = caller_.new_id(), .nonce = caller_.new_nonce()};
+    EXPECT_EQ(caller_.release(late.id, late.nonce).status, OpStatus::lost);
+    EXPECT_EQ(caller_.claim(late.id, late.nonce).verdict, Verdict::in_flight);
+  }
+  for (const Begun& it : resolved) {
+    EXPECT_EQ(caller_
+                  .run({.verb = Verb::resolve,
+                        .id = it.id,
+                        .nonce = it.nonce,
+                        .terms = Caller::usual,
+                        .final_state = State::succeeded,
+                        .seen_state = State::unknown,
+                        .outcome = std::make_shared<const std::string>("by hand")})
+                  .status,
+              OpStatus::done);
+    EXPECT_EQ(caller_.claim(it.id, caller_.new_nonce()).verdict, Verdict::replay);
+    EXPECT_EQ(
+        caller_.run({.verb = Verb::forget, .id = it.id, .nonce = it.nonce, .seen_state = State::succeeded}).status,
+        OpStatus::done);
+  }
+}
+
+// Where replicas are waited for, what is told is written once more, and that is no claim either.
+TEST_F(RedisFull, takes_what_is_written_again_for_the_replicas) {
+  const std::vector<Begun> begun = begin_some(caller_);
+  for (std::size_t i = 0; i < begun.size() / 2; ++i) caller_.finish(begun[i].id, begun[i].nonce, "x");
+  const auto waiting = open_store(contract::server_url(), {.wait_replicas = 9, .wait_timeout = milliseconds(1)});
+  Caller waiter(*waiting);
+  fill_up();
+  for (const Begun& it : begun) {
+    const Op op = waiter.claim(it.id, it.nonce);
+    EXPECT_NE(op.fault, StoreFault::full) << op.error;
+  }
+}
+
+}  // namespace redis_full_test
+}  // namespace once::redis_test
