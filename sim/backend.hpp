@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "gateway/backend.hpp"
+#include "gateway/exchange/backend.hpp"
 #include "sim/history.hpp"
 #include "sim/setup.hpp"
 #include "sim/sql_server.hpp"

@@ -4,7 +4,7 @@
 
 #include "base/assert.hpp"
 #include "core/fingerprint.hpp"
-#include "gateway/scope.hpp"
+#include "gateway/identity/scope.hpp"
 
 namespace once::sim {
 

@@ -10,7 +10,7 @@
 
 #include "base/log.hpp"
 #include "core/operation.hpp"
-#include "gateway/exchange.hpp"
+#include "gateway/exchange/exchange.hpp"
 #include "sim/backend.hpp"
 #include "sim/history.hpp"
 #include "sim/lanes.hpp"

@@ -8,7 +8,7 @@
 #include "core/headers.hpp"
 #include "core/json_tree.hpp"
 #include "core/problem.hpp"
-#include "gateway/session_cookie.hpp"
+#include "gateway/identity/session_cookie.hpp"
 
 namespace once {
 

@@ -9,7 +9,7 @@
 #include "base/executor.hpp"
 #include "base/task.hpp"
 #include "core/problem.hpp"
-#include "gateway/waiters.hpp"
+#include "gateway/exchange/waiters.hpp"
 #include "store/lane.hpp"
 
 namespace once {

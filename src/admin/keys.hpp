@@ -18,8 +18,8 @@
 #include "claims/identity.hpp"
 #include "core/operation.hpp"
 #include "core/problem.hpp"
+#include "gateway/exchange/waiters.hpp"
 #include "gateway/gateway.hpp"
-#include "gateway/waiters.hpp"
 #include "http/service.hpp"
 #include "store/lane.hpp"
 

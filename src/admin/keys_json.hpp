@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/json_tree.hpp"
-#include "gateway/asked_operation.hpp"
+#include "gateway/identity/asked_operation.hpp"
 #include "store/search.hpp"
 #include "store/store.hpp"
 

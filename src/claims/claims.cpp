@@ -6,7 +6,7 @@
 
 #include "base/assert.hpp"
 #include "base/text.hpp"
-#include "gateway/told_outcomes.hpp"
+#include "gateway/limits/told_outcomes.hpp"
 #include "store/late_claim.hpp"
 #include "store/search.hpp"
 

@@ -20,8 +20,8 @@
 #include "claims/metrics.hpp"
 #include "claims/requests.hpp"
 #include "claims/settings.hpp"
+#include "gateway/exchange/waiters.hpp"
 #include "gateway/gateway.hpp"
-#include "gateway/waiters.hpp"
 #include "http/service.hpp"
 #include "store/lane.hpp"
 

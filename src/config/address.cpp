@@ -5,8 +5,8 @@
 
 #include "base/text.hpp"
 #include "config/codec.hpp"
-#include "gateway/host.hpp"
-#include "gateway/upstream_state.hpp"
+#include "gateway/identity/host.hpp"
+#include "gateway/upstream/upstream_state.hpp"
 #include "http/address_set.hpp"
 
 namespace once {

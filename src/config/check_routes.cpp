@@ -10,8 +10,8 @@
 #include "core/headers.hpp"
 #include "core/outcome.hpp"
 #include "core/path.hpp"
-#include "gateway/routes.hpp"
-#include "gateway/scope.hpp"
+#include "gateway/identity/routes.hpp"
+#include "gateway/identity/scope.hpp"
 #include "http/endpoint.hpp"
 #include "store/server/store_url.hpp"
 

@@ -17,7 +17,7 @@
 #include "config/findings.hpp"
 #include "config/jwt_keys.hpp"
 #include "config/secret.hpp"
-#include "gateway/routes.hpp"
+#include "gateway/identity/routes.hpp"
 #include "http/tls_context.hpp"
 #include "store/server/open_server.hpp"
 #include "store/server/store_url.hpp"

@@ -7,7 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "config/settings.hpp"
-#include "gateway/routes.hpp"
+#include "gateway/identity/routes.hpp"
 
 namespace once {
 

@@ -1,6 +1,6 @@
 // What a backend can be told: by a URL, or by settings of its own.
 #include "config/settings.hpp"
-#include "gateway/upstream_group.hpp"
+#include "gateway/upstream/upstream_group.hpp"
 
 namespace once {
 

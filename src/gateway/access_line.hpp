@@ -9,8 +9,8 @@
 #include "base/bytes.hpp"
 #include "base/log.hpp"
 #include "core/operation.hpp"
-#include "gateway/backend.hpp"
-#include "gateway/reply.hpp"
+#include "gateway/connection/reply.hpp"
+#include "gateway/exchange/backend.hpp"
 
 namespace once {
 

@@ -16,10 +16,10 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "core/operation.hpp"
+#include "gateway/exchange/waiters.hpp"
 #include "gateway/generation.hpp"
 #include "gateway/metrics.hpp"
 #include "gateway/settings.hpp"
-#include "gateway/waiters.hpp"
 #include "gateway/worker.hpp"
 #include "store/lane.hpp"
 

@@ -10,12 +10,12 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
-#include "gateway/http_backend.hpp"
-#include "gateway/routes.hpp"
+#include "gateway/identity/routes.hpp"
+#include "gateway/identity/token_cache.hpp"
 #include "gateway/settings.hpp"
-#include "gateway/token_cache.hpp"
-#include "gateway/upstream_group.hpp"
-#include "gateway/upstreams.hpp"
+#include "gateway/upstream/http_backend.hpp"
+#include "gateway/upstream/upstream_group.hpp"
+#include "gateway/upstream/upstreams.hpp"
 #include "http/tls_context.hpp"
 
 namespace once {

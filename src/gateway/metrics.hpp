@@ -12,8 +12,8 @@
 #include <string_view>
 
 #include "base/histogram.hpp"
-#include "gateway/at_work.hpp"
-#include "gateway/caller_limits.hpp"
+#include "gateway/exchange/at_work.hpp"
+#include "gateway/limits/caller_limits.hpp"
 #include "http/response_fault.hpp"
 
 namespace once {

@@ -14,7 +14,7 @@
 #include "base/clock.hpp"
 #include "core/jwt.hpp"
 #include "core/policy.hpp"
-#include "gateway/host.hpp"
+#include "gateway/identity/host.hpp"
 #include "http/address_set.hpp"
 #include "http/tls_settings.hpp"
 

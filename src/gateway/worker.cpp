@@ -6,8 +6,8 @@
 #include <limits>
 #include <utility>
 
-#include "gateway/client.hpp"
-#include "gateway/reply.hpp"
+#include "gateway/connection/client.hpp"
+#include "gateway/connection/reply.hpp"
 
 namespace once {
 

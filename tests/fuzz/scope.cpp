@@ -1,6 +1,6 @@
 // Whose request it is: cookies and headers of a request that was taken. A second one of a name is never overlooked.
 // The input is the name of a cookie, a line end, and the rest of a request's head.
-#include "gateway/scope.hpp"
+#include "gateway/identity/scope.hpp"
 
 #include <string>
 

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "gateway/routes.hpp"
+#include "gateway/identity/routes.hpp"
 
 namespace once {
 namespace metrics_test {

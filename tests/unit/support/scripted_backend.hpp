@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/assert.hpp"
-#include "gateway/backend.hpp"
+#include "gateway/exchange/backend.hpp"
 #include "tests/unit/support/faulty_store.hpp"
 #include "tests/unit/support/virtual_time.hpp"
 

@@ -1,0 +1,36 @@
+#include "gateway/connection/client_io.hpp"
+
+#include <algorithm>
+
+namespace once {
+
+Duration Pace::left() const {
+  if (least_rate == 0 || conversation) return grace;
+  const Duration earned(static_cast<Duration::rep>(bytes * 1000 / least_rate));
+  return std::clamp(grace + earned - std::chrono::floor<Duration>(waited), Duration::zero(), grace);
+}
+
+Task<http::BodyChunk> ClientIo::next_body() {
+  using http::BodyChunk;
+  using http::BodyDecoder;
+  while (true) {
+    const BodyDecoder::Step step = body.next(buffer);
+    switch (step.kind) {
+      case BodyDecoder::Kind::data: co_return BodyChunk{.kind = BodyChunk::Kind::data, .data = step.data};
+      case BodyDecoder::Kind::end: co_return BodyChunk{.kind = BodyChunk::Kind::end, .data = {}};
+      case BodyDecoder::Kind::bad: co_return BodyChunk{.kind = BodyChunk::Kind::broken, .data = {}};
+      case BodyDecoder::Kind::need_more: break;
+    }
+    pace.begin_wait(socket.loop().now());
+    const http::IoResult got = co_await socket.read_some(buffer.room(), pace.left());
+    pace.end_wait(socket.loop().now(), got.bytes);
+    if (got.status == http::Io::timed_out) co_return BodyChunk{.kind = BodyChunk::Kind::timed_out, .data = {}};
+    if (got.status != http::Io::ok) {
+      sent_end = true;
+      co_return BodyChunk{.kind = BodyChunk::Kind::broken, .data = {}};
+    }
+    buffer.commit(got.bytes);
+  }
+}
+
+}  // namespace once

@@ -1,0 +1,78 @@
+// The backend as the exchange sees it: one request out, one answer back, and how far it got. http_backend.hpp is the
+// real one; tests and the simulator have their own.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+#include "base/task.hpp"
+#include "core/outcome.hpp"
+#include "core/policy.hpp"
+#include "core/problem.hpp"
+#include "gateway/identity/origin.hpp"
+#include "http/head.hpp"
+#include "http/upstream.hpp"
+
+namespace once {
+
+// Where interim responses (1xx) go while the backend works. Nothing is recorded of them.
+class InterimSink {
+ public:
+  virtual Task<void> interim(const http::ResponseHead& head) = 0;
+
+ protected:
+  ~InterimSink() = default;
+};
+
+// Whether the claim that a request is sent under still stands. Asked immediately before its first byte: waiting for a
+// connection may take longer than the claim lasts.
+class SendPermit {
+ public:
+  virtual bool may_send() const = 0;
+
+ protected:
+  ~SendPermit() = default;
+};
+
+// What a request cost at the backend, for the access log.
+struct UpstreamUse {
+  std::string_view server;  // the last one that it was sent to, or tried; lives as long as the generation
+  std::chrono::nanoseconds took{};
+};
+
+struct BackendRequest {
+  const http::RequestHead& head;
+  std::string_view body;
+  std::string_view added_fields;  // "Name: value\r\n" each: what Once tells the backend
+  const Timeouts& timeouts;
+  std::size_t max_response_body;  // a longer one is handed over as it comes in
+  InterimSink* interim = nullptr;
+  std::string_view strip_prefix = {};  // of the path, before it is sent
+  const Origin* origin = nullptr;      // where the request came from
+  http::CollectRoom* room = nullptr;   // for the body of the response; null: there is always some
+  const SendPermit* permit = nullptr;  // null: always. Without it the delivery is not_sent
+  UpstreamUse* use = nullptr;          // filled in, unless it is null
+};
+
+struct BackendAnswer {
+  Delivery delivery = Delivery::not_sent;
+  bool end_announced = false;  // of an unframed response
+  // If is_answered(delivery); views that live as long as `source`.
+  const http::ResponseHead* head = nullptr;
+  std::optional<http::ResponseFault> fault = std::nullopt;  // truncated: because it is malformed
+  std::string_view body;                                    // oversize: the first part of it
+  http::ResponseSourcePtr source;                           // oversize: the rest of the body
+  // Not sent, because it must not be, or lost, because of something else than its connection: what to answer instead.
+  std::optional<Problem> refused = std::nullopt;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  // Never sent twice: whatever cannot be known for certain is said in `delivery`.
+  virtual Task<BackendAnswer> send(const BackendRequest& request) = 0;
+};
+
+}  // namespace once

@@ -1,0 +1,593 @@
+#include "gateway/exchange/exchange.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "base/bug.hpp"
+#include "base/bytes.hpp"
+#include "base/text.hpp"
+#include "core/headers.hpp"
+#include "core/outcome.hpp"
+#include "gateway/exchange/life.hpp"
+#include "gateway/exchange/store_failure.hpp"
+#include "http/trace_context.hpp"
+#include "store/late_claim.hpp"
+#include "store/search.hpp"
+
+namespace once {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+// How long between two tries to record an outcome; each doubles it.
+constexpr Duration first_record_retry = milliseconds(20);
+constexpr Duration slowest_record_retry = milliseconds(1000);
+
+Settled settled_as(State state) {
+  if (state == State::succeeded) return Settled::succeeded;
+  return state == State::failed ? Settled::failed : Settled::unknown;
+}
+
+Delivery weighed(const BackendAnswer& answer, const RecordPolicy& policy) {
+  if (answer.delivery != Delivery::unframed) return answer.delivery;
+  return weigh({.content_type = answer.head->find("Content-Type").value_or(""),
+                .body = answer.body,
+                .encoded = !same_name(answer.head->find("Content-Encoding").value_or("identity"), "identity"),
+                .end_announced = answer.end_announced},
+               policy);
+}
+
+void tell_unknown(Answers answers, BackendAnswer& answer) {
+  if (answer.refused) {
+    answers.unknown(answer.refused->status, std::move(answer.refused->detail));
+  } else if (answer.delivery == Delivery::timed_out) {
+    answers.unknown(504, "The backend did not answer in time; whether the request was executed is not known.");
+  } else if (answer.fault) {
+    answers.unknown(502, "The backend's response is malformed; whether the request was executed is not known.");
+  } else {
+    answers.unknown(502, "The connection to the backend was lost; whether the request was executed is not known.");
+  }
+}
+
+}  // namespace
+
+Exchange::Exchange(const ExchangePorts& ports)
+    : ports_(ports),
+      shared_(ports.store.store().traits().shared == Shared::yes),
+      work_(ports.executions),
+      lease_(ports.store, ports.home, ports.clock, ports.metrics),
+      owner_(ports_) {}
+
+void Exchange::release_memory() {
+  for (std::string* scratch : {&for_backend_, &stored_fields_, &unstored_fields_}) std::string().swap(*scratch);
+}
+
+Answers Exchange::answers() {
+  return {*reply_, request_->policy, request_->request_id, ports_.errors_base};
+}
+
+Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
+  request_ = &request;
+  reply_ = &reply;
+  attempt_ = Attempt{};
+  owner_.begin(shared_ ? OwnerWait::Ends::unheard : OwnerWait::Ends::told, request.policy.wait_limit);
+  ports_.metrics.in_flight.add();
+  bool decided = false;
+  while (!decided) {
+    decided = true;
+    co_await claim();
+    if (op_.status == OpStatus::failed) {
+      decided = co_await go_without_claim();
+      continue;
+    }
+    // The store does not know what became of it, but this process has it at work.
+    const bool unknown = op_.verdict == Verdict::held || op_.verdict == Verdict::too_early;
+    if (unknown && ports_.executions.has(op_.id)) op_.verdict = Verdict::in_flight;
+    switch (op_.verdict) {
+      case Verdict::execute: decided = co_await start(); break;
+      case Verdict::replay: reply_recorded(Ending::replayed); break;
+      case Verdict::not_kept: answers().not_kept(); break;
+      case Verdict::mismatch: answers().mismatch(); break;
+      case Verdict::in_flight: {
+        const bool owner_ended = co_await wait_for_owner();
+        decided = !owner_ended;
+        break;
+      }
+      case Verdict::too_early:
+        answers().too_early(saturating_add(op_.record->started_at, op_.terms.takeover_after), op_.now);
+        break;
+      case Verdict::held: answers().held(); break;
+      case Verdict::gone: answers().expired(); break;
+    }
+  }
+  reply.attempt = attempt_;
+  op_.record.reset();
+  op_.outcome.reset();
+  told_.reset();
+  ports_.metrics.in_flight.subtract();
+}
+
+// One atomic step at the store. A claim whose answer was lost is sent again with the same nonce: it is the same claim.
+Task<void> Exchange::claim() {
+  const Policy& policy = request_->policy;
+  op_.verb = Verb::claim;
+  op_.id = request_->id;
+  op_.fingerprint = request_->fingerprint;
+  op_.nonce = ports_.random.nonce();
+  op_.terms.on_unknown = policy.on_unknown;
+  op_.terms.takeover_after = policy.takeover_after;
+  op_.terms.lease = shared_ ? policy.lease : Duration::max();
+  op_.terms.ttl = policy.ttl;
+  op_.terms.tombstone = policy.tombstone;
+  op_.tenant = request_->tenant;
+  op_.route = request_->route;
+  op_.outcome.reset();
+  uncertain_ = false;
+  if (request_->life) {
+    co_await forget_past_life(ports_, *request_->life, op_);
+    if (op_.status == OpStatus::failed) {
+      count_store_failure(ports_.metrics, op_);
+      log_refusal();
+      co_return;
+    }
+  }
+  asked_at_ = ports_.clock.now();
+  co_await ports_.store.run(op_, ports_.home);
+  if (op_.status == OpStatus::failed && op_.fault != StoreFault::unavailable) {
+    count_store_failure(ports_.metrics, op_);
+    log_refusal();
+    co_return;
+  }
+  if (may_ask_again(op_, ports_.store.store(), ports_.clock.now() - asked_at_)) {
+    ports_.metrics.store_errors.add();
+    co_await ports_.store.run(op_, ports_.home);
+    // The first one may still be on its way, and nobody would own what it claims when it arrives.
+    const bool answered = op_.status == OpStatus::done && op_.verdict != Verdict::execute;
+    if (answered && !planted(Bug::first_claim_forgotten)) end_later(Verb::release, op_.nonce);
+  }
+  held_since_ = co_await hold_late_claim(op_, asked_at_, ports_.store, ports_.home, ports_.clock);
+  if (op_.status != OpStatus::failed) co_return;
+  count_store_failure(ports_.metrics, op_);
+  log_refusal();
+  uncertain_ = op_.fault != StoreFault::refused || !planted(Bug::refused_hides_unavailable);
+}
+
+// The claim failed. True: the request is answered.
+Task<bool> Exchange::go_without_claim() {
+  const Nonce asked = op_.nonce;
+  const bool bypasses = request_->policy.store_down == StoreDown::bypass && op_.fault != StoreFault::full;
+  auto entered = Executions::Entered::yes;
+  if (bypasses) entered = work_.enter_unclaimed(request_->id, request_->fingerprint);
+  if (bypasses && entered == Executions::Entered::yes) {
+    co_await bypass(asked);
+    co_return true;
+  }
+  if (uncertain_) end_later(Verb::release, asked);
+  if (!bypasses) {
+    if (ports_.executions.has(request_->id)) {
+      answers().in_flight();
+    } else {
+      answers().store_fault(op_.fault);
+    }
+    co_return true;
+  }
+  const bool answered = co_await answer_at_work(entered);
+  co_return answered;
+}
+
+// When its record has expired there is nothing left to end. Without leases only its owner, this process, can end it.
+void Exchange::end_later(Verb verb, const Nonce& nonce) {
+  Op claim = op_;
+  claim.nonce = nonce;
+  end_claim_later(ports_, claim, verb, patience());
+}
+
+Patience Exchange::patience() const {
+  const Policy& policy = request_->policy;
+  return {.limit = shared_ ? policy.ttl + policy.lease : Duration::max(),
+          .often = policy.lease,
+          .on_its_way = shared_ ? latest_arrival : Duration::zero()};
+}
+
+void Exchange::log_refusal() const {
+  const std::string operation = to_hex(prefix_of(op_.id));
+  const std::string_view trace = http::trace_id(request_->head);
+  if (op_.fault == StoreFault::full) {
+    ports_.log.warn(
+        "the store is full",
+        {{"request", request_->request_id}, {"operation", operation}, {"error", op_.error}, {"trace", trace}});
+    return;
+  }
+  ports_.log.error(
+      "claim failed",
+      {{"request", request_->request_id}, {"operation", operation}, {"error", op_.error}, {"trace", trace}});
+}
+
+// True when it is worth claiming again.
+Task<bool> Exchange::wait_for_owner() {
+  bool owner_ended = false;
+  if (request_->policy.in_flight == InFlight::wait) {
+    owner_ended = co_await owner_.wait(request_->id, request_->presence);
+  }
+  if (!owner_ended) answers().in_flight();
+  co_return owner_ended;
+}
+
+// The claim is ours. If this process has the operation at work already, the execution at work gets the claim and this
+// request waits for it. True: the request is answered.
+Task<bool> Exchange::start() {
+  const Executions::Entered entered = work_.enter(op_);
+  if (entered == Executions::Entered::yes) {
+    co_await execute();
+    co_return true;
+  }
+  if (entered == Executions::Entered::other_request) co_await end_other(Verb::release, op_.nonce);
+  const bool answered = co_await answer_at_work(entered);
+  co_return answered;
+}
+
+// This process has the operation at work. False: that has ended, and it is worth claiming again.
+Task<bool> Exchange::answer_at_work(Executions::Entered entered) {
+  if (entered == Executions::Entered::other_request) {
+    answers().mismatch();
+    co_return true;
+  }
+  const bool owner_ended = co_await wait_for_owner();
+  co_return !owner_ended;
+}
+
+// True: another request's claim has been handed to this execution since, and is the one at hand now.
+bool Exchange::take_handed() {
+  const std::optional<Nonce> handed = work_.handed();
+  if (!handed || *handed == op_.nonce) return false;
+  op_.nonce = *handed;
+  return true;
+}
+
+// Another claim than the one at hand: taken back, or unknown.
+Task<void> Exchange::end_other(Verb verb, Nonce nonce) {
+  Op end;
+  end.verb = verb;
+  end.id = request_->id;
+  end.nonce = nonce;
+  end.terms = op_.terms;
+  end.final_state = State::unknown;
+  co_await ports_.store.run(end, ports_.home);
+  if (end.status != OpStatus::failed) co_return;
+  count_store_failure(ports_.metrics, end);
+  end_later(verb, nonce);
+}
+
+// A claim that was handed over too late to be used is nobody's. Nothing was sent under it, but it may be all that keeps
+// the operation from being executed again: it is taken back only if the outcome stands, or the backend did nothing.
+Task<void> Exchange::leave_work() {
+  const std::optional<Nonce> handed = work_.leave();
+  if (handed && *handed != op_.nonce) {
+    const bool settled = op_.verb == Verb::release || (op_.verb == Verb::finish && op_.status == OpStatus::done);
+    const Verb verb = settled ? Verb::release : Verb::finish;
+    co_await end_other(verb, *handed);
+  }
+  ports_.waiters.notify(request_->id);
+}
+
+// The claim is ours and durable. From here on it is finished, released only if nothing was sent, or left unknown.
+Task<void> Exchange::execute() {
+  const Policy& policy = request_->policy;
+  const Record& record = *op_.record;
+  attempt_ = record.attempt;
+  if (attempt_ > Attempt{1}) {
+    RouteMetrics& counts = request_->counts;
+    (record.previous_state == State::failed ? counts.retries_after_failure : counts.takeovers).add();
+  }
+  write_fields_for_backend();
+  if (shared_) lease_.start(op_, ports_.clock.now() - held_since_, &work_);
+  const BackendRequest to_backend{.head = request_->head,
+                                  .body = request_->body,
+                                  .added_fields = for_backend_,
+                                  .timeouts = policy.timeouts,
+                                  .max_response_body = policy.record.max_body,
+                                  .interim = request_->interim,
+                                  .strip_prefix = request_->strip_prefix,
+                                  .origin = request_->origin,
+                                  .room = ports_.memory,
+                                  .permit = shared_ ? &lease_ : nullptr,
+                                  .use = request_->use};
+  BackendAnswer answer = co_await request_->backend.send(to_backend);
+  note_fault(answer);
+  co_await lease_.stop();
+  co_await settle_answer(answer);
+  co_await leave_work();
+}
+
+// The claim was taken back, or is somebody else's.
+void Exchange::answer_released(BackendAnswer& answer, OpStatus undone) {
+  if (is_answered(answer.delivery)) {
+    reply_with(answer, Ending::executed);
+  } else if (answer.refused) {
+    answers().refused(*std::move(answer.refused));
+  } else if (undone == OpStatus::lost) {
+    answers().in_flight();  // nothing was sent, and somebody else has it
+  } else if (undone == OpStatus::failed && shared_ && !lease_.may_send()) {
+    answers().store_fault(StoreFault::unavailable);  // nothing was sent, because the lease was not renewed in time
+  } else {
+    answer_unsent(answer.delivery, Ending::rejected);
+  }
+}
+
+void Exchange::note_fault(const BackendAnswer& answer) {
+  if (!answer.fault) return;
+  ports_.metrics.malformed_responses[static_cast<std::size_t>(*answer.fault)].add();
+  ports_.log.warn("malformed response", {{"request", request_->request_id},
+                                         {"operation", to_hex(prefix_of(request_->id))},
+                                         {"reason", name_of(*answer.fault)}});
+}
+
+// What happened at the backend becomes a record, and only then a reply.
+Task<void> Exchange::settle_answer(BackendAnswer& answer) {
+  const bool answered = is_answered(answer.delivery);
+  const RecordPolicy& policy = request_->policy.record;
+  OutcomeBytes outcome;
+  int status = 0;
+  said_ = {};
+  if (answered) {
+    status = answer.head->status;
+    split_response_fields(*answer.head);
+    outcome = encode_answer(answer);
+    told_ = counted(outcome);
+  }
+  const Settlement settlement = settle(weighed(answer, policy), status, said_, policy);
+  // The outcome has all of it: no second copy is held while it is recorded and read.
+  if (answer.delivery != Delivery::oversize) answer.source.reset();
+  switch (settlement.kind) {
+    case Settlement::Kind::release: {
+      const OpStatus undone = co_await release();
+      if (undone == OpStatus::lost) {
+        const bool committed = co_await reply_as_committed();
+        if (committed) co_return;
+      }
+      answer_released(answer, undone);
+      co_return;
+    }
+    case Settlement::Kind::succeed:
+    case Settlement::Kind::fail: {
+      const bool succeeded = settlement.kind == Settlement::Kind::succeed;
+      const State state = succeeded ? State::succeeded : State::failed;
+      if (succeeded && said_.ttl) op_.terms.ttl = *said_.ttl;
+      const OutcomeBytes kept = succeeded ? outcome : OutcomeBytes();
+      const OpStatus recorded = co_await record(state, settlement.body_kept, kept);
+      if (recorded == OpStatus::lost) {
+        const bool committed = co_await reply_as_committed();
+        if (committed) co_return;
+      }
+      if (recorded == OpStatus::done && another_outcome_stands() && !planted(Bug::answer_over_committed)) {
+        ports_.metrics.committed_by_backend.add();
+        reply_recorded(Ending::executed);
+      } else if (recorded == OpStatus::done || planted(Bug::reply_before_record)) {
+        reply_with(answer, Ending::executed);
+      } else {
+        answers().unknown(503, recorded == OpStatus::lost
+                                   ? "Another attempt took this operation over before its outcome could be recorded."
+                                   : "The backend answered, but its answer could not be recorded.");
+      }
+      co_return;
+    }
+    case Settlement::Kind::unknown: {
+      const State state = planted(Bug::unknown_as_failed) ? State::failed : State::unknown;
+      const OpStatus recorded = co_await record(state, BodyKept::yes, OutcomeBytes());
+      if (recorded == OpStatus::lost) {
+        const bool committed = co_await reply_as_committed();
+        if (committed) co_return;
+      }
+      if (answered) {
+        reply_with(answer, Ending::unknown);
+      } else {
+        tell_unknown(answers(), answer);
+      }
+      co_return;
+    }
+  }
+}
+
+void Exchange::answer_unsent(Delivery delivery, Ending ending) {
+  if (delivery == Delivery::busy) {
+    answers().upstream_busy(ending);
+  } else {
+    answers().not_reached(ending);
+  }
+}
+
+// Keeps trying while the claim can be ours: the outcome is known, and forgetting it is the worst that could happen.
+Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome) {
+  op_.verb = Verb::finish;
+  op_.final_state = state;
+  op_.body_kept = kept;
+  op_.outcome = std::move(outcome);
+  take_handed();
+  if (request_->life) {
+    const Duration since = ports_.clock.now() - asked_at_;
+    op_.terms.ttl = std::min(op_.terms.ttl, longest_ttl_of_life(request_->policy, since));
+  }
+  Duration waited{};
+  Duration pause = first_record_retry;
+  while (true) {
+    co_await ports_.store.run(op_, ports_.home);
+    if (op_.status == OpStatus::lost && take_handed()) continue;
+    if (op_.status != OpStatus::failed || waited >= request_->policy.lease) break;
+    if (ports_.store.store().failed_for_good()) break;
+    count_store_failure(ports_.metrics, op_);
+    ports_.metrics.record_retries.add();
+    co_await sleep_for(ports_.home, pause);
+    waited += pause;
+    pause = std::min(pause * 2, slowest_record_retry);
+  }
+  if (op_.status == OpStatus::done) count(another_outcome_stands() ? Settled::succeeded : settled_as(state));
+  if (op_.status == OpStatus::failed) {
+    count(Settled::unrecorded);
+    ports_.log.error("outcome not recorded", {{"request", request_->request_id},
+                                              {"operation", to_hex(prefix_of(op_.id))},
+                                              {"error", op_.error},
+                                              {"trace", http::trace_id(request_->head)}});
+    // When a lease has ended the record tells the truth by itself.
+    if (!shared_) try_later(ports_, op_, {.limit = Duration::max(), .often = request_->policy.lease}, told_);
+  }
+  co_return op_.status;
+}
+
+// A backend that records its outcome in its own transaction has done so before it answers, or dies instead of
+// answering. What it committed stands, whatever came over the wire; and so does what an operator said meanwhile.
+Task<bool> Exchange::reply_as_committed() {
+  Op seen;
+  seen.id = request_->id;
+  co_await ports_.store.run(seen, ports_.home);
+  bool committed = seen.status == OpStatus::done && seen.record && seen.record->nonce == op_.nonce &&
+                   seen.record->state == State::succeeded && seen.record->outcome != nullptr;
+  if (committed && shared_) {
+    // Recorded once more, which changes nothing: from now on this claim is settled.
+    op_.verb = Verb::finish;
+    op_.final_state = State::succeeded;
+    op_.body_kept = seen.record->body_kept;
+    op_.outcome = seen.record->outcome;
+    co_await ports_.store.run(op_, ports_.home);
+    committed = op_.status == OpStatus::done;
+  }
+  if (!committed) {
+    ports_.metrics.claims_lost.add();
+    count(Settled::lost);
+    co_return false;
+  }
+  ports_.metrics.committed_by_backend.add();
+  count(Settled::succeeded);
+  op_.record = std::move(seen.record);
+  reply_recorded(Ending::executed);
+  co_return true;
+}
+
+// The first answer is what every retry will get, so if the backend recorded other bytes, those.
+bool Exchange::another_outcome_stands() const {
+  if (!op_.record || op_.record->outcome == nullptr || op_.record->outcome == op_.outcome) return false;
+  return op_.outcome == nullptr || *op_.record->outcome != *op_.outcome;
+}
+
+// As if never claimed. A release that does not get through is tried on without keeping the client waiting for it.
+Task<OpStatus> Exchange::release() {
+  op_.verb = Verb::release;
+  take_handed();
+  co_await ports_.store.run(op_, ports_.home);
+  while (op_.status == OpStatus::lost && take_handed()) co_await ports_.store.run(op_, ports_.home);
+  if (op_.status == OpStatus::failed) {
+    count_store_failure(ports_.metrics, op_);
+    end_later(Verb::release, op_.nonce);
+  }
+  if (op_.status != OpStatus::lost) count(Settled::released);
+  co_return op_.status;
+}
+
+// The store is down and the route prefers an unprotected request to none. If the store is back before the answer is
+// here, and another request was given the claim, the answer is recorded under that. The claim that was `asked` for may
+// have been made all the same, and is ended in the background.
+Task<void> Exchange::bypass(Nonce asked) {
+  for_backend_.clear();
+  for_backend_.append("X-Request-Id: ").append(request_->request_id).append("\r\n");
+  const BackendRequest to_backend{.head = request_->head,
+                                  .body = request_->body,
+                                  .added_fields = for_backend_,
+                                  .timeouts = request_->policy.timeouts,
+                                  .max_response_body = request_->policy.record.max_body,
+                                  .interim = request_->interim,
+                                  .strip_prefix = request_->strip_prefix,
+                                  .origin = request_->origin,
+                                  .room = ports_.memory,
+                                  .use = request_->use};
+  if (shared_) lease_.start_unclaimed(op_, work_);
+  BackendAnswer answer = co_await request_->backend.send(to_backend);
+  note_fault(answer);
+  co_await lease_.stop();
+  const Verb end = was_sent(answer.delivery) ? Verb::finish : Verb::release;
+  if (take_handed()) {
+    co_await settle_answer(answer);
+    if (uncertain_) end_later(end, asked);
+  } else {
+    if (is_answered(answer.delivery)) {
+      said_ = {};
+      split_response_fields(*answer.head);
+      OutcomeBytes outcome = encode_answer(answer);
+      told_ = counted(outcome);
+      if (uncertain_) end_bypassed(answer, std::move(outcome), asked);
+    } else if (uncertain_) {
+      end_later(end, asked);
+    }
+    reply_bypassed(answer);
+  }
+  co_await leave_work();
+}
+
+// The claim was not known to be ours, but nobody else can have worked under it: what this client is told is its
+// outcome.
+void Exchange::end_bypassed(const BackendAnswer& answer, OutcomeBytes outcome, const Nonce& asked) {
+  const RecordPolicy& policy = request_->policy.record;
+  const Settlement settlement = settle(weighed(answer, policy), answer.head->status, said_, policy);
+  Op end = op_;
+  end.nonce = asked;
+  end.verb = settlement.kind == Settlement::Kind::release ? Verb::release : Verb::finish;
+  end.final_state = settlement.kind == Settlement::Kind::succeed ? State::succeeded
+                    : settlement.kind == Settlement::Kind::fail  ? State::failed
+                                                                 : State::unknown;
+  end.body_kept = settlement.body_kept;
+  end.outcome.reset();
+  if (end.final_state == State::succeeded) {
+    end.outcome = std::move(outcome);
+    end.terms.ttl = said_.ttl.value_or(end.terms.ttl);
+  }
+  if (request_->life) {
+    end.terms.ttl = std::min(end.terms.ttl, longest_ttl_of_life(request_->policy, ports_.clock.now() - asked_at_));
+  }
+  end_as_known_later(ports_, std::move(end), patience(), told_);
+}
+
+void Exchange::reply_bypassed(BackendAnswer& answer) {
+  switch (answer.delivery) {
+    case Delivery::whole:
+    case Delivery::unframed:
+    case Delivery::oversize:
+      op_.record.reset();
+      reply_with(answer, Ending::bypassed);
+      break;
+    case Delivery::not_sent:
+    case Delivery::busy:
+      if (answer.refused) {
+        answers().refused(*std::move(answer.refused));
+      } else {
+        answer_unsent(answer.delivery, Ending::bypassed);
+      }
+      break;
+    case Delivery::timed_out:
+      answers().problem(ProblemKind::gateway_timeout, "The backend did not answer in time.", Ending::bypassed);
+      break;
+    case Delivery::lost:
+    case Delivery::truncated:
+      answers().problem(
+          ProblemKind::backend_lost,
+          answer.fault ? "The backend's response is malformed." : "The connection to the backend was lost.",
+          Ending::bypassed);
+      break;
+  }
+}
+
+void Exchange::write_fields_for_backend() {
+  const Record& record = *op_.record;
+  for_backend_.clear();
+  for_backend_.append("X-Request-Id: ").append(request_->request_id).append("\r\nIdempotency-Attempt: ");
+  append_number(for_backend_, static_cast<std::uint32_t>(record.attempt));
+  for_backend_.append("\r\nIdempotency-Fence: ");
+  append_number(for_backend_, static_cast<std::uint64_t>(record.fence));
+  for_backend_.append("\r\nIdempotency-Claim: ");
+  append_hex(for_backend_, op_.id.view());
+  for_backend_.push_back('.');
+  append_hex(for_backend_, op_.nonce.view());
+  for_backend_.append("\r\n");
+}
+
+}  // namespace once

@@ -1,0 +1,111 @@
+// The life of a keyed request: claim, forward, record, reply. Every decision in it is a value from core/; this is the
+// order in which things happen, and the order is the promise: the claim is durable before the first byte goes to the
+// backend, and the outcome is durable before the first byte goes to the client.
+//
+// It ends by filling in a Reply and knows nothing of the client's connection: a client that goes away changes nothing.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/task.hpp"
+#include "core/backend_policy.hpp"
+#include "core/policy.hpp"
+#include "gateway/connection/reply.hpp"
+#include "gateway/exchange/answers.hpp"
+#include "gateway/exchange/backend.hpp"
+#include "gateway/exchange/end_later.hpp"
+#include "gateway/exchange/exchange_ports.hpp"
+#include "gateway/exchange/lease_keeper.hpp"
+#include "gateway/exchange/owner_wait.hpp"
+
+namespace once {
+
+// A request with a valid key, whole. Views live until the exchange ends.
+struct KeyedRequest {
+  const Policy& policy;
+  Backend& backend;
+  RouteMetrics& counts;
+  const http::RequestHead& head;
+  std::string_view body;
+  OperationId id;
+  Fingerprint fingerprint;
+  std::string_view request_id;
+  std::string_view tenant = {};  // for operators: see Op
+  std::string_view route = {};
+  InterimSink* interim = nullptr;
+  std::string_view strip_prefix = {};  // of the path, before it goes to the backend
+  const Origin* origin = nullptr;
+  Presence* presence = nullptr;                    // of its client, while it waits; null: taken to be there
+  std::optional<OperationId> life = std::nullopt;  // the marker of the resource that the key dies with
+  UpstreamUse* use = nullptr;
+};
+
+class Exchange {
+ public:
+  explicit Exchange(const ExchangePorts& ports);
+
+  const ExchangePorts& ports() const { return ports_; }
+
+  // One at a time; an Exchange is reused so that its scratch space is.
+  Task<void> run(const KeyedRequest& request, Reply& reply);
+  // Gives that space back.
+  void release_memory();
+
+ private:
+  Task<void> claim();
+  Task<bool> start();
+  Task<bool> go_without_claim();
+  Task<bool> answer_at_work(Executions::Entered entered);
+  Task<bool> wait_for_owner();
+  Task<void> execute();
+  // A response that cannot be read is counted and logged: its client only learns that the outcome is not known.
+  void note_fault(const BackendAnswer& answer);
+  Task<void> settle_answer(BackendAnswer& answer);
+  void answer_released(BackendAnswer& answer, OpStatus undone);
+  Task<OpStatus> record(State state, BodyKept kept, OutcomeBytes outcome);
+  Task<OpStatus> release();
+  Task<bool> reply_as_committed();
+  Task<void> bypass(Nonce asked);
+  void end_bypassed(const BackendAnswer& answer, OutcomeBytes outcome, const Nonce& asked);
+  void reply_bypassed(BackendAnswer& answer);
+  bool take_handed();
+  Task<void> end_other(Verb verb, Nonce nonce);
+  Task<void> leave_work();
+
+  void end_later(Verb verb, const Nonce& nonce);
+  Patience patience() const;
+  void log_refusal() const;
+  void count(Settled settled) { request_->counts.outcomes[static_cast<std::size_t>(settled)].add(); }
+  void write_fields_for_backend();
+  void split_response_fields(const http::ResponseHead& head);
+  OutcomeBytes encode_answer(const BackendAnswer& answer) const;
+  OutcomeBytes counted(const OutcomeBytes& outcome);
+  void reply_with(BackendAnswer& answer, Ending ending);
+  OutcomeBytes recorded_to_tell(Ending ending);
+  void reply_recorded(Ending ending);
+  void answer_unsent(Delivery delivery, Ending ending);
+  bool another_outcome_stands() const;
+  Answers answers();
+
+  ExchangePorts ports_;
+  const bool shared_;
+  const KeyedRequest* request_ = nullptr;
+  Reply* reply_ = nullptr;
+  Op op_;
+  Executions::Entry work_;
+  LeaseKeeper lease_;
+  Time asked_at_;           // for the claim at hand, the first time
+  Time held_since_;         // its lease runs at least from then on
+  bool uncertain_ = false;  // the claim failed, and may stand all the same
+  Attempt attempt_{};
+  OwnerWait owner_;
+  std::string for_backend_;      // fields that Once adds to the request
+  std::string stored_fields_;    // of the response, part of the outcome
+  std::string unstored_fields_;  // of the response, for this client alone
+  BackendPolicy said_;           // by the backend, of its response
+  OutcomeBytes told_;            // the response as its client gets it; what is recorded may be dropped by then
+};
+
+}  // namespace once

@@ -1,0 +1,31 @@
+// Everything an exchange touches outside itself.
+#pragma once
+
+#include <string_view>
+
+#include "base/clock.hpp"
+#include "base/executor.hpp"
+#include "base/log.hpp"
+#include "base/random.hpp"
+#include "gateway/exchange/waiters.hpp"
+#include "gateway/limits/response_memory.hpp"
+#include "gateway/metrics.hpp"
+#include "store/executions.hpp"
+#include "store/lane.hpp"
+
+namespace once {
+
+struct ExchangePorts {
+  Lanes& store;
+  Waiters& waiters;
+  Executions& executions;
+  Executor& home;
+  const Clock& clock;
+  Random& random;
+  Metrics& metrics;
+  const Log& log;
+  std::string_view errors_base;
+  ResponseMemory* memory = nullptr;  // null: there is always enough
+};
+
+}  // namespace once

@@ -1,0 +1,124 @@
+// What a client is told of an outcome, executed just now or recorded before.
+#include <memory>
+#include <utility>
+
+#include "base/assert.hpp"
+#include "base/bytes.hpp"
+#include "base/text.hpp"
+#include "core/headers.hpp"
+#include "core/outcome.hpp"
+#include "gateway/exchange/exchange.hpp"
+#include "store/search.hpp"
+
+namespace once {
+
+namespace {
+
+// Every reply says when it was made: a recorded one, and one whose backend did not say so.
+void append_date(std::string& fields, Time now) {
+  fields.append("Date: ");
+  append_http_date(fields, now);
+  fields.append("\r\n");
+}
+
+}  // namespace
+
+// Into what every retry will get and what only this client gets.
+void Exchange::split_response_fields(const http::ResponseHead& head) {
+  stored_fields_.clear();
+  unstored_fields_.clear();
+  bool dated = false;
+  for (const http::Field& field : head.fields) {
+    if (is_stored(field.name, request_->policy.record)) {
+      if (!head.hop_by_hop(field.name)) stored_fields_.append(field.line);
+      continue;
+    }
+    if (same_name(field.name, "Idempotency-Policy")) {
+      said_.add(field.value);
+      continue;
+    }
+    const bool for_nobody = head.hop_by_hop(field.name) || is_reserved_response_header(field.name) ||
+                            same_name(field.name, "Content-Length") || same_name(field.name, "X-Request-Id");
+    if (for_nobody) continue;
+    dated = dated || same_name(field.name, "Date");
+    unstored_fields_.append(field.line);
+  }
+  if (!dated) append_date(unstored_fields_, ports_.clock.now());
+}
+
+OutcomeBytes Exchange::encode_answer(const BackendAnswer& answer) const {
+  const bool whole = answer.delivery != Delivery::oversize;
+  auto bytes = std::make_shared<std::string>();
+  encode_into(*bytes, {.status = answer.head->status,
+                       .reason = answer.head->reason,
+                       .headers = stored_fields_,
+                       .body = whole ? answer.body : std::string_view(),
+                       .original_request_id = request_->request_id});
+  return bytes;
+}
+
+// As it is told, not as the store gets it: a store that keeps it would be counted as a client that never reads it.
+OutcomeBytes Exchange::counted(const OutcomeBytes& outcome) {
+  return ports_.memory != nullptr ? ports_.memory->executed(op_.id, op_.nonce, outcome) : outcome;
+}
+
+void Exchange::reply_with(BackendAnswer& answer, Ending ending) {
+  auto response = decode(*told_);
+  ONCE_ASSERT(response.has_value());
+  if (answer.delivery == Delivery::oversize) {
+    if (answer.head->framing.kind == http::Framing::Kind::length) {
+      reply_->streamed_length = answer.head->framing.length;
+    }
+    response->body = answer.body;
+    reply_->source = std::move(answer.source);
+    reply_->stream_idle = request_->policy.timeouts.stream_idle;
+  }
+  reply_->outcome = std::move(told_);
+  // The record is there when an outcome was recorded, and says until when.
+  const bool kept = op_.verb == Verb::finish && op_.final_state == State::succeeded && op_.record.has_value();
+  reply_->recorded_bytes = kept ? reply_->outcome->size() : 0;
+  write_response(*reply_, *response,
+                 {.ending = ending,
+                  .request_id = request_->request_id,
+                  .extra = unstored_fields_,
+                  .expires_at = kept ? std::optional(op_.record->expires_at) : std::nullopt,
+                  .replay_header = {},
+                  .wording = request_->policy.wording});
+}
+
+// What another request tells already takes no more memory. Null: there is none for it.
+OutcomeBytes Exchange::recorded_to_tell(Ending ending) {
+  const Record& record = *op_.record;
+  if (ports_.memory == nullptr) return record.outcome;
+  if (ending != Ending::replayed) return ports_.memory->executed(op_.id, record.nonce, record.outcome);
+  return ports_.memory->replay(op_.id, record.nonce, record.outcome);
+}
+
+void Exchange::reply_recorded(Ending ending) {
+  const Record& record = *op_.record;
+  if (record.outcome) told_ = recorded_to_tell(ending);
+  if (record.outcome && !told_) {
+    answers().no_memory();
+    return;
+  }
+  const auto response = told_ ? decode(*told_) : std::nullopt;
+  if (!response) {
+    ports_.log.error("recorded outcome cannot be read", {{"operation", to_hex(prefix_of(op_.id))}});
+    answers().problem(ProblemKind::store_unavailable, "The recorded response cannot be read.", Ending::rejected);
+    return;
+  }
+  attempt_ = record.attempt;
+  reply_->outcome = std::move(told_);
+  unstored_fields_.clear();
+  append_date(unstored_fields_, ports_.clock.now());
+  write_response(*reply_, *response,
+                 {.ending = ending,
+                  .request_id = request_->request_id,
+                  .extra = unstored_fields_,
+                  .expires_at = record.expires_at,
+                  .replay_header = ending == Ending::replayed ? std::string_view(request_->policy.wording.replay_header)
+                                                              : std::string_view(),
+                  .wording = request_->policy.wording});
+}
+
+}  // namespace once

@@ -1,0 +1,158 @@
+#include "gateway/exchange/life.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "gateway/exchange/answers.hpp"
+#include "gateway/exchange/store_failure.hpp"
+#include "http/trace_context.hpp"
+#include "store/late_claim.hpp"
+
+namespace once {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr Duration first_life_pause = milliseconds(20);
+constexpr Duration longest_life_pause = milliseconds(1000);
+// Stores count milliseconds. What is claimed after the client was told is to have a later one than the marker.
+constexpr Duration next_tick = milliseconds(2);
+constexpr Duration shortest_life_ttl = std::chrono::seconds(1);
+
+// A lookup changes nothing and may be asked again.
+Task<void> look_up(const ExchangePorts& ports, Op& op) {
+  const Time asked_at = ports.clock.now();
+  co_await ports.store.run(op, ports.home);
+  if (!may_ask_again(op, ports.store.store(), ports.clock.now() - asked_at)) co_return;
+  ports.metrics.store_errors.add();
+  co_await ports.store.run(op, ports.home);
+}
+
+}  // namespace
+
+Duration longest_ttl_of_life(const Policy& policy, Duration since_claim) {
+  // Recording may take up to a lease.
+  const Duration taken = std::max(since_claim, Duration::zero()) + policy.lease + policy.tombstone;
+  return std::max(policy.life.remembered - taken, shortest_life_ttl);
+}
+
+OperationId life_marker(const OperationIds& ids, const AskedHost& host, std::string_view resource) {
+  const auto& [asked, x_forwarded, forwarded] = host.parts();
+  const std::array<std::string_view, 5> parts = {"life", asked, x_forwarded, forwarded, resource};
+  return ids.make(parts, "");
+}
+
+Task<void> forget_past_life(const ExchangePorts& ports, const OperationId& marker, Op& claim) {
+  Op end;
+  end.id = marker;
+  co_await look_up(ports, end);
+  claim.status = end.status;
+  if (end.status == OpStatus::failed) {
+    answer_failed(claim, end.fault, end.error);
+    co_return;
+  }
+  if (!end.record) co_return;
+  Op known;
+  known.id = claim.id;
+  co_await look_up(ports, known);
+  if (known.status == OpStatus::failed) {
+    answer_failed(claim, known.fault, known.error);
+    co_return;
+  }
+  if (!known.record || known.record->started_at > end.record->started_at) co_return;
+  // Its owner may be at work, or somebody else was faster: the claim finds out.
+  Op past;
+  past.verb = Verb::forget;
+  past.id = claim.id;
+  past.nonce = known.record->nonce;
+  past.seen_state = known.record->state;
+  co_await ports.store.run(past, ports.home);
+  if (past.status == OpStatus::failed) answer_failed(claim, past.fault, past.error);
+}
+
+void LifeEnd::log_failure(const Op& op) const {
+  ports_.log.error("end of life not recorded",
+                   {{"request", request_id_}, {"error", op.error}, {"trace", http::trace_id(head_)}});
+}
+
+Task<std::optional<Problem>> LifeEnd::begin() {
+  if (policy_.store_down == StoreDown::bypass) co_return std::nullopt;
+  Op probe;
+  probe.id = marker_;
+  co_await look_up(ports_, probe);
+  if (probe.status != OpStatus::failed) co_return std::nullopt;
+  ports_.metrics.store_errors.add();
+  log_failure(probe);
+  Problem down = problem(ProblemKind::store_unavailable, "The store does not answer; nothing was executed.");
+  down.retry_after_seconds = retry_soon_seconds;
+  co_return down;
+}
+
+Task<std::optional<Problem>> LifeEnd::answered(int status) {
+  if (status < 200 || status >= 300) co_return std::nullopt;
+  const bool marked = co_await mark();
+  if (marked || policy_.store_down == StoreDown::bypass) co_return std::nullopt;
+  Problem half = problem(ProblemKind::outcome_unknown,
+                         "The backend did this, but it could not be recorded that the keys of this resource ended.");
+  half.status = 503;
+  half.retryable = Retryable::no;
+  co_return half;
+}
+
+// The claim alone is the end: a claim whose lease is over at once, so that the next end need not wait for this one.
+Task<bool> LifeEnd::mark() {
+  Op op;
+  op.verb = Verb::claim;
+  op.id = marker_;
+  op.route = "(life)";               // what operators see of it; no pattern of a route looks so
+  op.nonce = ports_.random.nonce();  // one for all tries: whatever came of a lost answer is ours
+  op.terms = {.on_unknown = OnUnknown::retry,
+              .takeover_after = Duration::zero(),
+              .lease = Duration::zero(),
+              .ttl = policy_.life.remembered,
+              .owner = Owner::outside};
+  const Duration patience = policy_.store_down == StoreDown::bypass ? Duration::zero() : policy_.lease;
+  Duration waited{};
+  Duration pause = first_life_pause;
+  while (true) {
+    co_await ports_.store.run(op, ports_.home);
+    const bool held = op.status == OpStatus::done && op.verdict == Verdict::in_flight;
+    if (op.status != OpStatus::failed && !held) break;
+    if (!held) count_store_failure(ports_.metrics, op);
+    if (waited >= patience || ports_.store.store().failed_for_good()) break;
+    co_await sleep_for(ports_.home, pause);
+    waited += pause;
+    pause = std::min(pause * 2, longest_life_pause);
+  }
+  if (op.status == OpStatus::done && op.verdict != Verdict::execute) op.error = "the marker is held by somebody";
+  if (op.status != OpStatus::done || op.verdict != Verdict::execute) {
+    log_failure(op);
+    co_return false;
+  }
+  co_await sleep_for(ports_.home, next_tick);
+  // So that operators do not find it among what is at work. If it does not get through, it is an end all the same.
+  op.verb = Verb::finish;
+  op.final_state = State::failed;
+  co_await ports_.store.run(op, ports_.home);
+  if (op.status == OpStatus::failed) count_store_failure(ports_.metrics, op);
+  co_return true;
+}
+
+Task<BackendAnswer> LifeEndingBackend::send(const BackendRequest& request) {
+  BackendAnswer answer;
+  // The guard of a conditional write reads the resource through here.
+  const bool ends = contains(policy_.life.ended_by, request.head.method);
+  if (ends) answer.refused = co_await end_.begin();
+  if (answer.refused) co_return answer;
+  answer = co_await backend_.send(request);
+  if (!ends || !is_answered(answer.delivery)) co_return answer;
+  std::optional<Problem> half = co_await end_.answered(answer.head->status);
+  if (!half) co_return answer;
+  BackendAnswer unknown;
+  unknown.delivery = Delivery::lost;
+  unknown.refused = std::move(half);
+  co_return unknown;
+}
+
+}  // namespace once

@@ -1,0 +1,158 @@
+#include "gateway/identity/evasion.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "core/headers.hpp"
+#include "core/path.hpp"
+#include "gateway/identity/origin.hpp"
+
+namespace once {
+
+namespace {
+
+// What a reader may take for the request: its method and host, and another path.
+struct Asked {
+  Method method;
+  std::string_view host;
+};
+
+bool is_another_route(const Routes& routes, const RoutedPolicy& routed, const Asked& asked, std::string_view path) {
+  const RoutedPolicy other = routes.find(asked.method, path, asked.host);
+  return other.policy != nullptr && other.index != routed.index;
+}
+
+// Each of them, and all together: a backend has any of these habits, or several.
+bool takes_another_route(const Routes& routes, const RoutedPolicy& routed, const Asked& asked,
+                         std::string_view normal) {
+  for (unsigned habits = 1; habits < 8; ++habits) {
+    const Reading reading{
+        .encoded_slashes = (habits & 1U) != 0, .backslashes = (habits & 2U) != 0, .parameters = (habits & 4U) != 0};
+    const auto read = reread(normal, reading);
+    if (!read) continue;
+    if (!*read) return true;
+    if (is_another_route(routes, routed, asked, **read)) return true;
+  }
+  return false;
+}
+
+// As URL readers resolve a path: ".." at the root stays there. The request's own path was checked before.
+std::string resolved_at_root(std::string_view path) {
+  std::string out;
+  for (const std::string_view part : split(path, '/')) {
+    const std::string segment = normalise_segment(part);
+    if (segment == "..") {
+      out.resize(out.empty() ? 0 : out.rfind('/'));
+    } else if (!segment.empty() && segment != ".") {
+      out.append("/").append(segment);
+    }
+  }
+  if (out.empty() || path.ends_with('/')) out.push_back('/');
+  return out;
+}
+
+// "//x/payments" is /payments at the host x to a reader that resolves the target as a URL reference, as urlparse() and
+// new URL() do. The latter takes a backslash for a slash, and decodes the host; both leave out what stands before an @.
+bool hides_route_behind_host(const Routes& routes, const RoutedPolicy& routed, const http::RequestHead& head) {
+  constexpr std::string_view slashes = "/\\";
+  const std::size_t host = std::min(head.path.find_first_not_of(slashes), head.path.size());
+  if (host < 2) return false;
+  const std::size_t end = std::min(head.path.find_first_of(slashes, host), head.path.size());
+  const std::string normal = resolved_at_root(head.path.substr(std::min(end + 1, head.path.size())));
+  const std::string authority = normalise_segment(head.path.substr(host, end - host));
+  const std::string_view named = std::string_view(authority).substr(authority.rfind('@') + 1);
+  // It may route by the host that it found there, or by Host all the same.
+  return std::ranges::any_of(std::array{head.host, named}, [&](std::string_view name) {
+    const Asked asked{.method = head.method, .host = name};
+    return is_another_route(routes, routed, asked, normal) || takes_another_route(routes, routed, asked, normal);
+  });
+}
+
+bool begins_with_variable(std::string_view name, std::string_view family) {
+  return same_variable(name.substr(0, family.size()), family);
+}
+
+// Of every request, whatever its route.
+bool is_relied_on(std::string_view name) {
+  return same_name(name, "Authorization") || same_name(name, "Cookie") || same_name(name, "Host") ||
+         begins_with_variable(name, "Content-") || begins_with_variable(name, "Idempotency-") ||
+         same_variable(name, "X-Idempotency-Key") || is_forwarded_field(name);
+}
+
+bool is_disguised(std::string_view name, const NamedFields& named) {
+  if (named.any([name](std::string_view each) { return same_name(name, each); })) return false;
+  if (named.any([name](std::string_view each) { return same_variable(name, each); })) return true;
+  return name.contains('_') && (is_relied_on(name) || same_variable(name, "Transfer-Encoding") ||
+                                same_variable(name, "X-Request-Id") || begins_with_variable(name, "Proxy-"));
+}
+
+bool names_another_url(std::string_view name) {
+  return same_variable(name, "X-Original-URL") || same_variable(name, "X-Rewrite-URL");
+}
+
+}  // namespace
+
+void drop_disguised(http::RequestHead& head, const NamedFields& named, PeerTrust peer) {
+  const bool odd_names = named.any([](std::string_view each) { return each.contains('_'); });
+  std::erase_if(head.fields, [&](const http::Field& field) {
+    if ((odd_names || field.name.contains('_')) && is_disguised(field.name, named)) return true;
+    return peer == PeerTrust::client && names_another_url(field.name);
+  });
+}
+
+std::optional<Problem> field_dropped(const http::RequestHead& head, const NamedFields& named) {
+  if (!head.connection_names_fields) return std::nullopt;
+  for (const http::Field& field : head.fields) {
+    if (!same_name(field.name, "Connection")) continue;
+    for (const std::string_view part : split(field.value, ',')) {
+      const std::string_view name = trim(part);
+      const bool by_route = named.any([name](std::string_view each) { return same_variable(name, each); });
+      if (name.empty() || (!by_route && !is_relied_on(name))) continue;
+      return problem(ProblemKind::bad_request,
+                     fmt::format("Connection names {}, which belongs to the request and not to the connection.", name));
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Problem> misdirected(const http::RequestHead& head, bool secure, PeerTrust peer) {
+  if (head.scheme == http::TargetScheme::none || peer == PeerTrust::trusted_proxy) return std::nullopt;
+  if ((head.scheme == http::TargetScheme::https) == secure) return std::nullopt;
+  Problem answer = problem(ProblemKind::bad_request, "The scheme of the target is not that of this connection.");
+  answer.status = 421;
+  return answer;
+}
+
+std::optional<Problem> unreadable_forwarded(const http::RequestHead& head, PeerTrust peer) {
+  if (peer == PeerTrust::client) return std::nullopt;
+  for (const http::Field& field : head.fields) {
+    if (!same_variable(field.name, "Forwarded") || is_forwarded_list(field.value)) continue;
+    return problem(ProblemKind::bad_request,
+                   "Forwarded is malformed (RFC 7239), so it does not say which host is meant.");
+  }
+  return std::nullopt;
+}
+
+std::optional<Problem> route_evaded(const Routes& routes, const RoutedPolicy& routed, const http::RequestHead& head,
+                                    std::string_view normal) {
+  if (head.method == Method::other && misspells_method(head.method_text)) {
+    return problem(ProblemKind::bad_request, "Methods are written in capitals.");
+  }
+  if (hides_route_behind_host(routes, routed, head)) {
+    return problem(ProblemKind::bad_request,
+                   "The path begins with two slashes and could be taken for a host and another path.");
+  }
+  const bool plain = normal.find_first_of("%;\\") == std::string_view::npos;
+  if (!plain && takes_another_route(routes, routed, {.method = head.method, .host = head.host}, normal)) {
+    return problem(
+        ProblemKind::bad_request,
+        "The path contains an encoded slash, a backslash or a semicolon and could be taken for another one.");
+  }
+  return std::nullopt;
+}
+
+}  // namespace once

@@ -1,0 +1,238 @@
+#include "gateway/identity/scope.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "base/assert.hpp"
+#include "base/bug.hpp"
+#include "base/text.hpp"
+#include "core/headers.hpp"
+
+namespace once {
+
+namespace {
+
+using Kind = CallerSource::Kind;
+
+const HostNames all_different;
+
+FoundSource find_header(std::string_view name, const http::RequestHead& head) {
+  FoundSource found;
+  for (const http::Field& field : head.fields) {
+    if (!same_name(field.name, name)) continue;
+    ++found.count;
+    found.value = field.value;
+  }
+  return found;
+}
+
+FoundSource find_source(const CallerSource& source, const http::RequestHead& head, PeerTrust peer) {
+  if (source.kind == Kind::proxy_header && peer != PeerTrust::trusted_proxy) return {};
+  if (source.kind != Kind::cookie) return find_header(source.name, head);
+  FoundSource found;
+  for (const http::Field& field : head.fields) {
+    if (same_name(field.name, "Cookie")) find_cookie(field.value, source.name, found);
+  }
+  return found;
+}
+
+std::string client_ip(const http::RequestHead& head, const CallerFacts& facts) {
+  static const http::AddressSet nobody;
+  const auto address =
+      client_address(head, facts.peer, facts.trusted_proxies != nullptr ? *facts.trusted_proxies : nobody);
+  return address ? address->text() : "";
+}
+
+std::string_view mark_of(Kind kind) {
+  switch (kind) {
+    case Kind::header: return "header";
+    case Kind::proxy_header: return "proxy-header";
+    case Kind::cookie: return "cookie";
+    case Kind::jwt: return "jwt";
+    case Kind::mtls_subject: return "mtls";
+    case Kind::client_ip: return "ip";
+  }
+  return "";
+}
+
+std::string what_is_missing(const CallerSource& source) {
+  switch (source.kind) {
+    case Kind::header: return "the header " + source.name;
+    case Kind::proxy_header: return "the header " + source.name + " from a trusted proxy";
+    case Kind::cookie: return "the cookie " + source.name;
+    case Kind::jwt: return "a token with the claim " + source.name;
+    case Kind::mtls_subject: return "a client certificate";
+    case Kind::client_ip: return "an address";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::optional<http::IpAddress> client_address(const http::RequestHead& head, std::string_view peer,
+                                              const http::AddressSet& trusted_proxies) {
+  std::vector<std::string_view> forwarded;
+  if (!trusted_proxies.empty()) {
+    for (const http::Field& field : head.fields) {
+      if (same_name(field.name, "X-Forwarded-For")) forwarded.push_back(field.value);
+    }
+  }
+  return http::client_address(peer, std::move(forwarded), trusted_proxies);
+}
+
+bool is_proven(const Policy& policy, const ScopeParts& scope) {
+  if (scope.caller().empty() || scope.missing() != nullptr) return false;
+  return std::ranges::any_of(policy.caller, [](const CallerSource& source) {
+    return source.kind == Kind::jwt || source.kind == Kind::mtls_subject || source.kind == Kind::proxy_header;
+  });
+}
+
+void find_cookie(std::string_view header, std::string_view name, FoundSource& found) {
+  while (!header.empty()) {
+    const std::size_t end = header.find(';');
+    const std::string_view pair = trim(header.substr(0, end));
+    const std::size_t equals = pair.find('=');
+    if (equals != std::string_view::npos && pair.substr(0, equals) == name) {
+      ++found.count;
+      found.value = pair.substr(equals + 1);
+    }
+    header.remove_prefix(end == std::string_view::npos ? header.size() : end + 1);
+  }
+}
+
+std::optional<std::string_view> bearer_token(std::string_view authorization) {
+  constexpr std::string_view scheme = "Bearer";
+  if (!iequals(authorization.substr(0, scheme.size()), scheme)) return std::nullopt;
+  const std::string_view rest = authorization.substr(scheme.size());
+  if (!rest.empty() && rest.front() != ' ') return std::nullopt;
+  return trim(rest);
+}
+
+void ScopeParts::add_source(const CallerSource& source, std::optional<std::string_view> value) {
+  caller_given_ = caller_given_ || value.has_value();
+  if (missing_ == nullptr && value.value_or("").empty()) missing_ = &source;
+  // Where it was read from: "7" in one header is not "7" in another, nor in a cookie or a claim.
+  add(mark_of(source.kind));
+  add(source.name);
+  add(value ? "given" : "absent");  // an empty value is not the same as none
+  add(value.value_or(""));
+}
+
+void ScopeParts::read_token(const CallerSource& source, const http::RequestHead& head, const CallerFacts& facts) {
+  token_read_ = true;
+  ONCE_ASSERT(facts.tokens != nullptr);
+  const FoundSource found = find_header(facts.token_header, head);
+  if (found.count > 1) ambiguous_ = &source;
+  if (found.count != 1) return;
+  const bool behind_scheme = same_name(facts.token_header, "Authorization");
+  const auto text = behind_scheme ? bearer_token(found.value) : std::optional(found.value);
+  if (!text) return;
+  auto verified = facts.tokens->verify(*text, facts.now);
+  if (verified) {
+    token_ = *std::move(verified);
+  } else {
+    token_fault_ = verified.error();
+  }
+}
+
+// With its issuer: two of them may call two people by one name.
+void ScopeParts::add_claim(const CallerSource& source, const http::RequestHead& head, const CallerFacts& facts) {
+  if (!token_read_) read_token(source, head, facts);
+  std::optional<std::string_view> claim;
+  if (token_) {
+    const auto index = facts.tokens->index_of(source.name);
+    ONCE_ASSERT(index.has_value());
+    if (token_->claims[*index]) claim = *token_->claims[*index];
+  }
+  add(claim ? std::string_view(token_->issuer) : std::string_view());
+  add_source(source, claim);
+  if (missing_ == nullptr && claim == "\"\"") missing_ = &source;
+}
+
+void ScopeParts::add_caller(const Policy& policy, const http::RequestHead& head, const CallerFacts& facts) {
+  ONCE_ASSERT(policy.caller.size() <= max_caller_sources);
+  caller_begin_ = count_;
+  for (const CallerSource& source : policy.caller) {
+    switch (source.kind) {
+      case Kind::header:
+      case Kind::proxy_header:
+      case Kind::cookie: {
+        const FoundSource found = find_source(source, head, facts.trust);
+        if (found.count > 1) ambiguous_ = &source;
+        add_source(source, found.count > 0 ? std::optional(found.value) : std::nullopt);
+        break;
+      }
+      case Kind::jwt: add_claim(source, head, facts); break;
+      case Kind::mtls_subject:
+        add(facts.tls_issuer);  // two authorities may call two clients by one name
+        add_source(source, facts.tls_subject.empty() ? std::nullopt : std::optional(facts.tls_subject));
+        break;
+      case Kind::client_ip:
+        client_ip_ = client_ip(head, facts);
+        add_source(source, client_ip_.empty() ? std::nullopt : std::optional<std::string_view>(client_ip_));
+        break;
+    }
+  }
+  caller_count_ = count_ - caller_begin_;
+}
+
+void ScopeParts::add_header(std::string_view name, const http::RequestHead& head) {
+  const FoundSource found = find_header(name, head);
+  if (found.count > 1) repeated_ = name;
+  add("acts for");
+  add(name);
+  add(found.count > 0 ? "given" : "absent");
+  add(found.value);
+}
+
+ScopeParts::ScopeParts(const Policy& policy, const http::RequestHead& head, const CallerFacts& facts)
+    : host_(head, facts.hosts != nullptr ? *facts.hosts : all_different, facts.trust) {
+  // Whatever the route's scope is: behind one gateway, two hosts can be two tenants.
+  add("host");
+  for (const std::string_view part : host_.parts()) add(part);
+  for (const ScopePart part : policy.scope) {
+    switch (part) {
+      case ScopePart::caller:
+        add("caller");
+        if (!planted(Bug::caller_not_in_id)) add_caller(policy, head, facts);
+        break;
+      case ScopePart::method:
+        add("method");
+        add(head.method_text);
+        break;
+      case ScopePart::path:
+        add("path");
+        add(head.path);
+        break;
+      case ScopePart::life: break;  // looked up with every claim, and no part of the id: life.hpp
+    }
+  }
+  ONCE_ASSERT(policy.scope_headers.size() <= max_scope_headers);
+  for (const std::string& name : policy.scope_headers) add_header(name, head);
+}
+
+std::optional<Problem> caller_problem(const Policy& policy, const ScopeParts& scope, std::string_view token_header) {
+  if (const CallerSource* source = scope.ambiguous()) {
+    const std::string_view name = source->kind == Kind::jwt ? token_header : std::string_view(source->name);
+    return problem(ProblemKind::bad_request, fmt::format("The caller is given more than once: {}.", name));
+  }
+  if (!scope.repeated().empty()) {
+    return problem(ProblemKind::bad_request, fmt::format("The header {} is there more than once.", scope.repeated()));
+  }
+  if (const auto fault = scope.token_fault()) {
+    Problem refused = problem(ProblemKind::token_invalid, fmt::format("The token is refused: {}.", describe(*fault)));
+    refused.challenge = "Bearer error=\"invalid_token\"";
+    return refused;
+  }
+  if (policy.caller_missing == CallerMissing::anonymous || scope.missing() == nullptr) return std::nullopt;
+  Problem refused = problem(ProblemKind::caller_required,
+                            fmt::format("A request with a key needs {}.", what_is_missing(*scope.missing())));
+  if (std::ranges::any_of(policy.caller, [](const CallerSource& source) { return source.kind == Kind::jwt; })) {
+    refused.challenge = "Bearer";
+  }
+  return refused;
+}
+
+}  // namespace once

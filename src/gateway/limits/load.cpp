@@ -1,0 +1,65 @@
+#include "gateway/limits/load.hpp"
+
+#include <algorithm>
+
+namespace once {
+
+namespace {
+
+constexpr std::size_t kept_capacity = std::size_t{64} << 10U;
+constexpr std::size_t least_growth = 4096;
+
+}  // namespace
+
+std::string_view name_of(HeldFor what) {
+  switch (what) {
+    case HeldFor::request: return "request";
+    case HeldFor::response: return "response";
+    case HeldFor::replay: return "replay";
+    case HeldFor::tag: return "tag";
+  }
+  return "";
+}
+
+bool Load::take(HeldFor what, std::size_t bytes, std::size_t most) {
+  const std::size_t before = body_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  if (before > most || bytes > most - before) {
+    body_bytes.fetch_sub(bytes, std::memory_order_relaxed);
+    return false;
+  }
+  bytes_held_for[static_cast<std::size_t>(what)].fetch_add(bytes, std::memory_order_relaxed);
+  return true;
+}
+
+void Load::give_back(HeldFor what, std::size_t bytes) {
+  body_bytes.fetch_sub(bytes, std::memory_order_relaxed);
+  bytes_held_for[static_cast<std::size_t>(what)].fetch_sub(bytes, std::memory_order_relaxed);
+}
+
+bool HeldBody::append(std::string_view data, std::size_t expected, std::size_t most) {
+  const std::size_t needed = bytes_.size() + data.size();
+  if (needed > bytes_.capacity()) {
+    const std::size_t doubled = std::max(bytes_.capacity() * 2, least_growth);
+    // No more than is to come, if that is known: most bodies say how long they are.
+    const std::size_t wanted = std::max(needed, expected > 0 ? std::min(expected, doubled) : doubled);
+    const std::size_t more = wanted - std::min(wanted, counted_);
+    if (!load_.take(HeldFor::request, more, most)) return false;
+    counted_ += more;
+    bytes_.reserve(wanted);
+  }
+  bytes_.append(data);
+  return true;
+}
+
+void HeldBody::clear() {
+  bytes_.clear();
+  if (counted_ > kept_capacity) release();
+}
+
+void HeldBody::release() {
+  std::string().swap(bytes_);
+  if (counted_ > 0) load_.give_back(HeldFor::request, counted_);
+  counted_ = 0;
+}
+
+}  // namespace once

@@ -1,0 +1,47 @@
+#include "gateway/limits/response_memory.hpp"
+
+#include <limits>
+#include <utility>
+
+namespace once {
+
+namespace {
+
+// A client that reads at any usual speed has made room by then.
+constexpr Duration longest_wait_for_room = std::chrono::seconds(1);
+constexpr Duration room_pause = std::chrono::milliseconds(20);
+
+}  // namespace
+
+Task<bool> TagRoom::take(std::size_t bytes) {
+  co_return load_.take(HeldFor::tag, bytes, most_);
+}
+
+Task<bool> ResponseMemory::take(std::size_t bytes) {
+  Duration waited{};
+  while (!load_.take(HeldFor::response, bytes, most_ + most_ / 4)) {
+    if (waited >= longest_wait_for_room) {
+      metrics_.bodies_dropped.add();
+      co_return false;
+    }
+    room_.make_room();
+    co_await sleep_for(home_, room_pause);
+    waited += room_pause;
+  }
+  co_return true;
+}
+
+OutcomeBytes ResponseMemory::executed(const OperationId& id, const Nonce& nonce, OutcomeBytes outcome) {
+  return told_.share(id, nonce, std::move(outcome), HeldFor::response, std::numeric_limits<std::size_t>::max());
+}
+
+OutcomeBytes ResponseMemory::replay(const OperationId& id, const Nonce& nonce, OutcomeBytes outcome) {
+  OutcomeBytes told = told_.share(id, nonce, std::move(outcome), HeldFor::replay, most_);
+  if (!told) {
+    metrics_.overloaded[static_cast<std::size_t>(Overload::body_memory)].add();
+    room_.make_room();
+  }
+  return told;
+}
+
+}  // namespace once

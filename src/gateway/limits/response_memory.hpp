@@ -1,0 +1,67 @@
+// What the response to the request at hand takes of limits.max_body_memory, from the first byte that the backend sends
+// to the last that the client reads.
+#pragma once
+
+#include <cstddef>
+
+#include "base/executor.hpp"
+#include "base/task.hpp"
+#include "gateway/limits/load.hpp"
+#include "gateway/limits/told_outcomes.hpp"
+#include "gateway/metrics.hpp"
+#include "http/upstream.hpp"
+
+namespace once {
+
+// Told when there is no room. May end somebody else's response whose client reads it too slowly: there is room a moment
+// later.
+class RoomMaker {
+ public:
+  virtual void make_room() = 0;
+
+ protected:
+  ~RoomMaker() = default;
+};
+
+// Room for a response that is given an ETag. Without room it gets none.
+class TagRoom final : public http::CollectRoom {
+ public:
+  explicit TagRoom(Load& load) : load_(load) {}
+
+  void begin(std::size_t most) { most_ = most; }
+  Task<bool> take(std::size_t bytes) override;
+  void give_back(std::size_t bytes) override { load_.give_back(HeldFor::tag, bytes); }
+
+ private:
+  Load& load_;
+  std::size_t most_ = 0;
+};
+
+// Room for a response that must be recorded. Its request has been executed, so it may take a quarter more than
+// everything else, and waits a moment for room; then it is recorded without its body.
+class ResponseMemory final : public http::CollectRoom {
+ public:
+  ResponseMemory(Load& load, ToldOutcomes& told, Executor& home, Metrics& metrics, RoomMaker& room)
+      : load_(load), told_(told), home_(home), metrics_(metrics), room_(room) {}
+
+  // A request under this limits.max_body_memory.
+  void begin(std::size_t most) { most_ = most; }
+
+  Task<bool> take(std::size_t bytes) override;
+  void give_back(std::size_t bytes) override { load_.give_back(HeldFor::response, bytes); }
+
+  // As ToldOutcomes::share(). What was executed just now is told in any case.
+  OutcomeBytes executed(const OperationId& id, const Nonce& nonce, OutcomeBytes outcome);
+  // Null: there is no room for it.
+  OutcomeBytes replay(const OperationId& id, const Nonce& nonce, OutcomeBytes outcome);
+
+ private:
+  Load& load_;
+  ToldOutcomes& told_;
+  Executor& home_;
+  Metrics& metrics_;
+  RoomMaker& room_;
+  std::size_t most_ = 0;
+};
+
+}  // namespace once

@@ -1,0 +1,537 @@
+#include "gateway/passthrough/passthrough.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "core/headers.hpp"
+#include "gateway/connection/reply.hpp"
+#include "gateway/passthrough/tunnel.hpp"
+#include "gateway/upstream/forward.hpp"
+#include "gateway/worker.hpp"
+
+namespace once {
+
+using http::BodyChunk;
+using http::Framing;
+using http::Io;
+using http::IoResult;
+using http::Socket;
+using http::UpstreamConnection;
+using http::UpstreamConnectionPtr;
+
+namespace {
+
+// A client that waits for 100 (Continue) is asked for its body by Once if the backend has not done so by then. Many
+// backends never do, and clients commonly wait for a second.
+constexpr Duration continue_wait = std::chrono::milliseconds(100);
+constexpr std::size_t most_joined = std::size_t{16} << 10U;
+
+PassedResult failed_with(ProblemKind kind, std::string_view detail) {
+  return {.status = 0, .keep = false, .whole = false, .problem = kind, .detail = std::string(detail)};
+}
+
+bool is_event_stream(const http::ResponseHead& head) {
+  constexpr std::string_view type = "text/event-stream";
+  const auto value = head.find("Content-Type");
+  return value && value->size() >= type.size() && same_name(value->substr(0, type.size()), type);
+}
+
+// "websocket" of "websocket/13".
+std::string_view protocol_name(std::string_view protocol) {
+  return protocol.substr(0, protocol.find('/'));
+}
+
+// Waits for the uploader to end.
+struct UploadEnd {
+  const bool running;
+  std::coroutine_handle<>& awaited;
+
+  bool await_ready() const noexcept { return !running; }
+  void await_suspend(std::coroutine_handle<> caller) const { awaited = caller; }
+  void await_resume() const noexcept { awaited = nullptr; }
+};
+
+}  // namespace
+
+Task<PassedResult> PassThrough::run(const PassedRequest& request) {
+  request_ = &request;
+  began_ = client_.socket.loop().now();
+  upload_ = Upload::none;
+  client_gone_ = false;
+  events_ = false;
+  body_asked_for_ = false;
+  interim_relayed_ = false;
+  repeated_ = false;
+  turn_ = {};
+  held_.reset();
+  etag_.clear();
+  head_.clear();
+  choose_upgrade();
+  repeatable_ = is_repeatable();
+  if (request.backend.retry().safe != RetrySafe::off && repeatable_) request.backend.group().earn_retry();
+  PassedResult result;
+  const Sent sent = co_await send_request();
+  switch (sent) {
+    case Sent::ok: result = co_await relay(); break;
+    case Sent::unreachable:
+      result = failed_with(ProblemKind::bad_gateway, "The backend could not be reached; nothing was executed.");
+      result.whole = true;
+      break;
+    case Sent::busy:
+      result = failed_with(ProblemKind::upstream_busy, "No connection was free in time; nothing was executed.");
+      result.whole = true;
+      break;
+    case Sent::client_gone: result.whole = true; break;
+    case Sent::not_permitted:
+      result = failed_with(ProblemKind::resource_busy, not_held().detail);
+      result.whole = true;
+      break;
+  }
+  client_.socket.unwatch();
+  co_await finish_upload();
+  result.keep = result.keep && client_.body.ended();
+  upstream_.reset();
+  co_return result;
+}
+
+void PassThrough::choose_upgrade() {
+  upgrade_.clear();
+  if (!client_.head.upgrade || client_.head.framing.has_body() || request_->body) return;
+  for (const http::Field& field : client_.head.fields) {
+    if (!same_name(field.name, "Upgrade")) continue;
+    for (const std::string_view part : split(field.value, ',')) {
+      const std::string_view protocol = trim(part);
+      const auto allowed = [protocol](const std::string& name) { return same_name(name, protocol_name(protocol)); };
+      if (std::ranges::none_of(request_->upgrades, allowed)) continue;
+      upgrade_.append(upgrade_.empty() ? "" : ", ").append(protocol);
+    }
+  }
+}
+
+bool PassThrough::switched_as_asked() const {
+  const auto to = upstream_->head().find("Upgrade");
+  if (!upgrades() || !to || to->empty()) return false;
+  return std::ranges::all_of(split(*to, ','), [this](std::string_view part) {
+    return std::ranges::any_of(split(upgrade_, ','), [part](std::string_view asked) {
+      return same_name(protocol_name(trim(part)), protocol_name(trim(asked)));
+    });
+  });
+}
+
+bool PassThrough::is_repeatable() const {
+  const http::RequestHead& head = client_.head;
+  if (!is_safe(head.method) || head.framing.kind != Framing::Kind::none || upgrades() || request_->has_key)
+    return false;
+  return std::ranges::none_of(head.fields, [](const http::Field& field) { return overrides_method(field.name); });
+}
+
+bool PassThrough::may_be_repeated() const {
+  return repeatable_ && !repeated_ && !interim_relayed_ && !client_gone_;
+}
+
+bool PassThrough::may_try_fresh(UpstreamConnection::HeadRead read) const {
+  return read == UpstreamConnection::HeadRead::no_bytes && upstream_->reused() && may_be_repeated();
+}
+
+bool PassThrough::may_try_elsewhere(UpstreamConnection::HeadRead read) const {
+  const RetrySafe when = request_->backend.retry().safe;
+  if (when == RetrySafe::off || !may_be_repeated()) return false;
+  if (read == UpstreamConnection::HeadRead::no_bytes) return true;
+  if (read != UpstreamConnection::HeadRead::ok || when != RetrySafe::unavailable) return false;
+  const int status = upstream_->head().status;
+  return status == 502 || status == 503 || status == 504;
+}
+
+// The closed connection goes first: its server may have no room for another one.
+Task<bool> PassThrough::send_fresh() {
+  const UpstreamGroup::Turn first = turn_;
+  upstream_.reset();
+  request_->backend.group().retry_fresh(turn_);
+  const Sent sent = co_await send_request();
+  repeated_ = sent == Sent::ok;
+  if (!repeated_) turn_ = first;
+  watch_client();
+  co_return repeated_;
+}
+
+// The first connection is kept until a second one has taken the request: without it, its answer is the one there is.
+Task<bool> PassThrough::send_elsewhere() {
+  if (!request_->backend.group().retry_elsewhere(turn_)) co_return false;
+  repeated_ = true;
+  UpstreamConnectionPtr first = std::move(upstream_);
+  const Sent sent = co_await send_request();
+  if (sent != Sent::ok) upstream_ = std::move(first);
+  watch_client();
+  co_return sent == Sent::ok;
+}
+
+// Nothing was sent while it looks for one, so a client that leaves meanwhile takes its request with it.
+Task<UpstreamConnectionPtr> PassThrough::connection() {
+  const Duration idle_max = repeatable_ ? request_->safe_idle_max : request_->unsafe_idle_max;
+  UpstreamGroup& group = request_->backend.group();
+  UpstreamConnectionPtr rested = group.take_rested(turn_, idle_max);
+  if (rested) co_return std::move(rested);
+  looking_ = true;
+  watch_client();
+  UpstreamConnectionPtr fresh = co_await group.connect(turn_, idle_max, request_->timeouts.connect);
+  client_.socket.unwatch();
+  looking_ = false;
+  co_return std::move(fresh);
+}
+
+Task<PassThrough::Sent> PassThrough::send_request() {
+  Framing framing = client_.head.framing;
+  const std::string_view unread = client_.buffer.unread();
+  const bool in_buffer = !request_->body && framing.kind == Framing::Kind::length && unread.size() >= framing.length;
+  const bool all_here = in_buffer || request_->body;
+  std::string_view body = request_->body.value_or("");
+  if (in_buffer) body = unread.substr(0, static_cast<std::size_t>(framing.length));
+  // A body is announced if the client announced one.
+  if (request_->body && framing.kind != Framing::Kind::none) {
+    framing = {.kind = Framing::Kind::length, .length = body.size()};
+  }
+  added_.assign("X-Request-Id: ").append(request_->request_id).append("\r\n");
+  const bool whole = all_here || client_.body.ended();
+  bool written = false;
+  upstream_.reset();
+  while (true) {
+    upstream_ = co_await connection();
+    if (client_gone_) co_return Sent::client_gone;
+    if (!upstream_) {
+      if (whole) observe_whole(body);
+      co_return turn_.busy() ? Sent::busy : Sent::unreachable;
+    }
+    if (request_->use != nullptr) request_->use->server = request_->backend.group().server(turn_).authority;
+    std::string& head = upstream_->request_head();
+    ForwardedHead as = request_->backend.head_for(turn_);
+    as.added_fields = added_;
+    as.framing = framing;
+    as.upgrade = upgrade_;
+    as.forward_expect = !all_here;
+    as.strip_prefix = request_->strip_prefix;
+    as.origin = request_->origin;
+    write_forwarded_head(head, client_.head, as);
+    const bool joined = body.size() <= http::small_body;
+    if (joined) head.append(body);
+    const std::string_view rest = joined ? std::string_view() : body;
+    if (request_->permit != nullptr && !request_->permit->may_send()) co_return Sent::not_permitted;
+    const IoResult sent = co_await upstream_->socket().write_all(head, rest, request_->timeouts.stream_idle);
+    written = sent.status == Io::ok;
+    if (sent.bytes > 0) break;  // a backend that stopped reading may have answered all the same
+    const bool reused = upstream_->reused();
+    upstream_.reset();
+    if (!reused) request_->backend.group().took_nothing(turn_);
+  }
+  if (whole) observe_whole(body);
+  if (in_buffer && framing.length > 0) client_.body.next(client_.buffer);
+  if (client_.body.ended()) {
+    if (written) upstream_->request_written();
+  } else if (!written) {
+    upload_ = Upload::refused;  // the body must not follow half a head
+  } else {
+    upload_ = Upload::running;
+    spawn(upload());
+  }
+  co_return Sent::ok;
+}
+
+// Not of a client that left before anything was sent: there was no request.
+void PassThrough::observe_whole(std::string_view body) {
+  if (request_->observer == nullptr) return;
+  if (!body.empty()) request_->observer->body_part(body);
+  request_->observer->body_ended();
+}
+
+// Beside the response: a backend may answer before it has read everything.
+Task<void> PassThrough::upload() {
+  while (true) {
+    const BodyChunk chunk = co_await client_.next_body();
+    if (chunk.kind == BodyChunk::Kind::data) {
+      if (request_->observer != nullptr) request_->observer->body_part(chunk.data);
+      const bool taken = co_await upload_chunk(chunk.data);
+      if (taken) continue;
+      upload_ = Upload::refused;
+      break;
+    }
+    if (chunk.kind == BodyChunk::Kind::end) {
+      if (request_->observer != nullptr) request_->observer->body_ended();
+      const bool chunked = client_.head.framing.kind == Framing::Kind::chunked;
+      const std::string_view end = chunked ? http::last_chunk : std::string_view();
+      const IoResult sent = co_await upstream_->socket().write_all(end, request_->timeouts.stream_idle);
+      upload_ = sent.status == Io::ok ? Upload::done : Upload::refused;
+      if (upload_ == Upload::done) upstream_->request_written();
+      break;
+    }
+    // The client broke its promise of a body; what the backend got so far must not look like a request.
+    upload_ = chunk.kind == BodyChunk::Kind::timed_out ? Upload::late : Upload::malformed;
+    upstream_->socket().cancel();
+    break;
+  }
+  if (upload_awaited_) upload_awaited_.resume();
+}
+
+Task<bool> PassThrough::upload_chunk(std::string_view data) {
+  char size[18];
+  Socket& to = upstream_->socket();
+  http::WriteAll::Pieces pieces{data};
+  if (client_.head.framing.kind == Framing::Kind::chunked) {
+    const std::size_t length = http::write_chunk_size(size, data.size());
+    pieces = {std::string_view(size, length), data, "\r\n"};
+  }
+  const IoResult sent = co_await to.write_all(pieces, request_->timeouts.stream_idle);
+  co_return sent.status == Io::ok;
+}
+
+// A response that ended before the request did ends both.
+Task<void> PassThrough::finish_upload() {
+  if (upload_ == Upload::running) {
+    client_.socket.cancel();
+    upstream_->socket().cancel();
+  }
+  const UploadEnd end{.running = upload_ == Upload::running, .awaited = upload_awaited_};
+  co_await end;
+  client_.socket.restore();
+}
+
+void PassThrough::watch_client() {
+  if (upload_ == Upload::running) return;
+  client_.socket.unwatch();
+  if (const auto what = client_.socket.watch(*this)) peer_moved(*what);
+}
+
+// A client that closed only its own side is served to the end, unless what it gets has none. In a queue it does not
+// wait on: most who do that have left, and the one who has not is told that it may ask again.
+void PassThrough::peer_moved(Socket::Peer what) {
+  if (looking_ && what != Socket::Peer::bytes) request_->backend.group().give_up(turn_);
+  const bool left = what == Socket::Peer::gone || (what == Socket::Peer::end && events_);
+  if (!left) return;
+  client_gone_ = true;
+  if (upstream_ && !goes_on_alone()) upstream_->socket().cancel();
+}
+
+void PassThrough::note_served(UpstreamConnection::HeadRead read) {
+  const bool broken_by_client = client_gone_ || upload_ == Upload::late || upload_ == Upload::malformed;
+  if (read != UpstreamConnection::HeadRead::ok) {
+    if (!broken_by_client) request_->backend.group().served(turn_, Served::badly);
+  } else if (upstream_->head().status >= 200) {
+    request_->backend.group().served(turn_, served_with(upstream_->head().status));
+  }
+}
+
+Task<PassedResult> PassThrough::relay() {
+  watch_client();
+  bool body_awaited = client_.head.expects_continue && upload_ == Upload::running;
+  while (true) {
+    const Duration patience = body_awaited ? std::min(continue_wait, longest_silence()) : longest_silence();
+    const auto deadline = client_.socket.loop().now() + patience;
+    const auto read = co_await upstream_->read_head(client_.head.method, deadline);
+    if (request_->use != nullptr) request_->use->took = client_.socket.loop().now() - began_;
+    if (read == UpstreamConnection::HeadRead::timed_out && body_awaited) {
+      body_awaited = false;
+      co_await ask_for_body();
+      continue;
+    }
+    if (read == UpstreamConnection::HeadRead::timed_out && upload_ == Upload::running) continue;
+    if (may_try_fresh(read)) {
+      const bool sent = co_await send_fresh();
+      if (sent) continue;
+    }
+    note_served(read);
+    if (may_try_elsewhere(read)) {
+      const bool sent = co_await send_elsewhere();
+      if (sent) continue;
+    }
+    const bool goes_on = goes_on_alone() && read == UpstreamConnection::HeadRead::ok;
+    if ((client_gone_ || client_.sent_end) && !goes_on) co_return PassedResult{};
+    if (read != UpstreamConnection::HeadRead::ok) co_return unanswered(read);
+    const int status = upstream_->head().status;
+    if (status >= 200) break;
+    if (status == 101 && !switched_as_asked()) {
+      PassedResult unasked = failed_with(ProblemKind::backend_lost, "The backend switched protocols unasked.");
+      unasked.fault = http::ResponseFault::unasked_switch;
+      co_return unasked;
+    }
+    body_awaited = body_awaited && status != 100;
+    if (status == 100 && body_asked_for_) {
+      upstream_->drop_head();
+      continue;
+    }
+    const bool relayed = co_await relay_interim();
+    if (!relayed && !goes_on) co_return PassedResult{};
+    if (status == 101) {
+      client_.socket.unwatch();
+      co_await tunnel(client_.socket, client_.buffer, upstream_->socket(), upstream_->buffer(),
+                      request_->timeouts.stream_idle);
+      co_return PassedResult{.status = 101, .keep = false, .whole = false, .problem = {}, .detail = {}};
+    }
+    upstream_->drop_head();
+  }
+  if (request_->life_end != nullptr) {
+    std::optional<Problem> half = co_await request_->life_end->answered(upstream_->head().status);
+    if (half) co_return failed_with(half->kind, half->detail);
+  }
+  if (request_->tagging != nullptr && may_be_tagged(request_->tagging->policy, upstream_->head())) {
+    std::optional<PassedResult> answered = co_await hold_for_tag();
+    if (answered) co_return *std::move(answered);
+  }
+  PassedResult result = co_await relay_body();
+  co_return result;
+}
+
+// Nothing more than a hint: a client that does not wait for it takes no harm, and one that is gone is noticed
+// elsewhere.
+Task<void> PassThrough::ask_for_body() {
+  if (upload_ != Upload::running || client_.pace.bytes > 0) co_return;
+  body_asked_for_ = true;
+  co_await client_.socket.write_all("HTTP/1.1 100 Continue\r\n\r\n", client_.timeouts->body_idle);
+}
+
+PassedResult PassThrough::unanswered(UpstreamConnection::HeadRead read) const {
+  if (read == UpstreamConnection::HeadRead::timed_out) {
+    return failed_with(ProblemKind::gateway_timeout, "The backend did not answer in time.");
+  }
+  if (upload_ == Upload::late) {
+    return failed_with(ProblemKind::request_timeout, "The request body did not arrive in time.");
+  }
+  if (upload_ == Upload::malformed) return failed_with(ProblemKind::bad_request, "The request body is malformed.");
+  return lost();
+}
+
+PassedResult PassThrough::lost() const {
+  const auto fault = upstream_ ? upstream_->fault() : std::nullopt;
+  PassedResult result = failed_with(ProblemKind::backend_lost, fault ? "The backend's response is malformed."
+                                                                     : "The connection to the backend was lost.");
+  result.fault = fault;
+  return result;
+}
+
+Task<bool> PassThrough::relay_interim() {
+  if (client_.head.version == http::Version::http_1_0) co_return true;
+  interim_relayed_ = true;
+  write_head(true);
+  head_.append("\r\n");
+  const IoResult sent = co_await client_.socket.write_all(head_, client_.timeouts->body_idle);
+  head_.clear();
+  co_return sent.status == Io::ok;
+}
+
+bool PassThrough::chunked_to_client() const {
+  const Framing::Kind kind = upstream_->head().framing.kind;
+  return client_.head.version == http::Version::http_1_1 &&
+         (kind == Framing::Kind::chunked || kind == Framing::Kind::until_close);
+}
+
+void PassThrough::write_head(bool interim) {
+  const http::ResponseHead& from = upstream_->head();
+  head_.clear();
+  head_.append("HTTP/1.1 ");
+  append_number(head_, static_cast<std::uint64_t>(from.status));
+  head_.append(" ").append(from.reason).append("\r\n");
+  const bool framed = from.framing.kind == Framing::Kind::none || from.framing.kind == Framing::Kind::length;
+  const bool own_length = framed && may_have_length(from.status);
+  bool dated = interim;
+  for (const http::Field& field : from.fields) {
+    if (from.hop_by_hop(field.name) || same_name(field.name, "X-Request-Id")) continue;
+    dated = dated || same_name(field.name, "Date");
+    if (!own_length && same_name(field.name, "Content-Length")) continue;
+    head_.append(field.line);
+  }
+  if (!dated) head_.append("Date: ").append(request_->worker.date()).append("\r\n");
+  if (from.status == 101) {
+    head_.append("Connection: upgrade\r\nUpgrade: ").append(from.find("Upgrade").value_or("")).append("\r\n");
+  }
+  if (!interim) {
+    append_request_id(head_, request_->request_id, request_->wording);
+    if (!etag_.empty()) head_.append("ETag: ").append(etag_).append("\r\n");
+    append_ignored_key(head_, from);
+    if (request_->cors != nullptr) request_->cors->apply(head_);
+    chunk_out_ = chunked_to_client();
+    if (chunk_out_) head_.append("Transfer-Encoding: chunked\r\n");
+  }
+}
+
+// Whoever sent a key believes that a retry is safe. A backend that honours keys itself has said so.
+void PassThrough::append_ignored_key(std::string& head, const http::ResponseHead& from) const {
+  if (request_->key_ignored && !from.find("Idempotency-Status")) head.append("Idempotency-Status: bypassed\r\n");
+}
+
+// An answer that comes before the whole request may end the upload: the client is told that its connection ends, too.
+bool PassThrough::keeps_client(bool known_end) const {
+  const bool uploaded = upload_ == Upload::none || upload_ == Upload::done;
+  return known_end && uploaded && client_.head.persistence == http::Persistence::keep && !request_->closing;
+}
+
+Task<PassedResult> PassThrough::relay_body() {
+  const http::ResponseHead& from = upstream_->head();
+  if (request_->observer != nullptr) request_->observer->answered(from);
+  client_.pace.conversation = true;
+  events_ = is_event_stream(from);
+  // A client that left before anyone knew that it would get events, or while its upload was read, is noticed here.
+  if (events_) watch_client();
+  write_head(false);
+  const bool known_end =
+      chunk_out_ || from.framing.kind == Framing::Kind::length || from.framing.kind == Framing::Kind::none;
+  const bool keep = keeps_client(known_end);
+  if (!keep) head_.append("Connection: close\r\n");
+  if (keep && client_.head.version == http::Version::http_1_0) head_.append("Connection: keep-alive\r\n");
+  head_.append("\r\n");
+  PassedResult broken{.status = from.status, .keep = false, .whole = false, .problem = {}, .detail = {}};
+  std::optional<BodyChunk> chunk;
+  if (held_ && !held_->empty()) {
+    chunk = BodyChunk{.kind = BodyChunk::Kind::data, .data = *held_};
+  } else {
+    chunk = upstream_->ready();
+  }
+  while (true) {
+    if (!chunk) {
+      // Nothing more is here: what is goes out before anything is waited for.
+      const IoResult sent = co_await client_.socket.write_all(head_, client_.timeouts->body_idle);
+      head_.clear();
+      if (sent.status != Io::ok) break;
+      chunk = co_await upstream_->next(longest_silence());
+    }
+    if (chunk->kind == BodyChunk::Kind::broken || chunk->kind == BodyChunk::Kind::timed_out) {
+      // The client must not take half a body for a whole one.
+      client_.socket.reset_on_close();
+      broken.fault = upstream_->fault();
+      co_return broken;
+    }
+    std::optional<BodyChunk> following;
+    if (chunk->kind == BodyChunk::Kind::data) following = upstream_->ready();
+    const bool last = chunk->kind == BodyChunk::Kind::end || (following && following->kind == BodyChunk::Kind::end);
+    const bool more = following && following->kind == BodyChunk::Kind::data;
+    const bool relayed = co_await relay_chunk(chunk->data, last, more);
+    if (!relayed) break;
+    if (last) co_return PassedResult{.status = from.status, .keep = keep, .whole = true, .problem = {}, .detail = {}};
+    chunk = following;
+  }
+  PassedResult unread = co_await finish_alone();
+  co_return unread;
+}
+
+Task<PassedResult> PassThrough::finish_alone() {
+  PassedResult result{.status = upstream_->head().status, .keep = false, .whole = false, .problem = {}, .detail = {}};
+  if (goes_on_alone()) result.whole = co_await drain(*upstream_, request_->timeouts, client_.socket.loop());
+  co_return result;
+}
+
+// What came together goes on together: a small chunk waits for the next one if that is here already.
+Task<bool> PassThrough::relay_chunk(std::string_view data, bool last, bool more) {
+  char size[18];
+  http::WriteAll::Pieces pieces{head_, data};
+  if (chunk_out_ && data.empty()) pieces = {head_, last ? http::last_chunk : ""};
+  if (chunk_out_ && !data.empty()) {
+    const std::size_t length = http::write_chunk_size(size, data.size());
+    pieces = {head_, std::string_view(size, length), data, last ? "\r\n0\r\n\r\n" : "\r\n"};
+  }
+  if (data.size() <= http::small_body) {
+    for (std::size_t i = 1; i < pieces.size(); ++i) head_.append(pieces[i]);
+    pieces = {head_};
+    if (more && head_.size() < most_joined) co_return true;
+  }
+  const IoResult sent = co_await client_.socket.write_all(pieces, client_.timeouts->body_idle);
+  head_.clear();
+  co_return sent.status == Io::ok;
+}
+
+}  // namespace once

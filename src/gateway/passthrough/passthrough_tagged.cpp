@@ -1,0 +1,61 @@
+// The part of PassThrough that gives a response an ETag: its body is waited for, within limits, before its head goes
+// out.
+#include "base/text.hpp"
+#include "core/headers.hpp"
+#include "gateway/connection/reply.hpp"
+#include "gateway/passthrough/passthrough.hpp"
+#include "gateway/worker.hpp"
+
+namespace once {
+
+using http::BodyChunk;
+using http::UpstreamConnection;
+
+// A result if the request is answered by now.
+Task<std::optional<PassedResult>> PassThrough::hold_for_tag() {
+  const Tagging& tagging = *request_->tagging;
+  const std::size_t limit = tagging.policy.max_body;
+  std::optional<UpstreamConnection::Collected> body = upstream_->body_at_hand(limit);
+  if (!body) {
+    const auto deadline = client_.socket.loop().now() + tagging.policy.max_wait;
+    body = co_await upstream_->collect(limit, deadline, request_->tag_room);
+  }
+  if (body->kind == BodyChunk::Kind::broken) {
+    if (client_gone_) co_return PassedResult{};
+    co_return lost();
+  }
+  held_ = body->data;
+  if (!body->whole) co_return std::nullopt;  // too large or too slow, or no memory: it goes on as it comes
+  etag_ = etag_of(upstream_->head(), body->data);
+  if (tagging.none_match.empty() || !tagging.none_match.has(etag_, TagComparison::weak)) co_return std::nullopt;
+  PassedResult result = co_await answer_not_modified();
+  co_return result;
+}
+
+Task<PassedResult> PassThrough::answer_not_modified() {
+  const http::ResponseHead& from = upstream_->head();
+  metrics_.not_modified.add();
+  head_.assign("HTTP/1.1 304 Not Modified\r\n");
+  bool dated = false;
+  for (const http::Field& field : from.fields) {
+    dated = dated || same_name(field.name, "Date");
+    const bool left_out =
+        from.hop_by_hop(field.name) || describes_body(field.name) || same_name(field.name, "X-Request-Id");
+    if (!left_out) head_.append(field.line);
+  }
+  if (!dated) head_.append("Date: ").append(request_->worker.date()).append("\r\n");
+  append_request_id(head_, request_->request_id, request_->wording);
+  head_.append("ETag: ").append(etag_).append("\r\n");
+  append_ignored_key(head_, from);
+  if (request_->cors != nullptr) request_->cors->apply(head_);
+  const bool keep = keeps_client(true);
+  if (!keep) head_.append("Connection: close\r\n");
+  if (keep && client_.head.version == http::Version::http_1_0) head_.append("Connection: keep-alive\r\n");
+  head_.append("\r\n");
+  const http::IoResult sent = co_await client_.socket.write_all(head_, client_.timeouts->body_idle);
+  head_.clear();
+  co_return PassedResult{
+      .status = 304, .keep = keep && sent.status == http::Io::ok, .whole = true, .problem = {}, .detail = {}};
+}
+
+}  // namespace once

@@ -1,0 +1,211 @@
+#include "gateway/passthrough/shadow.hpp"
+
+#include <utility>
+#include <vector>
+
+#include "core/fingerprint.hpp"
+#include "gateway/exchange/store_failure.hpp"
+#include "gateway/identity/derived_key.hpp"
+#include "gateway/identity/scope.hpp"
+
+namespace once {
+
+namespace {
+
+// More books than this are not opened at one time by one worker: the store does not keep up.
+constexpr std::size_t most_open = 10'000;
+// Keeps these records apart from those of requests that are protected.
+constexpr std::string_view scope_mark = "shadow";
+
+Shadowed shadowed(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::execute: return Shadowed::executed;
+    case Verdict::replay:
+    case Verdict::not_kept: return Shadowed::replayed;  // no body is ever kept here
+    case Verdict::mismatch: return Shadowed::mismatch;
+    case Verdict::in_flight: return Shadowed::in_flight;
+    case Verdict::too_early:
+    case Verdict::held: return Shadowed::unknown;
+    case Verdict::gone: return Shadowed::expired;
+  }
+  return Shadowed::executed;
+}
+
+Delivery delivery_of(int status, std::optional<ProblemKind> problem) {
+  if (status >= 200) return Delivery::whole;
+  if (problem == ProblemKind::bad_gateway || problem == ProblemKind::upstream_busy) return Delivery::not_sent;
+  if (problem == ProblemKind::gateway_timeout) return Delivery::timed_out;
+  return Delivery::lost;
+}
+
+}  // namespace
+
+Shadow::Shadow(Worker& worker, GenerationUse generation, const RoutedPolicy& routed, const http::RequestHead& head,
+               std::string_view request_id)
+    : worker_(worker),
+      shared_(worker.shared()),
+      generation_(std::move(generation)),
+      policy_(*routed.policy),
+      route_(routed.route),
+      head_(head),
+      request_id_(request_id),
+      body_(shared_.load),
+      lease_(shared_.store, worker.loop(), shared_.clock, worker.metrics()) {}
+
+void Shadow::decide(Shadowed verdict) {
+  verdict_ = verdict;
+  worker_.metrics().shadow[static_cast<std::size_t>(verdict)].add();
+  if (verdict != Shadowed::executed) {
+    shared_.log.info("shadow", {{"request", request_id_}, {"route", route_}, {"verdict", name_of(verdict)}});
+  }
+  body_.release();
+  if (line_) worker_.access().write(*line_, name_of(verdict));
+}
+
+void Shadow::account(const AccessLine& line) {
+  if (verdict_) {
+    worker_.access().write(line, name_of(*verdict_));
+    return;
+  }
+  method_ = line.method;
+  path_ = line.path;
+  trace_ = line.trace;
+  client_ = line.client;
+  line_ = line;
+  line_->request_id = request_id_;
+  line_->method = method_;
+  line_->path = path_;
+  line_->client = client_;
+  line_->trace = trace_;
+}
+
+void Shadow::begin(const FoundKey& found, const CallerFacts& facts) {
+  facts_ = facts;
+  if (found.count == 0) {
+    if (policy_.key.derive.empty()) decide(Shadowed::key_required);
+    return;
+  }
+  const auto key =
+      found.count > 1 ? std::unexpected(KeyError::several) : parse_key(found.value, policy_.key.max_length);
+  if (!key) {
+    decide(Shadowed::key_invalid);
+    return;
+  }
+  key_ = key->view();
+}
+
+void Shadow::body_part(std::string_view data) {
+  if (verdict_) return;
+  if (body_.size() + data.size() > policy_.max_request_body) {
+    decide(Shadowed::body_too_large);
+    return;
+  }
+  const bool announced = head_.framing.kind == http::Framing::Kind::length;
+  const std::size_t expected = announced ? static_cast<std::size_t>(head_.framing.length) : 0;
+  if (!body_.append(data, expected, generation_->settings().limits.max_body_memory)) decide(Shadowed::overloaded);
+}
+
+void Shadow::body_ended() {
+  if (verdict_) return;
+  if (!key_) {
+    auto derived = derived_key(policy_.key, head_, body_.view());
+    if (!derived) {
+      decide(Shadowed::key_required);
+      return;
+    }
+    key_ = *std::move(derived);
+  }
+  if (worker_.held() >= most_open) {
+    decide(Shadowed::store_error);
+    return;
+  }
+  const ScopeParts scope(policy_, head_, facts_);
+  if (const auto refused = caller_problem(policy_, scope, facts_.token_header)) {
+    decide(refused->kind == ProblemKind::bad_request ? Shadowed::bad_request : Shadowed::caller_refused);
+    return;
+  }
+  if (scope.missing() != nullptr) worker_.metrics().without_caller.add();
+  std::vector<std::string_view> parts(scope.parts().begin(), scope.parts().end());
+  parts.push_back(scope_mark);
+  op_.verb = Verb::claim;
+  op_.id = shared_.ids.make(parts, *key_);
+  op_.fingerprint = fingerprint(policy_.fingerprint, head_.method_text, head_.target,
+                                head_.find("Content-Type").value_or(""), body_.view());
+  if (!scope.caller().empty()) {
+    tenant_ = shared_.ids.tenant(scope.caller());
+    op_.tenant = {tenant_.data(), tenant_.size()};
+  }
+  body_.release();
+  claiming_ = true;
+  spawn(keep_books(shared_from_this()));
+}
+
+void Shadow::answered(const http::ResponseHead& head) {
+  answer_.status = head.status;
+  answer_.unframed = head.framing.kind == http::Framing::Kind::until_close;
+  for (const http::Field& field : head.fields) {
+    if (same_name(field.name, "Idempotency-Policy")) answer_.said.add(field.value);
+  }
+}
+
+void Shadow::end(std::optional<ProblemKind> problem) {
+  if (!verdict_ && !claiming_) decide(Shadowed::incomplete);
+  answer_.delivery = delivery_of(answer_.status, problem);
+  // The body passed by unread, so only the setting that needs no proof is followed.
+  const bool unproven = answer_.unframed && policy_.record.unframed == Unframed::unknown;
+  if (unproven && answer_.delivery == Delivery::whole) answer_.delivery = Delivery::unframed;
+  if (const auto waiting = std::exchange(answer_.awaited, nullptr)) waiting.resume();
+}
+
+Task<void> Shadow::keep_books(std::shared_ptr<Shadow> self) {
+  // Others take over neither the store nor the loop before the books are closed.
+  self->worker_.hold();
+  self->worker_.metrics().may_need_store.add();
+  co_await self->claim_and_finish();
+  self->worker_.metrics().may_need_store.subtract();
+  self->worker_.let_go();
+}
+
+Task<void> Shadow::claim_and_finish() {
+  const bool leases = shared_.store.store().traits().shared == Shared::yes;
+  op_.nonce = worker_.random().nonce();
+  op_.terms.on_unknown = policy_.on_unknown;
+  op_.terms.takeover_after = policy_.takeover_after;
+  op_.terms.lease = leases ? policy_.lease : Duration::max();
+  op_.terms.ttl = policy_.ttl;
+  op_.terms.tombstone = policy_.tombstone;
+  op_.route = route_;
+  const Time asked = shared_.clock.now();
+  co_await shared_.store.run(op_, worker_.loop());
+  co_await hold_late_claim(op_, asked, shared_.store, worker_.loop(), shared_.clock);
+  if (op_.status != OpStatus::done) {
+    count_store_failure(worker_.metrics(), op_);
+    decide(Shadowed::store_error);
+    co_return;
+  }
+  decide(shadowed(op_.verdict));
+  if (op_.verdict != Verdict::execute) co_return;
+  if (leases) lease_.start(op_, shared_.clock.now() - asked);
+  co_await answer_;
+  co_await lease_.stop();
+  const Settlement settlement = settle(*answer_.delivery, answer_.status, answer_.said, policy_.record);
+  op_.verb = Verb::finish;
+  switch (settlement.kind) {
+    case Settlement::Kind::release: op_.verb = Verb::release; break;
+    case Settlement::Kind::succeed: {
+      op_.final_state = State::succeeded;
+      if (answer_.said.ttl) op_.terms.ttl = *answer_.said.ttl;
+      op_.body_kept = BodyKept::no;
+      auto outcome = std::make_shared<std::string>();
+      encode_into(*outcome, {.status = answer_.status, .original_request_id = request_id_});
+      op_.outcome = std::move(outcome);
+      break;
+    }
+    case Settlement::Kind::fail: op_.final_state = State::failed; break;
+    case Settlement::Kind::unknown: op_.final_state = State::unknown; break;
+  }
+  co_await shared_.store.run(op_, worker_.loop());
+  if (op_.status == OpStatus::failed) count_store_failure(worker_.metrics(), op_);
+}
+
+}  // namespace once

@@ -1,0 +1,89 @@
+// Shadow mode: the request passes through as if Once were not there, and beside it the books are kept as if it were.
+// The records have ids of their own, so a route that is switched to enforce starts clean.
+//
+// Nothing here is ever waited for by the request: a store that is slow, full or down costs a verdict, not an answer.
+#pragma once
+
+#include <coroutine>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/executor.hpp"
+#include "base/task.hpp"
+#include "core/outcome.hpp"
+#include "core/problem.hpp"
+#include "gateway/access_line.hpp"
+#include "gateway/exchange/lease_keeper.hpp"
+#include "gateway/identity/found_key.hpp"
+#include "gateway/identity/routes.hpp"
+#include "gateway/identity/scope.hpp"
+#include "gateway/limits/load.hpp"
+#include "gateway/metrics.hpp"
+#include "gateway/passthrough/passthrough.hpp"
+#include "gateway/worker.hpp"
+
+namespace once {
+
+// Of one request. Outlives it until the books are closed.
+class Shadow final : public PassObserver, public std::enable_shared_from_this<Shadow> {
+ public:
+  // The head is used until end().
+  Shadow(Worker& worker, GenerationUse generation, const RoutedPolicy& routed, const http::RequestHead& head,
+         std::string_view request_id);
+
+  // Before the request passes, and when it has: with the problem that it was answered with, if by Once.
+  void begin(const FoundKey& found, const CallerFacts& facts);
+  void end(std::optional<ProblemKind> problem);
+
+  void body_part(std::string_view data) override;
+  void body_ended() override;
+  void answered(const http::ResponseHead& head) override;
+
+  // Writes the request's line to the access log: now if the verdict is there, otherwise when it is.
+  void account(const AccessLine& line);
+
+ private:
+  // co_await answer: how it went at the backend is known.
+  struct Answer {
+    std::optional<Delivery> delivery;
+    int status = 0;
+    bool unframed = false;
+    BackendPolicy said;
+    std::coroutine_handle<> awaited;
+
+    bool await_ready() const { return delivery.has_value(); }
+    void await_suspend(std::coroutine_handle<> caller) { awaited = caller; }
+    void await_resume() const noexcept {}
+  };
+
+  static Task<void> keep_books(std::shared_ptr<Shadow> self);
+  Task<void> claim_and_finish();
+  void decide(Shadowed verdict);
+
+  Worker& worker_;
+  GatewayShared& shared_;
+  GenerationUse generation_;
+  const Policy& policy_;
+  const std::string_view route_;
+  const http::RequestHead& head_;
+  const std::string request_id_;
+  CallerFacts facts_;  // used as the head is
+  std::optional<std::string> key_;
+  HeldBody body_;
+  std::optional<Shadowed> verdict_;
+  bool claiming_ = false;
+  Op op_;
+  TenantTag tenant_{};
+  LeaseKeeper lease_;
+  Answer answer_;
+  std::optional<AccessLine> line_;  // waits for the verdict
+  std::string method_;              // what it refers to
+  std::string path_;
+  std::string trace_;
+  std::string client_;
+};
+
+}  // namespace once

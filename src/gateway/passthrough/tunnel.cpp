@@ -1,0 +1,63 @@
+#include "gateway/passthrough/tunnel.hpp"
+
+#include <chrono>
+#include <coroutine>
+
+namespace once {
+
+namespace {
+
+struct Tunnel {
+  std::chrono::nanoseconds last_moved{};
+  int running = 2;
+  std::coroutine_handle<> done;
+
+  bool await_ready() const noexcept { return running == 0; }
+  void await_suspend(std::coroutine_handle<> caller) { done = caller; }
+  void await_resume() const noexcept {}
+};
+
+Task<bool> copy_until_end(http::Socket& from, http::Buffer& buffer, http::Socket& to, Duration idle_limit,
+                          Tunnel& tunnel_state) {
+  while (true) {
+    if (!buffer.empty()) {
+      const http::IoResult sent = co_await to.write_all(buffer.unread(), idle_limit);
+      if (sent.status != http::Io::ok) co_return false;
+      buffer.consume(buffer.unread().size());
+      tunnel_state.last_moved = from.loop().now();
+    }
+    const http::IoResult got = co_await from.read_some(buffer.room(), idle_limit);
+    if (got.status == http::Io::end) {
+      to.shut_down_writing();
+      co_return true;
+    }
+    // Silence in one direction is no reason to end while the other one moves.
+    if (got.status == http::Io::timed_out && from.loop().now() - tunnel_state.last_moved < idle_limit) continue;
+    if (got.status == http::Io::failed) to.end_unannounced();
+    if (got.status != http::Io::ok) co_return false;
+    tunnel_state.last_moved = from.loop().now();
+    buffer.commit(got.bytes);
+  }
+}
+
+Task<void> copy(http::Socket& from, http::Buffer& buffer, http::Socket& to, Duration idle_limit, Tunnel& tunnel_state) {
+  const bool clean = co_await copy_until_end(from, buffer, to, idle_limit, tunnel_state);
+  if (!clean) {
+    from.cancel();
+    to.cancel();
+  }
+  if (--tunnel_state.running == 0 && tunnel_state.done) tunnel_state.done.resume();
+}
+
+}  // namespace
+
+Task<void> tunnel(http::Socket& client, http::Buffer& from_client, http::Socket& backend, http::Buffer& from_backend,
+                  Duration idle_limit) {
+  Tunnel tunnel_state;
+  tunnel_state.last_moved = client.loop().now();
+  spawn(copy(client, from_client, backend, idle_limit, tunnel_state));
+  spawn(copy(backend, from_backend, client, idle_limit, tunnel_state));
+  co_await tunnel_state;
+}
+
+}  // namespace once

@@ -1,0 +1,154 @@
+#include "gateway/upstream/http_backend.hpp"
+
+#include <utility>
+
+namespace once {
+
+namespace {
+
+using http::BodyChunk;
+using http::Framing;
+using http::Io;
+using http::IoResult;
+using http::UpstreamConnection;
+using http::UpstreamConnectionPtr;
+
+Delivery delivery_of(UpstreamConnection::HeadRead read) {
+  switch (read) {
+    case UpstreamConnection::HeadRead::timed_out: return Delivery::timed_out;
+    case UpstreamConnection::HeadRead::no_bytes: return Delivery::lost;
+    case UpstreamConnection::HeadRead::broken: return Delivery::truncated;
+    case UpstreamConnection::HeadRead::ok: break;
+  }
+  return Delivery::whole;
+}
+
+Delivery delivery_of(const http::ResponseHead& head, bool whole) {
+  if (!whole) return Delivery::oversize;
+  return head.framing.kind == Framing::Kind::until_close ? Delivery::unframed : Delivery::whole;
+}
+
+// From here to the end of the scope.
+class Stopwatch {
+ public:
+  Stopwatch(UpstreamUse* use, const http::Loop& loop) : use_(use), loop_(loop), began_(loop.now()) {}
+  ~Stopwatch() {
+    if (use_ != nullptr) use_->took = loop_.now() - began_;
+  }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  UpstreamUse* use_;
+  const http::Loop& loop_;
+  std::chrono::nanoseconds began_;
+};
+
+// A body is announced as the client announced it: a POST without any stays without.
+Framing framing_for(const BackendRequest& request) {
+  if (request.head.framing.kind == Framing::Kind::none) return {};
+  return {.kind = Framing::Kind::length, .length = request.body.size()};
+}
+
+}  // namespace
+
+HttpBackend::HttpBackend(http::Loop& loop, UpstreamGroup& group, const Upstream& upstream, Duration keyed_idle_max)
+    : loop_(loop), group_(group), upstream_(upstream), keyed_idle_max_(keyed_idle_max) {}
+
+ForwardedHead HttpBackend::head_for(const UpstreamGroup::Turn& turn) const {
+  const std::string_view authority = group_.server(turn).authority;
+  std::string_view host = upstream_.host;
+  if (host == Upstream::keep_host) host = {};
+  if (host == Upstream::own_host) host = authority;
+  return {.base_path = upstream_.base_path,
+          .authority = authority,
+          .added_fields = {},
+          .framing = {},
+          .host = host,
+          .forwarded = upstream_.forwarded,
+          .via = upstream_.via};
+}
+
+Task<BackendAnswer> HttpBackend::send(const BackendRequest& request) {
+  const Stopwatch stopwatch(request.use, loop_);
+  UpstreamGroup::Turn turn;
+  while (true) {
+    UpstreamConnectionPtr connection = group_.take_rested(turn, keyed_idle_max_);
+    if (!connection) connection = co_await group_.connect(turn, keyed_idle_max_, request.timeouts.connect);
+    if (!connection) {
+      BackendAnswer unsent;
+      if (turn.busy()) unsent.delivery = Delivery::busy;
+      co_return unsent;
+    }
+    if (request.use != nullptr) request.use->server = group_.server(turn).authority;
+    const bool reused = connection->reused();
+    std::string& head = connection->request_head();
+    ForwardedHead as = head_for(turn);
+    as.added_fields = request.added_fields;
+    as.framing = framing_for(request);
+    as.strip_prefix = request.strip_prefix;
+    as.origin = request.origin;
+    write_forwarded_head(head, request.head, as);
+    const bool joined = request.body.size() <= http::small_body;
+    if (joined) head.append(request.body);
+    const std::string_view rest = joined ? std::string_view() : request.body;
+    if (request.permit != nullptr && !request.permit->may_send()) co_return BackendAnswer();
+    const IoResult sent = co_await connection->socket().write_all(head, rest, request.timeouts.response);
+    if (sent.bytes == 0) {
+      // Nothing went out: a fresh connection, or another server, may do better.
+      connection.reset();
+      if (!reused) group_.took_nothing(turn);
+      continue;
+    }
+    if (sent.status == Io::ok) connection->request_written();
+    // A backend that stopped reading may have answered all the same.
+    BackendAnswer answer = co_await receive(request, std::move(connection));
+    if (sent.status != Io::ok && answer.head == nullptr) {
+      answer.delivery = sent.status == Io::timed_out ? Delivery::timed_out : Delivery::lost;
+    }
+    group_.served(turn, answer.head != nullptr ? served_with(answer.head->status) : Served::badly);
+    co_return answer;
+  }
+}
+
+Task<BackendAnswer> HttpBackend::receive(const BackendRequest& request, UpstreamConnectionPtr connection) {
+  BackendAnswer answer;
+  const auto deadline = loop_.now() + request.timeouts.response;
+  while (true) {
+    const auto read = co_await connection->read_head(request.head.method, deadline);
+    if (read != UpstreamConnection::HeadRead::ok) {
+      answer.delivery = delivery_of(read);
+      answer.fault = connection->fault();
+      co_return answer;
+    }
+    if (connection->head().status >= 200) break;
+    if (connection->head().status == 101) {  // nobody asked for it
+      answer.delivery = Delivery::truncated;
+      answer.fault = http::ResponseFault::unasked_switch;
+      co_return answer;
+    }
+    if (request.interim != nullptr) co_await request.interim->interim(connection->head());
+    connection->drop_head();
+  }
+  std::optional<UpstreamConnection::Collected> body = connection->body_at_hand(request.max_response_body);
+  if (!body) body = co_await connection->collect(request.max_response_body, deadline, request.room);
+  switch (body->kind) {
+    case BodyChunk::Kind::end:
+    case BodyChunk::Kind::data:
+      answer.delivery = delivery_of(connection->head(), body->whole);
+      // With TLS, an end that the backend did not announce is a broken connection.
+      answer.end_announced = connection->socket().tls() != nullptr;
+      answer.head = &connection->head();
+      answer.body = body->data;
+      answer.source = http::ResponseSourcePtr(connection.release());
+      break;
+    case BodyChunk::Kind::broken:
+      answer.delivery = Delivery::truncated;
+      answer.fault = connection->fault();
+      break;
+    case BodyChunk::Kind::timed_out: answer.delivery = Delivery::timed_out; break;
+  }
+  co_return answer;
+}
+
+}  // namespace once

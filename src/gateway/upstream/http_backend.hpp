@@ -1,0 +1,35 @@
+// A backend behind HTTP/1.1. Sends a request at most once: another connection, of the same server or another one, is
+// tried only while no byte was written.
+#pragma once
+
+#include "gateway/exchange/backend.hpp"
+#include "gateway/settings.hpp"
+#include "gateway/upstream/forward.hpp"
+#include "gateway/upstream/upstream_group.hpp"
+#include "http/loop.hpp"
+#include "http/upstream.hpp"
+
+namespace once {
+
+class HttpBackend final : public Backend {
+ public:
+  HttpBackend(http::Loop& loop, UpstreamGroup& group, const Upstream& upstream, Duration keyed_idle_max);
+
+  Task<BackendAnswer> send(const BackendRequest& request) override;
+
+  UpstreamGroup& group() { return group_; }
+  const RetrySettings& retry() const { return upstream_.retry; }
+  // What of a forwarded head depends on the upstream and the server at hand.
+  ForwardedHead head_for(const UpstreamGroup::Turn& turn) const;
+
+ private:
+  Task<BackendAnswer> receive(const BackendRequest& request, http::UpstreamConnectionPtr connection);
+
+  http::Loop& loop_;
+  UpstreamGroup& group_;
+  const Upstream& upstream_;
+  // A connection that a backend closes just as a request goes out looks like a backend that died with it.
+  Duration keyed_idle_max_;
+};
+
+}  // namespace once

@@ -1,0 +1,39 @@
+// The backends of a gateway, as far as its workers share them: their servers, and who watches these. Workers come after
+// it and end before it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "gateway/settings.hpp"
+#include "gateway/upstream/upstream_resolver.hpp"
+#include "gateway/upstream/upstream_state.hpp"
+#include "gateway/upstream/upstream_watch.hpp"
+#include "http/addresses.hpp"
+
+namespace once {
+
+class Upstreams {
+ public:
+  // Looks every server up, which blocks. One whose name cannot be found yet gets no requests until it can: its name
+  // may come up later than this process. Then starts to watch them.
+  static Result<std::unique_ptr<Upstreams>> open(const std::vector<Upstream>& settings, const http::Resolver& resolver,
+                                                 const http::TlsClientContext::Ptr& tls, const Log& log,
+                                                 http::FaultListener& faults);
+
+  std::size_t size() const { return states_->size(); }
+  UpstreamState& operator[](std::size_t index) const { return *(*states_)[index]; }
+
+ private:
+  Upstreams() = default;
+
+  std::shared_ptr<std::vector<std::unique_ptr<UpstreamState>>> states_ =
+      std::make_shared<std::vector<std::unique_ptr<UpstreamState>>>();
+  std::optional<UpstreamResolver> resolver_;
+  std::optional<UpstreamWatch> watch_;
+};
+
+}  // namespace once

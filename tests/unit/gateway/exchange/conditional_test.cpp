@@ -1,0 +1,315 @@
+// The guard that writes with conditions go through, in virtual time: who gets in, what is sent, and when the resource
+// is free again.
+#include "gateway/exchange/conditional.hpp"
+
+#include "core/etag.hpp"
+#include "tests/unit/gateway/exchange/exchange_world.hpp"
+
+namespace once {
+namespace conditional_test {
+
+using namespace std::chrono_literals;
+
+std::string tag_of(std::string_view body) {
+  return make_etag({.content_type = "", .content_encoding = "", .body = body});
+}
+
+// One connection of a process, and the write at hand on it.
+class Writer {
+ public:
+  Writer(World& world, std::uint64_t seed)
+      : world_(world),
+        random_(seed),
+        log_(world.clock, -1, LogLevel::off, LogFormat::json),
+        guard_({.store = world.lanes,
+                .waiters = waiters_,
+                .executions = executions_,
+                .home = world.executor,
+                .clock = world.clock,
+                .random = random_,
+                .metrics = metrics,
+                .log = log_,
+                .errors_base = ""},
+               ids_) {}
+
+  void enter(const std::string& fields, const std::string& method = "PUT") {
+    text_ = method + " /doc HTTP/1.1\r\nHost: api\r\n" + fields + "\r\n";
+    ONCE_ASSERT(http::parse(text_, http::HeadLimits(), head_).parsed == http::Parsed::complete);
+    entered_ = false;
+    refused.reset();
+    spawn(run());
+  }
+  void leave(WriteEnd end) {
+    left_ = false;
+    spawn(go(end));
+    ONCE_ASSERT(world_.executor.run_until([this] { return left_; }));
+  }
+  // Let in or sent away.
+  bool decided() const { return entered_; }
+  bool in() const { return entered_ && !refused; }
+  bool strips() const { return guard_.strips_conditions(); }
+  std::uint64_t count(PreconditionResult result) const {
+    return metrics.preconditions[static_cast<std::size_t>(result)].value();
+  }
+
+  std::optional<Problem> refused;
+  Metrics metrics;
+
+ private:
+  Task<void> run() {
+    const GuardedWrite write{
+        .policy = world_.policy, .backend = world_.backend, .head = head_, .request_id = "id", .resource = head_.path};
+    refused = co_await guard_.enter(write);
+    entered_ = true;
+  }
+
+  Task<void> go(WriteEnd end) {
+    co_await guard_.leave(end);
+    left_ = true;
+  }
+
+  World& world_;
+  Waiters waiters_;
+  Executions executions_;
+  SeededRandom random_;
+  Log log_;
+  OperationIds ids_{"secret"};
+  WriteGuard guard_;
+  std::string text_;
+  http::RequestHead head_;
+  bool entered_ = false;
+  bool left_ = false;
+};
+
+class Guarded : public EveryStore {
+ protected:
+  Guarded() {
+    world.policy.conditional.if_match = IfMatch::on;
+    world.backend.otherwise = answer_with(200, "state");
+  }
+  void run_until(auto&& happened) { ASSERT_TRUE(world.executor.run_until(happened)); }
+  void store_goes_down() {
+    world.store.fail_when([](const Op&, std::size_t) { return Fault::before; });
+  }
+  void decide(Writer& writer) {
+    run_until([&] { return writer.decided(); });
+  }
+
+  const std::string now_ = "If-Match: " + tag_of("state") + "\r\n";
+  Writer one{world, 1};
+  Writer other{world, 2};
+};
+INSTANTIATE_TEST_SUITE_P(Stores, Guarded, every_setting(), name_of_setting);
+
+TEST_P(Guarded, a_claim_that_may_have_been_made_is_taken_back_in_the_background) {
+  world.store.fail_next(Verb::claim, Fault::after, 2);
+  one.enter("");
+  run_until([this] { return one.decided(); });
+  ASSERT_TRUE(one.refused);
+  EXPECT_EQ(one.refused->kind, ProblemKind::store_unavailable);
+  world.executor.advance(1s);
+  other.enter("");
+  world.executor.advance(1s);
+  EXPECT_TRUE(other.in());
+  other.leave(WriteEnd::known);
+}
+
+TEST_P(Guarded, of_two_that_name_the_state_the_second_waits_and_finds_it_changed) {
+  one.enter(now_);
+  other.enter(now_);
+  run_until([&] { return one.decided() || other.decided(); });
+  Writer& first = one.decided() ? one : other;
+  Writer& second = one.decided() ? other : one;
+  EXPECT_TRUE(first.in());
+  EXPECT_TRUE(first.strips());
+  world.executor.advance(5s);
+  EXPECT_FALSE(second.decided());
+  EXPECT_EQ(world.backend.executions(), 1U);
+  world.backend.otherwise = answer_with(200, "changed");
+  first.leave(WriteEnd::known);
+  decide(second);
+  ASSERT_TRUE(second.refused.has_value());
+  EXPECT_EQ(second.refused->status, 412);
+  EXPECT_EQ(second.refused->fields, "ETag: " + tag_of("changed") + "\r\n");
+}
+
+TEST_P(Guarded, a_write_longer_than_the_lease_keeps_the_resource) {
+  world.policy.lease = 1s;
+  one.enter(now_);
+  decide(one);
+  other.enter(now_);
+  world.executor.advance(10s);
+  EXPECT_FALSE(other.decided());
+  EXPECT_GE(one.metrics.leases_renewed.value(), 20U);
+  one.leave(WriteEnd::known);
+  decide(other);
+  EXPECT_TRUE(other.in());
+  other.leave(WriteEnd::known);
+}
+
+// How long the call took counts, not how often the guard asked.
+TEST_P(Guarded, a_claim_that_took_half_of_its_lease_is_renewed_before_the_write_is_let_in) {
+  world.store.fail_when([this](const Op& op, std::size_t) {
+    if (op.verb == Verb::claim) world.clock.advance(world.policy.lease / 2);
+    return Fault::none;
+  });
+  one.enter("");
+  decide(one);
+  EXPECT_TRUE(one.in());
+  EXPECT_GE(std::ranges::count(world.trace, "renew: done"), 1);
+  one.leave(WriteEnd::known);
+}
+
+TEST_P(Guarded, a_claim_whose_renewal_is_late_too_lets_nobody_in) {
+  world.store.fail_when([this](const Op& op, std::size_t) {
+    if (op.verb == Verb::claim || op.verb == Verb::renew) world.clock.advance(world.policy.lease / 2);
+    return Fault::none;
+  });
+  one.enter("");
+  decide(one);
+  ASSERT_TRUE(one.refused.has_value());
+  EXPECT_EQ(one.refused->kind, ProblemKind::resource_busy);
+}
+
+TEST_P(Guarded, after_an_unknown_end_the_next_one_waits_for_the_lease_and_reads_then) {
+  world.policy.lease = 3s;
+  one.enter(now_);
+  decide(one);
+  one.leave(WriteEnd::unknown);
+  const Time ended = world.clock.now();
+  other.enter(now_);
+  decide(other);
+  EXPECT_TRUE(other.in());
+  EXPECT_GE(world.clock.now() - ended, 2s);
+  EXPECT_LE(world.clock.now() - ended, 5s);
+  EXPECT_EQ(world.backend.executions(), 2U);
+  other.leave(WriteEnd::known);
+}
+
+TEST_P(Guarded, a_writer_without_conditions_is_alone_too_and_reads_nothing) {
+  one.enter("");
+  decide(one);
+  EXPECT_TRUE(one.in());
+  EXPECT_FALSE(one.strips());
+  EXPECT_EQ(world.backend.executions(), 0U);
+  other.enter(now_);
+  world.executor.advance(1s);
+  EXPECT_FALSE(other.decided());
+  one.leave(WriteEnd::known);
+  decide(other);
+  EXPECT_TRUE(other.in());
+  other.leave(WriteEnd::known);
+}
+
+TEST_P(Guarded, a_refused_write_holds_nothing) {
+  for (const auto& [script, status] :
+       {std::pair(answer_with(200, "other"), 412), std::pair(answer_with(404), 412), std::pair(answer_with(410), 412),
+        std::pair(answer_with(403), 412), std::pair(answer_with(503), 502), std::pair(answer_with(204, ""), 412),
+        std::pair(fails_with(Delivery::not_sent), 502), std::pair(fails_with(Delivery::timed_out), 504),
+        std::pair(fails_with(Delivery::truncated), 502)}) {
+    world.backend.then(script);
+    one.enter(now_);
+    decide(one);
+    ASSERT_TRUE(one.refused.has_value());
+    EXPECT_EQ(one.refused->status, status);
+    const Time before = world.clock.now();
+    other.enter("");
+    decide(other);
+    EXPECT_LE(world.clock.now() - before, 100ms);
+    other.leave(WriteEnd::known);
+    world.executor.advance(1s);
+  }
+}
+
+TEST_P(Guarded, a_read_that_got_lost_is_done_again_once) {
+  world.backend.then(fails_with(Delivery::lost));
+  one.enter(now_);
+  decide(one);
+  EXPECT_TRUE(one.in());
+  EXPECT_EQ(world.backend.executions(), 2U);
+  one.leave(WriteEnd::known);
+  world.backend.otherwise = fails_with(Delivery::lost);
+  other.enter(now_);
+  decide(other);
+  EXPECT_EQ(other.refused->status, 502);
+  EXPECT_EQ(world.backend.executions(), 4U);
+}
+
+TEST_P(Guarded, a_backend_with_tags_of_its_own_decides) {
+  world.backend.then(answer_with(200, "state", "ETag: \"its-own\"\r\n"));
+  one.enter("If-Match: \"its-own\"\r\n");
+  decide(one);
+  EXPECT_TRUE(one.in());
+  EXPECT_FALSE(one.strips());
+  EXPECT_EQ(one.count(PreconditionResult::left_to_backend), 1U);
+  one.leave(WriteEnd::known);
+}
+
+TEST_P(Guarded, who_waits_too_long_is_told_to_come_back) {
+  one.enter(now_);
+  decide(one);
+  other.enter(now_);
+  const Time before = world.clock.now();
+  decide(other);
+  EXPECT_EQ(other.refused->kind, ProblemKind::resource_busy);
+  EXPECT_EQ(other.refused->retry_after_seconds, 1);
+  EXPECT_GE(world.clock.now() - before, world.policy.wait_limit);
+  EXPECT_LE(world.clock.now() - before, world.policy.wait_limit + 2s);
+  one.leave(WriteEnd::known);
+}
+
+TEST_P(Guarded, without_a_store_nothing_is_sent_unless_the_route_prefers_that) {
+  store_goes_down();
+  one.enter(now_);
+  decide(one);
+  EXPECT_EQ(one.refused->kind, ProblemKind::store_unavailable);
+  EXPECT_EQ(world.backend.executions(), 0U);
+  world.policy.store_down = StoreDown::bypass;
+  one.enter("If-Match: \"another\"\r\n");
+  decide(one);
+  EXPECT_EQ(one.refused->status, 412);
+  one.enter(now_);
+  decide(one);
+  EXPECT_TRUE(one.in());
+  one.leave(WriteEnd::known);
+}
+
+TEST_P(Guarded, a_store_that_has_failed_for_good_is_asked_once) {
+  world.store.fail_for_good();
+  const Time sent = world.clock.now();
+  Writer writer(world, 1);
+  writer.enter("If-Match: *\r\n");
+  ASSERT_TRUE(world.executor.run_until([&] { return writer.decided(); }));
+  ASSERT_TRUE(writer.refused.has_value());
+  EXPECT_EQ(writer.refused->status, 503);
+  EXPECT_LE(world.clock.now() - sent, 10ms);
+}
+
+TEST_P(Guarded, conditions_are_needed_where_they_are_required) {
+  world.policy.conditional.if_match = IfMatch::required;
+  one.enter("");
+  decide(one);
+  EXPECT_EQ(one.refused->status, 428);
+  one.enter("If-Match: nothing\r\n");
+  decide(one);
+  EXPECT_EQ(one.refused->status, 400);
+  EXPECT_EQ(world.backend.executions(), 0U);
+  EXPECT_EQ(one.count(PreconditionResult::missing), 1U);
+  EXPECT_EQ(one.count(PreconditionResult::invalid), 1U);
+}
+
+TEST_P(Guarded, a_claim_that_went_while_the_state_was_read_stops_the_write) {
+  world.policy.lease = 2s;
+  world.backend.then(after(until_told, answer_with(200, "state")));
+  one.enter(now_);
+  run_until([&] { return world.backend.untold() == 1; });
+  store_goes_down();
+  world.executor.advance(10s);
+  world.backend.answer(0, answer_with(200, "state"));
+  decide(one);
+  ASSERT_TRUE(one.refused.has_value());
+  EXPECT_EQ(one.refused->kind, ProblemKind::resource_busy);
+}
+
+}  // namespace conditional_test
+}  // namespace once

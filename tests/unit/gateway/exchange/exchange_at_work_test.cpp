@@ -1,0 +1,248 @@
+// An operation that this process has at work itself is not started again, whatever the store says: the store came back
+// empty, the lease lapsed, or it is down and the route bypasses it.
+#include "tests/unit/gateway/exchange/exchange_world.hpp"
+
+namespace once {
+namespace exchange_at_work_test {
+
+using namespace std::chrono_literals;
+
+// The first request is at the backend until it is told.
+class AtWork : public testing::Test {
+ protected:
+  AtWork() {
+    world.backend.then(after(until_told, BackendScript()));
+    first = &world.send();
+    EXPECT_TRUE(world.executor.run_until([&] { return world.backend.untold() == 1; }));
+  }
+
+  // As a Redis without persistence does when it is restarted.
+  void forget() {
+    const std::optional<Record> record = world.record();
+    ASSERT_TRUE(record);
+    Op op{.verb = Verb::release, .id = operation(1), .nonce = record->nonce};
+    world.store.run_inside(op);
+    ASSERT_FALSE(world.record());
+  }
+  void answer(BackendScript script) {
+    world.backend.answer(0, std::move(script));
+    EXPECT_TRUE(world.executor.run_until([&] { return first->ended(); }));
+  }
+
+  World world;
+  Call* first = nullptr;
+};
+
+TEST_F(AtWork, a_store_that_came_back_empty_does_not_make_it_execute_twice) {
+  forget();
+  EXPECT_EQ(world.ask().code(), "in-flight");
+  EXPECT_EQ(world.record()->state, State::started);
+  answer(answer_with(201, "first"));
+  EXPECT_EQ(first->status(), 201);
+  EXPECT_EQ(first->idempotency_status(), "executed");
+  const Call& retry = world.ask();
+  EXPECT_EQ(retry.body(), "first");
+  EXPECT_EQ(retry.idempotency_status(), "replayed");
+  EXPECT_EQ(world.backend.executions(), 1U);
+  EXPECT_EQ(world.gateway.metrics.claims_lost.value(), 0U);
+}
+
+TEST_F(AtWork, the_claim_that_it_was_given_is_kept_alive) {
+  forget();
+  EXPECT_EQ(world.ask().code(), "in-flight");
+  for (int i = 0; i < 20; ++i) {
+    world.executor.advance(world.policy.lease / 2);
+    const Call& elsewhere = world.other.send(world.policy);
+    EXPECT_TRUE(world.executor.run_until([&] { return elsewhere.ended(); }));
+    ASSERT_EQ(elsewhere.code(), "in-flight");
+  }
+  answer(answer_with(201, "first"));
+  EXPECT_EQ(first->status(), 201);
+  EXPECT_EQ(world.backend.executions(), 1U);
+}
+
+TEST_F(AtWork, a_renewal_that_was_lost_before_does_not_end_that) {
+  forget();
+  world.executor.advance(world.policy.lease * 2);
+  EXPECT_THAT(world.trace, testing::Contains("renew: lost"));
+  EXPECT_EQ(world.ask().code(), "in-flight");
+  world.executor.advance(world.policy.lease * 5);
+  EXPECT_EQ(world.record()->state, State::started);
+  EXPECT_GT(world.record()->lease_until, world.clock.now());
+  answer(answer_with(201, "first"));
+  EXPECT_EQ(world.ask().body(), "first");
+  EXPECT_EQ(world.backend.executions(), 1U);
+}
+
+TEST_F(AtWork, one_that_waits_gets_the_answer) {
+  forget();
+  world.policy.in_flight = InFlight::wait;
+  const Call& retry = world.send();
+  world.executor.advance(1s);
+  EXPECT_FALSE(retry.ended());
+  answer(answer_with(201, "first"));
+  EXPECT_TRUE(world.executor.run_until([&] { return retry.ended(); }));
+  EXPECT_EQ(retry.body(), "first");
+  EXPECT_EQ(world.backend.executions(), 1U);
+}
+
+TEST_F(AtWork, a_lease_that_lapsed_is_not_taken_over_from_itself) {
+  world.policy.on_unknown = OnUnknown::retry;
+  world.store.fail_when([](const Op& op, std::size_t) { return op.verb == Verb::renew ? Fault::before : Fault::none; });
+  world.executor.advance(world.policy.lease * 2);
+  EXPECT_EQ(world.ask().code(), "in-flight");
+  world.store.heal();
+  world.executor.advance(world.policy.lease * 2);
+  answer(answer_with(201, "first"));
+  EXPECT_EQ(first->status(), 201);
+  EXPECT_EQ(world.ask().body(), "first");
+  EXPECT_EQ(world.backend.executions(), 1U);
+}
+
+// What the store calls unknown is known here to be at work.
+TEST_F(AtWork, a_lease_that_lapsed_under_hold_is_in_flight) {
+  for (const OnUnknown on_unknown : {OnUnknown::hold, OnUnknown::takeover}) {
+    world.policy.on_unknown = on_unknown;
+    world.store.fail_when(
+        [](const Op& op, std::size_t) { return op.verb == Verb::renew ? Fault::before : Fault::none; });
+    world.executor.advance(world.policy.lease * 2);
+    EXPECT_EQ(world.ask().code(), "in-flight");
+    world.store.heal();
+    world.executor.advance(world.policy.lease * 2);
+  }
+  answer(answer_with(201, "first"));
+  EXPECT_EQ(world.ask().body(), "first");
+  EXPECT_EQ(world.backend.executions(), 1U);
+}
+
+TEST_F(AtWork, while_the_store_is_down_nobody_is_told_that_nothing_was_executed) {
+  world.store.fail_when([](const Op&, std::size_t) { return Fault::before; });
+  EXPECT_EQ(world.ask().code(), "in-flight");
+  EXPECT_EQ(world.ask({.key = 2}).code(), "store-unavailable");
+  world.store.heal();
+  answer(answer_with(201, "first"));
+  EXPECT_EQ(world.ask().body(), "first");
+  EXPECT_EQ(world.backend.executions(), 1U);
+}
+
+TEST_F(AtWork, an_unknown_outcome_stays_unknown_under_the_claim_that_was_handed_over) {
+  forget();
+  EXPECT_EQ(world.ask().code(), "in-flight");
+  answer(fails_with(Delivery::lost));
+  EXPECT_EQ(first->code(), "outcome-unknown");
+  EXPECT_EQ(world.record()->state, State::unknown);
+  EXPECT_EQ(world.ask().code(), "outcome-unknown");
+  EXPECT_EQ(world.backend.executions(), 1U);
+}
+
+// What the store could not be told is not forgotten: the claim that was handed over stands until it lapses.
+TEST_F(AtWork, an_outcome_that_cannot_be_recorded_frees_nothing) {
+  forget();
+  EXPECT_EQ(world.ask().code(), "in-flight");
+  world.store.fail_when([](const Op& op, std::size_t) {
+    return op.verb == Verb::finish || op.verb == Verb::renew ? Fault::before : Fault::none;
+  });
+  answer(answer_with(201, "first"));
+  EXPECT_EQ(first->code(), "outcome-unknown");
+  world.store.heal();
+  world.executor.advance(world.policy.lease * 2);
+  EXPECT_EQ(world.ask().code(), "outcome-unknown");
+  EXPECT_EQ(world.backend.executions(), 1U);
+}
+
+TEST_F(AtWork, what_was_refused_is_free_again) {
+  forget();
+  EXPECT_EQ(world.ask().code(), "in-flight");
+  answer(answer_with(429));
+  EXPECT_EQ(first->status(), 429);
+  EXPECT_FALSE(world.record());
+  EXPECT_EQ(world.ask().status(), 201);
+  EXPECT_EQ(world.backend.executions(), 2U);
+}
+
+TEST_F(AtWork, another_request_with_the_key_is_a_mismatch_and_claims_nothing) {
+  forget();
+  EXPECT_EQ(world.ask({.key = 1, .content = 2}).code(), "key-mismatch");
+  EXPECT_FALSE(world.record());
+  EXPECT_EQ(world.backend.executions(), 1U);
+  answer(answer_with(201, "first"));
+}
+
+TEST_F(AtWork, a_bypass_does_not_send_it_again) {
+  world.policy.store_down = StoreDown::bypass;
+  world.store.fail_when([](const Op&, std::size_t) { return Fault::before; });
+  EXPECT_EQ(world.ask().code(), "in-flight");
+  world.store.heal();
+  answer(answer_with(201, "first"));
+  EXPECT_EQ(world.ask().body(), "first");
+  EXPECT_EQ(world.backend.executions(), 1U);
+}
+
+// The failed attempt is recorded, and the next request is given the claim before the first one knows that.
+TEST(AtWorkNoMore, a_claim_that_comes_too_late_to_be_used_is_taken_back) {
+  World world;
+  PickedLanes lanes(world.store);
+  TestGateway gateway(lanes, world.executor, world.clock, world.backend, world.trace, 3);
+  world.policy.in_flight = InFlight::reject;
+  world.backend.then(answer_with(500, "failed"));
+  const Call& first = gateway.send(world.policy);
+  lanes.execute(0);
+  lanes.tell(0);
+  ASSERT_TRUE(world.executor.run_until([&] { return lanes.waiting() == 1; }));  // it wants to record the failure
+  const Call& second = gateway.send(world.policy);
+  lanes.execute(0);
+  lanes.execute(1);
+  lanes.tell(1);
+  world.executor.run_ready();
+  EXPECT_EQ(second.code(), "in-flight");
+  EXPECT_FALSE(first.ended());
+  lanes.tell(0);
+  world.executor.run_ready();
+  ASSERT_EQ(lanes.waiting(), 1U);  // the release of the second claim
+  lanes.execute(0);
+  lanes.tell(0);
+  world.executor.run_ready();
+  EXPECT_EQ(first.status(), 500);
+  EXPECT_EQ(world.record()->state, State::failed);
+  EXPECT_EQ(world.record()->attempt, Attempt{1});
+  EXPECT_EQ(world.backend.executions(), 1U);
+  EXPECT_EQ(world.ask().status(), 201);
+}
+
+class Bypassed : public testing::Test {
+ protected:
+  Bypassed() {
+    world.policy.store_down = StoreDown::bypass;
+    world.store.fail_when([](const Op&, std::size_t) { return Fault::before; });
+    world.backend.then(after(until_told, BackendScript()));
+    first = &world.send();
+    EXPECT_TRUE(world.executor.run_until([&] { return world.backend.untold() == 1; }));
+  }
+  void answer(BackendScript script) {
+    world.backend.answer(0, std::move(script));
+    EXPECT_TRUE(world.executor.run_until([&] { return first->ended(); }));
+  }
+
+  World world;
+  Call* first = nullptr;
+};
+
+TEST_F(Bypassed, a_retry_is_not_sent_beside_it) {
+  EXPECT_EQ(world.ask().code(), "in-flight");
+  answer(answer_with(201, "unprotected"));
+  EXPECT_EQ(first->idempotency_status(), "bypassed");
+  EXPECT_EQ(world.backend.executions(), 1U);
+}
+
+TEST_F(Bypassed, its_outcome_is_recorded_if_the_store_is_back_and_somebody_has_claimed_it) {
+  world.store.heal();
+  EXPECT_EQ(world.ask().code(), "in-flight");
+  world.executor.advance(world.policy.lease * 5);
+  answer(answer_with(201, "recorded after all"));
+  EXPECT_EQ(first->idempotency_status(), "executed");
+  EXPECT_EQ(world.ask().body(), "recorded after all");
+  EXPECT_EQ(world.backend.executions(), 1U);
+}
+
+}  // namespace exchange_at_work_test
+}  // namespace once

@@ -1,0 +1,243 @@
+// What the tests of the exchange stand on: gateways on one store, a backend, and virtual time. Everything that happens
+// is written into one trace, so that the order of events can be read off it.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/dialect.hpp"
+#include "gateway/exchange/exchange.hpp"
+#include "sim/random.hpp"
+#include "tests/unit/support/faulty_store.hpp"
+#include "tests/unit/support/scripted_backend.hpp"
+#include "tests/unit/support/virtual_time.hpp"
+
+namespace once {
+
+using Execution = FaultyStore::Execution;
+
+inline OperationId operation(int key) {
+  OperationId id;
+  id.bytes.fill(static_cast<std::uint8_t>(key));
+  return id;
+}
+
+inline Fingerprint fingerprint_of(int content) {
+  Fingerprint fingerprint;
+  fingerprint.bytes.fill(static_cast<std::uint8_t>(content));
+  return fingerprint;
+}
+
+struct Ask {
+  int key = 1;
+  int content = 1;  // what the request asks for, as the fingerprint sees it
+  std::optional<OperationId> life = std::nullopt;
+};
+
+// One request on its way, and what its client got.
+class Call final : private Presence {
+ public:
+  Call(const ExchangePorts& ports, const Policy& policy, Backend& backend, std::string request_id, Trace& trace)
+      : policy_(policy), backend_(backend), request_id_(std::move(request_id)), trace_(trace), exchange_(ports) {
+    const auto parsed = http::parse(head_text_, http::HeadLimits(), head_);
+    ONCE_ASSERT(parsed.parsed == http::Parsed::complete);
+  }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  // A connection sends one request after the other through the same exchange.
+  void start(const Ask& ask) {
+    reply_.reset();
+    ended_ = false;
+    spawn(run(ask));
+  }
+
+  // The client closes its connection.
+  void leave() {
+    here_ = false;
+    if (listener_ != nullptr) listener_->client_left();
+  }
+  bool listened_to() const { return listener_ != nullptr; }
+
+  bool ended() const { return ended_; }
+  const Reply& reply() const { return reply_; }
+  int status() const { return reply_.status; }
+  std::string body() const { return std::string(reply_.body); }
+
+  // "" if it is not there; a name that is there twice is never right.
+  std::string header(std::string_view name) const {
+    const std::string start = std::string("\r\n").append(name).append(": ");
+    const std::size_t at = reply_.head.find(start);
+    if (at == std::string::npos) return "";
+    EXPECT_EQ(reply_.head.find(start, at + 1), std::string::npos) << name << " twice in " << reply_.head;
+    const std::size_t begin = at + start.size();
+    return reply_.head.substr(begin, reply_.head.find('\r', begin) - begin);
+  }
+  std::string idempotency_status() const { return header("Idempotency-Status"); }
+  std::string retry_after() const { return header("Retry-After"); }
+
+  // Of a problem of our own; "" for a response of the backend.
+  std::string code() const {
+    if (header("Content-Type") != "application/problem+json") return "";
+    constexpr std::string_view member = "\"code\":\"";
+    const std::size_t begin = body().find(member) + member.size();
+    return body().substr(begin, body().find('"', begin) - begin);
+  }
+  bool retryable() const { return body().contains("\"retryable\":true"); }
+
+ private:
+  bool listen(Listener& listener) override {
+    if (here_) listener_ = &listener;
+    return here_;
+  }
+  void stop_listening() override { listener_ = nullptr; }
+
+  Task<void> run(Ask ask) {
+    const KeyedRequest request{.policy = policy_,
+                               .backend = backend_,
+                               .counts = exchange_.ports().metrics.routes.of("/payments"),
+                               .head = head_,
+                               .body = "amount=1",
+                               .id = operation(ask.key),
+                               .fingerprint = fingerprint_of(ask.content),
+                               .request_id = request_id_,
+                               .presence = this,
+                               .life = ask.life};
+    co_await exchange_.run(request, reply_);
+    ended_ = true;
+    trace_.push_back("reply: " + std::to_string(reply_.status) + " " + std::string(name_of(reply_.ending)));
+  }
+
+  const std::string head_text_ = "POST /payments HTTP/1.1\r\nHost: api\r\nContent-Length: 8\r\n\r\n";
+  const Policy policy_;
+  Backend& backend_;
+  const std::string request_id_;
+  Trace& trace_;
+  http::RequestHead head_;
+  Reply reply_;
+  Exchange exchange_;
+  Listener* listener_ = nullptr;
+  bool here_ = true;
+  bool ended_ = false;
+};
+
+// A process: its own waiters, executions, nonces and numbers.
+class TestGateway {
+ public:
+  TestGateway(Lanes& lanes, VirtualExecutor& executor, ManualClock& clock, ScriptedBackend& backend, Trace& trace,
+              std::uint64_t seed)
+      : backend_(backend),
+        trace_(trace),
+        random_(seed),
+        log_(clock, -1, LogLevel::off, LogFormat::json),
+        ports_{.store = lanes,
+               .waiters = waiters_,
+               .executions = executions_,
+               .home = executor,
+               .clock = clock,
+               .random = random_,
+               .metrics = metrics,
+               .log = log_,
+               .errors_base = "urn:once:error:"} {}
+
+  Call& send(const Policy& policy, const Ask& ask = Ask()) {
+    const std::string request_id = "request-" + std::to_string(calls_.size() + 1);
+    calls_.push_back(std::make_unique<Call>(ports_, policy, backend_, request_id, trace_));
+    calls_.back()->start(ask);
+    return *calls_.back();
+  }
+  const std::vector<std::unique_ptr<Call>>& calls() const { return calls_; }
+  const ExchangePorts& ports() const { return ports_; }
+
+  const RouteMetrics& counts() { return metrics.routes.of("/payments"); }
+  std::uint64_t outcomes(Settled settled) { return counts().outcomes[static_cast<std::size_t>(settled)].value(); }
+
+  Metrics metrics;
+
+ private:
+  ScriptedBackend& backend_;
+  Trace& trace_;
+  Waiters waiters_;
+  Executions executions_;
+  SeededRandom random_;
+  Log log_;
+  ExchangePorts ports_;
+  std::vector<std::unique_ptr<Call>> calls_;
+};
+
+// A retry is answered at once, and an attempt that nobody knows the end of may be taken over later.
+inline Policy impatient_policy() {
+  Policy policy = *dialect("ietf");
+  policy.in_flight = InFlight::reject;
+  policy.on_unknown = OnUnknown::takeover;
+  return policy;
+}
+
+// Two gateways on one store; most tests use only the first.
+struct World {
+  explicit World(Shared shared = Shared::yes, Execution execution = Execution::in_a_lane)
+      : store(clock, shared, execution, trace) {}
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+  ~World() {
+    store.heal();
+    executor.run_to_the_end();
+    EXPECT_EQ(gateway.metrics.in_flight.value(), 0U);
+    EXPECT_EQ(gateway.metrics.waiting.value(), 0U);
+  }
+
+  Call& send(const Ask& ask = Ask()) { return gateway.send(policy, ask); }
+  // Sent, and ended.
+  Call& ask(const Ask& ask = Ask()) {
+    Call& call = send(ask);
+    EXPECT_TRUE(executor.run_until([&] { return call.ended(); })) << "the request never ends";
+    return call;
+  }
+  // A first request, so that there is a record of what the script says.
+  void after_execution(BackendScript script) {
+    backend.then(std::move(script));
+    ask();
+    trace.clear();
+  }
+  std::optional<Record> record(int key = 1) { return store.record(operation(key)); }
+
+  Trace trace;
+  ManualClock clock;
+  VirtualExecutor executor{clock};
+  FaultyStore store;
+  VirtualLanes lanes{store, executor};
+  ScriptedBackend backend{executor, trace};
+  Policy policy = impatient_policy();
+  TestGateway gateway{lanes, executor, clock, backend, trace, 1};
+  TestGateway other{lanes, executor, clock, backend, trace, 2};
+};
+
+// Both ways in which a store can be reached, shared or not.
+struct Setting {
+  Shared shared;
+  Execution execution;
+};
+
+class EveryStore : public testing::TestWithParam<Setting> {
+ protected:
+  World world{GetParam().shared, GetParam().execution};
+};
+
+inline std::string name_of_setting(const testing::TestParamInfo<Setting>& info) {
+  return std::string(info.param.shared == Shared::yes ? "shared" : "unshared") +
+         (info.param.execution == Execution::at_once ? "_at_once" : "_in_a_lane");
+}
+
+inline auto every_setting() {
+  return testing::Values(Setting{Shared::no, Execution::at_once}, Setting{Shared::yes, Execution::at_once},
+                         Setting{Shared::no, Execution::in_a_lane}, Setting{Shared::yes, Execution::in_a_lane});
+}
+
+}  // namespace once

@@ -1,0 +1,93 @@
+// What all keyed requests take together.
+#include "gateway/limits/load.hpp"
+
+#include <gtest/gtest.h>
+
+#include "gateway/connection/client_io.hpp"
+#include "gateway/limits/address_limit.hpp"
+
+namespace once {
+namespace load_test {
+
+using namespace std::chrono_literals;
+
+TEST(LoadTest, requests_at_work) {
+  Load load;
+  {
+    const Load::Share first = load.begin(2);
+    Load::Share second = load.begin(2);
+    EXPECT_TRUE(first && second);
+    EXPECT_FALSE(load.begin(2));
+    second = Load::Share();
+    EXPECT_TRUE(load.begin(2));
+  }
+  EXPECT_EQ(load.in_flight, 0U);
+}
+
+TEST(LoadTest, a_body_is_counted_as_it_comes_and_until_its_memory_is_given_back) {
+  Load load;
+  constexpr std::size_t most = 1'000'000;
+  {
+    HeldBody body(load);
+    EXPECT_TRUE(body.may_take(most, most));
+    EXPECT_FALSE(body.may_take(most + 1, most));
+    EXPECT_EQ(load.body_bytes, 0U);  // announcing costs nothing
+    const std::string piece(50'000, 'x');
+    for (int i = 0; i < 6; ++i) EXPECT_TRUE(body.append(piece, 300'000, most));
+    EXPECT_EQ(body.size(), 300'000U);
+    EXPECT_GE(load.body_bytes, 300'000U);
+    EXPECT_LE(load.body_bytes, 400'000U);
+
+    HeldBody other(load);
+    EXPECT_FALSE(other.may_take(700'001, most));
+    EXPECT_FALSE(other.append(std::string(700'001, 'y'), 0, most));
+    EXPECT_EQ(other.size(), 0U);
+
+    body.clear();
+    EXPECT_EQ(load.body_bytes, 0U);  // a large one keeps nothing
+    EXPECT_TRUE(body.append(piece.substr(0, 1000), 0, most));
+    body.clear();
+    EXPECT_GT(load.body_bytes, 0U);
+    EXPECT_LE(load.body_bytes, 65'536U);
+  }
+  EXPECT_EQ(load.body_bytes, 0U);
+}
+
+TEST(PaceTest, a_client_has_the_grace_and_what_it_earned) {
+  Pace pace{.least_rate = 100, .grace = 1s};
+  EXPECT_EQ(pace.left(), 1s);
+  pace.waited = 400ms;
+  EXPECT_EQ(pace.left(), 600ms);
+  pace.bytes = 20;  // 200 ms
+  EXPECT_EQ(pace.left(), 800ms);
+  pace.bytes = 1'000'000;
+  EXPECT_EQ(pace.left(), 1s);  // never longer silent than the grace
+  pace.waited = 2h;
+  pace.bytes = 100;
+  EXPECT_EQ(pace.left(), 0s);
+  pace.least_rate = 0;
+  EXPECT_EQ(pace.left(), 1s);
+}
+
+http::PeerNetwork network(std::uint8_t last) {
+  http::PeerNetwork made;
+  made.bytes[15] = last;
+  return made;
+}
+
+TEST(AddressLimitTest, connections_are_counted_for_each_network) {
+  AddressTable table;
+  AddressTable::Share first = table.enter(network(1), 2);
+  const AddressTable::Share second = table.enter(network(1), 2);
+  EXPECT_TRUE(first && second);
+  EXPECT_FALSE(table.enter(network(1), 2));
+  EXPECT_TRUE(table.enter(network(2), 2));
+  EXPECT_EQ(second.count(), 2U);
+  first = AddressTable::Share();
+  EXPECT_EQ(first.count(), 0U);
+  EXPECT_EQ(second.count(), 1U);
+  EXPECT_TRUE(table.enter(network(1), 2));
+}
+
+}  // namespace load_test
+}  // namespace once

@@ -1,0 +1,98 @@
+// Recorded responses that several clients read at the same time.
+#include "gateway/limits/told_outcomes.hpp"
+
+#include <limits>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace once {
+namespace told_outcomes_test {
+
+constexpr std::size_t size = 100'000;
+constexpr std::size_t any = std::numeric_limits<std::size_t>::max();
+
+OutcomeBytes outcome(char of, std::size_t length = size) {
+  return std::make_shared<const std::string>(length, of);
+}
+
+struct World {
+  Load load;
+  ToldOutcomes told{load};
+  OperationId id{.bytes = {1}};
+  Nonce nonce{.bytes = {2}};
+
+  std::size_t held_for(HeldFor what) const { return load.bytes_held_for[static_cast<std::size_t>(what)]; }
+};
+
+TEST(ToldOutcomesTest, equal_bytes_are_held_and_counted_once_until_the_last_reader_has_them) {
+  World world;
+  OutcomeBytes first = world.told.share(world.id, world.nonce, outcome('x'), HeldFor::response, any);
+  OutcomeBytes second = world.told.share(world.id, world.nonce, outcome('x'), HeldFor::replay, size);
+  EXPECT_EQ(first.get(), second.get());
+  EXPECT_EQ(world.load.body_bytes, size);
+  EXPECT_EQ(world.held_for(HeldFor::response), size);
+  first.reset();
+  EXPECT_EQ(world.load.body_bytes, size);
+  EXPECT_EQ(*second, *outcome('x'));
+  second.reset();
+  EXPECT_EQ(world.load.body_bytes, 0U);
+  EXPECT_EQ(world.held_for(HeldFor::response), 0U);
+}
+
+TEST(ToldOutcomesTest, another_operation_attempt_or_text_is_never_told) {
+  World world;
+  const OutcomeBytes mine = world.told.share(world.id, world.nonce, outcome('x'), HeldFor::replay, any);
+  const OutcomeBytes resolved = world.told.share(world.id, world.nonce, outcome('y'), HeldFor::replay, any);
+  const OutcomeBytes other = world.told.share({.bytes = {3}}, world.nonce, outcome('z'), HeldFor::replay, any);
+  const OutcomeBytes later = world.told.share(world.id, {.bytes = {4}}, outcome('w'), HeldFor::replay, any);
+  EXPECT_EQ((*mine)[0], 'x');
+  EXPECT_EQ((*resolved)[0], 'y');
+  EXPECT_EQ((*other)[0], 'z');
+  EXPECT_EQ((*later)[0], 'w');
+  EXPECT_EQ(world.load.body_bytes, 4 * size);
+}
+
+TEST(ToldOutcomesTest, one_too_many_is_refused_and_one_that_is_told_already_is_not) {
+  World world;
+  const OutcomeBytes mine = world.told.share(world.id, world.nonce, outcome('x'), HeldFor::replay, size);
+  ASSERT_TRUE(mine);
+  EXPECT_FALSE(world.told.share({.bytes = {3}}, world.nonce, outcome('z'), HeldFor::replay, 2 * size - 1));
+  EXPECT_TRUE(world.told.share(world.id, world.nonce, outcome('x'), HeldFor::replay, size));
+  EXPECT_EQ(world.load.body_bytes, size);
+}
+
+TEST(ToldOutcomesTest, small_ones_are_not_counted) {
+  World world;
+  const OutcomeBytes given = outcome('x', ToldOutcomes::largest_uncounted);
+  EXPECT_EQ(world.told.share(world.id, world.nonce, given, HeldFor::replay, 0).get(), given.get());
+  EXPECT_EQ(world.load.body_bytes, 0U);
+}
+
+// The store may keep the outcome for a day; that is not counted as a client that reads for a day.
+TEST(ToldOutcomesTest, whoever_keeps_the_outcome_itself_is_not_counted) {
+  World world;
+  const OutcomeBytes kept_by_store = outcome('x');
+  OutcomeBytes told = world.told.share(world.id, world.nonce, kept_by_store, HeldFor::response, any);
+  EXPECT_EQ(told.get(), kept_by_store.get());
+  told.reset();
+  EXPECT_EQ(world.load.body_bytes, 0U);
+}
+
+TEST(ToldOutcomesTest, readers_of_many_threads_come_and_go) {
+  World world;
+  const auto read = [&world] {
+    for (int i = 0; i < 2000; ++i) {
+      const OutcomeBytes told = world.told.share(world.id, world.nonce, outcome('x', 10'000), HeldFor::replay, any);
+      ASSERT_EQ(told->size(), 10'000U);
+    }
+  };
+  std::vector<std::jthread> readers;
+  for (int i = 0; i < 4; ++i) readers.emplace_back(read);
+  readers.clear();
+  EXPECT_EQ(world.load.body_bytes, 0U);
+}
+
+}  // namespace told_outcomes_test
+}  // namespace once
