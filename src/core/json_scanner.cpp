@@ -69,10 +69,19 @@ bool JsonScanner::read_escape() {
     append_utf8(text_, high);
     return true;
   }
-  // A surrogate alone is no character, and parsers differ in what they make of it.
-  char32_t low = 0;
-  if (high > 0xdbff || !take('\\') || !take('u') || !read_hex4(low) || low < 0xdc00 || low > 0xdfff) return false;
-  append_utf8(text_, 0x10000 + ((high - 0xd800) << 10U) + (low - 0xdc00));
+  return read_surrogates(high);
+}
+
+bool JsonScanner::read_surrogates(char32_t first) {
+  const std::size_t behind_first = at_;
+  char32_t second = 0;
+  if (first <= 0xdbff && take('\\') && take('u') && read_hex4(second) && second >= 0xdc00 && second <= 0xdfff) {
+    append_utf8(text_, 0x10000 + ((first - 0xd800) << 10U) + (second - 0xdc00));
+    return true;
+  }
+  if (values_ == JsonValues::portable) return false;
+  at_ = behind_first;
+  append_utf8(text_, 0xfffd);
   return true;
 }
 
@@ -130,7 +139,8 @@ bool JsonScanner::read_number(std::string& out) {
   exponent += static_cast<std::int64_t>(out.size() - last - 1);
   out.resize(last + 1);
   out.replace(begin, first - begin, negative ? "-" : "");
-  if (exponent > max_json_exponent || exponent < -max_json_exponent) return false;
+  const bool huge = exponent > max_json_exponent || exponent < -max_json_exponent;
+  if (huge && values_ == JsonValues::portable) return false;
   if (exponent != 0) fmt::format_to(std::back_inserter(out), "e{}", exponent);
   return true;
 }

@@ -9,11 +9,18 @@
 
 namespace once {
 
+// What readers do not agree on: escapes of lone surrogates, which JavaScript writes, and numbers with huge exponents.
+enum class JsonValues : std::uint8_t {
+  portable,  // refused
+  any,       // valid; the content of such a string or number is not exact, only its written form is
+};
+
 // Each read_ stands at the first character of what it reads, and returns false if that is not valid. After a false
 // the scanner is of no more use.
 class JsonScanner {
  public:
-  explicit JsonScanner(std::string_view json) : json_(json) {}
+  explicit JsonScanner(std::string_view json, JsonValues values = JsonValues::portable)
+      : json_(json), values_(values) {}
 
   // How far it has read: what lies between two places is a value as it was written.
   std::size_t at() const { return at_; }
@@ -32,18 +39,20 @@ class JsonScanner {
   // `content`, without quotes and escapes, is valid UTF-8 and good until the next string is read.
   bool read_string(std::string_view& content);
   // Appends digits without zeros at either end and, unless it is 0, the exponent that makes up for them. False too
-  // if that exponent is past max_json_exponent.
+  // if that exponent is past max_json_exponent and values must be portable.
   bool read_number(std::string& out);
   // true, false, null.
   bool read_word(std::string& out, std::string_view word);
 
  private:
   bool read_escape();
+  bool read_surrogates(char32_t first);
   bool read_hex4(char32_t& unit);
   std::string_view read_digits();
   std::int64_t read_exponent();
 
   std::string_view json_;
+  JsonValues values_;
   std::size_t at_ = 0;
   std::string text_;  // the last string, if it had escapes; its content is a part of the document otherwise
 };

@@ -3,100 +3,59 @@
 #include <algorithm>
 
 #include "core/json_canonical.hpp"
-#include "core/json_scanner.hpp"
+#include "core/json_walk.hpp"
 
 namespace once {
 
 namespace {
 
-// Each read_ stands at the first character of what it reads; nullopt if that is not valid.
-class Reader {
+class TreeBuilder final : public JsonVisitor {
  public:
-  explicit Reader(std::string_view json) : json_(json), scan_(json) {}
+  JsonTree take() { return std::move(root_); }
 
-  std::optional<JsonTree> read_document() {
-    auto tree = read_value();
-    scan_.skip_space();
-    if (!tree || !scan_.at_end()) return std::nullopt;
-    return tree;
+  bool begin(JsonContainer container) override {
+    open_.emplace_back(container == JsonContainer::object ? JsonTree::Value(JsonTree::Object())
+                                                          : JsonTree::Value(JsonTree::Array()));
+    return true;
+  }
+
+  bool name(std::string_view content, std::string_view /*written*/) override {
+    std::get<JsonTree::Object>(open_.back()).emplace_back(content, JsonTree());
+    return true;
+  }
+
+  bool scalar(const JsonScalar& value) override {
+    switch (value.kind) {
+      case JsonScalar::Kind::string: add(std::string(value.content)); break;
+      case JsonScalar::Kind::number:
+        add(JsonTree::Number{.text = std::string(value.written), .canonical = std::string(value.content)});
+        break;
+      case JsonScalar::Kind::boolean: add(value.content == "true"); break;
+      case JsonScalar::Kind::null: add(JsonTree::Null()); break;
+    }
+    return true;
+  }
+
+  bool end(JsonContainer container, std::string_view /*written*/) override {
+    JsonTree::Value value = std::move(open_.back());
+    open_.pop_back();
+    if (container == JsonContainer::object && !names_differ(std::get<JsonTree::Object>(value))) return false;
+    add(std::move(value));
+    return true;
   }
 
  private:
-  std::optional<JsonTree> read_value() {
-    scan_.skip_space();
-    switch (scan_.peek()) {
-      case '{': return nested(&Reader::read_object);
-      case '[': return nested(&Reader::read_array);
-      case '"': {
-        std::string_view content;
-        if (!scan_.read_string(content)) return std::nullopt;
-        return JsonTree(std::string(content));
-      }
-      case 't': return read_word("true", true);
-      case 'f': return read_word("false", false);
-      case 'n': return read_word("null", JsonTree::Null());
-      default: return read_number();
+  void add(JsonTree::Value value) {
+    if (open_.empty()) {
+      root_ = JsonTree(std::move(value));
+    } else if (auto* array = std::get_if<JsonTree::Array>(&open_.back())) {
+      array->emplace_back(std::move(value));
+    } else {
+      std::get<JsonTree::Object>(open_.back()).back().second = JsonTree(std::move(value));
     }
   }
 
-  std::optional<JsonTree> nested(std::optional<JsonTree> (Reader::*read)()) {
-    if (++depth_ > max_json_depth) return std::nullopt;
-    auto tree = (this->*read)();
-    --depth_;
-    return tree;
-  }
-
-  std::optional<JsonTree> read_word(std::string_view word, JsonTree::Value value) {
-    std::string text;
-    if (!scan_.read_word(text, word)) return std::nullopt;
-    return JsonTree(std::move(value));
-  }
-
-  std::optional<JsonTree> read_number() {
-    const std::size_t begin = scan_.at();
-    JsonTree::Number number;
-    if (!scan_.read_number(number.canonical)) return std::nullopt;
-    number.text = json_.substr(begin, scan_.at() - begin);
-    return JsonTree(std::move(number));
-  }
-
-  std::optional<JsonTree> read_array() {
-    JsonTree::Array items;
-    scan_.take('[');
-    scan_.skip_space();
-    if (scan_.take(']')) return JsonTree(std::move(items));
-    do {
-      auto item = read_value();
-      if (!item) return std::nullopt;
-      items.push_back(*std::move(item));
-      scan_.skip_space();
-    } while (scan_.take(','));
-    if (!scan_.take(']')) return std::nullopt;
-    return JsonTree(std::move(items));
-  }
-
-  std::optional<JsonTree> read_object() {
-    JsonTree::Object members;
-    scan_.take('{');
-    scan_.skip_space();
-    if (scan_.take('}')) return JsonTree(std::move(members));
-    do {
-      scan_.skip_space();
-      std::string_view content;
-      if (scan_.peek() != '"' || !scan_.read_string(content)) return std::nullopt;
-      std::string name(content);
-      scan_.skip_space();
-      if (!scan_.take(':')) return std::nullopt;
-      auto value = read_value();
-      if (!value) return std::nullopt;
-      members.emplace_back(std::move(name), *std::move(value));
-      scan_.skip_space();
-    } while (scan_.take(','));
-    if (!scan_.take('}') || !names_differ(members)) return std::nullopt;
-    return JsonTree(std::move(members));
-  }
-
-  // Which of two members of one name counts, readers do not agree on.
+  // Readers do not agree on which of two members with one name counts.
   static bool names_differ(const JsonTree::Object& members) {
     std::vector<std::string_view> names;
     names.reserve(members.size());
@@ -105,16 +64,17 @@ class Reader {
     return std::ranges::adjacent_find(names) == names.end();
   }
 
-  std::string_view json_;
-  JsonScanner scan_;
-  std::size_t depth_ = 0;
+  JsonTree root_;
+  std::vector<JsonTree::Value> open_;  // the containers around the value that comes next
 };
 
 }  // namespace
 
 std::optional<JsonTree> JsonTree::parse(std::string_view json) {
   if (json.size() > max_json_bytes) return std::nullopt;
-  return Reader(json).read_document();
+  TreeBuilder builder;
+  if (!walk_json(json, {.depth = max_json_depth}, builder)) return std::nullopt;
+  return builder.take();
 }
 
 const JsonTree* JsonTree::find(std::string_view name) const {

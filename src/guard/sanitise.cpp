@@ -5,7 +5,7 @@
 
 #include "base/text.hpp"
 #include "core/json_canonical.hpp"
-#include "core/json_scanner.hpp"
+#include "core/json_walk.hpp"
 
 namespace once::guard {
 
@@ -24,122 +24,88 @@ std::vector<Path> paths_of(const std::vector<std::string>& names) {
   return paths;
 }
 
-// Reads a value and appends what is kept of it. Every read_ returns false if the text is not valid; what is not kept is
-// read all the same.
-class Filter {
+// Writes what is kept of a value. The rest is checked all the same.
+class Filter final : public JsonVisitor {
  public:
-  Filter(std::string_view json, const Sanitise& what)
-      : json_(json), scan_(json), only_(paths_of(what.store_only)), never_(paths_of(what.never_store)) {}
+  explicit Filter(const Sanitise& what) : only_(paths_of(what.store_only)), never_(paths_of(what.never_store)) {}
 
-  std::optional<std::string> filtered() {
-    std::string out;
-    scan_.skip_space();
-    // A value without members has none of those that may be stored.
-    const bool scalar = !only_.empty() && scan_.peek() != '{' && scan_.peek() != '[';
-    if (!read_value(out, only_.empty() ? Inside::kept : Inside::looked_into, 0)) return std::nullopt;
-    scan_.skip_space();
-    if (!scan_.at_end()) return std::nullopt;
-    return scalar ? "null" : std::move(out);
+  std::string take() { return std::move(out_); }
+
+  bool begin(JsonContainer container) override {
+    const Fate fate = fate_of_value();
+    const bool writes = (open_.empty() || open_.back().writes) && fate != Fate::dropped;
+    if (writes) separate();
+    if (writes) out_ += container == JsonContainer::object ? '{' : '[';
+    open_.push_back({.container = container, .inside = fate, .writes = writes});
+    return true;
+  }
+
+  bool name(std::string_view content, std::string_view written) override {
+    path_.emplace_back(content);
+    written_name_ = written;
+    // A later reader may take the other one of two members with one name.
+    return open_.back().seen.insert(path_.back()).second;
+  }
+
+  bool scalar(const JsonScalar& value) override {
+    const bool kept = fate_of_value() == Fate::kept;
+    if (open_.empty()) {
+      // A value without members has none of those that may be stored.
+      out_ = kept ? value.written : "null";
+      return true;
+    }
+    if (open_.back().writes && kept) {
+      separate();
+      out_ += value.written;
+    }
+    leave_member();
+    return true;
+  }
+
+  bool end(JsonContainer container, std::string_view /*written*/) override {
+    if (open_.back().writes) out_ += container == JsonContainer::object ? '}' : ']';
+    open_.pop_back();
+    leave_member();
+    return true;
   }
 
  private:
-  enum class Inside : std::uint8_t { kept, looked_into };
   enum class Fate : std::uint8_t { kept, looked_into, dropped };
 
-  bool read_value(std::string& out, Inside inside, std::size_t depth) {
-    if (depth > max_json_depth) return false;
-    switch (scan_.peek()) {
-      case '{': return read_object(out, inside, depth);
-      case '[': return read_array(out, inside, depth);
-      default: return read_scalar(out);
-    }
+  struct Open {
+    JsonContainer container;
+    Fate inside;  // what becomes of an element of an array, or of a member that is not named
+    bool writes;
+    std::size_t written = 0;
+    std::set<std::string, std::less<>> seen{};  // names of members
+  };
+
+  bool in_object() const { return !open_.empty() && open_.back().container == JsonContainer::object; }
+
+  // Before a value that is written: the comma, and the name of a member.
+  void separate() {
+    if (open_.empty()) return;
+    if (open_.back().written++ > 0) out_ += ',';
+    if (in_object()) out_.append(written_name_).append(":");
   }
 
-  bool read_scalar(std::string& out) {
-    const std::size_t begin = scan_.at();
-    std::string ignored;
-    std::string_view content;
-    bool valid = false;
-    switch (scan_.peek()) {
-      case '"': valid = scan_.read_string(content); break;
-      case 't': valid = scan_.read_word(ignored, "true"); break;
-      case 'f': valid = scan_.read_word(ignored, "false"); break;
-      case 'n': valid = scan_.read_word(ignored, "null"); break;
-      default: valid = scan_.read_number(ignored);
-    }
-    if (valid) out += json_.substr(begin, scan_.at() - begin);
-    return valid;
+  void leave_member() {
+    if (in_object()) path_.pop_back();
   }
 
-  bool read_array(std::string& out, Inside inside, std::size_t depth) {
-    scan_.take('[');
-    out += '[';
-    scan_.skip_space();
-    if (!scan_.take(']')) {
-      std::size_t kept = 0;
-      do {
-        scan_.skip_space();
-        // Of an element that is no object or array nothing was asked for.
-        const bool keeps = inside == Inside::kept || scan_.peek() == '{' || scan_.peek() == '[';
-        std::string dropped;
-        if (keeps && kept++ > 0) out += ',';
-        if (!read_value(keeps ? out : dropped, inside, depth + 1)) return false;
-        scan_.skip_space();
-      } while (scan_.take(','));
-      if (!scan_.take(']')) return false;
-    }
-    out += ']';
-    return true;
+  // A scalar that is only looked into is not kept: something below it was asked for.
+  Fate fate_of_value() const {
+    if (open_.empty()) return only_.empty() ? Fate::kept : Fate::looked_into;
+    const Fate inside = open_.back().inside;
+    return in_object() ? fate_of_member(inside) : inside;
   }
 
-  bool read_object(std::string& out, Inside inside, std::size_t depth) {
-    scan_.take('{');
-    out += '{';
-    scan_.skip_space();
-    if (!scan_.take('}')) {
-      std::set<std::string, std::less<>> seen;
-      std::size_t kept = 0;
-      do {
-        if (!read_member(out, inside, depth, seen, kept)) return false;
-        scan_.skip_space();
-      } while (scan_.take(','));
-      if (!scan_.take('}')) return false;
-    }
-    out += '}';
-    return true;
-  }
-
-  bool read_member(std::string& out, Inside inside, std::size_t depth, std::set<std::string, std::less<>>& seen,
-                   std::size_t& kept) {
-    scan_.skip_space();
-    const std::size_t begin = scan_.at();
-    std::string_view content;
-    if (scan_.peek() != '"' || !scan_.read_string(content)) return false;
-    const std::string_view written = json_.substr(begin, scan_.at() - begin);
-    path_.emplace_back(content);
-    // Two members of one name: whoever reads it later may see the other one.
-    if (!seen.insert(path_.back()).second) return false;
-    scan_.skip_space();
-    if (!scan_.take(':')) return false;
-    scan_.skip_space();
-    Fate fate = fate_of(inside);
-    // A scalar where something below it was asked for.
-    if (fate == Fate::looked_into && scan_.peek() != '{' && scan_.peek() != '[') fate = Fate::dropped;
-    std::string value;
-    if (!read_value(value, fate == Fate::looked_into ? Inside::looked_into : Inside::kept, depth + 1)) return false;
-    path_.pop_back();
-    if (fate == Fate::dropped) return true;
-    if (kept++ > 0) out += ',';
-    out.append(written).append(":").append(value);
-    return true;
-  }
-
-  Fate fate_of(Inside inside) const {
+  Fate fate_of_member(Fate inside) const {
     const auto ends_with = [this](const Path& path) {
       return path.size() <= path_.size() && std::equal(path.rbegin(), path.rend(), path_.rbegin());
     };
     if (std::ranges::any_of(never_, ends_with)) return Fate::dropped;
-    if (inside == Inside::kept) return Fate::kept;
+    if (inside != Fate::looked_into) return inside;
     Fate fate = Fate::dropped;
     for (const Path& path : only_) {
       const std::size_t common = std::min(path.size(), path_.size());
@@ -150,17 +116,20 @@ class Filter {
     return fate;
   }
 
-  std::string_view json_;
-  JsonScanner scan_;
-  std::vector<Path> only_;
-  std::vector<Path> never_;
+  const std::vector<Path> only_;
+  const std::vector<Path> never_;
+  std::string out_;
+  std::vector<Open> open_;
   Path path_;  // names of the members on the way here
+  std::string_view written_name_;
 };
 
 }  // namespace
 
 std::optional<std::string> sanitise(std::string_view json, const Sanitise& what) {
-  return Filter(json, what).filtered();
+  Filter filter(what);
+  if (!walk_json(json, {.depth = max_json_depth}, filter)) return std::nullopt;
+  return filter.take();
 }
 
 }  // namespace once::guard
