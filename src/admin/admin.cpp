@@ -39,12 +39,8 @@ constexpr Duration readiness_look = std::chrono::milliseconds(5);
 // What anybody may send: a login.
 constexpr std::size_t open_body = 4096;
 
-bool only_reads(const ServiceRequest& request) {
-  return request.head.method == Method::get || request.head.method == Method::head;
-}
-
-bool asks_for_health(const ServiceRequest& request) {
-  return only_reads(request) && (request.head.path == "/healthz" || request.head.path == "/readyz");
+ServiceResponse json_response(std::string body) {
+  return {.content_type = "application/json", .body = std::move(body)};
 }
 
 ServiceResponse with_common_fields(ServiceResponse response, std::string_view path) {
@@ -127,18 +123,14 @@ void Admin::sample() {
   thread_.loop().arm(sampler_, History::interval);
 }
 
-ServiceResponse Admin::events(const ServiceRequest& request) {
-  if (stats_->listeners() == Stats::most_listeners) {
-    return problem_response(ProblemKind::overloaded, "Too many clients listen to these events already.");
-  }
-  return {.content_type = "text/event-stream",
-          .stream = std::make_shared<EventStream>(*stats_, draining_, access_.pass(request))};
-}
-
 http::Admission Admin::admit(const ServiceRequest& request) {
   const std::string_view path = request.head.path;
-  if (asks_for_health(request)) return {.max_body = open_body};
-  const bool open = page_file(path) != nullptr || path == "/v1/login" || path == "/v1/logout";
+  const Route* route = route_of(path);
+  const auto access = page_file(path) != nullptr ? Route::Access::open
+                      : route != nullptr         ? route->access
+                                                 : Route::Access::data;
+  if (access == Route::Access::health && route->takes(request.head.method)) return {.max_body = open_body};
+  const bool open = access == Route::Access::open;
   const auto what = open ? AdminAccess::What::open : AdminAccess::What::data;
   auto refused = access_.refuse(request, what, monotonic_now());
   if (refused) return {.refusal = with_common_fields(*std::move(refused), path)};
@@ -152,51 +144,59 @@ Task<ServiceResponse> Admin::handle(const ServiceRequest& request) {
 
 // Of a request that was admitted.
 Task<ServiceResponse> Admin::answer(const ServiceRequest& request) {
-  const std::string_view path = request.head.path;
-  const bool reads = only_reads(request);
-  if (reads && path == "/healthz") co_return text(200, "ok\n");
-  if (reads && path == "/readyz") {
-    ServiceResponse ready = co_await readyz();
-    co_return ready;
-  }
-  const PageFile* page = page_file(path);
-  const Instant now = monotonic_now();
-  if (path == "/v1/login") co_return access_.login(request, now);
-  if (path == "/v1/logout") co_return access_.logout(request);
-  if (path == "/v1/reload") {
-    ServiceResponse response = co_await reload(request);
-    co_return response;
-  }
-  if (KeysApi::serves(path)) {
-    ServiceResponse response = co_await sources_.keys.handle(request, thread_.loop());
-    if (!reads && response.status == 400) access_.tell(request, "bad request", monotonic_now());
-    co_return response;
-  }
-  if (!reads) co_return problem_response(ProblemKind::method_not_allowed, "Only GET is served here.");
-  if (page != nullptr) {
+  if (const PageFile* page = page_file(request.head.path)) {
+    static constexpr Route pages{
+        .path = "/", .access = Route::Access::open, .methods = Route::Methods::read, .handler = nullptr, .answer = {}};
+    if (!pages.takes(request.head.method)) co_return wrong_method(pages);
     co_return ServiceResponse{.content_type = std::string(page->type), .body = std::string(page->text)};
   }
-  if (path == "/v1/stats") {
-    co_return ServiceResponse{.content_type = "application/json", .body = stats_->snapshot(now, draining_)};
+  const Route* route = route_of(request.head.path);
+  if (route == nullptr) co_return unknown_path();
+  if (!route->takes(request.head.method)) co_return wrong_method(*route);
+  ServiceResponse response = co_await (this->*route->handler)(request);
+  co_return response;
+}
+
+Task<ServiceResponse> Admin::healthz(const ServiceRequest& /*request*/) {
+  co_return text(200, "ok\n");
+}
+
+Task<ServiceResponse> Admin::metrics(const ServiceRequest& /*request*/) {
+  co_return ServiceResponse{.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = metrics_page(sources_)};
+}
+
+Task<ServiceResponse> Admin::stats(const ServiceRequest& /*request*/) {
+  co_return json_response(stats_->snapshot(monotonic_now(), draining_));
+}
+
+Task<ServiceResponse> Admin::history(const ServiceRequest& /*request*/) {
+  co_return json_response(stats_->history());
+}
+
+Task<ServiceResponse> Admin::events(const ServiceRequest& request) {
+  if (stats_->listeners() == Stats::most_listeners) {
+    co_return problem_response(ProblemKind::overloaded, "Too many clients listen to these events already.");
   }
-  if (path == "/v1/history") {
-    co_return ServiceResponse{.content_type = "application/json", .body = stats_->history()};
-  }
-  if (path == "/v1/events") co_return events(request);
-  if (path == "/metrics") {
-    co_return ServiceResponse{
-        .status = 200, .content_type = "text/plain; version=0.0.4; charset=utf-8", .body = metrics_page(sources_)};
-  }
-  co_return problem_response(
-      ProblemKind::not_found,
-      "There are /, /healthz, /readyz, /metrics, /v1/keys, /v1/stats, /v1/history, /v1/events and, for "
-      "POST, /v1/login, /v1/logout and /v1/reload.");
+  auto stream = std::make_shared<EventStream>(*stats_, draining_, access_.pass(request));
+  co_return ServiceResponse{.content_type = "text/event-stream", .stream = std::move(stream)};
+}
+
+Task<ServiceResponse> Admin::keys(const ServiceRequest& request) {
+  ServiceResponse response = co_await sources_.keys.handle(request, thread_.loop());
+  if (request.head.method == Method::post && response.status == 400)
+    access_.tell(request, "bad request", monotonic_now());
+  co_return response;
+}
+
+Task<ServiceResponse> Admin::login(const ServiceRequest& request) {
+  co_return access_.login(request, monotonic_now());
+}
+
+Task<ServiceResponse> Admin::logout(const ServiceRequest& request) {
+  co_return access_.logout(request);
 }
 
 Task<ServiceResponse> Admin::reload(const ServiceRequest& request) {
-  if (request.head.method != Method::post) {
-    co_return problem_response(ProblemKind::method_not_allowed, "A reload is asked for with POST.");
-  }
   const std::string_view query =
       request.head.target.substr(std::min(request.head.target.find('?'), request.head.target.size()));
   if (!query.empty() && query != "?dry_run=1") {
@@ -215,7 +215,7 @@ Task<ServiceResponse> Admin::reload(const ServiceRequest& request) {
 
 // Ready: not draining, and every check of readyz.checks passes. Anybody may ask, so the answer has no details, is
 // shared by everybody who asks within a second, and does not wait for a store that hangs longer than the probe does.
-Task<ServiceResponse> Admin::readyz() {
+Task<ServiceResponse> Admin::readyz(const ServiceRequest& /*request*/) {
   if (draining_.load(std::memory_order_relaxed)) co_return text(503, "draining\n");
   // New connections wait in the socket, for the successor or for this process, and that not for long.
   if (sources_.journal != nullptr && sources_.journal->handed_over()) co_return text(200, "handing over\n");

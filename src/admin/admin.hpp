@@ -110,18 +110,53 @@ class Admin final : public http::ServiceHandler {
     Admin* admin = nullptr;
   };
 
+  // A path, who may ask for it, with which methods, and what answers. The table of them (admin_routes.cpp) also makes
+  // the answers to unknown paths and wrong methods, and GET /v1.
+  struct Route {
+    enum class Access : std::uint8_t {
+      health,  // anybody, whatever else is wrong with the request
+      open,    // anybody; holds no data
+      data,    // who may use the interface: access.hpp
+    };
+    enum class Methods : std::uint8_t { read, change, both };
+    enum class Match : std::uint8_t { exact, below };
+    using Handler = Task<http::ServiceResponse> (Admin::*)(const http::ServiceRequest&);
+
+    std::string_view path;
+    Access access;
+    Methods methods;
+    Handler handler;
+    std::string_view answer;  // what it is, for people
+    Match match = Match::exact;
+
+    bool takes(Method method) const;
+  };
+  static const std::vector<Route>& routes();
+  // Null: there is nothing at this path.
+  static const Route* route_of(std::string_view path);
+  static http::ServiceResponse unknown_path();
+  static http::ServiceResponse wrong_method(const Route& route);
+
   http::Admission admit(const http::ServiceRequest& request) override;
   Task<http::ServiceResponse> handle(const http::ServiceRequest& request) override;
   Task<http::ServiceResponse> answer(const http::ServiceRequest& request);
-  http::ServiceResponse events(const http::ServiceRequest& request);
+  Task<http::ServiceResponse> healthz(const http::ServiceRequest& request);
+  Task<http::ServiceResponse> readyz(const http::ServiceRequest& request);
+  Task<http::ServiceResponse> metrics(const http::ServiceRequest& request);
+  Task<http::ServiceResponse> overview(const http::ServiceRequest& request);
+  Task<http::ServiceResponse> stats(const http::ServiceRequest& request);
+  Task<http::ServiceResponse> history(const http::ServiceRequest& request);
+  Task<http::ServiceResponse> events(const http::ServiceRequest& request);
+  Task<http::ServiceResponse> keys(const http::ServiceRequest& request);
+  Task<http::ServiceResponse> login(const http::ServiceRequest& request);
+  Task<http::ServiceResponse> logout(const http::ServiceRequest& request);
+  Task<http::ServiceResponse> reload(const http::ServiceRequest& request);
   // Before anybody is served.
   Result<void> begin_at(std::string_view address);
   void sample();
-  Task<http::ServiceResponse> readyz();
   // A line on the log when the store stops answering, and when it answers again.
   void tell_of_store(StoreProbe::Said said);
   void tell_of_checks(std::string_view wrong);
-  Task<http::ServiceResponse> reload(const http::ServiceRequest& request);
 
   std::string listen_;
   AdminSources sources_;

@@ -57,11 +57,8 @@ KeysApi::KeysApi(std::string_view secret, std::string audit_log, const KeysPorts
 
 Task<ServiceResponse> KeysApi::handle(const ServiceRequest& request, Executor& home) {
   const std::string_view path = request.head.path;
-  const bool reads = request.head.method == Method::get;
+  const bool reads = request.head.method == Method::get || request.head.method == Method::head;
   if (search_ == nullptr) co_return refused_key(ProblemKind::not_found, "This store cannot be searched.");
-  if (!reads && request.head.method != Method::post) {
-    co_return refused_key(ProblemKind::method_not_allowed, "Keys are read with GET and changed with POST.");
-  }
   if (path == "/v1/keys") {
     if (!reads) co_return refused_key(ProblemKind::method_not_allowed, "A list is read with GET.");
     ServiceResponse response = co_await list(request, home);

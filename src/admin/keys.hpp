@@ -46,8 +46,6 @@ class KeysApi {
   // Before anything else: whether the audit file can be one.
   Result<void> check() const { return audit_.check(); }
 
-  // Paths that are its own.
-  static bool serves(std::string_view path) { return path == "/v1/keys" || path.starts_with("/v1/keys/"); }
   // Who asks has been let in already. `home` is the loop that this runs on.
   Task<http::ServiceResponse> handle(const http::ServiceRequest& request, Executor& home);
 
