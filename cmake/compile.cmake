@@ -14,10 +14,6 @@ if(ONCE_WERROR)
   add_compile_options(-Werror)
 endif()
 
-if(ONCE_BUGS)
-  add_compile_definitions(ONCE_BUGS)
-endif()
-
 if(ONCE_SANITIZE)
   add_compile_options(-fsanitize=${ONCE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   # That check opens a pipe to look at memory, and finds fault with every object in a process that has no descriptors left.

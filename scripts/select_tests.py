@@ -30,6 +30,7 @@ TESTS_OF = (
     (r"^src/(http|gateway)/", r"^e2e\.(once|connection|streaming)$"),
     (r"^src/(\w+)/", r"^\1_test"),
     (r"^sim/", r"^sim_test"),
+    (r"^tests/sim/mutant", r"^mutants_test|^sim\.mutants_apply$"),
     (r"^tests/(\w+)/(\w+)_test\.py$", r"^\1\.\2(\.|$)"),
     (r"^tests/.*/(\w+_test)\.cpp$", r"^\1$"),
     (r"^tests/fuzz/(\w+)\.cpp$", r"^fuzz\.\1$"),

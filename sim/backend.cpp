@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "base/assert.hpp"
-#include "base/bug.hpp"
 
 namespace once::sim {
 
@@ -103,9 +102,7 @@ Task<BackendAnswer> SimBackend::send(const BackendRequest& request) {
   if (!healed_ && world_.draw.percent(setup_.connects_slowly)) {
     co_await sleep_for(home_, world_.draw.between(1ms, slowest_connect));
   }
-  if (request.permit != nullptr && !request.permit->may_send() && !planted(Bug::sends_what_is_lost)) {
-    co_return BackendAnswer();
-  }
+  if (request.permit != nullptr && !request.permit->may_send()) co_return BackendAnswer();
   Sending sending(*this, request);
   BackendAnswer answer = co_await sending;
   co_return answer;

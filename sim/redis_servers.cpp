@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "base/bug.hpp"
-
 namespace once::sim {
 
 namespace {
@@ -39,9 +37,8 @@ void RedisServers::execute(Op& op) {
   }
   history_.store_acted(op);
   if (setup_.store != StoreKind::redis_wait || !must_last(op)) return;
-  const bool unwaited = planted(changed ? Bug::replicas_not_waited_for : Bug::replays_not_waited_for);
   const bool known = !changed && shard.marked.contains(op.id);
-  if (known || replica_has(shard, op.id) || unwaited) {
+  if (known || replica_has(shard, op.id)) {
     history_.acknowledged(op.id);
     if (op.record && op.record->state == State::succeeded) shard.marked.insert(op.id);
   } else {
@@ -61,7 +58,6 @@ Result<KeyPage> RedisServers::all() const {
 void RedisServers::replicate_later(Shard& shard, const OperationId& id) {
   if (!shard.has_replica) return;  // it will get everything
   Duration lag = world_.draw.between(0ms, healed_ ? 5ms : setup_.replica_lag);
-  if (planted(Bug::replica_far_behind)) lag += 10s;
   const Time before = shard.behind.empty() ? Time::min() : shard.behind.back().due;
   const Change change{
       .id = id, .record = shard.primary.at(id), .number = ++changes_, .due = std::max(before, world_.now() + lag)};

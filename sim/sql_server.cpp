@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/assert.hpp"
-#include "base/bug.hpp"
 #include "core/decision.hpp"
 #include "store/verbs.hpp"
 
@@ -24,10 +23,6 @@ void SqlServer::execute(std::span<Op* const> batch) {
 
 // Nobody waits for a transaction of the backend's: what is committed can be read, and nothing can be written.
 void SqlServer::execute_locked(Op& op, Time now) {
-  if (planted(Bug::claim_past_open_transaction) && op.verb == Verb::claim) {
-    rows_.execute(op, now);
-    return;
-  }
   switch (op.verb) {
     case Verb::lookup: rows_.execute(op, now); return;
     case Verb::claim: {
@@ -84,7 +79,7 @@ bool SqlServer::finish(Transaction transaction, const OperationId& id, const Non
   const Time now = clock_.now();
   const Record* row = rows_.find(id);
   const bool there = row != nullptr && !expired(*row, now) && !locked(id);
-  const bool owner = there && (row->nonce == nonce || planted(Bug::transaction_without_nonce));
+  const bool owner = there && row->nonce == nonce;
   if (!owner || (row->state != State::started && row->state != State::unknown)) {
     world_.note("database: a backend's claim is not current, its transaction is rolled back");
     open_.erase(open);

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "base/bug.hpp"
-
 namespace once {
 
 namespace {
@@ -53,12 +51,11 @@ Op op_of(const KeyInfo& key, Action action, const ActionRequest& asked) {
 }
 
 std::optional<Problem> obstacle(const KeyInfo& key, Action action, const ActionRequest& asked, Time now) {
-  if (version_of(key) != asked.version && !planted(Bug::version_ignored)) {
+  if (version_of(key) != asked.version) {
     return problem(ProblemKind::claim_lost,
                    fmt::format("The key has changed since: it is {} now.", name_of(key.state)));
   }
-  const bool live = is_live(key, now) && !planted(Bug::operator_ends_live_claim);
-  if (live) return problem(ProblemKind::in_flight, "The owner of this key is at work.");
+  if (is_live(key, now)) return problem(ProblemKind::in_flight, "The owner of this key is at work.");
   if (action == Action::resolve && is_of_a_resource(key)) {
     return problem(
         ProblemKind::parameter_invalid,
@@ -78,7 +75,6 @@ Task<Effect> carry_out(Op& op, const KeyInfo& key, Lanes& store, Waiters& waiter
   // Lost is also what it is told whose first answer was lost on the way.
   Op lookup{.verb = Verb::lookup, .id = key.id};
   if (op.status != OpStatus::done) co_await store.run(lookup, home);
-  if (op.status == OpStatus::failed && planted(Bug::unknown_told_as_none)) co_return Effect::none;
   co_return effect_of(op, key, lookup);
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/assert.hpp"
-#include "base/bug.hpp"
 
 namespace once {
 
@@ -107,15 +106,13 @@ Facts facts_of(const Record* record, const Fingerprint& fingerprint, const Claim
             .takeover = Takeover::not_yet,
             .body_kept = BodyKept::no};
   }
-  const bool due = saturating_add(record->started_at, terms.takeover_after) <= now || planted(Bug::takeover_too_early);
-  const bool same = record->fingerprint == fingerprint || planted(Bug::mismatch_ignored);
-  const bool retries = terms.on_unknown == OnUnknown::hold && planted(Bug::hold_executes);
+  const bool due = saturating_add(record->started_at, terms.takeover_after) <= now;
+  const bool same = record->fingerprint == fingerprint;
   const bool tombstone = expired(*record, now) || record->state == State::tombstone;
-  const Found remembered = planted(Bug::tombstone_executes) ? Found::nothing : Found::tombstone;
-  return {.found = tombstone ? remembered : found_of(record->state),
+  return {.found = tombstone ? Found::tombstone : found_of(record->state),
           .same_fingerprint = same ? Same::yes : Same::no,
           .lease = lease_of(*record, now),
-          .on_unknown = retries ? OnUnknown::retry : terms.on_unknown,
+          .on_unknown = terms.on_unknown,
           .takeover = due ? Takeover::due : Takeover::not_yet,
           .body_kept = record->body_kept};
 }

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "base/assert.hpp"
-#include "base/bug.hpp"
 #include "core/fingerprint.hpp"
 #include "core/headers.hpp"
 #include "core/json_canonical.hpp"
@@ -84,9 +83,7 @@ Settlement settle(Delivery delivery, int status, const BackendPolicy& said, cons
     case Delivery::busy: return {Settlement::Kind::release};
     case Delivery::lost:
     case Delivery::timed_out:
-    case Delivery::truncated:
-      if (planted(Bug::release_after_sent)) return {Settlement::Kind::release};
-      return {Settlement::Kind::unknown};
+    case Delivery::truncated: return {Settlement::Kind::unknown};
     case Delivery::whole: return settle_as_said(said.record, status, BodyKept::yes, policy);
     case Delivery::unframed: {
       const Settlement as_whole = settle_as_said(said.record, status, BodyKept::yes, policy);

@@ -1,7 +1,5 @@
 #include "store/verbs.hpp"
 
-#include "base/bug.hpp"
-
 namespace once {
 
 bool is_same_claim(const Record& record, const Op& claim) {
@@ -9,14 +7,12 @@ bool is_same_claim(const Record& record, const Op& claim) {
 }
 
 bool is_ended_claim(const Record& record, const Op& claim, Time now) {
-  if (planted(Bug::late_claim_counts)) return false;
   if (record.nonce == released_nonce(claim.nonce)) return true;
   return record.nonce == claim.nonce && record.state != State::started && !forgotten(record, now);
 }
 
 Written renew(Record& record, const Op& op, Time now) {
-  const bool owner = record.nonce == op.nonce || planted(Bug::renew_without_nonce);
-  if (!owner || record.state != State::started) return Written::no;
+  if (record.nonce != op.nonce || record.state != State::started) return Written::no;
   record.lease_until = saturating_add(now, op.terms.lease);
   return Written::yes;
 }
@@ -33,19 +29,18 @@ void end(Record& record, const Op& op, Time now) {
 }  // namespace
 
 Written finish(Record& record, const Op& op, Time now) {
-  if (record.nonce != op.nonce && !planted(Bug::finish_without_nonce)) return Written::no;
-  const bool already = record.state == op.final_state && record.state != State::started;
-  if (already && !planted(Bug::finish_over_resolved)) return Written::already;
+  if (record.nonce != op.nonce) return Written::no;
+  if (record.state == op.final_state && record.state != State::started) return Written::already;
   const bool learned_more = record.state == State::unknown && op.final_state != State::started;
-  if (record.state != State::started && !learned_more && !already) return Written::no;
+  if (record.state != State::started && !learned_more) return Written::no;
   end(record, op, now);
   return Written::yes;
 }
 
 Written resolve(Record& record, const Op& op, Time now) {
   const bool open = record.state == State::unknown || (record.state == State::started && now >= record.lease_until);
-  const bool same_claim = record.nonce == op.nonce || planted(Bug::resolve_ignores_nonce);
-  const bool same_state = (record.state == op.seen_state && open) || planted(Bug::resolve_over_outcome);
+  const bool same_claim = record.nonce == op.nonce;
+  const bool same_state = record.state == op.seen_state && open;
   if (!same_claim || !same_state) return Written::no;
   end(record, op, now);
   return Written::yes;
@@ -57,9 +52,8 @@ bool may_release(const Record& record, const Op& op) {
 
 bool may_forget(const Record& record, const Op& op, Time now) {
   const State state = expired(record, now) ? State::tombstone : record.state;
-  if (state == State::tombstone && planted(Bug::tombstone_not_forgotten)) return false;
-  const bool same_state = state == op.seen_state || planted(Bug::forget_ignores_state);
-  const bool live = state == State::started && now < record.lease_until && !planted(Bug::operator_ends_live_claim);
+  const bool same_state = state == op.seen_state;
+  const bool live = state == State::started && now < record.lease_until;
   return record.nonce == op.nonce && same_state && !live && !forgotten(record, now);
 }
 

@@ -56,6 +56,10 @@ class SelectTests(unittest.TestCase):
         self.assertIn("e2e.limits", names(select_tests.by_change(TESTS, ["tests/e2e/limits_test.py"])[0]))
         self.assertIn("store_test", names(select_tests.by_change(TESTS, ["tests/unit/store/lane_test.cpp"])[0]))
 
+    def test_a_changed_mutant_is_looked_for(self):
+        chosen = names(select_tests.by_change(TESTS, ["tests/sim/mutants/hold_executes.patch"])[0])
+        self.assertLessEqual({"mutants_test.1", "mutants_test.2", "sim.mutants_apply"}, chosen)
+
 
 if __name__ == "__main__":
     unittest.main()

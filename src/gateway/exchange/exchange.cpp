@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/assert.hpp"
-#include "base/bug.hpp"
 #include "base/bytes.hpp"
 #include "base/text.hpp"
 #include "core/headers.hpp"
@@ -146,13 +145,13 @@ Task<void> Exchange::claim() {
     co_await ports_.store.run(op_, ports_.home);
     // The first one may still be on its way, and nobody would own what it claims when it arrives.
     const bool answered = op_.status == OpStatus::done && op_.verdict != Verdict::execute;
-    if (answered && !planted(Bug::first_claim_forgotten)) end_later(Verb::release, op_.nonce);
+    if (answered) end_later(Verb::release, op_.nonce);
   }
   held_since_ = co_await hold_late_claim(op_, asked_at_, ports_.store, ports_.home, ports_.clock);
   if (op_.status != OpStatus::failed) co_return;
   count_store_failure(ports_.metrics, op_);
   log_refusal();
-  uncertain_ = op_.fault != StoreFault::refused || !planted(Bug::refused_hides_unavailable);
+  uncertain_ = true;
 }
 
 // The claim failed. True: the request is answered.
@@ -362,10 +361,10 @@ Task<void> Exchange::settle_answer(BackendAnswer& answer) {
         const bool committed = co_await reply_as_committed();
         if (committed) co_return;
       }
-      if (recorded == OpStatus::done && another_outcome_stands() && !planted(Bug::answer_over_committed)) {
+      if (recorded == OpStatus::done && another_outcome_stands()) {
         ports_.metrics.committed_by_backend.add();
         reply_recorded(Ending::executed);
-      } else if (recorded == OpStatus::done || planted(Bug::reply_before_record)) {
+      } else if (recorded == OpStatus::done) {
         reply_with(answer, Ending::executed);
       } else {
         answers().unknown(503, recorded == OpStatus::lost
@@ -375,8 +374,7 @@ Task<void> Exchange::settle_answer(BackendAnswer& answer) {
       co_return;
     }
     case Settlement::Kind::unknown: {
-      const State state = planted(Bug::unknown_as_failed) ? State::failed : State::unknown;
-      const OpStatus recorded = co_await record(state, BodyKept::yes, OutcomeBytes());
+      const OpStatus recorded = co_await record(State::unknown, BodyKept::yes, OutcomeBytes());
       if (recorded == OpStatus::lost) {
         const bool committed = co_await reply_as_committed();
         if (committed) co_return;

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "base/bug.hpp"
-
 namespace once {
 
 namespace {
@@ -73,7 +71,7 @@ Task<bool> OwnerWait::wait(const OperationId& id, Presence* presence) {
     }
     // Sent away twice although nobody seems to own it: a backend is about to commit its outcome, and until then the
     // record cannot be claimed. Waited for like an owner, or this would go round and round.
-    ended = !owner_works && (paused || !came_at_once_ || planted(Bug::waits_without_pause));
+    ended = !owner_works && (paused || !came_at_once_);
     was_at_work = was_at_work || owner_works;
     if (ended || waited_ >= limit_) break;
     const Duration pause = std::min(ends_ == Ends::told ? slowest_look : look_, limit_ - waited_);

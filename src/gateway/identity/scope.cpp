@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "base/assert.hpp"
-#include "base/bug.hpp"
 #include "base/text.hpp"
 #include "core/headers.hpp"
 
@@ -196,7 +195,7 @@ ScopeParts::ScopeParts(const Policy& policy, const http::RequestHead& head, cons
     switch (part) {
       case ScopePart::caller:
         add("caller");
-        if (!planted(Bug::caller_not_in_id)) add_caller(policy, head, facts);
+        add_caller(policy, head, facts);
         break;
       case ScopePart::method:
         add("method");

@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "base/assert.hpp"
-#include "base/bug.hpp"
 #include "base/crc32c.hpp"
 
 namespace once::journal {
@@ -333,10 +332,7 @@ std::optional<std::string_view> decode_frame(std::string_view bytes, std::uint32
   std::memcpy(&checksum, bytes.data() + sizeof length, sizeof checksum);
   if (length == 0 || length > bytes.size() - frame_overhead) return std::nullopt;
   const std::string_view payload = bytes.substr(frame_overhead, length);
-  if (crc32c(payload, crc32c(bytes.substr(0, sizeof length), salt)) != checksum &&
-      !planted(Bug::recovery_skips_checksums)) {
-    return std::nullopt;
-  }
+  if (crc32c(payload, crc32c(bytes.substr(0, sizeof length), salt)) != checksum) return std::nullopt;
   return payload;
 }
 

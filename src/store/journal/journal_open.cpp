@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include "base/assert.hpp"
-#include "base/bug.hpp"
 #include "store/journal/journal_store.hpp"
 
 namespace once {
@@ -185,9 +184,7 @@ class Reading {
   }
 
   void note(const SegmentFile& segment, const Frame& frame, std::span<Gathered> gathered) {
-    constexpr std::size_t state_at = 1;
-    const bool freed = planted(Bug::recovery_frees_claims) && frame.payload[state_at] == 0;
-    const bool removes = frame.seen.kind == journal::Kind::remove || freed;
+    const bool removes = frame.seen.kind == journal::Kind::remove;
     const bool leased = frame.seen.lease_until != Time::min();
     const Time lease_end = std::max(frame.seen.lease_until, now_ + journal::lease_after_restart);
     const Time ends = leased ? std::max(frame.seen.forget_at, lease_end) : frame.seen.forget_at;

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "base/assert.hpp"
-#include "base/bug.hpp"
 #include "store/verbs.hpp"
 
 namespace once {
@@ -340,7 +339,7 @@ void JournalStore::remove(Op& op, Fence fence) {
 DiskResult<void> JournalStore::write_frames() {
   if (auto written = segments_.append(frames_); !written) return written;
   counters_.bytes_written.fetch_add(frames_.size(), std::memory_order_relaxed);
-  if (settings_.sync != Sync::always || planted(Bug::journal_without_sync)) return {};
+  if (settings_.sync != Sync::always) return {};
   counters_.syncs.fetch_add(1, std::memory_order_relaxed);
   return segments_.sync();
 }

@@ -1,0 +1,94 @@
+// Every mutant (tests/sim/mutants/) is found within a bounded number of seeds: a bug that the simulator does not see,
+// it does not rule out either.
+#include <optional>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sim/simulation.hpp"
+#include "tests/sim/mutant.hpp"
+
+namespace once::sim {
+namespace {
+
+constexpr std::uint64_t most_seeds = 2000;
+
+struct Mutant {
+  std::string_view name;
+  std::optional<StoreKind> store = {};  // the only one that can show it, or the one that shows it far sooner
+};
+
+constexpr Mutant mutants[] = {
+    {"answer_over_committed", StoreKind::sql_transaction},
+    {"caller_not_in_id"},
+    {"claim_past_open_transaction", StoreKind::sql_transaction},
+    {"expires_by_wrong_clock", StoreKind::shared},
+    {"finish_over_resolved"},
+    {"finish_without_nonce"},
+    {"first_claim_forgotten"},
+    {"forget_ignores_state"},
+    {"hold_executes"},
+    {"journal_without_sync", StoreKind::journal},
+    {"late_claim_counts", StoreKind::redis_wait},
+    {"lease_not_renewed"},
+    {"mismatch_ignored"},
+    {"operator_ends_live_claim"},
+    {"recovery_frees_claims", StoreKind::journal},
+    {"recovery_skips_checksums", StoreKind::journal},
+    {"refused_hides_unavailable", StoreKind::sql},
+    {"release_after_sent"},
+    {"renew_without_nonce"},
+    {"replays_not_waited_for", StoreKind::redis_wait},
+    {"replica_far_behind", StoreKind::redis},
+    {"replicas_not_waited_for", StoreKind::redis_wait},
+    {"reply_before_record"},
+    {"resolve_ignores_nonce", StoreKind::shared},
+    {"resolve_over_outcome"},
+    {"sends_what_is_lost"},
+    {"starts_what_is_at_work"},
+    {"takeover_too_early"},
+    {"tombstone_executes"},
+    {"tombstone_not_forgotten"},
+    {"transaction_without_nonce", StoreKind::sql_transaction},
+    {"unknown_as_failed"},
+    {"unknown_told_as_none"},
+    {"version_ignored"},
+    {"waits_without_pause", StoreKind::sql_transaction},
+};
+
+class MutantTest : public testing::TestWithParam<Mutant> {};
+
+TEST_P(MutantTest, is_found) {
+  active_mutant = GetParam().name;
+  for (std::uint64_t seed = 1; seed <= most_seeds; ++seed) {
+    const Report report = simulate(seed, KeepTrace::no, GetParam().store);
+    if (report.violations.empty()) continue;
+    RecordProperty("seed", static_cast<int>(seed));
+    RecordProperty("violation", report.violations.front());
+    return;
+  }
+  ADD_FAILURE() << GetParam().name << " was not found within " << most_seeds << " seeds";
+}
+
+INSTANTIATE_TEST_SUITE_P(Simulation, MutantTest, testing::ValuesIn(mutants),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+// The other direction: the same build without a mutant violates nothing, so it is the mutant that is found.
+TEST(MutantsTest, without_one_nothing_is_found) {
+  active_mutant = {};
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) EXPECT_TRUE(simulate(seed).violations.empty()) << "seed " << seed;
+}
+
+TEST(MutantsTest, every_patch_has_a_row) {
+  std::istringstream patches(ONCE_MUTANTS);
+  std::set<std::string_view> rows;
+  for (const Mutant& each : mutants) rows.insert(each.name);
+  for (std::string name; patches >> name;) EXPECT_EQ(rows.erase(name), 1U) << "add " << name << " to the table";
+  EXPECT_THAT(rows, testing::IsEmpty()) << "has a row, but no patch";
+}
+
+}  // namespace
+}  // namespace once::sim
