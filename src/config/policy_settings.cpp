@@ -33,10 +33,8 @@ Setting<Policy> dialect_setting() {
       .expected = or_list(names),
       .range = "",
       .help =
-          "The family of APIs whose clients should feel at home: sets the key header, methods, scope, wording, and "
-          "what a "
-          "retry may do. "
-          "Every one of them can be changed beside it.",
+          "The conventions of an API family: key header, methods, scope, wording, and what a retry may do. Every "
+          "setting can still be changed.",
       .set = apply_dialect,
       .get = [](const Policy& policy) { return Values{policy.dialect}; },
       .syntax = words_syntax(names),
@@ -91,10 +89,8 @@ Setting<Policy> scope_setting() {
                                {"path", ScopePart::path},
                                {"life", ScopePart::life}}),
       "",
-      "What a key belongs to, beside the host. The same key with another caller, method or path (as listed here) is "
-      "another "
-      "operation. "
-      "With life, beside path, keys die when the resource is deleted.");
+      "What a key belongs to, in addition to the host. The same key with another caller, method or path (as listed "
+      "here) is another operation. With life, next to path, keys end when the resource is deleted.");
   setting.set = [inner = setting.set](Policy& policy, const Values& values) -> Parsed<void> {
     if (values.empty()) return std::unexpected("expected at least one of caller, method and path");
     return inner(policy, values);
@@ -107,9 +103,8 @@ Setting<Policy> caller_missing_setting() {
   Setting<Policy> setting = one<Policy>(
       "caller_missing", [](auto& p) -> auto& { return p.caller_missing; },
       choice_codec<CallerMissing>({{"anonymous", CallerMissing::anonymous}, {"reject", CallerMissing::reject}}),
-      "What becomes of a request with a key that lacks one of these: all such requests are one caller, or it is "
-      "refused (401). A token that is there and not valid is always refused. With environment: production it must be "
-      "said.");
+      "What happens to a keyed request without a caller: all such requests are one caller, or it is refused (401). "
+      "An invalid token is always refused. Must be set with environment: production.");
   setting.set = [inner = setting.set](Policy& policy, const Values& values) -> Parsed<void> {
     policy.caller_missing_chosen = true;
     return inner(policy, values);
@@ -123,7 +118,7 @@ Settings<Policy> key_settings() {
       one<Policy>(
           "mode", [](auto& p) -> auto& { return p.mode; },
           choice_codec<Mode>({{"enforce", Mode::enforce}, {"shadow", Mode::shadow}}),
-          "enforce protects. shadow passes every request through untouched, keeps the books beside it and reports what "
+          "enforce protects. shadow forwards every request unchanged, keeps records on the side and reports what "
           "enforce would have done."),
       one<Policy>(
           "key.header", [](auto& p) -> auto& { return p.key.header; }, header_name_codec(),
@@ -134,29 +129,29 @@ Settings<Policy> key_settings() {
           "Whether a request without a key is refused (400) or passed through unprotected."),
       one<Policy>(
           "key.max_length", [](auto& p) -> auto& { return p.key.max_length; }, number_codec({1, 1024}),
-          "Characters a key may have. Longer ones are refused (400)."),
+          "The longest key, in characters. A longer one is refused (400)."),
       list<Policy>(
           "key.derive", [](auto& p) -> auto& { return p.key.derive; }, key_source_codec(), "none",
-          "What a key is made from when the client sends none: headers and members of a JSON body. Two requests that "
-          "have all of these in common are one operation. A request that lacks one of them, and a key, gets 400."),
+          "The parts of a request that make up the key if the client sends none: headers and members of a JSON body. "
+          "Two requests with the same parts are one operation. A request without a key that lacks one of the parts "
+          "gets 400."),
       methods_setting(
           "key.methods", [](auto& p) -> auto& { return p.methods; },
-          "Methods on which a key is honoured. Requests with another method pass through; if they have a key, the "
-          "answer says "
-          "Idempotency-Status: bypassed."),
+          "Methods on which a key has an effect. Requests with another method pass through; if they have a key, the "
+          "response has Idempotency-Status: bypassed."),
       list<Policy>(
           "caller", [](auto& p) -> auto& { return p.caller; }, caller_codec(), "none",
-          "Who a key belongs to; several make a tuple. Only hashed into the operation id, never stored. With none, "
-          "callers share their keys and can be given each other's answers."),
+          "The owner of a key; several sources form a tuple. The caller is hashed into the operation id, never "
+          "stored. With none, callers share their keys and can get each other's responses."),
       caller_missing_setting(),
       scope_setting(),
       list<Policy>(
           "scope_headers", [](auto& p) -> auto& { return p.scope_headers; }, header_name_codec(), "",
-          "Headers that say for whom a caller acts. With another value, or without it, the same key is another "
-          "operation. Four at most."),
+          "Headers that name the account on whose behalf a caller acts. With another value, or without it, the same "
+          "key is another operation. Four at most."),
       methods_setting(
           "life.ended_by", [](auto& p) -> auto& { return p.life.ended_by; },
-          "With life in scope: what ends the life of the resource, when the backend answers it with 2xx."),
+          "With life in scope: the methods that end the life of the resource when the backend answers 2xx."),
   };
 }
 
@@ -171,46 +166,44 @@ Settings<Policy> execution_settings() {
                               {"form", Body::form},
                               {"multipart", Body::multipart},
                               {"none", Body::none}}),
-          "How bodies are compared. auto: multipart bodies by their parts, because the boundary is new on every try, "
-          "and everything else byte by byte. json, form: as auto, and JSON by value or form fields by decoded names "
-          "and values. raw: always byte by byte. none: not at all."),
+          "How bodies are compared. auto: multipart bodies part by part, because the boundary is new on every "
+          "attempt; other bodies byte by byte. json, form: as auto, but JSON by value, or form fields by decoded "
+          "names and values. raw: always byte by byte. none: not at all."),
       list<Policy>(
           "fingerprint.include", [](auto& p) -> auto& { return p.fingerprint.include; }, json_pointer_codec(), "",
-          "JSON fields to compare; all of them if empty. Needs fingerprint.body: json."),
+          "JSON fields to compare. Empty: all. Needs fingerprint.body: json."),
       list<Policy>(
           "fingerprint.exclude", [](auto& p) -> auto& { return p.fingerprint.exclude; }, json_pointer_codec(), "",
-          "JSON fields to leave out, such as a timestamp of the client. Needs fingerprint.body: json."),
+          "JSON fields to ignore, such as a timestamp of the client. Needs fingerprint.body: json."),
       one<Policy>(
           "ttl", [](auto& p) -> auto& { return p.ttl; }, duration_codec({1s, 365 * day}),
-          "How long an answer is kept for retries."),
+          "How long a response is kept for retries."),
       one<Policy>(
           "tombstone", [](auto& p) -> auto& { return p.tombstone; }, duration_codec({0s, 365 * day}),
-          "How long after that a key is remembered: a retry that comes so late is answered 410 and not executed a "
-          "second time. 0s: a key is as new when its answer is forgotten."),
+          "How long a key is remembered after its ttl. A retry in that time gets 410 and is not executed again. 0s: "
+          "an expired key can be used again."),
       one<Policy>(
           "lease", [](auto& p) -> auto& { return p.lease; }, duration_codec({1s, 1h}),
-          "How long a claim outlives its last renewal. Renewed while the request runs, so it need not cover a slow "
-          "backend; it is how soon others notice that a gateway died."),
+          "How long a claim stays valid without a renewal. It is renewed while the request runs, so it need not "
+          "cover a slow backend. It determines how soon others notice that a gateway died."),
       one<Policy>(
           "on_unknown", [](auto& p) -> auto& { return p.on_unknown; },
           choice_codec<OnUnknown>(
               {{"retry", OnUnknown::retry}, {"takeover", OnUnknown::takeover}, {"hold", OnUnknown::hold}}),
-          "What a retry may do when it is unknown whether the first request took effect: execute at once, execute "
-          "after "
-          "takeover_after, or nothing until a person has resolved it."),
+          "What a retry does if it is unknown whether the first request took effect: execute at once, execute after "
+          "takeover_after, or nothing until an operator has resolved the key."),
       one<Policy>(
           "takeover_after", [](auto& p) -> auto& { return p.takeover_after; }, duration_codec({1s, 7 * day}),
           "With on_unknown: takeover, how long after its start an unknown request may be executed again."),
       one<Policy>(
           "in_flight", [](auto& p) -> auto& { return p.in_flight; },
           choice_codec<InFlight>({{"reject", InFlight::reject}, {"wait", InFlight::wait}}),
-          "What a retry gets while the first request is still running: its answer when it comes, or 409 at once. Few "
-          "client "
-          "libraries retry a 409."),
+          "What a retry gets while the first request is still running: its response when it arrives, or 409 at once. "
+          "Few client libraries retry a 409."),
       one<Policy>(
           "in_flight_wait", [](auto& p) -> auto& { return p.wait_limit; }, duration_codec({1ms, 10min}),
-          "With in_flight: wait, how long to wait before the 409. A client that leaves meanwhile takes its retry with "
-          "it."),
+          "With in_flight: wait, how long to wait before the 409. If the client disconnects meanwhile, its retry "
+          "ends."),
   };
 }
 
@@ -218,52 +211,48 @@ Settings<Policy> record_settings() {
   return {
       statuses_setting(
           "record.statuses", [](auto& p) -> auto& { return p.record.statuses; },
-          "Responses that are recorded and replayed. Others (but record.refusals) let a retry execute "
-          "again."),
+          "Responses that are recorded and replayed. After any other (except record.refusals) a retry executes again."),
       statuses_setting(
           "record.refusals", [](auto& p) -> auto& { return p.record.refusals; },
-          "Responses that mean nothing was done: the key is free again. Wins over record.statuses."),
+          "Responses that mean nothing was done: the key is free again. Takes precedence over record.statuses."),
       one<Policy>(
           "record.gateway_errors", [](auto& p) -> auto& { return p.record.gateway_errors; },
           choice_codec<GatewayErrors>({{"failed", GatewayErrors::failed}, {"unknown", GatewayErrors::unknown}}),
-          "What a 502, 503 or 504 of the backend itself means. Say unknown if it is a proxy that may have passed the "
-          "request on."),
+          "The meaning of a 502, 503 or 504 from the backend. Use unknown if it comes from a proxy that may have "
+          "forwarded the request."),
       one<Policy>(
           "record.unframed", [](auto& p) -> auto& { return p.record.unframed; },
           choice_codec<Unframed>(
               {{"whole", Unframed::whole}, {"keep", Unframed::keep}, {"unknown", Unframed::unknown}}),
-          "What becomes of a response that has neither Content-Length nor chunks, so that its body ends where the "
-          "connection does and one that was cut off looks like a shorter one. whole: it is recorded if it is provably "
-          "whole (TLS said that the backend ended it, or it is JSON that parses and has no Content-Encoding), "
-          "otherwise the outcome is unknown. "
-          "keep: "
-          "it is recorded. unknown: the outcome is unknown. The client gets the response in every case."),
+          "What happens to a response with neither Content-Length nor chunks. whole: recorded if it is provably "
+          "complete, otherwise the outcome is unknown. keep: recorded. unknown: the outcome is unknown. The client "
+          "gets the response in every case. See responses without a length."),
       one<Policy>(
           "record.max_body", [](auto& p) -> auto& { return p.record.max_body; }, size_codec({0, one_gib}),
-          "Larger responses are streamed to the client and recorded without their body; a retry gets 409 "
+          "Larger responses stream to the client and are recorded without their body. A retry gets 409 "
           "response-not-kept."),
       one<Policy>(
           "record.set_cookie", [](auto& p) -> auto& { return p.record.set_cookie; },
           choice_codec<SetCookie>({{"drop", SetCookie::drop}, {"keep", SetCookie::keep}}),
-          "Whether Set-Cookie is recorded and replayed. The first answer always has it."),
+          "Whether Set-Cookie is recorded and replayed. The first response always has it."),
       list<Policy>(
           "record.drop_headers", [](auto& p) -> auto& { return p.record.drop_headers; }, header_name_codec(), "",
-          "Response headers that are not recorded, beside hop-by-hop ones, Set-Cookie and Date."),
+          "Response headers that are not recorded, in addition to hop-by-hop headers, Set-Cookie and Date."),
       one<Policy>(
           "store_down", [](auto& p) -> auto& { return p.store_down; },
           choice_codec<StoreDown>({{"reject", StoreDown::reject}, {"bypass", StoreDown::bypass}}),
-          "What happens to a request with a key when the store does not answer: 503, or forward it unprotected and say "
-          "so in Idempotency-Status."),
+          "What happens to a keyed request when the store does not answer: 503, or forward it unprotected with "
+          "Idempotency-Status: bypassed."),
       one<Policy>(
           "max_request_body", [](auto& p) -> auto& { return p.max_request_body; }, size_codec({one_kib, one_gib}),
-          "Requests with a key, and writes that conditional.if_match covers, are held in memory; larger ones get 413. "
+          "Keyed requests, and writes that conditional.if_match covers, are held in memory. Larger ones get 413. "
           "Other requests stream and have no limit."),
       one<Policy>(
           "timeouts.connect", [](auto& p) -> auto& { return p.timeouts.connect; }, duration_codec({1ms, 5min}),
-          "To connect to the backend."),
+          "The time to connect to the backend."),
       one<Policy>(
           "timeouts.response", [](auto& p) -> auto& { return p.timeouts.response; }, duration_codec({1ms, day}),
-          "For requests with a key: from the last byte sent to the whole response. After it the outcome is unknown."),
+          "For keyed requests: from the last byte sent to the complete response. After it the outcome is unknown."),
       one<Policy>(
           "timeouts.stream_idle", [](auto& p) -> auto& { return p.timeouts.stream_idle; }, duration_codec({1ms, day}),
           "For requests without a key: the longest silence of the backend."),
@@ -275,19 +264,18 @@ Settings<Policy> conditional_settings() {
       one<Policy>(
           "conditional.etag", [](auto& p) -> auto& { return p.conditional.etag; },
           choice_codec<Etags>({{"off", Etags::off}, {"on", Etags::on}}),
-          "Whether a 200 response to GET that has no ETag is given one, and If-None-Match is answered with 304."),
+          "Whether a 200 response to GET without an ETag gets one, and If-None-Match is answered with 304."),
       one<Policy>(
           "conditional.if_match", [](auto& p) -> auto& { return p.conditional.if_match; },
           choice_codec<IfMatch>({{"off", IfMatch::off}, {"on", IfMatch::on}, {"required", IfMatch::required}}),
-          "Whether If-Match and If-None-Match on PUT, PATCH and DELETE are checked against the ETag of the resource as "
-          "it stands (412), one writer at a time. required: a write without either gets 428."),
+          "Whether If-Match and If-None-Match on PUT, PATCH and DELETE are checked against the current ETag of the "
+          "resource (412), one writer at a time. required: a write without either gets 428."),
       one<Policy>(
           "conditional.max_body", [](auto& p) -> auto& { return p.conditional.max_body; }, size_codec({0, one_gib}),
-          "Larger responses get no ETag; they pass as they come. Smaller ones are held in memory for a moment."),
+          "Larger responses get no ETag and stream. Smaller ones are held in memory briefly."),
       one<Policy>(
           "conditional.max_wait", [](auto& p) -> auto& { return p.conditional.max_wait; }, duration_codec({1ms, 5min}),
-          "How long after its head the end of a response to GET is waited for. One that takes longer streams, and "
-          "gets no ETag."),
+          "How long to wait for the end of a response to GET after its head. A slower one streams and gets no ETag."),
   };
 }
 
@@ -295,15 +283,14 @@ Settings<Policy> cors_settings() {
   return {
       list<Policy>(
           "cors.origins", [](auto& p) -> auto& { return p.cors.origins; }, origin_codec(), "none",
-          "Whose scripts browsers let call this route and read its answers. Preflights of these origins are answered "
-          "by "
-          "Once. With none, CORS is the backend's."),
+          "Origins whose scripts may call this route and read its responses in a browser. Once answers their "
+          "preflights. With none, CORS is left to the backend."),
       one<Policy>(
           "cors.credentials", [](auto& p) -> auto& { return p.cors.credentials; }, yes_no_codec(),
           "Whether such requests may carry cookies. Not with the origin *."),
       one<Policy>(
           "cors.max_age", [](auto& p) -> auto& { return p.cors.max_age; }, duration_codec({0s, day}),
-          "How long a browser may remember the answer to a preflight."),
+          "How long a browser may cache the response to a preflight."),
   };
 }
 
@@ -317,7 +304,7 @@ Settings<Policy> wording_settings() {
           "Its code in the problem document."),
       one<Policy>(
           "wording.mismatch_type", [](auto& p) -> auto& { return p.wording.mismatch_type; }, word_codec(64),
-          "Its type in the problem document: what follows errors_base."),
+          "Its type in the problem document, after errors_base."),
       one<Policy>(
           "wording.mismatch_title", [](auto& p) -> auto& { return p.wording.mismatch_title; }, line_codec(100),
           "Its title in the problem document."),
@@ -335,8 +322,8 @@ Settings<Policy> wording_settings() {
           "The header that marks a replay, with the value true."),
       one<Policy>(
           "wording.error_object", [](auto& p) -> auto& { return p.wording.error_object; }, yes_no_codec(),
-          "What Stripe's client libraries look for: an error object (type, code, message) in problem documents, "
-          "Stripe-Should-Retry beside X-Should-Retry, and Request-Id beside X-Request-Id."),
+          "What Stripe's client libraries expect: an error object (type, code, message) in problem documents, "
+          "Stripe-Should-Retry next to X-Should-Retry, and Request-Id next to X-Request-Id."),
   };
 }
 

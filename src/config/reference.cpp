@@ -22,11 +22,13 @@ constexpr std::string_view markdown_head = R"(# Configuration
 
 <!-- Made from the settings tables in src/config; do not edit. `once config --markdown` prints it. -->
 
-Once needs no configuration file: `once serve --upstream http://127.0.0.1:9000` runs with the defaults below. A file is
-given with `--config once.yaml`. `once config` prints one with every setting, its default and what it is for; `once check
---config once.yaml` reports every mistake in one, each with the line and column of a setting that it is about; what a flag set,
-or nobody, has none. Unknown settings are mistakes, and so are options of the store's URL that its driver does not know, and
-files and folders that cannot be read or written. `once check` and `once serve` both end with exit code 2 when there is one.
+Once needs no configuration file: `once serve --upstream http://127.0.0.1:9000` runs with the defaults below. To use a file, pass
+`--config once.yaml`.
+
+- `once config` prints a file with every setting, its default and its description.
+- `once check --config once.yaml` reports every mistake in a file, with line and column. A mistake in a flag, or about a setting
+  that is missing, has no position. `once check` and `once serve` exit with code 2 if there is a mistake.
+- Mistakes include unknown settings, unknown options in the store's URL, and files and folders that cannot be read or written.
 
 ```yaml
 listen: 0.0.0.0:8080
@@ -47,37 +49,38 @@ routes:
 ```
 
 - A setting such as `key.header` is written `key: {header: X}`.
-- Later wins: what is built in, the dialect of `defaults`, the settings of `defaults`, the dialect of the route, the settings
-  of the route. Inside a section the order of lines does not matter: the dialect always comes first.
-- A dialect decides only the settings in its table at the end of this page; it leaves all others alone.
-- Flags come after the file: `--listen`, `--admin`, `--upstream`, `--store`, `--threads`, and `--set name=value` for any setting
-  of the process (`--set log.level=debug`), of an upstream (`--set upstreams.default.queue=10`) and of the defaults
+- Values are applied in this order, and later ones win: the built-in defaults, the dialect of `defaults`, the settings of `defaults`,
+  the dialect of the route, the settings of the route. The order of lines inside a section does not matter.
+- A dialect changes only the settings in [its table](#dialects).
+- Flags override the file: `--listen`, `--admin`, `--upstream`, `--store`, `--threads`, and `--set name=value` for any setting of the
+  process (`--set log.level=debug`), of an upstream (`--set upstreams.default.queue=10`) and of the defaults
   (`--set defaults.ttl=1h`).
 - A file may [include others](#several-files), such as `conf.d/*.yaml`.
-- `${NAME}` in a value, or behind a flag, stands for [an environment variable](#environment-variables).
-- Where a setting takes `yes`, `on` or `true`, the other two mean the same, and likewise `no`, `off` and `false`: `log: {access:
-  true}`, `admin: false`.
+- `${NAME}` in a value or in a flag is replaced by [an environment variable](#environment-variables).
+- `yes`, `on` and `true` mean the same, and so do `no`, `off` and `false`: `log: {access: true}`, `admin: false`.
 - Durations are a number and `ms`, `s`, `m`, `h` or `d`. Sizes are bytes, or a number and `KB`, `MB`, `GB` (thousands) or `KiB`,
   `MiB`, `GiB`, `TiB` (1024).
-- The first route that matches is taken: its `host`, if it has one, its `path` and its `methods`. Hosts do not go before paths, so
-  a route for one host stands above those for all of them. In a path `*` or `{name}` stands for one segment and `**`, at the end, for any rest.
-  With no routes there is one for everything, with the defaults. With routes, what none of them matches goes
-  to the default upstream untouched: keys do nothing there.
+- The first route that matches `host` (if it has one), `path` and `methods` is used. A route for one host has no precedence over the
+  others, so put it above the routes for all hosts.
+- In a path `*` or `{name}` matches one segment, and `**` at the end matches any rest.
+- Without routes there is one route for everything, with the defaults. With routes, requests that match none of them go to the default
+  upstream unchanged, and their keys have no effect.
 )";
 
 constexpr std::string_view secret_section = R"(
 ## The secret
 
-Operation ids are made with a secret, so that nobody who sees the store can tell a key. It is read from the environment
-variable `ONCE_SECRET`, or else from `secret_file`; at least 16 bytes, a line end is not part of it. `openssl rand -hex 32`
-makes one. With `environment: production` or a store that several gateways share, one must be given. Otherwise Once
-makes one and keeps it in `data_dir`.
+Operation ids are made with a secret, so that keys cannot be read from the store. Once reads it from the environment variable
+`ONCE_SECRET`, or else from `secret_file`. It has at least 16 bytes; a line end at its end is ignored. `openssl rand -hex 32` makes one.
+
+The secret is required with `environment: production`, or with a store that several gateways share. Otherwise Once generates one and keeps
+it in `data_dir`.
 )";
 
 constexpr std::string_view variables_section = R"(
 ## Environment variables
 
-`${NAME}` anywhere in a value is replaced by the environment variable of that name, in files and behind flags:
+`${NAME}` anywhere in a value is replaced by the environment variable of that name, in files and in flags:
 
 ```yaml
 store: postgres://once:${PGPASSWORD}@db.internal/once
@@ -86,22 +89,22 @@ upstreams:
 defaults: {caller_missing: reject}
 ```
 
-- A variable that is not set is a mistake, reported with its line. One that is set and empty is an empty text. There are no
-  defaults such as `${NAME:-x}`.
-- `$${` is the text `${`. Any other `$` stands for itself.
-- Variables are replaced after the YAML is read: what they hold is a value, and never a name, a list or another setting. In a
-  URL a password must be percent-encoded, as it would be in the file.
-- A value that holds a variable is not shown when it is refused: it may be a secret. A message has `${NAME}` where it would show
-  what a variable holds, if that is 4 bytes or longer. Passwords of stores are never shown.
-- A reload replaces them by the environment that the process was started with, and so does its successor (`SIGUSR2`): to change
-  one, restart. Secrets that change are better kept in files: `secret_file`, `admin_token: file:PATH`, `jwt.keys`.
+- A variable that is not set is a mistake, reported with its line. An empty variable is an empty string. There are no defaults such as
+  `${NAME:-x}`.
+- `$${` is a literal `${`. Any other `$` is literal, too.
+- Variables are replaced after the YAML is parsed: a variable is always a value, never a name, a list or another setting. In a URL a
+  password must be percent-encoded, as in the file itself.
+- Error messages do not show a value that contains a variable, because it may be a secret. They show `${NAME}` in place of the contents of
+  any variable of 4 bytes or more. Passwords of stores are never shown.
+- A reload and a successor (`SIGUSR2`) use the environment that the process was started with. To change a variable, restart. Keep secrets
+  that change in files: `secret_file`, `admin_token: file:PATH`, `jwt.keys`.
 - `once check` needs the same variables as `once serve`.
 )";
 
 constexpr std::string_view include_section = R"(
 ## Several files
 
-`include` reads other files as though they were part of this one, so that each team or tool has a file of its own:
+`include` reads other files as part of this one, so that each team or tool can have its own file:
 
 ```yaml
 include: conf.d/*.yaml
@@ -111,21 +114,45 @@ routes:
   - path: /**
 ```
 
-- A pattern names files in the order of their names, without hidden ones; it may match none, but its folder must be there. A path without `*`, `?` and `[`
-  must be there. Both are relative to the folder of the file that includes them.
-- An included file may have any setting but `include`. `defaults` hold for the routes of all files.
-- What two files set is a mistake, and both places are named. Groups such as `limits`, `upstreams` and `defaults` may be
-  spread over files, one upstream may not.
-- Routes of included files come before those of the main file, in the order of the files: a route for everything in the
-  main file stays the last. The default upstream is the one named `default`, or else the first of the main file.
-- `once check`, `once serve` and a reload read all of them. For `once check --against` keep a copy of the whole folder.
+- A pattern lists files in the order of their names, without hidden ones. It may match no file, but its folder must exist. A path without
+  `*`, `?` and `[` must exist. Both are relative to the folder of the including file.
+- An included file may contain any setting except `include`. `defaults` apply to the routes of all files.
+- A setting that appears in two files is a mistake, reported with both positions. Groups such as `limits`, `upstreams` and `defaults` may be
+  spread over files; a single upstream may not.
+- Routes of included files come before those of the main file, in the order of the files. So a route for everything in the main file stays
+  last. The default upstream is the one named `default`, or else the first of the main file.
+- `once check`, `once serve` and a reload read all files. For `once check --against` keep a copy of the whole folder.
+)";
+
+constexpr std::string_view ready_section = R"(
+## Readiness checks
+
+`/readyz` answers 200 if every check in `readyz.checks` passes, otherwise 503:
+
+| check | passes if |
+| --- | --- |
+| `store` | the store answers |
+| `descriptors` | the process did not run out of file descriptors within the last 5 seconds |
+| `room` | the store did not refuse a new key because it was full within the last 5 seconds |
+| `upstreams` | a server of any upstream is up. A server without health checks is down for `fail_timeout` after it could not be reached |
+
+Use `room` and `upstreams` only if your load balancer has other gateways to choose from. While a check fails, it sends no requests here, not
+even those that could be served.
+)";
+
+constexpr std::string_view unframed_section = R"(
+## Responses without a length
+
+A response with neither `Content-Length` nor chunks ends where its connection ends, so a truncated one looks like a shorter one.
+`record.unframed: whole` records it only if it is provably complete: TLS reported that the backend ended it, or it is JSON that parses and
+has no `Content-Encoding`.
 )";
 
 constexpr std::string_view upstream_section = R"(
 ## An upstream
 
-Every entry of `upstreams:` is a URL, or a map of these with at least `servers`. On the command line: `--set
-upstreams.NAME.queue=10`. What they mean together is told in [upstreams](upstreams.md).
+Every entry of `upstreams:` is a URL, or a map of these settings with at least `servers`. On the command line: `--set
+upstreams.NAME.queue=10`. [Upstreams](upstreams.md) explains how they work together.
 
 ```yaml
 upstreams:
@@ -139,7 +166,7 @@ defaults: {caller_missing: reject}
 
 template <class Target>
 void table(std::string& out, const Settings<Target>& settings, const Target& defaults) {
-  out += "\n| setting | default | expected | what it is for |\n| --- | --- | --- | --- |\n";
+  out += "\n| setting | default | expected | description |\n| --- | --- | --- | --- |\n";
   for (const Setting<Target>& setting : settings) {
     const std::string value = setting.shape == Shape::map ? "" : show_values(setting.shape, setting.get(defaults));
     const std::string range = setting.range.empty() ? "" : fmt::format(", {}", setting.range);
@@ -185,7 +212,7 @@ std::string yaml_value(const Setting<Target>& setting, const Target& defaults) {
   return show_values(setting.shape, values);
 }
 
-// Settings of one group follow each other in the tables, so a group is opened when the first of it comes.
+// The tables keep the settings of a group together, so the first setting of a group opens it.
 template <class Target>
 void yaml_section(std::string& out, std::string indent, const Settings<Target>& settings, const Target& defaults) {
   std::vector<std::string_view> open;
@@ -214,19 +241,23 @@ std::string reference_markdown() {
   std::string out(markdown_head);
   out += "\n## The process\n";
   table(out, process_settings(), config);
-  out += "\n## Reload\n\nA [reload](reload.md) takes over routes, defaults and these; any other needs a restart:\n";
+  out +=
+      "\n## Reload\n\nA [reload](reload.md) applies routes, defaults and the settings below. Any other change needs a "
+      "restart:\n";
   for (const Setting<Config>& setting : process_settings()) {
     if (reloads(setting.name)) fmt::format_to(std::back_inserter(out), "`{}` ", setting.name);
   }
   out.back() = '\n';
+  out += ready_section;
   out += upstream_section;
   table(out, upstream_settings(), Upstream());
-  out += "\n## A route\n\nEvery item of `routes:` has these, and may have any setting of the next section.\n";
+  out += "\n## A route\n\nEvery item of `routes:` has these settings, and may have any setting of the next section.\n";
   table(out, route_settings(), Route());
   out += "\n## Policy: in `defaults` and in routes\n";
   table(out, policy_settings(), config.defaults);
-  out += "\n## Dialects\n\nWhat each dialect sets.\n";
+  out += "\n## Dialects\n\nThe settings of each dialect.\n";
   dialect_table(out);
+  out += unframed_section;
   out += secret_section;
   out += variables_section;
   out += include_section;
@@ -235,16 +266,17 @@ std::string reference_markdown() {
 
 std::string reference_yaml() {
   const Config config = builtin_config();
-  std::string out = "# Every setting of Once with its default. Leave out what you do not change.\n\n";
+  std::string out = "# Every setting of Once with its default. Leave out the settings you do not change.\n\n";
   yaml_section(out, "", process_settings(), config);
-  out += "\n# An upstream is a URL or a map of these, with at least servers:\n";
+  out += "\n# An upstream is a URL, or a map of these settings with at least servers:\n";
   for (const Setting<Upstream>& setting : upstream_settings()) {
     comment(out, "", fmt::format("  {}: {} Expected: {}", setting.name, setting.help, setting.expected));
   }
-  out += "\n# What holds for every route that does not say otherwise.\ndefaults:\n";
+  out += "\n# The defaults for every route.\ndefaults:\n";
   yaml_section(out, "  ", policy_settings(), config.defaults);
   out +=
-      "\n# First match wins; with none there is one for everything. A route may have any setting of defaults, and:\n";
+      "\n# The first match wins. Without routes there is one for everything. A route may have any setting of defaults, "
+      "and:\n";
   for (const Setting<Route>& setting : route_settings()) {
     comment(out, "", fmt::format("  {}: {} Expected: {}", setting.name, setting.help, setting.expected));
   }

@@ -11,8 +11,8 @@ using namespace std::chrono_literals;
 Setting<Upstream> servers_setting() {
   Setting<Upstream> setting = list<Upstream>(
       "servers", [](auto& u) -> auto& { return u.servers; }, server_codec(), "",
-      "Where it is; each of them can serve every request. A name that has several addresses is one server: the first "
-      "address that answers is used.");
+      "The servers of the upstream. Each can serve every request. A name with several addresses is one server: the "
+      "first address that answers is used.");
   setting.range = fmt::format("1 to {}", most_servers);
   setting.set = [set = setting.set](Upstream& upstream, const Values& values) -> Parsed<void> {
     if (values.empty() || values.size() > most_servers) {
@@ -28,20 +28,20 @@ Settings<Upstream> health_settings() {
   return {
       one<Upstream>(
           "health.path", [](auto& u) -> auto& { return u.health.path; }, health_path_codec(),
-          "What every server is asked for by GET to see how it is, without base_path; 2xx and 3xx are good. Empty: it "
-          "is not asked."),
+          "The path of the health check, a GET to every server, without base_path. 2xx and 3xx are good. Empty: no "
+          "health checks."),
       one<Upstream>(
           "health.interval", [](auto& u) -> auto& { return u.health.interval; }, duration_codec({100ms, 1h}),
-          "How long after one check the next one begins."),
+          "The time from the end of one check to the next."),
       one<Upstream>(
           "health.timeout", [](auto& u) -> auto& { return u.health.timeout; }, duration_codec({10ms, 1min}),
           "How long a check may take."),
       one<Upstream>(
           "health.failures", [](auto& u) -> auto& { return u.health.failures; }, number_codec({1, 1000}),
-          "A server is down after this many in a row: of checks that fail, or of connections that cannot be made."),
+          "A server is down after this many failed checks, or failed connections, in a row."),
       one<Upstream>(
           "health.successes", [](auto& u) -> auto& { return u.health.successes; }, number_codec({1, 1000}),
-          "It is up again after this many checks in a row that pass."),
+          "A server is up again after this many successful checks in a row."),
   };
 }
 
@@ -49,18 +49,18 @@ Settings<Upstream> eject_settings() {
   return {
       one<Upstream>(
           "eject.failures", [](auto& u) -> auto& { return u.eject.failures; }, number_codec({0, 1000}),
-          "A server gets no new requests for a while after this many in a row that it answered with 5xx (but 501 and "
-          "505), too late, or not at all. 0: never."),
+          "A server gets no new requests for eject.time after this many in a row that it answered with 5xx (except "
+          "501 and 505), too late, or not at all. 0: never."),
       one<Upstream>(
           "eject.time", [](auto& u) -> auto& { return u.eject.time; }, duration_codec({100ms, 1h}),
-          "How long; then one request tries it. Twice as long each time that this one is served badly, too."),
+          "How long a server is ejected. Then one request tries it. If that fails, the time doubles."),
       one<Upstream>(
           "eject.max_time", [](auto& u) -> auto& { return u.eject.max_time; }, duration_codec({100ms, 24h}),
-          "But no longer than this."),
+          "The longest ejection."),
       one<Upstream>(
           "eject.most_percent", [](auto& u) -> auto& { return u.eject.most_percent; }, number_codec({1, 100}),
-          "Of the servers of an upstream, at most this share is ejected at one time, rounded down: of one server "
-          "none."),
+          "The largest share of an upstream's servers that may be ejected at one time, rounded down: never the only "
+          "server."),
   };
 }
 
@@ -71,13 +71,11 @@ Settings<Upstream> retry_settings() {
           choice_codec<RetrySafe>(
               {{"off", RetrySafe::off}, {"lost", RetrySafe::lost}, {"unavailable", RetrySafe::unavailable}}),
           "When a GET, HEAD or OPTIONS without a key and without a body is sent to a second server. lost: the "
-          "connection "
-          "was lost before the first byte of an answer. unavailable: also after 502, 503 or 504. Other requests go to "
-          "a "
-          "second server only if nothing was sent to the first."),
+          "connection was lost before the first byte of a response. unavailable: also after 502, 503 or 504. Other "
+          "requests go to a second server only if nothing was sent to the first."),
       one<Upstream>(
           "retry.budget", [](auto& u) -> auto& { return u.retry.budget_percent; }, number_codec({1, 100}),
-          "How many of these requests, in percent, may be sent twice; ten more after a quiet time."),
+          "The percentage of these requests that may be sent twice; ten more after a quiet time."),
   };
 }
 
@@ -124,8 +122,8 @@ Setting<Config> upstreams_setting() {
       .expected = "names with a URL such as http://127.0.0.1:9000, or a map of settings, each",
       .range = "",
       .help =
-          "The backends. The one named default, or else the first, gets the requests that no route matches. One that "
-          "is more than a URL has the settings of an upstream.",
+          "The backends. Requests that no route matches go to the upstream named default, or else to the first one. "
+          "An entry that is a map has the settings of an upstream.",
       .set = set_upstream,
       .get = [](const Config& config) -> Values {
         Values values;
@@ -144,49 +142,48 @@ const Settings<Upstream>& upstream_settings() {
         servers_setting(),
         one<Upstream>(
             "base_path", [](auto& u) -> auto& { return u.base_path; }, base_path_codec(),
-            "Put before the path of every request."),
+            "A prefix for the path of every request."),
         one<Upstream>(
             "balance", [](auto& u) -> auto& { return u.balance; },
             choice_codec<Balance>(
                 {{"round_robin", Balance::round_robin}, {"least_connections", Balance::least_connections}}),
-            "Which server is next: one after the other, or the one with the fewest requests of the same thread."),
+            "Which server gets the next request: in turn, or the one with the fewest requests of the same thread."),
         one<Upstream>(
             "max_connections", [](auto& u) -> auto& { return u.max_connections; }, number_codec({0, 100'000}),
-            "Connections to each server at one time, of the whole process; each thread has its share, at least one. 0: "
-            "any number."),
+            "Concurrent connections of the process to each server. Each thread has a share, at least one. 0: no "
+            "limit."),
         one<Upstream>(
             "queue", [](auto& u) -> auto& { return u.queue; }, number_codec({0, 100'000}),
-            "Requests that may wait for a connection when every server has max_connections; each thread has its share, "
-            "at least one. More get 503 upstream-busy."),
+            "Requests that may wait for a connection when every server has reached max_connections. Each thread has "
+            "a share, at least one. More get 503 upstream-busy."),
         one<Upstream>(
             "queue_timeout", [](auto& u) -> auto& { return u.queue_timeout; }, duration_codec({10ms, 10min}),
-            "How long one of them waits; then it gets 503 upstream-busy."),
+            "How long a request waits in the queue. Then it gets 503 upstream-busy."),
     };
     for (Setting<Upstream>& setting : health_settings()) all.push_back(std::move(setting));
     for (Setting<Upstream>& setting : eject_settings()) all.push_back(std::move(setting));
     for (Setting<Upstream>& setting : retry_settings()) all.push_back(std::move(setting));
     all.push_back(one<Upstream>(
         "fail_timeout", [](auto& u) -> auto& { return u.fail_timeout; }, duration_codec({100ms, 1h}),
-        "How long a server is avoided after health.failures connections in a row could not be made. Then one request "
-        "tries it."));
+        "How long a server is avoided after health.failures failed connections in a row. Then one request tries it."));
     all.push_back(one<Upstream>(
         "resolve_every", [](auto& u) -> auto& { return u.resolve_every; }, duration_codec({100ms, 24h}),
-        "How often the names of its servers are looked up."));
+        "How often the names of the servers are resolved."));
     all.push_back(one<Upstream>(
         "host", [](auto& u) -> auto& { return u.host; }, host_rule_codec(),
-        "Which Host it gets: the client's, the server's own, or this one."));
+        "The Host header for the backend: the client's, the server's own, or a fixed name."));
     all.push_back(one<Upstream>(
         "forwarded", [](auto& u) -> auto& { return u.forwarded; },
         choice_codec<ForwardedFields>({{"x-forwarded", ForwardedFields::x_forwarded},
                                        {"forwarded", ForwardedFields::forwarded},
                                        {"both", ForwardedFields::both},
                                        {"off", ForwardedFields::off}}),
-        "How it is told where a request came from: X-Forwarded-For, -Proto and -Host, or Forwarded (RFC 7239). off: "
-        "what the client sent goes on."));
+        "The headers that give the backend the client's address: X-Forwarded-For, -Proto and -Host, or Forwarded "
+        "(RFC 7239). off: the client's headers are forwarded unchanged."));
     all.push_back(one<Upstream>(
         "via", [](auto& u) -> auto& { return u.via; }, yes_no_codec(),
-        "Whether requests say in Via that they came through Once, as RFC 9110 asks of a gateway. Some servers do not "
-        "compress their answers to such requests (nginx: gzip_proxied)."));
+        "Whether requests get a Via header, as RFC 9110 requires of a gateway. Some servers do not compress their "
+        "responses to such requests (nginx: gzip_proxied)."));
     return all;
   }();
   return table;
