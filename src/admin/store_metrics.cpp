@@ -51,8 +51,7 @@ void write_journal(Exposition& out, const JournalStats& stats, const FixedLimits
 void write_server(Exposition& out, const ServerStats& stats) {
   out.single("once_store_connections", "gauge", "Connections to the store's server.", stats.connections);
   out.single("once_store_connects_total", "counter", "Connections made to it.", stats.connects);
-  out.single("once_store_connect_failures_total", "counter", "Times that it could not be reached.",
-             stats.connect_failures);
+  out.single("once_store_connect_failures_total", "counter", "Times that connections fail.", stats.connect_failures);
   out.single("once_store_indeterminate_total", "counter", "Operations whose answer never came.", stats.indeterminate);
   out.single("once_store_retried_total", "counter", "Operations done again after a conflict or a redirection.",
              stats.retried);

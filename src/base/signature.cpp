@@ -186,7 +186,7 @@ std::expected<std::vector<SignatureKey>, std::string> SignatureKey::all_of_pem(s
   for (std::size_t at = text.find(begin); at != std::string_view::npos; at = text.find(begin, at)) {
     const std::string_view rest = text.substr(at);
     const std::string_view line = rest.substr(0, rest.find_first_of("\r\n"));
-    if (line.contains("PRIVATE KEY")) return std::unexpected("is a private key; give the public one");
+    if (line.contains("PRIVATE KEY")) return std::unexpected("is a private key; use the public key");
     if (!rest.starts_with(public_key)) return std::unexpected(fmt::format("is no \"{}\"", public_key));
     const std::size_t size = rest.find(end);
     if (size == std::string_view::npos) return std::unexpected("is cut off");

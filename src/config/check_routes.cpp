@@ -37,7 +37,7 @@ void check_callers(const Config& config, const Route& route, Findings& out) {
   const auto name_of = caller_codec().format;
   const bool in_scope = std::ranges::find(policy.scope, ScopePart::caller) != policy.scope.end();
   if (policy.caller.empty() && in_scope) {
-    out.warning(route, {"caller"}, "caller is none: callers that use the same key are given each other's answers");
+    out.warning(route, {"caller"}, "caller is none: callers that use the same key get each other's responses");
   }
   if (policy.caller.size() > max_caller_sources) {
     out.error(route, {"caller"},
@@ -51,38 +51,36 @@ void check_callers(const Config& config, const Route& route, Findings& out) {
   for (const CallerSource& source : policy.caller) {
     if (source.kind != CallerSource::Kind::jwt || has_keys) continue;
     out.error(route, {"caller", "dialect"},
-              fmt::format("caller: {} needs a key to check tokens with: jwt.keys or jwt.secrets", name_of(source)));
+              fmt::format("caller: {} needs a key to verify tokens: set jwt.keys or jwt.secrets", name_of(source)));
   }
   const bool asks_for_certificates = config.tls.listen != "off" && !config.tls.client_ca.empty();
   for (const CallerSource& source : policy.caller) {
     if (source.kind != CallerSource::Kind::mtls_subject || asks_for_certificates) continue;
-    out.error(
-        route, {"caller"},
-        fmt::format("caller: {} needs clients that show a certificate: tls.listen and tls.client_ca", name_of(source)));
+    out.error(route, {"caller"},
+              fmt::format("caller: {} needs client certificates: set tls.listen and tls.client_ca", name_of(source)));
   }
   for (const CallerSource& source : policy.caller) {
     if (!in_scope || source.kind != CallerSource::Kind::proxy_header || !config.trusted_proxies.empty()) continue;
-    out.error(
-        route, {"caller", "dialect"},
-        fmt::format("caller: {} needs trusted_proxies, to name the proxy that sets this header", name_of(source)));
+    out.error(route, {"caller", "dialect"},
+              fmt::format("caller: {} needs trusted_proxies: list the proxy that sets this header", name_of(source)));
   }
   if (in_scope && !policy.caller.empty() && std::ranges::all_of(policy.caller, is_unproven_name)) {
     out.warning(
         route, {"caller"},
-        fmt::format("caller: {}: clients can set this header themselves and be given the answers of others; if a "
-                    "proxy sets it, say proxy-header:{} and trusted_proxies",
+        fmt::format("caller: {}: clients can set this header themselves and get the responses of others; if a proxy "
+                    "sets it, use proxy-header:{} and trusted_proxies",
                     name_of(policy.caller.front()), policy.caller.front().name));
   }
   const auto proven = std::ranges::find_if(policy.caller, is_proven);
   if (in_scope && proven != policy.caller.end() && policy.caller_missing == CallerMissing::anonymous) {
     out.warning(
         route, {"caller_missing", "caller"},
-        fmt::format("caller: {} with caller_missing: anonymous: requests without one that use the same key are given "
-                    "each other's answers; caller_missing: reject refuses them",
+        fmt::format("caller: {} with caller_missing: anonymous: requests without a caller that use the same key get "
+                    "each other's responses; caller_missing: reject refuses them",
                     name_of(*proven)));
   }
   if (!in_scope && policy.caller_missing == CallerMissing::reject) {
-    out.warning(route, {"caller_missing"}, "caller_missing: reject does nothing: the caller is not part of scope");
+    out.warning(route, {"caller_missing"}, "caller_missing: reject has no effect: the caller is not part of scope");
   }
 }
 
@@ -125,11 +123,12 @@ void check_policy(const Route& route, Findings& out) {
   const Policy& policy = route.policy;
   if (cannot_carry_keys(policy.key.header)) {
     out.error(route, {"key.header"},
-              fmt::format("key.header: {} has a meaning of its own and cannot carry keys", policy.key.header));
+              fmt::format("key.header: {} already has a meaning in HTTP and cannot carry keys", policy.key.header));
   }
   if (any_success(policy.record.refusals)) {
     out.error(route, {"record.refusals"},
-              "record.refusals: a 2xx says that something was done; its key would be free, and a retry do it again");
+              "record.refusals: a 2xx means that the work was done; its key would be free, and a retry would do it "
+              "again");
   }
   if (policy.lease >= policy.ttl) {
     out.error(route, {"lease", "ttl"},
@@ -142,17 +141,16 @@ void check_policy(const Route& route, Findings& out) {
   if (!json && !policy.fingerprint.exclude.empty())
     out.error(route, {"fingerprint.exclude"}, "fingerprint.exclude needs fingerprint.body: json");
   if (policy.on_unknown == OnUnknown::takeover && policy.takeover_after >= policy.ttl) {
-    out.warning(
-        route, {"takeover_after", "ttl"},
-        fmt::format("takeover_after ({}) is not shorter than ttl ({}): the key expires before anyone takes over",
-                    format_duration(policy.takeover_after), format_duration(policy.ttl)));
+    out.warning(route, {"takeover_after", "ttl"},
+                fmt::format("takeover_after ({}) is not shorter than ttl ({}): the key expires before a takeover",
+                            format_duration(policy.takeover_after), format_duration(policy.ttl)));
   }
   const bool everybody = std::ranges::find(policy.cors.origins, "*") != policy.cors.origins.end();
   if (everybody && policy.cors.origins.size() > 1)
-    out.error(route, {"cors.origins"}, "cors.origins: * is everybody, and stands alone");
+    out.error(route, {"cors.origins"}, "cors.origins: * means every origin and cannot be combined with others");
   if (everybody && policy.cors.credentials) {
     out.error(route, {"cors.credentials"},
-              "cors.credentials needs cors.origins by name: with * every page could act as its visitor");
+              "cors.credentials needs explicit cors.origins: with * every page could act as its visitor");
   }
   if (policy.cors.credentials && policy.cors.origins.empty())
     out.error(route, {"cors.credentials"}, "cors.credentials needs cors.origins");
@@ -173,16 +171,16 @@ void check_times(const Config& config, const Route& route, Findings& out) {
   if (store_kind(config.store) != StoreKind::other && policy.lease <= call) {
     out.warning(
         route, {"lease"},
-        fmt::format("lease ({}) is not longer than one call of the store may take ({}: server.connect_timeout and "
-                    "server.timeout, with replicas redis.wait_timeout): while the store is slow, requests get 503",
+        fmt::format("lease ({}) should be longer than one store call may take ({}: server.connect_timeout plus "
+                    "server.timeout, with replicas plus redis.wait_timeout), or requests get 503 while the store is "
+                    "slow",
                     format_duration(policy.lease), format_duration(call)));
   }
   if (policy.on_unknown == OnUnknown::takeover && policy.takeover_after < policy.timeouts.response) {
-    out.warning(
-        route, {"takeover_after", "timeouts.response", "on_unknown"},
-        fmt::format("takeover_after ({}) is shorter than timeouts.response ({}): a retry may execute while the backend "
-                    "is still at work on the attempt before it",
-                    format_duration(policy.takeover_after), format_duration(policy.timeouts.response)));
+    out.warning(route, {"takeover_after", "timeouts.response", "on_unknown"},
+                fmt::format("takeover_after ({}) is shorter than timeouts.response ({}): a retry may execute while "
+                            "the backend is still working on the previous attempt",
+                            format_duration(policy.takeover_after), format_duration(policy.timeouts.response)));
   }
 }
 
@@ -193,8 +191,8 @@ void check_drain(const Config& config, Findings& out) {
   if (longest == config.routes.end() || config.timeouts.drain >= longest->policy.timeouts.response) return;
   out.warning(
       {"timeouts.drain"},
-      fmt::format("timeouts.drain ({}) is shorter than timeouts.response ({}) of the route for {}: a restart cuts off "
-                  "requests that are still waited for, and their outcomes are unknown",
+      fmt::format("timeouts.drain ({}) is shorter than timeouts.response ({}) of the route for {}: a restart cuts "
+                  "off running requests, and their outcomes are unknown",
                   format_duration(config.timeouts.drain), format_duration(longest->policy.timeouts.response),
                   longest->path));
 }
@@ -223,18 +221,17 @@ void check_lives(Config& config, Findings& out) {
     if (!has_lives(policy)) continue;
     policy.life.remembered = longest;
     if (std::ranges::find(policy.scope, ScopePart::path) == policy.scope.end()) {
-      out.error(route, {"scope"}, "scope: life needs path: it is the life of what the path names");
+      out.error(route, {"scope"}, "scope: life needs path: it is the life of the resource at that path");
     }
     if (policy.mode == Mode::shadow) {
-      out.warning(route, {"mode", "scope"}, "scope: life does nothing with mode: shadow");
+      out.warning(route, {"mode", "scope"}, "scope: life has no effect with mode: shadow");
     }
     const bool ends = std::ranges::any_of(config.routes, [&](const Route& other) {
       return other.path == route.path && has_lives(other.policy) && meets(other.methods, other.policy.life.ended_by);
     });
     if (!ends) {
-      out.warning(
-          route, {"scope"},
-          fmt::format("scope: life: nothing ends it, no route for {} takes a method of life.ended_by", route.path));
+      out.warning(route, {"scope"},
+                  fmt::format("scope: life never ends: no route for {} covers a method of life.ended_by", route.path));
     }
   }
 }
@@ -258,8 +255,8 @@ void check_missing_callers(const Config& config, Findings& out) {
   const auto name_of = caller_codec().format;
   for (const Route* route : unsaid) {
     std::string text = fmt::format(
-        "caller_missing is not set: say reject, or anonymous if requests with a key and without {} may share one "
-        "caller and be given each other's answers",
+        "caller_missing is not set: set reject, or anonymous if keyed requests without {} may share one caller and "
+        "get each other's responses",
         name_of(route->policy.caller.front()));
     const std::size_t others = unsaid.size() - 1;
     if (!production && others > 0) text += fmt::format(" (and for {} more route{})", others, others == 1 ? "" : "s");
@@ -301,14 +298,13 @@ void check_places_of(const Route& route, Findings& out) {
   for (const std::string& host : route.hosts) {
     if (is_host(host)) continue;
     out.error(route, {"host"},
-              fmt::format("host: {} is neither a name, with 1 to 63 characters between its dots and 253 "
-                          "in all, nor an IPv6 address",
+              fmt::format("host: {} is neither a host name (labels of 1 to 63 characters, 253 in total) nor an IPv6 "
+                          "address",
                           host));
   }
   if (!route.strip_prefix.empty() && !may_begin_with(route.path, route.strip_prefix)) {
     out.warning(route, {"strip_prefix"},
-                fmt::format("strip_prefix ({}) does nothing: no path of the route for {} begins "
-                            "with it",
+                fmt::format("strip_prefix ({}) has no effect: no path of the route for {} begins with it",
                             route.strip_prefix, route.path));
   }
 }
@@ -321,7 +317,7 @@ void check_takeovers(const Config& config, Findings& out) {
     const auto own = config.places.find(fmt::format("routes.{}.takeover_after", &route - config.routes.data()));
     const bool said = own != config.places.end() || (!anywhere && config.places.contains("defaults.takeover_after"));
     if (!said || takes_over(route)) continue;
-    out.warning(route, {"takeover_after", "on_unknown"}, "takeover_after does nothing without on_unknown: takeover");
+    out.warning(route, {"takeover_after", "on_unknown"}, "takeover_after has no effect without on_unknown: takeover");
   }
 }
 
@@ -357,7 +353,8 @@ void check_routes(Config& config, Findings& out) {
     });
     if (hidden_by != route) {
       out.warning(*route, {},
-                  fmt::format("never taken: the route for {} before it matches all of this", route_label(*hidden_by)));
+                  fmt::format("this route is never used: the route for {} before it matches the same requests",
+                              route_label(*hidden_by)));
     }
     check_places_of(*route, out);
     check_policy(*route, out);

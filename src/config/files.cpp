@@ -54,7 +54,8 @@ void read_tls_files(const Config& config, Findings& out) {
   told("upstream_tls", own ? "upstream_tls.certificate" : "upstream_tls.ca", made);
   if (!config.upstream_tls.verify) {
     out.warning({"upstream_tls.verify"},
-                "upstream_tls.verify is no: whoever is on the way to a backend can read and change everything");
+                "upstream_tls.verify is no: an attacker on the network between Once and a backend can read and "
+                "change everything");
   }
 }
 
@@ -199,7 +200,7 @@ Checked check_secrets(Config& config, const Environ& environ) {
   } else if (!secret->warning.empty()) {
     out.warning({"secret_file"}, secret->warning);
   } else if (const std::string why = why_no_folder(config.data_dir); secret->bytes.empty() && !why.empty()) {
-    out.error({"data_dir"}, fmt::format("data_dir: the secret cannot be kept there: {}", why));
+    out.error({"data_dir"}, fmt::format("data_dir: the secret cannot be written there: {}", why));
   }
   return out.take();
 }

@@ -23,29 +23,29 @@ void check_proxy_protocol(const Config& config, Findings& out) {
   const bool spoken = config.proxy_protocol_listen || config.proxy_protocol_tls;
   if (spoken && config.proxy_protocol_from.empty()) {
     out.error({"proxy_protocol.listen", "proxy_protocol.tls", "proxy_protocol.from"},
-              "proxy_protocol needs proxy_protocol.from, to name the load balancers that send its header: "
-              "a sender of it can name any address as the client's");
+              "proxy_protocol needs proxy_protocol.from: list the load balancers that send the header, because its "
+              "sender can claim any client address");
   }
   if (!spoken && !config.proxy_protocol_from.empty()) {
     out.warning({"proxy_protocol.from", "proxy_protocol.listen", "proxy_protocol.tls"},
-                "proxy_protocol.from does nothing without proxy_protocol.listen or proxy_protocol.tls");
+                "proxy_protocol.from has no effect without proxy_protocol.listen or proxy_protocol.tls");
   }
 }
 
 // Settings that do nothing beside the others.
 void check_idle_settings(const Config& config, Findings& out) {
   if (config.proxy_protocol_tls && config.tls.listen == "off") {
-    out.warning({"proxy_protocol.tls", "tls.listen"}, "proxy_protocol.tls does nothing without tls.listen");
+    out.warning({"proxy_protocol.tls", "tls.listen"}, "proxy_protocol.tls has no effect without tls.listen");
   }
   if (!config.tls.client_ca.empty() && config.tls.listen == "off") {
     out.warning({"tls.client_ca", "tls.listen"},
-                "tls.client_ca does nothing without tls.listen: no client is asked for a certificate");
+                "tls.client_ca has no effect without tls.listen: clients are not asked for a certificate");
   }
   if (!config.log.access_file.empty() && !config.log.access.on) {
-    out.warning({"log.access_file", "log.access"}, "log.access_file does nothing without log.access: on");
+    out.warning({"log.access_file", "log.access"}, "log.access_file has no effect without log.access: on");
   }
   if (config.server.wait_replicas > 0 && store_kind(config.store) != StoreKind::redis) {
-    out.warning({"redis.wait_replicas", "store"}, "redis.wait_replicas does nothing: the store is not Redis");
+    out.warning({"redis.wait_replicas", "store"}, "redis.wait_replicas has no effect: the store is not Redis");
   }
 }
 
@@ -54,23 +54,24 @@ void check_upstreams(const Config& config, Findings& out) {
     const auto name = [&](std::string_view setting) { return fmt::format("upstreams.{}.{}", upstream.name, setting); };
     if (upstream.max_connections != 0 && upstream.max_connections < config.threads) {
       out.warning({name("max_connections"), "threads"},
-                  fmt::format("{} ({}) is less than threads ({}): each thread has one all the same",
+                  fmt::format("{} ({}) is less than threads ({}): each thread still gets one connection",
                               name("max_connections"), upstream.max_connections, config.threads));
     }
     if (upstream.eject.time > upstream.eject.max_time) {
       out.warning({name("eject.time"), name("eject.max_time")},
-                  fmt::format("{} ({}) is longer than eject.max_time ({}), which holds from the first time on",
+                  fmt::format("{} ({}) is longer than eject.max_time ({}), which applies to the first ejection as "
+                              "well",
                               name("eject.time"), format_duration(upstream.eject.time),
                               format_duration(upstream.eject.max_time)));
     }
     if (upstream.servers.size() != 1) continue;
     if (upstream.eject.failures != 0) {
       out.warning({name("eject.failures"), name("servers")},
-                  fmt::format("{} does nothing: the upstream has one server", name("eject.failures")));
+                  fmt::format("{} has no effect: the upstream has one server", name("eject.failures")));
     }
     if (upstream.retry.safe != RetrySafe::off) {
       out.warning({name("retry.safe"), name("servers")},
-                  fmt::format("{} does nothing: the upstream has one server", name("retry.safe")));
+                  fmt::format("{} has no effect: the upstream has one server", name("retry.safe")));
     }
   }
 }
@@ -82,13 +83,13 @@ void check_claims(const Config& config, Findings& out) {
   if (address && claims.tokens.empty()) {
     out.error(
         {"claims.listen", "claims.tokens"},
-        fmt::format("claims.listen is {}: anybody who can connect could end the work of others, so claims.tokens is "
-                    "needed, on loopback too; without tokens use unix:/path/to.sock",
+        fmt::format("claims.listen is {}: any client that can connect could end the work of others, so claims.tokens "
+                    "is required, even on loopback; without tokens use unix:/path/to.sock",
                     claims.listen));
   }
   if (address && address->port != 0 && (claims.listen == config.listen || claims.listen == config.admin)) {
     out.error({"claims.listen", "listen", "admin"},
-              fmt::format("claims.listen is {}, where something else is served", claims.listen));
+              fmt::format("claims.listen is {}, which is already used by another listener", claims.listen));
   }
 }
 
@@ -103,15 +104,15 @@ void check_admin(const Config& config, Findings& out) {
   if (names_loopback(*address)) {
     if (config.environment != Environment::production) return;
     out.error({"environment", "admin", "admin_token"},
-              fmt::format("environment is production and admin is {}: everybody on this machine could see and change "
-                          "everything, so admin_token is needed, such as admin_token: file:/etc/once/admin-token; "
+              fmt::format("environment is production and admin is {}: every user of this machine would have full "
+                          "access, so admin_token is required, such as admin_token: file:/etc/once/admin-token; "
                           "without one use admin: off",
                           config.admin));
     return;
   }
   out.error({"admin", "admin_token"},
-            fmt::format("admin is {}: from other machines anybody could see and change everything, so admin_token is "
-                        "needed, such as admin_token: file:/etc/once/admin-token; without one use 127.0.0.1",
+            fmt::format("admin is {}: other machines would have full access, so admin_token is required, such as "
+                        "admin_token: file:/etc/once/admin-token; without one use 127.0.0.1",
                         config.admin));
 }
 
@@ -119,22 +120,22 @@ void check_tls(const Config& config, Findings& out) {
   const http::TlsServerSettings& tls = config.tls;
   if (tls.listen == "off") {
     if (config.listen == "off")
-      out.error({"listen", "tls.listen"}, "listen and tls.listen are both off: clients could not connect anywhere");
+      out.error({"listen", "tls.listen"}, "listen and tls.listen are both off: clients cannot connect");
     return;
   }
   if (tls.certificates.empty()) {
     out.error({"tls.listen", "tls.certificates"},
-              fmt::format("tls.listen is {}: tls.certificates must name a certificate to show", tls.listen));
+              fmt::format("tls.listen is {}: tls.certificates is empty; add a certificate", tls.listen));
   }
   if (!tls.client_crl.empty() && tls.client_ca.empty()) {
     out.error({"tls.client_crl", "tls.client_ca"},
-              "tls.client_crl is of use with tls.client_ca only: clients are not asked for certificates");
+              "tls.client_crl needs tls.client_ca: without it clients are not asked for certificates");
   }
   const auto address = parse_address(tls.listen);
   const bool twice = tls.listen == config.listen || tls.listen == config.admin || tls.listen == config.claims.listen;
   if (address && address->port != 0 && twice) {
     out.error({"tls.listen", "listen", "admin", "claims.listen"},
-              fmt::format("tls.listen is {}, where something else is served", tls.listen));
+              fmt::format("tls.listen is {}, which is already used by another listener", tls.listen));
   }
 }
 
@@ -142,14 +143,14 @@ void check_tls(const Config& config, Findings& out) {
 void check_upgrades(const Config& config, Findings& out) {
   for (const std::string& protocol : config.upgrades) {
     if (!iequals(protocol, "h2c") && !iequals(protocol, "HTTP") && !iequals(protocol, "TLS")) continue;
-    out.error({"upgrades"}, fmt::format("upgrades: {} would carry requests past Once", protocol));
+    out.error({"upgrades"}, fmt::format("upgrades: {} is not allowed: its requests would bypass Once", protocol));
   }
 }
 
 void check_hosts(const Config& config, Findings& out) {
   const std::vector<std::string>& groups = config.same_hosts;
   if (groups.size() > 1 && std::ranges::find(groups, HostNames::every_host) != groups.end()) {
-    out.error({"same_hosts"}, "same_hosts: * is every host, and stands alone");
+    out.error({"same_hosts"}, "same_hosts: * means every host and cannot be combined with others");
     return;
   }
   std::vector<std::string> seen;
@@ -158,7 +159,7 @@ void check_hosts(const Config& config, Findings& out) {
       std::string scratch;
       const std::string_view normal = normalise_host(name, scratch);
       if (std::ranges::find(seen, normal) != seen.end()) {
-        out.error({"same_hosts"}, fmt::format("same_hosts: {} is there twice", normal));
+        out.error({"same_hosts"}, fmt::format("same_hosts: {} is listed twice", normal));
       }
       seen.emplace_back(normal);
     }
@@ -167,9 +168,8 @@ void check_hosts(const Config& config, Findings& out) {
 
 void check_process(const Config& config, Findings& out) {
   if (config.upstreams.empty()) {
-    out.error(
-        {"upstreams"},
-        "no backend: say where requests go, with --upstream http://HOST:PORT or upstreams: in the configuration file");
+    out.error({"upstreams"},
+              "no upstream: give one with --upstream http://HOST:PORT or with upstreams: in the configuration file");
   }
   const auto listen = parse_address(config.listen);
   if (config.listen == config.admin && listen && listen->port != 0) {
@@ -205,7 +205,7 @@ void check_process(const Config& config, Findings& out) {
   check_tls(config, out);
   check_proxy_protocol(config, out);
   if (config.environment == Environment::production && config.store == "memory:") {
-    out.warning({"store"}, "store: memory: forgets every answer when the process ends");
+    out.warning({"store"}, "store: memory: loses every record when the process ends");
   }
 }
 

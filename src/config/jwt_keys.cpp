@@ -41,7 +41,7 @@ Keys read_keys(const std::string& path, ConfigErrors& warnings) {
   const bool has_secret =
       std::ranges::any_of(*keys, [](const JwtKey& key) { return key.key.algorithm() == SignatureAlgorithm::hs256; });
   if (has_secret && file->others_can_read) {
-    warnings.push_back({"", 0, 0, fmt::format("others can read the secret in {}; run: chmod 600 {}", path, path)});
+    warnings.push_back({"", 0, 0, fmt::format("other users can read the secret in {}; run: chmod 600 {}", path, path)});
   }
   return keys;
 }
@@ -78,8 +78,8 @@ void warn_of_untried(const std::vector<JwtKey>& keys, ConfigErrors& warnings) {
         std::ranges::count_if(keys, [&](const JwtKey& key) { return key.key.algorithm() == algorithm; }));
     if (count <= max_tried_keys) continue;
     warnings.push_back({"", 0, 0,
-                        fmt::format("jwt.keys: there are {} keys for {}: a token without a kid is tried with {} of "
-                                    "them, those without a kid first",
+                        fmt::format("jwt.keys: there are {} keys for {}: a token without a kid is checked with only "
+                                    "{} of them, those without a kid first",
                                     count, name_of(algorithm), max_tried_keys)});
   }
 }

@@ -146,9 +146,9 @@ template <class Target>
 std::string refused(const Setting<Target>& setting, std::string_view variables, const std::string& error) {
   if (variables.empty()) return error;
   if (setting.shape == Shape::map) {
-    return fmt::format("the value, in which {} was replaced, does not fit; it is not shown", variables);
+    return fmt::format("the value is not valid; it contains {} and is not shown", variables);
   }
-  return fmt::format("expected {}{}; the value, in which {} was replaced, is not shown", setting.expected,
+  return fmt::format("expected {}{}; the value contains {} and is not shown", setting.expected,
                      setting.range.empty() ? "" : ", " + setting.range, variables);
 }
 
@@ -268,7 +268,7 @@ void read_upstream(Config& config, const YamlNode& key, const YamlNode& map, Rep
     }
   }
   if (std::ranges::find(entries, "servers", &Entry::name) == entries.end()) {
-    report.add(key, fmt::format("upstreams.{}: it has no servers", key.text));
+    report.add(key, fmt::format("upstreams.{} has no servers", key.text));
   }
   if (const auto done = add_upstream(config, std::move(upstream)); !done) {
     report.add(key, fmt::format("upstreams.{}: {}", key.text, done.error()));
@@ -432,7 +432,7 @@ void read_process(Config& config, const std::vector<Entry>& entries, Report& rep
       report.add(entry.key, fmt::format("\"{}\" belongs in a route or in defaults", entry.name));
     } else if (known_in(route_settings(), entry.name)) {
       report.add(entry.key, fmt::format("\"{}\" belongs in a route{}", entry.name,
-                                        entry.name == "upstream" ? "; backends are named under upstreams, such as "
+                                        entry.name == "upstream" ? "; define backends under upstreams, such as "
                                                                    "upstreams: {default: http://127.0.0.1:9000}"
                                                                  : ""));
     } else {
@@ -519,7 +519,7 @@ const YamlNode* value_in(const YamlNode& map, std::string_view name) {
 bool include_file(YamlNode& root, const YamlNode& named, const IncludedFile& file, const Environ& environ,
                   Report& report) {
   if (std::ranges::find(report.files(), file.path) != report.files().end()) {
-    report.add(named, fmt::format("include: {} is read already", file.path));
+    report.add(named, fmt::format("include: {} has already been read", file.path));
     return false;
   }
   auto included = read_map(file.text, file.path, environ, report);

@@ -58,8 +58,7 @@ void add_once(std::vector<std::string>& out, std::string line) {
   if (std::ranges::find(out, line) == out.end()) out.push_back(std::move(line));
 }
 
-constexpr std::string_view executes_again =
-    "its keys are forgotten, and a retry of a request from before executes again";
+constexpr std::string_view executes_again = "its keys are lost, and a retry of an earlier request executes again";
 
 void compare(const std::string& path, const Policy& before, const Policy& after, std::vector<std::string>& out) {
   const std::string dialects = before.dialect == after.dialect
@@ -73,10 +72,9 @@ void compare(const std::string& path, const Policy& before, const Policy& after,
     const Values old_values = id_values(setting, before);
     const Values new_values = id_values(setting, after);
     if (old_values == new_values) continue;
-    add_once(out, fmt::format(
-                      "route {}: {} changes from {} to {}{}: {}", path, setting.name, shown(old_values),
-                      shown(new_values), dialects,
-                      fingerprint ? "a retry of a request from before is refused as another request" : executes_again));
+    add_once(out, fmt::format("route {}: {} changes from {} to {}{}: {}", path, setting.name, shown(old_values),
+                              shown(new_values), dialects,
+                              fingerprint ? "a retry of an earlier request is refused as a mismatch" : executes_again));
   }
 }
 
@@ -88,7 +86,7 @@ void follow(const Route& route, const std::vector<Route>& wanted, std::vector<st
     if (after != nullptr && after->policy.methods.test(method)) {
       compare(route_label(route), route.policy, after->policy, out);
     } else {
-      add_once(out, fmt::format("route {}: {} is not protected any more: {}", route_label(route),
+      add_once(out, fmt::format("route {}: {} is no longer protected: {}", route_label(route),
                                 shown(format_methods(MethodSet().set(method))), executes_again));
     }
   }
@@ -130,8 +128,8 @@ std::vector<std::string> needs_restart(const Config& running, const Config& want
   // What is not shown, or lies in a file of the same name.
   if (running.store != wanted.store && std::ranges::find(names, "store") == names.end()) names.emplace_back("store");
   if (running.secret != wanted.secret) names.emplace_back("the secret");
-  if (running.admin_token_secret != wanted.admin_token_secret) names.emplace_back("what admin_token names");
-  if (running.sealing_secrets != wanted.sealing_secrets) names.emplace_back("what is in encryption.keys");
+  if (running.admin_token_secret != wanted.admin_token_secret) names.emplace_back("the contents of admin_token");
+  if (running.sealing_secrets != wanted.sealing_secrets) names.emplace_back("the contents of encryption.keys");
   return names;
 }
 
@@ -141,21 +139,20 @@ std::vector<std::string> forgotten_keys(const Config& running, const Config& wan
   for (const Route& route : wanted.routes) follow_back(route, running.routes, out);
   if (running.same_hosts != wanted.same_hosts) {
     out.push_back(
-        fmt::format("same_hosts changes from {} to {}: keys that were used with these hosts are forgotten, and a "
-                    "retry of a request from before executes again",
+        fmt::format("same_hosts changes from {} to {}: keys that were used with these hosts are lost, and a retry of "
+                    "an earlier request executes again",
                     shown(running.same_hosts), shown(wanted.same_hosts)));
   }
   if (running.trusted_proxies != wanted.trusted_proxies) {
     out.emplace_back(
-        "trusted_proxies changes: keys of requests through these proxies are forgotten where a proxy names the caller, "
-        "the "
-        "client's address or the host");
+        "trusted_proxies changes: keys of requests through these proxies are lost where the caller, the client's "
+        "address or the host comes from a proxy");
   }
   const bool same_peers = running.proxy_protocol_listen == wanted.proxy_protocol_listen &&
                           running.proxy_protocol_tls == wanted.proxy_protocol_tls;
   if (!same_peers) {
     out.emplace_back(
-        "proxy_protocol changes: clients have other addresses now, and keys are forgotten where the caller is the "
+        "proxy_protocol changes: clients now have other addresses, and keys are lost where the caller is the "
         "client's address");
   }
   return out;

@@ -72,7 +72,7 @@ std::expected<Secret, std::string> read_secret(const std::string& path) {
                     secret.bytes.size(), shortest_secret));
   }
   if (file->others_can_read) {
-    secret.warning = fmt::format("others can read the secret in {}; run: chmod 600 {}", path, path);
+    secret.warning = fmt::format("other users can read the secret in {}; run: chmod 600 {}", path, path);
   }
   return secret;
 }
@@ -149,7 +149,7 @@ std::expected<Secret, std::string> keep_secret(const std::string& folder, Random
 
 std::string how_to_give_one(std::string_view why) {
   return fmt::format(
-      "{} needs a secret: make one with `openssl rand -hex 32`, and give it in ONCE_SECRET or in a file named by "
+      "{} needs a secret: make one with `openssl rand -hex 32`, and put it into ONCE_SECRET or into the file of "
       "secret_file",
       why);
 }

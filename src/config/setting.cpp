@@ -10,7 +10,7 @@ Parsed<void> check_list(const Values& values) {
   }
   for (auto value = values.begin(); value != values.end(); ++value) {
     if (std::find(values.begin(), value, *value) != value) {
-      return std::unexpected(fmt::format("\"{}\" is there twice", *value));
+      return std::unexpected(fmt::format("\"{}\" is listed twice", *value));
     }
   }
   return {};

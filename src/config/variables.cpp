@@ -30,8 +30,8 @@ std::expected<Replaced, std::string> replace_variables(std::string_view text, co
     const std::string_view name = text.substr(0, end);
     if (end == std::string_view::npos || !is_variable_name(name)) {
       return std::unexpected(
-          "${ must begin the name of an environment variable, such as ${PGPASSWORD}: letters, digits and _, without a "
-          "default; write $${ for ${ itself");
+          "${ must be followed by the name of an environment variable and }, such as ${PGPASSWORD}: letters, digits "
+          "and _, without a default; write $${ for a literal ${");
     }
     const std::optional<std::string> value = environ ? environ(name) : std::nullopt;
     if (!value) return std::unexpected(fmt::format("the environment variable {} is not set", name));

@@ -89,7 +89,7 @@ std::optional<YamlError> second_document(const std::string& text) {
   if (!parser.HandleNextDocument(first) || !parser.HandleNextDocument(second)) return std::nullopt;
   const bool stuck = second.start.pos == first.start.pos;
   return YamlError{second.start.line + 1, second.start.column + 1,
-                   stuck ? "not valid YAML: this cannot stand here" : "only one document is allowed"};
+                   stuck ? "not valid YAML: unexpected text" : "only one document is allowed"};
 }
 
 // The error that yaml-cpp ends the first document with, if any. `marks` has what was read until then.
@@ -113,7 +113,7 @@ std::optional<YamlError> open_quote(const std::string& text) {
   Marks marks;
   static_cast<void>(first_error(text + "\n", marks));
   return YamlError{marks.last_scalar.line + 1, marks.last_scalar.column + 1,
-                   "not valid YAML: a text in quotes begins here, and the quote at its end is missing"};
+                   "not valid YAML: a quoted string begins here, and its closing quote is missing"};
 }
 
 bool is_indented_by_tab(std::string_view text, int line) {
@@ -128,7 +128,7 @@ YamlError syntax_error(const YAML::Exception& exception, std::string_view text) 
   error.line = std::max(exception.mark.line, 0) + 1;
   error.column = std::max(exception.mark.column, 0) + 1;
   if (is_indented_by_tab(text, error.line)) {
-    error.text = "not valid YAML: this line is indented by a tab; YAML allows only spaces there";
+    error.text = "not valid YAML: this line is indented with a tab; use spaces";
     return error;
   }
   error.text = "not valid YAML: " + exception.msg;

@@ -48,7 +48,7 @@ bool is_for_us(const JsonTree& key, SignatureAlgorithm algorithm) {
 SignatureKey::Made key_of(const JsonTree& key, SignatureAlgorithm algorithm) {
   // A private key has all that is public too; but where it lies, others may read it.
   if (algorithm != SignatureAlgorithm::hs256 && key.find("d") != nullptr) {
-    return std::unexpected("is a private key; give the public one");
+    return std::unexpected("is a private key; use the public key");
   }
   switch (algorithm) {
     case SignatureAlgorithm::hs256: return SignatureKey::secret(bytes_of(key, "k"));
@@ -65,7 +65,7 @@ std::expected<std::vector<JwtKey>, std::string> parse_jwks(std::string_view json
   const auto tree = JsonTree::parse(json);
   const JsonTree* listed = tree ? tree->find("keys") : nullptr;
   if (listed == nullptr || listed->array() == nullptr) {
-    return std::unexpected("is not a JSON Web Key Set: an object with an array \"keys\", and no member twice");
+    return std::unexpected("is not a JSON Web Key Set: an object with an array \"keys\" and no duplicate members");
   }
   std::vector<JwtKey> keys;
   std::size_t number = 0;
@@ -74,13 +74,13 @@ std::expected<std::vector<JwtKey>, std::string> parse_jwks(std::string_view json
     const auto algorithm = algorithm_of(entry);
     if (!algorithm || !is_for_us(entry, *algorithm)) continue;
     auto key = key_of(entry, *algorithm);
-    if (!key) return std::unexpected(fmt::format("has a bad key: number {} {}", number, key.error()));
+    if (!key) return std::unexpected(fmt::format("has an invalid key: number {} {}", number, key.error()));
     keys.push_back({.key = *std::move(key), .id = std::string(text_of(entry, "kid"))});
   }
   if (keys.empty()) {
     return std::unexpected(
-        fmt::format("has no key to check signatures with among its {}: RSA, P-256, Ed25519 or oct, with no other use "
-                    "and no other alg than RS256, ES256, EdDSA or HS256",
+        fmt::format("has no key for verifying signatures among its {}: expected RSA, P-256, Ed25519 or oct, for no "
+                    "other use and for RS256, ES256, EdDSA or HS256",
                     listed->array()->size()));
   }
   return keys;

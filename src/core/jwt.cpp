@@ -67,20 +67,22 @@ std::expected<std::optional<std::string>, TokenFault> read_claim(const JsonTree*
 std::string_view describe(TokenFault fault) {
   switch (fault) {
     case TokenFault::too_large: return "it is larger than 8 KiB";
-    case TokenFault::malformed: return "it is not three parts of base64url with dots between them";
-    case TokenFault::bad_header: return "its header is not a JSON object with an alg, or has a member twice";
+    case TokenFault::malformed: return "it is not three base64url parts separated by dots";
+    case TokenFault::bad_header: return "its header is not a JSON object with an alg, or has a duplicate member";
     case TokenFault::critical: return "its header has crit, and no extension is supported";
     case TokenFault::unknown_key: return "there is no key for its kid";
     case TokenFault::wrong_algorithm: return "there is no key for its alg";
     case TokenFault::bad_signature: return "its signature does not match";
-    case TokenFault::bad_payload: return "its payload is not a JSON object with valid claims, or has a member twice";
+    case TokenFault::bad_payload:
+      return "its payload is not a JSON object with valid claims, or has a duplicate member";
     case TokenFault::no_expiry: return "it has no exp";
     case TokenFault::expired: return "it has expired";
     case TokenFault::not_yet_valid: return "it is not valid yet: nbf is in the future";
     case TokenFault::issued_later: return "it was issued in the future: iat";
-    case TokenFault::wrong_issuer: return "its iss is not the one that is trusted here";
-    case TokenFault::wrong_audience: return "its aud does not name this service";
-    case TokenFault::unusable_claim: return "a claim that names its owner is neither text nor a number, or is too long";
+    case TokenFault::wrong_issuer: return "its iss is not the trusted issuer";
+    case TokenFault::wrong_audience: return "its aud does not include this service";
+    case TokenFault::unusable_claim:
+      return "the claim that identifies the caller is not a string or a number, or is too long";
   }
   return "";
 }

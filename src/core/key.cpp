@@ -74,8 +74,8 @@ const char* describe(KeyError error) {
   switch (error) {
     case KeyError::empty: return "The idempotency key is empty.";
     case KeyError::too_long: return "The idempotency key is too long.";
-    case KeyError::bad_character: return "The idempotency key may hold visible ASCII characters only.";
-    case KeyError::bad_string: return "The idempotency key starts with a quote but is not one quoted string.";
+    case KeyError::bad_character: return "The idempotency key contains characters other than visible ASCII.";
+    case KeyError::bad_string: return "The idempotency key starts with a quote but is not a single quoted string.";
     case KeyError::several: return "The request has more than one idempotency key.";
   }
   ONCE_ASSERT(false);

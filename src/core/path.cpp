@@ -92,8 +92,8 @@ void merge_slashes(std::string& path) {
 std::string describe(PathError error) {
   switch (error) {
     case PathError::escapes_root: return "The path leads out of the root.";
-    case PathError::control_character: return "The path has a control character.";
-    case PathError::ambiguous: return "The path has dots that can be understood in two ways.";
+    case PathError::control_character: return "The path contains a control character.";
+    case PathError::ambiguous: return "The path contains dot segments that backends resolve in different ways.";
   }
   return "";
 }

@@ -62,7 +62,7 @@ Result<void> Gateway::start() {
   if (settings_.serving.tls.listen == "off" && !settings_.inherited_tls.empty()) {
     return std::unexpected(Error{.source = ErrorSource::config,
                                  .retryable = Retryable::no,
-                                 .detail = "there is a socket for TLS, but tls.listen is off"});
+                                 .detail = "a TLS socket was passed in, but tls.listen is off"});
   }
   auto plain = open_listeners(settings_.listen, settings_.inherited, settings_.threads);
   if (!plain) return std::unexpected(plain.error());

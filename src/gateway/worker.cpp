@@ -176,12 +176,12 @@ void Worker::admit(const http::Socket::Accepted& accepted, Over over) {
       shared_.addresses.enter(http::network_of(accepted.peer),
                               most_of_address != 0 ? most_of_address : std::numeric_limits<std::size_t>::max());
   if (!share) {
-    spawn(refuse(accepted.fd, over, too_many("This address has as many connections as it may.")));
+    spawn(refuse(accepted.fd, over, too_many("This address has reached its limit of connections. Retry later.")));
     return;
   }
   if (shared_.connections.fetch_add(1, std::memory_order_relaxed) >= limits.max_connections && !make_room(share)) {
     shared_.connections.fetch_sub(1, std::memory_order_relaxed);
-    spawn(refuse(accepted.fd, over, too_many("This gateway serves as many connections as it may.")));
+    spawn(refuse(accepted.fd, over, too_many("This gateway has reached its limit of connections. Retry later.")));
     return;
   }
   spawn(serve(*this, accepted, over, std::move(share)));

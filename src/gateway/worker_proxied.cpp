@@ -19,7 +19,7 @@ void Worker::take(const http::Socket::Accepted& accepted, Over over) {
   if (!introduced) {
     admit(accepted, over);
   } else if (!http::contains(proxied.from, accepted.peer)) {
-    note_refusal(ProxyRefusal::untrusted, accepted.peer, "its address is none of proxy_protocol.from");
+    note_refusal(ProxyRefusal::untrusted, accepted.peer, "its address is not in proxy_protocol.from");
     spawn(refuse(accepted.fd, over,
                  problem(ProblemKind::forbidden, "This port is for load balancers that send a PROXY header.")));
   } else {
@@ -37,7 +37,7 @@ Task<void> Worker::introduce(http::Socket::Accepted accepted, Over over) {
   const ServingSettings& settings = generation_->settings();
   http::Socket socket(loop_, accepted.fd);
   if (introducing_.size() >= settings.limits.max_connections) {
-    note_refusal(ProxyRefusal::overload, accepted.peer, "too many wait for their header");
+    note_refusal(ProxyRefusal::overload, accepted.peer, "too many connections are waiting for their header");
     socket.reset_on_close();
     co_return;
   }
@@ -65,10 +65,10 @@ Task<bool> Worker::read_introduction(http::Socket& socket, sockaddr_storage& pee
   while (read.kind == ProxyHeaderRead::Kind::incomplete) {
     const Duration left = std::max(Duration(1), std::chrono::ceil<Duration>(deadline - loop_.now()));
     const http::IoResult got = co_await socket.peek_more(room, seen, left);
-    if (got.status == Io::timed_out) note_refusal(ProxyRefusal::late, peer, "it did not come in time");
+    if (got.status == Io::timed_out) note_refusal(ProxyRefusal::late, peer, "the header did not arrive in time");
     // Who connects and leaves without a word wanted to know whether somebody listens.
     const bool cut_off = seen > 0 && got.status != Io::ok && got.status != Io::cancelled && got.status != Io::timed_out;
-    if (cut_off) note_refusal(ProxyRefusal::malformed, peer, "it was cut off");
+    if (cut_off) note_refusal(ProxyRefusal::malformed, peer, "the header is incomplete");
     if (got.status != Io::ok) co_return false;
     seen = got.bytes;
     read = http::read_proxy_header({room.data(), seen});

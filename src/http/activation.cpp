@@ -37,7 +37,7 @@ Result<std::vector<InheritedSocket>> inherited_sockets(std::string_view count, s
   for (std::uint64_t i = 0; i < *number; ++i) {
     const int fd = first_inherited + static_cast<int>(i);
     const std::size_t colon = std::min(names.find(':'), names.size());
-    if (!listens(fd)) return refused(fmt::format("LISTEN_FDS: descriptor {} is no socket that listens", fd));
+    if (!listens(fd)) return refused(fmt::format("LISTEN_FDS: descriptor {} is not a listening socket", fd));
     ::fcntl(fd, F_SETFD, FD_CLOEXEC);
     ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
     sockets.push_back({.name = std::string(names.substr(0, colon)), .fd = fd});

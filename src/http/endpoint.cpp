@@ -234,7 +234,7 @@ Result<int> listen_on_unix(const std::string& path) {
     if (::connect(probe.get(), where, size) == 0) return system_error(cannot, EADDRINUSE);
     struct stat status{};
     const bool stale = errno == ECONNREFUSED && ::lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode);
-    if (!stale) return system_error(fmt::format("{}: something else is there", cannot), EADDRINUSE);
+    if (!stale) return system_error(fmt::format("{}: the path exists and is not a socket", cannot), EADDRINUSE);
     ::unlink(path.c_str());
     if (::bind(listener.get(), where, size) != 0) return system_error(cannot, errno);
   }

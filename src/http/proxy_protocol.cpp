@@ -84,10 +84,10 @@ ProxyHeaderRead read_v1_addresses(std::string_view fields, int family, std::size
   std::array<std::uint8_t, sizeof(in6_addr)> server{};
   if (::inet_pton(family, std::string(parts[0]).c_str(), client.data()) != 1 ||
       ::inet_pton(family, std::string(parts[1]).c_str(), server.data()) != 1) {
-    return malformed("an address of a version 1 header is none of its family");
+    return malformed("an address of a version 1 header does not match its family");
   }
   const auto client_port = read_port(parts[2]);
-  if (!client_port || !read_port(parts[3])) return malformed("a port of a version 1 header is none");
+  if (!client_port || !read_port(parts[3])) return malformed("a port of a version 1 header is not valid");
   ProxyHeaderRead read = whole(Source::client, size);
   if (family == AF_INET) {
     set_ipv4(read.header.address, client.data(), *client_port);
@@ -108,7 +108,7 @@ ProxyHeaderRead read_v1(std::string_view bytes) {
   const std::string_view line = bytes.substr(0, end - 1);
   const std::size_t size = end + 1;
   if (line.find_first_of(std::string_view("\r\0", 2)) != std::string_view::npos) {
-    return malformed("a version 1 header has control characters in it");
+    return malformed("a version 1 header contains control characters");
   }
   const std::string_view rest = line.substr(v1_start.size());
   constexpr std::string_view unknown = "UNKNOWN";
@@ -187,7 +187,7 @@ ProxyHeaderRead read_v2(std::string_view bytes) {
 ProxyHeaderRead read_proxy_header(std::string_view bytes) {
   const bool version_1 = agree(bytes, v1_start);
   const bool version_2 = agree(bytes, v2_start);
-  if (!version_1 && !version_2) return malformed("there is no header of the PROXY protocol");
+  if (!version_1 && !version_2) return malformed("there is no PROXY protocol header");
   if (version_1 && bytes.size() > v1_start.size()) return read_v1(bytes);
   if (version_2 && bytes.size() >= v2_start.size()) return read_v2(bytes);
   return {};

@@ -253,8 +253,8 @@ class Service::Connection final : public Link, private Socket::Watcher {
 
   Task<bool> read_body(std::size_t most) {
     BodyDecoder decoder(head_.framing);
-    constexpr std::string_view too_large = "The body is larger than is taken here.";
-    constexpr std::string_view no_memory = "There is no memory for the body now.";
+    constexpr std::string_view too_large = "The body is larger than the limit.";
+    constexpr std::string_view no_memory = "There is no memory for the body now. Retry later. Retry later.";
     if (head_.framing.kind == Framing::Kind::length && head_.framing.length > most) {
       co_await refuse(Refused::body_too_large, too_large);
       co_return false;
@@ -267,7 +267,7 @@ class Service::Connection final : public Link, private Socket::Watcher {
       const BodyDecoder::Step step = decoder.next(buffer_);
       if (step.kind == BodyDecoder::Kind::end) co_return true;
       if (step.kind == BodyDecoder::Kind::bad) {
-        co_await refuse(Refused::bad_request, "The framing of the body is not valid.");
+        co_await refuse(Refused::bad_request, "The body has invalid framing.");
         co_return false;
       }
       if (step.kind == BodyDecoder::Kind::data) {
@@ -330,7 +330,7 @@ Task<void> Service::serve_connection(Socket::Accepted accepted) {
     const bool room = make_room();
     Connection connection(*this, listener_.loop(), accepted);
     if (!room) {
-      co_await connection.refuse(Refused::too_many_connections, "There are too many connections.");
+      co_await connection.refuse(Refused::too_many_connections, "The limit of connections is reached. Retry later.");
     } else {
       co_await connection.run();
     }

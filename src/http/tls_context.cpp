@@ -124,7 +124,7 @@ Result<void> ask_clients(SSL_CTX& context, const TlsServerSettings& settings) {
   STACK_OF(X509_NAME)* names = SSL_load_client_CA_file(file.c_str());
   if (names == nullptr || SSL_CTX_load_verify_file(&context, file.c_str()) != 1) {
     sk_X509_NAME_pop_free(names, X509_NAME_free);
-    return tls_error(fmt::format("there are no certificates to trust in {}: {}", file, openssl_reason()));
+    return tls_error(fmt::format("there are no trusted certificates in {}: {}", file, openssl_reason()));
   }
   SSL_CTX_set_client_CA_list(&context, names);
   const int mode = settings.client_auth == ClientAuth::required ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0;
@@ -168,7 +168,7 @@ bool is_ip_address(const std::string& name) {
 }  // namespace
 
 Result<TlsServerContext::Ptr> TlsServerContext::make(const TlsServerSettings& settings, Warnings& warnings) {
-  if (settings.certificates.empty()) return tls_error("there is no certificate to show");
+  if (settings.certificates.empty()) return tls_error("there is no certificate");
   const auto keys = read_keys(settings.keys.empty() ? settings.certificates : settings.keys, warnings);
   if (!keys) return std::unexpected(keys.error());
   auto made = std::make_shared<TlsServerContext>(Private{});
@@ -176,7 +176,7 @@ Result<TlsServerContext::Ptr> TlsServerContext::make(const TlsServerSettings& se
     const auto certificate = read_certificates(file, warnings);
     if (!certificate) return std::unexpected(certificate.error());
     EVP_PKEY* key = key_of(*certificate->leaf, *keys);
-    if (key == nullptr) return tls_error(fmt::format("none of the keys belongs to the certificate in {}", file));
+    if (key == nullptr) return tls_error(fmt::format("no key matches the certificate in {}", file));
     made->certificates_.push_back({.file = file, .expires = expires_at(*certificate->leaf)});
     if (const auto added = made->add(*certificate, *key, settings); !added) return std::unexpected(added.error());
   }
@@ -234,7 +234,7 @@ Result<TlsClientContext::Ptr> TlsClientContext::make(const TlsClientSettings& se
   if (settings.ca.empty()) {
     SSL_CTX_set_default_verify_paths(context);
   } else if (SSL_CTX_load_verify_file(context, settings.ca.c_str()) != 1) {
-    return tls_error(fmt::format("there are no certificates to trust in {}: {}", settings.ca, openssl_reason()));
+    return tls_error(fmt::format("there are no trusted certificates in {}: {}", settings.ca, openssl_reason()));
   }
   if (!settings.certificate.empty()) {
     const auto certificate = read_certificates(settings.certificate, warnings);
@@ -242,8 +242,7 @@ Result<TlsClientContext::Ptr> TlsClientContext::make(const TlsClientSettings& se
     const auto key = read_key(settings.key.empty() ? settings.certificate : settings.key, warnings);
     if (!key) return std::unexpected(key.error());
     if (EVP_PKEY_eq(X509_get0_pubkey(certificate->leaf.get()), key->key.get()) != 1) {
-      return tls_error(
-          fmt::format("the key in {} does not belong to the certificate in {}", key->path, certificate->path));
+      return tls_error(fmt::format("the key in {} does not match the certificate in {}", key->path, certificate->path));
     }
     if (const auto used = use(*context, *certificate, *key->key); !used) return std::unexpected(used.error());
   }

@@ -50,7 +50,7 @@ void check_dates(const X509& certificate, const std::string& path, Warnings& war
   const ASN1_TIME* begins = X509_get0_notBefore(&certificate);
   const ASN1_TIME* ends = X509_get0_notAfter(&certificate);
   if (X509_cmp_current_time(ends) < 0) {
-    warnings.push_back(fmt::format("the certificate in {} has expired, on {}", path, date_text(ends)));
+    warnings.push_back(fmt::format("the certificate in {} expired on {}", path, date_text(ends)));
   }
   if (X509_cmp_current_time(begins) > 0) {
     warnings.push_back(fmt::format("the certificate in {} is not valid before {}", path, date_text(begins)));
@@ -130,7 +130,7 @@ Result<std::vector<RevocationListPtr>> read_revocation_lists(const std::string& 
     const ASN1_TIME* next = X509_CRL_get0_nextUpdate(list.get());
     const ASN1_TIME* last = X509_CRL_get0_lastUpdate(list.get());
     if (next != nullptr && X509_cmp_current_time(next) < 0) {
-      return tls_error(fmt::format("a revocation list in {} has expired, on {}: get a new one from its authority", path,
+      return tls_error(fmt::format("a revocation list in {} expired on {}: get a new one from its authority", path,
                                    date_text(next)));
     }
     if (X509_cmp_current_time(last) > 0) {
@@ -154,7 +154,7 @@ Result<KeyFile> read_key(const std::string& path, Warnings& warnings) {
   struct stat status{};
   constexpr mode_t others = S_IRGRP | S_IROTH;
   if (::stat(path.c_str(), &status) == 0 && (status.st_mode & others) != 0) {
-    warnings.push_back(fmt::format("others can read the key in {}; run: chmod 600 {}", path, path));
+    warnings.push_back(fmt::format("other users can read the key in {}; run: chmod 600 {}", path, path));
   }
   ERR_clear_error();
   return read;

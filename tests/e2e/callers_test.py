@@ -174,7 +174,7 @@ class Tokens(Callers):
         gateway.terminate()
         self.assertEqual(gateway.wait(), 0)
         refusals = [line for line in gateway.log_lines() if line["message"] == "caller refused"]
-        self.assertEqual([line["reason"] for line in refusals], ["The token is refused: its signature does not match."])
+        self.assertEqual([line["reason"] for line in refusals], ["The token is not valid: its signature does not match."])
         for word in ("very-secret", field[1], self.secret.secret):
             self.assertNotIn(word, gateway.stdout + gateway.stderr)
 
@@ -204,7 +204,7 @@ class Tokens(Callers):
         (self.files / "short").write_text("0123456789abcdef0123\n")
         for setting, why in ((f"jwt.keys={self.files}/absent", "jwt.keys: cannot read"),
                              (f"jwt.keys={self.files}/text", "neither a PEM public key"),
-                             (f"jwt.keys={pair.private}", "is a private key; give the public one"),
+                             (f"jwt.keys={pair.private}", "is a private key; use the public key"),
                              (f"jwt.secrets={self.files}/short", "has 20 bytes, at least 32 are needed"),
                              (f"jwt.secrets={pair.path}", "is a key, not a secret; it belongs in jwt.keys")):
             with self.subTest(setting=setting):

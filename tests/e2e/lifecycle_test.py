@@ -445,7 +445,7 @@ class Starting(EndToEnd):
                            ("store: journal:/proc/nope", "the journal cannot be in /proc/nope"),
                            ("data_dir: /proc/x", "/proc"),
                            ("audit_log: /nowhere/audit.log", "audit_log: /nowhere/audit.log: No such file or directory"),
-                           ("audit_log: 'audit.log", "the quote at its end is missing")):
+                           ("audit_log: 'audit.log", "its closing quote is missing")):
             (folder / "once.yaml").write_text(f"upstreams: {{a: http://127.0.0.1:1}}\n{line}\nadmin: 127.0.0.1:0\nlisten: 127.0.0.1:0\n")
             for command in ("check", "serve"):
                 with self.subTest(line=line, command=command):

@@ -486,7 +486,7 @@ class ServiceManager(EndToEnd):
                                os.environ["ONCE_BINARY"], "serve", "--upstream", "http://127.0.0.1:9"],
                               cwd=self.folder_, capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("LISTEN_FDS: descriptor 3 is no socket that listens", done.stderr)
+        self.assertIn("LISTEN_FDS: descriptor 3 is not a listening socket", done.stderr)
 
 
 if __name__ == "__main__":

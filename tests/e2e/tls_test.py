@@ -430,17 +430,17 @@ class Settings(OverTls):
             pass
         for settings, words in (
                 (("listen=off",), "listen and tls.listen are both off"),
-                ((on,), "tls.certificates must name a certificate"),
+                ((on,), "tls.certificates is empty"),
                 ((on, "tls.certificates=[none.pem]"), "tls: cannot read none.pem: No such file or directory"),
                 ((on, "tls.certificates=[empty.pem]", "tls.keys=[server.key]"), "tls: there is no PEM certificate in empty.pem"),
                 ((on, "tls.certificates=[server.pem]"), "tls: there is no PEM private key in server.pem"),
-                ((on, "tls.certificates=[server.pem]", f"tls.keys=[{other[1]}]"), "none of the keys belongs to the certificate in server.pem"),
+                ((on, "tls.certificates=[server.pem]", f"tls.keys=[{other[1]}]"), "no key matches the certificate in server.pem"),
                 ((on, "tls.certificates=[server.pem]", "tls.keys=[server.key]", "tls.client_ca=none.pem"), "none.pem"),
                 ((on, "tls.certificates=[server.pem]", "tls.keys=[server.key]", "tls.client_ca=ca.pem", "tls.client_crl=none.crl"),
                  "none.crl"),
                 ((on, "tls.certificates=[server.pem]", "tls.keys=[server.key]", "tls.client_crl=x"), "tls.client_crl"),
-                (("listen=127.0.0.1:9999", "tls.listen=127.0.0.1:9999", "tls.certificates=[x]"), "where something else is served"),
-                (("upstreams.default=https://localhost", "upstream_tls.ca=none.pem"), "upstream_tls: there are no certificates to trust in none.pem"),
+                (("listen=127.0.0.1:9999", "tls.listen=127.0.0.1:9999", "tls.certificates=[x]"), "already used by another listener"),
+                (("upstreams.default=https://localhost", "upstream_tls.ca=none.pem"), "upstream_tls: there are no trusted certificates in none.pem"),
         ):
             with self.subTest(words):
                 self.assertIn(words, self.check(*settings, expect=True))
@@ -450,6 +450,6 @@ class Settings(OverTls):
         pathlib.Path(self.authority.path("old.key")).chmod(0o644)
         said = self.check("tls.listen=127.0.0.1:0", "tls.certificates=[old.pem]", "tls.keys=[old.key]", expect=False)
         self.assertIn("warning: tls: the certificate in old.pem has expired", said)
-        self.assertIn("others can read the key in old.key", said)
+        self.assertIn("other users can read the key in old.key", said)
         said = self.check("upstreams.default=https://localhost", "upstream_tls.verify=no", expect=False)
         self.assertIn("upstream_tls.verify is no", said)

@@ -169,7 +169,7 @@ Task<bool> Client::shake_hands() {
   io_.timeouts = &timeouts;
   io_.head.persistence = Persistence::close;
   body_unread_ = true;
-  Problem answer = problem(ProblemKind::bad_request, "This port speaks TLS: the URL begins with https.");
+  Problem answer = problem(ProblemKind::bad_request, "This port requires TLS: use a URL that begins with https.");
   write_problem(reply_, std::move(answer), problem_form(), request_id_, Ending::rejected);
   co_await write_reply();
   co_return false;
@@ -349,7 +349,9 @@ Task<void> Client::answer() {
   drop_disguised(io_.head, named, trust());
   if (leaves_prefix(head.path, *path, routed.strip_prefix,
                     generation_->settings().upstreams[routed.upstream].base_path)) {
-    co_await write_problem_reply(ProblemKind::bad_request, "This path must be written without detours.");
+    co_await write_problem_reply(ProblemKind::bad_request,
+                                 "The path contains dot segments, empty segments or backslashes, which this route "
+                                 "does not accept.");
     co_return;
   }
   if (head.method == Method::options && hops_left(head) == 0) {
@@ -417,7 +419,7 @@ KeyedRequest Client::keyed_request(const RoutedPolicy& routed, Backend& backend,
 Task<std::optional<std::string>> Client::made_key(const Policy& policy) {
   auto derived = derived_key(policy.key, io_.head, whole_body_);
   if (derived) co_return *std::move(derived);
-  std::string why = "This request has no " + policy.key.header + ", and none can be made without its " +
+  std::string why = "This request has no " + policy.key.header + ", and the gateway cannot derive one without " +
                     text_of(*derived.error()) + ".";
   co_await write_problem_reply(ProblemKind::key_required, std::move(why));
   co_return std::nullopt;
@@ -513,7 +515,8 @@ Task<void> Client::interim(const http::ResponseHead& head) {
 
 Task<void> Client::answer_preflight(const Policy& policy) {
   if (once::answer_preflight(policy, io_.head, request_id_, reply_) == Preflight::malformed) {
-    co_await write_problem_reply(ProblemKind::bad_request, "The preflight asks for something that is no name.");
+    co_await write_problem_reply(ProblemKind::bad_request,
+                                 "The preflight request asks for an invalid method or header name.");
     co_return;
   }
   worker_.metrics().preflights.add();

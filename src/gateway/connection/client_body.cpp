@@ -56,7 +56,7 @@ Task<void> Client::refuse_body(BodyRead read) {
     case BodyRead::whole: break;
     case BodyRead::gone: keep_ = false; break;
     case BodyRead::too_large:
-      co_await write_problem_reply(ProblemKind::body_too_large, "The request body is larger than this route takes.");
+      co_await write_problem_reply(ProblemKind::body_too_large, "The request body is larger than this route accepts.");
       break;
     case BodyRead::malformed:
       co_await write_problem_reply(ProblemKind::bad_request, "The request body is malformed.");

@@ -26,12 +26,13 @@ constexpr std::size_t bytes_of_record = 384;
 
 std::string describe(CallerLimit limit) {
   switch (limit) {
-    case CallerLimit::in_flight: return "This caller has as many requests at work as it may.";
-    case CallerLimit::new_keys: return "This caller uses new keys faster than it may.";
-    case CallerLimit::stored_bytes: return "As many answers are recorded for this caller as may be.";
-    case CallerLimit::address_new_keys: return "New keys come from this address faster than they may.";
+    case CallerLimit::in_flight: return "This caller has reached its limit of concurrent requests. Retry later.";
+    case CallerLimit::new_keys: return "This caller has reached its limit of new keys per second. Retry later.";
+    case CallerLimit::stored_bytes: return "This caller has used up its quota of stored responses. Retry later.";
+    case CallerLimit::address_new_keys:
+      return "This address has reached its limit of new keys per second. Retry later.";
     case CallerLimit::address_stored_bytes:
-      return "As many answers are recorded for callers at this address as may be.";
+      return "This address has used up its quota of stored responses. Retry later.";
   }
   return "";
 }
@@ -107,7 +108,10 @@ void Client::rest() {
 Task<void> Client::refuse_overload(Overload limit) {
   worker_.metrics().overloaded[static_cast<std::size_t>(limit)].add();
   if (limit == Overload::body_memory) make_room();
-  co_await write_problem_reply(ProblemKind::overloaded, "This gateway has as much to do as it may.", 1);
+  co_await write_problem_reply(ProblemKind::overloaded,
+                               "The gateway has reached its limit of concurrent requests or of memory for bodies. "
+                               "Retry later.",
+                               1);
 }
 
 Task<void> Client::refuse_caller(CallerTable::Refusal refusal) {

@@ -88,7 +88,8 @@ Task<void> Client::answer_guarded(const RoutedPolicy& routed) {
   }
   if (guarded && guard_->waited() && left_while_waiting()) {
     co_await guard_->leave(WriteEnd::known);
-    Problem answer = problem(ProblemKind::resource_busy, "The client stopped listening before its turn came.");
+    Problem answer =
+        problem(ProblemKind::resource_busy, "The client closed its connection while the write waited for its turn.");
     answer.retry_after_seconds = retry_soon_seconds;
     co_await write_problem_reply(std::move(answer));
     co_return;

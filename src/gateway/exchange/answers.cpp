@@ -44,8 +44,8 @@ void Answers::in_flight() {
 }
 
 void Answers::not_kept() {
-  problem(ProblemKind::response_not_kept, "The request succeeded; its response was too large to keep.",
-          Ending::replayed);
+  problem(ProblemKind::response_not_kept,
+          "The request succeeded, but its response was not kept, so it cannot be replayed.", Ending::replayed);
 }
 
 void Answers::expired() {
@@ -54,7 +54,7 @@ void Answers::expired() {
 
 void Answers::no_memory() {
   Problem answer = once::problem(ProblemKind::overloaded,
-                                 "The response is recorded, but there is no memory to send it now. Try again.");
+                                 "The response is recorded, but there is no memory to send it now. Retry later.");
   answer.retry_after_seconds = retry_soon_seconds;
   write(std::move(answer), Ending::rejected);
 }
@@ -62,7 +62,7 @@ void Answers::no_memory() {
 void Answers::too_early(Time takeover_at, Time now) {
   Problem answer =
       once::problem(ProblemKind::outcome_unknown,
-                    "It is not known whether this request was executed; a retry may execute it again after " +
+                    "It is unknown whether this request was executed; a retry may execute it again after " +
                         http_date(takeover_at) + ".");
   answer.retryable = Retryable::yes;
   answer.retry_after_seconds = whole_seconds(takeover_at - now);
@@ -72,7 +72,8 @@ void Answers::too_early(Time takeover_at, Time now) {
 void Answers::held() {
   Problem answer =
       once::problem(ProblemKind::outcome_unknown,
-                    "It is not known whether this request was executed; it is held until someone resolves it.");
+                    "It is unknown whether this request was executed. Do not retry: the key is held until an "
+                    "operator resolves it.");
   answer.retryable = Retryable::no;
   write(std::move(answer), Ending::unknown);
 }
@@ -97,7 +98,7 @@ void Answers::unknown(int status, std::string detail) {
 void Answers::store_fault(StoreFault fault) {
   Problem answer =
       fault == StoreFault::full
-          ? once::problem(ProblemKind::store_full, "No room for new keys; nothing was executed.")
+          ? once::problem(ProblemKind::store_full, "The store is full and accepts no new keys; nothing was executed.")
           : once::problem(ProblemKind::store_unavailable, "The store does not answer; nothing was executed.");
   answer.retry_after_seconds = retry_soon_seconds;
   write(std::move(answer), Ending::rejected);

@@ -140,7 +140,7 @@ void strip_conditions(http::RequestHead& head) {
 }
 
 Problem not_held() {
-  Problem lost = problem(ProblemKind::resource_busy, "The resource could not be held; nothing was executed.");
+  Problem lost = problem(ProblemKind::resource_busy, "The claim on the resource was lost; nothing was executed.");
   lost.retry_after_seconds = retry_soon_seconds;
   return lost;
 }
@@ -169,8 +169,7 @@ Task<std::optional<Problem>> WriteGuard::enter(const GuardedWrite& write) {
     co_return refuse(
         PreconditionResult::missing,
         problem(ProblemKind::precondition_required,
-                "This write needs If-Match with the ETag of the state that it changes, or If-None-Match: * "
-                "to create."));
+                "This write needs If-Match with the current ETag of the resource, or If-None-Match: * to create it."));
   }
   std::optional<Problem> refused = co_await claim();
   if (refused) co_return refused;
@@ -250,7 +249,7 @@ Task<std::optional<Problem>> WriteGuard::claim() {
       if (owner_ended) continue;
     }
     if (uncertain_) release_later();
-    Problem answer = problem(ProblemKind::resource_busy, "Another write to this resource has not ended yet.");
+    Problem answer = problem(ProblemKind::resource_busy, "Another write to this resource is still running.");
     answer.retry_after_seconds = retry_soon_seconds;
     co_return refuse(PreconditionResult::busy, std::move(answer));
   }
@@ -291,8 +290,8 @@ Task<std::optional<Problem>> WriteGuard::check() {
     if (!absent && (status < 200 || status >= 300)) {
       co_return refuse(PreconditionResult::unreadable,
                        problem(ProblemKind::precondition_failed,
-                               "The state of the resource is not known: the backend answered " +
-                                   std::to_string(status) + " when asked for it. Nothing was executed."));
+                               "The current state of the resource is unknown: the backend answered " +
+                                   std::to_string(status) + " to a GET. Nothing was executed."));
     }
     if (!absent && answer.head->find("ETag")) {
       count(PreconditionResult::left_to_backend);
@@ -304,7 +303,8 @@ Task<std::optional<Problem>> WriteGuard::check() {
   }
   if (!holds(precondition_, current)) {
     Problem failed = problem(ProblemKind::precondition_failed,
-                             current.exists ? "The resource is in another state than this write was made for."
+                             current.exists ? "The resource has changed: its current state does not match the "
+                                              "precondition of this write."
                                             : "The resource does not exist.");
     if (current.tag) failed.fields.append("ETag: ").append(*current.tag).append("\r\n");
     co_return refuse(PreconditionResult::failed, std::move(failed));

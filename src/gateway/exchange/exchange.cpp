@@ -43,11 +43,11 @@ void tell_unknown(Answers answers, BackendAnswer& answer) {
   if (answer.refused) {
     answers.unknown(answer.refused->status, std::move(answer.refused->detail));
   } else if (answer.delivery == Delivery::timed_out) {
-    answers.unknown(504, "The backend did not answer in time; whether the request was executed is not known.");
+    answers.unknown(504, "The backend did not answer in time; it is unknown whether the request was executed.");
   } else if (answer.fault) {
-    answers.unknown(502, "The backend's response is malformed; whether the request was executed is not known.");
+    answers.unknown(502, "The backend's response is malformed; it is unknown whether the request was executed.");
   } else {
-    answers.unknown(502, "The connection to the backend was lost; whether the request was executed is not known.");
+    answers.unknown(502, "The connection to the backend was lost; it is unknown whether the request was executed.");
   }
 }
 
@@ -368,8 +368,8 @@ Task<void> Exchange::settle_answer(BackendAnswer& answer) {
         reply_with(answer, Ending::executed);
       } else {
         answers().unknown(503, recorded == OpStatus::lost
-                                   ? "Another attempt took this operation over before its outcome could be recorded."
-                                   : "The backend answered, but its answer could not be recorded.");
+                                   ? "Another attempt took over this operation before its outcome could be recorded."
+                                   : "The backend answered, but its response could not be recorded.");
       }
       co_return;
     }

@@ -94,7 +94,8 @@ Task<std::optional<Problem>> LifeEnd::answered(int status) {
   const bool marked = co_await mark();
   if (marked || policy_.store_down == StoreDown::bypass) co_return std::nullopt;
   Problem half = problem(ProblemKind::outcome_unknown,
-                         "The backend did this, but it could not be recorded that the keys of this resource ended.");
+                         "The backend executed the request, but the end of this resource's keys could not be "
+                         "recorded.");
   half.status = 503;
   half.retryable = Retryable::no;
   co_return half;
@@ -125,7 +126,7 @@ Task<bool> LifeEnd::mark() {
     waited += pause;
     pause = std::min(pause * 2, longest_life_pause);
   }
-  if (op.status == OpStatus::done && op.verdict != Verdict::execute) op.error = "the marker is held by somebody";
+  if (op.status == OpStatus::done && op.verdict != Verdict::execute) op.error = "another request holds the marker";
   if (op.status != OpStatus::done || op.verdict != Verdict::execute) {
     log_failure(op);
     co_return false;

@@ -48,23 +48,21 @@ std::expected<std::string, std::string> head_text(const AskedRequest& asked, con
   bool host = false;
   for (const auto& [name, value] : asked.headers) {
     if (name.empty() || (name + value).find_first_of("\r\n") != std::string::npos) {
-      return std::unexpected("A header has a line break in it, or no name.");
+      return std::unexpected("A header contains a line break, or has no name.");
     }
     host = host || same_name(name, "Host");
     text.append(name).append(": ").append(value).append("\r\n");
   }
   const std::string_view named = asked.host.empty() ? url.host : std::string_view(asked.host);
-  if (named.find_first_of("\r\n") != std::string_view::npos) return std::unexpected("The host has a line break in it.");
+  if (named.find_first_of("\r\n") != std::string_view::npos) return std::unexpected("The host contains a line break.");
   if (!host && named.empty() && !hosts.all_same()) {
     return std::unexpected(
-        "A host is needed, the one that the client asked for, because a key belongs to it: give \"host\", or the whole "
-        "URL "
-        "as \"path\".");
+        "The host of the client's request is missing, and a key belongs to a host: add \"host\", or use the whole "
+        "URL as \"path\".");
   }
   if (!asked.host.empty() && !url.host.empty() && !is_same_host(asked.host, url.host)) {
-    return std::unexpected(
-        fmt::format("The URL names the host {} and \"host\" says {}: give the one that the client asked for.", url.host,
-                    asked.host));
+    return std::unexpected(fmt::format(
+        "The host in the URL is {}, but \"host\" is {}: use the host of the client's request.", url.host, asked.host));
   }
   if (!asked.host.empty() || !host) text.append("Host: ").append(named).append("\r\n");
   return text.append("\r\n");
@@ -77,10 +75,10 @@ std::expected<std::string, std::string> key_of(const AskedRequest& asked, const 
     if (!key) return std::unexpected(fmt::format("The key is not valid: {}", describe(key.error())));
     return std::string(key->view());
   }
-  if (policy.key.derive.empty()) return std::unexpected("A key is needed: this route makes none by itself.");
+  if (policy.key.derive.empty()) return std::unexpected("A key is required: this route does not derive keys.");
   auto derived = derived_key(policy.key, head, asked.body);
   if (!derived)
-    return std::unexpected(fmt::format("The key cannot be made: {} is missing.", text_of(*derived.error())));
+    return std::unexpected(fmt::format("The key cannot be derived: {} is missing.", text_of(*derived.error())));
   return *std::move(derived);
 }
 
@@ -93,18 +91,18 @@ std::expected<OperationId, std::string> operation_of(const Generation& generatio
   http::RequestHead head;
   const http::ParseResult parsed = parse(*text, {}, head);
   if (parsed.parsed != http::Parsed::complete || head.size != text->size()) {
-    return std::unexpected("Method, path and headers do not make a valid request.");
+    return std::unexpected("Method, path and headers are not a valid request.");
   }
   std::string scratch;
   const auto path = normalise_path(head.path, scratch);
   if (!path) return std::unexpected(describe(path.error()));
   if (head.method == Method::other && has_small_letters(head.method_text)) {
     return std::unexpected(
-        fmt::format("The method is {}: methods are written in capitals, such as POST.", head.method_text));
+        fmt::format("The method is {}, but methods are in capitals, such as POST.", head.method_text));
   }
   const Policy* policy = generation.routes.find(head.method, *path, head.host).policy;
   if (policy == nullptr || !policy->methods.test(static_cast<std::size_t>(head.method))) {
-    return std::unexpected("No route protects such a request.");
+    return std::unexpected("No route protects this request.");
   }
   const auto key = key_of(asked, *policy, head);
   if (!key) return std::unexpected(key.error());

@@ -113,7 +113,7 @@ std::optional<Problem> field_dropped(const http::RequestHead& head, const NamedF
       const bool by_route = named.any([name](std::string_view each) { return same_variable(name, each); });
       if (name.empty() || (!by_route && !is_relied_on(name))) continue;
       return problem(ProblemKind::bad_request,
-                     fmt::format("Connection names {}, which belongs to the request and not to the connection.", name));
+                     fmt::format("The Connection header lists {}, which is an end-to-end header.", name));
     }
   }
   return std::nullopt;
@@ -122,7 +122,8 @@ std::optional<Problem> field_dropped(const http::RequestHead& head, const NamedF
 std::optional<Problem> misdirected(const http::RequestHead& head, bool secure, PeerTrust peer) {
   if (head.scheme == http::TargetScheme::none || peer == PeerTrust::trusted_proxy) return std::nullopt;
   if ((head.scheme == http::TargetScheme::https) == secure) return std::nullopt;
-  Problem answer = problem(ProblemKind::bad_request, "The scheme of the target is not that of this connection.");
+  Problem answer =
+      problem(ProblemKind::bad_request, "The scheme in the request target is not the scheme of this connection.");
   answer.status = 421;
   return answer;
 }
@@ -132,7 +133,7 @@ std::optional<Problem> unreadable_forwarded(const http::RequestHead& head, PeerT
   for (const http::Field& field : head.fields) {
     if (!same_variable(field.name, "Forwarded") || is_forwarded_list(field.value)) continue;
     return problem(ProblemKind::bad_request,
-                   "Forwarded is malformed (RFC 7239), so it does not say which host is meant.");
+                   "The Forwarded header is malformed (RFC 7239), so the requested host is ambiguous.");
   }
   return std::nullopt;
 }
@@ -140,17 +141,18 @@ std::optional<Problem> unreadable_forwarded(const http::RequestHead& head, PeerT
 std::optional<Problem> route_evaded(const Routes& routes, const RoutedPolicy& routed, const http::RequestHead& head,
                                     std::string_view normal) {
   if (head.method == Method::other && misspells_method(head.method_text)) {
-    return problem(ProblemKind::bad_request, "Methods are written in capitals.");
+    return problem(ProblemKind::bad_request, "The method is not in capitals. Methods are case-sensitive.");
   }
   if (hides_route_behind_host(routes, routed, head)) {
     return problem(ProblemKind::bad_request,
-                   "The path begins with two slashes and could be taken for a host and another path.");
+                   "The path begins with two slashes, which a backend could read as a host and another path.");
   }
   const bool plain = normal.find_first_of("%;\\") == std::string_view::npos;
   if (!plain && takes_another_route(routes, routed, {.method = head.method, .host = head.host}, normal)) {
     return problem(
         ProblemKind::bad_request,
-        "The path contains an encoded slash, a backslash or a semicolon and could be taken for another one.");
+        "The path contains an encoded slash, a backslash or a semicolon, and a backend could read it as the path of "
+        "another route.");
   }
   return std::nullopt;
 }

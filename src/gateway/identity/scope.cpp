@@ -215,13 +215,14 @@ ScopeParts::ScopeParts(const Policy& policy, const http::RequestHead& head, cons
 std::optional<Problem> caller_problem(const Policy& policy, const ScopeParts& scope, std::string_view token_header) {
   if (const CallerSource* source = scope.ambiguous()) {
     const std::string_view name = source->kind == Kind::jwt ? token_header : std::string_view(source->name);
-    return problem(ProblemKind::bad_request, fmt::format("The caller is given more than once: {}.", name));
+    return problem(ProblemKind::bad_request,
+                   fmt::format("The request identifies its caller more than once: {}.", name));
   }
   if (!scope.repeated().empty()) {
-    return problem(ProblemKind::bad_request, fmt::format("The header {} is there more than once.", scope.repeated()));
+    return problem(ProblemKind::bad_request, fmt::format("The header {} appears more than once.", scope.repeated()));
   }
   if (const auto fault = scope.token_fault()) {
-    Problem refused = problem(ProblemKind::token_invalid, fmt::format("The token is refused: {}.", describe(*fault)));
+    Problem refused = problem(ProblemKind::token_invalid, fmt::format("The token is not valid: {}.", describe(*fault)));
     refused.challenge = "Bearer error=\"invalid_token\"";
     return refused;
   }

@@ -78,7 +78,8 @@ Task<PassedResult> PassThrough::run(const PassedRequest& request) {
       result.whole = true;
       break;
     case Sent::busy:
-      result = failed_with(ProblemKind::upstream_busy, "No connection was free in time; nothing was executed.");
+      result = failed_with(ProblemKind::upstream_busy,
+                           "No connection to the backend was free in time; nothing was executed.");
       result.whole = true;
       break;
     case Sent::client_gone: result.whole = true; break;
@@ -347,7 +348,8 @@ Task<PassedResult> PassThrough::relay() {
     const int status = upstream_->head().status;
     if (status >= 200) break;
     if (status == 101 && !switched_as_asked()) {
-      PassedResult unasked = failed_with(ProblemKind::backend_lost, "The backend switched protocols unasked.");
+      PassedResult unasked =
+          failed_with(ProblemKind::backend_lost, "The backend switched to a protocol that the client did not request.");
       unasked.fault = http::ResponseFault::unasked_switch;
       co_return unasked;
     }

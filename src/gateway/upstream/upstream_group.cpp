@@ -139,7 +139,7 @@ Task<UpstreamConnectionPtr> UpstreamGroup::connect(Turn& turn, Duration rested_a
     http::ConnectFault fault{};
     UpstreamConnectionPtr connection = co_await server.pool->connect(limit, &fault);
     if (connection) {
-      log_change(ports_.log, server.state->health.reached(), state_.settings, *server.state, "it could be reached");
+      log_change(ports_.log, server.state->health.reached(), state_.settings, *server.state, "a connection succeeded");
       co_return std::move(connection);
     }
     if (fault == http::ConnectFault::out_of_descriptors) {
@@ -157,8 +157,7 @@ void UpstreamGroup::failed(Turn& turn) {
   ports_.metrics.backend_connect_failures.add();
   // Where it is was not known, which says nothing of the server: it is used as soon as it is found.
   if (server.health.located()) {
-    log_change(ports_.log, server.health.not_reached(ports_.loop.now()), state_.settings, server,
-               "it could not be reached");
+    log_change(ports_.log, server.health.not_reached(ports_.loop.now()), state_.settings, server, "connections fail");
     served(turn, Served::badly);
   }
   turn.tried_ |= std::uint64_t{1} << *turn.server_;

@@ -73,7 +73,7 @@ void UpstreamResolver::Rounds::run() {
 // What cannot be looked up is where it was.
 void UpstreamResolver::Rounds::settle(Name& name, Result<http::Endpoints> found) {
   if (!found || found->empty()) {
-    const std::string error = found ? "it has no address" : found.error().detail;
+    const std::string error = found ? "the name has no address" : found.error().detail;
     if (!name.failing) {
       log->warn("server cannot be looked up; its last addresses are used",
                 {{"upstream", name.upstream.name}, {"server", name.server.name}, {"error", error}});

@@ -18,7 +18,7 @@ Result<std::unique_ptr<Upstreams>> Upstreams::open(const std::vector<Upstream>& 
         log.warn("server cannot be looked up; it gets no requests until it can",
                  {{"upstream", upstream.name},
                   {"server", server_name(server)},
-                  {"error", endpoints ? "it has no address" : endpoints.error().detail}});
+                  {"error", endpoints ? "the name has no address" : endpoints.error().detail}});
         endpoints = http::Endpoints();
       }
       state->servers.push_back(std::make_unique<ServerState>(upstream, server, std::move(*endpoints), state->ejected));

@@ -31,9 +31,9 @@ struct Case {
 // clang-format off
 const Case cases[] = {
   {"upstreams: {a: http://a}", "", ""},
-  {"", "no backend: say where requests go, with --upstream http://HOST:PORT or upstreams: in the configuration file\n", ""},
+  {"", "no upstream: give one with --upstream http://HOST:PORT or with upstreams: in the configuration file\n", ""},
   {"upstreams: {a: http://a}\ndefaults: {ttl: 10s, on_unknown: takeover}", "once.yaml:2:17: lease (30s) must be shorter than ttl (10s)\n",
-   "once.yaml:2:17: takeover_after (5m) is not shorter than ttl (10s): the key expires before anyone takes over\n"},
+   "once.yaml:2:17: takeover_after (5m) is not shorter than ttl (10s): the key expires before a takeover\n"},
   {"upstreams: {a: http://a}\nroutes:\n  - path: /x\n    lease: 1m\n    ttl: 1m\n    on_unknown: hold",
    "once.yaml:4:12: lease (1m) must be shorter than ttl (1m)\n", ""},
   {"upstreams: {payments: http://a}\nroutes: [{path: /x, upstream: payment}]",
@@ -48,131 +48,131 @@ const Case cases[] = {
   {"upstreams: {a: http://a}\nadmin: '[::1]:1'", "", ""},
   {"upstreams: {a: http://a}\nadmin: 127.9.9.9:1", "", ""},
   {"upstreams: {a: http://a}\nadmin: 127.page.test:1",
-   "once.yaml:2:8: admin is 127.page.test:1: from other machines anybody could see and change everything, so admin_token is needed, "
-   "such as admin_token: file:/etc/once/admin-token; without one use 127.0.0.1\n", ""},
+   "once.yaml:2:8: admin is 127.page.test:1: other machines would have full access, so admin_token is required, such "
+   "as admin_token: file:/etc/once/admin-token; without one use 127.0.0.1\n", ""},
   {"upstreams: {a: http://a}\nadmin: 0.0.0.0:1\nadmin_token: env:ONCE_ADMIN_TOKEN", "", ""},
   {"upstreams: {a: http://a}\npool: {idle_max: 1s, keyed_idle_max: 2s}",
    "once.yaml:2:38: pool.keyed_idle_max (2s) must not be longer than pool.idle_max (1s)\n", ""},
   {"upstreams: {a: http://a}\nlimits: {max_uri_bytes: 8KiB, max_header_bytes: 4KiB}",
    "once.yaml:2:25: limits.max_uri_bytes (8KiB) must not be larger than limits.max_header_bytes (4KiB)\n", ""},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, caller: none}]", "",
-   "once.yaml:2:29: caller is none: callers that use the same key are given each other's answers\n"},
+   "once.yaml:2:29: caller is none: callers that use the same key get each other's responses\n"},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, caller: none, scope: [path]}]", "", ""},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, caller: 'jwt:sub', caller_missing: reject}]",
-   "once.yaml:2:29: caller: jwt:sub needs a key to check tokens with: jwt.keys or jwt.secrets\n", ""},
+   "once.yaml:2:29: caller: jwt:sub needs a key to verify tokens: set jwt.keys or jwt.secrets\n", ""},
   {"upstreams: {a: http://a}\njwt: {keys: /x}\nroutes: [{path: /x, caller: 'jwt:sub', caller_missing: reject}]", "", ""},
   {"upstreams: {a: http://a}\njwt: {secrets: /x}\nroutes: [{path: /x, caller: ['header:X', 'jwt:sub']}]", "",
-   "once.yaml:3:29: caller: jwt:sub with caller_missing: anonymous: requests without one that use the same key are given each "
-   "other's answers; caller_missing: reject refuses them\n"},
+   "once.yaml:3:29: caller: jwt:sub with caller_missing: anonymous: requests without a caller that use the same key "
+   "get each other's responses; caller_missing: reject refuses them\n"},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, caller: 'mtls:subject', caller_missing: reject}]",
-   "once.yaml:2:29: caller: mtls:subject needs clients that show a certificate: tls.listen and tls.client_ca\n", ""},
+   "once.yaml:2:29: caller: mtls:subject needs client certificates: set tls.listen and tls.client_ca\n", ""},
   {"upstreams: {a: http://a}\ntls: {listen: 127.0.0.1:1, certificates: /x, client_ca: /y}\nroutes: [{path: /x, caller: 'mtls:subject'}]", "",
-   "once.yaml:3:29: caller: mtls:subject with caller_missing: anonymous: requests without one that use the same key are given "
-   "each other's answers; caller_missing: reject refuses them\n"},
+   "once.yaml:3:29: caller: mtls:subject with caller_missing: anonymous: requests without a caller that use the same "
+   "key get each other's responses; caller_missing: reject refuses them\n"},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, scope: [path], caller_missing: reject}]", "",
-   "once.yaml:2:52: caller_missing: reject does nothing: the caller is not part of scope\n"},
+   "once.yaml:2:52: caller_missing: reject has no effect: the caller is not part of scope\n"},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, scope: [path, life]}]", "", ""},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, scope: [caller, life]}]",
-   "once.yaml:2:28: scope: life needs path: it is the life of what the path names\n", ""},
+   "once.yaml:2:28: scope: life needs path: it is the life of the resource at that path\n", ""},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, scope: [path, life], mode: shadow}]", "",
-   "once.yaml:2:48: scope: life does nothing with mode: shadow\n"},
+   "once.yaml:2:48: scope: life has no effect with mode: shadow\n"},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, methods: [POST], scope: [path, life]}]", "",
-   "once.yaml:2:45: scope: life: nothing ends it, no route for /x takes a method of life.ended_by\n"},
+   "once.yaml:2:45: scope: life never ends: no route for /x covers a method of life.ended_by\n"},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, methods: [POST], scope: [path, life]}, {path: /x, scope: [path, life]}]", "", ""},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, caller: client-ip}]\ntrusted_proxies: [10.0.0.0/8, '::1', unix]", "", ""},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, caller: 'proxy-header:X-Org'}]\ntrusted_proxies: 10.0.0.1", "", ""},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, caller: 'proxy-header:X-Org', scope: path}]", "", ""},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, dialect: workflow}]",
-   "once.yaml:2:30: caller: proxy-header:X-Org-Id needs trusted_proxies, to name the proxy that sets this header\n", ""},
+   "once.yaml:2:30: caller: proxy-header:X-Org-Id needs trusted_proxies: list the proxy that sets this header\n", ""},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, caller: 'header:X-Org'}]", "",
-   "once.yaml:2:29: caller: header:X-Org: clients can set this header themselves and be given the answers of others; if a "
-   "proxy sets it, say proxy-header:X-Org and trusted_proxies\n"},
+   "once.yaml:2:29: caller: header:X-Org: clients can set this header themselves and get the responses of others; if "
+   "a proxy sets it, use proxy-header:X-Org and trusted_proxies\n"},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, caller: ['header:X-Org', 'header:Authorization']}, {path: /y, caller: "
    "'header:X-API-Key'}, {path: /z, caller: 'cookie:sid'}, {path: /v, caller: 'header:X-Org', scope: path}]", "", ""},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, cors: {origins: '*'}}]", "", ""},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, cors: {origins: ['*', 'https://a.example'], credentials: yes}}]",
-   "once.yaml:2:37: cors.origins: * is everybody, and stands alone\n"
-   "once.yaml:2:78: cors.credentials needs cors.origins by name: with * every page could act as its visitor\n", ""},
+   "once.yaml:2:37: cors.origins: * means every origin and cannot be combined with others\n"
+   "once.yaml:2:78: cors.credentials needs explicit cors.origins: with * every page could act as its visitor\n", ""},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, cors: {credentials: yes}}]",
    "once.yaml:2:41: cors.credentials needs cors.origins\n", ""},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, record: {statuses: [401]}}]", "",
    "once.yaml:2:40: no status is recorded: every retry executes again\n"},
   {"upstreams: {a: http://a}\nroutes:\n  - path: /**\n    methods: [POST]\n  - path: /x\n    methods: [POST]\n  - path: /y", "",
-   "once.yaml:5:5: never taken: the route for /** before it matches all of this\n"},
+   "once.yaml:5:5: this route is never used: the route for /** before it matches the same requests\n"},
   {"upstreams: {a: http://a}\ndefaults: {caller_missing: reject}\nroutes:\n  - {path: /**, host: '*.a.test'}\n  - {path: /x, host: b.a.test}\n"
    "  - {path: /x, host: [b.a.test, a.test]}\n  - {path: /x}", "",
-   "once.yaml:5:5: never taken: the route for *.a.test/** before it matches all of this\n"},
+   "once.yaml:5:5: this route is never used: the route for *.a.test/** before it matches the same requests\n"},
   {"upstreams: {a: http://a}\nsame_hosts: [a.example b.example, 'c:8080 [::1]:80']", "", ""},
   {"upstreams: {a: http://a}\nsame_hosts: ['*']", "", ""},
-  {"upstreams: {a: http://a}\nsame_hosts: ['*', a b]", "once.yaml:2:13: same_hosts: * is every host, and stands alone\n", ""},
-  {"upstreams: {a: http://a}\nsame_hosts: [a b, 'c B.:80']", "once.yaml:2:13: same_hosts: b is there twice\n", ""},
+  {"upstreams: {a: http://a}\nsame_hosts: ['*', a b]", "once.yaml:2:13: same_hosts: * means every host and cannot be combined with others\n", ""},
+  {"upstreams: {a: http://a}\nsame_hosts: [a b, 'c B.:80']", "once.yaml:2:13: same_hosts: b is listed twice\n", ""},
   {"upstreams: {a: http://a}\nenvironment: production\nadmin: off\ndefaults: {caller_missing: anonymous}", "", ""},
   {"upstreams: {a: http://a}\nenvironment: production\nadmin_token: env:T\ndefaults: {caller_missing: anonymous}", "", ""},
-  {"upstreams: {a: http://a}\nenvironment: production\ndefaults: {caller_missing: anonymous}", "once.yaml:2:14: environment is production and admin is 127.0.0.1:8081: everybody on this machine could see and change everything, so admin_token is needed, such as admin_token: file:/etc/once/admin-token; without one use admin: off\n", ""},
+  {"upstreams: {a: http://a}\nenvironment: production\ndefaults: {caller_missing: anonymous}", "once.yaml:2:14: environment is production and admin is 127.0.0.1:8081: every user of this machine would have full access, so admin_token is required, such as admin_token: file:/etc/once/admin-token; without one use admin: off\n", ""},
   {"upstreams: {a: {servers: http://a, max_connections: 2}}\nthreads: 4", "",
-   "once.yaml:1:53: upstreams.a.max_connections (2) is less than threads (4): each thread has one all the same\n"},
+   "once.yaml:1:53: upstreams.a.max_connections (2) is less than threads (4): each thread still gets one connection\n"},
   {"upstreams: {a: http://a}\njournal: {cache: 1GiB}", "once.yaml:2:18: journal.cache (1GiB) must be smaller than journal.max_memory (1GiB)\n", ""},
   {"upstreams: {a: http://a}\njournal: {max_disk: 100MiB}", "once.yaml:2:21: journal.segment_size (64MiB) must not be larger than a quarter of journal.max_disk (100MiB)\n", ""},
   {"upstreams: {a: http://a}\nclaims: {listen: 127.0.0.1:1}",
-   "once.yaml:2:18: claims.listen is 127.0.0.1:1: anybody who can connect could end the work of others, so claims.tokens is needed, on loopback "
-   "too; without tokens use unix:/path/to.sock\n", ""},
+   "once.yaml:2:18: claims.listen is 127.0.0.1:1: any client that can connect could end the work of others, so "
+   "claims.tokens is required, even on loopback; without tokens use unix:/path/to.sock\n", ""},
   {"upstreams: {a: http://a}\nclaims: {listen: 'unix:/x'}", "", ""},
   {"upstreams: {a: http://a}\nclaims: {listen: 127.0.0.1:1, tokens: {acme: /x}}", "", ""},
   {"upstreams: {a: http://a}\nadmin: localhost:1\nclaims: {listen: localhost:1, tokens: {acme: /x}}",
-   "once.yaml:3:18: claims.listen is localhost:1, where something else is served\n", ""},
+   "once.yaml:3:18: claims.listen is localhost:1, which is already used by another listener\n", ""},
   {"upstreams: {a: http://a}\nstore: redis://h\ndefaults: {lease: 9s}", "", ""},
   {"upstreams: {a: http://a}\nstore: redis://h\ndefaults: {lease: 8s}", "",
-   "once.yaml:3:19: lease (8s) is not longer than one call of the store may take (8s: server.connect_timeout and server.timeout, "
-   "with replicas redis.wait_timeout): while the store is slow, requests get 503\n"},
+   "once.yaml:3:19: lease (8s) should be longer than one store call may take (8s: server.connect_timeout plus "
+   "server.timeout, with replicas plus redis.wait_timeout), or requests get 503 while the store is slow\n"},
   {"upstreams: {a: http://a}\nstore: redis://h\nredis: {wait_replicas: 1}\ndefaults: {lease: 9s}", "",
-   "once.yaml:4:19: lease (9s) is not longer than one call of the store may take (9s: server.connect_timeout and server.timeout, "
-   "with replicas redis.wait_timeout): while the store is slow, requests get 503\n"},
+   "once.yaml:4:19: lease (9s) should be longer than one store call may take (9s: server.connect_timeout plus "
+   "server.timeout, with replicas plus redis.wait_timeout), or requests get 503 while the store is slow\n"},
   {"upstreams: {a: http://a}\nstore: memory\ndefaults: {lease: 1s}", "", ""},
   {"upstreams: {a: http://a}\ntimeouts: {drain: 60s}", "", ""},
   {"upstreams: {a: http://a}\ntimeouts: {drain: 59s}", "",
-   "once.yaml:2:19: timeouts.drain (59s) is shorter than timeouts.response (1m) of the route for /**: a restart cuts off requests that are still "
-   "waited for, and their outcomes are unknown\n"},
+   "once.yaml:2:19: timeouts.drain (59s) is shorter than timeouts.response (1m) of the route for /**: a restart cuts "
+   "off running requests, and their outcomes are unknown\n"},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, timeouts: {response: 71s}}, {path: /y, timeouts: {response: 2m}}, {path: /**}]", "",
-   "timeouts.drain (70s) is shorter than timeouts.response (2m) of the route for /y: a restart cuts off requests that are still "
-   "waited for, and their outcomes are unknown\n"},
+   "timeouts.drain (70s) is shorter than timeouts.response (2m) of the route for /y: a restart cuts off running "
+   "requests, and their outcomes are unknown\n"},
   {"upstreams: {a: http://a}\ndefaults: {on_unknown: takeover, takeover_after: 60s}", "", ""},
   {"upstreams: {a: http://a}\ndefaults: {on_unknown: takeover, takeover_after: 59s}", "",
-   "once.yaml:2:50: takeover_after (59s) is shorter than timeouts.response (1m): a retry may execute while the backend is still at "
-   "work on the attempt before it\n"},
+   "once.yaml:2:50: takeover_after (59s) is shorter than timeouts.response (1m): a retry may execute while the "
+   "backend is still working on the previous attempt\n"},
   {"upstreams: {a: http://a}\ndefaults: {on_unknown: hold, takeover_after: 59s}", "",
-   "once.yaml:2:46: takeover_after does nothing without on_unknown: takeover\n"},
-  {"upstreams: {a: http://a}\nenvironment: production\nadmin: off\nstore: memory\ndefaults: {caller_missing: reject}", "", "once.yaml:4:8: store: memory: forgets every answer when the process ends\n"},
+   "once.yaml:2:46: takeover_after has no effect without on_unknown: takeover\n"},
+  {"upstreams: {a: http://a}\nenvironment: production\nadmin: off\nstore: memory\ndefaults: {caller_missing: reject}", "", "once.yaml:4:8: store: memory: loses every record when the process ends\n"},
   // What cannot be meant.
   {"upstreams: {a: http://a}\nroutes: [{path: /x, record: {refusals: [409, 204]}}]",
-   "once.yaml:2:40: record.refusals: a 2xx says that something was done; its key would be free, and a retry do it again\n", ""},
+   "once.yaml:2:40: record.refusals: a 2xx means that the work was done; its key would be free, and a retry would do it again\n", ""},
   {"upstreams: {a: http://a}\ndefaults: {record: {refusals: 2xx}}\nroutes: [{path: /x}, {path: /y}]",
-   "once.yaml:2:31: record.refusals: a 2xx says that something was done; its key would be free, and a retry do it again\n", ""},
-  {"upstreams: {a: http://a}\ndefaults: {key: {header: content-type}}", "once.yaml:2:26: key.header: content-type has a meaning of its own and cannot carry keys\n", ""},
-  {"upstreams: {a: http://a}\ndefaults: {key: {header: Transfer-Encoding}}", "once.yaml:2:26: key.header: Transfer-Encoding has a meaning of its own and cannot carry keys\n", ""},
-  {"upstreams: {a: http://a}\ndefaults: {key: {header: Authorization}}", "once.yaml:2:26: key.header: Authorization has a meaning of its own and cannot carry keys\n", ""},
-  {"upstreams: {a: http://a}\ndefaults: {key: {header: Host}}", "once.yaml:2:26: key.header: Host has a meaning of its own and cannot carry keys\n", ""},
-  {"upstreams: {a: http://a}\ndefaults: {key: {header: X_Forwarded_For}}", "once.yaml:2:26: key.header: X_Forwarded_For has a meaning of its own and cannot carry keys\n", ""},
+   "once.yaml:2:31: record.refusals: a 2xx means that the work was done; its key would be free, and a retry would do it again\n", ""},
+  {"upstreams: {a: http://a}\ndefaults: {key: {header: content-type}}", "once.yaml:2:26: key.header: content-type already has a meaning in HTTP and cannot carry keys\n", ""},
+  {"upstreams: {a: http://a}\ndefaults: {key: {header: Transfer-Encoding}}", "once.yaml:2:26: key.header: Transfer-Encoding already has a meaning in HTTP and cannot carry keys\n", ""},
+  {"upstreams: {a: http://a}\ndefaults: {key: {header: Authorization}}", "once.yaml:2:26: key.header: Authorization already has a meaning in HTTP and cannot carry keys\n", ""},
+  {"upstreams: {a: http://a}\ndefaults: {key: {header: Host}}", "once.yaml:2:26: key.header: Host already has a meaning in HTTP and cannot carry keys\n", ""},
+  {"upstreams: {a: http://a}\ndefaults: {key: {header: X_Forwarded_For}}", "once.yaml:2:26: key.header: X_Forwarded_For already has a meaning in HTTP and cannot carry keys\n", ""},
   {"upstreams: {a: http://a}\ndefaults: {key: {header: X-Request-Token}}", "", ""},
-  {"upstreams: {a: http://a}\nroutes: [{path: /x, host: a..com}]", "once.yaml:2:27: host: a..com is neither a name, with 1 to 63 characters between its dots and 253 in all, nor an IPv6 address\n", ""},
-  {"upstreams: {a: http://a}\nroutes: [{path: /x, host: ['[:::]', a_b.example., '*.example', '[::1]']}]", "once.yaml:2:27: host: [:::] is neither a name, with 1 to 63 characters between its dots and 253 in all, nor an IPv6 address\n", ""},
-  {"upstreams: {a: http://a}\nroutes: [{path: /x, host: a.aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa}]", "once.yaml:2:27: host: a.aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa is neither a name, with 1 to 63 characters between its dots and 253 in all, nor an IPv6 address\n", ""},
+  {"upstreams: {a: http://a}\nroutes: [{path: /x, host: a..com}]", "once.yaml:2:27: host: a..com is neither a host name (labels of 1 to 63 characters, 253 in total) nor an IPv6 address\n", ""},
+  {"upstreams: {a: http://a}\nroutes: [{path: /x, host: ['[:::]', a_b.example., '*.example', '[::1]']}]", "once.yaml:2:27: host: [:::] is neither a host name (labels of 1 to 63 characters, 253 in total) nor an IPv6 address\n", ""},
+  {"upstreams: {a: http://a}\nroutes: [{path: /x, host: a.aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa}]", "once.yaml:2:27: host: a.aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa is neither a host name (labels of 1 to 63 characters, 253 in total) nor an IPv6 address\n", ""},
   // What does nothing.
   {"upstreams:\n  a: {servers: [http://a, http://b], eject: {failures: 1, time: 10m}, retry: {safe: lost}}", "",
-   "once.yaml:2:65: upstreams.a.eject.time (10m) is longer than eject.max_time (5m), which holds from the first time on\n"},
+   "once.yaml:2:65: upstreams.a.eject.time (10m) is longer than eject.max_time (5m), which applies to the first ejection as well\n"},
   {"upstreams:\n  a: {servers: http://a, eject: {failures: 1}, retry: {safe: lost}}", "",
-   "once.yaml:2:44: upstreams.a.eject.failures does nothing: the upstream has one server\n"
-   "once.yaml:2:62: upstreams.a.retry.safe does nothing: the upstream has one server\n"},
-  {"upstreams: {a: http://a}\nproxy_protocol: {listen: yes, tls: yes, from: 10.0.0.1}", "", "once.yaml:2:36: proxy_protocol.tls does nothing without tls.listen\n"},
-  {"upstreams: {a: http://a}\ntls: {client_ca: /x}", "", "once.yaml:2:18: tls.client_ca does nothing without tls.listen: no client is asked for a certificate\n"},
-  {"upstreams: {a: http://a}\nlog: {access_file: /x}", "", "once.yaml:2:20: log.access_file does nothing without log.access: on\n"},
-  {"upstreams: {a: http://a}\nredis: {wait_replicas: 1}", "", "once.yaml:2:24: redis.wait_replicas does nothing: the store is not Redis\n"},
+   "once.yaml:2:44: upstreams.a.eject.failures has no effect: the upstream has one server\n"
+   "once.yaml:2:62: upstreams.a.retry.safe has no effect: the upstream has one server\n"},
+  {"upstreams: {a: http://a}\nproxy_protocol: {listen: yes, tls: yes, from: 10.0.0.1}", "", "once.yaml:2:36: proxy_protocol.tls has no effect without tls.listen\n"},
+  {"upstreams: {a: http://a}\ntls: {client_ca: /x}", "", "once.yaml:2:18: tls.client_ca has no effect without tls.listen: clients are not asked for a certificate\n"},
+  {"upstreams: {a: http://a}\nlog: {access_file: /x}", "", "once.yaml:2:20: log.access_file has no effect without log.access: on\n"},
+  {"upstreams: {a: http://a}\nredis: {wait_replicas: 1}", "", "once.yaml:2:24: redis.wait_replicas has no effect: the store is not Redis\n"},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, on_unknown: hold, takeover_after: 2m}, {path: /y, on_unknown: takeover}]", "",
-   "once.yaml:2:55: takeover_after does nothing without on_unknown: takeover\n"},
+   "once.yaml:2:55: takeover_after has no effect without on_unknown: takeover\n"},
   {"upstreams: {a: http://a}\ndefaults: {takeover_after: 2m}\nroutes: [{path: /x, on_unknown: hold}, {path: /y, on_unknown: takeover}]", "", ""},
   {"upstreams: {a: http://a}\nroutes: [{path: /v1/**, strip_prefix: /api}]", "",
-   "once.yaml:2:39: strip_prefix (/api) does nothing: no path of the route for /v1/** begins with it\n"},
+   "once.yaml:2:39: strip_prefix (/api) has no effect: no path of the route for /v1/** begins with it\n"},
   {"upstreams: {a: http://a}\nroutes: [{path: /api, strip_prefix: /api/v1}]", "",
-   "once.yaml:2:37: strip_prefix (/api/v1) does nothing: no path of the route for /api begins with it\n"},
+   "once.yaml:2:37: strip_prefix (/api/v1) has no effect: no path of the route for /api begins with it\n"},
   {"upstreams: {a: http://a}\nroutes: [{path: '/{tenant}/v1/*', strip_prefix: /api/v1}, {path: /ap%69/**, strip_prefix: /api}, {path: /**, strip_prefix: /a}]", "", ""},
 };
 // clang-format on
@@ -193,8 +193,8 @@ TEST(ConfigCheck, what_does_not_belong_together) {
 }
 
 TEST(ConfigCheck, in_production_nobody_shares_a_caller_unless_somebody_said_so) {
-  const std::string text = "caller_missing is not set: say reject, or anonymous if requests with a key and without ";
-  const std::string rest = " may share one caller and be given each other's answers";
+  const std::string text = "caller_missing is not set: set reject, or anonymous if keyed requests without ";
+  const std::string rest = " may share one caller and get each other's responses";
   const auto checked = [](const std::string& yaml) {
     Config config = parsed("upstreams: {a: http://a}\n" + yaml);
     config.admin = "off";
@@ -309,10 +309,10 @@ TEST(ConfigCheck, folders_and_logs_that_cannot_be_written_are_told_and_none_is_m
   EXPECT_EQ(errors_of_files("store: journal:/proc/nope"),
             "once.yaml:1:8: store: the journal cannot be in /proc/nope: /proc: Read-only file system\n");
   EXPECT_EQ(errors_of_files("store: 'memory:'\ndata_dir: /proc/x/y"),
-            "once.yaml:2:11: data_dir: the secret cannot be kept there: /proc: Read-only file system\n");
+            "once.yaml:2:11: data_dir: the secret cannot be written there: /proc: Read-only file system\n");
   EXPECT_EQ(errors_of_files("data_dir: /dev/null/x"),
             "once.yaml:1:11: store: the journal cannot be in /dev/null/x/journal: /dev/null: Not a directory\n"
-            "once.yaml:1:11: data_dir: the secret cannot be kept there: /dev/null: Not a directory\n");
+            "once.yaml:1:11: data_dir: the secret cannot be written there: /dev/null: Not a directory\n");
   EXPECT_EQ(errors_of_files("store: 'memory:'\naudit_log: /nowhere/audit.log"),
             "once.yaml:2:12: audit_log: /nowhere/audit.log: No such file or directory\n");
   EXPECT_EQ(errors_of_files("store: 'memory:'\naudit_log: /dev/null"),
@@ -343,14 +343,14 @@ TEST(ConfigCheck, one_mistake_hides_no_other) {
       "once.yaml:2:8: listen and admin are both 127.0.0.1:8080\n"
       "once.yaml:3:14: admin_token: cannot read the secret in /nowhere/admin: No such file or directory\n"
       "once.yaml:4:15: tls.listen: expected an address such as 127.0.0.1:8080 or [::1]:8080, or off, got \"soon\"\n"
-      "once.yaml:5:11: upgrades: h2c would carry requests past Once\n"
+      "once.yaml:5:11: upgrades: h2c is not allowed: its requests would bypass Once\n"
       "once.yaml:8:23: lease (1m) must be shorter than ttl (10s)\n"
       "once.yaml:9:23: lease: expected a duration such as 24h, got \"never\"\n");
   EXPECT_EQ(lines(all_mistakes(parse_all("upstreams: {a: nonsense}", "once.yaml"), nothing_set)),
             "once.yaml:1:16: upstreams.a: expected a URL such as http://127.0.0.1:9000, got \"nonsense\"\n")
       << "that there is no backend follows from it";
   EXPECT_EQ(lines(all_mistakes(parse_all("listen: 'off\n", "once.yaml"), nothing_set)),
-            "once.yaml:1:9: not valid YAML: a text in quotes begins here, and the quote at its end is missing\n");
+            "once.yaml:1:9: not valid YAML: a quoted string begins here, and its closing quote is missing\n");
 }
 
 TEST(ConfigCheck, that_the_secret_is_missing_is_told_with_the_rest) {

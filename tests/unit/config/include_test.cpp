@@ -71,7 +71,7 @@ TEST_F(ConfigInclude, mistakes_name_the_file_they_are_in) {
   EXPECT_EQ(errors(),
             "a.yaml:2:8: admin: expected an address such as 127.0.0.1:8080 or [::1]:8080, or off, got \"y\"\n"
             "conf.d/b.yaml:3:5: unknown setting \"lese\"; did you mean \"lease\"?\n"
-            "conf.d/c.yaml:1:9: not valid YAML: a text in quotes begins here, and the quote at its end is missing\n"
+            "conf.d/c.yaml:1:9: not valid YAML: a quoted string begins here, and its closing quote is missing\n"
             "conf.d/d.yaml:1:1: expected a map of settings\n"
             "once.yaml:2:9: listen: expected an address such as 127.0.0.1:8080 or [::1]:8080, or off, got \"x\"\n");
 }
@@ -91,11 +91,11 @@ TEST_F(ConfigInclude, what_cannot_be_included_is_said_where_it_is_named) {
   write("a.yaml", "include: b.yaml");
   EXPECT_EQ(errors(),
             "a.yaml:1:10: include: an included file cannot include others\n"
-            "once.yaml:2:10: include: a.yaml is read already\n"
+            "once.yaml:2:10: include: a.yaml has already been read\n"
             "once.yaml:2:10: include: conf.d is not a file\n"
             "once.yaml:2:10: include: none/*.yaml: a folder cannot be read: No such file or directory\n"
             "once.yaml:2:10: include: nothing.yaml: cannot be read: No such file or directory\n"
-            "once.yaml:2:10: include: once.yaml is read already\n");
+            "once.yaml:2:10: include: once.yaml has already been read\n");
   write("once.yaml", "include: {a: b}");
   EXPECT_EQ(errors(), "once.yaml:1:10: include: expected a list, each a path, got a map\n");
   write("once.yaml", "");

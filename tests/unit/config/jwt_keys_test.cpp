@@ -69,7 +69,7 @@ TEST_F(ConfigJwtKeys, pem_key_sets_and_secrets_together) {
     EXPECT_EQ((*verified)->claims, (std::vector<std::optional<std::string>>{"\"a\"", "\"b\""}));
   }
   ASSERT_EQ(warnings_.size(), 1U);
-  EXPECT_THAT(warnings_[0].text, HasSubstr("others can read the secret in " + folder_.path() + "/b.pem"));
+  EXPECT_THAT(warnings_[0].text, HasSubstr("other users can read the secret in " + folder_.path() + "/b.pem"));
 }
 
 TEST_F(ConfigJwtKeys, what_cannot_be_used_is_said) {
@@ -83,8 +83,8 @@ TEST_F(ConfigJwtKeys, what_cannot_be_used_is_said) {
   EXPECT_EQ(keys_error(Signer::rsa(1024).public_pem()),
             "jwt.keys: " + name + " has a PEM block that is an RSA key of 1024 bits, 2048 to 8192 are taken");
   EXPECT_EQ(keys_error(Signer::ec().private_pem()),
-            "jwt.keys: " + name + " has a PEM block that is a private key; give the public one");
-  EXPECT_THAT(keys_error(R"({"keys":[]})"), HasSubstr("jwt.keys: " + name + " has no key to check signatures with"));
+            "jwt.keys: " + name + " has a PEM block that is a private key; use the public key");
+  EXPECT_THAT(keys_error(R"({"keys":[]})"), HasSubstr("jwt.keys: " + name + " has no key for verifying signatures"));
   EXPECT_THAT(keys_error(std::string(2U << 20U, 'x')), HasSubstr("it is larger than 1048576 bytes"));
   config_.jwt.keys = {"/nowhere/at/all"};
   EXPECT_EQ(error(), "jwt.keys: cannot read /nowhere/at/all: No such file or directory");

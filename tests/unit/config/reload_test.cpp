@@ -42,10 +42,10 @@ TEST(Reload, SeesWhatIsNotShown) {
   EXPECT_EQ(needs_restart(running, other_secret), Names{"the secret"});
   Config other_token = running;
   other_token.admin_token_secret = "another token of the file";
-  EXPECT_EQ(needs_restart(running, other_token), Names{"what admin_token names"});
+  EXPECT_EQ(needs_restart(running, other_token), Names{"the contents of admin_token"});
   Config other_keys = running;
   other_keys.sealing_secrets = {"another key of the file"};
-  EXPECT_EQ(needs_restart(running, other_keys), Names{"what is in encryption.keys"});
+  EXPECT_EQ(needs_restart(running, other_keys), Names{"the contents of encryption.keys"});
 }
 
 std::string forgotten(std::string_view running, std::string_view wanted) {
@@ -67,15 +67,14 @@ TEST(ForgottenKeys, NamesRouteAndSetting) {
       << "how long and what then is not whose";
   EXPECT_EQ(
       forgotten(running, "routes: [{path: /pay/**, caller: cookie:sid}, {path: /**, scope: path}]\n"),
-      "route /pay/**: caller changes from header:X-User to cookie:sid: its keys are forgotten, and a retry of a "
-      "request from before executes again\n"
-      "route /**: scope changes from caller, method, path to path: its keys are forgotten, and a retry of a request "
-      "from before executes again\n");
+      "route /pay/**: caller changes from header:X-User to cookie:sid: its keys are lost, and a retry of an earlier "
+      "request executes again\n"
+      "route /**: scope changes from caller, method, path to path: its keys are lost, and a retry of an earlier "
+      "request executes again\n");
   EXPECT_EQ(
       forgotten("routes: [{path: /a, fingerprint: {body: raw}}]\n",
                 "routes: [{path: /a, fingerprint: {body: json}}]\n"),
-      "route /a: fingerprint.body changes from raw to json: a retry of a request from before is refused as another "
-      "request\n");
+      "route /a: fingerprint.body changes from raw to json: a retry of an earlier request is refused as a mismatch\n");
 }
 
 TEST(ForgottenKeys, SeesWhatADialectBringsAndWhatNoRequestNotices) {
@@ -95,34 +94,31 @@ TEST(ForgottenKeys, SeesWhatADialectBringsAndWhatNoRequestNotices) {
 }
 
 TEST(ForgottenKeys, FollowsRequestsToTheRouteThatTakesThem) {
-  EXPECT_EQ(
-      forgotten("routes: [{path: /a/*, caller: cookie:s}, {path: /**}]\n", "routes: [{path: /**}]\n"),
-      "route /a/*: caller changes from cookie:s to header:Authorization: its keys are forgotten, and a retry of a "
-      "request from before executes again\n");
+  EXPECT_EQ(forgotten("routes: [{path: /a/*, caller: cookie:s}, {path: /**}]\n", "routes: [{path: /**}]\n"),
+            "route /a/*: caller changes from cookie:s to header:Authorization: its keys are lost, and a retry of an "
+            "earlier request executes again\n");
   EXPECT_EQ(forgotten("routes: [{path: /**}]\n", "routes: [{path: /a, caller: cookie:s}, {path: /**}]\n"),
-            "route /a: caller changes from header:Authorization to cookie:s: its keys are forgotten, and a retry of a "
-            "request from before executes again\n");
+            "route /a: caller changes from header:Authorization to cookie:s: its keys are lost, and a retry of an "
+            "earlier request executes again\n");
   EXPECT_EQ(forgotten("routes: [{path: /**}]\n", "routes: [{path: /a}, {path: /**}]\n"), "");
   EXPECT_EQ(
       forgotten("routes: [{path: /a}]\n", "routes: [{path: /b}]\n"),
-      "route /a: POST is not protected any more: its keys are forgotten, and a retry of a request from before executes "
-      "again\n"
-      "route /a: PATCH is not protected any more: its keys are forgotten, and a retry of a request from before "
-      "executes again\n");
+      "route /a: POST is no longer protected: its keys are lost, and a retry of an earlier request executes again\n"
+      "route /a: PATCH is no longer protected: its keys are lost, and a retry of an earlier request executes again\n");
   EXPECT_EQ(forgotten("routes: [{path: /a}]\n", "routes: [{path: /a, methods: POST}]\n"),
-            "route /a: PATCH is not protected any more: its keys are forgotten, and a retry of a request from before "
-            "executes again\n");
+            "route /a: PATCH is no longer protected: its keys are lost, and a retry of an earlier request executes "
+            "again\n");
 }
 
 TEST(ForgottenKeys, FollowsRequestsToRoutesByHost) {
   EXPECT_EQ(forgotten("routes: [{path: /**}]\n", "routes: [{path: /**, host: a.test}, {path: /**}]\n"), "");
   EXPECT_EQ(
       forgotten("routes: [{path: /**}]\n", "routes: [{path: /**, host: a.test, caller: cookie:s}, {path: /**}]\n"),
-      "route a.test/**: caller changes from header:Authorization to cookie:s: its keys are forgotten, and a retry of a "
-      "request from before executes again\n");
+      "route a.test/**: caller changes from header:Authorization to cookie:s: its keys are lost, and a retry of an "
+      "earlier request executes again\n");
   EXPECT_EQ(forgotten("routes: [{path: /a, host: a.test}]\n", "routes: [{path: /a, host: '*.test'}]\n"), "");
   EXPECT_TRUE(forgotten("routes: [{path: /a}]\n", "routes: [{path: /a, host: a.test}]\n")
-                  .starts_with("route /a: POST is not protected any more"));
+                  .starts_with("route /a: POST is no longer protected"));
 }
 
 TEST(ForgottenKeys, SeesHostsAndProxies) {

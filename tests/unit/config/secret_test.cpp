@@ -99,7 +99,7 @@ TEST_F(ConfigSecret, the_environment_comes_before_the_file) {
 TEST_F(ConfigSecret, files_that_others_can_read_are_warned_about) {
   const std::string path = file("0123456789abcdef", 0640);
   EXPECT_EQ(find_secret(config_, nothing_set, random_).value().warning,
-            "others can read the secret in " + path + "; run: chmod 600 " + path);
+            "other users can read the secret in " + path + "; run: chmod 600 " + path);
 }
 
 TEST_F(ConfigSecret, a_file_that_somebody_else_gives_to_our_group_is_no_cause_for_a_warning) {
@@ -150,7 +150,7 @@ TEST_F(ConfigSecret, a_folder_that_cannot_be_made_is_told) {
 
 TEST_F(ConfigSecret, production_and_shared_stores_need_one) {
   const std::string how =
-      " needs a secret: make one with `openssl rand -hex 32`, and give it in ONCE_SECRET or in a file named by "
+      " needs a secret: make one with `openssl rand -hex 32`, and put it into ONCE_SECRET or into the file of "
       "secret_file";
   config_.environment = Environment::production;
   EXPECT_EQ(error(), "environment: production" + how);

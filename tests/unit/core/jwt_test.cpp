@@ -306,18 +306,18 @@ TEST(Jwks, keys_of_others_are_left_out) {
 
 TEST(Jwks, mistakes_are_named) {
   constexpr std::string_view no_set =
-      "is not a JSON Web Key Set: an object with an array \"keys\", and no member twice";
+      "is not a JSON Web Key Set: an object with an array \"keys\" and no duplicate members";
   for (const std::string_view bad : {"", "[]", "{}", R"({"keys":{}})", R"({"keys":[],"keys":[]})"}) {
     EXPECT_EQ(error_of(bad), no_set) << bad;
   }
-  EXPECT_TRUE(error_of(set_of({})).starts_with("has no key to check signatures with among its 0"));
-  EXPECT_TRUE(error_of(set_of({R"({"kty":"x"})"})).starts_with("has no key to check signatures with among its 1"));
+  EXPECT_TRUE(error_of(set_of({})).starts_with("has no key for verifying signatures among its 0"));
+  EXPECT_TRUE(error_of(set_of({R"({"kty":"x"})"})).starts_with("has no key for verifying signatures among its 1"));
   EXPECT_EQ(error_of(set_of({std::string(ec_key) + R"(,"d":"AA"})"})),
-            "has a bad key: number 1 is a private key; give the public one");
+            "has an invalid key: number 1 is a private key; use the public key");
   EXPECT_EQ(error_of(set_of({R"({"kty":"x"})", R"({"kty":"EC","crv":"P-256","x":"AA","y":"AA"})"})),
-            "has a bad key: number 2 is not a point of P-256: x and y have 32 bytes each");
+            "has an invalid key: number 2 is not a point of P-256: x and y have 32 bytes each");
   EXPECT_EQ(error_of(set_of({R"({"kty":"oct","k":"c2hvcnQ"})"})),
-            "has a bad key: number 1 has 5 bytes, at least 32 are needed");
+            "has an invalid key: number 1 has 5 bytes, at least 32 are needed");
 }
 
 }  // namespace jwt_test

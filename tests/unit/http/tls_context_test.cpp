@@ -65,19 +65,19 @@ TEST_F(TlsContext, what_is_wrong_is_said_with_the_file) {
   EXPECT_THAT(error_of(with({"none.pem"}, {"a.key"})), HasSubstr("none.pem: No such file or directory"));
   EXPECT_THAT(error_of(with({"empty.pem"}, {"a.key"})), HasSubstr("there is no PEM certificate in"));
   EXPECT_THAT(error_of(with({"half.pem"}, {"a.key"})), HasSubstr("half.pem"));
-  EXPECT_THAT(error_of(with({"a.pem"}, {"b.key"})), HasSubstr("none of the keys belongs to the certificate in"));
+  EXPECT_THAT(error_of(with({"a.pem"}, {"b.key"})), HasSubstr("no key matches the certificate in"));
   EXPECT_THAT(error_of(with({"a.pem"}, {})), HasSubstr("there is no PEM private key in"));
   EXPECT_THAT(error_of(with({"a.pem"}, {"locked.key"})), HasSubstr("locked.key"));
   TlsServerSettings settings = with({"a.pem"}, {"a.key"});
   settings.client_ca = certificates.path("empty.pem");
-  EXPECT_THAT(error_of(settings), HasSubstr("there are no certificates to trust in"));
+  EXPECT_THAT(error_of(settings), HasSubstr("there are no trusted certificates in"));
   TlsClientSettings client;
   client.ca = certificates.path("none.pem");
-  EXPECT_THAT(error_of(client), HasSubstr("there are no certificates to trust in"));
+  EXPECT_THAT(error_of(client), HasSubstr("there are no trusted certificates in"));
   client.ca = certificates.path("ca.pem");
   client.certificate = certificates.path("a.pem");
   client.key = certificates.path("b.key");
-  EXPECT_THAT(error_of(client), HasSubstr("does not belong to the certificate in"));
+  EXPECT_THAT(error_of(client), HasSubstr("does not match the certificate in"));
 }
 
 TEST_F(TlsContext, an_expired_certificate_and_an_open_key_are_warnings) {
@@ -88,7 +88,7 @@ TEST_F(TlsContext, an_expired_certificate_and_an_open_key_are_warnings) {
   certificates.make(wish);
   ::chmod(certificates.path("old.key").c_str(), S_IRUSR | S_IWUSR | S_IROTH);
   EXPECT_EQ(error_of(with({"old.pem"}, {"old.key"})), "");
-  EXPECT_THAT(warnings, ElementsAre(HasSubstr("others can read the key in"), HasSubstr("has expired, on")));
+  EXPECT_THAT(warnings, ElementsAre(HasSubstr("other users can read the key in"), HasSubstr(" expired on ")));
 }
 
 TEST_F(TlsContext, it_is_known_when_each_certificate_expires) {

@@ -111,7 +111,7 @@ TEST_F(CallerTest, a_token_that_is_there_and_not_good_is_refused_whatever_is_mis
       EXPECT_THAT(problem->detail, testing::Not(HasSubstr(forged)));
     }
     facts_.now = now + std::chrono::hours(1);
-    EXPECT_EQ(refused(policy, bearer(R"("sub":"a")"))->detail, "The token is refused: it has expired.");
+    EXPECT_EQ(refused(policy, bearer(R"("sub":"a")"))->detail, "The token is not valid: it has expired.");
     facts_.now = now;
   }
 }
@@ -120,7 +120,7 @@ TEST_F(CallerTest, two_tokens_are_ambiguous) {
   const auto problem = refused(with({sub}), bearer(R"("sub":"a")") + bearer(R"("sub":"a")"));
   ASSERT_TRUE(problem.has_value());
   EXPECT_EQ(problem->kind, ProblemKind::bad_request);
-  EXPECT_EQ(problem->detail, "The caller is given more than once: Authorization.");
+  EXPECT_EQ(problem->detail, "The request identifies its caller more than once: Authorization.");
 }
 
 TEST_F(CallerTest, another_scheme_is_no_token) {
