@@ -30,8 +30,7 @@ ServiceResponse access_refusal(ProblemKind kind, std::string detail) {
 }
 
 ServiceResponse too_many_tries() {
-  Problem answer = problem(ProblemKind::unauthorized,
-                           "Too many wrong tokens came from this address, so none is looked at for a minute.");
+  Problem answer = problem(ProblemKind::unauthorized, "This address sent too many wrong tokens. Retry after a minute.");
   answer.status = 429;
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(FailedLogins::window).count();
   return {.status = answer.status,
@@ -120,14 +119,13 @@ std::optional<AdminAccess::Refusal> AdminAccess::why_not(const ServiceRequest& r
   const RequestHead& head = request.head;
   if (!needs_token_ && !names_loopback(head.host)) {
     return Refusal("another host's name", access_refusal(ProblemKind::forbidden,
-                                                         "Without admin_token the admin interface is asked by the name "
-                                                         "localhost, 127.0.0.1 or [::1]."));
+                                                         "Without admin_token the admin interface answers only to "
+                                                         "the host names localhost, 127.0.0.1 and [::1]."));
   }
   if (auto page = by_a_page(head, what)) return page;
   if (changes(head) && single(head, "Once-Admin") != "1") {
-    return Refusal("no Once-Admin",
-                   access_refusal(ProblemKind::parameter_invalid,
-                                  "A request that changes something carries the header Once-Admin: 1."));
+    return Refusal("no Once-Admin", access_refusal(ProblemKind::parameter_invalid,
+                                                   "A request that changes something needs the header Once-Admin: 1."));
   }
   if (what == What::open || !needs_token_) return std::nullopt;
   return without_token(request, now);
@@ -157,10 +155,9 @@ std::optional<AdminAccess::Refusal> AdminAccess::without_token(const ServiceRequ
   const std::string_view session = session_of(head);
   if (!session.empty() && sessions_.known(session, now)) return std::nullopt;
   if (const auto token = bearer_of(head)) return refuse_token(*token, request.peer, now);
-  return Refusal(
-      no_token,
-      access_refusal(ProblemKind::unauthorized,
-                     "Send Authorization: Bearer with the token of admin_token, or log in at the dashboard."));
+  return Refusal(no_token,
+                 access_refusal(ProblemKind::unauthorized,
+                                "Send Authorization: Bearer with the admin_token, or log in at the dashboard."));
 }
 
 std::optional<AdminAccess::Refusal> AdminAccess::refuse_token(std::string_view token, std::string_view peer,
@@ -168,7 +165,7 @@ std::optional<AdminAccess::Refusal> AdminAccess::refuse_token(std::string_view t
   if (failed_.barred(peer, now)) return Refusal("too many wrong tokens", too_many_tries());
   if (same_digest(digest_of(token), token_)) return std::nullopt;
   failed_.add(peer, now);
-  return Refusal("wrong token", access_refusal(ProblemKind::unauthorized, "The token is not the one of admin_token."));
+  return Refusal("wrong token", access_refusal(ProblemKind::unauthorized, "The token is not the admin_token."));
 }
 
 // A token is good for as long as the process runs.
@@ -198,7 +195,7 @@ ServiceResponse AdminAccess::cookie(std::string_view id, std::chrono::seconds ag
 
 ServiceResponse AdminAccess::login(const ServiceRequest& request, Instant now) {
   if (!needs_token_)
-    return access_refusal(ProblemKind::parameter_invalid, "There is no admin_token: nobody needs to log in.");
+    return access_refusal(ProblemKind::parameter_invalid, "There is no admin_token, so no login is needed.");
   const auto body = JsonTree::parse(request.body);
   const JsonTree* member = body ? body->find("token") : nullptr;
   const std::string* token = member != nullptr ? member->string() : nullptr;

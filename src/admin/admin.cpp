@@ -110,7 +110,7 @@ Result<void> Admin::begin_at(std::string_view address) {
   if (!access_.needs_token() && !is_loopback(address)) {
     return std::unexpected(
         Error{ErrorSource::config, Retryable::no,
-              fmt::format("the admin interface would listen on {}, so admin_token is needed", address)});
+              fmt::format("the admin interface would listen on {}, so admin_token is required", address)});
   }
   access_.listens_at(address);
   return {};
@@ -175,7 +175,7 @@ Task<ServiceResponse> Admin::history(const ServiceRequest& /*request*/) {
 
 Task<ServiceResponse> Admin::events(const ServiceRequest& request) {
   if (stats_->listeners() == Stats::most_listeners) {
-    co_return problem_response(ProblemKind::overloaded, "Too many clients listen to these events already.");
+    co_return problem_response(ProblemKind::overloaded, "Too many clients are connected to this event stream. Retry later.");
   }
   auto stream = std::make_shared<EventStream>(*stats_, draining_, access_.pass(request));
   co_return ServiceResponse{.content_type = "text/event-stream", .stream = std::move(stream)};
@@ -200,12 +200,13 @@ Task<ServiceResponse> Admin::reload(const ServiceRequest& request) {
   const std::string_view query =
       request.head.target.substr(std::min(request.head.target.find('?'), request.head.target.size()));
   if (!query.empty() && query != "?dry_run=1") {
-    co_return problem_response(ProblemKind::parameter_invalid, "There is ?dry_run=1, or nothing.");
+    co_return problem_response(ProblemKind::parameter_invalid, "The only parameter is dry_run=1.");
   }
   const ReloadKind kind = query.empty() ? ReloadKind::real : ReloadKind::dry_run;
   Reload reload(sources_.reload, thread_.loop(), kind);
   co_await reload;
-  const std::string_view done = kind == ReloadKind::real ? "reloaded\n" : "can be reloaded; nothing was changed\n";
+  const std::string_view done =
+      kind == ReloadKind::real ? "reloaded\n" : "the configuration is valid; nothing was changed\n";
   if (reload.answer.errors.empty()) co_return text(200, lines_of(reload.answer.warnings, done));
   Problem refused = problem(ProblemKind::bad_request, lines_of(reload.answer.errors, ""));
   refused.status = 422;

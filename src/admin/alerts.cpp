@@ -29,34 +29,34 @@ AlertState state_of(const Rate& rate) {
 
 std::string text_of(const Rate& rate, std::string_view what) {
   if (!rate.value || rate.of < rate.least) {
-    return fmt::format("{} {} in 5 minutes; a share is taken of {} and more", rate.of, what, rate.least);
+    return fmt::format("{} {} in 5 minutes; the share is computed from {} on", rate.of, what, rate.least);
   }
-  return fmt::format("{:.1f} % of {} {}; the limit is {:.0f} %", *rate.value * percent, rate.of, what,
+  return fmt::format("{:.1f} % of {} {}; the threshold is {:.0f} %", *rate.value * percent, rate.of, what,
                      rate.threshold * percent);
 }
 
 void add_store(std::vector<Alert>& alerts, const AlertFacts& facts) {
   const StoreHealth store = facts.store;
   alerts.push_back({"OnceJournalFailed", "critical", "Journal failed", firing_if(store == StoreHealth::failed),
-                    store == StoreHealth::failed ? "A write to the disk failed: look at it, then restart"
+                    store == StoreHealth::failed ? "A write to the disk failed: check the disk, then restart"
                                                  : "No write to the disk failed"});
   alerts.push_back({"OnceStoreDown", "critical", "Store down", firing_if(store == StoreHealth::down),
                     fmt::format("The store is {}", name_of(store))});
   alerts.push_back({"OnceStoreErrors", "critical", "Store errors", firing_if(facts.window.store_errors > 0),
-                    fmt::format("Operations that failed in 5 minutes: {}", facts.window.store_errors)});
+                    fmt::format("Failed operations in 5 minutes: {}", facts.window.store_errors)});
   // A journal knows that it is full; other stores only refuse.
   const bool full = store == StoreHealth::full || facts.window.store_full > 0;
   alerts.push_back({"OnceStoreFull", "critical", "Store full", firing_if(full),
-                    full ? "New keys are refused for want of room" : "There is room"});
+                    full ? "New keys are refused because the store is full" : "The store has room"});
 }
 
 void add_unknown(std::vector<Alert>& alerts, const AlertFacts& facts) {
   alerts.push_back({"OnceOutcomesUnknown", "warning", "Outcomes unknown", firing_if(facts.unknown_outcomes > 0),
-                    fmt::format("Executions that ended so in 15 minutes: {}", facts.unknown_outcomes)});
+                    fmt::format("Executions with an unknown outcome in 15 minutes: {}", facts.unknown_outcomes)});
   const auto keys = facts.unknown_keys;
   alerts.push_back({"OnceKeysHeldUnknown", "warning", "Keys unknown", keys ? firing_if(*keys > 0) : AlertState::idle,
-                    keys ? fmt::format("Keys that wait for somebody to look, or for a takeover: {}", *keys)
-                         : "Keys have not been counted yet"});
+                    keys ? fmt::format("Keys that wait for an operator or a takeover: {}", *keys)
+                         : "The keys have not been counted yet"});
 }
 
 void add_requests(std::vector<Alert>& alerts, const Window& window) {
@@ -69,10 +69,10 @@ void add_requests(std::vector<Alert>& alerts, const Window& window) {
   const Rate hits{window.hit_rate(), window.keyed, least_keyed, least_hits, Bad::below};
   alerts.push_back({"OnceHitRateLow", "info", "Hit rate low", state_of(hits), text_of(hits, "requests with a key")});
   alerts.push_back({"OnceOverloaded", "warning", "Overloaded", firing_if(window.overloaded > 0),
-                    fmt::format("Requests that were refused in 5 minutes: {}", window.overloaded)});
+                    fmt::format("Refused requests in 5 minutes: {}", window.overloaded)});
   alerts.push_back({"OnceOutOfDescriptors", "critical", "Out of file descriptors",
                     firing_if(window.out_of_descriptors > 0),
-                    fmt::format("Times that none was left in 5 minutes: {}", window.out_of_descriptors)});
+                    fmt::format("Failures for lack of descriptors in 5 minutes: {}", window.out_of_descriptors)});
 }
 
 void add_limits(std::vector<Alert>& alerts, const std::vector<LimitUse>& limits) {
@@ -82,8 +82,9 @@ void add_limits(std::vector<Alert>& alerts, const std::vector<LimitUse>& limits)
     near += fmt::format("{}{} of {}", near.empty() ? "" : "; ", use.used, use.limit);
     near += fmt::format(" ({})", use.name);
   }
-  alerts.push_back({"OnceNearLimit", "warning", "Near a limit", firing_if(!near.empty()),
-                    near.empty() ? fmt::format("Nothing is above {:.0f} %", near_limit * percent) : near});
+  alerts.push_back(
+      {"OnceNearLimit", "warning", "Near a limit", firing_if(!near.empty()),
+       near.empty() ? fmt::format("Every use is below {:.0f} % of its limit", near_limit * percent) : near});
 }
 
 }  // namespace
@@ -115,9 +116,9 @@ std::vector<Alert> alerts_of(const AlertFacts& facts) {
   add_requests(alerts, facts.window);
   add_limits(alerts, facts.limits);
   alerts.push_back({"OnceUpstreamDown", "warning", "Server down", firing_if(facts.servers_down > 0),
-                    fmt::format("Servers that are down: {}", facts.servers_down)});
+                    fmt::format("Servers down: {}", facts.servers_down)});
   alerts.push_back({"OnceUpstreamAllDown", "critical", "Backend down", firing_if(facts.upstreams_down > 0),
-                    fmt::format("Backends without a server that is up: {}", facts.upstreams_down)});
+                    fmt::format("Upstreams with no server up: {}", facts.upstreams_down)});
   return alerts;
 }
 

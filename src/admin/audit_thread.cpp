@@ -88,7 +88,7 @@ void AuditThread::Run::late() {
     entry_->result = std::unexpected(
         Error{.source = ErrorSource::system,
               .retryable = Retryable::yes,
-              .detail = fmt::format("the audit log cannot be written: it hangs for {} ms", thread_.limit_.count())});
+              .detail = fmt::format("the audit log cannot be written: no progress for {} ms", thread_.limit_.count())});
   }
   caller_.resume();
 }

@@ -52,15 +52,13 @@ Op op_of(const KeyInfo& key, Action action, const ActionRequest& asked) {
 
 std::optional<Problem> obstacle(const KeyInfo& key, Action action, const ActionRequest& asked, Time now) {
   if (version_of(key) != asked.version) {
-    return problem(ProblemKind::claim_lost,
-                   fmt::format("The key has changed since: it is {} now.", name_of(key.state)));
+    return problem(ProblemKind::claim_lost, fmt::format("The key has changed: it is {} now.", name_of(key.state)));
   }
-  if (is_live(key, now)) return problem(ProblemKind::in_flight, "The owner of this key is at work.");
+  if (is_live(key, now)) return problem(ProblemKind::in_flight, "The request of this key is still running.");
   if (action == Action::resolve && is_of_a_resource(key)) {
     return problem(
         ProblemKind::parameter_invalid,
-        "This is a record of a resource, not of a request: it has no response to keep. It can be released or "
-        "forgotten.");
+        "This record belongs to a resource, not to a request, so it has no response. It can be released or forgotten.");
   }
   if (action == Action::forget || key.state == State::unknown || key.state == State::started) return std::nullopt;
   return problem(ProblemKind::claim_lost, fmt::format("Only a key that is unknown, or whose owner is gone, can be {}; "

@@ -39,10 +39,9 @@ std::string operation_named(const std::optional<KeyInfo>& key, std::string_view 
 
 // The usual reason is that one of these was not as the client sent it.
 std::string no_such_key(const FindRequest& asked) {
-  if (!asked.request) return "There is no such key. Tenant and scope are part of it.";
-  return "There is no such key. Host, path and caller are part of it, and the method where the route's scope has it: "
-         "give "
-         "them as the client sent them. A name and an address of one server are two hosts.";
+  if (!asked.request) return "There is no such key. Tenant and scope are part of a key.";
+  return "There is no such key. Host, path and caller are part of a key, and the method if it is in the route's "
+         "scope. Give them exactly as the client sent them: a name and an address of one server are two hosts.";
 }
 
 }  // namespace
@@ -60,7 +59,7 @@ Task<ServiceResponse> KeysApi::handle(const ServiceRequest& request, Executor& h
   const bool reads = request.head.method == Method::get || request.head.method == Method::head;
   if (search_ == nullptr) co_return refused_key(ProblemKind::not_found, "This store cannot be searched.");
   if (path == "/v1/keys") {
-    if (!reads) co_return refused_key(ProblemKind::method_not_allowed, "A list is read with GET.");
+    if (!reads) co_return refused_key(ProblemKind::method_not_allowed, "List keys with GET.");
     ServiceResponse response = co_await list(request, home);
     co_return response;
   }
@@ -77,8 +76,8 @@ Task<ServiceResponse> KeysApi::handle(const ServiceRequest& request, Executor& h
   }
   const bool of_many = slash == std::string_view::npos;
   const auto action = action_named(of_many ? id : rest.substr(slash + 1));
-  if (!action) co_return refused_key(ProblemKind::not_found, "There are release, resolve and forget.");
-  if (reads) co_return refused_key(ProblemKind::method_not_allowed, "This is asked for with POST.");
+  if (!action) co_return refused_key(ProblemKind::not_found, "The actions are release, resolve and forget.");
+  if (reads) co_return refused_key(ProblemKind::method_not_allowed, "Use POST.");
   if (of_many) {
     ServiceResponse response = co_await act_on_many(request, *action, home);
     co_return response;
@@ -112,7 +111,7 @@ Task<Result<KeyPage>> KeysApi::search(std::function<Result<KeyPage>()> ask, Exec
   if (done) co_return page;
   co_return std::unexpected(Error{.source = ErrorSource::system,
                                   .retryable = Retryable::yes,
-                                  .detail = "Too many searches wait already, or the gateway is stopping."});
+                                  .detail = "Too many searches are waiting, or the gateway is stopping. Retry later."});
 }
 
 Task<KeysApi::Seen> KeysApi::look_up(const OperationId& id, Executor& home) {
@@ -143,7 +142,8 @@ Task<KeysApi::Seen> KeysApi::look(std::string_view text, Executor& home) {
   if (!page) co_return Seen{.problem = store_problem(page.error())};
   if (page->keys.empty()) co_return Seen{.problem = problem(ProblemKind::not_found, "There is no such key.")};
   if (page->keys.size() > 1) {
-    Problem several = problem(ProblemKind::parameter_invalid, "Several keys begin so: say all 64 digits.");
+    Problem several =
+        problem(ProblemKind::parameter_invalid, "Several keys begin with these digits: use all 64 digits.");
     several.status = 409;
     co_return Seen{.problem = std::move(several)};
   }

@@ -36,14 +36,14 @@ std::string_view result_of(Effect effect, OpStatus status) {
 
 Problem problem_of(Effect effect, const Op& op) {
   if (effect == Effect::unknown) {
-    Problem unknown =
-        problem(ProblemKind::outcome_unknown,
-                fmt::format("It may or may not have been done: look at the key before you go on. {}", op.error));
+    Problem unknown = problem(
+        ProblemKind::outcome_unknown,
+        fmt::format("It is unknown whether the change was made: look at the key before you continue. {}", op.error));
     unknown.status = 503;
     return unknown;
   }
   if (op.status == OpStatus::lost) {
-    return problem(ProblemKind::claim_lost, "The key has changed in the meantime; nothing was done.");
+    return problem(ProblemKind::claim_lost, "The key has changed in the meantime; nothing was changed.");
   }
   const auto kind = op.fault == StoreFault::full ? ProblemKind::store_full : ProblemKind::store_unavailable;
   return problem(kind, fmt::format("Nothing was changed: {}.", op.error));

@@ -175,9 +175,9 @@ bool same_bytes(const OutcomeBytes& a, const OutcomeBytes& b) {
 std::expected<std::string, std::string> body_in(const JsonTree& response) {
   const JsonTree* encoded = response.find("body_base64");
   if (encoded == nullptr || encoded->is_null()) return text_member(response, "body");
-  if (response.find("body") != nullptr) return Wrong("A response has a body or a body_base64, not both.");
+  if (response.find("body") != nullptr) return Wrong("A response needs body or body_base64, not both.");
   auto decoded = encoded->string() == nullptr ? std::nullopt : from_base64(*encoded->string());
-  if (!decoded) return Wrong("\"body_base64\" is no base64.");
+  if (!decoded) return Wrong("\"body_base64\" is not valid base64.");
   return *std::move(decoded);
 }
 
@@ -218,7 +218,7 @@ std::expected<ActionRequest, std::string> terms_in(const JsonTree& tree, Action 
   request.state = *state == "failed" ? State::failed : State::succeeded;
   const JsonTree* response = tree.find("response");
   if (response == nullptr || response->is_null()) return request;
-  if (request.state == State::failed) return Wrong("A failed key has no response: a retry executes anew.");
+  if (request.state == State::failed) return Wrong("A failed key has no response: a retry executes again.");
   auto outcome = outcome_in(*response);
   if (!outcome) return Wrong(outcome.error());
   request.outcome = *std::move(outcome);
@@ -408,17 +408,17 @@ std::expected<FindRequest, std::string> read_find(std::string_view body) {
   for (const auto& [name, value] : *tree->object()) {
     if (name != "headers" && std::ranges::find(names, name) == names.end()) {
       return Wrong(
-          "There are key, method, host, path, headers, body, peer, tls_subject and tls_issuer; or tenant, scope and "
-          "key.");
+          "The members are key, method, host, path, headers, body, peer, tls_subject and tls_issuer; or tenant, "
+          "scope and key.");
     }
   }
   const bool has_key = tree->find("key") != nullptr && !tree->find("key")->is_null();
   const bool of_claims = tree->find("scope") != nullptr;
   if (of_claims) {
-    if (!has_key || !texts[2].empty()) return Wrong("A key of the claims API is tenant, scope and key, nothing else.");
+    if (!has_key || !texts[2].empty()) return Wrong("A key of the claims API has tenant, scope and key, nothing else.");
     return FindRequest{.tenant = texts[3].empty() ? "local" : texts[3], .scope = texts[4], .key = texts[0]};
   }
-  if (texts[2].empty()) return Wrong("A path is needed, or a scope of the claims API.");
+  if (texts[2].empty()) return Wrong("\"path\" is missing, or \"scope\" for a key of the claims API.");
   auto headers = headers_in(*tree);
   if (!headers) return Wrong(headers.error());
   return FindRequest{.request = AskedRequest{.method = texts[1].empty() ? "POST" : texts[1],
@@ -437,7 +437,7 @@ std::expected<ActionRequest, std::string> read_action(Action action, std::string
   if (!tree || tree->object() == nullptr) return Wrong("The body must be one JSON object.");
   auto request = terms_in(*tree, action);
   if (request && request->version.empty()) {
-    return Wrong("\"version\" is needed: the one of the key that was looked at.");
+    return Wrong("\"version\" is missing: use the version of the key that you read.");
   }
   return request;
 }
@@ -448,7 +448,7 @@ std::expected<BulkRequest, std::string> read_bulk(Action action, std::string_vie
   BulkRequest request;
   auto terms = terms_in(*tree, action);
   if (!terms) return Wrong(terms.error());
-  if (!terms->version.empty()) return Wrong("\"version\" belongs to each of the keys.");
+  if (!terms->version.empty()) return Wrong("\"version\" belongs into each of the \"keys\".");
   request.terms = *std::move(terms);
   const JsonTree* keys = tree->find("keys");
   if (keys == nullptr || keys->array() == nullptr || keys->array()->empty() || keys->array()->size() > most_bulk_keys) {
@@ -462,11 +462,11 @@ std::expected<BulkRequest, std::string> read_bulk(Action action, std::string_vie
     const bool complete = bytes && bytes->size() == OperationId::size && version != nullptr &&
                           version->string() != nullptr && !version->string()->empty();
     if (!complete)
-      return Wrong("Each of the \"keys\" needs an \"id\" of 64 hex digits and the \"version\" that was seen.");
+      return Wrong("Each of the \"keys\" needs an \"id\" of 64 hex digits and the \"version\" that you read.");
     SeenKey& seen = request.keys.emplace_back();
     std::memcpy(seen.id.bytes.data(), bytes->data(), bytes->size());
     seen.version = *version->string();
-    if (!ids.insert(*id->string()).second) return Wrong("\"keys\" has a key twice.");
+    if (!ids.insert(*id->string()).second) return Wrong("\"keys\" contains a key twice.");
   }
   return request;
 }

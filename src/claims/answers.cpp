@@ -115,7 +115,7 @@ ClaimsAnswer ClaimsAnswers::claimed(const Op& claim, std::string_view handle) co
     }
     case Verdict::replay: return replayed(claim);
     case Verdict::not_kept:
-      return problem(ProblemKind::response_not_kept, "The work succeeded, but its value was too large to keep.",
+      return problem(ProblemKind::response_not_kept, "The work succeeded, but its value was too large to store.",
                      ClaimsResult::succeeded);
     case Verdict::mismatch:
       return problem(ProblemKind::key_mismatch, "This key was claimed before with another fingerprint.",
@@ -159,7 +159,7 @@ ClaimsAnswer ClaimsAnswers::found(const Op& lookup) const {
           .answer(ClaimsResult::in_progress);
     case State::succeeded:
       if (record.body_kept == BodyKept::yes) return replayed(lookup);
-      return problem(ProblemKind::response_not_kept, "The work succeeded, but its value was too large to keep.",
+      return problem(ProblemKind::response_not_kept, "The work succeeded, but its value was too large to store.",
                      ClaimsResult::succeeded);
     case State::failed:
       return Object("failed")
@@ -228,28 +228,29 @@ ClaimsAnswer ClaimsAnswers::unauthorized() const {
 }
 
 ClaimsAnswer ClaimsAnswers::not_found() const {
-  return problem(ProblemKind::not_found, "GET /openapi.json says what there is.", ClaimsResult::invalid);
+  return problem(ProblemKind::not_found, "GET /openapi.json describes this API.", ClaimsResult::invalid);
 }
 
 ClaimsAnswer ClaimsAnswers::not_allowed(std::string_view allow) const {
-  ClaimsAnswer answer =
-      problem(ProblemKind::method_not_allowed, fmt::format("Only {} is served here.", allow), ClaimsResult::invalid);
+  ClaimsAnswer answer = problem(ProblemKind::method_not_allowed, fmt::format("Use {}.", allow), ClaimsResult::invalid);
   answer.response.fields = fmt::format("Allow: {}\r\n", allow);
   return answer;
 }
 
 ClaimsAnswer ClaimsAnswers::store_failed(const Op& op) const {
   const bool full = op.fault == StoreFault::full;
-  ClaimsAnswer answer = problem(
-      full ? ProblemKind::store_full : ProblemKind::store_unavailable,
-      "Nothing is known to have changed; sending the same again, with the same nonce, is safe.", ClaimsResult::error);
+  ClaimsAnswer answer =
+      problem(full ? ProblemKind::store_full : ProblemKind::store_unavailable,
+              "It is unknown whether anything changed. Send the same request again with the same nonce; this is safe.",
+              ClaimsResult::error);
   answer.response.fields = "Retry-After: 1\r\n";
   return answer;
 }
 
 ClaimsAnswer ClaimsAnswers::no_memory() const {
   ClaimsAnswer answer = problem(ProblemKind::overloaded,
-                                "There is no memory for it now; sending the same again, with the same nonce, is safe.",
+                                "There is no memory for this request now. Send it again with the same nonce; this is "
+                                "safe.",
                                 ClaimsResult::error);
   answer.response.fields = "Retry-After: 1\r\n";
   return answer;

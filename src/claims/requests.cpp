@@ -46,14 +46,14 @@ class Members {
     if (body.empty()) return;
     auto members = json_members(body);
     if (!members) {
-      fail("The body is not a JSON object (UTF-8, no name twice, at most 128 deep).");
+      fail("The body is not a JSON object (UTF-8, no duplicate names, at most 128 levels).");
       return;
     }
     members_ = std::move(*members);
     for (const JsonMember& member : members_) {
       if (std::ranges::find(known_, member.name) == known_.end()) {
         const auto close = nearest(member.name, known_);
-        fail(fmt::format("There is no member \"{}\" here{}", member.name.substr(0, 64),
+        fail(fmt::format("Unknown member \"{}\"{}", member.name.substr(0, 64),
                          close ? fmt::format("; did you mean \"{}\"?", *close) : "."));
       }
     }
@@ -102,8 +102,8 @@ class Members {
     if (!value) return std::nullopt;
     auto text = canonical_json(*value);
     if (!text) {
-      fail(fmt::format("\"{}\" has no canonical form: a name twice, a lone surrogate, or more than {} deep.", name,
-                       max_json_depth));
+      fail(fmt::format("\"{}\" has no canonical form: a duplicate name, a lone surrogate, or more than {} levels.",
+                       name, max_json_depth));
     }
     return text;
   }
@@ -131,7 +131,7 @@ Named name_of_operation(Members& members, Duration max_wait) {
   const auto inputs = members.canonical("inputs");
   if (!scope) members.fail("\"scope\" is missing.");
   if (members.raw("key").has_value() == members.raw("inputs").has_value()) {
-    members.fail("Exactly one of \"key\" and \"inputs\" is needed.");
+    members.fail("Exactly one of \"key\" and \"inputs\" is required.");
   }
   name.scope = scope.value_or("");
   name.kind = inputs ? KeyKind::inputs : KeyKind::given;
@@ -224,13 +224,13 @@ Read<Named> read_lookup_query(std::string_view query, Duration max_wait) {
                                               : name == "wait" ? &wait
                                                                : nullptr;
     if (field == nullptr || *field || !value) {
-      return std::unexpected("The query takes scope, key and wait, each once and percent-encoded.");
+      return std::unexpected("The query parameters are scope, key and wait, each once and percent-encoded.");
     }
     *field = std::move(value);
   }
   Named name;
   if (!scope || !key || !is_name(*scope) || !is_name(*key)) {
-    return std::unexpected(fmt::format("scope and key are needed, each of 1 to {} bytes.", longest_name));
+    return std::unexpected(fmt::format("scope and key are required, each of 1 to {} bytes.", longest_name));
   }
   if (wait) {
     const auto limit = parse_duration(*wait);
@@ -252,7 +252,7 @@ Read<SucceedAsked> read_succeed(std::string_view body) {
   Members members(body, {"value", "ttl"});
   SucceedAsked asked;
   const auto value = members.raw("value");
-  if (!value) members.fail("\"value\" is missing; it may be any JSON value, null too.");
+  if (!value) members.fail("\"value\" is missing; it may be any JSON value, including null.");
   asked.value = value.value_or("");
   asked.ttl = members.duration("ttl", {1s, longest_ttl});
   return checked(members, asked);

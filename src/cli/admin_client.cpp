@@ -52,10 +52,10 @@ std::expected<std::string, std::string> token_of(const AdminOptions& options) {
 // The gateway speaks of its own setting; what to do here is another matter.
 std::string token_hint(const AdminOptions& options, bool given) {
   if (options.token == Token::none) return "";
-  if (!given) return " (give it with --token-file FILE or in ONCE_ADMIN_TOKEN)";
+  if (!given) return " (set it with --token-file FILE or in ONCE_ADMIN_TOKEN)";
   const bool file = !options.token_file.empty();
-  return fmt::format(" (it was taken from {})",
-                     file ? options.token_file : "ONCE_ADMIN_TOKEN; --token-file FILE goes before it");
+  return fmt::format(" (it was read from {})",
+                     file ? options.token_file : "ONCE_ADMIN_TOKEN; --token-file FILE takes precedence");
 }
 
 }  // namespace
@@ -69,7 +69,7 @@ void add_admin_options(CLI::App& command, AdminOptions& options) {
   add_admin_address(command, options);
   command
       .add_option("--token-file", options.token_file,
-                  "A file with the admin token. Without it the token is taken from ONCE_ADMIN_TOKEN, if that is set")
+                  "A file with the admin token; the default is the variable ONCE_ADMIN_TOKEN")
       ->type_name("FILE");
 }
 
@@ -98,7 +98,7 @@ AdminAnswer ask_admin(const AdminOptions& options, std::string method, std::stri
                                            .proxies = client::Proxies::none},
                                           std::stop_token());
   AdminAnswer answer{.status = tried.answer.status, .body = std::move(tried.answer.body), .error = {}};
-  if (answer.status == 0) answer.error = fmt::format("nobody answers at {}: {}", options.admin, tried.detail);
+  if (answer.status == 0) answer.error = fmt::format("no answer from {}: {}", options.admin, tried.detail);
   if (answer.status != 0 && answer.status != 200) answer.error = detail_of(answer.body);
   if (answer.status == unauthorized) answer.error += token_hint(options, !token->empty());
   return answer;

@@ -26,7 +26,7 @@ bool compare_with(const ServeOptions& options, const std::string& before, const 
     return false;
   }
   for (const std::string& name : needs_restart(*running, config)) {
-    print_errors({{"", 0, 0, fmt::format("{}: changed, and that needs a restart", name)}}, "warning");
+    print_errors({{"", 0, 0, fmt::format("{}: changed, which needs a restart", name)}}, "warning");
   }
   for (const std::string& line : forgotten_keys(*running, config)) print_errors({{"", 0, 0, line}}, "warning");
   return true;
@@ -35,22 +35,23 @@ bool compare_with(const ServeOptions& options, const std::string& before, const 
 }  // namespace
 
 Run add_check(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("check", "Report every mistake in a configuration, without serving it");
+  CLI::App* command = app.add_subcommand("check", "Report every mistake in a configuration");
   const auto options = std::make_shared<ServeOptions>();
   add_serve_options(*command, *options);
   const auto against = std::make_shared<std::string>();
   command
       ->add_option("--against", *against,
-                   "The file that a gateway runs with: say what needs a restart, and whose keys a reload forgets")
+                   "The file of a running gateway: report changes that need a restart, and keys that a reload would "
+                   "lose")
       ->type_name("FILE");
   command->footer(
-      "Takes the options of serve, and finds what serve would refuse. Certificates, keys, tokens and the secret are "
-      "read, in the environment of this command: elsewhere than at the service give ONCE_SECRET, and what env: names, "
-      "any value of 16 bytes. Whether logs and folders can be written is found out for the user of this command. "
-      "Nothing is "
-      "made, and nobody is connected to. `once reload --dry-run` asks a gateway that "
-      "runs.\n"
-      "Exit codes: 0 it can be served (warnings may be printed), 2 it, or an option, has mistakes. As of serve.");
+      "Takes the options of serve, and reports what serve would refuse. It reads certificates, keys, tokens and the "
+      "secret in the environment of this command. Outside the service's environment, set ONCE_SECRET and the "
+      "variables of env: settings to any value of 16 bytes. Write access to logs and folders is checked for the user "
+      "of this command. Nothing is created, and no connection is made. `once reload --dry-run` asks a running "
+      "gateway.\n"
+      "Exit codes: 0 no mistakes (warnings may be printed), 2 mistakes in the configuration or an "
+      "option.");
   return [options, against] {
     Loaded loaded = load_all_config(*options);
     if (!loaded.errors.empty()) {

@@ -47,7 +47,7 @@ int write_manual(const CLI::App& app, const ManualOptions& options) {
 }  // namespace
 
 Run add_completion(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("completion", "Print what a shell needs to complete commands and options");
+  CLI::App* command = app.add_subcommand("completion", "Print the completion script of a shell");
   command->require_subcommand(1);
   const CLI::App* bash = command->add_subcommand("bash", "For bash: eval \"$(once completion bash)\"");
   const CLI::App* zsh = command->add_subcommand("zsh", "For zsh: eval \"$(once completion zsh)\", after compinit");
@@ -66,7 +66,7 @@ Run add_manual(CLI::App& app) {
   command->group("");
   const auto options = std::make_shared<ManualOptions>();
   command->add_option("folder", options->folder, "Where to")->required()->type_name("FOLDER");
-  command->add_option("--date", options->date, "What stands in the foot of every page")->type_name("DATE");
+  command->add_option("--date", options->date, "The date in the footer of every page")->type_name("DATE");
   return [&app, options] { return write_manual(app, *options); };
 }
 

@@ -10,12 +10,12 @@ namespace once::cli {
 Run add_config(CLI::App& app) {
   CLI::App* command = app.add_subcommand("config", "Print every setting with its default, as a configuration file");
   const auto markdown = std::make_shared<bool>(false);
-  command->add_flag("--markdown", *markdown, "As the reference page, docs/configuration.md");
+  command->add_flag("--markdown", *markdown, "Print the reference page, docs/configuration.md");
   const auto schema = std::make_shared<bool>(false);
-  command->add_flag("--schema", *schema, "As a JSON schema, docs/once.schema.json, for editors");
+  command->add_flag("--schema", *schema, "Print a JSON schema for editors, docs/once.schema.json");
   command->footer(
-      "A good start for a file of your own: once config > once.yaml\n"
-      "An editor that knows YAML checks it and completes it with a first line such as\n"
+      "To start your own file: once config > once.yaml\n"
+      "A YAML editor can check and complete the file with a first line such as\n"
       "# yaml-language-server: $schema=/usr/share/once/once.schema.json");
   return [markdown, schema] {
     print(*schema ? json_schema() : *markdown ? reference_markdown() : reference_yaml());

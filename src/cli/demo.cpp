@@ -77,16 +77,12 @@ std::string explanation(const Running& running, const DemoBackend& backend) {
   }
   text += fmt::format(
       "\n"
-      "Pay, look, and pay again with the same key. Paste into another terminal:\n"
-      "\n"
+      "Pay, list the payments, and pay again with the same key. Paste into another terminal:\n\n"
       "  {}\n"
       "  curl {}/payments\n"
-      "  {}\n"
-      "\n"
-      "The third answer is the first one again, marked Idempotency-Replayed: true. One payment was made.\n"
-      "\n"
-      "When things go wrong; send each of these twice:\n"
-      "\n",
+      "  {}\n\n"
+      "The third response equals the first one, marked Idempotency-Replayed: true. One payment was made.\n\n"
+      "Failures. Send each of these twice:\n\n",
       pay, base, pay);
   struct Row {
     std::string_view key;
@@ -94,16 +90,16 @@ std::string explanation(const Running& running, const DemoBackend& backend) {
     std::string_view what;
   };
   static constexpr Row rows[] = {
-      {"order-2", "?mode=slow", "takes 2 s; sent again meanwhile or afterwards: the same answer"},
-      {"order-3", "?mode=fail", "500, then works: a failure is not the answer for ever"},
+      {"order-2", "?mode=slow", "takes 2 s; a retry during or after that gets the same response"},
+      {"order-3", "?mode=fail", "500, then works: a failure is not replayed"},
       {"order-4", "?mode=flaky",
-       "pays and drops the connection: 502, then 409 until somebody has looked; never a second payment"},
-      {"order-5", "?mode=refuse", "429 each time: nothing was done, so the key stays free"},
+       "pays and drops the connection: 502, then 409 until an operator has looked; never a second payment"},
+      {"order-5", "?mode=refuse", "429 each time: the backend did nothing, so the key stays free"},
   };
   for (const Row& row : rows) {
     text += fmt::format("  # {}\n  {}\n", row.what, pay_line(base, row.key, row.query));
   }
-  return text + "\nEvery request is a line below. Ctrl-C ends the demo.\n\n";
+  return text + "\nEach request is logged below. Ctrl-C ends the demo.\n\n";
 }
 
 // The likely reason is a port in use; the error has said which.
@@ -154,11 +150,11 @@ int demo(const ServeOptions& given) {
 }  // namespace
 
 Run add_demo(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("demo", "Show it at work: a small payments API with Once in front of it");
+  CLI::App* command = app.add_subcommand("demo", "Show Once in front of a small payments API");
   const auto options = std::make_shared<ServeOptions>();
   add_listen_options(*command, *options);
   command->footer(
-      "It prints a curl session to paste and serves until Ctrl-C. Nothing is left behind.\n"
+      "It prints a curl session to paste and runs until Ctrl-C. It leaves no files behind.\n"
       "Exit codes: 0 ended by a signal, 1 could not start (a port in use), 2 wrong options.");
   return [options] { return demo(*options); };
 }

@@ -111,7 +111,7 @@ Task<ServiceResponse> DemoBackend::handle(const ServiceRequest& request) {
   }
   if (path == payments_path && reads) co_return list();
   if (path.starts_with("/payments/") && reads) co_return show(path.substr(payments_path.size() + 1));
-  co_return error(404, "There are POST /payments, GET /payments and GET /payments/ID.");
+  co_return error(404, "This API has POST /payments, GET /payments and GET /payments/ID.");
 }
 
 Task<ServiceResponse> DemoBackend::pay(const ServiceRequest& request) {

@@ -30,12 +30,11 @@ int health(const HealthOptions& options) {
 }  // namespace
 
 Run add_health(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("health", "Ask a running gateway whether it is well, for health checks");
+  CLI::App* command = app.add_subcommand("health", "Check the health of a running gateway");
   const auto options = std::make_shared<HealthOptions>();
   add_admin_address(*command, options->admin);
-  command->add_flag("--ready", options->ready,
-                    "Whether it takes requests (/readyz), not only whether it lives (/healthz)");
-  command->footer("Exit codes: 0 it is, 1 it is not or nobody answers within 3 seconds, 2 wrong options.");
+  command->add_flag("--ready", options->ready, "Check readiness (/readyz) instead of liveness (/healthz)");
+  command->footer("Exit codes: 0 healthy, 1 unhealthy or no answer within 3 seconds, 2 wrong options.");
   return [options] { return health(*options); };
 }
 

@@ -27,12 +27,12 @@ std::string plural(std::uint64_t count, std::string_view word) {
 
 void print_segment(const journal::SegmentReport& segment) {
   std::string text = fmt::format("{}  {}, {}: {}\n", segment.file, plural(segment.bytes, "byte"),
-                                 plural(segment.records, "record"), segment.damage.empty() ? "whole" : "DAMAGED");
+                                 plural(segment.records, "record"), segment.damage.empty() ? "intact" : "DAMAGED");
   for (const journal::Damage& damage : segment.damage) {
     text += fmt::format("  offset {}: {}\n", damage.offset, damage.what);
   }
   if (segment.cut > 0) {
-    text += fmt::format("  {} at the end are left of a write that a crash cut off; nobody was told of it\n",
+    text += fmt::format("  {} at the end are from a write that a crash interrupted; no client saw it\n",
                         plural(segment.cut, "byte"));
   }
   print(text);
@@ -61,14 +61,14 @@ int verify(const JournalOptions& options) {
   }
   print_missing(*report);
   print(fmt::format("{}, {}: {}\n", plural(report->segments, "segment"), plural(report->records, "record"),
-                    report->damage.empty() ? "whole" : "damaged; `once journal repair` keeps what is whole"));
+                    report->damage.empty() ? "intact" : "damaged; `once journal repair` keeps the intact records"));
   return report->damage.empty() ? 0 : 1;
 }
 
 bool confirmed() {
   print(
-      "Repair forgets what is damaged. An operation whose record is lost may be executed again by a retry.\n"
-      "Files with damage are kept beside the journal as .damaged. Type yes to go on: ");
+      "Repair drops damaged records. An operation whose record is lost may be executed again by a retry.\n"
+      "Damaged files are kept next to the journal as .damaged. Type yes to continue: ");
   std::string answer;
   char letter = 0;
   while (::read(STDIN_FILENO, &letter, 1) == 1 && letter != '\n') answer += letter;
@@ -79,7 +79,7 @@ int repair(const JournalOptions& options) {
   SystemDisk disk(options.folder);
   if (!there_is_a_journal(disk)) return 2;
   if (!options.yes && ::isatty(STDIN_FILENO) == 0) {
-    print_error("nobody is here to confirm it; use --yes");
+    print_error("there is no terminal to confirm this; use --yes");
     return 2;
   }
   if (!options.yes && !confirmed()) {
@@ -95,12 +95,12 @@ int repair(const JournalOptions& options) {
   }
   print_missing(*report);
   if (report->damage.empty()) {
-    print("The journal is whole; nothing was changed.\n");
+    print("The journal is intact; nothing was changed.\n");
     return 0;
   }
   print(fmt::format(
-      "Kept: {}. Lost: what is named above. An operation whose record was there is forgotten, or stands as it did one "
-      "record before; if that was its claim, a retry executes it again.\n",
+      "Kept: {}. Lost: the records listed above. An operation with a lost record is forgotten, or has the state of "
+      "its previous record; if the claim was lost, a retry executes it again.\n",
       plural(report->records, "record")));
   return 0;
 }
@@ -108,7 +108,7 @@ int repair(const JournalOptions& options) {
 CLI::App* add_command(CLI::App& parent, const std::string& name, const std::string& what,
                       const std::shared_ptr<JournalOptions>& options) {
   CLI::App* command = parent.add_subcommand(name, what);
-  command->add_option("folder", options->folder, "Where the journal is; the default is ./once-data/journal")
+  command->add_option("folder", options->folder, "The folder of the journal; the default is ./once-data/journal")
       ->type_name("FOLDER");
   return command;
 }
@@ -116,16 +116,15 @@ CLI::App* add_command(CLI::App& parent, const std::string& name, const std::stri
 }  // namespace
 
 Run add_journal(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("journal", "Check a journal, or mend one that is damaged");
+  CLI::App* command = app.add_subcommand("journal", "Check a journal, or repair a damaged one");
   command->require_subcommand(1);
   const auto options = std::make_shared<JournalOptions>();
-  const CLI::App* check = add_command(*command, "verify", "Read every record and say what is damaged", options);
-  CLI::App* mend = add_command(*command, "repair", "Keep every record that is whole and say what was lost", options);
+  const CLI::App* check = add_command(*command, "verify", "Read every record and report damage", options);
+  CLI::App* mend = add_command(*command, "repair", "Keep every intact record and report what was lost", options);
   mend->add_flag("--yes", options->yes, "Do not ask");
   command->footer(
-      "The gateway must not be running. Records that a crash cut off in the middle are no damage: nobody was told of "
-      "them.\n"
-      "Exit codes: 0 whole, or repaired; 1 verify found damage; 2 it could not be done.");
+      "The gateway must not be running. A record that a crash interrupted is not damage: no client saw it.\n"
+      "Exit codes: 0 intact, or repaired; 1 verify found damage; 2 failed.");
   return [options, check] { return check->parsed() ? verify(*options) : repair(*options); };
 }
 

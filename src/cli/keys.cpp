@@ -17,11 +17,9 @@ namespace once::cli {
 namespace {
 
 constexpr const char* keys_exit_codes =
-    "Exit codes: 0 well, 1 it could not be done or there is no such key, 2 wrong options, or no key was given, 3 "
-    "refused: "
-    "the key is at work, has changed, or is one that ended and can only be forgotten. Of many keys: 0 all of them, 1 "
-    "some "
-    "failed, 3 none failed and some were refused or had changed.";
+    "Exit codes: 0 success, 1 failed or no such key, 2 wrong options or no key given, 3 refused: the key's request "
+    "is running, the key has changed, or it has ended and can only be forgotten. With many keys: 0 all changed, 1 "
+    "some failed, 3 none failed and some were refused or had changed.";
 constexpr std::array<std::string_view, 7> states = {"started",   "succeeded", "failed",   "unknown",
                                                     "tombstone", "lapsed",    "unsettled"};
 
@@ -47,19 +45,20 @@ void add_filters(CLI::App& command, KeysOptions& options) {
   const std::string all = fmt::format("{}", fmt::join(states, ","));
   command
       .add_option("--state", options.state,
-                  "In this state; a tombstone has expired and is remembered, lapsed is started with its owner gone, "
-                  "unsettled is lapsed or unknown")
+                  "In this state. tombstone: expired but remembered; lapsed: started, but its owner is gone; "
+                  "unsettled: lapsed or unknown")
       ->type_name("{" + all + "}")
       ->check([all](const std::string& state) {
         return std::ranges::find(states, state) != states.end() ? "" : "expected one of " + all;
       });
-  command.add_option("--tenant", options.tenant, "Of this tenant, as the list shows it")->type_name("TENANT");
-  command.add_option("--route", options.route, "Of this route, as the configuration has it")->type_name("ROUTE");
-  expect_age(*command.add_option("--older-than", options.older_than, "Claimed longer ago than this, such as 5m"));
-  expect_age(*command.add_option("--newer-than", options.newer_than, "Claimed within this"));
-  expect_time(*command.add_option("--before", options.before, "Claimed before this, such as 2026-11-15T04:03:14Z")
+  command.add_option("--tenant", options.tenant, "With this tenant, as shown in the list")->type_name("TENANT");
+  command.add_option("--route", options.route, "With this route, as in the configuration")->type_name("ROUTE");
+  expect_age(
+      *command.add_option("--older-than", options.older_than, "Claimed longer ago than this duration, such as 5m"));
+  expect_age(*command.add_option("--newer-than", options.newer_than, "Claimed within this duration"));
+  expect_time(*command.add_option("--before", options.before, "Claimed before this time, such as 2026-11-15T04:03:14Z")
                    ->excludes("--older-than"));
-  expect_time(*command.add_option("--after", options.after, "Claimed after this, by the store's clock")
+  expect_time(*command.add_option("--after", options.after, "Claimed after this time, by the store's clock")
                    ->excludes("--newer-than"));
 }
 
@@ -71,7 +70,7 @@ CLI::App& add(CLI::App& keys, KeysOptions& options, const char* name, const char
 }
 
 CLI::Option& add_id(CLI::App& command, KeysOptions& options) {
-  return *command.add_option("id", options.id, "The operation's id: 64 hex digits, or the first 16 as logs have them")
+  return *command.add_option("id", options.id, "The operation's id: 64 hex digits, or the first 16 as in the logs")
               ->type_name("ID")
               ->check([](const std::string& id) {
                 const bool good = (id.size() == 16 || id.size() == 64) &&
@@ -83,85 +82,86 @@ CLI::Option& add_id(CLI::App& command, KeysOptions& options) {
 void add_change_options(CLI::App& command, KeysOptions& options) {
   add_id(command, options);
   add_filters(command, options);
-  command.add_flag("--dry-run", options.dry_run, "Of many: show which they are, and change nothing");
-  command.add_option("--reason", options.reason, "Why; it is in the audit log")->type_name("TEXT");
-  command.add_option("--by", options.by, "Who does it; the default is the user's name")->type_name("NAME");
+  command.add_flag("--dry-run", options.dry_run, "With many keys: list them and change nothing");
+  command.add_option("--reason", options.reason, "The reason, for the audit log")->type_name("TEXT");
+  command.add_option("--by", options.by, "Your name, for the audit log; the default is the user's name")
+      ->type_name("NAME");
   command.add_flag("--yes", options.yes, "Do not ask");
-  command.add_flag("--json", options.json, "Print the answer as JSON");
+  command.add_flag("--json", options.json, "Print the result as JSON");
   command.footer(
-      std::string("Of one key, by its ID, or of all that fit --state, --tenant, --route and the times. Many are shown "
-                  "first; each is changed only if it is still what was shown.\n") +
+      std::string("Applies to one key by its ID, or to all keys that match --state, --tenant, --route and the times. "
+                  "Many keys are listed first. Each is changed only if it is still as listed.\n") +
       keys_exit_codes);
 }
 
 void add_find(CLI::App& keys, KeysOptions& options) {
-  CLI::App& command = add(keys, options, "find", "The key of a request, by the key that its client sent");
-  command.add_option("--path", options.path, "Of the request; or its whole URL")->type_name("PATH");
-  command.add_option("--host", options.host, "Of the request, if --path is no URL")->type_name("HOST");
-  command.add_option("--method", options.method, "Of the request; the default is POST")->type_name("METHOD");
+  CLI::App& command = add(keys, options, "find", "Find a key by the value that the client sent");
+  command.add_option("--path", options.path, "The path of the request, or its whole URL")->type_name("PATH");
+  command.add_option("--host", options.host, "The host of the request, unless --path is a URL")->type_name("HOST");
+  command.add_option("--method", options.method, "The method of the request; the default is POST")->type_name("METHOD");
   command
       .add_option(
           "--header", options.headers,
-          "Of the request, as far as the caller is known by it; repeatable. Everybody on this machine can see it in "
-          "the list of processes")
+          "A header of the request that identifies its caller; repeatable. Other users of this machine can see it in "
+          "the process list")
       ->type_name("'NAME: VALUE'");
-  command.add_option("--header-file", options.header_file, "A file with such headers, one a line; - is stdin")
+  command.add_option("--header-file", options.header_file, "A file with such headers, one per line; - is stdin")
       ->type_name("FILE");
-  command.add_option("--peer", options.peer, "The client's address, where the caller is known by it")->type_name("IP");
-  command.add_option("--scope", options.scope, "Of the claims API, instead of a request")->type_name("SCOPE");
-  command.add_option("--tenant", options.tenant, "Of the claims API; the default is local")->type_name("TENANT");
+  command.add_option("--peer", options.peer, "The client's address, if it identifies the caller")->type_name("IP");
+  command.add_option("--scope", options.scope, "The scope of a claim, instead of a request")->type_name("SCOPE");
+  command.add_option("--tenant", options.tenant, "The tenant of a claim; the default is local")->type_name("TENANT");
   command.add_option("--key-file", options.key_file, "A file with the key; - is stdin")->type_name("FILE");
-  command.add_option("--key", options.key, "The key. Everybody on this machine can see it in the list of processes")
+  command.add_option("--key", options.key, "The key. Other users of this machine can see it in the process list")
       ->type_name("KEY");
-  command.add_flag("--json", options.json, "Print it as JSON");
+  command.add_flag("--json", options.json, "Print the key as JSON");
   command.footer(
       std::string(
-          "Without --key-file and --key the key is asked for, or read from stdin. Host, method, path and caller "
-          "are part of a key: give them as the client sent them.\n") +
+          "Without --key-file and --key, the command prompts for the key or reads it from stdin. Host, method, path "
+          "and caller are part of a key: give them exactly as the client sent them.\n") +
       keys_exit_codes);
 }
 
 void add_changes(CLI::App& keys, KeysOptions& options) {
-  add_change_options(add(keys, options, "release", "Give an unknown or stuck key free: a retry executes anew"),
-                     options);
-  CLI::App& resolve = add(keys, options, "resolve", "Say how an unknown or stuck key ended");
+  add_change_options(add(keys, options, "release", "Free an unknown or stuck key: a retry executes again"), options);
+  CLI::App& resolve = add(keys, options, "resolve", "Record the outcome of an unknown or stuck key");
   add_change_options(resolve, options);
   resolve.add_flag("--succeeded", options.succeeded, "It was done");
-  resolve.add_flag("--failed", options.failed, "It was not done: a retry with the same request executes it");
-  expect_number(*resolve.add_option("--status", options.status, "Of the response that retries get, 200 to 599"), 200,
-                599);
+  resolve.add_flag("--failed", options.failed, "The work was not done: a retry of the same request executes it");
+  expect_number(
+      *resolve.add_option("--status", options.status, "The status of the response that retries get, 200 to 599"), 200,
+      599);
   resolve
       .add_option("--header", options.headers,
-                  "Of that response; repeatable. A body that is JSON is application/json, unless this says otherwise")
+                  "A header of that response; repeatable. The default Content-Type of a JSON body is application/json")
       ->type_name("'NAME: VALUE'");
   resolve.add_option("--body-file", options.body_file, "The body of that response; - is stdin")->type_name("FILE");
-  add_change_options(add(keys, options, "forget", "Drop a key, whatever it recorded: a retry executes anew"), options);
+  add_change_options(add(keys, options, "forget", "Delete a key with its record: a retry executes again"), options);
 }
 
 }  // namespace
 
 Run add_keys(CLI::App& app) {
-  CLI::App* const keys =
-      app.add_subcommand("keys", "Look at a running gateway's keys, and settle those that are stuck");
+  CLI::App* const keys = app.add_subcommand("keys", "Show a running gateway's keys, and settle stuck ones");
   keys->require_subcommand(1);
   const auto options = std::make_shared<KeysOptions>();
-  CLI::App& list = add(*keys, *options, "list", "Keys, page by page");
+  CLI::App& list = add(*keys, *options, "list", "List keys, page by page");
   add_filters(list, *options);
-  expect_number(*list.add_option("--limit", options->limit, "At most so many, up to 1000000; the default is 50"), 1,
+  expect_number(*list.add_option("--limit", options->limit, "At most this many, up to 1000000; the default is 50"), 1,
                 1'000'000);
-  list.add_option("--cursor", options->cursor, "Go on behind an earlier list, which said this")->type_name("CURSOR");
+  list.add_option("--cursor", options->cursor, "Continue an earlier list, which printed this cursor")
+      ->type_name("CURSOR");
   list.add_flag("--all", options->all, "All of them");
-  list.add_flag("--json", options->json, "Print them as JSON");
+  list.add_flag("--json", options->json, "Print the keys as JSON");
   CLI::App& show = add(*keys, *options, "show", "One key");
   add_id(show, *options).required();
-  show.add_flag("--body", options->body, "With the recorded response");
-  show.add_flag("--json", options->json, "Print it as JSON");
+  show.add_flag("--body", options->body, "Include the recorded response");
+  show.add_flag("--json", options->json, "Print the key as JSON");
   add_find(*keys, *options);
   add_changes(*keys, *options);
-  CLI::App& all = add(*keys, *options, "export", "All keys as lines of JSON");
+  CLI::App& all = add(*keys, *options, "export", "Print all keys as lines of JSON");
   add_filters(all, *options);
-  all.add_flag("--bodies", options->bodies, "With the recorded responses");
-  keys->footer(std::string("`once keys COMMAND --help` says more about each.\n") + keys_exit_codes);
+  all.add_flag("--bodies", options->bodies, "Include the recorded responses");
+  keys->footer(std::string("`once keys COMMAND --help` describes each command.\n") + keys_exit_codes);
   return [keys, options] {
     if (keys->got_subcommand("list")) return list_keys(*options);
     if (keys->got_subcommand("show")) return show_key(*options);

@@ -67,7 +67,7 @@ int change_one(const KeysOptions& options, std::string_view action, const std::s
   const AdminAnswer seen = ask_admin(options.admin, "GET", "/v1/keys/" + options.id);
   if (seen.status != 200) return report(seen);
   const auto key = JsonTree::parse(seen.body);
-  if (!key) return report({.status = 1, .body = {}, .error = "the answer is not a key"});
+  if (!key) return report({.status = 1, .body = {}, .error = "the response is not a key"});
   if (!options.yes) {
     print_key(*key);
     if (!operator_agrees(consequence(action, options))) {
@@ -88,16 +88,18 @@ int change_one(const KeysOptions& options, std::string_view action, const std::s
 }  // namespace
 
 std::string_view consequence(std::string_view action, const KeysOptions& options) {
-  if (action == "release") return "A retry will execute the request anew.";
-  if (action == "forget") return "The record is dropped: a retry will execute the request anew.";
-  if (options.failed) return "It is recorded as failed: a retry with the same request will execute it again.";
+  if (action == "release") return "A retry will execute the request again.";
+  if (action == "forget") return "The record will be deleted, and a retry will execute the request again.";
+  if (options.failed)
+    return "The key will be recorded as failed, and a retry of the same request will execute it again.";
   if (options.status == 0)
-    return "It is recorded as succeeded without a response: retries are told so, and not executed.";
-  return "It is recorded as succeeded: every retry gets the response that you give.";
+    return "The key will be recorded as succeeded without a response. Retries will get 409 response-not-kept and "
+           "will not be executed.";
+  return "The key will be recorded as succeeded, and every retry will get this response.";
 }
 
 bool operator_agrees(std::string_view question) {
-  print(fmt::format("{} Type yes to go on: ", question));
+  print(fmt::format("{} Type yes to continue: ", question));
   std::string answer;
   std::getline(std::cin, answer);
   return trim(answer) == "yes";
@@ -120,11 +122,11 @@ std::optional<std::string> change_members(const KeysOptions& options, std::strin
 }
 
 int change_keys(const KeysOptions& options, std::string_view action) {
-  if (action == "resolve" && options.succeeded == options.failed) return usage_error("say --succeeded or --failed");
+  if (action == "resolve" && options.succeeded == options.failed) return usage_error("use --succeeded or --failed");
   if (options.id.empty()) return change_many(options, action);
-  if (has_filter(options)) return usage_error("say an ID, or filters such as --state unknown, not both");
+  if (has_filter(options)) return usage_error("use an ID or filters such as --state unknown, not both");
   if (options.dry_run) return usage_error("--dry-run is for many keys; `once keys show` shows one");
-  if (!options.yes && !somebody_can_be_asked()) return usage_error("nobody can be asked whether to go on: say --yes");
+  if (!options.yes && !somebody_can_be_asked()) return usage_error("there is no terminal to confirm this; use --yes");
   const auto members = change_members(options, action);
   return members ? change_one(options, action, *members) : 2;
 }

@@ -81,7 +81,7 @@ bool take_results(const JsonTree& answer, const std::map<std::string, std::strin
   for (const auto& [id, version] : versions) {
     const auto found = told.find(id);
     if (found == told.end()) {
-      tally.add(id, "unknown", "the answer does not say what became of it");
+      tally.add(id, "unknown", "the response has no result for this key");
     } else if (found->second.first == "left") {
       left.push_back({.id = id, .version = version});
     } else {
@@ -168,13 +168,12 @@ int summary(const KeysOptions& options, std::string_view action, const Tally& ta
     }
     print(fmt::format("{{{}\"keys\":[{}]}}\n", counts, tally.json));
   } else {
-    print(fmt::format(
-        "{} {}; changed meanwhile and left alone: {}; refused: {}; failed: {}; not known: {}; not tried: {}\n",
-        past(action), counted(done), tally.of("changed"), tally.of("refused"), tally.of("failed"), tally.of("unknown"),
-        tally.of("left")));
+    print(fmt::format("{} {}; changed meanwhile and skipped: {}; refused: {}; failed: {}; unknown: {}; not tried: {}\n",
+                      past(action), counted(done), tally.of("changed"), tally.of("refused"), tally.of("failed"),
+                      tally.of("unknown"), tally.of("left")));
   }
   if (tally.told > most_shown) {
-    print_error(fmt::format("and {} more that were not {}; --json names all", tally.told - most_shown, past(action)));
+    print_error(fmt::format("and {} more that were not {}; --json lists all", tally.told - most_shown, past(action)));
   }
   if (failed > 0) return 1;
   return alone > 0 ? 3 : 0;
@@ -188,10 +187,10 @@ bool has_filter(const KeysOptions& options) {
 }
 
 int change_many(const KeysOptions& options, std::string_view action) {
-  if (!has_filter(options)) return usage_error("say the ID of a key, or filters such as --state unknown");
+  if (!has_filter(options)) return usage_error("use the ID of a key, or filters such as --state unknown");
   if (!can_fit(action, options.state)) {
     return usage_error(
-        fmt::format("only unknown and lapsed keys can be {}: say --state unknown, lapsed or unsettled", past(action)));
+        fmt::format("only unknown and lapsed keys can be {}: use --state unknown, lapsed or unsettled", past(action)));
   }
   const auto members = change_members(options, action);
   if (!members) return 2;
@@ -221,9 +220,9 @@ int change_many(const KeysOptions& options, std::string_view action) {
   if (!options.json) show_chosen(first, by_state, queue.size());
   if (options.dry_run) return 0;
   if (!options.yes && !somebody_can_be_asked()) {
-    return usage_error("nothing was changed: nobody can be asked whether to go on, so say --yes");
+    return usage_error("nothing was changed: there is no terminal to confirm this; use --yes");
   }
-  if (!options.yes && !operator_agrees(fmt::format("Each of them: {}", consequence(action, options)))) {
+  if (!options.yes && !operator_agrees(fmt::format("For each key: {}", consequence(action, options)))) {
     print_error("nothing was changed");
     return 1;
   }

@@ -69,7 +69,7 @@ std::string ask_for_key() {
 std::string stdin_conflict(const KeysOptions& options) {
   if (options.header_file != "-") return "";
   if (!options.key.empty() || (!options.key_file.empty() && options.key_file != "-")) return "";
-  return "--header-file -: the key would be read from stdin, too; say --key-file FILE";
+  return "--header-file -: the key would also be read from stdin; use --key-file FILE";
 }
 
 // Those of the command line and those of the file. The error says why that cannot be read.
@@ -108,7 +108,7 @@ int for_each_key(const KeysOptions& options, unsigned most, std::string& cursor,
     const auto members = json_members(answer.body);
     const auto page = JsonTree::parse(answer.body);
     if (!members || !page || page->find("keys") == nullptr) {
-      print_error("the answer is not a list of keys");
+      print_error("the response is not a list of keys");
       return 1;
     }
     for (const JsonMember& member : *members) {
@@ -151,7 +151,7 @@ int list_keys(const KeysOptions& options) {
   }
   if (!cursor.empty()) {
     print_error(
-        fmt::format("there are more: --all shows them, --limit so many, --cursor {} those behind these", cursor));
+        fmt::format("there are more keys: --all shows all, --limit N more of them, --cursor {} the next ones", cursor));
   }
   return 0;
 }
@@ -186,7 +186,7 @@ int show_key(const KeysOptions& options) {
 
 int find_key(const KeysOptions& options) {
   if (options.path.empty() == options.scope.empty())
-    return usage_error("say --path of a request, or --scope of a claim");
+    return usage_error("use --path for a request, or --scope for a claim");
   if (const std::string wrong = stdin_conflict(options); !wrong.empty()) return usage_error(wrong);
   const auto lines = caller_headers(options);
   if (!lines) return usage_error("--header-file: " + lines.error());

@@ -28,8 +28,8 @@ std::string unknown_command(std::string_view word, const Commands& commands) {
   std::vector<std::string_view> names;
   for (const auto& [name, run] : commands) names.push_back(name);
   const auto meant = nearest(word, names);
-  return fmt::format("there is no command \"{}\"; {}", word,
-                     meant ? fmt::format("did you mean \"{}\"?", *meant) : "`once --help` lists them");
+  return fmt::format("unknown command \"{}\"; {}", word,
+                     meant ? fmt::format("did you mean \"{}\"?", *meant) : "`once --help` lists all commands");
 }
 
 // Secrets are in memory: no core dump writes them to a disk, and no other process of this user reads them.
@@ -39,7 +39,7 @@ void keep_memory_private() {
 
 int run(int argc, char** argv) {
   keep_memory_private();
-  CLI::App app("Once makes any HTTP API safe to retry: one request, one execution, the same answer every time.",
+  CLI::App app("Once makes any HTTP API safe to retry: one request, one execution, the same response every time.",
                "once");
   app.require_subcommand(1);
   app.set_version_flag("-V,--version", version_text(), "Print the version");
@@ -60,8 +60,8 @@ int run(int argc, char** argv) {
                               {"version", add_version(app)}}};
   // After the commands, which would take it over.
   app.footer(
-      "Begin with `once demo`. `once COMMAND --help` says more about each, and so does `man once-COMMAND`.\n"
-      "Exit codes: 0 well, 1 it could not be done, 2 it was asked for wrongly.");
+      "Start with `once demo`. `once COMMAND --help` and `man once-COMMAND` describe each command.\n"
+      "Exit codes: 0 success, 1 failure, 2 wrong usage.");
   if (argc < 2) {
     print(app.help());
     return 0;

@@ -177,26 +177,33 @@ Page settings_page(std::string_view date) {
           "with its line and column.") +
       "\n";
   add_paragraphs(out,
-                 "Durations are a number and ms, s, m, h or d. Sizes are bytes, or a number and KB, MB, GB, KiB, MiB, "
-                 "GiB or TiB.\n"
-                 "Later wins: what is built in, the dialect of defaults, the settings of defaults, the dialect of the "
-                 "route, the settings of the route, and options of the command line.\n"
-                 "The secret that operation ids are made with is read from ONCE_SECRET, or else from secret_file; at "
-                 "least 16 bytes. With environment: production, or a store that gateways share, one must be given.");
+                 "Durations are a number and ms, s, m, h or d. Sizes are bytes, or a number and KB, MB, GB, KiB, "
+                 "MiB, GiB or TiB.\n"
+                 "Values are applied in this order, and later ones win: the built-in defaults, the dialect of "
+                 "defaults, the settings of defaults, the dialect of the route, the settings of the route, and "
+                 "options of the command line.\n"
+                 "The secret for operation ids is read from ONCE_SECRET, or else from secret_file; at least 16 "
+                 "bytes. It is required with environment: production, or with a store that gateways share.");
   const Config config = builtin_config();
   out += ".SH THE PROCESS\n";
   add_settings(out, process_settings(), config);
-  out += ".SH AN UPSTREAM\nEvery entry of upstreams is a URL, or a map of these with at least servers.\n";
+  out += ".SH AN UPSTREAM\nEvery entry of upstreams is a URL, or a map of these settings with at least servers.\n";
   add_settings(out, upstream_settings(), Upstream());
   out +=
-      ".SH A ROUTE\nEvery item of routes has these, and may have any setting of the next section. The first that "
-      "matches is taken.\n";
+      ".SH A ROUTE\n"
+      "Every item of routes has these settings, and may have any setting of the next section. The first match is "
+      "used.\n";
   add_settings(out, route_settings(), Route());
-  out += ".SH POLICY\nWhat may stand under defaults and in every route.\n";
+  out += ".SH POLICY\nSettings for defaults and for every route.\n";
   add_settings(out, policy_settings(), config.defaults);
   out +=
-      ".SH FILES\n.TP\n\\fI/etc/once/once.yaml\\fR\nWhat the Debian package serves.\n.TP\n"
-      "\\fI/usr/share/once/once.schema.json\\fR\nThe same as a JSON schema, for editors.\n";
+      ".SH FILES\n"
+      ".TP\n"
+      "\\fI/etc/once/once.yaml\\fR\n"
+      "The configuration of the Debian package.\n"
+      ".TP\n"
+      "\\fI/usr/share/once/once.schema.json\\fR\n"
+      "The same as a JSON schema, for editors.\n";
   out +=
       ".SH SEE ALSO\n\\fBonce\\fR(1),\n\\fBonce\\-check\\fR(1),\n\\fBonce\\-config\\fR(1),\n\\fBonce\\-serve\\fR(1)\n";
   return {.name = "once.yaml.5", .text = std::move(out)};

@@ -29,16 +29,16 @@ int reload(const ReloadOptions& options) {
 }  // namespace
 
 Run add_reload(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("reload", "Let a running gateway read its configuration again");
+  CLI::App* command = app.add_subcommand("reload", "Make a running gateway read its configuration again");
   const auto options = std::make_shared<ReloadOptions>();
   add_admin_options(*command, options->admin);
-  command->add_flag("--dry-run", options->dry_run, "Say what a reload would say, and change nothing");
+  command->add_flag("--dry-run", options->dry_run, "Report what a reload would do, and change nothing");
   command->footer(
-      "The same as SIGHUP, but it waits for the end and says what is wrong. New requests are served by the new "
-      "settings, requests at work end by the old ones. If anything in the file is wrong, or a setting changed that "
-      "needs a restart, nothing is changed. Where a route's keys would be forgotten, because caller, scope or another "
-      "part of their identity changed, it says so by route and setting.\n"
-      "Exit codes: 0 reloaded (warnings may be printed), 1 refused or nobody answers, 2 wrong options.");
+      "Like SIGHUP, but it waits for the result and reports mistakes. New requests use the new settings; running "
+      "requests finish with the old ones. If the file has a mistake, or a changed setting needs a restart, nothing "
+      "is changed. If a route's keys would be lost, because caller, scope or another part of their identity changed, "
+      "it warns with the route and the setting.\n"
+      "Exit codes: 0 reloaded (warnings may be printed), 1 refused or no answer, 2 wrong options.");
   return [options] { return reload(*options); };
 }
 

@@ -125,7 +125,7 @@ int take_signal(int descriptor) {
 }
 
 void refuse(ReloadRequest& request) {
-  request.answer.errors = {"this process is ending"};
+  request.answer.errors = {"this process is shutting down"};
   request.home.post(request);
 }
 
@@ -360,7 +360,7 @@ ReloadAnswer Running::reload(ReloadKind kind) {
     for (const ConfigError& error : config.error()) answer.errors.push_back(to_string(without_hidden(error)));
   } else {
     for (const std::string& name : needs_restart(config_, *config)) {
-      answer.errors.push_back(fmt::format("{}: changed, and that needs a restart", name));
+      answer.errors.push_back(fmt::format("{}: changed, which needs a restart", name));
     }
     for (std::string& line : forgotten_keys(config_, *config)) answer.warnings.push_back(without_hidden(line));
   }

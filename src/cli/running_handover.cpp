@@ -21,7 +21,7 @@ bool is_shared(const OpenedStore& store) {
 
 void Running::start_successor() {
   if (renewal_.command.empty() || successor_ || drains_at_) {
-    const std::string_view why = drains_at_   ? "this process is ending"
+    const std::string_view why = drains_at_   ? "this process is shutting down"
                                  : successor_ ? "a successor is starting"
                                               : "this process cannot be replaced";
     log_.warn("SIGUSR2 ignored", {{"why", why}});

@@ -44,7 +44,7 @@ int run(const Dialect& dialect, const SchemaOptions& options) {
     return 0;
   }
   if (store_kind(options.url) != dialect.kind) {
-    print_error(fmt::format("--apply takes a {}:// URL here", dialect.name));
+    print_error(fmt::format("--apply needs a {}:// URL here", dialect.name));
     return 2;
   }
   if (const auto url = parse_store_url(options.url); !url) {
@@ -65,7 +65,7 @@ CLI::App* add_dialect(CLI::App& parent, const Dialect& dialect, const std::strin
   CLI::App* command = parent.add_subcommand(std::string(dialect.name), "For " + server);
   command
       ->add_option("--apply", options->url,
-                   "Do it, instead of printing it: from nothing or from an older version, safe to repeat")
+                   "Apply the schema instead of printing it, to an empty database or an older version; safe to repeat")
       ->type_name("URL");
   return command;
 }
@@ -80,14 +80,15 @@ Run add_schema(CLI::App& app) {
   chosen
       ->add_flag(
           "--retire-older", options->retire_older,
-          "With --apply: no gateway for an older revision runs any more, nor will. They can no longer start on this "
-          "database, and this one uses what they could not")
+          "With --apply: finish an upgrade. Gateways for an older revision can no longer use this database, and this "
+          "revision uses what they could not; make sure that none is running")
       ->needs(chosen->get_option("--apply"));
   add_dialect(*command, mysql_dialect, "MySQL and MariaDB", options);
   command->footer(
-      "Gateways do not create tables: whoever owns the database does, with this, before the first start and before an\n"
-      "upgrade that asks for it. Without --apply nothing is connected to.\n"
-      "Exit codes: 0 printed or applied, 1 the database did not take it, 2 wrong options.");
+      "Gateways do not create tables. The owner of the database does, with this command, before the first start and "
+      "before an\n"
+      "upgrade that requires it. Without --apply no connection is made.\n"
+      "Exit codes: 0 printed or applied, 1 the database refused it, 2 wrong options.");
   return [options, chosen] { return run(chosen->parsed() ? postgres_dialect : mysql_dialect, *options); };
 }
 

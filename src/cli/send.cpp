@@ -93,7 +93,7 @@ std::expected<client::Request, std::string> request_of(const SendOptions& option
     const std::size_t colon = line.find(':');
     if (colon == std::string::npos) return std::unexpected(fmt::format("-H \"{}\" is not \"Name: value\"", line));
     const std::string_view name = trim(std::string_view(line).substr(0, colon));
-    if (iequals(name, options.key_header)) return std::unexpected("the key is given with --key");
+    if (iequals(name, options.key_header)) return std::unexpected("use --key for the key");
     typed = typed || iequals(name, "Content-Type");
     request.headers.push_back(
         {.name = std::string(name), .value = std::string(trim(std::string_view(line).substr(colon + 1)))});
@@ -139,7 +139,7 @@ client::Watcher progress(const SendOptions& options) {
                 if (report.status != 0) text += fmt::format("{} ", report.status);
                 text += name(report.happened);
                 if (!report.detail.empty()) text += fmt::format(" ({})", report.detail);
-                if (report.next_after) text += fmt::format("; the next in {}", format_duration(*report.next_after));
+                if (report.next_after) text += fmt::format("; next try in {}", format_duration(*report.next_after));
                 print_error(text);
               }};
 }
@@ -254,14 +254,16 @@ void explain(const SendOptions& options, const client::Result& result) {
       options.key_file.empty() ? "--key " + result.key : fmt::format("--key-file {}", options.key_file);
   if (result.happened == client::Happened::unknown_held || result.happened == client::Happened::said_not_to_retry) {
     print_error(
-        fmt::format("the outcome is not known, and a retry gets no other answer before whoever runs the API has "
-                    "resolved it (`once keys`); then: the same command with {}",
+        fmt::format("the outcome is unknown, and retries get the same response until the operator of the API has "
+                    "resolved the key (`once keys`); then run the same command with {}",
                     again));
     return;
   }
   print_error(result.work == Work::not_sent
-                  ? fmt::format("nothing was sent; to try again: the same command with {}", again)
-                  : fmt::format("it is not known whether it was done; to go on: the same command with {}", again));
+                  ? fmt::format("nothing was sent; to try again, run the same command with {}", again)
+                  : fmt::format("it is unknown whether the request was executed; to continue, run the same command "
+                                "with {}",
+                                again));
 }
 
 // Without a gateway that honours the key a retry may be executed a second time. Refusals and errors may come from
@@ -271,12 +273,12 @@ void warn_if_unprotected(const SendOptions& options, const client::Answer& answe
   const std::string_view said = answer.header("Idempotency-Status");
   if (said == "bypassed") {
     print_error(
-        "warning: Idempotency-Status: bypassed: Once did not protect this request, and a retry may be executed again; "
-        "send it with a method that its route covers, while the store is up");
+        "warning: Idempotency-Status: bypassed: Once did not protect this request, and a retry may be executed "
+        "again; use a method that the route covers, and check that the store is up");
   } else if (said.empty() && answer.replayed == client::Replayed::unsaid && answer.status < 400 && !options.quiet) {
     print_error(
-        "warning: the answer has no Idempotency-Status: if this server does not honour the key, a retry may be "
-        "executed again; send it through Once");
+        "warning: the response has no Idempotency-Status: if this server ignores the key, a retry may be executed "
+        "again; send the request through Once");
   }
 }
 
@@ -304,7 +306,7 @@ int send(const SendOptions& options) {
   if (result.answer) warn_if_unprotected(options, *result.answer);
   if (result.ending == Ending::cancelled) return by_signal + interruption.signal();
   if (result.answer && !output->write(*result.answer, options.include)) {
-    print_error(fmt::format("the answer could not be written: {}", system_error_text()));
+    print_error(fmt::format("the response could not be written: {}", system_error_text()));
     return failed;
   }
   return exit_code(result);
@@ -313,49 +315,52 @@ int send(const SendOptions& options) {
 void add_options(CLI::App& command, SendOptions& options) {
   command.add_option("method", options.method, "POST, PATCH …")->required()->type_name("METHOD");
   command.add_option("url", options.url, "http:// or https://")->required()->type_name("URL");
-  command.add_option("-d,--data", options.data, "The body: as it is, @FILE, or @- for standard input")
+  command.add_option("-d,--data", options.data, "The body: the text itself, @FILE, or @- for standard input")
       ->type_name("DATA");
   command.add_option("-H,--header", options.headers, "A header, \"Name: value\"; may be repeated")
       ->type_name("HEADER")
       ->allow_extra_args(false);
-  auto* key = command.add_option("--key", options.key, "The key; without it a new one is made")->type_name("KEY");
+  auto* key = command.add_option("--key", options.key, "The key; the default is a new one")->type_name("KEY");
   command
       .add_option("--key-file", options.key_file,
-                  "Keep the key in this file, one for each operation: run again, it goes on with the same key")
+                  "Keep the key in this file, one file per operation; the next run continues with the same key")
       ->type_name("FILE")
       ->excludes(key);
   command.add_option("--key-header", options.key_header, "The key's header; the default is Idempotency-Key")
       ->type_name("NAME");
   command.add_option("--retries", options.retries, "Tries after the first; the default is 8")->type_name("N");
-  command.add_option("--deadline", options.deadline, "For everything together; the default is 2m")->type_name("TIME");
-  command.add_option("--timeout", options.timeout, "For one try; the default is 30s")->type_name("TIME");
-  command.add_flag("--retry-500", options.retry_500, "Try again after a 500, too");
+  command.add_option("--deadline", options.deadline, "The limit for all tries together; the default is 2m")
+      ->type_name("TIME");
+  command.add_option("--timeout", options.timeout, "The limit for one try; the default is 30s")->type_name("TIME");
+  command.add_flag("--retry-500", options.retry_500, "Retry after a 500, too");
   command.add_option("--cacert", options.ca_file, "Certificates to trust instead of the system's")->type_name("FILE");
   command.add_flag("-i,--include", options.include, "Print the status and the headers before the body");
-  command.add_option("-o,--output", options.output, "Write the answer here, not to standard output")->type_name("FILE");
-  command.add_flag("-q,--quiet", options.quiet, "Say on standard error only what went wrong");
+  command.add_option("-o,--output", options.output, "Write the response to this file instead of standard output")
+      ->type_name("FILE");
+  command.add_flag("-q,--quiet", options.quiet, "Print only errors on standard error");
 }
 
 }  // namespace
 
 Run add_send(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("send", "Send one request with a key and retry it until it has an answer");
+  CLI::App* command = app.add_subcommand("send", "Send one request with a key and retry it until there is a response");
   const auto options = std::make_shared<SendOptions>();
   add_options(*command, *options);
   command->footer(
-      "Every try has the same key and the same bytes, so behind Once, or any API that honours the key, it happens "
-      "once.\n"
-      "A body without a Content-Type of its own is application/json. Redirects are not followed.\n"
-      "An answer that does not say that the key was honoured (Idempotency-Status) is warned of on standard error.\n"
-      "Exit codes: 0 the answer is 2xx\n"
+      "Every try has the same key and the same bytes, so behind Once, or any API that supports the key, it is "
+      "executed once.\n"
+      "The default Content-Type of a body is application/json. Redirects are not followed.\n"
+      "If the response does not show that the key was used (Idempotency-Status), there is a warning on standard "
+      "error.\n"
+      "Exit codes: 0 the response is 2xx\n"
       "            1 a file could not be used\n"
       "            2 wrong usage; nothing was sent\n"
-      "            3 the answer is 3xx\n"
-      "            4 refused: the answer is 4xx\n"
-      "            5 the server failed: the answer is 5xx, and not one to retry\n"
-      "            6 could not connect at all; nothing was sent\n"
-      "            7 gave up, and it is not known whether it was done: go on with the same key\n"
-      "            130 interrupted (128 and the signal's number); the key is told");
+      "            3 the response is 3xx\n"
+      "            4 refused: the response is 4xx\n"
+      "            5 the server failed: the response is 5xx and not retryable\n"
+      "            6 could not connect; nothing was sent\n"
+      "            7 gave up, and the outcome is unknown: continue with the same key\n"
+      "            130 interrupted (128 plus the signal's number); the key is printed");
   return [options] { return send(*options); };
 }
 

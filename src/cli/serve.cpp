@@ -55,28 +55,30 @@ int serve(const ServeOptions& options) {
 void add_listen_options(CLI::App& command, ServeOptions& options) {
   command
       .add_option("--listen", options.listen,
-                  "Where clients connect; the default is 127.0.0.1:8080, port 0 is a free one")
+                  "The address for clients; the default is 127.0.0.1:8080, port 0 picks a free port")
       ->type_name("HOST:PORT");
   command
       .add_option("--admin", options.admin,
-                  "Where the dashboard, /healthz, /readyz and /metrics are, or off; the default is 127.0.0.1:8081")
+                  "The address for the dashboard, /healthz, /readyz and /metrics, or off; the default is "
+                  "127.0.0.1:8081")
       ->type_name("HOST:PORT");
   command
       .add_option("--store", options.store,
-                  "Where answers are kept: journal:FOLDER (the default, in ./once-data/journal), memory:, redis://…, "
-                  "postgres://… or mysql://…")
+                  "The store: journal:FOLDER (the default, in ./once-data/journal), memory:, redis://…, postgres://… "
+                  "or mysql://…")
       ->type_name("SPEC");
-  command.add_option("--threads", options.threads, "Threads that serve requests, or auto: one per core, the default")
+  command.add_option("--threads", options.threads, "Threads that serve requests; the default is auto, one per core")
       ->type_name("N");
   command
-      .add_option("--set", options.set, "Any setting, such as defaults.ttl=48h; may be repeated; comes last and wins")
+      .add_option("--set", options.set,
+                  "Any setting, such as defaults.ttl=48h; repeatable; overrides the file and other options")
       ->type_name("NAME=VALUE");
 }
 
 void add_serve_options(CLI::App& command, ServeOptions& options) {
   command
       .add_option("--upstream", options.upstream,
-                  "The backend, such as http://HOST:PORT[/BASE] or https://…; needed here or in the file")
+                  "The backend, such as http://HOST:PORT[/BASE] or https://…; required here or in the file")
       ->type_name("URL");
   command
       .add_option("--config", options.config_file, "A configuration file; `once config` prints one with every setting")
@@ -117,18 +119,19 @@ std::expected<Config, ConfigErrors> load_config(const ServeOptions& options) {
 }
 
 Run add_serve(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("serve", "Stand in front of a backend until a signal ends it");
+  CLI::App* command = app.add_subcommand("serve", "Run the gateway in front of a backend");
   const auto options = std::make_shared<ServeOptions>();
   add_serve_options(*command, *options);
   command->footer(
-      "SIGTERM or Ctrl-C: no new connections, running requests get timeouts.drain (70s) to end. A second one: at "
-      "once. With timeouts.drain_delay only /readyz changes first, for so long.\n"
-      "SIGHUP, or once reload: the configuration is read again; if it is good, new requests are served by it.\n"
-      "SIGUSR1: log.access_file is opened anew, for logrotate.\n"
-      "SIGUSR2: the program is started anew with the same options and takes over; no connection is dropped.\n"
-      "Without --store the journal in data_dir is used: answers survive a restart, and one process at a time has it.\n"
-      "The secret that keys are hashed with is read from ONCE_SECRET, or secret_file, or made and kept in data_dir.\n"
-      "Exit codes: 0 ended by a signal, 1 could not start, 2 wrong options or settings.");
+      "SIGTERM or Ctrl-C: accept no new connections, and give running requests timeouts.drain (70s) to finish. A "
+      "second signal ends at once. With timeouts.drain_delay, only /readyz fails during that time first.\n"
+      "SIGHUP, or once reload: read the configuration again; if it is valid, new requests use it.\n"
+      "SIGUSR1: reopen log.access_file, for logrotate.\n"
+      "SIGUSR2: start the program again with the same options and hand over to it; no connection is dropped.\n"
+      "Without --store the journal in data_dir is used: records survive a restart, and one process at a time can "
+      "open it.\n"
+      "The secret for hashing keys is read from ONCE_SECRET or secret_file, or generated and kept in data_dir.\n"
+      "Exit codes: 0 stopped by a signal, 1 could not start, 2 wrong options or settings.");
   return [options] { return serve(*options); };
 }
 

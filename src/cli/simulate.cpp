@@ -75,7 +75,7 @@ std::string random_seed() {
 
 // Without it, a negative number would be taken for a very large one.
 std::string whole_number(const std::string& text) {
-  return text.find_first_not_of("0123456789") == std::string::npos ? "" : fmt::format("{} is no whole number", text);
+  return text.find_first_not_of("0123456789") == std::string::npos ? "" : fmt::format("{} is not a whole number", text);
 }
 
 void print_trace(const sim::Report& report) {
@@ -202,12 +202,12 @@ int check_and_simulate(SimulateOptions& options) {
     if (name == options.store_name) options.store = kind;
   }
   if (!options.store_name.empty() && !options.store) {
-    print_error(fmt::format("--store: {} is none of {}", options.store_name, all_stores()));
+    print_error(fmt::format("--store: {} is not one of {}", options.store_name, all_stores()));
     return 2;
   }
   if (is_one_seed(options)) return simulate_one(options);
   if (options.trace) {
-    print_error("--trace: the trace is that of one seed; leave out --runs and --for");
+    print_error("--trace: a trace needs a single seed; leave out --runs and --for");
     return 2;
   }
   return simulate_many(options);
@@ -221,20 +221,19 @@ Run add_simulate(CLI::App& app) {
   const auto options = std::make_shared<SimulateOptions>();
   command
       ->add_option("--seed", options->seed,
-                   "The first seed, from which everything is drawn; `random` draws the seed, too; the default is 1")
+                   "The first seed, which determines everything; `random` picks one; the default is 1")
       ->type_name("N")
       ->check(whole_number)
       ->transform([](const std::string& text) { return text == "random" ? random_seed() : text; });
   command->add_option("--runs", options->runs, "How many seeds: N to N + M - 1; the default is 1")
       ->type_name("M")
       ->check(whole_number);
-  command->add_option("--for", options->length_text, "Seeds from --seed on until so much time has passed, such as 10m")
+  command->add_option("--for", options->length_text, "Run seeds from --seed on for this long, such as 10m")
       ->type_name("DURATION");
-  command->add_option("--threads", options->threads, "Seeds at the same time; the default is one a core")
-      ->type_name("N");
-  command->add_option("--store", options->store_name, "Every seed on this store, not the one it draws")
+  command->add_option("--threads", options->threads, "Concurrent seeds; the default is one per core")->type_name("N");
+  command->add_option("--store", options->store_name, "Use this store for every seed, instead of a random one")
       ->type_name("{" + all_stores() + "}");
-  command->add_flag("--trace", options->trace, "Print everything that happens; with one seed");
+  command->add_flag("--trace", options->trace, "Print every step; with one seed");
   command->footer(
       "The seeds are printed first. A seed that violates a promise is printed with its setup, its history and the\n"
       "command that repeats it, and ends the run.\n"

@@ -44,7 +44,7 @@ int sweep(const ServeOptions& options) {
     return 2;
   }
   if (store_kind(config->store) == StoreKind::other) {
-    print_error(fmt::format("{} needs no sweeping: the process that has it forgets what expired",
+    print_error(fmt::format("{} needs no sweeping: its process removes expired records itself",
                             without_password(config->store)));
     return 2;
   }
@@ -65,15 +65,15 @@ int sweep(const ServeOptions& options) {
 Run add_sweep(CLI::App& app) {
   CLI::App* command = app.add_subcommand("sweep", "Remove expired records from a SQL store now");
   const auto options = std::make_shared<ServeOptions>();
-  command->add_option("--store", options->store, "postgres://… or mysql://…; needed here or in the file")
+  command->add_option("--store", options->store, "postgres://… or mysql://…; required here or in the file")
       ->type_name("URL");
   command->add_option("--config", options->config_file, "A configuration file")->type_name("FILE");
   command->add_option("--set", options->set, "Any setting, such as server.sweep_batch=500; may be repeated")
       ->type_name("NAME=VALUE");
   command->footer(
-      "Every gateway does this by itself every server.sweep_every; this is for timers of your own, and for a backlog.\n"
-      "It deletes in small transactions that no request waits for. Redis forgets by itself.\n"
-      "Exit codes: 0 all that had expired is gone, 1 the store failed, 2 wrong options or settings.");
+      "Every gateway does this every server.sweep_every. Use this command for your own timer, or for a backlog.\n"
+      "It deletes in small transactions that do not block requests. Redis removes expired keys itself.\n"
+      "Exit codes: 0 all expired records are removed, 1 the store failed, 2 wrong options or settings.");
   return [options] { return sweep(*options); };
 }
 

@@ -215,11 +215,11 @@ Tried CurlTransport::perform(const Try& what, const std::stop_token& stop) {
   Tried tried{.happened = happened(code, receiving, was_sent(easy.get())), .answer = std::move(receiving.answer)};
   if (tried.happened == Happened::answer_too_large) {
     tried.answer.body.clear();
-    tried.detail = "the answer is larger than the limit";
+    tried.detail = "the response is larger than the limit";
   } else if (tried.happened != Happened::success) {
     tried.answer = {};
     if (code == CURLE_OK)
-      tried.detail = "the connection was closed in the middle of the answer";
+      tried.detail = "the connection was closed in the middle of the response";
     else
       tried.detail = error[0] != '\0' ? error.data() : curl_easy_strerror(code);
   }

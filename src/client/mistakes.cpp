@@ -32,7 +32,7 @@ bool is_http_url(std::string_view url) {
 std::string mistake_in_header(const Header& header, std::string_view key_header) {
   if (!is_token(header.name)) return fmt::format("\"{}\" is not a header name", header.name);
   if (!is_field_value(header.value)) return fmt::format("the value of {} has control characters", header.name);
-  if (iequals(header.name, key_header)) return fmt::format("{} is the key's own header", key_header);
+  if (iequals(header.name, key_header)) return fmt::format("{} is the header of the key", key_header);
   // The body is sent as it is, so how it is framed is not the caller's to say.
   constexpr std::array<std::string_view, 2> framing = {"Content-Length", "Transfer-Encoding"};
   for (const std::string_view name : framing) {
@@ -42,9 +42,9 @@ std::string mistake_in_header(const Header& header, std::string_view key_header)
 }
 
 std::string mistake_in_times(const Options& options) {
-  if (options.deadline <= Duration::zero()) return "the deadline must be longer than nothing";
-  if (options.try_timeout <= Duration::zero()) return "the time for a try must be longer than nothing";
-  if (options.connect_timeout <= Duration::zero()) return "the time to connect must be longer than nothing";
+  if (options.deadline <= Duration::zero()) return "the deadline must be greater than zero";
+  if (options.try_timeout <= Duration::zero()) return "the time for a try must be greater than zero";
+  if (options.connect_timeout <= Duration::zero()) return "the time to connect must be greater than zero";
   if (options.first_backoff < Duration::zero() || options.longest_backoff < options.first_backoff) {
     return "the longest backoff must not be shorter than the first";
   }

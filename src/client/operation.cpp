@@ -87,8 +87,8 @@ class Operation {
       result_.detail = fmt::format("{} has another key than the one given", options_.key_file);
     } else if (options_.key_file_lifetime > Duration::zero() && now - found->created > options_.key_file_lifetime) {
       result_.detail = fmt::format(
-          "the key in {} is older than {}: the server may have forgotten it, and would execute again. Find out whether "
-          "it was done; a new operation needs another file",
+          "the key in {} is older than {}: the server may have dropped it, and would execute again. Find out whether "
+          "the request was executed; a new operation needs another file",
           options_.key_file, format_duration(options_.key_file_lifetime));
     } else {
       record_ = std::move(*found);
@@ -166,9 +166,9 @@ class Operation {
         break;
       case Verdict::deadline:
         result_.ending = Ending::deadline;
-        explain(retry_after ? fmt::format("the server asks to wait {}, which is past the deadline",
+        explain(retry_after ? fmt::format("the server asks for a wait of {}, which is past the deadline",
                                           format_duration(*retry_after))
-                            : fmt::format("the deadline of {} has come", format_duration(options_.deadline)));
+                            : fmt::format("the deadline of {} has passed", format_duration(options_.deadline)));
         break;
     }
     return std::move(result_);

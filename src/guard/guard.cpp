@@ -21,8 +21,7 @@ constexpr Duration longest_retry_after = std::chrono::seconds(5);
 // Empty: nothing is wrong.
 std::string mistake_in(const Options& options) {
   if (options.secret.empty() && options.environment == Environment::production) {
-    return "no secret: in production a guard needs one, of at least 16 unpredictable bytes and the same in every "
-           "process";
+    return "no secret: in production a guard needs one of at least 16 random bytes, the same in every process";
   }
   if (!options.secret.empty() && options.secret.size() < shortest_secret) return "the secret is shorter than 16 bytes";
   for (const std::string& each : options.encryption_secrets) {

@@ -98,7 +98,7 @@ once::OnUnknown on_unknown_of(OnUnknown on_unknown) {
 std::string_view mistake_in(const Request& request) {
   if (!is_name(request.tenant)) return "tenant must have 1 to 255 bytes";
   if (!is_name(request.scope)) return "scope must have 1 to 255 bytes";
-  if (request.key.empty() != request.inputs.given()) return "there must be a key or inputs, and not both";
+  if (request.key.empty() != request.inputs.given()) return "either key or inputs is required, not both";
   if (request.key.size() > longest_name) return "key must have 1 to 255 bytes";
   if (request.ttl < 1s || request.ttl > longest_ttl) return "ttl must be from a second to a year";
   if (request.lease < shortest_lease || request.lease > longest_lease) return "lease must be from 100 ms to a day";
@@ -122,7 +122,7 @@ std::expected<OperationId, std::string> Operations::id_of(const Request& request
   const auto inputs = canonical(request.inputs);
   if (!inputs)
     return std::unexpected(
-        "the inputs are not valid: a name twice, a number that is none, or a text that is not UTF-8 or not JSON");
+        "the inputs are not valid: a duplicate name, an invalid number, or text that is not UTF-8 or not JSON");
   return ids_.make(parts, *inputs);
 }
 

@@ -11,7 +11,7 @@ namespace once {
 
 namespace {
 
-constexpr std::string_view not_a_cursor = "this is not a cursor of this store";
+constexpr std::string_view not_a_cursor = "the cursor does not belong to this store";
 
 }  // namespace
 

@@ -63,7 +63,7 @@ describe("overview", {concurrency: false}, () => {
     assert.equal((await gateway.pay("lost", "/die")).status, 502);
     const row = page.locator('#alerts-firing [data-name="OnceOutcomesUnknown"]');
     await row.waitFor();
-    assert.match(await row.textContent(), /warning.*Outcomes unknown.*ended so in 15 minutes: 1/);
+    assert.match(await row.textContent(), /warning.*Outcomes unknown.*with an unknown outcome in 15 minutes: 1/);
     assert.match(await text(page, "#announce"), /Outcomes unknown/);
     // As long as the key is stuck, and it leads there.
     await page.locator('#alerts-firing [data-name="OnceKeysHeldUnknown"]').waitFor();

@@ -78,7 +78,7 @@ class Commands(AdminAccess):
             self.assertEqual(done.returncode, 1)
             self.assertIn("give it with --token-file FILE or in ONCE_ADMIN_TOKEN", done.stderr)
             done = run_once(*command, "--admin", address, env={**plain, "ONCE_ADMIN_TOKEN": "wrong" * 8})
-            self.assertIn("taken from ONCE_ADMIN_TOKEN; --token-file FILE goes before it", done.stderr)
+            self.assertIn("taken from ONCE_ADMIN_TOKEN; --token-file FILE takes precedence", done.stderr)
             self.assertNotIn("wrongwrong", done.stderr)
             done = run_once(*command, "--admin", address, "--token-file", "/nowhere/at/all", env=plain)
             self.assertEqual((done.returncode, done.stderr),
@@ -338,7 +338,7 @@ class Elsewhere(AdminAccess):
                 with contextlib.suppress(ConnectionResetError):
                     self.assertEqual(client.recv(1000), b"", "whoever waited in it must not be served")
         self.assertEqual(done.returncode, 2, done.stderr)
-        self.assertIn("so admin_token is needed", done.stderr)
+        self.assertIn("so admin_token is required", done.stderr)
 
     def test_the_token_may_be_in_the_environment_and_is_never_shown(self):
         folder = self.folder()

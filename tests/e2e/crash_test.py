@@ -252,7 +252,7 @@ class Crashes(EndToEnd):
         self.check_ledger()
         result = run_once("journal", "verify", str(self.journal))
         self.assertEqual(result.returncode, 0, result)
-        self.assertTrue(result.stdout.endswith(": whole\n"), result.stdout)
+        self.assertTrue(result.stdout.endswith(": intact\n"), result.stdout)
         self.assertGreater(journal_files.segments(self.journal)[0].stem, "0000000001", "nothing was ever cleaned")
         held = sum(asked.held for asked in self.asked)
         print(f"{dict(crashes)}; {len(self.asked)} operations, {held} held, {self.ledger.executed_again()} executed again; "

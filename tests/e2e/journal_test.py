@@ -329,7 +329,7 @@ class Damage(JournalTest):
         gateway.ask(key="k")
         gateway.stop()
         result = run_once("journal", "repair", "--yes", str(self.journal))
-        self.assertEqual((result.returncode, "whole" in result.stdout), (0, True), result)
+        self.assertEqual((result.returncode, "intact" in result.stdout), (0, True), result)
         self.assertEqual(self.start(backend).ask(key="k").get("Idempotency-Status"), "replayed")
 
     def test_there_is_no_journal(self):

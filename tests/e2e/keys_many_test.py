@@ -144,7 +144,7 @@ class Many(Keys):
             self.assertGreaterEqual(len(fitting), count)
             self.assertLess(len(fitting), self.COUNT if started[0] < started[-1] else self.COUNT + 1)
         out = self.cli(gateway, "resolve", "--succeeded", *chosen, "--yes", "--by", "carol", "--reason", "the bank has them")
-        self.assertEqual((out.returncode, f"resolved {self.COUNT} keys; changed meanwhile and left alone: 0" in out.stdout),
+        self.assertEqual((out.returncode, f"resolved {self.COUNT} keys; changed meanwhile and skipped: 0" in out.stdout),
                          (0, True), out.stdout + out.stderr)
         self.assertEqual(self.pay(gateway).code, "response-not-kept")
         self.assertEqual(len(backend.requests), before)

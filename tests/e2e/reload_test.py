@@ -108,7 +108,7 @@ class Reload(Changing):
                 self.write(gateway, text + setting + "\n")
                 done = self.reload(gateway)
                 self.assertEqual(done.returncode, 1)
-                self.assertIn(f"{name}: changed, and that needs a restart", done.stderr)
+                self.assertIn(f"{name}: changed, which needs a restart", done.stderr)
                 self.assertEqual(gateway.ask(target="/orders").status, 201)
 
     def test_keys_that_a_reload_forgets_are_told_by_route_and_setting(self):
@@ -120,7 +120,7 @@ class Reload(Changing):
         new = old.replace("path: /orders\n", "path: /orders\n    scope: [caller, path]\n")
         self.write(gateway, new)
         dry = run_once("reload", "--dry-run", "--admin", f"127.0.0.1:{gateway.admin_port}")
-        self.assertEqual((dry.returncode, dry.stdout.splitlines()[0]), (0, "can be reloaded; nothing was changed"), dry.stderr)
+        self.assertEqual((dry.returncode, dry.stdout.splitlines()[0]), (0, "the configuration is valid; nothing was changed"), dry.stderr)
         self.assertIn(told, dry.stdout)
         self.assertEqual(gateway.ask("POST", "/orders", key="k", body=b"{}").get("Idempotency-Status"), "replayed")
         self.assertEqual(self.said(gateway, "reloaded"), [])
@@ -134,7 +134,7 @@ class Reload(Changing):
         (folder / "old.yaml").write_text(old + "threads: 3\nencryption: {keys: [seal]}\n")
         (folder / "new.yaml").write_text(new + "encryption: {keys: [seal]}\n")
         check = run_once("check", "--config", "new.yaml", "--against", "old.yaml", folder=folder)
-        self.assertEqual((check.returncode, check.stderr.splitlines()[0]), (0, "warning: threads: changed, and that needs a restart"))
+        self.assertEqual((check.returncode, check.stderr.splitlines()[0]), (0, "warning: threads: changed, which needs a restart"))
         self.assertEqual(len(check.stderr.splitlines()), 2, check.stderr)
         self.assertIn(told, check.stderr.splitlines()[1])
         (folder / "old.yaml").write_text("nonsense: 1\n")

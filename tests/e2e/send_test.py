@@ -90,7 +90,7 @@ class BehindTheGateway(Send):
         for _ in range(2):
             done = self.send(gateway.port, "--key", "held")
             self.assert_code(done, 7)
-            self.assertIn(b"the outcome is not known, and a retry gets no other answer before", done.stderr)
+            self.assertIn(b"the outcome is unknown, and retries get the same response until", done.stderr)
             self.assertIn(b"--key held", done.stderr)
         self.assertEqual(self.ledger.lines, [b"x"])
 

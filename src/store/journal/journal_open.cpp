@@ -33,9 +33,10 @@ std::unexpected<Error> store_error(std::string detail) {
 }
 
 std::unexpected<Error> damaged(const Damage& damage) {
-  return store_error(fmt::format(
-      "the journal is damaged: {}\n`once journal verify` lists all damage; `once journal repair` keeps what is whole",
-      journal::to_text(damage)));
+  return store_error(
+      fmt::format("the journal is damaged: {}\n"
+                  "`once journal verify` lists all damage; `once journal repair` keeps the intact records",
+                  journal::to_text(damage)));
 }
 
 // A record behind the last place that is known to be on disk.

@@ -274,7 +274,7 @@ void JournalStore::finish_claim(Op& op, const Found& found, Time now) {
     record.body_kept = BodyKept::no;
     counters_.bodies_dropped.fetch_add(1, std::memory_order_relaxed);
     if (!Shard::is_live(*found.record) && no_room_for(journal::put_frame_size(record))) {
-      return answer_failed(op, StoreFault::full, "no room on disk for the outcome of a claim that none is kept for");
+      return answer_failed(op, StoreFault::full, "no room on disk for the outcome: the claim has no reserved space");
     }
   }
   op.record = record;
@@ -295,7 +295,7 @@ void JournalStore::release_claim(Op& op, const Found& found) {
   std::optional<Record> left = released(*found.record);
   const std::uint64_t frame = left ? journal::put_frame_size(*left) : journal::remove_frame_size;
   if (!Shard::is_live(*found.record) && no_room_for(frame)) {
-    return answer_failed(op, StoreFault::full, "no room on disk for the release of a claim that none is kept for");
+    return answer_failed(op, StoreFault::full, "no room on disk for the release: the claim has no reserved space");
   }
   if (left) {
     put(op, *std::move(left), found.labels);

@@ -239,7 +239,7 @@ bool Batch::keep_what_fits(const Connection& connection, Item& item) {
   if (item.op->verb == Verb::resolve) {
     item.change = Change::none;
     item.answered = true;
-    answer_failed(*item.op, StoreFault::full, "MySQL: the response is larger than max_allowed_packet takes");
+    answer_failed(*item.op, StoreFault::full, "MySQL: the response is larger than max_allowed_packet");
     return false;
   }
   record.outcome = nullptr;

@@ -111,8 +111,7 @@ std::string unsupported(const ServerFacts& server) {
   }
   // InnoDB refuses every write at READ COMMITTED then.
   if (server.binary_log && server.logs_statements) {
-    return "the server has binlog_format=STATEMENT, with which it takes no writes at READ COMMITTED; set it to ROW or "
-           "MIXED";
+    return "the server has binlog_format=STATEMENT, which allows no writes at READ COMMITTED; set it to ROW or MIXED";
   }
   return {};
 }

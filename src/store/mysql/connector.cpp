@@ -22,7 +22,7 @@ Result<void> check_schema(Connection& connection) {
     return std::unexpected(
         Error{.source = ErrorSource::store, .retryable = Retryable::yes, .detail = ran.error().detail});
   }
-  if (!found) return std::unexpected(wrong_schema(fmt::format("the database has no schema of Once: {}", how_to_apply)));
+  if (!found) return std::unexpected(wrong_schema(fmt::format("the database has no Once schema: {}", how_to_apply)));
   if (fits(*found, schema_version) == SchemaFits::yes) return {};
   return std::unexpected(wrong_schema(why_not(*found, schema_version, how_to_apply)));
 }

@@ -232,7 +232,7 @@ Result<std::string> apply_schema(const std::string& url, const ServerSettings& s
   if (locked && !mine) {
     return std::unexpected(Error{.source = ErrorSource::store,
                                  .retryable = Retryable::yes,
-                                 .detail = "somebody else applies the schema and does not come to an end"});
+                                 .detail = "another process is applying the schema and does not finish"});
   }
   const auto found = version_found(**connection);
   if (!found) return failure(found.error());

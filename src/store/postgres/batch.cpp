@@ -20,7 +20,7 @@ constexpr std::size_t most_bytes = std::size_t{16} << 20U;
 
 constexpr std::string_view row_is_locked = "the row is locked by another transaction";
 constexpr Attempt released_attempt{0};
-constexpr std::string_view contended = "others changed the row again and again";
+constexpr std::string_view contended = "other transactions kept changing the row";
 
 Statement statement_of(Verb verb) {
   switch (verb) {

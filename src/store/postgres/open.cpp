@@ -140,11 +140,11 @@ std::string session_sql(const ServerSettings& settings, bool local) {
 Error schema_error(const Fault& fault) {
   if (fault.sqlstate == "42P01") {
     return error_of(
-        "the database has no schema of Once in the search path of this user; to make it: once schema postgres --apply "
+        "the database has no Once schema in the search path of this user; to create it: once schema postgres --apply "
         "URL",
         Retryable::no);
   }
-  return error_of(fmt::format("the schema of Once cannot be used: {}", text_of(fault)),
+  return error_of(fmt::format("the Once schema cannot be used: {}", text_of(fault)),
                   fault.sqlstate.starts_with("42") ? Retryable::no : Retryable::yes);
 }
 

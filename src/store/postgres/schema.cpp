@@ -77,7 +77,7 @@ std::expected<void, Fault> take_turn(Connection& connection, Wait wait) {
     if (monotonic_now() >= wait.until) {
       return std::unexpected(Fault{.kind = Fault::Kind::rolled_back,
                                    .sqlstate = {},
-                                   .detail = "somebody else applies it and does not come to an end"});
+                                   .detail = "another process is applying it and does not finish"});
     }
     wait_for(-1, 0, {.until = monotonic_now() + between_turns});
   }

@@ -180,12 +180,13 @@ Batch::Heard Batch::hear(Group& group, Task& task) {
   }
   const Read read = read_reply(*task.op, **reply);
   if (read == Read::nonsense) {
-    task.why = fmt::format("Redis at {}: an answer that no script of Once gives", link.name());
+    task.why = fmt::format("Redis at {}: unexpected reply from a script of Once", link.name());
     return Heard::broken;
   }
   if (read != Read::refused) group.node->clock().learn(task.op->now, group.sent_at);
   if (read == Read::late) {
-    task.why = fmt::format("Redis at {}: the claim came too late, or the server's clock was set forwards", link.name());
+    task.why =
+        fmt::format("Redis at {}: the claim arrived too late, or the server's clock was set forwards", link.name());
     return Heard::answered;
   }
   task.pending = false;
@@ -252,7 +253,7 @@ void Batch::receive_waited(Group& group, std::span<Task* const> written) {
   }
   if (have >= static_cast<long long>(wanted)) return mark(group, written);
   const std::string why = said ? fmt::format("written, but only {} of {} replicas have it", have, wanted)
-                               : fmt::format("written, but not known whether {} replicas have it", wanted);
+                               : fmt::format("written, but it is unknown whether {} replicas have it", wanted);
   for (Task* task : written) {
     context_.counts.indeterminate.fetch_add(1, std::memory_order_relaxed);
     answer_failed(*task->op, StoreFault::unavailable, why);
@@ -275,7 +276,7 @@ void Batch::before_next_round() {
   if (survey_ && !deadline_.passed()) {
     // What cannot be found out now is found out by the next batch.
     if (const auto found = directory_.find_again(map_.get(), deadline_, hint_); !found) {
-      context_.log.debug("Redis: not found out who has what", {{"error", found.error().detail}});
+      context_.log.debug("Redis: the servers could not be discovered", {{"error", found.error().detail}});
     }
   }
   if (pause_ && anything_left) {

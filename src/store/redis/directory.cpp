@@ -45,7 +45,7 @@ Result<void> Directory::find_again(const Map* seen, Deadline deadline, const Hin
   if (!begin_asking(deadline)) {
     return std::unexpected(Error{.source = ErrorSource::store,
                                  .retryable = Retryable::yes,
-                                 .detail = "Redis: who has what was not found out in time"});
+                                 .detail = "Redis: the servers could not be discovered in time"});
   }
   struct End {
     Directory& directory;

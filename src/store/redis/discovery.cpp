@@ -81,7 +81,7 @@ Result<Layout> layout_by(const Context& context, const StoreHost& node, Deadline
     return std::unexpected(std::move(error));
   }
   auto layout = read_layout(**reply, node);
-  if (!layout) return none(Retryable::yes, fmt::format("Redis at {}: it knows of no slots", name_of(node)));
+  if (!layout) return none(Retryable::yes, fmt::format("Redis at {}: it knows no slots", name_of(node)));
   return *std::move(layout);
 }
 

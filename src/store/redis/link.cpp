@@ -235,7 +235,7 @@ Result<void> Link::read_some() {
 Result<std::optional<Reply>> Link::parsed() {
   void* reply = nullptr;
   if (redisReaderGetReply(reader_.get(), &reply) != REDIS_OK) {
-    return lost(fmt::format("an answer that is not Redis' protocol: {}", static_cast<const char*>(reader_->errstr)));
+    return lost(fmt::format("a reply that is not Redis protocol: {}", static_cast<const char*>(reader_->errstr)));
   }
   if (reply == nullptr) return std::nullopt;
   return Reply(static_cast<redisReply*>(reply));

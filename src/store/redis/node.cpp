@@ -68,9 +68,9 @@ Result<void> check_info(const Link& link, Mode mode, std::string_view info) {
     return failed(link, Retryable::no, fmt::format("version {} is too old; Once needs 6.2 or newer", version));
   }
   const std::string_view kind = info_field(info, "redis_mode");
-  if (kind == "sentinel") return failed(link, Retryable::no, "it is a sentinel; say sentinel=NAME in the URL");
+  if (kind == "sentinel") return failed(link, Retryable::no, "it is a sentinel; add sentinel=NAME to the URL");
   if (kind == "cluster" && mode != Mode::cluster) {
-    return failed(link, Retryable::no, "it is a node of a Redis Cluster; say cluster=1 in the URL");
+    return failed(link, Retryable::no, "it is a node of a Redis Cluster; add cluster=1 to the URL");
   }
   return {};
 }

@@ -40,7 +40,7 @@ Result<void> take_option(Options& options, const std::string& name, const std::s
       options.mode = Mode::cluster;
     }
   } else if (name == "sentinel") {
-    if (value.empty()) return wrong("option sentinel of the Redis URL must be the name that the sentinels know");
+    if (value.empty()) return wrong("option sentinel of the Redis URL must be the master's name at the sentinels");
     if (options.mode == Mode::cluster) return wrong("the Redis URL has both cluster and sentinel; it can be only one");
     options.mode = Mode::sentinel;
     options.sentinel_name = value;

@@ -64,9 +64,9 @@ bool readable(std::string_view packed) {
 
 std::string why_unreadable(std::string_view packed) {
   const std::uint64_t written = packed.size() < 3 ? 0 : read_number(packed, 0, 1);
-  if (!is_version(written) || readable(packed)) return "what stands under this key is not a record of Once";
+  if (!is_version(written) || readable(packed)) return "the value of this key is not a record of Once";
   return fmt::format(
-      "the record under this key has version {}, which programs that know version {} can read; this one knows {}: "
+      "the record of this key has version {} and needs a program that supports version {}; this program supports {}: "
       "upgrade it",
       written, version_needed(packed), version);
 }

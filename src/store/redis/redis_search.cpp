@@ -195,7 +195,7 @@ Result<KeyPage> RedisStore::scan_step(ScanPosition& at, std::string_view pattern
     }
     const bool whole = redis::is_array(**reply) && (*reply)->elements == 2 && redis::is_array(*(*reply)->element[1]);
     const auto position = whole ? parse_number(redis::text_of(*(*reply)->element[0])) : std::nullopt;
-    if (!position) return strange("Redis: an answer to SCAN that is none");
+    if (!position) return strange("Redis: unexpected reply to SCAN");
     at.position = *position;
     const redisReply& list = *(*reply)->element[1];
     for (std::size_t i = 0; i < list.elements; ++i) keys.emplace(redis::text_of(*list.element[i]));
@@ -279,7 +279,7 @@ Result<KeyPage> RedisStore::get(const OperationId& id) {
     if (!asking) std::ignore = directory_->find_again(map.get(), deadline, {.ask_first = read->to->to});
     node = directory_->node_at(read->to->to);
   }
-  return strange("Redis Cluster: the key is on its way from one server to another");
+  return strange("Redis Cluster: the key is being moved to another server");
 }
 
 Result<KeyPage> RedisStore::find(const IdPrefix& prefix) {
@@ -288,7 +288,8 @@ Result<KeyPage> RedisStore::find(const IdPrefix& prefix) {
   ScanPosition at;
   KeyPage page;
   while (!at.ended) {
-    if (deadline.passed()) return strange("Redis has too many keys to look for one by the beginning of its id");
+    if (deadline.passed())
+      return strange("Redis has too many keys to search by the beginning of an id; use all 64 digits");
     auto part = scan_step(at, pattern, 10 * keys_per_count);
     if (!part) return part;
     page.now = part->now;

@@ -30,7 +30,7 @@ Result<std::string> decoded(std::string_view text, std::string_view part) {
     }
     const auto byte = from_hex(text.substr(i + 1, 2));
     if (!byte || byte->size() != 1 || byte->front() == '\0') {
-      return wrong(fmt::format("the {} of the store's URL has a % that no two hex digits follow", part));
+      return wrong(fmt::format("the {} of the store's URL has a % without two hex digits after it", part));
     }
     out += *byte;
     i += 2;

@@ -279,7 +279,7 @@ TEST(ConfigCheck, urls_that_no_store_could_be_opened_with_are_refused_at_their_p
       {"redis://h?clustr=1", R"(unknown option "clustr" in the Redis URL)"},
       {"redis://h/abc", "the database in the Redis URL must be a number"},
       {"redis://h?cluster=yes", "option cluster of the Redis URL must be 0 or 1"},
-      {"redis://h,h2?sentinel=", "option sentinel of the Redis URL must be the name"},
+      {"redis://h,h2?sentinel=", "option sentinel of the Redis URL must be the master's name"},
       {"rediss://h?ca=/nowhere", "cannot read ca /nowhere"},
       {"mysql://h", "the store's URL names no database"},
       {"mysql://h/db?ssl-mod=x", R"(unknown option "ssl-mod")"},
