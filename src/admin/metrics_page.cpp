@@ -52,25 +52,25 @@ void write_routes(Exposition& out, const std::map<std::string, RouteTotals>& rou
       out.sample(fmt::format("route=\"{}\"", label_value(route)), counts.*total);
     }
   };
-  out.family("once_requests_total", "counter", "Requests by route and how they ended.");
+  out.family("once_requests_total", "counter", "Requests by route and result.");
   each_kind("result", [](std::size_t kind) { return name_of(Ending(kind)); }, &RouteTotals::requests);
-  out.family("once_outcomes_total", "counter", "Executions by route and what became of them at the store.");
+  out.family("once_outcomes_total", "counter", "Executions by route and recorded outcome.");
   each_kind("outcome", [](std::size_t kind) { return name_of(Settled(kind)); }, &RouteTotals::outcomes);
-  out.family("once_takeovers_total", "counter", "Executions after an attempt whose outcome was unknown, by route.");
+  out.family("once_takeovers_total", "counter", "Executions after an attempt with an unknown outcome, by route.");
   each_route(&RouteTotals::takeovers);
   out.family("once_retries_after_failure_total", "counter", "Executions after a failed attempt, by route.");
   each_route(&RouteTotals::retries_after_failure);
 }
 
 void write_requests(Exposition& out, const std::vector<const Metrics*>& workers) {
-  out.family("once_responses_total", "counter", "Responses sent to clients, by class of status.");
+  out.family("once_responses_total", "counter", "Responses sent to clients, by status class.");
   for (std::size_t status_class = 1; status_class <= 5; ++status_class) {
     std::uint64_t sum = 0;
     for (const Metrics* metrics : workers) sum += metrics->responses[status_class].value();
     out.sample(fmt::format("class=\"{}xx\"", status_class), sum);
   }
   out.family("once_request_duration_seconds", "histogram",
-             "From the first byte of a request to the last of its reply.");
+             "Time from the first byte of a request to the last byte of its response.");
   for (std::size_t ending = 0; ending < ending_count; ++ending) {
     HistogramSnapshot sum;
     for (const Metrics* metrics : workers) {
@@ -88,54 +88,54 @@ void write_counters(Exposition& out, const std::vector<const Metrics*>& workers)
     Counter Metrics::* counter;
   };
   static constexpr std::array rows = {
-      Row{"once_in_flight", "gauge", "Keyed requests at work.", &Metrics::in_flight},
-      Row{"once_waiting", "gauge", "Requests that wait for another one's outcome.", &Metrics::waiting},
-      Row{"once_leases_renewed_total", "counter", "Leases renewed while the backend worked.", &Metrics::leases_renewed},
-      Row{"once_lease_renewals_failed_total", "counter", "Renewals of a lease that the store did not answer.",
+      Row{"once_in_flight", "gauge", "Keyed requests in progress, including waiting ones.", &Metrics::in_flight},
+      Row{"once_waiting", "gauge", "Requests waiting for the outcome of another request.", &Metrics::waiting},
+      Row{"once_leases_renewed_total", "counter", "Leases renewed while the backend was working.",
+          &Metrics::leases_renewed},
+      Row{"once_lease_renewals_failed_total", "counter", "Lease renewals that the store did not answer.",
           &Metrics::renewals_failed},
-      Row{"once_lease_renewals_lost_total", "counter", "Renewals of a lease that found the claim gone.",
+      Row{"once_lease_renewals_lost_total", "counter", "Lease renewals that found the claim lost.",
           &Metrics::renewals_lost},
-      Row{"once_claims_lost_total", "counter", "Owners that found their claim gone.", &Metrics::claims_lost},
+      Row{"once_claims_lost_total", "counter", "Owners that found their claim lost when they recorded or released it.",
+          &Metrics::claims_lost},
       Row{"once_backend_committed_total", "counter",
-          "Outcomes that the backend recorded in its own transaction, and not as it answered.",
+          "Outcomes that the backend recorded in its own transaction and that differ from its response.",
           &Metrics::committed_by_backend},
       Row{"once_store_errors_total", "counter", "Store operations that failed.", &Metrics::store_errors},
-      Row{"once_store_full_total", "counter", "Store operations refused for want of room.", &Metrics::store_full},
-      Row{"once_record_retries_total", "counter", "Further tries to record an outcome.", &Metrics::record_retries},
-      Row{"once_bodies_dropped_total", "counter", "Responses recorded without their body for lack of memory.",
+      Row{"once_store_full_total", "counter", "Store operations refused because the store was full.",
+          &Metrics::store_full},
+      Row{"once_record_retries_total", "counter", "Repeated attempts to record an outcome.", &Metrics::record_retries},
+      Row{"once_bodies_dropped_total", "counter", "Responses recorded without their body because there was no memory.",
           &Metrics::bodies_dropped},
-      Row{"once_unsettled", "gauge", "Outcomes and releases that the store did not take yet.", &Metrics::unsettled},
+      Row{"once_unsettled", "gauge", "Outcomes and releases waiting to be written to the store.", &Metrics::unsettled},
       Row{"once_connections_open", "gauge", "Client connections.", &Metrics::connections_open},
       Row{"once_connections_total", "counter", "Client connections accepted.", &Metrics::connections_opened},
-      Row{"once_connections_refused_total", "counter", "Client connections over a limit.",
+      Row{"once_connections_refused_total", "counter", "Client connections refused because of a limit.",
           &Metrics::connections_refused},
       Row{"once_tls_handshakes_total", "counter", "TLS handshakes with clients that succeeded.",
           &Metrics::tls_handshakes},
       Row{"once_tls_handshakes_failed_total", "counter", "TLS handshakes with clients that failed.",
           &Metrics::tls_handshakes_failed},
-      Row{"once_connections_displaced_total", "counter",
-          "Idle or slow client connections closed to make room for new ones.", &Metrics::connections_displaced},
-      Row{"once_slow_clients_total", "counter", "Clients cut off because they sent or took too slowly.",
+      Row{"once_connections_displaced_total", "counter", "Idle or slow client connections closed to make room.",
+          &Metrics::connections_displaced},
+      Row{"once_slow_clients_total", "counter", "Clients disconnected because they sent or read too slowly.",
           &Metrics::slow_clients},
       Row{"once_backend_connects_total", "counter", "Connections opened to backends.", &Metrics::backend_connects},
-      Row{"once_backend_connect_failures_total", "counter", "Backends that could not be reached.",
+      Row{"once_backend_connect_failures_total", "counter", "Connections to backends that failed.",
           &Metrics::backend_connect_failures},
-      Row{"once_keyed_without_caller_total", "counter",
-          "Requests with a key whose caller is missing: they share one caller.", &Metrics::without_caller},
-      Row{"once_tokens_verified_total", "counter", "Tokens whose signature was checked and found good.",
-          &Metrics::tokens_verified},
-      Row{"once_tokens_remembered_total", "counter", "Tokens that had been checked before.",
-          &Metrics::tokens_remembered},
-      Row{"once_tokens_refused_total", "counter", "Tokens that are not valid.", &Metrics::tokens_refused},
-      Row{"once_not_modified_total", "counter", "Responses 304 by an ETag that Once had given.",
-          &Metrics::not_modified},
+      Row{"once_keyed_without_caller_total", "counter", "Keyed requests without a caller; they share one caller.",
+          &Metrics::without_caller},
+      Row{"once_tokens_verified_total", "counter", "Tokens verified by their signature.", &Metrics::tokens_verified},
+      Row{"once_tokens_remembered_total", "counter", "Tokens found in the cache.", &Metrics::tokens_remembered},
+      Row{"once_tokens_refused_total", "counter", "Tokens refused as invalid.", &Metrics::tokens_refused},
+      Row{"once_not_modified_total", "counter", "304 responses for an ETag from Once.", &Metrics::not_modified},
       Row{"once_preflights_total", "counter", "CORS preflights answered by Once.", &Metrics::preflights},
   };
   for (const Row& row : rows) out.single(row.name, row.type, row.help, total(workers, row.counter));
   out.family("once_proxy_protocol_refused_total", "counter",
-             "Connections closed because they did not begin with a PROXY header of a trusted peer, by reason.");
+             "Connections refused for a missing or untrusted PROXY header, by reason.");
   write_by_kind<ProxyRefusal>(out, "reason", workers, &Metrics::proxy_refused);
-  out.family("once_preconditions_total", "counter", "Conditions of writes, by what became of them.");
+  out.family("once_preconditions_total", "counter", "Checks of preconditions on writes, by result.");
   write_by_kind<PreconditionResult>(out, "result", workers, &Metrics::preconditions);
 }
 
@@ -156,64 +156,64 @@ void write_upstreams(Exposition& out, const Upstreams& upstreams) {
       out.sample(fmt::format("upstream=\"{}\"", upstreams[i].settings.name), std::uint64_t{value(upstreams[i])});
     }
   };
-  each_server("once_upstream_up", "1 while a server is up, 0 while it is avoided.",
+  each_server("once_upstream_up", "1 while a server is up, 0 while it is down.",
               [](const ServerState& server) { return server.health.shown_up() ? 1U : 0U; });
-  each_server("once_upstream_ejected", "1 while a server gets no new requests because of how it answered.",
+  each_server("once_upstream_ejected", "1 while a server is ejected because of failed requests.",
               [](const ServerState& server) { return server.ejection.ejected() ? 1U : 0U; });
-  each_upstream("once_upstream_ejections_total", "counter", "How often a server was ejected.", [](const auto& state) {
+  each_upstream("once_upstream_ejections_total", "counter", "Ejections of servers.", [](const auto& state) {
     std::uint64_t times = 0;
     for (const auto& server : state.servers) times += server->ejection.times();
     return times;
   });
   each_server("once_upstream_connections", "Connections to a server.",
               [](const ServerState& server) { return server.connections.load(std::memory_order_relaxed); });
-  out.family("once_upstream_connections_limit", "gauge", "How many connections to a server there may be, if limited.");
+  out.family("once_upstream_connections_limit", "gauge", "Limit of connections to a server, if there is one.");
   for (std::size_t i = 0; i < upstreams.size(); ++i) {
     const Upstream& settings = upstreams[i].settings;
     if (settings.max_connections == 0) continue;
     out.sample(fmt::format("upstream=\"{}\"", settings.name), std::uint64_t{settings.max_connections});
   }
-  each_upstream("once_upstream_queue_limit", "gauge", "How many requests may wait for a connection.",
+  each_upstream("once_upstream_queue_limit", "gauge", "Limit of requests waiting for a connection.",
                 [](const UpstreamState& state) { return state.settings.queue; });
-  each_upstream("once_upstream_queued", "gauge", "Requests that wait for a connection.",
+  each_upstream("once_upstream_queued", "gauge", "Requests waiting for a connection.",
                 [](const UpstreamState& state) { return state.queued.load(std::memory_order_relaxed); });
-  each_upstream("once_upstream_retries_total", "counter", "Requests that were sent to a second server.",
+  each_upstream("once_upstream_retries_total", "counter", "Requests sent to a second server.",
                 [](const UpstreamState& state) { return state.retries.load(std::memory_order_relaxed); });
-  each_upstream("once_upstream_queue_refused_total", "counter", "Requests that found no free connection in time.",
+  each_upstream("once_upstream_queue_refused_total", "counter", "Requests that got no connection in time.",
                 [](const UpstreamState& state) { return state.queue_refused.load(std::memory_order_relaxed); });
 }
 
 void write_limits(Exposition& out, const Gateway& gateway) {
   const Limits& limits = gateway.generation()->settings.limits;
-  out.single("once_connections_limit", "gauge", "How many client connections there may be.", limits.max_connections);
-  out.single("once_in_flight_limit", "gauge", "How many keyed requests may be at work.", limits.max_in_flight);
-  out.single("once_body_bytes_limit", "gauge", "How much memory bodies that are read whole may take.",
-             limits.max_body_memory);
-  out.single("once_callers_limit", "gauge", "How many callers limits are counted for at most.", limits.caller.tracked);
-  out.family("once_in_flight_oldest_seconds", "gauge", "How long the oldest keyed request has been at work.");
+  out.single("once_connections_limit", "gauge", "Limit of client connections.", limits.max_connections);
+  out.single("once_in_flight_limit", "gauge", "Limit of keyed requests in progress.", limits.max_in_flight);
+  out.single("once_body_bytes_limit", "gauge", "Limit of memory for bodies.", limits.max_body_memory);
+  out.single("once_callers_limit", "gauge", "Limit of callers that limits are counted for.", limits.caller.tracked);
+  out.family("once_in_flight_oldest_seconds", "gauge", "Age of the oldest keyed request in progress.");
   out.sample("", std::chrono::duration<double>(gateway.oldest_at_work()).count());
   const std::vector<const Metrics*> workers = gateway.metrics();
-  out.family("once_overloaded_total", "counter", "Requests with a key refused because the gateway had too much to do.");
+  out.family("once_overloaded_total", "counter", "Keyed requests refused because of overload.");
   write_by_kind<Overload>(out, "limit", workers, &Metrics::overloaded);
-  out.family("once_caller_limit_total", "counter", "Requests with a key refused because of a limit on their caller.");
+  out.family("once_caller_limit_total", "counter",
+             "Keyed requests refused because of a limit on their caller or "
+             "address.");
   write_by_kind<CallerLimit>(out, "limit", workers, &Metrics::over_limit);
-  out.family("once_malformed_responses_total", "counter",
-             "Responses of backends that could not be read, by what is wrong with them.");
+  out.family("once_malformed_responses_total", "counter", "Malformed responses from backends, by reason.");
   write_by_kind<http::ResponseFault>(out, "reason", workers, &Metrics::malformed_responses);
-  out.family("once_shadow_total", "counter", "Requests in shadow mode, by what would have been done.");
+  out.family("once_shadow_total", "counter", "Requests in shadow mode, by verdict.");
   write_by_kind<Shadowed>(out, "verdict", workers, &Metrics::shadow);
-  out.single("once_body_bytes", "gauge", "Memory for bodies that are held as a whole.", gateway.body_bytes());
-  out.family("once_held_bytes", "gauge", "The same, by what the bodies are held for.");
+  out.single("once_body_bytes", "gauge", "Memory used for bodies that are held as a whole.", gateway.body_bytes());
+  out.family("once_held_bytes", "gauge", "Memory used for bodies, by purpose.");
   for (std::size_t what = 0; what < held_for_count; ++what) {
     out.sample(fmt::format("what=\"{}\"", name_of(HeldFor(what))), gateway.body_bytes(HeldFor(what)));
   }
-  out.single("once_access_lines_left_out_total", "counter", "Lines of the access log that could not be written.",
+  out.single("once_access_lines_left_out_total", "counter", "Access log lines that were dropped.",
              gateway.access_lines_left_out());
   out.single("once_callers", "gauge", "Callers that limits are counted for.", gateway.callers());
 }
 
 void write_certificates(Exposition& out, const http::TlsServerContext* tls) {
-  out.family("once_tls_certificate_expires_timestamp_seconds", "gauge", "When a certificate that clients see expires.");
+  out.family("once_tls_certificate_expires_timestamp_seconds", "gauge", "Expiry time of a server certificate.");
   if (tls == nullptr) return;
   for (const auto& certificate : tls->certificates()) {
     const auto expires = static_cast<std::uint64_t>(certificate.expires.time_since_epoch().count());
@@ -222,17 +222,17 @@ void write_certificates(Exposition& out, const http::TlsServerContext* tls) {
 }
 
 void write_claims(Exposition& out, const ClaimsMetrics& metrics, const FixedLimits& limits) {
-  out.single("once_claims_connections_limit", "gauge", "How many connections to the claims API there may be.",
+  out.single("once_claims_connections_limit", "gauge", "Limit of connections to the claims API.",
              limits.claims_connections);
-  out.single("once_claims_waiting_limit", "gauge", "How many long polls there may be.", limits.claims_waiting);
-  out.family("once_claims_requests_total", "counter", "Requests to the claims API, by verb and how they ended.");
+  out.single("once_claims_waiting_limit", "gauge", "Limit of concurrent long polls.", limits.claims_waiting);
+  out.family("once_claims_requests_total", "counter", "Requests to the claims API, by verb and result.");
   for (std::size_t verb = 0; verb < claims_verb_count; ++verb) {
     for (const ClaimsResult result : results_of(ClaimsVerb(verb))) {
       out.sample(fmt::format("verb=\"{}\",result=\"{}\"", name_of(ClaimsVerb(verb)), name_of(result)),
                  metrics.requests[verb][static_cast<std::size_t>(result)].value());
     }
   }
-  out.single("once_claims_takeovers_total", "counter", "Claims acquired after an attempt that nobody knows the end of.",
+  out.single("once_claims_takeovers_total", "counter", "Claims acquired after an attempt with an unknown outcome.",
              metrics.takeovers.value());
   out.single("once_claims_retries_after_failure_total", "counter", "Claims acquired after an attempt that failed.",
              metrics.retries_after_failure.value());
@@ -244,14 +244,14 @@ void write_claims(Exposition& out, const ClaimsMetrics& metrics, const FixedLimi
   out.single("once_claims_connections_refused_total", "counter", "Connections over claims.max_connections.",
              metrics.connections_refused.value());
   out.single("once_claims_connections_displaced_total", "counter",
-             "Connections without a request at work, closed to make room for new ones.",
+             "Connections without a running request, closed to make room for new ones.",
              metrics.connections_displaced.value());
   out.single("once_claims_bodies_refused_total", "counter", "Requests over claims.max_body.",
              metrics.bodies_refused.value());
 }
 
 void write_descriptors(Exposition& out, const http::FaultLog& faults) {
-  out.family("once_out_of_descriptors_total", "counter", "Times that no file descriptor was left, by what it was for.");
+  out.family("once_out_of_descriptors_total", "counter", "Failures for lack of file descriptors, by purpose.");
   for (std::size_t use = 0; use < http::descriptor_use_count; ++use) {
     const auto what = static_cast<http::DescriptorUse>(use);
     out.sample(fmt::format("for=\"{}\"", name_of(what)), faults.out_of_descriptors(what));
@@ -260,7 +260,7 @@ void write_descriptors(Exposition& out, const http::FaultLog& faults) {
 
 // No samples until they were counted for the first time.
 void write_keys(Exposition& out, const KeysApi& keys) {
-  out.family("once_keys", "gauge", "Keys in the store by state, counted now and then.");
+  out.family("once_keys", "gauge", "Keys in the store by state, counted periodically.");
   const auto counts = keys.counts();
   if (!counts) return;
   for (std::size_t i = 0; i < counts->size(); ++i) {
@@ -274,7 +274,7 @@ std::string metrics_page(const AdminSources& sources) {
   Exposition out;
   const std::shared_ptr<const Generation> generation = sources.gateway.generation();
   const std::vector<const Metrics*> workers = sources.gateway.metrics();
-  out.family("once_build_info", "gauge", "Always 1; what runs is in the labels.");
+  out.family("once_build_info", "gauge", "Always 1; the labels describe the build.");
   out.sample(fmt::format("version=\"{}\",compiler=\"{}\",store=\"{}\"", sources.version, label_value(__VERSION__),
                          sources.store_kind),
              std::uint64_t{1});

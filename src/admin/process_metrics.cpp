@@ -46,13 +46,13 @@ void write_process_metrics(Exposition& out, Time started_at) {
   ::getrusage(RUSAGE_SELF, &used);
   rlimit descriptors{};
   ::getrlimit(RLIMIT_NOFILE, &descriptors);
-  out.family("process_cpu_seconds_total", "counter", "Processor time used, by the program and for it.");
+  out.family("process_cpu_seconds_total", "counter", "User and system CPU time.");
   out.sample("", seconds(used.ru_utime) + seconds(used.ru_stime));
-  out.family("process_start_time_seconds", "gauge", "When the process started, in seconds since 1970.");
+  out.family("process_start_time_seconds", "gauge", "Start time of the process, in seconds since 1970.");
   out.sample("", std::chrono::duration<double>(started_at.time_since_epoch()).count());
   out.single("process_resident_memory_bytes", "gauge", "Memory in use.", resident_bytes());
   out.single("process_open_fds", "gauge", "Open file descriptors.", open_descriptors(descriptors.rlim_cur));
-  out.single("process_max_fds", "gauge", "How many there may be.", descriptors.rlim_cur);
+  out.single("process_max_fds", "gauge", "Limit of open file descriptors.", descriptors.rlim_cur);
 }
 
 }  // namespace once

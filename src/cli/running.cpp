@@ -188,7 +188,7 @@ Result<void> Running::open_access_log(const Config& config) {
 void Running::reopen_access_log() {
   const auto opened = access_.reopen();
   if (opened) return;
-  log_.error("access log not opened anew: lines go where they went",
+  log_.error("access log not reopened; still writing to the old file",
              {{"file", without_hidden(config_.log.access_file)}, {"error", opened.error()}});
 }
 
@@ -452,7 +452,7 @@ int Running::finish() {
   access_.stop(access_patience);
   if (ended == Gateway::Ended::cut_off) {
     // What was cut off holds memory that nobody will free, and claims that will read as unknown.
-    log_.warn("stopped with requests at work; their outcomes are unknown");
+    log_.warn("stopped with running requests; their outcomes are unknown");
     std::_Exit(0);
   }
   lanes_->stop();

@@ -133,14 +133,14 @@ Running::Ended Running::take_back(std::string_view why) {
     if (const auto opened = store_->journal()->open(config_.timeouts.handover); !opened) lose_store(opened.error());
   }
   if (step != Handover::starting) serve_again();
-  log_.error("successor failed: this process serves on", {{"why", why}});
+  log_.error("successor failed; this process keeps serving", {{"why", why}});
   return Ended::no;
 }
 
 // Its disk is full, say, or has failed. What needs no store is still served, and keys are refused, as when a disk fails
 // at any other time.
 void Running::lose_store(const Error& error) {
-  log_.error("the store cannot be opened again: it is tried until it can", {{"error", error.detail}});
+  log_.error("the store cannot be reopened; retrying", {{"error", error.detail}});
   reopens_at_ = monotonic_now() + first_reopening_pause;
   reopening_pause_ = first_reopening_pause;
 }

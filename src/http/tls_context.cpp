@@ -283,7 +283,7 @@ int TlsPeer::on_new_session(SSL* ssl, SSL_SESSION* session) {
 void TlsPeer::handshake_ended(const TlsStream& stream, Io how) {
   const std::string problem = how == Io::ok ? "" : how == Io::timed_out ? "it took too long" : stream.problem();
   if (!problem.empty() && problem != last_problem_) {
-    log_.warn("no secure connection to a backend", {{"host", name_}, {"reason", problem}});
+    log_.warn("TLS connection to a backend failed", {{"host", name_}, {"reason", problem}});
   }
   last_problem_ = problem;
 }

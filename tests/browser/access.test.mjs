@@ -18,7 +18,7 @@ describe("access", {concurrency: false}, () => {
     assert.deepEqual((await tooPale(page)).found, []);
     await page.getByLabel("Admin token").fill("not-the-token-at-all");
     await page.keyboard.press("Enter");
-    await page.getByText("That is not the token.").waitFor();
+    await page.getByText("Wrong token.").waitFor();
     await page.getByLabel("Admin token").fill(token);
     await page.keyboard.press("Enter");
     await page.waitForSelector('#live[data-state="live"]');

@@ -49,12 +49,12 @@ describe("keys", {concurrency: false}, () => {
     await open(page, id);
     const dialog = page.locator("#key-dialog");
     await dialog.waitFor();
-    assert.match(await dialog.textContent(), /Attempt1.*none at work/);
+    assert.match(await dialog.textContent(), /Attempt1.*Ownernone/);
     assert.doesNotMatch(await dialog.textContent(), /Body kept/, "there is none to keep yet");
     assert.deepEqual(await unnamed(page), []);
     assert.deepEqual((await tooPale(page)).found, []);
     await confirm(page, "resolve");
-    assert.match(await page.locator("#action-dialog").textContent(), /Every retry until the key expires gets the answer above/);
+    assert.match(await page.locator("#action-dialog").textContent(), /Every retry until the key expires gets the response above/);
     assert.deepEqual((await tooPale(page)).found, []);
     await page.locator("#a-status").fill("201");
     await page.getByRole("button", {name: "Resolve", exact: true}).click();
@@ -72,7 +72,7 @@ describe("keys", {concurrency: false}, () => {
     assert.equal(times(), 1, "the backend was asked once");
     // The answer is shown on demand only.
     assert.equal(await dialog.locator("pre").count(), 0);
-    await dialog.getByRole("button", {name: "Show the recorded answer"}).click();
+    await dialog.getByRole("button", {name: "Show the recorded response"}).click();
     await dialog.locator("pre").waitFor();
     assert.match(await dialog.locator("pre").textContent(), /Status 201[^]*by hand/);
     // Who did it is in the log.
@@ -112,7 +112,7 @@ describe("keys", {concurrency: false}, () => {
     const page = await openKeys(t, shared.gateway);
     await open(page, id);
     await confirm(page, "resolve");
-    await page.getByLabel("the response is not known").check();
+    await page.getByLabel("the response is unknown").check();
     assert.match(await page.locator("#action-effect").textContent(), /response-not-kept/);
     assert.equal(await page.locator("#a-body").isVisible(), false);
     await page.getByRole("button", {name: "Resolve", exact: true}).click();
@@ -177,7 +177,7 @@ describe("keys", {concurrency: false}, () => {
     assert.equal(new Set(ids).size, ids.length);
     await page.getByLabel("Age").selectOption("older_than=24h");
     await page.getByRole("button", {name: "Search"}).click();
-    await page.getByText("No key fits these filters.").waitFor();
+    await page.getByText("No key matches these filters.").waitFor();
   });
 
   test("with the keyboard alone", async (t) => {
@@ -233,7 +233,7 @@ describe("keys", {concurrency: false}, () => {
     assert.equal((await gateway.pay("fine", "/payments", caller)).status, 201);
     const page = await openKeys(t, gateway);
     await page.getByLabel("State").selectOption("unsettled");
-    await page.getByRole("button", {name: "Settle all that fit…"}).click();
+    await page.getByRole("button", {name: "Settle all matching keys…"}).click();
     const dialog = page.locator("#bulk-dialog");
     await until(async () => /103 keys: 103 unknown\. Routes: 103 \/\*\*/.test(await dialog.textContent()), "the count");
     const submit = dialog.locator("button[type=submit]");
@@ -282,7 +282,7 @@ describe("keys", {concurrency: false}, () => {
     assert.deepEqual(await tooWide(page), []);
     await page.keyboard.press("Escape");
     await page.keyboard.press("Escape");
-    await page.getByRole("button", {name: "Settle all that fit…"}).click();
+    await page.getByRole("button", {name: "Settle all matching keys…"}).click();
     await until(async () => /1 unknown|unknown\./.test(await page.locator("#bulk-counted").textContent()), "the count");
     assert.deepEqual(await tooWide(page), []);
   });
@@ -302,7 +302,7 @@ describe("keys", {concurrency: false}, () => {
     await rows(page).first().waitFor();
     assert.ok((await rows(page).first().textContent()).includes(hostile));
     await rows(page).first().getByRole("button").click();
-    await page.getByRole("button", {name: "Show the recorded answer"}).click();
+    await page.getByRole("button", {name: "Show the recorded response"}).click();
     await page.locator("#key-dialog pre").waitFor();
     assert.ok((await page.locator("#key-dialog pre").textContent()).includes(hostile));
     assert.equal(await page.locator("main img, main script, main svg:not(.plot), dialog img, dialog script").count(), 0);

@@ -112,7 +112,7 @@ describe("overview", {concurrency: false}, () => {
     }
     const light = await ground();
     assert.notEqual(light, dark);
-    await page.getByRole("button", {name: "Colours: as the system"}).click();
+    await page.getByRole("button", {name: "Colours: same as the system"}).click();
     await page.emulateMedia({colorScheme: "dark"});
     assert.equal(await ground(), light);
     await page.reload();

@@ -1,4 +1,4 @@
-"""Recorded answers, encrypted at rest: nothing readable on disk, keys that are changed, and one that was dropped too early."""
+"""Recorded responses, encrypted at rest: nothing readable on disk, keys that are changed, and one that was dropped too early."""
 import os
 import unittest
 

@@ -119,7 +119,7 @@ class Handover(EndToEnd):
         self.assertEqual(len(times), len(set(times)), times)
 
     def assert_old_serves_on(self, step):
-        wait_until(lambda: self.said("successor failed: this process serves on"))
+        wait_until(lambda: self.said("successor failed; this process keeps serving"))
         self.assertEqual(state_of(self.pid), "Z")
         self.pid = None
         self.assertIsNone(self.old.process.poll())
@@ -316,9 +316,9 @@ class Handover(EndToEnd):
         for tries in (1, 2):
             self.old.process.send_signal(signal.SIGUSR2)
             self.pid = wait_until(lambda tries=tries: self.said("successor started")[tries - 1:])[-1]["pid"]
-            wait_until(lambda tries=tries: self.said("successor failed: this process serves on")[tries - 1:])
+            wait_until(lambda tries=tries: self.said("successor failed; this process keeps serving")[tries - 1:])
             self.pid = None
-            self.assertTrue(self.said("the store cannot be opened again: it is tried until it can"))
+            self.assertTrue(self.said("the store cannot be reopened; retrying"))
             self.assertEqual(self.old.ask("GET").status, 201)
             answer = self.old.ask(key="new")
             self.assertEqual((answer.status, answer.code), (503, "store-unavailable"))

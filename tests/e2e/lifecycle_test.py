@@ -145,7 +145,7 @@ class Draining(EndToEnd):
                 gateway, client, _ = self.held_request(key, "timeouts.drain=200ms")
                 gateway.terminate()
                 self.assertEqual(gateway.wait(), 0)
-                self.assertIn("stopped with requests at work", gateway.stderr)
+                self.assertIn("stopped with running requests", gateway.stderr)
                 self.assertTrue(client.closed())
 
     def test_a_second_signal_means_now(self):

@@ -296,7 +296,7 @@ class Restart(Changing):
         self.write(gateway, "nonsense: yes\n")
         with Traffic(gateway.port) as traffic:
             gateway.process.send_signal(signal.SIGUSR2)
-            wait_until(lambda: self.said(gateway, "successor failed: this process serves on"))
+            wait_until(lambda: self.said(gateway, "successor failed; this process keeps serving"))
             traffic.more(50)
         self.assertEqual(traffic.failures, [])
         self.write(gateway, good)

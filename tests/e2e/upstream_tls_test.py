@@ -73,7 +73,7 @@ class Verification(ToBackends):
         for _ in range(2):
             answer = gateway.ask(key="k", body=b"x")
             self.assertEqual((answer.status, answer.code), (502, "bad-gateway"))
-        lines = [line for line in gateway.log_lines() if line["message"] == "no secure connection to a backend"]
+        lines = [line for line in gateway.log_lines() if line["message"] == "TLS connection to a backend failed"]
         self.assertEqual([line["level"] for line in lines], ["warn"] * len(lines))
         self.assertIn(reason, lines[0]["reason"])
         self.assertEqual(backend.requests, [])

@@ -423,7 +423,7 @@ class Places(Upstreams):
                 self.assertEqual((answer.status, answer.code), (502, "bad-gateway"))
                 self.assertTrue(answer.problem["retryable"])
         self.assertEqual(gateway.metrics()[f'once_upstream_up{{upstream="default",server="{name}"}}'], 0)
-        warnings = [line for line in gateway.log_lines() if line["message"].startswith("server cannot be looked up")]
+        warnings = [line for line in gateway.log_lines() if line["message"].startswith("server name cannot be resolved")]
         self.assertEqual([(line["server"], line["upstream"]) for line in warnings], [(name, "default")])
 
     def test_a_name_that_does_not_exist_takes_no_requests_from_the_others(self):

@@ -6,7 +6,7 @@ let lastBy = "";
 
 export function actionsFor(key) {
   const unsettled = key.state === "unknown" || (key.state === "started" && !key.live);
-  const atWork = "Its owner is at work: nothing can be done until it ends or its lease lapses.";
+  const atWork = "Its request is still running. Wait until it ends or its lease lapses.";
   const settled = "Only a key whose outcome is unknown can be resolved or released.";
   const why = key.live ? atWork : settled;
   return [
@@ -19,13 +19,13 @@ export function actionsFor(key) {
 const words = {
   resolve: {title: "Resolve this key", submit: "Resolve"},
   release: {title: "Release this key", submit: "Release",
-    effect: "The attempt counts as never made. The next retry is sent to the backend and executes. If the first attempt did have its effect, it happens twice."},
+    effect: "The attempt counts as never made. The next retry is sent to the backend and executes. If the first attempt took effect, the work is done twice."},
   forget: {title: "Forget this key", submit: "Forget",
-    effect: "The record is dropped, with its answer. The next request with this key is new: it is sent to the backend and executes."},
+    effect: "The record and its response are deleted. The next request with this key is new: it is sent to the backend and executes."},
 };
 const effects = {
-  succeeded: "Every retry until the key expires gets the answer above, marked as a replay. Nothing is sent to the backend.",
-  unknown: "Every retry until the key expires is told 409 response-not-kept: it was done, and its answer is gone. Nothing is sent to the backend.",
+  succeeded: "Every retry until the key expires gets the response above, marked as a replay. Nothing is sent to the backend.",
+  unknown: "Every retry until the key expires gets 409 response-not-kept: the work was done, and its response was not kept. Nothing is sent to the backend.",
   failed: "The attempt counts as failed. The next retry is sent to the backend and executes, if it is the same request.",
 };
 
@@ -44,8 +44,8 @@ function resolveFields(effect) {
   const option = (state, label) => el("label", {class: "option"},
     el("input", {type: "radio", name: "state", value: state, required: true, checked: state === "succeeded", onchange: () => choose(state)}), label);
   choose("succeeded");
-  return [el("fieldset", {}, el("legend", {}, "What became of it at the backend?"), option("succeeded", "It succeeded, and retries get this answer"),
-    option("unknown", "It succeeded; the response is not known"), option("failed", "It failed, nothing was done")), answer];
+  return [el("fieldset", {}, el("legend", {}, "What happened at the backend?"), option("succeeded", "It succeeded, and retries get this response"),
+    option("unknown", "It succeeded; the response is unknown"), option("failed", "It failed, nothing was done")), answer];
 }
 
 function bodyOf(action, key, form) {
@@ -63,11 +63,11 @@ function bodyOf(action, key, form) {
 function mistakeIn(form) {
   const json = /^application\/([\w.-]+\+)?json\b/i.test(form.get("type")?.trim() ?? "");
   if (form.get("state") !== "succeeded" || !json) return "";
-  if (!form.get("body").trim()) return "An empty body is not JSON. Give the body, clear the Content-Type, or say that the response is not known.";
+  if (!form.get("body").trim()) return "An empty body is not JSON. Enter a body, clear the Content-Type, or choose that the response is unknown.";
   try {
     JSON.parse(form.get("body"));
   } catch {
-    return "The body is not JSON, which its Content-Type says it is.";
+    return "The body is not JSON, but its Content-Type is.";
   }
   return "";
 }

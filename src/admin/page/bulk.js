@@ -10,14 +10,14 @@ let lastBy = "";
 
 const unsettled = (key) => key.state === "unknown" || (key.state === "started" && !key.live);
 const choices = [
-  {action: "resolve", state: "succeeded", label: "They succeeded; the responses are not known", verb: "Resolve", done: "Resolved", fits: unsettled,
-    effect: "Every retry until its key expires is told 409 response-not-kept: it was done, and its answer is gone. Nothing is sent to the backend."},
+  {action: "resolve", state: "succeeded", label: "They succeeded; the responses are unknown", verb: "Resolve", done: "Resolved", fits: unsettled,
+    effect: "Every retry until its key expires gets 409 response-not-kept: the work was done, and its response was not kept. Nothing is sent to the backend."},
   {action: "resolve", state: "failed", label: "They failed, nothing was done", verb: "Resolve", done: "Resolved", fits: unsettled,
     effect: "The attempts count as failed. The next retry of each is sent to the backend and executes, if it is the same request."},
   {action: "release", label: "Release them", verb: "Release", done: "Released", fits: unsettled,
-    effect: "The attempts count as never made. The next retry of each is sent to the backend and executes. What did have its effect happens twice."},
-  {action: "forget", label: "Forget them, with their answers", verb: "Forget", done: "Forgot", fits: (key) => !key.live,
-    effect: "The records are dropped, with their answers. The next request with each of these keys is sent to the backend and executes."},
+    effect: "The attempts count as never made. The next retry of each is sent to the backend and executes. Work that took effect is done twice."},
+  {action: "forget", label: "Forget them, with their responses", verb: "Forget", done: "Forgot", fits: (key) => !key.live,
+    effect: "The records and their responses are deleted. The next request with each of these keys is sent to the backend and executes."},
 ];
 
 const keys = (count) => `${count.toLocaleString("en")} ${count === 1 ? "key" : "keys"}`;
@@ -66,7 +66,7 @@ async function change(list, choice, terms, goesOn, tell) {
     result.left.unshift(...again);
     tell(list.length - result.left.length);
     if (again.length === batch.length) {
-      result.error = "The gateway did not get to any of them.";
+      result.error = "The gateway processed none of the keys.";
       break;
     }
   }
@@ -74,8 +74,8 @@ async function change(list, choice, terms, goesOn, tell) {
 }
 
 function report(result, choice) {
-  const lines = [["changed", "had changed meanwhile: left alone"], ["refused", "refused"], ["failed", "failed: nothing was changed"],
-    ["unknown", "may or may not have been changed: look at them"]].filter(([name]) => result[name]).map(([name, words]) => `${keys(result[name])} ${words}.`);
+  const lines = [["changed", "had changed meanwhile and were skipped"], ["refused", "refused"], ["failed", "failed: nothing was changed"],
+    ["unknown", "have an unknown result: look at them"]].filter(([name]) => result[name]).map(([name, words]) => `${keys(result[name])} ${words}.`);
   if (result.left.length) lines.push(`${keys(result.left.length)} not tried.`);
   const listed = result.problems.slice(0, mostListed).map((key) => el("li", {}, el("code", {}, key.id.slice(0, 16)), ` ${key.detail ?? key.result}`));
   return [el("p", {id: "bulk-result", role: "status"}, [`${choice.done} ${keys(result.done)}.`, ...lines].join(" ")),
@@ -90,15 +90,15 @@ export function startBulk(query, done) {
   let found = [];
   let choice = null;
   const counted = el("p", {id: "bulk-counted", role: "status"}, "Looking for keys…");
-  const effect = el("p", {id: "bulk-effect"}, "Choose what became of them.");
+  const effect = el("p", {id: "bulk-effect"}, "Choose what happened to them.");
   const error = el("p", {class: "error", role: "alert"});
   const submit = el("button", {type: "submit", class: "danger", disabled: true}, "Change");
   const sure = el("input", {type: "checkbox", id: "bulk-sure", required: true});
   const sureText = el("span", {}, "Change them all");
   const options = choices.map((each) => el("label", {class: "option"},
     el("input", {type: "radio", name: "choice", required: true, disabled: true, onchange: () => choose(each)}), each.label));
-  const form = el("form", {class: "sheet", autocomplete: "off", onsubmit: send}, el("h2", {id: "bulk-title"}, "Settle all keys that fit the filters"), counted,
-    el("fieldset", {class: "column"}, el("legend", {}, "What became of them at the backend?"), ...options),
+  const form = el("form", {class: "sheet", autocomplete: "off", onsubmit: send}, el("h2", {id: "bulk-title"}, "Settle all keys that match the filters"), counted,
+    el("fieldset", {class: "column"}, el("legend", {}, "What happened at the backend?"), ...options),
     el("div", {class: "notice"}, el("strong", {}, "What a retry will do"), effect),
     field("bulk-reason", "Reason, for the audit log", el("input", {id: "bulk-reason", name: "reason", required: true, maxlength: 200})),
     field("bulk-by", "Your name, for the audit log", el("input", {id: "bulk-by", name: "by", value: lastBy, maxlength: 100})),
@@ -114,7 +114,7 @@ export function startBulk(query, done) {
     const fitting = found.filter(choice.fits).length;
     say(effect, choice.effect);
     say(submit, `${choice.verb} ${keys(fitting)}`);
-    say(sureText, fitting === found.length ? `Yes, all ${keys(fitting)}` : `Yes, the ${keys(fitting)} of ${found.length.toLocaleString("en")} to which this can be done`);
+    say(sureText, fitting === found.length ? `Yes, all ${keys(fitting)}` : `Yes, the ${keys(fitting)} of ${found.length.toLocaleString("en")} that allow this`);
     submit.disabled = fitting === 0;
   }
 
@@ -126,8 +126,8 @@ export function startBulk(query, done) {
       return;
     }
     const state = (key) => (key.state === "started" && !key.live ? "started, owner gone" : key.state === "tombstone" ? "expired" : key.state);
-    say(counted, found.length === 0 ? "No key fits these filters."
-      : `${keys(found.length)}: ${countedBy(found, state)}. Routes: ${countedBy(found, (key) => key.route || "not known")}.`);
+    say(counted, found.length === 0 ? "No key matches these filters."
+      : `${keys(found.length)}: ${countedBy(found, state)}. Routes: ${countedBy(found, (key) => key.route || "unknown")}.`);
     options.forEach((option, i) => (option.firstChild.disabled = !found.some(choices[i].fits)));
   }
 

@@ -7,9 +7,9 @@ import {announce, byId, bytes, el, number, say, when} from "/dom.js";
 function facts(key) {
   const pairs = [
     ["State", badge(key)], ["Route", key.route || "–"], ["Tenant", key.tenant || "–"], ["Attempt", number(key.attempt)], ["Fence", number(key.fence)],
-    ["Started", when(key.started_at)], ["Owner", key.live ? "at work" : "none at work"], ["Lease until", when(key.lease_until)],
+    ["Started", when(key.started_at)], ["Owner", key.live ? "running" : "none"], ["Lease until", when(key.lease_until)],
     ["Expires", when(key.expires_at)], ["Forgotten", when(key.forget_at)],
-    ["Recorded answer", key.outcome_bytes ? bytes(key.outcome_bytes) : "none"], ...(key.state === "succeeded" ? [["Body kept", key.body_kept ? "yes" : "no"]] : []),
+    ["Recorded response", key.outcome_bytes ? bytes(key.outcome_bytes) : "none"], ...(key.state === "succeeded" ? [["Body kept", key.body_kept ? "yes" : "no"]] : []),
   ];
   return el("dl", {class: "rows"}, ...pairs.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
 }
@@ -17,7 +17,7 @@ function facts(key) {
 function outcomeText(outcome) {
   if (outcome.value !== undefined) return JSON.stringify(outcome.value, null, 2);
   const lines = [`Status ${outcome.status}`, ...(outcome.headers ?? []).map(([name, value]) => `${name}: ${value}`), ""];
-  lines.push(outcome.body_base64 === undefined ? outcome.body ?? "" : `(bytes that are no text, in base64)\n${outcome.body_base64}`);
+  lines.push(outcome.body_base64 === undefined ? outcome.body ?? "" : `(binary, in base64)\n${outcome.body_base64}`);
   return lines.join("\n");
 }
 
@@ -25,12 +25,12 @@ function outcomeText(outcome) {
 function answer(key) {
   if (!key.outcome_bytes) return null;
   const error = el("p", {class: "error", role: "alert"});
-  const place = el("div", {class: "outcome"}, el("button", {type: "button", onclick: show}, "Show the recorded answer"), error);
+  const place = el("div", {class: "outcome"}, el("button", {type: "button", onclick: show}, "Show the recorded response"), error);
   async function show() {
     try {
       const whole = await request("GET", `/v1/keys/${key.id}?body=1`);
-      const text = whole.outcome ? outcomeText(whole.outcome) : "There is no recorded answer any more.";
-      place.replaceChildren(el("h3", {}, "Recorded answer"), el("pre", {tabindex: 0, "aria-label": "Recorded answer"}, text));
+      const text = whole.outcome ? outcomeText(whole.outcome) : "The recorded response is gone.";
+      place.replaceChildren(el("h3", {}, "Recorded response"), el("pre", {tabindex: 0, "aria-label": "Recorded response"}, text));
     } catch (problem) {
       say(error, problem.message);
     }
@@ -47,7 +47,7 @@ function show(key) {
     el("div", {class: "bar"}, el("h2", {id: "key-title"}, "Operation ", el("code", {}, key.id.slice(0, 16))),
       el("button", {type: "button", class: "plain", "aria-label": "Close", onclick: () => dialog.close()}, "✕")),
     el("p", {class: "whole-id"}, key.id), facts(key), answer(key),
-    el("h3", {}, "Settle it by hand"), el("div", {class: "buttons start"}, ...buttons),
+    el("h3", {}, "Settle this key"), el("div", {class: "buttons start"}, ...buttons),
     impossible.length ? el("p", {class: "hint"}, impossible[0].why) : null));
 }
 

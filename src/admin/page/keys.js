@@ -72,7 +72,7 @@ async function load({from}) {
   more.hidden = next === null;
   byId("keys-table").hidden = shown === 0;
   byId("keys-empty").hidden = shown !== 0;
-  const none = next === null ? "No key fits these filters." : "None of those looked at so far fits these filters, and there are more.";
+  const none = next === null ? "No key matches these filters." : "No match so far, and there are more keys.";
   say(byId("keys-empty"), loaded ? none : "");
   say(byId("keys-count"), shown === 0 ? "" : `${number(shown)} ${shown === 1 ? "key" : "keys"}${next === null ? "" : ", and there are more"}`);
 }
@@ -116,7 +116,7 @@ async function find(event) {
     byId("find-form").reset();
     openKey(key.id);
   } catch (problem) {
-    say(byId("find-error"), problem.status === 404 ? "There is no such key. Host, path, method and caller are part of it." : problem.message);
+    say(byId("find-error"), problem.status === 404 ? "There is no such key. Host, path, method and caller are part of a key." : problem.message);
   }
 }
 

@@ -73,7 +73,7 @@ async function logIn(event) {
   try {
     await request("POST", "/v1/login", {token: field.value});
   } catch (problem) {
-    say(byId("login-error"), problem.status === 401 ? "That is not the token." : problem.message);
+    say(byId("login-error"), problem.status === 401 ? "Wrong token." : problem.message);
     field.select();
     return;
   }
@@ -91,7 +91,7 @@ async function logOut() {
 }
 
 // "", "light" or "dark", kept in this browser.
-const themes = {"": ["Auto", "as the system"], light: ["Light", "light"], dark: ["Dark", "dark"]};
+const themes = {"": ["Auto", "same as the system"], light: ["Light", "light"], dark: ["Dark", "dark"]};
 function setTheme(name) {
   if (name) document.documentElement.dataset.theme = name;
   else delete document.documentElement.dataset.theme;

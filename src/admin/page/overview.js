@@ -23,15 +23,15 @@ function makeCharts() {
   add({title: "Requests per second, by result", stacked: true, wide: true, hideZero: true, format: number,
     series: results.map(([key, name, tone]) => ({name, tone, of: (point) => point.per_second[key]}))});
   add({title: "Hit rate", format: percent, most: 1,
-    series: [{name: "Replays of requests with a key", tone: "t-green", of: (point) => point.hit_rate}]});
-  add({title: "Latency of requests with a key", format: milliseconds, wide: true, series: [
+    series: [{name: "Replays of keyed requests", tone: "t-green", of: (point) => point.hit_rate}]});
+  add({title: "Latency of keyed requests", format: milliseconds, wide: true, series: [
     {name: "p50", tone: "t-blue", of: (point) => point.latency_ms.p50},
     {name: "p95", tone: "t-yellow", of: (point) => point.latency_ms.p95},
     {name: "p99", tone: "t-red", of: (point) => point.latency_ms.p99}]});
   add({title: "Failures and takeovers per second", format: number, series: [
     {name: "Failures", tone: "t-red", of: (point) => point.failures_per_second},
     {name: "Takeovers", tone: "t-violet", of: (point) => point.takeovers_per_second}]});
-  add({title: "Requests at work", format: number, wide: true,
+  add({title: "Requests in progress", format: number, wide: true,
     series: [{name: "In flight", tone: "t-blue", of: (point) => point.in_flight}]});
   add({title: "Store batch size", format: number,
     series: [{name: "Operations in a batch, mean", tone: "t-violet", of: (point) => point.batch_size}]});
@@ -100,7 +100,7 @@ export function addStats(stats) {
   showLimits(stats.limits);
 }
 
-const stateWords = {quiet: "Quiet", idle: "Too little to say", firing: "Firing"};
+const stateWords = {quiet: "Quiet", idle: "Not enough data", firing: "Firing"};
 
 function showAlerts(alerts) {
   const firing = alerts.filter((alert) => alert.state === "firing");
@@ -113,12 +113,12 @@ function showAlerts(alerts) {
     return row;
   });
   if (wanted.length !== list.children.length || wanted.some((row, index) => list.children[index] !== row)) list.replaceChildren(...wanted);
-  say(byId("alerts-summary"), firing.length === 0 ? `No alerts. ${alerts.length} rules are watched` : `${firing.length} of ${alerts.length} rules ${firing.length === 1 ? "is" : "are"} firing`);
+  say(byId("alerts-summary"), firing.length === 0 ? `No alerts. ${alerts.length} rules checked` : `${firing.length} of ${alerts.length} rules ${firing.length === 1 ? "is" : "are"} firing`);
   byId("alerts-all").dataset.state = firing.length === 0 ? "quiet" : "firing";
   showRules(alerts);
   // Only changes are read aloud.
   const names = firing.map((alert) => alert.title).join(", ");
-  if (firingBefore !== null && firingBefore !== names) announce(names ? `Alerts: ${names}` : "No alerts any more");
+  if (firingBefore !== null && firingBefore !== names) announce(names ? `Alerts: ${names}` : "No more alerts");
   firingBefore = names;
 }
 

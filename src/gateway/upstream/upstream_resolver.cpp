@@ -75,7 +75,7 @@ void UpstreamResolver::Rounds::settle(Name& name, Result<http::Endpoints> found)
   if (!found || found->empty()) {
     const std::string error = found ? "the name has no address" : found.error().detail;
     if (!name.failing) {
-      log->warn("server cannot be looked up; its last addresses are used",
+      log->warn("server name cannot be resolved; its last addresses are used",
                 {{"upstream", name.upstream.name}, {"server", name.server.name}, {"error", error}});
     }
     name.failing = true;
@@ -83,14 +83,14 @@ void UpstreamResolver::Rounds::settle(Name& name, Result<http::Endpoints> found)
   }
   name.failing = false;
   if (!name.server.health.located()) {
-    log->info("server was found",
+    log->info("server name resolved",
               {{"upstream", name.upstream.name}, {"server", name.server.name}, {"addresses", text_of(*found)}});
     name.server.addresses.publish(std::move(*found));
     name.server.health.set_located(true);
     return;
   }
   if (http::same_addresses(*found, *name.server.addresses.current())) return;
-  log->info("server has moved",
+  log->info("server addresses changed",
             {{"upstream", name.upstream.name}, {"server", name.server.name}, {"addresses", text_of(*found)}});
   name.server.addresses.publish(std::move(*found));
 }

@@ -15,7 +15,7 @@ Result<std::unique_ptr<Upstreams>> Upstreams::open(const std::vector<Upstream>& 
       auto endpoints = locate(server, resolver);
       if (!endpoints && !has_name(server)) return std::unexpected(endpoints.error());
       if (!endpoints || endpoints->empty()) {
-        log.warn("server cannot be looked up; it gets no requests until it can",
+        log.warn("server name cannot be resolved; it gets no requests until it can",
                  {{"upstream", upstream.name},
                   {"server", server_name(server)},
                   {"error", endpoints ? "the name has no address" : endpoints.error().detail}});

@@ -55,7 +55,7 @@ void JournalStore::look_at_clock(Time now) {
   const Duration ahead = waits ? now - deletes_by_ : Duration::zero();
   counters_.clock_ahead.store(ahead, std::memory_order_relaxed);
   if (waits && !waited && ahead >= far_ahead) {
-    log_.warn("the clock is ahead of the time that has passed; nothing is deleted for a while",
+    log_.warn("the clock is ahead of the elapsed time; no records are deleted for now",
               {{"seconds", std::chrono::floor<std::chrono::seconds>(ahead).count()}});
   }
 }
@@ -225,7 +225,7 @@ bool JournalStore::start_carrying(const journal::Segment& oldest) {
   auto file = disk_.open(journal::segment_name(oldest.number), Access::read);
   if (!file) {
     cannot_clean_ = file.error().fault != DiskFault::no_space;
-    log_.error("the oldest segment cannot be read and stays", {{"error", file.error().detail}});
+    log_.error("the oldest segment cannot be read and is not removed", {{"error", file.error().detail}});
     return false;
   }
   auto scan = std::make_unique<journal::SegmentScan>(**file, oldest.salt, journal::header_size, oldest.end);
@@ -242,7 +242,7 @@ bool JournalStore::read_to_carry(const journal::Segment& oldest) {
 
 void JournalStore::damaged_oldest(journal::SegmentNumber number) {
   cannot_clean_ = true;
-  log_.error("the oldest segment is damaged and stays",
+  log_.error("the oldest segment is damaged and is not removed",
              {{"segment", std::to_underlying(number)}, {"offset", carry_->scan->offset()}});
 }
 

@@ -302,7 +302,7 @@ void JournalStore::compare_clock(Time newest) {
   deletion_time_ = journal::DeletionTime(begins, clock_.running());
   look_at_clock(opened_at_);
   if (opened_at_ + journal::DeletionTime::tolerance < newest) {
-    log_.warn("the clock is behind what the journal has; records live longer by that much",
+    log_.warn("the clock is behind the journal's last time; records live longer by the difference",
               {{"seconds", std::chrono::floor<std::chrono::seconds>(newest - opened_at_).count()}});
   }
 }

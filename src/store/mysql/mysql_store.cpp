@@ -38,17 +38,16 @@ Result<std::unique_ptr<MysqlStore>> MysqlStore::open(const std::string& url, con
   auto target = mysql::parse_target(url);
   if (!target) return std::unexpected(std::move(target.error()));
   if (const std::string host = mysql::unverified_host(*target); !host.empty()) {
-    log.warn("the store's server is not verified; anyone on the way could read and change records",
+    log.warn("the store's server is not verified; an attacker on the network could read and change records",
              {{"host", host}, {"set", "ssl-mode=verify-identity"}});
   }
   std::unique_ptr<MysqlStore> store(new MysqlStore(std::move(*target), settings));
   const auto connection = store->pool_.take(std::chrono::nanoseconds::max());
   if (!connection) {
     if (connection.error().retryable == Retryable::no) return std::unexpected(connection.error());
-    log.warn("MySQL cannot be reached; tried again with every batch", {{"error", connection.error().detail}});
+    log.warn("MySQL cannot be reached; every batch tries again", {{"error", connection.error().detail}});
   } else if ((*connection)->may_forget_commits()) {
-    log.warn("the store's server forgets what it has committed when it loses power",
-             {{"set", "innodb_flush_log_at_trx_commit=1"}});
+    log.warn("the store's server loses commits on power loss", {{"set", "innodb_flush_log_at_trx_commit=1"}});
   }
   return store;
 }

@@ -54,11 +54,12 @@ void Listener::loop() {
 bool Listener::listen() {
   auto connection = Connection::open(url_, settings_, Connection::Use::plain, wake_.get());
   if (!connection) {
-    if (!stopping()) log_.warn("PostgreSQL tells no ends; tried again later", {{"error", connection.error().detail}});
+    if (!stopping())
+      log_.warn("no notifications from PostgreSQL; waiting requests poll", {{"error", connection.error().detail}});
     return false;
   }
   if ((*connection)->pooled()) {
-    log_.warn("PostgreSQL is behind a pooler: ends at other gateways are not told, requests that wait look for them");
+    log_.warn("PostgreSQL is behind a pooler: no notifications from other gateways, waiting requests poll");
     wait_for(-1, 0, {.until = std::chrono::nanoseconds::max(), .wake = wake_.get()});
     return true;
   }

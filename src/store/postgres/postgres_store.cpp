@@ -56,7 +56,7 @@ bool may_be_of_one(const Fault& fault) {
 Result<std::unique_ptr<PostgresStore>> PostgresStore::open(const std::string& url, const ServerSettings& settings,
                                                            const Log& log) {
   if (const std::string host = postgres::unverified_host(url); !host.empty()) {
-    log.warn("the store's server is not verified; anyone on the way could read and change records",
+    log.warn("the store's server is not verified; an attacker on the network could read and change records",
              {{"host", host}, {"set", "sslmode=verify-full"}});
   }
   std::unique_ptr<PostgresStore> store(new PostgresStore(url, settings, log));

@@ -62,8 +62,7 @@ void Listener::loop() {
     const auto ended = link ? listen(**link) : Result<void>(std::unexpected(link.error()));
     if (ended) return;
     if (!std::exchange(told_of_loss, true)) {
-      context_.log.warn("not told by Redis when operations end; whoever waits looks from time to time",
-                        {{"error", ended.error().detail}});
+      context_.log.warn("no notifications from Redis; waiting requests poll", {{"error", ended.error().detail}});
     }
     if (wait(-1, pause) == Woken::by_the_end) return;
     pause = std::min(pause * 2, longest_pause);

@@ -31,7 +31,7 @@ Result<std::unique_ptr<RedisStore>> RedisStore::open(const std::string& url, con
   store->reviver_ = std::make_unique<redis::Reviver>(*store->context_, *store->directory_);
   if (auto reached = store->reach_servers(); !reached) {
     if (reached.error().retryable == Retryable::no) return std::unexpected(std::move(reached.error()));
-    log.warn("Redis cannot be reached; requests fail until it can", {{"error", reached.error().detail}});
+    log.warn("Redis cannot be reached; keyed requests fail until it is back", {{"error", reached.error().detail}});
   }
   return store;
 }

@@ -38,7 +38,7 @@ void Sweeper::sweep_all() {
   do {
     const auto swept = store_.sweep(settings_.sweep_batch);
     if (!swept) {
-      log_.warn("expired records not swept; tried again later", {{"error", swept.error().detail}});
+      log_.warn("expired records not removed; retrying later", {{"error", swept.error().detail}});
       return;
     }
     if (swept->more == More::no) return;

@@ -159,7 +159,7 @@ TEST(UpstreamResolverTest, a_server_that_moves_is_followed) {
   names.say(http::Endpoints{two});
   wait_until([&] { return addresses.generation() > before; });
   EXPECT_EQ(addresses.current()->size(), 1U);
-  EXPECT_EQ(log.count("server has moved"), 1U);
+  EXPECT_EQ(log.count("server addresses changed"), 1U);
 }
 
 TEST(UpstreamResolverTest, what_cannot_be_looked_up_stays_where_it_was_and_that_is_said_once) {
@@ -175,7 +175,7 @@ TEST(UpstreamResolverTest, what_cannot_be_looked_up_stays_where_it_was_and_that_
   asked = names.asked;
   wait_until([&] { return names.asked > asked + 3; });
   EXPECT_EQ(addresses.current()->size(), 1U);
-  EXPECT_EQ(log.count("server cannot be looked up"), 1U);
+  EXPECT_EQ(log.count("server name cannot be resolved"), 1U);
 }
 
 TEST(UpstreamResolverTest, a_server_that_cannot_be_found_at_the_start_is_down_until_it_is_found) {
@@ -186,7 +186,7 @@ TEST(UpstreamResolverTest, a_server_that_cannot_be_found_at_the_start_is_down_un
   const ServerState& server = *(**upstreams)[0].servers[0];
   EXPECT_FALSE(server.health.shown_up() || server.health.up(1s));
   wait_until([&] { return names.asked > 3; });
-  EXPECT_EQ(log.count("server cannot be looked up"), 1U) << "and it says so once";
+  EXPECT_EQ(log.count("server name cannot be resolved"), 1U) << "and it says so once";
   EXPECT_EQ(log.count("no such name"), 1U);
   names.say(http::Endpoints{});
   const int asked = names.asked;
@@ -195,7 +195,7 @@ TEST(UpstreamResolverTest, a_server_that_cannot_be_found_at_the_start_is_down_un
   names.say(http::Endpoints{*http::resolve_listener("127.0.0.1:1")});
   wait_until([&] { return server.health.shown_up(); });
   EXPECT_EQ(server.addresses.current()->size(), 1U);
-  EXPECT_EQ(log.count("server was found"), 1U);
+  EXPECT_EQ(log.count("server name resolved"), 1U);
   names.say(cannot("no such name"));
   const int found = names.asked;
   wait_until([&] { return names.asked > found + 2; });
