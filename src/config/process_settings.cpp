@@ -121,8 +121,8 @@ Settings<Config> tls_settings() {
       one<Config>(
           "tls.client_crl", [](auto& c) -> auto& { return c.tls.client_crl; }, optional_path_codec(),
           "With tls.client_ca: a PEM file with the revocation lists (CRLs) of these authorities, one for each. "
-          "Revoked certificates are refused. If a list is missing or has expired, all clients are refused. A reload "
-          "reads the file again."),
+          "Revoked certificates are refused, and so are all certificates of an authority whose list is missing or "
+          "has expired. A reload reads the file again."),
       one<Config>(
           "tls.client_auth", [](auto& c) -> auto& { return c.tls.client_auth; },
           choice_codec<http::ClientAuth>(

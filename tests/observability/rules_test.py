@@ -213,7 +213,7 @@ class Rules(unittest.TestCase):
         self.assertEqual({alert.name for alert in packaged.alerts()} - set(parts), set())
 
     def test_the_page_lists_every_alert_with_its_severity(self):
-        section = packaged.METRICS_PAGE.read_text().split("## What to be woken for")[1].split("\n## ")[0]
+        section = packaged.METRICS_PAGE.read_text().split("## Alerts")[1].split("\n## ")[0]
         on_page = {}
         for names, severity in re.findall(r"^\| (`Once.*?) \| (\w[\w ]*) \|", section, re.MULTILINE):
             on_page |= {name: severity for name in re.findall(r"`(\w+)`", names)}
