@@ -240,19 +240,15 @@ Result<void> Node::inspect(Link& link, Deadline deadline) {
 void Node::warn_of(std::string_view policy, std::string_view appendonly, std::string_view appendfsync) {
   const bool evicts = policy.starts_with("allkeys-") || policy.starts_with("volatile-");
   if (evicts && !context_.warned_of_eviction.exchange(true)) {
-    context_.log.warn(
-        "Redis may evict records before they expire, so that retries execute again; set "
-        "maxmemory-policy noeviction",
-        {{"server", name_of(host_)}, {"maxmemory-policy", policy}});
+    context_.log.warn("Redis may evict records early, so that retries execute again; set noeviction",
+                      {{"server", name_of(host_)}, {"maxmemory-policy", policy}});
   }
   const bool forgets = appendonly == "no" || (appendonly == "yes" && !appendfsync.empty() && appendfsync != "always");
   if (!forgets) return;
   if (appendonly == "no") context_.durable.store(false);
   if (!context_.warned_of_loss.exchange(true)) {
-    context_.log.warn(
-        "Redis acknowledges writes before they are on disk: a crash may lose records; set appendonly yes and "
-        "appendfsync always",
-        {{"server", name_of(host_)}, {"appendonly", appendonly}, {"appendfsync", appendfsync}});
+    context_.log.warn("Redis acknowledges writes before they are on disk; set appendfsync always",
+                      {{"server", name_of(host_)}, {"appendonly", appendonly}, {"appendfsync", appendfsync}});
   }
 }
 
