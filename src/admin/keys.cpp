@@ -167,7 +167,7 @@ Task<ServiceResponse> KeysApi::find(const ServiceRequest& request, Executor& hom
   OperationId id;
   if (asked->request) {
     const auto generation = ports_.gateway.generation();
-    const auto made = operation_of(*generation, ids_, *asked->request, ports_.clock.now());
+    const auto made = operation_of(generation->settings, generation->routes, ids_, *asked->request, ports_.clock);
     if (!made) co_return refused_key(ProblemKind::parameter_invalid, made.error());
     id = *made;
   } else {

@@ -3,15 +3,10 @@
 #include <algorithm>
 
 #include "base/text.hpp"
-#include "core/fingerprint.hpp"
 #include "core/headers.hpp"
 #include "core/path.hpp"
 #include "gateway/access_line.hpp"
 #include "gateway/exchange/life.hpp"
-#include "gateway/identity/derived_key.hpp"
-#include "gateway/identity/evasion.hpp"
-#include "gateway/identity/found_key.hpp"
-#include "gateway/identity/scope.hpp"
 #include "gateway/passthrough/shadow.hpp"
 #include "http/tls_stream.hpp"
 #include "http/trace_context.hpp"
@@ -304,20 +299,14 @@ void Client::begin_logging() {
   logged_from_ = forwarded_from_;
 }
 
-std::optional<Problem> Client::could_be_another(const RoutedPolicy& routed, const NamedFields& named) {
-  auto refused = route_evaded(generation_->routes(), routed, io_.head, normal_path_);
-  if (!refused) refused = field_dropped(io_.head, named);
-  if (!refused) refused = unreadable_forwarded(io_.head, trust());
-  if (!refused) refused = misdirected(io_.head, io_.secure, trust());
-  return refused;
-}
-
 // False: it is none, or not one that Once answers.
-Task<bool> Client::answered_preflight(std::string_view path) {
+Task<bool> Client::answered_preflight() {
   const http::RequestHead& head = io_.head;
   if (!is_preflight(head)) co_return false;
+  const auto path = normalise_path(head.path, route_path_);
+  if (!path) co_return false;
   const Method method = parse_method(preflight_method(head));
-  const RoutedPolicy asked = generation_->routes().find(method, path, head.host);
+  const RoutedPolicy asked = generation_->routes().find(method, *path, head.host);
   if (asked.policy == nullptr || !CorsGrant(*asked.policy, head).allowed()) co_return false;
   counts_ = &generation_->counts(asked);
   route_ = asked.route;
@@ -328,72 +317,47 @@ Task<bool> Client::answered_preflight(std::string_view path) {
 
 Task<void> Client::answer() {
   const http::RequestHead& head = io_.head;
-  const auto path = normalise_path(head.path, route_path_);
-  if (!path) {
-    co_await write_problem_reply(ProblemKind::bad_request, describe(path.error()));
-    co_return;
-  }
-  normal_path_ = *path;
-  const bool preflight = co_await answered_preflight(*path);
+  const bool preflight = co_await answered_preflight();
   if (preflight) co_return;
-  const RoutedPolicy routed = generation_->routes().find(head.method, *path, head.host);
-  counts_ = &generation_->counts(routed);
-  route_ = routed.route;
-  if (routed.policy != nullptr) wording_ = &routed.policy->wording;
-  const NamedFields named(routed.policy, generation_->settings().tokens.header);
-  std::optional<Problem> refused = could_be_another(routed, named);
-  if (refused) {
-    co_await write_problem_reply(*std::move(refused));
-    co_return;
-  }
-  drop_disguised(io_.head, named, trust());
-  if (leaves_prefix(head.path, *path, routed.strip_prefix,
-                    generation_->settings().upstreams[routed.upstream].base_path)) {
-    co_await write_problem_reply(ProblemKind::bad_request,
-                                 "The path contains dot segments, empty segments or backslashes, which this route "
-                                 "does not accept.");
+  RoutedRequest routed = route_request(rules(), facts(), route_path_);
+  const RoutedPolicy& route = routed.route;
+  const Policy* policy = route.policy;
+  normal_path_ = routed.path;
+  counts_ = &generation_->counts(route);
+  route_ = route.route;
+  if (policy != nullptr) wording_ = &policy->wording;
+  if (routed.refused) {
+    co_await write_problem_reply(*std::move(routed.refused));
     co_return;
   }
   if (head.method == Method::options && hops_left(head) == 0) {
     co_await answer_options();
     co_return;
   }
-  const Policy* policy = routed.policy;
   if (policy != nullptr && !policy->cors.origins.empty()) cors_.emplace(*policy, head);
-  const bool covered = policy != nullptr && !is_safe(head.method) && contains(policy->methods, head.method);
-  if (!covered) {
-    note_ignored_key(policy);
-    co_await answer_unkeyed(routed);
-    co_return;
+  RequestKey key = find_request_key(policy, head);
+  const bool shadowed = policy != nullptr && policy->mode == Mode::shadow;
+  switch (key.kind) {
+    case RequestKey::Kind::not_covered:
+      has_key_ = key.ignored;
+      key_ignored_ = key.ignored && !shadowed;  // a route in shadow mode says nothing to clients
+      co_await answer_unkeyed(route);
+      co_return;
+    case RequestKey::Kind::none: co_await answer_unkeyed(route); co_return;
+    case RequestKey::Kind::refused:
+    case RequestKey::Kind::given:
+    case RequestKey::Kind::derived: break;
   }
-  if (policy->mode == Mode::shadow) {
-    co_await answer_shadow(routed);
-    co_return;
+  if (shadowed) {
+    co_await answer_shadow(route, std::move(key));
+  } else if (key.problem) {
+    co_await write_problem_reply(*std::move(key.problem));
+  } else {
+    co_await answer_keyed(route, key.given);
   }
-  const FoundKey found = find_key(head, policy->key.header);
-  if (found.count == 0 && !policy->key.derive.empty()) {
-    co_await answer_keyed(routed, std::nullopt);
-    co_return;
-  }
-  if (found.count == 0 && policy->key.required == Required::no) {
-    co_await answer_unkeyed(routed);
-    co_return;
-  }
-  if (found.count == 0) {
-    co_await write_problem_reply(ProblemKind::key_required,
-                                 "This request needs the header " + policy->key.header + ".");
-    co_return;
-  }
-  const auto key =
-      found.count > 1 ? std::unexpected(KeyError::several) : parse_key(found.value, policy->key.max_length);
-  if (!key) {
-    co_await write_problem_reply(ProblemKind::key_invalid, policy->key.header + ": " + describe(key.error()));
-    co_return;
-  }
-  co_await answer_keyed(routed, key->view());
 }
 
-KeyedRequest Client::keyed_request(const RoutedPolicy& routed, Backend& backend, const ScopeParts& scope) {
+KeyedRequest Client::keyed_request(const RoutedPolicy& routed, Backend& backend, const RequestIdentity& identity) {
   const http::RequestHead& head = io_.head;
   return {.policy = *routed.policy,
           .backend = backend,
@@ -401,31 +365,21 @@ KeyedRequest Client::keyed_request(const RoutedPolicy& routed, Backend& backend,
           .head = head,
           .body = whole_body_,
           .id = operation_,
-          .fingerprint = fingerprint(routed.policy->fingerprint, head.method_text, head.target,
-                                     head.find("Content-Type").value_or(""), whole_body_),
+          .fingerprint = identity.fingerprint(whole_body_),
           .request_id = request_id_,
-          .tenant = tenant_of(scope),
+          .tenant = tenant_of(identity.caller(), shared_.ids, tenant_),
           .route = routed.route,
           .interim = this,
           .strip_prefix = routed.strip_prefix,
           .origin = origin(),
           .presence = this,
           .life = is_of_life(*routed.policy, head.method)
-                      ? std::optional(life_marker(shared_.ids, scope.host(), normal_path_))
+                      ? std::optional(life_marker(shared_.ids, identity.host(), normal_path_))
                       : std::nullopt,
           .use = &upstream_use_};
 }
 
-Task<std::optional<std::string>> Client::made_key(const Policy& policy) {
-  auto derived = derived_key(policy.key, io_.head, whole_body_);
-  if (derived) co_return *std::move(derived);
-  std::string why = "This request has no " + policy.key.header + ", and the gateway cannot derive one without " +
-                    text_of(*derived.error()) + ".";
-  co_await write_problem_reply(ProblemKind::key_required, std::move(why));
-  co_return std::nullopt;
-}
-
-Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::optional<std::string_view> key) {
+Task<void> Client::answer_keyed(const RoutedPolicy& routed, const std::optional<Key>& key) {
   const Policy& policy = *routed.policy;
   const http::RequestHead& head = io_.head;
   const Limits& limits = generation_->settings().limits;
@@ -434,17 +388,17 @@ Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::optional<std::s
     co_await refuse_overload(Overload::in_flight);
     co_return;
   }
-  const ScopeParts scope(policy, head, caller_facts(policy));
-  if (const auto refused = caller_problem(policy, scope, generation_->settings().tokens.header)) {
+  const RequestIdentity identity(rules(), facts(), policy);
+  if (const auto refused = identity.caller_problem()) {
     shared_.log.debug("caller refused",
                       {{"request", request_id_}, {"reason", refused->detail}, {"trace", http::trace_id(head)}});
     co_await write_problem_reply(*refused);
     co_return;
   }
-  if (scope.missing() != nullptr) worker_.metrics().without_caller.add();
+  if (identity.is_anonymous()) worker_.metrics().without_caller.add();
   CallerUse caller;
   if (limits.caller.any()) {
-    const TenantTag& tag = tenant_.of(shared_.ids, scope.caller());
+    const TenantTag& tag = tenant_.of(shared_.ids, identity.caller());
     caller = CallerUse(shared_.callers, tag, limits.caller, worker_.loop().now());
     if (!caller) {
       co_await refuse_caller(at_work_refusal);
@@ -457,15 +411,14 @@ Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::optional<std::s
     co_await refuse_body(*read);
     co_return;
   }
-  std::optional<std::string> made;
-  if (!key) {
-    made = co_await made_key(policy);
-    if (!made) co_return;
-    key = *made;
+  auto operation = identity.operation(key, whole_body_);
+  if (!operation) {
+    co_await write_problem_reply(std::move(operation.error()));
+    co_return;
   }
   keyed_ = true;
-  operation_ = shared_.ids.make(scope.parts(), *key);
-  const std::optional<TenantTag> address = limited_address(policy, scope);
+  operation_ = *operation;
+  const std::optional<TenantTag> address = identity.limited_address();
   if (caller || address) {
     const auto refusal = co_await refused_key(caller, address);
     if (refusal) {
@@ -477,13 +430,13 @@ Task<void> Client::answer_keyed(const RoutedPolicy& routed, std::optional<std::s
   std::optional<LifeEnd> end;
   std::optional<LifeEndingBackend> ending;
   if (ends_life(policy, head.method)) {
-    end.emplace(exchange_.ports(), policy, life_marker(shared_.ids, scope.host(), normal_path_), head, request_id_);
+    end.emplace(exchange_.ports(), policy, life_marker(shared_.ids, identity.host(), normal_path_), head, request_id_);
     backend = &ending.emplace(*backend, *end, policy);
   }
   std::optional<GuardedBackend> guarded;
   if (guards_write(policy, head.method))
     backend = &guarded.emplace(*backend, guard(), policy, request_id_, normal_path_);
-  const KeyedRequest request = keyed_request(routed, *backend, scope);
+  const KeyedRequest request = keyed_request(routed, *backend, identity);
   memory_.begin(limits.max_body_memory);
   {
     const AtWork::Entry at_work(worker_.metrics().at_work, worker_.loop().now());

@@ -17,7 +17,7 @@
 #include "gateway/connection/reply.hpp"
 #include "gateway/exchange/conditional.hpp"
 #include "gateway/exchange/exchange.hpp"
-#include "gateway/identity/scope.hpp"
+#include "gateway/identity/identify.hpp"
 #include "gateway/identity/tenant_memo.hpp"
 #include "gateway/limits/caller_limits.hpp"
 #include "gateway/limits/load.hpp"
@@ -27,7 +27,6 @@
 
 namespace once {
 
-class NamedFields;
 class Shadow;
 
 class Client final : private ServedConnection,
@@ -73,30 +72,22 @@ class Client final : private ServedConnection,
   Task<Next> read_head();
   Task<void> refuse(http::HeadError error);
   Task<void> answer();
-  // Why a request is refused that would be another one at the backend than here.
-  std::optional<Problem> could_be_another(const RoutedPolicy& routed, const NamedFields& named);
-  // Without a key, one is made from what the route says.
-  Task<void> answer_keyed(const RoutedPolicy& routed, std::optional<std::string_view> key);
-  // The key of a request that sent none; without one the request has been answered.
-  Task<std::optional<std::string>> made_key(const Policy& policy);
-  CallerFacts caller_facts(const Policy& policy);
+  // Without a key, one is derived from the body.
+  Task<void> answer_keyed(const RoutedPolicy& routed, const std::optional<Key>& key);
+  IdentityRules rules();
+  RequestFacts facts();
   PeerTrust trust();
   AskedHost asked_host();
-  std::string_view tenant_of(const ScopeParts& scope);
   PassedRequest passed_request(const RoutedPolicy& routed);
   Task<void> answer_unkeyed(const RoutedPolicy& routed, PassObserver* observer = nullptr);
-  // Whether a request whose method the route does not cover, or that has no route, has a key.
-  void note_ignored_key(const Policy* policy);
   // A write without a key on a route with if_match, or one that ends a life.
   Task<void> answer_guarded(const RoutedPolicy& routed);
   bool left_while_waiting();
   Task<void> answer_passed(const PassedResult& result);
   Task<void> leave_after_stream(const Policy& policy, bool relayed);
-  Task<void> answer_shadow(const RoutedPolicy& routed);
+  Task<void> answer_shadow(const RoutedPolicy& routed, RequestKey key);
   Task<void> refuse_overload(Overload limit);
   Task<void> refuse_caller(CallerTable::Refusal refusal);
-  // Where a caller that is not proven comes from. nullopt: that is not limited.
-  std::optional<TenantTag> limited_address(const Policy& policy, const ScopeParts& scope);
   // What is said to a key that would be one too many; nothing if it may go on.
   Task<std::optional<CallerTable::Refusal>> refused_key(CallerUse& caller, const std::optional<TenantTag>& address);
   std::optional<CallerTable::Refusal> take_key(CallerUse& caller, const std::optional<TenantTag>& address);
@@ -106,12 +97,12 @@ class Client final : private ServedConnection,
   Task<void> refuse_body(BodyRead read);
   // Of a request that is refused because it was still coming in.
   Task<void> answer_unread();
-  KeyedRequest keyed_request(const RoutedPolicy& routed, Backend& backend, const ScopeParts& scope);
+  KeyedRequest keyed_request(const RoutedPolicy& routed, Backend& backend, const RequestIdentity& identity);
   const Origin* origin();
   // Of a write whose conditions are checked here; made when the first one comes.
   WriteGuard& guard();
   Task<void> answer_preflight(const Policy& policy);
-  Task<bool> answered_preflight(std::string_view path);
+  Task<bool> answered_preflight();
   Task<void> answer_options();
   void close_unless_read();
   Task<void> write_problem_reply(ProblemKind kind, std::string detail, std::optional<int> retry_after = std::nullopt);

@@ -3,30 +3,21 @@
 
 namespace once {
 
-// What is asked for costs something: a system call, a look at the clock.
-CallerFacts Client::caller_facts(const Policy& policy) {
-  CallerFacts facts{.hosts = &generation_->settings().hosts, .trust = trust()};
-  for (const CallerSource& source : policy.caller) {
-    switch (source.kind) {
-      case CallerSource::Kind::header:
-      case CallerSource::Kind::proxy_header:
-      case CallerSource::Kind::cookie: break;
-      case CallerSource::Kind::jwt:
-        facts.token_header = generation_->settings().tokens.header;
-        facts.tokens = generation_->tokens();
-        facts.now = shared_.clock.now();
-        break;
-      case CallerSource::Kind::mtls_subject:
-        facts.tls_subject = io_.tls_subject;
-        facts.tls_issuer = io_.tls_issuer;
-        break;
-      case CallerSource::Kind::client_ip:
-        facts.peer = io_.peer;
-        facts.trusted_proxies = &generation_->settings().trusted_proxies;
-        break;
-    }
-  }
-  return facts;
+IdentityRules Client::rules() {
+  return {.settings = generation_->settings(),
+          .routes = generation_->routes(),
+          .ids = shared_.ids,
+          .tokens = generation_->tokens(),
+          .clock = shared_.clock};
+}
+
+RequestFacts Client::facts() {
+  return {.head = io_.head,
+          .peer = io_.peer,
+          .trust = trust(),
+          .transport = io_.secure ? Origin::Transport::tls : Origin::Transport::plain,
+          .tls_subject = io_.tls_subject,
+          .tls_issuer = io_.tls_issuer};
 }
 
 const Origin* Client::origin() {
@@ -42,12 +33,6 @@ PeerTrust Client::trust() {
 
 AskedHost Client::asked_host() {
   return {io_.head, generation_->settings().hosts, trust()};
-}
-
-std::string_view Client::tenant_of(const ScopeParts& scope) {
-  if (scope.caller().empty()) return {};
-  const TenantTag& tag = tenant_.of(shared_.ids, scope.caller());
-  return {tag.data(), tag.size()};
 }
 
 }  // namespace once

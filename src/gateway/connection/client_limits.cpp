@@ -1,6 +1,5 @@
 // What keeps one client, or all of them together, from taking more of the gateway than they may.
 #include <algorithm>
-#include <bit>
 
 #include "gateway/connection/client.hpp"
 #include "http/trace_context.hpp"
@@ -122,15 +121,6 @@ Task<void> Client::refuse_caller(CallerTable::Refusal refusal) {
                                            {"client", address ? address->text() : std::string(io_.peer)},
                                            {"trace", http::trace_id(io_.head)}});
   co_await write_problem_reply(ProblemKind::caller_limit, describe(refusal.limit), refusal.retry_after_seconds);
-}
-
-std::optional<TenantTag> Client::limited_address(const Policy& policy, const ScopeParts& scope) {
-  const ServingSettings& settings = generation_->settings();
-  if (!settings.limits.address.any() || is_proven(policy, scope)) return std::nullopt;
-  const auto address = client_address(io_.head, io_.peer, settings.trusted_proxies);
-  if (!address && io_.peer == http::unix_peer) return std::nullopt;  // somebody on this machine
-  if (!address) return TenantTag();                                  // everybody whose address is not known
-  return std::bit_cast<TenantTag>(http::network_of(*address));
 }
 
 std::optional<CallerTable::Refusal> Client::take_key(CallerUse& caller, const std::optional<TenantTag>& address) {

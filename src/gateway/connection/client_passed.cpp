@@ -2,7 +2,6 @@
 // claimed.
 #include "core/headers.hpp"
 #include "gateway/connection/client.hpp"
-#include "gateway/identity/found_key.hpp"
 
 namespace once {
 
@@ -24,14 +23,6 @@ PassedRequest Client::passed_request(const RoutedPolicy& routed) {
           .origin = origin(),
           .cors = cors_ ? &*cors_ : nullptr,
           .use = &upstream_use_};
-}
-
-// A route in shadow mode says nothing to clients.
-void Client::note_ignored_key(const Policy* policy) {
-  static const KeyPolicy usual_key;
-  const bool quiet = policy != nullptr && policy->mode == Mode::shadow;
-  has_key_ = find_key(io_.head, (policy != nullptr ? policy->key : usual_key).header).count > 0;
-  key_ignored_ = has_key_ && !quiet;
 }
 
 Task<void> Client::answer_unkeyed(const RoutedPolicy& routed, PassObserver* observer) {

@@ -1,7 +1,6 @@
 #include "gateway/exchange/life.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include "gateway/exchange/answers.hpp"
 #include "gateway/exchange/store_failure.hpp"
@@ -35,12 +34,6 @@ Duration longest_ttl_of_life(const Policy& policy, Duration since_claim) {
   // Recording may take up to a lease.
   const Duration taken = std::max(since_claim, Duration::zero()) + policy.lease + policy.tombstone;
   return std::max(policy.life.remembered - taken, shortest_life_ttl);
-}
-
-OperationId life_marker(const OperationIds& ids, const AskedHost& host, std::string_view resource) {
-  const auto& [asked, x_forwarded, forwarded] = host.parts();
-  const std::array<std::string_view, 5> parts = {"life", asked, x_forwarded, forwarded, resource};
-  return ids.make(parts, "");
 }
 
 Task<void> forget_past_life(const ExchangePorts& ports, const OperationId& marker, Op& claim) {

@@ -9,36 +9,20 @@
 #include <string_view>
 
 #include "base/task.hpp"
-#include "core/headers.hpp"
 #include "core/operation.hpp"
 #include "core/policy.hpp"
 #include "core/problem.hpp"
 #include "gateway/exchange/backend.hpp"
 #include "gateway/exchange/exchange_ports.hpp"
-#include "gateway/identity/host.hpp"
+#include "gateway/identity/life_marker.hpp"
 #include "http/head.hpp"
 #include "store/store.hpp"
 
 namespace once {
 
-// Whether a request with this method ends a life when it succeeds. Its own key is of no life: a retry of it must not
-// be done to the next one.
-inline bool ends_life(const Policy& policy, Method method) {
-  return policy.life.remembered > Duration::zero() && policy.mode == Mode::enforce &&
-         contains(policy.life.ended_by, method);
-}
-// Whether the key of a request with this method dies with the resource.
-inline bool is_of_life(const Policy& policy, Method method) {
-  return policy.life.remembered > Duration::zero() && !contains(policy.life.ended_by, method);
-}
-
 // For how long the outcome of a key of a life may be kept that was claimed so long ago: the marker that ends its life
 // may be as old as its claim, and must not be forgotten before it. Whoever asks for longer, the backend too, gets this.
 Duration longest_ttl_of_life(const Policy& policy, Duration since_claim);
-
-// Of one host, as keys are. `resource` is a path in normal form: whichever way it was spelled when it was deleted, it
-// is gone.
-OperationId life_marker(const OperationIds& ids, const AskedHost& host, std::string_view resource);
 
 // Before a claim of a key of that resource: drops what is known of the key from a life that is over. The claim's status
 // is failed if the store did not answer.

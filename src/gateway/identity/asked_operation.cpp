@@ -7,12 +7,10 @@
 
 #include "core/headers.hpp"
 #include "core/host.hpp"
-#include "core/key.hpp"
-#include "core/path.hpp"
-#include "gateway/identity/derived_key.hpp"
+#include "gateway/identity/identify.hpp"
 #include "gateway/identity/origin.hpp"
-#include "gateway/identity/scope.hpp"
 #include "gateway/identity/token_cache.hpp"
+#include "gateway/metrics.hpp"
 
 namespace once {
 
@@ -68,61 +66,58 @@ std::expected<std::string, std::string> head_text(const AskedRequest& asked, con
   return text.append("\r\n");
 }
 
-std::expected<std::string, std::string> key_of(const AskedRequest& asked, const Policy& policy,
-                                               const http::RequestHead& head) {
-  if (asked.key) {
-    const auto key = parse_key(*asked.key, policy.key.max_length);
-    if (!key) return std::unexpected(fmt::format("The key is not valid: {}", describe(key.error())));
-    return std::string(key->view());
-  }
-  if (policy.key.derive.empty()) return std::unexpected("A key is required: this route does not derive keys.");
-  auto derived = derived_key(policy.key, head, asked.body);
-  if (!derived)
-    return std::unexpected(fmt::format("The key cannot be derived: {} is missing.", text_of(*derived.error())));
-  return *std::move(derived);
+// In place of a key header that the request may have as well.
+void set_key(http::RequestHead& head, const KeyPolicy& policy, std::string_view key) {
+  std::erase_if(head.fields, [&](const http::Field& field) { return same_name(field.name, policy.header); });
+  head.fields.push_back({.name = policy.header, .value = key, .line = {}});
 }
 
 }  // namespace
 
-std::expected<OperationId, std::string> operation_of(const Generation& generation, const OperationIds& ids,
-                                                     const AskedRequest& asked, Time now) {
-  const auto text = head_text(asked, generation.settings.hosts);
+std::expected<OperationId, std::string> operation_of(const ServingSettings& settings, const Routes& routes,
+                                                     const OperationIds& ids, const AskedRequest& asked,
+                                                     const Clock& clock) {
+  const auto text = head_text(asked, settings.hosts);
   if (!text) return std::unexpected(text.error());
   http::RequestHead head;
   const http::ParseResult parsed = parse(*text, {}, head);
   if (parsed.parsed != http::Parsed::complete || head.size != text->size()) {
     return std::unexpected("Method, path and headers are not a valid request.");
   }
-  std::string scratch;
-  const auto path = normalise_path(head.path, scratch);
-  if (!path) return std::unexpected(describe(path.error()));
   if (head.method == Method::other && has_small_letters(head.method_text)) {
     return std::unexpected(
         fmt::format("The method is {}, but methods are in capitals, such as POST.", head.method_text));
   }
-  const Policy* policy = generation.routes.find(head.method, *path, head.host).policy;
-  if (policy == nullptr || !policy->methods.test(static_cast<std::size_t>(head.method))) {
-    return std::unexpected("No route protects this request.");
-  }
-  const auto key = key_of(asked, *policy, head);
-  if (!key) return std::unexpected(key.error());
   const auto metrics = std::make_unique<Metrics>();
   std::optional<TokenCache> tokens;
-  if (generation.settings.tokens.verifier) tokens.emplace(generation.settings.tokens.verifier, *metrics);
+  if (settings.tokens.verifier) tokens.emplace(settings.tokens.verifier, *metrics);
   Origin origin(asked.peer, Origin::Transport::plain);
-  origin.trust(generation.settings.trusted_proxies);
-  const CallerFacts facts{.hosts = &generation.settings.hosts,
-                          .trust = origin.peer(),
-                          .peer = asked.peer,
-                          .tls_subject = asked.tls_subject,
-                          .tls_issuer = asked.tls_issuer,
-                          .trusted_proxies = &generation.settings.trusted_proxies,
-                          .token_header = generation.settings.tokens.header,
-                          .tokens = tokens ? &*tokens : nullptr,
-                          .now = now};
-  const ScopeParts scope(*policy, head, facts);
-  if (const auto refused = caller_problem(*policy, scope, facts.token_header)) return std::unexpected(refused->detail);
-  return ids.make(scope.parts(), *key);
+  origin.trust(settings.trusted_proxies);
+  const IdentityRules rules{
+      .settings = settings, .routes = routes, .ids = ids, .tokens = tokens ? &*tokens : nullptr, .clock = clock};
+  const RequestFacts facts{.head = head,
+                           .peer = asked.peer,
+                           .trust = origin.peer(),
+                           .tls_subject = asked.tls_subject,
+                           .tls_issuer = asked.tls_issuer};
+  std::string scratch;
+  const RoutedRequest routed = route_request(rules, facts, scratch);
+  if (routed.refused) return std::unexpected(routed.refused->detail);
+  const Policy* policy = routed.route.policy;
+  if (policy != nullptr && asked.key) set_key(head, policy->key, *asked.key);
+  const RequestKey key = find_request_key(policy, head);
+  switch (key.kind) {
+    case RequestKey::Kind::not_covered: return std::unexpected("No route protects such a request.");
+    case RequestKey::Kind::none: return std::unexpected("A key is needed: this route makes none by itself.");
+    case RequestKey::Kind::refused: return std::unexpected(key.problem->detail);
+    case RequestKey::Kind::given:
+    case RequestKey::Kind::derived: break;
+  }
+  const RequestIdentity identity(rules, facts, *policy);
+  if (const auto refused = identity.caller_problem()) return std::unexpected(refused->detail);
+  const auto id = identity.operation(key.given, asked.body);
+  if (!id) return std::unexpected(id.error().detail);
+  return *id;
 }
 
 }  // namespace once

@@ -1,5 +1,5 @@
-// Which operation a request would be, for an operator who has the request at hand: by the same parser, routes, scope
-// and key rules that serve one.
+// Which operation a request would be, for an operator who has the request at hand: parsed, routed and identified as one
+// that comes in on a connection.
 #pragma once
 
 #include <expected>
@@ -9,8 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "core/operation.hpp"
-#include "gateway/generation.hpp"
+#include "gateway/identity/routes.hpp"
+#include "gateway/settings.hpp"
 
 namespace once {
 
@@ -19,7 +21,7 @@ struct AskedRequest {
   std::string target;  // path and perhaps a query, or a URL
   std::string host{};  // empty: in the headers, or in the URL
   std::vector<std::pair<std::string, std::string>> headers{};
-  std::optional<std::string> key{};  // as the key header has it; none: it is derived, as the route says
+  std::optional<std::string> key{};  // as the key header has it; none: in the headers, or derived as the route says
   std::string body{};                // for derived keys
   // What else a caller may be known by.
   std::string peer{};
@@ -28,7 +30,8 @@ struct AskedRequest {
 };
 
 // The error says what is wrong with the request, and holds neither key nor credential.
-std::expected<OperationId, std::string> operation_of(const Generation& generation, const OperationIds& ids,
-                                                     const AskedRequest& asked, Time now);
+std::expected<OperationId, std::string> operation_of(const ServingSettings& settings, const Routes& routes,
+                                                     const OperationIds& ids, const AskedRequest& asked,
+                                                     const Clock& clock);
 
 }  // namespace once

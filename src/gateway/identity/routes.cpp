@@ -104,6 +104,10 @@ RoutedPolicy Routes::find(Method method, std::string_view path, std::string_view
             .route = entry.label,
             .strip_prefix = entry.strip_prefix};
   }
+  return none();
+}
+
+RoutedPolicy Routes::none() const {
   return {.policy = nullptr, .upstream = 0, .index = entries_.size(), .route = {}, .strip_prefix = {}};
 }
 

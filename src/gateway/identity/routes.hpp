@@ -63,6 +63,8 @@ class Routes {
 
   // The path in its normal form; the host as the request has it, empty if it has none.
   RoutedPolicy find(Method method, std::string_view path, std::string_view host) const;
+  // As find() answers when no route fits.
+  RoutedPolicy none() const;
   // Of problems that come before a route is known, or without one: as on every route, where all have the error object.
   const Wording& common_wording() const { return common_wording_; }
 

@@ -17,6 +17,10 @@ using Kind = CallerSource::Kind;
 
 const HostNames all_different;
 
+// Keeps the records of a route in shadow mode apart from those of requests that are protected, so that switching it to
+// enforce starts clean.
+constexpr std::string_view shadow_mark = "shadow";
+
 FoundSource find_header(std::string_view name, const http::RequestHead& head) {
   FoundSource found;
   for (const http::Field& field : head.fields) {
@@ -210,6 +214,7 @@ ScopeParts::ScopeParts(const Policy& policy, const http::RequestHead& head, cons
   }
   ONCE_ASSERT(policy.scope_headers.size() <= max_scope_headers);
   for (const std::string& name : policy.scope_headers) add_header(name, head);
+  if (policy.mode == Mode::shadow) add(shadow_mark);
 }
 
 std::optional<Problem> caller_problem(const Policy& policy, const ScopeParts& scope, std::string_view token_header) {

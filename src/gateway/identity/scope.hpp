@@ -70,7 +70,8 @@ class ScopeParts {
   void read_token(const CallerSource& source, const http::RequestHead& head, const CallerFacts& facts);
 
   // Host and each scope part have a mark and their values; a caller has a mark, and for each source what it is, whether
-  // it is there and its value, behind the issuer of a claim or a certificate. A header of the scope has as much.
+  // it is there and its value, behind the issuer of a claim or a certificate. A header of the scope has as much. Shadow
+  // mode adds a mark.
   std::array<std::string_view, 5 * max_caller_sources + 4 * max_scope_headers + 12> parts_;
   AskedHost host_;
   std::size_t count_ = 0;

@@ -1,12 +1,8 @@
 #include "gateway/passthrough/shadow.hpp"
 
 #include <utility>
-#include <vector>
 
-#include "core/fingerprint.hpp"
 #include "gateway/exchange/store_failure.hpp"
-#include "gateway/identity/derived_key.hpp"
-#include "gateway/identity/scope.hpp"
 
 namespace once {
 
@@ -14,9 +10,6 @@ namespace {
 
 // More books than this are not opened at one time by one worker: the store does not keep up.
 constexpr std::size_t most_open = 10'000;
-// Keeps these records apart from those of requests that are protected.
-constexpr std::string_view scope_mark = "shadow";
-
 Shadowed shadowed(Verdict verdict) {
   switch (verdict) {
     case Verdict::execute: return Shadowed::executed;
@@ -79,19 +72,18 @@ void Shadow::account(const AccessLine& line) {
   line_->trace = trace_;
 }
 
-void Shadow::begin(const FoundKey& found, const CallerFacts& facts) {
-  facts_ = facts;
-  if (found.count == 0) {
-    if (policy_.key.derive.empty()) decide(Shadowed::key_required);
+void Shadow::begin(RequestKey key, const IdentityRules& rules, const RequestFacts& facts) {
+  if (key.problem) {
+    decide(key.problem->kind == ProblemKind::key_required ? Shadowed::key_required : Shadowed::key_invalid);
     return;
   }
-  const auto key =
-      found.count > 1 ? std::unexpected(KeyError::several) : parse_key(found.value, policy_.key.max_length);
-  if (!key) {
-    decide(Shadowed::key_invalid);
+  identity_.emplace(rules, facts, policy_);
+  if (const auto refused = identity_->caller_problem()) {
+    decide(refused->kind == ProblemKind::bad_request ? Shadowed::bad_request : Shadowed::caller_refused);
     return;
   }
-  key_ = key->view();
+  if (identity_->is_anonymous()) worker_.metrics().without_caller.add();
+  key_ = std::move(key.given);
 }
 
 void Shadow::body_part(std::string_view data) {
@@ -107,32 +99,20 @@ void Shadow::body_part(std::string_view data) {
 
 void Shadow::body_ended() {
   if (verdict_) return;
-  if (!key_) {
-    auto derived = derived_key(policy_.key, head_, body_.view());
-    if (!derived) {
-      decide(Shadowed::key_required);
-      return;
-    }
-    key_ = *std::move(derived);
+  const auto id = identity_->operation(key_, body_.view());
+  if (!id) {
+    decide(Shadowed::key_required);
+    return;
   }
   if (worker_.held() >= most_open) {
     decide(Shadowed::store_error);
     return;
   }
-  const ScopeParts scope(policy_, head_, facts_);
-  if (const auto refused = caller_problem(policy_, scope, facts_.token_header)) {
-    decide(refused->kind == ProblemKind::bad_request ? Shadowed::bad_request : Shadowed::caller_refused);
-    return;
-  }
-  if (scope.missing() != nullptr) worker_.metrics().without_caller.add();
-  std::vector<std::string_view> parts(scope.parts().begin(), scope.parts().end());
-  parts.push_back(scope_mark);
   op_.verb = Verb::claim;
-  op_.id = shared_.ids.make(parts, *key_);
-  op_.fingerprint = fingerprint(policy_.fingerprint, head_.method_text, head_.target,
-                                head_.find("Content-Type").value_or(""), body_.view());
-  if (!scope.caller().empty()) {
-    tenant_ = shared_.ids.tenant(scope.caller());
+  op_.id = *id;
+  op_.fingerprint = identity_->fingerprint(body_.view());
+  if (!identity_->caller().empty()) {
+    tenant_ = shared_.ids.tenant(identity_->caller());
     op_.tenant = {tenant_.data(), tenant_.size()};
   }
   body_.release();

@@ -17,9 +17,8 @@
 #include "core/problem.hpp"
 #include "gateway/access_line.hpp"
 #include "gateway/exchange/lease_keeper.hpp"
-#include "gateway/identity/found_key.hpp"
+#include "gateway/identity/identify.hpp"
 #include "gateway/identity/routes.hpp"
-#include "gateway/identity/scope.hpp"
 #include "gateway/limits/load.hpp"
 #include "gateway/metrics.hpp"
 #include "gateway/passthrough/passthrough.hpp"
@@ -35,7 +34,7 @@ class Shadow final : public PassObserver, public std::enable_shared_from_this<Sh
          std::string_view request_id);
 
   // Before the request passes, and when it has: with the problem that it was answered with, if by Once.
-  void begin(const FoundKey& found, const CallerFacts& facts);
+  void begin(RequestKey key, const IdentityRules& rules, const RequestFacts& facts);
   void end(std::optional<ProblemKind> problem);
 
   void body_part(std::string_view data) override;
@@ -70,8 +69,8 @@ class Shadow final : public PassObserver, public std::enable_shared_from_this<Sh
   const std::string_view route_;
   const http::RequestHead& head_;
   const std::string request_id_;
-  CallerFacts facts_;  // used as the head is
-  std::optional<std::string> key_;
+  std::optional<RequestIdentity> identity_;  // used as the head is
+  std::optional<Key> key_;                   // none: derived from the body
   HeldBody body_;
   std::optional<Shadowed> verdict_;
   bool claiming_ = false;

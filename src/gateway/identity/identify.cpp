@@ -1,0 +1,147 @@
+#include "gateway/identity/identify.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <utility>
+
+#include "core/fingerprint.hpp"
+#include "core/headers.hpp"
+#include "core/path.hpp"
+#include "gateway/identity/derived_key.hpp"
+#include "gateway/identity/evasion.hpp"
+#include "gateway/identity/life_marker.hpp"
+#include "gateway/upstream/forward.hpp"
+#include "http/endpoint.hpp"
+
+namespace once {
+
+namespace {
+
+struct FoundKey {
+  std::size_t count = 0;
+  std::string_view value;
+};
+
+FoundKey find_key(const http::RequestHead& head, std::string_view name) {
+  FoundKey found;
+  for (const http::Field& field : head.fields) {
+    if (!same_name(field.name, name)) continue;
+    ++found.count;
+    found.value = field.value;
+  }
+  return found;
+}
+
+// Why a request is refused that would be another one at the backend than here.
+std::optional<Problem> could_be_another(const IdentityRules& rules, const RequestFacts& facts,
+                                        const RoutedRequest& routed, const NamedFields& named) {
+  const http::RequestHead& head = facts.head;
+  auto refused = route_evaded(rules.routes, routed.route, head, routed.path);
+  if (!refused) refused = field_dropped(head, named);
+  if (!refused) refused = unreadable_forwarded(head, facts.trust);
+  if (!refused) refused = misdirected(head, facts.transport == Origin::Transport::tls, facts.trust);
+  return refused;
+}
+
+CallerFacts caller_facts(const IdentityRules& rules, const RequestFacts& facts, const Policy& policy) {
+  const auto is_claim = [](const CallerSource& source) { return source.kind == CallerSource::Kind::jwt; };
+  const bool reads_token = std::ranges::any_of(policy.caller, is_claim);
+  return {.hosts = &rules.settings.hosts,
+          .trust = facts.trust,
+          .peer = facts.peer,
+          .tls_subject = facts.tls_subject,
+          .tls_issuer = facts.tls_issuer,
+          .trusted_proxies = &rules.settings.trusted_proxies,
+          .token_header = rules.settings.tokens.header,
+          .tokens = rules.tokens,
+          .now = reads_token ? rules.clock.now() : Time()};
+}
+
+RequestKey refused_key(ProblemKind kind, std::string detail) {
+  return {.kind = RequestKey::Kind::refused, .problem = problem(kind, std::move(detail))};
+}
+
+}  // namespace
+
+RoutedRequest route_request(const IdentityRules& rules, const RequestFacts& facts, std::string& scratch) {
+  http::RequestHead& head = facts.head;
+  const auto path = normalise_path(head.path, scratch);
+  if (!path) {
+    return {
+        .route = rules.routes.none(), .path = {}, .refused = problem(ProblemKind::bad_request, describe(path.error()))};
+  }
+  RoutedRequest routed{
+      .route = rules.routes.find(head.method, *path, head.host), .path = *path, .refused = std::nullopt};
+  const NamedFields named(routed.route.policy, rules.settings.tokens.header);
+  routed.refused = could_be_another(rules, facts, routed, named);
+  if (routed.refused) return routed;
+  drop_disguised(head, named, facts.trust);
+  const std::string& base_path = rules.settings.upstreams[routed.route.upstream].base_path;
+  if (leaves_prefix(head.path, routed.path, routed.route.strip_prefix, base_path)) {
+    routed.refused = problem(ProblemKind::bad_request, "This path must be written without detours.");
+  }
+  return routed;
+}
+
+RequestKey find_request_key(const Policy* policy, const http::RequestHead& head) {
+  static const KeyPolicy usual_key;
+  const KeyPolicy& rule = policy != nullptr ? policy->key : usual_key;
+  const FoundKey found = find_key(head, rule.header);
+  const bool covered = policy != nullptr && !is_safe(head.method) && contains(policy->methods, head.method);
+  if (!covered) return {.kind = RequestKey::Kind::not_covered, .ignored = found.count > 0};
+  if (found.count == 0) {
+    if (!rule.derive.empty()) return {.kind = RequestKey::Kind::derived};
+    if (rule.required == Required::no) return {.kind = RequestKey::Kind::none};
+    return refused_key(ProblemKind::key_required, "This request needs the header " + rule.header + ".");
+  }
+  auto key = found.count > 1 ? std::unexpected(KeyError::several) : parse_key(found.value, rule.max_length);
+  if (!key) return refused_key(ProblemKind::key_invalid, rule.header + ": " + describe(key.error()));
+  return {.kind = RequestKey::Kind::given, .given = *std::move(key)};
+}
+
+RequestIdentity::RequestIdentity(const IdentityRules& rules, const RequestFacts& facts, const Policy& policy)
+    : rules_(rules), facts_(facts), policy_(policy), scope_(policy, facts.head, caller_facts(rules, facts, policy)) {}
+
+std::optional<Problem> RequestIdentity::caller_problem() const {
+  return once::caller_problem(policy_, scope_, rules_.settings.tokens.header);
+}
+
+std::expected<OperationId, Problem> RequestIdentity::operation(const std::optional<Key>& given,
+                                                               std::string_view body) const {
+  if (given) return rules_.ids.make(scope_.parts(), given->view());
+  const auto derived = derived_key(policy_.key, facts_.head, body);
+  if (derived) return rules_.ids.make(scope_.parts(), *derived);
+  return std::unexpected(problem(ProblemKind::key_required, "This request has no " + policy_.key.header +
+                                                                ", and none can be made without its " +
+                                                                text_of(*derived.error()) + "."));
+}
+
+Fingerprint RequestIdentity::fingerprint(std::string_view body) const {
+  const http::RequestHead& head = facts_.head;
+  return once::fingerprint(policy_.fingerprint, head.method_text, head.target, head.find("Content-Type").value_or(""),
+                           body);
+}
+
+std::optional<TenantTag> RequestIdentity::limited_address() const {
+  const ServingSettings& settings = rules_.settings;
+  if (!settings.limits.address.any() || is_proven(policy_, scope_)) return std::nullopt;
+  const auto address = client_address(facts_.head, facts_.peer, settings.trusted_proxies);
+  if (!address && facts_.peer == http::unix_peer) return std::nullopt;  // somebody on this machine
+  if (!address) return TenantTag();                                     // everybody whose address is not known
+  return std::bit_cast<TenantTag>(http::network_of(*address));
+}
+
+std::string_view tenant_of(std::span<const std::string_view> caller, const OperationIds& ids, TenantMemo& memo) {
+  if (caller.empty()) return {};
+  const TenantTag& tag = memo.of(ids, caller);
+  return {tag.data(), tag.size()};
+}
+
+OperationId life_marker(const OperationIds& ids, const AskedHost& host, std::string_view resource) {
+  const auto& [asked, x_forwarded, forwarded] = host.parts();
+  const std::array<std::string_view, 5> parts = {"life", asked, x_forwarded, forwarded, resource};
+  return ids.make(parts, "");
+}
+
+}  // namespace once
