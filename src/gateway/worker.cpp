@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "gateway/connection/client.hpp"
+#include "gateway/connection/connection.hpp"
 #include "gateway/connection/reply.hpp"
 
 namespace once {
@@ -40,8 +40,8 @@ Problem too_many(std::string_view why) {
 }
 
 Task<void> serve(Worker& worker, http::Socket::Accepted accepted, Over over, AddressTable::Share share) {
-  Client client(worker, accepted, over, std::move(share));
-  co_await client.run();
+  Connection connection(worker, accepted, over, std::move(share));
+  co_await connection.run();
 }
 
 void link(ServedConnection& connection, ServedConnection& before) {

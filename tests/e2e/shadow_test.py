@@ -51,8 +51,10 @@ class ShadowMode(EndToEnd):
 
     def test_another_host_is_another_operation(self):
         gateway = self.gateway(self.backend(), *SHADOW)
-        for host in ("a.example", "b.example", "A.example:80"):
+        for count, host in enumerate(("a.example", "b.example", "A.example:80"), 1):
             gateway.ask(key="k", body=b"a", fields=[("Host", host)])
+            # The claim is made beside the request: there must be one before it can have ended.
+            wait_until(lambda count=count: sum(self.verdicts(gateway).values()) == count)
             wait_until(lambda: self.no_live_claims(gateway))
         self.wait_verdicts(gateway, {"executed": 2, "replayed": 1})
 
@@ -65,6 +67,14 @@ class ShadowMode(EndToEnd):
             self.assert_untouched(response)
         self.wait_verdicts(gateway, {"key-required": 1, "key-invalid": 2})
         self.assertEqual(len(backend.executions()), 3)
+
+    def test_a_caller_that_would_be_refused_is_found_before_the_body(self):
+        gateway = self.gateway(self.backend(), *SHADOW, "defaults.caller_missing=reject", "defaults.max_request_body=1KiB")
+        self.assertEqual(gateway.ask(key="k", body=b"x" * 2000).status, 201)
+        self.wait_verdicts(gateway, {"caller-refused": 1})
+        response = gateway.ask(key="k", body=b"x" * 2000, fields=[("Authorization", "a")])
+        self.assertEqual(response.status, 201)
+        self.wait_verdicts(gateway, {"caller-refused": 1, "body-too-large": 1})
 
     def test_what_needs_no_key_has_no_verdict(self):
         gateway = self.gateway(self.backend(), *SHADOW)

@@ -1,12 +1,14 @@
-// A client's connection and the request at hand on it: what the keyed and the pass-through side both work with.
+// A client's connection and the request at hand on it: what reading, replying and passing through all work with.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/task.hpp"
+#include "gateway/identity/origin.hpp"
 #include "gateway/settings.hpp"
 #include "http/body.hpp"
 #include "http/buffer.hpp"
@@ -49,6 +51,16 @@ struct ClientIo {
   // Some of the request's body.
   Task<http::BodyChunk> next_body();
 
+  // How long the client keeps us waiting in the midst of a message, beyond what a client of a decent speed would.
+  std::chrono::nanoseconds debt() const;
+  // Ends the connection in the midst of that message, to make room for another. A response that goes out is recorded,
+  // or has no key; of a request that comes in nothing was executed.
+  void displace();
+
+  Origin::Transport transport() const { return secure ? Origin::Transport::tls : Origin::Transport::plain; }
+  // Where requests on this connection come from. Whether the peer is a trusted proxy is looked up with every call.
+  const Origin& origin(const http::AddressSet& trusted_proxies);
+
   http::Socket socket;
   std::string peer;                          // the client's numeric address, or "unix"
   const ClientTimeouts* timeouts = nullptr;  // of the generation that serves the request at hand
@@ -58,9 +70,15 @@ struct ClientIo {
   Pace pace;              // of the body
   bool sent_end = false;  // the client's side of the stream has ended
   bool secure = false;    // over TLS
+  bool displaced = false;
+  // Since when a head or a handshake is waited for, while it is.
+  std::optional<std::chrono::nanoseconds> head_awaited_since;
   // Whom the client's verified certificate names, as RFC 2253 writes it; empty: it showed none.
   std::string tls_subject;
   std::string tls_issuer;  // and who vouches for it
+
+ private:
+  std::optional<Origin> origin_;  // made with the first request
 };
 
 }  // namespace once

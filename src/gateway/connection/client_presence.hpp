@@ -1,0 +1,36 @@
+// Watches the client's socket while its request waits for another one.
+#pragma once
+
+#include "gateway/connection/presence.hpp"
+#include "http/socket.hpp"
+
+namespace once {
+
+// A client that closes its side is taken to have left: most have, and one that still reads is told that it may ask
+// again. Behind bytes of a next request the end is not seen before the wait is over.
+class ClientPresence final : public Presence, private http::Socket::Watcher {
+ public:
+  explicit ClientPresence(http::Socket& socket) : socket_(socket) {}
+
+  bool listen(Presence::Listener& listener) override {
+    const auto moved = socket_.watch(*this);
+    if (moved && *moved != http::Socket::Peer::bytes) return false;
+    listener_ = &listener;
+    return true;
+  }
+
+  void stop_listening() override {
+    socket_.unwatch();
+    listener_ = nullptr;
+  }
+
+ private:
+  void peer_moved(http::Socket::Peer what) override {
+    if (what != http::Socket::Peer::bytes && listener_ != nullptr) listener_->client_left();
+  }
+
+  http::Socket& socket_;
+  Presence::Listener* listener_ = nullptr;
+};
+
+}  // namespace once

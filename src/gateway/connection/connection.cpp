@@ -1,0 +1,273 @@
+#include "gateway/connection/connection.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/headers.hpp"
+#include "core/path.hpp"
+#include "gateway/access_line.hpp"
+#include "gateway/identity/identify.hpp"
+#include "gateway/passthrough/shadow.hpp"
+#include "gateway/upstream/forward.hpp"
+#include "http/tls_stream.hpp"
+
+namespace once {
+
+using http::Io;
+using http::IoResult;
+
+namespace {
+
+constexpr std::size_t first_buffer_size = 8192;
+
+// A connection that is used all the time keeps what it needs for the next request.
+constexpr Duration rest_after = std::chrono::seconds(1);
+
+// For the first request of a connection that the kernel let in before the drain began.
+constexpr Duration first_request_wait = std::chrono::seconds(1);
+
+// After an answer to a request that was not read to its end. Most libraries read nothing before they have sent all of
+// it.
+constexpr Duration linger_limit = std::chrono::seconds(30);
+constexpr Duration linger_silence = std::chrono::seconds(2);
+constexpr Duration linger_draining = std::chrono::seconds(1);  // at the end of the process
+constexpr std::uint64_t linger_bytes = std::uint64_t{256} << 20U;
+
+}  // namespace
+
+Connection::Connection(Worker& worker, const http::Socket::Accepted& accepted, Over over, AddressTable::Share address)
+    : worker_(worker),
+      address_(std::move(address)),
+      io_(worker.loop(), accepted),
+      writer_(worker, io_),
+      reader_(worker, io_, writer_, *this),
+      keyed_(worker, io_, reader_, writer_, *this),
+      unkeyed_(worker, io_, reader_, writer_, keyed_.ports()) {
+  io_.buffer.grow(first_buffer_size);
+  io_.secure = over == Over::tls;
+  if (io_.secure) io_.socket.secure(worker_.generation()->tls().accept());
+  worker_.enter(*this);
+}
+
+Connection::~Connection() {
+  worker_.leave(*this);
+}
+
+void Connection::close_if_idle() {
+  const bool arrived = worker_.serves_arrived() && !io_.socket.quiet();
+  if (idle_ && !arrived) io_.socket.cancel();
+}
+
+Task<void> Connection::run() {
+  After after = After::keep;
+  if (io_.secure) after = co_await shake_hands();
+  while (after == After::keep) {
+    io_.buffer.rewind();
+    bool came = may_take_another();
+    if (came && io_.buffer.empty()) came = co_await wait_for_request();
+    if (!came) break;
+    // From its first bytes on it counts as a request, unless the client leaves before the head is complete.
+    fresh_ = false;
+    RequestContext request(worker_, io_, scratch_);
+    const RequestReader::HeadRead read = co_await reader_.read_head(request);
+    if (read == RequestReader::HeadRead::closed) break;
+    if (read == RequestReader::HeadRead::whole) co_await answer(request);
+    after = end(request);
+  }
+  if (io_.socket.write_timed_out()) {
+    // What the kernel still holds for it would stay until the client takes it.
+    io_.socket.reset_on_close();
+    worker_.metrics().slow_clients.add();
+  } else if (after == After::linger) {
+    co_await linger();
+  }
+  // A response whose end is that of the stream is whole only when that is announced.
+  if (io_.secure) co_await io_.socket.end_writing(worker_.generation()->settings().timeouts.body_idle);
+}
+
+Task<After> Connection::shake_hands() {
+  idle_ = true;
+  io_.head_awaited_since = worker_.loop().now();
+  const Io status = co_await io_.socket.handshake(worker_.generation()->settings().timeouts.header);
+  io_.head_awaited_since.reset();
+  idle_ = false;
+  const http::TlsStream& tls = *io_.socket.tls();
+  if (status == Io::ok) {
+    worker_.metrics().tls_handshakes.add();
+    io_.tls_subject = tls.peer_subject();
+    io_.tls_issuer = tls.peer_issuer();
+    co_return After::keep;
+  }
+  if (status == Io::cancelled) co_return After::close;
+  worker_.metrics().tls_handshakes_failed.add();
+  worker_.shared().log.debug("TLS handshake failed",
+                             {{"reason", status == Io::failed ? tls.problem() : "it took too long"}});
+  if (!tls.heard_http()) co_return After::close;
+  co_await refuse_plain_http();
+  co_return After::linger;
+}
+
+Task<void> Connection::refuse_plain_http() {
+  io_.socket.make_plain();
+  io_.secure = false;
+  RequestContext request(worker_, io_, scratch_);
+  request.store_need.end();
+  request.close_unread();
+  co_await writer_.write_problem(request,
+                                 problem(ProblemKind::bad_request, "This port speaks TLS: the URL begins with https."));
+}
+
+// Also with the next request in the buffer: the store may have been given up since the last one began. A new
+// connection was in the listener's queue when the drain began: its first request is served.
+bool Connection::may_take_another() const {
+  return !worker_.idle_closed() || (fresh_ && worker_.serves_arrived());
+}
+
+Task<bool> Connection::wait_for_request() {
+  const Duration idle = worker_.idle_closed() ? first_request_wait : worker_.generation()->settings().timeouts.idle;
+  idle_ = true;
+  IoResult got = co_await io_.socket.read_some(io_.buffer.room(), std::min(idle, rest_after));
+  if (got.status == Io::timed_out && idle > rest_after) {
+    release_memory();
+    worker_.rests(*this);
+    got.status = co_await io_.socket.readable(idle - rest_after);
+    if (resting) worker_.wakes(*this);
+    io_.buffer.grow(first_buffer_size);
+    // With TLS there may be a part of a record only, which is no request yet.
+    const Duration header = worker_.generation()->settings().timeouts.header;
+    if (got.status == Io::ok) got = co_await io_.socket.read_some(io_.buffer.room(), header);
+  }
+  idle_ = false;
+  if (got.status != Io::ok) co_return false;
+  io_.buffer.commit(got.bytes);
+  co_return true;
+}
+
+Task<void> Connection::answer(RequestContext& request) {
+  const http::RequestHead& head = io_.head;
+  request.head_arrived(worker_.random());
+  if (is_preflight(head)) {
+    const bool answered = co_await answered_preflight(request);
+    if (answered) co_return;
+  }
+  RoutedRequest routed = route_request(request.rules(), request.facts(), scratch_.path);
+  request.take_route(routed.route);
+  request.path = routed.path;
+  if (routed.refused) {
+    co_await writer_.write_problem(request, *std::move(routed.refused));
+    co_return;
+  }
+  if (head.method == Method::options && hops_left(head) == 0) {
+    co_await writer_.write_no_content(request);
+    co_return;
+  }
+  const Policy* policy = request.route.policy;
+  if (policy != nullptr && !policy->cors.origins.empty()) request.cors.emplace(*policy, head);
+  RequestKey key = find_request_key(policy, head);
+  const bool shadowed = policy != nullptr && policy->mode == Mode::shadow;
+  switch (key.kind) {
+    case RequestKey::Kind::not_covered:
+      request.key_ignored = key.ignored;
+      request.says_ignored = key.ignored && !shadowed;  // a route in shadow mode says nothing to clients
+      co_await unkeyed_.answer(request);
+      co_return;
+    case RequestKey::Kind::none: co_await unkeyed_.answer(request); co_return;
+    case RequestKey::Kind::refused:
+    case RequestKey::Kind::given:
+    case RequestKey::Kind::derived: break;
+  }
+  if (shadowed) {
+    co_await unkeyed_.answer_shadowed(request, std::move(key));
+  } else if (key.problem) {
+    co_await writer_.write_problem(request, *std::move(key.problem));
+  } else {
+    co_await keyed_.answer(request, key.given);
+  }
+}
+
+Task<bool> Connection::answered_preflight(RequestContext& request) {
+  const http::RequestHead& head = io_.head;
+  const auto path = normalise_path(head.path, scratch_.path);
+  if (!path) co_return false;
+  const Method method = parse_method(preflight_method(head));
+  const RoutedPolicy asked = request.generation->routes().find(method, *path, head.host);
+  if (asked.policy == nullptr || !CorsGrant(*asked.policy, head).allowed()) co_return false;
+  request.take_route(asked);
+  if (answer_preflight(*asked.policy, head, request.id(), writer_.reply()) == Preflight::malformed) {
+    co_await writer_.write_problem(
+        request, problem(ProblemKind::bad_request, "The preflight asks for something that is no name."));
+    co_return true;
+  }
+  worker_.metrics().preflights.add();
+  request.close_unless_read();
+  co_await writer_.write(request);
+  co_return true;
+}
+
+After Connection::end(RequestContext& request) {
+  request.store_need.end();
+  Metrics& metrics = worker_.metrics();
+  Reply& reply = writer_.reply();
+  const auto spent = monotonic_now() - request.began;
+  const auto ending = static_cast<std::size_t>(reply.ending);
+  metrics.requests[ending].add();
+  request.counts->requests[ending].add();
+  metrics.duration_ns[ending].observe(static_cast<std::uint64_t>(spent.count()));
+  if (reply.status >= 100) metrics.responses[static_cast<std::size_t>(reply.status / 100)].add();
+  if (request.logged) log_access(request, spent);
+  reply.reset();
+  io_.buffer.unpin();
+  reader_.drop_body();
+  return request.after();
+}
+
+void Connection::log_access(const RequestContext& request, std::chrono::nanoseconds spent) {
+  const Reply& reply = writer_.reply();
+  const AccessLine line{.request_id = request.id(),
+                        .client = request.client,
+                        .method = io_.head.method_text,
+                        .path = io_.head.path,
+                        .route = request.route.route,
+                        .status = reply.status,
+                        .ending = reply.ending,
+                        .bytes = io_.socket.written() - request.sent_before,
+                        .attempt = reply.attempt,
+                        .spent = spent,
+                        .upstream = request.upstream_use,
+                        .operation = request.operation,
+                        .trace = request.trace};
+  if (request.shadow) {
+    request.shadow->account(line);
+  } else {
+    worker_.access().write(line, "");
+  }
+}
+
+// Closing with unread bytes resets the connection and may destroy the reply on its way. So the rest of the request is
+// read and dropped, within limits.
+Task<void> Connection::linger() {
+  io_.socket.shut_down_writing();
+  const auto began = worker_.loop().now();
+  // A client that still sends at a decent speed is on its way to the answer; one that does not makes room for others,
+  // like any that sends its request slowly.
+  io_.pace = {};
+  while (io_.pace.bytes < linger_bytes) {
+    const Duration limit = worker_.draining() ? linger_draining : linger_limit;
+    if (worker_.loop().now() - began >= limit) break;
+    io_.buffer.clear();
+    io_.pace.begin_wait(worker_.loop().now());
+    const IoResult got = co_await io_.socket.read_some(io_.buffer.room(), linger_silence);
+    io_.pace.end_wait(worker_.loop().now(), got.bytes);
+    if (got.status != Io::ok) break;
+  }
+}
+
+void Connection::release_memory() {
+  io_.buffer.release();
+  reader_.release_memory();
+  writer_.reply().release_memory();
+  keyed_.release_memory();
+  unkeyed_.release_memory();
+}
+
+}  // namespace once

@@ -1,0 +1,166 @@
+#include "gateway/connection/keyed_handler.hpp"
+
+#include "gateway/exchange/life.hpp"
+#include "gateway/identity/life_marker.hpp"
+#include "http/trace_context.hpp"
+
+namespace once {
+
+namespace {
+
+std::string describe(CallerLimit limit) {
+  switch (limit) {
+    case CallerLimit::in_flight: return "This caller has as many requests at work as it may.";
+    case CallerLimit::new_keys: return "This caller uses new keys faster than it may.";
+    case CallerLimit::stored_bytes: return "As many answers are recorded for this caller as may be.";
+    case CallerLimit::address_new_keys: return "New keys come from this address faster than they may.";
+    case CallerLimit::address_stored_bytes:
+      return "As many answers are recorded for callers at this address as may be.";
+  }
+  return "";
+}
+
+}  // namespace
+
+KeyedHandler::KeyedHandler(Worker& worker, ClientIo& io, RequestReader& reader, ReplyWriter& writer, RoomMaker& room)
+    : worker_(worker),
+      shared_(worker.shared()),
+      io_(io),
+      reader_(reader),
+      writer_(writer),
+      presence_(io.socket),
+      memory_(shared_.load, shared_.told, worker.loop(), worker.metrics(), room),
+      exchange_({.store = shared_.store,
+                 .waiters = shared_.waiters,
+                 .executions = shared_.executions,
+                 .home = worker.loop(),
+                 .clock = shared_.clock,
+                 .random = worker.random(),
+                 .metrics = worker.metrics(),
+                 .log = shared_.log,
+                 .errors_base = shared_.errors_base,
+                 .memory = &memory_}) {}
+
+KeyedRequest KeyedHandler::keyed_request(RequestContext& request, Backend& backend, const RequestIdentity& identity) {
+  const Policy& policy = *request.route.policy;
+  const bool of_life = is_of_life(policy, io_.head.method);
+  return {.policy = policy,
+          .backend = backend,
+          .counts = *request.counts,
+          .head = io_.head,
+          .body = reader_.body(),
+          .id = *request.operation,
+          .fingerprint = identity.fingerprint(reader_.body()),
+          .request_id = request.id(),
+          .tenant = tenant_of(identity.caller(), shared_.ids, tenant_),
+          .route = request.route.route,
+          .interim = &writer_,
+          .strip_prefix = request.route.strip_prefix,
+          .origin = &request.origin,
+          .presence = &presence_,
+          .life = of_life ? std::optional(life_marker(shared_.ids, identity.host(), request.path)) : std::nullopt,
+          .use = &request.upstream_use};
+}
+
+Task<void> KeyedHandler::answer(RequestContext& request, const std::optional<Key>& key) {
+  const Policy& policy = *request.route.policy;
+  const http::RequestHead& head = io_.head;
+  const Limits& limits = request.settings().limits;
+  const Load::Share share = shared_.load.begin(limits.max_in_flight);
+  if (!share) {
+    co_await writer_.refuse_overload(request, Overload::in_flight);
+    co_return;
+  }
+  const RequestIdentity identity(request.rules(), request.facts(), policy);
+  if (auto refused = identity.caller_problem()) {
+    shared_.log.debug("caller refused",
+                      {{"request", request.id()}, {"reason", refused->detail}, {"trace", http::trace_id(head)}});
+    co_await writer_.write_problem(request, *std::move(refused));
+    co_return;
+  }
+  if (identity.is_anonymous()) worker_.metrics().without_caller.add();
+  KeyQuota quota(shared_.callers, shared_.networks, limits);
+  if (limits.caller.any() && !quota.begin(tenant_.of(shared_.ids, identity.caller()), worker_.loop().now())) {
+    co_await refuse_caller(request, KeyQuota::too_many_at_work);
+    co_return;
+  }
+  bool whole = reader_.take_body_at_hand(policy.max_request_body);
+  if (!whole) whole = co_await reader_.read_body(request, policy.max_request_body);
+  if (!whole) co_return;
+  auto operation = identity.operation(key, reader_.body());
+  if (!operation) {
+    co_await writer_.write_problem(request, std::move(operation.error()));
+    co_return;
+  }
+  request.operation = *operation;
+  quota.charge(identity.limited_address());
+  if (quota.is_limited()) {
+    const auto refusal = co_await over_quota(quota, *operation);
+    if (refusal) {
+      co_await refuse_caller(request, *refusal);
+      co_return;
+    }
+  }
+  Backend* backend = &request.generation->backend(request.route.upstream);
+  std::optional<LifeEnd> end;
+  std::optional<LifeEndingBackend> ending;
+  if (ends_life(policy, head.method)) {
+    end.emplace(ports(), policy, life_marker(shared_.ids, identity.host(), request.path), head, request.id());
+    backend = &ending.emplace(*backend, *end, policy);
+  }
+  std::optional<GuardedBackend> guarded;
+  if (guards_write(policy, head.method))
+    backend = &guarded.emplace(*backend, guard(), policy, request.id(), request.path);
+  const KeyedRequest keyed = keyed_request(request, *backend, identity);
+  memory_.begin(limits.max_body_memory);
+  {
+    const AtWork::Entry at_work(worker_.metrics().at_work, worker_.loop().now());
+    co_await exchange_.run(keyed, writer_.reply());
+  }
+  quota.settle(writer_.reply(), policy.ttl, worker_.loop().now());
+  reader_.drop_body();  // a client that reads slowly holds no more than what it reads
+  const bool in_guard = guarded && guard_->entered();
+  if (!in_guard) request.store_need.end();  // nor does it hold up a handover
+  const bool relayed = co_await writer_.write(request);
+  if (in_guard) co_await leave_after_stream(policy, relayed);
+}
+
+// The limit is for new keys only. Over it, ask the store whether this key exists.
+Task<std::optional<CallerTable::Refusal>> KeyedHandler::over_quota(KeyQuota& quota, const OperationId& operation) {
+  const auto refusal = quota.take_key(worker_.loop().now());
+  if (!refusal) co_return std::nullopt;
+  Op known;
+  known.id = operation;
+  co_await shared_.store.run(known, worker_.loop());
+  // A store that does not answer will say so again to the request itself.
+  if (known.status != OpStatus::done || known.record) co_return std::nullopt;
+  co_return refusal;
+}
+
+Task<void> KeyedHandler::refuse_caller(RequestContext& request, CallerTable::Refusal refusal) {
+  worker_.metrics().over_limit[static_cast<std::size_t>(refusal.limit)].add();
+  const auto address = client_address(io_.head, io_.peer, request.settings().trusted_proxies);
+  shared_.log.warn("caller over a limit", {{"request", request.id()},
+                                           {"limit", name_of(refusal.limit)},
+                                           {"client", address ? address->text() : std::string(io_.peer)},
+                                           {"trace", http::trace_id(io_.head)}});
+  Problem answer = problem(ProblemKind::caller_limit, describe(refusal.limit));
+  answer.retry_after_seconds = refusal.retry_after_seconds;
+  co_await writer_.write_problem(request, std::move(answer));
+}
+
+Task<void> KeyedHandler::leave_after_stream(const Policy& policy, bool relayed) {
+  Reply& reply = writer_.reply();
+  bool whole = relayed && reply.source != nullptr;
+  if (!relayed && reply.source) whole = co_await drain(*reply.source, policy.timeouts, worker_.loop());
+  reply.source.reset();
+  const WriteEnd end = whole ? end_of_write(reply.status, policy) : WriteEnd::unknown;
+  co_await guard_->leave(end);
+}
+
+WriteGuard& KeyedHandler::guard() {
+  if (!guard_) guard_ = std::make_unique<WriteGuard>(ports(), shared_.ids);
+  return *guard_;
+}
+
+}  // namespace once

@@ -1,0 +1,57 @@
+// Requests with a key: limits and caller, then the body, then the exchange, then the reply.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "base/task.hpp"
+#include "core/key.hpp"
+#include "gateway/connection/client_io.hpp"
+#include "gateway/connection/client_presence.hpp"
+#include "gateway/connection/reply_writer.hpp"
+#include "gateway/connection/request_context.hpp"
+#include "gateway/connection/request_reader.hpp"
+#include "gateway/exchange/conditional.hpp"
+#include "gateway/exchange/exchange.hpp"
+#include "gateway/identity/identify.hpp"
+#include "gateway/identity/tenant_memo.hpp"
+#include "gateway/limits/key_quota.hpp"
+#include "gateway/limits/response_memory.hpp"
+#include "gateway/worker.hpp"
+
+namespace once {
+
+// Of one connection, one request at a time; the exchange and its scratch space are reused.
+class KeyedHandler {
+ public:
+  KeyedHandler(Worker& worker, ClientIo& io, RequestReader& reader, ReplyWriter& writer, RoomMaker& room);
+
+  // Without a key, one is derived from the body.
+  Task<void> answer(RequestContext& request, const std::optional<Key>& key);
+
+  const ExchangePorts& ports() const { return exchange_.ports(); }
+  void release_memory() { exchange_.release_memory(); }
+
+ private:
+  KeyedRequest keyed_request(RequestContext& request, Backend& backend, const RequestIdentity& identity);
+  // Why a key that would be one too many is refused; nullopt if it may go on.
+  Task<std::optional<CallerTable::Refusal>> over_quota(KeyQuota& quota, const OperationId& operation);
+  Task<void> refuse_caller(RequestContext& request, CallerTable::Refusal refusal);
+  // After a write under guard whose response was too large to keep: its end is known only now.
+  Task<void> leave_after_stream(const Policy& policy, bool relayed);
+  // Made when the first guarded write comes.
+  WriteGuard& guard();
+
+  Worker& worker_;
+  GatewayShared& shared_;
+  ClientIo& io_;
+  RequestReader& reader_;
+  ReplyWriter& writer_;
+  ClientPresence presence_;
+  ResponseMemory memory_;
+  Exchange exchange_;
+  std::unique_ptr<WriteGuard> guard_;
+  TenantMemo tenant_;
+};
+
+}  // namespace once

@@ -1,0 +1,117 @@
+#include "gateway/connection/reply_writer.hpp"
+
+#include "base/text.hpp"
+#include "core/headers.hpp"
+
+namespace once {
+
+using http::BodyChunk;
+using http::Io;
+using http::IoResult;
+using http::Persistence;
+
+namespace {
+
+// A client that does not read must not hold up the exchange; it misses a hint.
+constexpr Duration interim_limit = std::chrono::milliseconds(100);
+
+}  // namespace
+
+Task<void> ReplyWriter::write_problem(RequestContext& request, Problem answer) {
+  request.close_unless_read();
+  if (answer.kind == ProblemKind::request_timeout) request.close_unread();
+  const Ending ending = request.says_ignored ? Ending::bypassed : Ending::rejected;
+  const ProblemForm form{.type_base = worker_.shared().errors_base, .wording = *request.wording};
+  once::write_problem(reply_, std::move(answer), form, request.id(), ending);
+  reply_.ending = Ending::rejected;
+  co_await write(request);
+}
+
+Task<void> ReplyWriter::write_no_content(RequestContext& request) {
+  reply_.reset();
+  reply_.status = 204;
+  reply_.ending = Ending::passed;
+  reply_.head.append("HTTP/1.1 204 No Content\r\nX-Request-Id: ").append(request.id()).append("\r\n");
+  request.close_unless_read();
+  co_await write(request);
+}
+
+Task<void> ReplyWriter::refuse_overload(RequestContext& request, Overload limit) {
+  worker_.metrics().overloaded[static_cast<std::size_t>(limit)].add();
+  Problem answer = problem(ProblemKind::overloaded, "This gateway has as much to do as it may.");
+  answer.retry_after_seconds = 1;
+  co_await write_problem(request, std::move(answer));
+}
+
+Task<bool> ReplyWriter::write(RequestContext& request) {
+  const bool http_1_1 = io_.head.version == http::Version::http_1_1;
+  const bool streams = reply_.source != nullptr;
+  const bool chunked = streams && !reply_.streamed_length && http_1_1;
+  const bool known_end = !streams || chunked || reply_.streamed_length;
+  request.keep = io_.head.persistence == Persistence::keep && known_end && !worker_.draining();
+  std::string& head = reply_.head;
+  if (!reply_.dated) head.append("Date: ").append(worker_.date()).append("\r\n");
+  if (request.cors) request.cors->apply(head);
+  if (streams && reply_.streamed_length) {
+    head.append("Content-Length: ");
+    append_number(head, *reply_.streamed_length);
+    head.append("\r\n");
+  }
+  if (chunked) head.append("Transfer-Encoding: chunked\r\n");
+  if (!request.keep) head.append("Connection: close\r\n");
+  if (request.keep && !http_1_1) head.append("Connection: keep-alive\r\n");
+  head.append("\r\n");
+  std::string_view body = streams || io_.head.method == Method::head ? std::string_view() : reply_.body;
+  if (body.size() <= http::small_body) {
+    head.append(body);
+    body = {};
+  }
+  const IoResult sent = co_await io_.socket.write_all(head, body, io_.timeouts->body_idle);
+  bool whole = sent.status == Io::ok;
+  if (whole && streams) whole = co_await stream_rest(chunked);
+  if (!whole) request.keep = false;
+  co_return whole;
+}
+
+// A response too large to keep: recorded already, now it passes by.
+Task<bool> ReplyWriter::stream_rest(bool chunked) {
+  char size[18];
+  BodyChunk chunk{.kind = BodyChunk::Kind::data, .data = reply_.body};
+  // An empty chunk would be the last one.
+  if (chunk.data.empty()) chunk = co_await reply_.source->next(reply_.stream_idle);
+  while (true) {
+    if (chunk.kind == BodyChunk::Kind::broken || chunk.kind == BodyChunk::Kind::timed_out) {
+      io_.socket.reset_on_close();  // half a body must not look like a whole one
+      co_return false;
+    }
+    http::WriteAll::Pieces pieces{chunk.data};
+    const bool last = chunk.kind == BodyChunk::Kind::end;
+    if (chunked && last) pieces = {http::last_chunk};
+    if (chunked && !last) {
+      const std::size_t length = http::write_chunk_size(size, chunk.data.size());
+      pieces = {std::string_view(size, length), chunk.data, "\r\n"};
+    }
+    const IoResult sent = co_await io_.socket.write_all(pieces, io_.timeouts->body_idle);
+    if (sent.status != Io::ok) co_return false;
+    if (last) co_return true;
+    chunk = co_await reply_.source->next(reply_.stream_idle);
+  }
+}
+
+Task<void> ReplyWriter::interim(const http::ResponseHead& head) {
+  if (io_.head.version == http::Version::http_1_0) co_return;
+  std::string text = "HTTP/1.1 ";
+  append_number(text, static_cast<std::uint64_t>(head.status));
+  text.append(" ").append(head.reason).append("\r\n");
+  for (const http::Field& field : head.fields) {
+    if (!head.hop_by_hop(field.name) && !same_name(field.name, "Content-Length")) text.append(field.line);
+  }
+  text.append("\r\n");
+  const IoResult sent = co_await io_.socket.write_all(text, interim_limit);
+  if (sent.status == Io::ok || sent.bytes == 0) co_return;
+  // Nothing can follow half a hint. The request goes on; its client finds the answer when it asks again.
+  io_.socket.reset_on_close();
+  io_.socket.cancel();
+}
+
+}  // namespace once

@@ -1,0 +1,90 @@
+#include "gateway/connection/request_context.hpp"
+
+#include <algorithm>
+
+#include "base/bytes.hpp"
+#include "gateway/identity/scope.hpp"
+#include "http/trace_context.hpp"
+
+namespace once {
+
+namespace {
+
+constexpr std::size_t max_request_id = 128;
+
+// Written to logs and to a header of every reply, so only what is safe in both.
+bool usable_request_id(std::string_view id) {
+  if (id.empty() || id.size() > max_request_id) return false;
+  return std::ranges::all_of(id, [](char c) { return c > 0x20 && c < 0x7f && c != '"' && c != '\\'; });
+}
+
+}  // namespace
+
+RequestContext::RequestContext(Worker& worker, ClientIo& on, RequestScratch& reused)
+    : shared(worker.shared()),
+      io(on),
+      scratch(reused),
+      generation(worker.generation()),
+      began(worker.loop().now()),
+      sent_before(on.socket.written()),
+      logged(worker.access().draws(settings().access)),
+      origin(on.origin(settings().trusted_proxies)),
+      store_need(worker.metrics().may_need_store),
+      route(generation->routes().none()),
+      counts(&generation->counts_of_none()),
+      wording(&generation->routes().common_wording()),
+      client(on.peer) {
+  scratch.id.clear();
+  io.timeouts = &settings().timeouts;
+  io.socket.set_least_rate(settings().limits.min_rate);
+}
+
+void RequestContext::head_arrived(Random& random) {
+  const auto given = io.head.find("X-Request-Id");
+  if (given && usable_request_id(*given)) {
+    scratch.id.append(*given);
+  } else {
+    append_hex(scratch.id, random.nonce().view());
+  }
+  if (!logged) return;
+  trace = http::trace_id(io.head);
+  if (origin.peer() == PeerTrust::client) return;
+  const auto address = client_address(io.head, io.peer, settings().trusted_proxies);
+  if (!address) return;
+  forwarded_from = address->text();
+  client = forwarded_from;
+}
+
+void RequestContext::take_route(const RoutedPolicy& found) {
+  route = found;
+  counts = &generation->counts(found);
+  if (found.policy != nullptr) wording = &found.policy->wording;
+}
+
+IdentityRules RequestContext::rules() const {
+  return {.settings = settings(),
+          .routes = generation->routes(),
+          .ids = shared.ids,
+          .tokens = generation->tokens(),
+          .clock = shared.clock};
+}
+
+RequestFacts RequestContext::facts() const {
+  return {.head = io.head,
+          .peer = io.peer,
+          .trust = origin.peer(),
+          .transport = io.transport(),
+          .tls_subject = io.tls_subject,
+          .tls_issuer = io.tls_issuer};
+}
+
+void RequestContext::close_unless_read() {
+  if (!io.body.ended()) close_unread();
+}
+
+void RequestContext::close_unread() {
+  io.head.persistence = http::Persistence::close;
+  body_unread = true;
+}
+
+}  // namespace once

@@ -1,0 +1,217 @@
+#include "gateway/connection/request_reader.hpp"
+
+#include <algorithm>
+
+#include "gateway/exchange/answers.hpp"
+
+namespace once {
+
+using http::BodyChunk;
+using http::Framing;
+using http::HeadError;
+using http::Io;
+using http::IoResult;
+using http::Parsed;
+
+namespace {
+
+constexpr std::size_t body_window = 4096;  // room for body bytes behind the largest head
+constexpr std::size_t most_empty_lines = 4;
+
+Problem problem_of(HeadError error) {
+  switch (error) {
+    case HeadError::target_too_long: return problem(ProblemKind::uri_too_long, describe(error));
+    case HeadError::too_large:
+    case HeadError::too_many_fields: return problem(ProblemKind::headers_too_large, describe(error));
+    case HeadError::bad_version: {
+      Problem answer = problem(ProblemKind::bad_request, describe(error));
+      answer.status = 505;
+      return answer;
+    }
+    case HeadError::unsupported_coding:
+    case HeadError::unsupported_method: {
+      Problem answer = problem(ProblemKind::bad_request, describe(error));
+      answer.status = 501;
+      return answer;
+    }
+    case HeadError::bad_request_line:
+    case HeadError::bad_field:
+    case HeadError::bad_host:
+    case HeadError::bad_framing:
+    case HeadError::bad_status_line: break;
+  }
+  return problem(ProblemKind::bad_request, describe(error));
+}
+
+}  // namespace
+
+Task<RequestReader::HeadRead> RequestReader::read_head(RequestContext& request) {
+  const ServingSettings& settings = request.settings();
+  const http::HeadLimits limits{.max_bytes = settings.limits.max_header_bytes,
+                                .max_fields = settings.limits.max_header_count,
+                                .max_target = settings.limits.max_uri_bytes};
+  http::Buffer& buffer = io_.buffer;
+  io_.head.method = Method::other;
+  forget_head();
+  std::size_t skipped = 0;
+  http::HeadProgress progress;
+  while (true) {
+    // An empty line before a request is a common mistake, and harmless.
+    while (buffer.unread().starts_with("\r\n") && skipped < most_empty_lines) {
+      buffer.consume(2);
+      ++skipped;
+      progress = {};
+    }
+    if (!buffer.empty() && progress.worth_parsing(buffer.unread(), limits)) {
+      buffer.rewind();
+      const http::ParseResult result = http::parse(buffer.unread(), limits, io_.head);
+      if (result.parsed == Parsed::bad) {
+        co_await refuse_head(request, problem_of(result.error));
+        co_return HeadRead::refused;
+      }
+      if (result.parsed == Parsed::complete) {
+        if (buffer.capacity() >= io_.head.size + body_window) {
+          buffer.pin(io_.head.size);
+          io_.body = http::BodyDecoder(io_.head.framing);
+          io_.pace = {.least_rate = settings.limits.min_rate, .grace = settings.timeouts.body_idle};
+          co_return HeadRead::whole;
+        }
+        buffer.grow(io_.head.size + body_window);  // moves the bytes: parsed again on the next turn
+        progress = {};
+        continue;
+      }
+    }
+    if (buffer.room().empty()) buffer.grow(std::min(buffer.capacity() * 2, limits.max_bytes + body_window));
+    const Duration spent = std::chrono::floor<Duration>(worker_.loop().now() - request.began);
+    const Duration left = std::max(Duration(1), settings.timeouts.header - spent);
+    io_.head_awaited_since = request.began;
+    reading_ = true;
+    const IoResult got = co_await io_.socket.read_some(buffer.room(), left);
+    reading_ = false;
+    io_.head_awaited_since.reset();
+    if (was_refused()) {
+      forget_head();
+      co_await answer_unread(request);
+      co_return HeadRead::refused;
+    }
+    if (got.status != Io::ok && got.status != Io::timed_out) co_return HeadRead::closed;
+    if (got.status == Io::timed_out || spent >= settings.timeouts.header) {
+      co_await refuse_head(request,
+                           problem(ProblemKind::request_timeout, "The request header did not arrive in time."));
+      co_return HeadRead::refused;
+    }
+    buffer.commit(got.bytes);
+  }
+}
+
+// The head is reused from request to request, and what was parsed of this one may have moved.
+void RequestReader::forget_head() {
+  io_.head.method_text = {};
+  io_.head.path = {};
+}
+
+Task<void> RequestReader::refuse_head(RequestContext& request, Problem answer) {
+  forget_head();
+  request.close_unread();
+  co_await writer_.write_problem(request, std::move(answer));
+}
+
+bool RequestReader::take_body_at_hand(std::size_t limit) {
+  const Framing& framing = io_.head.framing;
+  body_ = {};
+  if (framing.kind == Framing::Kind::none) return true;
+  if (framing.kind != Framing::Kind::length || framing.length > limit) return false;
+  const std::string_view unread = io_.buffer.unread();
+  if (unread.size() < framing.length) return false;
+  body_ = unread.substr(0, static_cast<std::size_t>(framing.length));
+  if (framing.length > 0) io_.body.next(io_.buffer);
+  return true;
+}
+
+Task<bool> RequestReader::read_body(RequestContext& request, std::size_t limit) {
+  const BodyRead read = co_await collect_body(request, limit);
+  if (read == BodyRead::whole) co_return true;
+  co_await refuse_body(request, read);
+  co_return false;
+}
+
+Task<RequestReader::BodyRead> RequestReader::collect_body(const RequestContext& request, std::size_t limit) {
+  const std::size_t most = request.settings().limits.max_body_memory;
+  const bool announced = io_.head.framing.kind == Framing::Kind::length;
+  if (announced && io_.head.framing.length > limit) co_return BodyRead::too_large;
+  const std::size_t expected = announced ? static_cast<std::size_t>(io_.head.framing.length) : 0;
+  held_.clear();
+  if (!held_.may_take(expected, most)) co_return BodyRead::no_room;
+  // The key is good and the size is right as far as it is known: only now is the client asked for the body.
+  if (io_.head.expects_continue && io_.buffer.empty()) {
+    const IoResult sent = co_await io_.socket.write_all("HTTP/1.1 100 Continue\r\n\r\n", io_.timeouts->body_idle);
+    if (sent.status != Io::ok) co_return BodyRead::gone;
+  }
+  while (true) {
+    if (worker_.refuses_unread()) co_return BodyRead::stopping;
+    reading_ = true;
+    const BodyChunk chunk = co_await io_.next_body();
+    reading_ = false;
+    if (was_refused()) co_return BodyRead::stopping;
+    switch (chunk.kind) {
+      case BodyChunk::Kind::data:
+        if (held_.size() + chunk.data.size() > limit) co_return BodyRead::too_large;
+        if (!held_.append(chunk.data, expected, most)) co_return BodyRead::no_room;
+        break;
+      case BodyChunk::Kind::end: body_ = held_.view(); co_return BodyRead::whole;
+      case BodyChunk::Kind::broken: co_return io_.sent_end ? BodyRead::gone : BodyRead::malformed;
+      case BodyChunk::Kind::timed_out: co_return BodyRead::timed_out;
+    }
+  }
+}
+
+Task<void> RequestReader::refuse_body(RequestContext& request, BodyRead read) {
+  switch (read) {
+    case BodyRead::whole: break;
+    case BodyRead::gone: request.keep = false; break;
+    case BodyRead::too_large:
+      co_await writer_.write_problem(
+          request, problem(ProblemKind::body_too_large, "The request body is larger than this route takes."));
+      break;
+    case BodyRead::malformed:
+      co_await writer_.write_problem(request, problem(ProblemKind::bad_request, "The request body is malformed."));
+      break;
+    case BodyRead::no_room:
+      room_.make_room();
+      co_await writer_.refuse_overload(request, Overload::body_memory);
+      break;
+    case BodyRead::stopping: co_await answer_unread(request); break;
+    case BodyRead::timed_out:
+      worker_.metrics().slow_clients.add();
+      co_await writer_.write_problem(request,
+                                     problem(ProblemKind::request_timeout, "The request body did not arrive in time."));
+      break;
+  }
+}
+
+// The store may be gone before the client has the answer.
+Task<void> RequestReader::answer_unread(RequestContext& request) {
+  unread_refused_ = false;
+  io_.socket.restore();
+  io_.sent_end = false;
+  request.close_unread();
+  request.store_need.end();
+  Problem answer = problem(ProblemKind::store_unavailable,
+                           "The gateway is stopping or being replaced, and the request had not arrived completely; "
+                           "nothing was executed.");
+  answer.retry_after_seconds = retry_soon_seconds;
+  co_await writer_.write_problem(request, std::move(answer));
+}
+
+void RequestReader::drop_body() {
+  body_ = {};
+  held_.clear();
+}
+
+void RequestReader::refuse_unread() {
+  if (!reading_ || io_.displaced) return;
+  unread_refused_ = true;
+  io_.socket.cancel();
+}
+
+}  // namespace once
