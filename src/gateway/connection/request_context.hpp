@@ -54,7 +54,7 @@ enum class After : std::uint8_t {
 
 struct RequestContext {
   // When the first bytes of the request have come: it is served by the settings of this moment.
-  RequestContext(Worker& worker, ClientIo& io, RequestScratch& scratch);
+  RequestContext(Worker& worker, ClientIo& on, RequestScratch& reused);
   RequestContext(const RequestContext&) = delete;
   RequestContext& operator=(const RequestContext&) = delete;
 
@@ -64,7 +64,6 @@ struct RequestContext {
 
   const ServingSettings& settings() const { return generation->settings(); }
   std::string_view id() const { return scratch.id; }  // empty before head_arrived()
-  http::RequestHead& head() const { return io.head; }
   // What identifies the request (gateway/identity).
   IdentityRules rules() const;
   RequestFacts facts() const;

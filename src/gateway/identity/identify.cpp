@@ -1,7 +1,6 @@
 #include "gateway/identity/identify.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <utility>
 
@@ -10,7 +9,6 @@
 #include "core/path.hpp"
 #include "gateway/identity/derived_key.hpp"
 #include "gateway/identity/evasion.hpp"
-#include "gateway/identity/life_marker.hpp"
 #include "gateway/upstream/forward.hpp"
 #include "http/endpoint.hpp"
 
@@ -136,12 +134,6 @@ std::string_view tenant_of(std::span<const std::string_view> caller, const Opera
   if (caller.empty()) return {};
   const TenantTag& tag = memo.of(ids, caller);
   return {tag.data(), tag.size()};
-}
-
-OperationId life_marker(const OperationIds& ids, const AskedHost& host, std::string_view resource) {
-  const auto& [asked, x_forwarded, forwarded] = host.parts();
-  const std::array<std::string_view, 5> parts = {"life", asked, x_forwarded, forwarded, resource};
-  return ids.make(parts, "");
 }
 
 }  // namespace once
