@@ -113,8 +113,8 @@ Task<void> Connection::refuse_plain_http() {
   RequestContext request(worker_, io_, scratch_);
   request.store_need.end();
   request.close_unread();
-  co_await writer_.write_problem(request,
-                                 problem(ProblemKind::bad_request, "This port speaks TLS: the URL begins with https."));
+  co_await writer_.write_problem(
+      request, problem(ProblemKind::bad_request, "This port requires TLS: use a URL that begins with https."));
 }
 
 // Also with the next request in the buffer: the store may have been given up since the last one began. A new
@@ -195,7 +195,7 @@ Task<bool> Connection::answered_preflight(RequestContext& request) {
   request.take_route(asked);
   if (answer_preflight(*asked.policy, head, request.id(), writer_.reply()) == Preflight::malformed) {
     co_await writer_.write_problem(
-        request, problem(ProblemKind::bad_request, "The preflight asks for something that is no name."));
+        request, problem(ProblemKind::bad_request, "The preflight request asks for an invalid method or header name."));
     co_return true;
   }
   worker_.metrics().preflights.add();

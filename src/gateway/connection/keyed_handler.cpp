@@ -10,12 +10,13 @@ namespace {
 
 std::string describe(CallerLimit limit) {
   switch (limit) {
-    case CallerLimit::in_flight: return "This caller has as many requests at work as it may.";
-    case CallerLimit::new_keys: return "This caller uses new keys faster than it may.";
-    case CallerLimit::stored_bytes: return "As many answers are recorded for this caller as may be.";
-    case CallerLimit::address_new_keys: return "New keys come from this address faster than they may.";
+    case CallerLimit::in_flight: return "This caller has reached its limit of concurrent requests. Retry later.";
+    case CallerLimit::new_keys: return "This caller has reached its limit of new keys per second. Retry later.";
+    case CallerLimit::stored_bytes: return "This caller has used up its quota of stored responses. Retry later.";
+    case CallerLimit::address_new_keys:
+      return "This address has reached its limit of new keys per second. Retry later.";
     case CallerLimit::address_stored_bytes:
-      return "As many answers are recorded for callers at this address as may be.";
+      return "This address has used up its quota of stored responses. Retry later.";
   }
   return "";
 }

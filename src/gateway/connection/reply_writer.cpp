@@ -38,7 +38,9 @@ Task<void> ReplyWriter::write_no_content(RequestContext& request) {
 
 Task<void> ReplyWriter::refuse_overload(RequestContext& request, Overload limit) {
   worker_.metrics().overloaded[static_cast<std::size_t>(limit)].add();
-  Problem answer = problem(ProblemKind::overloaded, "This gateway has as much to do as it may.");
+  Problem answer =
+      problem(ProblemKind::overloaded,
+              "The gateway has reached its limit of concurrent requests or of memory for bodies. Retry later.");
   answer.retry_after_seconds = 1;
   co_await write_problem(request, std::move(answer));
 }

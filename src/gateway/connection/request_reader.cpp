@@ -171,7 +171,7 @@ Task<void> RequestReader::refuse_body(RequestContext& request, BodyRead read) {
     case BodyRead::gone: request.keep = false; break;
     case BodyRead::too_large:
       co_await writer_.write_problem(
-          request, problem(ProblemKind::body_too_large, "The request body is larger than this route takes."));
+          request, problem(ProblemKind::body_too_large, "The request body is larger than this route accepts."));
       break;
     case BodyRead::malformed:
       co_await writer_.write_problem(request, problem(ProblemKind::bad_request, "The request body is malformed."));

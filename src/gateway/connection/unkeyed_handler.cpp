@@ -142,7 +142,8 @@ Task<std::optional<Problem>> UnkeyedHandler::enter(const RequestContext& request
   if (refused || !guarded) co_return refused;
   if (guard_->waited() && left_while_waiting()) {
     co_await guard_->leave(WriteEnd::known);
-    Problem answer = problem(ProblemKind::resource_busy, "The client stopped listening before its turn came.");
+    Problem answer =
+        problem(ProblemKind::resource_busy, "The client closed its connection while the write waited for its turn.");
     answer.retry_after_seconds = retry_soon_seconds;
     co_return answer;
   }

@@ -107,8 +107,8 @@ std::expected<OperationId, std::string> operation_of(const ServingSettings& sett
   if (policy != nullptr && asked.key) set_key(head, policy->key, *asked.key);
   const RequestKey key = find_request_key(policy, head);
   switch (key.kind) {
-    case RequestKey::Kind::not_covered: return std::unexpected("No route protects such a request.");
-    case RequestKey::Kind::none: return std::unexpected("A key is needed: this route makes none by itself.");
+    case RequestKey::Kind::not_covered: return std::unexpected("No route protects this request.");
+    case RequestKey::Kind::none: return std::unexpected("A key is required: this route does not derive keys.");
     case RequestKey::Kind::refused: return std::unexpected(key.problem->detail);
     case RequestKey::Kind::given:
     case RequestKey::Kind::derived: break;

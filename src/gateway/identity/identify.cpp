@@ -77,7 +77,9 @@ RoutedRequest route_request(const IdentityRules& rules, const RequestFacts& fact
   drop_disguised(head, named, facts.trust);
   const std::string& base_path = rules.settings.upstreams[routed.route.upstream].base_path;
   if (leaves_prefix(head.path, routed.path, routed.route.strip_prefix, base_path)) {
-    routed.refused = problem(ProblemKind::bad_request, "This path must be written without detours.");
+    routed.refused =
+        problem(ProblemKind::bad_request,
+                "The path contains dot segments, empty segments or backslashes, which this route does not accept.");
   }
   return routed;
 }
@@ -111,7 +113,7 @@ std::expected<OperationId, Problem> RequestIdentity::operation(const std::option
   const auto derived = derived_key(policy_.key, facts_.head, body);
   if (derived) return rules_.ids.make(scope_.parts(), *derived);
   return std::unexpected(problem(ProblemKind::key_required, "This request has no " + policy_.key.header +
-                                                                ", and none can be made without its " +
+                                                                ", and the gateway cannot derive one without " +
                                                                 text_of(*derived.error()) + "."));
 }
 
