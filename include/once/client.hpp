@@ -1,8 +1,9 @@
-// A client that retries correctly: one logical operation, one key, as many tries as it takes. Every try carries the
-// same key and the same bytes, so a server that honours the key (Once, or an API with idempotency keys of its own) does
-// the work once, whatever gets lost on the way. docs/client.md says what is retried, and why.
+// A client that retries correctly: one logical operation, one key, several tries. Every try carries the same key and
+// the same bytes, so a server that supports the key (Once, or an API with its own idempotency keys) does the work once,
+// even if requests or responses are lost. docs/client.md lists what is retried, and why.
 //
-// Not for GETs of large files, for streams, or for a server that ignores the key: there a retry may do the work twice.
+// Do not use it for downloads of large files, for streams, or with a server that ignores the key: there a retry may do
+// the work twice.
 //
 //   once::Client client;
 //   const auto result = client.send({.url = "https://api.example/payments", .body = R"({"amount": 4200})"});

@@ -1,9 +1,9 @@
-// Work that must happen once, in a process of your own: calls that cost money, jobs, messages that may come twice. The
-// first caller does the work and records what it returned; everybody after it gets that, whoever comes in between is
-// told to come back, and when an owner dies somebody else takes over. docs/library.md says what holds.
+// Runs work in your own process once: calls that cost money, jobs, messages that may arrive twice. The first caller
+// does the work and its value is recorded. Later callers get the value, concurrent callers get "in progress", and if an
+// owner dies another one takes over. docs/library.md has the guarantees.
 //
-// Not for HTTP requests (the gateway does those, in front of any backend) and not a cache: a value is kept so that it
-// is never made twice.
+// Not for HTTP requests (the gateway handles those, in front of any backend) and not a cache: a value is kept so that
+// the work is not repeated.
 //
 //   auto guard = once::Guard::open({.store = "postgres://…", .secret = secret});
 //   const auto result = guard->run({.tenant = "launchbase", .scope = "copy.propose", .inputs = {{"intake", 123}}},

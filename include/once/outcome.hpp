@@ -1,5 +1,5 @@
-// What became of work that must happen once. A value, never an exception: succeeded, in progress or failed, with the
-// words of docs/library.md and docs/claims.md.
+// The result of guarded work: succeeded, in progress or failed. A value, never an exception. The terms are those of
+// docs/library.md and docs/claims.md.
 #pragma once
 
 #include <chrono>

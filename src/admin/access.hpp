@@ -1,10 +1,13 @@
-// Who may use the admin interface. Health is open to everybody; this is for the rest:
-// - Without a token the interface listens on loopback only, and whoever can connect may do everything. A page in
-//   somebody's browser can connect, too: so Host must name loopback (or a name could be made to lead here), Origin must
-//   be our own, and a request that changes something carries Once-Admin: 1, which no page of another origin can send
-//   without asking first, and is never allowed.
-// - With a token everything needs it: as Authorization: Bearer, or in exchange for a session cookie (POST /v1/login).
-//   After too many wrong ones from an address no token is looked at for a while: a right guess would get through.
+// Access control of the admin interface. Health is public; these rules apply to everything else:
+// - Without a token the interface listens on loopback only, and every client has full access. A web page in a local
+// browser
+//   can connect, too. So Host must be a loopback name (against DNS rebinding), Origin must be our own, and a request
+//   that changes something needs the header Once-Admin: 1, which a page of another origin can only send after a
+//   preflight that is always refused.
+// - With a token every request needs it: as Authorization: Bearer, or in exchange for a session cookie (POST
+// /v1/login).
+//   After too many wrong tokens an address is blocked for a while, even with the right token, because it could be a
+//   guess.
 #pragma once
 
 #include <cstdint>

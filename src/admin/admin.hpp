@@ -1,5 +1,5 @@
-// The admin interface: health, metrics, the dashboard and what it shows, on an address and a thread of its own, so that
-// it answers whatever the gateway's workers are doing.
+// The admin interface: health, metrics, and the dashboard with its data. It has its own address and thread, so that it
+// answers even if the gateway's workers are busy.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// What should be looked at, computed from what this process knows by the thresholds of the alert rules for Prometheus,
-// under the same names. There the rules look at each route and over time; here at this gateway as a whole, now.
+// Computes alerts from the state of this process, with the names and thresholds of the Prometheus alert rules. The
+// rules check each route over time; this checks the whole gateway now.
 #pragma once
 
 #include <cstddef>

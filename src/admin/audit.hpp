@@ -1,6 +1,6 @@
-// Who changed which key, and why: a line on the log for every action of an operator, done or refused, and the same in a
-// file of its own if there is one. Fails closed: what cannot be written there is not done. So an action has two lines
-// in the file, `begun` before it and how it ended after; one that is refused has only the second.
+// The audit log: a log line for every action of an operator on a key, done or refused, and the same in a separate file
+// if configured. It fails closed: an action that cannot be written to the file is not done. So an action has two lines
+// in the file, `begun` before it and its result after it; a refused one has only the second.
 #pragma once
 
 #include <chrono>

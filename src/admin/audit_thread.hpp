@@ -1,5 +1,5 @@
-// A thread for the audit file alone. A file may hang for as long as it likes, as on a server that is gone: whoever
-// waits is told so after a while, nobody else waits, and stopping does not wait for it either.
+// A thread for writing the audit file. The file may hang, for example on a file server that is down: a caller that
+// waits gets an error after a while, other requests do not wait, and neither does shutdown.
 #pragma once
 
 #include <condition_variable>

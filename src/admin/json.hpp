@@ -1,4 +1,4 @@
-// JSON written front to back. Commas are its business; that begin and end match is the caller's.
+// A streaming JSON writer. It writes the commas; the caller must match begin and end.
 #pragma once
 
 #include <cmath>

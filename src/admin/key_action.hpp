@@ -1,5 +1,5 @@
-// The three things that operators do to a key, as far as they need no HTTP, no thread and no audit log: what stands in
-// the way, what is asked of the store, and what it came to.
+// The three actions of operators on a key, without HTTP, threads and audit log: the preconditions, the store operation,
+// and its result.
 #pragma once
 
 #include <optional>

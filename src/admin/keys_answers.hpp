@@ -1,4 +1,4 @@
-// How /v1/keys answers, for one key and for many.
+// Responses of /v1/keys, for one key and for many.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The keys API's JSON, both ways. Nothing here touches a store.
+// Parses and writes the JSON of the keys API. Nothing here uses a store.
 #pragma once
 
 #include <expected>

@@ -1,4 +1,4 @@
-// What /metrics serves: everything that workers, stores and the claims API count, added up. docs/metrics.md lists it.
+// Writes /metrics: all counters of workers, stores and the claims API, added up. docs/metrics.md lists them.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The dashboard's files, which are part of the program. They hold no data: the page asks for that.
+// The dashboard's files, which are part of the program. They contain no data: the page requests it.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// What the system knows of this process, under the names that every Prometheus dashboard knows.
+// Metrics about this process from the system, under the standard Prometheus names.
 #pragma once
 
 #include "base/clock.hpp"

@@ -1,4 +1,4 @@
-// What /readyz says beside the store's own answer: which of the configured checks fails, if any. On the admin's thread.
+// Evaluates the configured readiness checks for /readyz, except the store's. Runs on the admin's thread.
 #pragma once
 
 #include <cstdint>

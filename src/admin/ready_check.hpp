@@ -1,4 +1,4 @@
-// What /readyz may look at: the setting readyz.checks.
+// The values of the setting readyz.checks.
 #pragma once
 
 #include <cstdint>

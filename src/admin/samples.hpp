@@ -1,5 +1,5 @@
-// What the gateway has counted, at one moment and between two: the numbers behind the dashboard and its alerts. A
-// quarter of an hour of them is kept, so that a page that is opened now shows what happened before.
+// Samples of the gateway's counters and their differences, for the dashboard and its alerts. A quarter of an hour is
+// kept, so that a newly opened page has a history.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
-// A thread of the admin interface's own for what blocks: scans of the store. Requests never wait for it, nor does the
-// admin's event loop. Between jobs it counts the keys in each state, now and then and never for more than a hundredth
-// of the time, so that a store with millions of keys is not kept busy by a gauge.
+// A thread of the admin interface for blocking scans of the store. Neither requests nor the admin's event loop wait for
+// it. Between jobs it counts the keys in each state from time to time, for at most a hundredth of the time, so that a
+// store with millions of keys is not kept busy by a gauge.
 #pragma once
 
 #include <array>

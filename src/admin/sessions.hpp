@@ -1,4 +1,4 @@
-// Who has logged in, and how often somebody tried in vain. Plain values with the time as an argument; bounded.
+// Login sessions and failed logins. Plain values with the time as an argument; bounded.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// What /metrics says of the store: what each kind counts by itself, and the lanes that lead to it.
+// The part of /metrics about the store and its lanes.
 #pragma once
 
 namespace once {

@@ -1,5 +1,5 @@
-// Asks the store whether it answers, one question at a time: a store that hangs keeps neither the dashboard nor
-// readiness from saying so, and many who ask cost it no more than one.
+// Checks whether the store answers, one check at a time. A hanging store does not block the dashboard or /readyz, and
+// many clients that ask cause only one check.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// Authenticated encryption: AES-256-GCM. What was sealed opens only with the same key, the same context and every bit
-// in its place.
+// Authenticated encryption: AES-256-GCM. Sealed data opens only with the same key and context, and only if no bit has
+// changed.
 #pragma once
 
 #include <array>

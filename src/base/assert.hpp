@@ -1,4 +1,4 @@
-// Invariants, checked in release builds too. Outside input is never asserted on, it is answered.
+// Invariants, checked in release builds too. Never assert on outside input: answer it.
 #pragma once
 
 namespace once {

@@ -1,5 +1,5 @@
-// Base64 (RFC 4648): as tokens and keys are written in URLs, without padding (section 5), and as JSON carries bytes,
-// with it (section 4). Strict: bytes have one spelling, so a text that decodes is the only one for what it holds.
+// Base64 (RFC 4648): without padding for tokens and keys in URLs (section 5), and with padding for bytes in JSON
+// (section 4). Strict: only the canonical encoding is accepted.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// The line on stderr that tells of a broken invariant, without the end that ONCE_ASSERT makes of it.
+// Writes the stderr line about a broken invariant, without ending the process as ONCE_ASSERT does.
 #pragma once
 
 namespace once {

@@ -1,4 +1,4 @@
-// Fixed-size byte strings with a meaning, and hex. Two of them with different tags never mix.
+// Fixed-size byte strings with a tag type, and hex. Values with different tags cannot be mixed up.
 #pragma once
 
 #include <array>

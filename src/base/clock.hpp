@@ -1,4 +1,4 @@
-// Time as a port. Nothing else in the tree asks the system what time it is.
+// Time as a port. No other file asks the system for the time.
 #pragma once
 
 #include <chrono>

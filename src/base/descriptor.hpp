@@ -1,4 +1,4 @@
-// A file descriptor that is closed when its owner ends.
+// Owns a file descriptor and closes it.
 #pragma once
 
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// What can fail returns Result<T>. An Error says who is to blame and whether trying again is safe.
-// "In flight", "mismatch" and "lost the claim" are not errors: they are values of their own.
+// Functions that can fail return Result<T>. An Error names the source of the failure and whether a retry is safe. "In
+// flight", "mismatch" and "lost the claim" are values, not errors.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Where coroutines run: one thread's event loop in production, virtual time in the simulator.
-// Work and timers are intrusive: the caller owns the memory, nothing is allocated here.
+// Runs coroutines: one thread's event loop in production, virtual time in the simulator. Work and timers are intrusive:
+// the caller owns the memory, and nothing is allocated here.
 #pragma once
 
 #include <coroutine>

@@ -1,5 +1,5 @@
-// A histogram with fixed buckets, safe to fill from many threads at once: no locks, no allocation, one relaxed add per
-// bucket and sum. Made for /metrics; a snapshot taken while others observe may be a few observations apart.
+// A histogram with fixed buckets for /metrics. Many threads can fill it: no locks, no allocation, one relaxed add per
+// bucket and sum. A snapshot taken during updates may be off by a few observations.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Writes lines on a thread of its own, so that a full disk or a slow reader holds up nobody who hands them over. What
-// does not fit into its buffer, or cannot be written, is left out, counted and said.
+// Writes lines on a separate thread, so that a full disk or a slow reader does not block the callers. Lines that do not
+// fit into its buffer, or cannot be written, are dropped, counted and reported.
 #pragma once
 
 #include <atomic>

@@ -1,13 +1,12 @@
-// Structured log lines: a message and named values. Text for people at a terminal, JSON lines for everything else.
-// A log is given to constructors; there is no global one. The error log goes to stderr, the access log is a second
-// Log on stdout. Raw keys, secrets and bodies are never logged.
+// Structured log lines: a message and named values, as text on a terminal and as JSON lines elsewhere. Constructors
+// take a log; there is no global one. The error log goes to stderr, the access log is a second Log on stdout. Raw keys,
+// secrets and bodies are never logged.
 //
-// Warnings and errors of one message are limited, so that a store that is down costs a few lines a second and not one
-// for each refused request. How many were left out is said in a line of its own.
+// Warnings and errors have a rate limit per message, so that a store that is down costs a few lines a second and not
+// one per refused request. A separate line reports how many were dropped.
 //
-// A line is written at once, by the thread that logs it, so the last ones before an end or a crash are out. A thread
-// that serves requests must not wait for a reader that hangs: what an output has no room for is left out, counted and
-// said.
+// The thread that logs a line writes it at once, so the last lines before an exit or a crash are not lost. It never
+// waits for a hanging reader: lines that do not fit into the output are dropped, counted and reported.
 #pragma once
 
 #include <atomic>

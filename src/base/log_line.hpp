@@ -1,4 +1,4 @@
-// A log line as text, for those who write it themselves.
+// Formats a log line, for callers that write it themselves.
 #pragma once
 
 #include <initializer_list>

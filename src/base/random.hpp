@@ -1,4 +1,4 @@
-// Randomness as a port: nonces, request ids, jitter.
+// Randomness as a port, for nonces, request ids and jitter.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// Writing to an output that may have a slow reader, or one that hangs, without waiting for it. Its O_NONBLOCK is left
-// alone: whoever else has the same pipe or terminal, such as the shell, would get it too.
+// Writes to an output without waiting for a slow or hanging reader. It does not set O_NONBLOCK, because other processes
+// that share the pipe or terminal, such as the shell, would be affected.
 #pragma once
 
 #include <sys/types.h>

@@ -1,5 +1,5 @@
-// Keys that check signatures. A key has one algorithm, decided by what kind of key it is: nothing that comes with a
-// message can make a public key be used as a secret, or turn the check off. Nothing here signs.
+// Keys that verify signatures. The kind of key determines its one algorithm, so a message cannot make a public key be
+// used as a secret, or turn verification off. Nothing here signs.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Task<T>: a coroutine that starts when awaited and hands its result to the one that awaits it.
-// spawn(): starts a Task<void> that nobody awaits; its frame frees itself at the end.
-// A task never throws: what can fail returns a Result. An exception that escapes one ends the process.
+// - Task<T>: a coroutine that starts when it is awaited and returns its result to the awaiting coroutine.
+// - spawn(): starts a Task<void> that is not awaited; its frame frees itself at the end.
+// A task never throws: functions that can fail return a Result. An exception that escapes a task ends the process.
 #pragma once
 
 #include <coroutine>

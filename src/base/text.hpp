@@ -1,5 +1,5 @@
-// Small text helpers, and times, durations and sizes as people write them: "24h", "500ms", "1MiB". Parsing is strict:
-// anything that is not exactly such a value is nothing, never a guess.
+// Small text helpers, and times, durations and sizes in human notation: "24h", "500ms", "1MiB". Parsing is strict:
+// other text is rejected, never guessed.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Asking a running gateway's admin interface: what `once reload`, `once keys` and `once health` share.
-// No proxy is ever used.
+// HTTP requests to a running gateway's admin interface, for `once reload`, `once keys` and `once health`. It never uses
+// a proxy.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A subcommand of `once`. Each has a file of its own that adds it to the command line.
+// A subcommand of `once`. Each is in its own file, which adds it to the command line.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
-// The payments API that `once demo` stands in front of: it knows nothing of keys, so a payment that is asked for twice
-// is made twice. Its modes go wrong in the ways that real backends do.
+// The payments API behind `once demo`. It ignores keys, so a payment that is requested twice is made twice. Its modes
+// fail in the ways that real backends do.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// File descriptors: as many as the system allows, and no more client connections than they are enough for.
+// Raises the limit of file descriptors, and limits client connections to what the descriptors allow.
 #pragma once
 
 #include <cstddef>

@@ -1,12 +1,12 @@
-// A restart that drops nothing: the process starts its own successor and gives it the sockets it listens on. A
-// connection that nobody has accepted yet waits in the socket, whoever accepts it.
+// A restart without dropped connections: the process starts its own successor and passes it the listening sockets.
+// Connections that are not accepted yet wait in the socket.
 //
-// They agree over a pair of sockets, a byte at a time:
-//   successor -> checked   its settings are good; it is about to open the store
+// They talk over a pair of sockets, one byte per message:
+//   successor -> checked   its settings are valid; it is about to open the store
 //   old       -> yours     the store may be opened: it is shared, or closed here
 //   successor -> ready     it serves
-// A successor that fails before it is ready, or takes too long, is ended, and the old process serves on. If the old
-// process dies the successor goes on by itself: the end of the channel is as good as `yours`.
+// A successor that fails before it is ready, or takes too long, is ended, and the old process keeps serving. If the old
+// process dies, the successor continues: the end of the channel counts as `yours`.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
-// What environment variables hold that the configuration was made with may be secrets, wherever in it they were put. No
-// message about the configuration shows them: where one would, it has the name of the variable.
+// Hides the values of environment variables in messages about the configuration, because they may be secrets. A message
+// shows the name of the variable instead.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The parts of `once keys`: what it reads, what it shows, what it does.
+// The parts of `once keys`: reading, showing and changing keys.
 #pragma once
 
 #include <expected>

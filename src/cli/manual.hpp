@@ -1,5 +1,5 @@
-// The manual and the completions, made from the same definitions that --help is made from: a command or an option that
-// is added is in all of them.
+// Makes the manual pages and completions from the definitions behind --help, so that a new command or option is in all
+// of them.
 #pragma once
 
 #include <cstdint>

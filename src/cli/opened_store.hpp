@@ -1,4 +1,4 @@
-// The store that a configuration asks for, opened, with what it needs to live.
+// Opens the store of a configuration, with everything it depends on.
 #pragma once
 
 #include <memory>

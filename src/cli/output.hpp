@@ -1,4 +1,4 @@
-// What commands say to people.
+// Output of commands for people.
 #pragma once
 
 #include <string_view>

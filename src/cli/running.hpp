@@ -1,4 +1,4 @@
-// A gateway with its store and admin interface, from a finished Config: what `serve` runs and `demo` shows.
+// A gateway with its store and admin interface, from a finished Config, for `serve` and `demo`.
 #pragma once
 
 #include <chrono>

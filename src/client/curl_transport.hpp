@@ -1,7 +1,7 @@
-// One try over HTTP/1.1 with libcurl. Only this folder's curl_transport.cpp knows curl.
+// One try over HTTP/1.1 with libcurl. Only curl_transport.cpp uses curl.
 //
-// Every try has a connection of its own. On one that was kept, a server that closes it just as the request goes out
-// would look like an outcome nobody knows, and curl itself would send the request again without telling.
+// Every try uses a new connection. On a reused one, a server that closes it as the request goes out would look like an
+// unknown outcome, and curl itself would silently send the request again.
 #pragma once
 
 #include "client/transport.hpp"

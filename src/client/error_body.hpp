@@ -1,5 +1,4 @@
-// The few words of an error's JSON body that decide about a retry. Bodies come from anywhere: what is not understood
-// says nothing.
+// Extracts the members of an error's JSON body that decide about a retry. Anything that cannot be parsed is ignored.
 #pragma once
 
 #include <string>

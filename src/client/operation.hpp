@@ -1,4 +1,4 @@
-// One logical operation from its first try to its end. Everything it needs from outside is a port.
+// One logical operation from its first try to its end. All its external dependencies are ports.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// What to do after a try: pure functions over a table with one row per case. No I/O, no clock, no randomness of its
-// own.
+// Decides what to do after a try: pure functions over a table with one row per case. No I/O, no clock, no random
+// source.
 #pragma once
 
 #include <cstdint>

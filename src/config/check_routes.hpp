@@ -1,4 +1,4 @@
-// Whether what the routes say, and the policy of each, fits together.
+// Checks each route and its policy for contradictions.
 #pragma once
 
 #include "config/findings.hpp"

@@ -1,5 +1,5 @@
-// How one kind of value is written: what is expected, in words and within which limits; from text; and back to text.
-// A codec knows nothing of settings: setting.hpp ties it to a name and a field.
+// A codec for one kind of value: a description of what is expected with its limits, parsing from text, and formatting
+// to text. It does not know settings: setting.hpp connects it with a name and a field.
 #pragma once
 
 #include <cstddef>

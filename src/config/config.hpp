@@ -1,5 +1,5 @@
-// Every setting of the process as plain data. settings.hpp declares how each is written in YAML and on the command
-// line; load.hpp reads the file; finish.hpp checks what belongs together. Nothing here has behaviour.
+// All settings of the process as plain data without behaviour. settings.hpp declares how each is written in YAML and on
+// the command line, load.hpp reads the file, and finish.hpp checks relations between settings.
 #pragma once
 
 #include <chrono>

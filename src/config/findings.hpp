@@ -1,4 +1,4 @@
-// What the checks of a configuration find, each with the place of the setting that it is about.
+// Errors and warnings of the configuration checks, each with the position of its setting.
 #pragma once
 
 #include <initializer_list>

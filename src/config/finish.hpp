@@ -1,5 +1,5 @@
-// The last steps from settings to something that can be served: what belongs together is checked, what follows from
-// the rest is filled in, and the secret is found or made.
+// The last steps before a configuration can be served: check relations between settings, fill in derived values, and
+// read or generate the secret.
 #pragma once
 
 #include <expected>

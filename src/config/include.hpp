@@ -1,4 +1,4 @@
-// The files that `include` names.
+// Reads the files of the setting `include`.
 #pragma once
 
 #include <cstddef>

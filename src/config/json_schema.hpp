@@ -1,5 +1,6 @@
-// The tables as a JSON schema (draft 2020-12), for editors and for pipelines that check files without Once. It tells of
-// a file as YAML 1.2 reads it; what belongs together (a lease shorter than its ttl) only `once check` knows.
+// The settings tables as a JSON schema (draft 2020-12), for editors and for pipelines that check files without Once. It
+// describes a file as YAML 1.2. Relations between settings (a lease shorter than its ttl) are checked by `once check`
+// only.
 #pragma once
 
 #include <string>

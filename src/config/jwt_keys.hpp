@@ -1,4 +1,4 @@
-// The keys that tokens are checked with, read from the files that settings name.
+// Reads the keys that verify tokens from the files in the settings.
 #pragma once
 
 #include <expected>

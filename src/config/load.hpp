@@ -1,4 +1,4 @@
-// From a configuration file and the command line to a Config. Every mistake is reported, each with its place.
+// Makes a Config from a configuration file and the command line. Reports every mistake with its position.
 #pragma once
 
 #include <expected>

@@ -1,4 +1,4 @@
-// What the tables say, for people.
+// The reference documentation of all settings, made from the settings tables.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// What a running process can take over from a new configuration, and what needs a restart.
+// Compares a running configuration with a new one: what a reload can apply, what needs a restart, and which keys would
+// be lost.
 #pragma once
 
 #include <string>

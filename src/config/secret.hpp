@@ -1,5 +1,5 @@
-// The secret that operation ids are made with. Given by ONCE_SECRET or a file; in development, on a store that is not
-// shared, made once and kept.
+// The secret for operation ids. It comes from ONCE_SECRET or a file. In development, with a store that is not shared,
+// it is generated once and kept.
 #pragma once
 
 #include <expected>

@@ -1,5 +1,5 @@
-// A setting: its name, what is expected, what it is for, and how it is set and read. The tables in settings.hpp are
-// made of these; the parser, the checks, the command line and the reference page all come from them.
+// A setting: its name, expected values, description, and how it is set and read. The tables in settings.hpp consist of
+// these. The parser, the checks, the command line and the reference page are all derived from them.
 #pragma once
 
 #include <algorithm>

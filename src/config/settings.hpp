@@ -1,4 +1,4 @@
-// The tables: every setting of the process, of an upstream, of a route's policy, and of a route itself, declared once.
+// The tables that declare every setting of the process, of an upstream, of a route's policy, and of a route.
 #pragma once
 
 #include "config/config.hpp"

@@ -1,5 +1,5 @@
-// What the text of a value looks like, for programs: the JSON schema of the configuration is made of these. What a
-// value means is the codec's business; tests hold the two against each other.
+// Regular expressions for the text of values, for the JSON schema of the configuration. Codecs define what a value
+// means; tests compare the two.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// ${NAME} in a value stands for an environment variable. Replaced in values after the YAML is parsed, so that what a
-// variable holds can change neither the structure of a file nor the name of a setting.
+// Replaces ${NAME} in a value by an environment variable, after the YAML is parsed, so that a variable can change
+// neither the structure of a file nor the name of a setting.
 #pragma once
 
 #include <expected>

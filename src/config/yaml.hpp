@@ -1,4 +1,4 @@
-// A YAML text as plain values with their place in it. The only file that knows yaml-cpp, and where its exceptions end.
+// Parses YAML into plain values with their positions. Only this file uses yaml-cpp, and it catches its exceptions.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// What a backend says about the recording of its own response, in `Idempotency-Policy`: a list of members separated by
-// commas, in any case. What this version does not know, or what is not well formed, is as if it were not there.
+// The backend's `Idempotency-Policy` response header: comma-separated members, in any case, that control how the
+// response is recorded. Unknown or malformed members are ignored.
 #pragma once
 
 #include <cstdint>

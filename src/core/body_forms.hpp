@@ -1,5 +1,6 @@
-// Bodies that a client may spell anew on every try, hashed by what they say. Each form is exact: two bodies that say
-// different things never hash alike. A body that does not follow its media type to the letter has no such form.
+// Hashes bodies by their meaning, for media types that a client may encode differently on every try. Each form is
+// exact: bodies with different meanings never hash alike. A body that does not strictly follow its media type has no
+// such form.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
-// The decision: what to do with a request, given what is known of its operation. A table, first row that fits;
-// the compiler proves that every combination of facts meets exactly one verdict and that no row is dead.
+// The decision: what to do with a request, given the state of its operation. A table in which the first matching row
+// wins. The compiler proves that every combination of facts has exactly one verdict and that every row is reachable.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// The dialects: whole policies under a name, each what clients of one family of APIs expect. A route starts from
-// one and may change any setting beside it.
+// Dialects: named policies that match the expectations of one family of APIs. A route starts from one and may change
+// any setting.
 #pragma once
 
 #include <optional>

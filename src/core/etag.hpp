@@ -1,5 +1,5 @@
-// Entity tags (RFC 9110, 8.8.3): what is in If-Match and If-None-Match, whether a tag is among it, and the tag that
-// Once gives to a representation that has none.
+// Entity tags (RFC 9110, 8.8.3): parses If-Match and If-None-Match, matches tags, and computes a tag for a
+// representation that has none.
 #pragma once
 
 #include <cstdint>

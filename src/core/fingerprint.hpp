@@ -1,7 +1,8 @@
-// The fingerprint: what a request asks for, so that a key used again for something else is noticed. SHA-256 over
-// method, path and query, media type and body, each with its length.
-// It is stored with the record: changing how it is made turns every retry in flight into a mismatch, so the domain
-// tags carry a version, and each kind of body has a tag of its own.
+// The fingerprint of a request, which detects a key that is reused for another request: SHA-256 over method, path and
+// query, media type and body, each with its length.
+//
+// It is stored with the record. A change in how it is computed turns every retry in flight into a mismatch, so the
+// domain tags carry a version, and each kind of body has its own tag.
 #pragma once
 
 #include <string_view>

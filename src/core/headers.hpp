@@ -1,6 +1,6 @@
-// Header and method names: which ones a gateway passes on, keeps, or keeps for itself. Names are compared as HTTP
-// does, ASCII letters without case. These run for every header of every message, so they look at the length first
-// and never allocate.
+// Header and method names: which ones the gateway forwards, stores, or reserves for itself. Names are compared without
+// regard to ASCII case, as in HTTP. These functions run for every header of every message, so they compare lengths
+// first and never allocate.
 #pragma once
 
 #include <initializer_list>

@@ -1,4 +1,4 @@
-// Hosts as keys are bound to them: however a client writes the name of a host, it is one host.
+// Normalises hosts for the scope of keys: all spellings of a host are one host.
 #pragma once
 
 #include <string>

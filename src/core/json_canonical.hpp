@@ -1,7 +1,7 @@
-// One text for all spellings of a JSON value: order of members, white space, escapes and the spelling of numbers do
-// not show. Members are in RFC 8785 order (by UTF-16 code units) and strings are escaped as there. Numbers are not
-// written as RFC 8785 does, because that goes through a double: two amounts that share a double are two requests.
-// They are exact decimals: 1.50, 15e-1 and 1.5 are all 15e-1, but 9007199254740993 is not 9007199254740992.
+// One canonical text for all spellings of a JSON value: order of members, white space, escapes and the notation of
+// numbers do not matter. Members are in RFC 8785 order (by UTF-16 code units) and strings are escaped as there. Numbers
+// differ from RFC 8785, which converts them to a double: two amounts with the same double would look like one request.
+// Here they are exact decimals: 1.50, 15e-1 and 1.5 are all 15e-1, but 9007199254740993 is not 9007199254740992.
 #pragma once
 
 #include <cstddef>

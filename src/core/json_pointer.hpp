@@ -1,4 +1,4 @@
-// JSON pointers (RFC 6901), and a set of them that follows a parser through a document.
+// JSON pointers (RFC 6901), and a set of them that matches positions while a document is parsed.
 #pragma once
 
 #include <cstddef>

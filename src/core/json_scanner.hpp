@@ -1,5 +1,5 @@
-// Reads the scalars of a JSON text, strictly (RFC 8259), and writes them in their canonical form. What they make up,
-// json_canonical.cpp knows.
+// Reads the scalars of a JSON text, strictly (RFC 8259), and writes them in canonical form. json_canonical.cpp handles
+// objects and arrays.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// A small JSON document as a tree, for what is looked into from several sides: tokens and key sets. Request bodies are
-// never read into one (json_canonical.hpp).
+// A small JSON document as a tree, for tokens and key sets. Request bodies are never read into a tree
+// (json_canonical.hpp).
 #pragma once
 
 #include <optional>

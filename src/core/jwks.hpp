@@ -1,4 +1,4 @@
-// JSON Web Key Sets (RFC 7517): the keys in one that tokens can be checked with.
+// JSON Web Key Sets (RFC 7517): extracts the keys that can verify tokens.
 #pragma once
 
 #include <expected>

@@ -1,8 +1,8 @@
-// JSON Web Tokens (RFC 7519, signed as in RFC 7515): whether one is genuine, for us and of this time, and what it says
-// of its owner. What is verified is a value; the time is an argument; nothing here knows of requests.
+// JSON Web Tokens (RFC 7519, signed as in RFC 7515): verifies signature, audience and time, and returns the claims that
+// identify the caller. The time is an argument, and nothing here knows about requests.
 //
-// A key has one algorithm (base/signature.hpp) and a token's `alg` must name it: `none`, and a public key used as a
-// secret, are not refused here, they cannot be said.
+// A key has one algorithm (base/signature.hpp) and a token's `alg` must name it. So `none`, or a public key used as a
+// secret, cannot be expressed.
 #pragma once
 
 #include <cstddef>

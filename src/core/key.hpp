@@ -1,5 +1,5 @@
-// The idempotency key as a client sends it: an RFC 8941 string ("abc", with \" and \\ escaped) or bare (abc). Both
-// spell the same key. 1 to max_length visible ASCII characters, counted without the quotes and escapes.
+// The idempotency key as a client sends it: an RFC 8941 string ("abc", with \" and \\ escaped) or bare (abc). Both are
+// the same key. 1 to max_length visible ASCII characters, counted without the quotes and escapes.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// The operation id: HMAC-SHA-256 of scope and key under the installation's secret. Two operations share an id only
-// if their scope parts and keys are equal, one by one; nobody without the secret can tell a key from its id.
-// The id is stored: changing how it is made forgets every key, so the domain tag carries a version.
+// The operation id: HMAC-SHA-256 of scope and key under the installation's secret. Two operations share an id only if
+// all their scope parts and keys are equal. Without the secret a key cannot be derived from its id. The id is stored,
+// and a change in how it is made loses every key, so the domain tag carries a version.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// What became of a request at the backend: what to record of it, and the bytes a recorded response is kept in.
+// The outcome of a request at the backend: what to record, and the encoding of a recorded response.
 #pragma once
 
 #include <cstdint>

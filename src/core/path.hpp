@@ -1,6 +1,6 @@
-// Paths as routes see them. Backends normalise what they are sent, so a route that compared bytes could be walked
-// around: /v1//payments, /v1/%70ayments and /v1/x/../payments are /v1/payments to most of them. Only the choice of the
-// route uses this form: what is forwarded, hashed and logged stays as it was sent.
+// Normalised paths for choosing a route. Backends normalise paths, so comparing bytes would let clients bypass a route:
+// most backends treat /v1//payments, /v1/%70ayments and /v1/x/../payments as /v1/payments. Only the choice of the route
+// uses this form; the original path is forwarded, hashed and logged.
 #pragma once
 
 #include <cstdint>

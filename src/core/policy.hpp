@@ -1,5 +1,5 @@
-// Everything that can differ from route to route, as plain data. config/ fills it in; a dialect is a named
-// starting point (core/dialect.hpp). Nothing here has behaviour.
+// All settings that can differ between routes, as plain data without behaviour. config/ fills it in; a dialect is a
+// named starting point (core/dialect.hpp).
 #pragma once
 
 #include <bitset>

@@ -1,4 +1,5 @@
-// Every answer that Once makes itself, as an RFC 9457 problem. One row per kind; docs/errors/<name>.md is its page.
+// Every error response that Once makes itself, as an RFC 9457 problem. One row per kind; docs/errors/<name>.md is its
+// page.
 #pragma once
 
 #include <cstdint>

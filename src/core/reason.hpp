@@ -1,4 +1,4 @@
-// The reason phrase for a status line that Once writes itself.
+// Reason phrases for status lines that Once writes.
 #pragma once
 
 #include <string_view>

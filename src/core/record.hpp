@@ -1,4 +1,4 @@
-// What a store holds for one operation. A plain value; decision.hpp says what follows from it.
+// The record of one operation in a store. A plain value; decision.hpp interprets it.
 #pragma once
 
 #include <cstdint>
