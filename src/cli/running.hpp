@@ -12,6 +12,7 @@
 
 #include "admin/admin.hpp"
 #include "admin/keys.hpp"
+#include "base/backoff.hpp"
 #include "base/clock.hpp"
 #include "base/descriptor.hpp"
 #include "base/error.hpp"
@@ -125,7 +126,7 @@ class Running final : private ReloadPort {
   Descriptor claims_socket_;                            // while they are paused
   std::optional<std::chrono::nanoseconds> drains_at_;   // a signal to stop came, and is acted upon then
   std::optional<std::chrono::nanoseconds> reopens_at_;  // the store was given up, and could not be opened again yet
-  Duration reopening_pause_{};
+  Backoff reopening_pauses_{std::chrono::seconds(1), std::chrono::seconds(10)};
   std::uint64_t trimmed_at_ = 0;
   std::mutex asking_;
   std::vector<ReloadRequest*> asked_;

@@ -10,9 +10,6 @@ namespace once::cli {
 
 namespace {
 
-constexpr Duration first_reopening_pause = std::chrono::seconds(1);
-constexpr Duration longest_reopening_pause = std::chrono::seconds(10);
-
 bool is_shared(const OpenedStore& store) {
   return store.store().traits().shared == Shared::yes;
 }
@@ -141,8 +138,8 @@ Running::Ended Running::take_back(std::string_view why) {
 // at any other time.
 void Running::lose_store(const Error& error) {
   log_.error("the store cannot be reopened; retrying", {{"error", error.detail}});
-  reopens_at_ = monotonic_now() + first_reopening_pause;
-  reopening_pause_ = first_reopening_pause;
+  reopening_pauses_.reset();
+  reopens_at_ = monotonic_now() + reopening_pauses_.next();
 }
 
 void Running::reopen_store() {
@@ -152,8 +149,7 @@ void Running::reopen_store() {
     log_.info("the store is open again");
     return;
   }
-  reopening_pause_ = std::min(2 * reopening_pause_, longest_reopening_pause);
-  reopens_at_ = monotonic_now() + reopening_pause_;
+  reopens_at_ = monotonic_now() + reopening_pauses_.next();
 }
 
 void Running::serve_again() {

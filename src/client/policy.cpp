@@ -4,6 +4,8 @@
 #include <array>
 #include <cstddef>
 
+#include "base/backoff.hpp"
+
 namespace once::client {
 
 namespace {
@@ -143,10 +145,9 @@ Happened classify(const Reply& reply) {
 }
 
 Duration backoff_window(const Options& options, unsigned tries) {
-  Duration window = options.first_backoff;
-  // One by one, so that no number of tries overflows.
-  for (unsigned i = 1; i < tries && window < options.longest_backoff; ++i) window *= 2;
-  return std::min(window, options.longest_backoff);
+  Backoff windows(options.first_backoff, options.longest_backoff);
+  for (unsigned i = 1; i < tries && windows.peek() < options.longest_backoff; ++i) windows.next();
+  return windows.peek();
 }
 
 Next next_step(const Options& options, const Situation& situation) {

@@ -6,12 +6,6 @@ namespace once {
 
 namespace {
 
-using std::chrono::milliseconds;
-
-// How often a waiter looks by itself; each look doubles it.
-constexpr Duration first_look = milliseconds(50);
-constexpr Duration slowest_look = milliseconds(1000);
-
 // Ends a wait when its client leaves.
 class Departure final : private Presence::Listener {
  public:
@@ -42,7 +36,7 @@ void OwnerWait::begin(Ends ends, Duration limit) {
   ends_ = ends;
   limit_ = limit;
   waited_ = Duration::zero();
-  look_ = first_look;
+  look_.reset();
   came_at_once_ = false;
 }
 
@@ -74,15 +68,15 @@ Task<bool> OwnerWait::wait(const OperationId& id, Presence* presence) {
     ended = !owner_works && (paused || !came_at_once_);
     was_at_work = was_at_work || owner_works;
     if (ended || waited_ >= limit_) break;
-    const Duration pause = std::min(ends_ == Ends::told ? slowest_look : look_, limit_ - waited_);
+    const Duration look = look_.next();
+    const Duration pause = std::min(ends_ == Ends::told ? slowest_look : look, limit_ - waited_);
     co_await ticket.wait(pause);
     waited_ += std::max(ports_.clock.running() - began, Duration(1));
-    look_ = std::min(look_ * 2, slowest_look);
     paused = true;
   }
   came_at_once_ = !paused;
   // The next owner is another one, and may be quicker.
-  if (was_at_work) look_ = first_look;
+  if (was_at_work) look_.reset();
   ports_.metrics.waiting.subtract();
   co_return ended;
 }

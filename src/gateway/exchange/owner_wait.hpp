@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "base/backoff.hpp"
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
 #include "base/task.hpp"
@@ -30,12 +31,16 @@ class OwnerWait {
   bool waited() const { return waited_ > Duration::zero(); }
 
  private:
+  // How often a waiter looks by itself.
+  static constexpr Duration first_look = std::chrono::milliseconds(50);
+  static constexpr Duration slowest_look = std::chrono::seconds(1);
+
   const ExchangePorts& ports_;
   Ends ends_ = Ends::unheard;
   Duration limit_{};
   Duration waited_{};
-  Duration look_{};            // how long until the next look
-  bool came_at_once_ = false;  // back to claim again, without a pause
+  Backoff look_{first_look, slowest_look};  // how long until the next look
+  bool came_at_once_ = false;               // back to claim again, without a pause
 };
 
 }  // namespace once

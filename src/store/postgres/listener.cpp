@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/backoff.hpp"
 #include "base/clock.hpp"
 #include "store/postgres/poll.hpp"
 
@@ -44,10 +45,10 @@ Listener::~Listener() {
 }
 
 void Listener::loop() {
-  Duration pause = first_pause;
+  Backoff pauses(first_pause, longest_pause);
   while (!stopping()) {
-    pause = listen() ? first_pause : std::min(pause * 2, longest_pause);
-    if (!stopping()) wait_for(-1, 0, {.until = monotonic_now() + pause, .wake = wake_.get()});
+    if (listen()) pauses.reset();
+    if (!stopping()) wait_for(-1, 0, {.until = monotonic_now() + pauses.next(), .wake = wake_.get()});
   }
 }
 

@@ -14,7 +14,6 @@ namespace {
 constexpr unsigned most_tries = 8;
 // Between tries of what a server cannot do now: 10, 20, 40 and 80 ms. A lane must not wait out a failover.
 constexpr unsigned most_pauses = 4;
-constexpr Duration first_map_pause = std::chrono::milliseconds(10);
 
 void append_key(std::string& out, const Context& context, const OperationId& id) {
   out += context.options.prefix;
@@ -285,7 +284,8 @@ void Batch::before_next_round() {
         if (task.pending) give_up(task, StoreFault::refused);
       }
     } else {
-      directory_.await_change(map_.get(), first_map_pause * (1U << pauses_++));
+      ++pauses_;
+      directory_.await_change(map_.get(), map_pauses_.next());
     }
   }
   hint_ = Hint();

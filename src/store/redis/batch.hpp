@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/backoff.hpp"
 #include "store/redis/directory.hpp"
 #include "store/store.hpp"
 
@@ -76,6 +77,7 @@ class Batch {
   bool survey_ = false;
   bool pause_ = false;
   unsigned pauses_ = 0;
+  Backoff map_pauses_{std::chrono::milliseconds(10), std::chrono::milliseconds(80)};
 };
 
 }  // namespace once::redis

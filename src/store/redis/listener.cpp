@@ -10,6 +10,7 @@
 #include <poll.h>
 
 #include "base/assert.hpp"
+#include "base/backoff.hpp"
 
 namespace once::redis {
 
@@ -51,12 +52,12 @@ Listener::Woken Listener::wait(int descriptor, Duration most) const {
 }
 
 void Listener::loop() {
-  Duration pause = first_listen_pause;
+  Backoff pauses(first_listen_pause, longest_pause);
   bool told_of_loss = false;
   while (true) {
     auto link = subscribe();
     if (link) {
-      pause = first_listen_pause;
+      pauses.reset();
       told_of_loss = false;
     }
     const auto ended = link ? listen(**link) : Result<void>(std::unexpected(link.error()));
@@ -64,8 +65,7 @@ void Listener::loop() {
     if (!std::exchange(told_of_loss, true)) {
       context_.log.warn("no notifications from Redis; waiting requests poll", {{"error", ended.error().detail}});
     }
-    if (wait(-1, pause) == Woken::by_the_end) return;
-    pause = std::min(pause * 2, longest_pause);
+    if (wait(-1, pauses.next()) == Woken::by_the_end) return;
   }
 }
 

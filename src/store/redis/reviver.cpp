@@ -7,6 +7,8 @@
 #include <tuple>
 #include <vector>
 
+#include "base/backoff.hpp"
+
 namespace once::redis {
 
 namespace {
@@ -29,12 +31,12 @@ Reviver::~Reviver() {
 }
 
 void Reviver::loop() {
-  Duration pause = first_revival_pause;
+  Backoff pauses(first_revival_pause, longest_revival_pause);
   while (true) {
     const std::vector<std::shared_ptr<Node>> down = directory_.down();
     if (down.empty()) {
       if (!context_.down.wait_for_ring()) return;
-      pause = first_revival_pause;
+      pauses.reset();
       continue;
     }
     Hint hint;
@@ -42,8 +44,7 @@ void Reviver::loop() {
     // What cannot be found out now is found out next time.
     std::ignore = directory_.find_again(directory_.now().get(), Deadline::after(revival_patience), hint);
     for (const auto& node : down) node->revive(Deadline::after(revival_patience));
-    if (!context_.down.pause(pause)) return;
-    pause = std::min(pause * 2, longest_revival_pause);
+    if (!context_.down.pause(pauses.next())) return;
   }
 }
 

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/backoff.hpp"
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "store/server/discard_unsent.hpp"
@@ -78,7 +79,7 @@ class ConnectionPool {
       idle_.pop_back();
       return Lease(*this, std::move(connection));
     }
-    if (monotonic_now() < next_try_ || (pause_ > Duration::zero() && trying_)) return std::unexpected(last_error_);
+    if (monotonic_now() < next_try_ || (failing_ && trying_)) return std::unexpected(last_error_);
     ++open_;
     trying_ = true;
     lock.unlock();
@@ -92,8 +93,8 @@ class ConnectionPool {
     --open_;
     counts_.connect_failures.fetch_add(1, std::memory_order_relaxed);
     last_error_ = made.error();
-    pause_ = std::clamp(pause_ * 2, first_pause, longest_pause);
-    next_try_ = monotonic_now() + pause_;
+    failing_ = true;
+    next_try_ = monotonic_now() + pauses_.next();
     free_.notify_all();
     return std::unexpected(std::move(made.error()));
   }
@@ -129,7 +130,8 @@ class ConnectionPool {
   }
 
   void note_connected() {
-    pause_ = Duration::zero();
+    failing_ = false;
+    pauses_.reset();
     next_try_ = {};
     counts_.connects.fetch_add(1, std::memory_order_relaxed);
     counts_.connections.fetch_add(1, std::memory_order_relaxed);
@@ -159,7 +161,8 @@ class ConnectionPool {
   std::vector<std::unique_ptr<Connection>> idle_;
   std::size_t open_ = 0;  // idle, in use or being made
   bool trying_ = false;   // somebody connects
-  Duration pause_{};
+  Backoff pauses_{first_pause, longest_pause};
+  bool failing_ = false;  // the last try to connect failed
   std::chrono::nanoseconds next_try_{};
   Error last_error_{.source = ErrorSource::store, .retryable = Retryable::yes, .detail = {}};
 };
