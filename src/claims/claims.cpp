@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/backoff.hpp"
 #include "base/text.hpp"
 #include "gateway/limits/told_outcomes.hpp"
-#include "store/late_claim.hpp"
 #include "store/search.hpp"
 
 namespace once {
@@ -63,7 +63,8 @@ Claims::Claims(const ClaimsSettings& settings, std::string_view secret, std::str
       identities_(secret),
       shared_(ports.store.store().traits().shared == Shared::yes),
       thread_(*this, &ports.gateway.faults(),
-              {.max_body = settings.max_body, .max_connections = settings.max_connections}) {}
+              {.max_body = settings.max_body, .max_connections = settings.max_connections}),
+      claimant_({.store = ports.store, .home = thread_.loop(), .clock = clock_, .random = random_}, *this) {}
 
 void Claims::begin_stop() {
   stopping_.store(true, std::memory_order_relaxed);
@@ -169,12 +170,9 @@ Task<ClaimsAnswer> Claims::answer(const ServiceRequest& request, Route route) {
   co_return ended;
 }
 
-Task<void> Claims::run(Op& op) {
-  co_await ports_.store.run(op, thread_.loop());
-  if (op.status == OpStatus::failed) {
-    if (op.fault == StoreFault::full) ports_.gateway.beside().store_full.add();
-    ports_.log.error("a claim could not be stored", {{"operation", to_hex(prefix_of(op.id))}, {"error", op.error}});
-  }
+void Claims::store_failed(const Op& op) {
+  if (op.fault == StoreFault::full) ports_.gateway.beside().store_full.add();
+  ports_.log.error("a claim could not be stored", {{"operation", to_hex(prefix_of(op.id))}, {"error", op.error}});
 }
 
 Task<ClaimsAnswer> Claims::claim(Call call) {
@@ -190,17 +188,13 @@ Task<ClaimsAnswer> Claims::claim(Call call) {
   op.route = asked->name.scope;
   Duration left = asked->name.wait;
   while (true) {
-    const auto began = thread_.loop().now();
-    co_await run(op);
-    if (op.status == OpStatus::done && op.verdict == Verdict::execute) {
-      const Duration took = std::chrono::ceil<Duration>(thread_.loop().now() - began);
-      const OpStatus held = co_await hold(op, took);
-      if (held == OpStatus::lost) continue;
-      if (held == OpStatus::failed) break;
+    const ClaimResult claimed = co_await claimant_.claim_as_named(op);
+    if (claimed.stands == Stands::yes) {
       count_acquired(op);
       break;
     }
     const bool in_flight = op.status == OpStatus::done && op.verdict == Verdict::in_flight;
+    if (in_flight && op.record && op.record->nonce == op.nonce) continue;  // taken over since: by whom, the store knows
     if (!in_flight || left <= Duration::zero()) break;
     Op seen;
     left = co_await wait_for_owner(op.id, left, call.request.client_left, seen);
@@ -212,15 +206,6 @@ Task<ClaimsAnswer> Claims::claim(Call call) {
   ClaimsAnswer claimed = answers_.claimed(op, Identities::text_of({.id = op.id, .nonce = op.nonce}));
   claimed.response.held = std::move(held);
   co_return claimed;
-}
-
-Task<OpStatus> Claims::hold(Op& claim, Duration took) {
-  if (!may_have_lapsed(claim, took)) co_return OpStatus::done;
-  Op renewal = renewal_of(claim);
-  co_await run(renewal);
-  if (renewal.status == OpStatus::done) claim.record->lease_until = renewal.now + claim.terms.lease;
-  if (renewal.status == OpStatus::failed) answer_failed(claim, renewal.fault, renewal.error);
-  co_return renewal.status;
 }
 
 void Claims::count_acquired(const Op& claim) {
@@ -237,7 +222,7 @@ Task<ClaimsAnswer> Claims::lookup(Call call) {
   if (!asked) co_return answers_.invalid(asked.error());
   Op op;
   op.id = identities_.operation(call.tenant, asked->scope, asked->kind, asked->key);
-  co_await run(op);
+  co_await claimant_.ask(op);
   if (op.status == OpStatus::done && owner_works(op) && asked->wait > Duration::zero()) {
     co_await wait_for_owner(op.id, asked->wait, call.request.client_left, op);
   }
@@ -256,20 +241,19 @@ Task<Duration> Claims::wait_for_owner(OperationId id, Duration limit, const bool
   const Poll poll(ports_.metrics);
   Waiters::Ticket ticket(ports_.waiters, id, thread_.loop());
   const auto deadline = thread_.loop().now() + limit;
-  Duration look = shared_ ? first_look : slowest_look;
+  Backoff look(shared_ ? first_look : slowest_look, slowest_look);
   while (true) {
     seen = Op();
     seen.id = id;
     seen.waits = Waits::yes;
-    co_await run(seen);
+    co_await claimant_.ask(seen);
     const auto left = std::chrono::ceil<Duration>(deadline - thread_.loop().now());
     const bool over = left <= Duration::zero() || client_left || stopping_.load(std::memory_order_relaxed);
     if (over || seen.status != OpStatus::done || !owner_works(seen)) co_return std::max(left, Duration::zero());
     // Its lease may end before anybody says anything.
     const Duration lease_left = std::max(seen.record->lease_until - seen.now, Duration(1));
-    const Duration pause = std::min({look, left, lease_left});
+    const Duration pause = std::min({look.next(), left, lease_left});
     co_await ticket.wait(pause);
-    look = std::min(look * 2, slowest_look);
   }
 }
 
@@ -282,7 +266,7 @@ Task<ClaimsAnswer> Claims::renew(Call call, ClaimHandle handle) {
   op.nonce = handle.nonce;
   op.terms.lease = *lease;
   op.terms.owner = Owner::outside;
-  co_await run(op);
+  co_await claimant_.ask(op);
   if (op.status == OpStatus::failed) co_return answers_.store_failed(op);
   if (op.status == OpStatus::lost) co_return answers_.lost();
   co_return answers_.renewed(op.now + *lease);
@@ -294,16 +278,15 @@ Task<void> Claims::finish(Op& op) {
     op.terms.ttl = ClaimTerms().ttl;
     Op seen;
     seen.id = op.id;
-    co_await run(seen);
+    co_await claimant_.ask(seen);
     if (seen.status == OpStatus::failed) {
       answer_failed(op, seen.fault, seen.error);
       co_return;
     }
-    const bool mine = seen.status == OpStatus::done && seen.record && seen.record->nonce == op.nonce &&
-                      seen.record->state == State::started;
+    const bool mine = standing_of(seen, op.nonce) == Standing::started;
     if (mine) op.terms.ttl = seen.record->expires_at - seen.record->started_at;
   }
-  co_await run(op);
+  co_await claimant_.ask(op);
   if (op.status == OpStatus::done) ports_.waiters.notify(op.id);
 }
 
@@ -349,15 +332,16 @@ Task<ClaimsAnswer> Claims::release(Call call, ClaimHandle handle) {
   op.verb = Verb::release;
   op.id = handle.id;
   op.nonce = handle.nonce;
-  co_await run(op);
+  co_await claimant_.ask(op);
   if (op.status == OpStatus::failed) co_return answers_.store_failed(op);
   if (op.status == OpStatus::lost) {
     // Released before, and the answer was lost: then nobody has it. Else somebody, or an outcome, stands in the way.
     Op seen;
     seen.id = handle.id;
-    co_await run(seen);
-    if (seen.status == OpStatus::failed) co_return answers_.store_failed(seen);
-    if (seen.record && seen.record->nonce != released_nonce(handle.nonce)) co_return answers_.lost();
+    co_await claimant_.ask(seen);
+    const Standing standing = standing_of(seen, handle.nonce);
+    if (standing == Standing::unseen) co_return answers_.store_failed(seen);
+    if (standing != Standing::nothing && standing != Standing::released) co_return answers_.lost();
   }
   ports_.waiters.notify(op.id);
   co_return answers_.released();

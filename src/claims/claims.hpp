@@ -23,6 +23,7 @@
 #include "gateway/exchange/waiters.hpp"
 #include "gateway/gateway.hpp"
 #include "http/service.hpp"
+#include "store/claimant.hpp"
 #include "store/lane.hpp"
 
 namespace once {
@@ -35,7 +36,7 @@ struct ClaimsPorts {
   Gateway& gateway;  // whose memory and counters it shares
 };
 
-class Claims final : public http::ServiceHandler {
+class Claims final : public http::ServiceHandler, private ClaimantHost {
  public:
   Claims(const ClaimsSettings& settings, std::string_view secret, std::string errors_base, const ClaimsPorts& ports);
   Claims(const Claims&) = delete;
@@ -90,13 +91,14 @@ class Claims final : public http::ServiceHandler {
   Task<ClaimsAnswer> fail(Call call, ClaimHandle handle);
   Task<ClaimsAnswer> release(Call call, ClaimHandle handle);
 
-  Task<void> run(Op& op);
+  void store_failed(const Op& op) override;
+  void retries(const Op& /*op*/) override {}
+  // A claim has a lease that its client chose, and lapses with it.
+  void end_in_background(Op /*end*/, Stands /*claim*/, std::shared_ptr<const void> /*kept_alive*/) override {}
+
   Task<void> finish(Op& op);
   // Until the owner of the operation has ended, lapsed, or `limit` has passed. Returns what is left of the limit.
   Task<Duration> wait_for_owner(OperationId id, Duration limit, const bool& client_left, Op& seen);
-  // A claim whose lease may be over when its answer is here, `took` after it was asked for, begins it anew. Lost: it
-  // was taken over just now.
-  Task<OpStatus> hold(Op& claim, Duration took);
   void count_acquired(const Op& claim);
 
   ClaimsSettings settings_;
@@ -105,9 +107,11 @@ class Claims final : public http::ServiceHandler {
   Tenants tenants_;
   Identities identities_;
   SystemRandom random_;
+  SystemClock clock_;
   const bool shared_;
   std::atomic<bool> stopping_ = false;
   http::ServiceThread thread_;
+  Claimant claimant_;  // on that thread
 };
 
 // docs/openapi.json

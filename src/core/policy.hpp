@@ -179,4 +179,13 @@ struct Policy {
   Wording wording;
 };
 
+// What the store needs of it to settle a claim.
+inline ClaimTerms terms_of(const Policy& policy) {
+  return {.on_unknown = policy.on_unknown,
+          .takeover_after = policy.takeover_after,
+          .lease = policy.lease,
+          .ttl = policy.ttl,
+          .tombstone = policy.tombstone};
+}
+
 }  // namespace once

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "guard/blocking.hpp"
 #include "store/journal/system_disk.hpp"
 #include "store/memory/memory_store.hpp"
 #include "store/server/open_server.hpp"
@@ -65,14 +64,7 @@ std::expected<void, OpenError> Backing::open_plain(const Options& options, const
 }
 
 void Backing::start() {
-  inline_ = store().traits().inline_execution;
-  if (!inline_) lanes_ = std::make_unique<ThreadLanes>(store(), LaneLimits{.lanes = lane_count_});
-}
-
-void Backing::run(Op& op) {
-  if (!inline_) return run_blocking(*lanes_, op);
-  Op* const batch = &op;
-  store().execute({&batch, 1});
+  lanes_ = std::make_unique<ThreadLanes>(store(), LaneLimits{.lanes = lane_count_});
 }
 
 }  // namespace once::guard

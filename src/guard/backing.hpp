@@ -29,8 +29,7 @@ class Backing {
   Store& store() const { return sealed_ ? static_cast<Store&>(*sealed_) : *store_; }
   // Before the first op: the store tells of ends from now on.
   void start();
-  // On this thread; returns when the op is answered.
-  void run(Op& op);
+  Lanes& lanes() const { return *lanes_; }
 
  private:
   Backing() = default;
@@ -43,7 +42,6 @@ class Backing {
   std::unique_ptr<JournalKeeper> keeper_;
   std::unique_ptr<Sweeper> sweeper_;
   std::size_t lane_count_ = 1;
-  bool inline_ = false;
   std::unique_ptr<ThreadLanes> lanes_;  // last: it uses all of the above
 };
 

@@ -1,60 +1,52 @@
 #include "guard/blocking.hpp"
 
-#include <condition_variable>
-#include <mutex>
-#include <thread>
-#include <utility>
-
 #include "base/assert.hpp"
-#include "base/task.hpp"
+#include "base/clock.hpp"
 
 namespace once::guard {
 
-namespace {
-
-// The executor of a thread that has one thing to do: wait for one op.
-class Waiting final : public Executor {
- public:
-  void post(Work& work) override {
-    // The lane asks its caller to wake it when there is nothing else to do, and there is nothing else.
-    if (std::this_thread::get_id() == thread_) return work.run(work);
-    const std::scoped_lock lock(mutex_);
-    ready_ = &work;
-    posted_.notify_one();  // with the mutex held: once it is free, this may be gone
-  }
-  void arm(Timer& /*timer*/, Duration /*after*/) override { ONCE_ASSERT(false); }
-  void disarm(Timer& /*timer*/) override { ONCE_ASSERT(false); }
-
-  void done() { done_ = true; }
-  void run_until_done() {
-    while (!done_) {
-      std::unique_lock lock(mutex_);
-      posted_.wait(lock, [this] { return ready_ != nullptr; });
-      Work* const work = std::exchange(ready_, nullptr);
-      lock.unlock();
-      work->run(*work);
-    }
-  }
-
- private:
-  const std::thread::id thread_ = std::this_thread::get_id();
-  std::mutex mutex_;
-  std::condition_variable posted_;
-  Work* ready_ = nullptr;
-  bool done_ = false;  // this thread's own
-};
-
-Task<void> await(Lanes& lanes, Op& op, Waiting& home) {
-  co_await lanes.run(op, home);
-  home.done();
+void Blocking::post(Work& work) {
+  // The lane asks its caller to wake it when there is nothing else to do, and there is nothing else.
+  if (std::this_thread::get_id() == thread_) return work.run(work);
+  const std::scoped_lock lock(mutex_);
+  ready_ = &work;
+  posted_.notify_one();  // with the mutex held: once it is free, this may be gone
 }
 
-}  // namespace
+void Blocking::arm(Timer& timer, Duration after) {
+  ONCE_ASSERT(timer_ == nullptr);
+  timer_ = &timer;
+  timer_due_ = monotonic_now() + after;
+}
 
-void run_blocking(Lanes& lanes, Op& op) {
-  Waiting home;
-  spawn(await(lanes, op, home));
-  home.run_until_done();
+void Blocking::disarm(Timer& timer) {
+  if (timer_ == &timer) timer_ = nullptr;
+}
+
+void Blocking::run_until_done() {
+  while (!done_) {
+    std::unique_lock lock(mutex_);
+    const auto posted = [this] { return ready_ != nullptr; };
+    if (timer_ == nullptr) {
+      posted_.wait(lock, posted);
+    } else {
+      posted_.wait_for(lock, timer_due_ - monotonic_now(), posted);
+    }
+    Work* const work = std::exchange(ready_, nullptr);
+    lock.unlock();
+    if (work != nullptr) {
+      work->run(*work);
+    } else if (timer_ != nullptr && monotonic_now() >= timer_due_) {
+      Timer& due = *std::exchange(timer_, nullptr);
+      due.fire(due);
+    }
+  }
+  done_ = false;
+}
+
+Task<void> Blocking::finish(Task<void> task, Blocking& home) {
+  co_await task;
+  home.done_ = true;
 }
 
 }  // namespace once::guard

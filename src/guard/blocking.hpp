@@ -1,11 +1,76 @@
-// Ops from threads that wait for them. The lanes do the same for them as for the gateway's coroutines: what many
-// threads ask at once goes to the store as one batch.
+// The claim protocol for threads that wait for it. The lanes do the same for them as for the gateway's coroutines: what
+// many threads ask at once goes to the store as one batch.
 #pragma once
 
-#include "store/lane.hpp"
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "base/executor.hpp"
+#include "base/task.hpp"
+#include "store/claimant.hpp"
 
 namespace once::guard {
 
-void run_blocking(Lanes& lanes, Op& op);
+// The executor of a thread that has one thing to do: wait for one task, which waits for one thing at a time.
+class Blocking final : public Executor {
+ public:
+  void post(Work& work) override;
+  void arm(Timer& timer, Duration after) override;
+  void disarm(Timer& timer) override;
+
+  template <class T>
+  T wait_for(Task<T> task) {
+    std::optional<T> result;
+    spawn(collect(std::move(task), result, *this));
+    run_until_done();
+    return *std::move(result);
+  }
+  void wait_for(Task<void> task) {
+    spawn(finish(std::move(task), *this));
+    run_until_done();
+  }
+
+ private:
+  template <class T>
+  static Task<void> collect(Task<T> task, std::optional<T>& result, Blocking& home) {
+    T value = co_await task;
+    result.emplace(std::move(value));
+    home.done_ = true;
+  }
+  static Task<void> finish(Task<void> task, Blocking& home);
+  void run_until_done();
+
+  const std::thread::id thread_ = std::this_thread::get_id();
+  std::mutex mutex_;
+  std::condition_variable posted_;
+  Work* ready_ = nullptr;  // guarded by the mutex; the rest is this thread's own
+  Timer* timer_ = nullptr;
+  std::chrono::nanoseconds timer_due_{};
+  bool done_ = false;
+};
+
+// A claimant of the calling thread.
+class BlockingClaimant {
+ public:
+  BlockingClaimant(Lanes& store, const Clock& clock, Random& random, ClaimantHost& host)
+      : claimant_({.store = store, .home = home_, .clock = clock, .random = random}, host) {}
+
+  ClaimResult claim(Op& op) { return home_.wait_for(claimant_.claim(op)); }
+  Executions::Entered enter(const Op& op, Executions::Entry& work) { return home_.wait_for(claimant_.enter(op, work)); }
+  void leave(const Op& op, Executions::Entry& work) { home_.wait_for(claimant_.leave(op, work)); }
+  void ask(Op& op) { home_.wait_for(claimant_.ask(op)); }
+  void end(Op& op, Duration limit, const Executions::Entry* work) { home_.wait_for(claimant_.end(op, limit, work)); }
+  bool find_committed(Op& op) { return home_.wait_for(claimant_.find_committed(op)); }
+  void take_back_later(const Op& op) { claimant_.take_back_later(op); }
+  void end_later(const Op& op, Stands claim) { claimant_.end_later(op, claim); }
+
+ private:
+  Blocking home_;
+  Claimant claimant_;
+};
 
 }  // namespace once::guard

@@ -9,15 +9,18 @@ namespace once::guard {
 
 // A claim's other side. It stays where it is, since the renewer knows it.
 struct Held {
-  Held(Engine& the_engine, const Op& claimed, const Request& request)
+  Held(Engine& the_engine, const Op& claimed, Time held_since, const Request& request)
       : engine(the_engine),
-        lease{.id = claimed.id, .nonce = claimed.nonce, .length = request.lease, .owner = Owner::outside},
+        lease{.id = claimed.id, .nonce = claimed.nonce},
+        lease_length(request.lease),
         ttl(request.ttl),
         sanitise{.store_only = request.store_only, .never_store = request.never_store},
         handle(handle_of(claimed.id, claimed.nonce)),
         attempt(static_cast<std::uint32_t>(claimed.record->attempt)),
         fence(static_cast<std::uint64_t>(claimed.record->fence)) {
-    keeping.emplace(the_engine.renewer(), lease);
+    LeaseSteps steps;
+    steps.start(claimed, held_since, nullptr);
+    keeping.emplace(the_engine.background(), lease, steps);
   }
 
   Op op(Verb verb) const {
@@ -37,12 +40,13 @@ struct Held {
 
   Engine& engine;
   Lease lease;
+  Duration lease_length;
   Duration ttl;
   Sanitise sanitise;
   std::string handle;
   unsigned attempt;
   std::uint64_t fence;
-  std::optional<Renewer::Keeping> keeping;  // until it has ended
+  std::optional<Background::Keeping> keeping;  // until it has ended
 };
 
 detail::Work reading(std::optional<std::string>& value) {
@@ -89,15 +93,12 @@ Outcome<std::string> Claim::succeed(std::string_view value, std::string_view med
     op.outcome = std::make_shared<const std::string>(
         encode({.status = 200, .reason = "OK", .headers = fields, .body = *stored}));
   }
-  held_->engine.finish(op, held_->lease.length);
+  held_->engine.finish(op, held_->lease_length);
   if (op.status == OpStatus::done) {
     held_->keeping.reset();
     outcome.status = Status::succeeded;
     outcome.value = std::string(value);
-    const OutcomeBytes& stands = op.record ? op.record->outcome : nullptr;
-    if (stands && (!op.outcome || *stands != *op.outcome)) {
-      tell_recorded(*op.record, Source::fresh, reading(outcome.value), outcome);
-    }
+    if (another_outcome_stands(op)) tell_recorded(*op.record, Source::fresh, reading(outcome.value), outcome);
   } else {
     outcome.reason = op.status == OpStatus::lost ? Reason::lost : Reason::not_recorded;
     outcome.detail = std::move(op.error);
@@ -110,7 +111,7 @@ OutcomeFacts Claim::fail() {
   OutcomeFacts outcome = held_->facts();
   Op op = held_->op(Verb::finish);
   op.final_state = State::failed;
-  held_->engine.finish(op, held_->lease.length);
+  held_->engine.finish(op, held_->lease_length);
   outcome.reason = op.status == OpStatus::done   ? Reason::work_failed
                    : op.status == OpStatus::lost ? Reason::lost
                                                  : Reason::not_recorded;
@@ -139,19 +140,23 @@ Outcome<std::string> Claim::recorded() {
   static_cast<OutcomeFacts&>(outcome) = held_->facts();
   Op seen = held_->op(Verb::lookup);
   held_->engine.ask(seen);
-  if (seen.status != OpStatus::done) {
-    tell_store_failed(seen, outcome);
-  } else if (!seen.record || seen.record->nonce != held_->lease.nonce) {
-    outcome.reason = Reason::lost;
-  } else if (seen.record->state == State::succeeded) {
-    held_->keeping.reset();
-    held_->engine.tell_waiting();
-    tell_recorded(*seen.record, Source::fresh, reading(outcome.value), outcome);
-  } else if (seen.record->state == State::failed) {
-    outcome.reason = Reason::work_failed;
-  } else {
-    outcome.status = Status::in_progress;
-    outcome.reason = Reason::at_work;
+  switch (standing_of(seen, held_->lease.nonce)) {
+    case Standing::unseen: tell_store_failed(seen, outcome); break;
+    case Standing::nothing:
+    case Standing::expired:
+    case Standing::released:
+    case Standing::taken_over: outcome.reason = Reason::lost; break;
+    case Standing::failed: outcome.reason = Reason::work_failed; break;
+    case Standing::succeeded:
+      held_->keeping.reset();
+      held_->engine.tell_waiting();
+      tell_recorded(*seen.record, Source::fresh, reading(outcome.value), outcome);
+      break;
+    case Standing::started:
+    case Standing::unknown:
+      outcome.status = Status::in_progress;
+      outcome.reason = Reason::at_work;
+      break;
   }
   return outcome;
 }
@@ -165,14 +170,13 @@ Claimed Engine::claim(const Request& request) {
     count(claimed.outcome);
     return claimed;
   }
-  op->nonce = new_nonce();
   op->terms.owner = Owner::outside;  // its holder may forget it while the process lives on
   // Only to see whether a call of run() has it at work: a holder may forget its claim, so it is not in the set itself.
   Executions::Entry entry(executions_);
-  claim_or_wait(*op, request.wait, entry);
+  const ClaimResult result = claim_or_wait(*op, request.wait, entry);
   if (op->status == OpStatus::done && op->verdict == Verdict::execute) {
     count_attempt(*op->record);
-    claimed.claim = Claim(std::make_unique<Held>(*this, *op, request));
+    claimed.claim = Claim(std::make_unique<Held>(*this, *op, result.held_since, request));
     return claimed;
   }
   tell_verdict(*op, reading(claimed.outcome.value), claimed.outcome);
@@ -189,7 +193,7 @@ std::optional<Outcome<std::string>> Engine::look(const Request& request) {
     return outcome;
   }
   op->verb = Verb::lookup;
-  backing_->run(*op);
+  ask(*op);
   if (op->status != OpStatus::done) {
     tell_store_failed(*op, outcome);
     return outcome;

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "base/backoff.hpp"
 #include "core/outcome.hpp"
 #include "guard/caught.hpp"
-#include "store/late_claim.hpp"
 
 namespace once::guard {
 
@@ -15,25 +15,9 @@ namespace {
 using namespace std::chrono_literals;
 
 // Owners in other processes tell nobody here unless the store does, so it is looked again: soon at first.
-constexpr std::chrono::nanoseconds first_look = 20ms;
-constexpr std::chrono::nanoseconds slowest_look = 1s;
-constexpr std::chrono::nanoseconds first_retry = 20ms;
-// How long a claim that was given up may take to reach a shared store that answers other calls.
-constexpr std::chrono::nanoseconds latest_arrival = 10s;
+constexpr Duration first_look = 20ms;
+constexpr Duration slowest_look = 1s;
 constexpr std::string_view fixed_reason = "the work threw";
-
-// When its record has expired there is nothing left to end.
-std::chrono::nanoseconds longest_stay(const ClaimTerms& terms) {
-  return std::min<Duration>(terms.ttl, 24h) + std::min<Duration>(terms.lease, 24h);
-}
-
-// True: another call's claim has been handed to this one since, and is the one at hand now.
-bool take_handed(Op& op, const Executions::Entry* work) {
-  const std::optional<Nonce> handed = work == nullptr ? std::nullopt : work->handed();
-  if (!handed || *handed == op.nonce) return false;
-  op.nonce = *handed;
-  return true;
-}
 
 }  // namespace
 
@@ -45,15 +29,9 @@ Engine::Engine(const Options& options, std::string_view secret, const Clock& clo
       shared_(backing->store().traits().shared == Shared::yes),
       clock_(clock),
       backing_(std::move(backing)),
-      renewer_(backing_->store()),
-      late_ends_(backing_->store(), [this] { tell_waiting(); }) {
+      background_(backing_->store(), clock, [this] { tell_waiting(); }) {
   backing_->store().tell_ends([this](const OperationId& /*id*/) { tell_waiting(); });
   backing_->start();
-}
-
-Nonce Engine::new_nonce() {
-  const std::scoped_lock lock(random_mutex_);
-  return random_.nonce();
 }
 
 void Engine::tell_waiting() {
@@ -63,90 +41,33 @@ void Engine::tell_waiting() {
   ended_.notify_all();
 }
 
-void Engine::hold_late_claim(Op& op, Time asked) {
-  if (!may_have_lapsed(op, clock_.now() - asked)) return;
-  Op renewal = renewal_of(op);
-  const Time renewed = clock_.now();
-  backing_->run(renewal);
-  judge_renewal(op, renewal, clock_.now() - renewed);
-}
-
-void Engine::enter(Op& op, Executions::Entry& work) {
-  switch (work.enter(op)) {
+void Engine::enter(BlockingClaimant& claimant, Op& op, Executions::Entry& work) {
+  switch (claimant.enter(op, work)) {
     case Executions::Entered::yes: return;
-    case Executions::Entered::handed_over:
-      op.verdict = Verdict::in_flight;
-      op.nonce = new_nonce();
-      return;
-    case Executions::Entered::other_request:
-      Op release;
-      release.verb = Verb::release;
-      release.id = op.id;
-      release.nonce = op.nonce;
-      release.terms = op.terms;
-      end_claim(release);
-      op.verdict = Verdict::mismatch;
-      return;
+    case Executions::Entered::handed_over: op.verdict = Verdict::in_flight; return;
+    case Executions::Entered::other_request: op.verdict = Verdict::mismatch; return;
   }
 }
 
-// A claim that was handed over too late to be used is nobody's. It is taken back if the outcome stands; otherwise it
-// may be all that keeps the work from being done again.
-void Engine::leave(const Op& op, Executions::Entry& work) {
-  const std::optional<Nonce> handed = work.leave();
-  if (!handed || *handed == op.nonce) return;
-  Op end;
-  end.verb = op.status == OpStatus::done ? Verb::release : Verb::finish;
-  end.id = op.id;
-  end.nonce = *handed;
-  end.terms = op.terms;
-  end.final_state = State::unknown;
-  end_claim(end);
-}
-
-void Engine::end_claim(Op& end) {
-  backing_->run(end);
-  if (end.status != OpStatus::failed) return;
-  late_ends_.add(end, {.limit = longest_stay(end.terms)});
-}
-
-// Perhaps it stands, or will when it arrives, and nothing was done under it.
-void Engine::release_later(const Op& claim) {
-  Op release;
-  release.verb = Verb::release;
-  release.id = claim.id;
-  release.nonce = claim.nonce;
-  release.terms = claim.terms;
-  late_ends_.add(release, {.limit = longest_stay(claim.terms), .on_its_way = shared_ ? latest_arrival : 0ns});
-}
-
-void Engine::claim_or_wait(Op& op, Duration wait, Executions::Entry& work) {
+ClaimResult Engine::claim_or_wait(Op& op, Duration wait, Executions::Entry& work) {
   const bool waits = wait > Duration::zero();
   const std::chrono::nanoseconds deadline = waits ? monotonic_now() + std::min<Duration>(wait, 24h) : 0ns;
-  std::chrono::nanoseconds look = shared_ ? first_look : slowest_look;
+  Backoff look(shared_ ? first_look : slowest_look, slowest_look);
   if (waits) waiting_.fetch_add(1);
-  bool asked_again = false;
-  bool uncertain = false;  // a claim got no answer, and may stand all the same
-  Time asked = clock_.now();
+  BlockingClaimant claimant = this->claimant();
+  ClaimResult claimed;
   while (true) {
     const std::uint64_t ends_before = ends_.load();
-    backing_->run(op);
-    uncertain = uncertain || (op.status == OpStatus::failed && op.fault == StoreFault::unavailable);
-    // Perhaps it was made, and nobody else would know whose it is. The same nonce is the same claim.
-    if (may_ask_again(op, backing_->store(), clock_.now() - asked) && !std::exchange(asked_again, true)) continue;
-    const bool granted = op.status == OpStatus::done && op.verdict == Verdict::execute;
-    hold_late_claim(op, asked);
-    uncertain = granted ? op.status == OpStatus::failed : uncertain;
-    if (op.status == OpStatus::done && op.verdict == Verdict::execute) enter(op, work);
+    claimed = claimant.claim(op);
+    if (op.status == OpStatus::failed && claimed.stands == Stands::perhaps) claimant.take_back_later(op);
+    if (claimed.stands == Stands::yes) enter(claimant, op, work);
     if (!waits || op.status != OpStatus::done || op.verdict != Verdict::in_flight) break;
     const std::chrono::nanoseconds left = deadline - monotonic_now();
     if (left <= 0ns) break;
-    wait_for_end(op, ends_before, std::min(look, left));
-    look = std::min(look * 2, slowest_look);
-    asked = clock_.now();
+    wait_for_end(op, ends_before, std::min<std::chrono::nanoseconds>(look.next(), left));
   }
   if (waits) waiting_.fetch_sub(1);
-  if (uncertain) release_later(op);
+  return claimed;
 }
 
 void Engine::wait_for_end(Op& claimed, std::uint64_t ends_before, std::chrono::nanoseconds pause) {
@@ -154,37 +75,24 @@ void Engine::wait_for_end(Op& claimed, std::uint64_t ends_before, std::chrono::n
     Op note;  // so that whoever ends it tells us
     note.id = claimed.id;
     note.waits = Waits::yes;
-    backing_->run(note);
+    ask(note);
     if (note.record && note.record->state != State::started) return;
   }
   // Its lease may end before anybody says anything.
-  const std::chrono::nanoseconds lease_left =
-      std::min<Duration>(std::max<Duration>(claimed.record->lease_until - claimed.now, 1ms), slowest_look / 1ms * 1ms);
+  const Duration lease_left =
+      std::min(std::max<Duration>(claimed.record->lease_until - claimed.now, 1ms), slowest_look);
   std::unique_lock lock(waiting_mutex_);
-  ended_.wait_for(lock, std::min(pause, lease_left), [&] { return ends_.load() != ends_before; });
+  ended_.wait_for(lock, std::min<std::chrono::nanoseconds>(pause, lease_left),
+                  [&] { return ends_.load() != ends_before; });
 }
 
 void Engine::finish(Op& op, Duration lease, Executions::Entry* work) {
   op.verb = Verb::finish;
-  take_handed(op, work);
-  const std::chrono::nanoseconds deadline = monotonic_now() + lease;
-  std::chrono::nanoseconds pause = first_retry;
-  while (true) {
-    op.record.reset();
-    backing_->run(op);
-    if (op.status == OpStatus::lost && take_handed(op, work)) continue;
-    if (op.status != OpStatus::failed || monotonic_now() + pause > deadline) break;
-    if (backing_->store().failed_for_good()) break;
-    std::mutex alone;
-    std::condition_variable never;
-    std::unique_lock lock(alone);
-    never.wait_for(lock, pause);
-    pause = std::min(pause * 2, slowest_look);
-  }
-  if (work != nullptr && op.status == OpStatus::failed && !shared_) {
-    late_ends_.add(op, {.limit = std::chrono::nanoseconds::max()});
-  }
-  if (work != nullptr) leave(op, *work);
+  op.record.reset();
+  BlockingClaimant claimant = this->claimant();
+  claimant.end(op, lease, work);
+  if (work != nullptr && op.status == OpStatus::failed && !shared_) claimant.end_later(op, Stands::yes);
+  if (work != nullptr) claimant.leave(op, *work);
   tell_waiting();
 }
 
@@ -221,11 +129,10 @@ void Engine::run(const Request& request, const detail::Work& work, OutcomeFacts&
     outcome.reason = Reason::invalid;
     outcome.detail = std::move(op.error());
   } else {
-    op->nonce = new_nonce();
     Executions::Entry entry(executions_);
-    claim_or_wait(*op, request.wait, entry);
+    const ClaimResult claimed = claim_or_wait(*op, request.wait, entry);
     if (op->status == OpStatus::done && op->verdict == Verdict::execute) {
-      perform({.request = request, .work = work, .op = *op, .entry = entry}, outcome);
+      perform({.request = request, .work = work, .op = *op, .entry = entry, .claimed = claimed}, outcome);
     } else {
       tell_verdict(*op, work, outcome);
     }
@@ -234,11 +141,13 @@ void Engine::run(const Request& request, const detail::Work& work, OutcomeFacts&
 }
 
 void Engine::perform(const Call& call, OutcomeFacts& outcome) {
-  const auto& [request, work, op, entry] = call;
+  const auto& [request, work, op, entry, claimed] = call;
   count_attempt(*op.record);
   outcome.attempt = static_cast<std::uint32_t>(op.record->attempt);
   outcome.fence = static_cast<std::uint64_t>(op.record->fence);
-  Lease lease{.id = op.id, .nonce = op.nonce, .length = request.lease, .work = &entry};
+  Lease lease{.id = op.id, .nonce = op.nonce};
+  LeaseSteps steps;
+  steps.start(op, claimed.held_since, &entry);
   Running running;
   running.attempt_ = outcome.attempt;
   running.fence_ = outcome.fence;
@@ -254,7 +163,7 @@ void Engine::perform(const Call& call, OutcomeFacts& outcome) {
   };
   const auto ended = [&] {
     if (!shared_) return caught(body, thrown);  // the process is the owner
-    const Renewer::Keeping keeping(renewer_, lease);
+    const Background::Keeping keeping(background_, lease, steps);
     return caught(body, thrown);
   }();
   if (ended == Ended::threw || !succeeded) {
@@ -278,10 +187,7 @@ void Engine::perform(const Call& call, OutcomeFacts& outcome) {
   }
   outcome.status = Status::succeeded;
   // What the work recorded itself, in a transaction of its own, is what everybody gets.
-  const OutcomeBytes& stands = op.record ? op.record->outcome : nullptr;
-  if (stands && stands != bytes && (!bytes || *stands != *bytes)) {
-    tell_recorded(*op.record, Source::fresh, work, outcome);
-  }
+  if (another_outcome_stands(op)) tell_recorded(*op.record, Source::fresh, work, outcome);
 }
 
 OutcomeBytes Engine::outcome_of(const Request& request, const detail::Work& work,
@@ -306,14 +212,9 @@ void Engine::work_failed(const Call& call, std::string why, OutcomeFacts& outcom
   op.final_state = State::failed;
   op.outcome = nullptr;
   finish(op, call.request.lease, &call.entry);
-  if (op.status == OpStatus::lost) {
-    // Taken over; or the work committed its outcome in a transaction of its own, and failed after that.
-    Op seen;
-    seen.id = op.id;
-    backing_->run(seen);
-    if (seen.record && seen.record->nonce == op.nonce && seen.record->state == State::succeeded) {
-      return tell_recorded(*seen.record, Source::fresh, call.work, outcome);
-    }
+  // Taken over; or the work committed its outcome in a transaction of its own, and failed after that.
+  if (op.status == OpStatus::lost && claimant().find_committed(op)) {
+    return tell_recorded(*op.record, Source::fresh, call.work, outcome);
   }
   outcome.reason = Reason::work_failed;
   outcome.detail = std::move(why);

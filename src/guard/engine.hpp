@@ -13,15 +13,28 @@
 #include "base/clock.hpp"
 #include "base/log.hpp"
 #include "base/random.hpp"
+#include "guard/background.hpp"
 #include "guard/backing.hpp"
-#include "guard/late_ends.hpp"
+#include "guard/blocking.hpp"
 #include "guard/operation.hpp"
-#include "guard/renewer.hpp"
 #include "store/executions.hpp"
 
 namespace once::guard {
 
-class Engine {
+// Of all threads of a guard.
+class SharedRandom final : public Random {
+ public:
+  void fill(std::span<std::uint8_t> out) override {
+    const std::scoped_lock lock(mutex_);
+    random_.fill(out);
+  }
+
+ private:
+  std::mutex mutex_;
+  SystemRandom random_;
+};
+
+class Engine final : private ClaimantHost {
  public:
   using Opened = std::expected<Guard, OpenError>;
   // Leases, takeover and expiry in a store that is not shared go by this clock, which outlives the guard.
@@ -38,9 +51,9 @@ class Engine {
   Counts counts() const;
 
   // For claims.
-  Renewer& renewer() { return renewer_; }
+  Background& background() { return background_; }
   std::size_t max_value() const { return max_value_; }
-  void ask(Op& op) { backing_->run(op); }
+  void ask(Op& op) { claimant().ask(op); }
   // Tries again for as long as the owner's lease may last: what was done should not be forgotten for a store that was
   // away for a moment. `work`: of a call of run(), which ends with this. Where the process is the owner nobody else can
   // end its claim, so that the outcome is tried on for as long as the guard lives.
@@ -49,17 +62,18 @@ class Engine {
   void count(const OutcomeFacts& outcome);
 
  private:
-  Nonce new_nonce();
-  // A claim whose lease may be over by the time it is known is renewed before any work is done.
-  void hold_late_claim(Op& op, Time asked);
+  void store_failed(const Op& /*op*/) override {}
+  void retries(const Op& /*op*/) override {}
+  void end_in_background(Op end, Stands claim, std::shared_ptr<const void> /*kept_alive*/) override {
+    background_.end(std::move(end), claim);
+  }
+  // For one call.
+  BlockingClaimant claimant() { return {backing_->lanes(), clock_, random_, *this}; }
+
   // Claims, and waits for an owner at work for as long as the request says. `work` is entered if it is to be executed.
-  void claim_or_wait(Op& op, Duration wait, Executions::Entry& work);
+  ClaimResult claim_or_wait(Op& op, Duration wait, Executions::Entry& work);
   // The claim is ours: execute it, unless a call of run() has it at work here. Then that call gets the claim.
-  void enter(Op& op, Executions::Entry& work);
-  void leave(const Op& op, Executions::Entry& work);
-  // A claim that nobody works under: taken back, or unknown. Tried on in the background if it has to be.
-  void end_claim(Op& end);
-  void release_later(const Op& claim);
+  static void enter(BlockingClaimant& claimant, Op& op, Executions::Entry& work);
   void wait_for_end(Op& claimed, std::uint64_t ends_before, std::chrono::nanoseconds pause);
   void count_attempt(const Record& record);
   // A call of run() that is to execute.
@@ -68,6 +82,7 @@ class Engine {
     const detail::Work& work;
     Op& op;
     Executions::Entry& entry;
+    ClaimResult claimed;
   };
   void perform(const Call& call, OutcomeFacts& outcome);
   void work_failed(const Call& call, std::string why, OutcomeFacts& outcome);
@@ -85,8 +100,7 @@ class Engine {
   const Clock& clock_;
   AtomicCounts counts_;
   Executions executions_;
-  std::mutex random_mutex_;
-  SystemRandom random_;
+  SharedRandom random_;
 
   // Those who wait for an owner. Ends are counted, so that one between asking and waiting is not missed.
   std::mutex waiting_mutex_;
@@ -95,8 +109,7 @@ class Engine {
   std::atomic<unsigned> waiting_{0};
 
   std::unique_ptr<Backing> backing_;  // its threads use what stands above
-  Renewer renewer_;
-  LateEnds late_ends_;
+  Background background_;
 };
 
 // What a claim that is not ours, or a record, says. The body is read by `work`, if it has a value.

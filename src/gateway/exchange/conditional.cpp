@@ -4,11 +4,9 @@
 #include <array>
 #include <utility>
 
+#include "base/backoff.hpp"
 #include "core/headers.hpp"
-#include "gateway/exchange/end_later.hpp"
-#include "gateway/exchange/store_failure.hpp"
 #include "http/trace_context.hpp"
-#include "store/late_claim.hpp"
 
 namespace once {
 
@@ -16,12 +14,9 @@ using http::Framing;
 
 namespace {
 
-using std::chrono::milliseconds;
-
-// Between two tries to claim; each doubles it.
-constexpr Duration first_claim_pause = milliseconds(50);
 // Many writers that claim and release one record by turns can make a store give up on one of them, with nothing done.
 constexpr int most_refusals = 5;
+constexpr Backoff refused_pauses(std::chrono::milliseconds(50), std::chrono::milliseconds(400));
 // A GET may be sent again: the connection may have been closed while it rested.
 constexpr int most_reads = 2;
 
@@ -174,7 +169,7 @@ Task<std::optional<Problem>> WriteGuard::enter(const GuardedWrite& write) {
   std::optional<Problem> refused = co_await claim();
   if (refused) co_return refused;
   if (claimed_) {
-    lease_.start(op_, ports_.clock.now() - asked_at_, &work_);
+    lease_.start(op_, asked_.held_since, &work_);
   } else {
     lease_.start_unclaimed(op_, work_);
   }
@@ -195,64 +190,56 @@ Task<std::optional<Problem>> WriteGuard::claim() {
   op_ = Op();
   op_.verb = Verb::claim;
   op_.id = ids_.make(parts, "");
-  op_.route = "(resource)";           // what operators see of it; no pattern of a route looks so
-  op_.nonce = ports_.random.nonce();  // one for all tries: whatever came of a lost answer is ours
+  op_.route = "(resource)";  // what operators see of it; no pattern of a route looks so
   op_.terms = {.on_unknown = OnUnknown::retry,
                .takeover_after = Duration::zero(),
                .lease = policy.lease,
                .ttl = 2 * policy.lease,
                .owner = Owner::outside};  // lapses with its lease in every store: see leave()
-  int refusals = 0;
-  Duration pause = first_claim_pause;
-  uncertain_ = false;
-  asked_at_ = ports_.clock.now();
   while (true) {
-    co_await ports_.store.run(op_, ports_.home);
-    uncertain_ = uncertain_ || (op_.status == OpStatus::failed && op_.fault == StoreFault::unavailable);
-    if (may_ask_again(op_, ports_.store.store(), ports_.clock.now() - asked_at_)) {
-      ports_.metrics.store_errors.add();
-      co_await ports_.store.run(op_, ports_.home);  // the same nonce: the same claim, if it was made
-    }
-    const bool refused = op_.status == OpStatus::failed && op_.fault == StoreFault::refused;
-    if (refused && !ports_.store.store().failed_for_good() && ++refusals < most_refusals) {
-      co_await sleep_for(ports_.home, pause);
-      pause *= 2;
-      continue;
-    }
+    co_await ask_for_resource();
     if (op_.status == OpStatus::failed) {
-      count_store_failure(ports_.metrics, op_);
-      const bool full = op_.fault == StoreFault::full;
-      ports_.log.error(
-          "resource not claimed",
-          {{"request", write_->request_id}, {"error", op_.error}, {"trace", http::trace_id(write_->head)}});
-      if (policy.store_down != StoreDown::bypass || full) {
-        if (uncertain_) release_later();
-        Problem answer = problem(full ? ProblemKind::store_full : ProblemKind::store_unavailable,
-                                 "The resource could not be claimed for this write; nothing was executed.");
-        answer.retry_after_seconds = retry_soon_seconds;
-        co_return refuse(PreconditionResult::no_store, std::move(answer));
-      }
-      if (work_.enter_unclaimed(op_.id, op_.fingerprint) == Executions::Entered::yes) co_return std::nullopt;
-      op_.verdict = Verdict::in_flight;  // of another write of this process
-      if (uncertain_) release_later();
-      op_.nonce = ports_.random.nonce();
+      std::optional<Problem> refused = go_without_claim();
+      if (refused || work_.enter_unclaimed(op_.id, op_.fingerprint) == Executions::Entered::yes) co_return refused;
+      // Another write of this process is at work.
+      if (asked_.stands == Stands::perhaps) claimant_.take_back_later(op_);
+      op_.verdict = Verdict::in_flight;
     } else if (op_.verdict == Verdict::execute) {
       claimed_ = work_.enter(op_) == Executions::Entered::yes;
       if (claimed_) co_return std::nullopt;
-      // Another write of this process is at work, and has the claim now.
-      op_.verdict = Verdict::in_flight;
-      op_.nonce = ports_.random.nonce();
+      op_.verdict = Verdict::in_flight;  // another write of this process is at work, and has the claim now
     }
-    if (op_.verdict == Verdict::in_flight) {
-      const bool owner_ended = co_await owner_.wait(op_.id, write_->presence);
-      asked_at_ = ports_.clock.now();
-      if (owner_ended) continue;
-    }
-    if (uncertain_) release_later();
+    bool owner_ended = false;
+    if (op_.verdict == Verdict::in_flight) owner_ended = co_await owner_.wait(op_.id, write_->presence);
+    if (owner_ended) continue;
     Problem answer = problem(ProblemKind::resource_busy, "Another write to this resource is still running.");
     answer.retry_after_seconds = retry_soon_seconds;
     co_return refuse(PreconditionResult::busy, std::move(answer));
   }
+}
+
+Task<void> WriteGuard::ask_for_resource() {
+  Backoff pauses = refused_pauses;
+  for (int refusals = 1; true; ++refusals) {
+    asked_ = co_await claimant_.claim(op_, Hold::later);
+    const bool refused = op_.status == OpStatus::failed && op_.fault == StoreFault::refused;
+    if (!refused || refusals == most_refusals || ports_.store.store().failed_for_good()) co_return;
+    if (asked_.stands == Stands::perhaps) claimant_.take_back_later(op_);
+    co_await sleep_for(ports_.home, pauses.next());
+  }
+}
+
+// The store did not take the claim. A problem: nor may the write be sent without it.
+std::optional<Problem> WriteGuard::go_without_claim() {
+  const bool full = op_.fault == StoreFault::full;
+  ports_.log.error("resource not claimed",
+                   {{"request", write_->request_id}, {"error", op_.error}, {"trace", http::trace_id(write_->head)}});
+  if (write_->policy.store_down == StoreDown::bypass && !full) return std::nullopt;
+  if (asked_.stands == Stands::perhaps) claimant_.take_back_later(op_);
+  Problem answer = problem(full ? ProblemKind::store_full : ProblemKind::store_unavailable,
+                           "The resource could not be claimed for this write; nothing was executed.");
+  answer.retry_after_seconds = retry_soon_seconds;
+  return refuse(PreconditionResult::no_store, std::move(answer));
 }
 
 // As the one who writes would see it.
@@ -316,8 +303,8 @@ Task<std::optional<Problem>> WriteGuard::check() {
 // The lease is renewed on the way. If half of it went by all the same, the store is asked before anything is sent.
 Task<std::optional<Problem>> WriteGuard::hold() {
   if (!claimed_) co_return std::nullopt;
-  const Time since = co_await hold_late_claim(op_, asked_at_, ports_.store, ports_.home, ports_.clock);
-  lease_.renewed(since);
+  const ClaimResult held = co_await claimant_.hold(op_, asked_.held_since);
+  lease_.renewed(held.held_since);
   if (op_.status == OpStatus::done && op_.verdict == Verdict::execute) co_return std::nullopt;
   co_return refuse(PreconditionResult::busy, not_held());
 }
@@ -332,8 +319,8 @@ Task<void> WriteGuard::leave(WriteEnd end) {
   OpStatus released = OpStatus::done;
   if (claimed) {
     released = co_await release(op_.nonce);
-  } else if (uncertain_) {
-    release_later();
+  } else if (asked_.stands == Stands::perhaps) {
+    claimant_.take_back_later(op_);
   }
   if (handed) released = co_await release(*handed);
   if (released == OpStatus::lost) ports_.metrics.claims_lost.add();
@@ -341,19 +328,9 @@ Task<void> WriteGuard::leave(WriteEnd end) {
 }
 
 Task<OpStatus> WriteGuard::release(Nonce nonce) {
-  op_.verb = Verb::release;
-  op_.nonce = nonce;
-  co_await ports_.store.run(op_, ports_.home);
-  if (op_.status == OpStatus::failed) {
-    count_store_failure(ports_.metrics, op_);
-    release_later();
-  }
-  co_return op_.status;
-}
-
-// For as long as its record can stand.
-void WriteGuard::release_later() {
-  end_claim_later(ports_, op_, Verb::release, {.limit = op_.terms.ttl + op_.terms.lease, .often = op_.terms.lease});
+  Op release = end_of(op_, Verb::release, nonce);
+  co_await claimant_.end_soon(release);
+  co_return release.status;
 }
 
 namespace {

@@ -82,6 +82,7 @@ class WriteGuard {
  public:
   WriteGuard(const ExchangePorts& ports, const OperationIds& ids)
       : ports_(ports),
+        claimant_(ports_),
         ids_(ids),
         work_(ports.executions),
         lease_(ports.store, ports.home, ports.clock, ports.metrics),
@@ -104,27 +105,28 @@ class WriteGuard {
 
  private:
   Task<std::optional<Problem>> claim();
+  Task<void> ask_for_resource();
+  std::optional<Problem> go_without_claim();
   Task<std::optional<Problem>> check();
   Task<BackendAnswer> read_current();
   Task<std::optional<Problem>> hold();
   Task<OpStatus> release(Nonce nonce);
-  void release_later();
   void count(PreconditionResult result);
   Problem refuse(PreconditionResult result, Problem problem);
 
   ExchangePorts ports_;
+  ExchangeClaimant claimant_;
   const OperationIds& ids_;
   const GuardedWrite* write_ = nullptr;
   Precondition precondition_;
   Op op_;
   Executions::Entry work_;
   LeaseKeeper lease_;
-  Time asked_at_;  // for the claim, the first time since another writer held it
+  ClaimResult asked_;  // what is known of the claim
   OwnerWait owner_;
   std::string added_;  // fields for the backend
   bool entered_ = false;
-  bool claimed_ = false;    // not so when the store is down and the route prefers that to nothing
-  bool uncertain_ = false;  // the claim failed, and may stand all the same
+  bool claimed_ = false;  // not so when the store is down and the route prefers that to nothing
   bool strips_conditions_ = false;
 };
 

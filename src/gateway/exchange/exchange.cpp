@@ -10,20 +10,12 @@
 #include "core/headers.hpp"
 #include "core/outcome.hpp"
 #include "gateway/exchange/life.hpp"
-#include "gateway/exchange/store_failure.hpp"
 #include "http/trace_context.hpp"
-#include "store/late_claim.hpp"
 #include "store/search.hpp"
 
 namespace once {
 
 namespace {
-
-using std::chrono::milliseconds;
-
-// How long between two tries to record an outcome; each doubles it.
-constexpr Duration first_record_retry = milliseconds(20);
-constexpr Duration slowest_record_retry = milliseconds(1000);
 
 Settled settled_as(State state) {
   if (state == State::succeeded) return Settled::succeeded;
@@ -55,6 +47,7 @@ void tell_unknown(Answers answers, BackendAnswer& answer) {
 
 Exchange::Exchange(const ExchangePorts& ports)
     : ports_(ports),
+      claimant_(ports_),
       shared_(ports.store.store().traits().shared == Shared::yes),
       work_(ports.executions),
       lease_(ports.store, ports.home, ports.clock, ports.metrics),
@@ -109,49 +102,20 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
   ports_.metrics.in_flight.subtract();
 }
 
-// One atomic step at the store. A claim whose answer was lost is sent again with the same nonce: it is the same claim.
+// One atomic step at the store.
 Task<void> Exchange::claim() {
-  const Policy& policy = request_->policy;
   op_.verb = Verb::claim;
   op_.id = request_->id;
   op_.fingerprint = request_->fingerprint;
-  op_.nonce = ports_.random.nonce();
-  op_.terms.on_unknown = policy.on_unknown;
-  op_.terms.takeover_after = policy.takeover_after;
-  op_.terms.lease = shared_ ? policy.lease : Duration::max();
-  op_.terms.ttl = policy.ttl;
-  op_.terms.tombstone = policy.tombstone;
+  op_.terms = terms_of(request_->policy);
   op_.tenant = request_->tenant;
   op_.route = request_->route;
   op_.outcome.reset();
-  uncertain_ = false;
-  if (request_->life) {
-    co_await forget_past_life(ports_, *request_->life, op_);
-    if (op_.status == OpStatus::failed) {
-      count_store_failure(ports_.metrics, op_);
-      log_refusal();
-      co_return;
-    }
-  }
-  asked_at_ = ports_.clock.now();
-  co_await ports_.store.run(op_, ports_.home);
-  if (op_.status == OpStatus::failed && op_.fault != StoreFault::unavailable) {
-    count_store_failure(ports_.metrics, op_);
-    log_refusal();
-    co_return;
-  }
-  if (may_ask_again(op_, ports_.store.store(), ports_.clock.now() - asked_at_)) {
-    ports_.metrics.store_errors.add();
-    co_await ports_.store.run(op_, ports_.home);
-    // The first one may still be on its way, and nobody would own what it claims when it arrives.
-    const bool answered = op_.status == OpStatus::done && op_.verdict != Verdict::execute;
-    if (answered) end_later(Verb::release, op_.nonce);
-  }
-  held_since_ = co_await hold_late_claim(op_, asked_at_, ports_.store, ports_.home, ports_.clock);
-  if (op_.status != OpStatus::failed) co_return;
-  count_store_failure(ports_.metrics, op_);
-  log_refusal();
-  uncertain_ = true;
+  claimed_ = {.asked = ports_.clock.now()};
+  if (request_->life) co_await forget_past_life(claimant_, *request_->life, op_);
+  const bool may_claim = !request_->life || op_.status != OpStatus::failed;
+  if (may_claim) claimed_ = co_await claimant_.claim(op_);
+  if (op_.status == OpStatus::failed) log_refusal();
 }
 
 // The claim failed. True: the request is answered.
@@ -164,7 +128,7 @@ Task<bool> Exchange::go_without_claim() {
     co_await bypass(asked);
     co_return true;
   }
-  if (uncertain_) end_later(Verb::release, asked);
+  if (claimed_.stands == Stands::perhaps) claimant_.take_back_later(op_);
   if (!bypasses) {
     if (ports_.executions.has(request_->id)) {
       answers().in_flight();
@@ -175,20 +139,6 @@ Task<bool> Exchange::go_without_claim() {
   }
   const bool answered = co_await answer_at_work(entered);
   co_return answered;
-}
-
-// When its record has expired there is nothing left to end. Without leases only its owner, this process, can end it.
-void Exchange::end_later(Verb verb, const Nonce& nonce) {
-  Op claim = op_;
-  claim.nonce = nonce;
-  end_claim_later(ports_, claim, verb, patience());
-}
-
-Patience Exchange::patience() const {
-  const Policy& policy = request_->policy;
-  return {.limit = shared_ ? policy.ttl + policy.lease : Duration::max(),
-          .often = policy.lease,
-          .on_its_way = shared_ ? latest_arrival : Duration::zero()};
 }
 
 void Exchange::log_refusal() const {
@@ -218,12 +168,11 @@ Task<bool> Exchange::wait_for_owner() {
 // The claim is ours. If this process has the operation at work already, the execution at work gets the claim and this
 // request waits for it. True: the request is answered.
 Task<bool> Exchange::start() {
-  const Executions::Entered entered = work_.enter(op_);
+  const Executions::Entered entered = co_await claimant_.enter(op_, work_);
   if (entered == Executions::Entered::yes) {
     co_await execute();
     co_return true;
   }
-  if (entered == Executions::Entered::other_request) co_await end_other(Verb::release, op_.nonce);
   const bool answered = co_await answer_at_work(entered);
   co_return answered;
 }
@@ -238,37 +187,8 @@ Task<bool> Exchange::answer_at_work(Executions::Entered entered) {
   co_return !owner_ended;
 }
 
-// True: another request's claim has been handed to this execution since, and is the one at hand now.
-bool Exchange::take_handed() {
-  const std::optional<Nonce> handed = work_.handed();
-  if (!handed || *handed == op_.nonce) return false;
-  op_.nonce = *handed;
-  return true;
-}
-
-// Another claim than the one at hand: taken back, or unknown.
-Task<void> Exchange::end_other(Verb verb, Nonce nonce) {
-  Op end;
-  end.verb = verb;
-  end.id = request_->id;
-  end.nonce = nonce;
-  end.terms = op_.terms;
-  end.final_state = State::unknown;
-  co_await ports_.store.run(end, ports_.home);
-  if (end.status != OpStatus::failed) co_return;
-  count_store_failure(ports_.metrics, end);
-  end_later(verb, nonce);
-}
-
-// A claim that was handed over too late to be used is nobody's. Nothing was sent under it, but it may be all that keeps
-// the operation from being executed again: it is taken back only if the outcome stands, or the backend did nothing.
 Task<void> Exchange::leave_work() {
-  const std::optional<Nonce> handed = work_.leave();
-  if (handed && *handed != op_.nonce) {
-    const bool settled = op_.verb == Verb::release || (op_.verb == Verb::finish && op_.status == OpStatus::done);
-    const Verb verb = settled ? Verb::release : Verb::finish;
-    co_await end_other(verb, *handed);
-  }
+  co_await claimant_.leave(op_, work_);
   ports_.waiters.notify(request_->id);
 }
 
@@ -282,7 +202,7 @@ Task<void> Exchange::execute() {
     (record.previous_state == State::failed ? counts.retries_after_failure : counts.takeovers).add();
   }
   write_fields_for_backend();
-  if (shared_) lease_.start(op_, ports_.clock.now() - held_since_, &work_);
+  if (shared_) lease_.start(op_, claimed_.held_since, &work_);
   const BackendRequest to_backend{.head = request_->head,
                                   .body = request_->body,
                                   .added_fields = for_backend_,
@@ -361,7 +281,7 @@ Task<void> Exchange::settle_answer(BackendAnswer& answer) {
         const bool committed = co_await reply_as_committed();
         if (committed) co_return;
       }
-      if (recorded == OpStatus::done && another_outcome_stands()) {
+      if (recorded == OpStatus::done && another_outcome_stands(op_)) {
         ports_.metrics.committed_by_backend.add();
         reply_recorded(Ending::executed);
       } else if (recorded == OpStatus::done) {
@@ -403,25 +323,12 @@ Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome
   op_.final_state = state;
   op_.body_kept = kept;
   op_.outcome = std::move(outcome);
-  take_handed();
   if (request_->life) {
-    const Duration since = ports_.clock.now() - asked_at_;
+    const Duration since = ports_.clock.now() - claimed_.asked;
     op_.terms.ttl = std::min(op_.terms.ttl, longest_ttl_of_life(request_->policy, since));
   }
-  Duration waited{};
-  Duration pause = first_record_retry;
-  while (true) {
-    co_await ports_.store.run(op_, ports_.home);
-    if (op_.status == OpStatus::lost && take_handed()) continue;
-    if (op_.status != OpStatus::failed || waited >= request_->policy.lease) break;
-    if (ports_.store.store().failed_for_good()) break;
-    count_store_failure(ports_.metrics, op_);
-    ports_.metrics.record_retries.add();
-    co_await sleep_for(ports_.home, pause);
-    waited += pause;
-    pause = std::min(pause * 2, slowest_record_retry);
-  }
-  if (op_.status == OpStatus::done) count(another_outcome_stands() ? Settled::succeeded : settled_as(state));
+  co_await claimant_.end(op_, request_->policy.lease, &work_);
+  if (op_.status == OpStatus::done) count(another_outcome_stands(op_) ? Settled::succeeded : settled_as(state));
   if (op_.status == OpStatus::failed) {
     count(Settled::unrecorded);
     ports_.log.error("outcome not recorded", {{"request", request_->request_id},
@@ -429,56 +336,23 @@ Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome
                                               {"error", op_.error},
                                               {"trace", http::trace_id(request_->head)}});
     // When a lease has ended the record tells the truth by itself.
-    if (!shared_) try_later(ports_, op_, {.limit = Duration::max(), .often = request_->policy.lease}, told_);
+    if (!shared_) claimant_.end_later(op_, Stands::yes, told_);
   }
   co_return op_.status;
 }
 
-// A backend that records its outcome in its own transaction has done so before it answers, or dies instead of
-// answering. What it committed stands, whatever came over the wire; and so does what an operator said meanwhile.
 Task<bool> Exchange::reply_as_committed() {
-  Op seen;
-  seen.id = request_->id;
-  co_await ports_.store.run(seen, ports_.home);
-  bool committed = seen.status == OpStatus::done && seen.record && seen.record->nonce == op_.nonce &&
-                   seen.record->state == State::succeeded && seen.record->outcome != nullptr;
-  if (committed && shared_) {
-    // Recorded once more, which changes nothing: from now on this claim is settled.
-    op_.verb = Verb::finish;
-    op_.final_state = State::succeeded;
-    op_.body_kept = seen.record->body_kept;
-    op_.outcome = seen.record->outcome;
-    co_await ports_.store.run(op_, ports_.home);
-    committed = op_.status == OpStatus::done;
-  }
-  if (!committed) {
-    ports_.metrics.claims_lost.add();
-    count(Settled::lost);
-    co_return false;
-  }
-  ports_.metrics.committed_by_backend.add();
-  count(Settled::succeeded);
-  op_.record = std::move(seen.record);
-  reply_recorded(Ending::executed);
-  co_return true;
-}
-
-// The first answer is what every retry will get, so if the backend recorded other bytes, those.
-bool Exchange::another_outcome_stands() const {
-  if (!op_.record || op_.record->outcome == nullptr || op_.record->outcome == op_.outcome) return false;
-  return op_.outcome == nullptr || *op_.record->outcome != *op_.outcome;
+  const bool committed = co_await claimant_.find_committed(op_);
+  count(committed ? Settled::succeeded : Settled::lost);
+  (committed ? ports_.metrics.committed_by_backend : ports_.metrics.claims_lost).add();
+  if (committed) reply_recorded(Ending::executed);
+  co_return committed;
 }
 
 // As if never claimed. A release that does not get through is tried on without keeping the client waiting for it.
 Task<OpStatus> Exchange::release() {
   op_.verb = Verb::release;
-  take_handed();
-  co_await ports_.store.run(op_, ports_.home);
-  while (op_.status == OpStatus::lost && take_handed()) co_await ports_.store.run(op_, ports_.home);
-  if (op_.status == OpStatus::failed) {
-    count_store_failure(ports_.metrics, op_);
-    end_later(Verb::release, op_.nonce);
-  }
+  co_await claimant_.end_soon(op_, &work_);
   if (op_.status != OpStatus::lost) count(Settled::released);
   co_return op_.status;
 }
@@ -503,19 +377,20 @@ Task<void> Exchange::bypass(Nonce asked) {
   BackendAnswer answer = co_await request_->backend.send(to_backend);
   note_fault(answer);
   co_await lease_.stop();
-  const Verb end = was_sent(answer.delivery) ? Verb::finish : Verb::release;
-  if (take_handed()) {
+  const Verb verb = was_sent(answer.delivery) ? Verb::finish : Verb::release;
+  const bool uncertain = claimed_.stands == Stands::perhaps;
+  if (take_handed(op_, &work_)) {
     co_await settle_answer(answer);
-    if (uncertain_) end_later(end, asked);
+    if (uncertain) claimant_.end_later(end_of(op_, verb, asked), Stands::perhaps);
   } else {
     if (is_answered(answer.delivery)) {
       said_ = {};
       split_response_fields(*answer.head);
       OutcomeBytes outcome = encode_answer(answer);
       told_ = counted(outcome);
-      if (uncertain_) end_bypassed(answer, std::move(outcome), asked);
-    } else if (uncertain_) {
-      end_later(end, asked);
+      if (uncertain) end_bypassed(answer, std::move(outcome), asked);
+    } else if (uncertain) {
+      claimant_.end_later(end_of(op_, verb, asked), Stands::perhaps);
     }
     reply_bypassed(answer);
   }
@@ -527,22 +402,19 @@ Task<void> Exchange::bypass(Nonce asked) {
 void Exchange::end_bypassed(const BackendAnswer& answer, OutcomeBytes outcome, const Nonce& asked) {
   const RecordPolicy& policy = request_->policy.record;
   const Settlement settlement = settle(weighed(answer, policy), answer.head->status, said_, policy);
-  Op end = op_;
-  end.nonce = asked;
-  end.verb = settlement.kind == Settlement::Kind::release ? Verb::release : Verb::finish;
+  Op end = end_of(op_, settlement.kind == Settlement::Kind::release ? Verb::release : Verb::finish, asked);
   end.final_state = settlement.kind == Settlement::Kind::succeed ? State::succeeded
                     : settlement.kind == Settlement::Kind::fail  ? State::failed
                                                                  : State::unknown;
   end.body_kept = settlement.body_kept;
-  end.outcome.reset();
   if (end.final_state == State::succeeded) {
     end.outcome = std::move(outcome);
     end.terms.ttl = said_.ttl.value_or(end.terms.ttl);
   }
   if (request_->life) {
-    end.terms.ttl = std::min(end.terms.ttl, longest_ttl_of_life(request_->policy, ports_.clock.now() - asked_at_));
+    end.terms.ttl = std::min(end.terms.ttl, longest_ttl_of_life(request_->policy, ports_.clock.now() - claimed_.asked));
   }
-  end_as_known_later(ports_, std::move(end), patience(), told_);
+  claimant_.end_later(std::move(end), Stands::perhaps, told_);
 }
 
 void Exchange::reply_bypassed(BackendAnswer& answer) {

@@ -15,7 +15,7 @@
 #include "gateway/connection/reply.hpp"
 #include "gateway/exchange/answers.hpp"
 #include "gateway/exchange/backend.hpp"
-#include "gateway/exchange/end_later.hpp"
+#include "gateway/exchange/exchange_claimant.hpp"
 #include "gateway/exchange/exchange_ports.hpp"
 #include "gateway/exchange/lease_keeper.hpp"
 #include "gateway/exchange/owner_wait.hpp"
@@ -70,12 +70,8 @@ class Exchange {
   Task<void> bypass(Nonce asked);
   void end_bypassed(const BackendAnswer& answer, OutcomeBytes outcome, const Nonce& asked);
   void reply_bypassed(BackendAnswer& answer);
-  bool take_handed();
-  Task<void> end_other(Verb verb, Nonce nonce);
   Task<void> leave_work();
 
-  void end_later(Verb verb, const Nonce& nonce);
-  Patience patience() const;
   void log_refusal() const;
   void count(Settled settled) { request_->counts.outcomes[static_cast<std::size_t>(settled)].add(); }
   void write_fields_for_backend();
@@ -86,19 +82,17 @@ class Exchange {
   OutcomeBytes recorded_to_tell(Ending ending);
   void reply_recorded(Ending ending);
   void answer_unsent(Delivery delivery, Ending ending);
-  bool another_outcome_stands() const;
   Answers answers();
 
   ExchangePorts ports_;
+  ExchangeClaimant claimant_;
   const bool shared_;
   const KeyedRequest* request_ = nullptr;
   Reply* reply_ = nullptr;
   Op op_;
   Executions::Entry work_;
   LeaseKeeper lease_;
-  Time asked_at_;           // for the claim at hand, the first time
-  Time held_since_;         // its lease runs at least from then on
-  bool uncertain_ = false;  // the claim failed, and may stand all the same
+  ClaimResult claimed_;  // what is known of the claim at hand
   Attempt attempt_{};
   OwnerWait owner_;
   std::string for_backend_;      // fields that Once adds to the request

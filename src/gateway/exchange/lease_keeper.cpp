@@ -1,50 +1,21 @@
 #include "gateway/exchange/lease_keeper.hpp"
 
-#include <algorithm>
-
 #include "gateway/exchange/store_failure.hpp"
 
 namespace once {
 
-namespace {
-
-// Two thirds of a lease are left when a renewal sets out.
-constexpr int renewals_per_lease = 3;
-// One that failed, or took so long that the next is due, is followed soon: as many as fit may be lost before the lease.
-constexpr int retries_per_lease = 30;
-
-}  // namespace
-
-Task<Time> hold_late_claim(Op& claim, Time asked, Lanes& store, Executor& home, const Clock& clock) {
-  if (!may_have_lapsed(claim, clock.now() - asked)) co_return asked;
-  Op renewal = renewal_of(claim);
-  const Time renewed = clock.now();
-  co_await store.run(renewal, home);
-  judge_renewal(claim, renewal, clock.now() - renewed);
-  co_return renewed;
+void LeaseKeeper::start(const Op& claim, Time held_since, const Executions::Entry* work) {
+  lease_.start(claim, held_since, work);
+  arm_first();
 }
 
-void LeaseKeeper::start(const Op& claim, Duration took, const Executions::Entry* entry) {
-  op_.verb = Verb::renew;
-  op_.id = claim.id;
-  op_.nonce = claim.nonce;
-  op_.terms = claim.terms;
-  first_ = claim.nonce;
-  asked_at_ = clock_.now() - took;
-  entry_ = entry;
-  lost_ = false;
-  home_.arm(*this, std::max(op_.terms.lease / renewals_per_lease - took, Duration::zero()));
+void LeaseKeeper::start_unclaimed(const Op& failed, const Executions::Entry& work) {
+  lease_.start_unclaimed(failed, clock_.now(), work);
+  arm_first();
 }
 
-void LeaseKeeper::start_unclaimed(const Op& failed, const Executions::Entry& entry) {
-  start(failed, Duration::zero(), &entry);
-  lost_ = true;
-}
-
-bool LeaseKeeper::may_send() const {
-  const Duration since = clock_.now() - asked_at_;
-  const bool renewed = since >= Duration::zero() && since < op_.terms.lease;
-  return !lost_ && op_.nonce == first_ && renewed;
+void LeaseKeeper::arm_first() {
+  home_.arm(*this, lease_.first(clock_.now()));
 }
 
 void LeaseKeeper::due() {
@@ -52,49 +23,37 @@ void LeaseKeeper::due() {
     overdue_ = true;
     return;
   }
-  take_handed();
-  if (lost_) {
-    home_.arm(*this, op_.terms.lease / renewals_per_lease);
-  } else {
-    spawn(renew());
-  }
+  home_.arm(*this, lease_.every());  // from now on, however long this one takes
+  Op* const renewal = lease_.due(clock_.now());
+  if (renewal != nullptr) spawn(renew(*renewal));
 }
 
-void LeaseKeeper::take_handed() {
-  if (entry_ == nullptr) return;
-  const std::optional<Nonce> handed = entry_->handed();
-  if (!handed || *handed == op_.nonce) return;
-  op_.nonce = *handed;
-  lost_ = false;
-}
-
-Task<void> LeaseKeeper::renew() {
+Task<void> LeaseKeeper::renew(Op& renewal) {
   renewing_ = true;
   overdue_ = false;
-  home_.arm(*this, op_.terms.lease / renewals_per_lease);  // from now on, however long this one takes
-  const Time asked = clock_.now();
-  co_await store_.run(op_, home_);
+  co_await store_.run(renewal, home_);
   renewing_ = false;
-  if (op_.status == OpStatus::done) {
-    metrics_.leases_renewed.add();
-    asked_at_ = asked;
-  }
-  if (op_.status == OpStatus::lost) metrics_.renewals_lost.add();
-  if (op_.status == OpStatus::failed) {
-    metrics_.renewals_failed.add();
-    count_store_failure(metrics_, op_);
-  }
+  lease_.answered(renewal);
+  count(renewal);
   if (stopped_) {
     stopped_.resume();
     co_return;
   }
-  // A lost claim stays lost, unless another one is handed over: recording the outcome will say so. A store that did not
-  // answer is asked again.
-  lost_ = op_.status == OpStatus::lost;
-  if (lost_) {
-    if (entry_ == nullptr) home_.disarm(*this);
-  } else if (op_.status == OpStatus::failed || overdue_) {
-    home_.arm(*this, op_.terms.lease / retries_per_lease);
+  if (lease_.over()) {
+    home_.disarm(*this);
+  } else if (renewal.status == OpStatus::failed || overdue_) {
+    home_.arm(*this, lease_.soon());
+  }
+}
+
+void LeaseKeeper::count(const Op& renewal) {
+  switch (renewal.status) {
+    case OpStatus::done: metrics_.leases_renewed.add(); return;
+    case OpStatus::lost: metrics_.renewals_lost.add(); return;
+    case OpStatus::failed:
+      metrics_.renewals_failed.add();
+      count_store_failure(metrics_, renewal);
+      return;
   }
 }
 

@@ -3,30 +3,15 @@
 #include <algorithm>
 
 #include "gateway/exchange/answers.hpp"
-#include "gateway/exchange/store_failure.hpp"
 #include "http/trace_context.hpp"
-#include "store/late_claim.hpp"
 
 namespace once {
 
 namespace {
 
-using std::chrono::milliseconds;
-
-constexpr Duration first_life_pause = milliseconds(20);
-constexpr Duration longest_life_pause = milliseconds(1000);
 // Stores count milliseconds. What is claimed after the client was told is to have a later one than the marker.
-constexpr Duration next_tick = milliseconds(2);
+constexpr Duration next_tick = std::chrono::milliseconds(2);
 constexpr Duration shortest_life_ttl = std::chrono::seconds(1);
-
-// A lookup changes nothing and may be asked again.
-Task<void> look_up(const ExchangePorts& ports, Op& op) {
-  const Time asked_at = ports.clock.now();
-  co_await ports.store.run(op, ports.home);
-  if (!may_ask_again(op, ports.store.store(), ports.clock.now() - asked_at)) co_return;
-  ports.metrics.store_errors.add();
-  co_await ports.store.run(op, ports.home);
-}
 
 }  // namespace
 
@@ -36,10 +21,10 @@ Duration longest_ttl_of_life(const Policy& policy, Duration since_claim) {
   return std::max(policy.life.remembered - taken, shortest_life_ttl);
 }
 
-Task<void> forget_past_life(const ExchangePorts& ports, const OperationId& marker, Op& claim) {
+Task<void> forget_past_life(Claimant& claimant, const OperationId& marker, Op& claim) {
   Op end;
   end.id = marker;
-  co_await look_up(ports, end);
+  co_await claimant.ask(end);
   claim.status = end.status;
   if (end.status == OpStatus::failed) {
     answer_failed(claim, end.fault, end.error);
@@ -48,7 +33,7 @@ Task<void> forget_past_life(const ExchangePorts& ports, const OperationId& marke
   if (!end.record) co_return;
   Op known;
   known.id = claim.id;
-  co_await look_up(ports, known);
+  co_await claimant.ask(known);
   if (known.status == OpStatus::failed) {
     answer_failed(claim, known.fault, known.error);
     co_return;
@@ -60,7 +45,7 @@ Task<void> forget_past_life(const ExchangePorts& ports, const OperationId& marke
   past.id = claim.id;
   past.nonce = known.record->nonce;
   past.seen_state = known.record->state;
-  co_await ports.store.run(past, ports.home);
+  co_await claimant.ask(past);
   if (past.status == OpStatus::failed) answer_failed(claim, past.fault, past.error);
 }
 
@@ -73,9 +58,8 @@ Task<std::optional<Problem>> LifeEnd::begin() {
   if (policy_.store_down == StoreDown::bypass) co_return std::nullopt;
   Op probe;
   probe.id = marker_;
-  co_await look_up(ports_, probe);
+  co_await claimant_.ask(probe);
   if (probe.status != OpStatus::failed) co_return std::nullopt;
-  ports_.metrics.store_errors.add();
   log_failure(probe);
   Problem down = problem(ProblemKind::store_unavailable, "The store does not answer; nothing was executed.");
   down.retry_after_seconds = retry_soon_seconds;
@@ -107,18 +91,7 @@ Task<bool> LifeEnd::mark() {
               .ttl = policy_.life.remembered,
               .owner = Owner::outside};
   const Duration patience = policy_.store_down == StoreDown::bypass ? Duration::zero() : policy_.lease;
-  Duration waited{};
-  Duration pause = first_life_pause;
-  while (true) {
-    co_await ports_.store.run(op, ports_.home);
-    const bool held = op.status == OpStatus::done && op.verdict == Verdict::in_flight;
-    if (op.status != OpStatus::failed && !held) break;
-    if (!held) count_store_failure(ports_.metrics, op);
-    if (waited >= patience || ports_.store.store().failed_for_good()) break;
-    co_await sleep_for(ports_.home, pause);
-    waited += pause;
-    pause = std::min(pause * 2, longest_life_pause);
-  }
+  co_await claimant_.end(op, patience);
   if (op.status == OpStatus::done && op.verdict != Verdict::execute) op.error = "another request holds the marker";
   if (op.status != OpStatus::done || op.verdict != Verdict::execute) {
     log_failure(op);
@@ -128,8 +101,7 @@ Task<bool> LifeEnd::mark() {
   // So that operators do not find it among what is at work. If it does not get through, it is an end all the same.
   op.verb = Verb::finish;
   op.final_state = State::failed;
-  co_await ports_.store.run(op, ports_.home);
-  if (op.status == OpStatus::failed) count_store_failure(ports_.metrics, op);
+  co_await claimant_.end(op, Duration::zero());
   co_return true;
 }
 

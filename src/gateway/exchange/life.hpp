@@ -13,6 +13,7 @@
 #include "core/policy.hpp"
 #include "core/problem.hpp"
 #include "gateway/exchange/backend.hpp"
+#include "gateway/exchange/exchange_claimant.hpp"
 #include "gateway/exchange/exchange_ports.hpp"
 #include "gateway/identity/life_marker.hpp"
 #include "http/head.hpp"
@@ -26,14 +27,14 @@ Duration longest_ttl_of_life(const Policy& policy, Duration since_claim);
 
 // Before a claim of a key of that resource: drops what is known of the key from a life that is over. The claim's status
 // is failed if the store did not answer.
-Task<void> forget_past_life(const ExchangePorts& ports, const OperationId& marker, Op& claim);
+Task<void> forget_past_life(Claimant& claimant, const OperationId& marker, Op& claim);
 
 // Of one request that ends a life.
 class LifeEnd {
  public:
   LifeEnd(const ExchangePorts& ports, const Policy& policy, const OperationId& marker, const http::RequestHead& head,
           std::string_view request_id)
-      : ports_(ports), policy_(policy), marker_(marker), head_(head), request_id_(request_id) {}
+      : ports_(ports), claimant_(ports), policy_(policy), marker_(marker), head_(head), request_id_(request_id) {}
 
   // A store that is down already would be too late to find out about when the resource is gone. A problem: the request
   // is not to be sent.
@@ -46,6 +47,7 @@ class LifeEnd {
   void log_failure(const Op& op) const;
 
   const ExchangePorts& ports_;
+  ExchangeClaimant claimant_;
   const Policy& policy_;
   const OperationId marker_;
   const http::RequestHead& head_;

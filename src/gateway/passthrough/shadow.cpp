@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "gateway/exchange/store_failure.hpp"
 
 namespace once {
 
@@ -43,6 +42,16 @@ Shadow::Shadow(Worker& worker, GenerationUse generation, const RoutedPolicy& rou
       head_(head),
       request_id_(request_id),
       body_(shared_.load),
+      ports_{.store = shared_.store,
+             .waiters = shared_.waiters,
+             .executions = shared_.executions,
+             .home = worker.loop(),
+             .clock = shared_.clock,
+             .random = worker.random(),
+             .metrics = worker.metrics(),
+             .log = shared_.log,
+             .errors_base = shared_.errors_base},
+      claimant_(ports_),
       lease_(shared_.store, worker.loop(), shared_.clock, worker.metrics()) {}
 
 void Shadow::decide(Shadowed verdict) {
@@ -147,27 +156,25 @@ Task<void> Shadow::keep_books(std::shared_ptr<Shadow> self) {
 }
 
 Task<void> Shadow::claim_and_finish() {
-  const bool leases = shared_.store.store().traits().shared == Shared::yes;
-  op_.nonce = worker_.random().nonce();
-  op_.terms.on_unknown = policy_.on_unknown;
-  op_.terms.takeover_after = policy_.takeover_after;
-  op_.terms.lease = leases ? policy_.lease : Duration::max();
-  op_.terms.ttl = policy_.ttl;
-  op_.terms.tombstone = policy_.tombstone;
+  op_.terms = terms_of(policy_);
   op_.route = route_;
-  const Time asked = shared_.clock.now();
-  co_await shared_.store.run(op_, worker_.loop());
-  co_await hold_late_claim(op_, asked, shared_.store, worker_.loop(), shared_.clock);
+  const ClaimResult claimed = co_await claimant_.claim(op_);
   if (op_.status != OpStatus::done) {
-    count_store_failure(worker_.metrics(), op_);
+    if (claimed.stands == Stands::perhaps) claimant_.take_back_later(op_);
     decide(Shadowed::store_error);
     co_return;
   }
   decide(shadowed(op_.verdict));
   if (op_.verdict != Verdict::execute) co_return;
-  if (leases) lease_.start(op_, shared_.clock.now() - asked);
+  const bool leases = shared_.store.store().traits().shared == Shared::yes;
+  if (leases) lease_.start(op_, claimed.held_since);
   co_await answer_;
   co_await lease_.stop();
+  settle_claim();
+  co_await claimant_.end_soon(op_);
+}
+
+void Shadow::settle_claim() {
   const Settlement settlement = settle(*answer_.delivery, answer_.status, answer_.said, policy_.record);
   op_.verb = Verb::finish;
   switch (settlement.kind) {
@@ -184,8 +191,6 @@ Task<void> Shadow::claim_and_finish() {
     case Settlement::Kind::fail: op_.final_state = State::failed; break;
     case Settlement::Kind::unknown: op_.final_state = State::unknown; break;
   }
-  co_await shared_.store.run(op_, worker_.loop());
-  if (op_.status == OpStatus::failed) count_store_failure(worker_.metrics(), op_);
 }
 
 }  // namespace once

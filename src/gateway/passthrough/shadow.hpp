@@ -16,6 +16,8 @@
 #include "core/outcome.hpp"
 #include "core/problem.hpp"
 #include "gateway/access_line.hpp"
+#include "gateway/exchange/exchange_claimant.hpp"
+#include "gateway/exchange/exchange_ports.hpp"
 #include "gateway/exchange/lease_keeper.hpp"
 #include "gateway/identity/identify.hpp"
 #include "gateway/identity/routes.hpp"
@@ -60,6 +62,8 @@ class Shadow final : public PassObserver, public std::enable_shared_from_this<Sh
 
   static Task<void> keep_books(std::shared_ptr<Shadow> self);
   Task<void> claim_and_finish();
+  // What the answer makes of the claim.
+  void settle_claim();
   void decide(Shadowed verdict);
 
   Worker& worker_;
@@ -76,6 +80,8 @@ class Shadow final : public PassObserver, public std::enable_shared_from_this<Sh
   bool claiming_ = false;
   Op op_;
   TenantTag tenant_{};
+  const ExchangePorts ports_;
+  ExchangeClaimant claimant_;
   LeaseKeeper lease_;
   Answer answer_;
   std::optional<AccessLine> line_;  // waits for the verdict

@@ -1,0 +1,47 @@
+#include "gateway/exchange/exchange_claimant.hpp"
+
+#include <utility>
+
+#include "base/task.hpp"
+#include "gateway/exchange/store_failure.hpp"
+
+namespace once {
+
+namespace {
+
+// More would fill the memory, and the store would be met by all of them when it comes back.
+constexpr std::uint64_t most_unsettled = 10'000;
+
+Task<void> try_on(ExchangePorts ports, Op end, Stands claim, [[maybe_unused]] std::shared_ptr<const void> kept_alive) {
+  ports.metrics.unsettled.add();
+  const Store& store = ports.store.store();
+  EndSteps steps(end, patience_for_end(end, claim, store.traits().shared));
+  const Duration began = ports.clock.running();
+  std::optional<Duration> pause = steps.first(store);
+  while (pause) {
+    co_await sleep_for(ports.home, *pause);
+    co_await ports.store.run(end, ports.home);
+    if (end.status == OpStatus::failed) count_store_failure(ports.metrics, end);
+    pause = steps.again(store, ports.clock.running() - began);
+  }
+  ports.metrics.unsettled.subtract();
+  ports.waiters.notify(end.id);
+}
+
+}  // namespace
+
+void ExchangeClaimant::store_failed(const Op& op) {
+  count_store_failure(ports_.metrics, op);
+}
+
+void ExchangeClaimant::retries(const Op& op) {
+  if (op.verb == Verb::finish) ports_.metrics.record_retries.add();
+}
+
+// A claim that is ours is always ended: there are only as many as there were requests when the store went away.
+void ExchangeClaimant::end_in_background(Op end, Stands claim, std::shared_ptr<const void> kept_alive) {
+  if (claim == Stands::perhaps && ports_.metrics.unsettled.value() >= most_unsettled) return;
+  spawn(try_on(ports_, std::move(end), claim, std::move(kept_alive)));
+}
+
+}  // namespace once

@@ -1,0 +1,29 @@
+// The claim protocol (store/claimant.hpp) as the gateway uses it: failures are counted, and what a request could not
+// tell the store before it was answered is tried on in the background. A drain waits for that.
+#pragma once
+
+#include <memory>
+
+#include "gateway/exchange/exchange_ports.hpp"
+#include "store/claimant.hpp"
+
+namespace once {
+
+class ExchangeClaimant final : private ClaimantHost, public Claimant {
+ public:
+  // The ports outlive this; what they refer to outlives everything that is tried on.
+  explicit ExchangeClaimant(const ExchangePorts& ports)
+      : Claimant({.store = ports.store, .home = ports.home, .clock = ports.clock, .random = ports.random}, *this),
+        ports_(ports) {}
+  ExchangeClaimant(const ExchangeClaimant&) = delete;
+  ExchangeClaimant& operator=(const ExchangeClaimant&) = delete;
+
+ private:
+  void store_failed(const Op& op) override;
+  void retries(const Op& op) override;
+  void end_in_background(Op end, Stands claim, std::shared_ptr<const void> kept_alive) override;
+
+  const ExchangePorts& ports_;
+};
+
+}  // namespace once

@@ -1,0 +1,205 @@
+#include "store/claim_steps.hpp"
+
+#include <algorithm>
+
+namespace once {
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr Duration first_end_retry = milliseconds(20);
+constexpr Duration slowest_early_retry = seconds(1);
+// When the store has been away for so long.
+constexpr Duration early = seconds(30);
+constexpr Duration slowest_late_retry = seconds(5);
+// How long a claim that was given up may take to reach a shared store that answers other calls. Not long: a drain waits
+// for its release.
+constexpr Duration latest_arrival = seconds(10);
+
+bool got_no_answer(const Op& op) {
+  return op.status == OpStatus::failed && op.fault == StoreFault::unavailable;
+}
+
+bool is_granted(const Op& claim) {
+  return claim.status == OpStatus::done && claim.verb == Verb::claim && claim.verdict == Verdict::execute;
+}
+
+// Whether so much time is too much to rely on what is left of a lease. A clock that was set back says nothing of how
+// long it took.
+bool too_long_for_lease(Duration took, Duration lease) {
+  return took < Duration::zero() || took >= lease / 2;
+}
+
+// `took`: by the caller's own clock, since the lease was asked for.
+bool may_have_lapsed(const Op& claim, Duration took) {
+  if (!is_granted(claim)) return false;
+  if (claim.record->lease_until == Time::max()) return false;  // the owner is the process
+  return claim.record->lease_until <= claim.now || too_long_for_lease(took, claim.terms.lease);
+}
+
+// Not when the store had its time: the caller would wait for twice as long as one call may take.
+bool may_ask_again(const Op& op, const Store& store, Duration took) {
+  return got_no_answer(op) && took < store.time_limit() / 10;
+}
+
+Op renewal_of(const Op& claim) {
+  return {.verb = Verb::renew, .id = claim.id, .nonce = claim.nonce, .terms = claim.terms};
+}
+
+// A claim that was lost is somebody else's. One that could not be renewed in time has failed, and may still stand.
+void judge_renewal(Op& claim, const Op& renewal, Duration took) {
+  if (renewal.status == OpStatus::lost) {
+    claim.verdict = Verdict::in_flight;
+  } else if (renewal.status == OpStatus::failed || too_long_for_lease(took, claim.terms.lease)) {
+    answer_failed(claim, StoreFault::unavailable, "the claim came too late to be kept");
+  } else {
+    claim.record->lease_until = saturating_add(renewal.now, claim.terms.lease);
+  }
+}
+
+}  // namespace
+
+Op* ClaimSteps::next(const Store& store, Time now) {
+  switch (stage_) {
+    case Stage::unasked:
+      stage_ = Stage::asked;
+      result_.asked = result_.held_since = now;
+      return &claim_;
+    case Stage::asked:
+      stage_ = Stage::answered;
+      unanswered_ = got_no_answer(claim_);
+      if (may_ask_again(claim_, store, now - result_.asked)) return &claim_;
+      [[fallthrough]];
+    case Stage::answered:
+      if (hold_ == Hold::later || !may_have_lapsed(claim_, now - result_.held_since)) return decide();
+      stage_ = Stage::renewed;
+      result_.held_since = now;
+      renewal_ = renewal_of(claim_);
+      return &*renewal_;
+    case Stage::renewed: judge_renewal(claim_, *renewal_, now - result_.held_since); return decide();
+    case Stage::decided: return nullptr;
+  }
+  return nullptr;
+}
+
+Op* ClaimSteps::decide() {
+  stage_ = Stage::decided;
+  if (claim_.status == OpStatus::failed) {
+    if (unanswered_ || renewal_) result_.stands = Stands::perhaps;
+  } else if (is_granted(claim_)) {
+    result_.stands = Stands::yes;
+  } else if (unanswered_ && !renewal_) {
+    result_.stands = Stands::perhaps;  // the first one may still be on its way
+  }
+  return nullptr;
+}
+
+void LeaseSteps::start(const Op& claim, Time held_since, const Executions::Entry* work) {
+  op_ = renewal_of(claim);
+  first_ = claim.nonce;
+  asked_at_ = held_since;
+  work_ = work;
+  lost_ = false;
+}
+
+void LeaseSteps::start_unclaimed(const Op& failed, Time now, const Executions::Entry& work) {
+  start(failed, now, &work);
+  lost_ = true;
+}
+
+Duration LeaseSteps::first(Time now) const {
+  const Duration gone = now - asked_at_;
+  if (gone < Duration::zero()) return Duration::zero();  // the clock was set back: how long it took is not known
+  return std::max(every() - gone, Duration::zero());
+}
+
+Op* LeaseSteps::due(Time now) {
+  if (take_handed(op_, work_)) lost_ = false;
+  if (lost_) return nullptr;
+  asking_at_ = now;
+  return &op_;
+}
+
+// A lost claim stays lost, unless another one is handed over: recording the outcome will say so.
+void LeaseSteps::answered(const Op& renewal) {
+  lost_ = renewal.status == OpStatus::lost;
+  if (renewal.status == OpStatus::done) asked_at_ = asking_at_;
+}
+
+void LeaseSteps::renewed(Time asked) {
+  asked_at_ = std::max(asked_at_, asked);
+}
+
+bool LeaseSteps::holds_first(Time now) const {
+  const Duration since = now - asked_at_;
+  return !lost_ && op_.nonce == first_ && since >= Duration::zero() && since < op_.terms.lease;
+}
+
+Patience patience_for_end(const Op& end, Stands claim, Shared shared) {
+  const bool only_this_process = shared == Shared::no && end.terms.owner == Owner::process;
+  const Time expires = saturating_add(Time(end.terms.ttl), end.terms.lease);
+  return {.limit = only_this_process ? Duration::max() : expires.time_since_epoch(),
+          .on_its_way = shared == Shared::yes && claim == Stands::perhaps ? latest_arrival : Duration::zero()};
+}
+
+EndSteps::EndSteps(Op& end, const Patience& patience, const Executions::Entry* work)
+    : end_(end), patience_(patience), work_(work), backoff_(first_end_retry, slowest_late_retry) {
+  take_handed(end_, work_);
+}
+
+std::optional<Duration> EndSteps::first(const Store& store) {
+  answer_failed(end_, StoreFault::unavailable, "not asked yet");
+  return again(store, Duration::zero());
+}
+
+std::optional<Duration> EndSteps::again(const Store& store, Duration since) {
+  const bool lost = end_.status == OpStatus::lost;
+  if (lost && take_handed(end_, work_)) return Duration::zero();
+  const bool claimed_by_other = end_.verb == Verb::claim && end_.verdict == Verdict::in_flight;
+  if (end_.status == OpStatus::done && !claimed_by_other) return std::nullopt;
+  if (lost) {
+    not_there_ += pause_;
+    if (not_there_ >= patience_.on_its_way) return std::nullopt;
+  }
+  waited_ = std::max(waited_, since);
+  if (waited_ >= patience_.limit || store.failed_for_good()) return std::nullopt;
+  pause_ = backoff_.next(!lost && waited_ < early ? slowest_early_retry : slowest_late_retry);
+  waited_ += pause_;
+  return pause_;
+}
+
+Standing standing_of(const Op& lookup, const Nonce& nonce) {
+  if (lookup.status != OpStatus::done) return Standing::unseen;
+  if (!lookup.record) return Standing::nothing;
+  if (lookup.record->nonce == released_nonce(nonce)) return Standing::released;
+  if (lookup.record->nonce != nonce) return Standing::taken_over;
+  switch (lookup.record->state) {
+    case State::started: return Standing::started;
+    case State::succeeded: return Standing::succeeded;
+    case State::failed: return Standing::failed;
+    case State::unknown: return Standing::unknown;
+    case State::tombstone: return Standing::expired;
+  }
+  return Standing::unseen;
+}
+
+bool another_outcome_stands(const Op& finish) {
+  const OutcomeBytes stands = finish.record ? finish.record->outcome : nullptr;
+  if (stands == nullptr || stands == finish.outcome) return false;
+  return finish.outcome == nullptr || *stands != *finish.outcome;
+}
+
+bool take_handed(Op& op, const Executions::Entry* work) {
+  const std::optional<Nonce> handed = work == nullptr ? std::nullopt : work->handed();
+  if (!handed || *handed == op.nonce) return false;
+  op.nonce = *handed;
+  return true;
+}
+
+Op end_of(const Op& claim, Verb verb, const Nonce& nonce) {
+  return {.verb = verb, .id = claim.id, .nonce = nonce, .terms = claim.terms, .final_state = State::unknown};
+}
+
+}  // namespace once

@@ -1,0 +1,108 @@
+#include "store/claimant.hpp"
+
+#include <utility>
+
+namespace once {
+
+Task<ClaimResult> Claimant::claim(Op& claim, Hold hold) {
+  claim.verb = Verb::claim;
+  claim.nonce = ports_.random.nonce();
+  return drive(ClaimSteps(claim, hold), claim, Strays::taken_back);
+}
+
+Task<ClaimResult> Claimant::claim_as_named(Op& claim) {
+  return drive(ClaimSteps(claim), claim, Strays::left);
+}
+
+Task<ClaimResult> Claimant::hold(Op& claim, Time since) {
+  return drive(ClaimSteps(claim, since), claim, Strays::left);
+}
+
+Task<ClaimResult> Claimant::drive(ClaimSteps steps, Op& claim, Strays strays) {
+  const Store& store = ports_.store.store();
+  Op* asking = steps.next(store, ports_.clock.now());
+  while (asking != nullptr) {
+    co_await ports_.store.run(*asking, ports_.home);
+    asking = steps.next(store, ports_.clock.now());
+    if (asking == &claim) host_.store_failed(claim);
+  }
+  if (claim.status == OpStatus::failed) {
+    host_.store_failed(claim);
+  } else if (strays == Strays::taken_back && steps.result().stands == Stands::perhaps) {
+    take_back_later(claim);
+  }
+  co_return steps.result();
+}
+
+Task<void> Claimant::ask(Op& op) {
+  co_await drive(ClaimSteps(op), op, Strays::left);
+}
+
+Task<Executions::Entered> Claimant::enter(const Op& claim, Executions::Entry& work) {
+  const Executions::Entered entered = work.enter(claim);
+  if (entered == Executions::Entered::other_request) {
+    Op release = end_of(claim, Verb::release, claim.nonce);
+    co_await end_soon(release);
+  }
+  co_return entered;
+}
+
+Task<void> Claimant::leave(const Op& ended, Executions::Entry& work) {
+  const std::optional<Nonce> handed = work.leave();
+  if (!handed || *handed == ended.nonce) co_return;
+  const bool settled = ended.verb == Verb::release || (ended.verb == Verb::finish && ended.status == OpStatus::done);
+  Op end = end_of(ended, settled ? Verb::release : Verb::finish, *handed);
+  co_await end_soon(end);
+}
+
+Task<void> Claimant::end(Op& end, Duration limit, const Executions::Entry* work) {
+  const Patience patience{.limit = limit};
+  EndSteps steps(end, patience, work);
+  const Duration began = ports_.clock.running();
+  std::optional<Duration> pause = Duration::zero();
+  while (pause) {
+    co_await sleep_for(ports_.home, *pause);
+    co_await ports_.store.run(end, ports_.home);
+    if (end.status == OpStatus::failed) host_.store_failed(end);
+    pause = steps.again(ports_.store.store(), ports_.clock.running() - began);
+    if (pause && end.status == OpStatus::failed) host_.retries(end);
+  }
+}
+
+Task<void> Claimant::end_soon(Op& op, const Executions::Entry* work) {
+  co_await end(op, Duration::zero(), work);
+  if (op.status == OpStatus::failed) end_later(op, Stands::yes);
+}
+
+void Claimant::take_back_later(const Op& claim) {
+  end_later(end_of(claim, Verb::release, claim.nonce), Stands::perhaps);
+}
+
+void Claimant::end_later(Op end, Stands claim, std::shared_ptr<const void> kept_alive) {
+  end.tenant = {};  // views of a request that is over
+  end.route = {};
+  end.record.reset();
+  host_.end_in_background(std::move(end), claim, std::move(kept_alive));
+}
+
+// A backend that records its outcome in its own transaction has done so before it answers, or dies instead of
+// answering. What it committed stands, whatever came over the wire; and so does what an operator said meanwhile.
+Task<bool> Claimant::find_committed(Op& end) {
+  Op seen;
+  seen.id = end.id;
+  co_await ports_.store.run(seen, ports_.home);
+  if (standing_of(seen, end.nonce) != Standing::succeeded || seen.record->outcome == nullptr) co_return false;
+  if (ports_.store.store().traits().shared == Shared::yes) {
+    // Recorded once more, which changes nothing: from now on this claim is settled.
+    end.verb = Verb::finish;
+    end.final_state = State::succeeded;
+    end.body_kept = seen.record->body_kept;
+    end.outcome = seen.record->outcome;
+    co_await ports_.store.run(end, ports_.home);
+    if (end.status != OpStatus::done) co_return false;
+  }
+  end.record = std::move(seen.record);
+  co_return true;
+}
+
+}  // namespace once
