@@ -329,20 +329,11 @@ Task<ClaimsAnswer> Claims::release(Call call, ClaimHandle handle) {
   const auto asked = read_release(call.request.body);
   if (!asked) co_return answers_.invalid(asked.error());
   Op op;
-  op.verb = Verb::release;
   op.id = handle.id;
   op.nonce = handle.nonce;
-  co_await claimant_.ask(op);
+  co_await claimant_.release(op);
   if (op.status == OpStatus::failed) co_return answers_.store_failed(op);
-  if (op.status == OpStatus::lost) {
-    // Released before, and the answer was lost: then nobody has it. Else somebody, or an outcome, stands in the way.
-    Op seen;
-    seen.id = handle.id;
-    co_await claimant_.ask(seen);
-    const Standing standing = standing_of(seen, handle.nonce);
-    if (standing == Standing::unseen) co_return answers_.store_failed(seen);
-    if (standing != Standing::nothing && standing != Standing::released) co_return answers_.lost();
-  }
+  if (op.status == OpStatus::lost) co_return answers_.lost();
   ports_.waiters.notify(op.id);
   co_return answers_.released();
 }

@@ -64,6 +64,7 @@ class BlockingClaimant {
   void leave(const Op& op, Executions::Entry& work) { home_.wait_for(claimant_.leave(op, work)); }
   void ask(Op& op) { home_.wait_for(claimant_.ask(op)); }
   void end(Op& op, Duration limit, const Executions::Entry* work) { home_.wait_for(claimant_.end(op, limit, work)); }
+  void release(Op& op) { home_.wait_for(claimant_.release(op)); }
   bool find_committed(Op& op) { return home_.wait_for(claimant_.find_committed(op)); }
   void take_back_later(const Op& op) { claimant_.take_back_later(op); }
   void end_later(const Op& op, Stands claim) { claimant_.end_later(op, claim); }

@@ -124,7 +124,7 @@ OutcomeFacts Claim::fail() {
 OutcomeFacts Claim::release() {
   OutcomeFacts outcome = held_->facts();
   Op op = held_->op(Verb::release);
-  held_->engine.ask(op);
+  held_->engine.release(op);
   held_->engine.tell_waiting();
   if (op.status == OpStatus::failed) {
     tell_store_failed(op, outcome);

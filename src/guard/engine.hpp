@@ -54,6 +54,7 @@ class Engine final : private ClaimantHost {
   Background& background() { return background_; }
   std::size_t max_value() const { return max_value_; }
   void ask(Op& op) { claimant().ask(op); }
+  void release(Op& op) { claimant().release(op); }
   // Tries again for as long as the owner's lease may last: what was done should not be forgotten for a store that was
   // away for a moment. `work`: of a call of run(), which ends with this. Where the process is the owner nobody else can
   // end its claim, so that the outcome is tried on for as long as the guard lives.

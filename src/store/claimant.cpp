@@ -7,6 +7,7 @@ namespace once {
 Task<ClaimResult> Claimant::claim(Op& claim, Hold hold) {
   claim.verb = Verb::claim;
   claim.nonce = ports_.random.nonce();
+  if (!shared_ && claim.terms.owner == Owner::process) claim.terms.lease = Duration::max();
   return drive(ClaimSteps(claim, hold), claim, Strays::taken_back);
 }
 
@@ -74,6 +75,19 @@ Task<void> Claimant::end_soon(Op& op, const Executions::Entry* work) {
   if (op.status == OpStatus::failed) end_later(op, Stands::yes);
 }
 
+Task<void> Claimant::release(Op& release) {
+  release.verb = Verb::release;
+  co_await ask(release);
+  if (release.status != OpStatus::lost) co_return;
+  // Released before, and the answer was lost: then nobody has it. Else somebody, or an outcome, stands in the way.
+  Op seen;
+  seen.id = release.id;
+  co_await ask(seen);
+  const Standing standing = standing_of(seen, release.nonce);
+  if (standing == Standing::unseen) answer_failed(release, seen.fault, seen.error);
+  if (standing == Standing::nothing || standing == Standing::released) release.status = OpStatus::done;
+}
+
 void Claimant::take_back_later(const Op& claim) {
   end_later(end_of(claim, Verb::release, claim.nonce), Stands::perhaps);
 }
@@ -92,7 +106,7 @@ Task<bool> Claimant::find_committed(Op& end) {
   seen.id = end.id;
   co_await ports_.store.run(seen, ports_.home);
   if (standing_of(seen, end.nonce) != Standing::succeeded || seen.record->outcome == nullptr) co_return false;
-  if (ports_.store.store().traits().shared == Shared::yes) {
+  if (shared_) {
     // Recorded once more, which changes nothing: from now on this claim is settled.
     end.verb = Verb::finish;
     end.final_state = State::succeeded;

@@ -40,10 +40,12 @@ struct ClaimantPorts {
 class Claimant {
  public:
   // The host outlives this.
-  Claimant(const ClaimantPorts& ports, ClaimantHost& host) : ports_(ports), host_(host) {}
+  Claimant(const ClaimantPorts& ports, ClaimantHost& host)
+      : ports_(ports), host_(host), shared_(ports.store.store().traits().shared == Shared::yes) {}
 
-  // Claims with a new nonce. If another verdict than execute comes while an earlier copy of the claim may still be on
-  // its way, that copy is taken back. A claim that failed and stands perhaps is the caller's to end.
+  // Claims with a new nonce; without a lease where the process is the owner. If another verdict than execute comes
+  // while an earlier copy of the claim may still be on its way, that copy is taken back. A claim that failed and stands
+  // perhaps is the caller's to end.
   Task<ClaimResult> claim(Op& claim, Hold hold = Hold::at_once);
   // With the nonce that the op has. Its owner may come again with the same nonce, so nothing is taken back.
   Task<ClaimResult> claim_as_named(Op& claim);
@@ -64,6 +66,8 @@ class Claimant {
   Task<void> end(Op& end, Duration limit, const Executions::Entry* work = nullptr);
   // Asks once; the rest is done in the background.
   Task<void> end_soon(Op& end, const Executions::Entry* work = nullptr);
+  // Takes back a claim for an owner that may ask for it twice: done if nobody has claimed since.
+  Task<void> release(Op& release);
   // Takes back a claim that failed and stands perhaps, in the background.
   void take_back_later(const Op& claim);
   void end_later(Op end, Stands claim, std::shared_ptr<const void> kept_alive = nullptr);
@@ -78,6 +82,7 @@ class Claimant {
 
   const ClaimantPorts ports_;
   ClaimantHost& host_;
+  const bool shared_;
 };
 
 }  // namespace once

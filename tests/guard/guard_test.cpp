@@ -352,7 +352,8 @@ TEST_F(GuardTest, a_claim_is_taken_over_after_the_threshold_and_its_holder_is_re
 TEST_F(GuardTest, a_claim_ends_as_its_holder_says) {
   Guard guard = open();
   auto released = guard.claim(request());
-  released.claim->release();
+  EXPECT_EQ(released.claim->release().reason, Reason::none);
+  EXPECT_EQ(released.claim->release().reason, Reason::none) << "an end may be repeated";
   EXPECT_FALSE(guard.look(request()).has_value());
   auto failed = guard.claim(request());
   EXPECT_EQ(failed.claim->attempt(), 1U);

@@ -197,6 +197,31 @@ TEST_P(ClaimantTest, a_release_that_fails_is_left_to_the_background) {
   EXPECT_FALSE(store_.record(id_).has_value());
 }
 
+TEST_P(ClaimantTest, a_release_may_be_repeated) {
+  for (const Fault fault : {Fault::none, Fault::before, Fault::after}) {
+    Op op = claim_op();
+    wait_for(claimant_.claim(op));
+    store_.fail_next(Verb::release, fault);
+    wait_for(claimant_.release(op));
+    EXPECT_EQ(op.status, OpStatus::done);
+    wait_for(claimant_.release(op));
+    EXPECT_EQ(op.status, OpStatus::done);
+  }
+}
+
+TEST_P(ClaimantTest, a_release_of_what_somebody_else_has_is_lost) {
+  Op op = claim_op();
+  wait_for(claimant_.claim(op));
+  wait_for(claimant_.release(op));
+  Op newer = claim_op();
+  wait_for(claimant_.claim(newer));
+  wait_for(claimant_.release(op));
+  EXPECT_EQ(op.status, OpStatus::lost);
+  store_.fail_next(Verb::lookup, Fault::before, 2);
+  wait_for(claimant_.release(op));
+  EXPECT_EQ(op.status, OpStatus::failed) << "nobody knows";
+}
+
 // The lease of the claim at work has ended in the store, or was forgotten there: another request is given the claim.
 class HandedOver : public ClaimantTest {
  protected:
