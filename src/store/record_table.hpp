@@ -64,9 +64,11 @@ class RecordTable {
   Node* find(const OperationId& id) {
     return find(id, [&id](const Node& node) { return node.id == id; });
   }
-  bool has(const OperationId& id) const {
-    return index_.find(id, [&](FlatIndex::Number each) { return at(each).id == id; }).has_value();
+  const Node* find(const OperationId& id) const {
+    const auto number = index_.find(id, [&](FlatIndex::Number each) { return at(each).id == id; });
+    return number ? &at(*number) : nullptr;
   }
+  bool has(const OperationId& id) const { return find(id) != nullptr; }
   // Of the nodes with nearly this id, the one that is_same() says yes to.
   Node* find(const OperationId& id, auto&& is_same) {
     const auto number = index_.find(id, [&](FlatIndex::Number each) { return is_same(at(each)); });

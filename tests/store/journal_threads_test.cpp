@@ -78,12 +78,12 @@ class JournalThreads : public testing::TestWithParam<Sync> {
   void list() {
     std::string cursor;
     do {
-      const auto page = store_->scan({}, cursor, 100);
+      const auto page = store_->search()->scan({}, cursor, 100);
       ASSERT_TRUE(page.has_value()) << page.error().detail;
       for (const KeyInfo& key : page->keys) EXPECT_EQ(key.tenant.value_or("acme"), "acme");
       cursor = page->next;
     } while (!cursor.empty());
-    EXPECT_TRUE(store_->count("").has_value());
+    EXPECT_TRUE(store_->search()->count("").has_value());
   }
 
   // A key of its own, one that is soon forgotten, and one that all of them want.

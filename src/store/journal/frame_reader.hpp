@@ -1,4 +1,4 @@
-// Reads one record back from its segment, on any thread and without the journal's mutex. That is safe because the bytes
+// Reads one record back from its segment, on any thread and without any lock. That is safe because the bytes
 // of a record do not change once the index has its place: segments are written from front to back, and the active one
 // is only cut behind what was indexed. A segment may be dropped meanwhile: whoever has its file open still reads it; an
 // error before that means that the record has moved, and the index says where to.

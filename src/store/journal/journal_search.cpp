@@ -1,18 +1,10 @@
-// The journal as operators see it. The index knows the state of every record, so a scan for those that are unknown
-// reads no others; the rest of a record, tenant and route too, is read from its segment, one at a time and without the
-// writer's mutex; of a list only what comes before the outcome, and not checked. A scan goes by the beginning of the
-// ids: slots move, these do not.
+#include "store/journal/journal_search.hpp"
+
 #include <algorithm>
 #include <span>
 #include <utility>
 
-#include "store/journal/journal_store.hpp"
-
-namespace once {
-
-using journal::Place;
-using journal::Shard;
-using journal::SlotTable;
+namespace once::journal {
 
 namespace {
 
@@ -26,16 +18,15 @@ struct Step {
   std::uint64_t reach = 1;
   std::size_t slots = 0;
 };
-Step step_of(const Shard& shard) {
-  const std::scoped_lock lock(shard.mutex);
-  const std::size_t slots = shard.slots.size();
+Step step_of(const Index& index, std::size_t shard) {
+  const std::size_t slots = index.look_at(shard)->slots.size();
   return {.reach = std::max<std::uint64_t>(end_of_ids / slots * slots_per_lock, 1),
           .slots = std::min<std::size_t>(slots, slots_per_lock)};
 }
 
 // What a slot says of its record. One that has expired and is remembered may stand there as what it was.
 bool may_fit(const SlotTable::Slot& slot, const KeyFilter& filter, Time now) {
-  if (journal::has_passed(slot.expires, now)) return false;
+  if (has_passed(slot.expires, now)) return false;
   return !filter.state || *filter.state == State::tombstone || slot.place.state() == *filter.state;
 }
 
@@ -47,54 +38,50 @@ OperationId beginning_of(const std::array<std::uint8_t, SlotTable::tag_size>& ta
 
 }  // namespace
 
-std::vector<JournalStore::Candidate> JournalStore::candidates(Shard& shard, std::uint64_t from, std::uint64_t to,
-                                                              const KeyFilter& filter, Time now) {
+std::vector<JournalSearch::Candidate> JournalSearch::candidates(std::size_t shard, std::uint64_t from, std::uint64_t to,
+                                                                const KeyFilter& filter, Time now) const {
   std::vector<Candidate> found;
-  const std::scoped_lock lock(shard.mutex);
-  shard.slots.visit(from, to, [&](std::uint64_t bits, const SlotTable::Slot& slot) {
-    if (may_fit(slot, filter, now)) found.push_back({.bits = bits, .tag = slot.tag});
+  core_.index.look_at(shard)->slots.visit(from, to, [&](std::uint64_t bits, const SlotTable::Slot& slot) {
+    if (may_fit(slot, filter, now)) found.push_back({.shard = shard, .bits = bits, .tag = slot.tag});
   });
   std::ranges::sort(found, {}, [](const Candidate& each) { return std::pair(each.bits, each.tag); });
   return found;
 }
 
-std::optional<JournalStore::Located> JournalStore::locate(Shard& shard, const Candidate& candidate) {
-  const std::scoped_lock writing(writing_);
-  const std::scoped_lock lock(shard.mutex);
-  const SlotTable::Slot* slot = shard.slots.find(beginning_of(candidate.tag));
+std::optional<JournalSearch::Located> JournalSearch::locate(const Candidate& candidate) const {
+  const auto appender = core_.appender.lock();
+  const auto shard = core_.index.look_at(candidate.shard);
+  const SlotTable::Slot* slot = shard->slots.find(beginning_of(candidate.tag));
   if (slot == nullptr) return std::nullopt;
-  return Located{.from = segments_.pin(slot->place), .live = slot->expires == journal::never_expires};
+  return Located{.from = appender->segments().pin(slot->place), .live = slot->expires == never_expires};
 }
 
-DiskResult<journal::Head> JournalStore::read_part(journal::Pinned& from, std::string& buffer, Part part) {
+DiskResult<Head> JournalSearch::read_part(Pinned& from, std::string& buffer, Part part) {
   const bool was_open = from.file != nullptr;
-  journal::FrameReader reader(disk_, from, buffer);
-  DiskResult<journal::Head> head;
+  FrameReader reader(core_.disk, from, buffer);
+  DiskResult<Head> head;
   if (part == Part::head) {
     head = reader.head();
   } else if (const auto payload = reader.whole()) {
-    head = journal::Head{.payload = *payload, .size = payload->size()};
+    head = Head{.payload = *payload, .size = payload->size()};
   } else {
     head = std::unexpected(payload.error());
   }
-  if (!was_open) {
-    const std::scoped_lock writing(writing_);
-    segments_.keep_open(from);
-  }
+  if (!was_open) core_.appender.lock()->segments().keep_open(from);
   return head;
 }
 
-Result<std::optional<KeyInfo>> JournalStore::read_info(Shard& shard, const Candidate& candidate, std::string& buffer,
-                                                       Part part, Time now) {
+Result<std::optional<KeyInfo>> JournalSearch::read_info(const Candidate& candidate, std::string& buffer, Part part,
+                                                        Time now) {
   std::optional<Located> at;
-  DiskResult<journal::Head> head;
-  std::optional<journal::Glance> seen;
-  for (std::optional<journal::Address> failed; !seen;) {
-    at = locate(shard, candidate);
+  DiskResult<Head> head;
+  std::optional<Glance> seen;
+  for (std::optional<Address> failed; !seen;) {
+    at = locate(candidate);
     if (!at) return std::nullopt;
     head = read_part(at->from, buffer, part);
-    if (head) seen = journal::glance(head->payload);
-    if (seen && (seen->kind != journal::Kind::put ||
+    if (head) seen = glance(head->payload);
+    if (seen && (seen->kind != Kind::put ||
                  !std::ranges::equal(std::span(seen->id.bytes).first(candidate.tag.size()), candidate.tag))) {
       seen.reset();
     }
@@ -105,39 +92,38 @@ Result<std::optional<KeyInfo>> JournalStore::read_info(Shard& shard, const Candi
               .retryable = Retryable::no,
               .detail = head ? "the journal's index does not fit its segments" : head.error().detail});
   }
-  Record record = journal::decode_put(head->payload);
-  record.lease_until = past_runs_.lease(record.lease_until, at->from.address);
+  Record record = decode_put(head->payload);
+  record.lease_until = core_.past_runs.lease(record.lease_until, at->from.address);
   if (at->live) record.lease_until = Time::max();
   if (forgotten(record, now)) return std::nullopt;
   KeyInfo info = info_of(seen->id, record, now);
   if (record.outcome != nullptr && info.state != State::tombstone) {
     info.outcome_bytes += head->size - head->payload.size();
   }
-  const journal::Labels labels = journal::labels_of(head->payload);
+  const Labels labels = labels_of(head->payload);
   if (!labels.tenant.empty()) info.tenant = labels.tenant;
   if (!labels.route.empty()) info.route = labels.route;
   return info;
 }
 
 // A record that cannot be read is left out: whoever asks for it alone is told.
-Result<KeyPage> JournalStore::scan(const KeyFilter& filter, std::string_view cursor, std::size_t limit) {
+Result<KeyPage> JournalSearch::scan(const KeyFilter& filter, std::string_view cursor, std::size_t limit) {
   const auto begin = read_cursor(cursor, 2);
   if (!begin) return bad_cursor();
-  KeyPage page{.keys = {}, .next = {}, .now = clock_.now()};
+  KeyPage page{.keys = {}, .next = {}, .now = core_.clock.now()};
   std::string buffer;
   std::size_t number = (*begin)[0];
   std::uint64_t from = (*begin)[1];
   std::size_t looked = 0;
   std::size_t reads = 0;
   bool told = false;
-  while (number < shards_.size() && page.keys.size() < limit && looked < slots_per_page && reads < reads_per_page) {
-    Shard& shard = shards_[number];
-    const Step step = step_of(shard);
+  while (number < Index::shard_count && page.keys.size() < limit && looked < slots_per_page && reads < reads_per_page) {
+    const Step step = step_of(core_.index, number);
     const std::uint64_t to = std::min(from + step.reach, end_of_ids);
     looked += step.slots;
     std::uint64_t done_up_to = to;
     std::uint64_t last = end_of_ids;
-    for (const Candidate& candidate : candidates(shard, from, to, filter, page.now)) {
+    for (const Candidate& candidate : candidates(number, from, to, filter, page.now)) {
       // Ids that begin alike go together, for the cursor cannot tell them apart.
       if ((page.keys.size() >= limit || reads >= reads_per_page) && candidate.bits != last) {
         done_up_to = candidate.bits;
@@ -145,9 +131,9 @@ Result<KeyPage> JournalStore::scan(const KeyFilter& filter, std::string_view cur
       }
       last = candidate.bits;
       ++reads;
-      auto info = read_info(shard, candidate, buffer, Part::head, page.now);
+      auto info = read_info(candidate, buffer, Part::head, page.now);
       if (!info && !std::exchange(told, true)) {
-        log_.error("the journal cannot be read", {{"error", info.error().detail}});
+        core_.log.error("the journal cannot be read", {{"error", info.error().detail}});
       }
       if (info && *info && fits(**info, filter)) page.keys.push_back(*std::move(*info));
     }
@@ -156,20 +142,20 @@ Result<KeyPage> JournalStore::scan(const KeyFilter& filter, std::string_view cur
     ++number;
     from = 0;
   }
-  if (number < shards_.size()) page.next = cursor_of({number, from});
+  if (number < Index::shard_count) page.next = cursor_of({number, from});
   return page;
 }
 
-Result<KeyPage> JournalStore::find(const IdPrefix& prefix) {
-  KeyPage page{.keys = {}, .next = {}, .now = clock_.now()};
+Result<KeyPage> JournalSearch::find(const IdPrefix& prefix) {
+  KeyPage page{.keys = {}, .next = {}, .now = core_.clock.now()};
   std::string buffer;
   std::uint32_t bits = 0;
   std::memcpy(&bits, prefix.bytes.data(), sizeof bits);
   // The shard follows from later bytes.
-  for (Shard& shard : shards_) {
-    for (const Candidate& candidate : candidates(shard, bits, std::uint64_t{bits} + 1, {}, page.now)) {
+  for (std::size_t number = 0; number < Index::shard_count; ++number) {
+    for (const Candidate& candidate : candidates(number, bits, std::uint64_t{bits} + 1, {}, page.now)) {
       if (!begins_with(beginning_of(candidate.tag), prefix)) continue;
-      auto info = read_info(shard, candidate, buffer, Part::whole, page.now);
+      auto info = read_info(candidate, buffer, Part::whole, page.now);
       if (!info) return std::unexpected(info.error());
       if (*info) page.keys.push_back(*std::move(*info));
     }
@@ -179,41 +165,37 @@ Result<KeyPage> JournalStore::find(const IdPrefix& prefix) {
 
 // By what the index says: a record that has expired and is remembered counts as what it was until it is carried
 // forward. Whether the owner is gone the index knows of this process's own claims; the others, few, are read.
-Result<KeyCounts> JournalStore::count(std::string_view cursor) {
+Result<KeyCounts> JournalSearch::count(std::string_view cursor) {
   const auto begin = read_cursor(cursor, 2);
   if (!begin) return bad_cursor();
-  const Time now = clock_.now();
+  const Time now = core_.clock.now();
   std::string buffer;
   KeyCounts counts;
   std::size_t number = (*begin)[0];
   std::uint64_t from = (*begin)[1];
-  for (std::size_t looked = 0; number < shards_.size() && looked < slots_per_page;) {
-    Shard& shard = shards_[number];
-    const Step step = step_of(shard);
+  for (std::size_t looked = 0; number < Index::shard_count && looked < slots_per_page;) {
+    const Step step = step_of(core_.index, number);
     const std::uint64_t to = std::min(from + step.reach, end_of_ids);
     looked += step.slots;
     std::vector<Candidate> unsure;
-    {
-      const std::scoped_lock lock(shard.mutex);
-      shard.slots.visit(from, to, [&](std::uint64_t bits, const SlotTable::Slot& slot) {
-        if (!may_fit(slot, {}, now)) return;
-        const State state = slot.place.state();
-        if (state == State::started && slot.expires != journal::never_expires) {
-          unsure.push_back({.bits = bits, .tag = slot.tag});
-        } else {
-          ++counts.by_state[static_cast<std::size_t>(state)];
-        }
-      });
-    }
+    core_.index.look_at(number)->slots.visit(from, to, [&](std::uint64_t bits, const SlotTable::Slot& slot) {
+      if (!may_fit(slot, {}, now)) return;
+      const State state = slot.place.state();
+      if (state == State::started && slot.expires != never_expires) {
+        unsure.push_back({.shard = number, .bits = bits, .tag = slot.tag});
+      } else {
+        ++counts.by_state[static_cast<std::size_t>(state)];
+      }
+    });
     for (const Candidate& candidate : unsure) {
-      const auto info = read_info(shard, candidate, buffer, Part::head, now);
+      const auto info = read_info(candidate, buffer, Part::head, now);
       if (info && *info) counts.add(**info, now);
     }
     from = to < end_of_ids ? to : 0;
     if (from == 0) ++number;
   }
-  if (number < shards_.size()) counts.next = cursor_of({number, from});
+  if (number < Index::shard_count) counts.next = cursor_of({number, from});
   return counts;
 }
 
-}  // namespace once
+}  // namespace once::journal

@@ -85,22 +85,22 @@ bool ReopenableJournal::failed_for_good() const {
 
 Result<KeyPage> ReopenableJournal::scan(const KeyFilter& filter, std::string_view cursor, std::size_t limit) {
   const std::shared_lock lock(mutex_);
-  return opened_.store ? opened_.store->scan(filter, cursor, limit) : no_journal();
+  return opened_.store ? opened_.store->search()->scan(filter, cursor, limit) : no_journal();
 }
 
 Result<KeyPage> ReopenableJournal::find(const IdPrefix& prefix) {
   const std::shared_lock lock(mutex_);
-  return opened_.store ? opened_.store->find(prefix) : no_journal();
+  return opened_.store ? opened_.store->search()->find(prefix) : no_journal();
 }
 
 Result<KeyPage> ReopenableJournal::get(const OperationId& id) {
   const std::shared_lock lock(mutex_);
-  return opened_.store ? opened_.store->get(id) : no_journal();
+  return opened_.store ? opened_.store->search()->get(id) : no_journal();
 }
 
 Result<KeyCounts> ReopenableJournal::count(std::string_view cursor) {
   const std::shared_lock lock(mutex_);
-  return opened_.store ? opened_.store->count(cursor) : no_journal();
+  return opened_.store ? opened_.store->search()->count(cursor) : no_journal();
 }
 
 JournalStats ReopenableJournal::stats() const {

@@ -130,7 +130,7 @@ DiskResult<SegmentNumber> SegmentLog::next_number() const {
   };
   const std::uint32_t last = std::to_underlying(active());
   if (last == std::numeric_limits<std::uint32_t>::max()) return refused("there are no higher numbers");
-  // The store counts anew long before.
+  // The upkeep counts anew long before.
   if (ordinal(active()) >= Place::last_segment) return refused("there are too many segments");
   return SegmentNumber{last + 1};
 }
@@ -228,6 +228,12 @@ std::size_t SegmentLog::index_of(SegmentOrdinal ordinal) const {
   const std::size_t at = number - std::to_underlying(segments_.front().number);
   ONCE_ASSERT(at < segments_.size());
   return at;
+}
+
+void SegmentLog::count_live(Place place, int by) {
+  Segment& counted = segment(place.segment());
+  counted.live += static_cast<std::uint64_t>(by);
+  counted.live_bytes += static_cast<std::uint64_t>(by) * place.about_size();
 }
 
 DiskResult<void> SegmentLog::drop_oldest() {

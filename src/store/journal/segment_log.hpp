@@ -1,5 +1,7 @@
 // The segments as one log: append at the end, drop at the beginning, and say where FrameReader reads. It knows files
-// and nothing of records. Not for more than one thread at once; the store has a mutex.
+// and nothing of records.
+//
+// Lock: the writer's; an Appender has it. make_spare() needs none.
 //
 // A segment is made ahead of time as next.segment and filled with zeros: writing over blocks that exist costs half of
 // what making new ones does, and a disk that is full says so here and not in the middle of a batch. When its turn comes
@@ -49,8 +51,8 @@ class SegmentLog {
   // Start: the segments that recovery read, oldest first; then the first roll().
   void add(const Segment& segment);
 
-  // A file for the next segment. Making it takes long and touches nothing else, so that the store can do it without its
-  // mutex, and adopt() it with it.
+  // A file for the next segment. Making it takes long and touches nothing else, so it is made without the lock, and
+  // adopt()ed with it.
   struct Spare {
     std::unique_ptr<File> file;
     std::uint64_t capacity = 0;
@@ -94,7 +96,7 @@ class SegmentLog {
   // All that was appended.
   DiskResult<void> sync();
   std::uint64_t durable_up_to() const { return durable_up_to_; }
-  // The same in two steps, so that the store need not hold its mutex meanwhile.
+  // The same in two steps, so that the file can be synced without the lock.
   struct Unsynced {
     std::shared_ptr<File> file;
     SegmentNumber segment{};
@@ -104,7 +106,7 @@ class SegmentLog {
   void synced(const Unsynced& done);
 
   Address address(Place place) const;
-  // To be read without the mutex, now or later. Keeps the file open, if it is, however long that takes.
+  // To be read without the lock, now or later. Keeps the file open, if it is, however long that takes.
   Pinned pin(Place place) const;
   // The file that somebody had to open to read it, for the next one who does.
   void keep_open(const Pinned& pinned);
@@ -117,6 +119,8 @@ class SegmentLog {
     for (std::size_t i = 0; i + 1 < segments_.size(); ++i) visit(segments_[i]);
   }
   Segment& segment(SegmentOrdinal ordinal) { return segments_[index_of(ordinal)]; }
+  // The record at this place counts (1), or does not any more (-1).
+  void count_live(Place place, int by);
 
   // How places name segments: the oldest one at the start is 1.
   SegmentOrdinal ordinal(SegmentNumber number) const {

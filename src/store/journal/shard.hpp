@@ -1,10 +1,9 @@
-// A part of the journal's index, with a mutex of its own: for every key the place of its newest record, and some of the
-// records themselves: those of live claims, and the latest others within a bound. The writer alone changes it; whoever
-// only looks takes the mutex for a moment and never waits for the disk.
+// A part of the journal's index: for every key the place of its newest record, and some of the records themselves:
+// those of live claims, and the latest others within a bound. Index has the lock of each and says who needs which.
 #pragma once
 
 #include <cstddef>
-#include <mutex>
+#include <cstring>
 #include <utility>
 
 #include "store/journal/slot_table.hpp"
@@ -12,35 +11,30 @@
 
 namespace once::journal {
 
-struct alignas(64) Shard {
-  mutable std::mutex mutex;
+struct Shard {
   SlotTable slots;
   RecordTable hot;
   RecordTable::Link claims;    // live: they stay
   RecordTable::Link finished;  // least recently used first
+  std::size_t cache_bytes = 0;
   std::size_t sweep_at = 0;
-
-  // Other bytes of the id than the slots use.
-  static std::size_t number_of(const OperationId& id, std::size_t shards) {
-    return id.bytes[SlotTable::tag_size] % shards;
-  }
 
   static bool is_live(const Record& record) {
     return record.state == State::started && record.lease_until == Time::max();
   }
 
-  // Keeps the record in memory, if it is not too large a part of `max_bytes`.
-  void keep(const OperationId& id, Record&& record, std::size_t max_bytes) {
+  // Keeps the record in memory, if it is not too large a part of `cache_bytes`.
+  void keep(const OperationId& id, Record&& record) {
     RecordTable::Node* node = hot.find(id);
     const bool live = is_live(record);
-    if (!live && RecordTable::outcome_bytes(record.outcome) > max_bytes / 4) {
+    if (!live && RecordTable::outcome_bytes(record.outcome) > cache_bytes / 4) {
       if (node != nullptr) hot.remove(*node);
       return;
     }
     if (node == nullptr) node = &hot.add(id);
     hot.write(*node, std::move(record));
     (live ? claims : finished).take(*node);
-    while (hot.bytes() > max_bytes && !finished.empty()) {
+    while (hot.bytes() > cache_bytes && !finished.empty()) {
       hot.remove(static_cast<RecordTable::Node&>(*finished.next));
     }
   }

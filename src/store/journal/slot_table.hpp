@@ -101,6 +101,10 @@ class SlotTable {
     Slot& slot = slots_[seek(id)];
     return slot.place.empty() ? nullptr : &slot;
   }
+  const Slot* find(const OperationId& id) const {
+    const Slot& slot = slots_[seek(id)];
+    return slot.place.empty() ? nullptr : &slot;
+  }
   bool has(const OperationId& id) const { return !slots_[seek(id)].place.empty(); }
 
   // The id must not be in it.

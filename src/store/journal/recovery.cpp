@@ -1,27 +1,21 @@
-// How a journal starts: every segment is read and checked, the index is built, and a new segment begins.
+#include "store/journal/recovery.hpp"
+
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
-#include <span>
+#include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "base/assert.hpp"
-#include "store/journal/journal_store.hpp"
 
-namespace once {
-
-using journal::Chain;
-using journal::Damage;
-using journal::ExpirySecond;
-using journal::Frame;
-using journal::Place;
-using journal::SegmentFile;
-using journal::Shard;
-using journal::SlotTable;
+namespace once::journal {
 
 namespace {
 
@@ -34,9 +28,9 @@ std::unexpected<Error> store_error(std::string detail) {
 
 std::unexpected<Error> damaged(const Damage& damage) {
   return store_error(
-      fmt::format("the journal is damaged: {}\n"
-                  "`once journal verify` lists all damage; `once journal repair` keeps the intact records",
-                  journal::to_text(damage)));
+      fmt::format("the journal is damaged: {}\n`once journal verify` lists all damage; `once journal repair` keeps the "
+                  "intact records",
+                  to_text(damage)));
 }
 
 // A record behind the last place that is known to be on disk.
@@ -56,14 +50,13 @@ class Gathered {
   }
 
   // Of two records of one key, the later place wins, whichever was read first.
-  void put_into(Shard& shard) {
-    const std::scoped_lock lock(shard.mutex);
+  void put_into(Index& index, Shard& shard) {
     const std::span notes = std::span(notes_).first(std::exchange(count_, 0));
     for (const Note& note : notes) shard.slots.fetch(note.id);
     for (const Note& note : notes) {
       SlotTable::Slot* slot = shard.slots.find(note.id);
       if (slot == nullptr) {
-        shard.slots.insert(note.id, note.expires, note.place);
+        index.insert(shard, note.id, note.expires, note.place);
       } else if (slot->place < note.place) {
         slot->place = note.place;
         slot->expires = note.expires;
@@ -84,10 +77,11 @@ class Gathered {
 // Segments are read by several threads and in any order.
 class Reading {
  public:
-  Reading(Disk& disk, const Chain& chain, std::span<Shard> shards, Time now)
+  Reading(Disk& disk, const Chain& chain, const Appender& writer, Index& index, Time now)
       : disk_(disk),
         chain_(chain),
-        shards_(shards),
+        writer_(writer),
+        index_(index),
         now_(now),
         walked_(chain.segments.size()),
         expires_by_(chain.segments.size(), Time::min()),
@@ -115,7 +109,7 @@ class Reading {
     }
   }
 
-  const std::vector<DiskResult<journal::Walked>>& walked() const { return walked_; }
+  const std::vector<DiskResult<Walked>>& walked() const { return walked_; }
   Fence last_fence() const { return Fence{last_fence_.load(std::memory_order_relaxed)}; }
   std::uint64_t bytes() const { return total_; }
   // When the last thing in the journal was written, as it was believed then; Time::min(): never.
@@ -123,7 +117,7 @@ class Reading {
     return marks_.empty() ? Time::min() : std::ranges::max_element(marks_, {}, &Marks::newest)->newest;
   }
   // Who has written what was read.
-  std::vector<journal::Run> runs() const;
+  std::vector<Run> runs() const;
   // Of everything in the segment.
   Time expires_by(std::size_t segment) const { return expires_by_[segment]; }
   // Oldest first.
@@ -131,23 +125,23 @@ class Reading {
 
  private:
   void read_segments() {
-    std::vector<Gathered> gathered(shards_.size());
+    std::vector<Gathered> gathered(Index::shard_count);
     for (;;) {
       const std::size_t at = next_.fetch_add(1, std::memory_order_relaxed);
       if (at >= chain_.segments.size()) break;
       walked_[at] = read(at, gathered);
     }
-    for (std::size_t i = 0; i < shards_.size(); ++i) gathered[i].put_into(shards_[i]);
+    for (std::size_t i = 0; i < gathered.size(); ++i) put_into_index(i, gathered[i]);
   }
 
-  DiskResult<journal::Walked> read(std::size_t number, std::span<Gathered> gathered) {
+  DiskResult<Walked> read(std::size_t number, std::span<Gathered> gathered) {
     const SegmentFile& segment = chain_.segments[number];
     std::uint64_t fence = std::to_underlying(segment.header.last_fence);
     std::uint64_t counted = 0;
-    auto walked = walk(disk_, segment, journal::OnDamage::stop, [&](const Frame& frame) {
-      if (frame.seen.kind == journal::Kind::skipped) return;
+    auto walked = walk(disk_, segment, OnDamage::stop, [&](const Frame& frame) {
+      if (frame.seen.kind == Kind::skipped) return;
       if (segment.last) remember_if_doubtful(frame);
-      if (frame.seen.kind == journal::Kind::mark) {
+      if (frame.seen.kind == Kind::mark) {
         Marks& marks = marks_[number];
         if (marks.first_at == 0) marks.first_at = frame.offset;
         marks.last = frame.seen.written_at;
@@ -156,7 +150,7 @@ class Reading {
       }
       fence = std::max(fence, std::to_underlying(frame.seen.fence));
       note(segment, frame, gathered);
-      if (frame.seen.kind == journal::Kind::put) {
+      if (frame.seen.kind == Kind::put) {
         expires_by_[number] = std::max(expires_by_[number], frame.seen.expires_at);
       }
       constexpr std::uint64_t step = std::uint64_t{1} << 20U;
@@ -172,27 +166,31 @@ class Reading {
   }
 
   void remember_if_doubtful(const Frame& frame) {
-    if (frame.seen.kind == journal::Kind::mark) {
+    if (frame.seen.kind == Kind::mark) {
       while (!doubtful_.empty() && doubtful_.front().offset < frame.seen.durable_up_to) doubtful_.pop_front();
     } else {
       doubtful_.push_back({.offset = frame.offset, .payload = std::string(frame.payload)});
     }
   }
 
-  journal::SegmentOrdinal ordinal(const SegmentFile& segment) const {
+  SegmentOrdinal ordinal(const SegmentFile& segment) const {
     const std::uint32_t before_first = std::to_underlying(chain_.segments.front().header.number) - 1;
-    return journal::SegmentOrdinal{std::to_underlying(segment.header.number) - before_first};
+    return SegmentOrdinal{std::to_underlying(segment.header.number) - before_first};
   }
 
   void note(const SegmentFile& segment, const Frame& frame, std::span<Gathered> gathered) {
-    const bool removes = frame.seen.kind == journal::Kind::remove;
+    const bool removes = frame.seen.kind == Kind::remove;
     const bool leased = frame.seen.lease_until != Time::min();
-    const Time lease_end = std::max(frame.seen.lease_until, now_ + journal::lease_after_restart);
+    const Time lease_end = std::max(frame.seen.lease_until, now_ + lease_after_restart);
     const Time ends = leased ? std::max(frame.seen.forget_at, lease_end) : frame.seen.forget_at;
-    const ExpirySecond expires = removes ? journal::removed_already : journal::expiry_second(ends);
-    const std::size_t shard = Shard::number_of(frame.seen.id, shards_.size());
+    const ExpirySecond expires = removes ? removed_already : expiry_second(ends);
+    const std::size_t shard = Index::number_of(frame.seen.id);
     const Place place(ordinal(segment), frame.offset, frame.size, frame.seen.state);
-    if (gathered[shard].add(frame.seen.id, expires, place)) gathered[shard].put_into(shards_[shard]);
+    if (gathered[shard].add(frame.seen.id, expires, place)) put_into_index(shard, gathered[shard]);
+  }
+
+  void put_into_index(std::size_t shard, Gathered& gathered) {
+    gathered.put_into(index_, *index_.change_at(writer_, shard));
   }
 
   // What a segment's marks say; Time::min(): it has none.
@@ -204,9 +202,10 @@ class Reading {
 
   Disk& disk_;
   const Chain& chain_;
-  std::span<Shard> shards_;
+  const Appender& writer_;
+  Index& index_;
   Time now_;
-  std::vector<DiskResult<journal::Walked>> walked_;
+  std::vector<DiskResult<Walked>> walked_;
   std::vector<Time> expires_by_;  // by segment, as the one above
   std::vector<Marks> marks_;      // the same
   std::uint64_t total_ = 0;
@@ -222,8 +221,8 @@ class Reading {
 
 // A process begins a run with a segment of its own. What stands before the first mark there it has only copied. Of
 // versions that do not say where a process began nothing is known but what they wrote.
-std::vector<journal::Run> Reading::runs() const {
-  std::vector<journal::Run> runs;
+std::vector<Run> Reading::runs() const {
+  std::vector<Run> runs;
   bool known = false;
   for (std::size_t i = 0; i < chain_.segments.size(); ++i) {
     const SegmentFile& segment = chain_.segments[i];
@@ -241,30 +240,14 @@ std::vector<journal::Run> Reading::runs() const {
 
 }  // namespace
 
-Result<std::unique_ptr<JournalStore>> JournalStore::open(Disk& disk, const Clock& clock, Random& random, const Log& log,
-                                                         const JournalSettings& settings) {
-  if (const auto locked = disk.lock(); !locked) {
-    const bool in_use = locked.error().fault == DiskFault::in_use;
-    return std::unexpected(Error{.source = ErrorSource::store,
-                                 .retryable = in_use ? Retryable::yes : Retryable::no,
-                                 .detail = locked.error().detail});
-  }
-  std::unique_ptr<JournalStore> store(new JournalStore(disk, clock, log, settings));
-  if (auto recovered = store->recover(random); !recovered) {
-    store->failure_ = recovered.error().detail;  // nothing is written any more
-    return std::unexpected(recovered.error());
-  }
-  return store;
-}
-
-Result<void> JournalStore::recover(Random& random) {
+Result<void> Recovery::run(Random& random) {
   const auto begun_at = monotonic_now();
-  auto chain = journal::read_chain(disk_);
+  auto chain = read_chain(core_.disk);
   if (!chain) return store_error(chain.error().detail);
   if (!chain->damage.empty()) return damaged(chain->damage.front());
-  opened_at_ = clock_.now();
-  Reading reading(disk_, *chain, shards_, opened_at_);
-  reading.run(settings_.recovery_threads, log_);
+  opened_at_ = core_.clock.now();
+  Reading reading(core_.disk, *chain, appender_, core_.index, opened_at_);
+  reading.run(core_.settings.recovery_threads, core_.log);
   std::uint64_t cut = 0;
   for (std::size_t i = 0; i < chain->segments.size(); ++i) {
     const auto& walked = reading.walked()[i];
@@ -273,130 +256,122 @@ Result<void> JournalStore::recover(Random& random) {
     SegmentFile& segment = chain->segments[i];
     segment.end = walked->end;
     // What is doubtful at the end of the last one comes into the next.
-    segments_.add({.number = segment.header.number,
-                   .salt = segment.header.salt,
-                   .end = segment.last ? walked->durable_up_to : walked->end,
-                   .created_at = segment.header.created_at,
-                   .expires_by = reading.expires_by(i)});
+    appender_.segments().add({.number = segment.header.number,
+                              .salt = segment.header.salt,
+                              .end = segment.last ? walked->durable_up_to : walked->end,
+                              .created_at = segment.header.created_at,
+                              .expires_by = reading.expires_by(i)});
     cut += walked->cut;
   }
-  last_fence_ = std::to_underlying(reading.last_fence());
-  compare_clock(reading.newest());
+  appender_.deletion_clock().start(reading.newest(), opened_at_, core_.clock.running());
   std::vector<std::string> doubtful;
   for (const Doubtful& each : reading.doubtful()) doubtful.push_back(each.payload);
-  if (auto begun = begin(random, *chain, doubtful); !begun) return begun;
-  past_runs_.set(reading.runs(), {.segment = segments_.active(), .offset = segments_.tail()}, opened_at_);
+  if (auto begun = begin(random, *chain, reading.last_fence(), doubtful); !begun) return begun;
+  const SegmentLog& segments = appender_.segments();
+  core_.past_runs.set(reading.runs(), {.segment = segments.active(), .offset = segments.tail()}, opened_at_);
   const auto took = std::chrono::duration_cast<Duration>(monotonic_now() - begun_at);
   if (!chain->segments.empty()) {
-    log_.info("the journal was read", {{"keys", stats().keys},
-                                       {"segments", chain->segments.size()},
-                                       {"bytes", reading.bytes()},
-                                       {"torn_bytes_cut", cut},
-                                       {"took_ms", took.count()}});
+    core_.log.info("the journal was read", {{"keys", core_.index.sizes().keys},
+                                            {"segments", chain->segments.size()},
+                                            {"bytes", reading.bytes()},
+                                            {"torn_bytes_cut", cut},
+                                            {"took_ms", took.count()}});
   }
   return {};
 }
 
-void JournalStore::compare_clock(Time newest) {
-  const Time begins = newest == Time::min() ? opened_at_ : newest;
-  deletion_time_ = journal::DeletionTime(begins, clock_.running());
-  look_at_clock(opened_at_);
-  if (opened_at_ + journal::DeletionTime::tolerance < newest) {
-    log_.warn("the clock is behind the journal's last time; records live longer by the difference",
-              {{"seconds", std::chrono::floor<std::chrono::seconds>(newest - opened_at_).count()}});
-  }
-}
-
-Result<void> JournalStore::begin(Random& random, const Chain& chain, std::span<const std::string> doubtful) {
-  const Time now = clock_.now();
-  // Names that were seen need not be on disk: one that is lost while a later one stays would look like damage.
-  if (const auto synced = disk_.sync_names(); !synced) return store_error(synced.error().detail);
-  // Not of this chain: they never became segments, or a repair took their place and was interrupted before it could put
-  // them aside: one of these is damaged, and somebody may want to look at it.
-  for (const std::string& name : chain.obsolete) {
-    const bool segment = journal::parse_segment_name(name).has_value();
-    const auto done = segment ? disk_.rename(name, name + ".damaged") : disk_.remove(name);
+// Files that are not of this chain: they never became segments, or a repair took their place and was interrupted before
+// it could put them aside: one of these is damaged, and somebody may want to look at it.
+Result<void> Recovery::put_aside(std::span<const std::string> obsolete) {
+  for (const std::string& name : obsolete) {
+    const bool segment = parse_segment_name(name).has_value();
+    const auto done = segment ? core_.disk.rename(name, name + ".damaged") : core_.disk.remove(name);
     if (!done) return store_error(done.error().detail);
   }
+  return {};
+}
+
+Result<void> Recovery::begin(Random& random, const Chain& chain, Fence last_fence,
+                             std::span<const std::string> doubtful) {
+  const Time now = core_.clock.now();
+  SegmentLog& segments = appender_.segments();
+  // Names that were seen need not be on disk: one that is lost while a later one stays would look like damage.
+  if (const auto synced = core_.disk.sync_names(); !synced) return store_error(synced.error().detail);
+  if (auto done = put_aside(chain.obsolete); !done) return done;
+  JournalId journal;
   if (chain.segments.empty()) {
-    random.fill(journal_.bytes);
+    random.fill(journal.bytes);
   } else {
-    journal_ = chain.segments.front().header.journal;
+    journal = chain.segments.front().header.journal;
   }
-  const std::scoped_lock lock(writing_);
-  std::uint64_t least = journal::header_size + journal::mark_frame_size;
-  for (const std::string& payload : doubtful) least += journal::frame_size(payload.size());
-  auto made = segments_.ensure_spare(journal::Need::start, least);
+  appender_.start(journal, last_fence);
+  std::uint64_t least = header_size + mark_frame_size;
+  for (const std::string& payload : doubtful) least += frame_size(payload.size());
+  auto made = segments.ensure_spare(Need::start, least);
   if (!made && made.error().fault == DiskFault::no_space) {
     // On a full disk, with what the last segment did not use, as small as it can be.
     if (!chain.segments.empty()) cut(chain.segments.back(), chain.segments.back().end);
-    made = segments_.adopt(journal::SegmentLog::make_spare(disk_, least + least_room));
+    made = segments.adopt(SegmentLog::make_spare(core_.disk, least + least_room));
   }
   if (!made) return store_error(made.error().detail);
-  const journal::SegmentLog::Beginning beginning{
-      .journal = journal_, .last_fence = Fence{last_fence_}, .now = now, .begins_run = true};
-  const auto rolled = segments_.roll(beginning, [&](const journal::SegmentHeader& header, std::string& segment) {
+  const auto begun = appender_.begin_run(now, [&](const SegmentHeader& header, std::string& segment) {
     if (!doubtful.empty()) append_again(doubtful, header, segment);
   });
-  if (!rolled) return store_error(rolled.error().detail);
+  if (!begun) return store_error(begun.error().detail);
   for (const SegmentFile& each : chain.segments) {
-    cut(each, segments_.segment(segments_.ordinal(each.header.number)).end);
+    cut(each, segments.segment(segments.ordinal(each.header.number)).end);
   }
   forget_removed_and_count();
-  last_write_ = last_sync_ = now;
-  marked_up_to_ = segments_.tail();
-  publish_sizes();
+  appender_.publish_sizes();
   // Else a process that ends soon after every start would leave a segment behind each time.
-  drop_what_is_empty();
-  return failure_.empty() ? Result<void>() : store_error(failure_);
+  appender_.drop_empty_segments();
+  return appender_.has_failed() ? store_error(appender_.health().failure()) : Result<void>();
 }
 
 // Records that were read but are not known to be on disk: after a sync that failed, the system may show what it never
 // wrote. They become certain here, or they would be told to clients and then forgotten. The segment that they were in
 // ends before them, and the new one has them from its beginning: whenever the power goes, one of both counts.
-void JournalStore::append_again(std::span<const std::string> payloads, const journal::SegmentHeader& header,
-                                std::string& segment) {
+void Recovery::append_again(std::span<const std::string> payloads, const SegmentHeader& header, std::string& segment) {
   for (const std::string& payload : payloads) {
-    const auto seen = journal::glance(payload);
+    const auto seen = glance(payload);
     ONCE_ASSERT(seen.has_value());
     const std::uint64_t begin = segment.size();
-    journal::append_payload(segment, header.salt, payload);
-    Shard& shard = shard_of(seen->id);
-    const std::scoped_lock lock(shard.mutex);
-    SlotTable::Slot* slot = shard.slots.find(seen->id);
+    append_payload(segment, header.salt, payload);
+    const auto shard = core_.index.change(appender_, seen->id);
+    SlotTable::Slot* slot = shard->slots.find(seen->id);
     ONCE_ASSERT(slot != nullptr);  // the last one for the key comes last
-    slot->place = Place(segments_.ordinal(header.number), begin, segment.size() - begin, seen->state);
+    slot->place = Place(appender_.segments().ordinal(header.number), begin, segment.size() - begin, seen->state);
   }
   // True by the time that the segment has its name.
-  journal::append_mark(segment, header.salt, segment.size(), deletes_by_);
+  append_mark(segment, header.salt, segment.size(), appender_.deletes_by());
 }
 
 // Gives back what was made ahead and never used, when the process ended before its segment did. A file that cannot be
 // cut is only larger than it need be.
-void JournalStore::cut(const SegmentFile& segment, std::uint64_t end) {
+void Recovery::cut(const SegmentFile& segment, std::uint64_t end) {
   if (segment.file_size <= end) return;
-  const auto file = disk_.open(segment.name, Access::write);
+  const auto file = core_.disk.open(segment.name, Access::write);
   if (file) [[maybe_unused]]
     const auto done = (*file)->truncate(end);
 }
 
-void JournalStore::forget_removed_and_count() {
-  for (Shard& shard : shards_) {
-    const std::scoped_lock lock(shard.mutex);
-    for (std::size_t i = 0; i < shard.slots.size();) {
-      SlotTable::Slot& slot = shard.slots.at(i);
-      if (!slot.place.empty() && journal::has_passed(slot.expires, deletes_by_)) {
-        shard.slots.erase(slot);  // another one may have taken its slot
+void Recovery::forget_removed_and_count() {
+  for (std::size_t number = 0; number < Index::shard_count; ++number) {
+    const auto shard = core_.index.change_at(appender_, number);
+    SlotTable& slots = shard->slots;
+    for (std::size_t i = 0; i < slots.size();) {
+      SlotTable::Slot& slot = slots.at(i);
+      if (!slot.place.empty() && has_passed(slot.expires, appender_.deletes_by())) {
+        slots.erase(slot);  // another one may have taken its slot
       } else {
         ++i;
       }
     }
-    for (std::size_t i = 0; i < shard.slots.size(); ++i) {
-      if (const Place place = shard.slots.at(i).place; !place.empty()) count_live(place, 1);
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      if (const Place place = slots.at(i).place; !place.empty()) appender_.segments().count_live(place, 1);
     }
-    shard.slots.give_back_memory();
-    counters_.index_bytes.fetch_add(shard.slots.bytes(), std::memory_order_relaxed);
+    core_.index.give_back_memory(*shard);
   }
 }
 
-}  // namespace once
+}  // namespace once::journal

@@ -1,0 +1,243 @@
+#include "store/journal/appender.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace once::journal {
+
+namespace {
+
+constexpr Duration idle_before_mark = std::chrono::seconds(1);
+
+}  // namespace
+
+Appender::Appender(Disk& disk, const Log& log, const JournalSettings& settings, Counters& counters)
+    : settings_(settings),
+      counters_(counters),
+      segments_(disk, {.segment_bytes = settings.segment_bytes, .max_disk = settings.max_disk}),
+      health_(log, counters),
+      deletion_clock_(log, counters) {}
+
+void Appender::start(const JournalId& journal, Fence last_fence) {
+  journal_ = journal;
+  last_fence_ = std::to_underlying(last_fence);
+}
+
+DiskResult<void> Appender::begin_run(Time now, const SegmentLog::Fill& fill) {
+  auto rolled =
+      segments_.roll({.journal = journal_, .last_fence = Fence{last_fence_}, .now = now, .begins_run = true}, fill);
+  if (rolled) marked_up_to_ = segments_.tail();
+  last_write_ = last_sync_ = now;
+  return rolled;
+}
+
+void Appender::close() {
+  if (has_failed() || segments_.count() == 0) return;
+  if (const auto synced = segments_.sync(); !synced || segments_.room() < mark_frame_size) return;
+  frames_.clear();
+  append_mark_to_frames();
+  if (segments_.append(frames_)) [[maybe_unused]]
+    const auto synced = segments_.sync();
+}
+
+void Appender::begin_write() {
+  frames_.clear();
+  changes_.clear();
+}
+
+void Appender::append_mark_to_frames() {
+  append_mark(frames_, segments_.salt(), segments_.durable_up_to(), deletes_by());
+}
+
+// The first frame of a write brings a mark with it.
+void Appender::begin_frame() {
+  if (frames_.empty()) append_mark_to_frames();
+}
+
+Place Appender::place_from(std::uint64_t begin, State state) const {
+  return {segments_.ordinal(segments_.active()), segments_.tail() + begin, frames_.size() - begin, state};
+}
+
+void Appender::put(Op& op, Record&& record, const Labels& labels) {
+  begin_frame();
+  const std::uint64_t begin = frames_.size();
+  const bool fits = has_room_for(put_frame_size(record, labels));
+  append_put(frames_, segments_.salt(), op.id, record, fits ? labels : Labels());
+  const Place place = place_from(begin, record.state);
+  changes_.push_back({.op = &op, .record = std::move(record), .place = place});
+}
+
+void Appender::remove(Op& op, Fence fence) {
+  begin_frame();
+  append_remove(frames_, segments_.salt(), op.id, fence);
+  changes_.push_back({.op = &op, .removes = true});
+}
+
+Place Appender::copy(const Frame& frame) {
+  begin_frame();
+  const std::uint64_t begin = frames_.size();
+  append_payload(frames_, segments_.salt(), frame.payload);
+  return place_from(begin, frame.seen.state);
+}
+
+Place Appender::copy_changed(const OperationId& id, const Record& record, const Labels& labels) {
+  begin_frame();
+  const std::uint64_t begin = frames_.size();
+  append_put(frames_, segments_.salt(), id, record, labels);
+  return place_from(begin, record.state);
+}
+
+DiskResult<void> Appender::write_frames() {
+  if (auto written = segments_.append(frames_); !written) return written;
+  counters_.bytes_written.add(frames_.size());
+  if (settings_.sync != Sync::always) return {};
+  counters_.syncs.add(1);
+  return segments_.sync();
+}
+
+DiskResult<void> Appender::write() {
+  auto written = write_frames();
+  // Space ran out in a file that was meant to have it: what was there before is whole, and a new segment will say where
+  // that ends. After any other error nothing is known.
+  if (!written) health_.no_room_or_fail(written.error());
+  return written;
+}
+
+DiskResult<void> Appender::write_changes(Time now) {
+  auto written = write();
+  if (written) last_write_ = now;
+  return written;
+}
+
+void Appender::make_room(Locked<Appender>& appender, const Wanted& wanted, Time now) {
+  Appender& at = *appender;
+  SegmentLog& segments = at.segments_;
+  const auto must_roll = [&] { return segments.room() < wanted.bytes; };
+  const auto reserved = [&] { return outcomes_of(at.live_claims_ + wanted.ops); };
+  const auto least = [&] { return header_size + reserved() + (must_roll() ? wanted.bytes : 0); };
+  const auto lacks_spare = [&] {
+    return segments.spare_capacity() < least() && segments.room() < wanted.bytes + reserved();
+  };
+  // A sync that fails says so once: whoever asks at the same time may be told that all is well. So no roll meanwhile.
+  appender.wait(at.background_, [&] { return !(at.making_spare_ && lacks_spare()) && !(at.syncing_ && must_roll()); });
+  // Making one here keeps everybody waiting, but the upkeep was too late.
+  if (lacks_spare() && !at.has_failed()) {
+    if (const auto made = segments.ensure_spare(wanted.need, least()); !made) at.health_.no_room_or_fail(made.error());
+  }
+  const bool helps = segments.spare_capacity() > header_size + segments.room();
+  if (must_roll() && helps && !at.has_failed()) {
+    if (const auto rolled = at.roll(now); !rolled) at.health_.no_room_or_fail(rolled.error());
+  }
+  at.room_ = segments.room();
+}
+
+bool Appender::has_room_for(std::uint64_t frame, const Beside& beside) const {
+  return with_frames(frame) + reserve(live_claims_ + changes_.size() + beside.claims) + beside.bytes <= room_;
+}
+
+bool Appender::has_room_again() const {
+  const std::uint64_t quarter = (segments_.tail() + segments_.room()) / 4;
+  return segments_.has_spare() || segments_.room() >= quarter + reserve(live_claims_);
+}
+
+DiskResult<void> Appender::roll(Time now) {
+  auto rolled = segments_.roll({.journal = journal_, .last_fence = Fence{last_fence_}, .now = now});
+  if (rolled) marked_up_to_ = segments_.tail();
+  publish_sizes();
+  return rolled;
+}
+
+// What the write takes with one more frame.
+std::uint64_t Appender::with_frames(std::uint64_t size) const {
+  return (frames_.empty() ? mark_frame_size : frames_.size()) + size;
+}
+
+// What the outcomes of so many claims take, if their bodies have to be left out.
+std::uint64_t Appender::outcomes_of(std::uint64_t claims) {
+  constexpr std::uint64_t slack = 512;  // an idle mark, and a release of what was never counted
+  constexpr std::uint64_t alone = mark_frame_size + largest_put_overhead;  // as a write of its own
+  return claims * alone + slack;
+}
+
+// What has to stay free in the active segment, unless there is a spare with room enough.
+std::uint64_t Appender::reserve(std::uint64_t claims) const {
+  const std::uint64_t bytes = outcomes_of(claims);
+  return segments_.spare_capacity() >= header_size + bytes ? 0 : bytes;
+}
+
+bool Appender::drop_empty_segments() {
+  bool any = false;
+  while (segments_.has_sealed() && segments_.oldest().live == 0) {
+    any = true;
+    // What took the place of its records has to be on disk before they go.
+    if (segments_.durable_up_to() < segments_.tail()) {
+      if (const auto synced = segments_.sync(); !synced) {
+        health_.fail(synced.error());
+        break;
+      }
+    }
+    if (const auto dropped = segments_.drop_oldest(); !dropped) {
+      health_.no_room_or_fail(dropped.error());
+      break;
+    }
+    counters_.segments_dropped.add(1);
+    publish_sizes();
+  }
+  return any;
+}
+
+std::uint64_t Appender::begin_spare() {
+  const bool quiet = segments_.room() > segments_.tail();  // and needs none
+  if (has_failed() || segments_.has_spare() || segments_.disk_is_full() || quiet) return 0;
+  const std::uint64_t size = segments_.spare_size(Need::keys);
+  making_spare_ = size > 0;
+  return size;
+}
+
+void Appender::end_spare(DiskResult<SegmentLog::Spare> spare) {
+  making_spare_ = false;
+  background_.notify_all();
+  // Without space for it, the active segment still has room for a while.
+  if (const auto made = segments_.adopt(std::move(spare)); !made && made.error().fault != DiskFault::no_space) {
+    health_.fail(made.error());
+  }
+  publish_sizes();
+}
+
+std::optional<SegmentLog::Unsynced> Appender::begin_sync(Time now) {
+  const bool due = now >= last_sync_ + settings_.sync_interval || now < last_sync_;
+  if (has_failed() || !due || segments_.durable_up_to() == segments_.tail()) return std::nullopt;
+  last_sync_ = now;
+  syncing_ = true;
+  return segments_.unsynced();
+}
+
+void Appender::end_sync(const SegmentLog::Unsynced& unsynced, const DiskResult<void>& synced) {
+  syncing_ = false;
+  background_.notify_all();
+  counters_.syncs.add(1);
+  if (synced) {
+    segments_.synced(unsynced);
+  } else {
+    health_.fail(synced.error());
+  }
+}
+
+void Appender::mark_when_idle(Time now) {
+  const bool busy = now >= last_write_ && now < last_write_ + idle_before_mark;
+  if (has_failed() || marked_up_to_ == segments_.tail() || busy) return;
+  if (segments_.durable_up_to() < segments_.tail() || segments_.room() < mark_frame_size + reserve(live_claims_))
+    return;
+  frames_.clear();
+  append_mark_to_frames();
+  if (!write()) return;
+  marked_up_to_ = segments_.tail();
+}
+
+void Appender::publish_sizes() {
+  counters_.disk_bytes.set(segments_.disk_bytes());
+  counters_.segments.set(segments_.count());
+  counters_.live_claims.set(live_claims_);
+}
+
+}  // namespace once::journal

@@ -1,0 +1,144 @@
+// The end of the log. It gathers the frames of one write and the changes to the index that follow from it, knows how
+// much room a write may take, and writes with one sync. BatchWriter, cleaner, upkeep and recovery append through it.
+//
+// Lock: the writer's, always. Core has the only Appender behind that lock, so a reference to it, or to what it has, is
+// proof that the lock is held. make_room() takes the lock itself as an argument, because it releases it while it waits.
+//
+// Room: the outcome of every live claim must fit, without its body if need be. So much stays free in the active segment
+// or in a spare one.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/log.hpp"
+#include "base/synchronized.hpp"
+#include "store/journal/deletion_clock.hpp"
+#include "store/journal/disk.hpp"
+#include "store/journal/format.hpp"
+#include "store/journal/health.hpp"
+#include "store/journal/scan.hpp"
+#include "store/journal/segment_log.hpp"
+#include "store/journal/settings.hpp"
+#include "store/journal/stats.hpp"
+#include "store/store.hpp"
+
+namespace once::journal {
+
+class Appender {
+ public:
+  Appender(Disk& disk, const Log& log, const JournalSettings& settings, Counters& counters);
+
+  SegmentLog& segments() { return segments_; }
+  const SegmentLog& segments() const { return segments_; }
+  Health& health() { return health_; }
+  bool has_failed() const { return health_.has_failed(); }
+  DeletionClock& deletion_clock() { return deletion_clock_; }
+  Time deletes_by() const { return deletion_clock_.deletes_by(); }
+
+  // Recovery: which journal this is, and the last fence that was given out; then the first segment of this process.
+  void start(const JournalId& journal, Fence last_fence);
+  DiskResult<void> begin_run(Time now, const SegmentLog::Fill& fill);
+  // Leaves nothing doubtful at the end of the log. The last call.
+  void close();
+
+  // One write: begin_write(), then frames, each after a look at the room, then write() or write_changes().
+  void begin_write();
+  // What a write changes in the index once it is on disk.
+  struct Change {
+    Op* op = nullptr;
+    bool removes = false;
+    Record record;
+    Place place;
+  };
+  // Labels give way before anything else does.
+  void put(Op& op, Record&& record, const Labels& labels);
+  void remove(Op& op, Fence fence);
+  std::span<Change> changes() { return changes_; }
+  // For the cleaner, which changes places only. Returns where the record will be.
+  Place copy(const Frame& frame);
+  Place copy_changed(const OperationId& id, const Record& record, const Labels& labels);
+  // An error has been noted in health() when they return.
+  DiskResult<void> write_changes(Time now);
+  DiskResult<void> write();
+
+  struct Wanted {
+    std::uint64_t bytes = 0;
+    std::uint64_t ops = 0;  // which may be claims
+    Need need = Need::keys;
+  };
+  // Before a write: a new segment if need be, and how much may be written. Waits for the upkeep where that is at the
+  // same thing already.
+  static void make_room(Locked<Appender>& appender, const Wanted& wanted, Time now);
+  // For one more frame, beside the outcomes of live claims and of the write's own changes, `claims` more outcomes and
+  // `bytes`.
+  struct Beside {
+    std::uint64_t claims = 0;
+    std::uint64_t bytes = 0;
+  };
+  bool has_room_for(std::uint64_t frame, const Beside& beside = {.claims = 0, .bytes = 0}) const;
+  // For a whole write that makes no claims.
+  bool has_room_to_write(std::uint64_t bytes) const { return room_ >= bytes + reserve(live_claims_); }
+  // Enough of it on disk to end being full.
+  bool has_room_again() const;
+  DiskResult<void> roll(Time now);
+
+  // Claims of this process; those with a lease of their own are not counted.
+  void claim_begins() { ++live_claims_; }
+  void claim_ends() { --live_claims_; }
+  Fence next_fence() { return Fence{++last_fence_}; }
+
+  // Drops segments, oldest first, while nothing in the oldest counts. True: there was one to drop.
+  bool drop_empty_segments();
+
+  // The upkeep does these without the lock, between two calls with it. The size of a spare, or 0: none is needed or
+  // possible now.
+  std::uint64_t begin_spare();
+  void end_spare(DiskResult<SegmentLog::Spare> spare);
+  // Empty: it is not time for a sync.
+  std::optional<SegmentLog::Unsynced> begin_sync(Time now);
+  void end_sync(const SegmentLog::Unsynced& unsynced, const DiskResult<void>& synced);
+  // A write is known to be whole from the mark of the next one. When none comes, this one says it.
+  void mark_when_idle(Time now);
+
+  void publish_sizes();
+
+ private:
+  DiskResult<void> write_frames();
+  void append_mark_to_frames();
+  void begin_frame();
+  Place place_from(std::uint64_t begin, State state) const;
+  std::uint64_t with_frames(std::uint64_t size) const;
+  static std::uint64_t outcomes_of(std::uint64_t claims);
+  std::uint64_t reserve(std::uint64_t claims) const;
+
+  const JournalSettings& settings_;
+  Counters& counters_;
+  SegmentLog segments_;
+  Health health_;
+  DeletionClock deletion_clock_;
+
+  JournalId journal_;
+  std::uint64_t last_fence_ = 0;
+  std::uint64_t live_claims_ = 0;
+
+  // Of the write at hand; kept, so that a write allocates nothing.
+  std::string frames_;
+  std::vector<Change> changes_;
+  std::uint64_t room_ = 0;
+
+  Time last_write_;
+  std::uint64_t marked_up_to_ = 0;  // where the last idle mark ended
+  Time last_sync_;
+  // By the upkeep, without the lock.
+  bool making_spare_ = false;
+  bool syncing_ = false;
+  std::condition_variable background_;  // one of both has ended
+};
+
+}  // namespace once::journal

@@ -1,0 +1,210 @@
+#include "store/journal/cleaner.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.hpp"
+
+namespace once::journal {
+
+namespace {
+
+// Every key is looked at once in about this many calls: a minute. Looking more often costs more than the memory that
+// comes back sooner is worth.
+constexpr std::size_t calls_per_sweep = 600;
+constexpr std::size_t least_slots_per_call = 4096;
+constexpr std::size_t slots_at_once = 8192;  // with the lock held
+constexpr std::uint64_t most_carried_at_once = std::uint64_t{256} << 10U;
+constexpr int carries_per_call = 8;
+// What carrying leaves of a record that has expired.
+constexpr std::uint64_t tombstone_bytes = largest_put_overhead;
+// Segments that are nearly empty, as many short runs leave them, are not worth a file each.
+constexpr std::size_t most_segments = 512;
+
+}  // namespace
+
+void Cleaner::sweep() {
+  std::size_t left =
+      std::max<std::size_t>(core_.index.bytes() / sizeof(SlotTable::Slot) / calls_per_sweep, least_slots_per_call);
+  for (std::size_t shards = 0; left > 0 && shards < Index::shard_count;) {
+    const auto appender = core_.appender.lock();
+    if (appender->has_failed()) return;
+    const auto shard = core_.index.change_at(*appender, sweep_shard_);
+    left -= std::min(left, sweep_some(*appender, *shard, std::min(left, slots_at_once)));
+    if (shard->sweep_at < shard->slots.size()) continue;
+    shard->sweep_at = 0;
+    core_.index.give_back_memory(*shard);
+    sweep_shard_ = (sweep_shard_ + 1) % Index::shard_count;
+    ++shards;
+  }
+}
+
+std::size_t Cleaner::sweep_some(Appender& appender, Shard& shard, std::size_t limit) {
+  std::size_t looked = 0;
+  for (; looked < limit && shard.sweep_at < shard.slots.size(); ++looked) {
+    SlotTable::Slot& slot = shard.slots.at(shard.sweep_at);
+    if (slot.place.empty() || !has_passed(slot.expires, appender.deletes_by())) {
+      ++shard.sweep_at;
+      continue;
+    }
+    drop(appender, shard, slot);  // another one may have taken its slot
+  }
+  return looked;
+}
+
+void Cleaner::drop(Appender& appender, Shard& shard, SlotTable::Slot& slot) {
+  appender.segments().count_live(slot.place, -1);
+  shard.forget(slot);
+  shard.slots.erase(slot);
+  core_.counters.expired.add(1);
+}
+
+void Cleaner::clean(Time now) {
+  for (int i = 0; i < carries_per_call; ++i) {
+    Segment oldest;
+    {
+      const auto appender = core_.appender.lock();
+      if (!appender->has_failed() && appender->drop_empty_segments()) carry_.reset();
+      if (appender->has_failed() || cannot_clean_ || (!carry_ && !worth_carrying(*appender))) return;
+      oldest = appender->segments().oldest();
+    }
+    if (!carry_ && !start_carrying(oldest)) return;
+    if (!read_to_carry(oldest)) return;
+    auto appender = core_.appender.lock();
+    if (appender->has_failed() || !carry_some(appender, now)) return;
+  }
+}
+
+// The log is cleaned from its oldest end. Doing it when more than half of it is of no use bounds both the disk that is
+// wasted and the copying: what is copied is never more than what is won.
+bool Cleaner::worth_carrying(const Appender& appender) const {
+  const SegmentLog& segments = appender.segments();
+  if (!segments.has_sealed() || segments.oldest().live == 0) return false;
+  const JournalSettings& settings = core_.settings;
+  const bool small = segments.sealed_bytes() / segments.count() < settings.segment_bytes / 4;
+  if (segments.count() > most_segments && small) return true;
+  std::uint64_t live = 0;
+  segments.for_each_sealed([&](const Segment& segment) {
+    live += segment.expires_by <= appender.deletes_by() ? std::min(segment.live_bytes, segment.live * tombstone_bytes)
+                                                        : segment.live_bytes;
+  });
+  const std::uint64_t sealed = segments.sealed_bytes();
+  const std::uint64_t dead = sealed - std::min(sealed, live);
+  const bool pressed = segments.disk_bytes() + 2 * settings.segment_bytes > settings.max_disk;
+  return pressed ? dead > sealed / 8 : dead > live && dead > settings.segment_bytes;
+}
+
+bool Cleaner::start_carrying(const Segment& oldest) {
+  auto file = core_.disk.open(segment_name(oldest.number), Access::read);
+  if (!file) {
+    cannot_clean_ = file.error().fault != DiskFault::no_space;
+    core_.log.error("the oldest segment cannot be read and is not removed", {{"error", file.error().detail}});
+    return false;
+  }
+  auto scan = std::make_unique<SegmentScan>(**file, oldest.salt, header_size, oldest.end);
+  carry_ = Carry{.file = std::move(*file), .scan = std::move(scan)};
+  return true;
+}
+
+bool Cleaner::read_to_carry(const Segment& oldest) {
+  if (carry_->held) return true;  // in the buffer that reading would fill
+  if (carry_->scan->fetch()) return true;
+  damaged_oldest(oldest.number);
+  return false;
+}
+
+void Cleaner::damaged_oldest(SegmentNumber number) {
+  cannot_clean_ = true;
+  core_.log.error("the oldest segment is damaged and is not removed",
+                  {{"segment", std::to_underlying(number)}, {"offset", carry_->scan->offset()}});
+}
+
+// With segments of the usual size, not more than a request may wait for.
+std::uint64_t Cleaner::carried_at_once() const {
+  return std::min(most_carried_at_once, core_.settings.segment_bytes / 8);
+}
+
+bool Cleaner::carry_some(Locked<Appender>& appender, Time now) {
+  const std::uint64_t wanted = mark_frame_size + (carry_->held ? carry_->scan->frame().size : 2 * carried_at_once());
+  Appender::make_room(appender, {.bytes = wanted, .need = Need::carrying}, now);
+  if (appender->has_failed() || !appender->has_room_to_write(wanted)) return false;
+  const auto moved = gather_next(*appender);
+  if (!moved) return false;
+  if (!moved->empty() && !appender->write()) {
+    carry_.reset();
+    return false;
+  }
+  move(*appender, *moved);
+  core_.counters.carried.add(moved->size());
+  ONCE_ASSERT(carry_->held || !carry_->scan->at_end() || appender->segments().oldest().live == 0);
+  appender->publish_sizes();
+  return true;
+}
+
+std::optional<Cleaner::Moved> Cleaner::gather_next(Appender& appender) {
+  appender.begin_write();
+  Moved moved;
+  SegmentScan& scan = *carry_->scan;
+  const SegmentLog& segments = appender.segments();
+  for (const std::uint64_t begin = scan.offset(); carry_->held || scan.offset() - begin < carried_at_once();) {
+    if (!std::exchange(carry_->held, false)) {
+      if (!scan.is_fetched()) break;  // the rest has to be read first
+      const auto step = scan.next();
+      if (!step || *step == SegmentScan::Step::bad) {
+        damaged_oldest(segments.oldest().number);
+        return std::nullopt;
+      }
+      if (*step == SegmentScan::Step::end) break;
+    }
+    const Frame& frame = scan.frame();
+    if (frame.seen.kind != Kind::put) continue;
+    const Place place(segments.ordinal(segments.oldest().number), frame.offset, frame.size, frame.seen.state);
+    const auto shard = core_.index.change(appender, frame.seen.id);
+    SlotTable::Slot* slot = shard->slots.find(frame.seen.id);
+    if (slot == nullptr || slot->place != place) continue;
+    const bool owned = slot->expires == never_expires || frame.seen.lease_until != Time::min();
+    // Slots count whole seconds, so sweep() may not have come to it. It must not become a tombstone that nobody asked
+    // for.
+    if (!owned && frame.seen.forget_at <= appender.deletes_by()) {
+      drop(appender, *shard, *slot);
+      continue;
+    }
+    if (!appender.has_room_for(frame.size)) {
+      carry_->held = true;
+      break;
+    }
+    moved.emplace_back(frame.seen.id, carry(appender, frame, place, owned ? Time::min() : appender.deletes_by()));
+  }
+  return moved;
+}
+
+// As it is, but of what has expired by `at` no more than that. Where it comes to nobody can see any more that it was
+// written before this process began, so what a lease has gained by that goes with it.
+Place Cleaner::carry(Appender& appender, const Frame& frame, Place from, Time at) const {
+  const Address address = appender.segments().address(from);
+  const bool gained = frame.seen.lease_until != Time::min() && core_.past_runs.is_past(address);
+  if (frame.seen.expires_at > at && !gained) return appender.copy(frame);
+  Record record = decode_put(frame.payload);
+  if (gained) record.lease_until = core_.past_runs.lease(record.lease_until, address);
+  age(record, at);
+  return appender.copy_changed(frame.seen.id, record, labels_of(frame.payload));
+}
+
+void Cleaner::move(Appender& appender, const Moved& moved) {
+  SegmentLog& segments = appender.segments();
+  for (const auto& [id, place] : moved) {
+    const auto shard = core_.index.change(appender, id);
+    SlotTable::Slot* slot = shard->slots.find(id);
+    segments.count_live(slot->place, -1);
+    // Only a tombstone was carried. The copy in memory is still the whole record, and a clock that is set back would
+    // bring it back: replayed to clients, while operators are shown a tombstone that cannot be forgotten.
+    if (slot->place.state() != place.state()) shard->forget(id);
+    slot->place = place;
+    segments.count_live(place, 1);
+    // What was carried lives on there, and no longer than where it came from.
+    Segment& to = segments.segment(place.segment());
+    to.expires_by = std::max(to.expires_by, segments.oldest().expires_by);
+  }
+}
+
+}  // namespace once::journal

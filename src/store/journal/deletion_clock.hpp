@@ -1,0 +1,31 @@
+// Follows the clock with DeletionTime while the journal is open, and says when nothing is deleted for a while.
+//
+// Lock: the writer's; an Appender has it.
+#pragma once
+
+#include "base/clock.hpp"
+#include "base/log.hpp"
+#include "store/journal/deletion_time.hpp"
+#include "store/journal/stats.hpp"
+
+namespace once::journal {
+
+class DeletionClock {
+ public:
+  DeletionClock(const Log& log, Counters& counters) : log_(log), counters_(counters) {}
+
+  // `newest`: of what is in the journal, Time::min() if nothing is; `running` is Clock::running().
+  void start(Time newest, Time now, Duration running);
+  void look(Time now, Duration running);
+
+  // What has expired by then goes; marks say it, so that a restart does not believe a clock either.
+  Time deletes_by() const { return deletes_by_; }
+
+ private:
+  const Log& log_;
+  Counters& counters_;
+  DeletionTime time_{Time(), Duration()};
+  Time deletes_by_;
+};
+
+}  // namespace once::journal

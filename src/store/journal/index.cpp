@@ -1,0 +1,73 @@
+#include "store/journal/index.hpp"
+
+#include <algorithm>
+
+#include "store/verbs.hpp"
+
+namespace once::journal {
+
+Index::Index(const JournalSettings& settings)
+    : limit_(settings.max_memory - std::min(settings.max_memory, settings.cache_bytes)) {
+  for (Cell& cell : cells_) {
+    const auto shard = cell.shard.lock();
+    shard->cache_bytes = settings.cache_bytes / shard_count;
+    bytes_.add(shard->slots.bytes());
+  }
+}
+
+bool Index::answer(Op& op, Time now) {
+  const auto shard = cells_[number_of(op.id)].shard.lock();
+  RecordTable::Node* node = shard->hot.find(op.id);
+  if (node == nullptr || expired(node->record, now)) return false;
+  if (op.verb == Verb::claim) {
+    if (is_same_claim(node->record, op)) return false;
+    op.verdict = ::once::decide(facts_of(&node->record, op.fingerprint, op.terms, now));
+    if (op.verdict == Verdict::execute) return false;
+    if (!Shard::is_live(node->record)) shard->finished.take(*node);
+  }
+  op.now = now;
+  op.status = OpStatus::done;
+  op.error.clear();
+  op.record = node->record;
+  return true;
+}
+
+void Index::fetch(const Appender& /*writer*/, const OperationId& id) const {
+  const Shard& shard = cells_[number_of(id)].shard.unlocked();
+  shard.slots.fetch(id);
+  shard.hot.fetch(id);
+}
+
+void Index::insert(Shard& shard, const OperationId& id, ExpirySecond expires, Place place) {
+  if (const std::size_t growth = shard.slots.growth(); growth > 0) bytes_.add(growth);
+  shard.slots.insert(id, expires, place);
+}
+
+void Index::give_back_memory(Shard& shard) {
+  const std::size_t before = shard.slots.bytes();
+  shard.slots.give_back_memory();
+  bytes_.subtract(before - shard.slots.bytes());
+}
+
+bool Index::has_memory_for(const OperationId& id) const {
+  const std::size_t growth = look(id)->slots.growth();
+  return growth == 0 || bytes() + growth <= limit_;
+}
+
+bool Index::has_memory_again() const {
+  const std::uint64_t used = bytes();
+  const std::uint64_t slots = used / sizeof(SlotTable::Slot);
+  return sizes().keys * 20 < slots * 13 || used + used / 64 <= limit_;
+}
+
+Index::Sizes Index::sizes() const {
+  Sizes sizes;
+  for (const Cell& cell : cells_) {
+    const auto shard = cell.shard.lock();
+    sizes.keys += shard->slots.used();
+    sizes.cache_bytes += shard->hot.bytes();
+  }
+  return sizes;
+}
+
+}  // namespace once::journal

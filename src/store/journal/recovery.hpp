@@ -1,0 +1,40 @@
+// How a journal starts: every segment is read and checked, the index is built, and a new segment begins. Segments are
+// read by several threads.
+//
+// Lock: the writer's, from the first segment to the last; nobody else uses the journal before it is open. The threads
+// that read take the locks of shards.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "base/random.hpp"
+#include "store/journal/appender.hpp"
+#include "store/journal/core.hpp"
+#include "store/journal/scan.hpp"
+
+namespace once::journal {
+
+class Recovery {
+ public:
+  Recovery(Core& core, Appender& appender) : core_(core), appender_(appender) {}
+
+  // A damaged journal is an error that says where.
+  Result<void> run(Random& random);
+
+ private:
+  Result<void> begin(Random& random, const Chain& chain, Fence last_fence, std::span<const std::string> doubtful);
+  Result<void> put_aside(std::span<const std::string> obsolete);
+  void append_again(std::span<const std::string> payloads, const SegmentHeader& header, std::string& segment);
+  void cut(const SegmentFile& segment, std::uint64_t end);
+  void forget_removed_and_count();
+
+  Core& core_;
+  Appender& appender_;
+  Time opened_at_;
+};
+
+}  // namespace once::journal
