@@ -1,5 +1,6 @@
 // The end of the log. It gathers the frames of one write and the changes to the index that follow from it, knows how
-// much room a write may take, and writes with one sync. BatchWriter, cleaner, upkeep and recovery append through it.
+// much room a write may take, and writes with one sync. Batches, the cleaner, the upkeep and recovery append through
+// it.
 //
 // Lock: the writer's, always. Core has the only Appender behind that lock, so a reference to it, or to what it has, is
 // proof that the lock is held. make_room() takes the lock itself as an argument, because it releases it while it waits.
@@ -56,7 +57,7 @@ class Appender {
     Record record;
     Place place;
   };
-  // Labels give way before anything else does.
+  // Leaves the labels out if there is no room for them.
   void put(Op& op, Record&& record, const Labels& labels);
   void remove(Op& op, Fence fence);
   std::span<Change> changes() { return changes_; }
@@ -72,11 +73,11 @@ class Appender {
     std::uint64_t ops = 0;  // which may be claims
     Need need = Need::keys;
   };
-  // Before a write: a new segment if need be, and how much may be written. Waits for the upkeep where that is at the
-  // same thing already.
+  // Before a write: begins a new segment if need be, and finds out how much may be written. Waits while the upkeep
+  // makes a segment or syncs, if the write depends on that.
   static void make_room(Locked<Appender>& appender, const Wanted& wanted, Time now);
-  // For one more frame, beside the outcomes of live claims and of the write's own changes, `claims` more outcomes and
-  // `bytes`.
+  // For one more frame in this write. The outcomes of live claims and of the write's own changes must still fit, and
+  // what is asked for beside it: the outcomes of more claims, or bytes.
   struct Beside {
     std::uint64_t claims = 0;
     std::uint64_t bytes = 0;
@@ -96,8 +97,8 @@ class Appender {
   // Drops segments, oldest first, while nothing in the oldest counts. True: there was one to drop.
   bool drop_empty_segments();
 
-  // The upkeep does these without the lock, between two calls with it. The size of a spare, or 0: none is needed or
-  // possible now.
+  // What takes long the upkeep does without the lock, between two calls with it. The size of the spare to make; 0: none
+  // is needed, or possible now.
   std::uint64_t begin_spare();
   void end_spare(DiskResult<SegmentLog::Spare> spare);
   // Empty: it is not time for a sync.
@@ -135,10 +136,10 @@ class Appender {
   Time last_write_;
   std::uint64_t marked_up_to_ = 0;  // where the last idle mark ended
   Time last_sync_;
-  // By the upkeep, without the lock.
+  // What the upkeep does without the lock at the moment.
   bool making_spare_ = false;
   bool syncing_ = false;
-  std::condition_variable background_;  // one of both has ended
+  std::condition_variable background_;  // notified when one of both has ended
 };
 
 }  // namespace once::journal

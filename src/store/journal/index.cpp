@@ -32,12 +32,6 @@ bool Index::answer(Op& op, Time now) {
   return true;
 }
 
-void Index::fetch(const Appender& /*writer*/, const OperationId& id) const {
-  const Shard& shard = cells_[number_of(id)].shard.unlocked();
-  shard.slots.fetch(id);
-  shard.hot.fetch(id);
-}
-
 void Index::insert(Shard& shard, const OperationId& id, ExpirySecond expires, Place place) {
   if (const std::size_t growth = shard.slots.growth(); growth > 0) bytes_.add(growth);
   shard.slots.insert(id, expires, place);

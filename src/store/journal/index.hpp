@@ -38,7 +38,11 @@ class Index {
   // Answers a claim or a lookup that changes nothing, if its record is in memory.
   bool answer(Op& op, Time now);
   // Starts to bring the key into the processor's cache. Needs no shard's lock: only the writer changes the tables.
-  void fetch(const Appender& writer, const OperationId& id) const;
+  void fetch(const Appender& /*writer*/, const OperationId& id) const {
+    const Shard& shard = cells_[number_of(id)].shard.unlocked();
+    shard.slots.fetch(id);
+    shard.hot.fetch(id);
+  }
 
   // The same as those of SlotTable, and counted in bytes().
   void insert(Shard& shard, const OperationId& id, ExpirySecond expires, Place place);
