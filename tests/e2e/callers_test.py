@@ -102,7 +102,7 @@ class Tokens(Callers):
                 (token(rsa, sub="alice", lasts=-60), "it has expired"),
                 (token(rsa, sub="alice", nbf=9999999999), "nbf is in the future"),
                 ("x" * 9000, "larger than 8 KiB"),
-                ("garbage", "three parts")):
+                ("garbage", "three base64url parts")):
             with self.subTest(token=forged[:40]):
                 if why is None:
                     self.assertEqual(self.result(gateway, ("Authorization", f"Bearer {forged}")), "replayed")
@@ -152,7 +152,7 @@ class Tokens(Callers):
         self.assertEqual(self.result(gateway), "executed")
         self.assertEqual(self.result(gateway, ("Authorization", "Basic eDp5")), "replayed")
         self.assertEqual(self.result(gateway, bearer(self.secret, sub="alice")), "executed")
-        self.assert_refused(gateway, "token-invalid", "three parts", ("Authorization", "Bearer nonsense"))
+        self.assert_refused(gateway, "token-invalid", "three base64url parts", ("Authorization", "Bearer nonsense"))
 
         gateway = self.start(f"jwt.secrets={self.secret.path}", "defaults.caller_missing=reject")
         answer = self.assert_refused(gateway, "caller-required", "a token with the claim sub")
