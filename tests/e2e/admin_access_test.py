@@ -65,7 +65,7 @@ class Commands(AdminAccess):
         self.assertEqual(proxy.requests, [])
         gateway.stop()
         done = run_once("health", "--admin", address, env=environment)
-        self.assertEqual((done.returncode, "nobody answers" in done.stderr), (1, True), "the proxy would say 200")
+        self.assertEqual((done.returncode, "no answer from" in done.stderr), (1, True), "the proxy would say 200")
         sent = run_once("send", "POST", "http://once.test/pay", "-d", "x", env=environment)
         self.assertEqual((sent.returncode, len(proxy.requests)), (0, 1), "once send uses the proxies that are set")
 
@@ -76,9 +76,9 @@ class Commands(AdminAccess):
         for command in (("keys", "list"), ("reload",)):
             done = run_once(*command, "--admin", address, env=plain)
             self.assertEqual(done.returncode, 1)
-            self.assertIn("give it with --token-file FILE or in ONCE_ADMIN_TOKEN", done.stderr)
+            self.assertIn("set it with --token-file FILE or in ONCE_ADMIN_TOKEN", done.stderr)
             done = run_once(*command, "--admin", address, env={**plain, "ONCE_ADMIN_TOKEN": "wrong" * 8})
-            self.assertIn("taken from ONCE_ADMIN_TOKEN; --token-file FILE takes precedence", done.stderr)
+            self.assertIn("read from ONCE_ADMIN_TOKEN; --token-file FILE takes precedence", done.stderr)
             self.assertNotIn("wrongwrong", done.stderr)
             done = run_once(*command, "--admin", address, "--token-file", "/nowhere/at/all", env=plain)
             self.assertEqual((done.returncode, done.stderr),
@@ -308,7 +308,7 @@ class Elsewhere(AdminAccess):
         for command in ("check", "serve"):
             done = run_once(command, "--config", "once.yaml", folder=folder)
             self.assertIn("once.yaml:3:8: admin is 0.0.0.0:0:", done.stderr)
-            self.assertIn("admin_token is needed", done.stderr)
+            self.assertIn("admin_token is required", done.stderr)
             self.assertNotEqual(done.returncode, 0)
         done = run_once("check", "--config", "once.yaml", "--set", f"admin_token={TOKEN}", folder=folder)
         self.assertEqual(done.returncode, 0, done.stderr)

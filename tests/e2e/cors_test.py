@@ -141,8 +141,8 @@ routes:
 
 class Settings(EndToEnd):
     def test_what_would_let_every_page_act_as_its_visitor_is_refused(self):
-        for settings, word in ((("cors.origins=*", "cors.credentials=yes"), "by name"),
-                               ((f"cors.origins=[*,{APP}]",), "stands alone"),
+        for settings, word in ((("cors.origins=*", "cors.credentials=yes"), "needs explicit cors.origins"),
+                               ((f"cors.origins=[*,{APP}]",), "cannot be combined with others"),
                                (("cors.credentials=yes",), "needs cors.origins"),
                                (("cors.origins=https://App.example/",), "an origin such as")):
             options = [part for setting in settings for part in ("--set", f"defaults.{setting}")]

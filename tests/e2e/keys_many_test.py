@@ -193,7 +193,7 @@ class Many(Keys):
             out = run_once("keys", "release", "--state", "unknown", "--yes", "--admin", f"127.0.0.1:{server.server_port}")
             server.shutdown()
             thread.join()
-        self.assertEqual((out.returncode, "released 0 keys" in out.stdout, "not known: 1" in out.stdout), (1, True, True), out)
+        self.assertEqual((out.returncode, "released 0 keys" in out.stdout, "unknown: 1" in out.stdout), (1, True, True), out)
 
     def test_wrong_options_are_told_before_anything_is_asked(self):
         for options, words in ((("release",), "the ID of a key, or filters"), (("release", "0" * 16, "--state", "unknown", "--yes"), "not both"),

@@ -397,7 +397,7 @@ class Changes(OverTls):
         self.authority.revocation_list(certificate[0])
         self.assertEqual(self.reload(gateway).returncode, 0)
         self.assertIn("CERTIFICATE_REVOKED", self.refused(gateway, context=client))
-        for change, message in ((lambda: self.authority.revocation_list(seconds=-3600), "has expired, on "),
+        for change, message in ((lambda: self.authority.revocation_list(seconds=-3600), " expired on "),
                                 (lambda: pathlib.Path(lists).write_text("nothing"), "there is no PEM revocation list"),
                                 (pathlib.Path(lists).unlink, "cannot read ")):
             change()

@@ -530,7 +530,7 @@ TEST_F(RedisSingle, what_may_be_forgotten_is_said_and_shows_in_the_traits) {
   EXPECT_EQ(warnings_of(Durable::yes), "");
   for (const std::string policy : {"allkeys-lru", "volatile-ttl"}) {
     set("maxmemory-policy", policy);
-    EXPECT_THAT(warnings_of(Durable::yes), AllOf(HasSubstr("may forget records"), HasSubstr(policy)));
+    EXPECT_THAT(warnings_of(Durable::yes), AllOf(HasSubstr("may evict records"), HasSubstr(policy)));
   }
   set("maxmemory-policy", "noeviction");
   set("appendfsync", "everysec");
