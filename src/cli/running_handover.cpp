@@ -78,7 +78,7 @@ Running::Ended Running::go_on_handing_over() {
   // What it says in the last moment counts.
   const bool in_time = monotonic_now() < step_began_ + config_.timeouts.handover;
   if (in_time || successor_->speaks()) return Ended::no;
-  return take_back(handover_ == Handover::emptying ? "requests at work need the store for longer than timeouts.handover"
+  return take_back(handover_ == Handover::emptying ? "running requests need the store for longer than timeouts.handover"
                                                    : "it took longer than timeouts.handover");
 }
 
