@@ -449,7 +449,7 @@ class Settings(OverTls):
         self.authority.issue("old", "DNS:localhost", days=-1)
         pathlib.Path(self.authority.path("old.key")).chmod(0o644)
         said = self.check("tls.listen=127.0.0.1:0", "tls.certificates=[old.pem]", "tls.keys=[old.key]", expect=False)
-        self.assertIn("warning: tls: the certificate in old.pem has expired", said)
+        self.assertIn("warning: tls: the certificate in old.pem expired on", said)
         self.assertIn("other users can read the key in old.key", said)
         said = self.check("upstreams.default=https://localhost", "upstream_tls.verify=no", expect=False)
         self.assertIn("upstream_tls.verify is no", said)
