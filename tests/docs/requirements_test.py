@@ -25,7 +25,9 @@ def rows(text):
 
 @functools.cache
 def built(folder, name):
-    """Whether the build knows this test."""
+    """Whether the build knows this test: by the CMakeLists.txt of its folder, or of the nearest one above it."""
+    while not (folder / "CMakeLists.txt").exists():
+        folder = folder.parent
     return re.search(rf"\b{re.escape(name)}\b", (folder / "CMakeLists.txt").read_text()) is not None
 
 
