@@ -116,7 +116,7 @@ class Reload(Changing):
         gateway = self.configured(backend.port)
         old = (gateway.folder / "once.yaml").read_text()
         self.assertEqual(gateway.ask("POST", "/orders", key="k", body=b"{}").get("Idempotency-Status"), "executed")
-        told = "route /orders: scope changes from caller, method, path to caller, path: its keys are forgotten"
+        told = "route /orders: scope changes from caller, method, path to caller, path: its keys are lost"
         new = old.replace("path: /orders\n", "path: /orders\n    scope: [caller, path]\n")
         self.write(gateway, new)
         dry = run_once("reload", "--dry-run", "--admin", f"127.0.0.1:{gateway.admin_port}")

@@ -88,7 +88,7 @@ TEST_F(RedisVersions, a_newer_version_that_does_not_is_left_alone_and_named) {
                          caller_.run({.verb = Verb::forget, .id = id, .nonce = record.nonce})}) {
       EXPECT_EQ(op.status, OpStatus::failed);
       EXPECT_EQ(op.fault, StoreFault::refused);
-      EXPECT_THAT(op.error, AllOf(HasSubstr("has version 9"), HasSubstr("this one knows 3: upgrade it")));
+      EXPECT_THAT(op.error, AllOf(HasSubstr("has version 9"), HasSubstr("this program supports 3: upgrade it")));
     }
     EXPECT_EQ(peer_.ask({"GET", key_of(id)}), value);
   }
