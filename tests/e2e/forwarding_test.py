@@ -299,7 +299,7 @@ class ToTheClient(Forwarding):
                     with contextlib.suppress(EOFError, ConnectionResetError):  # of a body in the midst
                         response = client.ask(key=key and f"malformed-{reason}")
                         self.assertEqual(response.status, 502)
-                        self.assertIn("malformed" if reason != "unasked-switch" or key else "unasked", response.problem["detail"])
+                        self.assertIn("malformed" if reason != "unasked-switch" or key else "did not request", response.problem["detail"])
                     wait_until(lambda count=count, before=before: count() == before + 1)
                     new = wait_until(lambda lines=lines, said=said: said()[lines:])
                     self.assertEqual([line["reason"] for line in new], [reason])
