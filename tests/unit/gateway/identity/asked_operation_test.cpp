@@ -73,7 +73,7 @@ TEST_F(AskedOperationTest, a_derived_key_is_made_from_the_body) {
   asked_.body = R"({"order": 7})";
   EXPECT_EQ(found(), served("Authorization: a\r\n", R"({"order": 7})"));
   asked_.body = "";
-  EXPECT_THAT(found().error(), HasSubstr("none can be made without its json:/order"));
+  EXPECT_THAT(found().error(), HasSubstr("json:/order"));
 }
 
 TEST_F(AskedOperationTest, what_would_not_be_served_is_said) {
@@ -89,17 +89,17 @@ TEST_F(AskedOperationTest, what_would_not_be_served_is_said) {
   EXPECT_THAT(error("POST", "http://api.test/other"), HasSubstr("No route protects"));
   EXPECT_THAT(error("PUT", "http://api.test/payments"), HasSubstr("No route protects"));
   EXPECT_THAT(error("GET", "http://api.test/payments"), HasSubstr("No route protects")) << "a GET is never protected";
-  EXPECT_THAT(error("post", "http://api.test/payments"), HasSubstr("written in capitals"));
+  EXPECT_THAT(error("post", "http://api.test/payments"), HasSubstr("in capitals"));
   EXPECT_THAT(error("POST", "http://api.test/%2E%2E/payments"), testing::Not(""));
-  EXPECT_THAT(error("POST", "/payments"), HasSubstr("A host is needed"));
+  EXPECT_THAT(error("POST", "/payments"), HasSubstr("host"));
   asked_.key = "\x01";
   EXPECT_THAT(error("POST", "http://api.test/payments"), HasSubstr("Idempotency-Key: "));
   asked_.key = std::nullopt;
-  EXPECT_THAT(error("POST", "http://api.test/payments"), HasSubstr("A key is needed"));
+  EXPECT_THAT(error("POST", "http://api.test/payments"), HasSubstr("key is"));
   asked_.key = "k";
   asked_.headers = {};
   policy.caller_missing = CallerMissing::reject;
-  EXPECT_THAT(error("POST", "http://api.test/payments"), HasSubstr("needs the header Authorization"));
+  EXPECT_THAT(error("POST", "http://api.test/payments"), HasSubstr("Authorization"));
 }
 
 TEST_F(AskedOperationTest, headers_of_a_proxy_count_if_the_peer_is_one) {

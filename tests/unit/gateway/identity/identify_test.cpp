@@ -84,11 +84,11 @@ TEST_F(IdentifyTest, what_could_be_another_request_at_the_backend_is_refused) {
     std::string_view detail;
   };
   for (const Case& c : {
-           Case{"post /v1/payments", "", "Methods are written in capitals"},
-           Case{"POST /v1%2Fpayments", "", "could be taken for another one"},
+           Case{"post /v1/payments", "", "in capitals"},
+           Case{"POST /v1%2Fpayments", "", "an encoded slash"},
            Case{"POST //x/v1/payments", "", "two slashes"},
-           Case{"POST /x", "Connection: Idempotency-Key\r\nIdempotency-Key: k\r\n", "Connection names Idempotency-Key"},
-           Case{"POST https://api.test/x", "", "scheme of the target"},
+           Case{"POST /x", "Connection: Idempotency-Key\r\nIdempotency-Key: k\r\n", "Idempotency-Key"},
+           Case{"POST https://api.test/x", "", "scheme"},
        }) {
     const RoutedRequest found = routed(c.line, c.fields);
     ASSERT_TRUE(found.refused.has_value()) << c.line;
@@ -218,8 +218,7 @@ TEST_F(IdentifyTest, a_derived_key_comes_from_the_body) {
   const auto missing = identified("", R"({"x": 1})");
   ASSERT_FALSE(missing.has_value());
   EXPECT_EQ(missing.error().kind, ProblemKind::key_required);
-  EXPECT_EQ(missing.error().detail,
-            "This request has no Idempotency-Key, and none can be made without its json:/order.");
+  EXPECT_THAT(missing.error().detail, HasSubstr("json:/order"));
 }
 
 TEST_F(IdentifyTest, the_caller_is_checked_before_the_body_is_here) {
