@@ -21,6 +21,7 @@
 #include "gateway/metrics.hpp"
 #include "gateway/settings.hpp"
 #include "gateway/worker.hpp"
+#include "http/fault_log.hpp"
 #include "store/lane.hpp"
 
 namespace once {

@@ -61,6 +61,8 @@ void unlink(ServedConnection& connection) {
 Worker::Worker(GatewayShared& shared, WorkerShare share, std::shared_ptr<Generation> generation)
     : shared_(shared),
       share_(share),
+      loop_(shared.net),
+      random_(shared.random != nullptr ? *shared.random : system_random_),
       access_(loop_, shared.access, shared.clock, share.worker),
       generation_(serve_by(std::move(generation))) {
   loop_.listen(shared_.faults);
@@ -159,12 +161,16 @@ void Worker::stop_if_drained() {
   }
 }
 
-void Worker::run(const std::vector<Listening>& listening) {
+void Worker::start(const std::vector<Listening>& listening) {
   for (const Listening& from : listening) {
     listeners_.push_back(std::make_unique<http::Socket>(loop_, from.fd));
     ++accepting_;
     spawn(accept_all(*listeners_.back(), from.over));
   }
+}
+
+void Worker::run(const std::vector<Listening>& listening) {
+  start(listening);
   loop_.run();
   access_.flush();
 }

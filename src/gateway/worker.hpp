@@ -22,7 +22,8 @@
 #include "gateway/limits/load.hpp"
 #include "gateway/limits/told_outcomes.hpp"
 #include "gateway/metrics.hpp"
-#include "http/fault_log.hpp"
+#include "http/fault.hpp"
+#include "http/kernel_net.hpp"
 #include "http/loop.hpp"
 #include "http/socket.hpp"
 #include "store/executions.hpp"
@@ -46,8 +47,10 @@ struct GatewayShared {
   const Clock& clock;
   const Log& log;
   LineWriter& access;
-  http::FaultLog& faults;
+  http::FaultListener& faults;
   std::string errors_base;
+  http::Net& net = http::kernel_net();
+  Random* random = nullptr;  // where all workers run on one thread; null: each has the system's
   std::atomic<std::size_t> connections = 0;
   Load load{};
   Executions executions{};
@@ -97,6 +100,8 @@ class Worker final {
 
   // Serves connections from these until drain(); runs on the worker's own thread.
   void run(const std::vector<Listening>& listening);
+  // Without running the loop, for whoever does that in virtual time.
+  void start(const std::vector<Listening>& listening);
   // From any thread: accept no more, close what idles, end when the last request has, or after the limit.
   void drain(const Drain& how);
 
@@ -184,7 +189,8 @@ class Worker final {
   GatewayShared& shared_;
   WorkerShare share_;
   http::Loop loop_;
-  SystemRandom random_;
+  SystemRandom system_random_;
+  Random& random_;
   Metrics metrics_;
   AccessLog access_;
   DateText date_;

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -50,14 +49,6 @@ Result<int> bind_to(const Endpoint& endpoint, Sharing sharing) {
 }
 
 }  // namespace
-
-void set_no_delay(int fd) {
-  set_option(fd, IPPROTO_TCP, TCP_NODELAY);
-}
-
-void limit_unsent(int fd) {
-  ::setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &most_unsent, sizeof most_unsent);
-}
 
 PeerNetwork network_of(const IpAddress& address) {
   constexpr std::size_t network_bytes = 8;
@@ -252,23 +243,6 @@ bool is_out_of_descriptors(int error) {
 std::string error_text(int error) {
   std::array<char, 128> text{};
   return ::strerror_r(error, text.data(), text.size());
-}
-
-Result<int> start_connect(const Endpoint& endpoint) {
-  const int fd = ::socket(endpoint.address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (fd < 0) {
-    const int error = errno;
-    return std::unexpected(Error{.source = ErrorSource::system,
-                                 .retryable = is_out_of_descriptors(error) ? Retryable::yes : Retryable::no,
-                                 .detail = fmt::format("socket: {}", error_text(error))});
-  }
-  if (endpoint.address.ss_family != AF_UNIX) set_no_delay(fd);
-  if (::connect(fd, reinterpret_cast<const sockaddr*>(&endpoint.address), endpoint.size) != 0 && errno != EINPROGRESS) {
-    const int error = errno;
-    ::close(fd);
-    return system_error(fmt::format("cannot connect to {}", endpoint.text()), error);
-  }
-  return fd;
 }
 
 }  // namespace once::http

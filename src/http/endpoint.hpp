@@ -55,16 +55,6 @@ Result<Endpoint> unix_endpoint(const std::string& path);
 bool is_out_of_descriptors(int error);
 std::string error_text(int error);
 
-// A descriptor that is connecting, or the error at once. Retryable: this process, or the system, has no descriptor
-// left; nothing is known of the other side.
-Result<int> start_connect(const Endpoint& endpoint);
-
-void set_no_delay(int fd);
-// No more than this waits in the kernel for a peer that does not read: it would be memory that nobody limits, and a
-// write that looks done.
-inline constexpr int most_unsent = 128 << 10;
-void limit_unsent(int fd);
-
 // Who is at the other end, as far as limits are concerned: an IPv4 address, or the first 64 bits of an IPv6 one, within
 // which anybody can have as many as they like.
 struct PeerNetwork {

@@ -1,41 +1,26 @@
 #include "http/loop.hpp"
 
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <latch>
 
 #include "base/assert.hpp"
 #include "base/broken_invariant.hpp"
-#include "base/clock.hpp"
+#include "http/kernel_net.hpp"
 
 namespace once::http {
 
-Loop::Loop()
-    : epoll_(::epoll_create1(EPOLL_CLOEXEC)),
-      wake_fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
-      now_(monotonic_now()) {
-  ONCE_ASSERT(epoll_ >= 0 && wake_fd_ >= 0);
+Loop::Loop() : Loop(kernel_net()) {}
+
+Loop::Loop(Net& net) : net_(net), poller_(net.poller()), now_(net.now()) {
   next_turn_.previous = next_turn_.next = &next_turn_;
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.ptr = nullptr;  // nullptr: the wake-up descriptor
-  ONCE_ASSERT(::epoll_ctl(epoll_, EPOLL_CTL_ADD, wake_fd_, &event) == 0);
   wheel_.advance(now_tick());
 }
 
-Loop::~Loop() {
-  ::close(wake_fd_);
-  ::close(epoll_);
-}
+Loop::~Loop() = default;
 
 bool Loop::add(int fd, Pollable& pollable) {
-  epoll_event event{};
-  event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
-  event.data.ptr = &pollable;
-  return ::epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) == 0;
+  return poller_->add(fd, &pollable);
 }
 
 void Loop::report(const ConnectionFault& fault) {
@@ -51,7 +36,7 @@ void Loop::report_out_of_descriptors(DescriptorUse use, std::string_view error) 
 }
 
 void Loop::forget(int fd, Pollable& pollable) {
-  ::epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
+  poller_->remove(fd);
   for (epoll_event& event : fetched_) {
     if (event.data.ptr == &pollable) event.events = 0;
   }
@@ -67,28 +52,38 @@ int Loop::wait_milliseconds() const {
 
 void Loop::run() {
   thread_.store(::pthread_self(), std::memory_order_relaxed);
-  while (!stopping_.load(std::memory_order_acquire)) {
-    const int count = ::epoll_wait(epoll_, events_.data(), static_cast<int>(events_.size()), wait_milliseconds());
-    ONCE_ASSERT(count >= 0 || errno == EINTR);
-    now_ = monotonic_now();
-    fetched_ = std::span(events_).first(static_cast<std::size_t>(std::max(count, 0)));
-    while (!fetched_.empty()) {
-      const epoll_event event = fetched_.front();
-      fetched_ = fetched_.subspan(1);
-      if (event.events == 0) continue;
-      renew_budget();
-      if (event.data.ptr != nullptr) {
-        static_cast<Pollable*>(event.data.ptr)->on_ready(event.events);
-      } else {
-        run_posted();
-      }
-    }
-    // Before the timers: what only waited for its turn is not too late.
-    run_next_turn();
+  while (!stopping_.load(std::memory_order_acquire)) turn(wait_milliseconds());
+}
+
+// Between its turns the thread is not the loop's own: what is posted then must ask for a turn.
+bool Loop::run_ready() {
+  thread_.store(::pthread_self(), std::memory_order_relaxed);
+  turn(0);
+  thread_.store(pthread_t{}, std::memory_order_relaxed);
+  return !stopping_.load(std::memory_order_acquire);
+}
+
+void Loop::turn(int milliseconds) {
+  const int count = poller_->wait(events_, milliseconds);
+  ONCE_ASSERT(count >= 0 || errno == EINTR);
+  now_ = net_.now();
+  fetched_ = std::span(events_).first(static_cast<std::size_t>(std::max(count, 0)));
+  while (!fetched_.empty()) {
+    const epoll_event event = fetched_.front();
+    fetched_ = fetched_.subspan(1);
+    if (event.events == 0) continue;
     renew_budget();
-    wheel_.advance(now_tick());
-    run_own();
+    if (event.data.ptr != nullptr) {
+      static_cast<Pollable*>(event.data.ptr)->on_ready(event.events);
+    } else {
+      run_posted();
+    }
   }
+  // Before the timers: what only waited for its turn is not too late.
+  run_next_turn();
+  renew_budget();
+  wheel_.advance(now_tick());
+  run_own();
 }
 
 void Loop::arm_next_turn(Timer& timer) {
@@ -131,8 +126,7 @@ void Loop::stop() {
 
 void Loop::wake() {
   if (wake_sent_.exchange(true, std::memory_order_acq_rel)) return;
-  const std::uint64_t one = 1;
-  ONCE_ASSERT(::write(wake_fd_, &one, sizeof one) == sizeof one);
+  poller_->wake();
 }
 
 void Loop::post(Work& work) {
@@ -159,8 +153,7 @@ void Loop::post_all(std::span<Work* const> works) {
 }
 
 void Loop::run_posted() {
-  std::uint64_t count = 0;
-  ONCE_ASSERT(::read(wake_fd_, &count, sizeof count) == sizeof count);
+  poller_->take_wake();
   // Cleared before the list is taken, so that a later post sends a wake-up of its own; an exchange and not a store, so
   // that whatever was pushed by those who found it set is seen below.
   wake_sent_.exchange(false, std::memory_order_acq_rel);

@@ -1,17 +1,18 @@
-// One thread's event loop: epoll, timers and work posted from other threads. Everything a coroutine awaits in this
+// One thread's event loop: readiness, timers and work posted from other threads. Everything a coroutine awaits in this
 // folder resumes from here, so state that belongs to a loop needs no lock.
 #pragma once
 
 #include <pthread.h>
-#include <sys/epoll.h>
 
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <span>
 
 #include "base/executor.hpp"
 #include "http/fault.hpp"
+#include "http/net.hpp"
 #include "http/timer_wheel.hpp"
 
 namespace once::http {
@@ -32,7 +33,10 @@ inline constexpr std::size_t most_bytes_at_once = std::size_t{256} << 10U;
 
 class Loop final : public Executor {
  public:
+  // On the kernel's network.
   Loop();
+  // On this one, which outlives the loop.
+  explicit Loop(Net& net);
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
   ~Loop() override;
@@ -41,6 +45,13 @@ class Loop final : public Executor {
   void run();
   // From any thread.
   void stop();
+
+  // For a loop that runs in virtual time, instead of run(): what is ready now, without waiting. False: it was stopped.
+  bool run_ready();
+  // How long until it has something to do even if nothing becomes ready; -1: never.
+  int wait_milliseconds() const;
+
+  Net& net() const { return net_; }
 
   void post(Work& work) override;
   void post_all(std::span<Work* const> works) override;
@@ -56,7 +67,7 @@ class Loop final : public Executor {
   // Fires when everything that is ready now has been called; disarm() as any timer.
   void arm_next_turn(Timer& timer);
 
-  // Monotonic, as of the last time the loop woke up.
+  // The network's monotonic time, as of the last time the loop woke up.
   std::chrono::nanoseconds now() const { return now_; }
 
   // False: the kernel cannot watch another descriptor.
@@ -74,15 +85,15 @@ class Loop final : public Executor {
   static constexpr std::size_t events_per_wait = 256;
 
   std::int64_t now_tick() const { return now_ / TimerWheel::tick; }
-  int wait_milliseconds() const;
+  void turn(int milliseconds);
   void run_posted();
   void run_own();
   void run_next_turn();
   void renew_budget() { steps_ = bytes_ = 0; }
   void wake();
 
-  int epoll_;
-  int wake_fd_;
+  Net& net_;
+  std::unique_ptr<Poller> poller_;
   TimerWheel wheel_;
   Timer next_turn_;  // list head
   std::size_t steps_ = 0;

@@ -1,6 +1,5 @@
 #include "http/service.hpp"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include "http/body.hpp"
 #include "http/buffer.hpp"
 #include "http/endpoint.hpp"
+#include "http/net.hpp"
 
 namespace once::http {
 
@@ -62,7 +62,7 @@ ServiceResponse ServiceHandler::refuse(Refused what, std::string_view why) {
 class Service::Connection final : public Link, private Socket::Watcher {
  public:
   Connection(Service& service, Loop& loop, const Socket::Accepted& accepted)
-      : service_(service), fd_(accepted.fd), socket_(loop, accepted.fd), peer_(peer_text(accepted.peer)) {
+      : service_(service), socket_(loop, accepted.fd), peer_(peer_text(accepted.peer)) {
     ++service_.count_;
     service_.handler_.connected();
     buffer_.grow(service_head_limits.max_bytes + service_window);
@@ -185,7 +185,6 @@ class Service::Connection final : public Link, private Socket::Watcher {
 
   // Between two pieces the client is waited for: it has nothing to say, so whatever comes of it is the end.
   Task<void> stream(ServiceStream& source) {
-    limit_unsent(fd_);
     std::array<char, 1> unexpected{};
     while (!service_.stopping_) {
       out_ = source.next();
@@ -290,7 +289,6 @@ class Service::Connection final : public Link, private Socket::Watcher {
 
   Service& service_;
   List* list_ = nullptr;
-  int fd_;
   Socket socket_;
   Buffer buffer_;
   RequestHead head_;
@@ -313,6 +311,7 @@ Service::Service(Loop& loop, int listener, ServiceHandler& handler, const Servic
 
 Service::~Service() {
   listener_.loop().disarm(stop_timer_);
+  give_spare();
 }
 
 // Connections that are displaced go when the loop comes to them.
@@ -362,12 +361,13 @@ Task<void> Service::accept_all() {
 }
 
 void Service::keep_spare() {
-  if (!spare_.open()) spare_ = Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (spare_ < 0) spare_ = listener_.loop().net().open_spare();
 }
 
 bool Service::give_spare() {
-  const Descriptor given = std::move(spare_);
-  return given.open();
+  if (spare_ < 0) return false;
+  listener_.loop().net().close(std::exchange(spare_, -1));
+  return true;
 }
 
 template <class Each>

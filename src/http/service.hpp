@@ -14,7 +14,6 @@
 #include <thread>
 #include <vector>
 
-#include "base/descriptor.hpp"
 #include "base/error.hpp"
 #include "base/executor.hpp"
 #include "base/task.hpp"
@@ -140,7 +139,7 @@ class Service {
   bool give_spare();
 
   Socket listener_;
-  Descriptor spare_;
+  int spare_ = -1;
   ServiceHandler& handler_;
   ServiceLimits limits_;
   List waiting_;           // for a request, or for the client to read: these can be displaced

@@ -1,34 +1,14 @@
 #include "http/socket.hpp"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <utility>
 
-#include "http/endpoint.hpp"
+#include "http/net.hpp"
 #include "http/tls_stream.hpp"
 
 namespace once::http {
-
-namespace {
-
-// The C library's recv and send are cancellation points: in a process with threads each call pays for switching that on
-// and off again. Nothing here is ever cancelled that way.
-ssize_t receive(int fd, char* room, std::size_t size, int flags) {
-  return ::syscall(SYS_recvfrom, fd, room, size, flags, nullptr, nullptr);
-}
-
-ssize_t send_piece(int fd, const iovec& piece) {
-  return ::syscall(SYS_sendto, fd, piece.iov_base, piece.iov_len, MSG_NOSIGNAL, nullptr, 0);
-}
-
-}  // namespace
 
 // What a connection must hold. Otherwise it ends, and the process does not: see fault.hpp.
 #define ONCE_HOLDS(socket, expression) \
@@ -105,7 +85,7 @@ bool ReadSome::attempt() {
   if (!socket_.may_read_) return false;
   if (socket_.tls_ != nullptr) return attempt_secure();
   while (true) {
-    const ssize_t got = receive(socket_.fd_, room_.data(), room_.size(), 0);
+    const ssize_t got = socket_.net().receive(socket_.fd_, room_);
     if (got > 0) {
       bytes_ = static_cast<std::size_t>(got);
       // A short read has emptied the socket: the next bytes come with an event of their own.
@@ -167,11 +147,7 @@ bool WriteAll::attempt() {
       socket_.wake_next_turn();
       return false;
     }
-    msghdr message{};
-    message.msg_iov = pieces_.data() + first_;
-    message.msg_iovlen = count_ - first_;
-    const ssize_t sent = count_ - first_ == 1 ? send_piece(socket_.fd_, pieces_[first_])
-                                              : ::sendmsg(socket_.fd_, &message, MSG_NOSIGNAL);
+    const ssize_t sent = socket_.net().send(socket_.fd_, std::span(pieces_).subspan(first_, count_ - first_));
     if (sent < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN) return false;
@@ -248,9 +224,7 @@ bool Connected::attempt() {
     return true;
   }
   if (!socket_.may_write_) return false;
-  int error = 0;
-  socklen_t size = sizeof error;
-  if (::getsockopt(socket_.fd_, SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0) status_ = Io::failed;
+  if (socket_.net().take_error(socket_.fd_) != 0) status_ = Io::failed;
   return true;
 }
 
@@ -268,7 +242,7 @@ bool PeekMore::attempt() {
     return true;
   }
   while (socket_.may_read_) {
-    const ssize_t got = receive(socket_.fd_, room_.data(), room_.size(), MSG_PEEK);
+    const ssize_t got = socket_.net().peek(socket_.fd_, room_);
     if (got > 0 && static_cast<std::size_t>(got) > seen_) {
       bytes_ = static_cast<std::size_t>(got);
       return true;
@@ -306,7 +280,7 @@ Socket::~Socket() {
   if (fd_ < 0) return;
   loop_.forget(fd_, *this);
   if (tls_ != nullptr) tls_->end();
-  ::close(fd_);
+  net().close(fd_);
 }
 
 int Socket::release() {
@@ -362,7 +336,7 @@ void Socket::restore() {
 std::optional<Socket::Peer> Socket::look() {
   if (tls_ != nullptr) return look_secure();
   char byte = 0;
-  const ssize_t got = receive(fd_, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  const ssize_t got = net().peek(fd_, {&byte, 1});
   if (got > 0) return Peer::bytes;
   if (got == 0) return Peer::end;
   if (errno == EAGAIN || errno == EINTR) {
@@ -386,7 +360,7 @@ std::optional<Socket::Peer> Socket::look_secure() {
 
 void Socket::secure(std::unique_ptr<TlsStream> tls) {
   tls_ = std::move(tls);
-  tls_->attach(fd_);
+  tls_->attach(net(), fd_);
 }
 
 void Socket::make_plain() {
@@ -408,19 +382,14 @@ bool Socket::quiet() {
 
 Socket::Accepted Socket::accept() {
   Accepted accepted;
-  socklen_t size = sizeof accepted.peer;
-  accepted.fd = ::accept4(fd_, reinterpret_cast<sockaddr*>(&accepted.peer), &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  accepted.fd = net().accept(fd_, accepted.peer);
   if (accepted.fd < 0 && errno == EAGAIN) may_read_ = false;
-  if (accepted.fd >= 0) {
-    set_no_delay(accepted.fd);
-    limit_unsent(accepted.fd);
-  }
   return accepted;
 }
 
 void Socket::shut_down_writing() {
   if (tls_ != nullptr) tls_->end();
-  ::shutdown(fd_, SHUT_WR);
+  net().shut_down_writing(fd_);
 }
 
 void Socket::end_unannounced() {
@@ -429,8 +398,7 @@ void Socket::end_unannounced() {
 
 void Socket::reset_on_close() {
   end_unannounced();
-  const linger reset{.l_onoff = 1, .l_linger = 0};
-  ::setsockopt(fd_, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+  net().reset_on_close(fd_);
 }
 
 }  // namespace once::http

@@ -269,6 +269,7 @@ class Socket final : public Pollable {
   void wake_next_turn() { loop_.arm_next_turn(turn_timer_); }
   // Ends the connection: every wait fails from now on, and the peer sees a reset.
   void fail(const ConnectionFault& fault);
+  Net& net() const { return loop_.net(); }
   std::optional<Peer> look();
   std::optional<Peer> look_secure();
 

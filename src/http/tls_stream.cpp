@@ -1,9 +1,5 @@
 #include "http/tls_stream.hpp"
 
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -16,6 +12,7 @@
 #include <openssl/x509v3.h>
 
 #include "base/assert.hpp"
+#include "http/net.hpp"
 
 namespace once::http {
 
@@ -65,7 +62,7 @@ int TlsStream::Wire::read(BIO* bio, char* room, int size) {
   BIO_clear_retry_flags(bio);
   while (!self.kernel_empty_) {
     const auto wanted = static_cast<std::size_t>(size);
-    const long got = ::syscall(SYS_recvfrom, self.fd_, room, wanted, 0, nullptr, nullptr);
+    const ssize_t got = self.net_->receive(self.fd_, {room, wanted});
     if (got > 0) {
       // A short read has emptied the socket, as in ReadSome.
       self.kernel_empty_ = static_cast<std::size_t>(got) < wanted && !self.peer_ended_;
@@ -87,8 +84,9 @@ int TlsStream::Wire::write(BIO* bio, const char* bytes, int size) {
   auto& self = *static_cast<TlsStream*>(BIO_get_data(bio));
   BIO_clear_retry_flags(bio);
   if (self.muted_) return -1;
+  const iovec piece{.iov_base = const_cast<char*>(bytes), .iov_len = static_cast<std::size_t>(size)};
   while (true) {
-    const long sent = ::syscall(SYS_sendto, self.fd_, bytes, static_cast<std::size_t>(size), MSG_NOSIGNAL, nullptr, 0);
+    const ssize_t sent = self.net_->send(self.fd_, {&piece, 1});
     if (sent >= 0) {
       self.moved_ = true;
       return static_cast<int>(sent);

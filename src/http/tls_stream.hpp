@@ -15,6 +15,8 @@ struct x509_st;
 
 namespace once::http {
 
+class Net;
+
 class TlsStream {
  public:
   enum class Step : std::uint8_t {
@@ -35,7 +37,10 @@ class TlsStream {
   ~TlsStream();
 
   // Before anything else. The descriptor stays its owner's.
-  void attach(int fd) { fd_ = fd; }
+  void attach(Net& net, int fd) {
+    net_ = &net;
+    fd_ = fd;
+  }
   // What the loop heard: there may be bytes to read; the peer's end of them is among what is still to be read.
   void on_event(bool peer_ended);
 
@@ -76,6 +81,7 @@ class TlsStream {
   const x509_st* verified_certificate() const;  // null: none was shown, or it was not verified
   ssl_st* ssl_;
   std::shared_ptr<const void> keeps_;
+  Net* net_ = nullptr;
   int fd_ = -1;
   bool kernel_empty_ = false;  // as far as we know: the next bytes come with an event
   bool peer_ended_ = false;

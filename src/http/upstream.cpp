@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "core/headers.hpp"
+#include "http/net.hpp"
 #include "http/tls_context.hpp"
 
 namespace once::http {
@@ -304,10 +305,10 @@ void UpstreamPool::make_room() {
 
 // Without a descriptor left, idle connections are closed for the one that is needed now.
 Result<int> UpstreamPool::start(const Endpoint& endpoint) {
-  auto fd = start_connect(endpoint);
+  auto fd = start_connect(loop_.net(), endpoint);
   while (!fd && fd.error().retryable == Retryable::yes && !resting_.empty()) {
     resting_.erase(resting_.begin());
-    fd = start_connect(endpoint);
+    fd = start_connect(loop_.net(), endpoint);
   }
   if (!fd && fd.error().retryable == Retryable::yes) {
     loop_.report_out_of_descriptors(DescriptorUse::upstream, fd.error().detail);

@@ -208,7 +208,7 @@ After Connection::end(RequestContext& request) {
   request.store_need.end();
   Metrics& metrics = worker_.metrics();
   Reply& reply = writer_.reply();
-  const auto spent = monotonic_now() - request.began;
+  const auto spent = worker_.loop().net().now() - request.began;
   const auto ending = static_cast<std::size_t>(reply.ending);
   metrics.requests[ending].add();
   request.counts->requests[ending].add();

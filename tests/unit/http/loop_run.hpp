@@ -14,6 +14,7 @@
 
 #include "base/task.hpp"
 #include "http/endpoint.hpp"
+#include "http/kernel_net.hpp"
 #include "http/loop.hpp"
 #include "http/socket.hpp"
 
@@ -80,7 +81,7 @@ inline Pair tcp_pair() {
   const auto listeners = listen_on(*resolve_listener("127.0.0.1:0"), 1);
   EXPECT_TRUE(listeners.has_value());
   const int listener = listeners->front();
-  const auto near = start_connect(bound_endpoint(listener));
+  const auto near = start_connect(kernel_net(), bound_endpoint(listener));
   EXPECT_TRUE(near.has_value());
   ::fcntl(listener, F_SETFL, 0);  // the kernel has the connection in a moment
   const int far = ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);

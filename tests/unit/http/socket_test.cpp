@@ -220,7 +220,7 @@ TEST_F(SocketTest, connecting_succeeds_or_is_refused) {
   ASSERT_TRUE(listeners.has_value());
   const Endpoint endpoint = bound_endpoint(listeners->front());
   const auto connects = [](Loop& loop, Endpoint to, Io& ended) -> Task<void> {
-    const auto fd = start_connect(to);
+    const auto fd = start_connect(kernel_net(), to);
     EXPECT_TRUE(fd.has_value());
     Socket socket(loop, *fd);
     ended = co_await socket.connected(long_enough);

@@ -285,7 +285,7 @@ TEST(UpstreamPoolTest, a_connect_that_hangs_can_be_cancelled) {
   ASSERT_EQ(::listen(full, 0), 0);
   const Endpoint endpoint = bound_endpoint(full);
   std::vector<int> fillers;
-  for (int i = 0; i < 4; ++i) fillers.push_back(*start_connect(endpoint));
+  for (int i = 0; i < 4; ++i) fillers.push_back(*start_connect(kernel_net(), endpoint));
   world.addresses.publish({endpoint});
   world.run.start(cancels(world));
   world.play(hangs_until_cancelled(world));

@@ -1,0 +1,75 @@
+// The network as a port: every system call that a loop and its sockets make, and nothing above them. KernelNet
+// (kernel_net.hpp) is the real one; the simulator has a network in virtual time (sim/sim_net.hpp). A call means what
+// the system call of the same name means on a non-blocking descriptor: -1 and errno when it fails.
+//
+// Opening a listener is no part of it: that is done once, before a loop runs (endpoint.hpp).
+#pragma once
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/error.hpp"
+#include "http/endpoint.hpp"
+
+namespace once::http {
+
+// Readiness for one loop, as edge-triggered epoll reports it.
+class Poller {
+ public:
+  virtual ~Poller() = default;
+
+  // Bytes, room to write, and the peer's end are reported with this tag. False: the system cannot watch another
+  // descriptor.
+  virtual bool add(int fd, void* tag) = 0;
+  virtual void remove(int fd) = 0;
+
+  // Fills in what is ready, after at most so many milliseconds; -1: whenever something is. An event with the tag null
+  // is a wake(), to be answered with take_wake().
+  virtual int wait(std::span<epoll_event> room, int milliseconds) = 0;
+  // From any thread: ends the wait at hand, or the next one.
+  virtual void wake() = 0;
+  virtual void take_wake() = 0;
+};
+
+class Net {
+ public:
+  virtual ~Net() = default;
+
+  virtual std::unique_ptr<Poller> poller() = 0;
+  // Monotonic time, by which loops arm their timers.
+  virtual std::chrono::nanoseconds now() const = 0;
+
+  // A connection, set up as a client's: no delay, and a limit on what waits unsent in the kernel.
+  virtual int accept(int listener, sockaddr_storage& peer) = 0;
+  // A new socket that is connecting, or connected.
+  virtual int connect(const Endpoint& endpoint) = 0;
+  // SO_ERROR: what has become of connect(). 0: it is connected.
+  virtual int take_error(int fd) = 0;
+
+  virtual ssize_t receive(int fd, std::span<char> room) = 0;
+  // The same with MSG_PEEK: nothing is taken.
+  virtual ssize_t peek(int fd, std::span<char> room) = 0;
+  // Never raises SIGPIPE.
+  virtual ssize_t send(int fd, std::span<const iovec> pieces) = 0;
+
+  virtual void shut_down_writing(int fd) = 0;
+  // SO_LINGER with a time of zero: the peer sees a reset when the descriptor is closed.
+  virtual void reset_on_close(int fd) = 0;
+  virtual void close(int fd) = 0;
+
+  // A descriptor of no use but to be closed, so that another one can be opened when there are none left.
+  virtual int open_spare() = 0;
+};
+
+// Net::connect(), with what went wrong in words. Retryable: this process, or the system, has no descriptor left;
+// nothing is known of the other side.
+Result<int> start_connect(Net& net, const Endpoint& endpoint);
+
+}  // namespace once::http
