@@ -71,7 +71,7 @@ void SimLanes::arrive_at_last() {
 void SimLanes::tell() {
   if (cut_off_) return;
   for (Pending* pending : queue_.pending()) {
-    history_.told(pending->op, pending->home);
+    history_.told(pending->op, process_ != nullptr ? *process_ : pending->home);
     complete(*pending);
   }
   under_way_ = false;

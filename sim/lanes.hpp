@@ -16,8 +16,9 @@ namespace once::sim {
 class SimLanes final : public Lanes {
  public:
   // `network` is null for a store on the gateway's own disk.
-  SimLanes(Store& store, NetworkStore* network, World& world, History& history)
-      : Lanes(store), network_(network), world_(world), history_(history) {}
+  // `process`: whose requests they are, if not those of the executor that each is asked from.
+  SimLanes(Store& store, NetworkStore* network, World& world, History& history, const Executor* process = nullptr)
+      : Lanes(store), network_(network), world_(world), history_(history), process_(process) {}
 
   // The process is gone. What waits is answered so that every coroutine comes to its end, and changes nothing.
   void cut_off();
@@ -36,6 +37,7 @@ class SimLanes final : public Lanes {
   NetworkStore* const network_;
   World& world_;
   History& history_;
+  const Executor* const process_;
   std::vector<Op*> redirected_;         // of the batch that is under way
   std::map<const Op*, unsigned> asks_;  // claims of each request
   std::vector<Nonce> owners_;           // of claims that were asked for here

@@ -1,0 +1,98 @@
+// Reads HTTP/1.1 messages from a stream of bytes, strictly. Written a second time on purpose: it shares no code with
+// src/http, so that a mistake there is not made here as well. It judges what the gateway sends.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace once::sim {
+
+struct Message {
+  std::string method;  // of a request
+  std::string target;
+  int status = 0;  // of a response
+  bool http_1_0 = false;
+  std::vector<std::pair<std::string, std::string>> fields;
+  std::string body;
+  std::string head_text;  // as it came
+  std::string raw_body;   // with its framing
+  enum class Framing : std::uint8_t { none, length, chunked, until_close };
+  Framing framing = Framing::none;
+  std::size_t length = 0;  // of framing by length
+
+  // The first one; empty if there is none.
+  std::string field(std::string_view name) const;
+  bool has(std::string_view name) const;
+};
+
+class MessageReader {
+ public:
+  enum class Of : std::uint8_t { requests, responses };
+  explicit MessageReader(Of of) : of_(of) {}
+
+  // Of responses: which request is answered next.
+  void expect(std::string method) { expected_.push_back(std::move(method)); }
+  std::size_t expected() const { return expected_.size(); }
+
+  void feed(std::string_view bytes);
+  // The sender has closed its side.
+  void end();
+  // What follows is no HTTP any more.
+  void begin_tunnel();
+
+  // The first thing that is wrong; everything after it is ignored.
+  const std::string& problem() const { return problem_; }
+  // Something has begun and is not whole.
+  bool in_message() const { return state_ != State::start || !line_.empty(); }
+  // Its head is here, its body is not.
+  bool in_body() const { return in_body_; }
+  const Message& message() const { return message_; }
+  std::uint64_t messages() const { return messages_; }
+
+  // In the course of feed(). Interim responses have a head and no more.
+  std::function<void(const Message&)> on_head;
+  std::function<void(const Message&)> on_message;
+  std::function<void(std::string_view)> on_tunnel;
+
+ private:
+  enum class State : std::uint8_t {
+    start,
+    fields,
+    length,
+    chunk_size,
+    chunk,
+    chunk_end,
+    trailers,
+    until_close,
+    tunnel
+  };
+
+  void take_line();
+  void start_line();
+  void request_line();
+  void status_line();
+  bool add_field();
+  void head_is_here();
+  void frame_body();
+  void chunk_size();
+  void complete();
+  void wrong(const std::string& what);
+
+  const Of of_;
+  std::deque<std::string> expected_;
+  State state_ = State::start;
+  std::string line_;
+  Message message_;
+  std::size_t left_ = 0;
+  bool in_body_ = false;
+  std::uint64_t messages_ = 0;
+  std::string problem_;
+};
+
+}  // namespace once::sim

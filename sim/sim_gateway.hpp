@@ -1,0 +1,78 @@
+// One process of the gateway on a simulated network: the production workers, upstreams, pools and connections, given
+// their turns in virtual time. What it is told of broken invariants is kept, and what it must not leave behind is
+// listed.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/line_writer.hpp"
+#include "base/log.hpp"
+#include "core/operation.hpp"
+#include "gateway/worker.hpp"
+#include "http/fault.hpp"
+#include "sim/random.hpp"
+#include "sim/sim_net.hpp"
+
+namespace once::sim {
+
+class SimGateway final : private http::FaultListener {
+ public:
+  static constexpr std::string_view secret = "the secret of the simulation";
+
+  struct Parts {
+    Network& network;
+    Lanes& store;
+    Waiters& waiters;
+    const Clock& clock;
+    ServingSettings settings;
+    http::Endpoint listen;
+    unsigned workers = 1;
+    std::uint64_t seed = 1;
+  };
+  explicit SimGateway(Parts parts);
+  ~SimGateway();
+  SimGateway(const SimGateway&) = delete;
+  SimGateway& operator=(const SimGateway&) = delete;
+
+  SimNet& net() { return net_; }
+  GatewayShared& shared() { return shared_; }
+  Worker& worker(std::size_t index = 0) { return *workers_[index]; }
+  std::size_t workers() const { return workers_.size(); }
+  const OperationIds& ids() const { return ids_; }
+  // Called after every turn of any worker.
+  void after_turn(const std::function<void()>& look);
+
+  void pause(Duration length);
+  void drain(const Drain& how);
+  // Every worker has ended.
+  bool stopped() const;
+  // The process is killed: its connections end, and what it was at is run to its end, cut off from everything. Its
+  // store must answer at once by then. False: it does not come to an end.
+  bool die();
+
+  // After its end: gauges that still count something, descriptors that are open.
+  std::vector<std::string> left_over();
+  // Invariants of connections that were broken.
+  const std::vector<std::string>& faults() const { return faults_; }
+  // Of all workers.
+  std::uint64_t sum(Counter Metrics::* counter) const;
+
+ private:
+  void connection_fault(const http::ConnectionFault& fault) override;
+
+  std::vector<std::string> faults_;
+  SimNet net_;
+  OperationIds ids_{secret};
+  Log log_;
+  LineWriter access_;
+  SeededRandom random_;
+  GatewayShared shared_;
+  std::shared_ptr<Generation> generation_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<std::unique_ptr<LoopDriver>> drivers_;
+  bool ended_ = false;
+};
+
+}  // namespace once::sim

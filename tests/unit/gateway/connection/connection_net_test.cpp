@@ -1,0 +1,187 @@
+// A client's connection, byte by byte: requests that come in pieces, stop anywhere or end anywhere, and replies that
+// nobody takes.
+#include <gtest/gtest.h>
+
+#include "tests/unit/support/sim_stage.hpp"
+
+namespace once::sim {
+namespace connection_net_test {
+
+using namespace std::chrono_literals;
+
+constexpr std::string_view keyed =
+    "POST /orders HTTP/1.1\r\nHost: api.test\r\nAuthorization: me\r\nIdempotency-Key: k1\r\nContent-Length: 11\r\n\r\n"
+    "hello world";
+constexpr std::string_view chunked =
+    "POST /orders HTTP/1.1\r\nHost: api.test\r\nIdempotency-Key: k1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    "5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n";
+constexpr std::string_view unkeyed = "GET /orders HTTP/1.1\r\nHost: api.test\r\n\r\n";
+
+TEST(ConnectionOnNet, a_request_split_at_every_byte_is_answered) {
+  for (const std::string_view request : {keyed, chunked, unkeyed}) {
+    for (std::size_t at = 1; at < request.size(); ++at) {
+      Stage stage;
+      StageClient& client = stage.client();
+      client.ask(request.substr(0, at));
+      stage.run(50ms);
+      client.peer->send(request.substr(at));
+      stage.run(1s);
+      EXPECT_EQ(client.response().status, 200) << at;
+      EXPECT_EQ(client.response().body, "ok") << at;
+      EXPECT_EQ(stage.requests, 1U) << at;
+      stage.finish();
+    }
+  }
+}
+
+TEST(ConnectionOnNet, a_request_that_comes_byte_by_byte_is_answered) {
+  Stage stage;
+  StageClient& client = stage.client();
+  client.ask(keyed.substr(0, 1));
+  for (const char byte : keyed.substr(1)) {
+    stage.run(10ms);
+    client.peer->send({&byte, 1});
+  }
+  stage.run(1s);
+  EXPECT_EQ(client.response().field("Idempotency-Status"), "executed");
+  stage.finish();
+}
+
+TEST(ConnectionOnNet, a_client_that_leaves_at_any_byte_costs_nothing_but_its_connection) {
+  for (const bool resets : {false, true}) {
+    for (std::size_t at = 0; at <= keyed.size(); ++at) {
+      Stage stage;
+      StageClient& client = stage.client();
+      client.ask(keyed.substr(0, at));
+      stage.run(20ms);
+      resets ? client.peer->reset() : client.peer->close();
+      stage.run(1s);
+      // A whole request is executed, whoever is still there.
+      EXPECT_EQ(stage.requests, at == keyed.size() ? 1U : 0U) << at;
+      StageClient& again = stage.client();
+      again.ask(keyed);
+      stage.run(1s);
+      EXPECT_EQ(again.response().field("Idempotency-Status"), at == keyed.size() ? "replayed" : "executed") << at;
+      stage.finish();
+    }
+  }
+}
+
+TEST(ConnectionOnNet, a_request_that_stops_is_given_up_and_not_sent) {
+  for (std::size_t at = 1; at < keyed.size(); ++at) {
+    Stage stage;
+    StageClient& client = stage.client();
+    client.ask(keyed.substr(0, at));
+    stage.run(2min);
+    EXPECT_EQ(client.response().status, 408) << at;
+    EXPECT_TRUE(client.over()) << at;
+    EXPECT_EQ(stage.requests, 0U) << at;
+    stage.finish();
+  }
+}
+
+TEST(ConnectionOnNet, pipelined_requests_are_answered_in_order) {
+  Stage stage;
+  stage.serve = [](const Stage::Served& served) {
+    if (!served.whole) return;
+    served.peer.send(fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}", served.request.target.size(),
+                                 served.request.target));
+  };
+  StageClient& client = stage.client();
+  for (unsigned i = 0; i < 3; ++i) client.reader.expect("GET");
+  client.peer->send(
+      "GET /a HTTP/1.1\r\nHost: x\r\n\r\nGET /bb HTTP/1.1\r\nHost: x\r\n\r\nGET /ccc HTTP/1.1\r\nHost: x\r\n\r\n");
+  stage.run(1s);
+  ASSERT_EQ(client.responses.size(), 3U);
+  EXPECT_EQ(client.responses[0].body, "/a");
+  EXPECT_EQ(client.responses[1].body, "/bb");
+  EXPECT_EQ(client.responses[2].body, "/ccc");
+  stage.finish();
+}
+
+TEST(ConnectionOnNet, bad_framing_is_refused_and_what_follows_is_no_request) {
+  constexpr std::string_view smuggled = "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n";
+  for (const std::string_view bad :
+       {"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nabcd",
+        "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        "POST / HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n\r\n",
+        "GET  / HTTP/1.1\r\nHost: x\r\n\r\n", "GET / HTTP/1.1\r\nHost : x\r\n\r\n", "GET / HTTP/1.1\r\n\r\n"}) {
+    Stage stage;
+    StageClient& client = stage.client();
+    client.ask(std::string(bad) + std::string(smuggled));
+    stage.run(1min);
+    EXPECT_GE(client.response().status, 400) << bad;
+    EXPECT_TRUE(client.over()) << bad;
+    EXPECT_EQ(stage.requests, 0U) << bad;
+    stage.finish();
+  }
+}
+
+TEST(ConnectionOnNet, a_client_that_takes_nothing_is_cut_off) {
+  Stage stage({}, {.capacity = 4096});
+  stage.serve = [](const Stage::Served& served) {
+    if (served.whole) served.peer.send("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + std::string(100'000, 'x'));
+  };
+  StageClient& client = stage.client();
+  client.peer->set_reading(false);
+  client.ask(keyed);
+  stage.run(1min);
+  EXPECT_EQ(stage.gateway->sum(&Metrics::slow_clients), 1U);
+  EXPECT_EQ(stage.gateway->shared().load.body_bytes, 0U);
+  EXPECT_TRUE(client.reset);
+  stage.finish();
+}
+
+// The memory of a response is counted for as long as its client has not read it.
+TEST(ConnectionOnNet, a_response_that_waits_for_its_client_is_counted) {
+  Stage stage({}, {.capacity = 4096});
+  stage.serve = [](const Stage::Served& served) {
+    if (served.whole) served.peer.send("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + std::string(100'000, 'x'));
+  };
+  StageClient& client = stage.client();
+  client.peer->set_reading(false);
+  client.ask(keyed);
+  stage.run(5s);
+  EXPECT_GE(stage.gateway->shared().load.body_bytes, 100'000U);
+  client.peer->set_reading(true);
+  stage.run(5s);
+  EXPECT_EQ(client.response().body.size(), 100'000U);
+  EXPECT_EQ(stage.gateway->shared().load.body_bytes, 0U);
+  stage.finish();
+}
+
+void a_keyed_request_and_its_retry(Stage& stage) {
+  StageClient& client = stage.client();
+  client.ask(keyed);
+  stage.run(200ms);
+  StageClient& again = stage.client();
+  again.ask(keyed);
+  stage.run(1s);
+}
+
+TEST(ConnectionOnNet, a_keyed_request_survives_every_call_that_fails) {
+  fails_nowhere(a_keyed_request_and_its_retry);
+}
+
+TEST(ConnectionOnNet, a_chunked_request_survives_every_call_that_fails) {
+  fails_nowhere([](Stage& stage) {
+    StageClient& client = stage.client();
+    client.ask(chunked.substr(0, 100));
+    stage.run(200ms);
+    client.peer->send(chunked.substr(100));
+    stage.run(1s);
+  });
+}
+
+TEST(ConnectionOnNet, two_on_one_connection_survive_every_call_that_fails) {
+  fails_nowhere([](Stage& stage) {
+    StageClient& client = stage.client();
+    client.ask(keyed);
+    client.ask(unkeyed);
+    stage.run(1s);
+  });
+}
+
+}  // namespace connection_net_test
+}  // namespace once::sim

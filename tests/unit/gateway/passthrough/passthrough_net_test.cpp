@@ -1,0 +1,259 @@
+// Requests that pass through, byte by byte in both directions: uploads, downloads, tunnels and shadow mode.
+#include <gtest/gtest.h>
+
+#include "tests/unit/support/sim_stage.hpp"
+
+namespace once::sim {
+namespace passthrough_net_test {
+
+using namespace std::chrono_literals;
+
+constexpr std::string_view get = "GET /page HTTP/1.1\r\nHost: api.test\r\n\r\n";
+constexpr std::string_view upload =
+    "PUT /file HTTP/1.1\r\nHost: api.test\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n";
+constexpr std::string_view by_length = "HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\nhello world";
+constexpr std::string_view in_chunks =
+    "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n";
+constexpr std::string_view websocket =
+    "GET /socket HTTP/1.1\r\nHost: api.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+constexpr std::string_view switching =
+    "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+
+TEST(PassThroughOnNet, a_response_split_at_every_byte_reaches_the_client) {
+  for (const std::string_view response : {by_length, in_chunks}) {
+    for (std::size_t at = 1; at < response.size(); ++at) {
+      Stage stage;
+      stage.serve = [&](const Stage::Served& served) {
+        served.peer.send(response.substr(0, at));
+        stage.world.after(50ms, [&, peer = &served.peer] { peer->send(response.substr(at)); });
+      };
+      StageClient& client = stage.client();
+      client.ask(get);
+      stage.run(1s);
+      EXPECT_EQ(client.response().body, "hello world") << at;
+      stage.finish();
+    }
+  }
+}
+
+// Half a response must not look like a whole one.
+TEST(PassThroughOnNet, a_response_that_ends_at_any_byte_is_no_whole_one) {
+  for (const bool resets : {false, true}) {
+    for (const std::string_view response : {by_length, in_chunks}) {
+      for (std::size_t at = 0; at < response.size(); ++at) {
+        Stage stage;
+        stage.serve = [&](const Stage::Served& served) {
+          served.peer.send(response.substr(0, at));
+          stage.world.after(10ms, [&, peer = &served.peer] { resets ? peer->reset() : peer->close(); });
+        };
+        StageClient& client = stage.client();
+        client.ask(get);
+        stage.run(1s);
+        for (const Message& got : client.responses) EXPECT_EQ(got.status, 502) << at << client.bytes;
+        EXPECT_TRUE(client.responses.size() == 1 || client.reset) << at << client.bytes;
+        stage.finish();
+      }
+    }
+  }
+}
+
+TEST(PassThroughOnNet, a_response_until_close_is_passed_on_with_an_end_of_its_own) {
+  Stage stage;
+  stage.serve = [](const Stage::Served& served) {
+    served.peer.send("HTTP/1.1 200 OK\r\n\r\nhello");
+    served.peer.close();
+  };
+  StageClient& client = stage.client();
+  client.ask(get);
+  stage.run(1s);
+  EXPECT_EQ(client.response().body, "hello");
+  EXPECT_EQ(client.response().framing, Message::Framing::chunked);
+  stage.finish();
+}
+
+TEST(PassThroughOnNet, an_upload_split_at_every_byte_reaches_the_backend) {
+  for (std::size_t at = 1; at < upload.size(); ++at) {
+    Stage stage;
+    std::string body;
+    stage.serve = [&](const Stage::Served& served) {
+      if (!served.whole) return;
+      body = served.request.body;
+      served.peer.send(by_length);
+    };
+    StageClient& client = stage.client();
+    client.ask(upload.substr(0, at));
+    stage.run(50ms);
+    client.peer->send(upload.substr(at));
+    stage.run(1s);
+    EXPECT_EQ(body, "hello world") << at;
+    EXPECT_EQ(client.response().status, 200) << at;
+    stage.finish();
+  }
+}
+
+TEST(PassThroughOnNet, an_upload_that_ends_at_any_byte_is_no_request) {
+  for (const bool resets : {false, true}) {
+    for (std::size_t at = 0; at < upload.size(); ++at) {
+      Stage stage;
+      StageClient& client = stage.client();
+      client.ask(upload.substr(0, at));
+      stage.run(50ms);
+      resets ? client.peer->reset() : client.peer->close();
+      stage.run(1s);
+      EXPECT_EQ(stage.requests, 0U) << at;
+      for (const auto& connection : stage.connections) EXPECT_TRUE(connection->ended || connection->reset) << at;
+      stage.finish();
+    }
+  }
+}
+
+// What the backend still expects of the first request would be taken from the next one.
+TEST(PassThroughOnNet, an_answer_before_the_end_of_the_upload_ends_the_connection) {
+  Stage stage;
+  stage.serve = [](const Stage::Served& served) {
+    if (!served.whole || served.request.method == "GET") served.peer.send(by_length);
+  };
+  StageClient& client = stage.client();
+  client.ask(upload.substr(0, 80));
+  stage.run(1s);
+  EXPECT_EQ(client.response().status, 200);
+  EXPECT_TRUE(client.response().has("Connection"));
+  StageClient& other = stage.client();
+  other.ask(get);
+  stage.run(1s);
+  EXPECT_EQ(other.response().status, 200);
+  EXPECT_EQ(stage.connections.size(), 2U);
+  stage.finish();
+}
+
+TEST(PassThroughOnNet, a_tunnel_carries_bytes_both_ways) {
+  for (const bool early : {false, true}) {
+    Stage stage;
+    stage.serve = [&](const Stage::Served& served) {
+      stage.connections[served.connection]->reader.begin_tunnel();
+      served.peer.send(std::string(switching) + "from the backend");
+    };
+    StageClient& client = stage.client();
+    client.ask(early ? std::string(websocket) + "from the client" : std::string(websocket));
+    stage.run(100ms);
+    if (!early) client.peer->send("from the client");
+    stage.run(100ms);
+    EXPECT_EQ(client.tunnelled, "from the backend");
+    ASSERT_EQ(stage.connections.size(), 1U);
+    EXPECT_EQ(stage.connections[0]->tunnelled, "from the client");
+    client.peer->end();
+    stage.run(1s);
+    EXPECT_TRUE(stage.connections[0]->ended);
+    stage.finish();
+  }
+}
+
+// A body would be read by its upload and by the tunnel at the same time.
+TEST(PassThroughOnNet, a_request_with_a_body_switches_nothing) {
+  Stage stage;
+  stage.serve = [](const Stage::Served& served) {
+    if (!served.whole) served.peer.send(switching);
+  };
+  StageClient& client = stage.client();
+  client.ask(
+      "PUT /socket HTTP/1.1\r\nHost: api.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+      "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n");
+  stage.run(1s);
+  client.peer->send("6\r\n world\r\n");
+  stage.run(1s);
+  EXPECT_EQ(client.response().status, 502);
+  EXPECT_TRUE(client.tunnelled.empty());
+  stage.finish();
+}
+
+void a_get(Stage& stage) {
+  stage.serve = [](const Stage::Served& served) { served.peer.send(in_chunks); };
+  stage.client().ask(get);
+  stage.run(1s);
+}
+
+void an_upload_in_two_parts(Stage& stage) {
+  stage.serve = [](const Stage::Served& served) {
+    if (served.whole) served.peer.send(by_length);
+  };
+  StageClient& client = stage.client();
+  client.ask(upload.substr(0, 80));
+  stage.run(100ms);
+  client.peer->send(upload.substr(80));
+  stage.run(1s);
+}
+
+void an_upload_that_is_answered_early(Stage& stage) {
+  stage.serve = [](const Stage::Served& served) {
+    if (!served.whole || served.request.method == "GET") served.peer.send(by_length);
+  };
+  StageClient& client = stage.client();
+  client.ask(upload.substr(0, 80));
+  stage.run(100ms);
+  stage.client().ask(get);
+  stage.run(1s);
+}
+
+void a_tunnel(Stage& stage) {
+  stage.serve = [&](const Stage::Served& served) {
+    stage.connections[served.connection]->reader.begin_tunnel();
+    served.peer.send(std::string(switching) + "one");
+  };
+  StageClient& client = stage.client();
+  client.ask(websocket);
+  stage.run(100ms);
+  client.peer->send("two");
+  stage.run(100ms);
+  client.peer->end();
+  stage.run(1s);
+}
+
+void a_response_that_is_cut(Stage& stage) {
+  stage.serve = [](const Stage::Served& served) {
+    served.peer.send(in_chunks.substr(0, 60));
+    served.peer.close();
+  };
+  stage.client().ask(get);
+  stage.run(1s);
+}
+
+TEST(PassThroughOnNet, every_story_survives_every_call_that_fails) {
+  for (const auto& story :
+       {a_get, an_upload_in_two_parts, an_upload_that_is_answered_early, a_tunnel, a_response_that_is_cut}) {
+    fails_nowhere(story);
+    if (HasFailure()) return;
+  }
+}
+
+void in_shadow(ServingSettings& settings) {
+  settings.routes[0].policy.mode = Mode::shadow;
+}
+
+void a_keyed_request_in_shadow(Stage& stage) {
+  stage.serve = [](const Stage::Served& served) {
+    if (served.whole) served.peer.send(by_length);
+  };
+  stage.client().ask(
+      "POST /orders HTTP/1.1\r\nHost: api.test\r\nIdempotency-Key: k1\r\nContent-Length: 5\r\n\r\nhello");
+  stage.run(1s);
+}
+
+TEST(ShadowOnNet, every_request_passes_and_is_kept_count_of) {
+  Stage stage(in_shadow);
+  a_keyed_request_in_shadow(stage);
+  a_keyed_request_in_shadow(stage);
+  EXPECT_EQ(stage.requests, 2U);
+  for (const auto& client : stage.clients) {
+    EXPECT_EQ(client->response().status, 200);
+    EXPECT_FALSE(client->response().has("Idempotency-Status"));
+  }
+  stage.executed.clear();  // a shadow protects nobody
+  stage.finish();
+}
+
+TEST(ShadowOnNet, a_shadow_survives_every_call_that_fails) {
+  fails_nowhere(a_keyed_request_in_shadow, in_shadow);
+}
+
+}  // namespace passthrough_net_test
+}  // namespace once::sim

@@ -1,0 +1,156 @@
+// Connections to a backend, byte by byte: which are used again, which are not, and what becomes of a request whose
+// connection was closed while it idled.
+#include <gtest/gtest.h>
+
+#include "tests/unit/support/sim_stage.hpp"
+
+namespace once::sim {
+namespace pool_net_test {
+
+using namespace std::chrono_literals;
+
+std::string post(std::string_view key, std::size_t size = 5) {
+  return fmt::format("POST /orders HTTP/1.1\r\nHost: api.test\r\nIdempotency-Key: {}\r\nContent-Length: {}\r\n\r\n{}",
+                     key, size, std::string(size, 'b'));
+}
+constexpr std::string_view get = "GET /page HTTP/1.1\r\nHost: api.test\r\n\r\n";
+constexpr std::string_view fine = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+int status_of(Stage& stage, std::string_view request) {
+  StageClient& client = stage.client();
+  client.ask(request);
+  stage.run(500ms);
+  return client.response().status;
+}
+
+TEST(PoolOnNet, a_connection_is_used_again) {
+  Stage stage;
+  EXPECT_EQ(status_of(stage, post("a")), 200);
+  EXPECT_EQ(status_of(stage, post("b")), 200);
+  EXPECT_EQ(status_of(stage, get), 200);
+  EXPECT_EQ(stage.connections.size(), 1U);
+  stage.finish();
+}
+
+TEST(PoolOnNet, a_connection_whose_request_was_not_written_is_not_used_again) {
+  Stage stage({}, {.capacity = 2000});
+  stage.serve = [](const Stage::Served& served) {
+    if (served.whole) return served.peer.send(fine);
+    if (served.request.length < 1000) return;
+    // Answers the large one at once, and reads no more of it for a while.
+    served.peer.send("HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\n\r\nno");
+    served.peer.set_reading(false);
+  };
+  StageClient& large = stage.client();
+  large.ask(post("large", 50'000));
+  // The gateway gives up writing, and reads the answer.
+  for (unsigned i = 0; i < 1000 && large.responses.empty(); ++i) stage.run(100ms);
+  EXPECT_EQ(large.response().status, 413);
+  stage.connections[0]->peer->set_reading(true);
+  EXPECT_EQ(status_of(stage, post("b")), 200);
+  EXPECT_EQ(stage.connections.size(), 2U);
+  stage.finish();
+}
+
+TEST(PoolOnNet, a_connection_whose_response_was_not_read_is_not_used_again) {
+  Stage stage({}, {.capacity = 4000});
+  stage.serve = [](const Stage::Served& served) {
+    if (served.request.method == "GET") {
+      served.peer.send("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + std::string(100'000, 'x'));
+    } else if (served.whole) {
+      served.peer.send(fine);
+    }
+  };
+  StageClient& leaves = stage.client();
+  leaves.peer->set_reading(false);
+  leaves.ask(get);
+  stage.run(100ms);
+  leaves.peer->reset();
+  stage.run(100ms);
+  EXPECT_EQ(status_of(stage, post("b")), 200);
+  EXPECT_EQ(stage.connections.size(), 2U);
+  stage.finish();
+}
+
+TEST(PoolOnNet, bytes_behind_a_response_end_the_connection) {
+  for (const Duration later : {0ms, 20ms}) {
+    Stage stage;
+    stage.serve = [&](const Stage::Served& served) {
+      if (!served.whole) return;
+      served.peer.send(fine);
+      stage.world.after(later, [peer = &served.peer] { peer->send(fine); });
+    };
+    EXPECT_EQ(status_of(stage, post("a")), 200);
+    stage.serve = [](const Stage::Served& served) {
+      if (served.whole) served.peer.send("HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\nnu");
+    };
+    EXPECT_EQ(status_of(stage, post("b")), 201);
+    EXPECT_EQ(stage.connections.size(), 2U);
+    stage.finish();
+  }
+}
+
+TEST(PoolOnNet, a_connection_that_was_closed_while_it_idled_is_not_used) {
+  for (const bool resets : {false, true}) {
+    Stage stage;
+    EXPECT_EQ(status_of(stage, post("a")), 200);
+    resets ? stage.connections[0]->peer->reset() : stage.connections[0]->peer->close();
+    stage.run(10ms);
+    StageClient& client = stage.client();
+    client.ask(post("b"));
+    stage.run(500ms);
+    EXPECT_EQ(client.response().field("Idempotency-Status"), "executed");
+    EXPECT_EQ(client.response().status, 200);
+    EXPECT_EQ(stage.connections.size(), 2U);
+    stage.finish();
+  }
+}
+
+TEST(PoolOnNet, one_that_the_backend_closes_after_its_answer_is_not_used) {
+  Stage stage;
+  stage.serve = [](const Stage::Served& served) {
+    if (!served.whole) return;
+    served.peer.send("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok");
+  };
+  EXPECT_EQ(status_of(stage, post("a")), 200);
+  EXPECT_EQ(status_of(stage, post("b")), 200);
+  EXPECT_EQ(stage.connections.size(), 2U);
+  stage.finish();
+}
+
+TEST(PoolOnNet, without_descriptors_idle_connections_make_room) {
+  Stage stage;
+  EXPECT_EQ(status_of(stage, get), 200);
+  stage.gateway->net().most_descriptors = stage.gateway->net().open_descriptors();
+  stage.run(2s);  // too old for a keyed request
+  StageClient& client = *stage.clients.front();
+  client.responses.clear();
+  client.ask(post("b"));
+  stage.run(500ms);
+  EXPECT_EQ(client.response().status, 200);
+  stage.gateway->net().most_descriptors = 1000;
+  stage.finish();
+}
+
+TEST(PoolOnNet, requests_one_after_the_other_survive_every_call_that_fails) {
+  fails_nowhere([](Stage& stage) {
+    status_of(stage, post("a"));
+    status_of(stage, post("b"));
+    status_of(stage, get);
+  });
+}
+
+TEST(PoolOnNet, a_backend_that_closes_survives_every_call_that_fails) {
+  fails_nowhere([](Stage& stage) {
+    stage.serve = [](const Stage::Served& served) {
+      if (!served.whole) return;
+      served.peer.send(fine);
+      if (served.connection % 2 == 0) served.peer.close();
+    };
+    status_of(stage, post("a"));
+    status_of(stage, post("b"));
+  });
+}
+
+}  // namespace pool_net_test
+}  // namespace once::sim
