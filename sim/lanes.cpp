@@ -31,7 +31,8 @@ void SimLanes::watch(const Op& op) {
   if (op.verb == Verb::release) history_.takes_back(op.nonce);
   if (op.verb != Verb::claim) return;
   owners_.push_back(op.nonce);
-  if (++asks_[&op] == most_claims) {
+  // Connections use the same memory for one request after the other, so theirs cannot be told apart.
+  if (process_ == nullptr && ++asks_[&op] == most_claims) {
     history_.violated(fmt::format("a request for key {} claimed it {} times", to_hex(op.id).substr(0, 8), most_claims));
   }
 }

@@ -52,6 +52,7 @@ class MessageReader {
   bool in_message() const { return state_ != State::start || !line_.empty(); }
   // Its head is here, its body is not.
   bool in_body() const { return in_body_; }
+  bool in_tunnel() const { return state_ == State::tunnel; }
   const Message& message() const { return message_; }
   std::uint64_t messages() const { return messages_; }
 

@@ -12,6 +12,7 @@
 #include "core/operation.hpp"
 #include "gateway/exchange/exchange.hpp"
 #include "sim/backend.hpp"
+#include "sim/gateway_process.hpp"
 #include "sim/history.hpp"
 #include "sim/lanes.hpp"
 #include "sim/operators.hpp"
@@ -40,7 +41,7 @@ class SkewedClock final : public Clock {
   Duration furthest_ = ahead_;
 };
 
-class Process {
+class Process final : public GatewayProcess {
  public:
   struct Parts {
     World& world;
@@ -53,21 +54,20 @@ class Process {
     std::vector<Policy> routes;
   };
   Process(const Parts& parts, std::uint64_t seed);
-  ~Process();
+  ~Process() override;
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
-  // Calls back when there is an answer, unless the process dies before.
-  void ask(const Asked& asked, std::function<void(const Answer&)> answered);
+  void ask(const Asked& asked, std::function<void(const Answer&)> answered) override;
   // The route that an operation belongs to.
   const Policy& policy_of(const Asked& asked) const { return parts_.routes[asked.operation % parts_.routes.size()]; }
 
-  Operators& operators() { return operators_; }
+  Operators& operators() override { return operators_; }
 
-  void die();
+  void die() override;
   bool alive() const { return alive_; }
-  void pause(Duration length) { executor_.pause(length); }
-  void heal() { backend_.heal(); }
+  void pause(Duration length) override { executor_.pause(length); }
+  void heal() override { backend_.heal(); }
 
  private:
   class Call;

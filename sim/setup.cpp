@@ -120,11 +120,21 @@ std::string_view name_of(StoreKind kind) {
   return "";
 }
 
-Setup draw_setup(std::uint64_t seed, std::optional<StoreKind> store) {
+Layer draw_layer(std::uint64_t seed) {
+  return Draw(seed ^ 0x1a7e5).one_in(16) ? Layer::bytes : Layer::exchanges;
+}
+
+Setup draw_setup(std::uint64_t seed, std::optional<StoreKind> store, Layer layer) {
   Draw draw(seed ^ 0x5e70'9a11'ce55'0001);
   Setup setup{.seed = seed};
   const StoreKind drawn = draw_store(draw);
   setup.store = store.value_or(drawn);
+  setup.layer = layer;
+  if (layer == Layer::bytes) {
+    setup.bytes = draw_byte_setup(seed);
+    // Backends of this layer have no database.
+    if (setup.store == StoreKind::sql_transaction) setup.store = StoreKind::sql;
+  }
   setup.gateways = setup.store == StoreKind::journal ? 1 : static_cast<unsigned>(draw.between(1, 3));
   setup.callers = static_cast<unsigned>(draw.between(1, 2));
   setup.operations = static_cast<unsigned>(draw.between(1, 6));
@@ -145,8 +155,9 @@ Setup draw_setup(std::uint64_t seed, std::optional<StoreKind> store) {
 }
 
 std::string to_text(const Setup& setup) {
-  std::string text = fmt::format("store {}, {} gateways, {} callers, {} operations, {} s\n", name_of(setup.store),
-                                 setup.gateways, setup.callers, setup.operations, setup.length / 1s);
+  std::string text = setup.layer == Layer::bytes ? "from bytes\n" + to_text(setup.bytes) : std::string();
+  text += fmt::format("store {}, {} gateways, {} callers, {} operations, {} s\n", name_of(setup.store), setup.gateways,
+                      setup.callers, setup.operations, setup.length / 1s);
   for (std::size_t i = 0; i < setup.routes.size(); ++i) {
     const Policy& policy = setup.routes[i];
     text += fmt::format(

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/policy.hpp"
+#include "sim/byte_setup.hpp"
 #include "sim/draw.hpp"
 #include "store/journal/settings.hpp"
 
@@ -34,9 +35,21 @@ inline constexpr std::array store_names = {
 };
 std::string_view name_of(StoreKind kind);
 
+// Where a simulation begins.
+enum class Layer : std::uint8_t {
+  exchanges,  // parsed requests come to the exchange, which has a backend of its own
+  bytes,      // clients and backends write bytes, and everything between them is the gateway's
+};
+inline constexpr std::array layer_names = {
+    std::pair(std::string_view("exchanges"), Layer::exchanges),
+    std::pair(std::string_view("bytes"), Layer::bytes),
+};
+
 // Chances are percent.
 struct Setup {
   std::uint64_t seed = 0;
+  Layer layer = Layer::exchanges;
+  ByteSetup bytes;  // of that layer
   StoreKind store = StoreKind::shared;
   unsigned gateways = 1;
   unsigned callers = 1;
@@ -95,7 +108,9 @@ struct Setup {
 };
 
 // `store`: whatever the seed draws, this one.
-Setup draw_setup(std::uint64_t seed, std::optional<StoreKind> store = std::nullopt);
+Setup draw_setup(std::uint64_t seed, std::optional<StoreKind> store = std::nullopt, Layer layer = Layer::exchanges);
+// Which layer a seed is for, where nobody says: it takes much longer from bytes.
+Layer draw_layer(std::uint64_t seed);
 // One line a setting: what `once simulate` prints before it runs.
 std::string to_text(const Setup& setup);
 

@@ -9,6 +9,7 @@ namespace once::sim {
 namespace {
 
 constexpr unsigned most_turns_of_the_dead = 200'000;
+constexpr int longest_wait = 1000;
 
 // Servers are named by their addresses: nothing is looked up.
 Result<http::Endpoints> address_itself(const std::string& host, const std::string& port) {
@@ -19,13 +20,14 @@ Result<http::Endpoints> address_itself(const std::string& host, const std::strin
 
 SimGateway::SimGateway(Parts parts)
     : net_(parts.network),
-      log_(parts.clock, -1, LogLevel::off, LogFormat::json),
+      clock_(parts.clock, net_),
+      log_(clock_, -1, LogLevel::off, LogFormat::json),
       access_(log_),
       random_(parts.seed),
       shared_{.ids = ids_,
               .store = parts.store,
               .waiters = parts.waiters,
-              .clock = parts.clock,
+              .clock = clock_,
               .log = log_,
               .access = access_,
               .faults = *this,
@@ -69,22 +71,32 @@ bool SimGateway::stopped() const {
 }
 
 bool SimGateway::die() {
+  if (ended_) return true;
   for (const auto& driver : drivers_) driver->let_go();
   net_.kill();
   drain({.limit = std::chrono::hours(24)});
-  std::vector<Worker*> running;
-  for (const auto& worker : workers_) running.push_back(worker.get());
+  struct Running {
+    http::Loop* loop;
+    SimPoller* poller;
+  };
+  std::vector<Running> running;
+  for (std::size_t i = 0; i < workers_.size(); ++i) running.push_back({&workers_[i]->loop(), net_.pollers()[i]});
   for (unsigned turns = 0; turns < most_turns_of_the_dead && !running.empty(); ++turns) {
-    std::erase_if(running, [](Worker* worker) { return !worker->loop().run_ready(); });
-    std::optional<int> wait;
-    for (Worker* worker : running) {
-      const int own = worker->loop().wait_milliseconds();
-      if (own >= 0) wait = std::min(wait.value_or(own), own);
+    std::erase_if(running, [](const Running& each) { return !each.loop->run_ready(); });
+    int wait = longest_wait;
+    for (const Running& each : running) {
+      const int own = each.loop->wait_milliseconds();
+      if (each.poller->has_ready()) wait = 0;
+      if (own >= 0) wait = std::min(wait, own);
     }
-    const bool ready = std::ranges::any_of(net_.pollers(), [](SimPoller* poller) { return poller->has_ready(); });
-    if (!ready) net_.advance(Duration(wait.value_or(1)));
+    net_.advance(Duration(wait));
   }
   ended_ = true;
+  // Coroutines that never end still use them.
+  if (!running.empty()) {
+    for (auto& worker : workers_) static_cast<void>(worker.release());
+    workers_.clear();
+  }
   return running.empty();
 }
 

@@ -60,10 +60,23 @@ class SimGateway final : private http::FaultListener {
   std::uint64_t sum(Counter Metrics::* counter) const;
 
  private:
+  // What its machine shows, and ahead of it when the process is run to its end.
+  class OwnClock final : public Clock {
+   public:
+    OwnClock(const Clock& machine, const SimNet& net) : machine_(machine), net_(net) {}
+    Time now() const override { return machine_.now() + net_.ahead(); }
+    Duration running() const override { return machine_.running() + net_.ahead(); }
+
+   private:
+    const Clock& machine_;
+    const SimNet& net_;
+  };
+
   void connection_fault(const http::ConnectionFault& fault) override;
 
   std::vector<std::string> faults_;
   SimNet net_;
+  OwnClock clock_;
   OperationIds ids_{secret};
   Log log_;
   LineWriter access_;

@@ -412,7 +412,9 @@ void SimNet::kill() {
   for (auto& [fd, descriptor] : descriptors_) {
     for (const Waiting& waiting : descriptor.backlog) network_.break_off(*waiting.end);
     descriptor.backlog.clear();
-    if (descriptor.end) network_.close(*descriptor.end);
+    if (!descriptor.end) continue;
+    if (tap.closed) tap.closed(descriptor.end->link);
+    network_.close(*descriptor.end);
   }
   dead_ = true;
   for (SimPoller* poller : pollers_) {
@@ -453,7 +455,7 @@ int SimNet::accept(int listener, sockaddr_storage& peer) {
   descriptor.backlog.erase(descriptor.backlog.begin());
   peer = waiting.from.address;
   const int fd = put({.end = waiting.end, .backlog = {}, .listens_at = {}});
-  if (tap.accepted) tap.accepted(fd);
+  if (tap.accepted) tap.accepted(waiting.end->link);
   return fd;
 }
 
@@ -475,7 +477,6 @@ int SimNet::connect(const http::Endpoint& endpoint) {
   auto [near, far] = network_.pair();
   near->stalled = stalls;
   const int fd = put({.end = near, .backlog = {}, .listens_at = {}});
-  if (tap.connects) tap.connects(fd);
   if (stalls) return fd;
   network_.world_.after(network_.some_delay(), [network = &network_, near, far, to, refused] {
     if (near->closed) return;
@@ -523,13 +524,13 @@ ssize_t SimNet::look(int fd, std::span<char> room, bool take, NetCall call) {
     if (take) {
       end->inbox.erase(0, got);
       network_.read_from(*end);
-      if (tap.received) tap.received(fd, {room.data(), got});
+      if (tap.received) tap.received(end->link, {room.data(), got});
     }
     return static_cast<ssize_t>(got);
   }
   if (end->error != 0) return fail(std::exchange(end->error, 0));
   if (!end->ended) return fail(EAGAIN);
-  if (take && !end->broken && tap.received_end) tap.received_end(fd);
+  if (take && !end->broken && tap.received_end) tap.received_end(end->link);
   return 0;
 }
 
@@ -559,7 +560,7 @@ ssize_t SimNet::send(int fd, std::span<const iovec> pieces) {
   if (!end->connected) return fail(EAGAIN);
   const std::size_t sent = network_.send(*end, bytes);
   if (sent == 0 && !bytes.empty()) return fail(EAGAIN);
-  if (tap.sent) tap.sent(fd, std::string_view(bytes).substr(0, sent));
+  if (tap.sent) tap.sent(end->link, std::string_view(bytes).substr(0, sent));
   return static_cast<ssize_t>(sent);
 }
 
@@ -579,8 +580,8 @@ void SimNet::close(int fd) {
   const Descriptor descriptor = std::move(at->second);
   descriptors_.erase(at);
   if (dead_) return;
-  if (tap.closed) tap.closed(fd);
   if (descriptor.end) {
+    if (tap.closed) tap.closed(descriptor.end->link);
     network_.close(*descriptor.end);
     descriptor.end->host = nullptr;
   }

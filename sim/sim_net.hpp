@@ -194,27 +194,25 @@ class SimNet final : public http::Net {
 
   // Looks on, and decides what fails: asked before each call.
   std::function<NetFault(NetCall)> faults;
-  // Bytes that the process gave away or took, its part of a connection ending (also with an error that it heard of).
+  // Bytes that the process gave away or took, and its ends of connections, by the number of the connection.
   struct Tap {
-    std::function<void(int fd, std::string_view)> sent;
-    std::function<void(int fd, std::string_view)> received;
-    std::function<void(int fd)> received_end;
-    std::function<void(int fd)> closed;
-    std::function<void(int fd)> accepted;
-    std::function<void(int fd)> connects;
+    std::function<void(std::uint64_t link)> accepted;
+    std::function<void(std::uint64_t link, std::string_view)> sent;
+    std::function<void(std::uint64_t link, std::string_view)> received;
+    std::function<void(std::uint64_t link)> received_end;
+    std::function<void(std::uint64_t link)> closed;
   } tap;
 
   std::size_t most_descriptors = 1'000'000;
   std::size_t open_descriptors() const { return descriptors_.size(); }
   std::uint64_t calls() const { return calls_; }
-  // The number of the connection behind a descriptor.
-  std::uint64_t link_of(int fd) { return end_of(fd)->link; }
 
   // The process is gone: its connections end, and every call fails from now on.
   void kill();
   bool dead() const { return dead_; }
   // Time goes on by itself for a process that is run to its end.
   void advance(Duration by) { ahead_ += by; }
+  Duration ahead() const { return ahead_; }
 
   std::unique_ptr<http::Poller> poller() override;
   const std::vector<SimPoller*>& pollers() const { return pollers_; }

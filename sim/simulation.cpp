@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/assert.hpp"
+#include "sim/byte_process.hpp"
 #include "sim/history.hpp"
 #include "sim/machine.hpp"
 #include "sim/network.hpp"
@@ -29,15 +30,16 @@ constexpr Duration quiet = 60s;
 
 class Simulation {
  public:
-  Simulation(std::uint64_t seed, KeepTrace keep_trace, std::optional<StoreKind> store)
-      : setup_(draw_setup(seed, store)), world_(seed, keep_trace == KeepTrace::yes), routes_(setup_.routes) {}
+  Simulation(std::uint64_t seed, KeepTrace keep_trace, std::optional<StoreKind> store, Layer layer)
+      : setup_(draw_setup(seed, store, layer)), world_(seed, keep_trace == KeepTrace::yes), routes_(setup_.routes) {}
 
   Report run();
 
  private:
   struct Gateway {
+    std::uint8_t number = 0;
     std::unique_ptr<SkewedClock> clock;
-    std::unique_ptr<Process> process;
+    std::unique_ptr<GatewayProcess> process;
   };
   struct Client {
     Asked asked;
@@ -50,6 +52,7 @@ class Simulation {
   void make_store();
   Store& make_server();
   void start(Gateway& gateway);
+  std::unique_ptr<GatewayProcess> make_process(const Gateway& gateway);
   void end(Gateway& gateway, JournalMachine::End how, Duration until_restart);
   void schedule_faults();
   void schedule_store_faults();
@@ -61,9 +64,10 @@ class Simulation {
   void answered(Client& client, const Answer& answer);
   void heal();
   void ask_at_last(Client& client);
+  void wind_down();
 
   Gateway& any() { return gateways_[world_.draw.below(gateways_.size())]; }
-  Process* any_alive();
+  GatewayProcess* any_alive();
   // At a time while things go wrong.
   Duration sometime() { return world_.draw.below(setup_.length); }
   static bool is_final(const Answer& answer) {
@@ -81,8 +85,10 @@ class Simulation {
   std::unique_ptr<RedisServers> redis_;
   std::unique_ptr<NetworkStore> network_;
   std::unique_ptr<JournalMachine> journal_;
+  std::unique_ptr<Network> wires_;  // of the layer of bytes
+  std::unique_ptr<ByteBackend> backend_;
   std::vector<Gateway> gateways_;
-  std::vector<std::unique_ptr<Process>> dead_;  // events may still know them
+  std::vector<std::unique_ptr<GatewayProcess>> dead_;  // events may still know them
   std::vector<std::unique_ptr<Client>> clients_;
   bool healed_ = false;
   std::uint64_t crashes_ = 0;
@@ -100,9 +106,14 @@ bool Simulation::owners_can_renew() const {
 
 void Simulation::make_store() {
   if (owners_can_renew()) history_.leave_live_owners_alone();
+  if (setup_.layer == Layer::bytes) {
+    wires_ = std::make_unique<Network>(world_, setup_.bytes.weather);
+    backend_ = std::make_unique<ByteBackend>(*wires_, history_, setup_);
+  }
   for (unsigned i = 0; i < setup_.gateways; ++i) {
     const Duration ahead = world_.draw.below(2 * setup_.clock_skew + 1ms) - setup_.clock_skew;
-    gateways_.push_back({.clock = std::make_unique<SkewedClock>(world_, ahead)});
+    gateways_.push_back(
+        {.number = static_cast<std::uint8_t>(i), .clock = std::make_unique<SkewedClock>(world_, ahead)});
   }
   if (setup_.store == StoreKind::journal) {
     history_.set_store_clock(*gateways_[0].clock);
@@ -139,18 +150,36 @@ void Simulation::start(Gateway& gateway) {
   if (setup_.policies_change) {
     for (Policy& policy : routes_) policy = draw_policy(world_.draw);
   }
-  gateway.process = std::make_unique<Process>(
+  gateway.process = make_process(gateway);
+  if (healed_) gateway.process->heal();
+  world_.note("gateway: starts");
+}
+
+std::unique_ptr<GatewayProcess> Simulation::make_process(const Gateway& gateway) {
+  Store& store = journal_ ? static_cast<Store&>(*journal_) : static_cast<Store&>(*network_);
+  if (setup_.layer == Layer::bytes) {
+    return std::make_unique<ByteProcess>(ByteProcess::Parts{.world = world_,
+                                                            .history = history_,
+                                                            .setup = setup_,
+                                                            .store = store,
+                                                            .network_to_store = network_.get(),
+                                                            .clock = *gateway.clock,
+                                                            .routes = routes_,
+                                                            .network = *wires_,
+                                                            .backend = *backend_,
+                                                            .number = gateway.number},
+                                         world_.draw.next());
+  }
+  return std::make_unique<Process>(
       Process::Parts{.world = world_,
                      .history = history_,
                      .setup = setup_,
-                     .store = journal_ ? static_cast<Store&>(*journal_) : static_cast<Store&>(*network_),
+                     .store = store,
                      .network = network_.get(),
                      .database = setup_.store == StoreKind::sql_transaction ? sql_.get() : nullptr,
                      .clock = *gateway.clock,
                      .routes = routes_},
       world_.draw.next());
-  if (healed_) gateway.process->heal();
-  world_.note("gateway: starts");
 }
 
 void Simulation::end(Gateway& gateway, JournalMachine::End how, Duration until_restart) {
@@ -163,7 +192,7 @@ void Simulation::end(Gateway& gateway, JournalMachine::End how, Duration until_r
   world_.after(until_restart, [this, &gateway] { start(gateway); });
 }
 
-Process* Simulation::any_alive() {
+GatewayProcess* Simulation::any_alive() {
   Gateway& gateway = any();
   return gateway.process.get();
 }
@@ -180,7 +209,7 @@ void Simulation::schedule_faults() {
   }
   for (unsigned i = 0; i < setup_.gateway_pauses; ++i) {
     world_.after(sometime(), [this] {
-      if (Process* process = any_alive()) {
+      if (GatewayProcess* process = any_alive()) {
         world_.note("gateway: stands still");
         process->pause(world_.draw.between(100ms, 15s));
       }
@@ -257,7 +286,7 @@ void Simulation::schedule_operators() {
 // An operator looks at the keys, thinks about one, and does something about it. Another may think about the same one.
 void Simulation::visit() {
   Draw& draw = world_.draw;
-  Process* process = any_alive();
+  GatewayProcess* process = any_alive();
   if (process == nullptr) return;
   const std::vector<KeyInfo> keys = process->operators().list();
   if (keys.empty()) return;
@@ -269,7 +298,7 @@ void Simulation::visit() {
   }
   for (unsigned operators = draw.one_in(3) ? 2 : 1; operators > 0; --operators) {
     world_.after(draw.between(0ms, 8s), [this, key] {
-      Process* at = any_alive();
+      GatewayProcess* at = any_alive();
       if (healed_ || at == nullptr) return;
       at->operators().act(key, draw_deed(world_.draw));
     });
@@ -290,7 +319,7 @@ void Simulation::ask(Client& client, const Asked& asked) {
   }
   if (draw.percent(setup_.client_sends_twice)) again(draw.between(0ms, 100ms), asked);
   if (draw.percent(setup_.client_gives_up)) again(draw.between(10ms, 4s), asked);
-  Process* process = any_alive();
+  GatewayProcess* process = any_alive();
   if (process == nullptr) return again(draw.between(50ms, 2s), asked);
   process->ask(asked, [this, &client](const Answer& answer) { answered(client, answer); });
   // A process that dies tells nobody: the client looks again by itself.
@@ -310,6 +339,10 @@ void Simulation::answered(Client& client, const Answer& answer) {
 void Simulation::heal() {
   world_.note("everything is well from here on");
   healed_ = true;
+  if (wires_) {
+    wires_->weather() = {.delay = 5ms};
+    backend_->heal();
+  }
   if (network_) {
     network_->set_down(false);
     network_->heal();
@@ -334,10 +367,24 @@ void Simulation::ask_at_last(Client& client) {
     return;
   }
   ++client.asks;
-  if (Process* process = any_alive()) {
+  if (GatewayProcess* process = any_alive()) {
     process->ask(client.asked, [this, &client](const Answer& answer) { answered(client, answer); });
   }
   world_.after(1s, [this, &client] { ask_at_last(client); });
+}
+
+void Simulation::wind_down() {
+  for (Gateway& gateway : gateways_) {
+    if (gateway.process) gateway.process->wind_down();
+  }
+  if (setup_.layer == Layer::bytes) {
+    backend_->closes_everything();
+    world_.run_until(world_.now() + 2 * quiet);
+  }
+  for (Gateway& gateway : gateways_) {
+    if (gateway.process) gateway.process->has_wound_down();
+    if (gateway.process) gateway.process->die();
+  }
 }
 
 Report Simulation::run() {
@@ -360,9 +407,7 @@ Report Simulation::run() {
     history_.in_the_end(client->last, routes_[client->asked.operation % routes_.size()].on_unknown);
   }
   history_.nothing_is_left_behind();
-  for (Gateway& gateway : gateways_) {
-    if (gateway.process) gateway.process->die();
-  }
+  wind_down();
   return {.violations = history_.violations(),
           .trace = world_.trace.lines(),
           .trace_hash = world_.trace.hash(),
@@ -374,8 +419,8 @@ Report Simulation::run() {
 
 }  // namespace
 
-Report simulate(std::uint64_t seed, KeepTrace keep_trace, std::optional<StoreKind> store) {
-  return Simulation(seed, keep_trace, store).run();
+Report simulate(std::uint64_t seed, KeepTrace keep_trace, std::optional<StoreKind> store, Layer layer) {
+  return Simulation(seed, keep_trace, store, layer).run();
 }
 
 }  // namespace once::sim

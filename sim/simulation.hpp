@@ -22,8 +22,8 @@ struct Report {
 
 enum class KeepTrace : std::uint8_t { no, yes };
 
-// `store`: as for draw_setup().
-Report simulate(std::uint64_t seed, KeepTrace keep_trace = KeepTrace::no,
-                std::optional<StoreKind> store = std::nullopt);
+// `store` and `layer`: as for draw_setup().
+Report simulate(std::uint64_t seed, KeepTrace keep_trace = KeepTrace::no, std::optional<StoreKind> store = std::nullopt,
+                Layer layer = Layer::exchanges);
 
 }  // namespace once::sim

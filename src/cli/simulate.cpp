@@ -31,6 +31,8 @@ struct SimulateOptions {
   unsigned threads = 0;
   std::string store_name;
   std::optional<sim::StoreKind> store;  // none: as each seed draws it
+  std::string layer_name;
+  std::optional<sim::Layer> layer;  // the same
   bool trace = false;
 };
 
@@ -55,6 +57,10 @@ struct Totals {
     if (!report.violations.empty()) failed_seed = std::min(failed_seed.value_or(seed), seed);
   }
 };
+
+sim::Layer layer_of(std::uint64_t seed, const SimulateOptions& options) {
+  return options.layer.value_or(sim::draw_layer(seed));
+}
 
 bool is_one_seed(const SimulateOptions& options) {
   return options.runs == 1 && options.length == Duration::zero();
@@ -87,7 +93,8 @@ void print_trace(const sim::Report& report) {
 void print_violations(std::uint64_t seed, const sim::Report& report, const SimulateOptions& options) {
   std::string text = "\n";
   for (const std::string& violation : report.violations) text += fmt::format("violated: {}\n", violation);
-  const std::string store = options.store ? fmt::format(" --store {}", options.store_name) : std::string();
+  std::string store = options.store ? fmt::format(" --store {}", options.store_name) : std::string();
+  if (options.layer) store += fmt::format(" --layer {}", options.layer_name);
   const std::string among = is_one_seed(options) ? std::string() : fmt::format(" of {}", seeds_of(options));
   text +=
       fmt::format("seed {}{} failed. Repeat it with: once simulate --seed {}{} --trace\n", seed, among, seed, store);
@@ -114,7 +121,7 @@ class Runs {
   void some() {
     for (std::uint64_t i = next_.fetch_add(1); wanted(i) && !stop_; i = next_.fetch_add(1)) {
       const std::uint64_t seed = options_.seed + i;
-      const sim::Report report = sim::simulate(seed, sim::KeepTrace::no, options_.store);
+      const sim::Report report = sim::simulate(seed, sim::KeepTrace::no, options_.store, layer_of(seed, options_));
       const std::scoped_lock lock(mutex_);
       totals_.add(seed, report);
       tell_progress();
@@ -142,7 +149,7 @@ class Runs {
 };
 
 void print_setup(std::uint64_t seed, const SimulateOptions& options) {
-  print(fmt::format("seed {}\n{}", seed, to_text(sim::draw_setup(seed, options.store))));
+  print(fmt::format("seed {}\n{}", seed, to_text(sim::draw_setup(seed, options.store, layer_of(seed, options)))));
 }
 
 int print_totals(const Totals& totals, std::chrono::nanoseconds took, const SimulateOptions& options) {
@@ -156,7 +163,8 @@ int print_totals(const Totals& totals, std::chrono::nanoseconds took, const Simu
 int simulate_one(const SimulateOptions& options) {
   const auto begun = monotonic_now();
   print_setup(options.seed, options);
-  const sim::Report report = sim::simulate(options.seed, sim::KeepTrace::yes, options.store);
+  const sim::Report report =
+      sim::simulate(options.seed, sim::KeepTrace::yes, options.store, layer_of(options.seed, options));
   if (options.trace || !report.violations.empty()) print_trace(report);
   if (!report.violations.empty()) {
     print_violations(options.seed, report, options);
@@ -172,7 +180,8 @@ int simulate_many(const SimulateOptions& options) {
   Runs runs(options);
   const Totals totals = runs.all();
   if (!totals.failed_seed) return print_totals(totals, runs.took(), options);
-  const sim::Report report = sim::simulate(*totals.failed_seed, sim::KeepTrace::yes, options.store);
+  const sim::Report report =
+      sim::simulate(*totals.failed_seed, sim::KeepTrace::yes, options.store, layer_of(*totals.failed_seed, options));
   print_setup(*totals.failed_seed, options);
   print_trace(report);
   print_violations(*totals.failed_seed, report, options);
@@ -205,6 +214,13 @@ int check_and_simulate(SimulateOptions& options) {
     print_error(fmt::format("--store: {} is not one of {}", options.store_name, all_stores()));
     return 2;
   }
+  for (const auto& [name, layer] : sim::layer_names) {
+    if (name == options.layer_name) options.layer = layer;
+  }
+  if (!options.layer_name.empty() && !options.layer) {
+    print_error(fmt::format("--layer: {} is not one of exchanges,bytes", options.layer_name));
+    return 2;
+  }
   if (is_one_seed(options)) return simulate_one(options);
   if (options.trace) {
     print_error("--trace: a trace needs a single seed; leave out --runs and --for");
@@ -233,6 +249,11 @@ Run add_simulate(CLI::App& app) {
   command->add_option("--threads", options->threads, "Concurrent seeds; the default is one per core")->type_name("N");
   command->add_option("--store", options->store_name, "Use this store for every seed, instead of a random one")
       ->type_name("{" + all_stores() + "}");
+  command
+      ->add_option("--layer", options->layer_name,
+                   "Where every seed begins: with requests that come to the exchange, or with the bytes that clients "
+                   "and backends write; by default one seed in sixteen begins with bytes")
+      ->type_name("{exchanges,bytes}");
   command->add_flag("--trace", options->trace, "Print every step; with one seed");
   command->footer(
       "The seeds are printed first. A seed that violates a promise is printed with its setup, its history and the\n"

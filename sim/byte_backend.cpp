@@ -1,0 +1,314 @@
+#include "sim/byte_backend.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "gateway/limits/told_outcomes.hpp"
+#include "sim/byte_marks.hpp"
+
+namespace once::sim {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// The first bytes of a keyed body say what it is about.
+constexpr std::size_t enough_of_a_body = 12;
+
+template <class Blob>
+std::optional<Blob> blob_in(std::string_view hex) {
+  const auto bytes = from_hex(hex);
+  if (!bytes || bytes->size() != Blob::size) return std::nullopt;
+  Blob blob;
+  std::ranges::copy(*bytes, blob.bytes.begin());
+  return blob;
+}
+
+std::string in_chunks(std::string_view body, Draw& draw) {
+  std::string text;
+  while (!body.empty()) {
+    const std::size_t size = draw.between(1, std::max<std::size_t>(body.size(), 1));
+    text += fmt::format("{:x}\r\n{}\r\n", size, body.substr(0, size));
+    body.remove_prefix(size);
+  }
+  return text + "0\r\n\r\n";
+}
+
+std::string malformed_answer(Draw& draw, const std::string& body) {
+  switch (draw.below(6)) {
+    case 0: return "HTTP/1.1 2000 OK\r\nContent-Length: 0\r\n\r\n";
+    case 1: return "hello\r\n\r\n";
+    case 2: return "HTTP/1.1 200 OK\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\n" + body;
+    case 3: return "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n" + body;
+    case 4: return "HTTP/1.1 200 OK\r\nno field\r\n\r\n" + body;
+    default: return "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: gzip, chunked\r\n\r\n" + body;
+  }
+}
+
+}  // namespace
+
+ByteBackend::ByteBackend(Network& network, History& history, const Setup& setup)
+    : network_(network), world_(network.world()), history_(history), setup_(setup) {
+  network_.serve(Network::address(ip, port), [this](std::unique_ptr<Peer> peer) { accept(std::move(peer)); });
+}
+
+ByteBackend::Connection& ByteBackend::connection(std::uint64_t link) {
+  const auto [at, fresh] = connections_.try_emplace(link);
+  Connection& connection = at->second;
+  if (!fresh) return connection;
+  connection.sent.on_head = [this, &connection](const Message& request) { sent_head(connection, request); };
+  connection.received.on_head = [this, &connection](const Message& response) { received_head(connection, response); };
+  connection.received.on_message = [this, &connection](const Message& response) { told(connection, response.status); };
+  connection.requests.on_head = [this, &connection](const Message& request) { got_head(connection, request); };
+  connection.requests.on_message = [this, &connection](const Message& request) { got_request(connection, request); };
+  connection.requests.on_tunnel = [this, &connection](std::string_view bytes) {
+    const std::string foreign = foreign_token(bytes, connection.tunnel_of);
+    if (!foreign.empty()) history_.violated(fmt::format("a tunnel carries bytes of {}", foreign));
+    if (connection.peer) connection.peer->send(bytes);
+  };
+  return connection;
+}
+
+void ByteBackend::accept(std::unique_ptr<Peer> peer) {
+  Connection& made = connection(peer->link());
+  made.peer = std::move(peer);
+  made.peer->on_bytes = [this, &made](std::string_view bytes) { read(made, bytes); };
+  made.peer->on_end = [&made] { made.peer->close(); };
+  made.peer->on_reset = [&made] { made.peer->close(); };
+}
+
+void ByteBackend::read(Connection& connection, std::string_view bytes) {
+  connection.requests.feed(bytes);
+  if (!connection.requests.problem().empty()) {
+    history_.violated("a gateway sent a malformed request: " + connection.requests.problem());
+    connection.peer->close();
+    return;
+  }
+  const Message& request = connection.requests.message();
+  if (!connection.requests.in_body() || connection.early || request.body.size() < enough_of_a_body) return;
+  if (!happens(setup_.bytes.answers_early)) return;
+  connection.early = true;
+  serve(connection, request);
+}
+
+void ByteBackend::got_head(Connection& connection, const Message& request) {
+  connection.early = false;
+  if (!request.has("Upgrade")) return;
+  if (happens(30)) return;
+  switch_protocols(connection, request);
+}
+
+void ByteBackend::switch_protocols(Connection& connection, const Message& request) {
+  if (!judge(request)) return;
+  connection.tunnel = true;
+  connection.tunnel_of = caller_in(request).value_or(0);
+  connection.requests.begin_tunnel();
+  connection.peer->send("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+  connection.peer->send(token_of(connection.tunnel_of) + "hello ");
+}
+
+// Nothing of anybody else is in it, and it came once.
+bool ByteBackend::judge(const Message& request) {
+  const auto caller = caller_in(request);
+  if (request.target.starts_with(smuggled_path)) {
+    history_.violated("a request inside of another one reached the backend");
+    return false;
+  }
+  if (!caller) {
+    history_.violated("a request without a caller reached the backend: " + request.head_text);
+    return false;
+  }
+  const std::string foreign = foreign_token(request.head_text + request.raw_body, *caller);
+  if (!foreign.empty()) {
+    history_.violated(fmt::format("a request of {} carries bytes of {}", token_of(*caller), foreign));
+  }
+  if (request.body.contains("HTTP/1.1")) {
+    history_.violated(fmt::format("another request is in the body of one of {}", token_of(*caller)));
+  }
+  return true;
+}
+
+void ByteBackend::got_request(Connection& connection, const Message& request) {
+  if (std::exchange(connection.early, false)) {
+    judge(request);
+    return;
+  }
+  serve(connection, request);
+}
+
+ByteBackend::Plan ByteBackend::draw_plan() {
+  if (happens(setup_.backend_fails)) return Plan::fails;
+  if (happens(setup_.backend_dies_before) || happens(setup_.backend_dies_after)) return Plan::dies;
+  if (happens(setup_.backend_truncates)) return Plan::truncates;
+  if (happens(setup_.backend_hangs)) return Plan::hangs;
+  if (happens(setup_.bytes.malformed)) return Plan::malformed;
+  if (happens(setup_.bytes.switches_unasked)) return Plan::switches;
+  return Plan::answers;
+}
+
+std::string ByteBackend::body_for(const Message& request, const std::optional<Asked>& asked, unsigned number) {
+  std::string text = token_of(caller_in(request).value_or(0));
+  if (asked) {
+    text += fmt::format(" {} execution={}", body_of(*asked), number);
+  } else {
+    text += fmt::format(" passed={} of {}", number, request.target);
+  }
+  const bool large = setup_.bytes.large_body > 0 && number % 3 == 0;
+  text.append(large ? setup_.bytes.large_body : number % 50, 'r');
+  return text.append(body_end);
+}
+
+std::string ByteBackend::shaped(const Message& request, int status, const std::string& body, bool& closes) {
+  const std::string caller = token_of(caller_in(request).value_or(0));
+  std::string text;
+  if (happens(setup_.bytes.interim)) {
+    text += fmt::format("HTTP/1.1 103 Early Hints\r\nX-Caller: {}\r\n\r\n", caller);
+  }
+  if (happens(setup_.bytes.interim) && request.has("Expect")) text += "HTTP/1.1 100 Continue\r\n\r\n";
+  text += fmt::format("HTTP/1.1 {} Status\r\nX-Caller: {}\r\nContent-Type: text/plain\r\n", status, caller);
+  closes = happens(setup_.bytes.closes);
+  if (closes && world_.draw.one_in(2)) text += "Connection: close\r\n";
+  if (request.method == "HEAD") return text + fmt::format("Content-Length: {}\r\n\r\n", body.size());
+  const bool until_close = happens(setup_.bytes.answers_until_close);
+  if (!until_close) text += fmt::format("{}: yes\r\n", framed_field);
+  if (!until_close && happens(setup_.bytes.answers_in_chunks)) {
+    return text + "Transfer-Encoding: chunked\r\n\r\n" + in_chunks(body, world_.draw);
+  }
+  if (until_close) {
+    closes = true;
+    return text + "\r\n" + body;
+  }
+  return text + fmt::format("Content-Length: {}\r\n\r\n{}", body.size(), body);
+}
+
+void ByteBackend::serve(Connection& connection, const Message& request) {
+  if (!judge(request)) return;
+  const std::string claim = request.field("Idempotency-Claim");
+  std::optional<Asked> asked;
+  unsigned number = ++passed_;
+  if (!claim.empty()) {
+    asked = asked_in(request, setup_.routes.size());
+    const auto nonce = blob_in<Nonce>(std::string_view(claim).substr(std::min(claim.find('.') + 1, claim.size())));
+    std::uint64_t fence = 0;
+    const std::string digits = request.field("Idempotency-Fence");
+    std::from_chars(digits.data(), digits.data() + digits.size(), fence);
+    if (!asked || !nonce) return history_.violated("a keyed request that is none: " + request.head_text);
+    number = history_.executed(*asked, *nonce, fence);
+    if (connection.at_work == nonce) connection.execution = number;
+  } else if (request.method == "POST" && ++arrived_[request.target] > 1) {
+    history_.violated("a request without a key was sent twice: " + request.target);
+  }
+  const Plan plan = draw_plan();
+  if (!asked) world_.note(fmt::format("backend: {} {} passes", request.method, request.target));
+  if (plan == Plan::hangs) return;
+  const bool invalid = plan == Plan::answers && world_.draw.one_in(10);
+  int status = invalid ? 400 : world_.draw.one_of({200, 201});
+  if (plan == Plan::fails) status = world_.draw.one_of({500, 503, 429});
+  const std::string body = body_for(request, asked, number);
+  bool closes = plan != Plan::answers && plan != Plan::fails;
+  std::string text;
+  switch (plan) {
+    case Plan::answers:
+    case Plan::fails: text = shaped(request, status, body, closes); break;
+    case Plan::truncates:
+      text = shaped(request, status, body, closes);
+      text.resize(world_.draw.below(text.size()));
+      closes = true;
+      break;
+    case Plan::malformed: text = malformed_answer(world_.draw, body); break;
+    case Plan::switches:
+      text = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n" + body;
+      break;
+    case Plan::dies:
+    case Plan::hangs: break;
+  }
+  answer(connection, std::move(text), plan, closes);
+}
+
+void ByteBackend::answer(Connection& connection, std::string text, Plan plan, bool closes) {
+  Draw& draw = world_.draw;
+  const Duration takes = draw.between(0ms, healed_ ? 20ms : setup_.backend_takes);
+  const bool resets = plan == Plan::dies ? draw.one_in(2) : plan == Plan::truncates && draw.one_in(3);
+  const bool whole = plan == Plan::answers || plan == Plan::fails;
+  const bool more = whole && happens(setup_.bytes.says_more);
+  const std::size_t first =
+      happens(setup_.bytes.answers_in_parts) && text.size() > 1 ? draw.between(1, text.size() - 1) : text.size();
+  const Duration pause = first < text.size() ? draw.between(1ms, 4s) : 0ms;
+  Connection* to = &connection;
+  const std::uint64_t serving = ++connection.served;
+  world_.after(takes, [to, part = text.substr(0, first)] {
+    if (to->peer) to->peer->send(part);
+  });
+  world_.after(takes + pause, [to, serving, rest = text.substr(first), closes, resets, more] {
+    if (!to->peer) return;
+    to->peer->send(more ? rest + "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nnever" : rest);
+    if (resets) return to->peer->reset();
+    if (closes && to->served == serving) to->peer->close();
+  });
+}
+
+void ByteBackend::gateway_sent(std::uint64_t link, const Executor& process, std::string_view bytes) {
+  Connection& of = connection(link);
+  of.process = &process;
+  of.sent.feed(bytes);
+}
+
+void ByteBackend::sent_head(Connection& connection, const Message& request) {
+  connection.received.expect(request.method);
+  connection.execution.reset();
+  connection.told = false;
+  const std::string claim = request.field("Idempotency-Claim");
+  if (claim.empty()) return;
+  const auto id = blob_in<OperationId>(std::string_view(claim).substr(0, claim.find('.')));
+  const auto nonce = blob_in<Nonce>(std::string_view(claim).substr(std::min(claim.find('.') + 1, claim.size())));
+  if (!id || !nonce) return history_.violated("a claim that is none: " + claim);
+  connection.at_work = *nonce;
+  history_.goes_to_backend(*id, *nonce, *connection.process);
+}
+
+void ByteBackend::gateway_received(std::uint64_t link, std::string_view bytes) {
+  Connection& of = connection(link);
+  of.received.feed(bytes);
+  // Its body is not kept: it counts before it is whole.
+  const bool oversize = of.received.in_body() && of.received.message().body.size() > setup_.bytes.max_body;
+  if (oversize) told(of, of.received.message().status);
+}
+
+void ByteBackend::received_head(Connection& connection, const Message& response) {
+  if (response.status == 101) connection.sent.begin_tunnel();
+  if (response.status < 200 || response.framing == Message::Framing::none) return;
+  const bool large = response.framing == Message::Framing::length && response.length > setup_.bytes.max_body;
+  const bool no_room = setup_.bytes.memory_is_short() && (response.framing != Message::Framing::length ||
+                                                          response.length > ToldOutcomes::largest_uncounted);
+  if (large || no_room) told(connection, response.status);
+}
+
+void ByteBackend::gateway_received_end(std::uint64_t link) {
+  connection(link).received.end();
+}
+
+void ByteBackend::told(Connection& connection, int status) {
+  if (std::exchange(connection.told, true)) return;
+  if (connection.execution) history_.backend_told(*connection.execution, status);
+  back(connection);
+}
+
+void ByteBackend::back(Connection& connection) {
+  if (connection.at_work) history_.back_from_backend(*connection.at_work);
+  connection.at_work.reset();
+}
+
+void ByteBackend::gateway_closed(std::uint64_t link) {
+  const auto at = connections_.find(link);
+  if (at != connections_.end()) back(at->second);
+}
+
+void ByteBackend::closes_everything() {
+  for (auto& [link, connection] : connections_) {
+    if (connection.peer) connection.peer->close();
+  }
+}
+
+}  // namespace once::sim

@@ -1,0 +1,346 @@
+#include "sim/byte_client.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "gateway/limits/told_outcomes.hpp"
+#include "sim/byte_marks.hpp"
+
+namespace once::sim {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::string_view smuggled = "GET /smuggled HTTP/1.1\r\nHost: h0.test\r\n\r\n";
+
+// What must be refused, each followed by a request that must never be seen.
+constexpr std::array<std::string_view, 10> bad_requests = {
+    "POST /pass/bad HTTP/1.1\r\nHost: h0.test\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nabcd",
+    "POST /pass/bad HTTP/1.1\r\nHost: h0.test\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "POST /pass/bad HTTP/1.1\r\nHost: h0.test\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+    "POST /pass/bad HTTP/1.1\r\nHost: h0.test\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+    "POST /pass/bad HTTP/1.0\r\nHost: h0.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "GET  /pass/bad HTTP/1.1\r\nHost: h0.test\r\n\r\n",
+    "GET /pass/bad HTTP/1.1\r\nHost : h0.test\r\n\r\n",
+    "GET /pass/bad HTTP/1.1\r\nHost: h0.test\r\nHost: h1.test\r\n\r\n",
+    "GET /pass/bad HTTP/1.1\r\n\r\n",
+    "POST /pass/bad HTTP/1.1\r\nHost: h0.test\r\nContent-Length: -1\r\n\r\n",
+};
+
+std::string chunked_text(std::string_view body, Draw& draw) {
+  std::string text;
+  while (!body.empty()) {
+    const std::size_t size = draw.between(1, body.size());
+    text += fmt::format("{:x}\r\n{}\r\n", size, body.substr(0, size));
+    body.remove_prefix(size);
+  }
+  return text + "0\r\n\r\n";
+}
+
+}  // namespace
+
+ByteClients::Connection* ByteClients::open() {
+  const auto from = Network::address(fmt::format("198.51.{}.{}", parts_.number, connections_.size() % 200 + 1), 40'000);
+  auto peer = parts_.network.connect(parts_.gateway, from);
+  if (!peer) return nullptr;
+  Connection& connection = connections_.emplace_back();
+  connection.link = peer->link();
+  connection.peer = std::move(peer);
+  by_link_[connection.link] = &connection;
+  Connection* const made = &connection;
+  connection.peer->on_bytes = [this, made](std::string_view bytes) {
+    made->seen.feed(bytes);
+    if (!made->seen.problem().empty()) wrong(*made, made->seen.problem());
+  };
+  connection.peer->on_end = [this, made] {
+    made->ends_cleanly = true;
+    made->seen.end();
+    ended(*made);
+  };
+  connection.peer->on_reset = [this, made] { ended(*made); };
+  connection.seen.on_message = [this, made](const Message& response) { answered(*made, response); };
+  connection.seen.on_head = [this, made](const Message& response) {
+    if (response.status < 200 && !made->waiting.empty()) check(*made, response, made->waiting.front().caller, false);
+  };
+  connection.seen.on_tunnel = [this, made](std::string_view bytes) {
+    const unsigned caller = made->waiting.empty() ? 0 : made->waiting.front().caller;
+    const std::string foreign = foreign_token(bytes, caller);
+    if (!foreign.empty()) wrong(*made, "a tunnel carries bytes of " + foreign);
+  };
+  connection.sent.on_message = [made](const Message&) { made->sent_to.pop_front(); };
+  return made;
+}
+
+// A connection for one more request; null: nobody listens.
+ByteClients::Connection* ByteClients::pick(bool may_share) {
+  for (Connection& connection : connections_) {
+    if (!may_share || connection.over || connection.last || connection.writing) continue;
+    const bool idle = connection.waiting.empty();
+    if (idle ? world().draw.percent(parts_.setup.bytes.reuses) : happens(parts_.setup.bytes.pipelines)) {
+      return &connection;
+    }
+  }
+  return open();
+}
+
+void ByteClients::wrong(const Connection& connection, const std::string& what) {
+  parts_.history.violated(fmt::format("connection {}: {}", connection.link, what));
+}
+
+void ByteClients::ended(Connection& connection) {
+  if (connection.over) return;
+  connection.over = true;
+  // What was begun is looked at, too.
+  if (connection.seen.in_body() && !connection.waiting.empty()) {
+    check(connection, connection.seen.message(), connection.waiting.front().caller, false);
+  }
+  connection.waiting.clear();
+  connection.peer->close();
+}
+
+void ByteClients::drop(Connection& connection, bool resets) {
+  if (connection.over) return;
+  connection.over = true;
+  connection.waiting.clear();
+  resets ? connection.peer->reset() : connection.peer->close();
+}
+
+void ByteClients::leave() {
+  for (Connection& connection : connections_) drop(connection, false);
+}
+
+void ByteClients::check(Connection& connection, const Message& response, unsigned caller, bool whole) {
+  const std::string foreign = foreign_token(response.head_text + response.raw_body, caller);
+  if (!foreign.empty()) wrong(connection, fmt::format("{} was given bytes of {}", token_of(caller), foreign));
+  if (whole && response.has(framed_field) && response.framing != Message::Framing::none &&
+      !response.body.ends_with(body_end)) {
+    wrong(connection, "a part of a response looks like a whole one");
+  }
+}
+
+void ByteClients::answered(Connection& connection, const Message& response) {
+  if (connection.waiting.empty()) return;
+  const Waiting first = std::move(connection.waiting.front());
+  connection.waiting.pop_front();
+  check(connection, response, first.caller, true);
+  const bool closes = response.field("Connection") == "close";
+  connection.last = connection.last || closes;
+  if (first.answered) first.answered(response);
+  if (closes && !connection.over && world().draw.one_in(2)) drop(connection, false);
+}
+
+ByteClients::Manner ByteClients::draw_manner() {
+  const ByteSetup& setup = parts_.setup.bytes;
+  Manner manner;
+  manner.splits = happens(setup.splits);
+  manner.stalls = happens(setup.stalls);
+  if (happens(setup.leaves)) manner.leaves_at = world().draw.below(400);
+  manner.leaves_after = happens(setup.leaves_after);
+  manner.half_closes = happens(setup.half_closes);
+  manner.reads_slowly = happens(setup.reads_slowly);
+  return manner;
+}
+
+std::string ByteClients::framed(std::string head, std::string_view body, bool old, bool& continues) {
+  Draw& draw = world().draw;
+  if (old) {
+    const std::size_t at = head.find("HTTP/1.1");
+    head.replace(at, 8, "HTTP/1.0");
+    return fmt::format("{}Content-Length: {}\r\n\r\n{}", head, body.size(), body);
+  }
+  continues = happens(parts_.setup.bytes.expects);
+  if (continues) head += "Expect: 100-continue\r\n";
+  if (happens(parts_.setup.bytes.chunks)) {
+    return head + "Transfer-Encoding: chunked\r\n\r\n" + chunked_text(body, draw);
+  }
+  return fmt::format("{}Content-Length: {}\r\n\r\n{}", head, body.size(), body);
+}
+
+void ByteClients::expect(Connection& connection, std::string_view method, unsigned caller, Answered answered) {
+  connection.seen.expect(std::string(method));
+  connection.sent.expect(std::string(method));
+  connection.waiting.push_back({.caller = caller, .answered = std::move(answered)});
+  connection.sent_to.push_back(caller);
+}
+
+void ByteClients::ask(const Asked& asked, Answered answered) {
+  Connection* connection = pick(true);
+  if (connection == nullptr) return;
+  const std::size_t routes = parts_.setup.routes.size();
+  const WireName name = wire_name(asked.operation, routes);
+  const bool old = happens(parts_.setup.bytes.old);
+  Manner manner = draw_manner();
+  const std::string text =
+      framed(keyed_head(asked, routes), keyed_body(name.key, asked.content), old, manner.waits_for_continue);
+  connection->last = connection->last || old;
+  expect(*connection, "POST", asked.caller, std::move(answered));
+  write(*connection, text, manner);
+}
+
+void ByteClients::write(Connection& connection, const std::string& text, const Manner& manner) {
+  connection.writing = true;
+  if (manner.reads_slowly) {
+    connection.peer->set_reading(false);
+    Connection* const to = &connection;
+    world().after(world().draw.between(100ms, 40s), [to] {
+      if (!to->over) to->peer->set_reading(true);
+    });
+  }
+  if (manner.waits_for_continue) {
+    const std::size_t head = text.find("\r\n\r\n") + 4;
+    connection.peer->send(text.substr(0, head));
+    Connection* const to = &connection;
+    world().after(world().draw.between(10ms, 300ms),
+                  [this, to, head, text, manner] { write_from(*to, text, head, manner); });
+    return;
+  }
+  write_from(connection, text, 0, manner);
+}
+
+void ByteClients::write_from(Connection& connection, const std::string& text, std::size_t at, const Manner& manner) {
+  if (connection.over) return;
+  Draw& draw = world().draw;
+  std::size_t size = text.size() - at;
+  if (size > 1 && (manner.splits || manner.stalls)) size = draw.between(1, std::min<std::size_t>(size, 2000));
+  if (manner.leaves_at && at + size >= *manner.leaves_at) {
+    if (*manner.leaves_at > at) connection.peer->send(text.substr(at, *manner.leaves_at - at));
+    return drop(connection, draw.one_in(2));
+  }
+  connection.peer->send(text.substr(at, size));
+  at += size;
+  if (at == text.size()) return after_writing(connection, manner);
+  const Duration pause = manner.stalls && draw.one_in(6) ? draw.between(500ms, 20s) : draw.between(0ms, 30ms);
+  Connection* const to = &connection;
+  world().after(pause, [this, to, text, at, manner] { write_from(*to, text, at, manner); });
+}
+
+void ByteClients::after_writing(Connection& connection, const Manner& manner) {
+  connection.writing = false;
+  if (manner.half_closes) {
+    connection.last = true;
+    connection.peer->end();
+  }
+  if (!manner.leaves_after) return;
+  Connection* const to = &connection;
+  world().after(world().draw.between(0ms, 2s), [this, to] { drop(*to, world().draw.one_in(2)); });
+}
+
+void ByteClients::stranger() {
+  Draw& draw = world().draw;
+  const unsigned caller = first_stranger + ++parts_.strangers;
+  const std::uint64_t kind = draw.below(10);
+  Connection* connection = pick(kind < 6);
+  if (connection == nullptr) return;
+  world().note(fmt::format("stranger {}: kind {}", caller, kind));
+  if (kind < 6) return pass(*connection, caller);
+  connection->last = true;
+  if (kind == 6) return upgrade(*connection, caller, false);
+  if (kind == 7) return upgrade(*connection, caller, true);
+  if (kind == 8) return malformed(*connection, caller);
+  // Says nothing, or half a word.
+  if (draw.one_in(2)) connection->peer->send("GET /pas");
+  expect(*connection, "GET", caller, {});
+}
+
+void ByteClients::pass(Connection& connection, unsigned caller) {
+  Draw& draw = world().draw;
+  const std::string token = token_of(caller);
+  const std::string method = draw.one_of({"GET", "HEAD", "POST", "PUT"});
+  std::string head = fmt::format("{} /pass/{} HTTP/1.1\r\nHost: h{}.test\r\nAuthorization: {}\r\n", method, caller,
+                                 draw.below(2), token);
+  Manner manner = draw_manner();
+  const bool has_body = method == "POST" || method == "PUT";
+  const bool old = happens(parts_.setup.bytes.old);
+  connection.last = connection.last || old;
+  std::string text = head + "\r\n";
+  if (has_body) {
+    const std::string body = fmt::format("{} sends {}{}", token, std::string(draw.below(6000), 'u'), body_end);
+    text = framed(std::move(head), body, old, manner.waits_for_continue);
+  } else if (old) {
+    text.replace(text.find("HTTP/1.1"), 8, "HTTP/1.0");
+  }
+  expect(connection, method, caller, {});
+  write(connection, text, manner);
+}
+
+// With a body it is none; what follows it would be read twice.
+void ByteClients::upgrade(Connection& connection, unsigned caller, bool with_body) {
+  Draw& draw = world().draw;
+  const std::string token = token_of(caller);
+  std::string text = fmt::format(
+      "{} /pass/{} HTTP/1.1\r\nHost: h0.test\r\nAuthorization: {}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n",
+      with_body ? "PUT" : "GET", caller, token);
+  expect(connection, with_body ? "PUT" : "GET", caller, {});
+  Connection* const to = &connection;
+  const Duration later = draw.between(1ms, 2s);
+  if (with_body) {
+    connection.peer->send(text + fmt::format("Transfer-Encoding: chunked\r\n\r\n14\r\n{:20}\r\n", token));
+    world().after(later, [this, to, token] {
+      if (to->over) return;
+      to->peer->send(fmt::format("14\r\n{:20}\r\n", token));
+      world().after(1s, [this, to] { drop(*to, false); });
+    });
+    return;
+  }
+  const bool early = draw.one_in(3);
+  // Without a switch it is taken for a request, and refused.
+  if (early) expect(connection, "GET", caller, {});
+  connection.peer->send(early ? text + "\r\n" + token + "early " : text + "\r\n");
+  for (unsigned i = 1; i <= 3; ++i) {
+    world().after(later * i, [to, token] {
+      if (!to->over && to->seen.in_tunnel()) to->peer->send(token + "ping ");
+    });
+  }
+  world().after(later * 5, [this, to] { world().draw.one_in(2) ? to->peer->end() : drop(*to, true); });
+}
+
+void ByteClients::malformed(Connection& connection, unsigned caller) {
+  Draw& draw = world().draw;
+  std::string text(bad_requests[draw.below(bad_requests.size())]);
+  expect(connection, "POST", caller, {});
+  if (draw.one_in(4)) {
+    // Good up to its body.
+    text = fmt::format(
+        "POST /pass/{} HTTP/1.1\r\nHost: h0.test\r\nAuthorization: {}\r\nTransfer-Encoding: chunked\r\n\r\n", caller,
+        token_of(caller));
+    text += draw.one_of({"zz\r\nab\r\n", "5\r\nabcdefg\r\n", "-1\r\n", "fffffffffffffffff\r\nab\r\n"});
+  }
+  write(connection, text + std::string(smuggled), Manner{.splits = draw.one_in(2)});
+}
+
+void ByteClients::gateway_sent(std::uint64_t link, std::string_view bytes) {
+  const auto at = by_link_.find(link);
+  if (at == by_link_.end()) return;
+  Connection& connection = *at->second;
+  connection.sent.feed(bytes);
+  if (!connection.sent.problem().empty()) wrong(connection, "a gateway wrote " + connection.sent.problem());
+}
+
+void ByteClients::gateway_closed(std::uint64_t link) {
+  const auto at = by_link_.find(link);
+  if (at != by_link_.end()) at->second->sent_over = true;
+}
+
+std::size_t ByteClients::held_for_readers() const {
+  std::map<std::string, std::size_t> held;  // by outcome: those who read the same share its bytes
+  for (const Connection& connection : connections_) {
+    if (connection.sent_over || !connection.sent.in_body()) continue;
+    const Message& response = connection.sent.message();
+    if (response.framing != Message::Framing::length || response.length <= ToldOutcomes::largest_uncounted) continue;
+    if (response.length > parts_.setup.bytes.max_body) continue;  // not kept: it streams by
+    const std::string status = response.field("Idempotency-Status");
+    if (status != "executed" && status != "replayed") continue;
+    const std::size_t at = response.body.find("execution=");
+    const std::size_t end = response.body.find("r", at);
+    if (at == std::string::npos || end == std::string::npos) continue;
+    held[response.body.substr(at, end - at)] = response.length;
+  }
+  std::size_t sum = 0;
+  for (const auto& [outcome, length] : held) sum += length;
+  return sum;
+}
+
+}  // namespace once::sim

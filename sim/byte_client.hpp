@@ -1,0 +1,109 @@
+// Clients of one gateway on the simulated network. They write requests in every shape: whole or in pieces, one after
+// the other or several at once, by length or in chunks; they stall, leave, read slowly or not at all, and some write
+// what no server should take. What they get is judged by a parser of its own, where the gateway writes it and where
+// they read it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "sim/byte_setup.hpp"
+#include "sim/history.hpp"
+#include "sim/message_reader.hpp"
+#include "sim/setup.hpp"
+#include "sim/sim_net.hpp"
+
+namespace once::sim {
+
+class ByteClients {
+ public:
+  struct Parts {
+    Network& network;
+    History& history;
+    const Setup& setup;
+    http::Endpoint gateway;
+    std::uint8_t number;  // of the gateway: clients of each have addresses of their own
+    unsigned& strangers;  // so many there were so far, at all gateways
+  };
+  explicit ByteClients(const Parts& parts) : parts_(parts) {}
+  ByteClients(const ByteClients&) = delete;
+  ByteClients& operator=(const ByteClients&) = delete;
+
+  using Answered = std::function<void(const Message&)>;
+  // Calls back with a whole response, if there is one.
+  void ask(const Asked& asked, Answered answered);
+  // Somebody else: without a key, malformed, an upgrade, or silent.
+  void stranger();
+
+  // Nobody does anything odd from now on.
+  void heal() { healed_ = true; }
+  void leave();
+
+  // Of gateways, on their side of a connection.
+  void gateway_sent(std::uint64_t link, std::string_view bytes);
+  void gateway_closed(std::uint64_t link);
+  // Bytes of recorded responses that the gateway must be holding now, because their clients have a part of them only.
+  std::size_t held_for_readers() const;
+
+ private:
+  struct Waiting {
+    unsigned caller = 0;
+    Answered answered;
+  };
+  struct Connection {
+    std::uint64_t link = 0;
+    std::unique_ptr<Peer> peer;
+    MessageReader seen{MessageReader::Of::responses};  // by the client
+    MessageReader sent{MessageReader::Of::responses};  // by the gateway
+    std::deque<Waiting> waiting;
+    std::deque<unsigned> sent_to;  // callers of responses that the gateway has not written yet
+    bool sent_over = false;
+    bool writing = false;  // a request is not all out yet
+    bool last = false;     // nothing more is sent here
+    bool over = false;
+    bool ends_cleanly = false;
+  };
+  // How a request is written.
+  struct Manner {
+    bool splits = false;
+    bool stalls = false;
+    std::optional<std::size_t> leaves_at;
+    bool leaves_after = false;
+    bool half_closes = false;
+    bool reads_slowly = false;
+    bool waits_for_continue = false;
+  };
+
+  Connection* pick(bool may_share);
+  Connection* open();
+  void ended(Connection& connection);
+  void wrong(const Connection& connection, const std::string& what);
+  void check(Connection& connection, const Message& response, unsigned caller, bool whole);
+  void answered(Connection& connection, const Message& response);
+  Manner draw_manner();
+  std::string framed(std::string head, std::string_view body, bool old, bool& continues);
+  void expect(Connection& connection, std::string_view method, unsigned caller, Answered answered);
+  void write(Connection& connection, const std::string& text, const Manner& manner);
+  void write_from(Connection& connection, const std::string& text, std::size_t at, const Manner& manner);
+  void after_writing(Connection& connection, const Manner& manner);
+  void pass(Connection& connection, unsigned caller);
+  void upgrade(Connection& connection, unsigned caller, bool with_body);
+  void malformed(Connection& connection, unsigned caller);
+  void drop(Connection& connection, bool resets);
+  bool happens(unsigned percent) { return !healed_ && parts_.network.world().draw.percent(percent); }
+  World& world() { return parts_.network.world(); }
+
+  Parts parts_;
+  bool healed_ = false;
+  std::list<Connection> connections_;  // also those that are over: events may know them
+  std::map<std::uint64_t, Connection*> by_link_;
+};
+
+}  // namespace once::sim

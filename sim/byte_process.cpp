@@ -1,0 +1,224 @@
+#include "sim/byte_process.hpp"
+
+#include <fmt/format.h>
+
+#include "base/assert.hpp"
+#include "core/fingerprint.hpp"
+#include "gateway/identity/scope.hpp"
+#include "sim/byte_marks.hpp"
+
+namespace once::sim {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+http::Endpoint address_of(std::uint8_t gateway) {
+  return Network::address(fmt::format("192.0.2.{}", gateway + 1), 80);
+}
+
+std::string code_in(std::string_view body) {
+  constexpr std::string_view member = "\"code\":\"";
+  const std::size_t at = body.find(member);
+  if (at == std::string_view::npos) return "";
+  const std::string_view rest = body.substr(at + member.size());
+  return std::string(rest.substr(0, rest.find('"')));
+}
+
+}  // namespace
+
+ByteProcess::ByteProcess(const Parts& parts, std::uint64_t seed)
+    : parts_(parts),
+      executor_(parts.world),
+      lanes_(parts.network_to_store != nullptr ? static_cast<Store&>(*parts.network_to_store) : parts.store,
+             parts.network_to_store, parts.world, parts.history, &executor_),
+      operators_({.world = parts.world,
+                  .history = parts.history,
+                  .store = lanes_.store(),
+                  .lanes = lanes_,
+                  .waiters = waiters_,
+                  .home = executor_}),
+      gateway_({.network = parts.network,
+                .store = lanes_,
+                .waiters = waiters_,
+                .clock = parts.clock,
+                .settings = settings(),
+                .listen = address_of(parts.number),
+                .workers = parts.setup.bytes.workers,
+                .seed = seed}),
+      clients_({.network = parts.network,
+                .history = parts.history,
+                .setup = parts.setup,
+                .gateway = address_of(parts.number),
+                .number = parts.number,
+                .strangers = parts.backend.strangers}) {
+  tap();
+  gateway_.net().faults = [this](NetCall call) { return draw_fault(call); };
+  gateway_.after_turn([this] { look(); });
+  expect_strangers();
+}
+
+ByteProcess::~ByteProcess() {
+  if (alive_) die();
+}
+
+ServingSettings ByteProcess::settings() const {
+  const ByteSetup& setup = parts_.setup.bytes;
+  ServingSettings all;
+  Upstream upstream{.name = "backend"};
+  upstream.servers.push_back({.host = std::string(ByteBackend::ip), .port = ByteBackend::port});
+  upstream.fail_timeout = 1s;
+  all.upstreams.push_back(upstream);
+  for (std::size_t i = 0; i < parts_.routes.size(); ++i) {
+    Route route{.path = fmt::format("/route/{}", i), .upstream = upstream.name, .policy = parts_.routes[i]};
+    route.policy.methods.set(static_cast<std::size_t>(Method::post));
+    route.policy.record.max_body = setup.max_body;
+    route.policy.timeouts.connect = 2s;
+    all.routes.push_back(route);
+  }
+  Route passing{.path = "/pass/**", .upstream = upstream.name};
+  passing.policy.timeouts = {.connect = 2s, .response = 10s, .stream_idle = 10s};
+  all.routes.push_back(passing);
+  all.limits = setup.limits;
+  all.timeouts = setup.timeouts;
+  all.upgrades = {"websocket"};
+  return all;
+}
+
+void ByteProcess::tap() {
+  SimNet::Tap& tap = gateway_.net().tap;
+  tap.accepted = [this](std::uint64_t link) { from_clients_.insert(link); };
+  tap.sent = [this](std::uint64_t link, std::string_view bytes) {
+    if (from_clients_.contains(link)) {
+      clients_.gateway_sent(link, bytes);
+    } else {
+      parts_.backend.gateway_sent(link, executor_, bytes);
+    }
+  };
+  tap.received = [this](std::uint64_t link, std::string_view bytes) {
+    if (!from_clients_.contains(link)) parts_.backend.gateway_received(link, bytes);
+  };
+  tap.received_end = [this](std::uint64_t link) {
+    if (!from_clients_.contains(link)) parts_.backend.gateway_received_end(link);
+  };
+  tap.closed = [this](std::uint64_t link) {
+    if (from_clients_.contains(link)) {
+      clients_.gateway_closed(link);
+    } else {
+      parts_.backend.gateway_closed(link);
+    }
+  };
+}
+
+NetFault ByteProcess::draw_fault(NetCall call) {
+  if (healed_ || call == NetCall::add) return NetFault::none;
+  Draw& draw = parts_.world.draw;
+  const ByteSetup& setup = parts_.setup.bytes;
+  if (setup.call_resets > 0 && draw.below(10'000) < setup.call_resets) return NetFault::reset;
+  if (setup.call_faults == 0 || draw.below(1000) >= setup.call_faults) return NetFault::none;
+  const bool opens = call == NetCall::accept || call == NetCall::connect;
+  if (opens && draw.one_in(2)) return NetFault::no_descriptors;
+  return draw.one_of({NetFault::again, NetFault::interrupted, NetFault::brief});
+}
+
+void ByteProcess::expect_strangers() {
+  for (unsigned i = 0; i < parts_.setup.bytes.strangers; ++i) {
+    parts_.world.after(parts_.world.draw.below(parts_.setup.length), [this] {
+      if (alive_ && !healed_) clients_.stranger();
+    });
+  }
+}
+
+// After every turn of a worker.
+void ByteProcess::look() {
+  for (; faults_told_ < gateway_.faults().size(); ++faults_told_) {
+    parts_.history.violated("a connection broke an invariant: " + gateway_.faults()[faults_told_]);
+  }
+  if (parts_.setup.bytes.large_body == 0 || memory_told_ || gateway_.sum(&Metrics::bodies_dropped) > 0) return;
+  const std::size_t held = clients_.held_for_readers();
+  const std::size_t counted = gateway_.shared().load.body_bytes;
+  if (held <= counted) return;
+  memory_told_ = true;
+  parts_.history.violated(fmt::format("{} bytes of responses wait for their clients, {} are counted", held, counted));
+}
+
+void ByteProcess::ask(const Asked& asked, std::function<void(const Answer&)> answered) {
+  ONCE_ASSERT(alive_);
+  clients_.ask(asked, [this, asked, answered = std::move(answered)](const Message& response) {
+    if (alive_) tell(asked, response, answered);
+  });
+}
+
+void ByteProcess::tell(const Asked& asked, const Message& response,
+                       const std::function<void(const Answer&)>& answered) {
+  const std::size_t routes = parts_.routes.size();
+  const WireName name = wire_name(asked.operation, routes);
+  const Policy& policy = parts_.routes[name.route];
+  const std::string body = keyed_body(name.key, asked.content);
+  const std::string head_text = keyed_head(asked, routes) + fmt::format("Content-Length: {}\r\n\r\n", body.size());
+  http::RequestHead head;
+  const auto parsed = http::parse(head_text, http::HeadLimits(), head);
+  ONCE_ASSERT(parsed.parsed == http::Parsed::complete);
+  const ScopeParts scope(policy, head);
+  Answer answer{.asked = asked,
+                .status = response.status,
+                .idempotency_status = response.field("Idempotency-Status"),
+                .id = gateway_.ids().make(scope.parts(), fmt::format("key-{}", name.key)),
+                .fingerprint = fingerprint(policy.fingerprint, head.method_text, head.target, "", body)};
+  const bool problem = response.field("Content-Type") == "application/problem+json";
+  if (problem) answer.code = code_in(response.body);
+  if (!problem) answer.body = response.body;
+  // Whatever is recorded of it is replayed as it was.
+  if (!problem && !answer.body.starts_with("resolved=")) {
+    answer.body +=
+        fmt::format(" {} {} {}", response.status, response.field("X-Caller"), response.field("Content-Type"));
+  }
+  parts_.world.note(fmt::format("reply: operation {} of caller {}, content {}: {} {} {}", asked.operation, asked.caller,
+                                asked.content, answer.status, answer.idempotency_status,
+                                answer.code.empty() ? answer.body.substr(0, 80) : answer.code));
+  // What streams by is not kept.
+  if (response.body.size() <= parts_.setup.bytes.max_body) parts_.history.answered(answer);
+  answered(answer);
+}
+
+void ByteProcess::pause(Duration length) {
+  gateway_.pause(length);
+  executor_.pause(length);
+}
+
+void ByteProcess::heal() {
+  healed_ = true;
+  clients_.heal();
+}
+
+void ByteProcess::check_left_over(std::string_view when) {
+  for (const std::string& left : gateway_.left_over()) parts_.history.violated(fmt::format("{}: {}", when, left));
+}
+
+void ByteProcess::die() {
+  if (!std::exchange(alive_, false)) return;
+  operators_.cut_off();
+  lanes_.cut_off();
+  if (gateway_.die()) {
+    check_left_over("after the gateway was killed");
+  } else {
+    parts_.history.violated("a gateway that was killed does not come to its end");
+  }
+  executor_.run_out();
+}
+
+void ByteProcess::wind_down() {
+  clients_.leave();
+  gateway_.drain({.limit = std::chrono::hours(1)});
+}
+
+void ByteProcess::has_wound_down() {
+  if (!gateway_.stopped()) return parts_.history.violated("a gateway that drains does not come to its end");
+  check_left_over("after the gateway has drained");
+  alive_ = false;
+  operators_.cut_off();
+  lanes_.cut_off();
+  executor_.run_out();
+}
+
+}  // namespace once::sim

@@ -1,0 +1,69 @@
+// One run of a gateway from bytes: the production workers on the simulated network, with a store in virtual time and
+// clients of their own. Whatever they leave behind, at a crash or at the end, is a violation.
+#pragma once
+
+#include <functional>
+#include <set>
+#include <vector>
+
+#include "gateway/exchange/waiters.hpp"
+#include "sim/byte_backend.hpp"
+#include "sim/byte_client.hpp"
+#include "sim/gateway_process.hpp"
+#include "sim/lanes.hpp"
+#include "sim/process.hpp"
+#include "sim/sim_gateway.hpp"
+
+namespace once::sim {
+
+class ByteProcess final : public GatewayProcess {
+ public:
+  struct Parts {
+    World& world;
+    History& history;
+    const Setup& setup;
+    Store& store;
+    NetworkStore* network_to_store;  // null for a store on the gateway's own disk
+    SkewedClock& clock;
+    std::vector<Policy> routes;
+    Network& network;
+    ByteBackend& backend;
+    std::uint8_t number;  // of the gateway
+  };
+  ByteProcess(const Parts& parts, std::uint64_t seed);
+  ~ByteProcess() override;
+  ByteProcess(const ByteProcess&) = delete;
+  ByteProcess& operator=(const ByteProcess&) = delete;
+
+  void ask(const Asked& asked, std::function<void(const Answer&)> answered) override;
+  Operators& operators() override { return operators_; }
+  void die() override;
+  void pause(Duration length) override;
+  void heal() override;
+  void wind_down() override;
+  void has_wound_down() override;
+
+ private:
+  ServingSettings settings() const;
+  void tap();
+  NetFault draw_fault(NetCall call);
+  void expect_strangers();
+  void look();
+  void check_left_over(std::string_view when);
+  void tell(const Asked& asked, const Message& response, const std::function<void(const Answer&)>& answered);
+
+  Parts parts_;
+  ProcessExecutor executor_;  // of its operators; also who it is, for the model
+  SimLanes lanes_;
+  Waiters waiters_;
+  Operators operators_;
+  SimGateway gateway_;
+  ByteClients clients_;
+  std::set<std::uint64_t> from_clients_;  // connections
+  std::size_t faults_told_ = 0;
+  bool memory_told_ = false;
+  bool healed_ = false;
+  bool alive_ = true;
+};
+
+}  // namespace once::sim

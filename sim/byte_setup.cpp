@@ -1,0 +1,100 @@
+#include "sim/byte_setup.hpp"
+
+#include <fmt/format.h>
+
+namespace once::sim {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+unsigned chance(Draw& draw, std::uint64_t most) {
+  return draw.one_in(2) ? 0 : static_cast<unsigned>(draw.between(1, most));
+}
+
+void draw_clients(Draw& draw, ByteSetup& setup) {
+  setup.reuses = static_cast<unsigned>(draw.between(0, 90));
+  setup.pipelines = chance(draw, 40);
+  setup.splits = chance(draw, 80);
+  setup.stalls = chance(draw, 15);
+  setup.leaves = chance(draw, 20);
+  setup.leaves_after = chance(draw, 30);
+  setup.half_closes = chance(draw, 20);
+  setup.reads_slowly = chance(draw, 50);
+  setup.expects = chance(draw, 20);
+  setup.old = chance(draw, 15);
+  setup.strangers = static_cast<unsigned>(draw.between(0, 25));
+}
+
+void draw_backend(Draw& draw, ByteSetup& setup) {
+  setup.answers_in_chunks = static_cast<unsigned>(draw.between(0, 60));
+  setup.answers_until_close = chance(draw, 20);
+  setup.answers_in_parts = chance(draw, 40);
+  setup.answers_early = chance(draw, 25);
+  setup.interim = chance(draw, 30);
+  setup.malformed = chance(draw, 12);
+  setup.switches_unasked = chance(draw, 8);
+  // Bytes that are still on their way when the connection is used again are taken for the next response, and nobody
+  // can help that: only those that arrive with the response are noticed for certain.
+  const bool together = setup.weather.delay == 0ms && setup.weather.splits == 0 && setup.call_faults == 0;
+  setup.says_more = together ? chance(draw, 40) : 0;
+  setup.closes = chance(draw, 40);
+  setup.large_body = draw.one_of({std::size_t{0}, std::size_t{12'000}, std::size_t{40'000}});
+}
+
+}  // namespace
+
+ByteSetup draw_byte_setup(std::uint64_t seed) {
+  Draw draw(seed ^ 0x0b17e5);
+  ByteSetup setup;
+  setup.weather.delay = draw.one_of({Duration(0ms), Duration(5ms), Duration(100ms)});
+  setup.weather.splits = chance(draw, 60);
+  setup.weather.capacity = draw.one_of({std::size_t{300}, std::size_t{5000}, std::size_t{1} << 20U});
+  setup.weather.cuts = chance(draw, 15);
+  setup.weather.cut_within = draw.one_of({std::size_t{200}, std::size_t{2000}, std::size_t{20'000}});
+  setup.weather.refuses = chance(draw, 15);
+  setup.weather.stalls = chance(draw, 8);
+  setup.weather.few_events = chance(draw, 60);
+  setup.workers = static_cast<unsigned>(draw.between(1, 2));
+  setup.call_faults = chance(draw, 60);
+  setup.call_resets = chance(draw, 60);
+  draw_clients(draw, setup);
+  draw_backend(draw, setup);
+  setup.limits.max_connections = draw.one_in(6) ? 6 : 10'000;
+  setup.limits.max_in_flight = draw.one_in(8) ? 3 : 20'000;
+  setup.limits.max_body_memory = draw.one_in(5) ? std::size_t{64} << 10U : std::size_t{256} << 20U;
+  setup.limits.min_rate = draw.one_of({std::size_t{0}, std::size_t{100}});
+  setup.timeouts.header = draw.one_of({Duration(1s), Duration(10s)});
+  setup.timeouts.body_idle = draw.one_of({Duration(1s), Duration(8s)});
+  setup.timeouts.idle = draw.one_of({Duration(500ms), Duration(20s)});
+  setup.max_body = draw.one_of({std::size_t{300}, std::size_t{20'000}, std::size_t{1} << 20U});
+  return setup;
+}
+
+std::string to_text(const ByteSetup& setup) {
+  const Weather& weather = setup.weather;
+  std::string text = fmt::format(
+      "network: up to {} ms, {} % split, {} bytes on their way, {} % cut within {} bytes, {} % refused, {} % stall, {} "
+      "% of turns hear of one event, of 1000 calls {} fail, of 10000 {} reset\n",
+      weather.delay.count(), weather.splits, weather.capacity, weather.cuts, weather.cut_within, weather.refuses,
+      weather.stalls, weather.few_events, setup.call_faults, setup.call_resets);
+  text += fmt::format(
+      "requests: {} % reuse a connection, {} % pipelined, {} % in pieces, {} % stall, {} % cut off, {} % not waited "
+      "for, {} % half-closed, {} % read slowly, {} % wait for 100, {} % HTTP/1.0, {} strangers\n",
+      setup.reuses, setup.pipelines, setup.splits, setup.stalls, setup.leaves, setup.leaves_after, setup.half_closes,
+      setup.reads_slowly, setup.expects, setup.old, setup.strangers);
+  text += fmt::format(
+      "responses: {} % chunked, {} % until close, {} % in parts, {} % early, {} % after interim ones, {} % malformed, "
+      "{} % switch unasked, {} % with bytes behind, {} % close, up to {} bytes\n",
+      setup.answers_in_chunks, setup.answers_until_close, setup.answers_in_parts, setup.answers_early, setup.interim,
+      setup.malformed, setup.switches_unasked, setup.says_more, setup.closes, setup.large_body);
+  text += fmt::format(
+      "limits: {} workers, {} connections, {} in flight, {} bytes of bodies, {} bytes/s, max_body {}; header {} ms, "
+      "body {} ms, idle {} ms\n",
+      setup.workers, setup.limits.max_connections, setup.limits.max_in_flight, setup.limits.max_body_memory,
+      setup.limits.min_rate, setup.max_body, setup.timeouts.header.count(), setup.timeouts.body_idle.count(),
+      setup.timeouts.idle.count());
+  return text;
+}
+
+}  // namespace once::sim

@@ -1,0 +1,59 @@
+// What a simulation from bytes is made of beside the setup of every simulation: how the network behaves, in which
+// shapes clients write and backends answer, and how large the gateways' limits are. Chances are percent unless it says
+// otherwise.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "base/clock.hpp"
+#include "gateway/settings.hpp"
+#include "sim/draw.hpp"
+#include "sim/sim_net.hpp"
+
+namespace once::sim {
+
+struct ByteSetup {
+  Weather weather;
+  unsigned workers = 1;      // of each gateway
+  unsigned call_faults = 0;  // of a thousand calls to the network: EAGAIN, EINTR, one byte only
+  unsigned call_resets = 0;  // of ten thousand calls
+
+  // Clients.
+  unsigned reuses = 50;       // connections that idle
+  unsigned pipelines = 0;     // on a connection that waits for answers
+  unsigned splits = 0;        // requests are written in pieces
+  unsigned stalls = 0;        // with a long pause in between
+  unsigned leaves = 0;        // in the middle of a request
+  unsigned leaves_after = 0;  // before the answer
+  unsigned half_closes = 0;   // behind the request
+  unsigned reads_slowly = 0;
+  unsigned chunks = 30;
+  unsigned expects = 0;    // 100 (Continue)
+  unsigned old = 0;        // HTTP/1.0
+  unsigned strangers = 0;  // in the whole run: without a key, malformed, upgrades, silence
+
+  // The backend.
+  unsigned answers_in_chunks = 30;
+  unsigned answers_until_close = 0;
+  unsigned answers_in_parts = 0;  // with pauses
+  unsigned answers_early = 0;     // before it has the body
+  unsigned interim = 0;
+  unsigned malformed = 0;
+  unsigned switches_unasked = 0;
+  unsigned says_more = 0;      // bytes behind the response
+  unsigned closes = 0;         // after the response, announced or not
+  std::size_t large_body = 0;  // of some responses
+
+  Limits limits;
+  ClientTimeouts timeouts;
+  std::size_t max_body = 1024;  // record.max_body
+
+  bool memory_is_short() const { return limits.max_body_memory < std::size_t{1} << 20U; }
+};
+
+ByteSetup draw_byte_setup(std::uint64_t seed);
+std::string to_text(const ByteSetup& setup);
+
+}  // namespace once::sim
