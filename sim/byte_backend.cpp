@@ -120,7 +120,7 @@ bool ByteBackend::judge(const Message& request) {
     history_.violated("a request without a caller reached the backend: " + request.head_text);
     return false;
   }
-  const std::string foreign = foreign_token(request.head_text + request.raw_body, *caller);
+  const std::string foreign = foreign_token(request.head_text + request.body, *caller);
   if (!foreign.empty()) {
     history_.violated(fmt::format("a request of {} carries bytes of {}", token_of(*caller), foreign));
   }
@@ -252,6 +252,7 @@ void ByteBackend::answer(Connection& connection, std::string text, Plan plan, bo
 void ByteBackend::gateway_sent(std::uint64_t link, const Executor& process, std::string_view bytes) {
   Connection& of = connection(link);
   of.process = &process;
+  if (!of.sent.in_message()) of.sent_at = history_.store_now();
   of.sent.feed(bytes);
 }
 
@@ -265,7 +266,7 @@ void ByteBackend::sent_head(Connection& connection, const Message& request) {
   const auto nonce = blob_in<Nonce>(std::string_view(claim).substr(std::min(claim.find('.') + 1, claim.size())));
   if (!id || !nonce) return history_.violated("a claim that is none: " + claim);
   connection.at_work = *nonce;
-  history_.goes_to_backend(*id, *nonce, *connection.process);
+  history_.goes_to_backend(*id, *nonce, *connection.process, connection.sent_at);
 }
 
 void ByteBackend::gateway_received(std::uint64_t link, std::string_view bytes) {

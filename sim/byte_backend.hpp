@@ -54,6 +54,7 @@ class ByteBackend {
     MessageReader sent{MessageReader::Of::requests};
     MessageReader received{MessageReader::Of::responses};
     const Executor* process = nullptr;
+    Time sent_at{};  // the first byte of the request at hand
     std::optional<Nonce> at_work;
     std::optional<unsigned> execution;
     bool told = false;

@@ -108,15 +108,21 @@ void ByteClients::drop(Connection& connection, bool resets) {
   resets ? connection.peer->reset() : connection.peer->close();
 }
 
+void ByteClients::heal() {
+  healed_ = true;
+  leave();
+}
+
 void ByteClients::leave() {
   for (Connection& connection : connections_) drop(connection, false);
 }
 
 void ByteClients::check(Connection& connection, const Message& response, unsigned caller, bool whole) {
-  const std::string foreign = foreign_token(response.head_text + response.raw_body, caller);
+  const std::string foreign = foreign_token(response.head_text + response.body, caller);
   if (!foreign.empty()) wrong(connection, fmt::format("{} was given bytes of {}", token_of(caller), foreign));
-  if (whole && response.has(framed_field) && response.framing != Message::Framing::none &&
-      !response.body.ends_with(body_end)) {
+  const bool cut = gateway_died_ && response.framing == Message::Framing::until_close;
+  const bool has_end = response.has(framed_field) && response.framing != Message::Framing::none && !cut;
+  if (whole && has_end && !response.body.ends_with(body_end)) {
     wrong(connection, "a part of a response looks like a whole one");
   }
 }
@@ -129,7 +135,9 @@ void ByteClients::answered(Connection& connection, const Message& response) {
   const bool closes = response.field("Connection") == "close";
   connection.last = connection.last || closes;
   if (first.answered) first.answered(response);
-  if (closes && !connection.over && world().draw.one_in(2)) drop(connection, false);
+  // Once everything is well, nobody keeps a connection from others.
+  const bool leaves = healed_ ? connection.waiting.empty() : closes && world().draw.one_in(2);
+  if (leaves) drop(connection, false);
 }
 
 ByteClients::Manner ByteClients::draw_manner() {

@@ -43,8 +43,10 @@ class ByteClients {
   void stranger();
 
   // Nobody does anything odd from now on.
-  void heal() { healed_ = true; }
+  void heal();
   void leave();
+  // The process was killed: what ends with its connections may be cut off, and looks as if it were whole.
+  void gateway_died() { gateway_died_ = true; }
 
   // Of gateways, on their side of a connection.
   void gateway_sent(std::uint64_t link, std::string_view bytes);
@@ -102,6 +104,7 @@ class ByteClients {
 
   Parts parts_;
   bool healed_ = false;
+  bool gateway_died_ = false;
   std::list<Connection> connections_;  // also those that are over: events may know them
   std::map<std::uint64_t, Connection*> by_link_;
 };

@@ -199,6 +199,7 @@ void ByteProcess::die() {
   if (!std::exchange(alive_, false)) return;
   operators_.cut_off();
   lanes_.cut_off();
+  clients_.gateway_died();
   if (gateway_.die()) {
     check_left_over("after the gateway was killed");
   } else {

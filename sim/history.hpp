@@ -90,7 +90,11 @@ class History {
 
   // Nothing keeps an owner from renewing its lease in this run: nobody may take over while it is at work.
   void leave_live_owners_alone() { live_owners_are_left_alone_ = true; }
-  void goes_to_backend(const OperationId& id, const Nonce& nonce, const Executor& process);
+  // Clocks differ in this run, but none jumps: an owner knows whether its lease has ended.
+  void clocks_are_steady() { clocks_are_steady_ = true; }
+  Time store_now() const { return clock_->now(); }
+  // `at`: when the first byte went out, by the store's clock.
+  void goes_to_backend(const OperationId& id, const Nonce& nonce, const Executor& process, Time at);
   void back_from_backend(const Nonce& nonce) { at_backend_.erase(nonce); }
 
   // At the backend. The number is the execution's own and is in its answer.
@@ -219,6 +223,7 @@ class History {
   std::map<std::pair<OperationId, const Executor*>, std::vector<Nonce>> given_to_;
   std::map<Nonce, Nonce> handed_to_;  // claims that a process was given, and what it sends or had sent under another
   bool live_owners_are_left_alone_ = false;
+  bool clocks_are_steady_ = false;
   std::map<Nonce, unsigned> recorded_;  // outcomes that the store said it has, with their generation
   std::map<std::pair<OperationId, unsigned>, std::string> told_;  // by generation
   std::vector<Errand> errands_;

@@ -43,7 +43,11 @@ void History::committed(const OperationId& id, const Record& record, unsigned ex
   is_recorded(key);
 }
 
-void History::goes_to_backend(const OperationId& id, const Nonce& nonce, const Executor& process) {
+void History::goes_to_backend(const OperationId& id, const Nonce& nonce, const Executor& process, Time at) {
+  const Fact& held = keys_[id].now;
+  if (clocks_are_steady_ && held.state == Fact::State::started && held.nonce == nonce && held.lease_until <= at) {
+    violated(fmt::format("key {}: {} was sent when its lease had ended", name(id), short_hex(nonce)));
+  }
   const auto [sent, first] = sent_by_.try_emplace({id, &process}, nonce);
   if (!first && at_backend_.contains(sent->second)) {
     violated(fmt::format("key {}: {} was sent by a process that has {} at work", name(id), short_hex(nonce),

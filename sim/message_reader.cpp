@@ -57,15 +57,11 @@ void MessageReader::feed(std::string_view bytes) {
       case State::tunnel:
         if (on_tunnel) on_tunnel(bytes);
         return;
-      case State::until_close:
-        message_.body.append(bytes);
-        message_.raw_body.append(bytes);
-        return;
+      case State::until_close: message_.body.append(bytes); return;
       case State::length:
       case State::chunk: {
         const std::size_t part = std::min(left_, bytes.size());
         message_.body.append(bytes.substr(0, part));
-        message_.raw_body.append(bytes.substr(0, part));
         bytes.remove_prefix(part);
         left_ -= part;
         if (left_ > 0) return;
@@ -88,7 +84,7 @@ void MessageReader::feed(std::string_view bytes) {
         if (line_.size() > longest_line) return wrong("a line without an end");
         if (!line_.ends_with('\n')) return;
         if (!line_.ends_with("\r\n")) return wrong("a line that ends without CR: " + line_);
-        (in_body_ ? message_.raw_body : message_.head_text).append(line_);
+        if (!in_body_) message_.head_text.append(line_);
         line_.resize(line_.size() - 2);
         take_line();
         line_.clear();

@@ -21,7 +21,6 @@ struct Message {
   std::vector<std::pair<std::string, std::string>> fields;
   std::string body;
   std::string head_text;  // as it came
-  std::string raw_body;   // with its framing
   enum class Framing : std::uint8_t { none, length, chunked, until_close };
   Framing framing = Framing::none;
   std::size_t length = 0;  // of framing by length

@@ -106,6 +106,8 @@ bool Simulation::owners_can_renew() const {
 
 void Simulation::make_store() {
   if (owners_can_renew()) history_.leave_live_owners_alone();
+  const bool steady = setup_.clock_jumps == 0 && setup_.store_restarts == 0 && !setup_.is_redis();
+  if (steady && setup_.store != StoreKind::journal) history_.clocks_are_steady();
   if (setup_.layer == Layer::bytes) {
     wires_ = std::make_unique<Network>(world_, setup_.bytes.weather);
     backend_ = std::make_unique<ByteBackend>(*wires_, history_, setup_);
