@@ -1,5 +1,5 @@
-// The switch of the mutants in tests/sim/mutants/: the copies of the sources that they are applied to are compiled with this
-// header, and nothing else is.
+// The switch of the mutants in tests/sim/mutants/: the copies of the sources that they are applied to are compiled with
+// this header, and nothing else is.
 #pragma once
 
 #include <string_view>
