@@ -19,10 +19,7 @@
 #include "base/log.hpp"
 #include "base/random.hpp"
 #include "base/text.hpp"
-#include "store/mysql/schema.hpp"
-#include "store/postgres/schema.hpp"
-#include "store/server/open_server.hpp"
-#include "store/server/store_url.hpp"
+#include "store/catalog/catalog.hpp"
 
 namespace once {
 namespace {
@@ -49,17 +46,15 @@ Options parse(int argc, char** argv) {
 
 Result<std::unique_ptr<ServerStore>> open(const Options& options, const Log& log) {
   const ServerSettings settings{.connections = options.connections};
-  const StoreKind kind = store_kind(options.url);
-  Result<std::string> made = "";
-  if (kind == StoreKind::postgres) made = postgres::apply_schema(options.url, settings);
-  if (kind == StoreKind::mysql) made = mysql::apply_schema(options.url, settings);
-  if (!made) return std::unexpected(made.error());
-  auto store = open_server(options.url, settings, log);
-  if (store && *store == nullptr) {
+  const StoreType* const type = find_store(options.url);
+  if (type == nullptr || type->connect == nullptr) {
     return std::unexpected(Error{
         .source = ErrorSource::config, .retryable = Retryable::no, .detail = "not the URL of a store behind a server"});
   }
-  return store;
+  if (type->schema != nullptr) {
+    if (const auto made = type->schema->apply(options.url, settings); !made) return std::unexpected(made.error());
+  }
+  return type->connect(options.url, settings, log);
 }
 
 // Claims a batch, then finishes it, as a gateway does with the requests of many clients.

@@ -9,6 +9,7 @@
 #include "admin/page.hpp"
 #include "admin/stats.hpp"
 #include "core/problem.hpp"
+#include "store/exclusive.hpp"
 #include "store/store.hpp"
 
 namespace once {
@@ -175,7 +176,8 @@ Task<ServiceResponse> Admin::history(const ServiceRequest& /*request*/) {
 
 Task<ServiceResponse> Admin::events(const ServiceRequest& request) {
   if (stats_->listeners() == Stats::most_listeners) {
-    co_return problem_response(ProblemKind::overloaded, "Too many clients are connected to this event stream. Retry later.");
+    co_return problem_response(ProblemKind::overloaded,
+                               "Too many clients are connected to this event stream. Retry later.");
   }
   auto stream = std::make_shared<EventStream>(*stats_, draining_, access_.pass(request));
   co_return ServiceResponse{.content_type = "text/event-stream", .stream = std::move(stream)};
@@ -219,7 +221,8 @@ Task<ServiceResponse> Admin::reload(const ServiceRequest& request) {
 Task<ServiceResponse> Admin::readyz(const ServiceRequest& /*request*/) {
   if (draining_.load(std::memory_order_relaxed)) co_return text(503, "draining\n");
   // New connections wait in the socket, for the successor or for this process, and that not for long.
-  if (sources_.journal != nullptr && sources_.journal->handed_over()) co_return text(200, "handing over\n");
+  const Exclusive* const exclusive = sources_.store.store().exclusive();
+  if (exclusive != nullptr && exclusive->handed_over()) co_return text(200, "handing over\n");
   const std::string_view wrong = readiness_.wrong(monotonic_now());
   tell_of_checks(wrong);
   if (!wrong.empty()) co_return text(503, std::string(wrong) + "\n");

@@ -20,10 +20,7 @@
 #include "claims/metrics.hpp"
 #include "gateway/gateway.hpp"
 #include "http/service.hpp"
-#include "store/journal/reopenable_journal.hpp"
 #include "store/lane.hpp"
-#include "store/memory/memory_store.hpp"
-#include "store/server/server_store.hpp"
 
 namespace once {
 
@@ -57,8 +54,6 @@ class ReloadPort {
 
 // What may not be passed and a restart alone can change; 0: there is no such limit.
 struct FixedLimits {
-  std::size_t store_bytes = 0;
-  std::size_t journal_disk_bytes = 0;
   std::size_t claims_connections = 0;
   std::size_t claims_waiting = 0;
 };
@@ -66,10 +61,6 @@ struct FixedLimits {
 struct AdminSources {
   const Gateway& gateway;
   ThreadLanes& store;
-  // The kind of store it is; the others are null.
-  const MemoryStore* memory = nullptr;
-  const ReopenableJournal* journal = nullptr;
-  const ServerStore* server = nullptr;
   const ClaimsMetrics& claims;
   ReloadPort& reload;
   KeysApi& keys;

@@ -44,9 +44,7 @@ bool Readiness::any_upstream_up(Instant now) const {
 }
 
 bool Readiness::full(Instant now) const {
-  const bool journal_full =
-      sources_.journal != nullptr && sources_.journal->stats().condition == JournalStats::Condition::full;
-  return journal_full || now < refused_at_ + recently;
+  return sources_.store.store().condition() == StoreCondition::full || now < refused_at_ + recently;
 }
 
 std::string_view Readiness::wrong(Instant now) {

@@ -6,6 +6,7 @@
 #include "admin/keys.hpp"
 #include "admin/keys_json.hpp"
 #include "base/text.hpp"
+#include "store/exclusive.hpp"
 
 namespace once {
 
@@ -130,17 +131,17 @@ Stats::Stats(const AdminSources& sources, bool needs_token, Instant now)
 }
 
 void Stats::sample(Instant now) {
-  // A successor has the journal: there is nothing to ask.
-  if (sources_.journal == nullptr || !sources_.journal->handed_over()) probe_.ask(now);
+  // A successor has the store: there is nothing to ask.
+  const Exclusive* const exclusive = sources_.store.store().exclusive();
+  if (exclusive == nullptr || !exclusive->handed_over()) probe_.ask(now);
   history_.add(take_sample(sources_.gateway, sources_.store, now, sources_.clock.now()));
 }
 
 StoreHealth Stats::store_health(Instant now) const {
-  if (sources_.journal != nullptr) {
-    using Condition = JournalStats::Condition;
-    const Condition condition = sources_.journal->stats().condition;
-    if (condition == Condition::failed) return StoreHealth::failed;
-    if (condition == Condition::full) return StoreHealth::full;
+  switch (sources_.store.store().condition()) {
+    case StoreCondition::failed: return StoreHealth::failed;
+    case StoreCondition::full: return StoreHealth::full;
+    case StoreCondition::well: break;
   }
   switch (probe_.said(now)) {
     case StoreProbe::Said::nothing: return StoreHealth::unasked;
@@ -157,15 +158,8 @@ std::vector<LimitUse> Stats::limit_uses(const Sample& now) const {
       {.name = "limits.max_connections", .used = now.connections, .limit = limits.max_connections},
       {.name = "limits.max_body_memory", .used = sources_.gateway.body_bytes(), .limit = limits.max_body_memory},
   };
-  if (sources_.memory != nullptr) {
-    const MemoryStats stats = sources_.memory->stats();
-    uses.push_back({.name = "memory.max_bytes", .used = stats.bytes, .limit = sources_.limits.store_bytes});
-  }
-  if (sources_.journal != nullptr) {
-    const JournalStats stats = sources_.journal->stats();
-    const std::uint64_t memory = stats.index_bytes + stats.cache_bytes;
-    uses.push_back({.name = "journal.max_memory", .used = memory, .limit = sources_.limits.store_bytes});
-    uses.push_back({.name = "journal.max_disk", .used = stats.disk_bytes, .limit = sources_.limits.journal_disk_bytes});
+  for (const StoreLimit& each : sources_.store.store().report().limits) {
+    uses.push_back({.name = each.setting, .used = each.used, .limit = each.limit});
   }
   return uses;
 }

@@ -117,7 +117,7 @@ std::string zsh_completion(const CLI::App& app) {
   }
   return filled(zsh_script, {{"SETTING_WORDS", setting_words},
                              {"SETTINGS", joined(names)},
-                             {"STORES", "journal: memory: redis:// postgres:// mysql://"},
+                             {"STORES", joined(store_prefixes())},
                              {"FUNCTIONS", functions}});
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/text.hpp"
 #include "config/settings.hpp"
+#include "store/catalog/catalog.hpp"
 
 namespace once::cli {
 
@@ -78,9 +79,15 @@ Value value_of(const CLI::Option& option) {
   if (type == "FOLDER") return {.kind = Value::Kind::folder};
   if (type == "NAME=VALUE") return {.kind = Value::Kind::setting};
   if (type == "SPEC") {
-    return {.kind = Value::Kind::word, .words = {"journal:", "memory:", "redis://", "postgres://", "mysql://"}};
+    return {.kind = Value::Kind::word, .words = store_prefixes()};
   }
   return {};
+}
+
+std::vector<std::string> store_prefixes() {
+  std::vector<std::string> prefixes;
+  for (const StoreType* type : store_types()) prefixes.push_back(url_prefix(*type));
+  return prefixes;
 }
 
 std::vector<NamedSetting> settings_to_set() {

@@ -50,6 +50,8 @@ struct Value {
   std::vector<std::string> words;
 };
 Value value_of(const CLI::Option& option);
+// How the URLs of stores begin.
+std::vector<std::string> store_prefixes();
 
 // A setting that --set takes, with the words for its value if it is one of a few.
 struct NamedSetting {

@@ -48,8 +48,10 @@ Limits limits_by_store(const Config& config) {
   Limits limits = config.limits;
   limits.address.tracked = limits.caller.tracked;
   if (limits.address.stored_bytes != 0) return limits;
-  if (config.store.starts_with("journal:")) limits.address.stored_bytes = config.journal.max_disk / 4 * 3;
-  if (config.store.starts_with("memory:")) limits.address.stored_bytes = config.memory.max_bytes / 4 * 3;
+  const StoreType* const store = find_store(config.store);
+  if (store != nullptr && store->capacity != nullptr) {
+    limits.address.stored_bytes = store->capacity(store_settings(config)) / 4 * 3;
+  }
   return limits;
 }
 
@@ -81,12 +83,7 @@ ServingSettings serving_of(const Config& config, const DescriptorBudget& descrip
 }
 
 FixedLimits limits_of(const Config& config) {
-  const bool memory = config.store.starts_with("memory:");
-  const bool journal = config.store.starts_with("journal:");
-  return {.store_bytes = memory ? config.memory.max_bytes : (journal ? config.journal.max_memory : 0),
-          .journal_disk_bytes = journal ? config.journal.max_disk : 0,
-          .claims_connections = config.claims.max_connections,
-          .claims_waiting = config.claims.max_waiting};
+  return {.claims_connections = config.claims.max_connections, .claims_waiting = config.claims.max_waiting};
 }
 
 // For people: a journal by its whole path, wherever the process was started.
@@ -198,11 +195,13 @@ Result<void> Running::start() {
   // A process that is dying may hold the journal for a moment longer than the channel.
   const bool replaces = renewal_.origin.predecessor.exists();
   renewal_.origin.predecessor.say_checked();
-  auto store = OpenedStore::open(config_, clock_, log_, replaces ? config_.timeouts.handover : Duration::zero());
+  StoreSettings settings = store_settings(config_);
+  if (replaces) settings.patience = config_.timeouts.handover;
+  auto store = open_store(config_.store, settings, {.clock = clock_, .log = log_});
   if (!store) return std::unexpected(store.error());
   store_ = std::move(*store);
   store_->store().tell_ends([this](const OperationId& id) { waiters_.notify(id); });
-  lanes_.emplace(store_->store(), LaneLimits{.lanes = store_->lanes()});
+  lanes_.emplace(store_->store(), LaneLimits{.lanes = store_->lanes});
   descriptors_.in_use = descriptors_in_use() + descriptors_of_thread * thread_count(config_);
   gateway_.emplace(
       GatewaySettings{.listen = config_.listen,
@@ -227,9 +226,6 @@ Result<void> Running::start() {
     admin_ = std::make_unique<Admin>(config_.admin, config_.admin_token_secret,
                                      AdminSources{.gateway = *gateway_,
                                                   .store = *lanes_,
-                                                  .memory = store_->memory(),
-                                                  .journal = store_->journal(),
-                                                  .server = store_->server(),
                                                   .claims = claims_metrics_,
                                                   .reload = *this,
                                                   .keys = *keys_,

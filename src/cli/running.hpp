@@ -21,13 +21,13 @@
 #include "claims/claims.hpp"
 #include "cli/descriptors.hpp"
 #include "cli/handover.hpp"
-#include "cli/opened_store.hpp"
 #include "config/config.hpp"
 #include "config/load.hpp"
 #include "gateway/exchange/waiters.hpp"
 #include "gateway/gateway.hpp"
 #include "http/activation.hpp"
 #include "http/watchdog.hpp"
+#include "store/catalog/catalog.hpp"
 #include "store/lane.hpp"
 
 namespace once::cli {

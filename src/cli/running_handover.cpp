@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "cli/running.hpp"
+#include "store/exclusive.hpp"
 
 namespace once::cli {
 
@@ -112,8 +113,9 @@ void Running::end_claims() {
 void Running::give_up_store() {
   end_claims();
   reopens_at_.reset();
-  if (store_->journal() != nullptr && !store_->journal()->closed()) {
-    const ReopenableJournal::Opened given = store_->journal()->give_up();
+  Exclusive* const exclusive = store_->store().exclusive();
+  if (exclusive != nullptr && !exclusive->closed()) {
+    const auto held = exclusive->give_up();
     gateway_->wait_for_turns();
     if (admin_) http::wait_for_turn(admin_->loop());
   }
@@ -126,8 +128,9 @@ Running::Ended Running::take_back(std::string_view why) {
   successor_->end();
   successor_.reset();
   const Handover step = std::exchange(handover_, Handover::none);
-  if (step == Handover::given && store_->journal() != nullptr) {
-    if (const auto opened = store_->journal()->open(config_.timeouts.handover); !opened) lose_store(opened.error());
+  Exclusive* const exclusive = store_->store().exclusive();
+  if (step == Handover::given && exclusive != nullptr) {
+    if (const auto opened = exclusive->open(config_.timeouts.handover); !opened) lose_store(opened.error());
   }
   if (step != Handover::starting) serve_again();
   log_.error("successor failed; this process keeps serving", {{"why", why}});
@@ -144,7 +147,7 @@ void Running::lose_store(const Error& error) {
 
 void Running::reopen_store() {
   if (!reopens_at_ || monotonic_now() < *reopens_at_) return;
-  if (store_->journal()->open(Duration::zero())) {
+  if (store_->store().exclusive()->open(Duration::zero())) {
     reopens_at_.reset();
     log_.info("the store is open again");
     return;

@@ -64,8 +64,7 @@ void add_listen_options(CLI::App& command, ServeOptions& options) {
       ->type_name("HOST:PORT");
   command
       .add_option("--store", options.store,
-                  "The store: journal:FOLDER (the default, in ./once-data/journal), memory:, redis://…, postgres://… "
-                  "or mysql://…")
+                  "The store: " + store_forms() + "; the default is a journal in ./once-data/journal")
       ->type_name("SPEC");
   command.add_option("--threads", options.threads, "Threads that serve requests; the default is auto, one per core")
       ->type_name("N");

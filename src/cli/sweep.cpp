@@ -8,7 +8,7 @@
 #include "base/clock.hpp"
 #include "cli/command.hpp"
 #include "cli/output.hpp"
-#include "store/server/open_server.hpp"
+#include "store/catalog/catalog.hpp"
 #include "store/server/store_url.hpp"
 
 namespace once::cli {
@@ -43,7 +43,8 @@ int sweep(const ServeOptions& options) {
     print_errors(config.error(), "error");
     return 2;
   }
-  if (store_kind(config->store) == StoreKind::other) {
+  const StoreType* const type = find_store(config->store);
+  if (type == nullptr || type->connect == nullptr) {
     print_error(fmt::format("{} needs no sweeping: its process removes expired records itself",
                             without_password(config->store)));
     return 2;
@@ -52,7 +53,7 @@ int sweep(const ServeOptions& options) {
   const Log log(clock, STDERR_FILENO, config->log.level, config->log.format);
   ServerSettings settings = config->server;
   settings.connections = 1;
-  const auto store = open_server(config->store, settings, log);
+  const auto store = type->connect(config->store, settings, log);
   if (!store) {
     print_error(store.error().detail);
     return 1;

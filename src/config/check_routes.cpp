@@ -13,7 +13,7 @@
 #include "gateway/identity/routes.hpp"
 #include "gateway/identity/scope.hpp"
 #include "http/endpoint.hpp"
-#include "store/server/store_url.hpp"
+#include "store/catalog/catalog.hpp"
 
 namespace once {
 
@@ -168,7 +168,7 @@ Duration longest_store_call(const ServerSettings& server) {
 void check_times(const Config& config, const Route& route, Findings& out) {
   const Policy& policy = route.policy;
   const Duration call = longest_store_call(config.server);
-  if (store_kind(config.store) != StoreKind::other && policy.lease <= call) {
+  if (is_shared_store(config.store) && policy.lease <= call) {
     out.warning(
         route, {"lease"},
         fmt::format("lease ({}) should be longer than one store call may take ({}: server.connect_timeout plus "

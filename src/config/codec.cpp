@@ -10,6 +10,7 @@
 #include "config/secret.hpp"
 #include "core/headers.hpp"
 #include "core/outcome.hpp"
+#include "store/catalog/catalog.hpp"
 #include "store/server/store_url.hpp"
 
 namespace once {
@@ -381,23 +382,22 @@ Codec<std::string> secret_source_codec() {
 }
 
 Codec<std::string> store_codec() {
-  constexpr std::string_view expected =
-      "journal:FOLDER, memory:, redis://HOST:PORT, postgres://HOST/DATABASE or mysql://HOST/DATABASE";
+  const std::string expected = store_forms();
   return {
-      .expected = std::string(expected),
+      .expected = expected,
       .range = "",
       .parse = [=](const std::string& text) -> Parsed<std::string> {
-        // YAML reads a bare "memory:" as the beginning of a map, so the colon may be left out.
-        if (text == "memory:" || text == "memory") return "memory:";
-        if (text.starts_with("journal:")) return text;
-        if (text == "journal") return "journal:";
-        if (store_kind(text) != StoreKind::other) {
+        const StoreType* const type = find_store(text);
+        if (type != nullptr && type->place == StorePlace::server) {
           const auto url = parse_store_url(text);
           if (!url) return std::unexpected(url.error().detail);
-          return text;
         }
+        if (type != nullptr) return text;
+        // YAML reads a bare "memory:" as the beginning of a map, so the colon may be left out.
+        if (find_store(text + ":") != nullptr) return text + ":";
         const std::string_view kind = std::string_view(text).substr(0, text.find(':'));
-        const std::vector<std::string_view> known = {"journal", "memory", "redis", "postgres", "mysql"};
+        std::vector<std::string_view> known;
+        for (const StoreType* each : store_types()) known.push_back(each->name);
         return std::unexpected(not_expected(expected, without_password(text)).error() + suggestion(kind, known));
       },
       .format = [](const std::string& url) { return without_password(url); },

@@ -19,7 +19,7 @@
 #include "config/secret.hpp"
 #include "gateway/identity/routes.hpp"
 #include "http/tls_context.hpp"
-#include "store/server/open_server.hpp"
+#include "store/catalog/catalog.hpp"
 #include "store/server/store_url.hpp"
 
 namespace once {
@@ -116,10 +116,13 @@ std::string why_no_file(const std::string& path, int flags) {
 }
 
 void check_store(const Config& config, Findings& out) {
-  if (const auto fit = check_server(config.store); !fit) {
-    out.error({"store"}, fmt::format("store: {}", fit.error().detail));
+  const StoreType* const type = find_store(config.store);
+  if (type != nullptr && type->check != nullptr) {
+    if (const auto fit = type->check(config.store); !fit) {
+      out.error({"store"}, fmt::format("store: {}", fit.error().detail));
+    }
   }
-  if (!config.store.starts_with("journal:")) return;
+  if (type == nullptr || type->place != StorePlace::folder) return;
   if (const std::string why = why_no_folder(journal_folder(config)); !why.empty()) {
     out.error({"store", "data_dir"},
               fmt::format("store: the journal cannot be in {}: {}", journal_folder(config), why));
@@ -172,6 +175,14 @@ std::string journal_folder(const Config& config) {
   constexpr std::string_view prefix = "journal:";
   const std::string given = config.store.substr(prefix.size());
   return given.empty() ? config.data_dir + "/journal" : given;
+}
+
+StoreSettings store_settings(const Config& config) {
+  return {.memory = {.max_bytes = config.memory.max_bytes},
+          .journal = config.journal,
+          .folder = config.data_dir + "/journal",
+          .server = config.server,
+          .sealing_secrets = config.sealing_secrets};
 }
 
 Checked read_files(Config& config) {

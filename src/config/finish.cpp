@@ -13,7 +13,7 @@
 #include "config/secret.hpp"
 #include "core/host.hpp"
 #include "http/endpoint.hpp"
-#include "store/server/store_url.hpp"
+#include "store/catalog/catalog.hpp"
 
 namespace once {
 
@@ -44,7 +44,8 @@ void check_idle_settings(const Config& config, Findings& out) {
   if (!config.log.access_file.empty() && !config.log.access.on) {
     out.warning({"log.access_file", "log.access"}, "log.access_file has no effect without log.access: on");
   }
-  if (config.server.wait_replicas > 0 && store_kind(config.store) != StoreKind::redis) {
+  const StoreType* const store = find_store(config.store);
+  if (config.server.wait_replicas > 0 && (store == nullptr || !store->takes("redis"))) {
     out.warning({"redis.wait_replicas", "store"}, "redis.wait_replicas has no effect: the store is not Redis");
   }
 }
@@ -204,8 +205,9 @@ void check_process(const Config& config, Findings& out) {
   check_claims(config, out);
   check_tls(config, out);
   check_proxy_protocol(config, out);
-  if (config.environment == Environment::production && config.store == "memory:") {
-    out.warning({"store"}, "store: memory: loses every record when the process ends");
+  const StoreType* const store = find_store(config.store);
+  if (config.environment == Environment::production && store != nullptr && store->durable == Durable::no) {
+    out.warning({"store"}, fmt::format("store: {} loses every record when the process ends", config.store));
   }
 }
 

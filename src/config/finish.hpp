@@ -7,6 +7,7 @@
 #include "base/random.hpp"
 #include "config/config.hpp"
 #include "config/load.hpp"
+#include "store/catalog/store_type.hpp"
 
 namespace once {
 
@@ -22,6 +23,8 @@ Checked check(Config& config);
 Checked read_files(Config& config);
 // Where the journal is, of a store that is one.
 std::string journal_folder(const Config& config);
+// What the store is opened with.
+StoreSettings store_settings(const Config& config);
 
 // Whether the secret and the admin token that would be used can be: what finish() refuses is an error here. A secret
 // that would be made is not made.

@@ -15,7 +15,7 @@
 
 #include "base/bytes.hpp"
 #include "base/descriptor.hpp"
-#include "store/server/store_url.hpp"
+#include "store/catalog/catalog.hpp"
 
 namespace once {
 
@@ -166,8 +166,7 @@ std::expected<Secret, std::string> given_secret(const Config& config, const Envi
   }
   if (!config.secret_file.empty()) return read_secret(config.secret_file);
   // Other gateways use it too, and must all have the same.
-  if (store_kind(config.store) != StoreKind::other)
-    return Secret{.bytes = "", .warning = how_to_give_one("a shared store")};
+  if (is_shared_store(config.store)) return Secret{.bytes = "", .warning = how_to_give_one("a shared store")};
   if (config.environment == Environment::production) {
     return Secret{.bytes = "", .warning = how_to_give_one("environment: production")};
   }

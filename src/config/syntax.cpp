@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
+#include "store/catalog/catalog.hpp"
 
 namespace once {
 
@@ -157,7 +158,20 @@ std::string plain_name() {
 }
 
 std::string store() {
-  return "^(?:memory:?|journal|journal:.*|(?:redis|rediss|postgres|postgresql|mysql|mariadb)://.*)$";
+  std::vector<std::string> forms;
+  std::vector<std::string_view> schemes;
+  for (const StoreType* type : store_types()) {
+    switch (type->place) {
+      case StorePlace::none: forms.push_back(fmt::format("{}:?", type->name)); break;
+      case StorePlace::folder: forms.push_back(fmt::format("{0}|{0}:.*", type->name)); break;
+      case StorePlace::server: {
+        schemes.push_back(type->name);
+        if (!type->other_scheme.empty()) schemes.push_back(type->other_scheme);
+        break;
+      }
+    }
+  }
+  return fmt::format("^(?:{}|(?:{})://.*)$", fmt::join(forms, "|"), fmt::join(schemes, "|"));
 }
 
 std::string network() {

@@ -51,6 +51,9 @@ class SealedStore final : public Store {
   bool failed_for_good() const override { return inner_.failed_for_good(); }
   // Sizes of outcomes are those of the sealed ones.
   Search* search() override { return inner_.search(); }
+  StoreCondition condition() const override { return inner_.condition(); }
+  StoreReport report() const override { return inner_.report(); }
+  Exclusive* exclusive() override { return inner_.exclusive(); }
 
  private:
   using KeyName = std::array<char, 8>;

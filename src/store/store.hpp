@@ -33,6 +33,7 @@
 #include "base/error.hpp"
 #include "core/decision.hpp"
 #include "core/record.hpp"
+#include "store/report.hpp"
 
 namespace once {
 
@@ -117,6 +118,7 @@ struct Traits {
   bool inline_execution = false;
 };
 
+class Exclusive;
 class Search;
 
 class Store {
@@ -141,6 +143,11 @@ class Store {
   virtual bool failed_for_good() const { return false; }
   // For operators (search.hpp). Null: it cannot be searched.
   virtual Search* search() { return nullptr; }
+  // For operators (report.hpp), as any thread may ask: how it is, and what it counts.
+  virtual StoreCondition condition() const { return StoreCondition::well; }
+  virtual StoreReport report() const { return {}; }
+  // A store that only one process can have (exclusive.hpp). Null: it is not one.
+  virtual Exclusive* exclusive() { return nullptr; }
 };
 
 }  // namespace once

@@ -20,7 +20,9 @@ def served(store):
 
 def in_source():
     code = "".join(path.read_text() for path in sorted((support.ROOT / "src" / "admin").glob("*.cpp")))
-    return set(re.findall(r'"((?:once|process)_\w+)"', code))
+    stores = "".join(path.read_text() for path in sorted((support.ROOT / "src" / "store").rglob("*.cpp")))
+    reported = re.findall(r'\bout\.(?:gauge|counter)\("(once_\w+)"', stores)
+    return set(re.findall(r'"((?:once|process)_\w+)"', code)) | set(reported)
 
 
 class Metrics(unittest.TestCase):

@@ -9,9 +9,7 @@
 #include <once/guard.hpp>
 
 #include "base/random.hpp"
-#include "store/mysql/schema.hpp"
-#include "store/postgres/schema.hpp"
-#include "store/server/store_url.hpp"
+#include "store/catalog/catalog.hpp"
 #include "tests/store/server_under_test.hpp"
 
 namespace once::guard {
@@ -23,8 +21,8 @@ class SharedGuard : public testing::Test {
  protected:
   SharedGuard() {
     const std::string url = contract::server_url();
-    if (store_kind(url) == StoreKind::postgres) EXPECT_TRUE(postgres::apply_schema(url, ServerSettings()).has_value());
-    if (store_kind(url) == StoreKind::mysql) EXPECT_TRUE(mysql::apply_schema(url, ServerSettings()).has_value());
+    const StoreSchema* const schema = find_store(url)->schema;
+    if (schema != nullptr) EXPECT_TRUE(schema->apply(url, ServerSettings()).has_value());
     request_ = {.tenant = "acme", .scope = "copy", .key = to_hex(random_.nonce())};
   }
   static Guard open() {

@@ -54,12 +54,18 @@ Result<void> ReopenableJournal::open(Duration patience) {
   return {};
 }
 
-ReopenableJournal::Opened ReopenableJournal::give_up() {
+struct ReopenableJournal::Given final : Held {
+  explicit Given(Opened the_journal) : journal(std::move(the_journal)) {}
+
+  Opened journal;
+};
+
+std::unique_ptr<Exclusive::Held> ReopenableJournal::give_up() {
   at_once_.store(nullptr, std::memory_order_release);
   const std::scoped_lock lock(mutex_);
   last_stats_ = opened_.store->stats();
   failed_ = opened_.store->failed_for_good();
-  return std::exchange(opened_, {});
+  return std::make_unique<Given>(std::exchange(opened_, {}));
 }
 
 void ReopenableJournal::execute(std::span<Op* const> batch) {
@@ -106,6 +112,45 @@ Result<KeyCounts> ReopenableJournal::count(std::string_view cursor) {
 JournalStats ReopenableJournal::stats() const {
   const std::shared_lock lock(mutex_);
   return opened_.store ? opened_.store->stats() : last_stats_;
+}
+
+StoreCondition ReopenableJournal::condition() const {
+  switch (stats().condition) {
+    case JournalStats::Condition::well: return StoreCondition::well;
+    case JournalStats::Condition::full: return StoreCondition::full;
+    case JournalStats::Condition::failed: return StoreCondition::failed;
+  }
+  return StoreCondition::failed;
+}
+
+StoreReport ReopenableJournal::report() const {
+  const JournalStats seen = stats();
+  const std::uint64_t memory = seen.index_bytes + seen.cache_bytes;
+  StoreReport out;
+  out.gauge("once_store_bytes_limit", "Limit of memory for records.", settings_.max_memory);
+  out.gauge("once_journal_disk_bytes_limit", "Limit of the total size of segments.", settings_.max_disk);
+  out.gauge("once_store_records", "Records held.", seen.keys);
+  out.gauge("once_store_bytes", "Memory used by records.", memory);
+  out.counter("once_store_bodies_dropped_total", "Responses too large for the store.", seen.bodies_dropped);
+  out.counter("once_store_expired_total", "Expired records removed.", seen.expired);
+  out.gauge("once_journal_full", "1 while new keys are refused because the journal is full.",
+            seen.condition == JournalStats::Condition::full ? 1U : 0U);
+  out.gauge("once_journal_failed", "1 after a failed write or sync, until a restart.",
+            seen.condition == JournalStats::Condition::failed ? 1U : 0U);
+  out.gauge("once_journal_clock_ahead_seconds",
+            "How far the clock is ahead of the elapsed time; no records are deleted meanwhile.",
+            static_cast<std::uint64_t>(std::chrono::floor<std::chrono::seconds>(seen.clock_ahead).count()));
+  out.gauge("once_journal_disk_bytes", "Total size of segments.", seen.disk_bytes);
+  out.gauge("once_journal_segments", "Files.", seen.segments);
+  out.gauge("once_journal_live_claims", "Claims with a running owner.", seen.live_claims);
+  out.counter("once_journal_written_bytes_total", "Bytes appended.", seen.bytes_written);
+  out.counter("once_journal_syncs_total", "Syncs to disk.", seen.syncs);
+  out.counter("once_journal_reads_total", "Records read from a segment.", seen.read_back);
+  out.counter("once_journal_carried_total", "Records copied forward from an old segment.", seen.carried);
+  out.counter("once_journal_segments_dropped_total", "Segments removed.", seen.segments_dropped);
+  out.limits = {{.setting = "journal.max_memory", .used = memory, .limit = settings_.max_memory},
+                {.setting = "journal.max_disk", .used = seen.disk_bytes, .limit = settings_.max_disk}};
+  return out;
 }
 
 }  // namespace once

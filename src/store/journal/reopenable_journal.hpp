@@ -13,6 +13,7 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "store/exclusive.hpp"
 #include "store/journal/journal_store.hpp"
 #include "store/journal/keeper.hpp"
 #include "store/journal/settings.hpp"
@@ -21,25 +22,15 @@
 
 namespace once {
 
-class ReopenableJournal final : public Store, public Search {
+class ReopenableJournal final : public Store, public Search, public Exclusive {
  public:
   ReopenableJournal(std::string folder, const Clock& clock, const Log& log, const JournalSettings& settings);
 
-  // Reads what is in the folder. Another process may have it for `patience` longer: one that is ending, say.
-  Result<void> open(Duration patience);
-
-  // The open journal. It is closed, and free for another process, when this ends.
-  struct Opened {
-    std::unique_ptr<Disk> disk;
-    std::unique_ptr<JournalStore> store;
-    std::unique_ptr<JournalKeeper> keeper;
-  };
-  // From now on everything is refused. A thread may still be inside answer_at_once() or part_of(): keep what is
-  // returned until none can be any more.
-  Opened give_up();
-  // It was given up, and is to be opened by somebody else or here again. False if that has failed.
-  bool handed_over() const { return closed() && !lost_.load(std::memory_order_relaxed); }
-  bool closed() const { return at_once_.load(std::memory_order_acquire) == nullptr; }
+  // Reads what is in the folder.
+  Result<void> open(Duration patience) override;
+  std::unique_ptr<Held> give_up() override;
+  bool handed_over() const override { return closed() && !lost_.load(std::memory_order_relaxed); }
+  bool closed() const override { return at_once_.load(std::memory_order_acquire) == nullptr; }
 
   void execute(std::span<Op* const> batch) override;
   bool answer_at_once(Op& op) override;
@@ -47,6 +38,9 @@ class ReopenableJournal final : public Store, public Search {
   Traits traits() const override { return {.durable = Durable::yes, .shared = Shared::no}; }
   bool failed_for_good() const override;
   Search* search() override { return this; }
+  StoreCondition condition() const override;
+  StoreReport report() const override;
+  Exclusive* exclusive() override { return this; }
 
   Result<KeyPage> scan(const KeyFilter& filter, std::string_view cursor, std::size_t limit) override;
   Result<KeyPage> find(const IdPrefix& prefix) override;
@@ -57,6 +51,13 @@ class ReopenableJournal final : public Store, public Search {
   JournalStats stats() const;
 
  private:
+  struct Opened {
+    std::unique_ptr<Disk> disk;
+    std::unique_ptr<JournalStore> store;
+    std::unique_ptr<JournalKeeper> keeper;
+  };
+  struct Given;
+
   const std::string folder_;
   const Clock& clock_;
   const Log& log_;

@@ -28,7 +28,8 @@ Fence fence_before(Time now) {
 
 }  // namespace
 
-MemoryStore::MemoryStore(const Clock& clock, const MemoryLimits& limits) : clock_(clock), shared_(limits.shared) {
+MemoryStore::MemoryStore(const Clock& clock, const MemoryLimits& limits)
+    : clock_(clock), shared_(limits.shared), max_bytes_(limits.max_bytes) {
   const std::size_t shards = shard_count(limits);
   shards_.reserve(shards);
   for (std::size_t i = 0; i < shards; ++i) {
@@ -72,6 +73,20 @@ MemoryStats MemoryStore::stats() const {
   MemoryStats total;
   for (const auto& shard : shards_) shard->add_to(total);
   return total;
+}
+
+StoreReport MemoryStore::report() const {
+  const MemoryStats seen = stats();
+  StoreReport out;
+  out.gauge("once_store_bytes_limit", "Limit of memory for records.", max_bytes_);
+  out.gauge("once_store_records", "Records held.", seen.records);
+  out.gauge("once_store_bytes", "Memory used by records.", seen.bytes);
+  out.counter("once_store_evictions_total", "Records evicted before they expired because the store was full.",
+              seen.evictions);
+  out.counter("once_store_bodies_dropped_total", "Responses too large for the store.", seen.bodies_dropped);
+  out.counter("once_store_expired_total", "Expired records removed.", seen.expired);
+  out.limits = {{.setting = "memory.max_bytes", .used = seen.bytes, .limit = max_bytes_}};
+  return out;
 }
 
 }  // namespace once

@@ -64,12 +64,14 @@ class MemoryStore final : public Store, public Search {
   std::size_t sweep(std::size_t limit);
 
   MemoryStats stats() const;
+  StoreReport report() const override;
 
  private:
   MemoryShard& shard_of(const OperationId& id);
 
   const Clock& clock_;
   const Shared shared_;
+  const std::size_t max_bytes_;
   std::vector<std::unique_ptr<MemoryShard>> shards_;
   std::atomic<std::size_t> next_sweep_{0};
 };

@@ -116,7 +116,7 @@ class Connection {
   bool unicode_ = true;
 };
 
-// As check_server() in open_server.hpp.
+// As StoreType::check.
 Result<void> check_url(const std::string& url);
 
 // A host of the URL that is another machine and whose certificate is not verified, as the URL and libpq's environment

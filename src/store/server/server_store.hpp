@@ -62,6 +62,7 @@ class ServerStore : public Store {
   virtual Result<Swept> sweep(std::size_t limit) = 0;
 
   ServerStats stats() const { return counts_.read(); }
+  StoreReport report() const override;
 
  protected:
   ServerCounts counts_;

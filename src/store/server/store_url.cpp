@@ -105,14 +105,6 @@ bool may_be_secret(std::string_view option) {
 
 }  // namespace
 
-StoreKind store_kind(std::string_view url) {
-  const std::string_view scheme = url.substr(0, url.find(':'));
-  if (scheme == "redis" || scheme == "rediss") return StoreKind::redis;
-  if (scheme == "postgres" || scheme == "postgresql") return StoreKind::postgres;
-  if (scheme == "mysql" || scheme == "mariadb") return StoreKind::mysql;
-  return StoreKind::other;
-}
-
 bool is_local(std::string_view host) {
   const bool address = host.find_first_not_of("0123456789.") == std::string_view::npos;
   return host.empty() || host == "localhost" || host.ends_with(".localhost") || host == "::1" ||

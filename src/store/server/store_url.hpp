@@ -13,11 +13,6 @@
 
 namespace once {
 
-enum class StoreKind : std::uint8_t { redis, postgres, mysql, other };
-
-// By its scheme: redis rediss, postgres postgresql, mysql mariadb.
-StoreKind store_kind(std::string_view url);
-
 struct StoreHost {
   std::string name;        // an IPv6 address without its brackets; empty: the driver's default
   std::uint16_t port = 0;  // 0: the driver's default

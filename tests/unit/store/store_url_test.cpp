@@ -47,17 +47,6 @@ TEST(StoreUrl, what_is_wrong_is_said_without_the_secret) {
   }
 }
 
-TEST(StoreUrl, the_kind_is_its_scheme) {
-  EXPECT_EQ(store_kind("redis://h"), StoreKind::redis);
-  EXPECT_EQ(store_kind("rediss://h"), StoreKind::redis);
-  EXPECT_EQ(store_kind("postgres://h"), StoreKind::postgres);
-  EXPECT_EQ(store_kind("postgresql://h"), StoreKind::postgres);
-  EXPECT_EQ(store_kind("mysql://h"), StoreKind::mysql);
-  EXPECT_EQ(store_kind("mariadb://h"), StoreKind::mysql);
-  EXPECT_EQ(store_kind("journal:redis://h"), StoreKind::other);
-  EXPECT_EQ(store_kind("redisx://h"), StoreKind::other);
-}
-
 TEST(StoreUrl, without_its_password_it_is_fit_for_a_log) {
   EXPECT_EQ(without_password("postgres://u:secret@h:1,i/db?sslmode=require&sslpassword=secret"),
             "postgres://u:***@h:1,i/db?sslmode=require&sslpassword=***");

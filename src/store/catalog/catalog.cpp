@@ -1,0 +1,91 @@
+#include "store/catalog/catalog.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "store/journal/journal_type.hpp"
+#include "store/memory/memory_type.hpp"
+#include "store/mysql/mysql_type.hpp"
+#include "store/postgres/postgres_type.hpp"
+#include "store/redis/redis_type.hpp"
+
+namespace once {
+
+namespace {
+
+constexpr std::array types = {&journal_type, &memory_type, &redis_type, &postgres_type, &mysql_type};
+
+Result<OpenedStore> open_plain(const StoreType& type, const std::string& url, const StoreSettings& settings,
+                               const StorePorts& ports) {
+  OpenedStore opened;
+  if (type.connect == nullptr) {
+    auto store = type.open(url, settings, ports);
+    if (!store) return std::unexpected(store.error());
+    opened.plain = *std::move(store);
+    return opened;
+  }
+  auto server = type.connect(url, settings.server, ports.log);
+  if (!server) return std::unexpected(server.error());
+  opened.sweeper = std::make_unique<Sweeper>(**server, settings.server, ports.log);
+  opened.plain = *std::move(server);
+  opened.lanes = settings.server.connections;
+  return opened;
+}
+
+}  // namespace
+
+std::span<const StoreType* const> store_types() {
+  return types;
+}
+
+const StoreType* find_store(std::string_view url) {
+  const std::size_t colon = url.find(':');
+  const std::string_view scheme = url.substr(0, colon);
+  const auto found = std::ranges::find_if(types, [&](const StoreType* type) { return type->has_scheme(scheme); });
+  if (found == types.end()) return nullptr;
+  const StoreType* const type = *found;
+  switch (type->place) {
+    case StorePlace::none: return colon + 1 == url.size() ? type : nullptr;
+    case StorePlace::folder: return colon != std::string_view::npos ? type : nullptr;
+    case StorePlace::server: return type;  // whoever reads the rest of it says what is wrong
+  }
+  return nullptr;
+}
+
+bool is_shared_store(std::string_view url) {
+  const StoreType* const type = find_store(url);
+  return type != nullptr && type->shared == Shared::yes;
+}
+
+std::string store_forms() {
+  std::string out;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    const std::string_view before = i == 0 ? "" : (i + 1 == types.size() ? " or " : ", ");
+    fmt::format_to(std::back_inserter(out), "{}{}", before, types[i]->form);
+  }
+  return out;
+}
+
+std::string url_prefix(const StoreType& type) {
+  return fmt::format("{}:{}", type.name, type.place == StorePlace::server ? "//" : "");
+}
+
+Result<OpenedStore> open_store(const std::string& url, const StoreSettings& settings, const StorePorts& ports) {
+  const StoreType* const type = find_store(url);
+  if (type == nullptr) {
+    return std::unexpected(Error{.source = ErrorSource::config,
+                                 .retryable = Retryable::no,
+                                 .detail = fmt::format("the store must be {}", store_forms())});
+  }
+  auto opened = open_plain(*type, url, settings, ports);
+  if (!opened || settings.sealing_secrets.empty()) return opened;
+  opened->random = std::make_unique<SystemRandom>();
+  opened->sealed = std::make_unique<SealedStore>(*opened->plain, settings.sealing_secrets, *opened->random, ports.log);
+  return opened;
+}
+
+}  // namespace once

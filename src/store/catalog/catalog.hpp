@@ -1,0 +1,44 @@
+// The catalogue: which stores there are, which one a URL means, and the one way to open it. A new store is a row in
+// catalog.cpp; command line, configuration, library and admin interface take everything else from its type.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/random.hpp"
+#include "store/catalog/store_type.hpp"
+#include "store/sealed_store.hpp"
+#include "store/server/sweeper.hpp"
+
+namespace once {
+
+// In the order in which people are told of them.
+std::span<const StoreType* const> store_types();
+
+// By its scheme. Null: no store has such a URL.
+const StoreType* find_store(std::string_view url);
+// Other gateways use it too. False also if no store has such a URL.
+bool is_shared_store(std::string_view url);
+
+// The forms of all URLs, for people: "journal:FOLDER, memory:, … or mysql://HOST/DATABASE".
+std::string store_forms();
+// How a URL of this type begins: "journal:", "redis://".
+std::string url_prefix(const StoreType& type);
+
+// An open store with what it needs to live.
+struct OpenedStore {
+  std::unique_ptr<Store> plain;
+  std::unique_ptr<Sweeper> sweeper;     // of a store that does not forget by itself
+  std::unique_ptr<Random> random;       // of the sealed store alone
+  std::unique_ptr<SealedStore> sealed;  // around it, if outcomes are encrypted
+  std::size_t lanes = 1;                // how many batches it may execute at once
+
+  Store& store() const { return sealed ? static_cast<Store&>(*sealed) : *plain; }
+};
+
+Result<OpenedStore> open_store(const std::string& url, const StoreSettings& settings, const StorePorts& ports);
+
+}  // namespace once

@@ -1,0 +1,87 @@
+// What a kind of store is: one row of the catalogue (catalog.hpp). Each store's folder defines its own.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "store/journal/settings.hpp"
+#include "store/memory/memory_store.hpp"
+#include "store/server/server_store.hpp"
+#include "store/server/settings.hpp"
+#include "store/store.hpp"
+
+namespace once {
+
+// What stores can be told; each takes its own.
+struct StoreSettings {
+  MemoryLimits memory;
+  JournalSettings journal;
+  std::string folder;   // where the URL names none; empty: it must
+  Duration patience{};  // how long to wait for a store that another process has
+  ServerSettings server;
+  std::vector<std::string> sealing_secrets;  // any: outcomes are encrypted, with the first one
+};
+
+struct StorePorts {
+  const Clock& clock;
+  const Log& log;
+};
+
+// The tables and functions of a store in a database, which gateways do not create.
+struct StoreSchema {
+  using Apply = Result<std::string>(const std::string& url, const ServerSettings& settings);
+
+  std::string_view server;  // "MySQL and MariaDB"
+  std::string (*script)();
+  // From nothing or from an older version, safe to repeat. Returns what was done, for people.
+  Apply* apply;
+  // The same, and no program for an older revision can use it any more. Null: there is no such step.
+  Apply* retire_older = nullptr;
+};
+
+// What follows the scheme.
+enum class StorePlace : std::uint8_t {
+  none,    // memory:
+  folder,  // journal:FOLDER
+  server,  // redis://…, by the rules of server/store_url.hpp
+};
+
+struct StoreType {
+  using Open = Result<std::unique_ptr<Store>>(const std::string& url, const StoreSettings& settings,
+                                              const StorePorts& ports);
+  using Connect = Result<std::unique_ptr<ServerStore>>(const std::string& url, const ServerSettings& settings,
+                                                       const Log& log);
+
+  std::string_view name;                     // the usual scheme, and that of `once schema`
+  std::string_view other_scheme;             // that means the same, or empty
+  std::string_view form;                     // of its URLs, for people
+  std::array<std::string_view, 2> settings;  // the groups of settings that it takes: "journal", "server"
+  StorePlace place = StorePlace::none;
+  Durable durable = Durable::no;
+  Shared shared = Shared::no;
+
+  // One of the two: a store of this process, or one behind a server. An error is one that does not mend itself.
+  Open* open = nullptr;
+  Connect* connect = nullptr;
+  // Whether a URL can be opened, as far as that is known without a server: its options, their values and the files that
+  // they name. The error repeats no value of it. Null: nothing is known before it is opened.
+  Result<void> (*check)(const std::string& url) = nullptr;
+  // How many bytes of records it holds at most. Null: it is not limited here.
+  std::size_t (*capacity)(const StoreSettings& settings) = nullptr;
+  const StoreSchema* schema = nullptr;  // null: it needs none
+
+  bool has_scheme(std::string_view scheme) const {
+    return scheme == name || (!other_scheme.empty() && scheme == other_scheme);
+  }
+  bool takes(std::string_view group) const { return group == settings[0] || group == settings[1]; }
+};
+
+}  // namespace once

@@ -1,0 +1,46 @@
+#include "store/postgres/postgres_type.hpp"
+
+#include "store/postgres/connection.hpp"
+#include "store/postgres/postgres_store.hpp"
+#include "store/postgres/schema.hpp"
+
+namespace once {
+
+namespace {
+
+Result<std::unique_ptr<ServerStore>> connect_postgres(const std::string& url, const ServerSettings& settings,
+                                                      const Log& log) {
+  return PostgresStore::open(url, settings, log);
+}
+
+Result<std::string> apply_postgres(const std::string& url, const ServerSettings& settings) {
+  return postgres::apply_schema(url, settings, postgres::OlderPrograms::stay);
+}
+
+Result<std::string> retire_older_postgres(const std::string& url, const ServerSettings& settings) {
+  return postgres::apply_schema(url, settings, postgres::OlderPrograms::retired);
+}
+
+constexpr StoreSchema postgres_schema = {
+    .server = "PostgreSQL",
+    .script = postgres::schema_script,
+    .apply = apply_postgres,
+    .retire_older = retire_older_postgres,
+};
+
+}  // namespace
+
+constexpr StoreType postgres_type = {
+    .name = "postgres",
+    .other_scheme = "postgresql",
+    .form = "postgres://HOST/DATABASE",
+    .settings = {"server"},
+    .place = StorePlace::server,
+    .durable = Durable::yes,
+    .shared = Shared::yes,
+    .connect = connect_postgres,
+    .check = postgres::check_url,
+    .schema = &postgres_schema,
+};
+
+}  // namespace once

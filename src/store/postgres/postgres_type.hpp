@@ -1,0 +1,10 @@
+// The row of this store in the catalogue.
+#pragma once
+
+#include "store/catalog/store_type.hpp"
+
+namespace once {
+
+extern const StoreType postgres_type;
+
+}  // namespace once

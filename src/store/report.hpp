@@ -1,0 +1,43 @@
+// What a store says of itself to operators: its counts for /metrics and its limits for the dashboard.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace once {
+
+enum class StoreCondition : std::uint8_t {
+  well,
+  full,    // new keys are refused for want of room
+  failed,  // nothing is written until a restart
+};
+
+struct StoreMetric {
+  enum class Type : std::uint8_t { gauge, counter };
+
+  std::string_view name;  // as on /metrics; stable
+  Type type = Type::gauge;
+  std::string_view help;
+  std::uint64_t value = 0;
+};
+
+struct StoreLimit {
+  std::string_view setting;  // that sets it: "memory.max_bytes"
+  std::uint64_t used = 0;
+  std::uint64_t limit = 0;
+};
+
+struct StoreReport {
+  std::vector<StoreMetric> metrics;  // in the order in which they are shown
+  std::vector<StoreLimit> limits;
+
+  void gauge(std::string_view name, std::string_view help, std::uint64_t value) {
+    metrics.push_back({.name = name, .type = StoreMetric::Type::gauge, .help = help, .value = value});
+  }
+  void counter(std::string_view name, std::string_view help, std::uint64_t value) {
+    metrics.push_back({.name = name, .type = StoreMetric::Type::counter, .help = help, .value = value});
+  }
+};
+
+}  // namespace once
