@@ -5,11 +5,11 @@ find_program(GZIP_PROGRAM gzip REQUIRED)
 string(TIMESTAMP once_manual_date "%Y-%m-%d" UTC)  # SOURCE_DATE_EPOCH, if it is set
 string(TIMESTAMP once_package_date "%a, %d %b %Y %H:%M:%S +0000" UTC)
 
-# What the binary says of itself. A stamp stands for the pages, whose names only the binary knows.
+# What the commands say of themselves. A stamp stands for the pages, whose names only the tool knows.
 set(once_manual ${PROJECT_BINARY_DIR}/manual)
 add_custom_command(OUTPUT ${once_manual}/stamp
   COMMAND ${CMAKE_COMMAND} -E rm -rf ${once_manual}
-  COMMAND once manual ${once_manual}/man1 --date ${once_manual_date}
+  COMMAND once_manual ${once_manual}/man1 --date ${once_manual_date}
   COMMAND ${CMAKE_COMMAND} -E make_directory ${once_manual}/man5
   COMMAND ${CMAKE_COMMAND} -E rename ${once_manual}/man1/once.yaml.5 ${once_manual}/man5/once.yaml.5
   COMMAND ${GZIP_PROGRAM} -9nr ${once_manual}/man1 ${once_manual}/man5
@@ -18,7 +18,7 @@ add_custom_command(OUTPUT ${once_manual}/stamp
   COMMAND once completion fish > ${once_manual}/once.fish
   COMMAND once config --schema > ${once_manual}/once.schema.json
   COMMAND ${CMAKE_COMMAND} -E touch ${once_manual}/stamp
-  DEPENDS once VERBATIM)
+  DEPENDS once once_manual VERBATIM)
 
 configure_file(${PROJECT_SOURCE_DIR}/packaging/debian/changelog.in ${PROJECT_BINARY_DIR}/debian/changelog.Debian @ONLY)
 set(once_changelogs ${PROJECT_BINARY_DIR}/debian/changelog.Debian.gz ${PROJECT_BINARY_DIR}/debian/changelog.gz)

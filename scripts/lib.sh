@@ -87,7 +87,7 @@ install_packages() {
   step "apt install" apt_install "${packages[@]}"
 }
 
-# build PRESET. A folder that was configured for other tools (an archiver of another LLVM) is made anew: CMake would
+# build PRESET [TARGET]. A folder that was configured for other tools (an archiver of another LLVM) is made anew: CMake would
 # keep what it found then.
 build() {
   local cache=build/$1/CMakeCache.txt
@@ -96,5 +96,5 @@ build() {
     rm -rf "build/${1:?}"
   fi
   step "configure $1" cmake --preset "$1"
-  step "build $1" cmake --build --preset "$1" -j "${ONCE_JOBS:-2}"
+  step "build $1" cmake --build --preset "$1" -j "${ONCE_JOBS:-2}" ${2:+--target "$2"}
 }

@@ -1,8 +1,11 @@
 // A subcommand of `once`. Each is in its own file, which adds it to the command line.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -23,7 +26,6 @@ Run add_config(CLI::App& app);
 Run add_health(CLI::App& app);
 Run add_journal(CLI::App& app);
 Run add_keys(CLI::App& app);
-Run add_manual(CLI::App& app);
 Run add_reload(CLI::App& app);
 Run add_schema(CLI::App& app);
 Run add_send(CLI::App& app);
@@ -31,6 +33,10 @@ Run add_sweep(CLI::App& app);
 Run add_simulate(CLI::App& app);
 Run add_version(CLI::App& app);
 std::string version_text();
+
+// All of them, by their names, with the description and the footer of the program.
+using Commands = std::array<std::pair<std::string_view, Run>, 14>;
+Commands add_commands(CLI::App& app);
 
 // The options that say what to serve; `serve` and `check` share them, `demo` has those without a backend or a file.
 struct ServeOptions {

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/manual.hpp"
+#include "cli/command_tree.hpp"
 
 namespace once::cli {
 

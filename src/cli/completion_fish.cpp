@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/text.hpp"
-#include "cli/manual.hpp"
+#include "cli/command_tree.hpp"
 
 namespace once::cli {
 

@@ -2,7 +2,6 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -22,8 +21,6 @@ namespace once::cli {
 
 namespace {
 
-using Commands = std::array<std::pair<std::string_view, Run>, 15>;
-
 std::string unknown_command(std::string_view word, const Commands& commands) {
   std::vector<std::string_view> names;
   for (const auto& [name, run] : commands) names.push_back(name);
@@ -39,29 +36,8 @@ void keep_memory_private() {
 
 int run(int argc, char** argv) {
   keep_memory_private();
-  CLI::App app("Once makes any HTTP API safe to retry: one request, one execution, the same response every time.",
-               "once");
-  app.require_subcommand(1);
-  app.set_version_flag("-V,--version", version_text(), "Print the version");
-  const Commands commands = {{{"demo", add_demo(app)},
-                              {"serve", add_serve(app)},
-                              {"check", add_check(app)},
-                              {"config", add_config(app)},
-                              {"health", add_health(app)},
-                              {"journal", add_journal(app)},
-                              {"keys", add_keys(app)},
-                              {"reload", add_reload(app)},
-                              {"schema", add_schema(app)},
-                              {"send", add_send(app)},
-                              {"sweep", add_sweep(app)},
-                              {"simulate", add_simulate(app)},
-                              {"completion", add_completion(app)},
-                              {"manual", add_manual(app)},
-                              {"version", add_version(app)}}};
-  // After the commands, which would take it over.
-  app.footer(
-      "Start with `once demo`. `once COMMAND --help` and `man once-COMMAND` describe each command.\n"
-      "Exit codes: 0 success, 1 failure, 2 wrong usage.");
+  CLI::App app;
+  const Commands commands = add_commands(app);
   if (argc < 2) {
     print(app.help());
     return 0;

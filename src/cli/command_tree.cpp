@@ -1,4 +1,4 @@
-#include "cli/manual.hpp"
+#include "cli/command_tree.hpp"
 
 #include <utility>
 

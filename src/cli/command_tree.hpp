@@ -1,5 +1,5 @@
-// Makes the manual pages and completions from the definitions behind --help, so that a new command or option is in all
-// of them.
+// The commands and options behind --help. Completions, and the manual pages that tools/ writes for packages, are made
+// from the same definitions, so that a new command or option is in all of them.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,6 @@
 #include <CLI/CLI.hpp>
 
 namespace once::cli {
-
-struct Page {
-  std::string name;  // of the file: once-serve.1
-  std::string text;
-};
-
-// once(1), a page for each command, and once.yaml(5). `date` is written as it is, in every foot.
-std::vector<Page> manual(const CLI::App& app, std::string_view date);
 
 std::string bash_completion(const CLI::App& app);
 std::string zsh_completion(const CLI::App& app);

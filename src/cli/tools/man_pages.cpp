@@ -1,11 +1,12 @@
-// Pages in the language of man(7).
+#include "cli/tools/man_pages.hpp"
+
 #include <algorithm>
 #include <iterator>
 
 #include <fmt/format.h>
 
 #include "base/text.hpp"
-#include "cli/manual.hpp"
+#include "cli/command_tree.hpp"
 #include "config/settings.hpp"
 
 namespace once::cli {
