@@ -129,12 +129,10 @@ constexpr std::string_view ready_section = R"(
 
 `/readyz` answers 200 if every check in `readyz.checks` passes, otherwise 503:
 
-| check | passes if |
-| --- | --- |
-| `store` | the store answers |
-| `descriptors` | the process did not run out of file descriptors within the last 5 seconds |
-| `room` | the store did not refuse a new key because it was full within the last 5 seconds |
-| `upstreams` | a server of any upstream is up. A server without health checks is down for `fail_timeout` after it could not be reached |
+- `store`: the store answers.
+- `descriptors`: the process did not run out of file descriptors within the last 5 seconds.
+- `room`: the store did not refuse a new key because it was full within the last 5 seconds.
+- `upstreams`: a server of any upstream is up. A server without health checks is down for `fail_timeout` after it could not be reached.
 
 Use `room` and `upstreams` only if your load balancer has other gateways to choose from. While a check fails, it sends no requests here, not
 even those that could be served.

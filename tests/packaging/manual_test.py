@@ -85,7 +85,7 @@ class Manual(unittest.TestCase):
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_exit_codes_are_a_section(self):
-        self.assertRegex(self.plain("once-serve.1"), r"EXIT STATUS\n +0 ended by a signal")
+        self.assertRegex(self.plain("once-serve.1"), r"EXIT STATUS\n +0 stopped by a signal")
 
     def test_the_program_itself_does_not_write_it(self):
         done = subprocess.run([support.ONCE, "manual", str(self.folder)], capture_output=True, text=True)
