@@ -114,6 +114,27 @@ TEST_P(Guarded, a_claim_that_may_have_been_made_is_taken_back_in_the_background)
   other.leave(WriteEnd::known);
 }
 
+TEST_P(Guarded, a_claim_that_arrives_after_it_was_given_up_is_taken_back) {
+  if (GetParam().shared == Shared::no) GTEST_SKIP() << "nothing is on its way to a store of one process";
+  std::optional<Op> stray;
+  world.store.fail_when([&](const Op& op, std::size_t) {
+    if (op.verb == Verb::claim) stray = op;
+    return op.verb == Verb::claim ? Fault::before : Fault::none;
+  });
+  one.enter("");
+  decide(one);
+  ASSERT_TRUE(one.refused.has_value());
+  world.executor.advance(1s);
+  world.store.run_inside(*stray);
+  ASSERT_EQ(stray->verdict, Verdict::execute);
+  world.store.heal();
+  world.executor.advance(5s);
+  other.enter("");
+  world.executor.advance(10ms);
+  EXPECT_TRUE(other.in()) << "long before the lease of the stray claim is over";
+  other.leave(WriteEnd::known);
+}
+
 TEST_P(Guarded, of_two_that_name_the_state_the_second_waits_and_finds_it_changed) {
   one.enter(now_);
   other.enter(now_);
