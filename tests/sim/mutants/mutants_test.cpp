@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "sim/simulation.hpp"
-#include "tests/sim/mutant.hpp"
+#include "tests/sim/mutants/mutant.hpp"
 
 namespace once::sim {
 namespace {
