@@ -131,7 +131,7 @@ TEST_P(Guarded, a_claim_that_arrives_after_it_was_given_up_is_taken_back) {
   world.executor.advance(5s);
   other.enter("");
   world.executor.advance(10ms);
-  EXPECT_TRUE(other.in()) << "long before the lease of the stray claim is over";
+  ASSERT_TRUE(other.in()) << "long before the lease of the stray claim is over";
   other.leave(WriteEnd::known);
 }
 
