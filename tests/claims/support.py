@@ -105,7 +105,8 @@ class ClaimsTest(EndToEnd):
         self.data = self.folder()
 
     def settings(self, tokens, listen):
-        options = [f"data_dir={self.data}", "timeouts.drain=70s"]
+        # A server may pause on a busy machine.
+        options = [f"data_dir={self.data}", "timeouts.drain=70s", "server.timeout=1m", "server.connect_timeout=30s"]
         for tenant, token in tokens.items():
             file = self.data / f"{tenant}.token"
             file.write_text(token + "\n")
