@@ -388,6 +388,7 @@ Socket::Accepted Socket::accept() {
 }
 
 void Socket::shut_down_writing() {
+  if (resets_) return;  // an end would make the peer take what it got for the whole
   if (tls_ != nullptr) tls_->end();
   net().shut_down_writing(fd_);
 }
@@ -398,6 +399,7 @@ void Socket::end_unannounced() {
 
 void Socket::reset_on_close() {
   end_unannounced();
+  resets_ = true;
   net().reset_on_close(fd_);
 }
 

@@ -245,7 +245,8 @@ class Socket final : public Pollable {
   void end_unannounced();
   // The descriptor, for another socket of the same or another loop; nobody waits on this one, which is of no use now.
   int release();
-  // The next close resets the connection, so that the peer cannot take what it got for a whole message.
+  // The next close resets the connection, so that the peer cannot take what it got for a whole message. Until then
+  // shut_down_writing() does nothing.
   void reset_on_close();
   Loop& loop() const { return loop_; }
 
@@ -280,6 +281,7 @@ class Socket final : public Pollable {
   bool peer_ended_ = false;
   bool cancelled_ = false;
   bool faulty_ = false;
+  bool resets_ = false;  // when it is closed
   bool write_timed_out_ = false;
   std::size_t least_rate_ = 0;
   std::uint64_t written_ = 0;

@@ -57,6 +57,22 @@ TEST(PassThroughOnNet, a_response_that_ends_at_any_byte_is_no_whole_one) {
   }
 }
 
+// For a client of HTTP/1.0 the end of the connection is the end of the response. The rest of its upload is still read.
+TEST(PassThroughOnNet, a_response_that_is_cut_during_an_upload_has_no_clean_end) {
+  Stage stage;
+  stage.serve = [](const Stage::Served& served) {
+    served.peer.send(in_chunks.substr(0, 60));
+    served.peer.close();
+  };
+  StageClient& client = stage.client();
+  client.ask("PUT /file HTTP/1.0\r\nHost: api.test\r\nContent-Length: 100\r\n\r\nhello");
+  stage.run(10s);
+  EXPECT_TRUE(client.bytes.ends_with("hello")) << client.bytes;
+  EXPECT_TRUE(client.reset);
+  EXPECT_FALSE(client.ended);
+  stage.finish();
+}
+
 TEST(PassThroughOnNet, a_response_until_close_is_passed_on_with_an_end_of_its_own) {
   Stage stage;
   stage.serve = [](const Stage::Served& served) {
