@@ -90,6 +90,16 @@ void ByteBackend::read(Connection& connection, std::string_view bytes) {
   if (!connection.requests.in_body() || connection.early || request.body.size() < enough_of_a_body) return;
   if (!happens(setup_.bytes.answers_early)) return;
   connection.early = true;
+  if (happens(setup_.bytes.stops_reading)) {
+    connection.peer->set_reading(false);
+    Connection* const stopped = &connection;
+    // Often as long as gateways try to write.
+    Duration length = world_.draw.between(100ms, 25s);
+    if (world_.draw.one_in(2)) length = setup_.routes.front().timeouts.response + world_.draw.below(Duration(1s));
+    world_.after(length, [stopped] {
+      if (stopped->peer->open()) stopped->peer->set_reading(true);
+    });
+  }
   serve(connection, request);
 }
 

@@ -120,7 +120,8 @@ void ByteClients::leave() {
 void ByteClients::check(Connection& connection, const Message& response, unsigned caller, bool whole) {
   const std::string foreign = foreign_token(response.head_text + response.body, caller);
   if (!foreign.empty()) wrong(connection, fmt::format("{} was given bytes of {}", token_of(caller), foreign));
-  const bool cut = gateway_died_ && response.framing == Message::Framing::until_close;
+  const bool unframed = response.framing == Message::Framing::until_close;
+  const bool cut = unframed && (gateway_died_ || connection.peer->cut_off());
   const bool has_end = response.has(framed_field) && response.framing != Message::Framing::none && !cut;
   if (whole && has_end && !response.body.ends_with(body_end)) {
     wrong(connection, "a part of a response looks like a whole one");

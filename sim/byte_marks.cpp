@@ -37,7 +37,7 @@ unsigned operation_of(const WireName& name, std::size_t routes) {
 }
 
 std::string keyed_body(unsigned key, unsigned content) {
-  const std::size_t padding = key % 3 == 2 ? 9000 : key * 40;
+  const std::size_t padding = key % 2 == 1 ? 9000 : key * 40;
   return fmt::format("content={} {}", content, std::string(padding, 'b'));
 }
 

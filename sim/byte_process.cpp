@@ -31,7 +31,8 @@ ByteProcess::ByteProcess(const Parts& parts, std::uint64_t seed)
     : parts_(parts),
       executor_(parts.world),
       lanes_(parts.network_to_store != nullptr ? static_cast<Store&>(*parts.network_to_store) : parts.store,
-             parts.network_to_store, parts.world, parts.history, &executor_),
+             parts.network_to_store, parts.world, parts.history, &executor_,
+             parts.network_to_store != nullptr ? parts.setup.bytes.store_answers_late : 0),
       operators_({.world = parts.world,
                   .history = parts.history,
                   .store = lanes_.store(),
@@ -188,6 +189,7 @@ void ByteProcess::pause(Duration length) {
 
 void ByteProcess::heal() {
   healed_ = true;
+  lanes_.heal();
   clients_.heal();
 }
 

@@ -23,14 +23,15 @@ void draw_clients(Draw& draw, ByteSetup& setup) {
   setup.reads_slowly = chance(draw, 50);
   setup.expects = chance(draw, 20);
   setup.old = chance(draw, 15);
-  setup.strangers = static_cast<unsigned>(draw.between(0, 25));
+  setup.strangers = static_cast<unsigned>(draw.between(0, 40));
 }
 
 void draw_backend(Draw& draw, ByteSetup& setup) {
   setup.answers_in_chunks = static_cast<unsigned>(draw.between(0, 60));
   setup.answers_until_close = chance(draw, 20);
   setup.answers_in_parts = chance(draw, 40);
-  setup.answers_early = chance(draw, 25);
+  setup.answers_early = chance(draw, 40);
+  setup.stops_reading = chance(draw, 80);
   setup.interim = chance(draw, 30);
   setup.malformed = chance(draw, 12);
   setup.switches_unasked = chance(draw, 8);
@@ -60,6 +61,7 @@ ByteSetup draw_byte_setup(std::uint64_t seed) {
   setup.call_resets = chance(draw, 60);
   draw_clients(draw, setup);
   draw_backend(draw, setup);
+  setup.store_answers_late = chance(draw, 8);
   setup.limits.max_connections = draw.one_in(6) ? 6 : 10'000;
   setup.limits.max_in_flight = draw.one_in(8) ? 3 : 20'000;
   setup.limits.max_body_memory = draw.one_in(5) ? std::size_t{64} << 10U : std::size_t{256} << 20U;
@@ -75,19 +77,21 @@ std::string to_text(const ByteSetup& setup) {
   const Weather& weather = setup.weather;
   std::string text = fmt::format(
       "network: up to {} ms, {} % split, {} bytes on their way, {} % cut within {} bytes, {} % refused, {} % stall, {} "
-      "% of turns hear of one event, of 1000 calls {} fail, of 10000 {} reset\n",
+      "% of turns hear of one event, of 1000 calls {} fail, of 10000 {} reset, {} % of the store's answers are late\n",
       weather.delay.count(), weather.splits, weather.capacity, weather.cuts, weather.cut_within, weather.refuses,
-      weather.stalls, weather.few_events, setup.call_faults, setup.call_resets);
+      weather.stalls, weather.few_events, setup.call_faults, setup.call_resets, setup.store_answers_late);
   text += fmt::format(
       "requests: {} % reuse a connection, {} % pipelined, {} % in pieces, {} % stall, {} % cut off, {} % not waited "
       "for, {} % half-closed, {} % read slowly, {} % wait for 100, {} % HTTP/1.0, {} strangers\n",
       setup.reuses, setup.pipelines, setup.splits, setup.stalls, setup.leaves, setup.leaves_after, setup.half_closes,
       setup.reads_slowly, setup.expects, setup.old, setup.strangers);
   text += fmt::format(
-      "responses: {} % chunked, {} % until close, {} % in parts, {} % early, {} % after interim ones, {} % malformed, "
+      "responses: {} % chunked, {} % until close, {} % in parts, {} % early (then {} % read no more for a while), {} % "
+      "after interim ones, {} % malformed, "
       "{} % switch unasked, {} % with bytes behind, {} % close, up to {} bytes\n",
-      setup.answers_in_chunks, setup.answers_until_close, setup.answers_in_parts, setup.answers_early, setup.interim,
-      setup.malformed, setup.switches_unasked, setup.says_more, setup.closes, setup.large_body);
+      setup.answers_in_chunks, setup.answers_until_close, setup.answers_in_parts, setup.answers_early,
+      setup.stops_reading, setup.interim, setup.malformed, setup.switches_unasked, setup.says_more, setup.closes,
+      setup.large_body);
   text += fmt::format(
       "limits: {} workers, {} connections, {} in flight, {} bytes of bodies, {} bytes/s, max_body {}; header {} ms, "
       "body {} ms, idle {} ms\n",

@@ -39,12 +39,15 @@ struct ByteSetup {
   unsigned answers_until_close = 0;
   unsigned answers_in_parts = 0;  // with pauses
   unsigned answers_early = 0;     // before it has the body
+  unsigned stops_reading = 0;     // for a while, when it has answered early
   unsigned interim = 0;
   unsigned malformed = 0;
   unsigned switches_unasked = 0;
   unsigned says_more = 0;      // bytes behind the response
   unsigned closes = 0;         // after the response, announced or not
   std::size_t large_body = 0;  // of some responses
+
+  unsigned store_answers_late = 0;  // after seconds
 
   Limits limits;
   ClientTimeouts timeouts;

@@ -51,10 +51,15 @@ void SimLanes::arrive() {
   tried_ = queue_.execute(store());
   if (network_ != nullptr) redirected_ = network_->take_redirected();
   if (redirected_.empty()) {
-    world_.after(world_.draw.between(0ms, 40ms), [this] { tell(); });
+    world_.after(way_back(), [this] { tell(); });
   } else {
     world_.after(world_.draw.between(1ms, 400ms), [this] { arrive_at_last(); });
   }
+}
+
+Duration SimLanes::way_back() {
+  const Duration usual = world_.draw.between(0ms, 40ms);
+  return late_ > 0 && world_.draw.percent(late_) ? usual + world_.draw.between(200ms, 5s) : usual;
 }
 
 void SimLanes::arrive_at_last() {

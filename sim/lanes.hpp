@@ -16,9 +16,13 @@ namespace once::sim {
 class SimLanes final : public Lanes {
  public:
   // `network` is null for a store on the gateway's own disk.
-  // `process`: whose requests they are, if not those of the executor that each is asked from.
-  SimLanes(Store& store, NetworkStore* network, World& world, History& history, const Executor* process = nullptr)
-      : Lanes(store), network_(network), world_(world), history_(history), process_(process) {}
+  // `process`: whose requests they are, if not those of the executor that each is asked from. `late`: percent of the
+  // answers that are held up on their way.
+  SimLanes(Store& store, NetworkStore* network, World& world, History& history, const Executor* process = nullptr,
+           unsigned late = 0)
+      : Lanes(store), network_(network), world_(world), history_(history), process_(process), late_(late) {}
+
+  void heal() { late_ = 0; }
 
   // The process is gone. What waits is answered so that every coroutine comes to its end, and changes nothing.
   void cut_off();
@@ -32,12 +36,14 @@ class SimLanes final : public Lanes {
   void arrive();
   void arrive_at_last();
   void tell();
+  Duration way_back();
   void watch(const Op& op);
 
   NetworkStore* const network_;
   World& world_;
   History& history_;
   const Executor* const process_;
+  unsigned late_;
   std::vector<Op*> redirected_;         // of the batch that is under way
   std::map<const Op*, unsigned> asks_;  // claims of each request
   std::vector<Nonce> owners_;           // of claims that were asked for here

@@ -122,7 +122,7 @@ void Network::arrive(End& to, const std::string& bytes) {
   to.breaks_after = 0;
   if (to.breaks_clean) {
     // What comes between has closed this direction in order, and takes nothing more from the sender.
-    to.ended = true;
+    to.ended = to.cut = true;
     notify(to);
     if (from) arrive_reset(*from);
   } else {

@@ -70,6 +70,7 @@ struct End {
   bool wants_room = false;       // a write found none
   std::size_t breaks_after = 0;  // so many bytes more towards this end; 0: it holds
   bool breaks_clean = false;     // as if the sender had closed
+  bool cut = false;              // it did
 };
 
 // A client or a backend, as its story tells it.
@@ -95,6 +96,8 @@ class Peer {
   void set_reading(bool reading);
   bool open() const { return !end_->closed && !end_->broken; }
   std::uint64_t link() const { return end_->link; }
+  // The end that it was told of is not the other side's: somebody in between has closed.
+  bool cut_off() const { return end_->cut; }
 
  private:
   friend class Network;

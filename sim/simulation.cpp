@@ -101,7 +101,8 @@ bool Simulation::owners_can_renew() const {
   const bool server_holds = setup_.store_restarts == 0 && setup_.failovers == 0;
   // Its own transaction may keep it from that, or a replica that is too slow.
   const bool always = setup_.store != StoreKind::sql_transaction && setup_.store != StoreKind::redis_wait;
-  return network_holds && server_holds && always && setup_.gateway_pauses == 0;
+  const bool in_time = setup_.bytes.store_answers_late == 0 && setup_.gateway_pauses == 0;
+  return network_holds && server_holds && always && in_time;
 }
 
 void Simulation::make_store() {
@@ -399,10 +400,17 @@ Report Simulation::run() {
   world_.run_until(World::beginning + setup_.length);
   heal();
   world_.run_until(world_.now() + quiet);
+  Duration apart{};
   for (const auto& client : clients_) {
     client->asks = 0;
     client->has_answer = false;
-    ask_at_last(*client);
+    // From bytes there are limits on what is at work at a time: one after the other.
+    apart += setup_.layer == Layer::bytes ? 50ms : 0ms;
+    if (apart > 0ms) {
+      world_.after(apart, [this, &client] { ask_at_last(*client); });
+    } else {
+      ask_at_last(*client);
+    }
   }
   world_.run_until(world_.now() + most_last_asks * Duration(1s) + quiet);
   for (const auto& client : clients_) {
