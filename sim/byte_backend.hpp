@@ -14,7 +14,7 @@
 #include "sim/history.hpp"
 #include "sim/message_reader.hpp"
 #include "sim/setup.hpp"
-#include "sim/sim_net.hpp"
+#include "sim/wires.hpp"
 
 namespace once::sim {
 

@@ -10,7 +10,7 @@
 #include "base/clock.hpp"
 #include "gateway/settings.hpp"
 #include "sim/draw.hpp"
-#include "sim/sim_net.hpp"
+#include "sim/wires.hpp"
 
 namespace once::sim {
 

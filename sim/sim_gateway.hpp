@@ -12,6 +12,7 @@
 #include "core/operation.hpp"
 #include "gateway/worker.hpp"
 #include "http/fault.hpp"
+#include "sim/loop_driver.hpp"
 #include "sim/random.hpp"
 #include "sim/sim_net.hpp"
 

@@ -1,0 +1,67 @@
+// Simulations from bytes: that a seed is a whole history, that many keep every promise, and that every shape of request
+// and response is drawn.
+#include <array>
+
+#include <gtest/gtest.h>
+
+#include "sim/byte_setup.hpp"
+#include "sim/setup.hpp"
+#include "sim/simulation.hpp"
+
+namespace once::sim {
+namespace byte_simulation_test {
+
+TEST(ByteSimulation, the_same_seed_is_the_same_history) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const Report first = simulate(seed, KeepTrace::yes, std::nullopt, Layer::bytes);
+    const Report second = simulate(seed, KeepTrace::no, std::nullopt, Layer::bytes);
+    EXPECT_EQ(first.trace_hash, second.trace_hash) << "seed " << seed;
+    EXPECT_FALSE(first.trace.empty());
+  }
+}
+
+TEST(ByteSimulation, seeds_keep_every_promise) {
+  Report total;
+  for (std::uint64_t seed = 1000; seed < 1100; ++seed) {
+    const Report report = simulate(seed, KeepTrace::no, std::nullopt, Layer::bytes);
+    for (const std::string& violation : report.violations) ADD_FAILURE() << "seed " << seed << ": " << violation;
+    total.executions += report.executions;
+    total.replays += report.replays;
+    total.crashes += report.crashes;
+  }
+  // It is not that nothing happened.
+  EXPECT_GT(total.executions, 300U);
+  EXPECT_GT(total.replays, 300U);
+  EXPECT_GT(total.crashes, 50U);
+}
+
+// A response that was cut off while its request was uploaded was ended in order.
+TEST(ByteSimulation, seeds_that_failed_keep_every_promise) {
+  for (const std::uint64_t seed : {648U}) {
+    const Report report = simulate(seed, KeepTrace::no, std::nullopt, Layer::bytes);
+    for (const std::string& violation : report.violations) ADD_FAILURE() << "seed " << seed << ": " << violation;
+  }
+}
+
+TEST(ByteSimulation, every_kind_of_setup_is_drawn) {
+  std::array<unsigned, 12> drawn{};
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    const ByteSetup setup = draw_byte_setup(seed);
+    const std::array<bool, 12> has = {setup.weather.cuts > 0,  setup.weather.splits > 0, setup.weather.capacity < 1000,
+                                      setup.workers > 1,       setup.pipelines > 0,      setup.reads_slowly > 0,
+                                      setup.answers_early > 0, setup.malformed > 0,      setup.says_more > 0,
+                                      setup.memory_is_short(), setup.call_faults > 0,    setup.old > 0};
+    for (std::size_t i = 0; i < has.size(); ++i) drawn[i] += has[i] ? 1 : 0;
+  }
+  for (std::size_t i = 0; i < drawn.size(); ++i) EXPECT_GE(drawn[i], 8U) << i;
+}
+
+TEST(ByteSimulation, both_layers_are_drawn) {
+  unsigned bytes = 0;
+  for (std::uint64_t seed = 1; seed <= 1600; ++seed) bytes += draw_layer(seed) == Layer::bytes ? 1 : 0;
+  EXPECT_GT(bytes, 60U);
+  EXPECT_LT(bytes, 160U);
+}
+
+}  // namespace byte_simulation_test
+}  // namespace once::sim
