@@ -19,6 +19,7 @@ constexpr std::uint64_t most_seeds = 2000;
 struct Mutant {
   std::string_view name;
   std::optional<StoreKind> store = {};  // the only one that can show it, or the one that shows it far sooner
+  Layer layer = Layer::exchanges;
 };
 
 constexpr Mutant mutants[] = {
@@ -30,9 +31,12 @@ constexpr Mutant mutants[] = {
     {"finish_without_nonce"},
     {"first_claim_forgotten"},
     {"forget_ignores_state"},
+    {"half_written_is_pooled", std::nullopt, Layer::bytes},
     {"hold_executes"},
+    {"host_not_in_id", std::nullopt, Layer::bytes},
     {"journal_without_sync", StoreKind::journal},
     {"late_claim_counts", StoreKind::redis_wait},
+    {"late_claim_is_used", std::nullopt, Layer::bytes},
     {"lease_not_renewed"},
     {"mismatch_ignored"},
     {"operator_ends_live_claim"},
@@ -47,6 +51,7 @@ constexpr Mutant mutants[] = {
     {"reply_before_record"},
     {"resolve_ignores_nonce", StoreKind::shared},
     {"resolve_over_outcome"},
+    {"response_not_counted", std::nullopt, Layer::bytes},
     {"sends_what_is_lost"},
     {"starts_what_is_at_work"},
     {"takeover_too_early"},
@@ -55,6 +60,7 @@ constexpr Mutant mutants[] = {
     {"transaction_without_nonce", StoreKind::sql_transaction},
     {"unknown_as_failed"},
     {"unknown_told_as_none"},
+    {"upgrade_with_body", std::nullopt, Layer::bytes},
     {"version_ignored"},
     {"waits_without_pause", StoreKind::sql_transaction},
 };
@@ -64,7 +70,7 @@ class MutantTest : public testing::TestWithParam<Mutant> {};
 TEST_P(MutantTest, is_found) {
   active_mutant = GetParam().name;
   for (std::uint64_t seed = 1; seed <= most_seeds; ++seed) {
-    const Report report = simulate(seed, KeepTrace::no, GetParam().store);
+    const Report report = simulate(seed, KeepTrace::no, GetParam().store, GetParam().layer);
     if (report.violations.empty()) continue;
     RecordProperty("seed", static_cast<int>(seed));
     RecordProperty("violation", report.violations.front());
