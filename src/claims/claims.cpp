@@ -193,8 +193,8 @@ Task<ClaimsAnswer> Claims::claim(Call call) {
       count_acquired(op);
       break;
     }
+    if (claimed.overtaken) continue;  // the store says who has it now
     const bool in_flight = op.status == OpStatus::done && op.verdict == Verdict::in_flight;
-    if (in_flight && op.record && op.record->nonce == op.nonce) continue;  // taken over since: by whom, the store knows
     if (!in_flight || left <= Duration::zero()) break;
     Op seen;
     left = co_await wait_for_owner(op.id, left, call.request.client_left, seen);

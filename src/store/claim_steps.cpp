@@ -78,7 +78,10 @@ Op* ClaimSteps::next(const Store& store, Time now) {
       result_.held_since = now;
       renewal_ = renewal_of(claim_);
       return &*renewal_;
-    case Stage::renewed: judge_renewal(claim_, *renewal_, now - result_.held_since); return decide();
+    case Stage::renewed:
+      result_.overtaken = renewal_->status == OpStatus::lost;
+      judge_renewal(claim_, *renewal_, now - result_.held_since);
+      return decide();
     case Stage::decided: return nullptr;
   }
   return nullptr;

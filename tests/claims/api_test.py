@@ -38,6 +38,14 @@ class Verbs(ClaimsTest):
         # A key that looks like them is another operation.
         self.assertEqual(api.lookup(key='{"a":1,"b":[true,"x"]}')["status"], "none")
 
+    def test_a_copy_of_a_claim_that_arrives_after_its_owner_has_failed_is_in_progress(self):
+        api = self.api()
+        mine = nonce()
+        claim = api.acquire(key="a", nonce=mine)["claim"]
+        self.assertEqual(api.owner("fail", claim).status, 200)
+        self.assertEqual(api.claim(key="a", nonce=mine)["status"], "in_progress")
+        api.acquire(key="a")  # others go on
+
     def test_a_repeated_claim_with_its_nonce_is_the_same_claim(self):
         api = self.api()
         mine = nonce()

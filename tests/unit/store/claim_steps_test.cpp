@@ -158,6 +158,7 @@ TEST_F(LateClaim, is_ours_when_it_was_renewed) {
   EXPECT_EQ(steps_.result().asked, start);
   EXPECT_EQ(steps_.result().held_since, asked);
   EXPECT_EQ(op_.record->lease_until, asked + lease);
+  EXPECT_FALSE(steps_.result().overtaken);
 }
 
 TEST_F(LateClaim, is_in_flight_when_somebody_has_taken_it_over) {
@@ -165,6 +166,7 @@ TEST_F(LateClaim, is_in_flight_when_somebody_has_taken_it_over) {
   EXPECT_EQ(next(), nullptr);
   EXPECT_EQ(op_.verdict, Verdict::in_flight);
   EXPECT_EQ(stands(), Stands::no);
+  EXPECT_TRUE(steps_.result().overtaken);
 }
 
 TEST_F(LateClaim, has_failed_when_nobody_knows) {
