@@ -18,7 +18,9 @@ bool compare_with(const ServeOptions& options, const std::string& before, const 
   auto running = load_config(others);
   if (running) {
     const Checked checked = check(*running);
-    static_cast<void>(read_files(*running));  // what is in them is compared
+    // What is in them is compared.
+    static_cast<void>(read_files(*running));
+    static_cast<void>(check_secrets(*running, environment_variable));
     if (!checked.errors.empty()) running = std::unexpected(checked.errors);
   }
   if (!running) {

@@ -48,6 +48,7 @@ struct ServeOptions {
   std::string threads;
   std::vector<std::string> set;
 };
+void add_config_option(CLI::App& command, ServeOptions& options, const std::string& description);
 void add_listen_options(CLI::App& command, ServeOptions& options);
 void add_serve_options(CLI::App& command, ServeOptions& options);
 

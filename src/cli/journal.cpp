@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -45,15 +46,20 @@ void print_missing(const journal::Report& report) {
   }
 }
 
-bool there_is_a_journal(Disk& disk) {
+bool there_is_a_journal(Disk& disk, const std::string& folder) {
   const auto names = disk.list();
-  if (!names) print_error(names.error().detail);
-  return names.has_value();
+  if (!names) {
+    print_error(names.error().detail);
+    return false;
+  }
+  const bool found = std::ranges::any_of(*names, [](const std::string& name) { return name.contains(".segment"); });
+  if (!found) print_error(fmt::format("there is no journal in {}", folder));
+  return found;
 }
 
 int verify(const JournalOptions& options) {
   SystemDisk disk(options.folder);
-  if (!there_is_a_journal(disk)) return 2;
+  if (!there_is_a_journal(disk, options.folder)) return 2;
   const auto report = journal::verify(disk, print_segment);
   if (!report) {
     print_error(report.error().detail);
@@ -77,7 +83,7 @@ bool confirmed() {
 
 int repair(const JournalOptions& options) {
   SystemDisk disk(options.folder);
-  if (!there_is_a_journal(disk)) return 2;
+  if (!there_is_a_journal(disk, options.folder)) return 2;
   if (!options.yes && ::isatty(STDIN_FILENO) == 0) {
     print_error("there is no terminal to confirm this; use --yes");
     return 2;

@@ -52,6 +52,12 @@ int serve(const ServeOptions& options) {
 
 }  // namespace
 
+// An empty name is a variable that was not set. Serving without the file would be serving without its rules.
+void add_config_option(CLI::App& command, ServeOptions& options, const std::string& description) {
+  const auto named = [](const std::string& file) { return file.empty() ? "the name of the file is empty" : ""; };
+  command.add_option("--config", options.config_file, description)->type_name("FILE")->check(CLI::Validator(named, ""));
+}
+
 void add_listen_options(CLI::App& command, ServeOptions& options) {
   command
       .add_option("--listen", options.listen,
@@ -79,9 +85,7 @@ void add_serve_options(CLI::App& command, ServeOptions& options) {
       .add_option("--upstream", options.upstream,
                   "The backend, such as http://HOST:PORT[/BASE] or https://…; required here or in the file")
       ->type_name("URL");
-  command
-      .add_option("--config", options.config_file, "A configuration file; `once config` prints one with every setting")
-      ->type_name("FILE");
+  add_config_option(command, options, "A configuration file; `once config` prints one with every setting");
   add_listen_options(command, options);
 }
 

@@ -221,6 +221,10 @@ int check_and_simulate(SimulateOptions& options) {
     print_error(fmt::format("--layer: {} is not one of exchanges,bytes", options.layer_name));
     return 2;
   }
+  if (options.layer == sim::Layer::bytes && options.store == sim::StoreKind::sql_transaction) {
+    print_error("--store: sql-transaction needs --layer exchanges");
+    return 2;
+  }
   if (is_one_seed(options)) return simulate_one(options);
   if (options.trace) {
     print_error("--trace: a trace needs a single seed; leave out --runs and --for");
@@ -241,11 +245,11 @@ Run add_simulate(CLI::App& app) {
       ->type_name("N")
       ->check(whole_number)
       ->transform([](const std::string& text) { return text == "random" ? random_seed() : text; });
-  command->add_option("--runs", options->runs, "How many seeds: N to N + M - 1; the default is 1")
-      ->type_name("M")
-      ->check(whole_number);
+  CLI::Option* runs = command->add_option("--runs", options->runs, "How many seeds: N to N + M - 1; the default is 1");
+  runs->type_name("M")->check(whole_number);
   command->add_option("--for", options->length_text, "Run seeds from --seed on for this long, such as 10m")
-      ->type_name("DURATION");
+      ->type_name("DURATION")
+      ->excludes(runs);
   command->add_option("--threads", options->threads, "Concurrent seeds; the default is one per core")->type_name("N");
   command->add_option("--store", options->store_name, "Use this store for every seed, instead of a random one")
       ->type_name("{" + all_stores() + "}");

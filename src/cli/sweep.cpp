@@ -44,9 +44,10 @@ int sweep(const ServeOptions& options) {
     return 2;
   }
   const StoreType* const type = find_store(config->store);
-  if (type == nullptr || type->connect == nullptr) {
-    print_error(fmt::format("{} needs no sweeping: its process removes expired records itself",
-                            without_password(config->store)));
+  // Tables keep what has expired until it is removed. The other stores remove it by themselves.
+  if (type == nullptr || type->schema == nullptr) {
+    print_error(
+        fmt::format("{} needs no sweeping: it removes expired records itself", without_password(config->store)));
     return 2;
   }
   const SystemClock clock;
@@ -68,7 +69,7 @@ Run add_sweep(CLI::App& app) {
   const auto options = std::make_shared<ServeOptions>();
   command->add_option("--store", options->store, "postgres://… or mysql://…; required here or in the file")
       ->type_name("URL");
-  command->add_option("--config", options->config_file, "A configuration file")->type_name("FILE");
+  add_config_option(*command, *options, "A configuration file");
   command->add_option("--set", options->set, "Any setting, such as server.sweep_batch=500; may be repeated")
       ->type_name("NAME=VALUE");
   command->footer(

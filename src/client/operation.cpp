@@ -162,7 +162,7 @@ class Operation {
       case Verdict::done: finish(); break;
       case Verdict::retries_spent:
         result_.ending = Ending::retries_spent;
-        explain(fmt::format("gave up after {} tries", result_.tries));
+        explain(fmt::format("gave up after {} {}", result_.tries, result_.tries == 1 ? "try" : "tries"));
         break;
       case Verdict::deadline:
         result_.ending = Ending::deadline;

@@ -26,7 +26,8 @@ Values id_values(const Setting<Policy>& setting, const Policy& policy) {
 // The settings of a route that make the id of an operation.
 bool is_in_id(std::string_view setting) {
   static constexpr std::array names = {std::string_view("key.header"), std::string_view("key.derive"),
-                                       std::string_view("caller"), std::string_view("scope")};
+                                       std::string_view("caller"), std::string_view("scope"),
+                                       std::string_view("scope_headers")};
   return std::ranges::find(names, setting) != names.end();
 }
 

@@ -338,6 +338,10 @@ class Damage(JournalTest):
             self.assertEqual(result.returncode, 2, result)
             self.assertIn("nothing", result.stderr)
             self.assertFalse((self.data / "nothing").exists())
+            (self.data / "other").mkdir(exist_ok=True)
+            result = run_once("journal", *command, str(self.data / "other"))
+            self.assertEqual((result.returncode, "there is no journal in" in result.stderr), (2, True), result)
+            self.assertEqual(list((self.data / "other").iterdir()), [])
 
 
 class Full(JournalTest):

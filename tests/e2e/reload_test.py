@@ -137,6 +137,9 @@ class Reload(Changing):
         self.assertEqual((check.returncode, check.stderr.splitlines()[0]), (0, "warning: threads: changed, which needs a restart"))
         self.assertEqual(len(check.stderr.splitlines()), 2, check.stderr)
         self.assertIn(told, check.stderr.splitlines()[1])
+        (folder / "old.yaml").write_text((folder / "new.yaml").read_text() + "admin_token: file:seal\nsecret_file: seal\n")
+        same = run_once("check", "--config", "old.yaml", "--against", "old.yaml", folder=folder)
+        self.assertEqual((same.returncode, same.stderr), (0, ""))
         (folder / "old.yaml").write_text("nonsense: 1\n")
         self.assertEqual(run_once("check", "--config", "new.yaml", "--against", "old.yaml", folder=folder).returncode, 2)
 

@@ -34,6 +34,13 @@ auto uninterrupted(auto&& call) {
   return result;
 }
 
+// Root repairs or verifies a journal whose service runs as another user, which must be able to read what was made.
+void give_to_owner_of(int folder, int file) {
+  struct stat owner{};
+  if (::geteuid() != 0 || ::fstat(folder, &owner) != 0 || owner.st_uid == 0) return;
+  [[maybe_unused]] const int given = ::fchown(file, owner.st_uid, owner.st_gid);
+}
+
 class SystemFile final : public File {
  public:
   SystemFile(Descriptor descriptor, std::string path) : descriptor_(std::move(descriptor)), path_(std::move(path)) {}
@@ -120,6 +127,7 @@ DiskResult<std::unique_ptr<File>> SystemDisk::opened(std::string_view name, int 
   const Named at = named(name);
   Descriptor file(uninterrupted([&] { return ::openat(at.folder, at.name.c_str(), flags | O_CLOEXEC, only_ours); }));
   if (!file.open()) return failure("open", path_of(name), errno);
+  if ((flags & O_CREAT) != 0) give_to_owner_of(at.folder, file.get());
   return std::make_unique<SystemFile>(std::move(file), path_of(name));
 }
 
@@ -145,6 +153,7 @@ DiskResult<void> SystemDisk::lock() {
   Descriptor file(
       uninterrupted([&] { return ::openat(names.get(), lock_name.data(), O_RDWR | O_CREAT | O_CLOEXEC, only_ours); }));
   if (!file.open()) return failure("open", path, errno);
+  give_to_owner_of(names.get(), file.get());
   if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return failure("lock", path, errno);
     return std::unexpected(in_use());

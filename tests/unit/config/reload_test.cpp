@@ -77,6 +77,12 @@ TEST(ForgottenKeys, NamesRouteAndSetting) {
       "route /a: fingerprint.body changes from raw to json: a retry of an earlier request is refused as a mismatch\n");
 }
 
+TEST(ForgottenKeys, HeadersOfTheScopeAreInTheId) {
+  EXPECT_EQ(forgotten("routes: [{path: /**}]\n", "routes: [{path: /**, scope_headers: [X-Account]}]\n"),
+            "route /**: scope_headers changes from none to X-Account: its keys are lost, and a retry of an earlier "
+            "request executes again\n");
+}
+
 TEST(ForgottenKeys, SeesWhatADialectBringsAndWhatNoRequestNotices) {
   const std::string told = forgotten("defaults: {dialect: ietf}\n", "defaults: {dialect: platform}\n");
   EXPECT_TRUE(

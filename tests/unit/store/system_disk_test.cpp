@@ -36,6 +36,20 @@ TEST_F(SystemDiskTest, the_folder_is_made_and_is_ours_alone) {
   EXPECT_EQ(status.st_mode & 0777U, 0600U);
 }
 
+TEST_F(SystemDiskTest, what_root_makes_is_the_folders_owners) {
+  constexpr uid_t service = 12345;
+  std::filesystem::create_directories(folder_);
+  const bool root = ::geteuid() == 0;
+  ASSERT_TRUE(!root || ::chown(folder_.c_str(), service, service) == 0);
+  ASSERT_TRUE(disk_.lock().has_value());
+  ASSERT_TRUE(disk_.create("a").has_value());
+  for (const char* name : {"/lock", "/a"}) {
+    struct stat status{};
+    ASSERT_EQ(::stat((folder_ + name).c_str(), &status), 0);
+    EXPECT_EQ(status.st_uid, root ? service : ::geteuid()) << name;
+  }
+}
+
 TEST_F(SystemDiskTest, a_second_one_is_told_who_has_the_lock) {
   ASSERT_TRUE(disk_.lock().has_value());
   SystemDisk second(folder_);
