@@ -177,8 +177,9 @@ void ByteProcess::tell(const Asked& asked, const Message& response,
   parts_.world.note(fmt::format("reply: operation {} of caller {}, content {}: {} {} {}", asked.operation, asked.caller,
                                 asked.content, answer.status, answer.idempotency_status,
                                 answer.code.empty() ? answer.body.substr(0, 80) : answer.code));
-  // What streams by is not kept.
-  if (response.body.size() <= parts_.setup.bytes.max_body) parts_.history.answered(answer);
+  // What streams by is not kept. A response that its backend ended by closing may be a part: nobody can tell.
+  const bool may_be_part = !problem && answer.idempotency_status == "executed" && !response.has(framed_field);
+  if (response.body.size() <= parts_.setup.bytes.max_body && !may_be_part) parts_.history.answered(answer);
   answered(answer);
 }
 

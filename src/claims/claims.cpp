@@ -195,7 +195,9 @@ Task<ClaimsAnswer> Claims::claim(Call call) {
     }
     if (claimed.overtaken) continue;  // the store says who has it now
     const bool in_flight = op.status == OpStatus::done && op.verdict == Verdict::in_flight;
-    if (!in_flight || left <= Duration::zero()) break;
+    // A late copy of a claim that its owner has ended is in flight under its own nonce. Waiting does not change that.
+    const bool ended = op.record && (op.record->nonce == op.nonce || op.record->nonce == released_nonce(op.nonce));
+    if (!in_flight || ended || left <= Duration::zero()) break;
     Op seen;
     left = co_await wait_for_owner(op.id, left, call.request.client_left, seen);
     // A claim for somebody who has left would be nobody's until its lease is over.

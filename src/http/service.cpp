@@ -253,7 +253,7 @@ class Service::Connection final : public Link, private Socket::Watcher {
   Task<bool> read_body(std::size_t most) {
     BodyDecoder decoder(head_.framing);
     constexpr std::string_view too_large = "The body is larger than the limit.";
-    constexpr std::string_view no_memory = "There is no memory for the body now. Retry later. Retry later.";
+    constexpr std::string_view no_memory = "There is no memory for the body now. Retry later.";
     if (head_.framing.kind == Framing::Kind::length && head_.framing.length > most) {
       co_await refuse(Refused::body_too_large, too_large);
       co_return false;

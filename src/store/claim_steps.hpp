@@ -32,8 +32,8 @@ enum class Hold : std::uint8_t { at_once, later };
 struct ClaimResult {
   Stands stands = Stands::no;
   bool overtaken = false;  // it was granted, and another owner had it before it could be held
-  Time asked{};       // when the claim was asked for the first time
-  Time held_since{};  // when its lease was asked for the last time: the lease runs at least from then on
+  Time asked{};            // when the claim was asked for the first time
+  Time held_since{};       // when its lease was asked for the last time: the lease runs at least from then on
 };
 
 // A claim, from the first time that it is asked for until it can be relied on. The answer is in the op: a claim that

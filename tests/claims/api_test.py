@@ -43,7 +43,14 @@ class Verbs(ClaimsTest):
         mine = nonce()
         claim = api.acquire(key="a", nonce=mine)["claim"]
         self.assertEqual(api.owner("fail", claim).status, 200)
-        self.assertEqual(api.claim(key="a", nonce=mine)["status"], "in_progress")
+        for wait in ({}, {"wait": "5m"}):
+            self.assertEqual(api.claim(key="a", nonce=mine, **wait)["status"], "in_progress")
+        # The same when a later attempt was given back.
+        mine = nonce()
+        again = api.acquire(key="a", nonce=mine)["claim"]
+        self.assertEqual(api.owner("release", again).status, 200)
+        for wait in ({}, {"wait": "5m"}):
+            self.assertEqual(api.claim(key="a", nonce=mine, **wait)["status"], "in_progress")
         api.acquire(key="a")  # others go on
 
     def test_a_repeated_claim_with_its_nonce_is_the_same_claim(self):

@@ -153,6 +153,8 @@ Task<void> Connection::answer(RequestContext& request) {
   RoutedRequest routed = route_request(request.rules(), request.facts(), scratch_.path);
   request.take_route(routed.route);
   request.path = routed.path;
+  const Policy* policy = request.route.policy;
+  if (policy != nullptr && !policy->cors.origins.empty()) request.cors.emplace(*policy, head);
   if (routed.refused) {
     co_await writer_.write_problem(request, *std::move(routed.refused));
     co_return;
@@ -161,8 +163,6 @@ Task<void> Connection::answer(RequestContext& request) {
     co_await writer_.write_no_content(request);
     co_return;
   }
-  const Policy* policy = request.route.policy;
-  if (policy != nullptr && !policy->cors.origins.empty()) request.cors.emplace(*policy, head);
   RequestKey key = find_request_key(policy, head);
   const bool shadowed = policy != nullptr && policy->mode == Mode::shadow;
   switch (key.kind) {

@@ -117,6 +117,7 @@ void Reply::reset() {
   streamed_length.reset();
   attempt = Attempt{};
   recorded_bytes = 0;
+  known_key = false;
   dated = false;
 }
 

@@ -46,6 +46,7 @@ struct Reply {
   std::optional<std::uint64_t> streamed_length;  // with a source: of the whole body, if known
   Attempt attempt{};
   std::size_t recorded_bytes = 0;  // by this request, just now
+  bool known_key = false;          // the store had the key already
   bool dated = false;              // the head says when it was made
   DateText expires;                // kept from reply to reply
 

@@ -75,6 +75,7 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
       decided = co_await go_without_claim();
       continue;
     }
+    reply.known_key = op_.verdict != Verdict::execute;
     // The store does not know what became of it, but this process has it at work.
     const bool unknown = op_.verdict == Verdict::held || op_.verdict == Verdict::too_early;
     if (unknown && ports_.executions.has(op_.id)) op_.verdict = Verdict::in_flight;

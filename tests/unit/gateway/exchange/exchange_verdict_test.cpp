@@ -194,9 +194,12 @@ TEST_P(ExchangeVerdict, an_unknown_outcome_is_held_until_somebody_resolves_it) {
   EXPECT_EQ(held.code(), "outcome-unknown");
   EXPECT_EQ(held.idempotency_status(), "unknown");
   EXPECT_EQ(held.retry_after(), "");
+  EXPECT_TRUE(held.reply().known_key);
   EXPECT_EQ(world.backend.executions(), 1U);
   world.executor.advance(world.policy.ttl);
-  EXPECT_EQ(world.ask().status(), 201);
+  const Call& anew = world.ask();
+  EXPECT_EQ(anew.status(), 201);
+  EXPECT_FALSE(anew.reply().known_key);
 }
 
 TEST_P(ExchangeVerdict, a_response_that_was_not_kept_is_never_a_second_execution) {

@@ -82,6 +82,22 @@ TEST_F(KeyQuotaTest, known_keys_are_given_back_to_caller_and_network) {
   EXPECT_EQ(ask(Ending::executed), CallerLimit::new_keys);
 }
 
+TEST_F(KeyQuotaTest, retries_of_a_key_that_is_held_or_has_expired_take_nothing) {
+  limits_.address.new_keys = limits_.address.new_keys_burst = 1;
+  limits_.address.stored_bytes = 1000;
+  for (int retry = 0; retry < 20; ++retry) {
+    KeyQuota quota(callers_, networks_, limits_);
+    quota.charge(network);
+    ASSERT_EQ(quota.take_key(start), std::nullopt);
+    Reply reply;
+    reply.ending = retry % 2 == 0 ? Ending::unknown : Ending::rejected;
+    reply.known_key = true;
+    quota.settle(reply, 1h, start);
+  }
+  EXPECT_EQ(ask(Ending::executed), std::nullopt);
+  EXPECT_EQ(ask(Ending::executed), CallerLimit::address_new_keys);
+}
+
 TEST_F(KeyQuotaTest, a_later_attempt_is_of_a_known_key) {
   limits_.address.new_keys = limits_.address.new_keys_burst = 1;
   KeyQuota quota(callers_, networks_, limits_);
