@@ -68,6 +68,7 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
   owner_.begin(shared_ ? OwnerWait::Ends::unheard : OwnerWait::Ends::told, request.policy.wait_limit);
   ports_.metrics.in_flight.add();
   bool decided = false;
+  bool known_key = false;
   while (!decided) {
     decided = true;
     co_await claim();
@@ -75,7 +76,7 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
       decided = co_await go_without_claim();
       continue;
     }
-    reply.known_key = op_.verdict != Verdict::execute;
+    known_key = op_.verdict != Verdict::execute;
     // The store does not know what became of it, but this process has it at work.
     const bool unknown = op_.verdict == Verdict::held || op_.verdict == Verdict::too_early;
     if (unknown && ports_.executions.has(op_.id)) op_.verdict = Verdict::in_flight;
@@ -97,6 +98,7 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
     }
   }
   reply.attempt = attempt_;
+  reply.known_key = known_key;
   op_.record.reset();
   op_.outcome.reset();
   told_.reset();
