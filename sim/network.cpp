@@ -1,5 +1,8 @@
 #include "sim/network.hpp"
 
+#include <deque>
+#include <string>
+
 namespace once::sim {
 
 namespace {
@@ -42,11 +45,23 @@ Search* NetworkStore::search() {
 }
 
 void NetworkStore::deliver_later(std::span<Op* const> batch, Duration after) {
-  auto copies = std::make_shared<std::vector<Op>>();
-  for (const Op* op : batch) copies->push_back(*op);
+  // What is on its way outlives the request that its labels are views of.
+  struct Late {
+    explicit Late(const Op& sent) : tenant(sent.tenant), route(sent.route), op(sent) {
+      op.tenant = tenant;
+      op.route = route;
+    }
+    Late(const Late&) = delete;
+    Late& operator=(const Late&) = delete;
+    std::string tenant;
+    std::string route;
+    Op op;
+  };
+  auto copies = std::make_shared<std::deque<Late>>();
+  for (const Op* op : batch) copies->emplace_back(*op);
   world_.after(after, [this, copies] {
     std::vector<Op*> pointers;
-    for (Op& op : *copies) pointers.push_back(&op);
+    for (Late& late : *copies) pointers.push_back(&late.op);
     world_.note("store: a request arrives late");
     inner_.execute(pointers);
   });

@@ -31,7 +31,6 @@ constexpr Mutant mutants[] = {
     {"finish_without_nonce"},
     {"first_claim_forgotten"},
     {"forget_ignores_state"},
-    {"half_written_is_pooled", std::nullopt, Layer::bytes},
     {"hold_executes"},
     {"host_not_in_id", std::nullopt, Layer::bytes},
     {"journal_without_sync", StoreKind::journal},
