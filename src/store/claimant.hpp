@@ -65,7 +65,7 @@ class Claimant {
   // Asks until the store has taken it or `limit` has passed.
   Task<void> end(Op& end, Duration limit, const Executions::Entry* work = nullptr);
   // Asks once; the rest is done in the background.
-  Task<void> end_soon(Op& end, const Executions::Entry* work = nullptr);
+  Task<void> end_soon(Op& op, const Executions::Entry* work = nullptr);
   // Takes back a claim for an owner that may ask for it twice: done if nobody has claimed since.
   Task<void> release(Op& release);
   // Takes back a claim that failed and stands perhaps, in the background.
