@@ -92,6 +92,8 @@ class Postgres:
     def pause(self):
         self.server.pause()
         self._signal_children(signal.SIGSTOP)
+        for child in children(self.server.process.pid):
+            server.wait_stopped(child)
 
     def resume(self):
         if self.server.process is None or self.server.process.poll() is not None:

@@ -39,6 +39,18 @@ def wait_until(condition, what, deadline=DEADLINE):
         time.sleep(0.02)
 
 
+def wait_stopped(pid):
+    """After SIGSTOP a thread may go on for a moment, and finish what it was asked for."""
+    def stopped():
+        for task in pathlib.Path(f"/proc/{pid}/task").glob("*/stat"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+                if task.read_text().rsplit(")", 1)[1].split()[0] not in "TtZX":
+                    return False
+        return True
+
+    wait_until(stopped, "a process to stop")
+
+
 class Folder:
     """Of one server or a cluster of them. `user` owns it if we are root: some servers refuse to run as root."""
 
@@ -147,6 +159,8 @@ class Process:
 
     def pause(self):
         self.send(signal.SIGSTOP)
+        if self.process:
+            wait_stopped(self.process.pid)
 
     def resume(self):
         self.send(signal.SIGCONT)
