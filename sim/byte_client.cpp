@@ -74,7 +74,7 @@ ByteClients::Connection* ByteClients::open() {
   return made;
 }
 
-// A connection for one more request; null: nobody listens.
+// A connection for one more request; null: no gateway listens.
 ByteClients::Connection* ByteClients::pick(bool may_share) {
   for (Connection& connection : connections_) {
     if (!may_share || connection.over || connection.last || connection.writing) continue;
@@ -136,7 +136,7 @@ void ByteClients::answered(Connection& connection, const Message& response) {
   const bool closes = response.field("Connection") == "close";
   connection.last = connection.last || closes;
   if (first.answered) first.answered(response);
-  // Once everything is well, nobody keeps a connection from others.
+  // After the faults have ended, no client holds a connection that others need.
   const bool leaves = healed_ ? connection.waiting.empty() : closes && world().draw.one_in(2);
   if (leaves) drop(connection, false);
 }
@@ -334,7 +334,7 @@ void ByteClients::gateway_closed(std::uint64_t link) {
 }
 
 std::size_t ByteClients::held_for_readers() const {
-  std::map<std::string, std::size_t> held;  // by outcome: those who read the same share its bytes
+  std::map<std::string, std::size_t> held;  // by outcome: readers of the same response share its bytes
   for (const Connection& connection : connections_) {
     if (connection.sent_over || !connection.sent.in_body()) continue;
     const Message& response = connection.sent.message();

@@ -53,7 +53,8 @@ TEST(ByteSimulation, every_kind_of_setup_is_drawn) {
                                       setup.memory_is_short(), setup.call_faults > 0,    setup.old > 0};
     for (std::size_t i = 0; i < has.size(); ++i) drawn[i] += has[i] ? 1 : 0;
   }
-  for (std::size_t i = 0; i < drawn.size(); ++i) EXPECT_GE(drawn[i], 1U) << i;
+  constexpr std::size_t says_more = 8;  // bytes behind a response are drawn for one seed in about fifty
+  for (std::size_t i = 0; i < drawn.size(); ++i) EXPECT_GE(drawn[i], i == says_more ? 4U : 8U) << i;
 }
 
 TEST(ByteSimulation, both_layers_are_drawn) {
