@@ -6,7 +6,7 @@
 #include <benchmark/benchmark.h>
 #include <once/guard.hpp>
 
-namespace once {
+namespace once::bench {
 namespace {
 
 Guard open() {
@@ -65,6 +65,6 @@ BENCHMARK(fresh);
 BENCHMARK(hash);
 
 }  // namespace
-}  // namespace once
+}  // namespace once::bench
 
 BENCHMARK_MAIN();

@@ -9,7 +9,7 @@
 #include "base/random.hpp"
 #include "store/memory/memory_store.hpp"
 
-namespace once {
+namespace once::bench {
 namespace {
 
 struct Key {
@@ -87,6 +87,6 @@ BENCHMARK(first_request)->Arg(16)->Arg(256)->ArgName("MiB")->Threads(1)->Threads
 BENCHMARK(replay)->Arg(1000)->Arg(1'000'000)->ArgName("keys");
 
 }  // namespace
-}  // namespace once
+}  // namespace once::bench
 
 BENCHMARK_MAIN();

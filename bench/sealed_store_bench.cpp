@@ -8,7 +8,7 @@
 #include "base/random.hpp"
 #include "store/sealed_store.hpp"
 
-namespace once {
+namespace once::bench {
 namespace {
 
 // Keeps one outcome, so that nothing but the sealing is measured.
@@ -74,6 +74,6 @@ BENCHMARK(seal)->Arg(200)->Arg(4096)->Arg(65536);
 BENCHMARK(open)->Arg(200)->Arg(4096)->Arg(65536);
 
 }  // namespace
-}  // namespace once
+}  // namespace once::bench
 
 BENCHMARK_MAIN();

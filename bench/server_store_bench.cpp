@@ -21,7 +21,7 @@
 #include "base/text.hpp"
 #include "store/catalog/catalog.hpp"
 
-namespace once {
+namespace once::bench {
 namespace {
 
 struct Options {
@@ -130,8 +130,8 @@ int run(const Options& options) {
 }
 
 }  // namespace
-}  // namespace once
+}  // namespace once::bench
 
 int main(int argc, char** argv) {
-  return once::run(once::parse(argc, argv));
+  return once::bench::run(once::bench::parse(argc, argv));
 }

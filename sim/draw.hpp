@@ -8,7 +8,7 @@
 
 #include "base/clock.hpp"
 
-namespace once {
+namespace once::sim {
 
 class Draw {
  public:
@@ -46,4 +46,4 @@ class Draw {
   std::uint64_t state_;
 };
 
-}  // namespace once
+}  // namespace once::sim

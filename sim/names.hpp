@@ -5,7 +5,7 @@
 
 #include "store/store.hpp"
 
-namespace once {
+namespace once::sim {
 
 inline std::string_view name_of(Verdict verdict) {
   switch (verdict) {
@@ -45,4 +45,4 @@ inline std::string_view text_of(State state) {
   return "";
 }
 
-}  // namespace once
+}  // namespace once::sim

@@ -68,7 +68,7 @@ void Operators::act(const KeyInfo& seen, const Deed& deed) {
 }
 
 void Operators::note(const Visit& visit, std::string_view what) {
-  ports_.world.note(fmt::format("operator {}: {} key {}: {}", visit.errand, once::name_of(visit.action),
+  ports_.world.note(fmt::format("operator {}: {} key {}: {}", visit.errand, admin::name_of(visit.action),
                                 to_hex(visit.key.id).substr(0, 8), what));
 }
 

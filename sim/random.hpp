@@ -4,7 +4,7 @@
 #include "base/random.hpp"
 #include "sim/draw.hpp"
 
-namespace once {
+namespace once::sim {
 
 class SeededRandom final : public Random {
  public:
@@ -18,4 +18,4 @@ class SeededRandom final : public Random {
   Draw draw_;
 };
 
-}  // namespace once
+}  // namespace once::sim

@@ -26,7 +26,7 @@
 #include "sim/draw.hpp"
 #include "store/journal/disk.hpp"
 
-namespace once {
+namespace once::sim {
 
 enum class DiskCall : std::uint8_t {
   list,
@@ -410,4 +410,4 @@ class SimulatedDisk final : public Disk {
   bool has_lock_ = false;
 };
 
-}  // namespace once
+}  // namespace once::sim

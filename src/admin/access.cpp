@@ -10,7 +10,7 @@
 #include "core/problem.hpp"
 #include "gateway/identity/session_cookie.hpp"
 
-namespace once {
+namespace once::admin {
 
 using http::RequestHead;
 using http::ServiceRequest;
@@ -212,4 +212,4 @@ ServiceResponse AdminAccess::logout(const ServiceRequest& request) {
   return cookie("", std::chrono::seconds(0));
 }
 
-}  // namespace once
+}  // namespace once::admin

@@ -21,7 +21,7 @@
 #include "base/random.hpp"
 #include "http/service.hpp"
 
-namespace once {
+namespace once::admin {
 
 // "127.0.0.1:8081": is it reached from this machine only?
 bool is_loopback(std::string_view address);
@@ -76,4 +76,4 @@ class AdminAccess {
   const Log& log_;
 };
 
-}  // namespace once
+}  // namespace once::admin

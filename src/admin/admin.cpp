@@ -12,7 +12,7 @@
 #include "store/exclusive.hpp"
 #include "store/store.hpp"
 
-namespace once {
+namespace once::admin {
 
 using http::ServiceRequest;
 using http::ServiceResponse;
@@ -253,4 +253,4 @@ void Admin::tell_of_store(StoreProbe::Said said) {
   sources_.log.warn("not ready, the store is down", {{"error", store_probe_.error()}});
 }
 
-}  // namespace once
+}  // namespace once::admin

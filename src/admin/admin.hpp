@@ -22,7 +22,7 @@
 #include "http/service.hpp"
 #include "store/lane.hpp"
 
-namespace once {
+namespace once::admin {
 
 struct ReloadAnswer {
   std::vector<std::string> errors;  // any: nothing was changed
@@ -162,4 +162,4 @@ class Admin final : public http::ServiceHandler {
   http::ServiceThread thread_{*this, &sources_.gateway.faults()};
 };
 
-}  // namespace once
+}  // namespace once::admin

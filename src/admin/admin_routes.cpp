@@ -9,7 +9,7 @@
 #include "core/json_text.hpp"
 #include "core/problem.hpp"
 
-namespace once {
+namespace once::admin {
 
 using http::ServiceRequest;
 using http::ServiceResponse;
@@ -86,4 +86,4 @@ Task<ServiceResponse> Admin::overview(const ServiceRequest& /*request*/) {
   co_return ServiceResponse{.content_type = "application/json", .body = json + "]\n"};
 }
 
-}  // namespace once
+}  // namespace once::admin

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace once {
+namespace once::admin {
 
 namespace {
 
@@ -122,4 +122,4 @@ std::vector<Alert> alerts_of(const AlertFacts& facts) {
   return alerts;
 }
 
-}  // namespace once
+}  // namespace once::admin

@@ -11,7 +11,7 @@
 
 #include "admin/samples.hpp"
 
-namespace once {
+namespace once::admin {
 
 inline constexpr double most_takeovers = 0.05;
 inline constexpr double most_failures = 0.10;
@@ -59,4 +59,4 @@ struct Alert {
 
 std::vector<Alert> alerts_of(const AlertFacts& facts);
 
-}  // namespace once
+}  // namespace once::admin

@@ -14,7 +14,7 @@
 #include "base/text.hpp"
 #include "core/json_text.hpp"
 
-namespace once {
+namespace once::admin {
 
 namespace {
 
@@ -124,4 +124,4 @@ Result<void> Audit::append_line(const std::string& path, std::string line) {
   return found.st_size == 0 ? keep_name(path) : Result<void>();
 }
 
-}  // namespace once
+}  // namespace once::admin

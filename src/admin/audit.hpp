@@ -14,7 +14,7 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 
-namespace once {
+namespace once::admin {
 
 struct AuditEntry {
   std::string action;     // release, resolve, forget
@@ -58,4 +58,4 @@ class Audit {
   AuditThread thread_{patience};
 };
 
-}  // namespace once
+}  // namespace once::admin

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-namespace once {
+namespace once::admin {
 
 namespace {
 
@@ -93,4 +93,4 @@ void AuditThread::Run::late() {
   caller_.resume();
 }
 
-}  // namespace once
+}  // namespace once::admin

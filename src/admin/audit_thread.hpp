@@ -14,7 +14,7 @@
 #include "base/error.hpp"
 #include "base/executor.hpp"
 
-namespace once {
+namespace once::admin {
 
 class AuditThread {
  public:
@@ -79,4 +79,4 @@ class [[nodiscard]] AuditThread::Run final : private Timer {
   std::coroutine_handle<> caller_;
 };
 
-}  // namespace once
+}  // namespace once::admin

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-namespace once {
+namespace once::admin {
 
 namespace {
 
@@ -55,4 +55,4 @@ void Exposition::histogram(std::string_view labels, const HistogramSnapshot& sna
   fmt::format_to(std::back_inserter(text_), "{}_count{} {}\n", name_, with_braces(labels), snapshot.count);
 }
 
-}  // namespace once
+}  // namespace once::admin

@@ -7,7 +7,7 @@
 
 #include "base/histogram.hpp"
 
-namespace once {
+namespace once::admin {
 
 constexpr double nanoseconds_per_second = 1e9;
 
@@ -33,4 +33,4 @@ class Exposition {
   std::string text_;
 };
 
-}  // namespace once
+}  // namespace once::admin

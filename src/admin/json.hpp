@@ -11,7 +11,7 @@
 
 #include "core/json_text.hpp"
 
-namespace once {
+namespace once::admin {
 
 class Json {
  public:
@@ -73,4 +73,4 @@ class Json {
   std::string text_;
 };
 
-}  // namespace once
+}  // namespace once::admin

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace once {
+namespace once::admin {
 
 namespace {
 
@@ -76,4 +76,4 @@ Task<Effect> carry_out(Op& op, const KeyInfo& key, Lanes& store, Waiters& waiter
   co_return effect_of(op, key, lookup);
 }
 
-}  // namespace once
+}  // namespace once::admin

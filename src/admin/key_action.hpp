@@ -12,7 +12,7 @@
 #include "gateway/exchange/waiters.hpp"
 #include "store/lane.hpp"
 
-namespace once {
+namespace once::admin {
 
 std::string_view name_of(Action action);
 // "released"
@@ -27,4 +27,4 @@ Op op_of(const KeyInfo& key, Action action, const ActionRequest& asked);
 // Does it, tells those who wait here, and finds out what became of it.
 Task<Effect> carry_out(Op& op, const KeyInfo& key, Lanes& store, Waiters& waiters, Executor& home);
 
-}  // namespace once
+}  // namespace once::admin

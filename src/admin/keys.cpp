@@ -8,7 +8,7 @@
 #include "admin/key_action.hpp"
 #include "admin/keys_answers.hpp"
 
-namespace once {
+namespace once::admin {
 
 using http::ServiceRequest;
 using http::ServiceResponse;
@@ -193,7 +193,7 @@ Task<ServiceResponse> KeysApi::act(const ServiceRequest& request, std::string_vi
                    .by = asked->by,
                    .reason = asked->reason,
                    .result = "refused",
-                   .from = seen.key ? std::string(once::name_of(seen.key->state)) : "none",
+                   .from = seen.key ? std::string(admin::name_of(seen.key->state)) : "none",
                    .to = "",
                    .peer = std::string(request.peer)};
   std::optional<Problem> problem = seen.problem;
@@ -212,7 +212,7 @@ Task<ServiceResponse> KeysApi::act(const ServiceRequest& request, std::string_vi
 
 Task<ServiceResponse> KeysApi::act_on(const KeyInfo& key, Action action, const ActionRequest& asked, AuditEntry& entry,
                                       Executor& home) {
-  entry.to = action == Action::resolve ? once::name_of(asked.state) : "none";
+  entry.to = action == Action::resolve ? admin::name_of(asked.state) : "none";
   entry.result = "begun";
   const auto begun = co_await audit(entry, home);
   if (!begun) {
@@ -237,4 +237,4 @@ Task<ServiceResponse> KeysApi::act_on(const KeyInfo& key, Action action, const A
   co_return key_answer(key_json(*after.key, after.now, done + ",") + "\n");
 }
 
-}  // namespace once
+}  // namespace once::admin

@@ -23,7 +23,7 @@
 #include "http/service.hpp"
 #include "store/lane.hpp"
 
-namespace once {
+namespace once::admin {
 
 struct KeysPorts {
   const Gateway& gateway;
@@ -89,4 +89,4 @@ class KeysApi {
   SearchThread thread_;
 };
 
-}  // namespace once
+}  // namespace once::admin

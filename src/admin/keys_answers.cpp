@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-namespace once {
+namespace once::admin {
 
 using http::ServiceResponse;
 
@@ -49,4 +49,4 @@ Problem problem_of(Effect effect, const Op& op) {
   return problem(kind, fmt::format("Nothing was changed: {}.", op.error));
 }
 
-}  // namespace once
+}  // namespace once::admin

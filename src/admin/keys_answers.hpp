@@ -10,7 +10,7 @@
 #include "http/service.hpp"
 #include "store/store.hpp"
 
-namespace once {
+namespace once::admin {
 
 http::ServiceResponse key_answer(const Problem& problem);
 http::ServiceResponse key_answer(std::string json);
@@ -23,4 +23,4 @@ Problem store_problem(const Error& error);
 std::string_view result_of(Effect effect, OpStatus status);
 Problem problem_of(Effect effect, const Op& op);
 
-}  // namespace once
+}  // namespace once::admin

@@ -12,7 +12,7 @@
 #include "admin/keys.hpp"
 #include "admin/keys_answers.hpp"
 
-namespace once {
+namespace once::admin {
 
 using http::ServiceRequest;
 using http::ServiceResponse;
@@ -185,4 +185,4 @@ Task<Result<void>> KeysApi::audit_all(const std::vector<BulkKey>& keys, Executor
   co_return written;
 }
 
-}  // namespace once
+}  // namespace once::admin

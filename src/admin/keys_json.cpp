@@ -20,7 +20,7 @@
 #include "core/outcome.hpp"
 #include "core/reason.hpp"
 
-namespace once {
+namespace once::admin {
 
 namespace {
 
@@ -496,4 +496,4 @@ Effect effect_of(const Op& tried, const KeyInfo& key, const Op& seen) {
   return (same_attempt || next_attempt) && !by_this ? Effect::none : Effect::unknown;
 }
 
-}  // namespace once
+}  // namespace once::admin

@@ -12,7 +12,7 @@
 #include "store/search.hpp"
 #include "store/store.hpp"
 
-namespace once {
+namespace once::admin {
 
 std::string_view name_of(State state);
 // Of a place in CountsByState.
@@ -94,4 +94,4 @@ std::expected<BulkRequest, std::string> read_bulk(Action action, std::string_vie
 enum class Effect : std::uint8_t { done, none, unknown };
 Effect effect_of(const Op& tried, const KeyInfo& key, const Op& seen);
 
-}  // namespace once
+}  // namespace once::admin

@@ -15,7 +15,7 @@
 #include "admin/process_metrics.hpp"
 #include "admin/store_metrics.hpp"
 
-namespace once {
+namespace once::admin {
 
 namespace {
 
@@ -294,4 +294,4 @@ std::string metrics_page(const AdminSources& sources) {
   return out.take();
 }
 
-}  // namespace once
+}  // namespace once::admin

@@ -3,11 +3,13 @@
 
 #include <string>
 
-namespace once {
+#include "base/layers.hpp"
+
+namespace once::admin {
 
 struct AdminSources;
 
 // In Prometheus' text format 0.0.4.
 std::string metrics_page(const AdminSources& sources);
 
-}  // namespace once
+}  // namespace once::admin

@@ -3,7 +3,9 @@
 
 #include <string_view>
 
-namespace once {
+#include "base/layers.hpp"
+
+namespace once::admin {
 
 struct PageFile {
   std::string_view path;
@@ -14,4 +16,4 @@ struct PageFile {
 // Null: there is none at this path.
 const PageFile* page_file(std::string_view path);
 
-}  // namespace once
+}  // namespace once::admin

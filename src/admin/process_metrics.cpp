@@ -13,7 +13,7 @@
 
 #include "admin/exposition.hpp"
 
-namespace once {
+namespace once::admin {
 
 namespace {
 
@@ -55,4 +55,4 @@ void write_process_metrics(Exposition& out, Time started_at) {
   out.single("process_max_fds", "gauge", "Limit of open file descriptors.", descriptors.rlim_cur);
 }
 
-}  // namespace once
+}  // namespace once::admin

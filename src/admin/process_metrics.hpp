@@ -3,10 +3,10 @@
 
 #include "base/clock.hpp"
 
-namespace once {
+namespace once::admin {
 
 class Exposition;
 
 void write_process_metrics(Exposition& out, Time started_at);
 
-}  // namespace once
+}  // namespace once::admin

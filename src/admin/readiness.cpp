@@ -5,7 +5,7 @@
 
 #include "admin/admin.hpp"
 
-namespace once {
+namespace once::admin {
 
 namespace {
 
@@ -56,4 +56,4 @@ std::string_view Readiness::wrong(Instant now) {
   return "";
 }
 
-}  // namespace once
+}  // namespace once::admin

@@ -9,7 +9,7 @@
 #include "admin/sessions.hpp"
 #include "base/clock.hpp"
 
-namespace once {
+namespace once::admin {
 
 struct AdminSources;
 
@@ -34,4 +34,4 @@ class Readiness {
   Instant refused_at_ = Instant::min();
 };
 
-}  // namespace once
+}  // namespace once::admin

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 
-namespace once {
+#include "base/layers.hpp"
+
+namespace once::admin {
 
 enum class ReadyCheck : std::uint8_t {
   store,        // it answers
@@ -12,4 +14,4 @@ enum class ReadyCheck : std::uint8_t {
   upstreams,    // one of them has a server that is up
 };
 
-}  // namespace once
+}  // namespace once::admin

@@ -5,7 +5,7 @@
 
 #include "base/assert.hpp"
 
-namespace once {
+namespace once::admin {
 
 namespace {
 
@@ -140,4 +140,4 @@ const Sample& History::before(Instant now, Instant age) const {
   return samples_.front();
 }
 
-}  // namespace once
+}  // namespace once::admin

@@ -15,7 +15,7 @@
 #include "gateway/gateway.hpp"
 #include "store/lane.hpp"
 
-namespace once {
+namespace once::admin {
 
 struct Sample {
   Instant at{};
@@ -86,4 +86,4 @@ class History {
   std::deque<Sample> samples_;
 };
 
-}  // namespace once
+}  // namespace once::admin

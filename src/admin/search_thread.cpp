@@ -4,7 +4,7 @@
 #include <chrono>
 #include <utility>
 
-namespace once {
+namespace once::admin {
 
 namespace {
 
@@ -92,4 +92,4 @@ Duration SearchThread::count_some() {
   return count_every_;
 }
 
-}  // namespace once
+}  // namespace once::admin

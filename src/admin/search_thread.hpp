@@ -19,7 +19,7 @@
 #include "base/log.hpp"
 #include "store/search.hpp"
 
-namespace once {
+namespace once::admin {
 
 class SearchThread {
  public:
@@ -88,4 +88,4 @@ class [[nodiscard]] SearchThread::Run final : private Work {
   bool done_ = false;
 };
 
-}  // namespace once
+}  // namespace once::admin

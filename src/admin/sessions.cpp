@@ -9,7 +9,7 @@
 #include "base/bytes.hpp"
 #include "http/address_set.hpp"
 
-namespace once {
+namespace once::admin {
 
 Digest digest_of(std::string_view secret) {
   Sha256 hash;
@@ -93,4 +93,4 @@ std::optional<std::uint64_t> LineLimit::allow(std::string_view peer, Instant now
   return 0;
 }
 
-}  // namespace once
+}  // namespace once::admin

@@ -13,7 +13,7 @@
 #include "base/random.hpp"
 #include "base/sha256.hpp"
 
-namespace once {
+namespace once::admin {
 
 using Instant = std::chrono::nanoseconds;  // monotonic
 
@@ -84,4 +84,4 @@ class LineLimit {
   std::vector<Peer> peers_;
 };
 
-}  // namespace once
+}  // namespace once::admin

@@ -8,7 +8,7 @@
 #include "base/text.hpp"
 #include "store/exclusive.hpp"
 
-namespace once {
+namespace once::admin {
 
 namespace {
 
@@ -229,4 +229,4 @@ std::string EventStream::next() {
   return event;
 }
 
-}  // namespace once
+}  // namespace once::admin

@@ -15,7 +15,7 @@
 #include "admin/store_probe.hpp"
 #include "http/service.hpp"
 
-namespace once {
+namespace once::admin {
 
 // Owned by the admin interface and used on its thread.
 class Stats {
@@ -68,4 +68,4 @@ class EventStream final : public http::ServiceStream {
   bool begun_ = false;
 };
 
-}  // namespace once
+}  // namespace once::admin

@@ -5,7 +5,7 @@
 #include "admin/admin.hpp"
 #include "admin/exposition.hpp"
 
-namespace once {
+namespace once::admin {
 
 namespace {
 
@@ -38,4 +38,4 @@ void write_store_metrics(Exposition& out, const AdminSources& sources) {
   if (!sources.store.store().traits().inline_execution) write_lanes(out, sources.store.stats());
 }
 
-}  // namespace once
+}  // namespace once::admin

@@ -2,7 +2,7 @@
 
 #include "store/store.hpp"
 
-namespace once {
+namespace once::admin {
 
 Task<void> StoreProbe::question(ThreadLanes& lanes, std::shared_ptr<Answer> answer) {
   Op probe;  // a look-up of an id that nobody has
@@ -32,4 +32,4 @@ bool StoreProbe::undecided(Instant now) const {
   return answer_->open.load(std::memory_order_acquire) && now <= asked_at_ + patience;
 }
 
-}  // namespace once
+}  // namespace once::admin

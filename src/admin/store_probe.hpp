@@ -12,7 +12,7 @@
 #include "base/task.hpp"
 #include "store/lane.hpp"
 
-namespace once {
+namespace once::admin {
 
 class StoreProbe {
  public:
@@ -53,4 +53,4 @@ class StoreProbe {
   std::shared_ptr<Answer> answer_ = std::make_shared<Answer>();
 };
 
-}  // namespace once
+}  // namespace once::admin

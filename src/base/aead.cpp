@@ -8,7 +8,7 @@
 #include "base/assert.hpp"
 #include "base/bytes.hpp"
 
-namespace once {
+namespace once::base {
 
 namespace {
 
@@ -71,4 +71,4 @@ std::optional<std::string> Aead::open(std::string_view sealed, std::string_view 
   return plain;
 }
 
-}  // namespace once
+}  // namespace once::base

@@ -9,7 +9,9 @@
 #include <string>
 #include <string_view>
 
-namespace once {
+#include "base/layers.hpp"
+
+namespace once::base {
 
 class Aead {
  public:
@@ -33,4 +35,4 @@ class Aead {
   Key key_;
 };
 
-}  // namespace once
+}  // namespace once::base

@@ -5,7 +5,7 @@
 
 #include "base/broken_invariant.hpp"
 
-namespace once {
+namespace once::base {
 
 void note_broken_invariant(const char* expression, const char* file, int line) noexcept {
   std::fprintf(stderr, "once: invariant broken: %s (%s:%d)\n", expression, file, line);
@@ -16,4 +16,4 @@ void assertion_failed(const char* expression, const char* file, int line) noexce
   std::abort();
 }
 
-}  // namespace once
+}  // namespace once::base

@@ -5,7 +5,7 @@
 
 #include "base/clock.hpp"
 
-namespace once {
+namespace once::base {
 
 class Backoff {
  public:
@@ -28,4 +28,4 @@ class Backoff {
   Duration pause_;
 };
 
-}  // namespace once
+}  // namespace once::base

@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdint>
 
-namespace once {
+namespace once::base {
 
 namespace {
 
@@ -90,4 +90,4 @@ std::string to_base64(std::string_view bytes) {
   return text;
 }
 
-}  // namespace once
+}  // namespace once::base

@@ -6,7 +6,9 @@
 #include <string>
 #include <string_view>
 
-namespace once {
+#include "base/layers.hpp"
+
+namespace once::base {
 
 // nullopt for any other character, padding, a length that cannot be, or bits past the last byte that are not 0.
 std::optional<std::string> from_base64url(std::string_view text);
@@ -16,4 +18,4 @@ std::string to_base64url(std::string_view bytes);
 std::optional<std::string> from_base64(std::string_view text);
 std::string to_base64(std::string_view bytes);
 
-}  // namespace once
+}  // namespace once::base

@@ -3,7 +3,7 @@
 #include <array>
 #include <cstring>
 
-namespace once {
+namespace once::base {
 
 namespace {
 
@@ -53,4 +53,4 @@ std::optional<std::string> from_hex(std::string_view hex) {
   return bytes;
 }
 
-}  // namespace once
+}  // namespace once::base

@@ -11,7 +11,9 @@
 #include <string>
 #include <string_view>
 
-namespace once {
+#include "base/layers.hpp"
+
+namespace once::base {
 
 template <std::size_t Size, class Tag>
 struct Blob {
@@ -44,11 +46,11 @@ std::string to_hex(const Blob<Size, Tag>& blob) {
   return to_hex(blob.view());
 }
 
-}  // namespace once
+}  // namespace once::base
 
 template <std::size_t Size, class Tag>
-struct std::hash<once::Blob<Size, Tag>> {
-  std::size_t operator()(const once::Blob<Size, Tag>& blob) const noexcept {
+struct std::hash<once::base::Blob<Size, Tag>> {
+  std::size_t operator()(const once::base::Blob<Size, Tag>& blob) const noexcept {
     std::size_t value = 0;
     std::memcpy(&value, blob.bytes.data(), sizeof value);
     return value;

@@ -1,6 +1,6 @@
 #include "base/clock.hpp"
 
-namespace once {
+namespace once::base {
 
 Time SystemClock::now() const {
   return std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
@@ -14,4 +14,4 @@ std::chrono::nanoseconds monotonic_now() {
   return std::chrono::steady_clock::now().time_since_epoch();
 }
 
-}  // namespace once
+}  // namespace once::base

@@ -3,7 +3,9 @@
 
 #include <chrono>
 
-namespace once {
+#include "base/layers.hpp"
+
+namespace once::base {
 
 using Duration = std::chrono::milliseconds;
 // Wall-clock time, to the millisecond: what is stored in records and shown to people.
@@ -26,4 +28,4 @@ class SystemClock final : public Clock {
 // Time that never jumps, for measuring and for deadlines.
 std::chrono::nanoseconds monotonic_now();
 
-}  // namespace once
+}  // namespace once::base

@@ -10,7 +10,7 @@
 #include <arm_acle.h>
 #endif
 
-namespace once {
+namespace once::base {
 
 namespace {
 
@@ -81,4 +81,4 @@ std::uint32_t crc32c(std::string_view bytes, std::uint32_t before) {
   return crc32c_by_table(bytes, before);
 }
 
-}  // namespace once
+}  // namespace once::base

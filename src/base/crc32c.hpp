@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <string_view>
 
-namespace once {
+#include "base/layers.hpp"
+
+namespace once::base {
 
 // crc32c(b, crc32c(a)) is crc32c(a + b).
 std::uint32_t crc32c(std::string_view bytes, std::uint32_t before = 0);
@@ -12,4 +14,4 @@ std::uint32_t crc32c(std::string_view bytes, std::uint32_t before = 0);
 // The same without the instruction: for processors that lack it, and to test against.
 std::uint32_t crc32c_by_table(std::string_view bytes, std::uint32_t before = 0);
 
-}  // namespace once
+}  // namespace once::base

@@ -5,7 +5,9 @@
 
 #include <utility>
 
-namespace once {
+#include "base/layers.hpp"
+
+namespace once::base {
 
 class Descriptor {
  public:
@@ -29,4 +31,4 @@ class Descriptor {
   int number_ = -1;
 };
 
-}  // namespace once
+}  // namespace once::base

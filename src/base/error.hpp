@@ -6,7 +6,9 @@
 #include <expected>
 #include <string>
 
-namespace once {
+#include "base/layers.hpp"
+
+namespace once::base {
 
 enum class ErrorSource : std::uint8_t { client, backend, store, config, system };
 
@@ -21,4 +23,4 @@ struct Error {
 template <class T>
 using Result = std::expected<T, Error>;
 
-}  // namespace once
+}  // namespace once::base

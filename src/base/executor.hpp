@@ -8,7 +8,7 @@
 
 #include "base/clock.hpp"
 
-namespace once {
+namespace once::base {
 
 // Something to run later on the executor's own thread. May be queued in one place at a time.
 struct Work {
@@ -66,4 +66,4 @@ inline SleepFor sleep_for(Executor& executor, Duration after) {
   return {executor, after};
 }
 
-}  // namespace once
+}  // namespace once::base

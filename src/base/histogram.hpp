@@ -9,7 +9,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace once {
+#include "base/layers.hpp"
+
+namespace once::base {
 
 struct HistogramSnapshot {
   std::vector<std::uint64_t> bounds;  // inclusive upper bounds, growing
@@ -71,4 +73,4 @@ consteval std::array<std::uint64_t, Buckets> growing_bounds(std::uint64_t first,
   return bounds;
 }
 
-}  // namespace once
+}  // namespace once::base

@@ -12,7 +12,7 @@
 
 #include "base/ready_write.hpp"
 
-namespace once {
+namespace once::base {
 
 namespace {
 
@@ -180,4 +180,4 @@ void LineWriter::tell_left_out(std::string_view why) {
   told_at_ = monotonic_now();
 }
 
-}  // namespace once
+}  // namespace once::base

@@ -17,7 +17,7 @@
 #include "base/descriptor.hpp"
 #include "base/log.hpp"
 
-namespace once {
+namespace once::base {
 
 class LineWriter {
  public:
@@ -93,4 +93,4 @@ class LineWriter {
   std::thread thread_;
 };
 
-}  // namespace once
+}  // namespace once::base

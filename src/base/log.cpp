@@ -17,7 +17,7 @@
 #include "base/log_line.hpp"
 #include "base/ready_write.hpp"
 
-namespace once {
+namespace once::base {
 
 namespace {
 
@@ -161,8 +161,8 @@ struct AppendNumber {
   void operator()(bool value) const { append(out, value ? "true" : "false"); }
 
  private:
-  static void append(Buffer& to, const fmt::format_int& digits) { once::append(to, {digits.data(), digits.size()}); }
-  static void append(Buffer& to, std::string_view text) { once::append(to, text); }
+  static void append(Buffer& to, const fmt::format_int& digits) { base::append(to, {digits.data(), digits.size()}); }
+  static void append(Buffer& to, std::string_view text) { base::append(to, text); }
 };
 
 void append_quoted(Buffer& out, std::string_view value, Escapes escapes) {
@@ -316,4 +316,4 @@ void Log::tell_left_out(LeftOut which) const {
   }
 }
 
-}  // namespace once
+}  // namespace once::base

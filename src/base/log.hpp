@@ -21,7 +21,7 @@
 
 #include "base/clock.hpp"
 
-namespace once {
+namespace once::base {
 
 enum class LogLevel : std::uint8_t { debug, info, warn, error, off };
 
@@ -117,4 +117,4 @@ class Log {
   mutable std::vector<Repeated> repeated_;  // messages of the last second: texts of this program, so there are few
 };
 
-}  // namespace once
+}  // namespace once::base

@@ -6,10 +6,10 @@
 
 #include "base/log.hpp"
 
-namespace once {
+namespace once::base {
 
 // With its line end. Valid until the next call on the same thread. The format is not `automatic`.
 std::string_view log_line(LogFormat format, Time now, LogLevel level, std::string_view message,
                           std::initializer_list<LogField> fields);
 
-}  // namespace once
+}  // namespace once::base

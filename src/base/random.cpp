@@ -8,7 +8,7 @@
 
 #include "base/assert.hpp"
 
-namespace once {
+namespace once::base {
 
 namespace {
 
@@ -39,4 +39,4 @@ void SystemRandom::fill(std::span<std::uint8_t> out) {
   }
 }
 
-}  // namespace once
+}  // namespace once::base

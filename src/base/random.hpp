@@ -8,7 +8,7 @@
 
 #include "base/bytes.hpp"
 
-namespace once {
+namespace once::base {
 
 class Random {
  public:
@@ -32,4 +32,4 @@ class SystemRandom final : public Random {
   std::size_t used_ = sizeof(block_);
 };
 
-}  // namespace once
+}  // namespace once::base

@@ -9,7 +9,7 @@
 #include <limits.h>
 #include <poll.h>
 
-namespace once {
+namespace once::base {
 
 bool is_plain_file(int descriptor) {
   struct stat status{};
@@ -36,4 +36,4 @@ ssize_t write_if_ready(int descriptor, std::string_view piece, bool plain) {
   return ::write(descriptor, piece.data(), piece.size());
 }
 
-}  // namespace once
+}  // namespace once::base

@@ -6,7 +6,9 @@
 
 #include <string_view>
 
-namespace once {
+#include "base/layers.hpp"
+
+namespace once::base {
 
 // A file on disk: it is always ready, and takes any size at once.
 bool is_plain_file(int descriptor);
@@ -18,4 +20,4 @@ std::string_view next_piece(std::string_view lines, bool plain);
 // write(2) of such a piece; -1 with EAGAIN if the output has no room now.
 ssize_t write_if_ready(int descriptor, std::string_view piece, bool plain);
 
-}  // namespace once
+}  // namespace once::base

@@ -6,7 +6,7 @@
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wdeprecated-declarations"
 
-namespace once {
+namespace once::base {
 
 namespace {
 
@@ -62,6 +62,6 @@ Digest HmacSha256::Stream::finish() {
   return outer_.finish();
 }
 
-}  // namespace once
+}  // namespace once::base
 
 #pragma clang diagnostic pop

@@ -9,10 +9,12 @@
 
 #include <openssl/sha.h>
 
+#include "base/layers.hpp"
+
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wdeprecated-declarations"
 
-namespace once {
+namespace once::base {
 
 using Digest = std::array<std::uint8_t, 32>;
 
@@ -54,6 +56,6 @@ class HmacSha256 {
   Sha256 outer_;
 };
 
-}  // namespace once
+}  // namespace once::base
 
 #pragma clang diagnostic pop

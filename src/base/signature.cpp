@@ -16,7 +16,7 @@
 
 #include "base/bytes.hpp"
 
-namespace once {
+namespace once::base {
 
 namespace {
 
@@ -222,4 +222,4 @@ bool SignatureKey::verifies(std::string_view message, std::string_view signature
   return good;
 }
 
-}  // namespace once
+}  // namespace once::base

@@ -15,7 +15,7 @@
 
 struct evp_pkey_st;
 
-namespace once {
+namespace once::base {
 
 // Named as in RFC 7518 and RFC 8037.
 enum class SignatureAlgorithm : std::uint8_t {
@@ -60,4 +60,4 @@ class SignatureKey {
   std::variant<HmacSha256, PublicKey> key_;
 };
 
-}  // namespace once
+}  // namespace once::base

@@ -8,7 +8,7 @@
 
 #include "base/assert.hpp"
 
-namespace once {
+namespace once::base {
 
 // The lock on a Synchronized value, and the value while it is held.
 template <class T>
@@ -52,4 +52,4 @@ class Synchronized {
   T value_;
 };
 
-}  // namespace once
+}  // namespace once::base

@@ -3,7 +3,7 @@
 #include <array>
 #include <new>
 
-namespace once {
+namespace once::base {
 
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 
@@ -78,4 +78,4 @@ void free_frame(void* memory, std::size_t size) noexcept {
 
 #endif
 
-}  // namespace once
+}  // namespace once::base

@@ -11,7 +11,7 @@
 
 #include "base/assert.hpp"
 
-namespace once {
+namespace once::base {
 
 // Coroutine frames come from a per-thread free list: a request allocates nothing once warmed up.
 void* allocate_frame(std::size_t size);
@@ -124,4 +124,4 @@ inline void spawn(Task<void> task) {
   detail::run_detached(std::move(task));
 }
 
-}  // namespace once
+}  // namespace once::base

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-namespace once {
+namespace once::base {
 
 namespace {
 
@@ -155,4 +155,4 @@ void append_number(std::string& out, std::uint64_t number) {
   out.append(digits.data(), end);
 }
 
-}  // namespace once
+}  // namespace once::base

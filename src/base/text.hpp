@@ -12,7 +12,7 @@
 
 #include "base/clock.hpp"
 
-namespace once {
+namespace once::base {
 
 // "a,,b" has three parts; "" has one, empty.
 std::vector<std::string_view> split(std::string_view text, char separator);
@@ -50,4 +50,4 @@ std::string rfc3339(Time time);
 // Decimal digits, without a detour through a temporary string.
 void append_number(std::string& out, std::uint64_t number);
 
-}  // namespace once
+}  // namespace once::base

@@ -14,7 +14,7 @@
 #include "core/json_text.hpp"
 #include "core/outcome.hpp"
 
-namespace once {
+namespace once::claims {
 
 using http::ServiceResponse;
 
@@ -257,7 +257,7 @@ ClaimsAnswer ClaimsAnswers::no_memory() const {
 }
 
 ServiceResponse ClaimsAnswers::problem_response(ProblemKind kind, std::string detail) const {
-  const Problem answer = once::problem(kind, std::move(detail));
+  const Problem answer = core::problem(kind, std::move(detail));
   return {.status = answer.status, .content_type = "application/problem+json", .body = to_json(answer, type_base_)};
 }
 
@@ -265,4 +265,4 @@ ClaimsAnswer ClaimsAnswers::problem(ProblemKind kind, std::string detail, Claims
   return {.response = problem_response(kind, std::move(detail)), .result = result};
 }
 
-}  // namespace once
+}  // namespace once::claims

@@ -12,7 +12,7 @@
 #include "http/service.hpp"
 #include "store/store.hpp"
 
-namespace once {
+namespace once::claims {
 
 // An answer, and how it is counted.
 struct ClaimsAnswer {
@@ -58,4 +58,4 @@ bool owner_works(const Op& lookup);
 // The outcome of a claim that succeeded with this JSON value, as it is recorded.
 OutcomeBytes outcome_of(std::string_view value);
 
-}  // namespace once
+}  // namespace once::claims

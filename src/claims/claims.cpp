@@ -10,7 +10,7 @@
 #include "gateway/limits/told_outcomes.hpp"
 #include "store/search.hpp"
 
-namespace once {
+namespace once::claims {
 
 using http::ServiceRequest;
 using http::ServiceResponse;
@@ -340,4 +340,4 @@ Task<ClaimsAnswer> Claims::release(Call call, ClaimHandle handle) {
   co_return answers_.released();
 }
 
-}  // namespace once
+}  // namespace once::claims

@@ -26,7 +26,7 @@
 #include "store/claimant.hpp"
 #include "store/lane.hpp"
 
-namespace once {
+namespace once::claims {
 
 struct ClaimsPorts {
   Lanes& store;
@@ -117,4 +117,4 @@ class Claims final : public http::ServiceHandler, private ClaimantHost {
 // docs/openapi.json
 std::string_view openapi_document();
 
-}  // namespace once
+}  // namespace once::claims

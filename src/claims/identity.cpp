@@ -9,7 +9,7 @@
 #include "base/text.hpp"
 #include "core/headers.hpp"
 
-namespace once {
+namespace once::claims {
 
 namespace {
 
@@ -127,4 +127,4 @@ std::optional<ClaimHandle> Identities::read(std::string_view tenant, std::string
   return ClaimHandle{.id = *id, .nonce = *nonce};
 }
 
-}  // namespace once
+}  // namespace once::claims

@@ -13,7 +13,7 @@
 #include "core/operation.hpp"
 #include "http/head.hpp"
 
-namespace once {
+namespace once::claims {
 
 class Tenants {
  public:
@@ -62,4 +62,4 @@ class Identities {
   OperationIds ids_;
 };
 
-}  // namespace once
+}  // namespace once::claims

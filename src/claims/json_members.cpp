@@ -5,7 +5,7 @@
 #include "core/json_scanner.hpp"
 #include "core/json_walk.hpp"
 
-namespace once {
+namespace once::claims {
 
 namespace {
 
@@ -65,4 +65,4 @@ std::optional<std::vector<JsonMember>> json_members(std::string_view json) {
   return reader.take();
 }
 
-}  // namespace once
+}  // namespace once::claims

@@ -8,7 +8,9 @@
 #include <string_view>
 #include <vector>
 
-namespace once {
+#include "base/layers.hpp"
+
+namespace once::claims {
 
 inline constexpr std::size_t max_members_depth = 128;
 
@@ -27,4 +29,4 @@ bool is_json_value(std::string_view json);
 // The text of a JSON string; nullopt if it is none, or no valid Unicode.
 std::optional<std::string> json_string(std::string_view value);
 
-}  // namespace once
+}  // namespace once::claims

@@ -2,7 +2,7 @@
 
 #include "base/assert.hpp"
 
-namespace once {
+namespace once::claims {
 
 std::string_view name_of(ClaimsVerb verb) {
   switch (verb) {
@@ -54,4 +54,4 @@ std::span<const ClaimsResult> results_of(ClaimsVerb verb) {
   ONCE_ASSERT(false);
 }
 
-}  // namespace once
+}  // namespace once::claims

@@ -9,7 +9,7 @@
 
 #include "gateway/metrics.hpp"
 
-namespace once {
+namespace once::claims {
 
 enum class ClaimsVerb : std::uint8_t { claim, lookup, renew, succeed, fail, release, other };
 inline constexpr std::size_t claims_verb_count = 7;
@@ -52,4 +52,4 @@ struct ClaimsMetrics {
   }
 };
 
-}  // namespace once
+}  // namespace once::claims

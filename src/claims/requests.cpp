@@ -12,7 +12,7 @@
 #include "core/json_canonical.hpp"
 #include "core/json_text.hpp"
 
-namespace once {
+namespace once::claims {
 
 namespace {
 
@@ -271,4 +271,4 @@ Read<void> read_release(std::string_view body) {
   return {};
 }
 
-}  // namespace once
+}  // namespace once::claims

@@ -12,7 +12,7 @@
 #include "claims/identity.hpp"
 #include "core/decision.hpp"
 
-namespace once {
+namespace once::claims {
 
 inline constexpr Duration default_claim_lease = std::chrono::seconds(30);
 inline constexpr std::size_t longest_reason = 200;
@@ -51,4 +51,4 @@ Read<SucceedAsked> read_succeed(std::string_view body);
 Read<std::string> read_fail(std::string_view body);
 Read<void> read_release(std::string_view body);
 
-}  // namespace once
+}  // namespace once::claims

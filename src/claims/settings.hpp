@@ -8,7 +8,7 @@
 
 #include "base/clock.hpp"
 
-namespace once {
+namespace once::claims {
 
 struct ClaimsToken {
   std::string tenant;
@@ -25,4 +25,4 @@ struct ClaimsSettings {
   Duration max_wait = std::chrono::minutes(1);
 };
 
-}  // namespace once
+}  // namespace once::claims

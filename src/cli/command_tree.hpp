@@ -10,6 +10,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/layers.hpp"
+
 namespace once::cli {
 
 std::string bash_completion(const CLI::App& app);

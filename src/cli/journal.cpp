@@ -46,7 +46,7 @@ void print_missing(const journal::Report& report) {
   }
 }
 
-bool there_is_a_journal(Disk& disk, const std::string& folder) {
+bool there_is_a_journal(journal::Disk& disk, const std::string& folder) {
   const auto names = disk.list();
   if (!names) {
     print_error(names.error().detail);
@@ -58,7 +58,7 @@ bool there_is_a_journal(Disk& disk, const std::string& folder) {
 }
 
 int verify(const JournalOptions& options) {
-  SystemDisk disk(options.folder);
+  journal::SystemDisk disk(options.folder);
   if (!there_is_a_journal(disk, options.folder)) return 2;
   const auto report = journal::verify(disk, print_segment);
   if (!report) {
@@ -82,7 +82,7 @@ bool confirmed() {
 }
 
 int repair(const JournalOptions& options) {
-  SystemDisk disk(options.folder);
+  journal::SystemDisk disk(options.folder);
   if (!there_is_a_journal(disk, options.folder)) return 2;
   if (!options.yes && ::isatty(STDIN_FILENO) == 0) {
     print_error("there is no terminal to confirm this; use --yes");

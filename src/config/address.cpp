@@ -9,7 +9,7 @@
 #include "gateway/upstream/upstream_state.hpp"
 #include "http/address_set.hpp"
 
-namespace once {
+namespace once::config {
 
 namespace {
 
@@ -258,4 +258,4 @@ std::string format_upstream(const Upstream& upstream) {
   return fmt::format("{}{}", fmt::join(names, ", "), upstream.base_path);
 }
 
-}  // namespace once
+}  // namespace once::config

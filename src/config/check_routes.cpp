@@ -15,7 +15,7 @@
 #include "http/endpoint.hpp"
 #include "store/catalog/catalog.hpp"
 
-namespace once {
+namespace once::config {
 
 namespace {
 
@@ -367,4 +367,4 @@ void check_routes(Config& config, Findings& out) {
   check_takeovers(config, out);
 }
 
-}  // namespace once
+}  // namespace once::config

@@ -3,9 +3,9 @@
 
 #include "config/findings.hpp"
 
-namespace once {
+namespace once::config {
 
 // Fills in the upstreams of routes, and what follows from all of them together.
 void check_routes(Config& config, Findings& out);
 
-}  // namespace once
+}  // namespace once::config

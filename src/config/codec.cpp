@@ -13,7 +13,7 @@
 #include "store/catalog/catalog.hpp"
 #include "store/server/store_url.hpp"
 
-namespace once {
+namespace once::config {
 
 namespace {
 
@@ -456,4 +456,4 @@ std::vector<std::string> format_statuses(const StatusSet& set) {
   return words;
 }
 
-}  // namespace once
+}  // namespace once::config

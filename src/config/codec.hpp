@@ -16,7 +16,7 @@
 #include "config/config.hpp"
 #include "config/syntax.hpp"
 
-namespace once {
+namespace once::config {
 
 // The error is a text that goes behind "name: ".
 template <class T>
@@ -139,4 +139,4 @@ std::optional<Address> parse_address(std::string_view text);
 Parsed<Upstream> parse_upstream(std::string_view url);
 std::string format_upstream(const Upstream& upstream);
 
-}  // namespace once
+}  // namespace once::config

@@ -23,7 +23,7 @@
 #include "store/journal/settings.hpp"
 #include "store/server/settings.hpp"
 
-namespace once {
+namespace once::config {
 
 enum class Environment : std::uint8_t { development, production };
 
@@ -58,7 +58,7 @@ struct Config {
   Environment environment = Environment::development;
   std::string store = "journal:";
   MemoryStoreSettings memory;
-  JournalSettings journal;
+  journal::JournalSettings journal;
   ServerSettings server;
   std::vector<std::string> encryption_keys;  // files; the first one seals, all of them open
   std::vector<std::string> sealing_secrets;  // what is in them, filled in by finish(); never logged
@@ -93,4 +93,4 @@ struct Config {
   std::set<std::string, std::less<>> refused;  // settings whose values were mistakes, by these names
 };
 
-}  // namespace once
+}  // namespace once::config

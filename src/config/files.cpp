@@ -22,7 +22,7 @@
 #include "store/catalog/catalog.hpp"
 #include "store/server/store_url.hpp"
 
-namespace once {
+namespace once::config {
 
 namespace {
 
@@ -216,4 +216,4 @@ Checked check_secrets(Config& config, const Environ& environ) {
   return out.take();
 }
 
-}  // namespace once
+}  // namespace once::config

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-namespace once {
+namespace once::config {
 
 namespace {
 
@@ -62,4 +62,4 @@ Checked Findings::take() {
   return std::move(found_);
 }
 
-}  // namespace once
+}  // namespace once::config

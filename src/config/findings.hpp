@@ -7,7 +7,7 @@
 
 #include "config/finish.hpp"
 
-namespace once {
+namespace once::config {
 
 class Findings {
  public:
@@ -35,4 +35,4 @@ class Findings {
   Checked found_;
 };
 
-}  // namespace once
+}  // namespace once::config

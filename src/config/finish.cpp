@@ -15,7 +15,7 @@
 #include "http/endpoint.hpp"
 #include "store/catalog/catalog.hpp"
 
-namespace once {
+namespace once::config {
 
 namespace {
 
@@ -186,7 +186,7 @@ void check_process(const Config& config, Findings& out) {
               fmt::format("limits.max_uri_bytes ({}) must not be larger than limits.max_header_bytes ({})",
                           format_size(config.limits.max_uri_bytes), format_size(config.limits.max_header_bytes)));
   }
-  const JournalSettings& journal = config.journal;
+  const journal::JournalSettings& journal = config.journal;
   if (journal.cache_bytes >= journal.max_memory) {
     out.error({"journal.cache", "journal.max_memory"},
               fmt::format("journal.cache ({}) must be smaller than journal.max_memory ({})",
@@ -255,4 +255,4 @@ std::expected<ConfigErrors, ConfigErrors> finish(Config& config, const Environ& 
   return std::move(checked.warnings);
 }
 
-}  // namespace once
+}  // namespace once::config

@@ -9,7 +9,7 @@
 #include "config/load.hpp"
 #include "store/catalog/store_type.hpp"
 
-namespace once {
+namespace once::config {
 
 struct Checked {
   ConfigErrors errors;
@@ -40,4 +40,4 @@ ConfigErrors all_mistakes(Loaded loaded, const Environ& environ);
 // All of that, then the secret is found or made. The value is the warnings.
 std::expected<ConfigErrors, ConfigErrors> finish(Config& config, const Environ& environ, Random& random);
 
-}  // namespace once
+}  // namespace once::config

@@ -11,7 +11,7 @@
 #include "base/text.hpp"
 #include "config/secret.hpp"
 
-namespace once {
+namespace once::config {
 
 namespace {
 
@@ -88,4 +88,4 @@ std::expected<std::vector<IncludedFile>, std::string> read_included(const std::s
   return files;
 }
 
-}  // namespace once
+}  // namespace once::config

@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
-namespace once {
+#include "base/layers.hpp"
+
+namespace once::config {
 
 inline constexpr std::size_t largest_config_file = std::size_t{1} << 20U;
 
@@ -26,4 +28,4 @@ std::expected<std::string, std::string> read_config_file(const std::string& path
 std::expected<std::vector<IncludedFile>, std::string> read_included(const std::string& pattern,
                                                                     const std::string& from);
 
-}  // namespace once
+}  // namespace once::config

@@ -10,7 +10,7 @@
 #include "config/settings.hpp"
 #include "core/json_text.hpp"
 
-namespace once {
+namespace once::config {
 
 namespace {
 
@@ -231,4 +231,4 @@ std::string json_schema() {
          "\n";
 }
 
-}  // namespace once
+}  // namespace once::config

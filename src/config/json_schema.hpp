@@ -5,9 +5,11 @@
 
 #include <string>
 
-namespace once {
+#include "base/layers.hpp"
+
+namespace once::config {
 
 // docs/once.schema.json
 std::string json_schema();
 
-}  // namespace once
+}  // namespace once::config

@@ -11,7 +11,7 @@
 #include "config/secret.hpp"
 #include "core/jwks.hpp"
 
-namespace once {
+namespace once::config {
 
 namespace {
 
@@ -105,4 +105,4 @@ std::expected<std::shared_ptr<const JwtVerifier>, std::string> make_verifier(con
   return std::make_shared<const JwtVerifier>(all, jwt.rules, claims_of(config.routes));
 }
 
-}  // namespace once
+}  // namespace once::config

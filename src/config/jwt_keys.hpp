@@ -8,11 +8,11 @@
 #include "config/config.hpp"
 #include "config/load.hpp"
 
-namespace once {
+namespace once::config {
 
 // Null if neither keys nor secrets are set. The error is for people: it names the file and what was expected, and holds
 // nothing of what is in it.
 std::expected<std::shared_ptr<const JwtVerifier>, std::string> make_verifier(const Config& config,
                                                                              ConfigErrors& warnings);
 
-}  // namespace once
+}  // namespace once::config

@@ -12,7 +12,7 @@
 #include "config/settings.hpp"
 #include "config/yaml.hpp"
 
-namespace once {
+namespace once::config {
 
 namespace {
 
@@ -593,4 +593,4 @@ std::expected<Config, ConfigErrors> load(const std::string& path, std::span<cons
   return std::unexpected(std::move(loaded.errors));
 }
 
-}  // namespace once
+}  // namespace once::config

@@ -11,7 +11,7 @@
 #include "config/include.hpp"
 #include "config/variables.hpp"
 
-namespace once {
+namespace once::config {
 
 struct ConfigError {
   std::string file;  // empty: not about a file
@@ -60,4 +60,4 @@ Loaded load_all(const std::string& path, std::span<const Override> overrides = {
 std::expected<Config, ConfigErrors> load(const std::string& path, std::span<const Override> overrides = {},
                                          const Environ& environ = {});
 
-}  // namespace once
+}  // namespace once::config

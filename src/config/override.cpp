@@ -4,7 +4,7 @@
 #include "config/codec.hpp"
 #include "config/load.hpp"
 
-namespace once {
+namespace once::config {
 
 std::string to_string(const ConfigError& error) {
   if (error.file.empty()) return error.text;
@@ -22,4 +22,4 @@ std::expected<Override, ConfigError> parse_override(std::string_view name_and_va
   return Override{.flag = "--set " + name, .setting = name, .value = std::string(name_and_value.substr(equals + 1))};
 }
 
-}  // namespace once
+}  // namespace once::config

@@ -4,7 +4,7 @@
 #include "core/dialect.hpp"
 #include "core/outcome.hpp"
 
-namespace once {
+namespace once::config {
 
 namespace {
 
@@ -358,4 +358,4 @@ Policy builtin_policy() {
   return *policy;
 }
 
-}  // namespace once
+}  // namespace once::config

@@ -1,7 +1,7 @@
 // What the process as a whole can be told, and what belongs to a route but is not policy.
 #include "config/settings.hpp"
 
-namespace once {
+namespace once::config {
 
 namespace {
 
@@ -196,7 +196,9 @@ Settings<Config> store_settings() {
           "evicted."),
       one<Config>(
           "journal.sync", [](auto& c) -> auto& { return c.journal.sync; },
-          choice_codec<Sync>({{"always", Sync::always}, {"interval", Sync::interval}, {"never", Sync::never}}),
+          choice_codec<journal::Sync>({{"always", journal::Sync::always},
+                                       {"interval", journal::Sync::interval},
+                                       {"never", journal::Sync::never}}),
           "When records are forced to disk. always: before the backend or the client sees anything, so nothing is "
           "lost. interval and never: a crash of Once loses nothing, but on power loss or a system crash the records "
           "of journal.sync_interval, or all unwritten ones, are lost, and their retries execute again."),
@@ -507,4 +509,4 @@ Config builtin_config() {
   return config;
 }
 
-}  // namespace once
+}  // namespace once::config

@@ -12,7 +12,7 @@
 #include "config/yaml.hpp"
 #include "core/dialect.hpp"
 
-namespace once {
+namespace once::config {
 
 namespace {
 
@@ -288,4 +288,4 @@ routes: []
   return out;
 }
 
-}  // namespace once
+}  // namespace once::config

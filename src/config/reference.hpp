@@ -3,7 +3,9 @@
 
 #include <string>
 
-namespace once {
+#include "base/layers.hpp"
+
+namespace once::config {
 
 // docs/configuration.md
 std::string reference_markdown();
@@ -11,4 +13,4 @@ std::string reference_markdown();
 // Every setting with its default and what it is for, as a configuration file; reading it changes nothing.
 std::string reference_yaml();
 
-}  // namespace once
+}  // namespace once::config

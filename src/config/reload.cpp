@@ -9,7 +9,7 @@
 #include "config/settings.hpp"
 #include "gateway/identity/routes.hpp"
 
-namespace once {
+namespace once::config {
 
 namespace {
 
@@ -159,4 +159,4 @@ std::vector<std::string> forgotten_keys(const Config& running, const Config& wan
   return out;
 }
 
-}  // namespace once
+}  // namespace once::config

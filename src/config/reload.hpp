@@ -7,7 +7,7 @@
 
 #include "config/config.hpp"
 
-namespace once {
+namespace once::config {
 
 // Whether a reload takes this process setting over. What belongs to routes and defaults always is.
 bool reloads(std::string_view setting);
@@ -21,4 +21,4 @@ std::vector<std::string> needs_restart(const Config& running, const Config& want
 // such a retry is refused. A sentence for each setting of each route. Both are checked. The secret is not looked at.
 std::vector<std::string> forgotten_keys(const Config& running, const Config& wanted);
 
-}  // namespace once
+}  // namespace once::config

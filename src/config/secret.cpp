@@ -17,7 +17,7 @@
 #include "base/descriptor.hpp"
 #include "store/catalog/catalog.hpp"
 
-namespace once {
+namespace once::config {
 
 namespace {
 
@@ -182,4 +182,4 @@ std::expected<Secret, std::string> find_secret(const Config& config, const Envir
   return keep_secret(config.data_dir, random);
 }
 
-}  // namespace once
+}  // namespace once::config

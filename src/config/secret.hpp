@@ -8,7 +8,7 @@
 #include "base/random.hpp"
 #include "config/finish.hpp"
 
-namespace once {
+namespace once::config {
 
 inline constexpr std::size_t shortest_secret = 16;
 
@@ -37,4 +37,4 @@ std::expected<Secret, std::string> resolve_secret(const std::string& source, con
 // Of a file of its own: a line of at least shortest_secret bytes.
 std::expected<Secret, std::string> read_secret(const std::string& path);
 
-}  // namespace once
+}  // namespace once::config

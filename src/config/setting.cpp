@@ -2,7 +2,7 @@
 
 #include "base/text.hpp"
 
-namespace once {
+namespace once::config {
 
 Parsed<void> check_list(const Values& values) {
   if (values.size() > most_list_items) {
@@ -30,4 +30,4 @@ Values read_values(Shape shape, std::string_view text) {
   return values;
 }
 
-}  // namespace once
+}  // namespace once::config

@@ -13,7 +13,7 @@
 
 #include "config/codec.hpp"
 
-namespace once {
+namespace once::config {
 
 using Values = std::vector<std::string>;
 
@@ -121,4 +121,4 @@ Setting<Target> list(std::string_view name, std::type_identity_t<Field<Target, s
 std::string show_values(Shape shape, const Values& values);
 Values read_values(Shape shape, std::string_view text);
 
-}  // namespace once
+}  // namespace once::config

@@ -4,7 +4,7 @@
 #include "config/config.hpp"
 #include "config/setting.hpp"
 
-namespace once {
+namespace once::config {
 
 const Settings<Config>& process_settings();
 // May stand under `defaults:` and in every route.
@@ -28,4 +28,4 @@ Config builtin_config();
 // The settings that a dialect decides, because dialects differ in them. Choosing one leaves all others as they are.
 std::vector<const Setting<Policy>*> dialect_settings();
 
-}  // namespace once
+}  // namespace once::config

@@ -11,7 +11,7 @@
 #include "base/text.hpp"
 #include "store/catalog/catalog.hpp"
 
-namespace once {
+namespace once::config {
 
 namespace {
 
@@ -217,4 +217,4 @@ std::string upstream_url() {
 
 }  // namespace syntax
 
-}  // namespace once
+}  // namespace once::config

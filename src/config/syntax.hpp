@@ -10,7 +10,7 @@
 
 #include "base/clock.hpp"
 
-namespace once {
+namespace once::config {
 
 struct Syntax {
   struct Numbers {
@@ -59,4 +59,4 @@ std::string server();
 std::string upstream_url();
 }  // namespace syntax
 
-}  // namespace once
+}  // namespace once::config

@@ -2,7 +2,7 @@
 #include "config/settings.hpp"
 #include "gateway/upstream/upstream_group.hpp"
 
-namespace once {
+namespace once::config {
 
 namespace {
 
@@ -189,4 +189,4 @@ const Settings<Upstream>& upstream_settings() {
   return table;
 }
 
-}  // namespace once
+}  // namespace once::config

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-namespace once {
+namespace once::config {
 
 namespace {
 
@@ -43,4 +43,4 @@ std::expected<Replaced, std::string> replace_variables(std::string_view text, co
   return out;
 }
 
-}  // namespace once
+}  // namespace once::config

@@ -8,7 +8,9 @@
 #include <string>
 #include <string_view>
 
-namespace once {
+#include "base/layers.hpp"
+
+namespace once::config {
 
 // The value of an environment variable, if it is set.
 using Environ = std::function<std::optional<std::string>(std::string_view name)>;
@@ -21,4 +23,4 @@ struct Replaced {
 // $${ is ${ as it stands, and any other $ is itself. The error says what is wrong, and holds no variable's value.
 std::expected<Replaced, std::string> replace_variables(std::string_view text, const Environ& environ);
 
-}  // namespace once
+}  // namespace once::config

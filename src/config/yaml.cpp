@@ -10,7 +10,7 @@
 
 #include "base/text.hpp"
 
-namespace once {
+namespace once::config {
 
 namespace {
 
@@ -163,4 +163,4 @@ std::string yaml_scalar(std::string_view text) {
   return quoted + "\"";
 }
 
-}  // namespace once
+}  // namespace once::config

@@ -8,7 +8,9 @@
 #include <string_view>
 #include <vector>
 
-namespace once {
+#include "base/layers.hpp"
+
+namespace once::config {
 
 struct YamlNode {
   enum class Kind : std::uint8_t { nothing, scalar, list, map };
@@ -35,4 +37,4 @@ std::expected<YamlNode, YamlError> parse_yaml(std::string_view text);
 // A value as it must be written in YAML to be read back as the same text.
 std::string yaml_scalar(std::string_view text);
 
-}  // namespace once
+}  // namespace once::config

@@ -6,7 +6,7 @@
 #include "base/text.hpp"
 #include "core/headers.hpp"
 
-namespace once {
+namespace once::core {
 
 namespace {
 
@@ -40,4 +40,4 @@ void BackendPolicy::add(std::string_view value) {
   }
 }
 
-}  // namespace once
+}  // namespace once::core

@@ -8,7 +8,7 @@
 
 #include "base/clock.hpp"
 
-namespace once {
+namespace once::core {
 
 struct BackendPolicy {
   // A later one wins over the ones before it.
@@ -27,4 +27,4 @@ struct BackendPolicy {
   bool operator==(const BackendPolicy&) const = default;
 };
 
-}  // namespace once
+}  // namespace once::core

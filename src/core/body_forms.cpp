@@ -7,7 +7,7 @@
 
 #include "core/headers.hpp"
 
-namespace once {
+namespace once::core {
 
 namespace {
 
@@ -152,4 +152,4 @@ bool hash_form(Sha256& hash, std::string_view body) {
   }
 }
 
-}  // namespace once
+}  // namespace once::core

@@ -7,7 +7,7 @@
 
 #include "base/sha256.hpp"
 
-namespace once {
+namespace once::core {
 
 // Any multipart type, by everything but the boundary, which clients draw anew: what comes before, between and after the
 // delimiters, byte for byte and in order. So names, filenames, types and contents of parts all count. Takes linear
@@ -19,4 +19,4 @@ bool hash_multipart(Sha256& hash, std::string_view content_type, std::string_vie
 // malformed.
 bool hash_form(Sha256& hash, std::string_view body);
 
-}  // namespace once
+}  // namespace once::core

@@ -4,7 +4,7 @@
 
 #include "base/assert.hpp"
 
-namespace once {
+namespace once::core {
 
 namespace {
 
@@ -165,4 +165,4 @@ Record trace_of_release(const Record& record) {
   return trace;
 }
 
-}  // namespace once
+}  // namespace once::core

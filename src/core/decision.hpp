@@ -8,7 +8,7 @@
 
 #include "core/record.hpp"
 
-namespace once {
+namespace once::core {
 
 // What happens to an operation whose owner is gone or whose outcome is unknown.
 enum class OnUnknown : std::uint8_t {
@@ -141,4 +141,4 @@ std::optional<Record> released(const Record& record);
 inline constexpr Duration release_remembered = std::chrono::minutes(1);
 Record trace_of_release(const Record& record);
 
-}  // namespace once
+}  // namespace once::core

@@ -5,7 +5,7 @@
 #include "core/headers.hpp"
 #include "core/outcome.hpp"
 
-namespace once {
+namespace once::core {
 
 namespace {
 
@@ -103,4 +103,4 @@ std::span<const std::string_view> dialect_names() {
   return all_names;
 }
 
-}  // namespace once
+}  // namespace once::core

@@ -8,7 +8,7 @@
 
 #include "core/policy.hpp"
 
-namespace once {
+namespace once::core {
 
 // nullopt if there is no dialect of that name. Every field is filled in, the record policy too.
 std::optional<Policy> dialect(std::string_view name);
@@ -16,4 +16,4 @@ std::optional<Policy> dialect(std::string_view name);
 // "ietf", the default, comes first.
 std::span<const std::string_view> dialect_names();
 
-}  // namespace once
+}  // namespace once::core

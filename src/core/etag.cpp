@@ -7,7 +7,7 @@
 #include "base/sha256.hpp"
 #include "base/text.hpp"
 
-namespace once {
+namespace once::core {
 
 namespace {
 
@@ -98,4 +98,4 @@ bool holds(const Precondition& precondition, const CurrentState& current) {
   return true;
 }
 
-}  // namespace once
+}  // namespace once::core

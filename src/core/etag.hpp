@@ -8,7 +8,9 @@
 #include <string_view>
 #include <vector>
 
-namespace once {
+#include "base/layers.hpp"
+
+namespace once::core {
 
 // A representation as it is told from another one of the same resource.
 struct Representation {
@@ -58,4 +60,4 @@ struct CurrentState {
 
 bool holds(const Precondition& precondition, const CurrentState& current);
 
-}  // namespace once
+}  // namespace once::core

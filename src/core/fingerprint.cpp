@@ -9,7 +9,7 @@
 #include "core/headers.hpp"
 #include "core/json_canonical.hpp"
 
-namespace once {
+namespace once::core {
 
 namespace {
 
@@ -86,4 +86,4 @@ Fingerprint fingerprint(const FingerprintPolicy& policy, std::string_view method
   return {hash.finish()};
 }
 
-}  // namespace once
+}  // namespace once::core

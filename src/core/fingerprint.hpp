@@ -10,7 +10,7 @@
 #include "base/bytes.hpp"
 #include "core/policy.hpp"
 
-namespace once {
+namespace once::core {
 
 // `target` is path and query as sent. The media type counts without its parameters and without case. The body
 // counts as the policy says for its media type, and by its bytes if it does not follow that type. Bodies of two kinds
@@ -24,4 +24,4 @@ std::string_view media_type(std::string_view content_type);
 // application/json, or any type with the suffix +json; parameters are ignored.
 bool is_json(std::string_view content_type);
 
-}  // namespace once
+}  // namespace once::core

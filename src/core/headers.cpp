@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
-namespace once {
+namespace once::core {
 
 namespace {
 
@@ -182,4 +182,4 @@ bool contains(const MethodSet& set, Method method) {
   return set.test(static_cast<std::size_t>(method));
 }
 
-}  // namespace once
+}  // namespace once::core

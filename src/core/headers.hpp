@@ -8,7 +8,7 @@
 
 #include "core/policy.hpp"
 
-namespace once {
+namespace once::core {
 
 // ASCII only, whatever the locale.
 constexpr char to_lower(char c) {
@@ -56,4 +56,4 @@ bool is_safe(Method method);
 MethodSet methods(std::initializer_list<Method> list);
 bool contains(const MethodSet& set, Method method);
 
-}  // namespace once
+}  // namespace once::core

@@ -8,7 +8,7 @@
 
 #include "core/headers.hpp"
 
-namespace once {
+namespace once::core {
 
 namespace {
 
@@ -56,4 +56,4 @@ std::string_view normalise_host(std::string_view host, std::string& scratch) {
   return scratch;
 }
 
-}  // namespace once
+}  // namespace once::core

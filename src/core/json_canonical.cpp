@@ -12,7 +12,7 @@
 #include "core/json_scanner.hpp"
 #include "core/json_text.hpp"
 
-namespace once {
+namespace once::core {
 
 namespace {
 
@@ -261,4 +261,4 @@ std::optional<std::string> canonical_json(std::string_view json, std::span<const
   return object_of(included, canonical.included());
 }
 
-}  // namespace once
+}  // namespace once::core

@@ -11,7 +11,9 @@
 #include <string>
 #include <string_view>
 
-namespace once {
+#include "base/layers.hpp"
+
+namespace once::core {
 
 // Deeper documents have no canonical form. It bounds the stack, and the copying that a hostile nesting of objects
 // in reverse order can cause; 64 is also what common parsers stop at.
@@ -30,4 +32,4 @@ inline constexpr std::size_t max_json_bytes = 1U << 30U;
 std::optional<std::string> canonical_json(std::string_view json, std::span<const std::string> include = {},
                                           std::span<const std::string> exclude = {});
 
-}  // namespace once
+}  // namespace once::core

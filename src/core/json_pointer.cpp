@@ -4,7 +4,7 @@
 
 #include "base/assert.hpp"
 
-namespace once {
+namespace once::core {
 
 std::optional<std::vector<std::string>> pointer_tokens(std::string_view pointer) {
   std::vector<std::string> tokens;
@@ -65,4 +65,4 @@ bool PointerSet::any_leads_here() const {
   return false;
 }
 
-}  // namespace once
+}  // namespace once::core

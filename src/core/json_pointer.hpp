@@ -8,7 +8,9 @@
 #include <string_view>
 #include <vector>
 
-namespace once {
+#include "base/layers.hpp"
+
+namespace once::core {
 
 // Empty, or "/" before each token, and ~ only in ~0 and ~1. For checking settings.
 bool is_json_pointer(std::string_view text);
@@ -42,4 +44,4 @@ class PointerSet {
   std::size_t depth_ = 0;
 };
 
-}  // namespace once
+}  // namespace once::core

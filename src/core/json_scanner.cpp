@@ -10,7 +10,7 @@
 #include "core/json_canonical.hpp"
 #include "core/json_text.hpp"
 
-namespace once {
+namespace once::core {
 
 namespace {
 
@@ -152,4 +152,4 @@ bool JsonScanner::read_word(std::string& out, std::string_view word) {
   return true;
 }
 
-}  // namespace once
+}  // namespace once::core

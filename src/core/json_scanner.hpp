@@ -7,7 +7,9 @@
 #include <string>
 #include <string_view>
 
-namespace once {
+#include "base/layers.hpp"
+
+namespace once::core {
 
 // What readers do not agree on: escapes of lone surrogates, which JavaScript writes, and numbers with huge exponents.
 enum class JsonValues : std::uint8_t {
@@ -57,4 +59,4 @@ class JsonScanner {
   std::string text_;  // the last string, if it had escapes; its content is a part of the document otherwise
 };
 
-}  // namespace once
+}  // namespace once::core

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace once {
+namespace once::core {
 
 namespace {
 
@@ -100,4 +100,4 @@ void append_json_string(std::string& out, std::string_view text) {
   out += '"';
 }
 
-}  // namespace once
+}  // namespace once::core

@@ -5,7 +5,9 @@
 #include <string>
 #include <string_view>
 
-namespace once {
+#include "base/layers.hpp"
+
+namespace once::core {
 
 // How many bytes the UTF-8 sequence at the start of `text` takes; 0 if it is not valid (overlong forms, surrogates
 // and values past U+10FFFF are not) or `text` is empty.
@@ -19,4 +21,4 @@ void append_utf8(std::string& out, char32_t code_point);
 // that is not UTF-8 becomes U+FFFD, so that the result is JSON whatever the text was.
 void append_json_string(std::string& out, std::string_view text);
 
-}  // namespace once
+}  // namespace once::core

@@ -5,7 +5,7 @@
 #include "core/json_canonical.hpp"
 #include "core/json_walk.hpp"
 
-namespace once {
+namespace once::core {
 
 namespace {
 
@@ -92,4 +92,4 @@ const JsonTree* JsonTree::find(const std::vector<std::string>& tokens) const {
   return at;
 }
 
-}  // namespace once
+}  // namespace once::core

@@ -9,7 +9,9 @@
 #include <variant>
 #include <vector>
 
-namespace once {
+#include "base/layers.hpp"
+
+namespace once::core {
 
 class JsonTree {
  public:
@@ -49,4 +51,4 @@ class JsonTree {
   Value value_ = Null();
 };
 
-}  // namespace once
+}  // namespace once::core

@@ -2,7 +2,7 @@
 
 #include <string>
 
-namespace once {
+namespace once::core {
 
 namespace {
 
@@ -97,4 +97,4 @@ bool walk_json(std::string_view json, const JsonRules& rules, JsonVisitor& visit
   return Walk(json, rules, visitor).document();
 }
 
-}  // namespace once
+}  // namespace once::core

@@ -8,7 +8,7 @@
 
 #include "core/json_scanner.hpp"
 
-namespace once {
+namespace once::core {
 
 enum class JsonContainer : std::uint8_t { object, array };
 
@@ -42,4 +42,4 @@ struct JsonRules {
 // False unless `json` is one valid JSON text within the rules and the visitor has taken all of it.
 bool walk_json(std::string_view json, const JsonRules& rules, JsonVisitor& visitor);
 
-}  // namespace once
+}  // namespace once::core

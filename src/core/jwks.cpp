@@ -9,7 +9,7 @@
 #include "base/base64.hpp"
 #include "core/json_tree.hpp"
 
-namespace once {
+namespace once::core {
 
 namespace {
 
@@ -86,4 +86,4 @@ std::expected<std::vector<JwtKey>, std::string> parse_jwks(std::string_view json
   return keys;
 }
 
-}  // namespace once
+}  // namespace once::core

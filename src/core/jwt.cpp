@@ -11,7 +11,7 @@
 #include "core/json_text.hpp"
 #include "core/json_tree.hpp"
 
-namespace once {
+namespace once::core {
 
 namespace {
 
@@ -220,4 +220,4 @@ std::expected<void, TokenFault> JwtVerifier::timely(const VerifiedToken& token, 
   return {};
 }
 
-}  // namespace once
+}  // namespace once::core

@@ -19,7 +19,7 @@
 #include "base/signature.hpp"
 #include "core/policy.hpp"
 
-namespace once {
+namespace once::core {
 
 inline constexpr std::size_t max_token_bytes = 8192;
 // A claim that names a caller. Longer ones are refused: they are kept for as long as the token is.
@@ -101,4 +101,4 @@ class JwtVerifier {
   std::vector<std::vector<std::string>> claim_tokens_;  // the way to each
 };
 
-}  // namespace once
+}  // namespace once::core

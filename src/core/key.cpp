@@ -2,7 +2,7 @@
 
 #include "base/assert.hpp"
 
-namespace once {
+namespace once::core {
 
 namespace {
 
@@ -81,4 +81,4 @@ const char* describe(KeyError error) {
   ONCE_ASSERT(false);
 }
 
-}  // namespace once
+}  // namespace once::core

@@ -9,7 +9,9 @@
 #include <string_view>
 #include <utility>
 
-namespace once {
+#include "base/layers.hpp"
+
+namespace once::core {
 
 enum class KeyError : std::uint8_t {
   empty,
@@ -40,4 +42,4 @@ class Key {
 // The value of one header line. White space around it is not part of it.
 std::expected<Key, KeyError> parse_key(std::string_view header_value, std::size_t max_length);
 
-}  // namespace once
+}  // namespace once::core

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <string>
 
-namespace once {
+namespace once::core {
 
 namespace {
 
@@ -38,4 +38,4 @@ TenantTag OperationIds::tenant(std::span<const std::string_view> caller_parts) c
   return tag;
 }
 
-}  // namespace once
+}  // namespace once::core

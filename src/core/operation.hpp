@@ -10,7 +10,7 @@
 #include "base/bytes.hpp"
 #include "base/sha256.hpp"
 
-namespace once {
+namespace once::core {
 
 // Names a caller in lists and tables without giving away who it is: 16 hex digits.
 using TenantTag = std::array<char, 16>;
@@ -27,4 +27,4 @@ class OperationIds {
   HmacSha256 hmac_;
 };
 
-}  // namespace once
+}  // namespace once::core

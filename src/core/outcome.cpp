@@ -9,7 +9,7 @@
 #include "core/headers.hpp"
 #include "core/json_canonical.hpp"
 
-namespace once {
+namespace once::core {
 
 namespace {
 
@@ -176,4 +176,4 @@ std::optional<StoredResponse> decode(std::string_view bytes) {
   return response;
 }
 
-}  // namespace once
+}  // namespace once::core

@@ -12,7 +12,7 @@
 #include "core/policy.hpp"
 #include "core/record.hpp"
 
-namespace once {
+namespace once::core {
 
 // How far the request and its response got.
 enum class Delivery : std::uint8_t {
@@ -105,4 +105,4 @@ void encode_into(std::string& out, const StoredResponse& response);
 // Views into `bytes`. nullopt unless every length fits exactly; safe on any bytes.
 std::optional<StoredResponse> decode(std::string_view bytes);
 
-}  // namespace once
+}  // namespace once::core

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <optional>
 
-namespace once {
+namespace once::core {
 
 namespace {
 
@@ -166,4 +166,4 @@ bool wanders(std::string_view path) {
   return false;
 }
 
-}  // namespace once
+}  // namespace once::core

@@ -9,7 +9,9 @@
 #include <string>
 #include <string_view>
 
-namespace once {
+#include "base/layers.hpp"
+
+namespace once::core {
 
 enum class PathError : std::uint8_t {
   escapes_root,       // more .. than segments before them
@@ -40,4 +42,4 @@ bool wanders(std::string_view path);
 // The same for one segment of a pattern, which has no dots to resolve.
 std::string normalise_segment(std::string_view segment);
 
-}  // namespace once
+}  // namespace once::core

@@ -11,7 +11,7 @@
 #include "base/clock.hpp"
 #include "core/decision.hpp"
 
-namespace once {
+namespace once::core {
 
 enum class Method : std::uint8_t { get, head, post, put, patch, delete_, options, connect, trace, other };
 using MethodSet = std::bitset<10>;  // by Method
@@ -188,4 +188,4 @@ inline ClaimTerms terms_of(const Policy& policy) {
           .tombstone = policy.tombstone};
 }
 
-}  // namespace once
+}  // namespace once::core

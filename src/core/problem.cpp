@@ -10,7 +10,7 @@
 
 #include "core/json_text.hpp"
 
-namespace once {
+namespace once::core {
 
 namespace {
 
@@ -133,4 +133,4 @@ std::string to_json(const Problem& problem, std::string_view type_base) {
   return out;
 }
 
-}  // namespace once
+}  // namespace once::core

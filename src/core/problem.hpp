@@ -10,7 +10,7 @@
 
 #include "base/error.hpp"
 
-namespace once {
+namespace once::core {
 
 enum class ProblemKind : std::uint8_t {
   // About the key; in the error object of the dialects that have one these are `idempotency_error`. Others are
@@ -91,4 +91,4 @@ inline constexpr std::string_view default_type_base = "urn:once:error:";
 // application/problem+json: type (type_base and the row's name), title, status, detail, code, retryable.
 std::string to_json(const Problem& problem, std::string_view type_base = default_type_base);
 
-}  // namespace once
+}  // namespace once::core

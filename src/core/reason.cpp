@@ -1,6 +1,6 @@
 #include "core/reason.hpp"
 
-namespace once {
+namespace once::core {
 
 std::string_view reason_phrase(int status) {
   switch (status) {
@@ -68,4 +68,4 @@ std::string_view reason_phrase(int status) {
   }
 }
 
-}  // namespace once
+}  // namespace once::core

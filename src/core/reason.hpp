@@ -3,9 +3,11 @@
 
 #include <string_view>
 
-namespace once {
+#include "base/layers.hpp"
+
+namespace once::core {
 
 // Empty for a status without a registered phrase, which HTTP/1.1 permits.
 std::string_view reason_phrase(int status);
 
-}  // namespace once
+}  // namespace once::core

@@ -8,7 +8,7 @@
 #include "base/bytes.hpp"
 #include "base/clock.hpp"
 
-namespace once {
+namespace once::core {
 
 enum class State : std::uint8_t {
   started,    // claimed; somebody is, or was, at the backend
@@ -45,4 +45,4 @@ struct Record {
   Time previous_started_at;
 };
 
-}  // namespace once
+}  // namespace once::core

@@ -4,7 +4,7 @@
 
 #include "base/log_line.hpp"
 
-namespace once {
+namespace once::gateway {
 
 namespace {
 
@@ -50,4 +50,4 @@ std::string_view AccessLine::text(LogFormat format, Time now, std::string_view s
                    {"trace", trace}});
 }
 
-}  // namespace once
+}  // namespace once::gateway

@@ -12,7 +12,7 @@
 #include "gateway/connection/reply.hpp"
 #include "gateway/exchange/backend.hpp"
 
-namespace once {
+namespace once::gateway {
 
 struct AccessLine {
   std::string_view request_id;
@@ -33,4 +33,4 @@ struct AccessLine {
   std::string_view text(LogFormat format, Time now, std::string_view shadow) const;
 };
 
-}  // namespace once
+}  // namespace once::gateway

@@ -2,7 +2,7 @@
 
 #include "base/log_line.hpp"
 
-namespace once {
+namespace once::gateway {
 
 namespace {
 
@@ -45,4 +45,4 @@ void AccessLog::flush() {
   count_ = 0;
 }
 
-}  // namespace once
+}  // namespace once::gateway

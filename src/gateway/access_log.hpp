@@ -13,7 +13,7 @@
 #include "gateway/access_line.hpp"
 #include "gateway/settings.hpp"
 
-namespace once {
+namespace once::gateway {
 
 class AccessLog {
  public:
@@ -43,4 +43,4 @@ class AccessLog {
   FlushTimer timer_;
 };
 
-}  // namespace once
+}  // namespace once::gateway

@@ -6,7 +6,7 @@
 
 #include "base/descriptor.hpp"
 
-namespace once {
+namespace once::gateway {
 
 namespace {
 
@@ -207,4 +207,4 @@ bool Gateway::take_memory(HeldFor what, std::size_t bytes) {
   return false;
 }
 
-}  // namespace once
+}  // namespace once::gateway

@@ -24,7 +24,7 @@
 #include "http/fault_log.hpp"
 #include "store/lane.hpp"
 
-namespace once {
+namespace once::gateway {
 
 struct GatewaySettings {
   std::string listen;              // or off; serving.tls.listen likewise
@@ -138,4 +138,4 @@ class Gateway {
   std::vector<std::jthread> threads_;
 };
 
-}  // namespace once
+}  // namespace once::gateway

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace once {
+namespace once::gateway {
 
 Generation::Generation(const ServingSettings& all, std::unique_ptr<Upstreams> opened)
     : settings(all), routes(settings.routes, settings.upstreams), upstreams(std::move(opened)) {}
@@ -49,4 +49,4 @@ ServedGeneration::ServedGeneration(std::shared_ptr<Generation> generation, Worke
   }
 }
 
-}  // namespace once
+}  // namespace once::gateway

@@ -18,7 +18,7 @@
 #include "gateway/upstream/upstreams.hpp"
 #include "http/tls_context.hpp"
 
-namespace once {
+namespace once::gateway {
 
 // What every worker shares of it. Destroyed by the gateway's own thread, never by a worker's.
 class Generation {
@@ -86,4 +86,4 @@ class GenerationUse {
   ServedGeneration* served_ = nullptr;
 };
 
-}  // namespace once
+}  // namespace once::gateway

@@ -1,6 +1,6 @@
 #include "gateway/metrics.hpp"
 
-namespace once {
+namespace once::gateway {
 
 std::string_view name_of(Ending ending) {
   switch (ending) {
@@ -87,4 +87,4 @@ std::string_view name_of(Overload limit) {
   return "";
 }
 
-}  // namespace once
+}  // namespace once::gateway

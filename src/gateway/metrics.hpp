@@ -16,7 +16,7 @@
 #include "gateway/limits/caller_limits.hpp"
 #include "http/response_fault.hpp"
 
-namespace once {
+namespace once::gateway {
 
 // How a request ended, as it is counted and logged, and, but for the first and the last, said in Idempotency-Status.
 enum class Ending : std::uint8_t {
@@ -190,4 +190,4 @@ struct Metrics {
   Counter preflights;                                            // CORS preflights answered
 };
 
-}  // namespace once
+}  // namespace once::gateway

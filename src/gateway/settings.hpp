@@ -18,7 +18,7 @@
 #include "http/address_set.hpp"
 #include "http/tls_settings.hpp"
 
-namespace once {
+namespace once::gateway {
 
 // Where in the file something was said. Line 0: not from a file.
 struct Where {
@@ -196,4 +196,4 @@ struct ServingSettings {
   http::TlsClientSettings upstream_tls;  // of upstreams with https
 };
 
-}  // namespace once
+}  // namespace once::gateway

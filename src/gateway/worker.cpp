@@ -9,7 +9,7 @@
 #include "gateway/connection/connection.hpp"
 #include "gateway/connection/reply.hpp"
 
-namespace once {
+namespace once::gateway {
 
 namespace {
 
@@ -372,4 +372,4 @@ void Worker::close_idle() {
   }
 }
 
-}  // namespace once
+}  // namespace once::gateway

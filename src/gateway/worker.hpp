@@ -29,7 +29,7 @@
 #include "store/executions.hpp"
 #include "store/lane.hpp"
 
-namespace once {
+namespace once::gateway {
 
 struct Drain {
   Duration limit{};         // for requests at work
@@ -226,4 +226,4 @@ class Worker final {
   Ends resting_;  // the same of those that rest, the longest first
 };
 
-}  // namespace once
+}  // namespace once::gateway

@@ -7,7 +7,7 @@
 #include "gateway/worker.hpp"
 #include "http/proxy_protocol.hpp"
 
-namespace once {
+namespace once::gateway {
 
 using http::Io;
 using http::ProxyHeader;
@@ -88,4 +88,4 @@ Task<bool> Worker::read_introduction(http::Socket& socket, sockaddr_storage& pee
   co_return true;
 }
 
-}  // namespace once
+}  // namespace once::gateway

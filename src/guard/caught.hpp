@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "base/layers.hpp"
+
 namespace once::guard {
 
 enum class Ended : std::uint8_t { well, threw };

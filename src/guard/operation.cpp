@@ -85,11 +85,11 @@ std::optional<std::string> canonical_members(const std::vector<Input>& members) 
   return ascii ? std::move(text) : canonical_json(text);
 }
 
-once::OnUnknown on_unknown_of(OnUnknown on_unknown) {
+core::OnUnknown on_unknown_of(OnUnknown on_unknown) {
   switch (on_unknown) {
-    case OnUnknown::takeover: return once::OnUnknown::takeover;
-    case OnUnknown::retry: return once::OnUnknown::retry;
-    case OnUnknown::hold: return once::OnUnknown::hold;
+    case OnUnknown::takeover: return core::OnUnknown::takeover;
+    case OnUnknown::retry: return core::OnUnknown::retry;
+    case OnUnknown::hold: return core::OnUnknown::hold;
   }
   ONCE_ASSERT(false);
 }

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/layers.hpp"
+
 namespace once::http {
 
 // Sixteen bytes; IPv4 is held as IPv4-mapped IPv6, so that both spellings of an address are one.

@@ -12,6 +12,8 @@
 #include <span>
 #include <string_view>
 
+#include "base/layers.hpp"
+
 namespace once::http {
 
 class Buffer {

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/layers.hpp"
+
 namespace once::http {
 
 // A broken invariant is our mistake, but it ends that connection only: ONCE_ASSERT would let whoever can provoke it end

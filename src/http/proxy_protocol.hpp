@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/layers.hpp"
+
 namespace once::http {
 
 // Longer ones are refused: addresses take up to 232 bytes, the rest is for what is skipped.

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/layers.hpp"
+
 namespace once::http {
 
 enum class ResponseFault : std::uint8_t {

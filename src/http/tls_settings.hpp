@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/layers.hpp"
+
 namespace once::http {
 
 enum class TlsVersion : std::uint8_t { tls_1_2, tls_1_3 };

@@ -10,6 +10,8 @@
 #include <span>
 #include <string>
 
+#include "base/layers.hpp"
+
 struct ssl_st;  // OpenSSL's own headers stay in the sources
 struct x509_st;
 

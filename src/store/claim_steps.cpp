@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace once {
+namespace once::store {
 
 namespace {
 
@@ -205,4 +205,4 @@ Op end_of(const Op& claim, Verb verb, const Nonce& nonce) {
   return {.verb = verb, .id = claim.id, .nonce = nonce, .terms = claim.terms, .final_state = State::unknown};
 }
 
-}  // namespace once
+}  // namespace once::store

@@ -16,7 +16,7 @@
 #include "store/executions.hpp"
 #include "store/store.hpp"
 
-namespace once {
+namespace once::store {
 
 // Whether a claim stands in the store.
 enum class Stands : std::uint8_t {
@@ -167,4 +167,4 @@ bool take_handed(Op& op, const Executions::Entry* work);
 // Ends the claim with this nonce, of the same operation as `claim`: it is taken back, or finished as unknown.
 Op end_of(const Op& claim, Verb verb, const Nonce& nonce);
 
-}  // namespace once
+}  // namespace once::store

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace once {
+namespace once::store {
 
 Task<ClaimResult> Claimant::claim(Op& claim, Hold hold) {
   claim.verb = Verb::claim;
@@ -119,4 +119,4 @@ Task<bool> Claimant::find_committed(Op& end) {
   co_return true;
 }
 
-}  // namespace once
+}  // namespace once::store

@@ -13,7 +13,7 @@
 #include "store/executions.hpp"
 #include "store/lane.hpp"
 
-namespace once {
+namespace once::store {
 
 // What a claimant leaves to its surroundings.
 class ClaimantHost {
@@ -85,4 +85,4 @@ class Claimant {
   const bool shared_;
 };
 
-}  // namespace once
+}  // namespace once::store

@@ -7,7 +7,7 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 
-namespace once {
+namespace once::store {
 
 class Exclusive {
  public:
@@ -33,4 +33,4 @@ class Exclusive {
   ~Exclusive() = default;
 };
 
-}  // namespace once
+}  // namespace once::store

@@ -2,7 +2,7 @@
 
 #include "base/assert.hpp"
 
-namespace once {
+namespace once::store {
 
 Executions::Executions() {
   for (Bucket& bucket : buckets_) bucket.list.previous = bucket.list.next = &bucket.list;
@@ -69,4 +69,4 @@ std::optional<Nonce> Executions::Entry::leave() {
   return handed_;
 }
 
-}  // namespace once
+}  // namespace once::store

@@ -12,7 +12,7 @@
 #include "base/bytes.hpp"
 #include "store/store.hpp"
 
-namespace once {
+namespace once::store {
 
 class Executions {
  public:
@@ -86,4 +86,4 @@ class Executions::Entry final : private Link {
   std::optional<Nonce> handed_;
 };
 
-}  // namespace once
+}  // namespace once::store

@@ -11,7 +11,7 @@
 
 #include "base/bytes.hpp"
 
-namespace once {
+namespace once::store {
 
 class FlatIndex {
  public:
@@ -83,4 +83,4 @@ class FlatIndex {
   std::size_t size_ = 0;
 };
 
-}  // namespace once
+}  // namespace once::store

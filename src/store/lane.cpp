@@ -16,7 +16,7 @@
 #include "base/clock.hpp"
 #include "store/lane_queue.hpp"
 
-namespace once {
+namespace once::store {
 
 namespace {
 
@@ -260,4 +260,4 @@ Lanes::Submit ThreadLanes::submit(Pending& pending) {
   return (*part)[lane_bits(id) % part->size()]->submit(pending);
 }
 
-}  // namespace once
+}  // namespace once::store

@@ -26,7 +26,7 @@
 #include "base/histogram.hpp"
 #include "store/store.hpp"
 
-namespace once {
+namespace once::store {
 
 // An op on its way: queued in a lane, then, as Work, at its caller's executor. Lives in the awaiting coroutine's frame.
 struct Pending : Work {
@@ -145,4 +145,4 @@ class ThreadLanes final : public Lanes {
   std::vector<std::unique_ptr<Part>> owned_;  // what parts_ points to
 };
 
-}  // namespace once
+}  // namespace once::store

@@ -5,7 +5,7 @@
 
 #include "base/clock.hpp"
 
-namespace once {
+namespace once::store {
 
 namespace {
 
@@ -65,4 +65,4 @@ LaneQueue::Tried LaneQueue::execute(Store& store) {
   return Tried::again_one_by_one;
 }
 
-}  // namespace once
+}  // namespace once::store

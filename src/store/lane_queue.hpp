@@ -11,7 +11,7 @@
 
 #include "store/lane.hpp"
 
-namespace once {
+namespace once::store {
 
 // First in, first out, linked through Work::next. Anything may be taken from the middle by walking the links.
 class PendingQueue {
@@ -125,4 +125,4 @@ class LaneQueue {
   Batch batch_;
 };
 
-}  // namespace once
+}  // namespace once::store

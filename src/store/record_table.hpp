@@ -13,7 +13,7 @@
 #include "core/record.hpp"
 #include "store/flat_index.hpp"
 
-namespace once {
+namespace once::store {
 
 class RecordTable {
  public:
@@ -134,4 +134,4 @@ class RecordTable {
   std::size_t bytes_ = 0;
 };
 
-}  // namespace once
+}  // namespace once::store

@@ -5,7 +5,9 @@
 #include <string_view>
 #include <vector>
 
-namespace once {
+#include "base/layers.hpp"
+
+namespace once::store {
 
 enum class StoreCondition : std::uint8_t {
   well,
@@ -40,4 +42,4 @@ struct StoreReport {
   }
 };
 
-}  // namespace once
+}  // namespace once::store

@@ -7,7 +7,7 @@
 #include "base/assert.hpp"
 #include "store/search.hpp"
 
-namespace once {
+namespace once::store {
 
 namespace {
 
@@ -154,4 +154,4 @@ bool SealedStore::answer_at_once(Op& op) {
   return true;
 }
 
-}  // namespace once
+}  // namespace once::store

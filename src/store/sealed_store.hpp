@@ -33,7 +33,7 @@
 #include "base/sha256.hpp"
 #include "store/store.hpp"
 
-namespace once {
+namespace once::store {
 
 class SealedStore final : public Store {
  public:
@@ -80,4 +80,4 @@ class SealedStore final : public Store {
   Random& random_;
 };
 
-}  // namespace once
+}  // namespace once::store

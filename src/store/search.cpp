@@ -7,7 +7,7 @@
 
 #include "base/text.hpp"
 
-namespace once {
+namespace once::store {
 
 namespace {
 
@@ -83,4 +83,4 @@ bool is_bad_cursor(const Error& error) {
   return error.detail == not_a_cursor;
 }
 
-}  // namespace once
+}  // namespace once::store

@@ -21,7 +21,7 @@
 #include "core/decision.hpp"
 #include "core/record.hpp"
 
-namespace once {
+namespace once::store {
 
 inline constexpr std::size_t state_count = 5;
 
@@ -98,4 +98,4 @@ std::optional<std::vector<std::uint64_t>> read_cursor(std::string_view cursor, s
 std::unexpected<Error> bad_cursor();
 bool is_bad_cursor(const Error& error);
 
-}  // namespace once
+}  // namespace once::store

@@ -35,7 +35,7 @@
 #include "core/record.hpp"
 #include "store/report.hpp"
 
-namespace once {
+namespace once::store {
 
 enum class Verb : std::uint8_t {
   claim,    // decide, and if the verdict is execute, become the owner
@@ -150,4 +150,4 @@ class Store {
   virtual Exclusive* exclusive() { return nullptr; }
 };
 
-}  // namespace once
+}  // namespace once::store

@@ -1,6 +1,6 @@
 #include "store/verbs.hpp"
 
-namespace once {
+namespace once::store {
 
 bool is_same_claim(const Record& record, const Op& claim) {
   return record.state == State::started && record.nonce == claim.nonce && record.fingerprint == claim.fingerprint;
@@ -57,4 +57,4 @@ bool may_forget(const Record& record, const Op& op, Time now) {
   return record.nonce == op.nonce && same_state && !live && !forgotten(record, now);
 }
 
-}  // namespace once
+}  // namespace once::store

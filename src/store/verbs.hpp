@@ -7,7 +7,7 @@
 #include "core/record.hpp"
 #include "store/store.hpp"
 
-namespace once {
+namespace once::store {
 
 enum class Written : std::uint8_t {
   no,       // the op is lost: another nonce, or a state that this verb does not lead out of
@@ -38,4 +38,4 @@ bool may_release(const Record& record, const Op& op);
 // Whether the record, as it stands at `now`, is what was seen and nobody is at work on it.
 bool may_forget(const Record& record, const Op& op, Time now);
 
-}  // namespace once
+}  // namespace once::store

@@ -14,7 +14,7 @@
 
 int pay(const once::Client& client, const std::string& url);  // example.cpp
 
-namespace once {
+namespace once::client {
 
 namespace {
 
@@ -165,4 +165,4 @@ TEST(ClientWithGateway, example_of_the_page_pays) {
 
 }  // namespace
 
-}  // namespace once
+}  // namespace once::client

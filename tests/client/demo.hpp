@@ -15,7 +15,7 @@
 
 #include "tests/unit/support/temporary_folder.hpp"
 
-namespace once {
+namespace once::client {
 
 class Demo {
  public:
@@ -61,4 +61,4 @@ class Demo {
   std::string url_;
 };
 
-}  // namespace once
+}  // namespace once::client

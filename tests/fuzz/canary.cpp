@@ -5,7 +5,7 @@
 #include "tests/fuzz/input.hpp"
 
 FUZZ(bytes) {
-  const auto key = once::parse_key(bytes, 255);
+  const auto key = once::core::parse_key(bytes, 255);
   if (!key || bytes.front() != '"') return;
   if (!key->view().contains('"') || !key->view().contains('\\')) return;
   const volatile char behind = bytes.data()[bytes.size()];

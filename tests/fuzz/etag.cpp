@@ -8,8 +8,8 @@
 
 namespace {
 
-using once::TagComparison;
-using once::TagList;
+using once::core::TagComparison;
+using once::core::TagList;
 
 bool is_tag(std::string_view text) {
   if (text.starts_with("W/")) text.remove_prefix(2);
@@ -26,7 +26,7 @@ FUZZ(bytes) {
     if (!list.add(rest.substr(0, end))) return;
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
-  const std::string ours = once::make_etag({.content_type = "a", .content_encoding = {}, .body = bytes});
+  const std::string ours = once::core::make_etag({.content_type = "a", .content_encoding = {}, .body = bytes});
   ONCE_ASSERT(is_tag(ours) && !ours.starts_with("W/"));
   ONCE_ASSERT(list.has(ours, TagComparison::strong) == list.any());
   // Each tag that stands alone on a line and was taken is found: by its bytes, and weakly with or without W/.

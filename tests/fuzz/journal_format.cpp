@@ -9,7 +9,7 @@
 namespace {
 
 namespace journal = once::journal;
-using once::Record;
+using once::core::Record;
 using once::fuzz::Input;
 
 bool same(const Record& a, const Record& b) {
@@ -17,28 +17,28 @@ bool same(const Record& a, const Record& b) {
          a.fingerprint == b.fingerprint && a.nonce == b.nonce && a.started_at == b.started_at &&
          a.expires_at == b.expires_at && (a.outcome == nullptr) == (b.outcome == nullptr) &&
          (a.outcome == nullptr || *a.outcome == *b.outcome) &&
-         (a.attempt <= once::Attempt{1} ||
+         (a.attempt <= once::core::Attempt{1} ||
           (a.previous_state == b.previous_state && a.previous_started_at == b.previous_started_at));
 }
 
-once::Time drawn_time(Input& input) {
-  return once::Time(once::Duration(input.number<std::int64_t>()));
+once::base::Time drawn_time(Input& input) {
+  return once::base::Time(once::base::Duration(input.number<std::int64_t>()));
 }
 
 Record drawn_record(Input& input) {
   Record record;
-  record.state = once::State{static_cast<std::uint8_t>(input.number<std::uint8_t>() % 5)};
-  record.previous_state = once::State{static_cast<std::uint8_t>(input.number<std::uint8_t>() % 5)};
+  record.state = once::core::State{static_cast<std::uint8_t>(input.number<std::uint8_t>() % 5)};
+  record.previous_state = once::core::State{static_cast<std::uint8_t>(input.number<std::uint8_t>() % 5)};
   const auto flags = input.number<std::uint8_t>();
-  record.body_kept = (flags & 1) != 0 ? once::BodyKept::no : once::BodyKept::yes;
-  record.attempt = once::Attempt{input.number<std::uint32_t>()};
-  record.fence = once::Fence{input.number<std::uint64_t>()};
+  record.body_kept = (flags & 1) != 0 ? once::core::BodyKept::no : once::core::BodyKept::yes;
+  record.attempt = once::core::Attempt{input.number<std::uint32_t>()};
+  record.fence = once::core::Fence{input.number<std::uint64_t>()};
   record.started_at = drawn_time(input);
   record.expires_at = drawn_time(input);
   record.forget_at = (flags & 4) != 0 ? drawn_time(input) : record.expires_at;
   record.previous_started_at = drawn_time(input);
-  record.fingerprint = input.blob<once::Fingerprint>();
-  record.nonce = input.blob<once::Nonce>();
+  record.fingerprint = input.blob<once::base::Fingerprint>();
+  record.nonce = input.blob<once::base::Nonce>();
   if ((flags & 2) != 0) record.outcome = std::make_shared<const std::string>(input.text(input.number<std::uint8_t>()));
   return record;
 }
@@ -52,7 +52,7 @@ std::string_view whole_frame(std::string_view frame, std::uint32_t salt) {
 
 void check_record(Input& input, std::uint32_t salt) {
   const Record record = drawn_record(input);
-  const auto id = input.blob<once::OperationId>();
+  const auto id = input.blob<once::base::OperationId>();
   std::string frame;
   journal::append_put(frame, salt, id, record);
   ONCE_ASSERT(frame.size() == journal::put_frame_size(record) && frame.size() % journal::frame_alignment == 0);
@@ -65,7 +65,7 @@ void check_record(Input& input, std::uint32_t salt) {
   ONCE_ASSERT(read.forget_at == std::max(record.forget_at, record.expires_at) && seen->forget_at == read.forget_at);
   // A lease is kept while it has a meaning: of a claim that is held outside of the process.
   const bool leased = once::journal::is_leased(record);
-  ONCE_ASSERT(read.lease_until == (leased ? record.lease_until : once::Time::min()));
+  ONCE_ASSERT(read.lease_until == (leased ? record.lease_until : once::base::Time::min()));
   ONCE_ASSERT(!journal::decode_frame(frame, salt + 1));
 
   std::string others;
@@ -84,8 +84,8 @@ void check_header(Input& input) {
       .journal = input.blob<journal::JournalId>(),
       .number = journal::SegmentNumber{input.number<std::uint32_t>()},
       .previous_end = input.number<std::uint64_t>(),
-      .last_fence = once::Fence{input.number<std::uint64_t>()},
-      .created_at = once::Time(once::Duration(input.number<std::int64_t>() & 0xffff'ffff'ffff))};
+      .last_fence = once::core::Fence{input.number<std::uint64_t>()},
+      .created_at = once::base::Time(once::base::Duration(input.number<std::int64_t>() & 0xffff'ffff'ffff))};
   const std::string bytes = journal::encode(header);
   const auto read = journal::decode_header(bytes);
   ONCE_ASSERT(read && read->journal == header.journal && read->number == header.number);

@@ -14,8 +14,8 @@
 namespace {
 
 namespace journal = once::journal;
-using once::JournalMachine;
-using once::Op;
+using once::store::Op;
+using once::support::JournalMachine;
 
 template <class Number>
 Number number_at(std::string_view bytes, std::size_t at) {
@@ -34,7 +34,7 @@ std::string sealed(std::string_view content, std::uint32_t number) {
   std::memcpy(bytes.data() + 32, &wide, sizeof wide);
   bytes.replace(42, 6, 6, '\0');
   const auto view = [&](std::size_t at, std::size_t size) { return std::string_view(bytes).substr(at, size); };
-  const std::uint32_t salt = once::crc32c(view(16, 48), once::crc32c(view(0, 12)));
+  const std::uint32_t salt = once::base::crc32c(view(16, 48), once::base::crc32c(view(0, 12)));
   std::memcpy(bytes.data() + 12, &salt, sizeof salt);
   for (std::size_t at = journal::header_size; at + journal::frame_overhead < bytes.size();) {
     const auto length = number_at<std::uint32_t>(bytes, at);
@@ -44,7 +44,7 @@ std::string sealed(std::string_view content, std::uint32_t number) {
       const std::uint64_t durable = std::min<std::uint64_t>(number_at<std::uint64_t>(bytes, payload + 8), at);
       std::memcpy(bytes.data() + payload + 8, &durable, sizeof durable);
     }
-    const std::uint32_t sum = once::crc32c(view(payload, length), once::crc32c(view(at, 4), salt));
+    const std::uint32_t sum = once::base::crc32c(view(payload, length), once::base::crc32c(view(at, 4), salt));
     std::memcpy(bytes.data() + at + 4, &sum, sizeof sum);
     at += journal::frame_size(length);
   }
@@ -72,8 +72,8 @@ bool is_newer(const JournalMachine& machine) {
 
 // Of a newer version nobody here knows what is damaged: it is neither opened nor repaired, and stays as it is.
 void refuse_newer(JournalMachine& machine) {
-  once::SimulatedDisk disk(machine.platter);
-  once::SeededRandom random(2);
+  once::sim::SimulatedDisk disk(machine.platter);
+  once::sim::SeededRandom random(2);
   const auto ignored = [](const journal::SegmentReport&) {};
   ONCE_ASSERT(!machine.start() && !machine.refusal.empty());
   ONCE_ASSERT(!journal::verify(disk, ignored) && !journal::repair(disk, machine.clock, random, ignored));
@@ -81,7 +81,7 @@ void refuse_newer(JournalMachine& machine) {
 }
 
 bool is_whole(JournalMachine& machine) {
-  once::SimulatedDisk disk(machine.platter);
+  once::sim::SimulatedDisk disk(machine.platter);
   const auto report = journal::verify(disk, [](const journal::SegmentReport&) {});
   ONCE_ASSERT(report.has_value());
   for (const journal::Damage& damage : report->damage) ONCE_ASSERT(!damage.file.empty() && !damage.what.empty());
@@ -89,16 +89,17 @@ bool is_whole(JournalMachine& machine) {
 }
 
 void repair(JournalMachine& machine) {
-  once::SimulatedDisk disk(machine.platter);
-  once::SeededRandom random(2);
+  once::sim::SimulatedDisk disk(machine.platter);
+  once::sim::SeededRandom random(2);
   const auto report = journal::repair(disk, machine.clock, random, [](const journal::SegmentReport&) {});
   ONCE_ASSERT(report.has_value() && !report->damage.empty());
 }
 
 void serve(JournalMachine& machine) {
-  const Op claimed = machine.run(once::claim_op(1, 1));
-  ONCE_ASSERT(claimed.status == once::OpStatus::done && claimed.verdict == once::Verdict::execute);
-  ONCE_ASSERT(machine.run(once::finish_op(1, 1, once::outcome_of(40))).status == once::OpStatus::done);
+  const Op claimed = machine.run(once::support::claim_op(1, 1));
+  ONCE_ASSERT(claimed.status == once::store::OpStatus::done && claimed.verdict == once::core::Verdict::execute);
+  ONCE_ASSERT(machine.run(once::support::finish_op(1, 1, once::support::outcome_of(40))).status ==
+              once::store::OpStatus::done);
   machine.store().maintain();
 }
 
@@ -124,6 +125,6 @@ FUZZ(bytes) {
   serve(machine);
   machine.close();
   ONCE_ASSERT(machine.start());
-  const Op replayed = machine.run(once::claim_op(1, 2));
-  ONCE_ASSERT(replayed.status == once::OpStatus::done && replayed.verdict == once::Verdict::replay);
+  const Op replayed = machine.run(once::support::claim_op(1, 2));
+  ONCE_ASSERT(replayed.status == once::store::OpStatus::done && replayed.verdict == once::core::Verdict::replay);
 }

@@ -13,7 +13,7 @@
 
 namespace {
 
-using once::canonical_json;
+using once::core::canonical_json;
 
 // Valid JSON with white space around every token and every letter in a string escaped.
 std::string spelled_otherwise(std::string_view json) {
@@ -42,7 +42,7 @@ std::string spelled_otherwise(std::string_view json) {
 
 bool is_clean_utf8(std::string_view text) {
   while (!text.empty()) {
-    const std::size_t size = once::utf8_sequence(text);
+    const std::size_t size = once::core::utf8_sequence(text);
     if (size == 0 || static_cast<unsigned char>(text.front()) < 0x20) return false;
     text.remove_prefix(size);
   }
@@ -51,7 +51,7 @@ bool is_clean_utf8(std::string_view text) {
 
 bool is_shallow(std::string_view canonical) {
   return std::ranges::count_if(canonical, [](char c) { return c == '[' || c == '{'; }) <
-         static_cast<std::ptrdiff_t>(once::max_json_depth);
+         static_cast<std::ptrdiff_t>(once::core::max_json_depth);
 }
 
 }  // namespace

@@ -18,20 +18,20 @@ std::string quoted(std::string_view key) {
 }
 
 void spells(std::string_view value, std::string_view key) {
-  const auto parsed = once::parse_key(value, key.size());
+  const auto parsed = once::core::parse_key(value, key.size());
   ONCE_ASSERT(parsed && parsed->view() == key);
   if (key.size() == 1) return;
-  const auto shorter = once::parse_key(value, key.size() - 1);
-  ONCE_ASSERT(!shorter && shorter.error() == once::KeyError::too_long);
+  const auto shorter = once::core::parse_key(value, key.size() - 1);
+  ONCE_ASSERT(!shorter && shorter.error() == once::core::KeyError::too_long);
 }
 
 }  // namespace
 
 FUZZ(bytes) {
   for (const std::size_t limit : {std::size_t{1}, std::size_t{8}, std::size_t{255}}) {
-    const auto key = once::parse_key(bytes, limit);
+    const auto key = once::core::parse_key(bytes, limit);
     if (!key) {
-      ONCE_ASSERT(!std::string_view(once::describe(key.error())).empty());
+      ONCE_ASSERT(!std::string_view(once::core::describe(key.error())).empty());
       continue;
     }
     const std::string_view view = key->view();
@@ -41,7 +41,7 @@ FUZZ(bytes) {
     spells(quoted(view), view);
     spells(" \t" + quoted(view) + "\t ", view);
     if (view.front() != '"') spells(view, view);
-    const auto two = once::parse_key(quoted(view) + ", " + quoted(view), limit);
-    ONCE_ASSERT(!two && two.error() == once::KeyError::several);
+    const auto two = once::core::parse_key(quoted(view) + ", " + quoted(view), limit);
+    ONCE_ASSERT(!two && two.error() == once::core::KeyError::several);
   }
 }

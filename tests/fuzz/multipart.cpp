@@ -9,14 +9,14 @@
 
 namespace {
 
-using once::Fingerprint;
-using once::FingerprintPolicy;
+using once::base::Fingerprint;
+using once::core::FingerprintPolicy;
 
 Fingerprint print_of(std::string_view boundary, std::string_view body, FingerprintPolicy::Body how) {
   FingerprintPolicy policy;
   policy.body = how;
   const std::string type = "multipart/form-data; boundary=\"" + std::string(boundary) + "\"";
-  return once::fingerprint(policy, "POST", "/", type, body);
+  return once::core::fingerprint(policy, "POST", "/", type, body);
 }
 
 std::string replaced(std::string_view body, std::string_view from, std::string_view to) {

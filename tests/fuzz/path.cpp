@@ -33,9 +33,9 @@ std::string respelled(std::string_view normal) {
 FUZZ(bytes) {
   const std::string path = "/" + std::string(bytes);
   std::string scratch;
-  const auto found = once::normalise_path(path, scratch);
+  const auto found = once::core::normalise_path(path, scratch);
   if (!found) {
-    ONCE_ASSERT(!once::describe(found.error()).empty());
+    ONCE_ASSERT(!once::core::describe(found.error()).empty());
     return;
   }
   const std::string normal(*found);
@@ -47,13 +47,13 @@ FUZZ(bytes) {
   // change.
   if (normal.find('%') == std::string::npos) {
     std::string again;
-    const auto twice = once::normalise_path(normal, again);
+    const auto twice = once::core::normalise_path(normal, again);
     ONCE_ASSERT(twice && *twice == normal);
     for (const char c : normal) {
       if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) return;  // raw ones never pass the parser
     }
     std::string other;
-    const auto same = once::normalise_path(respelled(normal), other);
+    const auto same = once::core::normalise_path(respelled(normal), other);
     ONCE_ASSERT(same && *same == normal);
   }
 }

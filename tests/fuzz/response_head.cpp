@@ -4,9 +4,9 @@
 
 namespace {
 
-using once::Method;
 using once::http::Framing;
 using once::http::HeadLimits;
+using once::http::Method;
 using once::http::Parsed;
 using once::http::Persistence;
 using once::http::ResponseHead;

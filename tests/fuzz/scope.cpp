@@ -8,12 +8,12 @@
 
 namespace {
 
-using once::CallerSource;
-using once::FoundSource;
+using once::core::CallerSource;
+using once::gateway::FoundSource;
 
 FoundSource found_in(std::string_view header, std::string_view name) {
   FoundSource found;
-  once::find_cookie(header, name, found);
+  once::gateway::find_cookie(header, name, found);
   return found;
 }
 
@@ -34,11 +34,11 @@ void check_cookies(std::string_view header, std::string_view name) {
   ONCE_ASSERT(found.count > 0 || !header.starts_with(own + "="));
 }
 
-void check_request(std::string_view fields, const once::Policy& policy) {
+void check_request(std::string_view fields, const once::core::Policy& policy) {
   const std::string bytes = "POST /a HTTP/1.1\r\nHost: a\r\n" + std::string(fields);
   once::http::RequestHead head;
   if (once::http::parse(bytes, {}, head).parsed != once::http::Parsed::complete) return;
-  const once::ScopeParts scope(policy, head);
+  const once::gateway::ScopeParts scope(policy, head);
   // host with three values; caller; two sources, each with its kind, its name, whether it is there and its value;
   // method and path with a value each
   ONCE_ASSERT(scope.parts().size() == 17);
@@ -47,7 +47,7 @@ void check_request(std::string_view fields, const once::Policy& policy) {
       bytes.substr(0, head.size - 2) + "Authorization: more\r\nCookie: " + policy.caller[1].name + "=more\r\n\r\n";
   once::http::RequestHead longer;
   if (once::http::parse(twice, {}, longer).parsed != once::http::Parsed::complete) return;
-  const once::ScopeParts with_more(policy, longer);
+  const once::gateway::ScopeParts with_more(policy, longer);
   const bool absent = scope.parts()[7] == "absent" && scope.parts()[11] == "absent";
   ONCE_ASSERT((with_more.ambiguous() == nullptr) == absent);
   if (absent) ONCE_ASSERT(with_more.parts()[8] == "more" && with_more.parts()[12] == "more");
@@ -63,9 +63,9 @@ FUZZ(bytes) {
   if (name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != name.npos) return;
   const std::string_view rest = bytes.substr(line_end + 1);
   check_cookies(rest, name);
-  once::Policy policy;
+  once::core::Policy policy;
   policy.caller = {{.kind = CallerSource::Kind::header, .name = "Authorization"},
                    {.kind = CallerSource::Kind::cookie, .name = std::string(name)}};
-  policy.scope = {once::ScopePart::caller, once::ScopePart::method, once::ScopePart::path};
+  policy.scope = {once::core::ScopePart::caller, once::core::ScopePart::method, once::core::ScopePart::path};
   check_request(rest, policy);
 }

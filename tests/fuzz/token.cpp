@@ -12,35 +12,35 @@
 
 namespace {
 
-using once::JwtVerifier;
-using once::Time;
-using once::TokenFault;
+using once::base::Time;
+using once::core::JwtVerifier;
+using once::core::TokenFault;
 
 constexpr std::string_view secret = "a secret that is long enough for HMAC-SHA-256";
 constexpr Time now{std::chrono::seconds(1'700'000'000)};
 
 const JwtVerifier& verifier() {
   static const JwtVerifier made = [] {
-    std::vector<once::JwtKey> keys;
-    keys.push_back({.key = *once::SignatureKey::secret(secret), .id = {}});
+    std::vector<once::core::JwtKey> keys;
+    keys.push_back({.key = *once::base::SignatureKey::secret(secret), .id = {}});
     return JwtVerifier(std::move(keys), {.issuer = "us", .audience = {"here"}}, {"sub", "/org/id"});
   }();
   return made;
 }
 
 std::string signed_token(std::string_view header, std::string_view payload) {
-  std::string token = once::to_base64url(header) + "." + once::to_base64url(payload);
-  once::HmacSha256::Stream signing = once::HmacSha256(secret).start();
+  std::string token = once::base::to_base64url(header) + "." + once::base::to_base64url(payload);
+  once::base::HmacSha256::Stream signing = once::base::HmacSha256(secret).start();
   signing.update(token);
   const auto mac = signing.finish();
-  return token + "." + once::to_base64url({reinterpret_cast<const char*>(mac.data()), mac.size()});
+  return token + "." + once::base::to_base64url({reinterpret_cast<const char*>(mac.data()), mac.size()});
 }
 
-void check_good(const std::string& token, const once::VerifiedToken& verified, std::size_t position) {
-  ONCE_ASSERT(token.size() <= once::max_token_bytes);
+void check_good(const std::string& token, const once::core::VerifiedToken& verified, std::size_t position) {
+  ONCE_ASSERT(token.size() <= once::core::max_token_bytes);
   ONCE_ASSERT(verified.issuer == "us" && verified.claims.size() == 2);
   ONCE_ASSERT(verified.not_before <= now && verified.issued <= now && now < verified.until);
-  for (const auto& claim : verified.claims) ONCE_ASSERT(!claim || claim->size() <= once::max_claim_bytes + 2);
+  for (const auto& claim : verified.claims) ONCE_ASSERT(!claim || claim->size() <= once::core::max_claim_bytes + 2);
   if (verified.until != Time::max()) {
     const JwtVerifier::Verified later = verifier().verify(token, verified.until);
     ONCE_ASSERT(!later && later.error() == TokenFault::expired);
@@ -55,7 +55,8 @@ void check_good(const std::string& token, const once::VerifiedToken& verified, s
 
 FUZZ(bytes) {
   ONCE_ASSERT(!verifier().verify(bytes, now));
-  if (const auto keys = once::parse_jwks(bytes)) ONCE_ASSERT(!keys->empty() && keys->size() <= once::max_jwt_keys);
+  if (const auto keys = once::core::parse_jwks(bytes))
+    ONCE_ASSERT(!keys->empty() && keys->size() <= once::core::max_jwt_keys);
 
   once::fuzz::Input input(bytes);
   const auto position = input.number<std::uint16_t>();

@@ -9,12 +9,12 @@
 
 namespace {
 
-using once::YamlNode;
+using once::config::YamlNode;
 
 // Text without control characters: what a setting may hold.
 bool is_printable(std::string_view text) {
   while (!text.empty()) {
-    const std::size_t size = once::utf8_sequence(text);
+    const std::size_t size = once::core::utf8_sequence(text);
     if (size == 0 || static_cast<unsigned char>(text.front()) < 0x20 || text.front() == 0x7f) return false;
     text.remove_prefix(size);
   }
@@ -35,14 +35,14 @@ void check(const YamlNode& node, int lines, int depth) {
 
 FUZZ(bytes) {
   const auto lines = static_cast<int>(std::ranges::count_if(bytes, [](char c) { return c == '\n' || c == '\r'; })) + 1;
-  if (const auto root = once::parse_yaml(bytes)) {
+  if (const auto root = once::config::parse_yaml(bytes)) {
     check(*root, lines, 0);
   } else {
     ONCE_ASSERT(!root.error().text.empty() && root.error().line >= 0 && root.error().line <= lines + 1);
   }
   if (!is_printable(bytes)) return;
   for (const char* before : {"", "- ", "k: "}) {
-    const auto read = once::parse_yaml(before + once::yaml_scalar(bytes));
+    const auto read = once::config::parse_yaml(before + once::config::yaml_scalar(bytes));
     ONCE_ASSERT(read.has_value());
     const YamlNode& node = *before == '\0' ? *read : read->children.back();
     ONCE_ASSERT(node.kind == YamlNode::Kind::scalar && node.text == bytes);

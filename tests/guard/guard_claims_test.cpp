@@ -12,18 +12,18 @@ constexpr std::string_view secret = "0123456789abcdef";
 
 TEST(GuardAndClaims, the_same_names_make_the_same_id) {
   const Operations guard(secret);
-  const Identities claims(secret);
+  const claims::Identities api(secret);
   EXPECT_EQ(guard.read({.tenant = "acme", .scope = "copy", .key = "k"})->id,
-            claims.operation("acme", "copy", KeyKind::given, "k"));
+            api.operation("acme", "copy", claims::KeyKind::given, "k"));
   const auto inputs = canonical_json(R"({"text": "a", "intake": 1230})");
   EXPECT_EQ(guard.read({.tenant = "acme", .scope = "copy", .inputs = {{"intake", 1230}, {"text", "a"}}})->id,
-            claims.operation("acme", "copy", KeyKind::inputs, *inputs));
+            api.operation("acme", "copy", claims::KeyKind::inputs, *inputs));
 }
 
 TEST(GuardAndClaims, the_same_handle_is_written) {
   const OperationId id{{1, 2}};
   const Nonce nonce{{3, 4}};
-  EXPECT_EQ(handle_of(id, nonce), Identities::text_of({.id = id, .nonce = nonce}));
+  EXPECT_EQ(handle_of(id, nonce), claims::Identities::text_of({.id = id, .nonce = nonce}));
 }
 
 }  // namespace guard_claims_test

@@ -26,6 +26,7 @@
 #include "base/random.hpp"
 #include "store/server/settings.hpp"
 #include "tests/store/server_under_test.hpp"
+#include "tests/unit/support/layers.hpp"
 
 namespace once::contract {
 

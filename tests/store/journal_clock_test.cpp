@@ -3,7 +3,7 @@
 
 #include "tests/unit/support/journal_machine.hpp"
 
-namespace once {
+namespace once::store {
 namespace journal_clock_test {
 
 using std::chrono::hours;
@@ -81,4 +81,4 @@ TEST_F(JournalClock, clock_ahead_is_believed_after_a_while) {
 }
 
 }  // namespace journal_clock_test
-}  // namespace once
+}  // namespace once::store

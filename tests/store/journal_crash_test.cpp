@@ -4,7 +4,7 @@
 
 #include "tests/unit/support/journal_machine.hpp"
 
-namespace once {
+namespace once::store {
 namespace journal_crash_test {
 
 constexpr JournalSettings tiny{.segment_bytes = 4096, .cache_bytes = 4096};
@@ -297,4 +297,4 @@ TEST(JournalCrash, fences_grow_over_restarts_and_when_every_record_is_gone) {
 }
 
 }  // namespace journal_crash_test
-}  // namespace once
+}  // namespace once::store

@@ -12,7 +12,7 @@
 #include "store/journal/repair.hpp"
 #include "tests/unit/support/journal_machine.hpp"
 
-namespace once {
+namespace once::store {
 namespace journal_damage_test {
 
 using journal::header_size;
@@ -343,4 +343,4 @@ TEST_F(JournalDamage, that_comes_while_it_runs_is_told_and_nothing_is_executed_t
 }
 
 }  // namespace journal_damage_test
-}  // namespace once
+}  // namespace once::store

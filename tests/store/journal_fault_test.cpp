@@ -3,7 +3,7 @@
 
 #include "tests/unit/support/journal_machine.hpp"
 
-namespace once {
+namespace once::store {
 namespace journal_fault_test {
 
 using Condition = JournalStats::Condition;
@@ -283,4 +283,4 @@ TEST_F(FullJournal, starts_on_a_full_disk) {
 }
 
 }  // namespace journal_fault_test
-}  // namespace once
+}  // namespace once::store

@@ -4,7 +4,7 @@
 
 #include "tests/unit/support/journal_machine.hpp"
 
-namespace once {
+namespace once::store {
 namespace journal_lease_test {
 
 using std::chrono::hours;
@@ -149,4 +149,4 @@ TEST(PastRunsTest, a_run_of_which_nothing_is_known_takes_nothing_away) {
 }
 
 }  // namespace journal_lease_test
-}  // namespace once
+}  // namespace once::store

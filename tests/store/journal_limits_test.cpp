@@ -4,7 +4,7 @@
 
 #include "tests/unit/support/journal_machine.hpp"
 
-namespace once {
+namespace once::store {
 namespace journal_limits_test {
 
 using Condition = JournalStats::Condition;
@@ -564,4 +564,4 @@ TEST(JournalAnswers, at_once_are_those_that_execute_gives) {
 }
 
 }  // namespace journal_limits_test
-}  // namespace once
+}  // namespace once::store

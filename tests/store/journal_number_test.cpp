@@ -7,7 +7,7 @@
 #include "store/journal/repair.hpp"
 #include "tests/unit/support/journal_machine.hpp"
 
-namespace once {
+namespace once::store {
 namespace journal_number_test {
 
 using journal::SegmentNumber;
@@ -147,4 +147,4 @@ TEST(JournalNumberTest, a_lease_from_before_the_start_is_still_known_when_the_in
 }
 
 }  // namespace journal_number_test
-}  // namespace once
+}  // namespace once::store

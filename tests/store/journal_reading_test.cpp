@@ -17,7 +17,7 @@
 #include "tests/unit/support/journal_machine.hpp"
 #include "tests/unit/support/temporary_folder.hpp"
 
-namespace once {
+namespace once::store {
 namespace journal_reading_test {
 
 using std::chrono::hours;
@@ -485,4 +485,4 @@ TEST_F(JournalReading, a_lane_does_not_wait_for_what_is_read_either) {
 }
 
 }  // namespace journal_reading_test
-}  // namespace once
+}  // namespace once::store

@@ -9,7 +9,7 @@
 #include "tests/unit/support/manual_clock.hpp"
 #include "tests/unit/support/temporary_folder.hpp"
 
-namespace once {
+namespace once::store {
 namespace {
 
 class JournalUnderTest final : public contract::StoreUnderTest {
@@ -55,14 +55,18 @@ contract::StoreFactory journal_with(std::string name, const JournalSettings& set
 
 }  // namespace
 
-namespace contract {
+}  // namespace once::store
+
+namespace once::contract {
 const auto journals = testing::Values(journal_with("always", {}), journal_with("interval", {.sync = Sync::interval}),
                                       journal_with("never", {.sync = Sync::never}),
                                       // Everything is read back from segments, and those end all the time.
                                       journal_with("small", {.segment_bytes = 64 << 10, .cache_bytes = 0}));
 INSTANTIATE_TEST_SUITE_P(Journal, StoreContract, journals, name_of);
 INSTANTIATE_TEST_SUITE_P(Journal, LapsingStoreContract, journals, name_of);
-}  // namespace contract
+}  // namespace once::contract
+
+namespace once::store {
 
 namespace {
 
@@ -138,4 +142,4 @@ INSTANTIATE_TEST_SUITE_P(Journal, JournalRestart, testing::Values(0, 1 << 20),
 
 }  // namespace
 
-}  // namespace once
+}  // namespace once::store

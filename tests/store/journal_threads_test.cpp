@@ -11,7 +11,7 @@
 #include "tests/unit/support/journal_machine.hpp"
 #include "tests/unit/support/temporary_folder.hpp"
 
-namespace once {
+namespace once::store {
 namespace journal_threads_test {
 
 using std::chrono::hours;
@@ -201,4 +201,4 @@ TEST(JournalKeeper, ends_with_the_store_still_in_use) {
 }
 
 }  // namespace journal_threads_test
-}  // namespace once
+}  // namespace once::store

@@ -8,7 +8,7 @@
 #include "store/journal/scan.hpp"
 #include "tests/unit/support/journal_machine.hpp"
 
-namespace once {
+namespace once::store {
 namespace journal_versions_test {
 
 using journal::SegmentHeader;
@@ -191,4 +191,4 @@ TEST_F(JournalVersions, what_this_version_writes_the_one_before_can_read) {
 }
 
 }  // namespace journal_versions_test
-}  // namespace once
+}  // namespace once::store

@@ -4,7 +4,7 @@
 #include "tests/store/contract.hpp"
 #include "tests/unit/support/manual_clock.hpp"
 
-namespace once {
+namespace once::store {
 namespace {
 
 class MemoryUnderTest final : public contract::StoreUnderTest {
@@ -18,17 +18,22 @@ class MemoryUnderTest final : public contract::StoreUnderTest {
   MemoryStore store_;
 };
 
-contract::StoreFactory memory(std::string name, Shared shared) {
+contract::StoreFactory memory_factory(std::string name, Shared shared) {
   return {std::move(name), [shared] { return std::make_unique<MemoryUnderTest>(shared); }};
 }
 
 }  // namespace
 
-namespace contract {
+}  // namespace once::store
+
+namespace once::contract {
 INSTANTIATE_TEST_SUITE_P(Memory, StoreContract,
-                         testing::Values(memory("alone", Shared::no), memory("shared", Shared::yes)), name_of);
-INSTANTIATE_TEST_SUITE_P(Memory, LapsingStoreContract, testing::Values(memory("shared", Shared::yes)), name_of);
-}  // namespace contract
+                         testing::Values(memory_factory("alone", Shared::no), memory_factory("shared", Shared::yes)),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(Memory, LapsingStoreContract, testing::Values(memory_factory("shared", Shared::yes)), name_of);
+}  // namespace once::contract
+
+namespace once::store {
 
 namespace {
 
@@ -339,4 +344,4 @@ TEST_F(MemoryStoreTest, expired_records_go_before_others_when_it_is_full) {
 }
 
 }  // namespace
-}  // namespace once
+}  // namespace once::store

@@ -19,6 +19,7 @@
 #include "store/mysql/mysql_store.hpp"
 #include "store/mysql/schema.hpp"
 #include "tests/store/server_under_test.hpp"
+#include "tests/unit/support/layers.hpp"
 
 namespace once::mysql_test {
 

@@ -7,7 +7,7 @@
 #include "tests/store/contract.hpp"
 #include "tests/store/server_under_test.hpp"
 
-namespace once {
+namespace once::store {
 namespace {
 
 std::unique_ptr<contract::StoreUnderTest> make() {
@@ -22,9 +22,9 @@ std::unique_ptr<contract::StoreUnderTest> make() {
 
 }  // namespace
 
-namespace contract {
+}  // namespace once::store
+
+namespace once::contract {
 INSTANTIATE_TEST_SUITE_P(Server, StoreContract, testing::Values(StoreFactory{"mysql", make}), name_of);
 INSTANTIATE_TEST_SUITE_P(Server, LapsingStoreContract, testing::Values(StoreFactory{"mysql", make}), name_of);
-}  // namespace contract
-
-}  // namespace once
+}  // namespace once::contract

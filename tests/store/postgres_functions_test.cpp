@@ -6,7 +6,7 @@
 #include "core/outcome.hpp"
 #include "tests/store/postgres_support.hpp"
 
-namespace once {
+namespace once::store {
 namespace postgres_functions_test {
 
 class PostgresFunctions : public PostgresTest {
@@ -413,4 +413,4 @@ TEST_F(PostgresFunctions, people_read_the_keys_in_a_view) {
 }
 
 }  // namespace postgres_functions_test
-}  // namespace once
+}  // namespace once::store

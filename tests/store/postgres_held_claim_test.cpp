@@ -2,7 +2,7 @@
 #include "tests/store/held_claim.hpp"
 #include "tests/store/postgres_support.hpp"
 
-namespace once {
+namespace once::store {
 namespace postgres_held_claim_test {
 
 class PostgresHeldClaim : public PostgresTest {
@@ -28,4 +28,4 @@ TEST_F(PostgresHeldClaim, claims_nothing_after_a_later_claim_has_ended) {
 }
 
 }  // namespace postgres_held_claim_test
-}  // namespace once
+}  // namespace once::store

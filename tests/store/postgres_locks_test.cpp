@@ -5,7 +5,7 @@
 
 #include "tests/store/postgres_support.hpp"
 
-namespace once {
+namespace once::store {
 namespace postgres_locks_test {
 
 // Every commit waits for a standby that is not there.
@@ -342,4 +342,4 @@ TEST_F(PostgresLocks, a_server_that_only_reads_refuses_and_is_asked_again_on_a_n
 }
 
 }  // namespace postgres_locks_test
-}  // namespace once
+}  // namespace once::store

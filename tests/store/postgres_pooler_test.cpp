@@ -5,7 +5,7 @@
 #include "tests/store/contract.hpp"
 #include "tests/store/postgres_support.hpp"
 
-namespace once {
+namespace once::store {
 namespace postgres_pooler_test {
 
 std::string direct_url() {
@@ -81,11 +81,11 @@ TEST(PostgresPooler, a_database_with_another_isolation_level_is_refused) {
 
 }  // namespace postgres_pooler_test
 
-namespace contract {
+}  // namespace once::store
+
+namespace once::contract {
 INSTANTIATE_TEST_SUITE_P(Pooler, StoreContract, testing::Values(StoreFactory{"pgbouncer", postgres_pooler_test::make}),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(Pooler, LapsingStoreContract,
                          testing::Values(StoreFactory{"pgbouncer", postgres_pooler_test::make}), name_of);
-}  // namespace contract
-
-}  // namespace once
+}  // namespace once::contract

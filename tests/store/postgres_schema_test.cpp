@@ -10,7 +10,7 @@
 #include "tests/store/postgres_support.hpp"
 #include "tests/store/schema_upgrade.hpp"
 
-namespace once {
+namespace once::store {
 namespace postgres_schema_test {
 
 // As a program of revision 1 printed it.
@@ -291,4 +291,4 @@ TEST_F(PostgresManyKeys, a_table_that_is_too_large_to_be_read_is_counted_in_a_fe
 }
 
 }  // namespace postgres_schema_test
-}  // namespace once
+}  // namespace once::store

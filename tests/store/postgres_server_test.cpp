@@ -11,7 +11,7 @@
 #include "store/postgres/listener.hpp"
 #include "tests/store/postgres_support.hpp"
 
-namespace once {
+namespace once::store {
 namespace postgres_server_test {
 
 class PostgresServer : public PostgresTest {
@@ -427,4 +427,4 @@ TEST_F(PostgresServer, a_batch_of_large_outcomes_is_recorded) {
 }
 
 }  // namespace postgres_server_test
-}  // namespace once
+}  // namespace once::store

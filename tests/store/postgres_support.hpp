@@ -18,8 +18,9 @@
 #include "store/postgres/postgres_store.hpp"
 #include "store/postgres/schema.hpp"
 #include "tests/store/server_under_test.hpp"
+#include "tests/unit/support/layers.hpp"
 
-namespace once {
+namespace once::store {
 
 inline const Log& quiet_log() {
   static const SystemClock clock;
@@ -150,4 +151,4 @@ class PostgresTest : public testing::Test {
   SystemRandom random_;
 };
 
-}  // namespace once
+}  // namespace once::store

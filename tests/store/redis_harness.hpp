@@ -27,6 +27,7 @@
 #include "store/redis/node.hpp"
 #include "store/redis/redis_store.hpp"
 #include "tests/store/server_under_test.hpp"
+#include "tests/unit/support/layers.hpp"
 
 namespace once::redis_test {
 

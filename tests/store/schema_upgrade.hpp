@@ -15,6 +15,7 @@
 
 #include "base/clock.hpp"
 #include "store/search.hpp"
+#include "tests/unit/support/layers.hpp"
 
 namespace once::schema_upgrade {
 

@@ -9,7 +9,7 @@
 #include "tests/store/contract.hpp"
 #include "tests/unit/support/manual_clock.hpp"
 
-namespace once {
+namespace once::store {
 namespace {
 
 class SealedUnderTest final : public contract::StoreUnderTest {
@@ -28,11 +28,15 @@ class SealedUnderTest final : public contract::StoreUnderTest {
 
 }  // namespace
 
-namespace contract {
+}  // namespace once::store
+
+namespace once::contract {
 const auto sealed = testing::Values(StoreFactory{"memory", [] { return std::make_unique<SealedUnderTest>(); }});
 INSTANTIATE_TEST_SUITE_P(Sealed, StoreContract, sealed, name_of);
 INSTANTIATE_TEST_SUITE_P(Sealed, LapsingStoreContract, sealed, name_of);
-}  // namespace contract
+}  // namespace once::contract
+
+namespace once::store {
 
 namespace {
 
@@ -217,4 +221,4 @@ TEST_F(SealedStoreTest, what_was_changed_or_moved_to_another_operation_does_not_
 }
 
 }  // namespace
-}  // namespace once
+}  // namespace once::store

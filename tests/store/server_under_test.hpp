@@ -12,6 +12,7 @@
 
 #include "base/assert.hpp"
 #include "tests/store/contract/fixture.hpp"
+#include "tests/unit/support/layers.hpp"
 
 namespace once::contract {
 

@@ -59,7 +59,11 @@ BANS = (
     Ban("deprecated-openssl", r"OPENSSL_SUPPRESS_DEPRECATED|Wdeprecated-declarations", "Sha256 and HmacSha256 (base/sha256.hpp)",
         "#define OPENSSL_SUPPRESS_DEPRECATED", but=("src/base/sha256.hpp", "src/base/sha256.cpp")),
     Ban("using-namespace-in-header", r"^\s*using\s+namespace\b", "full names: every includer would get all of it",
-        "using namespace std;", "using std::string;", folders=EVERYWHERE, suffixes=(".hpp",)),
+        "using namespace std;", "using std::string;", folders=EVERYWHERE, suffixes=(".hpp",),
+        but=("src/base/layers.hpp", "tests/unit/support/layers.hpp")),
+    Ban("public-namespace", r"^namespace once \{", "the namespace of the folder (base/layers.hpp); once:: is the public API",
+        "namespace once {", "namespace once::core {", folders=("src/", "sim/", "tests/", "bench/"),
+        but=("src/base/layers.hpp", "tests/unit/support/layers.hpp", "tests/consumer/")),
 )
 
 TOKENS = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"', re.DOTALL)

@@ -7,6 +7,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "base/layers.hpp"
+
 namespace once::cli {
 
 struct Page {

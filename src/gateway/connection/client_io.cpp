@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace once {
+namespace once::gateway {
 
 namespace {
 
@@ -64,4 +64,4 @@ const Origin& ClientIo::origin(const http::AddressSet& trusted_proxies) {
   return *origin_;
 }
 
-}  // namespace once
+}  // namespace once::gateway

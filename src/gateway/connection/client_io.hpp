@@ -17,7 +17,7 @@
 #include "http/socket.hpp"
 #include "http/upstream.hpp"
 
-namespace once {
+namespace once::gateway {
 
 // How fast a client sends a body: averaged over the time in which it was waited for, with a grace.
 struct Pace {
@@ -81,4 +81,4 @@ struct ClientIo {
   std::optional<Origin> origin_;  // made with the first request
 };
 
-}  // namespace once
+}  // namespace once::gateway

@@ -4,7 +4,7 @@
 #include "gateway/connection/presence.hpp"
 #include "http/socket.hpp"
 
-namespace once {
+namespace once::gateway {
 
 // A client that closes its side is taken to have left: most have, and one that still reads is told that it may ask
 // again. Behind bytes of a next request the end is not seen before the wait is over.
@@ -33,4 +33,4 @@ class ClientPresence final : public Presence, private http::Socket::Watcher {
   Presence::Listener* listener_ = nullptr;
 };
 
-}  // namespace once
+}  // namespace once::gateway

@@ -11,7 +11,7 @@
 #include "gateway/upstream/forward.hpp"
 #include "http/tls_stream.hpp"
 
-namespace once {
+namespace once::gateway {
 
 using http::Io;
 using http::IoResult;
@@ -270,4 +270,4 @@ void Connection::release_memory() {
   unkeyed_.release_memory();
 }
 
-}  // namespace once
+}  // namespace once::gateway

@@ -14,7 +14,7 @@
 #include "gateway/connection/unkeyed_handler.hpp"
 #include "gateway/worker.hpp"
 
-namespace once {
+namespace once::gateway {
 
 class Connection final : private ServedConnection, private RoomMaker {
  public:
@@ -63,4 +63,4 @@ class Connection final : private ServedConnection, private RoomMaker {
   bool idle_ = false;
 };
 
-}  // namespace once
+}  // namespace once::gateway

@@ -8,7 +8,7 @@
 #include "base/text.hpp"
 #include "core/headers.hpp"
 
-namespace once {
+namespace once::gateway {
 
 namespace {
 
@@ -141,4 +141,4 @@ Preflight answer_preflight(const Policy& policy, const http::RequestHead& head, 
   return Preflight::answered;
 }
 
-}  // namespace once
+}  // namespace once::gateway

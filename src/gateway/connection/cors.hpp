@@ -11,7 +11,7 @@
 #include "gateway/connection/reply.hpp"
 #include "http/head.hpp"
 
-namespace once {
+namespace once::gateway {
 
 // For one request. Views of the policy and the request's head.
 class CorsGrant {
@@ -43,4 +43,4 @@ enum class Preflight : std::uint8_t { answered, malformed };
 Preflight answer_preflight(const Policy& policy, const http::RequestHead& head, std::string_view request_id,
                            Reply& reply);
 
-}  // namespace once
+}  // namespace once::gateway

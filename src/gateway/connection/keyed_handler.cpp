@@ -4,7 +4,7 @@
 #include "gateway/identity/life_marker.hpp"
 #include "http/trace_context.hpp"
 
-namespace once {
+namespace once::gateway {
 
 namespace {
 
@@ -164,4 +164,4 @@ WriteGuard& KeyedHandler::guard() {
   return *guard_;
 }
 
-}  // namespace once
+}  // namespace once::gateway

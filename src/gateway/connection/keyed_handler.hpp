@@ -19,7 +19,7 @@
 #include "gateway/limits/response_memory.hpp"
 #include "gateway/worker.hpp"
 
-namespace once {
+namespace once::gateway {
 
 // Of one connection, one request at a time; the exchange and its scratch space are reused.
 class KeyedHandler {
@@ -54,4 +54,4 @@ class KeyedHandler {
   TenantMemo tenant_;
 };
 
-}  // namespace once
+}  // namespace once::gateway

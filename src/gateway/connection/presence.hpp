@@ -2,7 +2,9 @@
 // sent to the backend for it, so a client that leaves takes its request with it.
 #pragma once
 
-namespace once {
+#include "base/layers.hpp"
+
+namespace once::gateway {
 
 class Presence {
  public:
@@ -23,4 +25,4 @@ class Presence {
   ~Presence() = default;
 };
 
-}  // namespace once
+}  // namespace once::gateway

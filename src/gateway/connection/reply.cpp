@@ -7,7 +7,7 @@
 #include "core/headers.hpp"
 #include "core/reason.hpp"
 
-namespace once {
+namespace once::gateway {
 
 namespace {
 
@@ -178,4 +178,4 @@ void write_problem(Reply& reply, Problem problem, const ProblemForm& form, std::
   head.append("\r\n");
 }
 
-}  // namespace once
+}  // namespace once::gateway

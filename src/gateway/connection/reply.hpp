@@ -15,7 +15,7 @@
 #include "http/head.hpp"
 #include "http/upstream.hpp"
 
-namespace once {
+namespace once::gateway {
 
 // IMF-fixdate, as Date and Idempotency-Expires have it.
 std::string http_date(Time time);
@@ -76,4 +76,4 @@ struct ProblemForm {
 // One that is not retryable says so in X-Should-Retry, where client libraries look, and has no Retry-After.
 void write_problem(Reply& reply, Problem problem, const ProblemForm& form, std::string_view request_id, Ending ending);
 
-}  // namespace once
+}  // namespace once::gateway

@@ -3,7 +3,7 @@
 #include "base/text.hpp"
 #include "core/headers.hpp"
 
-namespace once {
+namespace once::gateway {
 
 using http::BodyChunk;
 using http::Io;
@@ -22,7 +22,7 @@ Task<void> ReplyWriter::write_problem(RequestContext& request, Problem answer) {
   if (answer.kind == ProblemKind::request_timeout) request.close_unread();
   const Ending ending = request.says_ignored ? Ending::bypassed : Ending::rejected;
   const ProblemForm form{.type_base = worker_.shared().errors_base, .wording = *request.wording};
-  once::write_problem(reply_, std::move(answer), form, request.id(), ending);
+  gateway::write_problem(reply_, std::move(answer), form, request.id(), ending);
   reply_.ending = Ending::rejected;
   co_await write(request);
 }
@@ -116,4 +116,4 @@ Task<void> ReplyWriter::interim(const http::ResponseHead& head) {
   io_.socket.cancel();
 }
 
-}  // namespace once
+}  // namespace once::gateway

@@ -13,7 +13,7 @@
 #include "gateway/metrics.hpp"
 #include "gateway/worker.hpp"
 
-namespace once {
+namespace once::gateway {
 
 class ReplyWriter final : public InterimSink {
  public:
@@ -43,4 +43,4 @@ class ReplyWriter final : public InterimSink {
   Reply reply_;
 };
 
-}  // namespace once
+}  // namespace once::gateway

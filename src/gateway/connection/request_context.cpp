@@ -6,7 +6,7 @@
 #include "gateway/identity/scope.hpp"
 #include "http/trace_context.hpp"
 
-namespace once {
+namespace once::gateway {
 
 namespace {
 
@@ -87,4 +87,4 @@ void RequestContext::close_unread() {
   body_unread = true;
 }
 
-}  // namespace once
+}  // namespace once::gateway

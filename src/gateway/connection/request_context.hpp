@@ -19,7 +19,7 @@
 #include "gateway/metrics.hpp"
 #include "gateway/worker.hpp"
 
-namespace once {
+namespace once::gateway {
 
 class Shadow;
 
@@ -107,4 +107,4 @@ struct RequestContext {
   bool body_unread = false;
 };
 
-}  // namespace once
+}  // namespace once::gateway

@@ -4,7 +4,7 @@
 
 #include "gateway/exchange/answers.hpp"
 
-namespace once {
+namespace once::gateway {
 
 using http::BodyChunk;
 using http::Framing;
@@ -214,4 +214,4 @@ void RequestReader::refuse_unread() {
   io_.socket.cancel();
 }
 
-}  // namespace once
+}  // namespace once::gateway

@@ -15,7 +15,7 @@
 #include "gateway/limits/response_memory.hpp"
 #include "gateway/worker.hpp"
 
-namespace once {
+namespace once::gateway {
 
 class RequestReader {
  public:
@@ -67,4 +67,4 @@ class RequestReader {
   bool unread_refused_ = false;
 };
 
-}  // namespace once
+}  // namespace once::gateway

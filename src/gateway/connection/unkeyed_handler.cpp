@@ -7,7 +7,7 @@
 #include "gateway/identity/life_marker.hpp"
 #include "gateway/passthrough/shadow.hpp"
 
-namespace once {
+namespace once::gateway {
 
 namespace {
 
@@ -184,4 +184,4 @@ Task<void> UnkeyedHandler::finish(RequestContext& request, const PassedResult& r
   request.body_unread = !io_.body.ended();
 }
 
-}  // namespace once
+}  // namespace once::gateway

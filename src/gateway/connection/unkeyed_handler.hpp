@@ -19,7 +19,7 @@
 #include "gateway/passthrough/passthrough.hpp"
 #include "gateway/worker.hpp"
 
-namespace once {
+namespace once::gateway {
 
 // Of one connection, one request at a time; PassThrough and its scratch space are reused.
 class UnkeyedHandler {
@@ -57,4 +57,4 @@ class UnkeyedHandler {
   std::unique_ptr<WriteGuard> guard_;
 };
 
-}  // namespace once
+}  // namespace once::gateway

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <utility>
 
-namespace once {
+namespace once::gateway {
 
 namespace {
 
@@ -23,11 +23,11 @@ void Answers::write(Problem answer, Ending ending) {
 }
 
 void Answers::problem(ProblemKind kind, std::string detail, Ending ending) {
-  write(once::problem(kind, std::move(detail)), ending);
+  write(core::problem(kind, std::move(detail)), ending);
 }
 
 void Answers::mismatch() {
-  Problem answer = once::problem(ProblemKind::key_mismatch, "This key was used before with a different request.");
+  Problem answer = core::problem(ProblemKind::key_mismatch, "This key was used before with a different request.");
   answer.status = policy_.wording.mismatch_status;
   answer.code = policy_.wording.mismatch_code;
   answer.name = policy_.wording.mismatch_type;
@@ -36,7 +36,7 @@ void Answers::mismatch() {
 }
 
 void Answers::in_flight() {
-  Problem answer = once::problem(ProblemKind::in_flight, policy_.wording.in_flight_detail);
+  Problem answer = core::problem(ProblemKind::in_flight, policy_.wording.in_flight_detail);
   answer.status = policy_.wording.in_flight_status;
   answer.code = policy_.wording.in_flight_code;
   answer.retry_after_seconds = retry_soon_seconds;
@@ -53,7 +53,7 @@ void Answers::expired() {
 }
 
 void Answers::no_memory() {
-  Problem answer = once::problem(ProblemKind::overloaded,
+  Problem answer = core::problem(ProblemKind::overloaded,
                                  "The response is recorded, but there is no memory to send it now. Retry later.");
   answer.retry_after_seconds = retry_soon_seconds;
   write(std::move(answer), Ending::rejected);
@@ -61,7 +61,7 @@ void Answers::no_memory() {
 
 void Answers::too_early(Time takeover_at, Time now) {
   Problem answer =
-      once::problem(ProblemKind::outcome_unknown,
+      core::problem(ProblemKind::outcome_unknown,
                     "It is unknown whether this request was executed; a retry may execute it again after " +
                         http_date(takeover_at) + ".");
   answer.retryable = Retryable::yes;
@@ -71,7 +71,7 @@ void Answers::too_early(Time takeover_at, Time now) {
 
 void Answers::held() {
   Problem answer =
-      once::problem(ProblemKind::outcome_unknown,
+      core::problem(ProblemKind::outcome_unknown,
                     "It is unknown whether this request was executed. Do not retry: the key is held until an "
                     "operator resolves it.");
   answer.retryable = Retryable::no;
@@ -79,7 +79,7 @@ void Answers::held() {
 }
 
 void Answers::unknown(int status, std::string detail) {
-  Problem answer = once::problem(ProblemKind::outcome_unknown, std::move(detail));
+  Problem answer = core::problem(ProblemKind::outcome_unknown, std::move(detail));
   answer.status = status;
   switch (policy_.on_unknown) {
     case OnUnknown::retry:
@@ -98,15 +98,15 @@ void Answers::unknown(int status, std::string detail) {
 void Answers::store_fault(StoreFault fault) {
   Problem answer =
       fault == StoreFault::full
-          ? once::problem(ProblemKind::store_full, "The store is full and accepts no new keys; nothing was executed.")
-          : once::problem(ProblemKind::store_unavailable, "The store does not answer; nothing was executed.");
+          ? core::problem(ProblemKind::store_full, "The store is full and accepts no new keys; nothing was executed.")
+          : core::problem(ProblemKind::store_unavailable, "The store does not answer; nothing was executed.");
   answer.retry_after_seconds = retry_soon_seconds;
   write(std::move(answer), Ending::rejected);
 }
 
 void Answers::upstream_busy(Ending ending) {
   Problem answer =
-      once::problem(ProblemKind::upstream_busy, "No connection to the backend was free in time; nothing was executed.");
+      core::problem(ProblemKind::upstream_busy, "No connection to the backend was free in time; nothing was executed.");
   answer.retry_after_seconds = retry_soon_seconds;
   write(std::move(answer), ending);
 }
@@ -119,4 +119,4 @@ void Answers::not_reached(Ending ending) {
   problem(ProblemKind::bad_gateway, "The backend could not be reached; nothing was executed.", ending);
 }
 
-}  // namespace once
+}  // namespace once::gateway

@@ -11,7 +11,7 @@
 #include "gateway/metrics.hpp"
 #include "store/store.hpp"
 
-namespace once {
+namespace once::gateway {
 
 // What Retry-After says where a retry may go through at once.
 constexpr int retry_soon_seconds = 1;
@@ -51,4 +51,4 @@ class Answers {
   std::string_view errors_base_;
 };
 
-}  // namespace once
+}  // namespace once::gateway

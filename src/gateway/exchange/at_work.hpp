@@ -4,7 +4,9 @@
 #include <atomic>
 #include <chrono>
 
-namespace once {
+#include "base/layers.hpp"
+
+namespace once::gateway {
 
 class AtWork {
  public:
@@ -59,4 +61,4 @@ class AtWork {
   std::atomic<Nanoseconds::rep> oldest_since_ = 0;
 };
 
-}  // namespace once
+}  // namespace once::gateway

@@ -15,7 +15,7 @@
 #include "http/head.hpp"
 #include "http/upstream.hpp"
 
-namespace once {
+namespace once::gateway {
 
 // Where interim responses (1xx) go while the backend works. Nothing is recorded of them.
 class InterimSink {
@@ -75,4 +75,4 @@ class Backend {
   virtual Task<BackendAnswer> send(const BackendRequest& request) = 0;
 };
 
-}  // namespace once
+}  // namespace once::gateway

@@ -8,7 +8,7 @@
 #include "core/headers.hpp"
 #include "http/trace_context.hpp"
 
-namespace once {
+namespace once::gateway {
 
 using http::Framing;
 
@@ -393,4 +393,4 @@ Task<BackendAnswer> GuardedBackend::send(const BackendRequest& request) {
   co_return answer;
 }
 
-}  // namespace once
+}  // namespace once::gateway

@@ -24,7 +24,7 @@
 #include "http/upstream.hpp"
 #include "store/store.hpp"
 
-namespace once {
+namespace once::gateway {
 
 // A header that makes another method of the request at backends that heed it.
 bool overrides_method(std::string_view name);
@@ -152,4 +152,4 @@ class GuardedBackend final : public Backend {
   std::string_view resource_;
 };
 
-}  // namespace once
+}  // namespace once::gateway

@@ -13,7 +13,7 @@
 #include "http/trace_context.hpp"
 #include "store/search.hpp"
 
-namespace once {
+namespace once::gateway {
 
 namespace {
 
@@ -463,4 +463,4 @@ void Exchange::write_fields_for_backend() {
   for_backend_.append("\r\n");
 }
 
-}  // namespace once
+}  // namespace once::gateway

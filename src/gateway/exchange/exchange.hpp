@@ -20,7 +20,7 @@
 #include "gateway/exchange/lease_keeper.hpp"
 #include "gateway/exchange/owner_wait.hpp"
 
-namespace once {
+namespace once::gateway {
 
 // A request with a valid key, whole. Views live until the exchange ends.
 struct KeyedRequest {
@@ -102,4 +102,4 @@ class Exchange {
   OutcomeBytes told_;            // the response as its client gets it; what is recorded may be dropped by then
 };
 
-}  // namespace once
+}  // namespace once::gateway

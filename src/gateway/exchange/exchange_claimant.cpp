@@ -5,7 +5,7 @@
 #include "base/task.hpp"
 #include "gateway/exchange/store_failure.hpp"
 
-namespace once {
+namespace once::gateway {
 
 namespace {
 
@@ -44,4 +44,4 @@ void ExchangeClaimant::end_in_background(Op end, Stands claim, std::shared_ptr<c
   spawn(try_on(ports_, std::move(end), claim, std::move(kept_alive)));
 }
 
-}  // namespace once
+}  // namespace once::gateway

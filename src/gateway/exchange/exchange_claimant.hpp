@@ -7,7 +7,7 @@
 #include "gateway/exchange/exchange_ports.hpp"
 #include "store/claimant.hpp"
 
-namespace once {
+namespace once::gateway {
 
 class ExchangeClaimant final : private ClaimantHost, public Claimant {
  public:
@@ -26,4 +26,4 @@ class ExchangeClaimant final : private ClaimantHost, public Claimant {
   const ExchangePorts& ports_;
 };
 
-}  // namespace once
+}  // namespace once::gateway

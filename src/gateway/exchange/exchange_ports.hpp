@@ -13,7 +13,7 @@
 #include "store/executions.hpp"
 #include "store/lane.hpp"
 
-namespace once {
+namespace once::gateway {
 
 struct ExchangePorts {
   Lanes& store;
@@ -28,4 +28,4 @@ struct ExchangePorts {
   ResponseMemory* memory = nullptr;  // null: there is always enough
 };
 
-}  // namespace once
+}  // namespace once::gateway

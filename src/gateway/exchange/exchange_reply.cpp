@@ -10,7 +10,7 @@
 #include "gateway/exchange/exchange.hpp"
 #include "store/search.hpp"
 
-namespace once {
+namespace once::gateway {
 
 namespace {
 
@@ -121,4 +121,4 @@ void Exchange::reply_recorded(Ending ending) {
                   .wording = request_->policy.wording});
 }
 
-}  // namespace once
+}  // namespace once::gateway

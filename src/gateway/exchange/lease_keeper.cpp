@@ -2,7 +2,7 @@
 
 #include "gateway/exchange/store_failure.hpp"
 
-namespace once {
+namespace once::gateway {
 
 void LeaseKeeper::start(const Op& claim, Time held_since, const Executions::Entry* work) {
   lease_.start(claim, held_since, work);
@@ -57,4 +57,4 @@ void LeaseKeeper::count(const Op& renewal) {
   }
 }
 
-}  // namespace once
+}  // namespace once::gateway

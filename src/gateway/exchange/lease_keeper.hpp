@@ -12,7 +12,7 @@
 #include "store/claim_steps.hpp"
 #include "store/lane.hpp"
 
-namespace once {
+namespace once::gateway {
 
 class LeaseKeeper final : public SendPermit, private Timer {
  public:
@@ -61,4 +61,4 @@ class LeaseKeeper final : public SendPermit, private Timer {
   std::coroutine_handle<> stopped_;
 };
 
-}  // namespace once
+}  // namespace once::gateway

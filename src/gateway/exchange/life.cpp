@@ -5,7 +5,7 @@
 #include "gateway/exchange/answers.hpp"
 #include "http/trace_context.hpp"
 
-namespace once {
+namespace once::gateway {
 
 namespace {
 
@@ -121,4 +121,4 @@ Task<BackendAnswer> LifeEndingBackend::send(const BackendRequest& request) {
   co_return unknown;
 }
 
-}  // namespace once
+}  // namespace once::gateway

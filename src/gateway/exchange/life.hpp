@@ -19,7 +19,7 @@
 #include "http/head.hpp"
 #include "store/store.hpp"
 
-namespace once {
+namespace once::gateway {
 
 // For how long the outcome of a key of a life may be kept that was claimed so long ago: the marker that ends its life
 // may be as old as its claim, and must not be forgotten before it. Whoever asks for longer, the backend too, gets this.
@@ -68,4 +68,4 @@ class LifeEndingBackend final : public Backend {
   const Policy& policy_;
 };
 
-}  // namespace once
+}  // namespace once::gateway

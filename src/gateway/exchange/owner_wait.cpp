@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace once {
+namespace once::gateway {
 
 namespace {
 
@@ -81,4 +81,4 @@ Task<bool> OwnerWait::wait(const OperationId& id, Presence* presence) {
   co_return ended;
 }
 
-}  // namespace once
+}  // namespace once::gateway

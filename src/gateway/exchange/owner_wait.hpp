@@ -10,7 +10,7 @@
 #include "gateway/connection/presence.hpp"
 #include "gateway/exchange/exchange_ports.hpp"
 
-namespace once {
+namespace once::gateway {
 
 class OwnerWait {
  public:
@@ -43,4 +43,4 @@ class OwnerWait {
   bool came_at_once_ = false;               // back to claim again, without a pause
 };
 
-}  // namespace once
+}  // namespace once::gateway

@@ -4,10 +4,10 @@
 #include "gateway/metrics.hpp"
 #include "store/store.hpp"
 
-namespace once {
+namespace once::gateway {
 
 inline void count_store_failure(Metrics& metrics, const Op& op) {
   (op.fault == StoreFault::full ? metrics.store_full : metrics.store_errors).add();
 }
 
-}  // namespace once
+}  // namespace once::gateway

@@ -1,6 +1,6 @@
 #include "gateway/exchange/waiters.hpp"
 
-namespace once {
+namespace once::gateway {
 
 Waiters::Waiters() {
   for (Bucket& bucket : buckets_) bucket.list.previous = bucket.list.next = &bucket.list;
@@ -81,4 +81,4 @@ void Waiters::Ticket::timed_out() {
   caller_.resume();
 }
 
-}  // namespace once
+}  // namespace once::gateway

@@ -12,7 +12,7 @@
 #include "gateway/identity/token_cache.hpp"
 #include "gateway/metrics.hpp"
 
-namespace once {
+namespace once::gateway {
 
 namespace {
 
@@ -120,4 +120,4 @@ std::expected<OperationId, std::string> operation_of(const ServingSettings& sett
   return *id;
 }
 
-}  // namespace once
+}  // namespace once::gateway

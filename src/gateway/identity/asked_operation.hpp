@@ -14,7 +14,7 @@
 #include "gateway/identity/routes.hpp"
 #include "gateway/settings.hpp"
 
-namespace once {
+namespace once::gateway {
 
 struct AskedRequest {
   std::string method = "POST";
@@ -34,4 +34,4 @@ std::expected<OperationId, std::string> operation_of(const ServingSettings& sett
                                                      const OperationIds& ids, const AskedRequest& asked,
                                                      const Clock& clock);
 
-}  // namespace once
+}  // namespace once::gateway

@@ -8,7 +8,7 @@
 #include "core/headers.hpp"
 #include "core/json_canonical.hpp"
 
-namespace once {
+namespace once::gateway {
 
 namespace {
 
@@ -57,4 +57,4 @@ std::string text_of(const KeySource& source) {
   return (source.kind == KeySource::Kind::header ? "header:" : "json:") + source.name;
 }
 
-}  // namespace once
+}  // namespace once::gateway

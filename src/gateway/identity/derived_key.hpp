@@ -8,7 +8,7 @@
 #include "core/policy.hpp"
 #include "http/head.hpp"
 
-namespace once {
+namespace once::gateway {
 
 // 64 hex digits, the same for the same values; JSON values are compared as values, not as they are spelled. The error
 // is a part that the request does not have, or has twice: nothing can be made from that, and leaving it out would make
@@ -19,4 +19,4 @@ std::expected<std::string, const KeySource*> derived_key(const KeyPolicy& policy
 // As the configuration has it: header:X-Order-Id, json:/order/id.
 std::string text_of(const KeySource& source);
 
-}  // namespace once
+}  // namespace once::gateway

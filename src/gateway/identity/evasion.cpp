@@ -11,7 +11,7 @@
 #include "core/path.hpp"
 #include "gateway/identity/origin.hpp"
 
-namespace once {
+namespace once::gateway {
 
 namespace {
 
@@ -157,4 +157,4 @@ std::optional<Problem> route_evaded(const Routes& routes, const RoutedPolicy& ro
   return std::nullopt;
 }
 
-}  // namespace once
+}  // namespace once::gateway

@@ -10,7 +10,7 @@
 #include "gateway/identity/routes.hpp"
 #include "http/head.hpp"
 
-namespace once {
+namespace once::gateway {
 
 // Why a request is refused whose method or path (`normal` is its normal form) a backend may take for one that another
 // route is for. nullopt: it is not.
@@ -64,4 +64,4 @@ std::optional<Problem> field_dropped(const http::RequestHead& head, const NamedF
 // Once or a backend relies on, and, unless a trusted proxy sent them, those that say that another URL is meant.
 void drop_disguised(http::RequestHead& head, const NamedFields& named, PeerTrust peer);
 
-}  // namespace once
+}  // namespace once::gateway

@@ -6,7 +6,7 @@
 #include "core/headers.hpp"
 #include "core/host.hpp"
 
-namespace once {
+namespace once::gateway {
 
 namespace {
 
@@ -118,4 +118,4 @@ void AskedHost::add_forwarded(std::string_view value, const HostNames& names) {
   }
 }
 
-}  // namespace once
+}  // namespace once::gateway

@@ -12,7 +12,7 @@
 
 #include "http/head.hpp"
 
-namespace once {
+namespace once::gateway {
 
 // Whether whoever connected is one of trusted_proxies.
 enum class PeerTrust : std::uint8_t { client, trusted_proxy };
@@ -65,4 +65,4 @@ class AskedHost {
   std::string scratch_;
 };
 
-}  // namespace once
+}  // namespace once::gateway

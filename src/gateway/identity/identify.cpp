@@ -12,7 +12,7 @@
 #include "gateway/upstream/forward.hpp"
 #include "http/endpoint.hpp"
 
-namespace once {
+namespace once::gateway {
 
 namespace {
 
@@ -104,7 +104,7 @@ RequestIdentity::RequestIdentity(const IdentityRules& rules, const RequestFacts&
     : rules_(rules), facts_(facts), policy_(policy), scope_(policy, facts.head, caller_facts(rules, facts, policy)) {}
 
 std::optional<Problem> RequestIdentity::caller_problem() const {
-  return once::caller_problem(policy_, scope_, rules_.settings.tokens.header);
+  return gateway::caller_problem(policy_, scope_, rules_.settings.tokens.header);
 }
 
 std::expected<OperationId, Problem> RequestIdentity::operation(const std::optional<Key>& given,
@@ -119,7 +119,7 @@ std::expected<OperationId, Problem> RequestIdentity::operation(const std::option
 
 Fingerprint RequestIdentity::fingerprint(std::string_view body) const {
   const http::RequestHead& head = facts_.head;
-  return once::fingerprint(policy_.fingerprint, head.method_text, head.target, head.find("Content-Type").value_or(""),
+  return core::fingerprint(policy_.fingerprint, head.method_text, head.target, head.find("Content-Type").value_or(""),
                            body);
 }
 
@@ -138,4 +138,4 @@ std::string_view tenant_of(std::span<const std::string_view> caller, const Opera
   return {tag.data(), tag.size()};
 }
 
-}  // namespace once
+}  // namespace once::gateway

@@ -27,7 +27,7 @@
 #include "gateway/settings.hpp"
 #include "http/head.hpp"
 
-namespace once {
+namespace once::gateway {
 
 // What requests are identified by: the settings and routes of one generation, and the installation's secret.
 struct IdentityRules {
@@ -106,4 +106,4 @@ class RequestIdentity {
 // The tag of a caller, as operators see it; empty if nothing says who asks. Good until the memo's next use.
 std::string_view tenant_of(std::span<const std::string_view> caller, const OperationIds& ids, TenantMemo& memo);
 
-}  // namespace once
+}  // namespace once::gateway

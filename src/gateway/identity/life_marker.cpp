@@ -2,7 +2,7 @@
 
 #include <array>
 
-namespace once {
+namespace once::gateway {
 
 OperationId life_marker(const OperationIds& ids, const AskedHost& host, std::string_view resource) {
   const auto& [asked, x_forwarded, forwarded] = host.parts();
@@ -10,4 +10,4 @@ OperationId life_marker(const OperationIds& ids, const AskedHost& host, std::str
   return ids.make(parts, "");
 }
 
-}  // namespace once
+}  // namespace once::gateway

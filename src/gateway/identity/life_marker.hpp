@@ -9,7 +9,7 @@
 #include "core/policy.hpp"
 #include "gateway/identity/host.hpp"
 
-namespace once {
+namespace once::gateway {
 
 // Whether a request with this method ends a life when it succeeds. Its own key is of no life: a retry of it must not
 // be done to the next one.
@@ -26,4 +26,4 @@ inline bool is_of_life(const Policy& policy, Method method) {
 // is gone.
 OperationId life_marker(const OperationIds& ids, const AskedHost& host, std::string_view resource);
 
-}  // namespace once
+}  // namespace once::gateway

@@ -5,7 +5,7 @@
 
 #include "core/headers.hpp"
 
-namespace once {
+namespace once::gateway {
 
 namespace {
 
@@ -113,4 +113,4 @@ void Origin::append_forwarded(std::string& out, const http::RequestHead& head) c
   out.append("\r\n");
 }
 
-}  // namespace once
+}  // namespace once::gateway

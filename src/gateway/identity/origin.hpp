@@ -12,7 +12,7 @@
 #include "http/address_set.hpp"
 #include "http/head.hpp"
 
-namespace once {
+namespace once::gateway {
 
 // One of the fields that this is about, or another in which a backend may look for the client's address. The name is
 // not empty.
@@ -47,4 +47,4 @@ class Origin {
   std::string element_;  // of Forwarded: for and proto
 };
 
-}  // namespace once
+}  // namespace once::gateway

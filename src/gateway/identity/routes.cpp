@@ -10,7 +10,7 @@
 #include "core/host.hpp"
 #include "core/path.hpp"
 
-namespace once {
+namespace once::gateway {
 
 PathPattern::PathPattern(std::string_view pattern) {
   ONCE_ASSERT(pattern.starts_with('/'));
@@ -111,4 +111,4 @@ RoutedPolicy Routes::none() const {
   return {.policy = nullptr, .upstream = 0, .index = entries_.size(), .route = {}, .strip_prefix = {}};
 }
 
-}  // namespace once
+}  // namespace once::gateway

@@ -9,7 +9,7 @@
 
 #include "gateway/settings.hpp"
 
-namespace once {
+namespace once::gateway {
 
 // "/v1/*/items/{id}/**": `*` and `{name}` are one segment, `**` at the end is any rest, none included.
 class PathPattern {
@@ -83,4 +83,4 @@ class Routes {
   Wording common_wording_;
 };
 
-}  // namespace once
+}  // namespace once::gateway

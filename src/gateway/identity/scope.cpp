@@ -9,7 +9,7 @@
 #include "base/text.hpp"
 #include "core/headers.hpp"
 
-namespace once {
+namespace once::gateway {
 
 namespace {
 
@@ -240,4 +240,4 @@ std::optional<Problem> caller_problem(const Policy& policy, const ScopeParts& sc
   return refused;
 }
 
-}  // namespace once
+}  // namespace once::gateway

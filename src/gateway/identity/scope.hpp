@@ -17,7 +17,7 @@
 #include "http/address_set.hpp"
 #include "http/head.hpp"
 
-namespace once {
+namespace once::gateway {
 
 // Config allows this many sources of a caller's identity.
 inline constexpr std::size_t max_caller_sources = 8;
@@ -110,4 +110,4 @@ void find_cookie(std::string_view header, std::string_view name, FoundSource& fo
 // What is behind the scheme Bearer. nullopt: another scheme, or none.
 std::optional<std::string_view> bearer_token(std::string_view authorization);
 
-}  // namespace once
+}  // namespace once::gateway

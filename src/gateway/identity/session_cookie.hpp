@@ -4,8 +4,10 @@
 
 #include <string_view>
 
-namespace once {
+#include "base/layers.hpp"
+
+namespace once::gateway {
 
 inline constexpr std::string_view session_cookie = "once_admin_session";
 
-}  // namespace once
+}  // namespace once::gateway

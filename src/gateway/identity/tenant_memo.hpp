@@ -9,7 +9,7 @@
 
 #include "core/operation.hpp"
 
-namespace once {
+namespace once::gateway {
 
 class TenantMemo {
  public:
@@ -55,4 +55,4 @@ class TenantMemo {
   TenantTag tag_{};
 };
 
-}  // namespace once
+}  // namespace once::gateway

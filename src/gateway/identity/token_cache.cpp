@@ -4,7 +4,7 @@
 
 #include "base/sha256.hpp"
 
-namespace once {
+namespace once::gateway {
 
 TokenCache::TokenCache(std::shared_ptr<const JwtVerifier> verifier, Metrics& metrics)
     : verifier_(std::move(verifier)), metrics_(metrics) {}
@@ -83,4 +83,4 @@ void TokenCache::keep_refusal(const TokenDigest& digest, TokenFault fault, Time 
   refused_.insert_or_assign(digest, Refusal{.fault = fault, .since = now});
 }
 
-}  // namespace once
+}  // namespace once::gateway

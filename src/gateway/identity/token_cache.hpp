@@ -15,7 +15,7 @@
 #include "core/jwt.hpp"
 #include "gateway/metrics.hpp"
 
-namespace once {
+namespace once::gateway {
 
 class TokenCache {
  public:
@@ -62,4 +62,4 @@ class TokenCache {
   std::size_t checks_ = 0;
 };
 
-}  // namespace once
+}  // namespace once::gateway

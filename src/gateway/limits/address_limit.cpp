@@ -5,7 +5,7 @@
 
 #include "base/assert.hpp"
 
-namespace once {
+namespace once::gateway {
 
 std::size_t AddressTable::Hash::operator()(const http::PeerNetwork& network) const {
   return std::hash<std::string_view>()({reinterpret_cast<const char*>(network.bytes.data()), network.bytes.size()});
@@ -35,4 +35,4 @@ void AddressTable::leave(const http::PeerNetwork& network) {
   if (--place->second == 0) shard.connections.erase(place);
 }
 
-}  // namespace once
+}  // namespace once::gateway

@@ -10,7 +10,7 @@
 
 #include "http/endpoint.hpp"
 
-namespace once {
+namespace once::gateway {
 
 class AddressTable {
  public:
@@ -57,4 +57,4 @@ class AddressTable {
   std::array<Shard, 16> shards_;
 };
 
-}  // namespace once
+}  // namespace once::gateway

@@ -6,7 +6,7 @@
 
 #include "base/assert.hpp"
 
-namespace once {
+namespace once::gateway {
 
 namespace {
 
@@ -197,4 +197,4 @@ std::size_t CallerTable::size() const {
   return sum;
 }
 
-}  // namespace once
+}  // namespace once::gateway

@@ -22,7 +22,7 @@
 #include "core/operation.hpp"
 #include "gateway/settings.hpp"
 
-namespace once {
+namespace once::gateway {
 
 enum class CallerLimit : std::uint8_t { in_flight, new_keys, stored_bytes, address_new_keys, address_stored_bytes };
 inline constexpr std::size_t caller_limit_count = 5;
@@ -131,4 +131,4 @@ class CallerUse {
   bool counted_ = false;
 };
 
-}  // namespace once
+}  // namespace once::gateway

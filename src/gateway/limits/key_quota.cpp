@@ -1,6 +1,6 @@
 #include "gateway/limits/key_quota.hpp"
 
-namespace once {
+namespace once::gateway {
 
 namespace {
 
@@ -40,4 +40,4 @@ void KeyQuota::settle(const Reply& reply, Duration ttl, std::chrono::nanoseconds
   if (bytes > 0) networks_.stored(*network_, limits_.address, bytes, ttl, now);
 }
 
-}  // namespace once
+}  // namespace once::gateway

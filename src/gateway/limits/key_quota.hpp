@@ -10,7 +10,7 @@
 #include "gateway/limits/caller_limits.hpp"
 #include "gateway/settings.hpp"
 
-namespace once {
+namespace once::gateway {
 
 class KeyQuota {
  public:
@@ -39,4 +39,4 @@ class KeyQuota {
   bool network_counted_ = false;  // the key, as a new one
 };
 
-}  // namespace once
+}  // namespace once::gateway

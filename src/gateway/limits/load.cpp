@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace once {
+namespace once::gateway {
 
 namespace {
 
@@ -62,4 +62,4 @@ void HeldBody::release() {
   counted_ = 0;
 }
 
-}  // namespace once
+}  // namespace once::gateway

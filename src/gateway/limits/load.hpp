@@ -10,7 +10,9 @@
 #include <string_view>
 #include <utility>
 
-namespace once {
+#include "base/layers.hpp"
+
+namespace once::gateway {
 
 // What bytes of a body are held for.
 enum class HeldFor : std::uint8_t {
@@ -90,4 +92,4 @@ class HeldBody {
   std::size_t counted_ = 0;
 };
 
-}  // namespace once
+}  // namespace once::gateway

@@ -3,7 +3,7 @@
 #include <limits>
 #include <utility>
 
-namespace once {
+namespace once::gateway {
 
 namespace {
 
@@ -44,4 +44,4 @@ OutcomeBytes ResponseMemory::replay(const OperationId& id, const Nonce& nonce, O
   return told;
 }
 
-}  // namespace once
+}  // namespace once::gateway

@@ -11,7 +11,7 @@
 #include "gateway/metrics.hpp"
 #include "http/upstream.hpp"
 
-namespace once {
+namespace once::gateway {
 
 // Told when there is no room. May end somebody else's response whose client reads it too slowly: there is room a moment
 // later.
@@ -64,4 +64,4 @@ class ResponseMemory final : public http::CollectRoom {
   std::size_t most_ = 0;
 };
 
-}  // namespace once
+}  // namespace once::gateway

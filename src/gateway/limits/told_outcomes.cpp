@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace once {
+namespace once::gateway {
 
 struct ToldOutcomes::Told {
   Told(ToldOutcomes& the_table, const Key& the_key, OutcomeBytes the_bytes, HeldFor the_reason)
@@ -57,4 +57,4 @@ OutcomeBytes ToldOutcomes::share(const OperationId& id, const Nonce& nonce, Outc
   return {std::move(told), bytes};
 }
 
-}  // namespace once
+}  // namespace once::gateway

@@ -13,7 +13,7 @@
 #include "core/record.hpp"
 #include "gateway/limits/load.hpp"
 
-namespace once {
+namespace once::gateway {
 
 class ToldOutcomes {
  public:
@@ -53,4 +53,4 @@ class ToldOutcomes {
   std::array<Shard, 16> shards_;
 };
 
-}  // namespace once
+}  // namespace once::gateway

@@ -9,7 +9,7 @@
 #include "gateway/upstream/forward.hpp"
 #include "gateway/worker.hpp"
 
-namespace once {
+namespace once::gateway {
 
 using http::BodyChunk;
 using http::Framing;
@@ -536,4 +536,4 @@ Task<bool> PassThrough::relay_chunk(std::string_view data, bool last, bool more)
   co_return sent.status == Io::ok;
 }
 
-}  // namespace once
+}  // namespace once::gateway

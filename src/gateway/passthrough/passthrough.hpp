@@ -19,7 +19,7 @@
 #include "gateway/upstream/http_backend.hpp"
 #include "http/upstream.hpp"
 
-namespace once {
+namespace once::gateway {
 
 class Worker;
 
@@ -163,4 +163,4 @@ class PassThrough final : private http::Socket::Watcher {
   std::string added_;                     // fields for the backend
 };
 
-}  // namespace once
+}  // namespace once::gateway

@@ -6,7 +6,7 @@
 #include "gateway/passthrough/passthrough.hpp"
 #include "gateway/worker.hpp"
 
-namespace once {
+namespace once::gateway {
 
 using http::BodyChunk;
 using http::UpstreamConnection;
@@ -58,4 +58,4 @@ Task<PassedResult> PassThrough::answer_not_modified() {
       .status = 304, .keep = keep && sent.status == http::Io::ok, .whole = true, .problem = {}, .detail = {}};
 }
 
-}  // namespace once
+}  // namespace once::gateway

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace once {
+namespace once::gateway {
 
 namespace {
 
@@ -192,4 +192,4 @@ void Shadow::settle_claim() {
   }
 }
 
-}  // namespace once
+}  // namespace once::gateway

@@ -26,7 +26,7 @@
 #include "gateway/passthrough/passthrough.hpp"
 #include "gateway/worker.hpp"
 
-namespace once {
+namespace once::gateway {
 
 // Of one request. Outlives it until the books are closed.
 class Shadow final : public PassObserver, public std::enable_shared_from_this<Shadow> {
@@ -91,4 +91,4 @@ class Shadow final : public PassObserver, public std::enable_shared_from_this<Sh
   std::string client_;
 };
 
-}  // namespace once
+}  // namespace once::gateway

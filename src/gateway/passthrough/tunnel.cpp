@@ -3,7 +3,7 @@
 #include <chrono>
 #include <coroutine>
 
-namespace once {
+namespace once::gateway {
 
 namespace {
 
@@ -60,4 +60,4 @@ Task<void> tunnel(http::Socket& client, http::Buffer& from_client, http::Socket&
   co_await tunnel_state;
 }
 
-}  // namespace once
+}  // namespace once::gateway

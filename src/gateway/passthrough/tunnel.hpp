@@ -7,10 +7,10 @@
 #include "http/buffer.hpp"
 #include "http/socket.hpp"
 
-namespace once {
+namespace once::gateway {
 
 // `from_client` and `from_backend` hold bytes that were read already.
 Task<void> tunnel(http::Socket& client, http::Buffer& from_client, http::Socket& backend, http::Buffer& from_backend,
                   Duration idle_limit);
 
-}  // namespace once
+}  // namespace once::gateway

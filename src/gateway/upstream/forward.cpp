@@ -5,7 +5,7 @@
 #include "core/path.hpp"
 #include "gateway/identity/session_cookie.hpp"
 
-namespace once {
+namespace once::gateway {
 
 namespace {
 
@@ -129,4 +129,4 @@ void write_forwarded_head(std::string& out, const http::RequestHead& head, const
   out.append("\r\n");
 }
 
-}  // namespace once
+}  // namespace once::gateway

@@ -11,7 +11,7 @@
 #include "gateway/settings.hpp"
 #include "http/head.hpp"
 
-namespace once {
+namespace once::gateway {
 
 struct ForwardedHead {
   std::string_view base_path;          // put before the target
@@ -42,4 +42,4 @@ bool leaves_prefix(std::string_view path, std::string_view normal, std::string_v
 // Replaces the content of `out`.
 void write_forwarded_head(std::string& out, const http::RequestHead& head, const ForwardedHead& as);
 
-}  // namespace once
+}  // namespace once::gateway

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace once {
+namespace once::gateway {
 
 namespace {
 
@@ -151,4 +151,4 @@ Task<BackendAnswer> HttpBackend::receive(const BackendRequest& request, Upstream
   co_return answer;
 }
 
-}  // namespace once
+}  // namespace once::gateway

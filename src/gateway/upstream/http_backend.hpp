@@ -9,7 +9,7 @@
 #include "http/loop.hpp"
 #include "http/upstream.hpp"
 
-namespace once {
+namespace once::gateway {
 
 class HttpBackend final : public Backend {
  public:
@@ -32,4 +32,4 @@ class HttpBackend final : public Backend {
   Duration keyed_idle_max_;
 };
 
-}  // namespace once
+}  // namespace once::gateway

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace once {
+namespace once::gateway {
 
 namespace {
 
@@ -80,4 +80,4 @@ ServerEjection::Change ServerEjection::end_trial(Served how, const Trial& trial,
   return Change::readmitted;
 }
 
-}  // namespace once
+}  // namespace once::gateway

@@ -10,7 +10,7 @@
 
 #include "gateway/settings.hpp"
 
-namespace once {
+namespace once::gateway {
 
 // How a server dealt with a request.
 enum class Served : std::uint8_t { well, badly };
@@ -78,4 +78,4 @@ class ServerEjection {
   std::atomic<std::uint64_t> times_ = 0;
 };
 
-}  // namespace once
+}  // namespace once::gateway

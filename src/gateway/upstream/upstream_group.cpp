@@ -5,7 +5,7 @@
 
 #include "base/assert.hpp"
 
-namespace once {
+namespace once::gateway {
 
 using http::UpstreamConnectionPtr;
 
@@ -244,4 +244,4 @@ void UpstreamGroup::give_up(Turn& turn) {
   if (turn.waiting_ != nullptr) wake(*turn.waiting_);
 }
 
-}  // namespace once
+}  // namespace once::gateway

@@ -18,7 +18,7 @@
 #include "http/tls_context.hpp"
 #include "http/upstream.hpp"
 
-namespace once {
+namespace once::gateway {
 
 inline constexpr std::size_t most_servers = 64;
 
@@ -120,4 +120,4 @@ class UpstreamGroup final : private http::PoolListener {
   std::size_t queued_ = 0;
 };
 
-}  // namespace once
+}  // namespace once::gateway

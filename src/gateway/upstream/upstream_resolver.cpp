@@ -9,7 +9,7 @@
 
 #include "base/clock.hpp"
 
-namespace once {
+namespace once::gateway {
 
 namespace {
 
@@ -130,4 +130,4 @@ UpstreamResolver::~UpstreamResolver() {
   }
 }
 
-}  // namespace once
+}  // namespace once::gateway

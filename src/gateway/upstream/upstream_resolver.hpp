@@ -10,7 +10,7 @@
 #include "gateway/upstream/upstream_state.hpp"
 #include "http/addresses.hpp"
 
-namespace once {
+namespace once::gateway {
 
 class UpstreamResolver {
  public:
@@ -28,4 +28,4 @@ class UpstreamResolver {
   std::thread thread_;
 };
 
-}  // namespace once
+}  // namespace once::gateway

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace once {
+namespace once::gateway {
 
 namespace {
 
@@ -110,4 +110,4 @@ Result<http::Endpoints> locate(const UpstreamServer& server, const http::Resolve
   return http::Endpoints{*endpoint};
 }
 
-}  // namespace once
+}  // namespace once::gateway

@@ -16,7 +16,7 @@
 #include "http/addresses.hpp"
 #include "http/tls_context.hpp"
 
-namespace once {
+namespace once::gateway {
 
 // "http://127.0.0.1:9000" or "unix:/run/app.sock": as it is written in settings, logs and metrics.
 std::string server_name(const UpstreamServer& server);
@@ -109,4 +109,4 @@ Result<http::Endpoints> locate(const UpstreamServer& server, const http::Resolve
 // Whether its addresses can change.
 bool has_name(const UpstreamServer& server);
 
-}  // namespace once
+}  // namespace once::gateway

@@ -5,7 +5,7 @@
 #include "base/task.hpp"
 #include "http/upstream.hpp"
 
-namespace once {
+namespace once::gateway {
 
 namespace {
 
@@ -126,4 +126,4 @@ void UpstreamWatch::ended() {
   if (--running_ == 0 && stopping_) loop_.stop();
 }
 
-}  // namespace once
+}  // namespace once::gateway

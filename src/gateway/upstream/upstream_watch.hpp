@@ -10,7 +10,7 @@
 #include "gateway/upstream/upstream_state.hpp"
 #include "http/loop.hpp"
 
-namespace once {
+namespace once::gateway {
 
 class UpstreamWatch final : private Work {
  public:
@@ -35,4 +35,4 @@ class UpstreamWatch final : private Work {
   std::jthread thread_;
 };
 
-}  // namespace once
+}  // namespace once::gateway

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace once {
+namespace once::gateway {
 
 Result<std::unique_ptr<Upstreams>> Upstreams::open(const std::vector<Upstream>& settings,
                                                    const http::Resolver& resolver,
@@ -30,4 +30,4 @@ Result<std::unique_ptr<Upstreams>> Upstreams::open(const std::vector<Upstream>& 
   return all;
 }
 
-}  // namespace once
+}  // namespace once::gateway

@@ -14,7 +14,7 @@
 #include "gateway/upstream/upstream_watch.hpp"
 #include "http/addresses.hpp"
 
-namespace once {
+namespace once::gateway {
 
 class Upstreams {
  public:
@@ -36,4 +36,4 @@ class Upstreams {
   std::optional<UpstreamWatch> watch_;
 };
 
-}  // namespace once
+}  // namespace once::gateway

@@ -13,11 +13,12 @@
 #include "store/postgres/postgres_type.hpp"
 #include "store/redis/redis_type.hpp"
 
-namespace once {
+namespace once::store {
 
 namespace {
 
-constexpr std::array types = {&journal_type, &memory_type, &redis_type, &postgres_type, &mysql_type};
+constexpr std::array types = {&journal::journal_type, &memory::memory_type, &redis::redis_type,
+                              &postgres::postgres_type, &mysql::mysql_type};
 
 Result<OpenedStore> open_plain(const StoreType& type, const std::string& url, const StoreSettings& settings,
                                const StorePorts& ports) {
@@ -88,4 +89,4 @@ Result<OpenedStore> open_store(const std::string& url, const StoreSettings& sett
   return opened;
 }
 
-}  // namespace once
+}  // namespace once::store

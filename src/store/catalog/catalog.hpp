@@ -13,7 +13,7 @@
 #include "store/sealed_store.hpp"
 #include "store/server/sweeper.hpp"
 
-namespace once {
+namespace once::store {
 
 // In the order in which people are told of them.
 std::span<const StoreType* const> store_types();
@@ -41,4 +41,4 @@ struct OpenedStore {
 
 Result<OpenedStore> open_store(const std::string& url, const StoreSettings& settings, const StorePorts& ports);
 
-}  // namespace once
+}  // namespace once::store

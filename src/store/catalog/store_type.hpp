@@ -18,12 +18,12 @@
 #include "store/server/settings.hpp"
 #include "store/store.hpp"
 
-namespace once {
+namespace once::store {
 
 // What stores can be told; each takes its own.
 struct StoreSettings {
-  MemoryLimits memory;
-  JournalSettings journal;
+  memory::MemoryLimits memory;
+  journal::JournalSettings journal;
   std::string folder;   // where the URL names none; empty: it must
   Duration patience{};  // how long to wait for a store that another process has
   ServerSettings server;
@@ -84,4 +84,4 @@ struct StoreType {
   bool takes(std::string_view group) const { return group == settings[0] || group == settings[1]; }
 };
 
-}  // namespace once
+}  // namespace once::store

@@ -95,7 +95,7 @@ void Batch::claim(Op& op, const Record* found) {
     op.record = *found;
     return;
   }
-  op.verdict = ::once::decide(facts_of(found, op.fingerprint, op.terms, now_));
+  op.verdict = ::once::core::decide(facts_of(found, op.fingerprint, op.terms, now_));
   if (op.verdict == Verdict::execute && found != nullptr && is_ended_claim(*found, op, now_)) {
     op.verdict = Verdict::in_flight;
   }

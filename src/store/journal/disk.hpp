@@ -11,7 +11,9 @@
 #include <string_view>
 #include <vector>
 
-namespace once {
+#include "base/layers.hpp"
+
+namespace once::journal {
 
 enum class DiskFault : std::uint8_t {
   no_space,  // the disk or a quota is full; it may have room again later
@@ -64,4 +66,4 @@ class Disk {
   virtual std::string path_of(std::string_view name) const = 0;
 };
 
-}  // namespace once
+}  // namespace once::journal

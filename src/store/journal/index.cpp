@@ -21,7 +21,7 @@ bool Index::answer(Op& op, Time now) {
   if (node == nullptr || expired(node->record, now)) return false;
   if (op.verb == Verb::claim) {
     if (is_same_claim(node->record, op)) return false;
-    op.verdict = ::once::decide(facts_of(&node->record, op.fingerprint, op.terms, now));
+    op.verdict = ::once::core::decide(facts_of(&node->record, op.fingerprint, op.terms, now));
     if (op.verdict == Verdict::execute) return false;
     if (!Shard::is_live(node->record)) shard->finished.take(*node);
   }

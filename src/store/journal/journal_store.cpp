@@ -2,7 +2,7 @@
 
 #include "store/journal/recovery.hpp"
 
-namespace once {
+namespace once::journal {
 
 namespace {
 
@@ -21,7 +21,7 @@ Result<std::unique_ptr<JournalStore>> JournalStore::open(Disk& disk, const Clock
   }
   std::unique_ptr<JournalStore> store(new JournalStore(disk, clock, log, settings));
   const auto appender = store->core_.appender.lock();
-  if (auto recovered = journal::Recovery(store->core_, *appender).run(random); !recovered) {
+  if (auto recovered = Recovery(store->core_, *appender).run(random); !recovered) {
     appender->health().refuse(recovered.error().detail);
     return std::unexpected(recovered.error());
   }
@@ -61,8 +61,8 @@ void JournalStore::maintain() {
 }
 
 JournalStats JournalStore::stats() const {
-  const journal::Counters& counters = core_.counters;
-  const journal::Index::Sizes sizes = core_.index.sizes();
+  const Counters& counters = core_.counters;
+  const Index::Sizes sizes = core_.index.sizes();
   return {.condition = counters.condition.get(),
           .keys = sizes.keys,
           .index_bytes = core_.index.bytes(),
@@ -81,4 +81,4 @@ JournalStats JournalStore::stats() const {
           .clock_ahead = counters.clock_ahead.get()};
 }
 
-}  // namespace once
+}  // namespace once::journal

@@ -32,7 +32,7 @@
 #include "store/search.hpp"
 #include "store/store.hpp"
 
-namespace once {
+namespace once::journal {
 
 class JournalStore final : public Store {
  public:
@@ -59,11 +59,11 @@ class JournalStore final : public Store {
  private:
   JournalStore(Disk& disk, const Clock& clock, const Log& log, const JournalSettings& settings);
 
-  journal::Core core_;
-  journal::BatchWriter writer_{core_};
-  journal::JournalSearch search_{core_};
-  journal::Cleaner cleaner_{core_};
-  journal::Upkeep upkeep_{core_};
+  Core core_;
+  BatchWriter writer_{core_};
+  JournalSearch search_{core_};
+  Cleaner cleaner_{core_};
+  Upkeep upkeep_{core_};
 };
 
-}  // namespace once
+}  // namespace once::journal

@@ -4,7 +4,7 @@
 
 #include "store/journal/reopenable_journal.hpp"
 
-namespace once {
+namespace once::journal {
 
 namespace {
 
@@ -36,4 +36,4 @@ constexpr StoreType journal_type = {
     .capacity = [](const StoreSettings& settings) { return settings.journal.max_disk; },
 };
 
-}  // namespace once
+}  // namespace once::journal

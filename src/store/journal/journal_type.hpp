@@ -3,8 +3,8 @@
 
 #include "store/catalog/store_type.hpp"
 
-namespace once {
+namespace once::journal {
 
 extern const StoreType journal_type;
 
-}  // namespace once
+}  // namespace once::journal

@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-namespace once {
+namespace once::journal {
 
 namespace {
 
@@ -34,4 +34,4 @@ void JournalKeeper::run() {
   }
 }
 
-}  // namespace once
+}  // namespace once::journal

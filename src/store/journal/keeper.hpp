@@ -7,7 +7,7 @@
 
 #include "store/journal/journal_store.hpp"
 
-namespace once {
+namespace once::journal {
 
 class JournalKeeper {
  public:
@@ -26,4 +26,4 @@ class JournalKeeper {
   std::thread thread_;
 };
 
-}  // namespace once
+}  // namespace once::journal

@@ -8,7 +8,7 @@
 #include "base/random.hpp"
 #include "store/journal/system_disk.hpp"
 
-namespace once {
+namespace once::journal {
 
 namespace {
 
@@ -153,4 +153,4 @@ StoreReport ReopenableJournal::report() const {
   return out;
 }
 
-}  // namespace once
+}  // namespace once::journal

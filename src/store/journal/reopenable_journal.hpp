@@ -20,7 +20,7 @@
 #include "store/search.hpp"
 #include "store/store.hpp"
 
-namespace once {
+namespace once::journal {
 
 class ReopenableJournal final : public Store, public Search, public Exclusive {
  public:
@@ -72,4 +72,4 @@ class ReopenableJournal final : public Store, public Search, public Exclusive {
   std::atomic<JournalStore*> at_once_ = nullptr;
 };
 
-}  // namespace once
+}  // namespace once::journal

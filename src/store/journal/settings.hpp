@@ -6,7 +6,7 @@
 
 #include "base/clock.hpp"
 
-namespace once {
+namespace once::journal {
 
 enum class Sync : std::uint8_t {
   always,    // one sync per batch, before anybody is told
@@ -28,4 +28,4 @@ struct JournalSettings {
   std::uint32_t count_anew_after = std::uint32_t{1} << 23U;
 };
 
-}  // namespace once
+}  // namespace once::journal

@@ -7,7 +7,7 @@
 
 #include "base/clock.hpp"
 
-namespace once {
+namespace once::journal {
 
 struct JournalStats {
   enum class Condition : std::uint8_t { well, full, failed };
@@ -28,8 +28,6 @@ struct JournalStats {
   std::uint64_t read_back = 0;  // records read from a segment
   Duration clock_ahead{};       // of what is believed; nothing is deleted by it
 };
-
-namespace journal {
 
 using Condition = JournalStats::Condition;
 
@@ -55,6 +53,4 @@ struct Counters {
   Counter<Duration> clock_ahead;
 };
 
-}  // namespace journal
-
-}  // namespace once
+}  // namespace once::journal

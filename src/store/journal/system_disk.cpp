@@ -12,7 +12,7 @@
 #include <dirent.h>
 #include <fmt/format.h>
 
-namespace once {
+namespace once::journal {
 
 namespace {
 
@@ -213,4 +213,4 @@ DiskResult<void> SystemDisk::sync_names() {
   return {};
 }
 
-}  // namespace once
+}  // namespace once::journal

@@ -7,7 +7,7 @@
 #include "base/descriptor.hpp"
 #include "store/journal/disk.hpp"
 
-namespace once {
+namespace once::journal {
 
 class SystemDisk final : public Disk {
  public:
@@ -37,4 +37,4 @@ class SystemDisk final : public Disk {
   Descriptor names_;  // the folder itself; locked, too: the file can be deleted
 };
 
-}  // namespace once
+}  // namespace once::journal

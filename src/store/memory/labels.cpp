@@ -1,6 +1,6 @@
 #include "store/memory/labels.hpp"
 
-namespace once {
+namespace once::memory {
 
 Labels::Key Labels::key_of(std::string_view tenant, std::string_view route) {
   wanted_.assign(tenant).append(route);
@@ -52,4 +52,4 @@ Labels::Pair Labels::of(std::uint32_t label) const {
   return {.tenant = text.substr(0, entry.tenant_size), .route = text.substr(entry.tenant_size)};
 }
 
-}  // namespace once
+}  // namespace once::memory

@@ -10,7 +10,9 @@
 #include <utility>
 #include <vector>
 
-namespace once {
+#include "base/layers.hpp"
+
+namespace once::memory {
 
 class Labels {
  public:
@@ -54,4 +56,4 @@ class Labels {
   std::size_t bytes_ = 0;
 };
 
-}  // namespace once
+}  // namespace once::memory

@@ -3,7 +3,7 @@
 #include "store/memory/memory_store.hpp"
 #include "store/memory/shard.hpp"
 
-namespace once {
+namespace once::memory {
 
 namespace {
 
@@ -87,4 +87,4 @@ Result<KeyCounts> MemoryStore::count(std::string_view cursor) {
   return counts;
 }
 
-}  // namespace once
+}  // namespace once::memory

@@ -6,7 +6,7 @@
 #include "base/assert.hpp"
 #include "store/memory/shard.hpp"
 
-namespace once {
+namespace once::memory {
 
 namespace {
 
@@ -89,4 +89,4 @@ StoreReport MemoryStore::report() const {
   return out;
 }
 
-}  // namespace once
+}  // namespace once::memory

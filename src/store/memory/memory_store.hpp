@@ -23,7 +23,7 @@
 #include "store/search.hpp"
 #include "store/store.hpp"
 
-namespace once {
+namespace once::memory {
 
 struct MemoryLimits {
   std::size_t max_bytes = std::size_t{256} << 20U;  // records, outcomes and overhead
@@ -76,4 +76,4 @@ class MemoryStore final : public Store, public Search {
   std::atomic<std::size_t> next_sweep_{0};
 };
 
-}  // namespace once
+}  // namespace once::memory

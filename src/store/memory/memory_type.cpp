@@ -1,6 +1,6 @@
 #include "store/memory/memory_type.hpp"
 
-namespace once {
+namespace once::memory {
 
 namespace {
 
@@ -20,4 +20,4 @@ constexpr StoreType memory_type = {
     .capacity = [](const StoreSettings& settings) { return settings.memory.max_bytes; },
 };
 
-}  // namespace once
+}  // namespace once::memory

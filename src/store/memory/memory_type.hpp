@@ -3,8 +3,8 @@
 
 #include "store/catalog/store_type.hpp"
 
-namespace once {
+namespace once::memory {
 
 extern const StoreType memory_type;
 
-}  // namespace once
+}  // namespace once::memory

@@ -6,7 +6,7 @@
 #include "base/assert.hpp"
 #include "store/verbs.hpp"
 
-namespace once {
+namespace once::memory {
 
 namespace {
 
@@ -262,4 +262,4 @@ void MemoryShard::add_to(MemoryStats& total) const {
   total.bodies_dropped += stats_.bodies_dropped;
 }
 
-}  // namespace once
+}  // namespace once::memory

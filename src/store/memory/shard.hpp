@@ -11,7 +11,7 @@
 #include "store/record_table.hpp"
 #include "store/store.hpp"
 
-namespace once {
+namespace once::memory {
 
 class alignas(64) MemoryShard {
  public:
@@ -83,4 +83,4 @@ class alignas(64) MemoryShard {
   MemoryStats stats_;
 };
 
-}  // namespace once
+}  // namespace once::memory

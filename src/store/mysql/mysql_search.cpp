@@ -10,11 +10,7 @@
 #include "base/text.hpp"
 #include "store/mysql/mysql_store.hpp"
 
-namespace once {
-
-using mysql::Place;
-using mysql::RowView;
-using mysql::Script;
+namespace once::mysql {
 
 namespace {
 
@@ -85,7 +81,7 @@ std::optional<CountPlace> read_count_place(std::string_view cursor) {
 
 }  // namespace
 
-Result<void> MysqlStore::ask(const Script& script, const mysql::Connection::OnRow& on_row) {
+Result<void> MysqlStore::ask(const Script& script, const Connection::OnRow& on_row) {
   auto connection = search_pool_.take(monotonic_now() + settings_.timeout);
   if (!connection) return std::unexpected(connection.error());
   const auto ran = (*connection)->run(script.text(), on_row, script.size());
@@ -111,7 +107,7 @@ Result<KeyPage> MysqlStore::page_of(const Script& script, const OnLooked& on_loo
       page.now = clock_of(view);
       return;
     }
-    const auto row = mysql::read_row(view);
+    const auto row = read_row(view);
     on_looked(view[0].value_or(""), row ? row->record.started_at : Time());
     if (!row || forgotten(row->record, page.now)) return;
     KeyInfo& info = page.keys.emplace_back(info_of(row->id, row->record, page.now));
@@ -203,7 +199,7 @@ Result<KeyCounts> MysqlStore::count(std::string_view cursor) {
   Script script;
   script.estimate_all();
   std::uint64_t rows = 0;
-  const auto ran = ask(script, [&](std::size_t, const RowView& row) { rows = mysql::rows_of(row); });
+  const auto ran = ask(script, [&](std::size_t, const RowView& row) { rows = rows_of(row); });
   if (!ran) return std::unexpected(ran.error());
   return rows <= most_counted ? count_all(cursor) : count_state(0, 0, "");
 }
@@ -249,7 +245,7 @@ Result<KeyCounts> MysqlStore::count_state(std::size_t state, std::uint64_t befor
   if (!counts) return counts;
   before += looked;
   if (looked >= rows_per_count) {
-    counts->next = cursor_of(CountPlace{.state = state, .before = before, .place = cursor_of(mysql::place_of(last))});
+    counts->next = cursor_of(CountPlace{.state = state, .before = before, .place = cursor_of(place_of(last))});
   } else if (state + 1 < counted_states.size()) {
     counts->next = cursor_of(CountPlace{.state = state + 1, .before = before});
   } else if (const auto estimated = estimate_rest(before, *counts); !estimated) {
@@ -263,8 +259,7 @@ Result<void> MysqlStore::estimate_rest(std::uint64_t counted, KeyCounts& counts)
   script.estimate_all();
   script.estimate(State::tombstone);
   std::array<std::uint64_t, 2> rows{};
-  const auto ran =
-      ask(script, [&](std::size_t statement, const RowView& row) { rows.at(statement) = mysql::rows_of(row); });
+  const auto ran = ask(script, [&](std::size_t statement, const RowView& row) { rows.at(statement) = rows_of(row); });
   if (!ran) return ran;
   const auto [all, tombstones] = rows;
   counts.by_state[static_cast<std::size_t>(State::tombstone)] += tombstones;
@@ -272,4 +267,4 @@ Result<void> MysqlStore::estimate_rest(std::uint64_t counted, KeyCounts& counts)
   return {};
 }
 
-}  // namespace once
+}  // namespace once::mysql

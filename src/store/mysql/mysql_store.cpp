@@ -6,7 +6,7 @@
 
 #include "store/mysql/sweep.hpp"
 
-namespace once {
+namespace once::mysql {
 
 namespace {
 
@@ -35,9 +35,9 @@ std::size_t together(std::span<Op* const> ops, std::size_t most_bytes) {
 
 Result<std::unique_ptr<MysqlStore>> MysqlStore::open(const std::string& url, const ServerSettings& settings,
                                                      const Log& log) {
-  auto target = mysql::parse_target(url);
+  auto target = parse_target(url);
   if (!target) return std::unexpected(std::move(target.error()));
-  if (const std::string host = mysql::unverified_host(*target); !host.empty()) {
+  if (const std::string host = unverified_host(*target); !host.empty()) {
     log.warn("the store's server is not verified; an attacker on the network could read and change records",
              {{"host", host}, {"set", "ssl-mode=verify-identity"}});
   }
@@ -52,7 +52,7 @@ Result<std::unique_ptr<MysqlStore>> MysqlStore::open(const std::string& url, con
   return store;
 }
 
-MysqlStore::MysqlStore(mysql::Target target, const ServerSettings& settings)
+MysqlStore::MysqlStore(Target target, const ServerSettings& settings)
     : settings_(settings),
       connector_(std::move(target), settings),
       pool_(settings.connections, counts_,
@@ -74,21 +74,21 @@ void MysqlStore::execute_until(std::chrono::nanoseconds until, std::span<Op* con
 }
 
 void MysqlStore::execute_together(std::chrono::nanoseconds until, std::span<Op* const> ops) {
-  mysql::Batch batch(ops, {.counts = counts_, .turns = turns_, .durable = durable_}, until);
+  Batch batch(ops, {.counts = counts_, .turns = turns_, .durable = durable_}, until);
   // Every idle connection may be dead, and every host but one unfit.
   for (std::size_t tries = 0; tries <= settings_.connections + connector_.hosts(); ++tries) {
     auto connection = pool_.take(until);
     if (!connection) return batch.fail_rest(StoreFault::refused, connection.error().detail);
     Cutter::Call call(cutter_, (*connection)->descriptor(), until);
-    const mysql::Batch::Ended ended = batch.run(**connection);
+    const Batch::Ended ended = batch.run(**connection);
     const bool cut = call.end();
     switch (ended) {
-      case mysql::Batch::Ended::all_answered:
+      case Batch::Ended::all_answered:
         if (cut) connection->drop();
         return turns_.ended();
-      case mysql::Batch::Ended::broken: return connection->drop();
-      case mysql::Batch::Ended::unfit: connector_.avoid(**connection); [[fallthrough]];
-      case mysql::Batch::Ended::not_begun: connection->drop(); break;
+      case Batch::Ended::broken: return connection->drop();
+      case Batch::Ended::unfit: connector_.avoid(**connection); [[fallthrough]];
+      case Batch::Ended::not_begun: connection->drop(); break;
     }
     if (monotonic_now() > until) break;
   }
@@ -108,7 +108,7 @@ Result<Swept> MysqlStore::sweep(std::size_t limit) {
   if (!swept) {
     connection->drop();
     // Another gateway sweeps the same rows, on another node of a cluster.
-    if (swept.error().number == mysql::sql_error::deadlock) return Swept();
+    if (swept.error().number == sql_error::deadlock) return Swept();
     return std::unexpected(
         Error{.source = ErrorSource::store, .retryable = Retryable::yes, .detail = std::move(swept.error().detail)});
   }
@@ -116,4 +116,4 @@ Result<Swept> MysqlStore::sweep(std::size_t limit) {
   return *swept;
 }
 
-}  // namespace once
+}  // namespace once::mysql

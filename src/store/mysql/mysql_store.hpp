@@ -18,7 +18,7 @@
 #include "store/server/server_store.hpp"
 #include "store/server/settings.hpp"
 
-namespace once {
+namespace once::mysql {
 
 class MysqlStore final : public ServerStore, public Search {
  public:
@@ -42,16 +42,16 @@ class MysqlStore final : public ServerStore, public Search {
   Result<KeyCounts> count(std::string_view cursor) override;
 
  private:
-  MysqlStore(mysql::Target target, const ServerSettings& settings);
+  MysqlStore(Target target, const ServerSettings& settings);
 
   void execute_together(std::chrono::nanoseconds until, std::span<Op* const> ops);
   // One round trip that writes nothing.
-  Result<void> ask(const mysql::Script& script, const mysql::Connection::OnRow& on_row);
+  Result<void> ask(const Script& script, const Connection::OnRow& on_row);
   // Told of every row that was looked at, shown or not.
   using OnLooked = std::function<void(std::string_view id, Time started_at)>;
-  Result<KeyPage> page_of(const mysql::Script& script, const OnLooked& on_looked);
+  Result<KeyPage> page_of(const Script& script, const OnLooked& on_looked);
   Result<KeyPage> scan_state(const KeyFilter& filter, std::string_view cursor, std::size_t limit);
-  Result<KeyCounts> count_part(const mysql::Script& script, std::uint64_t& looked, std::string& last);
+  Result<KeyCounts> count_part(const Script& script, std::uint64_t& looked, std::string& last);
   Result<KeyCounts> count_all(std::string_view cursor);
   Result<KeyCounts> count_state(std::size_t state, std::uint64_t before, std::string_view cursor);
   Result<void> estimate_rest(std::uint64_t counted, KeyCounts& counts);
@@ -59,13 +59,13 @@ class MysqlStore final : public ServerStore, public Search {
   Result<Time> clock();
 
   const ServerSettings settings_;
-  mysql::Connector connector_;
-  ConnectionPool<mysql::Connection> pool_;
-  ConnectionPool<mysql::Connection> search_pool_;  // one, so that no request waits for a search
-  ConnectionPool<mysql::Connection> sweep_pool_;   // nor for a sweep
-  mysql::Turns turns_;
-  mysql::DurableRows durable_;
+  Connector connector_;
+  ConnectionPool<Connection> pool_;
+  ConnectionPool<Connection> search_pool_;  // one, so that no request waits for a search
+  ConnectionPool<Connection> sweep_pool_;   // nor for a sweep
+  Turns turns_;
+  DurableRows durable_;
   Cutter cutter_;
 };
 
-}  // namespace once
+}  // namespace once::mysql

@@ -8,7 +8,7 @@
 #include "store/mysql/target.hpp"
 #include "store/server/store_url.hpp"
 
-namespace once {
+namespace once::mysql {
 
 namespace {
 
@@ -18,7 +18,7 @@ Result<std::unique_ptr<ServerStore>> connect_mysql(const std::string& url, const
 }
 
 Result<void> check_mysql(const std::string& url) {
-  const auto target = mysql::parse_target(url);
+  const auto target = parse_target(url);
   if (!target) return std::unexpected(target.error());
   const std::pair<std::string_view, const std::string&> files[] = {
       {"ssl-ca", target->ssl_ca}, {"ssl-cert", target->ssl_cert}, {"ssl-key", target->ssl_key}};
@@ -30,8 +30,8 @@ Result<void> check_mysql(const std::string& url) {
 
 constexpr StoreSchema mysql_schema = {
     .server = "MySQL and MariaDB",
-    .script = mysql::schema_script,
-    .apply = mysql::apply_schema,
+    .script = schema_script,
+    .apply = apply_schema,
 };
 
 }  // namespace
@@ -49,4 +49,4 @@ constexpr StoreType mysql_type = {
     .schema = &mysql_schema,
 };
 
-}  // namespace once
+}  // namespace once::mysql

@@ -3,8 +3,8 @@
 
 #include "store/catalog/store_type.hpp"
 
-namespace once {
+namespace once::mysql {
 
 extern const StoreType mysql_type;
 
-}  // namespace once
+}  // namespace once::mysql

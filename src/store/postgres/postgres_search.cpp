@@ -9,12 +9,7 @@
 #include "store/postgres/connection.hpp"
 #include "store/postgres/postgres_store.hpp"
 
-namespace once {
-
-using postgres::Column;
-using postgres::Parameters;
-using postgres::Rows;
-using postgres::Statement;
+namespace once::postgres {
 
 namespace {
 
@@ -55,9 +50,9 @@ Parameters after(std::string_view id, std::size_t limit) {
 }
 
 std::optional<KeyInfo> info_in(const Rows& rows, std::size_t row) {
-  const Record record = postgres::record_of(rows, row);
+  const Record record = record_of(rows, row);
   const Time now = rows.time(row, Column::now);
-  if (postgres::is_as_none(record, now)) return std::nullopt;
+  if (is_as_none(record, now)) return std::nullopt;
   KeyInfo info = info_of(rows.blob<OperationId>(row, Column::id), record, now);
   if (info.state != State::tombstone) {
     info.outcome_bytes = static_cast<std::uint64_t>(rows.int8(row, Column::outcome_bytes));
@@ -148,4 +143,4 @@ Result<KeyCounts> PostgresStore::count_part(Statement statement, std::string_vie
   return counts;
 }
 
-}  // namespace once
+}  // namespace once::postgres

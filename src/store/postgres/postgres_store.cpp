@@ -12,14 +12,7 @@
 #include "store/postgres/connection.hpp"
 #include "store/postgres/listener.hpp"
 
-namespace once {
-
-using postgres::Batch;
-using postgres::Connection;
-using postgres::Fault;
-using postgres::Parameters;
-using postgres::Statement;
-using postgres::Wait;
+namespace once::postgres {
 
 namespace {
 
@@ -55,7 +48,7 @@ bool may_be_of_one(const Fault& fault) {
 
 Result<std::unique_ptr<PostgresStore>> PostgresStore::open(const std::string& url, const ServerSettings& settings,
                                                            const Log& log) {
-  if (const std::string host = postgres::unverified_host(url); !host.empty()) {
+  if (const std::string host = unverified_host(url); !host.empty()) {
     log.warn("the store's server is not verified; an attacker on the network could read and change records",
              {{"host", host}, {"set", "sslmode=verify-full"}});
   }
@@ -147,10 +140,10 @@ void PostgresStore::execute_until(std::chrono::nanoseconds until, std::span<Op* 
 }
 
 void PostgresStore::tell_ends(std::function<void(const OperationId&)> told) {
-  listener_ = std::make_unique<postgres::Listener>(url_, settings_, counts_, log_, std::move(told));
+  listener_ = std::make_unique<Listener>(url_, settings_, counts_, log_, std::move(told));
 }
 
-Result<postgres::Rows> PostgresStore::ask(Pool& pool, Statement statement, const Parameters& parameters) {
+Result<Rows> PostgresStore::ask(Pool& pool, Statement statement, const Parameters& parameters) {
   const std::chrono::nanoseconds until = monotonic_now() + settings_.timeout;
   auto connection = take(pool, until);
   if (!connection) return std::unexpected(std::move(connection.error()));
@@ -173,4 +166,4 @@ Result<Swept> PostgresStore::sweep(std::size_t limit) {
   return Swept{.removed = removed, .more = looked_at >= limit ? More::yes : More::no};
 }
 
-}  // namespace once
+}  // namespace once::postgres

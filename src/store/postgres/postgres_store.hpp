@@ -20,9 +20,8 @@
 #include "store/server/server_store.hpp"
 #include "store/server/settings.hpp"
 
-namespace once {
+namespace once::postgres {
 
-namespace postgres {
 class Batch;
 class Connection;
 struct Fault;
@@ -31,8 +30,6 @@ class Parameters;
 class Rows;
 enum class Statement : std::uint8_t;
 class Listener;
-}  // namespace postgres
-
 class PostgresStore final : public ServerStore, public Search {
  public:
   // An error is one that does not mend itself: a wrong URL, refused credentials, a schema that is missing or of another
@@ -54,15 +51,15 @@ class PostgresStore final : public ServerStore, public Search {
   Result<KeyCounts> count(std::string_view cursor) override;
 
  private:
-  using Pool = ConnectionPool<postgres::Connection>;
+  using Pool = ConnectionPool<Connection>;
 
   PostgresStore(const std::string& url, const ServerSettings& settings, const Log& log);
-  Result<std::unique_ptr<postgres::Connection>> connect(std::chrono::nanoseconds until) const;
+  Result<std::unique_ptr<Connection>> connect(std::chrono::nanoseconds until) const;
   // Round after round, until every op is answered.
-  std::optional<postgres::Fault> run(postgres::Connection& connection, postgres::Batch& batch, postgres::Wait wait);
+  std::optional<Fault> run(Connection& connection, Batch& batch, Wait wait);
   // One statement in a transaction of its own.
-  Result<postgres::Rows> ask(Pool& pool, postgres::Statement statement, const postgres::Parameters& parameters);
-  Result<KeyCounts> count_part(postgres::Statement statement, std::string_view cursor);
+  Result<Rows> ask(Pool& pool, Statement statement, const Parameters& parameters);
+  Result<KeyCounts> count_part(Statement statement, std::string_view cursor);
   // One that the server still wants.
   static Result<Pool::Lease> take(Pool& pool, std::chrono::nanoseconds until);
 
@@ -76,7 +73,7 @@ class PostgresStore final : public ServerStore, public Search {
   // that was read is told before the standby has it.
   std::atomic<std::uint64_t> unreplicated_{0};
   std::atomic<std::uint64_t> replicated_{0};
-  std::unique_ptr<postgres::Listener> listener_;
+  std::unique_ptr<Listener> listener_;
 };
 
-}  // namespace once
+}  // namespace once::postgres

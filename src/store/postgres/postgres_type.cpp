@@ -4,7 +4,7 @@
 #include "store/postgres/postgres_store.hpp"
 #include "store/postgres/schema.hpp"
 
-namespace once {
+namespace once::postgres {
 
 namespace {
 
@@ -14,16 +14,16 @@ Result<std::unique_ptr<ServerStore>> connect_postgres(const std::string& url, co
 }
 
 Result<std::string> apply_postgres(const std::string& url, const ServerSettings& settings) {
-  return postgres::apply_schema(url, settings, postgres::OlderPrograms::stay);
+  return apply_schema(url, settings, OlderPrograms::stay);
 }
 
 Result<std::string> retire_older_postgres(const std::string& url, const ServerSettings& settings) {
-  return postgres::apply_schema(url, settings, postgres::OlderPrograms::retired);
+  return apply_schema(url, settings, OlderPrograms::retired);
 }
 
 constexpr StoreSchema postgres_schema = {
     .server = "PostgreSQL",
-    .script = postgres::schema_script,
+    .script = schema_script,
     .apply = apply_postgres,
     .retire_older = retire_older_postgres,
 };
@@ -39,8 +39,8 @@ constexpr StoreType postgres_type = {
     .durable = Durable::yes,
     .shared = Shared::yes,
     .connect = connect_postgres,
-    .check = postgres::check_url,
+    .check = check_url,
     .schema = &postgres_schema,
 };
 
-}  // namespace once
+}  // namespace once::postgres

@@ -3,8 +3,8 @@
 
 #include "store/catalog/store_type.hpp"
 
-namespace once {
+namespace once::postgres {
 
 extern const StoreType postgres_type;
 
-}  // namespace once
+}  // namespace once::postgres

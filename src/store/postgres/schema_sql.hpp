@@ -3,6 +3,8 @@
 
 #include <string_view>
 
+#include "base/layers.hpp"
+
 namespace once::postgres {
 
 std::string_view tables_sql();

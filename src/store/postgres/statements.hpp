@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <string>
 
+#include "base/layers.hpp"
+
 namespace once::postgres {
 
 enum class Statement : std::uint8_t {

@@ -18,9 +18,7 @@
 #include "store/redis/packed.hpp"
 #include "store/redis/redis_store.hpp"
 
-namespace once {
-
-namespace redis {
+namespace once::redis {
 
 struct ScanPosition {
   std::size_t node = 0;
@@ -38,11 +36,7 @@ struct KeysRead {
   std::string error{};                   // why one could not be read; not that it is none of ours
 };
 
-}  // namespace redis
-
 namespace {
-
-using redis::ScanPosition;
 
 constexpr std::size_t steps_per_page = 128;
 constexpr std::size_t keys_per_step = 64;
@@ -99,22 +93,22 @@ std::optional<OperationId> id_in(std::string_view key, std::string_view prefix) 
 
 // What GETRANGE and STRLEN said of one key.
 std::optional<KeyInfo> info_in(const OperationId& id, std::string_view packed, long long size, Time now) {
-  const auto record = redis::unpack_record(packed);
+  const auto record = unpack_record(packed);
   if (!record || forgotten(*record, now)) return std::nullopt;
   KeyInfo info = info_of(id, *record, now);
-  const redis::PackedLabels labels = redis::labels_in(packed);
+  const PackedLabels labels = labels_in(packed);
   if (!labels.tenant.empty()) info.tenant = labels.tenant;
   if (!labels.route.empty()) info.route = labels.route;
   const auto whole = static_cast<std::uint64_t>(std::max<long long>(size, 0));
-  const std::uint64_t around = redis::head_size + labels.size;
+  const std::uint64_t around = head_size + labels.size;
   const bool has_outcome = record->outcome != nullptr && info.state != State::tombstone;
   info.outcome_bytes = has_outcome && whole > around ? whole - around : 0;
   return info;
 }
 
 // For a cursor. Never 0.
-std::uint64_t server_of(const redis::Node& node) {
-  return std::uint64_t{crc32c(redis::name_of(node.host()))} + 1;
+std::uint64_t server_of(const Node& node) {
+  return std::uint64_t{crc32c(name_of(node.host()))} + 1;
 }
 
 std::unexpected<Error> strange(std::string_view what) {
@@ -124,17 +118,17 @@ std::unexpected<Error> strange(std::string_view what) {
 }  // namespace
 
 // A key that was deleted or is no record is left out.
-Result<redis::KeysRead> RedisStore::read_keys(redis::Node& node, const std::vector<std::string>& keys, bool asking) {
-  const auto deadline = redis::Deadline::after(context_->settings.timeout);
+Result<KeysRead> RedisStore::read_keys(Node& node, const std::vector<std::string>& keys, bool asking) {
+  const auto deadline = Deadline::after(context_->settings.timeout);
   auto link = node.take_for_search(deadline);
   if (!link) return std::unexpected(link.error());
-  const std::string last_byte = std::to_string(redis::head_size + redis::largest_labels - 1);
-  redis::append_command((*link)->commands(), {"TIME"});
+  const std::string last_byte = std::to_string(head_size + largest_labels - 1);
+  append_command((*link)->commands(), {"TIME"});
   for (const std::string& key : keys) {
-    if (asking) redis::append_command((*link)->commands(), {"ASKING"});
-    redis::append_command((*link)->commands(), {"GETRANGE", key, "0", last_byte});
-    if (asking) redis::append_command((*link)->commands(), {"ASKING"});
-    redis::append_command((*link)->commands(), {"STRLEN", key});
+    if (asking) append_command((*link)->commands(), {"ASKING"});
+    append_command((*link)->commands(), {"GETRANGE", key, "0", last_byte});
+    if (asking) append_command((*link)->commands(), {"ASKING"});
+    append_command((*link)->commands(), {"STRLEN", key});
   }
   const auto fail = [&](const Error& error) {
     link->drop();
@@ -147,23 +141,23 @@ Result<redis::KeysRead> RedisStore::read_keys(redis::Node& node, const std::vect
   if (const auto sent = (*link)->send(); !sent) return fail(sent.error());
   const auto time = (*link)->reply(deadline);
   if (!time) return fail(time.error());
-  redis::KeysRead read{.page = {.keys = {}, .next = {}, .now = redis::time_in(**time).value_or(Time())}};
+  KeysRead read{.page = {.keys = {}, .next = {}, .now = time_in(**time).value_or(Time())}};
   for (const std::string& key : keys) {
     const auto packed = next();
     if (!packed) return fail(packed.error());
     const auto size = next();
     if (!size) return fail(size.error());
-    if (redis::is_error(**packed)) {
-      const std::string_view error = redis::text_of(**packed);
-      const auto to = redis::read_redirection(error, node.host());
+    if (is_error(**packed)) {
+      const std::string_view error = text_of(**packed);
+      const auto to = read_redirection(error, node.host());
       if (to) read.elsewhere.push_back(key);
       if (to) read.to = to;
-      if (!to && redis::error_code(error) != "WRONGTYPE") read.error = error;
+      if (!to && error_code(error) != "WRONGTYPE") read.error = error;
       continue;
     }
     const auto id = id_in(key, context_->options.prefix);
-    if (!id || !redis::is_text(**packed) || (*size)->type != REDIS_REPLY_INTEGER) continue;
-    if (auto info = info_in(*id, redis::text_of(**packed), (*size)->integer, read.page.now)) {
+    if (!id || !is_text(**packed) || (*size)->type != REDIS_REPLY_INTEGER) continue;
+    if (auto info = info_in(*id, text_of(**packed), (*size)->integer, read.page.now)) {
       read.page.keys.push_back(*std::move(info));
     }
   }
@@ -173,7 +167,7 @@ Result<redis::KeysRead> RedisStore::read_keys(redis::Node& node, const std::vect
 Result<KeyPage> RedisStore::scan_step(ScanPosition& at, std::string_view pattern, std::size_t count) {
   // Nobody may have asked for long: a list begins with who has what now.
   const bool begins = at.node == 0 && at.position == 0;
-  const auto deadline = redis::Deadline::after(context_->settings.timeout);
+  const auto deadline = Deadline::after(context_->settings.timeout);
   auto map = directory_->now();
   if (!map || begins) {
     if (auto found = directory_->find_again(map.get(), deadline); !found && !map) return std::unexpected(found.error());
@@ -181,24 +175,24 @@ Result<KeyPage> RedisStore::scan_step(ScanPosition& at, std::string_view pattern
   }
   if (!map) return strange("Redis: no server is known");
   if (at.node >= map->nodes.size()) return bad_cursor();  // or the servers have changed: begin the list again
-  const std::shared_ptr<redis::Node> node = map->nodes[at.node];
+  const std::shared_ptr<Node> node = map->nodes[at.node];
   if (at.server != 0 && at.server != server_of(*node)) return bad_cursor();
   std::set<std::string> keys;
   {
     auto link = node->take_for_search(deadline);
     if (!link) return std::unexpected(link.error());
-    const auto reply = redis::ask(
-        **link, {"SCAN", std::to_string(at.position), "MATCH", pattern, "COUNT", std::to_string(count)}, deadline);
+    const auto reply =
+        ask(**link, {"SCAN", std::to_string(at.position), "MATCH", pattern, "COUNT", std::to_string(count)}, deadline);
     if (!reply) {
       link->drop();
       return std::unexpected(reply.error());
     }
-    const bool whole = redis::is_array(**reply) && (*reply)->elements == 2 && redis::is_array(*(*reply)->element[1]);
-    const auto position = whole ? parse_number(redis::text_of(*(*reply)->element[0])) : std::nullopt;
+    const bool whole = is_array(**reply) && (*reply)->elements == 2 && is_array(*(*reply)->element[1]);
+    const auto position = whole ? parse_number(text_of(*(*reply)->element[0])) : std::nullopt;
     if (!position) return strange("Redis: unexpected reply to SCAN");
     at.position = *position;
     const redisReply& list = *(*reply)->element[1];
-    for (std::size_t i = 0; i < list.elements; ++i) keys.emplace(redis::text_of(*list.element[i]));
+    for (std::size_t i = 0; i < list.elements; ++i) keys.emplace(text_of(*list.element[i]));
   }
   auto read = read_keys(*node, {keys.begin(), keys.end()}, false);
   if (!read) return std::unexpected(read.error());
@@ -259,14 +253,14 @@ Result<KeyPage> RedisStore::scan(const KeyFilter& filter, std::string_view curso
 
 // Wherever it is now: that there is none is said only by the server that would have it.
 Result<KeyPage> RedisStore::get(const OperationId& id) {
-  const auto deadline = redis::Deadline::after(context_->settings.timeout);
+  const auto deadline = Deadline::after(context_->settings.timeout);
   if (!directory_->now()) {
     if (auto found = directory_->find_again(nullptr, deadline); !found) return std::unexpected(found.error());
   }
   const auto map = directory_->now();
-  const std::string key = redis::key_of(*context_, id);
-  const bool cluster = context_->options.mode == redis::Mode::cluster;
-  std::shared_ptr<redis::Node> node = map ? map->owner_of(cluster ? redis::slot_of(key) : 0) : nullptr;
+  const std::string key = key_of(*context_, id);
+  const bool cluster = context_->options.mode == Mode::cluster;
+  std::shared_ptr<Node> node = map ? map->owner_of(cluster ? slot_of(key) : 0) : nullptr;
   if (!node) return strange("Redis Cluster: no node serves this key");
   bool asking = false;
   for (int tries = 0; tries < most_redirections; ++tries) {
@@ -283,7 +277,7 @@ Result<KeyPage> RedisStore::get(const OperationId& id) {
 }
 
 Result<KeyPage> RedisStore::find(const IdPrefix& prefix) {
-  const auto deadline = redis::Deadline::after(longest_find);
+  const auto deadline = Deadline::after(longest_find);
   const std::string pattern = escaped(context_->options.prefix) + to_hex(prefix) + "*";
   ScanPosition at;
   KeyPage page;
@@ -312,4 +306,4 @@ Result<KeyCounts> RedisStore::count(std::string_view cursor) {
   return counts;
 }
 
-}  // namespace once
+}  // namespace once::redis

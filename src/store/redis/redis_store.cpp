@@ -9,26 +9,25 @@
 #include "store/redis/node.hpp"
 #include "store/redis/reviver.hpp"
 
-namespace once {
+namespace once::redis {
 
 RedisStore::RedisStore() = default;
 RedisStore::~RedisStore() = default;
 
 Result<std::unique_ptr<RedisStore>> RedisStore::open(const std::string& url, const ServerSettings& settings,
                                                      const Log& log) {
-  auto options = redis::parse_options(url);
+  auto options = parse_options(url);
   if (!options) return std::unexpected(std::move(options.error()));
-  redis::TlsContext tls;
+  TlsContext tls;
   if (options->tls.on) {
-    auto made = redis::make_tls_context(options->tls);
+    auto made = make_tls_context(options->tls);
     if (!made) return std::unexpected(std::move(made.error()));
     tls = std::move(*made);
   }
   std::unique_ptr<RedisStore> store(new RedisStore());
-  store->context_ =
-      std::make_unique<redis::Context>(std::move(*options), settings, std::move(tls), log, store->counts_);
-  store->directory_ = std::make_unique<redis::Directory>(*store->context_);
-  store->reviver_ = std::make_unique<redis::Reviver>(*store->context_, *store->directory_);
+  store->context_ = std::make_unique<Context>(std::move(*options), settings, std::move(tls), log, store->counts_);
+  store->directory_ = std::make_unique<Directory>(*store->context_);
+  store->reviver_ = std::make_unique<Reviver>(*store->context_, *store->directory_);
   if (auto reached = store->reach_servers(); !reached) {
     if (reached.error().retryable == Retryable::no) return std::unexpected(std::move(reached.error()));
     log.warn("Redis cannot be reached; keyed requests fail until it is back", {{"error", reached.error().detail}});
@@ -38,10 +37,10 @@ Result<std::unique_ptr<RedisStore>> RedisStore::open(const std::string& url, con
 
 Result<void> RedisStore::reach_servers() {
   const Duration enough = context_->settings.connect_timeout + context_->settings.timeout;
-  if (auto found = directory_->find_again(nullptr, redis::Deadline::after(enough)); !found) return found;
+  if (auto found = directory_->find_again(nullptr, Deadline::after(enough)); !found) return found;
   Result<void> reached;
   for (const auto& node : directory_->now()->nodes) {
-    auto link = node->take(redis::Deadline::after(enough));
+    auto link = node->take(Deadline::after(enough));
     if (link || (!reached && reached.error().retryable == Retryable::no)) continue;
     reached = std::unexpected(std::move(link.error()));
   }
@@ -49,7 +48,7 @@ Result<void> RedisStore::reach_servers() {
 }
 
 void RedisStore::execute_until(std::chrono::nanoseconds until, std::span<Op* const> batch) {
-  redis::Batch(*context_, *directory_, redis::Deadline::at(until), batch).run();
+  Batch(*context_, *directory_, Deadline::at(until), batch).run();
 }
 
 Duration RedisStore::time_limit() const {
@@ -58,8 +57,8 @@ Duration RedisStore::time_limit() const {
 }
 
 std::size_t RedisStore::part_of(const OperationId& id) const {
-  if (context_->options.mode != redis::Mode::cluster) return 0;
-  return directory_->part_of(redis::slot_of(context_->options.prefix, id));
+  if (context_->options.mode != Mode::cluster) return 0;
+  return directory_->part_of(slot_of(context_->options.prefix, id));
 }
 
 Traits RedisStore::traits() const {
@@ -68,11 +67,11 @@ Traits RedisStore::traits() const {
 
 void RedisStore::tell_ends(std::function<void(const OperationId&)> told) {
   ONCE_ASSERT(!listener_);
-  listener_ = std::make_unique<redis::Listener>(*context_, *directory_, std::move(told));
+  listener_ = std::make_unique<Listener>(*context_, *directory_, std::move(told));
 }
 
 Result<Swept> RedisStore::sweep(std::size_t /*limit*/) {
   return Swept();
 }
 
-}  // namespace once
+}  // namespace once::redis

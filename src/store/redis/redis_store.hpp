@@ -19,9 +19,8 @@
 #include "store/server/server_store.hpp"
 #include "store/server/settings.hpp"
 
-namespace once {
+namespace once::redis {
 
-namespace redis {
 struct Context;
 class Directory;
 class Listener;
@@ -29,8 +28,6 @@ class Node;
 class Reviver;
 struct KeysRead;
 struct ScanPosition;
-}  // namespace redis
-
 class RedisStore final : public ServerStore, public Search {
  public:
   // An error is one that does not mend itself: a wrong URL, refused credentials, a server too old.
@@ -59,14 +56,14 @@ class RedisStore final : public ServerStore, public Search {
   RedisStore();
   Result<void> reach_servers();
   // One step of Redis' own SCAN, and what stands under the keys that it gave. Moves the position on.
-  Result<KeyPage> scan_step(redis::ScanPosition& at, std::string_view pattern, std::size_t count);
+  Result<KeyPage> scan_step(ScanPosition& at, std::string_view pattern, std::size_t count);
   // `asking`: also of a slot that is only on its way to this server.
-  Result<redis::KeysRead> read_keys(redis::Node& node, const std::vector<std::string>& keys, bool asking);
+  Result<KeysRead> read_keys(Node& node, const std::vector<std::string>& keys, bool asking);
 
-  std::unique_ptr<redis::Context> context_;
-  std::unique_ptr<redis::Directory> directory_;
-  std::unique_ptr<redis::Reviver> reviver_;
-  std::unique_ptr<redis::Listener> listener_;
+  std::unique_ptr<Context> context_;
+  std::unique_ptr<Directory> directory_;
+  std::unique_ptr<Reviver> reviver_;
+  std::unique_ptr<Listener> listener_;
 };
 
-}  // namespace once
+}  // namespace once::redis

@@ -4,7 +4,7 @@
 #include "store/redis/redis_store.hpp"
 #include "store/redis/tls.hpp"
 
-namespace once {
+namespace once::redis {
 
 namespace {
 
@@ -14,10 +14,10 @@ Result<std::unique_ptr<ServerStore>> connect_redis(const std::string& url, const
 }
 
 Result<void> check_redis(const std::string& url) {
-  const auto options = redis::parse_options(url);
+  const auto options = parse_options(url);
   if (!options) return std::unexpected(options.error());
   if (!options->tls.on) return {};
-  const auto context = redis::make_tls_context(options->tls);
+  const auto context = make_tls_context(options->tls);
   if (!context) return std::unexpected(context.error());
   return {};
 }
@@ -36,4 +36,4 @@ constexpr StoreType redis_type = {
     .check = check_redis,
 };
 
-}  // namespace once
+}  // namespace once::redis

@@ -3,8 +3,8 @@
 
 #include "store/catalog/store_type.hpp"
 
-namespace once {
+namespace once::redis {
 
 extern const StoreType redis_type;
 
-}  // namespace once
+}  // namespace once::redis

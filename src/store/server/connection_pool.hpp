@@ -20,7 +20,7 @@
 #include "store/server/discard_unsent.hpp"
 #include "store/server/server_store.hpp"
 
-namespace once {
+namespace once::store {
 
 // A connection has descriptor(), its socket.
 template <class Connection>
@@ -167,4 +167,4 @@ class ConnectionPool {
   Error last_error_{.source = ErrorSource::store, .retryable = Retryable::yes, .detail = {}};
 };
 
-}  // namespace once
+}  // namespace once::store

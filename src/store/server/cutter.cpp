@@ -7,7 +7,7 @@
 
 #include "base/clock.hpp"
 
-namespace once {
+namespace once::store {
 
 Cutter::Call::Call(Cutter& cutter, int socket, std::chrono::nanoseconds until) : cutter_(cutter), socket_(socket) {
   const std::scoped_lock lock(cutter_.mutex_);
@@ -61,4 +61,4 @@ void Cutter::loop() {
   }
 }
 
-}  // namespace once
+}  // namespace once::store

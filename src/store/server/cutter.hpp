@@ -9,7 +9,9 @@
 #include <mutex>
 #include <thread>
 
-namespace once {
+#include "base/layers.hpp"
+
+namespace once::store {
 
 class Cutter {
  public:
@@ -49,4 +51,4 @@ class Cutter {
   std::thread thread_;
 };
 
-}  // namespace once
+}  // namespace once::store

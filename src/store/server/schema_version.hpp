@@ -11,7 +11,9 @@
 
 #include <fmt/format.h>
 
-namespace once {
+#include "base/layers.hpp"
+
+namespace once::store {
 
 struct SchemaVersion {
   std::uint64_t revision = 0;        // 0: there is none
@@ -48,4 +50,4 @@ inline std::string applied(const SchemaVersion& before, const SchemaVersion& own
   return fmt::format("schema brought from revision {} to {}", before.revision, own.revision);
 }
 
-}  // namespace once
+}  // namespace once::store

@@ -9,7 +9,7 @@
 
 #include "base/clock.hpp"
 
-namespace once {
+namespace once::store {
 
 // Any thread may ask and tell.
 class ServerClock {
@@ -30,4 +30,4 @@ class ServerClock {
   std::atomic<std::int64_t> ahead_{unknown};  // of monotonic_now(), in milliseconds
 };
 
-}  // namespace once
+}  // namespace once::store

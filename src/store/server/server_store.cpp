@@ -1,6 +1,6 @@
 #include "store/server/server_store.hpp"
 
-namespace once {
+namespace once::store {
 
 StoreReport ServerStore::report() const {
   const ServerStats seen = stats();
@@ -15,4 +15,4 @@ StoreReport ServerStore::report() const {
   return out;
 }
 
-}  // namespace once
+}  // namespace once::store

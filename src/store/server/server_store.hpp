@@ -10,7 +10,7 @@
 #include "base/error.hpp"
 #include "store/store.hpp"
 
-namespace once {
+namespace once::store {
 
 struct ServerStats {
   std::uint64_t connections = 0;  // open now
@@ -68,4 +68,4 @@ class ServerStore : public Store {
   ServerCounts counts_;
 };
 
-}  // namespace once
+}  // namespace once::store

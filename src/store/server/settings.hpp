@@ -7,7 +7,7 @@
 
 #include "base/clock.hpp"
 
-namespace once {
+namespace once::store {
 
 struct ServerSettings {
   std::size_t connections = 4;  // as many lanes, each with a connection of its own
@@ -30,4 +30,4 @@ inline Duration time_to_connect(const ServerSettings& settings, std::chrono::nan
   return std::min(settings.connect_timeout, left / static_cast<Duration::rep>(hosts_left));
 }
 
-}  // namespace once
+}  // namespace once::store

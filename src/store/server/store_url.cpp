@@ -11,7 +11,7 @@
 #include "base/bytes.hpp"
 #include "base/text.hpp"
 
-namespace once {
+namespace once::store {
 
 namespace {
 
@@ -184,4 +184,4 @@ std::string without_password(std::string_view text) {
   return out;
 }
 
-}  // namespace once
+}  // namespace once::store

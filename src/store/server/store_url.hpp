@@ -11,7 +11,7 @@
 
 #include "base/error.hpp"
 
-namespace once {
+namespace once::store {
 
 struct StoreHost {
   std::string name;        // an IPv6 address without its brackets; empty: the driver's default
@@ -44,4 +44,4 @@ Result<void> check_url_file(std::string_view option, const std::string& path);
 // For logs and errors: the password, and options that may hold one, as ***.
 std::string without_password(std::string_view text);
 
-}  // namespace once
+}  // namespace once::store

@@ -2,7 +2,7 @@
 
 #include <pthread.h>
 
-namespace once {
+namespace once::store {
 
 namespace {
 
@@ -45,4 +45,4 @@ void Sweeper::sweep_all() {
   } while (pause(between_batches));
 }
 
-}  // namespace once
+}  // namespace once::store

@@ -9,7 +9,7 @@
 #include "store/server/server_store.hpp"
 #include "store/server/settings.hpp"
 
-namespace once {
+namespace once::store {
 
 class Sweeper {
  public:
@@ -33,4 +33,4 @@ class Sweeper {
   std::thread thread_;  // last: it uses all of the above
 };
 
-}  // namespace once
+}  // namespace once::store

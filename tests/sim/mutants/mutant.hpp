@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-namespace once {
+namespace once::base {
 
 inline std::string_view active_mutant;  // set before anything runs; empty: none
 
@@ -12,4 +12,4 @@ inline bool mutant(std::string_view name) {
   return active_mutant == name;
 }
 
-}  // namespace once
+}  // namespace once::base

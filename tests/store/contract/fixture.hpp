@@ -17,6 +17,7 @@
 #include "base/random.hpp"
 #include "store/search.hpp"
 #include "store/store.hpp"
+#include "tests/unit/support/layers.hpp"
 
 namespace once::contract {
 

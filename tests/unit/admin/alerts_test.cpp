@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once {
+namespace once::admin {
 namespace alerts_test {
 
 using namespace std::chrono_literals;
@@ -122,4 +122,4 @@ TEST(Alerts, above_four_fifths_of_a_limit) {
 }
 
 }  // namespace alerts_test
-}  // namespace once
+}  // namespace once::admin

@@ -13,7 +13,7 @@
 #include "tests/unit/support/manual_clock.hpp"
 #include "tests/unit/support/temporary_folder.hpp"
 
-namespace once {
+namespace once::admin {
 namespace audit_test {
 
 std::string content_of(const std::string& path) {
@@ -105,4 +105,4 @@ TEST(Audit, is_on_the_log_whatever_its_level_and_cut_as_in_the_file) {
 }
 
 }  // namespace audit_test
-}  // namespace once
+}  // namespace once::admin

@@ -9,7 +9,7 @@
 #include "base/task.hpp"
 #include "http/loop.hpp"
 
-namespace once {
+namespace once::admin {
 namespace audit_thread_test {
 
 using namespace std::chrono_literals;
@@ -67,4 +67,4 @@ TEST(AuditThread, nobody_waits_for_ever_for_a_job_that_hangs) {
 }
 
 }  // namespace audit_thread_test
-}  // namespace once
+}  // namespace once::admin

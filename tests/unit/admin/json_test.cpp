@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once {
+namespace once::admin {
 namespace json_test {
 
 TEST(Json, commas_stand_where_they_belong) {
@@ -27,4 +27,4 @@ TEST(Json, numbers_are_numbers) {
 }
 
 }  // namespace json_test
-}  // namespace once
+}  // namespace once::admin

@@ -4,7 +4,7 @@
 
 #include "core/outcome.hpp"
 
-namespace once {
+namespace once::admin {
 namespace keys_json_test {
 
 constexpr Time now{Duration(1'763'225'643'007)};
@@ -294,4 +294,4 @@ TEST_F(EffectOf, a_retry_after_a_failure_may_follow_ours) {
 }
 
 }  // namespace keys_json_test
-}  // namespace once
+}  // namespace once::admin

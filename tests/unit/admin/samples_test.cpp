@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once {
+namespace once::admin {
 namespace samples_test {
 
 using namespace std::chrono_literals;
@@ -80,4 +80,4 @@ TEST(History, keeps_a_quarter_of_an_hour) {
 }
 
 }  // namespace samples_test
-}  // namespace once
+}  // namespace once::admin

@@ -11,7 +11,7 @@
 #include "base/task.hpp"
 #include "http/loop.hpp"
 
-namespace once {
+namespace once::admin {
 namespace search_thread_test {
 
 class SearchThreadTest : public testing::Test {
@@ -67,4 +67,4 @@ TEST_F(SearchThreadTest, what_waits_when_it_stops_is_not_begun_and_told) {
 }
 
 }  // namespace search_thread_test
-}  // namespace once
+}  // namespace once::admin

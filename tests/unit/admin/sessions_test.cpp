@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once {
+namespace once::admin {
 namespace sessions_test {
 
 using namespace std::chrono_literals;
@@ -85,4 +85,4 @@ TEST(LineLimit, is_bounded) {
 }
 
 }  // namespace sessions_test
-}  // namespace once
+}  // namespace once::admin

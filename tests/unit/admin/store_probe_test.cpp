@@ -5,7 +5,7 @@
 
 #include "tests/unit/store/lane_doubles.hpp"
 
-namespace once {
+namespace once::admin {
 namespace store_probe_test {
 
 using namespace std::chrono_literals;
@@ -64,4 +64,4 @@ TEST_F(StoreProbes, silence_is_waited_for_only_so_long) {
 }
 
 }  // namespace store_probe_test
-}  // namespace once
+}  // namespace once::admin

@@ -4,7 +4,7 @@
 
 #include "base/bytes.hpp"
 
-namespace once {
+namespace once::base {
 namespace aead_test {
 
 Aead::Key key_of(std::uint8_t byte) {
@@ -51,4 +51,4 @@ TEST(Aead, another_key_another_context_or_a_changed_bit_does_not_open) {
 }
 
 }  // namespace aead_test
-}  // namespace once
+}  // namespace once::base

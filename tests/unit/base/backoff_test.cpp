@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once {
+namespace once::base {
 namespace backoff_test {
 
 using namespace std::chrono_literals;
@@ -42,4 +42,4 @@ TEST(Backoff, a_first_pause_that_is_too_long_is_cut) {
 }
 
 }  // namespace backoff_test
-}  // namespace once
+}  // namespace once::base

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once {
+namespace once::base {
 namespace base64_test {
 
 TEST(Base64Url, bytes_have_one_spelling) {
@@ -44,4 +44,4 @@ TEST(Base64, bytes_have_one_spelling_and_its_padding) {
 }
 
 }  // namespace base64_test
-}  // namespace once
+}  // namespace once::base

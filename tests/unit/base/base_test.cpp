@@ -8,7 +8,7 @@
 #include "base/sha256.hpp"
 #include "base/task.hpp"
 
-namespace once {
+namespace once::base {
 namespace base_test {
 
 std::string hex(const Digest& digest) {
@@ -119,4 +119,4 @@ TEST(Executor, a_sleeper_resumes_when_its_timer_fires) {
 }
 
 }  // namespace base_test
-}  // namespace once
+}  // namespace once::base

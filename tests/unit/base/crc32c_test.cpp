@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once {
+namespace once::base {
 namespace crc32c_test {
 
 struct Vector {
@@ -58,4 +58,4 @@ TEST(Crc32c, goes_on_where_it_was) {
 }
 
 }  // namespace crc32c_test
-}  // namespace once
+}  // namespace once::base

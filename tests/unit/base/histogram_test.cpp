@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once {
+namespace once::base {
 namespace histogram_test {
 
 TEST(Histogram, a_value_counts_in_the_first_bucket_that_holds_it) {
@@ -30,4 +30,4 @@ TEST(Histogram, snapshots_add_up) {
 }
 
 }  // namespace histogram_test
-}  // namespace once
+}  // namespace once::base

@@ -13,7 +13,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-namespace once {
+namespace once::base {
 namespace line_writer_test {
 
 constexpr Duration patience = std::chrono::seconds(20);
@@ -186,4 +186,4 @@ TEST_F(LineWriterTest, a_file_that_cannot_be_opened_changes_nothing) {
 }
 
 }  // namespace line_writer_test
-}  // namespace once
+}  // namespace once::base

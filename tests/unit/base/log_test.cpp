@@ -13,7 +13,7 @@
 
 #include "base/text.hpp"
 
-namespace once {
+namespace once::base {
 namespace log_test {
 
 using namespace std::literals;
@@ -243,4 +243,4 @@ TEST_F(LogTest, access_and_audit_lines_are_not_limited) {
 }
 
 }  // namespace log_test
-}  // namespace once
+}  // namespace once::base

@@ -7,7 +7,7 @@
 #include "base/base64.hpp"
 #include "tests/unit/support/token_signer.hpp"
 
-namespace once {
+namespace once::base {
 namespace signature_test {
 
 using testing::HasSubstr;
@@ -114,4 +114,4 @@ TEST(SignatureKey, what_is_no_key_says_why) {
 }
 
 }  // namespace signature_test
-}  // namespace once
+}  // namespace once::base

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once {
+namespace once::base {
 namespace synchronized_test {
 
 TEST(Synchronized, changes_of_two_threads_are_not_lost) {
@@ -52,4 +52,4 @@ TEST(SynchronizedDeathTest, the_value_is_not_reached_without_the_lock) {
 }
 
 }  // namespace synchronized_test
-}  // namespace once
+}  // namespace once::base

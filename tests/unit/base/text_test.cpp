@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once {
+namespace once::base {
 namespace text_test {
 
 using namespace std::chrono_literals;
@@ -92,4 +92,4 @@ TEST(Text, times_are_rfc_3339_with_milliseconds) {
 }
 
 }  // namespace text_test
-}  // namespace once
+}  // namespace once::base

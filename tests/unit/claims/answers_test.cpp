@@ -5,7 +5,7 @@
 
 #include "core/outcome.hpp"
 
-namespace once {
+namespace once::claims {
 namespace answers_test {
 
 using namespace std::chrono_literals;
@@ -97,4 +97,4 @@ TEST(ClaimsAnswers, a_lapsed_owner_is_unknown_to_who_only_looks) {
 }
 
 }  // namespace answers_test
-}  // namespace once
+}  // namespace once::claims

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once {
+namespace once::claims {
 namespace identity_test {
 
 using namespace std::string_literals;
@@ -90,4 +90,4 @@ TEST(Tenants, without_tokens_everybody_is_local) {
 }
 
 }  // namespace identity_test
-}  // namespace once
+}  // namespace once::claims

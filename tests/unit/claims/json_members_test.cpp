@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once {
+namespace once::claims {
 namespace json_members_test {
 
 TEST(JsonMembers, values_are_the_bytes_that_were_sent) {
@@ -73,4 +73,4 @@ TEST(JsonMembers, a_text_is_unescaped_and_is_unicode) {
 }
 
 }  // namespace json_members_test
-}  // namespace once
+}  // namespace once::claims

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once {
+namespace once::claims {
 namespace requests_test {
 
 using namespace std::chrono_literals;
@@ -97,4 +97,4 @@ TEST(OwnerRequests, a_value_is_the_bytes_that_were_sent) {
 }
 
 }  // namespace requests_test
-}  // namespace once
+}  // namespace once::claims

@@ -6,7 +6,7 @@
 #include "config/yaml.hpp"
 #include "core/outcome.hpp"
 
-namespace once {
+namespace once::config {
 namespace codec_test {
 
 TEST(ConfigCodec, addresses) {
@@ -155,4 +155,4 @@ TEST(ConfigYaml, aliases_cannot_explode) {
 }
 
 }  // namespace codec_test
-}  // namespace once
+}  // namespace once::config

@@ -7,7 +7,7 @@
 
 #include "config/settings.hpp"
 
-namespace once {
+namespace once::config {
 namespace finish_test {
 
 std::string lines(const ConfigErrors& errors) {
@@ -392,4 +392,4 @@ TEST(ConfigCheck, a_variable_that_is_not_set_or_too_short_is_told) {
 }
 
 }  // namespace finish_test
-}  // namespace once
+}  // namespace once::config

@@ -7,7 +7,7 @@
 #include "config/load.hpp"
 #include "config/reload.hpp"
 
-namespace once {
+namespace once::config {
 namespace include_test {
 
 class ConfigInclude : public testing::Test {
@@ -123,4 +123,4 @@ TEST_F(ConfigInclude, a_reload_takes_other_files) {
 }
 
 }  // namespace include_test
-}  // namespace once
+}  // namespace once::config

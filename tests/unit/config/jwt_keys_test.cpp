@@ -12,7 +12,7 @@
 #include "tests/unit/support/temporary_folder.hpp"
 #include "tests/unit/support/token_signer.hpp"
 
-namespace once {
+namespace once::config {
 namespace jwt_keys_test {
 
 using testing::HasSubstr;
@@ -105,4 +105,4 @@ TEST_F(ConfigJwtKeys, a_public_key_is_never_taken_for_a_secret) {
 }
 
 }  // namespace jwt_keys_test
-}  // namespace once
+}  // namespace once::config

@@ -6,7 +6,7 @@
 #include "config/settings.hpp"
 #include "core/outcome.hpp"
 
-namespace once {
+namespace once::config {
 namespace load_test {
 
 using namespace std::chrono_literals;
@@ -441,4 +441,4 @@ TEST(ConfigLoad, files_that_cannot_be_read) {
 }
 
 }  // namespace load_test
-}  // namespace once
+}  // namespace once::config

@@ -10,7 +10,7 @@
 #include "config/settings.hpp"
 #include "core/dialect.hpp"
 
-namespace once {
+namespace once::config {
 namespace reference_test {
 
 // Every value of a table as text: two targets are alike if these are.
@@ -120,4 +120,4 @@ TEST(ConfigReference, the_example_in_the_page_is_valid) {
 }
 
 }  // namespace reference_test
-}  // namespace once
+}  // namespace once::config

@@ -5,7 +5,7 @@
 #include "config/finish.hpp"
 #include "config/load.hpp"
 
-namespace once {
+namespace once::config {
 
 namespace reload_test {
 
@@ -135,4 +135,4 @@ TEST(ForgottenKeys, SeesHostsAndProxies) {
 
 }  // namespace reload_test
 
-}  // namespace once
+}  // namespace once::config

@@ -14,7 +14,7 @@
 
 #include "config/settings.hpp"
 
-namespace once {
+namespace once::config {
 namespace secret_test {
 
 std::optional<std::string> nothing_set(std::string_view) {
@@ -197,4 +197,4 @@ TEST_F(ConfigSecret, is_found_where_its_source_says) {
 }
 
 }  // namespace secret_test
-}  // namespace once
+}  // namespace once::config

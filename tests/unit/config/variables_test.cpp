@@ -2,7 +2,7 @@
 
 #include "config/load.hpp"
 
-namespace once {
+namespace once::config {
 namespace variables_test {
 
 std::optional<std::string> environ(std::string_view name) {
@@ -101,4 +101,4 @@ routes: [{path: "${PASSWORD}", methods: ["${PASSWORD}"], record: {statuses: ["${
 }
 
 }  // namespace variables_test
-}  // namespace once
+}  // namespace once::config

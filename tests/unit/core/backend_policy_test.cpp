@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once {
+namespace once::core {
 namespace backend_policy_test {
 
 using namespace std::chrono_literals;
@@ -68,4 +68,4 @@ TEST(BackendPolicy, a_ttl_is_a_second_to_a_year) {
 }
 
 }  // namespace backend_policy_test
-}  // namespace once
+}  // namespace once::core

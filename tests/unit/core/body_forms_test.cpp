@@ -11,7 +11,7 @@
 
 #include "core/fingerprint.hpp"
 
-namespace once {
+namespace once::core {
 namespace body_forms_test {
 
 using Body = FingerprintPolicy::Body;
@@ -190,4 +190,4 @@ RC_GTEST_PROP(BodyFormsProperty, any_two_bodies_with_one_boundary_differ, ()) {
 }
 
 }  // namespace body_forms_test
-}  // namespace once
+}  // namespace once::core

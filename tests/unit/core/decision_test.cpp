@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once {
+namespace once::core {
 namespace decision_test {
 
 using std::chrono::hours;
@@ -177,4 +177,4 @@ TEST(Decision, a_released_later_claim_leaves_the_attempt_before_it) {
 }
 
 }  // namespace decision_test
-}  // namespace once
+}  // namespace once::core

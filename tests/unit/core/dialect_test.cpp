@@ -7,7 +7,7 @@
 #include "core/headers.hpp"
 #include "core/outcome.hpp"
 
-namespace once {
+namespace once::core {
 namespace dialect_test {
 
 using Scope = std::vector<ScopePart>;
@@ -123,4 +123,4 @@ TEST(Dialect, streams) {
 }
 
 }  // namespace dialect_test
-}  // namespace once
+}  // namespace once::core

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once {
+namespace once::core {
 namespace etag_test {
 
 TEST(Etag, is_strong_quoted_and_the_same_for_the_same) {
@@ -138,4 +138,4 @@ TEST(Precondition, holds_for_the_states_it_names) {
 }
 
 }  // namespace etag_test
-}  // namespace once
+}  // namespace once::core

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-namespace once {
+namespace once::core {
 namespace fingerprint_test {
 
 using Body = FingerprintPolicy::Body;
@@ -114,4 +114,4 @@ RC_GTEST_PROP(FingerprintProperty, raw_bodies_are_equal_only_if_their_bytes_are,
 }
 
 }  // namespace fingerprint_test
-}  // namespace once
+}  // namespace once::core

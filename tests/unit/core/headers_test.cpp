@@ -7,7 +7,7 @@
 
 #include "core/outcome.hpp"
 
-namespace once {
+namespace once::core {
 namespace headers_test {
 
 std::string upper(std::string text) {
@@ -140,4 +140,4 @@ TEST(Headers, methods_in_other_letters_are_misspelled) {
 }
 
 }  // namespace headers_test
-}  // namespace once
+}  // namespace once::core

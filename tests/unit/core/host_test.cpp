@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once {
+namespace once::core {
 
 TEST(NormaliseHost, spellings_of_one_host_are_one) {
   const std::vector<std::pair<std::string, std::string>> hosts = {
@@ -60,4 +60,4 @@ TEST(NormaliseHost, other_hosts_stay_apart) {
   }
 }
 
-}  // namespace once
+}  // namespace once::core

@@ -11,7 +11,7 @@
 #include "core/json_canonical.hpp"
 #include "core/json_text.hpp"
 
-namespace once {
+namespace once::core {
 namespace json_canonical_property_test {
 
 // A decimal is digits * 10^exponent; equal numbers are equal here because digits has no trailing zero.
@@ -227,4 +227,4 @@ RC_GTEST_PROP(CanonicalJsonProperty, any_bytes_are_safe, (const std::string& byt
 }
 
 }  // namespace json_canonical_property_test
-}  // namespace once
+}  // namespace once::core

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once {
+namespace once::core {
 namespace json_canonical_test {
 
 using Pointers = std::vector<std::string>;
@@ -247,4 +247,4 @@ TEST(CanonicalJson, a_setting_that_is_no_pointer_never_makes_bodies_equal) {
 }
 
 }  // namespace json_canonical_test
-}  // namespace once
+}  // namespace once::core

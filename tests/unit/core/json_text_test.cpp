@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-namespace once {
+namespace once::core {
 namespace json_text_test {
 
 std::string json(std::string_view text) {
@@ -69,4 +69,4 @@ RC_GTEST_PROP(JsonTextProperty, the_result_is_utf8_without_control_characters, (
 }
 
 }  // namespace json_text_test
-}  // namespace once
+}  // namespace once::core

@@ -4,7 +4,7 @@
 
 #include "core/json_canonical.hpp"
 
-namespace once {
+namespace once::core {
 namespace json_tree_test {
 
 TEST(JsonTree, values_are_found_by_name_and_by_way) {
@@ -50,4 +50,4 @@ TEST(JsonTree, takes_what_has_a_canonical_form_and_nothing_else) {
 }
 
 }  // namespace json_tree_test
-}  // namespace once
+}  // namespace once::core

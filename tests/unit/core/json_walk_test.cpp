@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-namespace once {
+namespace once::core {
 namespace json_walk_test {
 
 // What was reported, as text; refuses the call of that number, counted from one.
@@ -88,4 +88,4 @@ TEST(JsonWalk, values_that_readers_disagree_on_are_taken_only_when_any_may_come)
 }
 
 }  // namespace json_walk_test
-}  // namespace once
+}  // namespace once::core

@@ -7,7 +7,7 @@
 #include "core/jwks.hpp"
 #include "tests/unit/support/token_signer.hpp"
 
-namespace once {
+namespace once::core {
 namespace jwt_test {
 
 using std::chrono::seconds;
@@ -321,4 +321,4 @@ TEST(Jwks, mistakes_are_named) {
 }
 
 }  // namespace jwt_test
-}  // namespace once
+}  // namespace once::core

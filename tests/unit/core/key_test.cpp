@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-namespace once {
+namespace once::core {
 namespace key_test {
 
 constexpr std::size_t limit = 255;
@@ -113,4 +113,4 @@ RC_GTEST_PROP(KeyProperty, what_is_accepted_is_always_a_valid_key, (const std::s
 }
 
 }  // namespace key_test
-}  // namespace once
+}  // namespace once::core

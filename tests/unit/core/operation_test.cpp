@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-namespace once {
+namespace once::core {
 namespace operation_test {
 
 OperationId id(const std::vector<std::string_view>& scope, std::string_view key, std::string_view secret = "secret") {
@@ -64,4 +64,4 @@ TEST(Operation, a_tenant_is_the_same_for_one_caller_and_says_nothing_of_it) {
 }
 
 }  // namespace operation_test
-}  // namespace once
+}  // namespace once::core

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-namespace once {
+namespace once::core {
 namespace outcome_test {
 
 using Kind = Settlement::Kind;
@@ -294,4 +294,4 @@ RC_GTEST_PROP(EncodingProperty, a_changed_byte_is_refused_or_means_something_els
 }
 
 }  // namespace outcome_test
-}  // namespace once
+}  // namespace once::core

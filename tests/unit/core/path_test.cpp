@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once {
+namespace once::core {
 namespace path_test {
 
 struct Case {
@@ -146,4 +146,4 @@ TEST(PathTest, segments_of_patterns) {
 }
 
 }  // namespace path_test
-}  // namespace once
+}  // namespace once::core

@@ -11,7 +11,7 @@
 
 #include "core/policy.hpp"
 
-namespace once {
+namespace once::core {
 namespace problem_test {
 
 using testing::HasSubstr;
@@ -128,4 +128,4 @@ TEST(ProblemPages, no_page_lacks_a_kind) {
 }
 
 }  // namespace problem_test
-}  // namespace once
+}  // namespace once::core

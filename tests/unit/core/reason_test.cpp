@@ -4,7 +4,7 @@
 
 #include "core/problem.hpp"
 
-namespace once {
+namespace once::core {
 namespace reason_test {
 
 TEST(Reason, known_statuses_have_their_registered_phrase) {
@@ -23,4 +23,4 @@ TEST(Reason, every_problem_has_one) {
 }
 
 }  // namespace reason_test
-}  // namespace once
+}  // namespace once::core

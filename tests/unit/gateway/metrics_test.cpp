@@ -7,7 +7,7 @@
 
 #include "gateway/identity/routes.hpp"
 
-namespace once {
+namespace once::gateway {
 namespace metrics_test {
 
 using namespace std::chrono_literals;
@@ -58,4 +58,4 @@ TEST(AtWorkTest, the_oldest_is_the_first_that_has_not_ended) {
 }
 
 }  // namespace metrics_test
-}  // namespace once
+}  // namespace once::gateway

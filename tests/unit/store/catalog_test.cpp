@@ -12,7 +12,7 @@
 #include "store/exclusive.hpp"
 #include "tests/unit/support/temporary_folder.hpp"
 
-namespace once {
+namespace once::store {
 namespace catalog_test {
 
 using testing::ElementsAre;
@@ -180,4 +180,4 @@ TEST_F(CatalogTest, no_metric_is_reported_twice_and_all_have_words) {
 }
 
 }  // namespace catalog_test
-}  // namespace once
+}  // namespace once::store

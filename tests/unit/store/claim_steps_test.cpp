@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once {
+namespace once::store {
 namespace claim_steps_test {
 
 using namespace std::chrono_literals;
@@ -456,4 +456,4 @@ TEST(AnotherOutcome, stands_if_the_record_has_other_bytes) {
 }
 
 }  // namespace claim_steps_test
-}  // namespace once
+}  // namespace once::store

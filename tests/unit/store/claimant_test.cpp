@@ -12,7 +12,7 @@
 #include "tests/unit/support/faulty_store.hpp"
 #include "tests/unit/support/virtual_time.hpp"
 
-namespace once {
+namespace once::store {
 namespace claimant_test {
 
 using namespace std::chrono_literals;
@@ -315,4 +315,4 @@ INSTANTIATE_TEST_SUITE_P(Stores, HandedOver, testing::Values(Shared::no, Shared:
 INSTANTIATE_TEST_SUITE_P(Stores, Committed, testing::Values(Shared::no, Shared::yes));
 
 }  // namespace claimant_test
-}  // namespace once
+}  // namespace once::store

@@ -11,7 +11,7 @@
 
 #include "base/descriptor.hpp"
 
-namespace once {
+namespace once::store {
 namespace connection_pool_test {
 
 struct FakeConnection {
@@ -200,4 +200,4 @@ TEST_F(ConnectionPoolTest, one_that_was_made_elsewhere_ends_the_pause) {
 }
 
 }  // namespace connection_pool_test
-}  // namespace once
+}  // namespace once::store

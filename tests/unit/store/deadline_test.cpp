@@ -16,7 +16,7 @@
 #include "store/redis/link.hpp"
 #include "store/server/cutter.hpp"
 
-namespace once {
+namespace once::store {
 namespace deadline_test {
 
 using namespace std::chrono_literals;
@@ -82,4 +82,4 @@ TEST(Cutter, a_call_that_ended_in_time_is_left_alone) {
 }
 
 }  // namespace deadline_test
-}  // namespace once
+}  // namespace once::store

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once {
+namespace once::store {
 namespace flat_index_test {
 
 // Few tags, so that probes are long, wrap around the end and run past other ids with the same tag.
@@ -49,4 +49,4 @@ TEST(FlatIndex, finds_exactly_what_a_map_would) {
 }
 
 }  // namespace flat_index_test
-}  // namespace once
+}  // namespace once::store

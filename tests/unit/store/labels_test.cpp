@@ -5,7 +5,7 @@
 #include "store/redis/packed.hpp"
 #include "store/search.hpp"
 
-namespace once {
+namespace once::memory {
 namespace labels_test {
 
 TEST(Labels, are_kept_once_and_go_with_the_last_who_has_them) {
@@ -55,4 +55,4 @@ TEST(Cursor, is_numbers_and_nothing_else) {
 }
 
 }  // namespace labels_test
-}  // namespace once
+}  // namespace once::memory

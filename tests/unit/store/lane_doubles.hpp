@@ -15,7 +15,7 @@
 #include "base/executor.hpp"
 #include "store/store.hpp"
 
-namespace once {
+namespace once::store {
 
 // A test that waits longer than this for something has failed.
 inline constexpr std::chrono::seconds patience(20);
@@ -124,4 +124,4 @@ inline OperationId id_of(int number) {
   return id;
 }
 
-}  // namespace once
+}  // namespace once::store

@@ -19,7 +19,7 @@
 #include "store/memory/memory_store.hpp"
 #include "tests/unit/store/lane_doubles.hpp"
 
-namespace once {
+namespace once::store {
 namespace lane_test {
 
 class LaneTest : public testing::Test {
@@ -448,4 +448,4 @@ TEST(InlineLanes, a_store_that_never_blocks_is_executed_by_the_caller_itself) {
 }
 
 }  // namespace lane_test
-}  // namespace once
+}  // namespace once::store

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once {
+namespace once::store {
 namespace server_clock_test {
 
 using std::chrono::hours;
@@ -44,4 +44,4 @@ TEST(ServerClock, knows_the_end_of_a_call_without_a_limit) {
 }
 
 }  // namespace server_clock_test
-}  // namespace once
+}  // namespace once::store

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once {
+namespace once::store {
 namespace store_url_test {
 
 TEST(StoreUrl, has_all_its_parts) {
@@ -58,4 +58,4 @@ TEST(StoreUrl, without_its_password_it_is_fit_for_a_log) {
 }
 
 }  // namespace store_url_test
-}  // namespace once
+}  // namespace once::store

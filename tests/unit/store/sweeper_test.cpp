@@ -7,7 +7,7 @@
 
 #include "tests/unit/support/manual_clock.hpp"
 
-namespace once {
+namespace once::store {
 namespace sweeper_test {
 
 using namespace std::chrono_literals;
@@ -72,4 +72,4 @@ TEST_F(SweeperTest, ends_at_once_when_its_next_turn_is_far_off) {
 }
 
 }  // namespace sweeper_test
-}  // namespace once
+}  // namespace once::store

@@ -13,7 +13,7 @@
 
 #include "tests/unit/support/temporary_folder.hpp"
 
-namespace once {
+namespace once::store {
 namespace system_disk_test {
 
 using testing::HasSubstr;
@@ -172,4 +172,4 @@ TEST_F(SystemDiskTest, without_descriptors_there_is_no_space_and_names_can_still
 }
 
 }  // namespace system_disk_test
-}  // namespace once
+}  // namespace once::store

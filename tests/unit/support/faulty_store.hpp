@@ -14,7 +14,7 @@
 #include "store/memory/memory_store.hpp"
 #include "tests/unit/support/virtual_time.hpp"
 
-namespace once {
+namespace once::support {
 
 using Trace = std::vector<std::string>;
 
@@ -38,7 +38,7 @@ inline std::string_view text_of(OpStatus status) {
 // "finish succeeded", without how it ended.
 inline std::string text_of(Verb verb, State final_state) {
   std::string text(name_of(verb));
-  return verb == Verb::finish ? text.append(" ").append(text_of(final_state)) : text;
+  return verb == Verb::finish ? text.append(" ").append(sim::text_of(final_state)) : text;
 }
 
 class FaultyStore final : public Store {
@@ -188,4 +188,4 @@ class PickedLanes final : public Lanes {
   std::vector<Pending*> waiting_;
 };
 
-}  // namespace once
+}  // namespace once::support

@@ -21,7 +21,7 @@
 #include "store/verbs.hpp"
 #include "tests/unit/support/manual_clock.hpp"
 
-namespace once {
+namespace once::support {
 
 class JournalMachine {
  public:
@@ -394,4 +394,4 @@ class JournalWorkload {
   std::uint64_t nonces_ = 0;
 };
 
-}  // namespace once
+}  // namespace once::support

@@ -4,8 +4,9 @@
 #include <atomic>
 
 #include "base/clock.hpp"
+#include "tests/unit/support/layers.hpp"
 
-namespace once {
+namespace once::support {
 
 class ManualClock final : public Clock {
  public:
@@ -24,4 +25,4 @@ class ManualClock final : public Clock {
   std::atomic<Duration::rep> jumped_{0};
 };
 
-}  // namespace once
+}  // namespace once::support

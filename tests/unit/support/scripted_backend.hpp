@@ -16,7 +16,7 @@
 #include "tests/unit/support/faulty_store.hpp"
 #include "tests/unit/support/virtual_time.hpp"
 
-namespace once {
+namespace once::support {
 
 // What becomes of one request at the backend.
 struct BackendScript {
@@ -170,4 +170,4 @@ class ScriptedBackend final : public Backend {
   std::size_t most_at_work_ = 0;
 };
 
-}  // namespace once
+}  // namespace once::support

@@ -6,7 +6,9 @@
 #include <stdexcept>
 #include <string>
 
-namespace once {
+#include "tests/unit/support/layers.hpp"
+
+namespace once::support {
 
 class TemporaryFolder {
  public:
@@ -28,4 +30,4 @@ class TemporaryFolder {
   std::string path_;
 };
 
-}  // namespace once
+}  // namespace once::support

@@ -15,8 +15,9 @@
 
 #include "base/base64.hpp"
 #include "base/signature.hpp"
+#include "tests/unit/support/layers.hpp"
 
-namespace once {
+namespace once::support {
 
 inline constexpr std::string_view test_secret = "0123456789abcdef0123456789abcdef";
 
@@ -105,4 +106,4 @@ inline std::string hs256_token(std::string_view payload, std::string_view header
   return text + "." + to_base64url(hmac_sha256(secret, text));
 }
 
-}  // namespace once
+}  // namespace once::support

@@ -11,7 +11,7 @@
 #include "core/decision.hpp"
 #include "tests/unit/support/manual_clock.hpp"
 
-namespace once {
+namespace once::support {
 
 // One thread. Work runs in the order posted, timers in the order due, and the clock moves with them.
 class VirtualExecutor final : public Executor {
@@ -85,4 +85,4 @@ class VirtualExecutor final : public Executor {
   std::multimap<std::int64_t, Timer*> timers_;
 };
 
-}  // namespace once
+}  // namespace once::support

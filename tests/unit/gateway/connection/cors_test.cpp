@@ -5,7 +5,7 @@
 
 #include "base/assert.hpp"
 
-namespace once {
+namespace once::gateway {
 namespace cors_test {
 
 using testing::HasSubstr;
@@ -112,4 +112,4 @@ TEST_F(Cors, a_preflight_for_what_is_no_name_is_refused) {
 }
 
 }  // namespace cors_test
-}  // namespace once
+}  // namespace once::gateway

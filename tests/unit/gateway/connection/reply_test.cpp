@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace once {
+namespace once::gateway {
 namespace reply_test {
 
 const Wording plain;
@@ -109,7 +109,7 @@ TEST(ReplyTest, what_streams_is_framed_by_the_connection_and_let_go_with_the_rep
 }
 
 TEST(ReplyTest, a_problem_is_not_to_be_cached_and_says_when_to_come_back) {
-  Problem problem = once::problem(ProblemKind::in_flight, "wait");
+  Problem problem = core::problem(ProblemKind::in_flight, "wait");
   problem.retry_after_seconds = 7;
   Reply reply;
   reply.outcome = std::make_shared<const std::string>("of the request before");
@@ -147,7 +147,7 @@ TEST(ReplyTest, a_request_id_of_the_backend_stays_where_stripes_libraries_look) 
 TEST(ReplyTest, a_problem_that_must_not_be_retried_says_so_where_libraries_look) {
   for (const ProblemRow& row : all_problems()) {
     for (const bool stripe : {false, true}) {
-      Problem problem = once::problem(row.kind, "detail");
+      Problem problem = core::problem(row.kind, "detail");
       problem.retry_after_seconds = 500;
       const Wording wording{.error_object = stripe};
       Reply reply;
@@ -173,4 +173,4 @@ TEST(ReplyTest, a_problem_that_is_not_about_a_key_says_nothing_of_one) {
 }
 
 }  // namespace reply_test
-}  // namespace once
+}  // namespace once::gateway

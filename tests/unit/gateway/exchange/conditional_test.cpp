@@ -5,7 +5,7 @@
 #include "core/etag.hpp"
 #include "tests/unit/gateway/exchange/exchange_world.hpp"
 
-namespace once {
+namespace once::gateway {
 namespace conditional_test {
 
 using namespace std::chrono_literals;
@@ -333,4 +333,4 @@ TEST_P(Guarded, a_claim_that_went_while_the_state_was_read_stops_the_write) {
 }
 
 }  // namespace conditional_test
-}  // namespace once
+}  // namespace once::gateway

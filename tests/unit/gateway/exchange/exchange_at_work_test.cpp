@@ -2,7 +2,7 @@
 // empty, the lease lapsed, or it is down and the route bypasses it.
 #include "tests/unit/gateway/exchange/exchange_world.hpp"
 
-namespace once {
+namespace once::gateway {
 namespace exchange_at_work_test {
 
 using namespace std::chrono_literals;
@@ -245,4 +245,4 @@ TEST_F(Bypassed, its_outcome_is_recorded_if_the_store_is_back_and_somebody_has_c
 }
 
 }  // namespace exchange_at_work_test
-}  // namespace once
+}  // namespace once::gateway

@@ -3,7 +3,7 @@
 #include "core/outcome.hpp"
 #include "tests/unit/gateway/exchange/exchange_world.hpp"
 
-namespace once {
+namespace once::gateway {
 namespace exchange_commit_test {
 
 using namespace std::chrono_literals;
@@ -129,4 +129,4 @@ TEST_P(CommittingBackend, that_committed_a_failure_lets_a_retry_execute) {
 INSTANTIATE_TEST_SUITE_P(Exchange, CommittingBackend, every_setting(), name_of_setting);
 
 }  // namespace exchange_commit_test
-}  // namespace once
+}  // namespace once::gateway

@@ -4,7 +4,7 @@
 
 #include "tests/unit/gateway/exchange/exchange_world.hpp"
 
-namespace once {
+namespace once::gateway {
 namespace exchange_fault_test {
 
 using namespace std::chrono_literals;
@@ -483,4 +483,4 @@ TEST_P(ExchangeFault, whichever_steps_fail_nothing_is_executed_twice_and_what_wa
 }
 
 }  // namespace exchange_fault_test
-}  // namespace once
+}  // namespace once::gateway

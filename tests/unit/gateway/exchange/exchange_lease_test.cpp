@@ -2,7 +2,7 @@
 // lost all the same.
 #include "tests/unit/gateway/exchange/exchange_world.hpp"
 
-namespace once {
+namespace once::gateway {
 namespace exchange_lease_test {
 
 using namespace std::chrono_literals;
@@ -396,4 +396,4 @@ TEST(LateClaim, a_clock_that_was_set_back_meanwhile_proves_nothing) {
 }
 
 }  // namespace exchange_lease_test
-}  // namespace once
+}  // namespace once::gateway

@@ -3,7 +3,7 @@
 
 #include "tests/unit/gateway/exchange/exchange_world.hpp"
 
-namespace once {
+namespace once::gateway {
 namespace exchange_outcome_test {
 
 using namespace std::chrono_literals;
@@ -365,4 +365,4 @@ TEST_P(ExchangeOutcome, a_route_may_keep_what_ended_with_its_connection) {
 }
 
 }  // namespace exchange_outcome_test
-}  // namespace once
+}  // namespace once::gateway

@@ -8,7 +8,7 @@
 
 #include "tests/unit/gateway/exchange/exchange_world.hpp"
 
-namespace once {
+namespace once::gateway {
 namespace exchange_race_test {
 
 using namespace std::chrono_literals;
@@ -144,4 +144,4 @@ RC_GTEST_PROP(ExchangeRace, whatever_the_order_an_outcome_that_was_told_is_the_o
 }
 
 }  // namespace exchange_race_test
-}  // namespace once
+}  // namespace once::gateway

@@ -1,7 +1,7 @@
 // What is known of an operation, and what its next request is told: every row of the decision table.
 #include "tests/unit/gateway/exchange/exchange_world.hpp"
 
-namespace once {
+namespace once::gateway {
 namespace exchange_verdict_test {
 
 using namespace std::chrono_literals;
@@ -291,4 +291,4 @@ TEST(ExchangeVerdictFromElsewhere, keys_do_not_know_of_each_other) {
 }
 
 }  // namespace exchange_verdict_test
-}  // namespace once
+}  // namespace once::gateway

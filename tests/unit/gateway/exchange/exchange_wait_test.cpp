@@ -2,7 +2,7 @@
 #include "core/outcome.hpp"
 #include "tests/unit/gateway/exchange/exchange_world.hpp"
 
-namespace once {
+namespace once::gateway {
 namespace exchange_wait_test {
 
 using namespace std::chrono_literals;
@@ -315,4 +315,4 @@ TEST_F(ExchangeWaitElsewhere, when_the_owner_dies_its_lease_ends_and_the_policy_
 }
 
 }  // namespace exchange_wait_test
-}  // namespace once
+}  // namespace once::gateway

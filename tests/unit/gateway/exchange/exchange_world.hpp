@@ -19,7 +19,7 @@
 #include "tests/unit/support/scripted_backend.hpp"
 #include "tests/unit/support/virtual_time.hpp"
 
-namespace once {
+namespace once::gateway {
 
 using Execution = FaultyStore::Execution;
 
@@ -240,4 +240,4 @@ inline auto every_setting() {
                          Setting{Shared::no, Execution::in_a_lane}, Setting{Shared::yes, Execution::in_a_lane});
 }
 
-}  // namespace once
+}  // namespace once::gateway

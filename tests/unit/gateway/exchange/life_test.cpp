@@ -4,7 +4,7 @@
 
 #include "tests/unit/gateway/exchange/exchange_world.hpp"
 
-namespace once {
+namespace once::gateway {
 namespace life_test {
 
 using namespace std::chrono_literals;
@@ -241,4 +241,4 @@ TEST_P(Life, with_a_key_it_is_refused_before_it_is_sent_or_unknown_after) {
 }
 
 }  // namespace life_test
-}  // namespace once
+}  // namespace once::gateway

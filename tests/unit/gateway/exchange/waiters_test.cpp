@@ -13,7 +13,7 @@
 #include "http/loop.hpp"
 #include "tests/unit/support/virtual_time.hpp"
 
-namespace once {
+namespace once::gateway {
 namespace waiters_test {
 
 using namespace std::chrono_literals;
@@ -184,4 +184,4 @@ TEST(WaitersThreads, no_wake_up_is_lost_over_many_rounds) {
 }
 
 }  // namespace waiters_test
-}  // namespace once
+}  // namespace once::gateway

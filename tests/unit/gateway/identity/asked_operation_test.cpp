@@ -7,7 +7,7 @@
 #include "core/headers.hpp"
 #include "tests/unit/gateway/identity/identity_world.hpp"
 
-namespace once {
+namespace once::gateway {
 namespace asked_operation_test {
 
 using testing::HasSubstr;
@@ -114,4 +114,4 @@ TEST_F(AskedOperationTest, headers_of_a_proxy_count_if_the_peer_is_one) {
 }
 
 }  // namespace asked_operation_test
-}  // namespace once
+}  // namespace once::gateway

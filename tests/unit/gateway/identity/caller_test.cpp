@@ -9,7 +9,7 @@
 #include "gateway/identity/scope.hpp"
 #include "tests/unit/support/token_signer.hpp"
 
-namespace once {
+namespace once::gateway {
 namespace caller_test {
 
 using testing::HasSubstr;
@@ -222,4 +222,4 @@ TEST_F(CallerTest, where_a_caller_was_read_from_is_part_of_it) {
 }
 
 }  // namespace caller_test
-}  // namespace once
+}  // namespace once::gateway

@@ -9,7 +9,7 @@
 
 #include "gateway/identity/scope.hpp"
 
-namespace once {
+namespace once::gateway {
 
 class AskedHostTest : public testing::Test {
  protected:
@@ -100,4 +100,4 @@ TEST_F(AskedHostTest, is_in_every_scope) {
   }
 }
 
-}  // namespace once
+}  // namespace once::gateway

@@ -13,7 +13,7 @@
 #include "tests/unit/gateway/identity/identity_world.hpp"
 #include "tests/unit/support/token_signer.hpp"
 
-namespace once {
+namespace once::gateway {
 namespace identify_test {
 
 using testing::HasSubstr;
@@ -330,4 +330,4 @@ TEST_F(IdentifyTest, a_life_belongs_to_host_and_path_whatever_the_caller) {
 }
 
 }  // namespace identify_test
-}  // namespace once
+}  // namespace once::gateway

@@ -12,7 +12,7 @@
 #include "gateway/identity/routes.hpp"
 #include "tests/unit/support/manual_clock.hpp"
 
-namespace once {
+namespace once::gateway {
 
 class IdentityWorld {
  public:
@@ -53,4 +53,4 @@ class IdentityWorld {
   std::string scratch;
 };
 
-}  // namespace once
+}  // namespace once::gateway

@@ -5,7 +5,7 @@
 
 #include "gateway/upstream/forward.hpp"
 
-namespace once {
+namespace once::gateway {
 namespace origin_test {
 
 http::AddressSet proxies(std::initializer_list<std::string_view> networks) {
@@ -97,4 +97,4 @@ TEST(OriginTest, who_comes_over_a_unix_socket_has_no_address) {
 }
 
 }  // namespace origin_test
-}  // namespace once
+}  // namespace once::gateway

@@ -5,7 +5,7 @@
 
 #include "core/headers.hpp"
 
-namespace once {
+namespace once::gateway {
 namespace routes_test {
 
 struct Fit {
@@ -145,4 +145,4 @@ TEST(RoutesTest, the_first_route_whose_host_fits_too_is_taken) {
 }
 
 }  // namespace routes_test
-}  // namespace once
+}  // namespace once::gateway

@@ -11,7 +11,7 @@
 
 #include "core/operation.hpp"
 
-namespace once {
+namespace once::gateway {
 namespace scope_test {
 
 // The parts of a request that a scope may look at.
@@ -201,4 +201,4 @@ TEST(FindCookie, cookies_as_clients_send_them) {
 }
 
 }  // namespace scope_test
-}  // namespace once
+}  // namespace once::gateway

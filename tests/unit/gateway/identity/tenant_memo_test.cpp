@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once {
+namespace once::gateway {
 namespace tenant_memo_test {
 
 using Parts = std::vector<std::string_view>;
@@ -56,4 +56,4 @@ TEST_F(TenantMemoTest, a_long_caller_does_not_leave_the_one_before_it_behind) {
 }
 
 }  // namespace tenant_memo_test
-}  // namespace once
+}  // namespace once::gateway

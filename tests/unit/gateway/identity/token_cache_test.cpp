@@ -6,7 +6,7 @@
 
 #include "tests/unit/support/token_signer.hpp"
 
-namespace once {
+namespace once::gateway {
 namespace token_cache_test {
 
 using std::chrono::seconds;
@@ -100,4 +100,4 @@ TEST(TokenCache, the_latest_stay) {
 }
 
 }  // namespace token_cache_test
-}  // namespace once
+}  // namespace once::gateway

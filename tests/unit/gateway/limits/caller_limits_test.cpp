@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once {
+namespace once::gateway {
 namespace caller_limits_test {
 
 using namespace std::chrono_literals;
@@ -173,4 +173,4 @@ TEST(CallerLimitsTest, from_many_threads) {
 }
 
 }  // namespace caller_limits_test
-}  // namespace once
+}  // namespace once::gateway

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once {
+namespace once::gateway {
 namespace key_quota_test {
 
 using namespace std::chrono_literals;
@@ -157,4 +157,4 @@ TEST_F(KeyQuotaTest, what_was_refused_or_passed_without_a_record_takes_no_bytes)
 }
 
 }  // namespace key_quota_test
-}  // namespace once
+}  // namespace once::gateway

@@ -6,7 +6,7 @@
 #include "gateway/connection/client_io.hpp"
 #include "gateway/limits/address_limit.hpp"
 
-namespace once {
+namespace once::gateway {
 namespace load_test {
 
 using namespace std::chrono_literals;
@@ -90,4 +90,4 @@ TEST(AddressLimitTest, connections_are_counted_for_each_network) {
 }
 
 }  // namespace load_test
-}  // namespace once
+}  // namespace once::gateway

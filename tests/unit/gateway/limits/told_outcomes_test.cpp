@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once {
+namespace once::gateway {
 namespace told_outcomes_test {
 
 constexpr std::size_t size = 100'000;
@@ -95,4 +95,4 @@ TEST(ToldOutcomesTest, readers_of_many_threads_come_and_go) {
 }
 
 }  // namespace told_outcomes_test
-}  // namespace once
+}  // namespace once::gateway

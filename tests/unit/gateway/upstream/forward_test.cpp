@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace once {
+namespace once::gateway {
 namespace forward_test {
 
 using testing::HasSubstr;
@@ -160,4 +160,4 @@ TEST(ForwardTest, an_upgrade_goes_on_only_where_it_can_be_served) {
 }
 
 }  // namespace forward_test
-}  // namespace once
+}  // namespace once::gateway

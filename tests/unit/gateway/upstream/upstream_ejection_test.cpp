@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace once {
+namespace once::gateway {
 namespace upstream_ejection_test {
 
 using namespace std::chrono_literals;
@@ -118,4 +118,4 @@ TEST(ServerEjectionTest, counts_what_says_something_of_the_server) {
 }
 
 }  // namespace upstream_ejection_test
-}  // namespace once
+}  // namespace once::gateway

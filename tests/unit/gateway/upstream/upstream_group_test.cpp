@@ -14,7 +14,7 @@
 #include "tests/unit/http/loop_run.hpp"
 #include "tests/unit/support/fake_server.hpp"
 
-namespace once {
+namespace once::gateway {
 namespace upstream_group_test {
 
 using namespace std::chrono_literals;
@@ -575,4 +575,4 @@ TEST(WorkerShareTest, limits_are_shared_fairly_and_everybody_gets_something) {
 }
 
 }  // namespace upstream_group_test
-}  // namespace once
+}  // namespace once::gateway

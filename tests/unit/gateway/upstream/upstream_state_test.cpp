@@ -16,7 +16,7 @@
 #include "http/service.hpp"
 #include "tests/unit/support/fake_server.hpp"
 
-namespace once {
+namespace once::gateway {
 namespace upstream_state_test {
 
 using namespace std::chrono_literals;
@@ -320,4 +320,4 @@ TEST(UpstreamWatchTest, it_ends_while_a_check_hangs) {
 }
 
 }  // namespace upstream_state_test
-}  // namespace once
+}  // namespace once::gateway

@@ -1,0 +1,75 @@
+// Which namespaces see which. A folder has the namespace of its name, and a layer names what lies below it without a
+// prefix; http, the stores, the library and the client are named in full. Plain `once::` is the public API only.
+#pragma once
+
+namespace once {
+
+namespace base {}
+
+namespace core {
+using namespace base;
+}
+
+namespace client {
+using namespace core;
+}
+
+namespace store {
+using namespace core;
+}
+
+namespace memory {
+using namespace store;
+}
+
+namespace journal {
+using namespace store;
+}
+
+namespace redis {
+using namespace store;
+}
+
+namespace postgres {
+using namespace store;
+}
+
+namespace mysql {
+using namespace store;
+}
+
+namespace guard {
+using namespace store;
+}
+
+namespace http {
+using namespace core;
+}
+
+namespace gateway {
+using namespace store;
+}
+
+namespace claims {
+using namespace gateway;
+}
+
+namespace admin {
+using namespace claims;
+}
+
+namespace config {
+using namespace admin;
+}
+
+namespace cli {
+using namespace config;
+}
+
+namespace sim {
+using namespace config;
+using namespace memory;
+using namespace journal;
+}  // namespace sim
+
+}  // namespace once
