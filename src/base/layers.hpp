@@ -72,4 +72,8 @@ using namespace memory;
 using namespace journal;
 }  // namespace sim
 
+namespace bench {
+using namespace sim;
+}
+
 }  // namespace once

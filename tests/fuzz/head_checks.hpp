@@ -16,7 +16,7 @@ inline bool lies_in(std::string_view view, std::string_view bytes) {
 
 inline bool is_token(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) {
-    return (c >= '0' && c <= '9') || (to_lower(c) >= 'a' && to_lower(c) <= 'z') ||
+    return (c >= '0' && c <= '9') || (core::to_lower(c) >= 'a' && core::to_lower(c) <= 'z') ||
            std::string_view("!#$%&'*+-.^_`|~").contains(c);
   });
 }
@@ -30,7 +30,7 @@ inline bool is_text(std::string_view text) {
 
 inline std::size_t count(const http::Head& head, std::string_view name) {
   return static_cast<std::size_t>(
-      std::ranges::count_if(head.fields, [&](const http::Field& field) { return same_name(field.name, name); }));
+      std::ranges::count_if(head.fields, [&](const http::Field& field) { return core::same_name(field.name, name); }));
 }
 
 // Only one reader's opinion of where the body ends is possible: found here anew, from the fields.
@@ -39,7 +39,7 @@ inline http::Framing only_framing(const http::Head& head) {
   const std::size_t codings = count(head, "transfer-encoding");
   ONCE_ASSERT(lengths + codings <= 1);
   if (codings == 1) {
-    ONCE_ASSERT(same_name(*head.find("transfer-encoding"), "chunked") && head.version == http::Version::http_1_1);
+    ONCE_ASSERT(core::same_name(*head.find("transfer-encoding"), "chunked") && head.version == http::Version::http_1_1);
     return {.kind = http::Framing::Kind::chunked};
   }
   if (lengths == 0) return {};
