@@ -4,6 +4,7 @@
 #include <array>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/text.hpp"
 #include "config/codec.hpp"
@@ -38,6 +39,12 @@ void check_callers(const Config& config, const Route& route, Findings& out) {
   const bool in_scope = std::ranges::find(policy.scope, ScopePart::caller) != policy.scope.end();
   if (policy.caller.empty() && in_scope) {
     out.warning(route, {"caller"}, "caller is none: callers that use the same key get each other's responses");
+  }
+  // `caller: none` beside such a scope says that this is intended.
+  if (!policy.caller.empty() && !in_scope) {
+    out.warning(route, {"scope", "dialect"},
+                "the caller is not part of scope: callers that use the same key get each other's responses; add caller "
+                "to scope, or set caller: none if this is intended");
   }
   if (policy.caller.size() > max_caller_sources) {
     out.error(route, {"caller"},
@@ -157,6 +164,25 @@ void check_policy(const Route& route, Findings& out) {
   if ((policy.record.statuses & ~policy.record.refusals).none()) {
     out.warning(route, {"record.statuses", "record.refusals"}, "no status is recorded: every retry executes again");
   }
+}
+
+// A DELETE is not reported: its retry gets 412 too, but the client then finds the resource deleted, as it wanted.
+void check_conditional(const Route& route, Findings& out) {
+  const Policy& policy = route.policy;
+  if (policy.conditional.if_match == IfMatch::off || policy.mode == Mode::shadow) return;
+  std::vector<std::string_view> unkeyed;
+  for (const auto& [method, name] : {std::pair(Method::put, "PUT"), std::pair(Method::patch, "PATCH")}) {
+    const auto at = static_cast<std::size_t>(method);
+    const bool routed = !route.methods || route.methods->test(at);
+    if (routed && !policy.methods.test(at)) unkeyed.emplace_back(name);
+  }
+  if (unkeyed.empty()) return;
+  const std::string names = fmt::format("{}", fmt::join(unkeyed, " and "));
+  out.warning(
+      route, {"key.methods", "conditional.if_match"},
+      fmt::format("conditional.if_match without keys on {}: a retry of a write that succeeded gets 412, because "
+                  "the write itself has changed the ETag; add {} to key.methods",
+                  names, names));
 }
 
 // What one call of a store behind a server may take.
@@ -358,6 +384,7 @@ void check_routes(Config& config, Findings& out) {
     }
     check_places_of(*route, out);
     check_policy(*route, out);
+    check_conditional(*route, out);
     check_times(config, *route, out);
     check_callers(config, *route, out);
   }

@@ -191,6 +191,11 @@ class ConditionalTest(Agents):
         self.assertEqual(second.get("ETag"), self.tag())
         self.assertEqual(json.loads(self.ask("GET", "/users/123").body), {"name": "first"})
 
+    def test_a_retry_of_an_update_that_succeeded_is_no_conflict(self):
+        tag = self.tag()
+        first, retry = (self.put("Grace", ("If-Match", tag), key="u1") for _ in range(2))
+        self.assertEqual((first.status, retry.status, retry.get("Idempotency-Status")), (200, 200, "replayed"))
+
     def test_a_write_that_names_no_state_is_refused(self):
         self.assertEqual(self.put("blind").status, 428)
 

@@ -70,25 +70,43 @@ const Case cases[] = {
    "once.yaml:3:29: caller: mtls:subject with caller_missing: anonymous: requests without a caller that use the same "
    "key get each other's responses; caller_missing: reject refuses them\n"},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, scope: [path], caller_missing: reject}]", "",
+   "once.yaml:2:28: the caller is not part of scope: callers that use the same key get each other's responses; add caller to scope, or set "
+   "caller: none if this is intended\n"
    "once.yaml:2:52: caller_missing: reject has no effect: the caller is not part of scope\n"},
-  {"upstreams: {a: http://a}\nroutes: [{path: /x, scope: [path, life]}]", "", ""},
+  {"upstreams: {a: http://a}\nroutes: [{path: /x, scope: [path, life], caller: none}]", "", ""},
+  {"upstreams: {a: http://a}\nroutes: [{path: /x, scope: [path, life]}]", "", "once.yaml:2:28: the caller is not part of scope: callers that use the same key get each other's responses; add caller to scope, or set "
+   "caller: none if this is intended\n"},
+  {"upstreams: {a: http://a}\ndefaults: {dialect: streams}\nroutes: [{path: /x}, {path: /y}]", "",
+   "once.yaml:2:21: the caller is not part of scope: callers that use the same key get each other's responses; add caller to scope, or set "
+   "caller: none if this is intended\n"},
+  {"upstreams: {a: http://a}\nroutes: [{path: /x, dialect: streams, scope: [caller, path]}, {path: /y, dialect: streams, caller: none}]", "", ""},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, scope: [caller, life]}]",
    "once.yaml:2:28: scope: life needs path: it is the life of the resource at that path\n", ""},
-  {"upstreams: {a: http://a}\nroutes: [{path: /x, scope: [path, life], mode: shadow}]", "",
+  {"upstreams: {a: http://a}\nroutes: [{path: /x, scope: [path, life], mode: shadow, caller: none}]", "",
    "once.yaml:2:48: scope: life has no effect with mode: shadow\n"},
-  {"upstreams: {a: http://a}\nroutes: [{path: /x, methods: [POST], scope: [path, life]}]", "",
+  {"upstreams: {a: http://a}\nroutes: [{path: /x, methods: [POST], scope: [path, life], caller: none}]", "",
    "once.yaml:2:45: scope: life never ends: no route for /x covers a method of life.ended_by\n"},
-  {"upstreams: {a: http://a}\nroutes: [{path: /x, methods: [POST], scope: [path, life]}, {path: /x, scope: [path, life]}]", "", ""},
+  {"upstreams: {a: http://a}\ndefaults: {caller: none}\nroutes: [{path: /x, methods: [POST], scope: [path, life]}, {path: /x, scope: [path, life]}]", "", ""},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, caller: client-ip}]\ntrusted_proxies: [10.0.0.0/8, '::1', unix]", "", ""},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, caller: 'proxy-header:X-Org'}]\ntrusted_proxies: 10.0.0.1", "", ""},
-  {"upstreams: {a: http://a}\nroutes: [{path: /x, caller: 'proxy-header:X-Org', scope: path}]", "", ""},
+  {"upstreams: {a: http://a}\nroutes: [{path: /x, caller: 'proxy-header:X-Org', scope: path}]", "", "once.yaml:2:58: the caller is not part of scope: callers that use the same key get each other's responses; add caller to scope, or set "
+   "caller: none if this is intended\n"},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, dialect: workflow}]",
    "once.yaml:2:30: caller: proxy-header:X-Org-Id needs trusted_proxies: list the proxy that sets this header\n", ""},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, caller: 'header:X-Org'}]", "",
    "once.yaml:2:29: caller: header:X-Org: clients can set this header themselves and get the responses of others; if "
    "a proxy sets it, use proxy-header:X-Org and trusted_proxies\n"},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, caller: ['header:X-Org', 'header:Authorization']}, {path: /y, caller: "
-   "'header:X-API-Key'}, {path: /z, caller: 'cookie:sid'}, {path: /v, caller: 'header:X-Org', scope: path}]", "", ""},
+   "'header:X-API-Key'}, {path: /z, caller: 'cookie:sid'}]", "", ""},
+  {"upstreams: {a: http://a}\nroutes: [{path: /x, conditional: {if_match: on}}]", "",
+   "once.yaml:2:45: conditional.if_match without keys on PUT: a retry of a write that succeeded gets 412, because the write itself has "
+   "changed the ETag; add PUT to key.methods\n"},
+  {"upstreams: {a: http://a}\ndefaults: {key: {methods: POST}, conditional: {if_match: required}}", "",
+   "once.yaml:2:27: conditional.if_match without keys on PUT and PATCH: a retry of a write that succeeded gets 412, because the write "
+   "itself has changed the ETag; add PUT and PATCH to key.methods\n"},
+  {"upstreams: {a: http://a}\ndefaults: {conditional: {if_match: on}}\nroutes: [{path: /a, key: {methods: [PUT, PATCH]}}, "
+   "{path: /b, methods: [POST, PATCH, DELETE]}, {path: /c, mode: shadow}, {path: /d, dialect: workflow}]\ntrusted_proxies: 10.0.0.1", "", ""},
+  {"upstreams: {a: http://a}\nroutes: [{path: /x, conditional: {etag: on}}]", "", ""},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, cors: {origins: '*'}}]", "", ""},
   {"upstreams: {a: http://a}\nroutes: [{path: /x, cors: {origins: ['*', 'https://a.example'], credentials: yes}}]",
    "once.yaml:2:37: cors.origins: * means every origin and cannot be combined with others\n"
@@ -215,7 +233,10 @@ TEST(ConfigCheck, in_production_nobody_shares_a_caller_unless_somebody_said_so) 
             "once.yaml:4:5: " + text + authorization + "\nonce.yaml:5:24: " + text + "header:X-Api-Key" + rest + "\n|");
   EXPECT_EQ(checked(two), "|once.yaml:3:5: " + text + authorization + " (and for 1 more route)\n");
   // Nothing to share, or always there.
-  EXPECT_EQ(checked("environment: production\nroutes: [{path: /a, caller: client-ip}, {path: /b, scope: path}]"), "|");
+  EXPECT_EQ(
+      checked(
+          "environment: production\nroutes: [{path: /a, caller: client-ip}, {path: /b, scope: path, caller: none}]"),
+      "|");
 }
 
 TEST(ConfigCheck, without_routes_there_is_one_for_everything) {
@@ -280,7 +301,8 @@ TEST(ConfigCheck, urls_that_no_store_could_be_opened_with_are_refused_at_their_p
       {"redis://h/abc", "the database in the Redis URL must be a number"},
       {"redis://h?cluster=yes", "option cluster of the Redis URL must be 0 or 1"},
       {"redis://h,h2?sentinel=", "option sentinel of the Redis URL must be the master's name"},
-      {"rediss://h?ca=/nowhere", "cannot read ca /nowhere"},
+      {"rediss://h?ca=/nowhere", "option ca of the store's URL: /nowhere: No such file or directory"},
+      {"rediss://h?cert=/nowhere&key=/nowhere", "option cert of the store's URL: /nowhere: No such file"},
       {"mysql://h", "the store's URL names no database"},
       {"mysql://h/db?ssl-mod=x", R"(unknown option "ssl-mod")"},
       {"mysql://h/db?ssl-mode=wrong", "ssl-mode must be disabled, required or verify-identity"},
