@@ -108,6 +108,10 @@ std::expected<client::Options, std::string> client_options(const SendOptions& op
   const auto timeout = parse_duration(options.timeout);
   if (!deadline) return std::unexpected(fmt::format("--deadline {} is not a duration such as 2m", options.deadline));
   if (!timeout) return std::unexpected(fmt::format("--timeout {} is not a duration such as 30s", options.timeout));
+  if (!options.ca_file.empty() && ::access(options.ca_file.c_str(), R_OK) != 0) {
+    return std::unexpected(
+        fmt::format("--cacert: {} cannot be read: {}", options.ca_file, std::generic_category().message(errno)));
+  }
   client::Options made;
   made.key_header = options.key_header;
   made.key_file = options.key_file;

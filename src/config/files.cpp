@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -35,6 +36,33 @@ void take_secret(std::expected<Secret, std::string> read, std::string_view setti
   into = std::move(read->bytes);
 }
 
+// Whether every one of the files can be read; one that cannot is reported with its setting. They are not opened here:
+// a pipe can be read only once.
+bool can_read(std::string_view setting, std::span<const std::string> files, Findings& out) {
+  bool all = true;
+  for (const std::string& file : files) {
+    if (file.empty() || ::faccessat(AT_FDCWD, file.c_str(), R_OK, AT_EACCESS) == 0) continue;
+    out.error({setting}, fmt::format("{}: cannot read {}: {}", setting, file, std::generic_category().message(errno)));
+    all = false;
+  }
+  return all;
+}
+
+bool can_read_server_files(const http::TlsServerSettings& tls, Findings& out) {
+  const bool certificates = can_read("tls.certificates", tls.certificates, out);
+  const bool keys = can_read("tls.keys", tls.keys, out);
+  const bool ca = can_read("tls.client_ca", {&tls.client_ca, 1}, out);
+  const bool crl = can_read("tls.client_crl", {&tls.client_crl, 1}, out);
+  return certificates && keys && ca && crl;
+}
+
+bool can_read_client_files(const http::TlsClientSettings& tls, Findings& out) {
+  const bool ca = can_read("upstream_tls.ca", {&tls.ca, 1}, out);
+  const bool certificate = can_read("upstream_tls.certificate", {&tls.certificate, 1}, out);
+  const bool key = can_read("upstream_tls.key", {&tls.key, 1}, out);
+  return ca && certificate && key;
+}
+
 void read_tls_files(const Config& config, Findings& out) {
   http::Warnings warnings;
   const auto told = [&](std::string_view group, std::string_view setting, const auto& made) {
@@ -42,12 +70,13 @@ void read_tls_files(const Config& config, Findings& out) {
     for (const std::string& warning : warnings) out.warning({setting}, fmt::format("{}: {}", group, warning));
     warnings.clear();
   };
-  if (config.tls.listen != "off" && !config.tls.certificates.empty()) {
+  const bool serves = config.tls.listen != "off" && !config.tls.certificates.empty();
+  if (serves && can_read_server_files(config.tls, out)) {
     const auto made = http::TlsServerContext::make(config.tls, warnings);
     const std::string& ca = config.tls.client_ca;
     told("tls", !made && !ca.empty() && made.error().detail.contains(ca) ? "tls.client_ca" : "tls.certificates", made);
   }
-  if (!has_https(config.upstreams)) return;
+  if (!has_https(config.upstreams) || !can_read_client_files(config.upstream_tls, out)) return;
   const auto made = http::TlsClientContext::make(config.upstream_tls, warnings);
   const std::string& ca = config.upstream_tls.ca;
   const bool own = made || ca.empty() || !made.error().detail.contains(ca);

@@ -1,9 +1,12 @@
 #include "http/tls_context.hpp"
 
 #include <arpa/inet.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <openssl/err.h>
@@ -118,13 +121,21 @@ int on_client_hello(SSL* ssl, int* /*alert*/, void* /*nothing*/) {
                                                                             : SSL_CLIENT_HELLO_ERROR;
 }
 
+// OpenSSL's own reason would be "BIO lib" or "no certificate or crl found".
+std::unexpected<Error> no_authorities(const std::string& file) {
+  if (::access(file.c_str(), R_OK) != 0) {
+    return tls_error(fmt::format("cannot read {}: {}", file, std::generic_category().message(errno)));
+  }
+  return tls_error(fmt::format("there are no trusted certificates in {}: expected certificates in PEM format", file));
+}
+
 Result<void> ask_clients(SSL_CTX& context, const TlsServerSettings& settings) {
   const std::string& file = settings.client_ca;
   if (file.empty()) return {};
   STACK_OF(X509_NAME)* names = SSL_load_client_CA_file(file.c_str());
   if (names == nullptr || SSL_CTX_load_verify_file(&context, file.c_str()) != 1) {
     sk_X509_NAME_pop_free(names, X509_NAME_free);
-    return tls_error(fmt::format("there are no trusted certificates in {}: {}", file, openssl_reason()));
+    return no_authorities(file);
   }
   SSL_CTX_set_client_CA_list(&context, names);
   const int mode = settings.client_auth == ClientAuth::required ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0;
@@ -234,7 +245,7 @@ Result<TlsClientContext::Ptr> TlsClientContext::make(const TlsClientSettings& se
   if (settings.ca.empty()) {
     SSL_CTX_set_default_verify_paths(context);
   } else if (SSL_CTX_load_verify_file(context, settings.ca.c_str()) != 1) {
-    return tls_error(fmt::format("there are no trusted certificates in {}: {}", settings.ca, openssl_reason()));
+    return no_authorities(settings.ca);
   }
   if (!settings.certificate.empty()) {
     const auto certificate = read_certificates(settings.certificate, warnings);

@@ -437,7 +437,7 @@ class Starting(EndToEnd):
         folder = self.folder()
         for line, said in (("store: redis://h?clustr=1", 'unknown option "clustr"'),
                            ("store: redis://h/abc", "must be a number"),
-                           ("store: rediss://h?ca=/nope", "cannot read ca /nope"),
+                           ("store: rediss://h?ca=/nope", "option ca of the store's URL: /nope: No such file or directory"),
                            ("store: mysql://h", "names no database"),
                            ("store: mysql://h/db?ssl-mode=wrong", "ssl-mode must be"),
                            ("store: postgres://h/db?sslmod=require", 'unknown option "sslmod"'),

@@ -431,16 +431,20 @@ class Settings(OverTls):
         for settings, words in (
                 (("listen=off",), "listen and tls.listen are both off"),
                 ((on,), "tls.certificates is empty"),
-                ((on, "tls.certificates=[none.pem]"), "tls: cannot read none.pem: No such file or directory"),
+                ((on, "tls.certificates=[none.pem]"), "tls.certificates: cannot read none.pem: No such file or directory"),
                 ((on, "tls.certificates=[empty.pem]", "tls.keys=[server.key]"), "tls: there is no PEM certificate in empty.pem"),
                 ((on, "tls.certificates=[server.pem]"), "tls: there is no PEM private key in server.pem"),
                 ((on, "tls.certificates=[server.pem]", f"tls.keys=[{other[1]}]"), "no key matches the certificate in server.pem"),
-                ((on, "tls.certificates=[server.pem]", "tls.keys=[server.key]", "tls.client_ca=none.pem"), "none.pem"),
+                ((on, "tls.certificates=[server.pem]", "tls.keys=[server.key]", "tls.client_ca=none.pem"),
+                 "tls.client_ca: cannot read none.pem: No such file or directory"),
                 ((on, "tls.certificates=[server.pem]", "tls.keys=[server.key]", "tls.client_ca=ca.pem", "tls.client_crl=none.crl"),
-                 "none.crl"),
+                 "tls.client_crl: cannot read none.crl: No such file or directory"),
+                ((on, "tls.certificates=[server.pem]", "tls.keys=[server.key]", "tls.client_ca=server.key"),
+                 "tls: there are no trusted certificates in server.key: expected certificates in PEM format"),
                 ((on, "tls.certificates=[server.pem]", "tls.keys=[server.key]", "tls.client_crl=x"), "tls.client_crl"),
                 (("listen=127.0.0.1:9999", "tls.listen=127.0.0.1:9999", "tls.certificates=[x]"), "already used by another listener"),
-                (("upstreams.default=https://localhost", "upstream_tls.ca=none.pem"), "upstream_tls: there are no trusted certificates in none.pem"),
+                (("upstreams.default=https://localhost", "upstream_tls.ca=none.pem"), 
+                 "upstream_tls.ca: cannot read none.pem: No such file or directory"),
         ):
             with self.subTest(words):
                 self.assertIn(words, self.check(*settings, expect=True))

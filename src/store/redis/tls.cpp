@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <utility>
 
 #include <fmt/format.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
+
+#include "store/server/store_url.hpp"
 
 namespace once::redis {
 
@@ -44,18 +47,23 @@ int length_of(std::string_view bytes) {
 }  // namespace
 
 Result<TlsContext> make_tls_context(const TlsFiles& files) {
+  const std::pair<std::string_view, const std::string*> named[] = {
+      {"ca", &files.ca}, {"cert", &files.cert}, {"key", &files.key}};
+  for (const auto& [option, path] : named) {
+    if (auto readable = check_url_file(option, *path); !readable) return std::unexpected(readable.error());
+  }
   ERR_clear_error();
   TlsContext context(SSL_CTX_new(TLS_client_method()));
   if (!context || SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION) != 1) return wrong_file("context", "");
   SSL_CTX_set_verify(context.get(), files.verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nullptr);
   if (!files.ca.empty()) {
-    if (SSL_CTX_load_verify_file(context.get(), files.ca.c_str()) != 1) return wrong_file("cannot read ca", files.ca);
+    if (SSL_CTX_load_verify_file(context.get(), files.ca.c_str()) != 1) return wrong_file("cannot use ca", files.ca);
   } else if (SSL_CTX_set_default_verify_paths(context.get()) != 1) {
     return wrong_file("cannot read the system's certificates", "");
   }
   if (!files.cert.empty()) {
     if (SSL_CTX_use_certificate_chain_file(context.get(), files.cert.c_str()) != 1) {
-      return wrong_file("cannot read cert", files.cert);
+      return wrong_file("cannot use cert", files.cert);
     }
     if (SSL_CTX_use_PrivateKey_file(context.get(), files.key.c_str(), SSL_FILETYPE_PEM) != 1 ||
         SSL_CTX_check_private_key(context.get()) != 1) {
