@@ -24,9 +24,10 @@ ServiceResponse problem_response(ProblemKind kind, std::string detail) {
   return {.status = answer.status, .content_type = "application/problem+json", .body = to_json(answer)};
 }
 
-// For a browser: nothing but our own files, no frames, no guessing of types; data is not kept.
+// Once-Admin tells commands that they reached the admin interface, and not the address for clients. The rest is for
+// browsers: only our own files, no frames, no guessing of types; data is not cached.
 constexpr std::string_view common_fields =
-    "X-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n"
+    "Once-Admin: 1\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n"
     "Cross-Origin-Resource-Policy: same-origin\r\nCross-Origin-Opener-Policy: same-origin\r\n"
     "X-Frame-Options: DENY\r\n"
     "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "

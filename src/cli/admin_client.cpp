@@ -49,6 +49,12 @@ std::expected<std::string, std::string> token_of(const AdminOptions& options) {
   return std::string(trim(file->bytes));
 }
 
+// Only the address for clients gives every response an id, and only the admin interface names itself. Its own
+// refusals, such as one for too many connections, do neither.
+bool is_for_clients(const client::Answer& answer) {
+  return answer.header("Once-Admin").empty() && !answer.header("X-Request-Id").empty();
+}
+
 // The gateway speaks of its own setting; what to do here is another matter.
 std::string token_hint(const AdminOptions& options, bool given) {
   if (options.token == Token::none) return "";
@@ -97,6 +103,12 @@ AdminAnswer ask_admin(const AdminOptions& options, std::string method, std::stri
                                            .timeout = options.timeout,
                                            .proxies = client::Proxies::none},
                                           std::stop_token());
+  if (is_for_clients(tried.answer)) {
+    return wrong(
+        fmt::format("--admin: {} answers as the address for clients does, not as the admin interface: use the address "
+                    "of the gateway's setting admin, by default 127.0.0.1:8081",
+                    options.admin));
+  }
   AdminAnswer answer{.status = tried.answer.status, .body = std::move(tried.answer.body), .error = {}};
   if (answer.status == 0) answer.error = fmt::format("no answer from {}: {}", options.admin, tried.detail);
   if (answer.status != 0 && answer.status != 200) answer.error = detail_of(answer.body);

@@ -39,8 +39,9 @@ struct Tally {
   }
   void add(const std::string& id, const std::string& result, std::string_view detail) {
     ++by_result[result];
-    json.append(json.empty() ? "" : ",\n")
-        .append(json_object({{"id", id}, {"result", result}, {"detail", std::string(detail)}}));
+    std::vector<std::pair<std::string, std::string>> members = {{"id", id}, {"result", result}};
+    if (!detail.empty()) members.emplace_back("detail", detail);
+    json.append(json.empty() ? "" : ",\n").append(json_object(members));
     if (result == "done" || ++told > most_shown) return;
     print_error(fmt::format("{} {}: {}", id.substr(0, 16), result, detail));
   }
@@ -75,7 +76,8 @@ bool take_results(const JsonTree& answer, const std::map<std::string, std::strin
   std::map<std::string, std::pair<std::string, std::string>> told;  // result and detail, by id
   const JsonTree* keys = answer.find("keys");
   for (const JsonTree& key : keys != nullptr && keys->array() != nullptr ? *keys->array() : JsonTree::Array()) {
-    told[text_of(key, "id")] = {text_of(key, "result"), text_of(key, "detail")};
+    const bool has_detail = key.find("detail") != nullptr && key.find("detail")->string() != nullptr;
+    told[text_of(key, "id")] = {text_of(key, "result"), has_detail ? text_of(key, "detail") : ""};
   }
   std::vector<Chosen> left;
   for (const auto& [id, version] : versions) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,22 +12,42 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <malloc.h>
 
 #include "base/text.hpp"
 #include "cli/command.hpp"
+#include "cli/command_tree.hpp"
 #include "cli/output.hpp"
 
 namespace once::cli {
 
 namespace {
 
-std::string unknown_command(std::string_view word, const Commands& commands) {
+std::string command_mistake(std::string_view word, const CLI::App& parent, const std::string& path) {
   std::vector<std::string_view> names;
-  for (const auto& [name, run] : commands) names.push_back(name);
+  for (const CLI::App* command : shown_commands(parent)) names.push_back(command->get_name());
+  const std::string known = fmt::format("{}", fmt::join(names, ", "));
+  if (word.empty()) return fmt::format("`{}` needs a command: {}", path, known);
   const auto meant = nearest(word, names);
-  return fmt::format("unknown command \"{}\"; {}", word,
-                     meant ? fmt::format("did you mean \"{}\"?", *meant) : "`once --help` lists all commands");
+  const std::string hint = meant ? fmt::format("did you mean \"{}\"? ", *meant) : "";
+  return fmt::format("unknown command \"{}\"; {}`{}` has the commands {}", word, hint, path, known);
+}
+
+// What is wrong with the words that name a command; empty: nothing. The parser of options would only say that it did
+// not expect them.
+std::string mistake_in_commands(const CLI::App& app, std::span<char* const> words) {
+  const CLI::App* at = &app;
+  std::string path = app.get_name();
+  for (const std::string_view word : words) {
+    const auto inner = shown_commands(*at);
+    if (inner.empty() || word.starts_with('-')) return "";
+    const auto found = std::ranges::find_if(inner, [word](const CLI::App* each) { return each->get_name() == word; });
+    if (found == inner.end()) return command_mistake(word, *at, path);
+    at = *found;
+    path.append(" ").append(word);
+  }
+  return shown_commands(*at).empty() ? "" : command_mistake("", *at, path);
 }
 
 // Secrets are in memory: no core dump writes them to a disk, and no other process of this user reads them.
@@ -42,12 +63,8 @@ int run(int argc, char** argv) {
     print(app.help());
     return 0;
   }
-  const std::string_view first = argv[1];
-  const auto is_first = [first](const auto& command) { return command.first == first; };
-  if (!first.starts_with('-') && std::ranges::none_of(commands, is_first)) {
-    print_error(unknown_command(first, commands));
-    return 2;
-  }
+  const std::span<char* const> words(argv + 1, static_cast<std::size_t>(argc - 1));
+  if (const std::string mistake = mistake_in_commands(app, words); !mistake.empty()) return usage_error(mistake);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

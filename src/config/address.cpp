@@ -62,6 +62,20 @@ bool is_socket_path(std::string_view path) {
          std::ranges::none_of(path, [](char c) { return (c >= 0 && c < ' ') || c == 0x7F; });
 }
 
+// What was given in place of a URL, without what may be a secret: user, password and query.
+std::unexpected<std::string> not_a_url(std::string_view expected, std::string_view given) {
+  const std::size_t scheme = given.find("://");
+  const std::size_t begin = scheme == std::string_view::npos ? 0 : scheme + 3;
+  std::string shown(given.substr(0, given.find('?')));
+  const std::size_t at = shown.rfind('@');
+  const bool named = at != std::string::npos && at >= begin;
+  if (named) shown.replace(begin, at - begin, "***");
+  if (given.contains('?')) shown += "?***";
+  std::string text = not_expected(expected, shown).error();
+  if (named) text += "; a backend's URL cannot have a user or a password";
+  return std::unexpected(std::move(text));
+}
+
 }  // namespace
 
 std::optional<Address> parse_address(std::string_view text) {
@@ -217,7 +231,7 @@ Codec<UpstreamServer> server_codec() {
         const bool has_path = host != std::string::npos && text.find('/', host + 3) != std::string::npos;
         if (has_path) {
           return std::unexpected(
-              fmt::format("{}; the path of all servers is base_path", not_expected(server_expected, text).error()));
+              fmt::format("{}; the path of all servers is base_path", not_a_url(server_expected, text).error()));
         }
         return parsed->servers.front();
       },
@@ -233,17 +247,17 @@ Parsed<Upstream> parse_upstream(std::string_view url) {
   UpstreamServer& server = upstream.servers.emplace_back();
   if (url.starts_with(unix_prefix)) {
     const std::string_view path = url.substr(unix_prefix.size());
-    if (!is_socket_path(path) || !path.starts_with('/')) return not_expected(url_expected, url);
+    if (!is_socket_path(path) || !path.starts_with('/')) return not_a_url(url_expected, url);
     server.socket = std::string(path);
     return upstream;
   }
   const bool secure = url.starts_with(https);
-  if (!secure && !url.starts_with(http)) return not_expected(url_expected, url);
+  if (!secure && !url.starts_with(http)) return not_a_url(url_expected, url);
   const std::string_view rest = url.substr(secure ? https.size() : http.size());
   const std::size_t path_begin = std::min(rest.find('/'), rest.size());
   const auto address = parse_authority(rest.substr(0, path_begin), secure ? 443 : 80);
   std::string_view path = rest.substr(path_begin);
-  if (!address || address->port == 0 || !is_base_path(path)) return not_expected(url_expected, url);
+  if (!address || address->port == 0 || !is_base_path(path)) return not_a_url(url_expected, url);
   while (path.ends_with('/')) path.remove_suffix(1);
   server.scheme = secure ? UpstreamServer::Scheme::https : UpstreamServer::Scheme::http;
   server.host = address->host;

@@ -164,6 +164,7 @@ class Many(Keys):
         out = self.cli(gateway, "release", "--tenant", tenant, "--yes", "--json")
         answer = json.loads(out.stdout)
         self.assertEqual((out.returncode, answer["done"], len(answer["keys"])), (0, count, count), out.stderr)
+        self.assertEqual([key for key in answer["keys"] if "detail" in key], [], "only what is not done has one")
         self.assertEqual(self.keys_of(gateway, tenant), {})
 
     def test_what_no_answer_tells_of_is_not_taken_for_done(self):
@@ -191,8 +192,11 @@ class Many(Keys):
             thread = threading.Thread(target=server.serve_forever)
             thread.start()
             out = run_once("keys", "release", "--state", "unknown", "--yes", "--admin", f"127.0.0.1:{server.server_port}")
+            as_json = run_once("keys", "release", "--state", "unknown", "--yes", "--json", "--admin", f"127.0.0.1:{server.server_port}")
             server.shutdown()
             thread.join()
+        self.assertEqual(json.loads(as_json.stdout)["keys"],
+                         [{"id": key["id"], "result": "unknown", "detail": "the response has no result for this key"}])
         self.assertEqual((out.returncode, "released 0 keys" in out.stdout, "unknown: 1" in out.stdout), (1, True, True), out)
 
     def test_wrong_options_are_told_before_anything_is_asked(self):
