@@ -107,6 +107,11 @@ void add_find(CLI::App& keys, KeysOptions& options) {
       ->type_name("'NAME: VALUE'");
   command.add_option("--header-file", options.header_file, "A file with such headers, one per line; - is stdin")
       ->type_name("FILE");
+  command
+      .add_option("--body", options.request_body,
+                  "A file with the body of the request, for a route that derives keys (key.derive); - is stdin. The "
+                  "command then asks for no key")
+      ->type_name("FILE");
   command.add_option("--peer", options.peer, "The client's address, if it identifies the caller")->type_name("IP");
   command.add_option("--scope", options.scope, "The scope of a claim, instead of a request")->type_name("SCOPE");
   command.add_option("--tenant", options.tenant, "The tenant of a claim; the default is local")->type_name("TENANT");
@@ -114,11 +119,10 @@ void add_find(CLI::App& keys, KeysOptions& options) {
   command.add_option("--key", options.key, "The key. Other users of this machine can see it in the process list")
       ->type_name("KEY");
   command.add_flag("--json", options.json, "Print the key as JSON");
-  command.footer(
-      std::string(
-          "Without --key-file and --key, the command prompts for the key or reads it from stdin. Host, method, path "
-          "and caller are part of a key: give them exactly as the client sent them.\n") +
-      keys_exit_codes);
+  command.footer(std::string("Without --key-file, --key and --body, the command prompts for the key or reads it from "
+                             "stdin. Host, method, path "
+                             "and caller are part of a key: give them exactly as the client sent them.\n") +
+                 keys_exit_codes);
 }
 
 void add_changes(CLI::App& keys, KeysOptions& options) {

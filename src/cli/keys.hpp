@@ -41,6 +41,7 @@ struct KeysOptions {
   std::string scope;
   std::string host;
   std::string peer;
+  std::string request_body;  // a file
   // actions
   bool yes = false;
   bool dry_run = false;

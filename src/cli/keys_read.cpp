@@ -5,6 +5,7 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <termios.h>
 
 #include "base/bytes.hpp"
@@ -65,11 +66,40 @@ std::string ask_for_key() {
   return key;
 }
 
-// Both from stdin would be one text. Empty: they are not.
+// Whether the key is read from stdin or asked for at the terminal.
+bool asks_for_key(const KeysOptions& options) {
+  return options.key.empty() && options.key_file.empty() && options.request_body.empty();
+}
+
+// stdin can be read once. Empty: no two options need it.
 std::string stdin_conflict(const KeysOptions& options) {
-  if (options.header_file != "-") return "";
-  if (!options.key.empty() || (!options.key_file.empty() && options.key_file != "-")) return "";
-  return "--header-file -: the key would also be read from stdin; use --key-file FILE";
+  std::vector<std::string_view> readers;
+  if (options.header_file == "-") readers.emplace_back("--header-file");
+  if (options.request_body == "-") readers.emplace_back("--body");
+  if (options.key_file == "-" || asks_for_key(options)) readers.emplace_back("the key");
+  if (readers.size() < 2) return "";
+  return fmt::format("{} would all be read from stdin; give files", fmt::join(readers, " and "));
+}
+
+// The key that the client sent; empty: the route derives it from the request.
+std::expected<std::string, std::string> key_to_find(const KeysOptions& options) {
+  std::string key = options.key;
+  if (key.empty() && !options.key_file.empty()) {
+    const auto text = read_whole(options.key_file);
+    if (!text) return std::unexpected("--key-file: " + text.error());
+    key = trim(*text);
+  }
+  if (asks_for_key(options)) key = ask_for_key();
+  if (key.empty() && options.request_body.empty()) return std::unexpected("no key was given");
+  return key;
+}
+
+std::expected<std::string, std::string> body_to_find(const KeysOptions& options) {
+  if (options.request_body.empty()) return "";
+  auto body = read_whole(options.request_body);
+  if (!body) return std::unexpected("--body: " + body.error());
+  if (!is_utf8(*body)) return std::unexpected("--body: the file is not UTF-8, and keys are derived from JSON only");
+  return body;
 }
 
 // Those of the command line and those of the file. The error says why that cannot be read.
@@ -187,22 +217,21 @@ int show_key(const KeysOptions& options) {
 int find_key(const KeysOptions& options) {
   if (options.path.empty() == options.scope.empty())
     return usage_error("use --path for a request, or --scope for a claim");
+  if (!options.scope.empty() && !options.request_body.empty()) return usage_error("--body needs --path");
   if (const std::string wrong = stdin_conflict(options); !wrong.empty()) return usage_error(wrong);
   const auto lines = caller_headers(options);
   if (!lines) return usage_error("--header-file: " + lines.error());
   const auto headers = header_pairs(*lines);
   if (!headers) return usage_error("--header and --header-file: expected 'Name: value'");
-  std::string key = options.key;
-  if (key.empty() && !options.key_file.empty()) {
-    const auto text = read_whole(options.key_file);
-    if (!text) return usage_error("--key-file: " + text.error());
-    key = trim(*text);
-  }
-  if (key.empty()) key = ask_for_key();
-  if (key.empty()) return usage_error("no key was given");
-  std::vector<std::pair<std::string, std::string>> members = {{"key", key}};
+  const auto key = key_to_find(options);
+  if (!key) return usage_error(key.error());
+  const auto request_body = body_to_find(options);
+  if (!request_body) return usage_error(request_body.error());
+  std::vector<std::pair<std::string, std::string>> members;
+  if (!key->empty()) members.emplace_back("key", *key);
   if (options.scope.empty()) {
     members.insert(members.end(), {{"method", in_capitals(options.method)}, {"path", options.path}});
+    if (!request_body->empty()) members.emplace_back("body", *request_body);
     if (!options.host.empty()) members.emplace_back("host", options.host);
     if (!options.peer.empty()) members.emplace_back("peer", options.peer);
   } else {

@@ -2,7 +2,7 @@
 import json
 import unittest
 
-from harness import EndToEnd
+from harness import EndToEnd, run_once
 
 DERIVE = "defaults.key.derive=[json:/cart/id, header:X-Session]"
 
@@ -43,6 +43,30 @@ class DerivedKey(EndToEnd):
         for key in ("a", "b"):
             answer = self.once.ask("POST", "/buy", fields, key=key, body=b'{"cart": {"id": 7}}')
             self.assertEqual(answer.get("Idempotency-Status"), "executed")
+
+    def test_an_operator_finds_the_key_by_the_request(self):
+        self.buy({"id": 7})
+        body, headers, other = (self.folder() / "file" for _ in range(3))
+        body.write_text('{"cart": {"id": 7}}')
+        headers.write_text("Content-Type: application/json\nX-Session: s1\n")
+        other.write_text('{"cart": {"id": 8}}')
+
+        def find(*options, header_file=headers):
+            return run_once("keys", "find", "--admin", f"127.0.0.1:{self.once.admin_port}", "--path", "http://api.test/buy",
+                            "--header-file", str(header_file), "--json", *options)
+
+        found = find("--body", str(body))
+        self.assertEqual((found.returncode, json.loads(found.stdout or "{}").get("state")), (0, "succeeded"), found.stderr)
+        self.assertEqual(find("--body", str(other)).returncode, 1)
+        for options, words in ((("--body", "/nowhere/at/all"), "--body: /nowhere/at/all cannot be read"),
+                               (("--body", "-", "--key-file", "-"), "--body and the key would all be read from stdin")):
+            wrong = find(*options)
+            self.assertEqual((wrong.returncode, words in wrong.stderr), (2, True), wrong)
+        self.assertIn("--header-file and --body would all be read from stdin", find("--body", "-", header_file="-").stderr)
+        other.write_bytes(b"\xff\xfe")
+        self.assertIn("not UTF-8", find("--body", str(other)).stderr)
+        of_claims = run_once("keys", "find", "--scope", "s", "--key", "k", "--body", str(body))
+        self.assertEqual((of_claims.returncode, "--body needs --path" in of_claims.stderr), (2, True), of_claims)
 
     def test_what_lacks_a_part_is_refused_and_told_which(self):
         for empty in (None, "", {}, []):
