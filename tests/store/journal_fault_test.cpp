@@ -282,5 +282,18 @@ TEST_F(FullJournal, starts_on_a_full_disk) {
   EXPECT_EQ(machine_.run(finish_op(0, 0, nullptr)).status, OpStatus::done);
 }
 
+TEST_F(FullJournal, says_how_much_it_needs_when_it_cannot_start) {
+  ASSERT_TRUE(machine_.start());
+  ASSERT_EQ(machine_.run(claim_op(0, 0)).status, OpStatus::done);
+  ASSERT_EQ(machine_.run(finish_op(0, 0, outcome_of(2000, 0))).status, OpStatus::done);
+  machine_.kill();
+  machine_.platter.set_space(0);
+  ASSERT_FALSE(machine_.start());
+  EXPECT_TRUE(machine_.refusal.contains("the disk is full, and the journal needs ")) << machine_.refusal;
+  machine_.platter.set_space({});
+  ASSERT_TRUE(machine_.start()) << machine_.refusal;
+  expect_all_finished(1);
+}
+
 }  // namespace journal_fault_test
 }  // namespace once::store

@@ -448,6 +448,24 @@ TEST_F(RedisSingle, without_the_replicas_asked_for_a_write_is_not_told_as_done) 
   EXPECT_EQ(caller_.claim(id, caller.new_nonce()).verdict, Verdict::replay);
 }
 
+TEST_F(RedisSingle, a_lookup_that_tells_no_new_outcome_does_not_wait_for_replicas) {
+  const auto store = open_store(contract::server_url(), {.wait_replicas = 1, .wait_timeout = milliseconds(20)});
+  Caller caller(*store);
+  const auto waits = [this] { return peer_.info("commandstats", "cmdstat_wait"); };
+  const OperationId recorded = caller_.new_id();
+  const OperationId started = caller_.new_id();
+  const Nonce nonce = caller_.new_nonce();
+  ASSERT_EQ(caller_.claim(started, caller_.new_nonce()).verdict, Verdict::execute);
+  ASSERT_EQ(caller_.claim(recorded, nonce).verdict, Verdict::execute);
+  ASSERT_EQ(caller_.finish(recorded, nonce, "x").status, OpStatus::done);
+  const std::string before = waits();
+  EXPECT_EQ(caller.lookup(caller.new_id()).status, OpStatus::done);
+  EXPECT_EQ(caller.lookup(started).record->state, State::started);
+  EXPECT_EQ(waits(), before) << "there is no replica, so WAIT takes all of wait_timeout";
+  EXPECT_EQ(caller.lookup(recorded).status, OpStatus::failed) << "told an outcome that a failover could forget";
+  EXPECT_NE(waits(), before);
+}
+
 class Ends {
  public:
   void tell(const OperationId& id) {

@@ -313,6 +313,10 @@ Result<void> Recovery::begin(Random& random, const Chain& chain, Fence last_fenc
     if (!chain.segments.empty()) cut(chain.segments.back(), chain.segments.back().end);
     made = segments.adopt(SegmentLog::make_spare(core_.disk, least + least_room));
   }
+  if (!made && made.error().fault == DiskFault::no_space) {
+    return store_error(fmt::format("the disk is full, and the journal needs {} bytes to start: {}", least + least_room,
+                                   made.error().detail));
+  }
   if (!made) return store_error(made.error().detail);
   const auto begun = appender_.begin_run(now, [&](const SegmentHeader& header, std::string& segment) {
     if (!doubtful.empty()) append_again(doubtful, header, segment);

@@ -20,6 +20,16 @@ void append_key(std::string& out, const Context& context, const OperationId& id)
   append_hex(out, id.view());
 }
 
+// How many replicas must have what was written, and how long Redis may wait for them.
+struct WaitArguments {
+  explicit WaitArguments(const ServerSettings& settings)
+      : replicas(std::to_string(settings.wait_replicas)),
+        milliseconds(std::to_string(std::max<std::int64_t>(settings.wait_timeout.count(), 1))) {}  // 0: no limit
+
+  std::string replicas;
+  std::string milliseconds;
+};
+
 }  // namespace
 
 std::string key_of(const Context& context, const OperationId& id) {
@@ -118,10 +128,12 @@ void Batch::append(Group& group) {
     append_key(key, context_, task->op->id);
     context_.scripts.append_call(out, *task->op, key, terms);
   }
-  group.waits = confirm;
+  // Lookups seldom write, and without a replica WAIT takes all of wait_timeout. Those that did write wait afterwards.
+  const auto writes = [](const Task* task) { return task->op->verb != Verb::lookup; };
+  group.waits = confirm && std::ranges::any_of(group.tasks, writes);
   if (!group.waits) return;
-  const auto most = std::max<std::int64_t>(context_.settings.wait_timeout.count(), 1);  // 0 would be for ever
-  append_command(out, {"WAIT", std::to_string(context_.settings.wait_replicas), std::to_string(most)});
+  const WaitArguments wait(context_.settings);
+  append_command(out, {"WAIT", wait.replicas, wait.milliseconds});
 }
 
 void Batch::receive(Group& group) {
@@ -132,7 +144,7 @@ void Batch::receive(Group& group) {
     switch (hear(group, task)) {
       case Heard::answered: break;
       case Heard::written:
-        if (group.waits) written.push_back(&task);
+        if (context_.settings.wait_replicas > 0) written.push_back(&task);
         break;
       case Heard::broken: {
         const Error why{.source = ErrorSource::store, .retryable = Retryable::yes, .detail = task.why};
@@ -142,7 +154,7 @@ void Batch::receive(Group& group) {
       }
     }
   }
-  if (group.waits) receive_waited(group, written);
+  if (group.waits || !written.empty()) receive_waited(group, written);
 }
 
 bool Batch::receive_unneeded(Group& group) {
@@ -242,7 +254,9 @@ void Batch::broken(Group& group, std::size_t first, const Error& why) {
 }
 
 void Batch::receive_waited(Group& group, std::span<Task* const> written) {
-  const auto reply = (*group.link)->reply(deadline_);
+  const WaitArguments wait(context_.settings);
+  const auto reply = group.waits ? (*group.link)->reply(deadline_)
+                                 : ask(**group.link, {"WAIT", wait.replicas, wait.milliseconds}, deadline_);
   const bool said = reply && (*reply)->type == REDIS_REPLY_INTEGER;
   const long long have = said ? (*reply)->integer : 0;
   const std::size_t wanted = context_.settings.wait_replicas;

@@ -47,7 +47,7 @@ class Batch {
     std::chrono::nanoseconds sent_at{};
     std::size_t marks = 0;  // of earlier batches
     bool loads = false;
-    bool waits = false;
+    bool waits = false;  // WAIT was sent with the batch
   };
 
   bool route();
