@@ -55,6 +55,24 @@ class Answers(EndToEnd):
             self.assertEqual(down.status, 502)
             self.check(down)
 
+    def test_a_request_that_is_refused_before_it_is_claimed(self):
+        backend = self.backend()
+        gateway = self.gateway(backend, ORIGINS, "defaults.caller_missing=reject", "defaults.max_request_body=1KiB",
+                               "defaults.conditional.if_match=required")
+        alice = ("Authorization", "alice")
+        self.assertEqual(gateway.ask(key="first", body=b"{}", fields=[*of(APP), alice]).status, 201)
+        for code, refused in (("caller-required", gateway.ask(key="k", body=b"{}", fields=of(APP))),
+                              ("body-too-large", gateway.ask(key="k", body=b"x" * 2000, fields=[*of(APP), alice])),
+                              ("bad-request", gateway.ask(key="k", body=b"{}", fields=[*of(APP), alice, ("Authorization", "bob")])),
+                              # The backend would not see the key.
+                              ("bad-request", gateway.ask(key="k", body=b"{}", fields=[*of(APP), alice, ("Connection", "Idempotency-Key")])),
+                              ("precondition-required", gateway.ask("PUT", body=b"{}", fields=[*of(APP), alice])),
+                              ("key-invalid", gateway.ask(key="k" * 300, body=b"{}", fields=[*of(APP), alice]))):
+            with self.subTest(code):
+                self.assertEqual(refused.code, code)
+                self.check(refused)
+        self.assertEqual(len(backend.requests), 1)
+
     def test_what_the_backend_says_is_replaced_and_what_it_exposes_kept(self):
         fields = [("Access-Control-Allow-Origin", "https://somebody.example"), ("Access-Control-Allow-Credentials", "true"),
                   ("Access-Control-Expose-Headers", "X-Total"), ("Vary", "Accept")]

@@ -45,11 +45,22 @@ class Seeds(unittest.TestCase):
 
     def test_wrong_options(self):
         for options in (["--runs", "0"], ["--runs", "2", "--trace"], ["--for", "1s", "--trace"], ["--seed", "randomly"],
-                        ["--seed", "-1"], ["--runs", "-1"]):
+                        ["--seed", "-1"], ["--runs", "-1"], ["--layer", "nothing"], ["--layer", "bytes", "--store", "sql-transaction"],
+                        ["--store", "nothing"]):
             with self.subTest(options):
                 ran = simulate(*options)
                 self.assertEqual(ran.returncode, 2, ran.stdout)
                 self.assertEqual(ran.stdout, "")
+
+    def test_a_wrong_layer_is_answered_with_those_that_exist(self):
+        self.assertIn("--layer: nothing is not one of exchanges,bytes", simulate("--layer", "nothing").stderr)
+        self.assertIn("sql-transaction needs --layer exchanges", simulate("--layer", "bytes", "--store", "sql-transaction").stderr)
+
+    def test_a_layer_is_that_of_every_seed(self):
+        for layer, from_bytes in (("exchanges", False), ("bytes", True)):
+            for seed in ("1", "2"):
+                ran = simulate("--seed", seed, "--layer", layer)
+                self.assertEqual((ran.returncode, "\nfrom bytes\n" in ran.stdout), (0, from_bytes), ran.stdout)
 
 
 if __name__ == "__main__":
