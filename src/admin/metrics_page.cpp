@@ -270,6 +270,13 @@ void write_keys(Exposition& out, const KeysApi& keys) {
 
 }  // namespace
 
+void write_request_metrics(Exposition& out, const std::map<std::string, RouteTotals>& routes,
+                           const std::vector<const Metrics*>& workers) {
+  write_routes(out, routes);
+  write_requests(out, workers);
+  write_counters(out, workers);
+}
+
 std::string metrics_page(const AdminSources& sources) {
   Exposition out;
   const std::shared_ptr<const Generation> generation = sources.gateway.generation();
@@ -279,9 +286,7 @@ std::string metrics_page(const AdminSources& sources) {
                          sources.store_kind),
              std::uint64_t{1});
   write_process_metrics(out, sources.started_at);
-  write_routes(out, sources.gateway.routes());
-  write_requests(out, workers);
-  write_counters(out, workers);
+  write_request_metrics(out, sources.gateway.routes(), workers);
   out.single("once_connection_faults_total", "counter",
              "Connections ended because an invariant of Once was broken: a bug.", sources.gateway.faults().count());
   write_descriptors(out, sources.gateway.faults());
@@ -289,7 +294,7 @@ std::string metrics_page(const AdminSources& sources) {
   write_certificates(out, generation->tls.get());
   write_limits(out, sources.gateway);
   write_claims(out, sources.claims, sources.limits);
-  write_store_metrics(out, sources);
+  write_store_metrics(out, sources.store);
   write_keys(out, sources.keys);
   return out.take();
 }

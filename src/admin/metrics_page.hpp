@@ -1,15 +1,22 @@
 // Writes /metrics: all counters of workers, stores and the claims API, added up. docs/metrics.md lists them.
 #pragma once
 
+#include <map>
 #include <string>
+#include <vector>
 
-#include "base/layers.hpp"
+#include "gateway/metrics.hpp"
 
 namespace once::admin {
 
 struct AdminSources;
+class Exposition;
 
 // In Prometheus' text format 0.0.4.
 std::string metrics_page(const AdminSources& sources);
+
+// The part of it that a gate inside of a program has, too.
+void write_request_metrics(Exposition& out, const std::map<std::string, RouteTotals>& routes,
+                           const std::vector<const Metrics*>& workers);
 
 }  // namespace once::admin

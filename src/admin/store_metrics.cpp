@@ -2,8 +2,8 @@
 
 #include <string_view>
 
-#include "admin/admin.hpp"
 #include "admin/exposition.hpp"
+#include "store/lane.hpp"
 
 namespace once::admin {
 
@@ -30,12 +30,12 @@ void write_lanes(Exposition& out, const LaneStats& stats) {
 
 }  // namespace
 
-void write_store_metrics(Exposition& out, const AdminSources& sources) {
-  const StoreReport report = sources.store.store().report();
+void write_store_metrics(Exposition& out, const ThreadLanes& store) {
+  const StoreReport report = store.store().report();
   for (const StoreMetric& metric : report.metrics) {
     out.single(metric.name, name_of(metric.type), metric.help, metric.value);
   }
-  if (!sources.store.store().traits().inline_execution) write_lanes(out, sources.store.stats());
+  if (!store.store().traits().inline_execution) write_lanes(out, store.stats());
 }
 
 }  // namespace once::admin

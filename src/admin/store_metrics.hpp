@@ -6,8 +6,8 @@
 namespace once::admin {
 
 class Exposition;
-struct AdminSources;
+class ThreadLanes;
 
-void write_store_metrics(Exposition& out, const AdminSources& sources);
+void write_store_metrics(Exposition& out, const ThreadLanes& store);
 
 }  // namespace once::admin

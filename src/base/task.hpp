@@ -1,11 +1,10 @@
 // - Task<T>: a coroutine that starts when it is awaited and returns its result to the awaiting coroutine.
 // - spawn(): starts a Task<void> that is not awaited; its frame frees itself at the end.
-// A task never throws: functions that can fail return a Result. An exception that escapes a task ends the process.
+// A task never throws: functions that can fail return a Result. An exception that escapes a task is a broken invariant.
 #pragma once
 
 #include <coroutine>
 #include <cstddef>
-#include <exception>
 #include <optional>
 #include <utility>
 
@@ -41,7 +40,7 @@ struct TaskPromiseBase : PooledFrame {
 
   std::suspend_always initial_suspend() const noexcept { return {}; }
   ResumeCaller final_suspend() const noexcept { return {}; }
-  [[noreturn]] void unhandled_exception() const noexcept { std::terminate(); }
+  [[noreturn]] void unhandled_exception() const { assertion_failed("a task does not throw", __FILE__, __LINE__); }
 };
 
 template <class T>
@@ -109,7 +108,7 @@ struct Detached {
     Detached get_return_object() const noexcept { return {}; }
     std::suspend_never initial_suspend() const noexcept { return {}; }
     std::suspend_never final_suspend() const noexcept { return {}; }
-    [[noreturn]] void unhandled_exception() const noexcept { std::terminate(); }
+    [[noreturn]] void unhandled_exception() const { assertion_failed("a task does not throw", __FILE__, __LINE__); }
     void return_void() const noexcept {}
   };
 };

@@ -19,6 +19,7 @@
 #include "cli/hidden_values.hpp"
 #include "config/finish.hpp"
 #include "config/reload.hpp"
+#include "config/serving.hpp"
 #include "store/server/store_url.hpp"
 
 namespace once::cli {
@@ -37,49 +38,17 @@ unsigned thread_count(const Config& config) {
   return config.threads != 0 ? config.threads : std::max(1U, std::thread::hardware_concurrency());
 }
 
-http::AddressSet addresses_of(const std::vector<std::string>& networks) {
-  http::AddressSet set;
-  for (const std::string& network : networks) set.add(network);  // config has checked them
-  return set;
-}
-
-// So that an address whose callers nobody has checked cannot fill the store: others have a quarter of it.
-Limits limits_by_store(const Config& config) {
-  Limits limits = config.limits;
-  limits.address.tracked = limits.caller.tracked;
-  if (limits.address.stored_bytes != 0) return limits;
-  const StoreType* const store = find_store(config.store);
-  if (store != nullptr && store->capacity != nullptr) {
-    limits.address.stored_bytes = store->capacity(store_settings(config)) / 4 * 3;
-  }
-  return limits;
-}
-
 ServingSettings serving_of(const Config& config, const DescriptorBudget& descriptors, const Log& log) {
-  Limits limits = limits_by_store(config);
+  ServingSettings settings = serving_settings(config);
   const ConnectionLimit connections = connection_limit(config, descriptors);
-  limits.max_connections = connections.connections;
+  settings.limits.max_connections = connections.connections;
   if (connections.needed != 0) {
     log.warn("too few file descriptors for limits.max_connections", {{"max_connections", config.max_connections},
                                                                      {"served", connections.connections},
                                                                      {"descriptors", descriptors.limit},
                                                                      {"needed", connections.needed}});
   }
-  return {.upstreams = config.upstreams,
-          .routes = config.routes,
-          .limits = limits,
-          .timeouts = config.timeouts,
-          .pool = config.pool,
-          .tokens = {.header = config.jwt.header, .verifier = config.jwt.verifier},
-          .access = config.log.access,
-          .trusted_proxies = addresses_of(config.trusted_proxies),
-          .proxy_protocol = {.plain = config.proxy_protocol_listen,
-                             .tls = config.proxy_protocol_tls,
-                             .from = addresses_of(config.proxy_protocol_from)},
-          .hosts = HostNames(config.same_hosts),
-          .upgrades = config.upgrades,
-          .tls = config.tls,
-          .upstream_tls = config.upstream_tls};
+  return settings;
 }
 
 FixedLimits limits_of(const Config& config) {

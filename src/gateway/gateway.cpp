@@ -172,17 +172,7 @@ std::uint64_t Gateway::rested() const {
 }
 
 std::map<std::string, RouteTotals> Gateway::routes() const {
-  std::map<std::string, RouteTotals> all;
-  for (const auto& worker : workers_) {
-    std::as_const(*worker).metrics().routes.visit([&all](const std::string& route, const RouteMetrics& counts) {
-      RouteTotals& totals = all[route];
-      for (std::size_t i = 0; i < ending_count; ++i) totals.requests[i] += counts.requests[i].value();
-      for (std::size_t i = 0; i < settled_count; ++i) totals.outcomes[i] += counts.outcomes[i].value();
-      totals.takeovers += counts.takeovers.value();
-      totals.retries_after_failure += counts.retries_after_failure.value();
-    });
-  }
-  return all;
+  return route_totals(metrics());
 }
 
 std::chrono::nanoseconds Gateway::oldest_at_work() const {

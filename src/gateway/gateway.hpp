@@ -44,14 +44,6 @@ struct GatewayPorts {
   LineWriter& access;
 };
 
-// RouteMetrics of all workers together.
-struct RouteTotals {
-  std::array<std::uint64_t, ending_count> requests{};
-  std::array<std::uint64_t, settled_count> outcomes{};
-  std::uint64_t takeovers = 0;
-  std::uint64_t retries_after_failure = 0;
-};
-
 class Gateway {
  public:
   Gateway(const GatewaySettings& settings, const GatewayPorts& ports);

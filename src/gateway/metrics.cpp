@@ -87,4 +87,18 @@ std::string_view name_of(Overload limit) {
   return "";
 }
 
+std::map<std::string, RouteTotals> route_totals(const std::vector<const Metrics*>& workers) {
+  std::map<std::string, RouteTotals> all;
+  for (const Metrics* worker : workers) {
+    worker->routes.visit([&all](const std::string& route, const RouteMetrics& counts) {
+      RouteTotals& totals = all[route];
+      for (std::size_t i = 0; i < ending_count; ++i) totals.requests[i] += counts.requests[i].value();
+      for (std::size_t i = 0; i < settled_count; ++i) totals.outcomes[i] += counts.outcomes[i].value();
+      totals.takeovers += counts.takeovers.value();
+      totals.retries_after_failure += counts.retries_after_failure.value();
+    });
+  }
+  return all;
+}
+
 }  // namespace once::gateway

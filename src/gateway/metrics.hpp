@@ -10,6 +10,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/histogram.hpp"
 #include "gateway/exchange/at_work.hpp"
@@ -189,5 +190,16 @@ struct Metrics {
   Counter not_modified;                                          // 304 by a tag of ours
   Counter preflights;                                            // CORS preflights answered
 };
+
+// RouteMetrics of all workers together.
+struct RouteTotals {
+  std::array<std::uint64_t, ending_count> requests{};
+  std::array<std::uint64_t, settled_count> outcomes{};
+  std::uint64_t takeovers = 0;
+  std::uint64_t retries_after_failure = 0;
+};
+
+// What was counted of each route, by its label, over all of these. From any thread.
+std::map<std::string, RouteTotals> route_totals(const std::vector<const Metrics*>& workers);
 
 }  // namespace once::gateway

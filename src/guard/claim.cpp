@@ -184,6 +184,17 @@ Claimed Engine::claim(const Request& request) {
   return claimed;
 }
 
+// What a claim would be told, and a failed one as failed.
+void tell_seen(Op& lookup, Outcome<std::string>& outcome) {
+  if (lookup.status != OpStatus::done) return tell_store_failed(lookup, outcome);
+  if (!lookup.record) return;
+  const Facts facts = facts_of(&*lookup.record, lookup.fingerprint, lookup.terms, lookup.now);
+  lookup.verdict = decide(facts);
+  if (lookup.verdict != Verdict::execute) return tell_verdict(lookup, reading(outcome.value), outcome);
+  outcome.attempt = static_cast<std::uint32_t>(lookup.record->attempt);
+  outcome.reason = lookup.record->state == State::failed ? Reason::work_failed : Reason::unknown;
+}
+
 std::optional<Outcome<std::string>> Engine::look(const Request& request) {
   Outcome<std::string> outcome;
   auto op = operations_.read(request);
@@ -194,20 +205,8 @@ std::optional<Outcome<std::string>> Engine::look(const Request& request) {
   }
   op->verb = Verb::lookup;
   ask(*op);
-  if (op->status != OpStatus::done) {
-    tell_store_failed(*op, outcome);
-    return outcome;
-  }
-  if (!op->record) return std::nullopt;
-  // What a claim would be told, and a failed one as failed.
-  const Facts facts = facts_of(&*op->record, op->fingerprint, op->terms, op->now);
-  op->verdict = decide(facts);
-  if (op->verdict != Verdict::execute) {
-    tell_verdict(*op, reading(outcome.value), outcome);
-  } else {
-    outcome.attempt = static_cast<std::uint32_t>(op->record->attempt);
-    outcome.reason = op->record->state == State::failed ? Reason::work_failed : Reason::unknown;
-  }
+  if (op->status == OpStatus::done && !op->record) return std::nullopt;
+  tell_seen(*op, outcome);
   return outcome;
 }
 

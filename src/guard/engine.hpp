@@ -117,6 +117,8 @@ class Engine final : private ClaimantHost {
 void tell_verdict(const Op& claim, const detail::Work& work, OutcomeFacts& outcome);
 void tell_recorded(const Record& record, Source source, const detail::Work& work, OutcomeFacts& outcome);
 void tell_store_failed(const Op& op, OutcomeFacts& outcome);
+// What a look-up of a claim's operation says. Nothing, if there is no record.
+void tell_seen(Op& lookup, Outcome<std::string>& outcome);
 // Work that is only read, into a string.
 detail::Work reading(std::optional<std::string>& value);
 

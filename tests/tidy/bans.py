@@ -6,7 +6,7 @@ import sys
 import sources
 
 # From the lowest to the highest; a layer includes only itself and what stands before it.
-LAYERS = ("base", "core", "client", "store", "guard", "http", "gateway", "claims", "admin", "config", "cli")
+LAYERS = ("base", "core", "client", "store", "guard", "http", "gateway", "claims", "admin", "config", "gate", "cli")
 MOST_LINES = 600
 
 PRODUCT = ("src/", "include/")

@@ -6,23 +6,6 @@
 
 namespace once::gateway {
 
-namespace {
-
-std::string describe(CallerLimit limit) {
-  switch (limit) {
-    case CallerLimit::in_flight: return "This caller has reached its limit of concurrent requests. Retry later.";
-    case CallerLimit::new_keys: return "This caller has reached its limit of new keys per second. Retry later.";
-    case CallerLimit::stored_bytes: return "This caller has used up its quota of stored responses. Retry later.";
-    case CallerLimit::address_new_keys:
-      return "This address has reached its limit of new keys per second. Retry later.";
-    case CallerLimit::address_stored_bytes:
-      return "This address has used up its quota of stored responses. Retry later.";
-  }
-  return "";
-}
-
-}  // namespace
-
 KeyedHandler::KeyedHandler(Worker& worker, ClientIo& io, RequestReader& reader, ReplyWriter& writer, RoomMaker& room)
     : worker_(worker),
       shared_(worker.shared()),
@@ -96,7 +79,7 @@ Task<void> KeyedHandler::answer(RequestContext& request, const std::optional<Key
   request.operation = *operation;
   quota.charge(identity.limited_address());
   if (quota.is_limited()) {
-    const auto refusal = co_await over_quota(quota, *operation);
+    const auto refusal = co_await refuse_new_key(quota, *operation, shared_.store, worker_.loop());
     if (refusal) {
       co_await refuse_caller(request, *refusal);
       co_return;
@@ -126,18 +109,6 @@ Task<void> KeyedHandler::answer(RequestContext& request, const std::optional<Key
   if (in_guard) co_await leave_after_stream(policy, relayed);
 }
 
-// The limit is for new keys only. Over it, ask the store whether this key exists.
-Task<std::optional<CallerTable::Refusal>> KeyedHandler::over_quota(KeyQuota& quota, const OperationId& operation) {
-  const auto refusal = quota.take_key(worker_.loop().now());
-  if (!refusal) co_return std::nullopt;
-  Op known;
-  known.id = operation;
-  co_await shared_.store.run(known, worker_.loop());
-  // A store that does not answer will say so again to the request itself.
-  if (known.status != OpStatus::done || known.record) co_return std::nullopt;
-  co_return refusal;
-}
-
 Task<void> KeyedHandler::refuse_caller(RequestContext& request, CallerTable::Refusal refusal) {
   worker_.metrics().over_limit[static_cast<std::size_t>(refusal.limit)].add();
   const auto address = client_address(io_.head, io_.peer, request.settings().trusted_proxies);
@@ -145,9 +116,7 @@ Task<void> KeyedHandler::refuse_caller(RequestContext& request, CallerTable::Ref
                                            {"limit", name_of(refusal.limit)},
                                            {"client", address ? address->text() : std::string(io_.peer)},
                                            {"trace", http::trace_id(io_.head)}});
-  Problem answer = problem(ProblemKind::caller_limit, describe(refusal.limit));
-  answer.retry_after_seconds = refusal.retry_after_seconds;
-  co_await writer_.write_problem(request, std::move(answer));
+  co_await writer_.write_problem(request, limit_problem(refusal));
 }
 
 Task<void> KeyedHandler::leave_after_stream(const Policy& policy, bool relayed) {

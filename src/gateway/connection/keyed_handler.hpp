@@ -34,8 +34,6 @@ class KeyedHandler {
 
  private:
   KeyedRequest keyed_request(RequestContext& request, Backend& backend, const RequestIdentity& identity);
-  // Why a key that would be one too many is refused; nullopt if it may go on.
-  Task<std::optional<CallerTable::Refusal>> over_quota(KeyQuota& quota, const OperationId& operation);
   Task<void> refuse_caller(RequestContext& request, CallerTable::Refusal refusal);
   // After a write under guard whose response was too large to keep: its end is known only now.
   Task<void> leave_after_stream(const Policy& policy, bool relayed);

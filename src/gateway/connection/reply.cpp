@@ -118,6 +118,7 @@ void Reply::reset() {
   attempt = Attempt{};
   recorded_bytes = 0;
   known_key = false;
+  settled.reset();
   dated = false;
 }
 

@@ -1,24 +1,10 @@
 #include "gateway/connection/request_context.hpp"
 
-#include <algorithm>
-
-#include "base/bytes.hpp"
+#include "gateway/identity/request_id.hpp"
 #include "gateway/identity/scope.hpp"
 #include "http/trace_context.hpp"
 
 namespace once::gateway {
-
-namespace {
-
-constexpr std::size_t max_request_id = 128;
-
-// Written to logs and to a header of every reply, so only what is safe in both.
-bool usable_request_id(std::string_view id) {
-  if (id.empty() || id.size() > max_request_id) return false;
-  return std::ranges::all_of(id, [](char c) { return c > 0x20 && c < 0x7f && c != '"' && c != '\\'; });
-}
-
-}  // namespace
 
 RequestContext::RequestContext(Worker& worker, ClientIo& on, RequestScratch& reused)
     : shared(worker.shared()),
@@ -40,12 +26,7 @@ RequestContext::RequestContext(Worker& worker, ClientIo& on, RequestScratch& reu
 }
 
 void RequestContext::head_arrived(Random& random) {
-  const auto given = io.head.find("X-Request-Id");
-  if (given && usable_request_id(*given)) {
-    scratch.id.append(*given);
-  } else {
-    append_hex(scratch.id, random.nonce().view());
-  }
+  append_id_of(io.head, random, scratch.id);
   if (!logged) return;
   trace = http::trace_id(io.head);
   if (origin.peer() == PeerTrust::client) return;

@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "gateway/exchange/answers.hpp"
+#include "gateway/identity/head_problem.hpp"
 
 namespace once::gateway {
 
 using http::BodyChunk;
 using http::Framing;
-using http::HeadError;
 using http::Io;
 using http::IoResult;
 using http::Parsed;
@@ -17,31 +17,6 @@ namespace {
 
 constexpr std::size_t body_window = 4096;  // room for body bytes behind the largest head
 constexpr std::size_t most_empty_lines = 4;
-
-Problem problem_of(HeadError error) {
-  switch (error) {
-    case HeadError::target_too_long: return problem(ProblemKind::uri_too_long, describe(error));
-    case HeadError::too_large:
-    case HeadError::too_many_fields: return problem(ProblemKind::headers_too_large, describe(error));
-    case HeadError::bad_version: {
-      Problem answer = problem(ProblemKind::bad_request, describe(error));
-      answer.status = 505;
-      return answer;
-    }
-    case HeadError::unsupported_coding:
-    case HeadError::unsupported_method: {
-      Problem answer = problem(ProblemKind::bad_request, describe(error));
-      answer.status = 501;
-      return answer;
-    }
-    case HeadError::bad_request_line:
-    case HeadError::bad_field:
-    case HeadError::bad_host:
-    case HeadError::bad_framing:
-    case HeadError::bad_status_line: break;
-  }
-  return problem(ProblemKind::bad_request, describe(error));
-}
 
 }  // namespace
 
@@ -66,7 +41,7 @@ Task<RequestReader::HeadRead> RequestReader::read_head(RequestContext& request) 
       buffer.rewind();
       const http::ParseResult result = http::parse(buffer.unread(), limits, io_.head);
       if (result.parsed == Parsed::bad) {
-        co_await refuse_head(request, problem_of(result.error));
+        co_await refuse_head(request, head_problem(result.error));
         co_return HeadRead::refused;
       }
       if (result.parsed == Parsed::complete) {

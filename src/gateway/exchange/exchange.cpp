@@ -65,6 +65,7 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
   request_ = &request;
   reply_ = &reply;
   attempt_ = Attempt{};
+  settled_.reset();
   owner_.begin(shared_ ? OwnerWait::Ends::unheard : OwnerWait::Ends::told, request.policy.wait_limit);
   ports_.metrics.in_flight.add();
   bool decided = false;
@@ -99,6 +100,7 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
   }
   reply.attempt = attempt_;
   reply.known_key = known_key;
+  reply.settled = settled_;
   op_.record.reset();
   op_.outcome.reset();
   told_.reset();

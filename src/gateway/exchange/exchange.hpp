@@ -73,7 +73,10 @@ class Exchange {
   Task<void> leave_work();
 
   void log_refusal() const;
-  void count(Settled settled) { request_->counts.outcomes[static_cast<std::size_t>(settled)].add(); }
+  void count(Settled settled) {
+    request_->counts.outcomes[static_cast<std::size_t>(settled)].add();
+    settled_ = settled;
+  }
   void write_fields_for_backend();
   void split_response_fields(const http::ResponseHead& head);
   OutcomeBytes encode_answer(const BackendAnswer& answer) const;
@@ -94,6 +97,7 @@ class Exchange {
   LeaseKeeper lease_;
   ClaimResult claimed_;  // what is known of the claim at hand
   Attempt attempt_{};
+  std::optional<Settled> settled_;
   OwnerWait owner_;
   std::string for_backend_;      // fields that Once adds to the request
   std::string stored_fields_;    // of the response, part of the outcome

@@ -53,7 +53,8 @@ CallerFacts caller_facts(const IdentityRules& rules, const RequestFacts& facts, 
           .trusted_proxies = &rules.settings.trusted_proxies,
           .token_header = rules.settings.tokens.header,
           .tokens = rules.tokens,
-          .now = reads_token ? rules.clock.now() : Time()};
+          .now = reads_token ? rules.clock.now() : Time(),
+          .verified = facts.verified_caller};
 }
 
 RequestKey refused_key(ProblemKind kind, std::string detail) {

@@ -46,6 +46,7 @@ struct RequestFacts {
   Origin::Transport transport = Origin::Transport::plain;
   std::string_view tls_subject = {};  // of the verified client certificate; empty: none
   std::string_view tls_issuer = {};
+  std::string_view verified_caller = {};  // CallerFacts::verified
 };
 
 struct RoutedRequest {

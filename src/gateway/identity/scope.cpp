@@ -86,6 +86,7 @@ std::optional<http::IpAddress> client_address(const http::RequestHead& head, std
 }
 
 bool is_proven(const Policy& policy, const ScopeParts& scope) {
+  if (scope.verified()) return true;
   if (scope.caller().empty() || scope.missing() != nullptr) return false;
   return std::ranges::any_of(policy.caller, [](const CallerSource& source) {
     return source.kind == Kind::jwt || source.kind == Kind::mtls_subject || source.kind == Kind::proxy_header;
@@ -154,9 +155,29 @@ void ScopeParts::add_claim(const CallerSource& source, const http::RequestHead& 
   if (missing_ == nullptr && claim == "\"\"") missing_ = &source;
 }
 
+// On a route whose only source is a header of a trusted proxy the program stands for that proxy, so that a gateway
+// behind one makes the same ids.
+void ScopeParts::add_verified(const Policy& policy, std::string_view caller) {
+  verified_ = true;
+  if (policy.caller.size() == 1 && policy.caller.front().kind == Kind::proxy_header) {
+    add_source(policy.caller.front(), caller);
+    return;
+  }
+  caller_given_ = true;
+  add("program");
+  add("");  // no source has an empty mark, so this is never taken for an issuer and its claim
+  add("given");
+  add(caller);
+}
+
 void ScopeParts::add_caller(const Policy& policy, const http::RequestHead& head, const CallerFacts& facts) {
   ONCE_ASSERT(policy.caller.size() <= max_caller_sources);
   caller_begin_ = count_;
+  if (!facts.verified.empty()) {
+    add_verified(policy, facts.verified);
+    caller_count_ = count_ - caller_begin_;
+    return;
+  }
   for (const CallerSource& source : policy.caller) {
     switch (source.kind) {
       case Kind::header:

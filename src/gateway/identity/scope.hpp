@@ -35,6 +35,8 @@ struct CallerFacts {
   std::string_view token_header = "Authorization";    // there behind the scheme Bearer, in any other the token alone
   TokenCache* tokens = nullptr;                       // there is one where a route reads tokens
   Time now = {};
+  // Who asks, as the program around a gate has verified it: instead of the route's sources. Empty: nobody said.
+  std::string_view verified = {};
 };
 
 // Holds views of the head, the facts and itself.
@@ -58,12 +60,15 @@ class ScopeParts {
   std::string_view repeated() const { return repeated_; }
   // A source that says nothing, or an empty text. Null if there is none.
   const CallerSource* missing() const { return missing_; }
+  // The program around a gate has said who asks.
+  bool verified() const { return verified_; }
   // There is a token, and it is not good.
   std::optional<TokenFault> token_fault() const { return token_fault_; }
 
  private:
   void add(std::string_view part) { parts_[count_++] = part; }
   void add_caller(const Policy& policy, const http::RequestHead& head, const CallerFacts& facts);
+  void add_verified(const Policy& policy, std::string_view caller);
   void add_source(const CallerSource& source, std::optional<std::string_view> value);
   void add_header(std::string_view name, const http::RequestHead& head);
   void add_claim(const CallerSource& source, const http::RequestHead& head, const CallerFacts& facts);
@@ -78,6 +83,7 @@ class ScopeParts {
   std::size_t caller_begin_ = 0;
   std::size_t caller_count_ = 0;
   bool caller_given_ = false;
+  bool verified_ = false;
   const CallerSource* ambiguous_ = nullptr;
   std::string_view repeated_;
   const CallerSource* missing_ = nullptr;

@@ -7,6 +7,19 @@ namespace {
 // What a store takes for a key beside its outcome: two records of the journal.
 constexpr std::size_t bytes_of_record = 384;
 
+std::string describe(CallerLimit limit) {
+  switch (limit) {
+    case CallerLimit::in_flight: return "This caller has reached its limit of concurrent requests. Retry later.";
+    case CallerLimit::new_keys: return "This caller has reached its limit of new keys per second. Retry later.";
+    case CallerLimit::stored_bytes: return "This caller has used up its quota of stored responses. Retry later.";
+    case CallerLimit::address_new_keys:
+      return "This address has reached its limit of new keys per second. Retry later.";
+    case CallerLimit::address_stored_bytes:
+      return "This address has used up its quota of stored responses. Retry later.";
+  }
+  return "";
+}
+
 }  // namespace
 
 bool KeyQuota::begin(const TenantTag& caller, std::chrono::nanoseconds now) {
@@ -38,6 +51,25 @@ void KeyQuota::settle(const Reply& reply, Duration ttl, std::chrono::nanoseconds
   const bool new_record = !known && reply.ending != Ending::rejected && reply.ending != Ending::bypassed;
   const std::size_t bytes = reply.recorded_bytes + (new_record ? bytes_of_record : 0);
   if (bytes > 0) networks_.stored(*network_, limits_.address, bytes, ttl, now);
+}
+
+// The limit is for new keys only. Over it, ask the store whether this key exists.
+Task<std::optional<CallerTable::Refusal>> refuse_new_key(KeyQuota& quota, const OperationId& operation, Lanes& store,
+                                                         http::Loop& home) {
+  const auto refusal = quota.take_key(home.now());
+  if (!refusal) co_return std::nullopt;
+  Op known;
+  known.id = operation;
+  co_await store.run(known, home);
+  // A store that does not answer will say so again to the request itself.
+  if (known.status != OpStatus::done || known.record) co_return std::nullopt;
+  co_return refusal;
+}
+
+Problem limit_problem(const CallerTable::Refusal& refusal) {
+  Problem answer = problem(ProblemKind::caller_limit, describe(refusal.limit));
+  answer.retry_after_seconds = refusal.retry_after_seconds;
+  return answer;
 }
 
 }  // namespace once::gateway

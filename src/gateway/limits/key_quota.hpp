@@ -5,10 +5,14 @@
 #include <chrono>
 #include <optional>
 
+#include "base/task.hpp"
 #include "core/operation.hpp"
+#include "core/problem.hpp"
 #include "gateway/connection/reply.hpp"
 #include "gateway/limits/caller_limits.hpp"
 #include "gateway/settings.hpp"
+#include "http/loop.hpp"
+#include "store/lane.hpp"
 
 namespace once::gateway {
 
@@ -38,5 +42,11 @@ class KeyQuota {
   std::optional<TenantTag> network_;
   bool network_counted_ = false;  // the key, as a new one
 };
+
+// Why a key that would be one too many is refused; nullopt if it may go on. A key that the store has is not new.
+Task<std::optional<CallerTable::Refusal>> refuse_new_key(KeyQuota& quota, const OperationId& operation, Lanes& store,
+                                                         http::Loop& home);
+// What a caller is told who has reached a limit.
+Problem limit_problem(const CallerTable::Refusal& refusal);
 
 }  // namespace once::gateway

@@ -1,0 +1,48 @@
+#include "config/serving.hpp"
+
+#include "config/finish.hpp"
+#include "store/catalog/catalog.hpp"
+
+namespace once::config {
+
+namespace {
+
+http::AddressSet addresses_of(const std::vector<std::string>& networks) {
+  http::AddressSet set;
+  for (const std::string& network : networks) set.add(network);  // config has checked them
+  return set;
+}
+
+// So that an address whose callers nobody has checked cannot fill the store: others have a quarter of it.
+Limits limits_by_store(const Config& config) {
+  Limits limits = config.limits;
+  limits.address.tracked = limits.caller.tracked;
+  if (limits.address.stored_bytes != 0) return limits;
+  const StoreType* const store = find_store(config.store);
+  if (store != nullptr && store->capacity != nullptr) {
+    limits.address.stored_bytes = store->capacity(store_settings(config)) / 4 * 3;
+  }
+  return limits;
+}
+
+}  // namespace
+
+ServingSettings serving_settings(const Config& config) {
+  return {.upstreams = config.upstreams,
+          .routes = config.routes,
+          .limits = limits_by_store(config),
+          .timeouts = config.timeouts,
+          .pool = config.pool,
+          .tokens = {.header = config.jwt.header, .verifier = config.jwt.verifier},
+          .access = config.log.access,
+          .trusted_proxies = addresses_of(config.trusted_proxies),
+          .proxy_protocol = {.plain = config.proxy_protocol_listen,
+                             .tls = config.proxy_protocol_tls,
+                             .from = addresses_of(config.proxy_protocol_from)},
+          .hosts = HostNames(config.same_hosts),
+          .upgrades = config.upgrades,
+          .tls = config.tls,
+          .upstream_tls = config.upstream_tls};
+}
+
+}  // namespace once::config

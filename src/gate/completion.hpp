@@ -1,0 +1,41 @@
+// What a call comes to, told exactly once: if a gate ends before a call does, the call is told so.
+#pragma once
+
+#include <functional>
+#include <utility>
+
+#include "base/layers.hpp"
+
+namespace once::gate {
+
+// The call came to nothing: it was cancelled, or its gate has ended.
+struct Cancelled {};
+
+// T can be made from Cancelled.
+template <class T>
+class Completion {
+ public:
+  Completion() = default;
+  template <class F>
+    requires std::invocable<F&, T>
+  explicit Completion(F then) : then_(std::move(then)) {}
+  Completion(Completion&& other) noexcept : then_(std::exchange(other.then_, nullptr)) {}
+  Completion& operator=(Completion&& other) noexcept {
+    std::swap(then_, other.then_);
+    return *this;
+  }
+  ~Completion() { tell(T(Cancelled())); }
+
+  // Empty: told already, or nobody wants to know.
+  explicit operator bool() const { return static_cast<bool>(then_); }
+  // The call did not begin, and its caller knows.
+  void dismiss() { then_ = nullptr; }
+  void tell(T what) {
+    if (auto then = std::exchange(then_, nullptr)) then(std::move(what));
+  }
+
+ private:
+  std::move_only_function<void(T)> then_;
+};
+
+}  // namespace once::gate

@@ -1,0 +1,76 @@
+// A gate as other threads see it: its thread, and the way to ask it something. The thread owns the engine, opens it and
+// takes it down, so that whatever blocks blocks there; every signal is blocked in it and in all threads that it starts.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include <once/gate.hpp>
+#include <once/guard.hpp>
+
+#include "gate/engine.hpp"
+#include "gate/held.hpp"
+#include "gate/mailbox.hpp"
+
+namespace once::gate {
+
+class Core : public std::enable_shared_from_this<Core> {
+ public:
+  static std::expected<std::shared_ptr<Core>, OpenError> open(const Options& options, LogTarget log);
+  Core();
+  Core(const Core&) = delete;
+  Core& operator=(const Core&) = delete;
+
+  // False of all of these: nothing new begins any more, and `then` is told nothing.
+  bool begin(Request request, std::uint64_t tag, Completion<BeginResult> then);
+  bool claim_work(guard::Request request, std::uint64_t tag, Completion<ClaimResultOfWork> then);
+  bool look(guard::Request request, std::uint64_t tag, Completion<WorkResult> then);
+  bool sweep(Completion<SweepResult> then);
+
+  void cancel(std::uint64_t tag);
+  // Told when the last claim has ended.
+  void stop(Completion<StopResult> then);
+  // Whatever is at work. Not to be used after it, but by claims.
+  void end();
+  // False: threads or connections are still ending. They go on by themselves.
+  bool wait_for_end(std::chrono::milliseconds limit);
+
+  // Whether a begin needs the body, and how much of it at most.
+  struct NeededBody {
+    bool needed = false;
+    std::size_t most = 0;
+  };
+  NeededBody needed_body(Request head) const;
+  std::expected<std::string, std::string> operation_of(const guard::Request& request) const;
+  std::string metrics() const { return engine_->metrics_text(); }
+
+  // The process that opened it: in every other one it must not be touched.
+  bool is_here() const;
+  // For claims.
+  bool post(Mailbox::Job job) { return mailbox_.post(std::move(job)); }
+
+ private:
+  struct Opening;
+  void run(const Options& options, LogTarget log, Opening& opening);
+  void start(std::move_only_function<std::unique_ptr<Call>(Engine&)> make);
+  // False: nothing new begins any more.
+  template <class T>
+  bool is_open_to(Completion<T>& then);
+
+  const pid_t process_;
+  Mailbox mailbox_;
+  std::atomic<bool> stopping_ = false;
+  std::unique_ptr<Engine> engine_;  // made and destroyed by the thread
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ended_ = false;
+};
+
+}  // namespace once::gate

@@ -1,0 +1,165 @@
+// Everything a gate needs to be at work, on the thread of its loop: store, lanes, routes, limits, counters, and the
+// calls under way. The gateway has the same parts, one set for each worker.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <expected>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <once/gate.hpp>
+
+#include "base/clock.hpp"
+#include "base/log.hpp"
+#include "base/random.hpp"
+#include "core/operation.hpp"
+#include "gate/call.hpp"
+#include "gate/completion.hpp"
+#include "gate/driven.hpp"
+#include "gate/errands.hpp"
+#include "gate/log_pipe.hpp"
+#include "gate/settings.hpp"
+#include "gateway/exchange/exchange_claimant.hpp"
+#include "gateway/exchange/exchange_ports.hpp"
+#include "gateway/exchange/waiters.hpp"
+#include "gateway/identity/routes.hpp"
+#include "gateway/identity/token_cache.hpp"
+#include "gateway/limits/caller_limits.hpp"
+#include "gateway/limits/load.hpp"
+#include "gateway/metrics.hpp"
+#include "gateway/settings.hpp"
+#include "guard/operation.hpp"
+#include "http/fault_log.hpp"
+#include "http/loop.hpp"
+#include "store/catalog/catalog.hpp"
+#include "store/executions.hpp"
+#include "store/lane.hpp"
+
+namespace once::gate {
+
+class Core;
+
+using StopResult = std::variant<Cancelled, std::monostate>;
+using SweepResult = std::variant<Cancelled, std::expected<std::uint64_t, std::string>>;
+
+// Where log lines go.
+struct LogTarget {
+  enum class Kind : std::uint8_t { standard_error, off, sink };
+  Kind kind = Kind::standard_error;
+  LogPipe::Sink sink = {};
+};
+
+// What everything else writes to.
+struct Ground {
+  Ground(const Config& config, LogTarget target);
+
+  SystemClock clock;
+  std::optional<LogPipe> pipe;
+  Log log;
+};
+
+class Engine {
+ public:
+  // Opens the store, which may block.
+  static std::expected<std::unique_ptr<Engine>, OpenError> open(const Options& options, LogTarget log);
+  Engine(GateSettings settings, std::unique_ptr<Ground> ground, OpenedStore store);
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+  ~Engine();
+
+  // Until stop_now(). `core` outlives this.
+  void run(Core& core);
+  // From any thread.
+  void stop_now() { loop_.stop(); }
+
+  // On the loop's thread.
+  void start(std::unique_ptr<Call> call);
+  void cancel(std::uint64_t tag);
+  void stop(Completion<StopResult> then);
+  void sweep(Completion<SweepResult> then);
+
+  // From any thread, while it lives.
+  std::string metrics_text() const;
+  const ServingSettings& serving() const { return serving_; }
+  const Routes& routes() const { return routes_; }
+  const OperationIds& ids() const { return ids_; }
+  const guard::Operations& operations() const { return operations_; }
+  const Clock& clock() const { return ground_->clock; }
+  const Log& log() const { return ground_->log; }
+
+  // For calls.
+  std::shared_ptr<Core> core() const;
+  http::Loop& loop() { return loop_; }
+  const ExchangePorts& ports() const { return ports_; }
+  Lanes& lanes() { return lanes_; }
+  Waiters& waiters() { return waiters_; }
+  ExchangeClaimant& claimant() { return claimant_; }
+  Random& random() { return random_; }
+  TokenCache* tokens() { return tokens_ ? &*tokens_ : nullptr; }
+  Load& load() { return load_; }
+  CallerTable& callers() { return callers_; }
+  CallerTable& networks() { return networks_; }
+  Metrics& metrics() { return metrics_; }
+  RouteMetrics& counts(const RoutedPolicy& routed) { return *counts_[routed.index]; }
+  void note_handed_out() { held_.add(); }
+  void note_ended(bool dropped);
+  void count_work(const guard::OutcomeFacts& outcome);
+
+ private:
+  struct Running {
+    std::unique_ptr<Call> call;
+    Driven driven;  // destroyed first: it uses the call
+  };
+  struct Retirement : Work {
+    Engine* engine = nullptr;
+    bool posted = false;
+  };
+  struct SettleTimer : Timer {
+    Engine* engine = nullptr;
+  };
+
+  Task<void> run_call(Call& call);
+  void retire(const Call& call);
+  void tell_if_stopped();
+
+  const GateSettings settings_;
+  const std::unique_ptr<Ground> ground_;
+  http::Loop loop_;
+  http::FaultLog faults_;
+  Waiters waiters_;  // before the store, which tells them
+  OpenedStore store_;
+  ThreadLanes lanes_;
+  const ServingSettings serving_;
+  const Routes routes_;
+  const OperationIds ids_;
+  const guard::Operations operations_;
+  Metrics metrics_;
+  std::vector<RouteMetrics*> counts_;  // by route, and of those that have none
+  std::optional<TokenCache> tokens_;
+  Load load_;
+  CallerTable callers_;
+  CallerTable networks_;
+  Executions executions_;
+  SystemRandom random_;
+  const ExchangePorts ports_;
+  ExchangeClaimant claimant_;
+  Counter held_;     // claims that were handed out and have not ended
+  Counter dropped_;  // ended because their holder had forgotten them
+  Counter work_done_;
+  Counter work_failed_;
+  Counter work_lost_;
+  Core* core_ = nullptr;
+  Errands errands_;
+  std::list<Running> calls_;
+  std::list<Running> retired_;  // over, to be destroyed when their coroutines have returned
+  Retirement retirement_;
+  SettleTimer settle_timer_;
+  bool stopping_ = false;
+  std::vector<Completion<StopResult>> told_when_stopped_;
+};
+
+}  // namespace once::gate

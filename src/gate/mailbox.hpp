@@ -1,0 +1,61 @@
+// How other threads ask something of the gate's own: jobs that its loop runs in order.
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "base/executor.hpp"
+
+namespace once::gate {
+
+class Mailbox final : private Work {
+ public:
+  using Job = std::move_only_function<void()>;
+
+  Mailbox() {
+    run = [](Work& work) { static_cast<Mailbox&>(work).run_all(); };
+  }
+  Mailbox(const Mailbox&) = delete;
+  Mailbox& operator=(const Mailbox&) = delete;
+
+  // Jobs are run there until close().
+  void open(Executor& home) {
+    const std::scoped_lock lock(mutex_);
+    home_ = &home;
+  }
+  // On the home's thread, or when it has ended. Jobs that have not run never will.
+  void close() {
+    std::vector<Job> left;
+    const std::scoped_lock lock(mutex_);
+    home_ = nullptr;
+    left.swap(jobs_);
+  }
+  // From any thread. False: closed, and the job is dropped.
+  bool post(Job job) {
+    const std::scoped_lock lock(mutex_);
+    if (home_ == nullptr) return false;
+    jobs_.push_back(std::move(job));
+    if (!std::exchange(posted_, true)) home_->post(*this);
+    return true;
+  }
+
+ private:
+  void run_all() {
+    std::vector<Job> jobs;
+    {
+      const std::scoped_lock lock(mutex_);
+      posted_ = false;
+      jobs.swap(jobs_);
+    }
+    for (Job& job : jobs) job();
+  }
+
+  std::mutex mutex_;
+  Executor* home_ = nullptr;
+  std::vector<Job> jobs_;
+  bool posted_ = false;
+};
+
+}  // namespace once::gate

@@ -1,0 +1,33 @@
+// The head of a request, read by the gateway's own strict parser, so that it means here what it means there.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include <once/gate.hpp>
+
+#include "core/problem.hpp"
+#include "gateway/settings.hpp"
+#include "http/head.hpp"
+
+namespace once::gate {
+
+// A request of its own, and its head. Stays where it is: the head has views of it.
+struct RequestText {
+  explicit RequestText(Request the_request) : request(std::move(the_request)) {}
+  RequestText(const RequestText&) = delete;
+  RequestText& operator=(const RequestText&) = delete;
+
+  // The problem to answer with, if the head is none.
+  std::optional<Problem> parse(const Limits& limits);
+  std::string_view peer() const;
+  bool is_secure() const;
+
+  Request request;
+  http::RequestHead head;
+
+ private:
+  std::string text_;
+};
+
+}  // namespace once::gate

@@ -1,0 +1,124 @@
+#include "gate/response.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "core/headers.hpp"
+#include "core/reason.hpp"
+#include "gate/head_text.hpp"
+#include "http/upstream.hpp"
+
+namespace once::gate {
+
+namespace {
+
+constexpr int lowest_status = 200;
+constexpr int highest_status = 599;
+
+Settled settled_of(const std::optional<once::Settled>& settled) {
+  if (!settled) return Settled::none;
+  switch (*settled) {
+    case once::Settled::succeeded: return Settled::succeeded;
+    case once::Settled::failed: return Settled::failed;
+    case once::Settled::unknown: return Settled::unknown;
+    case once::Settled::released: return Settled::released;
+    case once::Settled::lost: return Settled::lost;
+    case once::Settled::unrecorded: return Settled::unrecorded;
+  }
+  return Settled::none;
+}
+
+// The handler sends the body itself, unless the reply is something else than its response: a problem, or an outcome
+// that it recorded in a transaction of its own.
+bool is_body_of_handler(const once::Reply& reply, const PreparedResponse* made) {
+  return made != nullptr && made->body_kept == BodyKept::no && reply.body.data() == made->body.data();
+}
+
+}  // namespace
+
+Ending ending_of(once::Ending ending) {
+  switch (ending) {
+    case once::Ending::passed: return Ending::passed;
+    case once::Ending::executed: return Ending::executed;
+    case once::Ending::replayed: return Ending::replayed;
+    case once::Ending::in_flight: return Ending::in_flight;
+    case once::Ending::mismatch: return Ending::mismatch;
+    case once::Ending::unknown: return Ending::unknown;
+    case once::Ending::bypassed: return Ending::bypassed;
+    case once::Ending::rejected: return Ending::rejected;
+  }
+  return Ending::rejected;
+}
+
+std::vector<Field> fields_of(std::string_view lines) {
+  std::vector<Field> fields;
+  while (!lines.empty()) {
+    const std::size_t end = std::min(lines.find('\n'), lines.size());
+    const std::string_view line = lines.substr(0, end);
+    const std::size_t colon = line.find(':');
+    if (colon != std::string_view::npos) {
+      fields.push_back({.name = std::string(line.substr(0, colon)), .value = std::string(trim(line.substr(colon + 1)))});
+    }
+    lines.remove_prefix(std::min(end + 1, lines.size()));
+  }
+  return fields;
+}
+
+std::expected<std::unique_ptr<PreparedResponse>, std::string> prepare(const Response& response) {
+  if (response.status < lowest_status || response.status > highest_status) {
+    return std::unexpected("the status must be from 200 to 599");
+  }
+  auto prepared = std::make_unique<PreparedResponse>();
+  std::string& text = prepared->text;
+  text.append("HTTP/1.1 ");
+  append_number(text, static_cast<std::uint64_t>(response.status));
+  const std::string_view reason = response.reason.empty() ? reason_phrase(response.status) : response.reason;
+  if (!is_one_line(reason)) return std::unexpected("the reason phrase is not one line of text");
+  text.append(" ").append(reason).append("\r\n");
+  for (const Field& field : response.fields) {
+    if (!is_one_line(field.name) || !is_one_line(field.value)) {
+      return std::unexpected("a field of the response is not one line of text");
+    }
+    prepared->dated = prepared->dated || same_name(field.name, "Date");
+    if (same_name(field.name, "Content-Length")) prepared->length = field.value;
+    // The body is whole here, however it would be framed on a connection.
+    if (!is_framing(field.name)) append_line(text, field);
+  }
+  text.append("\r\n");
+  const auto parsed = http::parse(text, http::response_head_limits, Method::post, prepared->head);
+  if (parsed.parsed != http::Parsed::complete) {
+    return std::unexpected(std::string("the head of the response is not valid: ") + describe(parsed.error));
+  }
+  prepared->body = response.body;
+  prepared->body_kept = response.body_kept;
+  return prepared;
+}
+
+Reply sendable(const once::Reply& reply, const PreparedResponse* made) {
+  Reply sent;
+  sent.status = reply.status;
+  sent.ending = ending_of(reply.ending);
+  sent.settled = settled_of(reply.settled);
+  sent.attempt = static_cast<std::uint32_t>(reply.attempt);
+  std::string_view head = reply.head;
+  const std::size_t first = std::min(head.find('\n'), head.size());
+  const std::string_view line = trim(head.substr(0, first));
+  constexpr std::size_t before_reason = std::string_view("HTTP/1.1 200 ").size();
+  if (line.size() > before_reason) sent.reason = line.substr(before_reason);
+  head.remove_prefix(std::min(first + 1, head.size()));
+  sent.body_is_yours = is_body_of_handler(reply, made);
+  const bool keeps_date = made != nullptr && made->dated && reply.own_body.empty();
+  for (Field& field : fields_of(head)) {
+    if (same_name(field.name, "Date") && !keeps_date) continue;  // the server of the program writes it
+    if (same_name(field.name, "Content-Length") && sent.body_is_yours) continue;
+    sent.fields.push_back(std::move(field));
+  }
+  if (!sent.body_is_yours) {
+    sent.body = reply.body;
+  } else if (made->length) {
+    sent.fields.push_back({.name = "Content-Length", .value = *made->length});
+  }
+  return sent;
+}
+
+}  // namespace once::gate

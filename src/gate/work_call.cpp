@@ -1,0 +1,257 @@
+#include "gate/work_call.hpp"
+
+#include <memory>
+#include <utility>
+
+#include "base/bytes.hpp"
+#include "core/outcome.hpp"
+#include "gate/engine.hpp"
+#include "guard/engine.hpp"
+
+namespace once::gate {
+
+namespace {
+
+using guard::Reason;
+
+constexpr std::string_view usual_media_type = "application/json";
+
+OutcomeBytes encoded_value(std::string_view value, std::string_view media_type) {
+  std::string fields = "Content-Type: ";
+  fields.append(media_type.empty() ? usual_media_type : media_type).append("\r\n");
+  return std::make_shared<const std::string>(
+      encode({.status = 200, .reason = "OK", .headers = fields, .body = value}));
+}
+
+}  // namespace
+
+WorkCall::WorkCall(Engine& engine, guard::Request request, std::uint64_t tag, Completion<ClaimResultOfWork> then)
+    : Call(tag),
+      engine_(engine),
+      request_(std::move(request)),
+      op_(engine.operations().read(request_)),
+      owner_(engine.ports()),
+      lease_(engine.lanes(), engine.loop(), engine.clock(), engine.metrics()),
+      loss_(engine.loop()),
+      claimed_(std::move(then)) {}
+
+Task<void> WorkCall::run() {
+  if (!op_) {
+    WorkOutcome outcome;
+    outcome.reason = Reason::invalid;
+    outcome.detail = op_.error();
+    claimed_.tell(std::move(outcome));
+    co_return;
+  }
+  op_->terms.owner = Owner::outside;  // its holder may forget it while the process lives on
+  const ClaimResult claimed = co_await claim_or_wait();
+  const bool is_ours = op_->status == OpStatus::done && op_->verdict == Verdict::execute;
+  if (!is_ours) {
+    WorkOutcome outcome;
+    guard::tell_verdict(*op_, guard::reading(outcome.value), outcome);
+    if (cancelled()) {
+      claimed_.tell(Cancelled());
+    } else {
+      claimed_.tell(std::move(outcome));
+    }
+    co_return;
+  }
+  if (cancelled()) {
+    co_await give_back();
+    claimed_.tell(Cancelled());
+    co_return;
+  }
+  co_await serve_holder(claimed);
+}
+
+Task<ClaimResult> WorkCall::claim_or_wait() {
+  owner_.begin(OwnerWait::Ends::unheard, request_.wait);
+  ClaimResult claimed;
+  bool again = true;
+  while (again) {
+    claimed = co_await engine_.claimant().claim(*op_);
+    if (op_->status == OpStatus::failed && claimed.stands == Stands::perhaps) engine_.claimant().take_back_later(*op_);
+    const bool waits = request_.wait > Duration::zero() && !cancelled();
+    again = waits && op_->status == OpStatus::done && op_->verdict == Verdict::in_flight;
+    if (again) again = co_await owner_.wait(op_->id, this);
+  }
+  co_return claimed;
+}
+
+void WorkCall::hand_out(const ClaimResult& claimed) {
+  auto lost = std::make_shared<std::atomic<bool>>(false);
+  lease_.start(*op_, claimed.held_since);
+  loss_.start(lease_, lost);
+  kept_ = true;
+  engine_.note_handed_out();
+  ClaimFacts facts{.attempt = static_cast<std::uint32_t>(op_->record->attempt),
+                   .fence = static_cast<std::uint64_t>(op_->record->fence),
+                   .token = guard::handle_of(op_->id, op_->nonce),
+                   .operation = to_hex(op_->id)};
+  claimed_.tell(std::make_shared<HeldWork>(engine_.core(), *this, std::move(facts), std::move(lost)));
+}
+
+Task<void> WorkCall::give_back() {
+  Op op = op_of(Verb::release);
+  co_await engine_.claimant().end_soon(op);
+  engine_.waiters().notify(op.id);
+}
+
+Task<void> WorkCall::serve_holder(const ClaimResult& claimed) {
+  hand_out(claimed);
+  bool ended = false;
+  bool dropped = false;
+  while (!dropped) {
+    while (orders_.empty()) co_await ordered_;
+    WorkOrder order = std::move(orders_.front());
+    orders_.pop_front();
+    dropped = order.kind == WorkOrder::Kind::drop;
+    if (dropped) continue;
+    const bool over = co_await carry_out(order);
+    ended = ended || over;
+    if (ended && kept_) {
+      kept_ = false;
+      loss_.stop();
+      co_await lease_.stop();
+      engine_.waiters().notify(op_->id);
+    }
+  }
+  if (kept_) {
+    loss_.stop();
+    co_await lease_.stop();
+  }
+  engine_.note_ended(!ended);
+}
+
+void WorkCall::take(WorkOrder order) {
+  orders_.push_back(std::move(order));
+  ordered_.arrived();
+}
+
+Task<bool> WorkCall::carry_out(WorkOrder& order) {
+  WorkOutcome outcome = facts();
+  bool over = false;
+  switch (order.kind) {
+    case WorkOrder::Kind::complete: over = co_await complete(order, outcome); break;
+    case WorkOrder::Kind::fail: over = co_await fail(outcome); break;
+    case WorkOrder::Kind::release: over = co_await release(outcome); break;
+    case WorkOrder::Kind::recorded: over = co_await look_up(outcome); break;
+    case WorkOrder::Kind::drop: break;
+  }
+  engine_.count_work(outcome);
+  order.then.tell(std::move(outcome));
+  co_return over;
+}
+
+Op WorkCall::op_of(Verb verb) const {
+  Op op;
+  op.verb = verb;
+  op.id = op_->id;
+  op.nonce = op_->nonce;
+  op.terms.ttl = request_.ttl;
+  return op;
+}
+
+WorkOutcome WorkCall::facts() const {
+  WorkOutcome outcome;
+  outcome.attempt = static_cast<std::uint32_t>(op_->record->attempt);
+  outcome.fence = static_cast<std::uint64_t>(op_->record->fence);
+  return outcome;
+}
+
+// Renewals go on meanwhile: the store may be away for longer than the lease lasts.
+Task<void> WorkCall::finish(Op& op) {
+  co_await engine_.claimant().end(op, request_.lease);
+}
+
+Task<bool> WorkCall::complete(WorkOrder& order, WorkOutcome& outcome) {
+  Op op = op_of(Verb::finish);
+  op.final_state = State::succeeded;
+  std::optional<std::string> stored = order.value;
+  if (!request_.store_only.empty() || !request_.never_store.empty()) {
+    stored =
+        guard::sanitise(order.value, {.store_only = request_.store_only, .never_store = request_.never_store});
+  }
+  const bool kept = stored && stored->size() <= guard::Options().max_value;
+  op.body_kept = kept ? once::BodyKept::yes : once::BodyKept::no;
+  if (kept) op.outcome = encoded_value(*stored, order.media_type);
+  co_await finish(op);
+  if (op.status != OpStatus::done) {
+    outcome.reason = op.status == OpStatus::lost ? Reason::lost : Reason::not_recorded;
+    outcome.detail = std::move(op.error);
+    co_return op.status == OpStatus::lost;
+  }
+  outcome.status = guard::Status::succeeded;
+  outcome.value = std::move(order.value);
+  if (another_outcome_stands(op)) {
+    guard::tell_recorded(*op.record, guard::Source::fresh, guard::reading(outcome.value), outcome);
+  }
+  co_return true;
+}
+
+Task<bool> WorkCall::fail(WorkOutcome& outcome) {
+  Op op = op_of(Verb::finish);
+  op.final_state = State::failed;
+  co_await finish(op);
+  outcome.detail = std::move(op.error);
+  switch (op.status) {
+    case OpStatus::done: outcome.reason = Reason::work_failed; break;
+    case OpStatus::lost: outcome.reason = Reason::lost; break;
+    case OpStatus::failed: outcome.reason = Reason::not_recorded; break;
+  }
+  co_return op.status != OpStatus::failed;
+}
+
+Task<bool> WorkCall::release(WorkOutcome& outcome) {
+  Op op = op_of(Verb::release);
+  co_await engine_.claimant().release(op);
+  if (op.status == OpStatus::failed) {
+    guard::tell_store_failed(op, outcome);
+    co_return false;
+  }
+  outcome.reason = op.status == OpStatus::lost ? Reason::lost : Reason::none;
+  co_return true;
+}
+
+Task<bool> WorkCall::look_up(WorkOutcome& outcome) {
+  Op seen = op_of(Verb::lookup);
+  co_await engine_.claimant().ask(seen);
+  switch (standing_of(seen, op_->nonce)) {
+    case Standing::unseen: guard::tell_store_failed(seen, outcome); co_return false;
+    case Standing::nothing:
+    case Standing::expired:
+    case Standing::released:
+    case Standing::taken_over: outcome.reason = Reason::lost; co_return false;
+    case Standing::failed: outcome.reason = Reason::work_failed; co_return false;
+    case Standing::succeeded:
+      guard::tell_recorded(*seen.record, guard::Source::fresh, guard::reading(outcome.value), outcome);
+      co_return true;
+    case Standing::started:
+    case Standing::unknown:
+      outcome.status = guard::Status::in_progress;
+      outcome.reason = Reason::at_work;
+      co_return false;
+  }
+  co_return false;
+}
+
+LookCall::LookCall(Engine& engine, guard::Request request, std::uint64_t tag, Completion<WorkResult> then)
+    : Call(tag), engine_(engine), request_(std::move(request)), then_(std::move(then)) {}
+
+Task<void> LookCall::run() {
+  WorkOutcome outcome;
+  auto op = engine_.operations().read(request_);
+  if (!op) {
+    outcome.reason = Reason::invalid;
+    outcome.detail = std::move(op.error());
+    then_.tell(std::move(outcome));
+    co_return;
+  }
+  op->verb = Verb::lookup;
+  co_await engine_.claimant().ask(*op);
+  guard::tell_seen(*op, outcome);
+  outcome.absent = op->status == OpStatus::done && !op->record;
+  then_.tell(std::move(outcome));
+}
+
+}  // namespace once::gate

@@ -1,0 +1,73 @@
+// Work that is not a request: claimed by tenant, scope and key or inputs, with the ids and rules of once::Guard and of
+// the claims API, but without a thread that waits. It ends as its holder says.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <expected>
+#include <optional>
+#include <string>
+
+#include <once/guard.hpp>
+
+#include "base/task.hpp"
+#include "gate/call.hpp"
+#include "gate/driven.hpp"
+#include "gateway/exchange/lease_keeper.hpp"
+#include "gateway/exchange/owner_wait.hpp"
+#include "store/claimant.hpp"
+
+namespace once::gate {
+
+class Engine;
+
+class WorkCall final : public Call {
+ public:
+  WorkCall(Engine& engine, guard::Request request, std::uint64_t tag, Completion<ClaimResultOfWork> then);
+
+  Task<void> run() override;
+  // From the holder of the claim. The last one is a drop.
+  void take(WorkOrder order);
+
+ private:
+  Task<ClaimResult> claim_or_wait();
+  void hand_out(const ClaimResult& claimed);
+  Task<void> give_back();
+  Task<void> serve_holder(const ClaimResult& claimed);
+  // True: the claim has ended.
+  Task<bool> carry_out(WorkOrder& order);
+  Task<bool> complete(WorkOrder& order, WorkOutcome& outcome);
+  Task<bool> fail(WorkOutcome& outcome);
+  Task<bool> release(WorkOutcome& outcome);
+  Task<bool> look_up(WorkOutcome& outcome);
+  // Records it, for as long as the lease may last.
+  Task<void> finish(Op& op);
+  Op op_of(Verb verb) const;
+  WorkOutcome facts() const;
+
+  Engine& engine_;
+  const guard::Request request_;
+  std::expected<Op, std::string> op_;  // the claim; or what is wrong with the request
+  OwnerWait owner_;
+  LeaseKeeper lease_;
+  LossWatch loss_;
+  bool kept_ = false;  // the lease is being renewed
+  Completion<ClaimResultOfWork> claimed_;
+  std::deque<WorkOrder> orders_;
+  Arrival ordered_;
+};
+
+// How it stands, without claiming it.
+class LookCall final : public Call {
+ public:
+  LookCall(Engine& engine, guard::Request request, std::uint64_t tag, Completion<WorkResult> then);
+
+  Task<void> run() override;
+
+ private:
+  Engine& engine_;
+  const guard::Request request_;
+  Completion<WorkResult> then_;
+};
+
+}  // namespace once::gate
