@@ -340,7 +340,7 @@ ONCE_API once_status once_drain(once_gate *gate, once_event **events, size_t cap
 
 /* Tags with this bit are private: once_drain() does not see their events, they wait for once_wait(). For programs whose
  * threads block. */
-#define ONCE_PRIVATE_TAG ((uint64_t)1 << 63)
+#define ONCE_PRIVATE_TAG (UINT64_C(1) << 63)
 /* A private tag that this gate has not given out before. */
 ONCE_API uint64_t once_private_tag(once_gate *gate);
 

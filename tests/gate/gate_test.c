@@ -1,0 +1,393 @@
+/* The C interface as a program uses it, on the memory store. */
+#include "check.h"
+
+#include <pthread.h>
+
+static void first_request_executes_and_retry_replays(void) {
+  once_gate *gate = open_gate("memory:");
+  once_event *begun = begin(gate, "k1", "{\"amount\":1}");
+  CHECK(begun->kind == ONCE_EVENT_CLAIM);
+  const once_claim_info *info = begun->claim_info;
+  CHECK(info->attempt == 1 && info->is_protected == 1 && info->operation.size == 64 && info->token.size == 97);
+  CHECK(info->max_body > 0 && find(info->fields, info->field_count, "X-Request-Id") != NULL);
+  once_claim *claim = begun->claim;
+  once_event_free(begun);
+  once_event *done = finish(gate, claim, 201, "{\"id\":7}");
+  CHECK(done->reply->status == 201 && done->reply->ending == ONCE_EXECUTED);
+  CHECK(done->reply->settled == ONCE_SETTLED_SUCCEEDED && same(done->reply->body, "{\"id\":7}"));
+  CHECK(has(done->reply, "Idempotency-Status", "executed") && has(done->reply, "Content-Length", "8"));
+  CHECK(find(done->reply->fields, done->reply->field_count, "Date") == NULL);
+  once_event_free(done);
+  const once_response again = {.size = sizeof again, .status = 200};
+  CHECK(once_finish(claim, &again, 1) == ONCE_ENDED);
+  once_claim_free(claim);
+
+  once_event *retried = begin(gate, "k1", "{\"amount\":1}");
+  CHECK(retried->kind == ONCE_EVENT_REPLY && retried->reply->ending == ONCE_REPLAYED);
+  CHECK(retried->reply->status == 201 && same(retried->reply->body, "{\"id\":7}"));
+  CHECK(has(retried->reply, "Idempotency-Replayed", "true") && has(retried->reply, "Content-Type", "application/json"));
+  once_event_free(retried);
+  once_event *other = begin(gate, "k1", "{\"amount\":2}");
+  CHECK(other->reply->status == 422 && other->reply->ending == ONCE_MISMATCH);
+  once_event_free(other);
+  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+}
+
+static void request_without_key_passes(void) {
+  once_gate *gate = open_gate("memory:");
+  once_field fields[2];
+  once_request request = keyed(fields, "k", "");
+  request.field_count = 1;
+  int needed = 1;
+  uint64_t most = 1;
+  CHECK(once_needs_body(gate, &request, &needed, &most) == ONCE_OK && needed == 0);
+  const uint64_t tag = once_private_tag(gate);
+  CHECK(once_begin(gate, &request, tag) == ONCE_OK);
+  once_event *event = wait_for(gate, tag);
+  CHECK(event->kind == ONCE_EVENT_PASS);
+  CHECK(find(event->reply->fields, event->reply->field_count, "X-Request-Id") != NULL);
+  once_event_free(event);
+  request.field_count = 2;
+  CHECK(once_needs_body(gate, &request, &needed, &most) == ONCE_OK && needed == 1 && most > 0);
+  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+}
+
+static void drained_events_come_through_the_descriptor(void) {
+  once_gate *gate = open_gate("memory:");
+  once_field fields[2];
+  const once_request request = keyed(fields, "k1", "a");
+  CHECK(once_begin(gate, &request, 7) == ONCE_OK);
+  once_event *event = NULL;
+  size_t count = 0;
+  while (count == 0) {
+    struct pollfd ready = {.fd = once_poll_fd(gate), .events = POLLIN};
+    CHECK(poll(&ready, 1, patience_ms) == 1);
+    CHECK(once_drain(gate, &event, 1, &count) == ONCE_OK);
+    if (count == 1 && event->kind == ONCE_EVENT_LOG) {
+      CHECK(event->log->line.size > 0);
+      once_event_free(event);
+      count = 0;
+    }
+  }
+  CHECK(event->tag == 7 && event->kind == ONCE_EVENT_CLAIM);
+  struct pollfd quiet = {.fd = once_poll_fd(gate), .events = POLLIN};
+  CHECK(once_drain(gate, &event, 0, &count) == ONCE_OK && count == 0);
+  CHECK(poll(&quiet, 1, 0) == 0);
+  once_claim_free(event->claim);
+  once_event_free(event);
+  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+}
+
+/* The second request waits for the first one on no thread at all, and gets its reply. */
+static void retry_waits_for_the_owner(void) {
+  once_gate *gate = open_gate("memory:");
+  once_claim *claim = begin_claim(gate, "k1", "a");
+  once_field fields[2];
+  const once_request request = keyed(fields, "k1", "a");
+  const uint64_t waits = once_private_tag(gate);
+  CHECK(once_begin(gate, &request, waits) == ONCE_OK);
+  once_event_free(finish(gate, claim, 200, "done"));
+  once_claim_free(claim);
+  once_event *event = wait_for(gate, waits);
+  CHECK(event->kind == ONCE_EVENT_REPLY && event->reply->ending == ONCE_REPLAYED && same(event->reply->body, "done"));
+  once_event_free(event);
+  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+}
+
+static void cancelled_wait_ends(void) {
+  once_gate *gate = open_gate("memory:");
+  once_claim *claim = begin_claim(gate, "k1", "a");
+  once_field fields[2];
+  const once_request request = keyed(fields, "k1", "a");
+  const uint64_t waits = once_private_tag(gate);
+  CHECK(once_begin(gate, &request, waits) == ONCE_OK);
+  CHECK(once_cancel(gate, waits) == ONCE_OK);
+  once_event *event = wait_for(gate, waits);
+  CHECK(event->kind == ONCE_EVENT_CANCELLED);
+  once_event_free(event);
+  /* A wait that is not long enough cancels, too; its event is dropped. */
+  CHECK(once_begin(gate, &request, waits) == ONCE_OK);
+  CHECK(once_wait(gate, waits, 1, &event) == ONCE_TIMEOUT && event == NULL);
+  once_event_free(finish(gate, claim, 200, "done"));
+  once_claim_free(claim);
+  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+}
+
+static void dropped_and_abandoned_claims_are_unknown(void) {
+  once_gate *gate = open_gate("memory:");
+  once_claim_free(begin_claim(gate, "dropped", "a"));
+  once_event *event = begin(gate, "dropped", "a");
+  CHECK(event->kind == ONCE_EVENT_REPLY && event->reply->status == 409 && event->reply->ending == ONCE_UNKNOWN);
+  once_event_free(event);
+
+  once_claim *claim = begin_claim(gate, "abandoned", "a");
+  const uint64_t tag = once_private_tag(gate);
+  CHECK(once_abandon(claim, tag) == ONCE_OK);
+  event = wait_for(gate, tag);
+  CHECK(event->reply->status == 500 && event->reply->ending == ONCE_UNKNOWN);
+  CHECK(event->reply->settled == ONCE_SETTLED_UNKNOWN && has(event->reply, "X-Should-Retry", "false"));
+  once_event_free(event);
+  once_claim_free(claim);
+
+  claim = begin_claim(gate, "released", "a");
+  CHECK(once_release(claim, tag) == ONCE_OK);
+  event = wait_for(gate, tag);
+  CHECK(event->reply->status == 503 && event->reply->settled == ONCE_SETTLED_RELEASED);
+  once_event_free(event);
+  once_claim_free(claim);
+  once_claim_free(begin_claim(gate, "released", "b"));
+
+  once_text *metrics = NULL;
+  CHECK(once_metrics(gate, &metrics) == ONCE_OK);
+  CHECK(strstr(metrics->data, "once_gate_claims_dropped_total 1") != NULL ||
+        strstr(metrics->data, "once_gate_claims_dropped_total 2") != NULL);
+  once_text_free(metrics);
+  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+}
+
+static void large_and_streamed_bodies_are_not_kept(void) {
+  once_gate *gate = open_gate("memory:");
+  once_event *begun = begin(gate, "large", "a");
+  const size_t size = (size_t)begun->claim_info->max_body + 1;
+  char *body = malloc(size + 1);
+  memset(body, 'x', size);
+  body[size] = 0;
+  once_claim *claim = begun->claim;
+  once_event_free(begun);
+  once_event *event = finish(gate, claim, 200, body);
+  CHECK(event->reply->ending == ONCE_EXECUTED && event->reply->body.size == size && !event->reply->body_is_yours);
+  once_event_free(event);
+  once_claim_free(claim);
+  free(body);
+  event = begin(gate, "large", "a");
+  CHECK(event->reply->status == 409);
+  once_event_free(event);
+
+  claim = begin_claim(gate, "stream", "a");
+  const once_field fields[] = {{text("Content-Length"), text("12345")}};
+  const once_response response = {.size = sizeof response,
+                                  .status = 200,
+                                  .flags = ONCE_RESPONSE_BODY_NOT_KEPT,
+                                  .fields = fields,
+                                  .field_count = 1};
+  const uint64_t tag = once_private_tag(gate);
+  CHECK(once_finish(claim, &response, tag) == ONCE_OK);
+  event = wait_for(gate, tag);
+  CHECK(event->reply->body_is_yours && event->reply->body.size == 0 && has(event->reply, "Content-Length", "12345"));
+  once_event_free(event);
+  once_claim_free(claim);
+  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+}
+
+static void wrong_arguments_are_answered(void) {
+  once_gate *gate = NULL;
+  CHECK(once_open(NULL, &gate) == ONCE_INVALID && strlen(once_last_error()) > 0);
+  once_options options = {.size = sizeof options, .config_text = text("lese: 1s\nstore: 'memory:'\n")};
+  CHECK(once_open(&options, &gate) == ONCE_CONFIG && strstr(once_last_error(), "lese") != NULL && gate == NULL);
+  options.config_text = text("store: 'memory:'\nroutes:\n  - path: /a\n    mode: shadow\n");
+  CHECK(once_open(&options, &gate) == ONCE_CONFIG && strstr(once_last_error(), "shadow") != NULL);
+  options.config_text = text("store: 'memory:'\nroutes:\n  - path: /a\n    conditional:\n      if_match: on\n");
+  CHECK(once_open(&options, &gate) == ONCE_CONFIG && strstr(once_last_error(), "conditional") != NULL);
+  CHECK(once_begin(NULL, NULL, 0) == ONCE_INVALID);
+  CHECK(once_finish(NULL, NULL, 0) == ONCE_INVALID);
+  CHECK(once_free(NULL, 0) == ONCE_OK);
+  once_claim_free(NULL);
+  once_event_free(NULL);
+
+  gate = open_gate("memory:");
+  once_field fields[3];
+  once_request request = keyed(fields, "k1", "a");
+  once_event *event = NULL;
+  CHECK(once_wait(gate, 1, 0, &event) == ONCE_INVALID);
+  /* A line end in a value must not become a field of its own. */
+  fields[2].name = text("X-Note");
+  fields[2].value = text("a\r\nIdempotency-Key: other");
+  request.field_count = 3;
+  const uint64_t tag = once_private_tag(gate);
+  CHECK(once_begin(gate, &request, tag) == ONCE_OK);
+  event = wait_for(gate, tag);
+  CHECK(event->kind == ONCE_EVENT_REPLY && event->reply->status == 400);
+  once_event_free(event);
+  once_claim *claim = begin_claim(gate, "k2", "a");
+  const once_response bad = {.size = sizeof bad, .status = 200, .fields = fields, .field_count = 3};
+  CHECK(once_finish(claim, &bad, 1) == ONCE_INVALID);
+  once_event_free(finish(gate, claim, 200, "still open"));
+  CHECK(once_complete(claim, text("1"), text(""), 1) == ONCE_INVALID);
+  once_claim_free(claim);
+  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+}
+
+static once_outcome outcome_of(once_gate *gate, uint64_t tag, once_event **event) {
+  *event = wait_for(gate, tag);
+  CHECK((*event)->kind == ONCE_EVENT_OUTCOME);
+  return *(*event)->outcome;
+}
+
+static void work_is_done_once(void) {
+  once_gate *gate = open_gate("memory:");
+  once_work work = {.size = sizeof work, .scope = text("copy.propose"), .inputs = text("{\"b\":2, \"a\":1}")};
+  const uint64_t tag = once_private_tag(gate);
+  once_event *event = NULL;
+  CHECK(once_look(gate, &work, tag) == ONCE_OK);
+  CHECK(same(outcome_of(gate, tag, &event).status, "absent"));
+  once_event_free(event);
+  CHECK(once_claim_work(gate, &work, tag) == ONCE_OK);
+  event = wait_for(gate, tag);
+  CHECK(event->kind == ONCE_EVENT_CLAIM && event->claim_info->attempt == 1);
+  char key[65];
+  CHECK(once_compute_key(gate, &work, key) == ONCE_OK && same(event->claim_info->operation, key));
+  once_claim *claim = event->claim;
+  once_event_free(event);
+  /* The same work, its members in another order. */
+  work.inputs = text("{\"a\": 1, \"b\": 2}");
+  CHECK(once_claim_work(gate, &work, tag) == ONCE_OK);
+  once_outcome outcome = outcome_of(gate, tag, &event);
+  CHECK(same(outcome.status, "in_progress") && same(outcome.reason, "at_work") && outcome.retry_after_ms > 0);
+  once_event_free(event);
+  CHECK(once_complete(claim, text("{\"copy\":\"x\"}"), text(""), tag) == ONCE_OK);
+  outcome = outcome_of(gate, tag, &event);
+  CHECK(same(outcome.status, "succeeded") && !outcome.cached);
+  once_event_free(event);
+  once_claim_free(claim);
+  CHECK(once_claim_work(gate, &work, tag) == ONCE_OK);
+  outcome = outcome_of(gate, tag, &event);
+  CHECK(same(outcome.status, "succeeded") && outcome.cached && same(outcome.value, "{\"copy\":\"x\"}"));
+  once_event_free(event);
+  work.scope = text("");
+  CHECK(once_claim_work(gate, &work, tag) == ONCE_OK);
+  outcome = outcome_of(gate, tag, &event);
+  CHECK(same(outcome.reason, "invalid") && outcome.detail.size > 0);
+  once_event_free(event);
+  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+}
+
+static void work_fails_is_released_and_waited_for(void) {
+  once_gate *gate = open_gate("memory:");
+  once_work work = {.size = sizeof work, .scope = text("job"), .key = text("1")};
+  const uint64_t tag = once_private_tag(gate);
+  const uint64_t waits = once_private_tag(gate);
+  once_event *event = NULL;
+  CHECK(once_claim_work(gate, &work, tag) == ONCE_OK);
+  event = wait_for(gate, tag);
+  once_claim *claim = event->claim;
+  once_event_free(event);
+  work.wait_ms = patience_ms;
+  CHECK(once_claim_work(gate, &work, waits) == ONCE_OK);
+  CHECK(once_fail(claim, tag) == ONCE_OK);
+  CHECK(same(outcome_of(gate, tag, &event).reason, "work_failed"));
+  once_event_free(event);
+  once_claim_free(claim);
+  event = wait_for(gate, waits);
+  CHECK(event->kind == ONCE_EVENT_CLAIM && event->claim_info->attempt == 2);
+  claim = event->claim;
+  once_event_free(event);
+  CHECK(once_recorded(claim, tag) == ONCE_OK);
+  CHECK(same(outcome_of(gate, tag, &event).status, "in_progress"));
+  once_event_free(event);
+  CHECK(once_release(claim, tag) == ONCE_OK);
+  CHECK(same(outcome_of(gate, tag, &event).reason, "none"));
+  once_event_free(event);
+  once_claim_free(claim);
+  CHECK(once_sweep(gate, tag) == ONCE_OK);
+  event = wait_for(gate, tag);
+  CHECK(event->kind == ONCE_EVENT_SWEPT && event->removed == 0);
+  once_event_free(event);
+  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+}
+
+static void stop_waits_for_claims_and_free_does_not(void) {
+  once_gate *gate = open_gate("memory:");
+  once_claim *claim = begin_claim(gate, "k1", "a");
+  once_claim *forgotten = begin_claim(gate, "k2", "a");
+  const uint64_t stops = once_private_tag(gate);
+  CHECK(once_stop(gate, stops) == ONCE_OK);
+  once_field fields[2];
+  const once_request request = keyed(fields, "k3", "a");
+  CHECK(once_begin(gate, &request, 1) == ONCE_STOPPED);
+  once_event_free(finish(gate, claim, 200, "done"));
+  once_claim_free(claim);
+  once_event *event = NULL;
+  CHECK(once_wait(gate, stops, 50, &event) == ONCE_TIMEOUT);
+  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+  const once_response response = {.size = sizeof response, .status = 200};
+  CHECK(once_finish(forgotten, &response, 1) == ONCE_STOPPED);
+  once_claim_free(forgotten);
+
+  gate = open_gate("memory:");
+  claim = begin_claim(gate, "k1", "a");
+  const uint64_t again = once_private_tag(gate);
+  CHECK(once_stop(gate, again) == ONCE_OK);
+  once_event_free(finish(gate, claim, 200, "done"));
+  once_claim_free(claim);
+  event = wait_for(gate, again);
+  CHECK(event->kind == ONCE_EVENT_STOPPED);
+  once_event_free(event);
+  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+}
+
+static void *retry_one_key(void *given) {
+  once_gate *gate = given;
+  size_t executed = 0;
+  char key[16];
+  for (int i = 0; i < 50; ++i) {
+    snprintf(key, sizeof key, "key-%d", i);
+    once_event *event = begin(gate, key, "a");
+    if (event->kind == ONCE_EVENT_CLAIM) {
+      ++executed;
+      once_claim *claim = event->claim;
+      once_event_free(finish(gate, claim, 200, key));
+      once_claim_free(claim);
+    } else {
+      CHECK(event->kind == ONCE_EVENT_REPLY && event->reply->ending == ONCE_REPLAYED && same(event->reply->body, key));
+    }
+    once_event_free(event);
+  }
+  return (void *)(uintptr_t)executed;
+}
+
+static void many_threads_execute_each_key_once(void) {
+  once_gate *gate = open_gate("memory:");
+  pthread_t threads[4];
+  size_t executed = 0;
+  for (size_t i = 0; i < 4; ++i) CHECK(pthread_create(&threads[i], NULL, retry_one_key, gate) == 0);
+  for (size_t i = 0; i < 4; ++i) {
+    void *own = NULL;
+    CHECK(pthread_join(threads[i], &own) == 0);
+    executed += (size_t)(uintptr_t)own;
+  }
+  CHECK(executed == 50);
+  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+}
+
+static void helpers_need_no_gate(void) {
+  char one[65];
+  char other[65];
+  CHECK(once_hash_text(text(" a  b "), one) == ONCE_OK && once_hash_text(text("a b"), other) == ONCE_OK);
+  CHECK(strcmp(one, other) == 0 && strlen(one) == 64);
+  const once_bytes never[] = {text("secret")};
+  once_text *kept = NULL;
+  CHECK(once_sanitise(text("{\"a\":1,\"secret\":2}"), NULL, 0, never, 1, &kept) == ONCE_OK);
+  CHECK(strcmp(kept->data, "{\"a\":1}") == 0);
+  once_text_free(kept);
+  CHECK(once_sanitise(text("{"), NULL, 0, never, 1, &kept) == ONCE_INVALID);
+  CHECK(once_abi_version() == ONCE_ABI_VERSION && strlen(once_version()) > 0);
+  CHECK(strcmp(once_status_name(ONCE_FORKED), "forked") == 0);
+}
+
+int main(void) {
+  first_request_executes_and_retry_replays();
+  request_without_key_passes();
+  drained_events_come_through_the_descriptor();
+  retry_waits_for_the_owner();
+  cancelled_wait_ends();
+  dropped_and_abandoned_claims_are_unknown();
+  large_and_streamed_bodies_are_not_kept();
+  wrong_arguments_are_answered();
+  work_is_done_once();
+  work_fails_is_released_and_waited_for();
+  stop_waits_for_claims_and_free_does_not();
+  many_threads_execute_each_key_once();
+  helpers_need_no_gate();
+  puts("ok");
+  return 0;
+}
