@@ -1,0 +1,113 @@
+/* A process with a gate forks: children that leave it alone, that use it, and that hold a claim of their parent. */
+#include "check.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* A child that hangs ends by SIGALRM, and the test fails. */
+static void expect_child(pid_t child) {
+  int status = 0;
+  CHECK(child > 0 && waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static pid_t fork_child(void) {
+  const pid_t child = fork();
+  if (child == 0) alarm(patience_ms / 1000);
+  return child;
+}
+
+static void child_that_never_touches_it_exits(void) {
+  once_gate *gate = open_gate("memory:");
+  once_claim *claim = begin_claim(gate, "k1", "a");
+  const pid_t child = fork_child();
+  if (child == 0) exit(0); /* with all that is registered for it */
+  expect_child(child);
+  once_event_free(finish(gate, claim, 200, "done"));
+  once_claim_free(claim);
+  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+}
+
+static void child_opens_it_anew(void) {
+  once_gate *gate = open_gate("memory:");
+  once_claim *claim = begin_claim(gate, "k1", "a");
+  once_event *event = begin(gate, "k0", "a");
+  const int descriptor = once_poll_fd(gate);
+  const pid_t child = fork_child();
+  if (child == 0) {
+    const once_response response = {.size = sizeof response, .status = 200};
+    CHECK(once_finish(claim, &response, 1) == ONCE_FORKED);
+    CHECK(once_abandon(claim, 1) == ONCE_FORKED);
+    once_claim_free(claim);
+    once_event_free(event);
+    CHECK(once_poll_fd(gate) >= 0 && once_poll_fd(gate) != descriptor);
+    /* The child's memory is its own: there the key is new. */
+    once_claim *own = begin_claim(gate, "k1", "a");
+    once_event_free(finish(gate, own, 200, "child"));
+    once_claim_free(own);
+    CHECK(once_free(gate, patience_ms) == ONCE_OK);
+    exit(0);
+  }
+  expect_child(child);
+  once_claim_free(event->claim);
+  once_event_free(event);
+  once_event_free(finish(gate, claim, 200, "parent"));
+  once_claim_free(claim);
+  event = begin(gate, "k1", "a");
+  CHECK(event->reply->ending == ONCE_REPLAYED && same(event->reply->body, "parent"));
+  once_event_free(event);
+  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+}
+
+static void child_of_a_child_can_free_it(void) {
+  once_gate *gate = open_gate("memory:");
+  const pid_t child = fork_child();
+  if (child == 0) {
+    CHECK(once_free(gate, patience_ms) == ONCE_OK);
+    exit(0);
+  }
+  expect_child(child);
+  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+}
+
+/* A journal belongs to one process: the child is told so, and can use it when its parent has let it go. */
+static void child_is_told_that_the_journal_is_taken(void) {
+  char folder[] = "journal:/tmp/once-gate-fork-XXXXXX";
+  CHECK(mkdtemp(strchr(folder, ':') + 1) != NULL);
+  once_gate *gate = open_gate(folder);
+  const pid_t child = fork_child();
+  if (child == 0) {
+    once_field fields[2];
+    const once_request request = keyed(fields, "k1", "a");
+    CHECK(once_begin(gate, &request, 1) == ONCE_UNAVAILABLE);
+    CHECK(strlen(once_last_error()) > 0);
+    exit(0);
+  }
+  expect_child(child);
+  once_claim *claim = begin_claim(gate, "k1", "a");
+  once_event_free(finish(gate, claim, 200, "done"));
+  once_claim_free(claim);
+  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+}
+
+static void disposition_of_sigpipe_stays(void) {
+  struct sigaction before;
+  struct sigaction after;
+  CHECK(sigaction(SIGPIPE, NULL, &before) == 0);
+  once_gate *gate = open_gate("memory:");
+  sigset_t mask;
+  CHECK(sigprocmask(SIG_SETMASK, NULL, &mask) == 0 && sigismember(&mask, SIGUSR1) == 0);
+  CHECK(sigaction(SIGPIPE, NULL, &after) == 0 && before.sa_handler == after.sa_handler);
+  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+}
+
+int main(void) {
+  child_that_never_touches_it_exits();
+  child_opens_it_anew();
+  child_of_a_child_can_free_it();
+  child_is_told_that_the_journal_is_taken();
+  disposition_of_sigpipe_stays();
+  puts("ok");
+  return 0;
+}

@@ -1,0 +1,68 @@
+"""library_test.py LIBRARY SOURCE [--sanitizer=NAME]: what libonce.so shows to the programs that load it. The list of
+functions is the interface: whoever changes it changes exports.txt, and knows that nothing may ever be taken away."""
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).parent
+FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-pedantic", "-Werror"]
+
+
+def output(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def exported(library):
+    lines = output("nm", "--dynamic", "--defined-only", "--with-symbol-versions", library).splitlines()
+    return sorted(line.split()[-1] for line in lines)
+
+
+def declared(header):
+    text = re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.DOTALL)
+    return sorted(set(re.findall(r"\b(once_\w+)\(", text)))
+
+
+def check_exports(library, source):
+    expected = (HERE / "exports.txt").read_text().split()
+    version = "ONCE_1"
+    found = [name for name in exported(library) if name != version]
+    assert found == [f"{name}@@{version}" for name in expected], f"libonce.so exports {found}"
+    assert declared(source / "include/once/once.h") == expected, "once.h and exports.txt differ"
+
+
+def check_marks(library):
+    dynamic = output("readelf", "--dynamic", "--wide", library)
+    assert "NODELETE" in dynamic, "a library with threads must not be unloaded"
+    assert re.search(r"SYMBOLIC", dynamic), "the library must bind to its own code first"
+    sections = output("readelf", "--sections", "--wide", library)
+    assert ".llvmbc" not in sections and ".llvm.lto" not in sections, "there is bitcode in the library"
+
+
+def check_compilers(library, source, sanitizer):
+    with tempfile.TemporaryDirectory() as folder:
+        for compiler in ("gcc", "clang-19"):
+            for name in ("gate_test", "fork_test", "gate_program"):
+                made = f"{folder}/{name}.o"
+                output(compiler, *FLAGS, f"-I{source}/include", "-c", str(HERE / f"{name}.c"), "-o", made)
+            # C++ reads the same header.
+            made = f"{folder}/header.o"
+            output(compiler, "-x", "c++", "-std=c++17", "-Wall", "-Wextra", "-pedantic", "-Werror", "-c",
+                   f"{source}/include/once/once.h", "-o", made)
+            if sanitizer:
+                continue  # the program would have to bring the same one
+            linked = f"{folder}/program"
+            output(compiler, *FLAGS, f"-I{source}/include", str(HERE / "gate_test.c"), "-o", linked, library, "-lpthread",
+                   f"-Wl,-rpath,{pathlib.Path(library).parent}")
+            output(linked)
+
+
+def main():
+    library, source = sys.argv[1], pathlib.Path(sys.argv[2])
+    check_exports(library, source)
+    check_marks(library)
+    check_compilers(library, source, sys.argv[3].split("=", 1)[1])
+
+
+main()
