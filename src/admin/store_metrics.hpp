@@ -3,10 +3,13 @@
 
 #include "base/layers.hpp"
 
+namespace once::store {
+class ThreadLanes;
+}
+
 namespace once::admin {
 
 class Exposition;
-class ThreadLanes;
 
 void write_store_metrics(Exposition& out, const ThreadLanes& store);
 

@@ -62,6 +62,14 @@ namespace config {
 using namespace admin;
 }
 
+namespace gate {
+using namespace config;
+}
+
+namespace abi {
+using namespace gate;
+}
+
 namespace cli {
 using namespace config;
 }

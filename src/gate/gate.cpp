@@ -1,9 +1,9 @@
 // What the public header declares: blocking calls and callbacks around the core.
-#include <once/gate.hpp>
-
 #include <condition_variable>
 #include <mutex>
 #include <utility>
+
+#include <once/gate.hpp>
 
 #include "gate/core.hpp"
 #include "gate/per_process.hpp"
@@ -48,13 +48,13 @@ class Awaited {
 };
 
 Reply refusal(int status, std::string detail) {
-  once::Reply reply;
+  gateway::Reply reply;
   const Wording wording;
   Problem answer = problem(ProblemKind::store_unavailable, std::move(detail));
   answer.status = status;
   if (status != unavailable_status) answer.retryable = Retryable::no;
   write_problem(reply, std::move(answer), {.type_base = default_type_base, .wording = wording}, "",
-                once::Ending::rejected);
+                gateway::Ending::rejected);
   return sendable(reply, nullptr);
 }
 

@@ -214,7 +214,7 @@ void HttpCall::end(End how, std::unique_ptr<PreparedResponse> response, Completi
 
 void HttpCall::refuse(Problem answer) {
   const ProblemForm form{.type_base = engine_.ports().errors_base, .wording = *wording_};
-  write_problem(reply_, std::move(answer), form, request_id_, once::Ending::rejected);
+  write_problem(reply_, std::move(answer), form, request_id_, gateway::Ending::rejected);
   tell_reply();
 }
 
@@ -231,7 +231,7 @@ void HttpCall::pass(const RequestKey& key) {
   std::string lines;
   append_request_id(lines, request_id_, *wording_);
   if (key.ignored) lines.append("Idempotency-Status: bypassed\r\n");
-  account(once::Ending::passed, 0);
+  account(gateway::Ending::passed, 0);
   begun_.tell(Pass{.fields = fields_of(lines), .request_id = request_id_});
 }
 
@@ -246,7 +246,7 @@ void HttpCall::tell_reply() {
   }
 }
 
-void HttpCall::account(once::Ending ending, int status) {
+void HttpCall::account(gateway::Ending ending, int status) {
   Metrics& metrics = engine_.metrics();
   const auto index = static_cast<std::size_t>(ending);
   const auto spent = engine_.loop().net().now() - began_;

@@ -50,7 +50,7 @@ class HttpCall final : public Call, public Backend {
   void refuse_limit(const CallerTable::Refusal& refusal);
   void pass(const RequestKey& key);
   void tell_reply();
-  void account(once::Ending ending, int status);
+  void account(gateway::Ending ending, int status);
 
   IdentityRules rules() const;
   RequestFacts facts();
@@ -66,11 +66,11 @@ class HttpCall final : public Call, public Backend {
   TenantMemo tenant_;
   std::string operation_;  // hexadecimal
   Exchange exchange_;
-  once::Reply reply_;
+  gateway::Reply reply_;
   LossWatch loss_;
 
-  Completion<BeginResult> begun_;       // until a claim is handed out, or there is none
-  Completion<FinishResult> finished_;   // after that
+  Completion<BeginResult> begun_;      // until a claim is handed out, or there is none
+  Completion<FinishResult> finished_;  // after that
   Arrival ended_;
   End how_ = End::dropped;
   std::unique_ptr<PreparedResponse> response_;

@@ -15,37 +15,37 @@ namespace {
 constexpr int lowest_status = 200;
 constexpr int highest_status = 599;
 
-Settled settled_of(const std::optional<once::Settled>& settled) {
+Settled settled_of(const std::optional<gateway::Settled>& settled) {
   if (!settled) return Settled::none;
   switch (*settled) {
-    case once::Settled::succeeded: return Settled::succeeded;
-    case once::Settled::failed: return Settled::failed;
-    case once::Settled::unknown: return Settled::unknown;
-    case once::Settled::released: return Settled::released;
-    case once::Settled::lost: return Settled::lost;
-    case once::Settled::unrecorded: return Settled::unrecorded;
+    case gateway::Settled::succeeded: return Settled::succeeded;
+    case gateway::Settled::failed: return Settled::failed;
+    case gateway::Settled::unknown: return Settled::unknown;
+    case gateway::Settled::released: return Settled::released;
+    case gateway::Settled::lost: return Settled::lost;
+    case gateway::Settled::unrecorded: return Settled::unrecorded;
   }
   return Settled::none;
 }
 
 // The handler sends the body itself, unless the reply is something else than its response: a problem, or an outcome
 // that it recorded in a transaction of its own.
-bool is_body_of_handler(const once::Reply& reply, const PreparedResponse* made) {
+bool is_body_of_handler(const gateway::Reply& reply, const PreparedResponse* made) {
   return made != nullptr && made->body_kept == BodyKept::no && reply.body.data() == made->body.data();
 }
 
 }  // namespace
 
-Ending ending_of(once::Ending ending) {
+Ending ending_of(gateway::Ending ending) {
   switch (ending) {
-    case once::Ending::passed: return Ending::passed;
-    case once::Ending::executed: return Ending::executed;
-    case once::Ending::replayed: return Ending::replayed;
-    case once::Ending::in_flight: return Ending::in_flight;
-    case once::Ending::mismatch: return Ending::mismatch;
-    case once::Ending::unknown: return Ending::unknown;
-    case once::Ending::bypassed: return Ending::bypassed;
-    case once::Ending::rejected: return Ending::rejected;
+    case gateway::Ending::passed: return Ending::passed;
+    case gateway::Ending::executed: return Ending::executed;
+    case gateway::Ending::replayed: return Ending::replayed;
+    case gateway::Ending::in_flight: return Ending::in_flight;
+    case gateway::Ending::mismatch: return Ending::mismatch;
+    case gateway::Ending::unknown: return Ending::unknown;
+    case gateway::Ending::bypassed: return Ending::bypassed;
+    case gateway::Ending::rejected: return Ending::rejected;
   }
   return Ending::rejected;
 }
@@ -57,7 +57,8 @@ std::vector<Field> fields_of(std::string_view lines) {
     const std::string_view line = lines.substr(0, end);
     const std::size_t colon = line.find(':');
     if (colon != std::string_view::npos) {
-      fields.push_back({.name = std::string(line.substr(0, colon)), .value = std::string(trim(line.substr(colon + 1)))});
+      fields.push_back(
+          {.name = std::string(line.substr(0, colon)), .value = std::string(trim(line.substr(colon + 1)))});
     }
     lines.remove_prefix(std::min(end + 1, lines.size()));
   }
@@ -94,7 +95,7 @@ std::expected<std::unique_ptr<PreparedResponse>, std::string> prepare(const Resp
   return prepared;
 }
 
-Reply sendable(const once::Reply& reply, const PreparedResponse* made) {
+Reply sendable(const gateway::Reply& reply, const PreparedResponse* made) {
   Reply sent;
   sent.status = reply.status;
   sent.ending = ending_of(reply.ending);

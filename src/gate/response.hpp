@@ -27,11 +27,11 @@ struct PreparedResponse {
 std::expected<std::unique_ptr<PreparedResponse>, std::string> prepare(const Response& response);
 
 // `made`: the response that the reply is to, if there is one.
-Reply sendable(const once::Reply& reply, const PreparedResponse* made);
+Reply sendable(const gateway::Reply& reply, const PreparedResponse* made);
 
 // "Name: value\r\n" each.
 std::vector<Field> fields_of(std::string_view lines);
 
-Ending ending_of(once::Ending ending);
+Ending ending_of(gateway::Ending ending);
 
 }  // namespace once::gate

@@ -19,8 +19,7 @@ constexpr std::string_view usual_media_type = "application/json";
 OutcomeBytes encoded_value(std::string_view value, std::string_view media_type) {
   std::string fields = "Content-Type: ";
   fields.append(media_type.empty() ? usual_media_type : media_type).append("\r\n");
-  return std::make_shared<const std::string>(
-      encode({.status = 200, .reason = "OK", .headers = fields, .body = value}));
+  return std::make_shared<const std::string>(encode({.status = 200, .reason = "OK", .headers = fields, .body = value}));
 }
 
 }  // namespace
@@ -169,11 +168,10 @@ Task<bool> WorkCall::complete(WorkOrder& order, WorkOutcome& outcome) {
   op.final_state = State::succeeded;
   std::optional<std::string> stored = order.value;
   if (!request_.store_only.empty() || !request_.never_store.empty()) {
-    stored =
-        guard::sanitise(order.value, {.store_only = request_.store_only, .never_store = request_.never_store});
+    stored = guard::sanitise(order.value, {.store_only = request_.store_only, .never_store = request_.never_store});
   }
   const bool kept = stored && stored->size() <= guard::Options().max_value;
-  op.body_kept = kept ? once::BodyKept::yes : once::BodyKept::no;
+  op.body_kept = kept ? core::BodyKept::yes : core::BodyKept::no;
   if (kept) op.outcome = encoded_value(*stored, order.media_type);
   co_await finish(op);
   if (op.status != OpStatus::done) {

@@ -1,9 +1,10 @@
 // Responses of handlers, and the replies that are made of them.
+#include "gate/response.hpp"
+
 #include <string>
 
 #include <gmock/gmock.h>
 
-#include "gate/response.hpp"
 #include "tests/unit/gate/gate_world.hpp"
 
 namespace once::gate {
@@ -34,7 +35,7 @@ TEST(PreparedResponses, what_could_become_another_response_is_refused) {
 }
 
 TEST(Replies, date_and_length_are_left_to_who_knows_them) {
-  once::Reply reply;
+  gateway::Reply reply;
   reply.status = 200;
   reply.head = "HTTP/1.1 200 Fine\r\nDate: now\r\nContent-Length: 4\r\nA: b: c\r\n";
   reply.body = "body";
@@ -56,7 +57,7 @@ TEST(Replies, date_and_length_are_left_to_who_knows_them) {
 TEST(Replies, recorded_outcome_takes_the_place_of_a_stream) {
   PreparedResponse streamed;
   streamed.body_kept = BodyKept::no;
-  once::Reply reply;
+  gateway::Reply reply;
   reply.status = 201;
   reply.head = "HTTP/1.1 201 Created\r\nContent-Length: 9\r\n";
   reply.body = "committed";
