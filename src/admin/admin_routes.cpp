@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "admin/admin.hpp"
+#include "admin/keys_answers.hpp"
 #include "core/json_text.hpp"
 #include "core/problem.hpp"
 
@@ -40,11 +41,6 @@ std::string_view allowed(bool reads, bool changes) {
   return reads ? "GET, HEAD" : "POST";
 }
 
-ServiceResponse route_problem(ProblemKind kind, std::string detail) {
-  const Problem answer = problem(kind, std::move(detail));
-  return {.status = answer.status, .content_type = "application/problem+json", .body = to_json(answer)};
-}
-
 }  // namespace
 
 bool Admin::Route::takes(Method method) const {
@@ -63,15 +59,12 @@ const Admin::Route* Admin::route_of(std::string_view path) {
 ServiceResponse Admin::unknown_path() {
   std::string detail = "There is nothing at this path. The admin interface has the dashboard at /";
   for (const Route& route : routes()) fmt::format_to(std::back_inserter(detail), ", {}", route.path);
-  return route_problem(ProblemKind::not_found, detail + ".");
+  return refused_key(ProblemKind::not_found, detail + ".");
 }
 
 ServiceResponse Admin::wrong_method(const Route& route) {
   const std::string_view methods = allowed(route.takes(Method::get), route.takes(Method::post));
-  ServiceResponse response =
-      route_problem(ProblemKind::method_not_allowed, fmt::format("{} takes {}.", route.path, methods));
-  response.fields = fmt::format("Allow: {}\r\n", methods);
-  return response;
+  return once::wrong_method(methods, fmt::format("{} takes {}.", route.path, methods));
 }
 
 Task<ServiceResponse> Admin::overview(const ServiceRequest& /*request*/) {

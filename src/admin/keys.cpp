@@ -59,7 +59,7 @@ Task<ServiceResponse> KeysApi::handle(const ServiceRequest& request, Executor& h
   const bool reads = request.head.method == Method::get || request.head.method == Method::head;
   if (search_ == nullptr) co_return refused_key(ProblemKind::not_found, "This store cannot be searched.");
   if (path == "/v1/keys") {
-    if (!reads) co_return refused_key(ProblemKind::method_not_allowed, "List keys with GET.");
+    if (!reads) co_return wrong_method("GET, HEAD", "List keys with GET.");
     ServiceResponse response = co_await list(request, home);
     co_return response;
   }
@@ -77,7 +77,7 @@ Task<ServiceResponse> KeysApi::handle(const ServiceRequest& request, Executor& h
   const bool of_many = slash == std::string_view::npos;
   const auto action = action_named(of_many ? id : rest.substr(slash + 1));
   if (!action) co_return refused_key(ProblemKind::not_found, "The actions are release, resolve and forget.");
-  if (reads) co_return refused_key(ProblemKind::method_not_allowed, "Use POST.");
+  if (reads) co_return wrong_method("POST", "Use POST.");
   if (of_many) {
     ServiceResponse response = co_await act_on_many(request, *action, home);
     co_return response;

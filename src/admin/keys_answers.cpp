@@ -20,6 +20,12 @@ ServiceResponse refused_key(ProblemKind kind, std::string detail) {
   return key_answer(problem(kind, std::move(detail)));
 }
 
+ServiceResponse wrong_method(std::string_view allow, std::string detail) {
+  ServiceResponse response = refused_key(ProblemKind::method_not_allowed, std::move(detail));
+  response.fields = fmt::format("Allow: {}\r\n", allow);
+  return response;
+}
+
 Problem store_problem(const Error& error) {
   if (is_bad_cursor(error))
     return problem(ProblemKind::parameter_invalid,

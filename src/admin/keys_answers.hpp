@@ -1,4 +1,4 @@
-// Responses of /v1/keys, for one key and for many.
+// Responses of /v1/keys, for one key and for many, and refusals of the admin interface.
 #pragma once
 
 #include <string>
@@ -15,6 +15,8 @@ namespace once::admin {
 http::ServiceResponse key_answer(const Problem& problem);
 http::ServiceResponse key_answer(std::string json);
 http::ServiceResponse refused_key(ProblemKind kind, std::string detail);
+// `allow`: the methods that are, as in the Allow field.
+http::ServiceResponse wrong_method(std::string_view allow, std::string detail);
 
 // Of a search that failed.
 Problem store_problem(const Error& error);

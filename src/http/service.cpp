@@ -170,7 +170,8 @@ class Service::Connection final : public Link, private Socket::Watcher {
   Task<void> end_with(const ServiceResponse& response) {
     move_to(service_.refused_);
     write_head(out_, response, Persistence::close);
-    const IoResult sent = co_await socket_.write_all(out_, response.body, read_limit);
+    const std::string_view body = head_.method == Method::head ? std::string_view() : response.body;
+    const IoResult sent = co_await socket_.write_all(out_, body, read_limit);
     if (sent.status != Io::ok) co_return;
     // Closed with bytes unread, the connection would be reset and the answer lost on its way.
     socket_.shut_down_writing();
@@ -204,6 +205,7 @@ class Service::Connection final : public Link, private Socket::Watcher {
 
   Task<bool> read_head() {
     began_ = socket_.loop().now();
+    head_.method = Method::other;
     HeadProgress progress;
     while (true) {
       if (!buffer_.empty() && progress.worth_parsing(buffer_.unread(), service_head_limits)) {

@@ -198,8 +198,10 @@ class Admin(EndToEnd):
         gateway = self.gateway(self.backend())
         answer = gateway.admin("/unknown")
         self.assertEqual((answer.status, answer.code), (404, "not-found"))
-        answer = gateway.admin("/metrics", "DELETE", [("Once-Admin", "1")])
-        self.assertEqual((answer.status, answer.code), (405, "method-not-allowed"))
+        for path, method, allow in (("/metrics", "DELETE", "GET, HEAD"), ("/v1/keys", "POST", "GET, HEAD"),
+                                    ("/v1/keys/00/release", "GET", "POST"), ("/v1/login", "GET", "POST")):
+            answer = gateway.admin(path, method, [("Once-Admin", "1")])
+            self.assertEqual((answer.status, answer.code, answer.get("Allow")), (405, "method-not-allowed", allow), path)
 
     def test_metrics_are_what_prometheus_reads(self):
         gateway = self.gateway(self.backend())

@@ -178,6 +178,15 @@ TEST_F(ServiceConnections, a_refused_head_is_answered_before_its_body_comes) {
   }
 }
 
+TEST_F(ServiceConnections, a_refused_head_request_gets_no_body) {
+  const Descriptor client = connect();
+  send(client, "HEAD /secret HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n");
+  const std::string all = read_until(client, "never");
+  EXPECT_TRUE(all.starts_with("HTTP/1.1 401 ")) << all;
+  EXPECT_TRUE(all.contains("Content-Length: 2\r\n")) << all;
+  EXPECT_TRUE(all.ends_with("\r\n\r\n")) << all;
+}
+
 TEST_F(ServiceConnections, a_refused_request_without_a_body_keeps_its_connection) {
   const Descriptor client = connect();
   for (int count = 0; count < 3; ++count) {
