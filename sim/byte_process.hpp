@@ -6,13 +6,13 @@
 #include <set>
 #include <vector>
 
-#include "gateway/exchange/waiters.hpp"
 #include "sim/byte_backend.hpp"
 #include "sim/byte_client.hpp"
 #include "sim/gateway_process.hpp"
 #include "sim/lanes.hpp"
 #include "sim/process.hpp"
 #include "sim/sim_gateway.hpp"
+#include "store/waiters.hpp"
 
 namespace once::sim {
 

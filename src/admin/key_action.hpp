@@ -9,8 +9,8 @@
 #include "base/executor.hpp"
 #include "base/task.hpp"
 #include "core/problem.hpp"
-#include "gateway/exchange/waiters.hpp"
 #include "store/lane.hpp"
+#include "store/waiters.hpp"
 
 namespace once::admin {
 

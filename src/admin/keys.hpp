@@ -18,10 +18,10 @@
 #include "claims/identity.hpp"
 #include "core/operation.hpp"
 #include "core/problem.hpp"
-#include "gateway/exchange/waiters.hpp"
 #include "gateway/gateway.hpp"
 #include "http/service.hpp"
 #include "store/lane.hpp"
+#include "store/waiters.hpp"
 
 namespace once::admin {
 

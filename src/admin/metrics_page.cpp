@@ -55,7 +55,7 @@ void write_routes(Exposition& out, const std::map<std::string, RouteTotals>& rou
   out.family("once_requests_total", "counter", "Requests by route and result.");
   each_kind("result", [](std::size_t kind) { return name_of(Ending(kind)); }, &RouteTotals::requests);
   out.family("once_outcomes_total", "counter", "Executions by route and recorded outcome.");
-  each_kind("outcome", [](std::size_t kind) { return name_of(Settled(kind)); }, &RouteTotals::outcomes);
+  each_kind("outcome", [](std::size_t kind) { return name_of(ClaimEnd(kind)); }, &RouteTotals::outcomes);
   out.family("once_takeovers_total", "counter", "Executions after an attempt with an unknown outcome, by route.");
   each_route(&RouteTotals::takeovers);
   out.family("once_retries_after_failure_total", "counter", "Executions after a failed attempt, by route.");

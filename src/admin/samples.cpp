@@ -38,8 +38,8 @@ bool by_its_key(Ending ending) {
 void add_executions(const Metrics& worker, Sample& sample) {
   worker.routes.visit([&](const auto&, const RouteMetrics& route) {
     for (const Counter& outcome : route.outcomes) sample.executions += outcome.value();
-    sample.failures += route.outcomes[static_cast<std::size_t>(Settled::failed)].value();
-    for (const Settled settled : {Settled::unknown, Settled::unrecorded}) {
+    sample.failures += route.outcomes[static_cast<std::size_t>(ClaimEnd::failed)].value();
+    for (const ClaimEnd settled : {ClaimEnd::unknown, ClaimEnd::unrecorded}) {
       sample.unknown += route.outcomes[static_cast<std::size_t>(settled)].value();
     }
     sample.takeovers += route.takeovers.value();

@@ -13,6 +13,7 @@
 #include "core/headers.hpp"
 #include "core/json_text.hpp"
 #include "core/outcome.hpp"
+#include "store/claim_steps.hpp"
 
 namespace once::claims {
 
@@ -90,10 +91,6 @@ std::string_view name_of_previous(State state) {
 }
 
 }  // namespace
-
-bool owner_works(const Op& lookup) {
-  return lookup.record && lookup.record->state == State::started && lookup.now < lookup.record->lease_until;
-}
 
 OutcomeBytes outcome_of(std::string_view value) {
   return std::make_shared<const std::string>(

@@ -52,9 +52,6 @@ class ClaimsAnswers {
   std::string type_base_;
 };
 
-// Whether its owner is at work, as far as the store knows.
-bool owner_works(const Op& lookup);
-
 // The outcome of a claim that succeeded with this JSON value, as it is recorded.
 OutcomeBytes outcome_of(std::string_view value);
 

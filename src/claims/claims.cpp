@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/assert.hpp"
-#include "base/backoff.hpp"
 #include "base/text.hpp"
 #include "gateway/limits/told_outcomes.hpp"
 #include "store/search.hpp"
@@ -18,9 +17,6 @@ using http::ServiceResponse;
 namespace {
 
 constexpr std::string_view collection = "/v1/claims";
-// Owners at other gateways tell nobody here unless the store does, so it is looked again: soon at first.
-constexpr Duration first_look = std::chrono::milliseconds(20);
-constexpr Duration slowest_look = std::chrono::seconds(1);
 
 // An answer that its client has not read yet.
 class HeldAnswer {
@@ -52,6 +48,20 @@ class Poll {
   ClaimsMetrics& metrics_;
 };
 
+// A service that stops answers its long polls with what is known.
+class Asker final : public Presence {
+ public:
+  Asker(const bool& client_left, const std::atomic<bool>& stopping) : client_left_(client_left), stopping_(stopping) {}
+
+  bool listen(Listener& /*listener*/) override { return !has_left(); }
+  void stop_listening() override {}
+  bool has_left() override { return client_left_ || stopping_.load(std::memory_order_relaxed); }
+
+ private:
+  const bool& client_left_;
+  const std::atomic<bool>& stopping_;
+};
+
 }  // namespace
 
 Claims::Claims(const ClaimsSettings& settings, std::string_view secret, std::string errors_base,
@@ -61,7 +71,6 @@ Claims::Claims(const ClaimsSettings& settings, std::string_view secret, std::str
       answers_(std::move(errors_base)),
       tenants_(settings.tokens),
       identities_(secret),
-      shared_(ports.store.store().traits().shared == Shared::yes),
       thread_(*this, &ports.gateway.faults(),
               {.max_body = settings.max_body, .max_connections = settings.max_connections}),
       claimant_({.store = ports.store, .home = thread_.loop(), .clock = clock_, .random = random_}, *this) {}
@@ -186,7 +195,7 @@ Task<ClaimsAnswer> Claims::claim(Call call) {
   op.terms = asked->terms;
   op.tenant = call.tenant;
   op.route = asked->name.scope;
-  Duration left = asked->name.wait;
+  OwnerWait owner = owner_wait(asked->name.wait);
   while (true) {
     const ClaimResult claimed = co_await claimant_.claim_as_named(op);
     if (claimed.stands == Stands::yes) {
@@ -197,17 +206,21 @@ Task<ClaimsAnswer> Claims::claim(Call call) {
     const bool in_flight = op.status == OpStatus::done && op.verdict == Verdict::in_flight;
     // A late copy of a claim that its owner has ended is in flight under its own nonce. Waiting does not change that.
     const bool ended = op.record && (op.record->nonce == op.nonce || op.record->nonce == released_nonce(op.nonce));
-    if (!in_flight || ended || left <= Duration::zero()) break;
+    if (!in_flight || ended || asked->name.wait <= Duration::zero()) break;
     Op seen;
-    left = co_await wait_for_owner(op.id, left, call.request.client_left, seen);
-    // A claim for somebody who has left would be nobody's until its lease is over.
-    if (call.request.client_left || stopping_.load(std::memory_order_relaxed)) break;
+    const WaitEnd waited = co_await wait_for_owner(owner, op.id, call.request.client_left, seen);
+    // A claim for a client that has left would be nobody's until its lease is over.
+    if (waited == WaitEnd::limit || waited == WaitEnd::left) break;
   }
   std::shared_ptr<const void> held;
   if (!hold(value_size(op), held)) co_return answers_.no_memory();
   ClaimsAnswer claimed = answers_.claimed(op, Identities::text_of({.id = op.id, .nonce = op.nonce}));
   claimed.response.held = std::move(held);
   co_return claimed;
+}
+
+OwnerWait Claims::owner_wait(Duration limit) {
+  return OwnerWait({.store = ports_.store, .waiters = ports_.waiters, .home = thread_.loop(), .clock = clock_}, limit);
 }
 
 void Claims::count_acquired(const Op& claim) {
@@ -226,7 +239,8 @@ Task<ClaimsAnswer> Claims::lookup(Call call) {
   op.id = identities_.operation(call.tenant, asked->scope, asked->kind, asked->key);
   co_await claimant_.ask(op);
   if (op.status == OpStatus::done && owner_works(op) && asked->wait > Duration::zero()) {
-    co_await wait_for_owner(op.id, asked->wait, call.request.client_left, op);
+    OwnerWait owner = owner_wait(asked->wait);
+    co_await wait_for_owner(owner, op.id, call.request.client_left, op);
   }
   std::shared_ptr<const void> held;
   if (!hold(value_size(op), held)) co_return answers_.no_memory();
@@ -235,28 +249,15 @@ Task<ClaimsAnswer> Claims::lookup(Call call) {
   co_return found;
 }
 
-Task<Duration> Claims::wait_for_owner(OperationId id, Duration limit, const bool& client_left, Op& seen) {
+Task<WaitEnd> Claims::wait_for_owner(OwnerWait& owner, OperationId id, const bool& client_left, Op& seen) {
   if (ports_.metrics.waiting.value() >= settings_.max_waiting) {
     ports_.metrics.waits_refused.add();
-    co_return Duration::zero();
+    co_return WaitEnd::limit;
   }
   const Poll poll(ports_.metrics);
-  Waiters::Ticket ticket(ports_.waiters, id, thread_.loop());
-  const auto deadline = thread_.loop().now() + limit;
-  Backoff look(shared_ ? first_look : slowest_look, slowest_look);
-  while (true) {
-    seen = Op();
-    seen.id = id;
-    seen.waits = Waits::yes;
-    co_await claimant_.ask(seen);
-    const auto left = std::chrono::ceil<Duration>(deadline - thread_.loop().now());
-    const bool over = left <= Duration::zero() || client_left || stopping_.load(std::memory_order_relaxed);
-    if (over || seen.status != OpStatus::done || !owner_works(seen)) co_return std::max(left, Duration::zero());
-    // Its lease may end before anybody says anything.
-    const Duration lease_left = std::max(seen.record->lease_until - seen.now, Duration(1));
-    const Duration pause = std::min({look.next(), left, lease_left});
-    co_await ticket.wait(pause);
-  }
+  Asker asker(client_left, stopping_);
+  const WaitEnd end = co_await owner.wait(id, &asker, seen);
+  co_return end;
 }
 
 Task<ClaimsAnswer> Claims::renew(Call call, ClaimHandle handle) {

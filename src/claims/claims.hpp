@@ -20,11 +20,11 @@
 #include "claims/metrics.hpp"
 #include "claims/requests.hpp"
 #include "claims/settings.hpp"
-#include "gateway/exchange/waiters.hpp"
 #include "gateway/gateway.hpp"
 #include "http/service.hpp"
 #include "store/claimant.hpp"
 #include "store/lane.hpp"
+#include "store/owner_wait.hpp"
 
 namespace once::claims {
 
@@ -97,8 +97,9 @@ class Claims final : public http::ServiceHandler, private ClaimantHost {
   void end_in_background(Op /*end*/, Stands /*claim*/, std::shared_ptr<const void> /*kept_alive*/) override {}
 
   Task<void> finish(Op& op);
-  // Until the owner of the operation has ended, lapsed, or `limit` has passed. Returns what is left of the limit.
-  Task<Duration> wait_for_owner(OperationId id, Duration limit, const bool& client_left, Op& seen);
+  OwnerWait owner_wait(Duration limit);
+  // Answered at once if too many wait already.
+  Task<WaitEnd> wait_for_owner(OwnerWait& owner, OperationId id, const bool& client_left, Op& seen);
   void count_acquired(const Op& claim);
 
   ClaimsSettings settings_;
@@ -108,7 +109,6 @@ class Claims final : public http::ServiceHandler, private ClaimantHost {
   Identities identities_;
   SystemRandom random_;
   SystemClock clock_;
-  const bool shared_;
   std::atomic<bool> stopping_ = false;
   http::ServiceThread thread_;
   Claimant claimant_;  // on that thread

@@ -23,12 +23,12 @@
 #include "cli/handover.hpp"
 #include "config/config.hpp"
 #include "config/load.hpp"
-#include "gateway/exchange/waiters.hpp"
 #include "gateway/gateway.hpp"
 #include "http/activation.hpp"
 #include "http/watchdog.hpp"
 #include "store/catalog/catalog.hpp"
 #include "store/lane.hpp"
+#include "store/waiters.hpp"
 
 namespace once::cli {
 

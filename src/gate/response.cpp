@@ -15,15 +15,15 @@ namespace {
 constexpr int lowest_status = 200;
 constexpr int highest_status = 599;
 
-Settled settled_of(const std::optional<gateway::Settled>& settled) {
+Settled settled_of(const std::optional<gateway::ClaimEnd>& settled) {
   if (!settled) return Settled::none;
   switch (*settled) {
-    case gateway::Settled::succeeded: return Settled::succeeded;
-    case gateway::Settled::failed: return Settled::failed;
-    case gateway::Settled::unknown: return Settled::unknown;
-    case gateway::Settled::released: return Settled::released;
-    case gateway::Settled::lost: return Settled::lost;
-    case gateway::Settled::unrecorded: return Settled::unrecorded;
+    case gateway::ClaimEnd::succeeded: return Settled::succeeded;
+    case gateway::ClaimEnd::failed: return Settled::failed;
+    case gateway::ClaimEnd::unknown: return Settled::unknown;
+    case gateway::ClaimEnd::released: return Settled::released;
+    case gateway::ClaimEnd::lost: return Settled::lost;
+    case gateway::ClaimEnd::unrecorded: return Settled::unrecorded;
   }
   return Settled::none;
 }

@@ -16,13 +16,13 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "core/operation.hpp"
-#include "gateway/exchange/waiters.hpp"
 #include "gateway/generation.hpp"
 #include "gateway/metrics.hpp"
 #include "gateway/settings.hpp"
 #include "gateway/worker.hpp"
 #include "http/fault_log.hpp"
 #include "store/lane.hpp"
+#include "store/waiters.hpp"
 
 namespace once::gateway {
 

@@ -50,14 +50,14 @@ std::string_view name_of(Shadowed verdict) {
   return "";
 }
 
-std::string_view name_of(Settled settled) {
+std::string_view name_of(ClaimEnd settled) {
   switch (settled) {
-    case Settled::succeeded: return "succeeded";
-    case Settled::failed: return "failed";
-    case Settled::unknown: return "unknown";
-    case Settled::released: return "released";
-    case Settled::lost: return "lost";
-    case Settled::unrecorded: return "unrecorded";
+    case ClaimEnd::succeeded: return "succeeded";
+    case ClaimEnd::failed: return "failed";
+    case ClaimEnd::unknown: return "unknown";
+    case ClaimEnd::released: return "released";
+    case ClaimEnd::lost: return "lost";
+    case ClaimEnd::unrecorded: return "unrecorded";
   }
   return "";
 }
@@ -93,7 +93,7 @@ std::map<std::string, RouteTotals> route_totals(const std::vector<const Metrics*
     worker->routes.visit([&all](const std::string& route, const RouteMetrics& counts) {
       RouteTotals& totals = all[route];
       for (std::size_t i = 0; i < ending_count; ++i) totals.requests[i] += counts.requests[i].value();
-      for (std::size_t i = 0; i < settled_count; ++i) totals.outcomes[i] += counts.outcomes[i].value();
+      for (std::size_t i = 0; i < claim_end_count; ++i) totals.outcomes[i] += counts.outcomes[i].value();
       totals.takeovers += counts.takeovers.value();
       totals.retries_after_failure += counts.retries_after_failure.value();
     });

@@ -67,7 +67,7 @@ inline constexpr std::size_t shadowed_count = 14;
 std::string_view name_of(Shadowed verdict);
 
 // What became of an execution at the store.
-enum class Settled : std::uint8_t {
+enum class ClaimEnd : std::uint8_t {
   succeeded,
   failed,
   unknown,
@@ -75,8 +75,8 @@ enum class Settled : std::uint8_t {
   lost,        // another attempt had taken it over
   unrecorded,  // the store did not take it
 };
-inline constexpr std::size_t settled_count = 6;
-std::string_view name_of(Settled settled);
+inline constexpr std::size_t claim_end_count = 6;
+std::string_view name_of(ClaimEnd settled);
 
 enum class Overload : std::uint8_t { in_flight, body_memory };
 inline constexpr std::size_t overload_count = 2;
@@ -122,8 +122,8 @@ struct DurationHistogram : Histogram<duration_bounds_ns.size()> {
 
 // What is counted of each route, by one worker. On cache lines of its own.
 struct alignas(64) RouteMetrics {
-  std::array<Counter, ending_count> requests;   // by Ending
-  std::array<Counter, settled_count> outcomes;  // by Settled
+  std::array<Counter, ending_count> requests;     // by Ending
+  std::array<Counter, claim_end_count> outcomes;  // by ClaimEnd
   Counter takeovers;              // executions after an attempt whose owner was gone or whose outcome was unknown
   Counter retries_after_failure;  // executions after a failed attempt
 };
@@ -194,7 +194,7 @@ struct Metrics {
 // RouteMetrics of all workers together.
 struct RouteTotals {
   std::array<std::uint64_t, ending_count> requests{};
-  std::array<std::uint64_t, settled_count> outcomes{};
+  std::array<std::uint64_t, claim_end_count> outcomes{};
   std::uint64_t takeovers = 0;
   std::uint64_t retries_after_failure = 0;
 };

@@ -15,7 +15,6 @@
 #include "core/operation.hpp"
 #include "gateway/access_log.hpp"
 #include "gateway/connection/reply.hpp"
-#include "gateway/exchange/waiters.hpp"
 #include "gateway/generation.hpp"
 #include "gateway/limits/address_limit.hpp"
 #include "gateway/limits/caller_limits.hpp"
@@ -28,6 +27,7 @@
 #include "http/socket.hpp"
 #include "store/executions.hpp"
 #include "store/lane.hpp"
+#include "store/waiters.hpp"
 
 namespace once::gateway {
 

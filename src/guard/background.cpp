@@ -3,7 +3,6 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <exception>
 #include <span>
 #include <unordered_set>
 #include <utility>
@@ -84,8 +83,14 @@ void Background::loop() {
       late.due = answered + pause.value_or(Duration::zero());
       return !pause;
     };
-    const bool any_over = ends.remove_if(over) > 0;
-    if (any_over) ended_();
+    for (auto each = ends.begin(); each != ends.end();) {
+      if (over(*each)) {
+        ended_(each->op.id);
+        each = ends.erase(each);
+      } else {
+        ++each;
+      }
+    }
     lock.lock();
     for (const Renewal& each : renewals) note(each);
     ends_.splice(ends_.end(), ends);
@@ -144,14 +149,7 @@ void Background::execute(std::vector<Renewal>& renewals, std::list<LateEnd>& end
     std::unordered_set<OperationId> seen;
     const auto second =
         std::partition(left.begin(), left.end(), [&seen](const Op* op) { return seen.insert(op->id).second; });
-    // A driver's edge: nobody else would catch what it throws.
-    try {
-      store_.execute(std::span(left.begin(), second));
-    } catch (const std::exception& failure) {
-      for (auto each = left.begin(); each != second; ++each) {
-        answer_failed(**each, StoreFault::unavailable, failure.what());
-      }
-    }
+    execute_caught(store_, std::span(left.begin(), second));
     left.erase(left.begin(), second);
   }
 }

@@ -32,8 +32,8 @@ struct Lease {
 
 class Background {
  public:
-  // `ended` is called after claims were ended.
-  Background(Store& store, const Clock& clock, std::function<void()> ended)
+  // `ended` is told of each claim that was ended.
+  Background(Store& store, const Clock& clock, std::function<void(const OperationId&)> ended)
       : store_(store), clock_(clock), ended_(std::move(ended)) {}
   ~Background();
   Background(const Background&) = delete;
@@ -88,7 +88,7 @@ class Background {
 
   Store& store_;
   const Clock& clock_;
-  const std::function<void()> ended_;
+  const std::function<void(const OperationId&)> ended_;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::map<std::uint64_t, Kept> kept_;

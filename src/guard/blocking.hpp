@@ -9,9 +9,11 @@
 #include <thread>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "base/executor.hpp"
 #include "base/task.hpp"
 #include "store/claimant.hpp"
+#include "store/owner_wait.hpp"
 
 namespace once::guard {
 
@@ -56,8 +58,9 @@ class Blocking final : public Executor {
 // A claimant of the calling thread.
 class BlockingClaimant {
  public:
-  BlockingClaimant(Lanes& store, const Clock& clock, Random& random, ClaimantHost& host)
-      : claimant_({.store = store, .home = home_, .clock = clock, .random = random}, host) {}
+  BlockingClaimant(Lanes& store, Waiters& waiters, const Clock& clock, Random& random, ClaimantHost& host)
+      : claimant_({.store = store, .home = home_, .clock = clock, .random = random}, host),
+        owner_({.store = store, .waiters = waiters, .home = home_, .clock = thread_clock_}) {}
 
   ClaimResult claim(Op& op) { return home_.wait_for(claimant_.claim(op)); }
   Executions::Entered enter(const Op& op, Executions::Entry& work) { return home_.wait_for(claimant_.enter(op, work)); }
@@ -66,12 +69,19 @@ class BlockingClaimant {
   void end(Op& op, Duration limit, const Executions::Entry* work) { home_.wait_for(claimant_.end(op, limit, work)); }
   void release(Op& op) { home_.wait_for(claimant_.release(op)); }
   bool find_committed(Op& op) { return home_.wait_for(claimant_.find_committed(op)); }
+  void begin_wait(Duration limit) { owner_.begin(limit); }
+  WaitEnd wait_for_owner(const OperationId& id) {
+    Op seen;
+    return home_.wait_for(owner_.wait(id, nullptr, seen));
+  }
   void take_back_later(const Op& op) { claimant_.take_back_later(op); }
   void end_later(const Op& op, Stands claim) { claimant_.end_later(op, claim); }
 
  private:
   Blocking home_;
   Claimant claimant_;
+  SystemClock thread_clock_;  // threads wait in real time, whatever clock the store goes by
+  OwnerWait owner_;
 };
 
 }  // namespace once::guard

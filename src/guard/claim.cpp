@@ -125,7 +125,7 @@ OutcomeFacts Claim::release() {
   OutcomeFacts outcome = held_->facts();
   Op op = held_->op(Verb::release);
   held_->engine.release(op);
-  held_->engine.tell_waiting();
+  held_->engine.tell_waiting(held_->lease.id);
   if (op.status == OpStatus::failed) {
     tell_store_failed(op, outcome);
   } else {
@@ -149,7 +149,7 @@ Outcome<std::string> Claim::recorded() {
     case Standing::failed: outcome.reason = Reason::work_failed; break;
     case Standing::succeeded:
       held_->keeping.reset();
-      held_->engine.tell_waiting();
+      held_->engine.tell_waiting(held_->lease.id);
       tell_recorded(*seen.record, Source::fresh, reading(outcome.value), outcome);
       break;
     case Standing::started:

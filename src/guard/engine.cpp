@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/assert.hpp"
-#include "base/backoff.hpp"
 #include "core/outcome.hpp"
 #include "guard/caught.hpp"
 
@@ -14,9 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Owners in other processes tell nobody here unless the store does, so it is looked again: soon at first.
-constexpr Duration first_look = 20ms;
-constexpr Duration slowest_look = 1s;
+constexpr Duration longest_wait = 24h;
 constexpr std::string_view fixed_reason = "the work threw";
 
 }  // namespace
@@ -29,16 +26,9 @@ Engine::Engine(const Options& options, std::string_view secret, const Clock& clo
       shared_(backing->store().traits().shared == Shared::yes),
       clock_(clock),
       backing_(std::move(backing)),
-      background_(backing_->store(), clock, [this] { tell_waiting(); }) {
-  backing_->store().tell_ends([this](const OperationId& /*id*/) { tell_waiting(); });
+      background_(backing_->store(), clock, [this](const OperationId& id) { tell_waiting(id); }) {
+  backing_->store().tell_ends([this](const OperationId& id) { tell_waiting(id); });
   backing_->start();
-}
-
-void Engine::tell_waiting() {
-  ends_.fetch_add(1);
-  if (waiting_.load() == 0) return;
-  const std::scoped_lock lock(waiting_mutex_);
-  ended_.notify_all();
 }
 
 void Engine::enter(BlockingClaimant& claimant, Op& op, Executions::Entry& work) {
@@ -50,40 +40,16 @@ void Engine::enter(BlockingClaimant& claimant, Op& op, Executions::Entry& work) 
 }
 
 ClaimResult Engine::claim_or_wait(Op& op, Duration wait, Executions::Entry& work) {
-  const bool waits = wait > Duration::zero();
-  const std::chrono::nanoseconds deadline = waits ? monotonic_now() + std::min<Duration>(wait, 24h) : 0ns;
-  Backoff look(shared_ ? first_look : slowest_look, slowest_look);
-  if (waits) waiting_.fetch_add(1);
   BlockingClaimant claimant = this->claimant();
-  ClaimResult claimed;
+  claimant.begin_wait(std::min<Duration>(wait, longest_wait));
   while (true) {
-    const std::uint64_t ends_before = ends_.load();
-    claimed = claimant.claim(op);
+    const ClaimResult claimed = claimant.claim(op);
     if (op.status == OpStatus::failed && claimed.stands == Stands::perhaps) claimant.take_back_later(op);
     if (claimed.stands == Stands::yes) enter(claimant, op, work);
-    if (!waits || op.status != OpStatus::done || op.verdict != Verdict::in_flight) break;
-    const std::chrono::nanoseconds left = deadline - monotonic_now();
-    if (left <= 0ns) break;
-    wait_for_end(op, ends_before, std::min<std::chrono::nanoseconds>(look.next(), left));
+    const bool in_flight = op.status == OpStatus::done && op.verdict == Verdict::in_flight;
+    if (!in_flight || wait <= Duration::zero()) return claimed;
+    if (claimant.wait_for_owner(op.id) == WaitEnd::limit) return claimed;
   }
-  if (waits) waiting_.fetch_sub(1);
-  return claimed;
-}
-
-void Engine::wait_for_end(Op& claimed, std::uint64_t ends_before, std::chrono::nanoseconds pause) {
-  if (shared_) {
-    Op note;  // so that whoever ends it tells us
-    note.id = claimed.id;
-    note.waits = Waits::yes;
-    ask(note);
-    if (note.record && note.record->state != State::started) return;
-  }
-  // Its lease may end before anybody says anything.
-  const Duration lease_left =
-      std::min(std::max<Duration>(claimed.record->lease_until - claimed.now, 1ms), slowest_look);
-  std::unique_lock lock(waiting_mutex_);
-  ended_.wait_for(lock, std::min<std::chrono::nanoseconds>(pause, lease_left),
-                  [&] { return ends_.load() != ends_before; });
 }
 
 void Engine::finish(Op& op, Duration lease, Executions::Entry* work) {
@@ -93,7 +59,7 @@ void Engine::finish(Op& op, Duration lease, Executions::Entry* work) {
   claimant.end(op, lease, work);
   if (work != nullptr && op.status == OpStatus::failed && !shared_) claimant.end_later(op, Stands::yes);
   if (work != nullptr) claimant.leave(op, *work);
-  tell_waiting();
+  tell_waiting(op.id);
 }
 
 void Engine::count_attempt(const Record& record) {

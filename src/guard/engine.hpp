@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <expected>
 #include <memory>
 #include <mutex>
@@ -18,6 +17,7 @@
 #include "guard/blocking.hpp"
 #include "guard/operation.hpp"
 #include "store/executions.hpp"
+#include "store/waiters.hpp"
 
 namespace once::guard {
 
@@ -59,7 +59,7 @@ class Engine final : private ClaimantHost {
   // away for a moment. `work`: of a call of run(), which ends with this. Where the process is the owner nobody else can
   // end its claim, so that the outcome is tried on for as long as the guard lives.
   void finish(Op& op, Duration lease, Executions::Entry* work = nullptr);
-  void tell_waiting();
+  void tell_waiting(const OperationId& id) { waiters_.notify(id); }
   void count(const OutcomeFacts& outcome);
 
  private:
@@ -69,13 +69,12 @@ class Engine final : private ClaimantHost {
     background_.end(std::move(end), claim);
   }
   // For one call.
-  BlockingClaimant claimant() { return {backing_->lanes(), clock_, random_, *this}; }
+  BlockingClaimant claimant() { return {backing_->lanes(), waiters_, clock_, random_, *this}; }
 
   // Claims, and waits for an owner at work for as long as the request says. `work` is entered if it is to be executed.
   ClaimResult claim_or_wait(Op& op, Duration wait, Executions::Entry& work);
   // The claim is ours: execute it, unless a call of run() has it at work here. Then that call gets the claim.
   static void enter(BlockingClaimant& claimant, Op& op, Executions::Entry& work);
-  void wait_for_end(Op& claimed, std::uint64_t ends_before, std::chrono::nanoseconds pause);
   void count_attempt(const Record& record);
   // A call of run() that is to execute.
   struct Call {
@@ -102,12 +101,7 @@ class Engine final : private ClaimantHost {
   AtomicCounts counts_;
   Executions executions_;
   SharedRandom random_;
-
-  // Those who wait for an owner. Ends are counted, so that one between asking and waiting is not missed.
-  std::mutex waiting_mutex_;
-  std::condition_variable ended_;
-  std::atomic<std::uint64_t> ends_{0};
-  std::atomic<unsigned> waiting_{0};
+  Waiters waiters_;
 
   std::unique_ptr<Backing> backing_;  // its threads use what stands above
   Background background_;

@@ -188,6 +188,10 @@ Standing standing_of(const Op& lookup, const Nonce& nonce) {
   return Standing::unseen;
 }
 
+bool owner_works(const Op& look) {
+  return look.record && look.record->state == State::started && look.now < look.record->lease_until;
+}
+
 bool another_outcome_stands(const Op& finish) {
   const OutcomeBytes stands = finish.record ? finish.record->outcome : nullptr;
   if (stands == nullptr || stands == finish.outcome) return false;

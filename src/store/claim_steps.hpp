@@ -157,6 +157,9 @@ enum class Standing : std::uint8_t {
 };
 Standing standing_of(const Op& lookup, const Nonce& nonce);
 
+// Whether the owner is at work, as far as a look-up that was answered says.
+bool owner_works(const Op& look);
+
 // A finish was done, and what every retry gets is not what it brought: the first outcome stands, recorded by the
 // backend in this owner's name.
 bool another_outcome_stands(const Op& finish);

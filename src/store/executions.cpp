@@ -10,7 +10,7 @@ Executions::Executions() {
 
 bool Executions::has(const OperationId& id) {
   Bucket& bucket = bucket_of(id);
-  const std::scoped_lock guard(bucket.lock);
+  const std::scoped_lock lock(bucket.lock);
   for (Link* link = bucket.list.next; link != &bucket.list; link = link->next) {
     if (static_cast<Entry&>(*link).id_ == id) return true;
   }
@@ -29,7 +29,7 @@ Executions::Entered Executions::Entry::enter(const OperationId& id, const Finger
                                              const std::optional<Claim>& claim) {
   ONCE_ASSERT(!listed_);
   Bucket& bucket = all_.bucket_of(id);
-  const std::scoped_lock guard(bucket.lock);
+  const std::scoped_lock lock(bucket.lock);
   for (Link* link = bucket.list.next; link != &bucket.list; link = link->next) {
     auto& other = static_cast<Entry&>(*link);
     if (other.id_ != id) continue;
@@ -55,13 +55,13 @@ Executions::Entered Executions::Entry::enter(const OperationId& id, const Finger
 
 std::optional<Nonce> Executions::Entry::handed() const {
   if (!listed_) return std::nullopt;
-  const std::scoped_lock guard(all_.bucket_of(id_).lock);
+  const std::scoped_lock lock(all_.bucket_of(id_).lock);
   return handed_;
 }
 
 std::optional<Nonce> Executions::Entry::leave() {
   if (!listed_) return std::nullopt;
-  const std::scoped_lock guard(all_.bucket_of(id_).lock);
+  const std::scoped_lock lock(all_.bucket_of(id_).lock);
   Link& self = *this;
   self.previous->next = self.next;
   self.next->previous = self.previous;

@@ -76,7 +76,7 @@ class [[nodiscard]] Lanes::Run final : private Pending {
   bool await_ready() {
     if (!lanes_.inline_execution_) return lanes_.store_.answer_at_once(op);
     Op* const batch = &op;
-    lanes_.store_.execute({&batch, 1});
+    execute_caught(lanes_.store_, {&batch, 1});
     return true;
   }
   bool await_suspend(std::coroutine_handle<> the_caller) {

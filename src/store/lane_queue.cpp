@@ -1,7 +1,6 @@
 #include "store/lane_queue.hpp"
 
 #include <algorithm>
-#include <exception>
 
 #include "base/clock.hpp"
 
@@ -19,22 +18,12 @@ bool is_unavailable(const Op& op) {
   return op.status == OpStatus::failed && op.fault == StoreFault::unavailable;
 }
 
-// A driver's edge: what it throws becomes an answer here.
-void execute_all(Store& store, std::chrono::nanoseconds until, std::span<Op* const> ops) {
-  try {
-    store.execute_until(until, ops);
-  } catch (const std::exception& failure) {
-    // Whatever was already filled in may not have been committed.
-    for (Op* op : ops) answer_failed(*op, StoreFault::unavailable, failure.what());
-  }
-}
-
 void execute_one_by_one(Store& store, std::chrono::nanoseconds until, std::span<Op* const> ops) {
   std::size_t failures = 0;
   for (Op* const& op : ops) {
     if (monotonic_now() >= until) return;
     op->error.clear();
-    execute_all(store, until, {&op, 1});
+    execute_caught(store, {&op, 1}, until);
     // Refused now, but what became of the batch is still not known.
     if (op->status == OpStatus::failed) op->fault = StoreFault::unavailable;
     failures = is_unavailable(*op) ? failures + 1 : 0;
@@ -56,7 +45,7 @@ LaneQueue::Tried LaneQueue::execute(Store& store) {
   const Duration limit = store.time_limit();
   const std::chrono::nanoseconds until =
       limit == Duration::max() ? std::chrono::nanoseconds::max() : monotonic_now() + limit;
-  execute_all(store, until, ops);
+  execute_caught(store, ops, until);
   if (ops.size() <= 1 || !std::ranges::all_of(ops, [](const Op* op) { return is_unavailable(*op); })) {
     return Tried::once;
   }

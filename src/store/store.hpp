@@ -150,4 +150,8 @@ class Store {
   virtual Exclusive* exclusive() { return nullptr; }
 };
 
+// A driver's edge: if the store throws, every op of the batch has failed. `until` as for execute_until().
+void execute_caught(Store& store, std::span<Op* const> batch,
+                    std::optional<std::chrono::nanoseconds> until = std::nullopt);
+
 }  // namespace once::store

@@ -1,5 +1,6 @@
 // What a call could not tell the store is told later, in the background.
 #include <atomic>
+#include <new>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -13,12 +14,13 @@ namespace guard_late_test {
 
 using namespace std::chrono_literals;
 
-// A memory store whose answers get lost, or that takes no outcomes. Any thread.
+// A memory store whose answers get lost, that takes no outcomes, or that throws. Any thread.
 class LossyStore final : public Store {
  public:
   LossyStore(const Clock& clock, Shared shared) : inner_(clock, {.shared = shared}) {}
 
   void execute(std::span<Op* const> batch) override {
+    if (throws) throw std::bad_alloc();
     for (Op* op : batch) {
       const bool refused = op->verb == Verb::finish && takes_no_outcomes;
       if (!refused) inner_.execute({&op, 1});
@@ -31,6 +33,7 @@ class LossyStore final : public Store {
 
   std::atomic<bool> loses_claims = false;  // they are made, and nobody is told
   std::atomic<bool> takes_no_outcomes = false;
+  std::atomic<bool> throws = false;
 
  private:
   MemoryStore inner_;
@@ -73,6 +76,17 @@ TEST_P(GuardLate, claim_whose_answer_was_lost_is_taken_back) {
   EXPECT_EQ(engine_.claim(request_).outcome.reason, Reason::store_unavailable);
   store_->loses_claims = false;
   EXPECT_EQ(run(60s).value, "result 1") << "nothing had been done";
+}
+
+// Its caller's thread executes what it asks of this store, and must live on.
+TEST_P(GuardLate, store_that_throws_is_one_that_did_not_answer) {
+  store_->throws = true;
+  EXPECT_EQ(run().reason, Reason::store_unavailable);
+  EXPECT_EQ(engine_.claim(request_).outcome.reason, Reason::store_unavailable);
+  EXPECT_EQ(engine_.look(request_)->reason, Reason::store_unavailable);
+  EXPECT_EQ(runs_, 0);
+  store_->throws = false;
+  EXPECT_EQ(run(60s).value, "result 1");
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, GuardLate, testing::Values(Shared::no, Shared::yes),

@@ -1,8 +1,8 @@
 // Watches the client's socket while its request waits for another one.
 #pragma once
 
-#include "gateway/connection/presence.hpp"
 #include "http/socket.hpp"
+#include "store/owner_wait.hpp"
 
 namespace once::gateway {
 
@@ -22,6 +22,11 @@ class ClientPresence final : public Presence, private http::Socket::Watcher {
   void stop_listening() override {
     socket_.unwatch();
     listener_ = nullptr;
+  }
+
+  bool has_left() override {
+    const auto peer = socket_.peer_now();
+    return peer == http::Socket::Peer::end || peer == http::Socket::Peer::gone;
   }
 
  private:

@@ -224,7 +224,7 @@ After Connection::end(RequestContext& request) {
 void Connection::log_access(const RequestContext& request, std::chrono::nanoseconds spent) {
   const Reply& reply = writer_.reply();
   const AccessLine line{.request_id = request.id(),
-                        .client = request.client,
+                        .client = request.client_address,
                         .method = io_.head.method_text,
                         .path = io_.head.path,
                         .route = request.route.route,

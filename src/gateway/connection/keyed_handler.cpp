@@ -1,6 +1,6 @@
 #include "gateway/connection/keyed_handler.hpp"
 
-#include "gateway/exchange/life.hpp"
+#include "gateway/exchange/resource_write.hpp"
 #include "gateway/identity/life_marker.hpp"
 #include "http/trace_context.hpp"
 
@@ -86,15 +86,10 @@ Task<void> KeyedHandler::answer(RequestContext& request, const std::optional<Key
     }
   }
   Backend* backend = &request.generation->backend(request.route.upstream);
-  std::optional<LifeEnd> end;
-  std::optional<LifeEndingBackend> ending;
-  if (ends_life(policy, head.method)) {
-    end.emplace(ports(), policy, life_marker(shared_.ids, identity.host(), request.path), head, request.id());
-    backend = &ending.emplace(*backend, *end, policy);
-  }
-  std::optional<GuardedBackend> guarded;
-  if (guards_write(policy, head.method))
-    backend = &guarded.emplace(*backend, guard(), policy, request.id(), request.path);
+  // A client that leaves changes nothing, so nobody asks whether it has.
+  const std::unique_ptr<ResourceWrite> write = request.resource_write(ports(), nullptr);
+  std::optional<ResourceBackend> resource;
+  if (write) backend = &resource.emplace(*write);
   const KeyedRequest keyed = keyed_request(request, *backend, identity);
   memory_.begin(limits.max_body_memory);
   {
@@ -103,10 +98,16 @@ Task<void> KeyedHandler::answer(RequestContext& request, const std::optional<Key
   }
   quota.settle(writer_.reply(), policy.ttl, worker_.loop().now());
   reader_.drop_body();  // a client that reads slowly holds no more than what it reads
-  const bool in_guard = guarded && guard_->entered();
-  if (!in_guard) request.store_need.end();  // nor does it hold up a handover
+  const bool holds = write && write->holds_resource();
+  if (!holds) request.store_need.end();  // nor does it hold up a handover
   const bool relayed = co_await writer_.write(request);
-  if (in_guard) co_await leave_after_stream(policy, relayed);
+  if (!holds) co_return;
+  // The response was too large to keep, and only its end says how the write ended.
+  Reply& reply = writer_.reply();
+  bool came_whole = relayed && reply.source != nullptr;
+  if (!relayed && reply.source) came_whole = co_await drain(*reply.source, policy.timeouts, worker_.loop());
+  reply.source.reset();
+  co_await write->end(came_whole, reply.status);
 }
 
 Task<void> KeyedHandler::refuse_caller(RequestContext& request, CallerTable::Refusal refusal) {
@@ -117,20 +118,6 @@ Task<void> KeyedHandler::refuse_caller(RequestContext& request, CallerTable::Ref
                                            {"client", address ? address->text() : std::string(io_.peer)},
                                            {"trace", http::trace_id(io_.head)}});
   co_await writer_.write_problem(request, limit_problem(refusal));
-}
-
-Task<void> KeyedHandler::leave_after_stream(const Policy& policy, bool relayed) {
-  Reply& reply = writer_.reply();
-  bool whole = relayed && reply.source != nullptr;
-  if (!relayed && reply.source) whole = co_await drain(*reply.source, policy.timeouts, worker_.loop());
-  reply.source.reset();
-  const WriteEnd end = whole ? end_of_write(reply.status, policy) : WriteEnd::unknown;
-  co_await guard_->leave(end);
-}
-
-WriteGuard& KeyedHandler::guard() {
-  if (!guard_) guard_ = std::make_unique<WriteGuard>(ports(), shared_.ids);
-  return *guard_;
 }
 
 }  // namespace once::gateway

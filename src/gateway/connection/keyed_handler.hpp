@@ -1,7 +1,6 @@
 // Requests with a key: limits and caller, then the body, then the exchange, then the reply.
 #pragma once
 
-#include <memory>
 #include <optional>
 
 #include "base/task.hpp"
@@ -11,7 +10,6 @@
 #include "gateway/connection/reply_writer.hpp"
 #include "gateway/connection/request_context.hpp"
 #include "gateway/connection/request_reader.hpp"
-#include "gateway/exchange/conditional.hpp"
 #include "gateway/exchange/exchange.hpp"
 #include "gateway/identity/identify.hpp"
 #include "gateway/identity/tenant_memo.hpp"
@@ -35,10 +33,6 @@ class KeyedHandler {
  private:
   KeyedRequest keyed_request(RequestContext& request, Backend& backend, const RequestIdentity& identity);
   Task<void> refuse_caller(RequestContext& request, CallerTable::Refusal refusal);
-  // After a write under guard whose response was too large to keep: its end is known only now.
-  Task<void> leave_after_stream(const Policy& policy, bool relayed);
-  // Made when the first guarded write comes.
-  WriteGuard& guard();
 
   Worker& worker_;
   GatewayShared& shared_;
@@ -48,7 +42,6 @@ class KeyedHandler {
   ClientPresence presence_;
   ResponseMemory memory_;
   Exchange exchange_;
-  std::unique_ptr<WriteGuard> guard_;
   TenantMemo tenant_;
 };
 

@@ -47,7 +47,7 @@ struct Reply {
   Attempt attempt{};
   std::size_t recorded_bytes = 0;  // by this request, just now
   bool known_key = false;          // the store had the key already
-  std::optional<Settled> settled;  // what became of the claim, if this request had one
+  std::optional<ClaimEnd> settled;  // what became of the claim, if this request had one
   bool dated = false;              // the head says when it was made
   DateText expires;                // kept from reply to reply
 

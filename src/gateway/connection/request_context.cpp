@@ -1,5 +1,10 @@
 #include "gateway/connection/request_context.hpp"
 
+#include <algorithm>
+
+#include "base/bytes.hpp"
+#include "gateway/exchange/resource_write.hpp"
+#include "gateway/identity/life_marker.hpp"
 #include "gateway/identity/request_id.hpp"
 #include "gateway/identity/scope.hpp"
 #include "http/trace_context.hpp"
@@ -19,7 +24,7 @@ RequestContext::RequestContext(Worker& worker, ClientIo& on, RequestScratch& reu
       route(generation->routes().none()),
       counts(&generation->counts_of_none()),
       wording(&generation->routes().common_wording()),
-      client(on.peer) {
+      client_address(on.peer) {
   scratch.id.clear();
   io.timeouts = &settings().timeouts;
   io.socket.set_least_rate(settings().limits.min_rate);
@@ -30,10 +35,10 @@ void RequestContext::head_arrived(Random& random) {
   if (!logged) return;
   trace = http::trace_id(io.head);
   if (origin.peer() == PeerTrust::client) return;
-  const auto address = client_address(io.head, io.peer, settings().trusted_proxies);
+  const auto address = once::client_address(io.head, io.peer, settings().trusted_proxies);
   if (!address) return;
   forwarded_from = address->text();
-  client = forwarded_from;
+  client_address = forwarded_from;
 }
 
 void RequestContext::take_route(const RoutedPolicy& found) {
@@ -57,6 +62,25 @@ RequestFacts RequestContext::facts() const {
           .transport = io.transport(),
           .tls_subject = io.tls_subject,
           .tls_issuer = io.tls_issuer};
+}
+
+std::unique_ptr<ResourceWrite> RequestContext::resource_write(const ExchangePorts& ports, Presence* presence) {
+  const Policy* policy = route.policy;
+  if (policy == nullptr || !writes_resource(*policy, io.head.method)) return nullptr;
+  std::optional<OperationId> life;
+  if (ends_life(*policy, io.head.method)) {
+    life = life_marker(shared.ids, AskedHost(io.head, settings().hosts, origin.peer()), path);
+  }
+  const WriteRequest write{.policy = *policy,
+                           .backend = generation->backend(route.upstream),
+                           .head = io.head,
+                           .request_id = id(),
+                           .resource = path,
+                           .life = life,
+                           .strip_prefix = route.strip_prefix,
+                           .origin = &origin,
+                           .presence = presence};
+  return std::make_unique<ResourceWrite>(ports, shared.ids, write);
 }
 
 void RequestContext::close_unless_read() {

@@ -14,13 +14,16 @@
 #include "gateway/connection/cors.hpp"
 #include "gateway/connection/reply.hpp"
 #include "gateway/exchange/backend.hpp"
+#include "gateway/exchange/exchange_ports.hpp"
 #include "gateway/generation.hpp"
 #include "gateway/identity/identify.hpp"
 #include "gateway/metrics.hpp"
 #include "gateway/worker.hpp"
+#include "store/owner_wait.hpp"
 
 namespace once::gateway {
 
+class ResourceWrite;
 class Shadow;
 
 // Counted while a request may still need the store: a handover of the store waits until no request does.
@@ -67,6 +70,9 @@ struct RequestContext {
   // What identifies the request (gateway/identity).
   IdentityRules rules() const;
   RequestFacts facts() const;
+  // Null: it is not a write that Once knows more about than its key. With a presence, a client that leaves while the
+  // write waits for its turn takes the request with it.
+  std::unique_ptr<ResourceWrite> resource_write(const ExchangePorts& ports, Presence* presence);
 
   // Unread body bytes would be parsed as the next request, so the connection closes.
   void close_unless_read();
@@ -100,7 +106,7 @@ struct RequestContext {
 
   // For the access log.
   std::string_view trace;
-  std::string_view client;     // its address
+  std::string_view client_address;
   std::string forwarded_from;  // holds that address if a trusted proxy says it
 
   bool keep = true;

@@ -4,7 +4,6 @@
 
 #include "core/headers.hpp"
 #include "gateway/exchange/answers.hpp"
-#include "gateway/identity/life_marker.hpp"
 #include "gateway/passthrough/shadow.hpp"
 
 namespace once::gateway {
@@ -61,14 +60,13 @@ PassedRequest UnkeyedHandler::passed_request(RequestContext& request) {
 }
 
 Task<void> UnkeyedHandler::answer(RequestContext& request) {
-  const Policy* policy = request.route.policy;
-  const Method method = io_.head.method;
-  if (policy != nullptr && (guards_write(*policy, method) || ends_life(*policy, method))) {
-    co_await answer_guarded(request);
-    co_return;
+  const std::unique_ptr<ResourceWrite> write = request.resource_write(ports_, &presence_);
+  if (write) {
+    co_await answer_write(request, *write);
+  } else {
+    request.store_need.end();
+    co_await pass(request, nullptr);
   }
-  request.store_need.end();
-  co_await pass(request, nullptr);
 }
 
 Task<void> UnkeyedHandler::answer_shadowed(RequestContext& request, RequestKey key) {
@@ -92,80 +90,30 @@ Task<std::optional<ProblemKind>> UnkeyedHandler::pass(RequestContext& request, P
     passed.tagging = &tagging.emplace(begin_tagging(policy->conditional, io_.head));
   }
   const PassedResult result = co_await pass_.run(passed);
-  co_await finish(request, result);
+  co_await account(request, result);
   co_return result.problem;
 }
 
-// A body that comes slowly is waited for by nobody but its own client: the resource is claimed when it is here.
-Task<void> UnkeyedHandler::answer_guarded(RequestContext& request) {
+// A body that comes slowly is waited for by nobody but its own client: the write takes its turn when it is here.
+Task<void> UnkeyedHandler::answer_write(RequestContext& request, ResourceWrite& write) {
   const Policy& policy = *request.route.policy;
   bool whole = reader_.take_body_at_hand(policy.max_request_body);
   if (!whole) whole = co_await reader_.read_body(request, policy.max_request_body);
   if (!whole) co_return;
-  PassedRequest passed = passed_request(request);
-  passed.body = reader_.body();
-  const GuardedWrite write{.policy = policy,
-                           .backend = passed.backend,
-                           .head = io_.head,
-                           .request_id = request.id(),
-                           .resource = request.path,
-                           .strip_prefix = passed.strip_prefix,
-                           .origin = passed.origin,
-                           .presence = &presence_};
-  std::optional<LifeEnd> end;
-  std::optional<Problem> refused = co_await enter(request, write, passed, end);
+  std::optional<Problem> refused = co_await write.begin();
   if (refused) {
     co_await writer_.write_problem(request, *std::move(refused));
     co_return;
   }
+  PassedRequest passed = passed_request(request);
+  passed.write = &write;
+  passed.body = reader_.body();
   const PassedResult result = co_await pass_.run(passed);
-  if (guards_write(policy, io_.head.method)) {
-    const WriteEnd known = result.whole ? end_of_write(result.status, policy) : WriteEnd::unknown;
-    co_await guard_->leave(known);
-  }
-  co_await finish(request, result);
+  co_await write.end(result.whole, result.status);
+  co_await account(request, result);
 }
 
-Task<std::optional<Problem>> UnkeyedHandler::enter(const RequestContext& request, const GuardedWrite& write,
-                                                   PassedRequest& passed, std::optional<LifeEnd>& end) {
-  const Policy& policy = *request.route.policy;
-  const bool guarded = guards_write(policy, io_.head.method);
-  std::optional<Problem> refused;
-  if (guarded) refused = co_await guard().enter(write);
-  if (!refused && ends_life(policy, io_.head.method)) {
-    const AskedHost host(io_.head, request.settings().hosts, request.origin.peer());
-    passed.life_end =
-        &end.emplace(ports_, policy, life_marker(shared_.ids, host, request.path), io_.head, request.id());
-    refused = co_await end->begin();
-    if (refused && guarded) co_await guard_->leave(WriteEnd::known);
-  }
-  if (refused || !guarded) co_return refused;
-  if (guard_->waited() && left_while_waiting()) {
-    co_await guard_->leave(WriteEnd::known);
-    Problem answer =
-        problem(ProblemKind::resource_busy, "The client closed its connection while the write waited for its turn.");
-    answer.retry_after_seconds = retry_soon_seconds;
-    co_return answer;
-  }
-  if (guard_->strips_conditions()) strip_conditions(io_.head);
-  passed.permit = guard_->permit();
-  co_return std::nullopt;
-}
-
-// Nothing was sent yet, so a client that leaves takes its request with it: what it wrote would come after what it may
-// have written since. Most who close their side in a queue have left; the one who has not is told that it may ask
-// again.
-bool UnkeyedHandler::left_while_waiting() {
-  const auto peer = io_.socket.peer_now();
-  return peer == http::Socket::Peer::end || peer == http::Socket::Peer::gone;
-}
-
-WriteGuard& UnkeyedHandler::guard() {
-  if (!guard_) guard_ = std::make_unique<WriteGuard>(ports_, shared_.ids);
-  return *guard_;
-}
-
-Task<void> UnkeyedHandler::finish(RequestContext& request, const PassedResult& result) {
+Task<void> UnkeyedHandler::account(RequestContext& request, const PassedResult& result) {
   Reply& reply = writer_.reply();
   reply.ending = Ending::passed;
   if (result.problem == ProblemKind::request_timeout) worker_.metrics().slow_clients.add();

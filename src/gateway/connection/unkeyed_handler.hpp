@@ -1,8 +1,7 @@
-// Requests without a key: those that stream by, with a shadow beside them on routes in shadow mode, and writes under
-// guard, whose body is whole before their resource is claimed.
+// Requests without a key: those that stream by, with a shadow beside them on routes in shadow mode, and writes to a
+// resource that Once knows (exchange/resource_write.hpp), whose body is whole before they take their turn.
 #pragma once
 
-#include <memory>
 #include <optional>
 
 #include "base/task.hpp"
@@ -11,9 +10,8 @@
 #include "gateway/connection/reply_writer.hpp"
 #include "gateway/connection/request_context.hpp"
 #include "gateway/connection/request_reader.hpp"
-#include "gateway/exchange/conditional.hpp"
 #include "gateway/exchange/exchange_ports.hpp"
-#include "gateway/exchange/life.hpp"
+#include "gateway/exchange/resource_write.hpp"
 #include "gateway/identity/identify.hpp"
 #include "gateway/limits/response_memory.hpp"
 #include "gateway/passthrough/passthrough.hpp"
@@ -35,15 +33,9 @@ class UnkeyedHandler {
  private:
   PassedRequest passed_request(RequestContext& request);
   Task<std::optional<ProblemKind>> pass(RequestContext& request, PassObserver* observer);
-  // A write on a route with if_match, or one that ends a life.
-  Task<void> answer_guarded(RequestContext& request);
-  // Claims the resource, and prepares the end of its life. A problem: the write must not be sent, and nothing is held.
-  Task<std::optional<Problem>> enter(const RequestContext& request, const GuardedWrite& write, PassedRequest& passed,
-                                     std::optional<LifeEnd>& end);
-  bool left_while_waiting();
-  Task<void> finish(RequestContext& request, const PassedResult& result);
-  // Made when the first guarded write comes.
-  WriteGuard& guard();
+  Task<void> answer_write(RequestContext& request, ResourceWrite& write);
+  // The client has the response, unless there is none.
+  Task<void> account(RequestContext& request, const PassedResult& result);
 
   Worker& worker_;
   GatewayShared& shared_;
@@ -54,7 +46,6 @@ class UnkeyedHandler {
   ClientPresence presence_;
   TagRoom tag_room_;
   PassThrough pass_;
-  std::unique_ptr<WriteGuard> guard_;
 };
 
 }  // namespace once::gateway

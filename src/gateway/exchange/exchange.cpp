@@ -17,9 +17,9 @@ namespace once::gateway {
 
 namespace {
 
-Settled settled_as(State state) {
-  if (state == State::succeeded) return Settled::succeeded;
-  return state == State::failed ? Settled::failed : Settled::unknown;
+ClaimEnd settled_as(State state) {
+  if (state == State::succeeded) return ClaimEnd::succeeded;
+  return state == State::failed ? ClaimEnd::failed : ClaimEnd::unknown;
 }
 
 Delivery weighed(const BackendAnswer& answer, const RecordPolicy& policy) {
@@ -51,7 +51,7 @@ Exchange::Exchange(const ExchangePorts& ports)
       shared_(ports.store.store().traits().shared == Shared::yes),
       work_(ports.executions),
       lease_(ports.store, ports.home, ports.clock, ports.metrics),
-      owner_(ports_) {}
+      owner_(owner_wait_ports(ports)) {}
 
 void Exchange::release_memory() {
   for (std::string* scratch : {&for_backend_, &stored_fields_, &unstored_fields_}) std::string().swap(*scratch);
@@ -66,7 +66,7 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
   reply_ = &reply;
   attempt_ = Attempt{};
   settled_.reset();
-  owner_.begin(shared_ ? OwnerWait::Ends::unheard : OwnerWait::Ends::told, request.policy.wait_limit);
+  owner_.begin(request.policy.wait_limit);
   ports_.metrics.in_flight.add();
   bool decided = false;
   bool known_key = false;
@@ -164,7 +164,7 @@ void Exchange::log_refusal() const {
 Task<bool> Exchange::wait_for_owner() {
   bool owner_ended = false;
   if (request_->policy.in_flight == InFlight::wait) {
-    owner_ended = co_await owner_.wait(request_->id, request_->presence);
+    owner_ended = co_await owner_ends(owner_, ports_, request_->id, request_->presence);
   }
   if (!owner_ended) answers().in_flight();
   co_return owner_ended;
@@ -333,9 +333,9 @@ Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome
     op_.terms.ttl = std::min(op_.terms.ttl, longest_ttl_of_life(request_->policy, since));
   }
   co_await claimant_.end(op_, request_->policy.lease, &work_);
-  if (op_.status == OpStatus::done) count(another_outcome_stands(op_) ? Settled::succeeded : settled_as(state));
+  if (op_.status == OpStatus::done) count(another_outcome_stands(op_) ? ClaimEnd::succeeded : settled_as(state));
   if (op_.status == OpStatus::failed) {
-    count(Settled::unrecorded);
+    count(ClaimEnd::unrecorded);
     ports_.log.error("outcome not recorded", {{"request", request_->request_id},
                                               {"operation", to_hex(prefix_of(op_.id))},
                                               {"error", op_.error},
@@ -348,7 +348,7 @@ Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome
 
 Task<bool> Exchange::reply_as_committed() {
   const bool committed = co_await claimant_.find_committed(op_);
-  count(committed ? Settled::succeeded : Settled::lost);
+  count(committed ? ClaimEnd::succeeded : ClaimEnd::lost);
   (committed ? ports_.metrics.committed_by_backend : ports_.metrics.claims_lost).add();
   if (committed) reply_recorded(Ending::executed);
   co_return committed;
@@ -358,7 +358,7 @@ Task<bool> Exchange::reply_as_committed() {
 Task<OpStatus> Exchange::release() {
   op_.verb = Verb::release;
   co_await claimant_.end_soon(op_, &work_);
-  if (op_.status != OpStatus::lost) count(Settled::released);
+  if (op_.status != OpStatus::lost) count(ClaimEnd::released);
   co_return op_.status;
 }
 

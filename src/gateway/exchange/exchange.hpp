@@ -18,7 +18,7 @@
 #include "gateway/exchange/exchange_claimant.hpp"
 #include "gateway/exchange/exchange_ports.hpp"
 #include "gateway/exchange/lease_keeper.hpp"
-#include "gateway/exchange/owner_wait.hpp"
+#include "store/owner_wait.hpp"
 
 namespace once::gateway {
 
@@ -73,7 +73,7 @@ class Exchange {
   Task<void> leave_work();
 
   void log_refusal() const;
-  void count(Settled settled) {
+  void count(ClaimEnd settled) {
     request_->counts.outcomes[static_cast<std::size_t>(settled)].add();
     settled_ = settled;
   }
@@ -97,7 +97,7 @@ class Exchange {
   LeaseKeeper lease_;
   ClaimResult claimed_;  // what is known of the claim at hand
   Attempt attempt_{};
-  std::optional<Settled> settled_;
+  std::optional<ClaimEnd> settled_;
   OwnerWait owner_;
   std::string for_backend_;      // fields that Once adds to the request
   std::string stored_fields_;    // of the response, part of the outcome

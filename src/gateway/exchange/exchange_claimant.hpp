@@ -6,6 +6,7 @@
 
 #include "gateway/exchange/exchange_ports.hpp"
 #include "store/claimant.hpp"
+#include "store/owner_wait.hpp"
 
 namespace once::gateway {
 
@@ -25,5 +26,12 @@ class ExchangeClaimant final : private ClaimantHost, public Claimant {
 
   const ExchangePorts& ports_;
 };
+
+// How a request of the gateway waits.
+inline OwnerWaitPorts owner_wait_ports(const ExchangePorts& ports) {
+  return {.store = ports.store, .waiters = ports.waiters, .home = ports.home, .clock = ports.clock};
+}
+// True when it is worth claiming again. Counted as waiting meanwhile.
+Task<bool> owner_ends(OwnerWait& owner, const ExchangePorts& ports, OperationId id, Presence* presence);
 
 }  // namespace once::gateway

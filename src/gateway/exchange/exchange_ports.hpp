@@ -7,11 +7,11 @@
 #include "base/executor.hpp"
 #include "base/log.hpp"
 #include "base/random.hpp"
-#include "gateway/exchange/waiters.hpp"
 #include "gateway/limits/response_memory.hpp"
 #include "gateway/metrics.hpp"
 #include "store/executions.hpp"
 #include "store/lane.hpp"
+#include "store/waiters.hpp"
 
 namespace once::gateway {
 

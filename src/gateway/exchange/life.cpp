@@ -105,20 +105,4 @@ Task<bool> LifeEnd::mark() {
   co_return true;
 }
 
-Task<BackendAnswer> LifeEndingBackend::send(const BackendRequest& request) {
-  BackendAnswer answer;
-  // The guard of a conditional write reads the resource through here.
-  const bool ends = contains(policy_.life.ended_by, request.head.method);
-  if (ends) answer.refused = co_await end_.begin();
-  if (answer.refused) co_return answer;
-  answer = co_await backend_.send(request);
-  if (!ends || !is_answered(answer.delivery)) co_return answer;
-  std::optional<Problem> half = co_await end_.answered(answer.head->status);
-  if (!half) co_return answer;
-  BackendAnswer unknown;
-  unknown.delivery = Delivery::lost;
-  unknown.refused = std::move(half);
-  co_return unknown;
-}
-
 }  // namespace once::gateway

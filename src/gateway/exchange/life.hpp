@@ -54,18 +54,4 @@ class LifeEnd {
   const std::string_view request_id_;
 };
 
-// Around the backend of a keyed request that ends a life: once, when it is executed, and not when it is replayed.
-class LifeEndingBackend final : public Backend {
- public:
-  LifeEndingBackend(Backend& backend, LifeEnd& end, const Policy& policy)
-      : backend_(backend), end_(end), policy_(policy) {}
-
-  Task<BackendAnswer> send(const BackendRequest& request) override;
-
- private:
-  Backend& backend_;
-  LifeEnd& end_;
-  const Policy& policy_;
-};
-
 }  // namespace once::gateway

@@ -84,12 +84,12 @@ Task<PassedResult> PassThrough::run(const PassedRequest& request) {
       break;
     case Sent::client_gone: result.whole = true; break;
     case Sent::not_permitted:
-      result = failed_with(ProblemKind::resource_busy, not_held().detail);
+      result = failed_with(ProblemKind::resource_busy, resource_lost);
       result.whole = true;
       break;
   }
   client_.socket.unwatch();
-  co_await finish_upload();
+  co_await end_upload();
   result.keep = result.keep && client_.body.ended();
   upstream_.reset();
   co_return result;
@@ -97,7 +97,7 @@ Task<PassedResult> PassThrough::run(const PassedRequest& request) {
 
 void PassThrough::choose_upgrade() {
   upgrade_.clear();
-  if (!client_.head.upgrade || client_.head.framing.has_body() || request_->body) return;
+  if (!client_.head.upgrade || client_.head.framing.has_body() || request_->write != nullptr) return;
   for (const http::Field& field : client_.head.fields) {
     if (!same_name(field.name, "Upgrade")) continue;
     for (const std::string_view part : split(field.value, ',')) {
@@ -183,12 +183,13 @@ Task<UpstreamConnectionPtr> PassThrough::connection() {
 Task<PassThrough::Sent> PassThrough::send_request() {
   Framing framing = client_.head.framing;
   const std::string_view unread = client_.buffer.unread();
-  const bool in_buffer = !request_->body && framing.kind == Framing::Kind::length && unread.size() >= framing.length;
-  const bool all_here = in_buffer || request_->body;
-  std::string_view body = request_->body.value_or("");
+  const bool was_read = request_->write != nullptr;
+  const bool in_buffer = !was_read && framing.kind == Framing::Kind::length && unread.size() >= framing.length;
+  const bool all_here = in_buffer || was_read;
+  std::string_view body = request_->body;
   if (in_buffer) body = unread.substr(0, static_cast<std::size_t>(framing.length));
   // A body is announced if the client announced one.
-  if (request_->body && framing.kind != Framing::Kind::none) {
+  if (was_read && framing.kind != Framing::Kind::none) {
     framing = {.kind = Framing::Kind::length, .length = body.size()};
   }
   added_.assign("X-Request-Id: ").append(request_->request_id).append("\r\n");
@@ -215,7 +216,7 @@ Task<PassThrough::Sent> PassThrough::send_request() {
     const bool joined = body.size() <= http::small_body;
     if (joined) head.append(body);
     const std::string_view rest = joined ? std::string_view() : body;
-    if (request_->permit != nullptr && !request_->permit->may_send()) co_return Sent::not_permitted;
+    if (request_->write != nullptr && !request_->write->may_send()) co_return Sent::not_permitted;
     const IoResult sent = co_await upstream_->socket().write_all(head, rest, request_->timeouts.stream_idle);
     written = sent.status == Io::ok;
     if (sent.bytes > 0) break;  // a backend that stopped reading may have answered all the same
@@ -284,7 +285,7 @@ Task<bool> PassThrough::upload_chunk(std::string_view data) {
 }
 
 // A response that ended before the request did ends both.
-Task<void> PassThrough::finish_upload() {
+Task<void> PassThrough::end_upload() {
   if (upload_ == Upload::running) {
     client_.socket.cancel();
     upstream_->socket().cancel();
@@ -368,8 +369,8 @@ Task<PassedResult> PassThrough::relay() {
     }
     upstream_->drop_head();
   }
-  if (request_->life_end != nullptr) {
-    std::optional<Problem> half = co_await request_->life_end->answered(upstream_->head().status);
+  if (request_->write != nullptr) {
+    std::optional<Problem> half = co_await request_->write->answered(upstream_->head().status);
     if (half) co_return failed_with(half->kind, half->detail);
   }
   if (request_->tagging != nullptr && may_be_tagged(request_->tagging->policy, upstream_->head())) {
@@ -507,11 +508,11 @@ Task<PassedResult> PassThrough::relay_body() {
     if (last) co_return PassedResult{.status = from.status, .keep = keep, .whole = true, .problem = {}, .detail = {}};
     chunk = following;
   }
-  PassedResult unread = co_await finish_alone();
+  PassedResult unread = co_await read_rest_alone();
   co_return unread;
 }
 
-Task<PassedResult> PassThrough::finish_alone() {
+Task<PassedResult> PassThrough::read_rest_alone() {
   PassedResult result{.status = upstream_->head().status, .keep = false, .whole = false, .problem = {}, .detail = {}};
   if (goes_on_alone()) result.whole = co_await drain(*upstream_, request_->timeouts, client_.socket.loop());
   co_return result;

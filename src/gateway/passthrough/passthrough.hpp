@@ -14,7 +14,7 @@
 #include "gateway/connection/client_io.hpp"
 #include "gateway/connection/cors.hpp"
 #include "gateway/exchange/conditional.hpp"
-#include "gateway/exchange/life.hpp"
+#include "gateway/exchange/resource_write.hpp"
 #include "gateway/metrics.hpp"
 #include "gateway/upstream/http_backend.hpp"
 #include "http/upstream.hpp"
@@ -52,12 +52,11 @@ struct PassedRequest {
   http::CollectRoom* tag_room = nullptr;
   const CorsGrant* cors = nullptr;  // what it says to scripts of other origins
   PassObserver* observer = nullptr;
-  LifeEnd* life_end = nullptr;  // told of the response before the client is; only with a body that is here
-  // Of a guarded write, or one that ends a life, read as a whole and framed by us. Once it went out, a client that
-  // leaves cancels nothing: how it ended is to be known.
-  std::optional<std::string_view> body = std::nullopt;
-  const SendPermit* permit = nullptr;  // asked before the first byte; null: always
-  UpstreamUse* use = nullptr;          // until the head of the response; filled in, unless it is null
+  // Begun, and ended by the caller. Once it went out, a client that leaves cancels nothing: how it ended is to be
+  // known.
+  ResourceWrite* write = nullptr;
+  std::string_view body = {};  // of a write: read as a whole and framed by us
+  UpstreamUse* use = nullptr;  // until the head of the response; filled in, unless it is null
 };
 
 struct PassedResult {
@@ -95,7 +94,7 @@ class PassThrough final : private http::Socket::Watcher {
   void observe_whole(std::string_view body);
   Task<void> upload();
   Task<bool> upload_chunk(std::string_view data);
-  Task<void> finish_upload();
+  Task<void> end_upload();
 
   Task<PassedResult> relay();
   // How the server dealt with the request, unless it was the client who ended it.
@@ -113,7 +112,7 @@ class PassThrough final : private http::Socket::Watcher {
   void append_ignored_key(std::string& head, const http::ResponseHead& from) const;
   bool chunked_to_client() const;
   // What is done when the client takes no more of the response.
-  Task<PassedResult> finish_alone();
+  Task<PassedResult> read_rest_alone();
 
   // Only a request that asks for nothing to be done, and has no key.
   bool is_repeatable() const;
@@ -134,10 +133,10 @@ class PassThrough final : private http::Socket::Watcher {
   // The backend switched to a protocol that was offered to it.
   bool switched_as_asked() const;
   // An event stream has no end that could be waited for.
-  bool goes_on_alone() const { return request_->body && !events_; }
-  // Of the backend. Whoever writes under guard keeps others waiting.
+  bool goes_on_alone() const { return request_->write != nullptr && !events_; }
+  // Of the backend. A write to a resource keeps others waiting.
   Duration longest_silence() const {
-    return request_->body ? request_->timeouts.response : request_->timeouts.stream_idle;
+    return request_->write != nullptr ? request_->timeouts.response : request_->timeouts.stream_idle;
   }
 
   ClientIo& client_;

@@ -30,7 +30,7 @@ std::size_t Batch::execute(std::span<Op* const> ops) {
   return executed;
 }
 
-std::optional<Batch::Found> Batch::load(Op& op) {
+std::optional<Batch::Found> Batch::find_record(Op& op) {
   const Indexed indexed = look_up(appender_, core_.index, op);
   Found found{.record = indexed.record, .labels = {.tenant = op.tenant, .route = op.route}};
   if (!indexed.place.empty() && !take_what_was_read(op, indexed.place, found)) return std::nullopt;
@@ -73,7 +73,7 @@ bool Batch::take_what_was_read(Op& op, Place place, Found& found) {
 }
 
 void Batch::decide(Op& op) {
-  const std::optional<Found> found = load(op);
+  const std::optional<Found> found = find_record(op);
   if (!found) return;
   switch (op.verb) {
     case Verb::claim: return claim(op, found->record);

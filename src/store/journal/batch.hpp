@@ -31,7 +31,7 @@ class Batch {
     Labels labels;                   // those of the op, or else, if it writes the record again, of the record
   };
   // Empty: it is wanted, or could not be read and the op is answered.
-  std::optional<Found> load(Op& op);
+  std::optional<Found> find_record(Op& op);
   // The same, of a record that is not whole in memory.
   bool take_what_was_read(Op& op, Place place, Found& found);
 

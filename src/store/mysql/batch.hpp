@@ -90,7 +90,7 @@ class Batch {
     std::optional<Row> locked{};
     Change change = Change::none;
     NewRow written{};
-    Guard was{};
+    SeenRow was{};
     std::size_t statement = 0;  // which changes it
     bool answered = false;
     // The row that the answer tells, if it was only read and may not be on disk yet. Without its outcome.

@@ -1,6 +1,6 @@
-// Procedures for the owner of a claim. Each is one guarded statement, so it is atomic also outside a transaction. An
-// error rolls back whatever the caller did before, so that no caller can commit the work of a claim that it no longer
-// has. SQLSTATE 45001: the claim is not current; 45002: an argument is not valid; 45003: it was finished before.
+// Procedures for the owner of a claim. Each is one conditional statement, so it is atomic also outside a transaction.
+// An error rolls back whatever the caller did before, so that no caller can commit the work of a claim that it no
+// longer has. SQLSTATE 45001: the claim is not current; 45002: an argument is not valid; 45003: it was finished before.
 #include "store/mysql/schema.hpp"
 
 namespace once::mysql {
@@ -26,7 +26,7 @@ BEGIN
   SET out_nonce = nonce_bytes;
 END)sql";
 
-// Says why a guarded statement found nothing to change.
+// Says why a conditional statement found nothing to change.
 constexpr std::string_view refuse_sql = R"sql((IN in_id BINARY(32), IN in_nonce BINARY(16), IN in_state INT)
   READS SQL DATA
   SQL SECURITY DEFINER
@@ -120,8 +120,8 @@ BEGIN
 END)sql";
 
 // MariaDB with innodb_snapshot_isolation refuses to write a row that somebody else wrote since the transaction began,
-// and a gateway that renews its lease does. The guarded statements look at the latest row anyway, whatever the caller's
-// isolation level. MySQL has no such setting.
+// and a gateway that renews its lease does. The conditional statements look at the latest row anyway, whatever the
+// caller's isolation level. MySQL has no such setting.
 constexpr std::string_view look_at_latest_sql = R"sql((OUT out_before INT)
   SQL SECURITY DEFINER
 BEGIN

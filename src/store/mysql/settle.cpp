@@ -74,7 +74,7 @@ void Batch::settle_claim(Item& item) {
   item.written.row.record = claimed(record, op.fingerprint, op.nonce, op.terms, op.now);
   item.change = record == nullptr ? Change::insert : Change::replace;
   if (record == nullptr) return;
-  item.was = guard_of(*record);
+  item.was = seen_as(*record);
   item.written.row.record.fence = next_fence(*record, clock_us_);
   op.record = item.written.row.record;
 }
@@ -95,7 +95,7 @@ void Batch::settle_owner(Item& item) {
 void Batch::settle_owned(Item& item, Row row) {
   Op& op = *item.op;
   Record& record = row.record;
-  item.was = guard_of(record);
+  item.was = seen_as(record);
   if (op.verb == Verb::forget) {
     if (!may_forget(record, op, op.now)) return answer(item, OpStatus::lost);
     item.change = Change::remove;

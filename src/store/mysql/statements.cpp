@@ -233,7 +233,7 @@ void Script::insert(std::span<const NewRow> rows, std::int64_t until) {
   text_.append("ON DUPLICATE KEY UPDATE id=id");
 }
 
-void Script::append_guard(const OperationId& id, const Guard& was) {
+void Script::append_seen(const OperationId& id, const SeenRow& was) {
   text_.append(" WHERE id=");
   append_hex_literal(text_, id);
   text_.append(" AND nonce=");
@@ -242,9 +242,9 @@ void Script::append_guard(const OperationId& id, const Guard& was) {
                  static_cast<unsigned>(was.state));
 }
 
-void Script::renew(const Row& row, const Guard& was) {
+void Script::renew(const Row& row, const SeenRow& was) {
   add(Part::change, fmt::format("UPDATE once_operations SET lease_until={}", ms(row.record.lease_until)));
-  append_guard(row.id, was);
+  append_seen(row.id, was);
 }
 
 // The rows are there, and locked. The state comes last, as the others ask for it.
@@ -263,7 +263,7 @@ void Script::finish(std::span<const NewRow> rows) {
   if_ours("state");
 }
 
-void Script::replace(const NewRow& written, const Guard& was) {
+void Script::replace(const NewRow& written, const SeenRow& was) {
   const Record& record = written.row.record;
   add(Part::change,
       fmt::format("UPDATE once_operations SET state={},body_kept={},attempt={},fence={},started_at={},lease_until={},"
@@ -286,12 +286,12 @@ void Script::replace(const NewRow& written, const Guard& was) {
     append_escaped(text_, label(value));
     text_.push_back('\'');
   }
-  append_guard(written.row.id, was);
+  append_seen(written.row.id, was);
 }
 
-void Script::remove(const OperationId& id, const Guard& was) {
+void Script::remove(const OperationId& id, const SeenRow& was) {
   add(Part::change, "DELETE FROM once_operations");
-  append_guard(id, was);
+  append_seen(id, was);
 }
 
 void Script::write_nothing() {
@@ -398,7 +398,7 @@ std::uint64_t rows_of(const RowView& row) {
   return parse_number(row[row.size() == mariadb_columns ? 8 : 9].value_or("")).value_or(0);
 }
 
-Guard guard_of(const Record& record) {
+SeenRow seen_as(const Record& record) {
   return {.nonce = record.nonce, .fence = record.fence, .state = record.state};
 }
 

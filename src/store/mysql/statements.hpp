@@ -27,12 +27,12 @@ std::optional<Row> read_row(const RowView& view);
 
 // What a row was when it was read. Every write to one that exists says it again: should the lock be gone, by a proxy
 // or a cluster that gave the transaction up, it changes nothing.
-struct Guard {
+struct SeenRow {
   Nonce nonce;
   Fence fence{};
   State state = State::started;
 };
-Guard guard_of(const Record& record);
+SeenRow seen_as(const Record& record);
 
 // What a row written anew says beside its record. Views live until the text is made.
 struct NewRow {
@@ -79,9 +79,9 @@ class Script {
   // what it was.
   void finish(std::span<const NewRow> rows);
   // Of a row that is locked; each changes one row, or none.
-  void renew(const Row& row, const Guard& was);
-  void replace(const NewRow& written, const Guard& was);
-  void remove(const OperationId& id, const Guard& was);
+  void renew(const Row& row, const SeenRow& was);
+  void replace(const NewRow& written, const SeenRow& was);
+  void remove(const OperationId& id, const SeenRow& was);
   // A row that is gone again before anybody can see it, so that the commit has something to put on disk.
   void write_nothing();
   // For operators. Rows behind this id, in the order of their ids, without outcomes: tenant, route and the size of the
@@ -112,7 +112,7 @@ class Script {
   // `fence`: an expression, for all rows; empty: each has its record's.
   void append_insert(std::span<const NewRow> rows, std::string_view fence);
   void add(Part part, std::string_view text);
-  void append_guard(const OperationId& id, const Guard& was);
+  void append_seen(const OperationId& id, const SeenRow& was);
   void append_place(State state, const Place& after, std::size_t limit);
   template <class Value>
   void append_list(std::span<const Value> values);

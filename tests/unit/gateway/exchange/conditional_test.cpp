@@ -1,8 +1,6 @@
-// The guard that writes with conditions go through, in virtual time: who gets in, what is sent, and when the resource
-// is free again.
-#include "gateway/exchange/conditional.hpp"
-
+// Writes with conditions, in virtual time: who gets in, what is sent, and when the resource is free again.
 #include "core/etag.hpp"
+#include "gateway/exchange/conditional_write.hpp"
 #include "tests/unit/gateway/exchange/exchange_world.hpp"
 
 namespace once::gateway {
@@ -21,22 +19,29 @@ class Writer {
       : world_(world),
         random_(seed),
         log_(world.clock, -1, LogLevel::off, LogFormat::json),
-        guard_({.store = world.lanes,
-                .waiters = waiters_,
-                .executions = executions_,
-                .home = world.executor,
-                .clock = world.clock,
-                .random = random_,
-                .metrics = metrics,
-                .log = log_,
-                .errors_base = ""},
-               ids_) {}
+        ports_{.store = world.lanes,
+               .waiters = waiters_,
+               .executions = executions_,
+               .home = world.executor,
+               .clock = world.clock,
+               .random = random_,
+               .metrics = metrics,
+               .log = log_,
+               .errors_base = ""} {}
 
   void enter(const std::string& fields, const std::string& method = "PUT") {
     text_ = method + " /doc HTTP/1.1\r\nHost: api\r\n" + fields + "\r\n";
     ONCE_ASSERT(http::parse(text_, http::HeadLimits(), head_).parsed == http::Parsed::complete);
     entered_ = false;
     refused.reset();
+    write_.reset();
+    request_.emplace(WriteRequest{.policy = world_.policy,
+                                  .backend = world_.backend,
+                                  .head = head_,
+                                  .request_id = "id",
+                                  .resource = head_.path,
+                                  .presence = presence});
+    write_.emplace(ports_, ids_, *request_);
     spawn(run());
   }
   void leave(WriteEnd end) {
@@ -47,24 +52,23 @@ class Writer {
   // Let in or sent away.
   bool decided() const { return entered_; }
   bool in() const { return entered_ && !refused; }
-  bool strips() const { return guard_.strips_conditions(); }
+  bool strips() const { return !head_.find("If-Match"); }
   std::uint64_t count(PreconditionResult result) const {
     return metrics.preconditions[static_cast<std::size_t>(result)].value();
   }
 
   std::optional<Problem> refused;
   Metrics metrics;
+  Presence* presence = nullptr;
 
  private:
   Task<void> run() {
-    const GuardedWrite write{
-        .policy = world_.policy, .backend = world_.backend, .head = head_, .request_id = "id", .resource = head_.path};
-    refused = co_await guard_.enter(write);
+    refused = co_await write_->begin();
     entered_ = true;
   }
 
   Task<void> go(WriteEnd end) {
-    co_await guard_.leave(end);
+    co_await write_->end(end);
     left_ = true;
   }
 
@@ -74,16 +78,18 @@ class Writer {
   SeededRandom random_;
   Log log_;
   OperationIds ids_{"secret"};
-  WriteGuard guard_;
+  const ExchangePorts ports_;
   std::string text_;
   http::RequestHead head_;
+  std::optional<WriteRequest> request_;
+  std::optional<ConditionalWrite> write_;
   bool entered_ = false;
   bool left_ = false;
 };
 
-class Guarded : public EveryStore {
+class Conditional : public EveryStore {
  protected:
-  Guarded() {
+  Conditional() {
     world.policy.conditional.if_match = IfMatch::on;
     world.backend.otherwise = answer_with(200, "state");
   }
@@ -99,9 +105,9 @@ class Guarded : public EveryStore {
   Writer one{world, 1};
   Writer other{world, 2};
 };
-INSTANTIATE_TEST_SUITE_P(Stores, Guarded, every_setting(), name_of_setting);
+INSTANTIATE_TEST_SUITE_P(Stores, Conditional, every_setting(), name_of_setting);
 
-TEST_P(Guarded, a_claim_that_may_have_been_made_is_taken_back_in_the_background) {
+TEST_P(Conditional, a_claim_that_may_have_been_made_is_taken_back_in_the_background) {
   world.store.fail_next(Verb::claim, Fault::after, 2);
   one.enter("");
   run_until([this] { return one.decided(); });
@@ -114,7 +120,7 @@ TEST_P(Guarded, a_claim_that_may_have_been_made_is_taken_back_in_the_background)
   other.leave(WriteEnd::known);
 }
 
-TEST_P(Guarded, a_claim_that_arrives_after_it_was_given_up_is_taken_back) {
+TEST_P(Conditional, a_claim_that_arrives_after_it_was_given_up_is_taken_back) {
   if (GetParam().shared == Shared::no) GTEST_SKIP() << "nothing is on its way to a store of one process";
   std::optional<Op> stray;
   world.store.fail_when([&](const Op& op, std::size_t) {
@@ -135,7 +141,7 @@ TEST_P(Guarded, a_claim_that_arrives_after_it_was_given_up_is_taken_back) {
   other.leave(WriteEnd::known);
 }
 
-TEST_P(Guarded, of_two_that_name_the_state_the_second_waits_and_finds_it_changed) {
+TEST_P(Conditional, of_two_that_name_the_state_the_second_waits_and_finds_it_changed) {
   one.enter(now_);
   other.enter(now_);
   run_until([&] { return one.decided() || other.decided(); });
@@ -154,7 +160,7 @@ TEST_P(Guarded, of_two_that_name_the_state_the_second_waits_and_finds_it_changed
   EXPECT_EQ(second.refused->fields, "ETag: " + tag_of("changed") + "\r\n");
 }
 
-TEST_P(Guarded, a_write_longer_than_the_lease_keeps_the_resource) {
+TEST_P(Conditional, a_write_longer_than_the_lease_keeps_the_resource) {
   world.policy.lease = 1s;
   one.enter(now_);
   decide(one);
@@ -168,8 +174,8 @@ TEST_P(Guarded, a_write_longer_than_the_lease_keeps_the_resource) {
   other.leave(WriteEnd::known);
 }
 
-// How long the call took counts, not how often the guard asked.
-TEST_P(Guarded, a_claim_that_took_half_of_its_lease_is_renewed_before_the_write_is_let_in) {
+// How long the call took counts, not how often the store was asked.
+TEST_P(Conditional, a_claim_that_took_half_of_its_lease_is_renewed_before_the_write_is_let_in) {
   world.store.fail_when([this](const Op& op, std::size_t) {
     if (op.verb == Verb::claim) world.clock.advance(world.policy.lease / 2);
     return Fault::none;
@@ -181,7 +187,7 @@ TEST_P(Guarded, a_claim_that_took_half_of_its_lease_is_renewed_before_the_write_
   one.leave(WriteEnd::known);
 }
 
-TEST_P(Guarded, a_claim_whose_renewal_is_late_too_lets_nobody_in) {
+TEST_P(Conditional, a_claim_whose_renewal_is_late_too_lets_nobody_in) {
   world.store.fail_when([this](const Op& op, std::size_t) {
     if (op.verb == Verb::claim || op.verb == Verb::renew) world.clock.advance(world.policy.lease / 2);
     return Fault::none;
@@ -192,7 +198,7 @@ TEST_P(Guarded, a_claim_whose_renewal_is_late_too_lets_nobody_in) {
   EXPECT_EQ(one.refused->kind, ProblemKind::resource_busy);
 }
 
-TEST_P(Guarded, after_an_unknown_end_the_next_one_waits_for_the_lease_and_reads_then) {
+TEST_P(Conditional, after_an_unknown_end_the_next_one_waits_for_the_lease_and_reads_then) {
   world.policy.lease = 3s;
   one.enter(now_);
   decide(one);
@@ -207,11 +213,10 @@ TEST_P(Guarded, after_an_unknown_end_the_next_one_waits_for_the_lease_and_reads_
   other.leave(WriteEnd::known);
 }
 
-TEST_P(Guarded, a_writer_without_conditions_is_alone_too_and_reads_nothing) {
+TEST_P(Conditional, a_writer_without_conditions_is_alone_too_and_reads_nothing) {
   one.enter("");
   decide(one);
   EXPECT_TRUE(one.in());
-  EXPECT_FALSE(one.strips());
   EXPECT_EQ(world.backend.executions(), 0U);
   other.enter(now_);
   world.executor.advance(1s);
@@ -222,7 +227,7 @@ TEST_P(Guarded, a_writer_without_conditions_is_alone_too_and_reads_nothing) {
   other.leave(WriteEnd::known);
 }
 
-TEST_P(Guarded, a_refused_write_holds_nothing) {
+TEST_P(Conditional, a_refused_write_holds_nothing) {
   for (const auto& [script, status] :
        {std::pair(answer_with(200, "other"), 412), std::pair(answer_with(404), 412), std::pair(answer_with(410), 412),
         std::pair(answer_with(403), 412), std::pair(answer_with(503), 502), std::pair(answer_with(204, ""), 412),
@@ -242,7 +247,7 @@ TEST_P(Guarded, a_refused_write_holds_nothing) {
   }
 }
 
-TEST_P(Guarded, a_read_that_got_lost_is_done_again_once) {
+TEST_P(Conditional, a_read_that_got_lost_is_done_again_once) {
   world.backend.then(fails_with(Delivery::lost));
   one.enter(now_);
   decide(one);
@@ -256,7 +261,7 @@ TEST_P(Guarded, a_read_that_got_lost_is_done_again_once) {
   EXPECT_EQ(world.backend.executions(), 4U);
 }
 
-TEST_P(Guarded, a_backend_with_tags_of_its_own_decides) {
+TEST_P(Conditional, a_backend_with_tags_of_its_own_decides) {
   world.backend.then(answer_with(200, "state", "ETag: \"its-own\"\r\n"));
   one.enter("If-Match: \"its-own\"\r\n");
   decide(one);
@@ -266,7 +271,7 @@ TEST_P(Guarded, a_backend_with_tags_of_its_own_decides) {
   one.leave(WriteEnd::known);
 }
 
-TEST_P(Guarded, who_waits_too_long_is_told_to_come_back) {
+TEST_P(Conditional, who_waits_too_long_is_told_to_come_back) {
   one.enter(now_);
   decide(one);
   other.enter(now_);
@@ -279,7 +284,7 @@ TEST_P(Guarded, who_waits_too_long_is_told_to_come_back) {
   one.leave(WriteEnd::known);
 }
 
-TEST_P(Guarded, without_a_store_nothing_is_sent_unless_the_route_prefers_that) {
+TEST_P(Conditional, without_a_store_nothing_is_sent_unless_the_route_prefers_that) {
   store_goes_down();
   one.enter(now_);
   decide(one);
@@ -295,7 +300,7 @@ TEST_P(Guarded, without_a_store_nothing_is_sent_unless_the_route_prefers_that) {
   one.leave(WriteEnd::known);
 }
 
-TEST_P(Guarded, a_store_that_has_failed_for_good_is_asked_once) {
+TEST_P(Conditional, a_store_that_has_failed_for_good_is_asked_once) {
   world.store.fail_for_good();
   const Time sent = world.clock.now();
   Writer writer(world, 1);
@@ -306,7 +311,7 @@ TEST_P(Guarded, a_store_that_has_failed_for_good_is_asked_once) {
   EXPECT_LE(world.clock.now() - sent, 10ms);
 }
 
-TEST_P(Guarded, conditions_are_needed_where_they_are_required) {
+TEST_P(Conditional, conditions_are_needed_where_they_are_required) {
   world.policy.conditional.if_match = IfMatch::required;
   one.enter("");
   decide(one);
@@ -319,7 +324,7 @@ TEST_P(Guarded, conditions_are_needed_where_they_are_required) {
   EXPECT_EQ(one.count(PreconditionResult::invalid), 1U);
 }
 
-TEST_P(Guarded, a_claim_that_went_while_the_state_was_read_stops_the_write) {
+TEST_P(Conditional, a_claim_that_went_while_the_state_was_read_stops_the_write) {
   world.policy.lease = 2s;
   world.backend.then(after(until_told, answer_with(200, "state")));
   one.enter(now_);
@@ -330,6 +335,62 @@ TEST_P(Guarded, a_claim_that_went_while_the_state_was_read_stops_the_write) {
   decide(one);
   ASSERT_TRUE(one.refused.has_value());
   EXPECT_EQ(one.refused->kind, ProblemKind::resource_busy);
+}
+
+// A client without a key: nothing was sent for it, so that it takes its write with it.
+class Leaver final : public Presence {
+ public:
+  bool listen(Listener& listener) override {
+    if (here) listener_ = &listener;
+    return here;
+  }
+  void stop_listening() override { listener_ = nullptr; }
+  bool has_left() override { return !here; }
+  void leave() {
+    here = false;
+    if (listener_ != nullptr) listener_->client_left();
+  }
+
+  bool here = true;
+
+ private:
+  Listener* listener_ = nullptr;
+};
+
+TEST_P(Conditional, a_client_that_leaves_while_its_write_waits_takes_it_along) {
+  Leaver client;
+  other.presence = &client;
+  one.enter("");
+  decide(one);
+  other.enter("");
+  world.executor.advance(1s);
+  ASSERT_FALSE(other.decided());
+  client.leave();
+  decide(other);
+  ASSERT_TRUE(other.refused.has_value());
+  EXPECT_EQ(other.refused->kind, ProblemKind::resource_busy);
+  one.leave(WriteEnd::known);
+}
+
+TEST_P(Conditional, a_client_that_left_while_the_state_was_read_after_a_wait_takes_its_write_along) {
+  Leaver client;
+  other.presence = &client;
+  one.enter("");
+  decide(one);
+  other.enter(now_);
+  world.executor.advance(1s);
+  world.backend.then(after(until_told, answer_with(200, "state")));
+  one.leave(WriteEnd::known);
+  run_until([&] { return world.backend.untold() == 1; });
+  client.leave();
+  world.backend.answer(0, answer_with(200, "state"));
+  decide(other);
+  ASSERT_TRUE(other.refused.has_value());
+  EXPECT_EQ(other.refused->kind, ProblemKind::resource_busy);
+  one.enter("");
+  world.executor.advance(10ms);
+  EXPECT_TRUE(one.in()) << "the resource is free again";
+  one.leave(WriteEnd::known);
 }
 
 }  // namespace conditional_test

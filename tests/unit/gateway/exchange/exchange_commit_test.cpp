@@ -42,8 +42,9 @@ class CommittingBackend : public EveryStore {
     EXPECT_EQ(world.backend.executions(), 1U);
     EXPECT_EQ(world.gateway.metrics.committed_by_backend.value(), 1U);
     EXPECT_EQ(world.gateway.metrics.claims_lost.value(), 0U);
-    for (std::size_t i = 0; i < settled_count; ++i) {
-      EXPECT_EQ(world.gateway.outcomes(Settled(i)), Settled(i) == Settled::succeeded ? 1U : 0U) << name_of(Settled(i));
+    for (std::size_t i = 0; i < claim_end_count; ++i) {
+      EXPECT_EQ(world.gateway.outcomes(ClaimEnd(i)), ClaimEnd(i) == ClaimEnd::succeeded ? 1U : 0U)
+          << name_of(ClaimEnd(i));
     }
   }
 };

@@ -342,8 +342,8 @@ TEST_P(ExchangeFault, an_outcome_that_cannot_be_recorded_is_unknown_to_its_clien
   const Call& call = world.ask();
   EXPECT_EQ(call.status(), 503);
   EXPECT_EQ(call.code(), "outcome-unknown");
-  EXPECT_EQ(world.gateway.outcomes(Settled::unrecorded), 1U);
-  EXPECT_EQ(world.gateway.outcomes(Settled::succeeded), 0U);
+  EXPECT_EQ(world.gateway.outcomes(ClaimEnd::unrecorded), 1U);
+  EXPECT_EQ(world.gateway.outcomes(ClaimEnd::succeeded), 0U);
   EXPECT_EQ(call.idempotency_status(), "unknown");
   EXPECT_EQ(call.retry_after(), "30");
   EXPECT_GE(world.clock.now() - sent, world.policy.lease);

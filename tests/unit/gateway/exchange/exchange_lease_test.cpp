@@ -160,9 +160,9 @@ TEST_F(LostClaim, an_owner_that_lost_its_claim_records_nothing_and_says_so) {
   EXPECT_EQ(owner->code(), "outcome-unknown");
   EXPECT_EQ(owner->idempotency_status(), "unknown");
   EXPECT_EQ(world.gateway.metrics.claims_lost.value(), 1U);
-  EXPECT_EQ(world.gateway.outcomes(Settled::lost), 1U);
-  EXPECT_EQ(world.gateway.outcomes(Settled::succeeded), 0U);
-  EXPECT_EQ(world.other.outcomes(Settled::succeeded), 1U);
+  EXPECT_EQ(world.gateway.outcomes(ClaimEnd::lost), 1U);
+  EXPECT_EQ(world.gateway.outcomes(ClaimEnd::succeeded), 0U);
+  EXPECT_EQ(world.other.outcomes(ClaimEnd::succeeded), 1U);
   EXPECT_GE(world.gateway.metrics.renewals_failed.value(), 2U);
   EXPECT_EQ(count(world.trace, "finish succeeded: lost"), 1);
   EXPECT_EQ(world.ask().body(), "second attempt");

@@ -54,22 +54,22 @@ TEST_P(ExchangeOutcome, every_execution_is_counted_once_by_what_became_of_it) {
   world.policy.on_unknown = OnUnknown::retry;
   int key = 1;
   for (const auto& [script, settled] :
-       {std::pair(answer_with(201), Settled::succeeded), std::pair(answer_with(500), Settled::failed),
-        std::pair(answer_with(429), Settled::released), std::pair(fails_with(Delivery::not_sent), Settled::released),
-        std::pair(fails_with(Delivery::lost), Settled::unknown),
-        std::pair(fails_with(Delivery::timed_out), Settled::unknown)}) {
-    std::array<std::uint64_t, settled_count> expected{};
-    for (std::size_t i = 0; i < settled_count; ++i) expected[i] = world.gateway.outcomes(Settled(i));
+       {std::pair(answer_with(201), ClaimEnd::succeeded), std::pair(answer_with(500), ClaimEnd::failed),
+        std::pair(answer_with(429), ClaimEnd::released), std::pair(fails_with(Delivery::not_sent), ClaimEnd::released),
+        std::pair(fails_with(Delivery::lost), ClaimEnd::unknown),
+        std::pair(fails_with(Delivery::timed_out), ClaimEnd::unknown)}) {
+    std::array<std::uint64_t, claim_end_count> expected{};
+    for (std::size_t i = 0; i < claim_end_count; ++i) expected[i] = world.gateway.outcomes(ClaimEnd(i));
     ++expected[static_cast<std::size_t>(settled)];
     world.backend.then(script);
     world.ask({.key = key});
-    for (std::size_t i = 0; i < settled_count; ++i) {
-      EXPECT_EQ(world.gateway.outcomes(Settled(i)), expected[i]) << name_of(Settled(i)) << " after key " << key;
+    for (std::size_t i = 0; i < claim_end_count; ++i) {
+      EXPECT_EQ(world.gateway.outcomes(ClaimEnd(i)), expected[i]) << name_of(ClaimEnd(i)) << " after key " << key;
     }
     ++key;
   }
   world.ask({.key = 1});  // a replay is no execution
-  EXPECT_EQ(world.gateway.outcomes(Settled::succeeded), 1U);
+  EXPECT_EQ(world.gateway.outcomes(ClaimEnd::succeeded), 1U);
 }
 
 TEST_P(ExchangeOutcome, a_refusal_is_passed_on_and_the_next_request_is_the_first_again) {

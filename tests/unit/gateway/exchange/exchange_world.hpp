@@ -98,6 +98,7 @@ class Call final : private Presence {
     return here_;
   }
   void stop_listening() override { listener_ = nullptr; }
+  bool has_left() override { return !here_; }
 
   Task<void> run(Ask ask) {
     const KeyedRequest request{.policy = policy_,
@@ -157,7 +158,7 @@ class TestGateway {
   const ExchangePorts& ports() const { return ports_; }
 
   const RouteMetrics& counts() { return metrics.routes.of("/payments"); }
-  std::uint64_t outcomes(Settled settled) { return counts().outcomes[static_cast<std::size_t>(settled)].value(); }
+  std::uint64_t outcomes(ClaimEnd settled) { return counts().outcomes[static_cast<std::size_t>(settled)].value(); }
 
   Metrics metrics;
 

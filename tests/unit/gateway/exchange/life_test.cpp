@@ -37,26 +37,10 @@ class Life : public EveryStore {
     LifeEnd end(world.gateway.ports(), world.policy, marker, head_, "id");
     return run(end.answered(status));
   }
-  // A DELETE that goes through the backend as one with a key does.
-  BackendAnswer delete_with_key() {
-    LifeEnd end(world.gateway.ports(), world.policy, marker, head_, "id");
-    LifeEndingBackend backend(world.backend, end, world.policy);
-    bool ended = false;
-    BackendAnswer answer;
-    spawn(send(backend, answer, ended));
-    EXPECT_TRUE(world.executor.run_until([&] { return ended; })) << "it never ends";
-    return answer;
-  }
 
  private:
   static Task<void> keep(Task<std::optional<Problem>> task, std::optional<Problem>& result, bool& ended) {
     result = co_await std::move(task);
-    ended = true;
-  }
-  Task<void> send(Backend& backend, BackendAnswer& answer, bool& ended) {
-    const BackendRequest request{
-        .head = head_, .body = "", .added_fields = "", .timeouts = world.policy.timeouts, .max_response_body = 100};
-    answer = co_await backend.send(request);
     ended = true;
   }
 
@@ -221,23 +205,6 @@ TEST_P(Life, nobody_is_told_of_an_end_that_is_not_recorded) {
   EXPECT_EQ(refused->kind, ProblemKind::store_unavailable);
   world.policy.store_down = StoreDown::bypass;
   EXPECT_FALSE(answered(204) || begin());
-}
-
-TEST_P(Life, with_a_key_it_is_refused_before_it_is_sent_or_unknown_after) {
-  world.store.fail_next(Verb::lookup, Fault::before, 2);
-  BackendAnswer answer = delete_with_key();
-  EXPECT_EQ(answer.delivery, Delivery::not_sent);
-  EXPECT_TRUE(answer.refused);
-  EXPECT_EQ(world.backend.executions(), 0U);
-  world.store.fail_next(Verb::claim, Fault::before, 1000);
-  answer = delete_with_key();
-  EXPECT_EQ(answer.delivery, Delivery::lost);
-  EXPECT_TRUE(answer.refused);
-  EXPECT_EQ(world.backend.executions(), 1U);
-  world.store.heal();
-  answer = delete_with_key();
-  EXPECT_EQ(answer.delivery, Delivery::whole);
-  EXPECT_TRUE(world.store.record(marker).has_value());
 }
 
 }  // namespace life_test

@@ -1,5 +1,5 @@
 // Who waits for an operation is told when it ends, by whichever thread, and never misses it.
-#include "gateway/exchange/waiters.hpp"
+#include "store/waiters.hpp"
 
 #include <atomic>
 #include <condition_variable>
@@ -13,7 +13,7 @@
 #include "http/loop.hpp"
 #include "tests/unit/support/virtual_time.hpp"
 
-namespace once::gateway {
+namespace once::store {
 namespace waiters_test {
 
 using namespace std::chrono_literals;
@@ -184,4 +184,4 @@ TEST(WaitersThreads, no_wake_up_is_lost_over_many_rounds) {
 }
 
 }  // namespace waiters_test
-}  // namespace once::gateway
+}  // namespace once::store

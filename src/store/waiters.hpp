@@ -12,7 +12,7 @@
 #include "base/bytes.hpp"
 #include "base/executor.hpp"
 
-namespace once::gateway {
+namespace once::store {
 
 class Waiters {
  public:
@@ -77,4 +77,4 @@ class Waiters::Ticket final : private Entry, private Work, private Timer {
   std::coroutine_handle<> caller_;
 };
 
-}  // namespace once::gateway
+}  // namespace once::store

@@ -1,6 +1,6 @@
-#include "gateway/exchange/waiters.hpp"
+#include "store/waiters.hpp"
 
-namespace once::gateway {
+namespace once::store {
 
 Waiters::Waiters() {
   for (Bucket& bucket : buckets_) bucket.list.previous = bucket.list.next = &bucket.list;
@@ -9,7 +9,7 @@ Waiters::Waiters() {
 void Waiters::notify(const OperationId& id) {
   if (listed_.load(std::memory_order_seq_cst) == 0) return;
   Bucket& bucket = bucket_of(id);
-  const std::lock_guard guard(bucket.lock);
+  const std::scoped_lock lock(bucket.lock);
   for (Entry* entry = bucket.list.next; entry != &bucket.list; entry = entry->next) {
     auto& ticket = static_cast<Ticket&>(*entry);
     if (ticket.id_ != id || ticket.state_ == Ticket::State::told) continue;
@@ -29,7 +29,7 @@ Waiters::Ticket::Ticket(Waiters& waiters, const OperationId& id, Executor& home)
   };
   fire = [](Timer& timer) { static_cast<Ticket&>(timer).timed_out(); };
   Bucket& bucket = waiters_.bucket_of(id_);
-  const std::lock_guard guard(bucket.lock);
+  const std::scoped_lock lock(bucket.lock);
   Entry& self = *this;
   self.previous = bucket.list.previous;
   self.next = &bucket.list;
@@ -40,7 +40,7 @@ Waiters::Ticket::Ticket(Waiters& waiters, const OperationId& id, Executor& home)
 
 Waiters::Ticket::~Ticket() {
   Bucket& bucket = waiters_.bucket_of(id_);
-  const std::lock_guard guard(bucket.lock);
+  const std::scoped_lock lock(bucket.lock);
   Entry& self = *this;
   self.previous->next = self.next;
   self.next->previous = self.previous;
@@ -49,7 +49,7 @@ Waiters::Ticket::~Ticket() {
 
 bool Waiters::Ticket::await_suspend(std::coroutine_handle<> caller) {
   caller_ = caller;
-  const std::lock_guard guard(waiters_.bucket_of(id_).lock);
+  const std::scoped_lock lock(waiters_.bucket_of(id_).lock);
   if (state_ == State::told) {
     state_ = State::listed;
     return false;
@@ -60,20 +60,20 @@ bool Waiters::Ticket::await_suspend(std::coroutine_handle<> caller) {
 }
 
 void Waiters::Ticket::end_wait() {
-  const std::lock_guard guard(waiters_.bucket_of(id_).lock);
+  const std::scoped_lock lock(waiters_.bucket_of(id_).lock);
   if (state_ != State::waiting) return;
   state_ = State::told;
   home_.post(*this);
 }
 
 void Waiters::Ticket::listed_again() {
-  const std::lock_guard guard(waiters_.bucket_of(id_).lock);
+  const std::scoped_lock lock(waiters_.bucket_of(id_).lock);
   state_ = State::listed;
 }
 
 void Waiters::Ticket::timed_out() {
   {
-    const std::lock_guard guard(waiters_.bucket_of(id_).lock);
+    const std::scoped_lock lock(waiters_.bucket_of(id_).lock);
     // Told at the same moment: the posted work resumes the caller.
     if (state_ == State::told) return;
     state_ = State::listed;
@@ -81,4 +81,4 @@ void Waiters::Ticket::timed_out() {
   caller_.resume();
 }
 
-}  // namespace once::gateway
+}  // namespace once::store

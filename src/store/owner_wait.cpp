@@ -1,0 +1,82 @@
+#include "store/owner_wait.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "store/claim_steps.hpp"
+
+namespace once::store {
+
+namespace {
+
+// Ends a wait when its client leaves.
+class Departure final : private Presence::Listener {
+ public:
+  Departure(Presence* presence, Waiters::Ticket& ticket)
+      : presence_(presence), ticket_(ticket), left_(presence != nullptr && !presence->listen(*this)) {}
+  Departure(const Departure&) = delete;
+  Departure& operator=(const Departure&) = delete;
+  ~Departure() {
+    if (presence_ != nullptr) presence_->stop_listening();
+  }
+
+  bool left() const { return left_ || (presence_ != nullptr && presence_->has_left()); }
+
+ private:
+  void client_left() override {
+    left_ = true;
+    ticket_.end_wait();
+  }
+
+  Presence* presence_;
+  Waiters::Ticket& ticket_;
+  bool left_;
+};
+
+}  // namespace
+
+std::optional<Duration> OwnerWaitSteps::pause_after(const Op& look) {
+  // A store that does not answer says nothing of the owner: waited for like one.
+  const bool works = look.status != OpStatus::done || owner_works(look);
+  // Sent away twice although nobody seems to own it: a backend is about to commit its outcome, and until then the
+  // record cannot be claimed. Waited for like an owner, or this would go round and round.
+  owner_ended_ = !works && (paused_ || !came_at_once_);
+  worked_ = worked_ || works;
+  if (owner_ended_ || waited_ >= limit_) {
+    came_at_once_ = !std::exchange(paused_, false);
+    // The next owner is another one, and may be quicker.
+    if (std::exchange(worked_, false)) look_.reset();
+    return std::nullopt;
+  }
+  const Duration look_again = look_.next();
+  const Duration pause = std::min(ends_are_told_ ? slowest_look : look_again, limit_ - waited_);
+  // A lease may end before anybody says anything.
+  if (look.status == OpStatus::done && works) return std::min(pause, look.record->lease_until - look.now);
+  return pause;
+}
+
+void OwnerWaitSteps::paused(Duration took) {
+  waited_ += std::max(took, Duration(1));
+  paused_ = true;
+}
+
+Task<WaitEnd> OwnerWait::wait(OperationId id, Presence* presence, Op& seen) {
+  Waiters::Ticket ticket(ports_.waiters, id, ports_.home);
+  const Departure departure(presence, ticket);
+  while (!departure.left()) {
+    seen = Op();
+    seen.id = id;
+    seen.waits = Waits::yes;
+    const Duration began = ports_.clock.running();
+    co_await ports_.store.run(seen, ports_.home);
+    if (departure.left()) break;
+    if (ports_.store.store().failed_for_good()) co_return WaitEnd::store_failed;
+    const std::optional<Duration> pause = steps_.pause_after(seen);
+    if (!pause) co_return steps_.owner_ended() ? WaitEnd::owner_ended : WaitEnd::limit;
+    co_await ticket.wait(*pause);
+    steps_.paused(ports_.clock.running() - began);
+  }
+  co_return WaitEnd::left;
+}
+
+}  // namespace once::store
