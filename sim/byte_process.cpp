@@ -72,7 +72,6 @@ ServingSettings ByteProcess::settings() const {
   all.upstreams.push_back(upstream);
   for (std::size_t i = 0; i < parts_.routes.size(); ++i) {
     Route route{.path = fmt::format("/route/{}", i), .upstream = upstream.name, .policy = parts_.routes[i]};
-    route.policy.methods.set(static_cast<std::size_t>(Method::post));
     route.policy.record.max_body = setup.max_body;
     route.policy.timeouts.connect = 2s;
     all.routes.push_back(route);

@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/assert.hpp"
-#include "core/fingerprint.hpp"
-#include "gateway/identity/scope.hpp"
+#include "gateway/identity/identify.hpp"
 
 namespace once::sim {
 
@@ -38,9 +37,10 @@ class Process::Call {
         answered_(std::move(answered)),
         policy_(process.policy_of(asked)),
         body_(body_of(asked)),
-        head_text_(fmt::format("POST /route/{} HTTP/1.1\r\nHost: api\r\nAuthorization: caller-{}\r\nContent-Length: "
-                               "{}\r\n\r\n",
-                               asked.operation % process.parts_.routes.size(), asked.caller, body_.size())),
+        head_text_(fmt::format("POST /route/{} HTTP/1.1\r\nHost: api\r\nAuthorization: caller-{}\r\n"
+                               "Idempotency-Key: key-{}\r\nContent-Length: {}\r\n\r\n",
+                               asked.operation % process.parts_.routes.size(), asked.caller, asked.operation,
+                               body_.size())),
         exchange_({.store = process.lanes_,
                    .waiters = process.waiters_,
                    .executions = process.executions_,
@@ -57,17 +57,22 @@ class Process::Call {
   Call& operator=(const Call&) = delete;
 
   Task<void> run() {
-    const ScopeParts scope(policy_, head_);
-    const std::string key = fmt::format("key-{}", asked_.operation);
-    const KeyedRequest request{
-        .policy = policy_,
-        .backend = process_.backend_,
-        .counts = process_.metrics_.routes.of(RouteTable::none),
-        .head = head_,
-        .body = body_,
-        .id = process_.ids_.make(scope.parts(), key),
-        .fingerprint = fingerprint(policy_.fingerprint, head_.method_text, head_.target, "", body_),
-        .request_id = "request"};
+    const RequestIdentity identity({.settings = process_.settings_,
+                                    .routes = process_.routes_,
+                                    .ids = process_.ids_,
+                                    .tokens = nullptr,
+                                    .clock = process_.parts_.clock},
+                                   {.head = head_, .peer = "203.0.113.1"}, policy_);
+    const auto id = identity.operation(find_request_key(&policy_, head_).given, body_);
+    ONCE_ASSERT(id.has_value());
+    const KeyedRequest request{.policy = policy_,
+                               .backend = process_.backend_,
+                               .counts = process_.metrics_.routes.of(RouteTable::none),
+                               .head = head_,
+                               .body = body_,
+                               .id = *id,
+                               .fingerprint = identity.fingerprint(body_),
+                               .request_id = "request"};
     co_await exchange_.run(request, reply_);
     if (process_.alive_) tell(request);
   }

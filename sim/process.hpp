@@ -11,6 +11,8 @@
 #include "base/log.hpp"
 #include "core/operation.hpp"
 #include "gateway/exchange/exchange.hpp"
+#include "gateway/identity/routes.hpp"
+#include "gateway/settings.hpp"
 #include "sim/backend.hpp"
 #include "sim/gateway_process.hpp"
 #include "sim/history.hpp"
@@ -82,7 +84,9 @@ class Process final : public GatewayProcess {
   SimLanes lanes_;
   SimBackend backend_;
   Operators operators_;
-  OperationIds ids_{"the secret of the simulation"};
+  const ServingSettings settings_;
+  const Routes routes_{{}, {}};  // a call has its policy already
+  const OperationIds ids_{"the secret of the simulation"};
   std::list<Call> calls_;
   bool alive_ = true;
 };

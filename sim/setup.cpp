@@ -100,6 +100,7 @@ std::string store_faults(const Setup& setup) {
 
 Policy draw_policy(Draw& draw) {
   Policy policy;
+  policy.methods.set(static_cast<std::size_t>(Method::post));
   policy.record = default_record_policy();
   policy.on_unknown = draw.one_of({OnUnknown::retry, OnUnknown::takeover, OnUnknown::hold});
   policy.ttl = draw.one_of({Duration(10s), Duration(60s), Duration(1h)});
