@@ -125,6 +125,12 @@ void Worker::enter(ServedConnection& connection) {
 
 void Worker::leave(ServedConnection& connection) {
   unlink(connection);
+  count_out(connection);
+  stop_if_drained();
+}
+
+void Worker::count_out(ServedConnection& connection) {
+  if (!std::exchange(connection.counted, false)) return;
   metrics_.connections_open.subtract();
   shared_.connections.fetch_sub(1, std::memory_order_relaxed);
 }
@@ -192,17 +198,18 @@ void Worker::admit(const http::Socket::Accepted& accepted, Over over) {
   spawn(serve(*this, accepted, over, std::move(share)));
 }
 
-// A flood of connections that do nothing must not keep out one that does. One of them goes when the loop comes to it.
+// A flood of connections that do nothing must not keep out one that does. One of them goes when the loop comes to it,
+// and does not count from now on.
 bool Worker::make_room(const AddressTable::Share& newcomer) {
   if (resting_.next == &resting_) return displace_slow(newcomer.count(), Displaced::anybody);
-  close_longest_resting();
-  return true;
+  return close_longest_resting();
 }
 
-void Worker::close_longest_resting() {
+bool Worker::close_longest_resting() {
   ServedConnection& longest = *resting_.next;
   wakes(longest);
-  longest.close_if_idle();
+  if (!longest.close_if_idle()) return false;
+  count_out(longest);
   metrics_.connections_displaced.add();
 }
 
@@ -229,6 +236,7 @@ bool Worker::displace_slow(std::size_t neighbours, Displaced among) {
   }
   if (slowest == nullptr) return false;
   slowest->displace();
+  count_out(*slowest);
   metrics_.connections_displaced.add();
   return true;
 }

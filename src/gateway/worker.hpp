@@ -71,7 +71,8 @@ struct Listening {
 // A client's connection, as the worker needs to see it when it drains or is full.
 class ServedConnection {
  public:
-  virtual void close_if_idle() = 0;
+  // True: it was, and ends.
+  virtual bool close_if_idle() = 0;
   // A request that is still coming in, and of which nothing was sent on, is refused: see Worker::refuses_unread().
   virtual void refuse_unread() = 0;
   // How long its client keeps it waiting in the midst of a message, beyond what a client of a decent speed would.
@@ -86,6 +87,7 @@ class ServedConnection {
   ServedConnection* previous = nullptr;
   ServedConnection* next = nullptr;
   bool resting = false;  // in the list of those
+  bool counted = true;   // as open: until it ends, or has to make room for another one
 
  protected:
   ~ServedConnection() = default;
@@ -180,7 +182,9 @@ class Worker final {
   void admit(const http::Socket::Accepted& accepted, Over over);
   Task<void> wait_for_descriptors(int error);
   bool make_room(const AddressTable::Share& newcomer);
-  void close_longest_resting();
+  bool close_longest_resting();
+  // Its place is another one's from now on.
+  void count_out(ServedConnection& connection);
   enum class Displaced : std::uint8_t { anybody, readers };
   bool displace_slow(std::size_t neighbours, Displaced among);
   Task<void> refuse(int fd, Over over, Problem answer);
@@ -214,16 +218,16 @@ class Worker final {
   std::size_t held_ = 0;
   std::size_t lingering_ = 0;  // connections that were refused
   std::vector<http::Socket*> introducing_;
-  struct Ends final : ServedConnection {
-    void close_if_idle() override {}
+  struct ListHead final : ServedConnection {
+    bool close_if_idle() override { return false; }
     void refuse_unread() override {}
     std::chrono::nanoseconds debt() const override { return {}; }
     void displace() override {}
     std::size_t neighbours() const override { return 0; }
     bool holds_response() const override { return false; }
   };
-  Ends open_;     // list head
-  Ends resting_;  // the same of those that rest, the longest first
+  ListHead open_;
+  ListHead resting_;  // those that rest, the longest first
 };
 
 }  // namespace once::gateway

@@ -53,9 +53,11 @@ Connection::~Connection() {
   worker_.leave(*this);
 }
 
-void Connection::close_if_idle() {
+bool Connection::close_if_idle() {
   const bool arrived = worker_.serves_arrived() && !io_.socket.quiet();
-  if (idle_ && !arrived) io_.socket.cancel();
+  const bool closes = idle_ && !arrived;
+  if (closes) io_.socket.cancel();
+  return closes;
 }
 
 Task<void> Connection::run() {
