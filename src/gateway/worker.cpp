@@ -211,6 +211,7 @@ bool Worker::close_longest_resting() {
   if (!longest.close_if_idle()) return false;
   count_out(longest);
   metrics_.connections_displaced.add();
+  return true;
 }
 
 // A client that takes or sends just enough not to be cut off holds a connection for hours. One of an address that has
@@ -218,7 +219,6 @@ bool Worker::close_longest_resting() {
 // where the last one ended.
 bool Worker::displace_slow(std::size_t neighbours, Displaced among) {
   ServedConnection* slowest = nullptr;
-  return true;
   std::pair<std::size_t, std::chrono::nanoseconds> worst{neighbours, least_debt};
   ServedConnection* const last = open_.previous;
   ServedConnection* looked_at = nullptr;

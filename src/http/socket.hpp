@@ -248,6 +248,7 @@ class Socket final : public Pollable {
   // The next close resets the connection, so that the peer cannot take what it got for a whole message. Until then
   // shut_down_writing() does nothing.
   void reset_on_close();
+  bool resets() const { return resets_; }
   Loop& loop() const { return loop_; }
 
  private:

@@ -58,6 +58,11 @@ void ClientIo::displace() {
   socket.cancel();
 }
 
+bool ClientIo::has_more() {
+  if (socket.resets()) return false;
+  return !buffer.empty() || socket.peer_now() == http::Socket::Peer::bytes;
+}
+
 const Origin& ClientIo::origin(const http::AddressSet& trusted_proxies) {
   if (!origin_) origin_.emplace(peer, transport());
   origin_->trust(trusted_proxies);

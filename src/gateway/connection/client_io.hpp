@@ -57,6 +57,10 @@ struct ClientIo {
   // or has no key; of a request that comes in nothing was executed.
   void displace();
 
+  // The client has sent more than was read: closing now would reset the connection, and the reply with it. Not of a
+  // connection that is to be reset.
+  bool has_more();
+
   Origin::Transport transport() const { return secure ? Origin::Transport::tls : Origin::Transport::plain; }
   // Where requests on this connection come from. Whether the peer is a trusted proxy is looked up with every call.
   const Origin& origin(const http::AddressSet& trusted_proxies);

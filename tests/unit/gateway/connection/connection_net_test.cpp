@@ -133,6 +133,54 @@ TEST(ConnectionOnNet, a_client_that_takes_nothing_is_cut_off) {
   stage.finish();
 }
 
+// A client that pipelines behind its last request: bytes that nobody reads must not reset the connection under the
+// response.
+TEST(ConnectionOnNet, a_large_response_arrives_although_the_client_has_sent_more_than_was_asked_for) {
+  for (const std::string_view asked :
+       {"POST /orders HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k1\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
+        "GET /orders HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "GET /orders HTTP/1.0\r\nHost: x\r\n\r\n"}) {
+    for (const bool at_once : {true, false}) {
+      Stage stage({}, {.capacity = 4096});
+      stage.serve = [](const Stage::Served& served) {
+        if (served.whole)
+          served.peer.send("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + std::string(100'000, 'x'));
+      };
+      StageClient& client = stage.client();
+      client.ask(at_once ? std::string(asked) + std::string(unkeyed) : std::string(asked));
+      stage.run(1ms);
+      if (!at_once) client.peer->send(unkeyed);
+      stage.run(1min);
+      EXPECT_EQ(client.response().body.size(), 100'000U) << asked << at_once;
+      EXPECT_TRUE(client.ended) << asked << at_once;
+      EXPECT_FALSE(client.reset) << asked << at_once;
+      EXPECT_EQ(stage.requests, 1U) << "what follows is no request";
+      stage.finish();
+    }
+  }
+}
+
+// Newcomers displace idle connections, which end a moment later: they must not count twice.
+TEST(ConnectionOnNet, no_more_connections_are_open_than_may_be) {
+  Stage stage([](ServingSettings& all) { all.limits.max_connections = 2; });
+  std::uint64_t most = 0;
+  const auto fault = stage.gateway->net().faults;
+  stage.gateway->net().faults = [&](NetCall call) {
+    most = std::max(most, stage.gateway->sum(&Metrics::connections_open));
+    return fault(call);
+  };
+  stage.client();
+  stage.client();
+  stage.run(5s);
+  for (int newcomers = 0; newcomers < 4; ++newcomers) stage.client().ask(unkeyed);
+  stage.run(1s);
+  EXPECT_EQ(stage.gateway->sum(&Metrics::connections_displaced), 2U);
+  EXPECT_EQ(stage.gateway->sum(&Metrics::connections_refused), 2U);
+  EXPECT_EQ(most, 2U);
+  EXPECT_EQ(stage.gateway->sum(&Metrics::connections_open), 2U);
+  EXPECT_EQ(stage.gateway->shared().connections.load(), 2U);
+  stage.finish();
+}
+
 // The memory of a response is counted for as long as its client has not read it.
 TEST(ConnectionOnNet, a_response_that_waits_for_its_client_is_counted) {
   Stage stage({}, {.capacity = 4096});
