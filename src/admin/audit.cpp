@@ -49,16 +49,6 @@ bool ends_within_a_line(int file, off_t size) {
   return size > 0 && ::pread(file, &last, 1, size - 1) == 1 && last != '\n';
 }
 
-Result<void> write_all(int file, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(file, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return cannot("written", written < 0 ? errno : ENOSPC);
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return {};
-}
-
 // A file that was just made is found after a power loss only if its folder was written, too.
 Result<void> keep_name(const std::string& path) {
   const std::string folder = std::filesystem::path(path).parent_path();
@@ -119,7 +109,7 @@ Result<void> Audit::append_line(const std::string& path, std::string line) {
   if (::fstat(file.get(), &found) != 0) return cannot("opened", errno);
   if (!S_ISREG(found.st_mode)) return cannot("opened", "it is not a regular file");
   if (ends_within_a_line(file.get(), found.st_size)) line.insert(0, 1, '\n');
-  if (auto written = write_all(file.get(), line); !written) return written;
+  if (!write_all(file.get(), line)) return cannot("written", errno);
   if (::fdatasync(file.get()) != 0 && errno != EINVAL && errno != EROFS) return cannot("written", errno);
   return found.st_size == 0 ? keep_name(path) : Result<void>();
 }

@@ -1,8 +1,11 @@
-// Owns a file descriptor and closes it.
+// Owns a file descriptor and closes it; writes to one that blocks.
 #pragma once
 
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstddef>
+#include <string_view>
 #include <utility>
 
 #include "base/layers.hpp"
@@ -30,5 +33,16 @@ class Descriptor {
  private:
   int number_ = -1;
 };
+
+// False, with errno: not all of it went out.
+inline bool write_all(int descriptor, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
 
 }  // namespace once::base

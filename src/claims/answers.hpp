@@ -41,6 +41,8 @@ class ClaimsAnswers {
   ClaimsAnswer not_found() const;
   ClaimsAnswer not_allowed(std::string_view allow) const;
   ClaimsAnswer store_failed(const Op& op) const;
+  // To the owner of a claim: it is lost, or the store failed.
+  ClaimsAnswer not_done(const Op& op) const { return op.status == OpStatus::lost ? lost() : store_failed(op); }
   ClaimsAnswer no_memory() const;
 
   http::ServiceResponse problem_response(ProblemKind kind, std::string detail) const;

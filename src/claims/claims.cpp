@@ -36,6 +36,14 @@ std::size_t value_size(const Op& op) {
   return op.record && op.record->outcome ? op.record->outcome->size() : 0;
 }
 
+Op op_of(const ClaimHandle& handle, Verb verb) {
+  Op op;
+  op.verb = verb;
+  op.id = handle.id;
+  op.nonce = handle.nonce;
+  return op;
+}
+
 // One long poll, while it lasts.
 class Poll {
  public:
@@ -263,15 +271,11 @@ Task<WaitEnd> Claims::wait_for_owner(OwnerWait& owner, OperationId id, const boo
 Task<ClaimsAnswer> Claims::renew(Call call, ClaimHandle handle) {
   const auto lease = read_renew(call.request.body);
   if (!lease) co_return answers_.invalid(lease.error());
-  Op op;
-  op.verb = Verb::renew;
-  op.id = handle.id;
-  op.nonce = handle.nonce;
+  Op op = op_of(handle, Verb::renew);
   op.terms.lease = *lease;
   op.terms.owner = Owner::outside;
   co_await claimant_.ask(op);
-  if (op.status == OpStatus::failed) co_return answers_.store_failed(op);
-  if (op.status == OpStatus::lost) co_return answers_.lost();
+  if (op.status != OpStatus::done) co_return answers_.not_done(op);
   co_return answers_.renewed(op.now + *lease);
 }
 
@@ -296,16 +300,12 @@ Task<void> Claims::finish(Op& op) {
 Task<ClaimsAnswer> Claims::succeed(Call call, ClaimHandle handle) {
   const auto asked = read_succeed(call.request.body);
   if (!asked) co_return answers_.invalid(asked.error());
-  Op op;
-  op.verb = Verb::finish;
-  op.id = handle.id;
-  op.nonce = handle.nonce;
+  Op op = op_of(handle, Verb::finish);
   op.terms.ttl = asked->ttl.value_or(Duration::zero());
   op.final_state = State::succeeded;
   op.outcome = outcome_of(asked->value);
   co_await finish(op);
-  if (op.status == OpStatus::failed) co_return answers_.store_failed(op);
-  if (op.status == OpStatus::lost) co_return answers_.lost();
+  if (op.status != OpStatus::done) co_return answers_.not_done(op);
   ClaimsAnswer ended = answers_.succeeded(op, asked->value);
   if (!hold(ended.response.body.size(), ended.response.held)) co_return answers_.no_memory();
   co_return ended;
@@ -314,15 +314,11 @@ Task<ClaimsAnswer> Claims::succeed(Call call, ClaimHandle handle) {
 Task<ClaimsAnswer> Claims::fail(Call call, ClaimHandle handle) {
   const auto reason = read_fail(call.request.body);
   if (!reason) co_return answers_.invalid(reason.error());
-  Op op;
-  op.verb = Verb::finish;
-  op.id = handle.id;
-  op.nonce = handle.nonce;
+  Op op = op_of(handle, Verb::finish);
   op.terms.ttl = Duration::zero();
   op.final_state = State::failed;
   co_await finish(op);
-  if (op.status == OpStatus::failed) co_return answers_.store_failed(op);
-  if (op.status == OpStatus::lost) co_return answers_.lost();
+  if (op.status != OpStatus::done) co_return answers_.not_done(op);
   ports_.log.info("work failed",
                   {{"tenant", call.tenant}, {"operation", to_hex(prefix_of(op.id))}, {"reason", *reason}});
   co_return answers_.failed(op);
@@ -331,12 +327,9 @@ Task<ClaimsAnswer> Claims::fail(Call call, ClaimHandle handle) {
 Task<ClaimsAnswer> Claims::release(Call call, ClaimHandle handle) {
   const auto asked = read_release(call.request.body);
   if (!asked) co_return answers_.invalid(asked.error());
-  Op op;
-  op.id = handle.id;
-  op.nonce = handle.nonce;
+  Op op = op_of(handle, Verb::release);
   co_await claimant_.release(op);
-  if (op.status == OpStatus::failed) co_return answers_.store_failed(op);
-  if (op.status == OpStatus::lost) co_return answers_.lost();
+  if (op.status != OpStatus::done) co_return answers_.not_done(op);
   ports_.waiters.notify(op.id);
   co_return answers_.released();
 }

@@ -184,16 +184,6 @@ class Interruption {
   std::thread waiter_;
 };
 
-bool write_all(int descriptor, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
-}
-
 // Opened before anything is sent, so that an answer is never lost to a name that cannot be written.
 class Output {
  public:

@@ -93,16 +93,6 @@ std::expected<Secret, std::string> resolve_secret(const std::string& source, con
 
 namespace {
 
-bool write_all(int descriptor, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
-}
-
 std::expected<void, std::string> make_folder(const std::string& path) {
   std::error_code error;
   const std::filesystem::path parent = std::filesystem::path(path).lexically_normal().parent_path();

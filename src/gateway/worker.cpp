@@ -110,6 +110,19 @@ GenerationUse Worker::serve_by(std::shared_ptr<Generation> generation) {
   return GenerationUse(new ServedGeneration(std::move(generation), share_, ports));
 }
 
+ExchangePorts Worker::exchange_ports(ResponseMemory* memory) {
+  return {.store = shared_.store,
+          .waiters = shared_.waiters,
+          .executions = shared_.executions,
+          .home = loop_,
+          .clock = shared_.clock,
+          .random = random_,
+          .metrics = metrics_,
+          .log = shared_.log,
+          .errors_base = shared_.errors_base,
+          .memory = memory};
+}
+
 Worker::~Worker() {
   loop_.disarm(drain_timer_);
   loop_.disarm(idle_timer_);

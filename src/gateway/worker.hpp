@@ -15,6 +15,7 @@
 #include "core/operation.hpp"
 #include "gateway/access_log.hpp"
 #include "gateway/connection/reply.hpp"
+#include "gateway/exchange/exchange_ports.hpp"
 #include "gateway/generation.hpp"
 #include "gateway/limits/address_limit.hpp"
 #include "gateway/limits/caller_limits.hpp"
@@ -122,6 +123,8 @@ class Worker final {
   // The time as a field Date has it; valid until the next call.
   std::string_view date() { return date_.at(shared_.clock.now()); }
   const Metrics& metrics() const { return metrics_; }
+  // For one request at a time, on this worker's loop. Without memory there is always enough.
+  ExchangePorts exchange_ports(ResponseMemory* memory);
   GatewayShared& shared() { return shared_; }
   // By which new requests are served.
   const GenerationUse& generation() const { return generation_; }

@@ -14,16 +14,7 @@ KeyedHandler::KeyedHandler(Worker& worker, ClientIo& io, RequestReader& reader, 
       writer_(writer),
       presence_(io.socket),
       memory_(shared_.load, shared_.told, worker.loop(), worker.metrics(), room),
-      exchange_({.store = shared_.store,
-                 .waiters = shared_.waiters,
-                 .executions = shared_.executions,
-                 .home = worker.loop(),
-                 .clock = shared_.clock,
-                 .random = worker.random(),
-                 .metrics = worker.metrics(),
-                 .log = shared_.log,
-                 .errors_base = shared_.errors_base,
-                 .memory = &memory_}) {}
+      exchange_(worker.exchange_ports(&memory_)) {}
 
 KeyedRequest KeyedHandler::keyed_request(RequestContext& request, Backend& backend, const RequestIdentity& identity) {
   const Policy& policy = *request.route.policy;

@@ -199,7 +199,6 @@ Task<void> Exchange::leave_work() {
 
 // The claim is ours and durable. From here on it is finished, released only if nothing was sent, or left unknown.
 Task<void> Exchange::execute() {
-  const Policy& policy = request_->policy;
   const Record& record = *op_.record;
   attempt_ = record.attempt;
   if (attempt_ > Attempt{1}) {
@@ -208,22 +207,26 @@ Task<void> Exchange::execute() {
   }
   write_fields_for_backend();
   if (shared_) lease_.start(op_, claimed_.held_since, &work_);
-  const BackendRequest to_backend{.head = request_->head,
-                                  .body = request_->body,
-                                  .added_fields = for_backend_,
-                                  .timeouts = policy.timeouts,
-                                  .max_response_body = policy.record.max_body,
-                                  .interim = request_->interim,
-                                  .strip_prefix = request_->strip_prefix,
-                                  .origin = request_->origin,
-                                  .room = ports_.memory,
-                                  .permit = shared_ ? &lease_ : nullptr,
-                                  .use = request_->use};
-  BackendAnswer answer = co_await request_->backend.send(to_backend);
+  const BackendRequest sent = to_backend(shared_ ? &lease_ : nullptr);
+  BackendAnswer answer = co_await request_->backend.send(sent);
   note_fault(answer);
   co_await lease_.stop();
   co_await settle_answer(answer);
   co_await leave_work();
+}
+
+BackendRequest Exchange::to_backend(const SendPermit* permit) const {
+  return {.head = request_->head,
+          .body = request_->body,
+          .added_fields = for_backend_,
+          .timeouts = request_->policy.timeouts,
+          .max_response_body = request_->policy.record.max_body,
+          .interim = request_->interim,
+          .strip_prefix = request_->strip_prefix,
+          .origin = request_->origin,
+          .room = ports_.memory,
+          .permit = permit,
+          .use = request_->use};
 }
 
 // The claim was taken back, or is somebody else's.
@@ -328,10 +331,7 @@ Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome
   op_.final_state = state;
   op_.body_kept = kept;
   op_.outcome = std::move(outcome);
-  if (request_->life) {
-    const Duration since = ports_.clock.now() - claimed_.asked;
-    op_.terms.ttl = std::min(op_.terms.ttl, longest_ttl_of_life(request_->policy, since));
-  }
+  limit_to_life(op_);
   co_await claimant_.end(op_, request_->policy.lease, &work_);
   if (op_.status == OpStatus::done) count(another_outcome_stands(op_) ? ClaimEnd::succeeded : settled_as(state));
   if (op_.status == OpStatus::failed) {
@@ -344,6 +344,12 @@ Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome
     if (!shared_) claimant_.end_later(op_, Stands::yes, told_);
   }
   co_return op_.status;
+}
+
+void Exchange::limit_to_life(Op& end) const {
+  if (!request_->life) return;
+  const Duration since = ports_.clock.now() - claimed_.asked;
+  end.terms.ttl = std::min(end.terms.ttl, longest_ttl_of_life(request_->policy, since));
 }
 
 Task<bool> Exchange::reply_as_committed() {
@@ -368,18 +374,9 @@ Task<OpStatus> Exchange::release() {
 Task<void> Exchange::bypass(Nonce asked) {
   for_backend_.clear();
   for_backend_.append("X-Request-Id: ").append(request_->request_id).append("\r\n");
-  const BackendRequest to_backend{.head = request_->head,
-                                  .body = request_->body,
-                                  .added_fields = for_backend_,
-                                  .timeouts = request_->policy.timeouts,
-                                  .max_response_body = request_->policy.record.max_body,
-                                  .interim = request_->interim,
-                                  .strip_prefix = request_->strip_prefix,
-                                  .origin = request_->origin,
-                                  .room = ports_.memory,
-                                  .use = request_->use};
+  const BackendRequest sent = to_backend(nullptr);
   if (shared_) lease_.start_unclaimed(op_, work_);
-  BackendAnswer answer = co_await request_->backend.send(to_backend);
+  BackendAnswer answer = co_await request_->backend.send(sent);
   note_fault(answer);
   co_await lease_.stop();
   const Verb verb = was_sent(answer.delivery) ? Verb::finish : Verb::release;
@@ -416,9 +413,7 @@ void Exchange::end_bypassed(const BackendAnswer& answer, OutcomeBytes outcome, c
     end.outcome = std::move(outcome);
     end.terms.ttl = said_.ttl.value_or(end.terms.ttl);
   }
-  if (request_->life) {
-    end.terms.ttl = std::min(end.terms.ttl, longest_ttl_of_life(request_->policy, ports_.clock.now() - claimed_.asked));
-  }
+  limit_to_life(end);
   claimant_.end_later(std::move(end), Stands::perhaps, told_);
 }
 

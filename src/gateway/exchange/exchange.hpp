@@ -78,6 +78,8 @@ class Exchange {
     settled_ = settled;
   }
   void write_fields_for_backend();
+  BackendRequest to_backend(const SendPermit* permit) const;
+  void limit_to_life(Op& end) const;
   void split_response_fields(const http::ResponseHead& head);
   OutcomeBytes encode_answer(const BackendAnswer& answer) const;
   OutcomeBytes counted(const OutcomeBytes& outcome);

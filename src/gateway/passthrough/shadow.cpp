@@ -41,15 +41,7 @@ Shadow::Shadow(Worker& worker, GenerationUse generation, const RoutedPolicy& rou
       head_(head),
       request_id_(request_id),
       body_(shared_.load),
-      ports_{.store = shared_.store,
-             .waiters = shared_.waiters,
-             .executions = shared_.executions,
-             .home = worker.loop(),
-             .clock = shared_.clock,
-             .random = worker.random(),
-             .metrics = worker.metrics(),
-             .log = shared_.log,
-             .errors_base = shared_.errors_base},
+      ports_(worker.exchange_ports(nullptr)),
       claimant_(ports_),
       lease_(shared_.store, worker.loop(), shared_.clock, worker.metrics()) {}
 
