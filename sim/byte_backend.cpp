@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 
 #include <fmt/format.h>
 
@@ -16,6 +17,8 @@ using namespace std::chrono_literals;
 
 // The first bytes of a keyed body say what it is about.
 constexpr std::size_t enough_of_a_body = 12;
+// In the first line of every request, and in no body.
+constexpr std::string_view other_request = "HTTP/1.1";
 
 template <class Blob>
 std::optional<Blob> blob_in(std::string_view hex) {
@@ -50,8 +53,15 @@ std::string malformed_answer(Draw& draw, const std::string& body) {
 }  // namespace
 
 ByteBackend::ByteBackend(Network& network, History& history, const Setup& setup)
-    : network_(network), world_(network.world()), history_(history), setup_(setup) {
-  network_.serve(Network::address(ip, port), [this](std::unique_ptr<Peer> peer) { accept(std::move(peer)); });
+    : network_(network), world_(network.world()), history_(history), setup_(setup), servers_(setup.bytes.servers) {
+  for (unsigned i = 0; i < servers_.size(); ++i) {
+    network_.serve(Network::address(ip(i), port),
+                   [this, i](std::unique_ptr<Peer> peer) { accept(std::move(peer), i); });
+  }
+}
+
+std::string ByteBackend::ip(unsigned server) {
+  return fmt::format("192.0.2.{}", 100 + server);
 }
 
 ByteBackend::Connection& ByteBackend::connection(std::uint64_t link) {
@@ -71,8 +81,9 @@ ByteBackend::Connection& ByteBackend::connection(std::uint64_t link) {
   return connection;
 }
 
-void ByteBackend::accept(std::unique_ptr<Peer> peer) {
+void ByteBackend::accept(std::unique_ptr<Peer> peer, unsigned server) {
   Connection& made = connection(peer->link());
+  made.server = server;
   made.peer = std::move(peer);
   made.peer->on_bytes = [this, &made](std::string_view bytes) { read(made, bytes); };
   made.peer->on_end = [&made] { made.peer->close(); };
@@ -87,20 +98,34 @@ void ByteBackend::read(Connection& connection, std::string_view bytes) {
     return;
   }
   const Message& request = connection.requests.message();
-  if (!connection.requests.in_body() || connection.early || request.body.size() < enough_of_a_body) return;
+  if (!connection.requests.in_body()) return;
+  judge_part(request, bytes.size());
+  if (connection.early || request.body.size() < enough_of_a_body) return;
   if (!happens(setup_.bytes.answers_early)) return;
   connection.early = true;
-  if (happens(setup_.bytes.stops_reading)) {
-    connection.peer->set_reading(false);
-    Connection* const stopped = &connection;
-    // Often as long as gateways try to write.
-    Duration length = world_.draw.between(100ms, 25s);
-    if (world_.draw.one_in(2)) length = setup_.routes.front().timeouts.response + world_.draw.below(Duration(1s));
-    world_.after(length, [stopped] {
-      if (stopped->peer->open()) stopped->peer->set_reading(true);
-    });
-  }
+  if (happens(setup_.bytes.stops_reading)) stop_reading(connection, request);
   serve(connection, request);
+}
+
+// A body that never gets whole may be one that took up the next request.
+void ByteBackend::judge_part(const Message& request, std::size_t fresh) {
+  const std::size_t seen = request.body.size() - std::min(request.body.size(), fresh + other_request.size());
+  if (request.body.find(other_request, seen) == std::string::npos) return;
+  history_.violated("another request is in the body of " + request.target);
+}
+
+// Often as long as gateways try to write to this one.
+void ByteBackend::stop_reading(Connection& connection, const Message& request) {
+  connection.peer->set_reading(false);
+  Connection* const stopped = &connection;
+  std::size_t route = 0;
+  const bool keyed = std::sscanf(request.target.c_str(), "/route/%zu", &route) == 1;
+  const Duration patience = keyed ? setup_.routes[route % setup_.routes.size()].timeouts.response : pass_idle;
+  Duration length = world_.draw.between(100ms, 25s);
+  if (world_.draw.one_in(2)) length = patience + world_.draw.below(Duration(1s));
+  world_.after(length, [stopped] {
+    if (stopped->peer->open()) stopped->peer->set_reading(true);
+  });
 }
 
 void ByteBackend::got_head(Connection& connection, const Message& request) {
@@ -134,7 +159,7 @@ bool ByteBackend::judge(const Message& request) {
   if (!foreign.empty()) {
     history_.violated(fmt::format("a request of {} carries bytes of {}", token_of(*caller), foreign));
   }
-  if (request.body.contains("HTTP/1.1")) {
+  if (request.body.contains(other_request)) {
     history_.violated(fmt::format("another request is in the body of one of {}", token_of(*caller)));
   }
   return true;
@@ -193,7 +218,24 @@ std::string ByteBackend::shaped(const Message& request, int status, const std::s
   return text + fmt::format("Content-Length: {}\r\n\r\n{}", body.size(), body);
 }
 
+void ByteBackend::answer_check(Connection& connection, const Message& request) {
+  Server& server = servers_[connection.server];
+  if (world_.now() >= server.changes_at) {
+    server.fit = !happens(setup_.bytes.unfit);
+    server.changes_at = world_.now() + world_.draw.between(1s, 10s);
+  }
+  const Plan plan = draw_plan();
+  if (plan == Plan::hangs) return;
+  bool closes = true;
+  std::string text = shaped(request, server.fit || healed_ ? 200 : 503, "checked", closes);
+  if (plan == Plan::dies) text.clear();
+  if (plan == Plan::truncates) text.resize(world_.draw.below(text.size()));
+  if (plan == Plan::malformed) text = malformed_answer(world_.draw, "checked");
+  answer(connection, std::move(text), plan, true);
+}
+
 void ByteBackend::serve(Connection& connection, const Message& request) {
+  if (request.target == setup_.bytes.health.path) return answer_check(connection, request);
   if (!judge(request)) return;
   const std::string claim = request.field("Idempotency-Claim");
   std::optional<Asked> asked;
@@ -270,25 +312,73 @@ void ByteBackend::sent_head(Connection& connection, const Message& request) {
   connection.received.expect(request.method);
   connection.execution.reset();
   connection.told = false;
+  connection.checks = request.target == setup_.bytes.health.path;
+  if (!connection.checks) check_fit(connection);
   const std::string claim = request.field("Idempotency-Claim");
   if (claim.empty()) return;
   const auto id = blob_in<OperationId>(std::string_view(claim).substr(0, claim.find('.')));
   const auto nonce = blob_in<Nonce>(std::string_view(claim).substr(std::min(claim.find('.') + 1, claim.size())));
   if (!id || !nonce) return history_.violated("a claim that is none: " + claim);
   connection.at_work = *nonce;
+  connection.caller = caller_in(request).value_or(0);
+  check_at_work(connection);
   history_.goes_to_backend(*id, *nonce, *connection.process, connection.sent_at);
 }
 
-void ByteBackend::gateway_received(std::uint64_t link, std::string_view bytes) {
+// What the gateway knows of the server by now; without a status, that it did not answer.
+void ByteBackend::checked(Connection& connection, std::optional<int> status) {
+  if (!std::exchange(connection.checks, false)) return;
+  Checked& known = checked_[{connection.process, connection.server}];
+  const bool good = status && *status < 400;
+  known.good = good ? known.good + 1 : 0;
+  known.bad = good ? 0 : known.bad + 1;
+  if (!good) known.up_since.reset();
+  if (known.good >= setup_.bytes.health.successes) {
+    known.down_since.reset();
+    if (!known.up_since) known.up_since = world_.now();
+  }
+  // One that was not answered may have been given up on by the gateway itself.
+  if (status && known.bad >= setup_.bytes.health.failures && !known.down_since) known.down_since = world_.now();
+}
+
+// A server that said that it is unfit gets no requests while another one is up.
+void ByteBackend::check_fit(const Connection& connection) {
+  if (!setup_.bytes.checks_health() || !setup_.bytes.reaches_servers() || setup_.gateway_pauses > 0 || healed_) return;
+  // Longer than it may take to connect to the server that was chosen.
+  const Time before = world_.now() - 3s;
+  const Checked& known = checked_[{connection.process, connection.server}];
+  const Checked& other = checked_[{connection.process, 1 - connection.server}];
+  if (!known.down_since || *known.down_since > before || !other.up_since || *other.up_since > before) return;
+  history_.violated(fmt::format("server {} was sent a request though its health checks fail", connection.server));
+}
+
+// One caller has no more at work than it may.
+void ByteBackend::check_at_work(const Connection& connection) {
+  const std::size_t most = setup_.bytes.limits.caller.in_flight;
+  if (most == 0 || healed_) return;
+  const auto count = static_cast<std::size_t>(std::ranges::count_if(connections_, [&connection](const auto& each) {
+    const Connection& other = each.second;
+    return other.at_work && other.process == connection.process && other.caller == connection.caller;
+  }));
+  if (count <= most) return;
+  history_.violated(
+      fmt::format("{} has {} requests at work, {} are allowed", token_of(connection.caller), count, most));
+}
+
+ByteBackend::Received ByteBackend::gateway_received(std::uint64_t link, std::string_view bytes) {
   Connection& of = connection(link);
+  const std::uint64_t before = of.received.messages();
   of.received.feed(bytes);
   // Its body is not kept: it counts before it is whole.
   const bool oversize = of.received.in_body() && of.received.message().body.size() > setup_.bytes.max_body;
   if (oversize) told(of, of.received.message().status);
+  const bool whole = of.received.messages() > before && !of.received.in_message();
+  return whole && of.sent.in_message() ? Received::before_request : Received::nothing_new;
 }
 
 void ByteBackend::received_head(Connection& connection, const Message& response) {
   if (response.status == 101) connection.sent.begin_tunnel();
+  if (response.status >= 200) checked(connection, response.status);
   if (response.status < 200 || response.framing == Message::Framing::none) return;
   const bool large = response.framing == Message::Framing::length && response.length > setup_.bytes.max_body;
   const bool no_room = setup_.bytes.memory_is_short() && (response.framing != Message::Framing::length ||
@@ -313,7 +403,9 @@ void ByteBackend::back(Connection& connection) {
 
 void ByteBackend::gateway_closed(std::uint64_t link) {
   const auto at = connections_.find(link);
-  if (at != connections_.end()) back(at->second);
+  if (at == connections_.end()) return;
+  back(at->second);
+  checked(at->second, std::nullopt);
 }
 
 void ByteBackend::closes_everything() {

@@ -9,6 +9,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "sim/byte_setup.hpp"
 #include "sim/history.hpp"
@@ -24,8 +26,11 @@ class ByteBackend {
   ByteBackend(const ByteBackend&) = delete;
   ByteBackend& operator=(const ByteBackend&) = delete;
 
-  static constexpr std::string_view ip = "192.0.2.100";
+  // Of one of its servers.
+  static std::string ip(unsigned server);
   static constexpr std::uint16_t port = 9000;
+  // timeouts.stream_idle of routes without keys.
+  static constexpr Duration pass_idle = std::chrono::seconds(10);
 
   // Numbers for requests without a key, each used once.
   unsigned strangers = 0;
@@ -35,7 +40,11 @@ class ByteBackend {
 
   // What a gateway does on its side of a connection.
   void gateway_sent(std::uint64_t link, const Executor& process, std::string_view bytes);
-  void gateway_received(std::uint64_t link, std::string_view bytes);
+  enum class Received : std::uint8_t {
+    nothing_new,
+    before_request,  // a whole response, while its request is not all out yet
+  };
+  Received gateway_received(std::uint64_t link, std::string_view bytes);
   void gateway_received_end(std::uint64_t link);
   void gateway_closed(std::uint64_t link);
 
@@ -45,6 +54,7 @@ class ByteBackend {
  private:
   struct Connection {
     std::unique_ptr<Peer> peer;
+    unsigned server = 0;
     MessageReader requests{MessageReader::Of::requests};
     std::uint64_t served = 0;  // answers that were begun
     bool early = false;        // the request at hand is answered before it is whole
@@ -56,14 +66,29 @@ class ByteBackend {
     const Executor* process = nullptr;
     Time sent_at{};  // the first byte of the request at hand
     std::optional<Nonce> at_work;
+    unsigned caller = 0;  // of that
+    bool checks = false;  // the request is a health check
     std::optional<unsigned> execution;
     bool told = false;
+  };
+  struct Server {
+    bool fit = true;  // what it answers to checks
+    Time changes_at{};
+  };
+  // What one gateway was answered when it asked a server how it is.
+  struct Checked {
+    std::size_t good = 0;  // in a row
+    std::size_t bad = 0;
+    std::optional<Time> up_since;
+    std::optional<Time> down_since;
   };
   enum class Plan : std::uint8_t { answers, fails, dies, truncates, hangs, malformed, switches };
 
   Connection& connection(std::uint64_t link);
-  void accept(std::unique_ptr<Peer> peer);
+  void accept(std::unique_ptr<Peer> peer, unsigned server);
   void read(Connection& connection, std::string_view bytes);
+  void judge_part(const Message& request, std::size_t fresh);
+  void stop_reading(Connection& connection, const Message& request);
   void got_head(Connection& connection, const Message& request);
   void got_request(Connection& connection, const Message& request);
   bool judge(const Message& request);
@@ -75,6 +100,10 @@ class ByteBackend {
   void answer(Connection& connection, std::string text, Plan plan, bool closes);
   void sent_head(Connection& connection, const Message& request);
   void received_head(Connection& connection, const Message& response);
+  void answer_check(Connection& connection, const Message& request);
+  void checked(Connection& connection, std::optional<int> status);
+  void check_fit(const Connection& connection);
+  void check_at_work(const Connection& connection);
   void told(Connection& connection, int status);
   void back(Connection& connection);
   bool happens(unsigned percent) { return !healed_ && world_.draw.percent(percent); }
@@ -87,6 +116,8 @@ class ByteBackend {
   std::map<std::uint64_t, Connection> connections_;
   std::map<std::string, unsigned> arrived_;  // unsafe requests without a key, by target
   unsigned passed_ = 0;
+  std::vector<Server> servers_;
+  std::map<std::pair<const Executor*, unsigned>, Checked> checked_;
 };
 
 }  // namespace once::sim

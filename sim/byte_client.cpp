@@ -254,6 +254,10 @@ void ByteClients::stranger() {
   expect(*connection, "GET", caller, {});
 }
 
+void ByteClients::passer_by() {
+  if (Connection* connection = pick(true)) pass(*connection, first_stranger + ++parts_.strangers);
+}
+
 void ByteClients::pass(Connection& connection, unsigned caller) {
   Draw& draw = world().draw;
   const std::string token = token_of(caller);

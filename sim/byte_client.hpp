@@ -41,6 +41,8 @@ class ByteClients {
   void ask(const Asked& asked, Answered answered);
   // Somebody else: without a key, malformed, an upgrade, or silent.
   void stranger();
+  // One without a key.
+  void passer_by();
 
   // Nobody does anything odd from now on.
   void heal();

@@ -57,6 +57,7 @@ ByteProcess::ByteProcess(const Parts& parts, std::uint64_t seed)
   gateway_.net().faults = [this](NetCall call) { return draw_fault(call); };
   gateway_.after_turn([this] { look(); });
   expect_strangers();
+  expect_reloads();
 }
 
 ByteProcess::~ByteProcess() {
@@ -67,8 +68,11 @@ ServingSettings ByteProcess::settings() const {
   const ByteSetup& setup = parts_.setup.bytes;
   ServingSettings all;
   Upstream upstream{.name = "backend"};
-  upstream.servers.push_back({.host = std::string(ByteBackend::ip), .port = ByteBackend::port});
+  for (unsigned i = 0; i < setup.servers; ++i) {
+    upstream.servers.push_back({.host = ByteBackend::ip(i), .port = ByteBackend::port});
+  }
   upstream.fail_timeout = 1s;
+  if (!healed_) upstream.health = setup.health;
   all.upstreams.push_back(upstream);
   for (std::size_t i = 0; i < parts_.routes.size(); ++i) {
     Route route{.path = fmt::format("/route/{}", i), .upstream = upstream.name, .policy = parts_.routes[i]};
@@ -77,9 +81,11 @@ ServingSettings ByteProcess::settings() const {
     all.routes.push_back(route);
   }
   Route passing{.path = "/pass/**", .upstream = upstream.name};
-  passing.policy.timeouts = {.connect = 2s, .response = 10s, .stream_idle = 10s};
+  passing.policy.timeouts = {.connect = 2s, .response = 10s, .stream_idle = ByteBackend::pass_idle};
   all.routes.push_back(passing);
   all.limits = setup.limits;
+  // What a caller has stored may stay for longer than the simulation lasts, and in the end everybody gets an answer.
+  if (healed_) all.limits.caller = all.limits.address = {};
   all.timeouts = setup.timeouts;
   all.upgrades = {"websocket"};
   return all;
@@ -96,7 +102,8 @@ void ByteProcess::tap() {
     }
   };
   tap.received = [this](std::uint64_t link, std::string_view bytes) {
-    if (!from_clients_.contains(link)) parts_.backend.gateway_received(link, bytes);
+    if (from_clients_.contains(link)) return;
+    if (parts_.backend.gateway_received(link, bytes) == ByteBackend::Received::before_request) follow_half_written();
   };
   tap.received_end = [this](std::uint64_t link) {
     if (!from_clients_.contains(link)) parts_.backend.gateway_received_end(link);
@@ -127,6 +134,27 @@ void ByteProcess::expect_strangers() {
       if (alive_ && !healed_) clients_.stranger();
     });
   }
+}
+
+void ByteProcess::expect_reloads() {
+  for (unsigned i = 0; i < parts_.setup.bytes.reloads; ++i) {
+    parts_.world.after(parts_.world.draw.below(parts_.setup.length), [this] { reload(); });
+  }
+}
+
+void ByteProcess::reload() {
+  if (!alive_) return;
+  parts_.world.note("gateway: reloads");
+  if (!gateway_.reload(settings())) parts_.world.after(100ms, [this] { reload(); });
+}
+
+// The response to a request that is not all out yet. Whoever comes next must not get its connection: rather soon,
+// because idle connections are used for a moment only.
+void ByteProcess::follow_half_written() {
+  if (healed_ || !parts_.world.draw.one_in(2)) return;
+  parts_.world.after(parts_.world.draw.between(1ms, 300ms), [this] {
+    if (alive_ && !healed_) clients_.passer_by();
+  });
 }
 
 // After every turn of a worker.
@@ -191,6 +219,7 @@ void ByteProcess::heal() {
   healed_ = true;
   lanes_.heal();
   clients_.heal();
+  if (parts_.setup.bytes.limits_callers() || parts_.setup.bytes.checks_health()) reload();
 }
 
 void ByteProcess::check_left_over(std::string_view when) {

@@ -48,6 +48,9 @@ class ByteProcess final : public GatewayProcess {
   void tap();
   NetFault draw_fault(NetCall call);
   void expect_strangers();
+  void expect_reloads();
+  void reload();
+  void follow_half_written();
   void look();
   void check_left_over(std::string_view when);
   void tell(const Asked& asked, const Message& response, const std::function<void(const Answer&)>& answered);
@@ -57,12 +60,12 @@ class ByteProcess final : public GatewayProcess {
   SimLanes lanes_;
   Waiters waiters_;
   Operators operators_;
+  bool healed_ = false;
   SimGateway gateway_;
   ByteClients clients_;
   std::set<std::uint64_t> from_clients_;  // connections
   std::size_t faults_told_ = 0;
   bool memory_told_ = false;
-  bool healed_ = false;
   bool alive_ = true;
 };
 

@@ -35,12 +35,41 @@ void draw_backend(Draw& draw, ByteSetup& setup) {
   setup.interim = chance(draw, 30);
   setup.malformed = chance(draw, 12);
   setup.switches_unasked = chance(draw, 8);
-  // Bytes that are still on their way when the connection is used again are taken for the next response, and nobody
-  // can help that: only those that arrive with the response are noticed for certain.
-  const bool together = setup.weather.delay == 0ms && setup.weather.splits == 0 && setup.call_faults == 0;
-  setup.says_more = together ? chance(draw, 40) : 0;
   setup.closes = chance(draw, 40);
   setup.large_body = draw.one_of({std::size_t{0}, std::size_t{12'000}, std::size_t{40'000}});
+}
+
+// Bytes that are still on their way when the connection is used again are taken for the next response, and nobody can
+// help that. Only those that arrive with the response are noticed for certain, so the network keeps them together.
+void draw_more(Draw& draw, ByteSetup& setup) {
+  if (!draw.one_in(8)) return;
+  setup.says_more = static_cast<unsigned>(draw.between(1, 40));
+  setup.weather.delay = 0ms;
+  setup.weather.splits = 0;
+  setup.weather.capacity = std::size_t{1} << 20U;
+  setup.call_faults = 0;
+}
+
+void draw_caller_limits(Draw& draw, ByteSetup& setup) {
+  CallerLimits& caller = setup.limits.caller;
+  if (draw.one_in(6)) caller.in_flight = draw.between(1, 2);
+  if (draw.one_in(6)) caller.new_keys = draw.between(1, 3);
+  if (draw.one_in(12)) caller.stored_bytes = 3000;
+  if (draw.one_in(12)) setup.limits.address.new_keys = draw.between(1, 3);
+}
+
+void draw_servers(Draw& draw, ByteSetup& setup) {
+  setup.servers = draw.one_in(3) ? 2 : 1;
+  if (!draw.one_in(6)) return;
+  setup.servers = 2;
+  setup.health = {.path = "/health",
+                  .interval = draw.one_of({Duration(500ms), Duration(2s)}),
+                  .timeout = draw.one_of({Duration(200ms), Duration(1s)}),
+                  .failures = draw.between(1, 3),
+                  .successes = draw.between(1, 2)};
+  setup.unfit = chance(draw, 80);
+  if (draw.one_in(2)) return;
+  setup.weather.refuses = setup.weather.stalls = setup.call_faults = setup.call_resets = setup.reloads = 0;
 }
 
 }  // namespace
@@ -70,6 +99,10 @@ ByteSetup draw_byte_setup(std::uint64_t seed) {
   setup.timeouts.body_idle = draw.one_of({Duration(1s), Duration(8s)});
   setup.timeouts.idle = draw.one_of({Duration(500ms), Duration(20s)});
   setup.max_body = draw.one_of({std::size_t{300}, std::size_t{20'000}, std::size_t{1} << 20U});
+  draw_more(draw, setup);
+  draw_caller_limits(draw, setup);
+  setup.reloads = chance(draw, 4);
+  draw_servers(draw, setup);
   return setup;
 }
 
@@ -94,10 +127,19 @@ std::string to_text(const ByteSetup& setup) {
       setup.large_body);
   text += fmt::format(
       "limits: {} workers, {} connections, {} in flight, {} bytes of bodies, {} bytes/s, max_body {}; header {} ms, "
-      "body {} ms, idle {} ms\n",
+      "body {} ms, idle {} ms; {} reloads\n",
       setup.workers, setup.limits.max_connections, setup.limits.max_in_flight, setup.limits.max_body_memory,
       setup.limits.min_rate, setup.max_body, setup.timeouts.header.count(), setup.timeouts.body_idle.count(),
-      setup.timeouts.idle.count());
+      setup.timeouts.idle.count(), setup.reloads);
+  text += fmt::format("{} servers", setup.servers);
+  if (setup.checks_health()) {
+    text += fmt::format(", checked every {} ms for {} ms, {} failures, {} successes, {} % of the time unfit",
+                        setup.health.interval.count(), setup.health.timeout.count(), setup.health.failures,
+                        setup.health.successes, setup.unfit);
+  }
+  text += fmt::format("\na caller: {} in flight, {} new keys/s, {} bytes stored; an address: {} new keys/s (0: any)\n",
+                      setup.limits.caller.in_flight, setup.limits.caller.new_keys, setup.limits.caller.stored_bytes,
+                      setup.limits.address.new_keys);
   return text;
 }
 

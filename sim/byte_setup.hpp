@@ -19,6 +19,7 @@ struct ByteSetup {
   unsigned workers = 1;      // of each gateway
   unsigned call_faults = 0;  // of a thousand calls to the network: EAGAIN, EINTR, one byte only
   unsigned call_resets = 0;  // of ten thousand calls
+  unsigned reloads = 0;      // of the settings of each gateway, in the whole run
 
   // Clients.
   unsigned reuses = 50;       // connections that idle
@@ -33,6 +34,11 @@ struct ByteSetup {
   unsigned expects = 0;    // 100 (Continue)
   unsigned old = 0;        // HTTP/1.0
   unsigned strangers = 0;  // in the whole run: without a key, malformed, upgrades, silence
+
+  // Servers of the backend. With health checks, one of them is unfit for requests now and then, and says so.
+  unsigned servers = 1;
+  HealthSettings health;
+  unsigned unfit = 0;
 
   // The backend.
   unsigned answers_in_chunks = 30;
@@ -53,6 +59,12 @@ struct ByteSetup {
   ClientTimeouts timeouts;
   std::size_t max_body = 1024;  // record.max_body
 
+  bool checks_health() const { return !health.path.empty(); }
+  // Only what health checks say keeps requests from a server: each can be reached whenever one is sent there.
+  bool reaches_servers() const {
+    return weather.refuses == 0 && weather.stalls == 0 && call_faults == 0 && call_resets == 0 && reloads == 0;
+  }
+  bool limits_callers() const { return limits.caller.any() || limits.address.any(); }
   bool memory_is_short() const { return limits.max_body_memory < std::size_t{1} << 20U; }
 };
 

@@ -10,7 +10,9 @@ namespace once::sim {
 namespace {
 
 constexpr std::size_t page_size = 100;
-constexpr Duration longest_audit = std::chrono::seconds(6);
+// Most of the time; now and then it takes so long that the key has been claimed again meanwhile.
+constexpr Duration usual_audit = std::chrono::seconds(6);
+constexpr Duration longest_audit = std::chrono::seconds(40);
 
 // As `once keys` sends it.
 std::string request_of(const KeyInfo& seen, const Deed& deed, unsigned errand) {
@@ -88,7 +90,9 @@ Task<void> Operators::run(Visit& visit) {
   }
   Op op = op_of(visit.key, visit.action, *asked);
   // The audit log comes first, and whatever is written to a disk may take a while.
-  co_await sleep_for(ports_.home, ports_.world.draw.below(longest_audit));
+  const Duration most = ports_.world.draw.one_in(3) ? longest_audit : usual_audit;
+  const Duration audit = ports_.world.draw.below(most);
+  co_await sleep_for(ports_.home, audit);
   ports_.history.sends(visit.errand, op);
   const Effect effect = co_await carry_out(op, visit.key, ports_.lanes, ports_.waiters, ports_.home);
   if (cut_off_) co_return;

@@ -33,21 +33,49 @@ SimGateway::SimGateway(Parts parts)
               .faults = *this,
               .errors_base = "urn:once:error:",
               .net = net_,
-              .random = &random_} {
-  auto upstreams = Upstreams::open(parts.settings.upstreams, address_itself, nullptr, log_, *this);
-  ONCE_ASSERT(upstreams.has_value());
-  generation_ = std::make_shared<Generation>(parts.settings, std::move(*upstreams));
+              .random = &random_},
+      world_(parts.network.world()) {
+  const std::shared_ptr<Generation> generation = make_generation(parts.settings);
   for (unsigned i = 0; i < parts.workers; ++i) {
     workers_.push_back(
-        std::make_unique<Worker>(shared_, WorkerShare{.worker = i, .workers = parts.workers}, generation_));
+        std::make_unique<Worker>(shared_, WorkerShare{.worker = i, .workers = parts.workers}, generation));
     Worker& worker = *workers_.back();
+    drive(worker.loop());
     worker.start({{.fd = net_.listen(parts.listen), .over = Over::plain}});
-    drivers_.push_back(std::make_unique<LoopDriver>(parts.network.world(), worker.loop(), *net_.pollers().back()));
   }
+}
+
+void SimGateway::drive(http::Loop& loop) {
+  SimPoller& poller = *net_.pollers().back();
+  driven_.push_back({.loop = &loop, .poller = &poller, .driver = std::make_unique<LoopDriver>(world_, loop, poller)});
+  driven_.back().driver->after_turn = look_;
 }
 
 SimGateway::~SimGateway() {
   if (!ended_ && !stopped()) die();
+}
+
+std::shared_ptr<Generation> SimGateway::make_generation(const ServingSettings& settings) {
+  auto upstreams = Upstreams::open(settings.upstreams, address_itself, nullptr, log_, *this, &net_);
+  ONCE_ASSERT(upstreams.has_value());
+  UpstreamWatch& watch = (*upstreams)->watch();
+  if (watch.has_checks()) drive(watch.loop());
+  return generations_.emplace_back(std::make_shared<Generation>(settings, std::move(*upstreams)));
+}
+
+bool SimGateway::reload(const ServingSettings& settings) {
+  if (adopted_ && !adopted_->try_wait()) return false;
+  adopted_ = std::make_unique<std::latch>(static_cast<std::ptrdiff_t>(workers_.size()));
+  stop_checks();
+  const std::shared_ptr<Generation> generation = make_generation(settings);
+  for (const auto& worker : workers_) worker->adopt(generation, *adopted_);
+  return true;
+}
+
+// Of the newest generation: those before have been stopped.
+void SimGateway::stop_checks() {
+  UpstreamWatch& watch = generations_.back()->upstreams->watch();
+  if (watch.has_checks()) watch.stop();
 }
 
 void SimGateway::connection_fault(const http::ConnectionFault& fault) {
@@ -55,38 +83,38 @@ void SimGateway::connection_fault(const http::ConnectionFault& fault) {
 }
 
 void SimGateway::after_turn(const std::function<void()>& look) {
-  for (const auto& driver : drivers_) driver->after_turn = look;
+  look_ = look;
+  for (const Driven& each : driven_) each.driver->after_turn = look;
 }
 
 void SimGateway::pause(Duration length) {
-  for (const auto& driver : drivers_) driver->pause(length);
+  for (const Driven& each : driven_) each.driver->pause(length);
 }
 
 void SimGateway::drain(const Drain& how) {
   for (const auto& worker : workers_) worker->drain(how);
+  if (!std::exchange(draining_, true)) stop_checks();
 }
 
 bool SimGateway::stopped() const {
-  return std::ranges::all_of(drivers_, [](const auto& driver) { return driver->stopped(); });
+  return std::ranges::all_of(driven_, [](const Driven& each) { return each.driver->stopped(); });
 }
 
 bool SimGateway::die() {
   if (ended_) return true;
-  for (const auto& driver : drivers_) driver->let_go();
+  for (const Driven& each : driven_) each.driver->let_go();
   net_.kill();
   drain({.limit = std::chrono::hours(24)});
-  struct Running {
-    http::Loop* loop;
-    SimPoller* poller;
-  };
-  std::vector<Running> running;
-  for (std::size_t i = 0; i < workers_.size(); ++i) running.push_back({&workers_[i]->loop(), net_.pollers()[i]});
+  std::vector<const Driven*> running;
+  for (const Driven& each : driven_) {
+    if (!each.driver->stopped()) running.push_back(&each);
+  }
   for (unsigned turns = 0; turns < most_turns_of_the_dead && !running.empty(); ++turns) {
-    std::erase_if(running, [](const Running& each) { return !each.loop->run_ready(); });
+    std::erase_if(running, [](const Driven* each) { return !each->loop->run_ready(); });
     int wait = longest_wait;
-    for (const Running& each : running) {
-      const int own = each.loop->wait_milliseconds();
-      if (each.poller->has_ready()) wait = 0;
+    for (const Driven* each : running) {
+      const int own = each->loop->wait_milliseconds();
+      if (each->poller->has_ready()) wait = 0;
       if (own >= 0) wait = std::min(wait, own);
     }
     net_.advance(Duration(wait));
@@ -96,6 +124,7 @@ bool SimGateway::die() {
   if (!running.empty()) {
     for (auto& worker : workers_) static_cast<void>(worker.release());
     workers_.clear();
+    static_cast<void>(std::make_unique<decltype(generations_)>(generations_).release());
   }
   return running.empty();
 }
@@ -104,6 +133,12 @@ std::uint64_t SimGateway::sum(Counter Metrics::* counter) const {
   std::uint64_t all = 0;
   for (const auto& worker : workers_) all += (std::as_const(*worker).metrics().*counter).value();
   return all;
+}
+
+void SimGateway::for_each_upstream(const std::function<void(const UpstreamState&)>& look) const {
+  for (const auto& generation : generations_) {
+    for (std::size_t i = 0; i < generation->upstreams->size(); ++i) look((*generation->upstreams)[i]);
+  }
 }
 
 std::vector<std::string> SimGateway::left_over() {
@@ -120,15 +155,14 @@ std::vector<std::string> SimGateway::left_over() {
   check("connections", shared_.connections);
   check("in_flight", shared_.load.in_flight);
   check("body_bytes", shared_.load.body_bytes);
-  for (std::size_t i = 0; i < generation_->upstreams->size(); ++i) check("queued", (*generation_->upstreams)[i].queued);
+  for_each_upstream([&check](const UpstreamState& upstream) { check("queued", upstream.queued); });
   // Connections that idle in the pools are closed with them.
-  drivers_.clear();
+  driven_.clear();
   workers_.clear();
   ended_ = true;
-  for (std::size_t i = 0; i < generation_->upstreams->size(); ++i) {
-    for (const auto& server : (*generation_->upstreams)[i].servers)
-      check("connections to backends", server->connections);
-  }
+  for_each_upstream([&check](const UpstreamState& upstream) {
+    for (const auto& server : upstream.servers) check("connections to backends", server->connections);
+  });
   check("descriptors", net_.open_descriptors());
   return left;
 }

@@ -3,6 +3,8 @@
 // listed.
 #pragma once
 
+#include <functional>
+#include <latch>
 #include <memory>
 #include <string>
 #include <vector>
@@ -42,10 +44,12 @@ class SimGateway final : private http::FaultListener {
   Worker& worker(std::size_t index = 0) { return *workers_[index]; }
   std::size_t workers() const { return workers_.size(); }
   const OperationIds& ids() const { return ids_; }
-  // Called after every turn of any worker.
+  // Called after every turn of any loop.
   void after_turn(const std::function<void()>& look);
 
   void pause(Duration length);
+  // New requests are served by these settings. False: not yet, some worker has not taken over those before.
+  bool reload(const ServingSettings& settings);
   void drain(const Drain& how);
   // Every worker has ended.
   bool stopped() const;
@@ -74,6 +78,18 @@ class SimGateway final : private http::FaultListener {
   };
 
   void connection_fault(const http::ConnectionFault& fault) override;
+  // A loop that is given its turns.
+  struct Driven {
+    http::Loop* loop;
+    SimPoller* poller;
+    std::unique_ptr<LoopDriver> driver;
+  };
+
+  // The loop whose poller was made last.
+  void drive(http::Loop& loop);
+  std::shared_ptr<Generation> make_generation(const ServingSettings& settings);
+  void stop_checks();
+  void for_each_upstream(const std::function<void(const UpstreamState&)>& look) const;
 
   std::vector<std::string> faults_;
   SimNet net_;
@@ -83,9 +99,13 @@ class SimGateway final : private http::FaultListener {
   LineWriter access_;
   SeededRandom random_;
   GatewayShared shared_;
-  std::shared_ptr<Generation> generation_;
+  std::vector<std::shared_ptr<Generation>> generations_;  // the last is the newest
+  std::unique_ptr<std::latch> adopted_;                   // of the newest; null: the first
   std::vector<std::unique_ptr<Worker>> workers_;
-  std::vector<std::unique_ptr<LoopDriver>> drivers_;
+  std::vector<Driven> driven_;  // of workers, and of health checks
+  std::function<void()> look_;
+  World& world_;
+  bool draining_ = false;
   bool ended_ = false;
 };
 

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/task.hpp"
+#include "http/kernel_net.hpp"
 #include "http/upstream.hpp"
 
 namespace once::gateway {
@@ -96,8 +97,8 @@ class UpstreamWatch::Check final : private Timer {
 };
 
 UpstreamWatch::UpstreamWatch(const std::vector<std::unique_ptr<UpstreamState>>& upstreams, const Log& log,
-                             http::FaultListener& faults)
-    : log_(log) {
+                             http::FaultListener& faults, http::Net* net)
+    : log_(log), loop_(net != nullptr ? *net : http::kernel_net()) {
   loop_.listen(faults);
   for (const auto& upstream : upstreams) {
     if (upstream->settings.health.path.empty()) continue;
@@ -107,12 +108,12 @@ UpstreamWatch::UpstreamWatch(const std::vector<std::unique_ptr<UpstreamState>>& 
   }
   if (checks_.empty()) return;
   run = [](Work& work) { static_cast<UpstreamWatch&>(work).stop_checks(); };
-  thread_ = std::jthread([this] { loop_.run(); });
+  if (net == nullptr) thread_ = std::jthread([this] { loop_.run(); });
 }
 
 UpstreamWatch::~UpstreamWatch() {
   if (!thread_.joinable()) return;
-  loop_.post(*this);
+  stop();
   thread_.join();
 }
 

@@ -14,12 +14,18 @@ namespace once::gateway {
 
 class UpstreamWatch final : private Work {
  public:
-  // Watches the upstreams that have a health.path. They outlive this, and so does `faults`.
+  // Watches the upstreams that have a health.path. They outlive this, and so does `faults`. With `net` there is no
+  // thread: the caller runs loop() on that network, and after stop() until it ends.
   UpstreamWatch(const std::vector<std::unique_ptr<UpstreamState>>& upstreams, const Log& log,
-                http::FaultListener& faults);
+                http::FaultListener& faults, http::Net* net = nullptr);
   UpstreamWatch(const UpstreamWatch&) = delete;
   UpstreamWatch& operator=(const UpstreamWatch&) = delete;
   ~UpstreamWatch();
+
+  bool has_checks() const { return !checks_.empty(); }
+  http::Loop& loop() { return loop_; }
+  // From any thread, once: no more checks, and the loop ends when those at work have.
+  void stop() { loop_.post(*this); }
 
  private:
   class Check;

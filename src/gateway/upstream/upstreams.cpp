@@ -7,7 +7,7 @@ namespace once::gateway {
 Result<std::unique_ptr<Upstreams>> Upstreams::open(const std::vector<Upstream>& settings,
                                                    const http::Resolver& resolver,
                                                    const http::TlsClientContext::Ptr& tls, const Log& log,
-                                                   http::FaultListener& faults) {
+                                                   http::FaultListener& faults, http::Net* net) {
   std::unique_ptr<Upstreams> all(new Upstreams());
   for (const Upstream& upstream : settings) {
     auto state = std::make_unique<UpstreamState>(upstream, tls);
@@ -26,7 +26,7 @@ Result<std::unique_ptr<Upstreams>> Upstreams::open(const std::vector<Upstream>& 
     all->states_->push_back(std::move(state));
   }
   all->resolver_.emplace(all->states_, resolver, log);
-  all->watch_.emplace(*all->states_, log, faults);
+  all->watch_.emplace(*all->states_, log, faults, net);
   return all;
 }
 

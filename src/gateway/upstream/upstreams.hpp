@@ -19,13 +19,14 @@ namespace once::gateway {
 class Upstreams {
  public:
   // Looks every server up, which blocks. One whose name cannot be found yet gets no requests until it can: its name
-  // may come up later than this process. Then starts to watch them.
+  // may come up later than this process. Then starts to watch them; with `net`, the caller runs the watch.
   static Result<std::unique_ptr<Upstreams>> open(const std::vector<Upstream>& settings, const http::Resolver& resolver,
                                                  const http::TlsClientContext::Ptr& tls, const Log& log,
-                                                 http::FaultListener& faults);
+                                                 http::FaultListener& faults, http::Net* net = nullptr);
 
   std::size_t size() const { return states_->size(); }
   UpstreamState& operator[](std::size_t index) const { return *(*states_)[index]; }
+  UpstreamWatch& watch() { return *watch_; }
 
  private:
   Upstreams() = default;

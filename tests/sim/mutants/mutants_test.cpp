@@ -24,6 +24,7 @@ struct Mutant {
 
 constexpr Mutant mutants[] = {
     {"answer_over_committed", StoreKind::sql_transaction},
+    {"caller_has_no_limit", std::nullopt, Layer::bytes},
     {"caller_not_in_id"},
     {"claim_past_open_transaction", StoreKind::sql_transaction},
     {"expires_by_wrong_clock", StoreKind::shared},
@@ -31,6 +32,7 @@ constexpr Mutant mutants[] = {
     {"finish_without_nonce"},
     {"first_claim_forgotten"},
     {"forget_ignores_state"},
+    {"half_written_is_pooled", std::nullopt, Layer::bytes},
     {"hold_executes"},
     {"host_not_in_id", std::nullopt, Layer::bytes},
     {"journal_without_sync", StoreKind::journal},
@@ -57,6 +59,7 @@ constexpr Mutant mutants[] = {
     {"tombstone_executes"},
     {"tombstone_not_forgotten"},
     {"transaction_without_nonce", StoreKind::sql_transaction},
+    {"unfit_server_is_used", std::nullopt, Layer::bytes},
     {"unknown_as_failed"},
     {"unknown_told_as_none"},
     {"upgrade_with_body", std::nullopt, Layer::bytes},
