@@ -93,7 +93,7 @@ bool ReadSome::attempt() {
       return true;
     }
     if (got == 0) {
-      status_ = Io::end;
+      status_ = socket_.was_reset_ ? Io::failed : Io::end;
       return true;
     }
     if (errno == EINTR) continue;
@@ -151,6 +151,7 @@ bool WriteAll::attempt() {
     if (sent < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN) return false;
+      if (errno == ECONNRESET) socket_.was_reset_ = true;
       status_ = Io::failed;
       return true;
     }

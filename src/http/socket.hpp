@@ -284,6 +284,7 @@ class Socket final : public Pollable {
   bool faulty_ = false;
   bool resets_ = false;  // when it is closed
   bool write_timed_out_ = false;
+  bool was_reset_ = false;  // a write was told: the kernel says it once, and reads get an end that is none
   std::size_t least_rate_ = 0;
   std::uint64_t written_ = 0;
   IoWait* reader_ = nullptr;

@@ -72,6 +72,23 @@ TEST(PoolOnNet, a_connection_whose_response_was_not_read_is_not_used_again) {
   stage.finish();
 }
 
+// The write is told of the reset, and the kernel says it once: to the read it looks like an end.
+TEST(PoolOnNet, an_unframed_response_before_a_reset_is_not_whole) {
+  Stage stage({}, {.capacity = 2000});
+  stage.serve = [&](const Stage::Served& served) {
+    if (served.whole) return;
+    served.peer.set_reading(false);
+    served.peer.send("HTTP/1.1 500 Internal Server Error\r\n\r\nhalf of it");
+    stage.world.after(10ms, [peer = &served.peer] { peer->reset(); });
+  };
+  StageClient& client = stage.client();
+  client.ask(post("large", 50'000));
+  stage.run(1min);
+  EXPECT_EQ(client.response().status, 502);
+  EXPECT_EQ(client.response().field("Idempotency-Status"), "unknown");
+  stage.finish();
+}
+
 TEST(PoolOnNet, bytes_behind_a_response_end_the_connection) {
   for (const Duration later : {0ms, 20ms}) {
     Stage stage;
