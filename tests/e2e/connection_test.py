@@ -48,20 +48,6 @@ class Leaving(EndToEnd):
             wait_until(lambda number=number: gateway.ask(key=f"k{number}").status == 201)
         self.assertEqual(len(backend.requests), 20)
 
-    def test_a_client_that_leaves_in_the_middle_of_its_body_executes_nothing(self):
-        backend = self.backend()
-        gateway = self.gateway(backend)
-        for leave in ("close", "reset"):
-            for framing in (b"Content-Length: 10\r\n\r\nhalf", b"Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n"):
-                with self.subTest(leave=leave, framing=framing):
-                    client = gateway.connect()
-                    client.send(b"POST / HTTP/1.1\r\nHost: api.test\r\nIdempotency-Key: half\r\n" + framing)
-                    getattr(client, leave)()
-        wait_until(lambda: gateway.metrics()["once_connections_total"] == 4)
-        wait_until(lambda: gateway.metrics()["once_connections_open"] == 0)
-        self.assertEqual(backend.received, b"")
-        self.assertEqual(gateway.ask(key="half", body=b"whole").get("Idempotency-Status"), "executed")
-
     def test_a_half_closed_client_is_served(self):
         go = self.gate()
         backend = self.backend(lambda _, to: go.wait() and to.reply(201, body=b"done"))
@@ -107,14 +93,6 @@ class Persistence(EndToEnd):
         self.assertEqual([answer.get("Idempotency-Status") for answer in answers],
                          ["executed", None, None, "executed", "replayed"])
         self.assertEqual([request.target for request in backend.requests], ["/1", "/2", "/3", "/4"])
-
-    def test_pipelined_requests_in_single_bytes(self):
-        backend, gateway = self.start()
-        client = self.connect(gateway)
-        raw = request_bytes("POST", "/1", body=b"abc", key="k1") + request_bytes("GET", "/2")
-        for at in range(len(raw)):
-            client.send(raw[at:at + 1])
-        self.assertEqual([client.read_response().body for _ in range(2)], [b"/1abc", b"/2"])
 
     def test_many_requests_on_one_connection_use_one_connection_to_the_backend(self):
         backend, gateway = self.start("threads=1", "pool.keyed_idle_max=30s", "pool.idle_max=30s")

@@ -49,20 +49,23 @@ TEST(ConnectionOnNet, a_request_that_comes_byte_by_byte_is_answered) {
 
 TEST(ConnectionOnNet, a_client_that_leaves_at_any_byte_costs_nothing_but_its_connection) {
   for (const bool resets : {false, true}) {
-    for (std::size_t at = 0; at <= keyed.size(); ++at) {
-      Stage stage;
-      StageClient& client = stage.client();
-      client.ask(keyed.substr(0, at));
-      stage.run(20ms);
-      resets ? client.peer->reset() : client.peer->close();
-      stage.run(1s);
-      // A whole request is executed, whoever is still there.
-      EXPECT_EQ(stage.requests, at == keyed.size() ? 1U : 0U) << at;
-      StageClient& again = stage.client();
-      again.ask(keyed);
-      stage.run(1s);
-      EXPECT_EQ(again.response().field("Idempotency-Status"), at == keyed.size() ? "replayed" : "executed") << at;
-      stage.finish();
+    for (const std::string_view request : {keyed, chunked}) {
+      for (std::size_t at = 0; at <= request.size(); ++at) {
+        Stage stage;
+        StageClient& client = stage.client();
+        client.ask(request.substr(0, at));
+        stage.run(20ms);
+        resets ? client.peer->reset() : client.peer->close();
+        stage.run(1s);
+        // A whole request is executed, whoever is still there.
+        const bool whole = at == request.size();
+        EXPECT_EQ(stage.requests, whole ? 1U : 0U) << at;
+        StageClient& again = stage.client();
+        again.ask(request);
+        stage.run(1s);
+        EXPECT_EQ(again.response().field("Idempotency-Status"), whole ? "replayed" : "executed") << at;
+        stage.finish();
+      }
     }
   }
 }

@@ -11,6 +11,8 @@ using namespace std::chrono_literals;
 constexpr std::string_view get = "GET /page HTTP/1.1\r\nHost: api.test\r\n\r\n";
 constexpr std::string_view upload =
     "PUT /file HTTP/1.1\r\nHost: api.test\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n";
+constexpr std::string_view upload_by_length =
+    "PUT /file HTTP/1.1\r\nHost: api.test\r\nContent-Length: 11\r\n\r\nhello world";
 constexpr std::string_view by_length = "HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\nhello world";
 constexpr std::string_view in_chunks =
     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n";
@@ -54,6 +56,25 @@ TEST(PassThroughOnNet, a_response_that_ends_at_any_byte_is_no_whole_one) {
         stage.finish();
       }
     }
+  }
+}
+
+// For a client of HTTP/1.0 the end of the connection is the end of a response in chunks.
+TEST(PassThroughOnNet, a_broken_response_has_no_clean_end_for_http_1_0) {
+  const std::string half(in_chunks.substr(0, in_chunks.find(" world")));
+  for (const std::string& response : {half, half.substr(0, half.size() - 3) + "zz\r\n"}) {
+    Stage stage;
+    stage.serve = [&](const Stage::Served& served) {
+      served.peer.send(response);
+      served.peer.close();
+    };
+    StageClient& client = stage.client();
+    client.ask("GET /page HTTP/1.0\r\nHost: api.test\r\n\r\n");
+    stage.run(1s);
+    EXPECT_TRUE(client.bytes.ends_with("hello")) << client.bytes;
+    EXPECT_TRUE(client.reset);
+    EXPECT_FALSE(client.ended);
+    stage.finish();
   }
 }
 
@@ -109,16 +130,18 @@ TEST(PassThroughOnNet, an_upload_split_at_every_byte_reaches_the_backend) {
 
 TEST(PassThroughOnNet, an_upload_that_ends_at_any_byte_is_no_request) {
   for (const bool resets : {false, true}) {
-    for (std::size_t at = 0; at < upload.size(); ++at) {
-      Stage stage;
-      StageClient& client = stage.client();
-      client.ask(upload.substr(0, at));
-      stage.run(50ms);
-      resets ? client.peer->reset() : client.peer->close();
-      stage.run(1s);
-      EXPECT_EQ(stage.requests, 0U) << at;
-      for (const auto& connection : stage.connections) EXPECT_TRUE(connection->ended || connection->reset) << at;
-      stage.finish();
+    for (const std::string_view request : {upload, upload_by_length}) {
+      for (std::size_t at = 0; at < request.size(); ++at) {
+        Stage stage;
+        StageClient& client = stage.client();
+        client.ask(request.substr(0, at));
+        stage.run(50ms);
+        resets ? client.peer->reset() : client.peer->close();
+        stage.run(1s);
+        EXPECT_EQ(stage.requests, 0U) << at;
+        for (const auto& connection : stage.connections) EXPECT_TRUE(connection->ended || connection->reset) << at;
+        stage.finish();
+      }
     }
   }
 }
