@@ -249,7 +249,7 @@ void ByteBackend::serve(Connection& connection, const Message& request) {
     if (!asked || !nonce) return history_.violated("a keyed request that is none: " + request.head_text);
     number = history_.executed(*asked, *nonce, fence);
     if (connection.at_work == nonce) connection.execution = number;
-  } else if (request.method == "POST" && ++arrived_[request.target] > 1) {
+  } else if (request.method == "POST" && ++arrived_[request.target + request.field(number_field)] > 1) {
     history_.violated("a request without a key was sent twice: " + request.target);
   }
   const Plan plan = draw_plan();

@@ -244,7 +244,7 @@ void ByteClients::stranger() {
   Connection* connection = pick(kind < 6);
   if (connection == nullptr) return;
   world().note(fmt::format("stranger {}: kind {}", caller, kind));
-  if (kind < 6) return pass(*connection, caller);
+  if (kind < 6) return happens(parts_.setup.bytes.shadows) ? shadow(*connection) : pass(*connection, caller);
   connection->last = true;
   if (kind == 6) return upgrade(*connection, caller, false);
   if (kind == 7) return upgrade(*connection, caller, true);
@@ -276,6 +276,21 @@ void ByteClients::pass(Connection& connection, unsigned caller) {
     text.replace(text.find("HTTP/1.1"), 8, "HTTP/1.0");
   }
   expect(connection, method, caller, {});
+  write(connection, text, manner);
+}
+
+// With a key that others of this caller have used: whatever becomes of that, the request passes.
+void ByteClients::shadow(Connection& connection) {
+  Draw& draw = world().draw;
+  const unsigned caller = first_shadow_caller + static_cast<unsigned>(draw.below(shadow_callers));
+  const std::string token = token_of(caller);
+  std::string head = fmt::format(
+      "POST /shadow/a HTTP/1.1\r\nHost: h0.test\r\nAuthorization: {}\r\nIdempotency-Key: key-{}\r\n{}: {}\r\n", token,
+      draw.below(3), number_field, parts_.strangers);
+  const std::string body = fmt::format("{} sends {}{}", token, std::string(draw.below(2) * 3000, 'u'), body_end);
+  Manner manner = draw_manner();
+  const std::string text = framed(std::move(head), body, false, manner.waits_for_continue);
+  expect(connection, "POST", caller, {});
   write(connection, text, manner);
 }
 

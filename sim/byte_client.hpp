@@ -98,6 +98,7 @@ class ByteClients {
   void write_from(Connection& connection, const std::string& text, std::size_t at, const Manner& manner);
   void after_writing(Connection& connection, const Manner& manner);
   void pass(Connection& connection, unsigned caller);
+  void shadow(Connection& connection);
   void upgrade(Connection& connection, unsigned caller, bool with_body);
   void malformed(Connection& connection, unsigned caller);
   void drop(Connection& connection, bool resets);

@@ -16,6 +16,11 @@ namespace once::sim {
 inline constexpr unsigned first_stranger = 1000;
 // Where nothing may ever arrive: only a request inside of another one asks for it.
 inline constexpr std::string_view smuggled_path = "/smuggled";
+// A route in shadow mode. Callers there come again with the same keys, and each request has a number of its own.
+inline constexpr std::string_view shadow_route = "/shadow/**";
+inline constexpr unsigned first_shadow_caller = 900;
+inline constexpr unsigned shadow_callers = 3;
+inline constexpr std::string_view number_field = "X-Number";
 // The last bytes of every body that a backend sends: without them it is not whole.
 inline constexpr std::string_view body_end = " end.";
 

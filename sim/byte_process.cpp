@@ -1,5 +1,7 @@
 #include "sim/byte_process.hpp"
 
+#include <cstdio>
+
 #include <fmt/format.h>
 
 #include "base/assert.hpp"
@@ -15,6 +17,21 @@ using namespace std::chrono_literals;
 
 http::Endpoint address_of(std::uint8_t gateway) {
   return Network::address(fmt::format("192.0.2.{}", gateway + 1), 80);
+}
+
+http::Endpoint service_address_of(std::uint8_t gateway) {
+  return Network::address(fmt::format("192.0.2.{}", gateway + 1), 81);
+}
+
+// Whether anything of somebody else is in a request to the service.
+std::string judge_service(const http::ServiceRequest& request) {
+  if (request.head.target.starts_with(smuggled_path)) return "a request inside of another one reached the service";
+  unsigned caller = 0;
+  const std::string token(request.head.find("Authorization").value_or(""));
+  if (std::sscanf(token.c_str(), "tok-%u.", &caller) != 1) return "a request without a caller reached the service";
+  const std::string foreign = foreign_token(request.body, caller);
+  if (foreign.empty()) return "";
+  return fmt::format("a request of {} to the service carries bytes of {}", token, foreign);
 }
 
 std::string code_in(std::string_view body) {
@@ -52,8 +69,18 @@ ByteProcess::ByteProcess(const Parts& parts, std::uint64_t seed)
                 .setup = parts.setup,
                 .gateway = address_of(parts.number),
                 .number = parts.number,
-                .strangers = parts.backend.strangers}) {
+                .strangers = parts.backend.strangers}),
+      operators_clients_({.network = parts.network,
+                          .history = parts.history,
+                          .setup = parts.setup,
+                          .gateway = service_address_of(parts.number),
+                          .number = parts.number,
+                          .strangers = parts.backend.strangers}) {
   tap();
+  if (parts.setup.bytes.service_strangers > 0) {
+    gateway_.start_service(service_address_of(parts.number), judge_service,
+                           [this](const std::string& what) { parts_.history.violated(what); });
+  }
   gateway_.net().faults = [this](NetCall call) { return draw_fault(call); };
   gateway_.after_turn([this] { look(); });
   expect_strangers();
@@ -80,6 +107,11 @@ ServingSettings ByteProcess::settings() const {
     route.policy.timeouts.connect = 2s;
     all.routes.push_back(route);
   }
+  Route shadow{.path = std::string(shadow_route), .upstream = upstream.name, .policy = parts_.routes.front()};
+  shadow.policy.mode = Mode::shadow;
+  shadow.policy.methods.set(static_cast<std::size_t>(Method::post));
+  shadow.policy.timeouts = {.connect = 2s, .response = 10s, .stream_idle = ByteBackend::pass_idle};
+  all.routes.push_back(shadow);
   Route passing{.path = "/pass/**", .upstream = upstream.name};
   passing.policy.timeouts = {.connect = 2s, .response = 10s, .stream_idle = ByteBackend::pass_idle};
   all.routes.push_back(passing);
@@ -97,6 +129,7 @@ void ByteProcess::tap() {
   tap.sent = [this](std::uint64_t link, std::string_view bytes) {
     if (from_clients_.contains(link)) {
       clients_.gateway_sent(link, bytes);
+      operators_clients_.gateway_sent(link, bytes);
     } else {
       parts_.backend.gateway_sent(link, executor_, bytes);
     }
@@ -111,6 +144,7 @@ void ByteProcess::tap() {
   tap.closed = [this](std::uint64_t link) {
     if (from_clients_.contains(link)) {
       clients_.gateway_closed(link);
+      operators_clients_.gateway_closed(link);
     } else {
       parts_.backend.gateway_closed(link);
     }
@@ -132,6 +166,11 @@ void ByteProcess::expect_strangers() {
   for (unsigned i = 0; i < parts_.setup.bytes.strangers; ++i) {
     parts_.world.after(parts_.world.draw.below(parts_.setup.length), [this] {
       if (alive_ && !healed_) clients_.stranger();
+    });
+  }
+  for (unsigned i = 0; i < parts_.setup.bytes.service_strangers; ++i) {
+    parts_.world.after(parts_.world.draw.below(parts_.setup.length), [this] {
+      if (alive_ && !healed_) operators_clients_.stranger();
     });
   }
 }
@@ -219,6 +258,7 @@ void ByteProcess::heal() {
   healed_ = true;
   lanes_.heal();
   clients_.heal();
+  operators_clients_.heal();
   if (parts_.setup.bytes.limits_callers() || parts_.setup.bytes.checks_health()) reload();
 }
 
@@ -231,6 +271,7 @@ void ByteProcess::die() {
   operators_.cut_off();
   lanes_.cut_off();
   clients_.gateway_died();
+  operators_clients_.gateway_died();
   if (gateway_.die()) {
     check_left_over("after the gateway was killed");
   } else {
@@ -241,6 +282,7 @@ void ByteProcess::die() {
 
 void ByteProcess::wind_down() {
   clients_.leave();
+  operators_clients_.leave();
   gateway_.drain({.limit = std::chrono::hours(1)});
 }
 

@@ -63,6 +63,7 @@ class ByteProcess final : public GatewayProcess {
   bool healed_ = false;
   SimGateway gateway_;
   ByteClients clients_;
+  ByteClients operators_clients_;         // of the service beside it
   std::set<std::uint64_t> from_clients_;  // connections
   std::size_t faults_told_ = 0;
   bool memory_told_ = false;

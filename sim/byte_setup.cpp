@@ -102,6 +102,8 @@ ByteSetup draw_byte_setup(std::uint64_t seed) {
   draw_more(draw, setup);
   draw_caller_limits(draw, setup);
   setup.reloads = chance(draw, 4);
+  if (draw.one_in(3)) setup.shadows = static_cast<unsigned>(draw.between(10, 60));
+  if (draw.one_in(4)) setup.service_strangers = static_cast<unsigned>(draw.between(5, 40));
   draw_servers(draw, setup);
   return setup;
 }
@@ -115,9 +117,10 @@ std::string to_text(const ByteSetup& setup) {
       weather.stalls, weather.few_events, setup.call_faults, setup.call_resets, setup.store_answers_late);
   text += fmt::format(
       "requests: {} % reuse a connection, {} % pipelined, {} % in pieces, {} % stall, {} % cut off, {} % not waited "
-      "for, {} % half-closed, {} % read slowly, {} % wait for 100, {} % HTTP/1.0, {} strangers\n",
+      "for, {} % half-closed, {} % read slowly, {} % wait for 100, {} % HTTP/1.0, {} strangers ({} % in shadow mode), "
+      "{} at the service\n",
       setup.reuses, setup.pipelines, setup.splits, setup.stalls, setup.leaves, setup.leaves_after, setup.half_closes,
-      setup.reads_slowly, setup.expects, setup.old, setup.strangers);
+      setup.reads_slowly, setup.expects, setup.old, setup.strangers, setup.shadows, setup.service_strangers);
   text += fmt::format(
       "responses: {} % chunked, {} % until close, {} % in parts, {} % early (then {} % read no more for a while), {} % "
       "after interim ones, {} % malformed, "

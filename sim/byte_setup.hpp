@@ -31,9 +31,11 @@ struct ByteSetup {
   unsigned half_closes = 0;   // behind the request
   unsigned reads_slowly = 0;
   unsigned chunks = 30;
-  unsigned expects = 0;    // 100 (Continue)
-  unsigned old = 0;        // HTTP/1.0
-  unsigned strangers = 0;  // in the whole run: without a key, malformed, upgrades, silence
+  unsigned expects = 0;            // 100 (Continue)
+  unsigned old = 0;                // HTTP/1.0
+  unsigned strangers = 0;          // in the whole run: without a key, malformed, upgrades, silence
+  unsigned shadows = 0;            // of them, with a key on a route in shadow mode
+  unsigned service_strangers = 0;  // the same, at the server of operators
 
   // Servers of the backend. With health checks, one of them is unfit for requests now and then, and says so.
   unsigned servers = 1;

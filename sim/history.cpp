@@ -108,7 +108,12 @@ History::Fact History::after_write(const Key& key, const Op& op) const {
   return fact;
 }
 
+void History::asks(const Op& op) {
+  if (!left_out_route_.empty() && op.route == left_out_route_) left_out_.insert(op.id);
+}
+
 void History::store_acted(const Op& op) {
+  if (leaves_out(op.id)) return;
   Key& key = keys_[op.id];
   store_clock_at(clock_->now());
   world_.note(fmt::format("store: {}", op_text(op)));
@@ -137,6 +142,7 @@ void History::store_acted(const Op& op) {
 }
 
 void History::store_answered_at_once(const Op& op) {
+  if (leaves_out(op.id)) return;
   store_clock_at(clock_->now());
   if (op.verb == Verb::claim && op.verdict == Verdict::gone) check_gone(keys_[op.id], op);
   if (op.verb == Verb::claim && op.verdict == Verdict::replay) check_replay(keys_[op.id], op);
@@ -326,6 +332,7 @@ void History::changed(Key& key) {
 }
 
 void History::acknowledged(const OperationId& id) {
+  if (leaves_out(id)) return;
   Key& key = keys_[id];
   key.safe = {.now = key.now, .before = key.before};
   key.since.clear();

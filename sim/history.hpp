@@ -59,6 +59,10 @@ class History {
   // At the store, in the order in which it acts. `told` is what it answered; a journal that failed in the middle may
   // have written all the same.
   void store_acted(const Op& op);
+  // Keys of a route whose requests are not held back by them. The model does not follow these.
+  void leave_out(std::string_view route) { left_out_route_ = route; }
+  void asks(const Op& op);
+  bool leaves_out(const OperationId& id) const { return left_out_.contains(id); }
   // The same where nothing was changed and nobody waited.
   void store_answered_at_once(const Op& op);
   // The process whose store is its own has ended: nobody owns its claims any more.
@@ -231,6 +235,8 @@ class History {
   std::set<Nonce> told_failed_;
   std::optional<Duration> lag_;
   bool only_acknowledged_counts_ = false;
+  std::string left_out_route_;
+  std::set<OperationId> left_out_;
   bool backends_commit_ = false;
   std::vector<std::string> violations_;
   std::uint64_t replays_ = 0;

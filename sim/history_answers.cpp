@@ -58,6 +58,7 @@ void History::goes_to_backend(const OperationId& id, const Nonce& nonce, const E
         fmt::format("key {}: {} was sent by a process that had been told that it is lost", name(id), short_hex(nonce)));
   }
   sent->second = nonce;
+  handed_to_.erase(nonce);  // it was sent itself
   at_backend_.insert(nonce);
   // Other claims that the process was given meanwhile went to this one.
   for (const Nonce& given : given_to_[{id, &process}]) {
@@ -77,7 +78,7 @@ void History::told(const Op& op, const Executor& process) {
                             op.fault == StoreFault::refused ? "refused" : "failed", op.error));
   }
   if (op.verb == Verb::renew && op.status == OpStatus::lost) told_lost_.insert(op.nonce);
-  if (op.verb != Verb::claim) return;
+  if (op.verb != Verb::claim || leaves_out(op.id)) return;
   if (op.status == OpStatus::failed) {
     told_failed_.insert(op.nonce);
   }

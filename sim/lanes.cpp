@@ -18,6 +18,7 @@ Lanes::Submit SimLanes::submit(Pending& pending) {
     answer_the_dead(pending.op);
     return Submit::refused;
   }
+  history_.asks(pending.op);
   watch(pending.op);
   queue_.push(pending);
   if (!busy_) {

@@ -57,6 +57,7 @@ std::vector<KeyInfo> Operators::list() {
   } while (!cursor.empty());
   // It may be out of reach by now, and then nobody gets this.
   if (ports_.store.search() == nullptr) return {};
+  std::erase_if(keys, [this](const KeyInfo& key) { return ports_.history.leaves_out(key.id); });
   ports_.history.listed(keys);
   return keys;
 }

@@ -72,6 +72,18 @@ bool SimGateway::reload(const ServingSettings& settings) {
   return true;
 }
 
+void SimGateway::start_service(const http::Endpoint& at, std::function<std::string(const http::ServiceRequest&)> judge,
+                               std::function<void(const std::string&)> wrong) {
+  service_ = std::make_unique<SimService>(
+      SimService::Parts{.net = net_,
+                        .listen = at,
+                        .faults = *this,
+                        .max_connections = generations_.back()->settings.limits.max_connections,
+                        .judge = std::move(judge),
+                        .wrong = std::move(wrong)});
+  drive(service_->loop());
+}
+
 // Of the newest generation: those before have been stopped.
 void SimGateway::stop_checks() {
   UpstreamWatch& watch = generations_.back()->upstreams->watch();
@@ -93,7 +105,9 @@ void SimGateway::pause(Duration length) {
 
 void SimGateway::drain(const Drain& how) {
   for (const auto& worker : workers_) worker->drain(how);
-  if (!std::exchange(draining_, true)) stop_checks();
+  if (std::exchange(draining_, true)) return;
+  stop_checks();
+  if (service_) service_->stop();
 }
 
 bool SimGateway::stopped() const {
@@ -125,6 +139,7 @@ bool SimGateway::die() {
     for (auto& worker : workers_) static_cast<void>(worker.release());
     workers_.clear();
     static_cast<void>(std::make_unique<decltype(generations_)>(generations_).release());
+    static_cast<void>(service_.release());
   }
   return running.empty();
 }
@@ -158,6 +173,11 @@ std::vector<std::string> SimGateway::left_over() {
   for_each_upstream([&check](const UpstreamState& upstream) { check("queued", upstream.queued); });
   // Connections that idle in the pools are closed with them.
   driven_.clear();
+  if (service_) {
+    check("connections of the service", service_->connections());
+    check("memory of the service", service_->memory());
+    service_.reset();
+  }
   workers_.clear();
   ended_ = true;
   for_each_upstream([&check](const UpstreamState& upstream) {

@@ -17,6 +17,7 @@
 #include "sim/loop_driver.hpp"
 #include "sim/random.hpp"
 #include "sim/sim_net.hpp"
+#include "sim/sim_service.hpp"
 
 namespace once::sim {
 
@@ -46,6 +47,10 @@ class SimGateway final : private http::FaultListener {
   const OperationIds& ids() const { return ids_; }
   // Called after every turn of any loop.
   void after_turn(const std::function<void()>& look);
+
+  // Serves what operators ask beside it. Judged by `judge`; what is wrong goes to `wrong`.
+  void start_service(const http::Endpoint& at, std::function<std::string(const http::ServiceRequest&)> judge,
+                     std::function<void(const std::string&)> wrong);
 
   void pause(Duration length);
   // New requests are served by these settings. False: not yet, some worker has not taken over those before.
@@ -102,7 +107,8 @@ class SimGateway final : private http::FaultListener {
   std::vector<std::shared_ptr<Generation>> generations_;  // the last is the newest
   std::unique_ptr<std::latch> adopted_;                   // of the newest; null: the first
   std::vector<std::unique_ptr<Worker>> workers_;
-  std::vector<Driven> driven_;  // of workers, and of health checks
+  std::unique_ptr<SimService> service_;  // null: none
+  std::vector<Driven> driven_;           // of workers, health checks and the service
   std::function<void()> look_;
   World& world_;
   bool draining_ = false;

@@ -75,6 +75,8 @@ class SimNet final : public http::Net {
     std::function<void(std::uint64_t link)> closed;
   } tap;
 
+  Network& network() { return network_; }
+
   std::size_t most_descriptors = 1'000'000;
   std::size_t open_descriptors() const { return descriptors_.size(); }
   std::uint64_t calls() const { return calls_; }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/assert.hpp"
+#include "sim/byte_marks.hpp"
 #include "sim/byte_process.hpp"
 #include "sim/history.hpp"
 #include "sim/machine.hpp"
@@ -110,6 +111,7 @@ void Simulation::make_store() {
   const bool steady = setup_.clock_jumps == 0 && setup_.store_restarts == 0 && !setup_.is_redis();
   if (steady && setup_.store != StoreKind::journal) history_.clocks_are_steady();
   if (setup_.layer == Layer::bytes) {
+    history_.leave_out(shadow_route);
     wires_ = std::make_unique<Network>(world_, setup_.bytes.weather);
     backend_ = std::make_unique<ByteBackend>(*wires_, history_, setup_);
   }
