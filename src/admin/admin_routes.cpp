@@ -64,7 +64,7 @@ ServiceResponse Admin::unknown_path() {
 
 ServiceResponse Admin::wrong_method(const Route& route) {
   const std::string_view methods = allowed(route.takes(Method::get), route.takes(Method::post));
-  return once::wrong_method(methods, fmt::format("{} takes {}.", route.path, methods));
+  return admin::wrong_method(methods, fmt::format("{} takes {}.", route.path, methods));
 }
 
 Task<ServiceResponse> Admin::overview(const ServiceRequest& /*request*/) {

@@ -7,8 +7,8 @@
 #include "base/executor.hpp"
 #include "base/task.hpp"
 #include "gate/held.hpp"
-#include "gateway/connection/presence.hpp"
 #include "gateway/exchange/backend.hpp"
+#include "store/owner_wait.hpp"
 
 namespace once::gate {
 
@@ -41,6 +41,7 @@ class Call : public Presence {
     return true;
   }
   void stop_listening() override { listener_ = nullptr; }
+  bool has_left() override { return left_; }
 
  protected:
   bool cancelled() const { return cancelled_; }

@@ -25,7 +25,6 @@
 #include "gate/settings.hpp"
 #include "gateway/exchange/exchange_claimant.hpp"
 #include "gateway/exchange/exchange_ports.hpp"
-#include "gateway/exchange/waiters.hpp"
 #include "gateway/identity/routes.hpp"
 #include "gateway/identity/token_cache.hpp"
 #include "gateway/limits/caller_limits.hpp"
@@ -38,6 +37,7 @@
 #include "store/catalog/catalog.hpp"
 #include "store/executions.hpp"
 #include "store/lane.hpp"
+#include "store/waiters.hpp"
 
 namespace once::gate {
 

@@ -29,7 +29,7 @@ WorkCall::WorkCall(Engine& engine, guard::Request request, std::uint64_t tag, Co
       engine_(engine),
       request_(std::move(request)),
       op_(engine.operations().read(request_)),
-      owner_(engine.ports()),
+      owner_(owner_wait_ports(engine.ports())),
       lease_(engine.lanes(), engine.loop(), engine.clock(), engine.metrics()),
       loss_(engine.loop()),
       claimed_(std::move(then)) {}
@@ -64,7 +64,7 @@ Task<void> WorkCall::run() {
 }
 
 Task<ClaimResult> WorkCall::claim_or_wait() {
-  owner_.begin(OwnerWait::Ends::unheard, request_.wait);
+  owner_.begin(request_.wait);
   ClaimResult claimed;
   bool again = true;
   while (again) {
@@ -72,7 +72,7 @@ Task<ClaimResult> WorkCall::claim_or_wait() {
     if (op_->status == OpStatus::failed && claimed.stands == Stands::perhaps) engine_.claimant().take_back_later(*op_);
     const bool waits = request_.wait > Duration::zero() && !cancelled();
     again = waits && op_->status == OpStatus::done && op_->verdict == Verdict::in_flight;
-    if (again) again = co_await owner_.wait(op_->id, this);
+    if (again) again = co_await owner_ends(owner_, engine_.ports(), op_->id, this);
   }
   co_return claimed;
 }

@@ -13,8 +13,8 @@
 #include "base/task.hpp"
 #include "gate/call.hpp"
 #include "gate/driven.hpp"
+#include "gateway/exchange/exchange_claimant.hpp"
 #include "gateway/exchange/lease_keeper.hpp"
-#include "gateway/exchange/owner_wait.hpp"
 #include "store/claimant.hpp"
 
 namespace once::gate {

@@ -35,7 +35,7 @@ void RequestContext::head_arrived(Random& random) {
   if (!logged) return;
   trace = http::trace_id(io.head);
   if (origin.peer() == PeerTrust::client) return;
-  const auto address = once::client_address(io.head, io.peer, settings().trusted_proxies);
+  const auto address = gateway::client_address(io.head, io.peer, settings().trusted_proxies);
   if (!address) return;
   forwarded_from = address->text();
   client_address = forwarded_from;
