@@ -1,5 +1,5 @@
-// What a service manager gives to a process and wants to hear from it, in the protocol of systemd: sockets that listen
-// already (LISTEN_FDS), and a socket to say "ready" to (NOTIFY_SOCKET).
+// The protocol of systemd between a service manager and a process: inherited listening sockets (LISTEN_FDS), and
+// notifications such as READY=1 (NOTIFY_SOCKET).
 #pragma once
 
 #include <string>
@@ -17,15 +17,15 @@ struct InheritedSocket {
   int fd = -1;
 };
 
-// The first descriptor that is passed.
+// The number of the first inherited descriptor.
 inline constexpr int first_inherited = 3;
 
-// `count` and `names` as in LISTEN_FDS and LISTEN_FDNAMES. Each must listen; they are made non-blocking and are not
-// passed on to other programs.
+// `count` and `names` as in LISTEN_FDS and LISTEN_FDNAMES. Each must be a listening socket. They are made non-blocking
+// and close-on-exec.
 Result<std::vector<InheritedSocket>> inherited_sockets(std::string_view count, std::string_view names);
 
-// Hears "READY=1" and its like on the socket that NOTIFY_SOCKET names; empty: nobody wants to hear. A failure is not
-// reported: there is no one to tell.
+// Sends "READY=1" and the like to the socket that NOTIFY_SOCKET names. Empty: notifications are off. Failures are
+// ignored, because nobody could act on them.
 class ServiceManager {
  public:
   explicit ServiceManager(std::string_view socket);
@@ -33,10 +33,10 @@ class ServiceManager {
 
  private:
   std::string socket_;
-  Descriptor sender_;  // kept, so that signs of life are sent even when no descriptor is left
+  Descriptor sender_;  // kept open, so that watchdog pings work when the process is out of descriptors
 };
 
-// Two ends for two processes to talk over; closed in every program that is started, unless it is given one.
+// A socket pair for two processes. Both ends are close-on-exec.
 Result<std::pair<Descriptor, Descriptor>> channel_pair();
 
 }  // namespace once::http

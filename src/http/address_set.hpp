@@ -1,4 +1,4 @@
-// Addresses without ports, as numbers: of peers, in X-Forwarded-For, and the networks that an operator trusts.
+// IP addresses without ports: of peers, in X-Forwarded-For, and of trusted networks.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace once::http {
 
-// Sixteen bytes; IPv4 is held as IPv4-mapped IPv6, so that both spellings of an address are one.
+// Sixteen bytes. IPv4 is stored as IPv4-mapped IPv6, so that both spellings of an address are equal.
 struct IpAddress {
   std::array<std::uint8_t, 16> bytes{};
 
@@ -25,15 +25,15 @@ struct IpAddress {
   static std::optional<IpAddress> parse(std::string_view text);
 };
 
-// How the peer of a Unix socket is called where an address is expected.
+// The name of a Unix socket's peer where an address is expected.
 inline constexpr std::string_view unix_peer = "unix";
-// And one of whom nothing is known: never a proxy that is trusted.
+// The name of a peer without a known address. It is never a trusted proxy.
 inline constexpr std::string_view unknown_peer = "unknown";
 
 class AddressSet {
  public:
-  // "10.0.0.0/8", "2001:db8::/32", one address, or "unix". False, and nothing added, if it is none of these or has bits
-  // past its prefix.
+  // "10.0.0.0/8", "2001:db8::/32", one address, or "unix". Adds nothing and returns false for anything else, and for a
+  // network with bits beyond its prefix.
   bool add(std::string_view text);
 
   bool empty() const { return networks_.empty() && !has_unix_; }
@@ -49,10 +49,10 @@ class AddressSet {
   bool has_unix_ = false;
 };
 
-// Whose request it is, seen through proxies. `peer` is the numeric address at the other end of the connection, or
-// "unix"; `forwarded` the X-Forwarded-For lines in their order. While the address at hand is trusted, the one that it
-// says it got the request from is next, from the right. What is not an address (a port behind it is fine) ends that:
-// the trusted proxy that passed it on counts. nullopt: a Unix socket, and nothing better is known.
+// The client's address, behind trusted proxies. `peer` is the numeric address of the connection's peer, or "unix";
+// `forwarded` has the X-Forwarded-For lines in order. Walks X-Forwarded-For from the right while the current address is
+// trusted. An entry that is not an address (with or without a port) ends the walk, and the last trusted proxy is the
+// result. nullopt: a Unix socket without a usable X-Forwarded-For.
 std::optional<IpAddress> client_address(std::string_view peer, std::vector<std::string_view> forwarded,
                                         const AddressSet& trusted);
 

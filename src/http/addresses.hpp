@@ -1,4 +1,4 @@
-// Where a server is: its addresses, published by whoever resolves its name and used by every loop.
+// The addresses of a server: published by the resolver thread, read by every loop.
 #pragma once
 
 #include <atomic>
@@ -16,12 +16,12 @@ namespace once::http {
 
 using Endpoints = std::vector<Endpoint>;
 
-// resolve(), or what a test has in its place. Blocks: never called on a loop.
+// resolve(), or a test double. Blocks, so it must not be called on a loop.
 using Resolver = std::function<Result<Endpoints>(const std::string& host, const std::string& port)>;
 
 bool same_address(const Endpoint& one, const Endpoint& other);
 bool contains(const Endpoints& endpoints, const Endpoint& wanted);
-// In any order: name servers turn theirs around.
+// Compares without order, because name servers rotate their answers.
 bool same_addresses(const Endpoints& one, const Endpoints& other);
 
 class Addresses {
@@ -30,7 +30,7 @@ class Addresses {
   Addresses(const Addresses&) = delete;
   Addresses& operator=(const Addresses&) = delete;
 
-  // Grows with every change: cheap to ask before each use.
+  // Grows with every change. Cheap enough to check before each use.
   std::uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
   std::shared_ptr<const Endpoints> current() const;
   void publish(Endpoints endpoints);

@@ -1,5 +1,5 @@
-// Where a body ends, and its bytes without their framing. Fed from a connection's buffer, it never reads by itself.
-// Chunked syntax is as strict as heads are; trailers are checked and dropped, as is their announcement.
+// Finds the end of a body and removes its framing. It works on a connection's buffer and never reads by itself. The
+// chunked syntax is parsed as strictly as heads. Trailers are checked and dropped, and so is the Trailer field.
 #pragma once
 
 #include <cstddef>
@@ -30,11 +30,11 @@ class BodyDecoder {
   // Hands out what the buffer holds of the body and consumes it there.
   Step next(Buffer& buffer);
 
-  // The peer sends no more. True if that is where this body may end.
+  // The peer has closed its side. True if the body may end here.
   bool end_of_stream();
 
   bool ended() const { return state_ == State::ended; }
-  // What is left of a body with a known length.
+  // The remaining bytes of a body with a known length.
   std::uint64_t remaining() const { return remaining_; }
 
  private:

@@ -1,8 +1,8 @@
-// Bytes read from a connection: what is unread, after a pinned part that must not move (the head of the message at
-// hand, which the parsed fields point into).
+// Bytes read from a connection: the unread part, preceded by a pinned part that must not move (the head of the current
+// message, which the parsed fields point into).
 //
-// A buffer that is used against its rules is broken for good: it has no bytes and no room, so the next read into it
-// ends the connection (socket.hpp). Its memory stays, for whoever still looks at what was in it.
+// A buffer that is misused becomes broken for good: it has no bytes and no room, so the next read into it ends the
+// connection (socket.hpp). Its memory is kept, because views of it may still be in use.
 #pragma once
 
 #include <algorithm>
@@ -28,15 +28,14 @@ class Buffer {
     if (begin_ == end_) begin_ = end_ = pinned_;
   }
 
-  // Two stretches of bytes that were consumed one after the other, with something between them: the second is moved up
-  // to the first, and both are one.
+  // Joins two consumed ranges that have a gap between them: moves the second one up to the first.
   std::string_view joined(std::string_view first, std::string_view second) {
     char* end = data_.get() + (first.data() - data_.get()) + first.size();
     std::memmove(end, second.data(), second.size());
     return {first.data(), first.size() + second.size()};
   }
 
-  // The first `count` unread bytes are taken as read, and stay where they are until unpin().
+  // Consumes the first `count` unread bytes, and keeps them in place until unpin().
   void pin(std::size_t count) {
     if (!holds(pinned_ == 0 && begin_ == 0 && count <= end_)) return;
     begin_ = pinned_ = count;
@@ -47,15 +46,15 @@ class Buffer {
     if (begin_ == end_) begin_ = end_ = 0;
   }
 
-  // Unread bytes moved to the front; what was pinned is gone.
+  // Moves unread bytes to the front. Pinned bytes are discarded.
   void rewind() {
     if (broken_) return;
     pinned_ = 0;
     move_unread_to(0);
   }
 
-  // Room to read into: whatever is free, at least one byte if the buffer may still grow or move. Never moves pinned
-  // bytes; empty when there is no room.
+  // Free space to read into: at least one byte if the buffer can still grow or move its unread bytes, else empty. Never
+  // moves pinned bytes.
   std::span<char> room() {
     if (end_ == capacity_ && begin_ > pinned_) move_unread_to(pinned_);
     return {data_.get() + end_, capacity_ - end_};
@@ -67,7 +66,7 @@ class Buffer {
 
   std::size_t capacity() const { return capacity_; }
 
-  // Makes the whole buffer at least this large. Moves everything: nothing may be pinned.
+  // Grows the buffer to at least this size. Moves everything, so nothing may be pinned.
   void grow(std::size_t capacity) {
     if (!holds(pinned_ == 0) || capacity <= capacity_) return;
     auto larger = std::make_unique_for_overwrite<char[]>(capacity);
@@ -78,7 +77,7 @@ class Buffer {
     capacity_ = capacity;
   }
 
-  // Gives the memory back; grow() makes it usable again.
+  // Frees the memory. grow() makes the buffer usable again.
   void release() {
     if (broken_) return;
     clear();

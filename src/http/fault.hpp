@@ -1,4 +1,4 @@
-// What a loop tells its owner: broken invariants of one connection, and descriptors that ran out.
+// What a loop reports to its owner: broken invariants of a connection, and running out of descriptors.
 #pragma once
 
 #include <chrono>
@@ -10,15 +10,15 @@
 
 namespace once::http {
 
-// A broken invariant is our mistake, but it ends that connection only: ONCE_ASSERT would let whoever can provoke it end
-// the process.
+// A broken invariant is a bug of ours, but it ends only its connection: with ONCE_ASSERT, a client that can trigger it
+// could end the process.
 struct ConnectionFault {
   const char* invariant;
   const char* file;
   int line;
 };
 
-// What there was no file descriptor for.
+// What a file descriptor was needed for.
 enum class DescriptorUse : std::uint8_t {
   client,    // a connection waits to be accepted
   upstream,  // a connection to a backend, for a request or a health check
@@ -33,7 +33,7 @@ struct NoDescriptor {
   std::chrono::nanoseconds now;
 };
 
-// Told on the loop's own thread.
+// Called on the loop's own thread.
 class FaultListener {
  public:
   virtual void connection_fault(const ConnectionFault& fault) = 0;

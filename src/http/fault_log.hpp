@@ -21,7 +21,7 @@ class FaultLog final : public FaultListener {
 
   void out_of_descriptors(const NoDescriptor& what) override;
   std::uint64_t out_of_descriptors(DescriptorUse use) const { return of(use).load(std::memory_order_relaxed); }
-  // Of any use, and when it happened last; min(): never.
+  // All uses together, and when it last happened; min(): never.
   std::uint64_t out_of_descriptors() const;
   std::chrono::nanoseconds last_out_of_descriptors() const {
     return std::chrono::nanoseconds(last_out_.load(std::memory_order_relaxed));

@@ -1,10 +1,10 @@
-// The one parser for heads of HTTP/1.1 messages. Strict: whatever two readers could understand differently is refused,
-// because a gateway that guesses is how requests are smuggled past it. docs/design/0001-own-loop-and-parser.md says
-// why it is written by hand.
+// The only parser for heads of HTTP/1.1 messages. It is strict: anything that two parsers could read differently is
+// refused, because that is how requests are smuggled past a gateway. docs/design/0001-own-loop-and-parser.md says why
+// it is written by hand.
 //
-// A head is parsed from its start each time another of its lines has come (HeadProgress); what can never become good is
-// refused before it is all there. Fields are views into the bytes given, which must stay
-// where they are while the head is in use. A Head is reused from message to message and then allocates nothing.
+// A head is parsed from its start each time another line has arrived (HeadProgress). A malformed head is refused before
+// it is complete. Fields are views into the given bytes, which must not move while the head is in use. A Head is
+// reused for the next message, so that parsing allocates nothing.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ struct Field {
   std::string_view line;   // as it was sent, with its CRLF
 };
 
-// How the body's end is found.
+// How the end of the body is found.
 struct Framing {
   enum class Kind : std::uint8_t {
     none,
@@ -48,35 +48,35 @@ enum class Version : std::uint8_t { http_1_0, http_1_1 };
 
 enum class Persistence : std::uint8_t { keep, close };
 
-// What both kinds of head have.
+// Common to requests and responses.
 struct Head {
   Version version = Version::http_1_1;
   std::vector<Field> fields;
   Framing framing;
   Persistence persistence = Persistence::keep;
-  bool connection_names_fields = false;  // Connection has more in it than close, keep-alive and upgrade
+  bool connection_names_fields = false;  // Connection lists more than close, keep-alive and upgrade
   bool upgrade = false;                  // Connection: upgrade, and an Upgrade field
-  std::size_t size = 0;                  // of the head in bytes, with its empty line
+  std::size_t size = 0;                  // bytes of the head, including the empty line
 
   // The value of the first field of that name.
   std::optional<std::string_view> find(std::string_view name) const;
-  // Belongs to this connection and not to the message (Connection names it, or it always does).
+  // Whether the field is hop-by-hop: listed in Connection, or always so.
   bool hop_by_hop(std::string_view name) const;
 };
 
-// Which URL an absolute-form target was.
+// The scheme of an absolute-form target.
 enum class TargetScheme : std::uint8_t { none, http, https };
 
 struct RequestHead : Head {
   std::string_view method_text;
   Method method = Method::other;
-  std::string_view target;  // origin-form or *, byte for byte; absolute-form has become one of them
+  std::string_view target;  // origin-form or *, byte for byte; absolute-form is converted to one of them
   std::string_view path;    // of the target, without the query
   std::string_view host;    // of an absolute-form target, whatever the field Host says (RFC 9112 3.2.2), or else that
   TargetScheme scheme = TargetScheme::none;
   bool has_host = false;  // the field, empty or not
   bool expects_continue = false;
-  std::string made_target;  // room for the target of a URL with a query and no path
+  std::string made_target;  // storage for the target of a URL with a query and no path
 };
 
 struct ResponseHead : Head {
@@ -108,21 +108,21 @@ struct ParseResult {
 
 ParseResult parse(std::string_view bytes, const HeadLimits& limits, RequestHead& head);
 
-// RFC 9110 5.6.2: at least one of the characters that names are made of.
+// Whether it is a token (RFC 9110 5.6.2).
 bool is_header_token(std::string_view text);
 
-// Says when it is worth to parse what has come of a head: when a line has ended, or a limit is passed. So a head that
-// comes byte by byte is parsed once for each of its lines, whose number is limited, and not once for each byte.
+// Says when to parse an incomplete head again: when another line is complete, or a limit is exceeded. A head that
+// arrives byte by byte is then parsed once per line, whose number is limited, and not once per byte.
 class HeadProgress {
  public:
-  // `bytes` is all of the head that is here.
+  // `bytes` is the part of the head that has arrived.
   bool worth_parsing(std::string_view bytes, const HeadLimits& limits);
 
  private:
   std::size_t seen_ = 0;
 };
 
-// `answers` is the method of the request that this is the response to: it decides whether there is a body.
+// `answers` is the method of the request: it decides whether the response has a body.
 ParseResult parse(std::string_view bytes, const HeadLimits& limits, Method answers, ResponseHead& head);
 
 }  // namespace once::http

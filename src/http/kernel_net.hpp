@@ -8,7 +8,7 @@
 
 namespace once::http {
 
-// Holds nothing, so every loop of the process can use the same one.
+// Has no state, so all loops of the process share one.
 class KernelNet final : public Net {
  public:
   std::unique_ptr<Poller> poller() override;

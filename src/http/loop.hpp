@@ -17,7 +17,7 @@
 
 namespace once::http {
 
-// A file descriptor that wants to hear of its readiness (edge-triggered).
+// A file descriptor that is watched for readiness (edge-triggered).
 class Pollable {
  public:
   virtual void on_ready(std::uint32_t events) = 0;
@@ -26,8 +26,8 @@ class Pollable {
   ~Pollable() = default;
 };
 
-// What one call from the loop may move before others have their turn: steps are socket operations that did not have to
-// wait. A peer that is always ready would keep the thread to itself otherwise.
+// How much one callback may do before other connections get a turn. A step is a socket operation that did not have to
+// wait. Without this limit a peer that is always ready would monopolise the thread.
 inline constexpr std::size_t most_steps_at_once = 64;
 inline constexpr std::size_t most_bytes_at_once = std::size_t{256} << 10U;
 
@@ -35,20 +35,20 @@ class Loop final : public Executor {
  public:
   // On the kernel's network.
   Loop();
-  // On this one, which outlives the loop.
+  // On this network, which outlives the loop.
   explicit Loop(Net& net);
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
   ~Loop() override;
 
-  // Runs until stop(). To be called once.
+  // Runs until stop(). Call it once.
   void run();
   // From any thread.
   void stop();
 
-  // For a loop that runs in virtual time, instead of run(): what is ready now, without waiting. False: it was stopped.
+  // Instead of run(), for a loop in virtual time: handles what is ready now, without waiting. False: it was stopped.
   bool run_ready();
-  // How long until it has something to do even if nothing becomes ready; -1: never.
+  // How long until the next timer or posted work is due; -1: there is none.
   int wait_milliseconds() const;
 
   Net& net() const { return net_; }
@@ -58,25 +58,25 @@ class Loop final : public Executor {
   void arm(Timer& timer, Duration after) override { wheel_.arm(timer, now_tick(), after); }
   void disarm(Timer& timer) override { wheel_.disarm(timer); }
 
-  // After every step; when the budget is used up, the next one waits for the loop's next turn.
+  // To be called after every step. When the budget is used up, the next step waits for the loop's next turn.
   void spend(std::size_t bytes) {
     ++steps_;
     bytes_ += bytes;
   }
   bool spent() const { return steps_ >= most_steps_at_once || bytes_ >= most_bytes_at_once; }
-  // Fires when everything that is ready now has been called; disarm() as any timer.
+  // Fires after everything that is ready now has been handled. disarm() works as for any timer.
   void arm_next_turn(Timer& timer);
 
-  // The network's monotonic time, as of the last time the loop woke up.
+  // The network's monotonic time when the loop last woke up.
   std::chrono::nanoseconds now() const { return now_; }
 
   // False: the kernel cannot watch another descriptor.
   [[nodiscard]] bool add(int fd, Pollable& pollable);
-  // After this the pollable hears of nothing any more, not even of events already fetched. To be called before the
-  // descriptor is closed: closing alone ends nothing while another process has it too.
+  // Afterwards the pollable gets no more events, not even those already fetched. Call it before the descriptor is
+  // closed: epoll goes on watching a closed descriptor while another process has it open.
   void forget(int fd, Pollable& pollable);
 
-  // Of connections on this loop. The listener outlives them; without one a fault is a line on stderr.
+  // Faults of connections on this loop. The listener outlives them. Without one, a fault is a line on stderr.
   void listen(FaultListener& listener) { fault_listener_ = &listener; }
   void report(const ConnectionFault& fault);
   void report_out_of_descriptors(DescriptorUse use, std::string_view error);
@@ -110,7 +110,7 @@ class Loop final : public Executor {
   std::atomic<bool> stopping_ = false;
 };
 
-// Returns when the loop, which another thread runs, has begun a turn since the call: what it was at before is done.
+// Waits until the loop, which runs on another thread, has begun a new turn: everything from before the call is done.
 void wait_for_turn(Loop& loop);
 
 }  // namespace once::http

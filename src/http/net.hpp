@@ -2,7 +2,7 @@
 // (kernel_net.hpp) is the real one; the simulator has a network in virtual time (sim/sim_net.hpp). A call means what
 // the system call of the same name means on a non-blocking descriptor: -1 and errno when it fails.
 //
-// Opening a listener is no part of it: that is done once, before a loop runs (endpoint.hpp).
+// Opening a listener is not part of it: that is done once, before a loop runs (endpoint.hpp).
 #pragma once
 
 #include <sys/epoll.h>
@@ -25,15 +25,14 @@ class Poller {
  public:
   virtual ~Poller() = default;
 
-  // Bytes, room to write, and the peer's end are reported with this tag. False: the system cannot watch another
-  // descriptor.
+  // Readable, writable and end of stream are reported with this tag. False: the system cannot watch another descriptor.
   virtual bool add(int fd, void* tag) = 0;
   virtual void remove(int fd) = 0;
 
-  // Fills in what is ready, after at most so many milliseconds; -1: whenever something is. An event with the tag null
-  // is a wake(), to be answered with take_wake().
+  // Waits for events, at most this many milliseconds; -1: no limit. An event with a null tag is a wake(): call
+  // take_wake().
   virtual int wait(std::span<epoll_event> room, int milliseconds) = 0;
-  // From any thread: ends the wait at hand, or the next one.
+  // From any thread: ends the current wait, or the next one.
   virtual void wake() = 0;
   virtual void take_wake() = 0;
 };
@@ -46,11 +45,11 @@ class Net {
   // Monotonic time, by which loops arm their timers.
   virtual std::chrono::nanoseconds now() const = 0;
 
-  // A connection, set up as a client's: no delay, and a limit on what waits unsent in the kernel.
+  // An accepted connection, with TCP_NODELAY and a limit on unsent bytes in the kernel.
   virtual int accept(int listener, sockaddr_storage& peer) = 0;
   // A new socket that is connecting, or connected.
   virtual int connect(const Endpoint& endpoint) = 0;
-  // SO_ERROR: what has become of connect(). 0: it is connected.
+  // SO_ERROR: the result of connect(). 0: it is connected.
   virtual int take_error(int fd) = 0;
 
   virtual ssize_t receive(int fd, std::span<char> room) = 0;
@@ -64,12 +63,12 @@ class Net {
   virtual void reset_on_close(int fd) = 0;
   virtual void close(int fd) = 0;
 
-  // A descriptor of no use but to be closed, so that another one can be opened when there are none left.
+  // A spare descriptor: closing it makes one available when the process is out of descriptors.
   virtual int open_spare() = 0;
 };
 
-// Net::connect(), with what went wrong in words. Retryable: this process, or the system, has no descriptor left;
-// nothing is known of the other side.
+// Net::connect() with an error as text. Retryable: the process or the system is out of descriptors, which says nothing
+// about the server.
 Result<int> start_connect(Net& net, const Endpoint& endpoint);
 
 }  // namespace once::http

@@ -1,4 +1,4 @@
-// What is wrong with a response that could not be read, other than that its connection was lost.
+// Why a response could not be read, other than a lost connection.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +17,12 @@ enum class ResponseFault : std::uint8_t {
   coding,          // a transfer coding other than chunked
   too_large,       // the header, in bytes or fields
   chunk,           // malformed chunks or trailers
-  interim,         // more 1xx responses than anyone needs
-  unasked_switch,  // 101 to what nobody asked for
+  interim,         // too many 1xx responses
+  unasked_switch,  // 101 to a protocol that was not requested
 };
 inline constexpr std::size_t response_fault_count = 9;
 
-// As it stands in the log and the metrics.
+// The name in the log and the metrics.
 std::string_view name_of(ResponseFault fault);
 
 }  // namespace once::http

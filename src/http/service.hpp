@@ -26,11 +26,11 @@ namespace once::http {
 struct ServiceRequest {
   const RequestHead& head;
   std::string_view body;
-  const bool& client_left;  // turns true while a handler is at work, when nobody waits for its answer any more
+  const bool& client_left;  // becomes true when the client disconnects while the handler runs
   std::string_view peer;    // its address without the port, "unix", or empty
 };
 
-// A response that goes on after its head, until it gives nothing more, the client leaves or does not read, or the
+// A streamed response body. It ends when next() returns nothing, the client disconnects or stops reading, or the
 // service stops. Lives on the service's loop.
 class ServiceStream {
  public:
@@ -51,7 +51,7 @@ struct ServiceResponse {
   std::string body;
   std::string fields;                     // "Name: value\r\n" each
   std::shared_ptr<ServiceStream> stream;  // instead of a body; the connection ends with it
-  bool drop = false;                      // close the connection without a word
+  bool drop = false;                      // close the connection without a response
   std::shared_ptr<const void> held = {};  // let go when the client has read it, or is gone
 };
 
@@ -103,8 +103,8 @@ class Service {
   Service& operator=(const Service&) = delete;
   ~Service();
 
-  // Closes the listener and, unless a handler is at work on it, every connection. Answers that are due go out for a
-  // second at most; what is left then is reset. The loop stops when the last one is gone.
+  // Closes the listener and every connection without a running handler. Pending responses may take one second; then
+  // their connections are reset. The loop stops when the last connection is gone.
   void stop();
 
  private:
@@ -129,7 +129,7 @@ class Service {
   void cut_off();
   Task<void> accept_all();
   Task<void> serve_connection(Socket::Accepted accepted);
-  // False: there are max_connections with a request at work.
+  // False: max_connections are in use, all with a running request.
   bool make_room();
   void leave();
 
@@ -155,7 +155,7 @@ class Service {
 // A service with a loop and a thread of its own. The handler runs on that thread, and outlives this.
 class ServiceThread final : private Work {
  public:
-  // `faults` is told of broken invariants of its connections; null: they are lines on stderr.
+  // `faults` gets broken invariants of its connections; null: they are lines on stderr.
   ServiceThread(ServiceHandler& handler, FaultListener* faults, const ServiceLimits& limits = ServiceLimits())
       : handler_(handler), limits_(limits) {
     if (faults != nullptr) loop_.listen(*faults);
@@ -164,20 +164,20 @@ class ServiceThread final : private Work {
   ServiceThread& operator=(const ServiceThread&) = delete;
   ~ServiceThread() { stop(); }
 
-  // Given address(), before anybody is served; an error: nobody is.
+  // Called with address() before the first connection is accepted. On an error the service does not start.
   using Check = std::function<Result<void>(std::string_view address)>;
   // "HOST:PORT"; port 0: any that is free. Or "unix:PATH". `inherited`: a socket that listens there already.
   Result<void> start(std::string_view listen, const std::vector<int>& inherited = {}, const Check& check = {});
-  // Ends the service: what a handler is at work on is finished first. begin_stop() does not wait for that.
+  // Ends the service after running handlers have finished. begin_stop() does not wait for that.
   void stop();
   void begin_stop();
   // The service has ended. From any thread.
   bool ended() const { return ended_.load(std::memory_order_acquire); }
-  // Where it really listens.
+  // The actual listen address.
   const std::string& address() const { return address_; }
   // Its socket, until stop().
   int listening() const { return listener_; }
-  // Another process listens on it, too: a Unix socket stays in its folder.
+  // Another process listens on the same socket: do not delete the file of a Unix socket.
   void hand_over() { handed_over_ = true; }
   Loop& loop() { return loop_; }
 

@@ -1,6 +1,6 @@
-// A non-blocking socket on a loop, plain or with TLS, and what a coroutine can await of it. Every wait tries at once
-// and suspends only when the kernel has nothing, or when others on the loop are to have their turn; every wait has a
-// time limit. One reader and one writer at a time: a second one gets `failed`, and the connection ends (fault.hpp).
+// A non-blocking socket on a loop, plain or with TLS, and the operations that a coroutine can await. Every operation is
+// tried at once and suspends only if it would block, or to give other connections a turn. Every wait has a timeout. One
+// reader and one writer at a time: a second one gets `failed`, and the connection ends (fault.hpp).
 #pragma once
 
 #include <sys/socket.h>
@@ -21,14 +21,14 @@
 
 namespace once::http {
 
-// Up to this size, a body is worth copying behind its head: one piece is cheaper to send than two.
+// Bodies up to this size are copied behind their head: sending one piece is cheaper than sending two.
 inline constexpr std::size_t small_body = 4096;
 
 enum class Io : std::uint8_t {
   ok,
-  end,  // read: the peer sends no more; with TLS, it said so
+  end,  // read: the peer closed its side; with TLS, by close_notify
   timed_out,
-  failed,     // the connection is broken; with TLS also an end that the peer did not announce, which anybody can make
+  failed,     // the connection is broken; with TLS also an end without close_notify, which an attacker could cause
   cancelled,  // somebody on this loop called cancel()
 };
 
@@ -40,7 +40,7 @@ struct IoResult {
 class Socket;
 class TlsStream;
 
-// Something that waits for a socket to become ready.
+// An operation that waits for a socket to become ready.
 class IoWait : private Timer {
  public:
   IoWait(const IoWait&) = delete;
@@ -57,7 +57,7 @@ class IoWait : private Timer {
 
   // True when there is a result.
   virtual bool attempt() = 0;
-  // Some of it is done: the limit on silence begins anew.
+  // Progress was made: restart the timeout.
   void moved();
 
   Socket& socket_;
@@ -66,7 +66,7 @@ class IoWait : private Timer {
 
  private:
   friend class Socket;
-  IoWait*& place() const;  // of the one that waits on the socket in this direction
+  IoWait*& place() const;  // the socket's waiter in this direction
   void finish();
 
   Direction direction_;
@@ -76,7 +76,7 @@ class IoWait : private Timer {
   std::coroutine_handle<> caller_;
 };
 
-// Some bytes, as many as there are.
+// Reads the bytes that are available, at least one.
 class ReadSome final : public IoWait {
  public:
   ReadSome(Socket& socket, std::span<char> room, Duration limit)
@@ -89,13 +89,13 @@ class ReadSome final : public IoWait {
   std::span<char> room_;
 };
 
-// All of the bytes, in up to four pieces. `bytes` says how many went out, whatever the end: with 0 the peer cannot have
-// seen any. The limit is for each time that the peer takes nothing; with a least rate the peer must keep to it as well,
-// once the limit has passed.
+// Writes all bytes, in up to four pieces. `bytes` says how many were sent, whatever the result: with 0 the peer cannot
+// have seen any. The timeout applies while the peer accepts nothing. With a minimum rate, the peer must also keep up
+// with that once the timeout has passed.
 //
-// With TLS they go out in records, and only whole records count. A peer can make nothing of a part of one, but OpenSSL
-// keeps the rest and would send it with the next write, or with the end of the stream: bytes that were reported as not
-// sent would arrive after all. So whoever gives up in the middle of a record mutes the stream for good.
+// With TLS, only whole records count as sent. A peer cannot use a partial record, but OpenSSL keeps the rest of it and
+// would send it with the next write or with close_notify: bytes reported as unsent would still arrive. So a write that
+// gives up in the middle of a record mutes the stream for good.
 class WriteAll final : public IoWait {
  public:
   static constexpr std::size_t max_pieces = 4;
@@ -114,7 +114,7 @@ class WriteAll final : public IoWait {
   std::size_t count_ = 0;
 };
 
-// The end of a connection attempt.
+// Waits for a connection attempt to end.
 class Connected final : public IoWait {
  public:
   Connected(Socket& socket, Duration limit) : IoWait(socket, Direction::write, limit) {}
@@ -124,7 +124,7 @@ class Connected final : public IoWait {
   bool attempt() override;
 };
 
-// The end of a TLS handshake. The limit is for all of it.
+// Performs a TLS handshake. The timeout is for all of it.
 class Handshake final : public IoWait {
  public:
   Handshake(Socket& socket, Duration limit) : IoWait(socket, Direction::read, limit) {}
@@ -134,7 +134,7 @@ class Handshake final : public IoWait {
   bool attempt() override;
 };
 
-// What shut_down_writing() does, but with patience for a peer that is slow to read.
+// As shut_down_writing(), but waits for a peer that is slow to read.
 class EndWriting final : public IoWait {
  public:
   EndWriting(Socket& socket, Duration limit) : IoWait(socket, Direction::write, limit) {}
@@ -144,7 +144,7 @@ class EndWriting final : public IoWait {
   bool attempt() override;
 };
 
-// Bytes or the end of the stream are there to be read; nothing is taken.
+// Waits until bytes or the end of the stream can be read. Consumes nothing.
 class Readable final : public IoWait {
  public:
   Readable(Socket& socket, Duration limit) : IoWait(socket, Direction::read, limit) {}
@@ -154,7 +154,7 @@ class Readable final : public IoWait {
   bool attempt() override;
 };
 
-// More bytes than were seen before, from the first on; nothing is taken. `end` if no more come. Not with TLS.
+// Peeks at the unread bytes once there are more than before. Consumes nothing. `end`: no more will come. Not with TLS.
 class PeekMore final : public IoWait {
  public:
   PeekMore(Socket& socket, std::span<char> room, std::size_t seen, Duration limit)
@@ -169,7 +169,7 @@ class PeekMore final : public IoWait {
 
 class Socket final : public Pollable {
  public:
-  // Takes over the descriptor, which must be non-blocking.
+  // Takes ownership of the descriptor, which must be non-blocking.
   Socket(Loop& loop, int fd);
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
@@ -185,31 +185,31 @@ class Socket final : public Pollable {
   Readable readable(Duration limit) { return {*this, limit}; }
   PeekMore peek_more(std::span<char> room, std::size_t seen, Duration limit) { return {*this, room, seen, limit}; }
 
-  // From now on everything goes through this; first of all a handshake.
+  // Switches to TLS. A handshake comes first.
   void secure(std::unique_ptr<TlsStream> tls);
-  // Back to plain bytes, for a peer that turned out to speak them.
+  // Switches back to plain bytes, for a peer that does not speak TLS.
   void make_plain();
   Handshake handshake(Duration limit) { return {*this, limit}; }
   // Null: plain.
   const TlsStream* tls() const { return tls_.get(); }
 
-  // Whoever waits resumes with `cancelled`, from the loop, not from here; later waits are cancelled too, until
+  // Waiting operations resume with `cancelled` on the loop's next turn, and later ones are cancelled too, until
   // restore().
   void cancel();
   void restore();
 
-  // Bytes a second that the peer must take while a write waits for it; 0: silence alone is limited.
+  // Bytes per second that the peer must accept while a write waits; 0: only the timeout applies.
   void set_least_rate(std::size_t rate) { least_rate_ = rate; }
-  // Bytes so far; over TLS those that were encrypted.
+  // Bytes so far; with TLS, encrypted ones.
   std::uint64_t written() const { return written_; }
-  // How long the write at hand has waited for the peer, less the time that what the peer took since is worth at `rate`
-  // bytes a second. Zero: it does not wait, or the peer is as fast as that.
+  // How far the peer is behind `rate` bytes per second in the current write: the time waited, less the time that the
+  // bytes it accepted would take at that rate. Zero: no write waits, or the peer is fast enough.
   std::chrono::nanoseconds write_debt(std::chrono::nanoseconds::rep rate) const;
-  // The last write was given up, because the peer took nothing or too little.
+  // The last write failed because the peer was too slow.
   bool write_timed_out() const { return write_timed_out_; }
 
-  // In the background of a write: tells once when the peer sent bytes, its end of stream, or is gone. Free of system
-  // calls until something happens. If something already did, that is returned and nothing is watched.
+  // Watches the read side in the background: reports once that the peer sent bytes, closed its side or is gone. Makes
+  // no system calls until something happens. If something already has, returns it and watches nothing.
   enum class Peer : std::uint8_t { bytes, end, gone };
   class Watcher {
    public:
@@ -220,33 +220,35 @@ class Socket final : public Pollable {
     ~Watcher() = default;
   };
   std::optional<Peer> watch(Watcher& watcher);
-  // What it has done by now.
+  // What the peer has done so far.
   std::optional<Peer> peer_now() { return may_read_ ? look() : std::nullopt; }
   void unwatch() { watcher_ = nullptr; }
 
-  // For a connection that rests between two requests: nothing to read and not closed, as far as the kernel knows.
+  // For an idle connection: asks the kernel whether it is open and has nothing to read.
   bool quiet();
-  // The same, as far as the loop has heard: without asking the kernel.
+  // The same from the events seen so far, without a system call.
   bool disturbed() { return peer_ended_ || (may_read_ && (tls_ == nullptr || !quiet())); }
 
-  // On a listener: a new connection, or -1 with errno. After EAGAIN, readable() waits for the next. Who it is from is
-  // told here: of a connection that its peer has reset, the system does not know it any more, but there may be a
-  // request to read.
+  // On a listener: a new connection, or -1 with errno. After EAGAIN, readable() waits for the next one. The peer's
+  // address is returned here because the system no longer knows it once the peer has reset the connection, although
+  // there may be a request to read.
   struct Accepted {
     int fd = -1;
     sockaddr_storage peer{};
   };
   Accepted accept();
 
-  // The peer is told that nothing follows. With TLS, if it takes that at once: otherwise it sees a stream that was cut.
+  // Closes the write side. With TLS, close_notify is sent only if that does not block; otherwise the peer sees a
+  // truncated stream.
   void shut_down_writing();
   EndWriting end_writing(Duration limit) { return {*this, limit}; }
-  // The next end is not one that the peer should take for the whole: with TLS it is not announced.
+  // The stream is incomplete: with TLS, do not send close_notify at its end.
   void end_unannounced();
-  // The descriptor, for another socket of the same or another loop; nobody waits on this one, which is of no use now.
+  // Releases the descriptor, for another socket on any loop. Nothing may wait on this socket, which cannot be used any
+  // more.
   int release();
-  // The next close resets the connection, so that the peer cannot take what it got for a whole message. Until then
-  // shut_down_writing() does nothing.
+  // Closing will reset the connection, so that the peer cannot mistake a truncated message for a complete one. Until
+  // then shut_down_writing() does nothing.
   void reset_on_close();
   bool resets() const { return resets_; }
   Loop& loop() const { return loop_; }
@@ -267,9 +269,9 @@ class Socket final : public Pollable {
 
   void on_ready(std::uint32_t events) override;
   void wake_waiters();
-  // Whoever waits tries again on the loop's next turn.
+  // Waiting operations are tried again on the loop's next turn.
   void wake_next_turn() { loop_.arm_next_turn(turn_timer_); }
-  // Ends the connection: every wait fails from now on, and the peer sees a reset.
+  // Ends the connection: every operation fails from now on, and the peer sees a reset.
   void fail(const ConnectionFault& fault);
   Net& net() const { return loop_.net(); }
   std::optional<Peer> look();

@@ -1,5 +1,5 @@
-// Timers by the tick: arming and disarming are a few instructions, whatever their number. A timer may be late by one
-// tick, never early. Timers further away than one turn of the wheel stay in their slot and are passed over until due.
+// A timer wheel: arming and disarming take constant time. A timer may fire one tick late, never early. A timer that is
+// more than one turn of the wheel away stays in its slot and is skipped until it is due.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ class TimerWheel {
   // Fires everything due. A timer that fires may arm or disarm any timer, itself included.
   void advance(std::int64_t now);
 
-  // How many ticks until some slot wants a look; nothing if no timer is armed.
+  // Ticks until the next slot with timers; nothing if no timer is armed.
   std::optional<std::int64_t> ticks_to_next(std::int64_t now) const;
 
  private:

@@ -1,5 +1,5 @@
-// What the TLS connections of a listener, or to backends, have in common: certificates, whom to trust, which versions.
-// Never changed once made: to read the files again is to make a new one, and connections keep the one they began with.
+// What the TLS connections of a listener, or to backends, share: certificates, trusted authorities, versions.
+// Immutable: a reload makes a new context, and existing connections keep the old one.
 #pragma once
 
 #include <chrono>
@@ -19,8 +19,8 @@ namespace once::http {
 
 using ContextPtr = std::unique_ptr<ssl_ctx_st, Freed>;
 
-// For a listener. Which certificate is shown is decided by the name that the client asks for: one whose subjectAltName
-// has it, or a wildcard of one label for it, or else the first.
+// For a listener. The certificate is selected by the name that the client requests (SNI): one whose subjectAltName has
+// it, or a wildcard for it, or else the first.
 class TlsServerContext : public std::enable_shared_from_this<TlsServerContext> {
   struct Private {};
 
@@ -29,10 +29,10 @@ class TlsServerContext : public std::enable_shared_from_this<TlsServerContext> {
   static Result<Ptr> make(const TlsServerSettings& settings, Warnings& warnings);
   explicit TlsServerContext(Private) {}
 
-  // For a connection that was accepted.
+  // For an accepted connection.
   std::unique_ptr<TlsStream> accept() const;
 
-  // What it shows, for those who watch over it.
+  // Its certificates, for metrics and alerts.
   struct Shown {
     std::string file;
     std::chrono::sys_seconds expires;
@@ -68,8 +68,8 @@ class TlsClientContext {
   bool verifies_ = true;
 };
 
-// One backend as a loop's pool knows it: by which name it must prove itself, and the session to go on with, which
-// spares both sides most of a handshake.
+// One backend for a loop's pool: the name that its certificate must have, and the session to resume, which saves most
+// of a handshake.
 class TlsPeer {
  public:
   // The name is the URL's host: a DNS name, or an IP address without brackets.
@@ -77,9 +77,9 @@ class TlsPeer {
   TlsPeer(const TlsPeer&) = delete;
   TlsPeer& operator=(const TlsPeer&) = delete;
 
-  // For a connection that was made; it must not outlive this.
+  // For a new connection. The stream must not outlive this.
   std::unique_ptr<TlsStream> connect();
-  // How that went. A failure is logged when it is another one than the last time.
+  // The result of a handshake. A failure is logged unless it is the same as the last one.
   void handshake_ended(const TlsStream& stream, Io how);
 
  private:

@@ -1,5 +1,4 @@
-// Certificates and keys from PEM files, and what is to be said of them: what is wrong in words, and what only may be.
-// Neither ever holds anything of a key.
+// Reads certificates and keys from PEM files, with errors and warnings as text. The text never contains key material.
 #pragma once
 
 #include <chrono>
@@ -35,7 +34,7 @@ using KeyPtr = std::unique_ptr<evp_pkey_st, Freed>;
 struct CertificateFile {
   std::string path;
   CertificatePtr leaf;
-  std::vector<CertificatePtr> issuers;  // that are sent with it
+  std::vector<CertificatePtr> issuers;  // sent with it
 };
 
 struct KeyFile {
@@ -45,13 +44,12 @@ struct KeyFile {
 
 using Warnings = std::vector<std::string>;
 
-// Warns of a certificate that is not valid today.
+// Warns about a certificate that has expired or is not valid yet.
 Result<CertificateFile> read_certificates(const std::string& path, Warnings& warnings);
-// Warns of a file that others can read. One with a passphrase is refused: nobody is there to type it.
+// Warns about a file that other users can read. A key with a passphrase is refused, because nobody could type it.
 Result<KeyFile> read_key(const std::string& path, Warnings& warnings);
 
-// Lists of revoked certificates, one at least. One that is not valid today is refused: nobody knows what has been
-// revoked since.
+// Revocation lists (CRLs), at least one. An expired list is refused, because it lacks later revocations.
 Result<std::vector<RevocationListPtr>> read_revocation_lists(const std::string& path);
 
 // The end of the last second that a certificate is valid in.
@@ -59,12 +57,12 @@ std::chrono::sys_seconds expires_at(const x509_st& certificate);
 
 // The names that a certificate is for: the DNS names of its subjectAltName.
 std::vector<std::string> dns_names(const x509_st& certificate);
-// Whether such a name, which may begin with "*." for any one label, is this host's.
+// Whether such a name matches the host. A leading "*." stands for exactly one label.
 bool name_fits(std::string_view name, std::string_view host);
 
-// "tls.certificates" or so is told by the caller; this is what goes behind it.
+// An error without the name of the setting, which the caller puts before it.
 std::unexpected<Error> tls_error(std::string detail);
-// Of the last OpenSSL call: its own words.
+// The reason of the last OpenSSL error.
 std::string openssl_reason();
 
 }  // namespace once::http

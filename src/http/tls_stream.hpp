@@ -1,5 +1,5 @@
-// One TLS connection over a socket's descriptor. Never waits: what cannot go on now says so, and is tried again after
-// the next event. socket.hpp makes something to await of it.
+// One TLS connection over a socket's descriptor. Never blocks: a call that would block returns `wait` and is repeated
+// after the next event. socket.hpp has the awaitable operations.
 #pragma once
 
 #include <sys/uio.h>
@@ -24,68 +24,69 @@ class TlsStream {
   enum class Step : std::uint8_t {
     ok,
     wait,    // for an event, whichever
-    end,     // the peer said that it sends no more
-    failed,  // broken; or the stream ended without a word, so that anybody may have cut it
+    end,     // the peer sent close_notify
+    failed,  // broken, or truncated: the stream ended without close_notify
   };
   struct Moved {
     Step step;
     std::size_t bytes;
   };
 
-  // Takes over `ssl`; `keeps` lives as long as it does.
+  // Takes ownership of `ssl`, and keeps `keeps` alive as long.
   TlsStream(ssl_st* ssl, std::shared_ptr<const void> keeps);
   TlsStream(const TlsStream&) = delete;
   TlsStream& operator=(const TlsStream&) = delete;
   ~TlsStream();
 
-  // Before anything else. The descriptor stays its owner's.
+  // To be called first. Does not take ownership of the descriptor.
   void attach(Net& net, int fd) {
     net_ = &net;
     fd_ = fd;
   }
-  // What the loop heard: there may be bytes to read; the peer's end of them is among what is still to be read.
+  // An event of the loop: there may be bytes to read. `peer_ended`: so may the peer's end of stream.
   void on_event(bool peer_ended);
 
   Step handshake();
-  // Why it failed, in fixed words: nothing in it comes from the peer.
+  // Why it failed. The text is fixed and contains nothing from the peer.
   std::string problem() const;
   // The peer spoke plain HTTP.
   bool heard_http() const { return heard_http_; }
-  // Whom the peer's certificate names (RFC 2253), if it showed one and that was verified.
+  // The subject of the peer's certificate (RFC 2253), if it sent one and that was verified.
   std::string peer_subject() const;
-  // Who signed that, written the same way.
+  // The issuer of that certificate, in the same form.
   std::string peer_issuer() const;
 
   Moved read(std::span<char> room);
-  // As read(), of one byte that is not taken.
+  // As read(), but peeks at one byte and consumes nothing.
   Step look();
-  // After either. drained: nothing is left in here. starved: if anything is, only more bytes can make it whole.
+  // After read() or look(). drained: nothing is buffered here. starved: at most a partial record is, which needs more
+  // bytes.
   bool drained() const;
   bool starved() const { return kernel_empty_ && !wants_to_write_; }
 
-  // Up to a record's worth of what the pieces hold, or nothing. After `wait` it must be called with the same bytes.
+  // Writes up to one record from the pieces, or nothing. After `wait` it must be called with the same bytes.
   Moved write(std::span<const iovec> pieces);
-  // Some bytes went out since this was last asked, if only of a record that is not whole yet.
+  // Whether bytes were sent since the last call, even if only part of a record.
   bool moved();
-  // A record that is partly out.
+  // A record has been sent in part.
   bool writing() const { return writing_; }
 
-  // Tells the peer that nothing follows, so that it can take what it got for the whole. Ends in `ok`, `wait` or
-  // `failed`; nothing can be written afterwards.
+  // Sends close_notify, so that the peer knows that the stream is complete. Returns `ok`, `wait` or `failed`. Nothing
+  // can be written afterwards.
   Step end();
-  // Nothing leaves any more, not even what was begun.
+  // Sends nothing any more, not even the rest of a partial record.
   void mute() { muted_ = true; }
 
  private:
   struct Wire;  // between OpenSSL and the descriptor
 
   Step step_of(int result);
-  const x509_st* verified_certificate() const;  // null: none was shown, or it was not verified
+  const x509_st* verified_certificate() const;  // null: none was sent, or it was not verified
   ssl_st* ssl_;
   std::shared_ptr<const void> keeps_;
   Net* net_ = nullptr;
   int fd_ = -1;
-  bool kernel_empty_ = false;  // as far as we know: the next bytes come with an event
+  bool kernel_empty_ = false;  // as far as is known: the next bytes come with an event
   bool peer_ended_ = false;
   bool raw_end_ = false;
   bool writing_ = false;

@@ -1,5 +1,5 @@
-// Connections to one server of a backend: kept alive, checked before use, and given back only when the whole request
-// was written and the whole response read.
+// Connections to one server of a backend: kept alive, checked before use, and returned to the pool only after the whole
+// request was written and the whole response read.
 #pragma once
 
 #include <atomic>
@@ -29,7 +29,7 @@ struct BodyChunk {
   std::string_view data;  // valid until the next call
 };
 
-// A response whose body is still coming in. Destroying the pointer gives the connection back, or closes it.
+// A response whose body is still arriving. Destroying the pointer returns the connection to the pool, or closes it.
 class ResponseSource {
  public:
   virtual Task<BodyChunk> next(Duration limit) = 0;
@@ -44,10 +44,10 @@ struct FinishSource {
 };
 using ResponseSourcePtr = std::unique_ptr<ResponseSource, FinishSource>;
 
-// Who decides whether there is memory for a body that is collected. Outlives what it gave room to.
+// Decides whether there is memory for a body that is collected. Outlives the bodies that it admitted.
 class CollectRoom {
  public:
-  // Room for so many bytes more. May wait for it.
+  // Reserves this many more bytes. May wait for them.
   virtual Task<bool> take(std::size_t bytes) = 0;
   virtual void give_back(std::size_t bytes) = 0;
 
@@ -65,33 +65,33 @@ class UpstreamConnection final : public ResponseSource {
   UpstreamConnection& operator=(const UpstreamConnection&) = delete;
   ~UpstreamConnection();
 
-  // The head of a response, interim ones included. After too many of those it is broken.
+  // Reads the head of a response, or of an interim one. Too many interim responses break the connection.
   enum class HeadRead : std::uint8_t { ok, no_bytes, broken, timed_out };
   Task<HeadRead> read_head(Method answers, std::chrono::nanoseconds deadline);
-  // Forgets an interim head, so that the next one can be read.
+  // Discards an interim head, so that the next one can be read.
   void drop_head();
 
-  // What of the body, or its end, is here already; nothing if only reading on can tell.
+  // The part of the body, or its end, that has already arrived; nothing if more has to be read first.
   std::optional<BodyChunk> ready();
-  // Some of the body, as the framing says.
+  // The next part of the body, without its framing.
   Task<BodyChunk> next(Duration limit) override;
-  // The whole body if it is at most `limit` bytes long. `data` with `whole` false: it is longer, or there is no room
-  // for it, and next() goes on after what was collected, which may be nothing.
+  // The whole body if it has at most `limit` bytes. `data` with `whole` false: it is longer, or there is no memory for
+  // it; next() continues after the collected part, which may be empty.
   struct Collected {
     BodyChunk::Kind kind;
     bool whole;
     std::string_view data;
   };
-  // The common case of it: the whole body came with the head, and is used where it lies.
+  // The common case: the whole body arrived with the head and is used in place.
   std::optional<Collected> body_at_hand(std::size_t limit);
   Task<Collected> collect(std::size_t limit, std::chrono::nanoseconds deadline, CollectRoom* room = nullptr);
 
   void done() override;
-  // The whole request is on its way. Without this the connection is not used again: what the backend still expects of
-  // this request would be taken from the next one.
+  // The whole request was sent. Without this call the connection is not reused: the backend would read the next request
+  // as the rest of this one.
   void request_written() { request_written_ = true; }
 
-  // Why the last read was broken, if it was not because the connection was lost.
+  // Why the last read failed, other than a lost connection.
   std::optional<ResponseFault> fault() const { return fault_; }
 
   Socket& socket() { return socket_; }
@@ -99,7 +99,7 @@ class UpstreamConnection final : public ResponseSource {
   ResponseHead& head() { return head_; }
   const BodyDecoder& body() const { return body_; }
   bool reused() const { return reused_; }
-  // Space for the head of the request, kept with the connection so that it is allocated once.
+  // A buffer for the request's head, kept with the connection so that it is allocated once.
   std::string& request_head() { return request_head_; }
 
  private:
@@ -112,18 +112,18 @@ class UpstreamConnection final : public ResponseSource {
 
   UpstreamPool& pool_;
   Endpoint endpoint_;             // where it goes
-  std::uint64_t generation_ = 0;  // of the addresses that this one was last known to be among
+  std::uint64_t generation_ = 0;  // of the last set of addresses that had this one
   Socket socket_;
   Buffer buffer_;
   ResponseHead head_;
   BodyDecoder body_;
   std::string request_head_;
   std::string collected_;
-  CollectRoom* room_ = nullptr;  // that gave `room_taken_` bytes for it
+  CollectRoom* room_ = nullptr;  // which reserved `room_taken_` bytes for it
   std::size_t room_taken_ = 0;
   std::chrono::nanoseconds rested_since_{};
-  Duration rests_at_most_{};  // as the backend says
-  std::size_t interim_ = 0;   // responses to the request at hand
+  Duration rests_at_most_{};  // the backend's Keep-Alive timeout
+  std::size_t interim_ = 0;   // interim responses to the current request
   std::optional<ResponseFault> fault_;
   bool reused_ = false;
   bool request_written_ = false;
@@ -133,20 +133,19 @@ class UpstreamConnection final : public ResponseSource {
 
 using UpstreamConnectionPtr = std::unique_ptr<UpstreamConnection, FinishSource>;
 
-// Interim responses (1xx) to one request: enough for one every 20 seconds in an hour. A backend that sends more will
-// never come to its answer.
+// The limit of interim responses (1xx) to one request: one every 20 seconds for an hour.
 inline constexpr std::size_t most_interim_responses = 256;
 
-// Backends are trusted further than clients.
+// Larger limits than for clients, because backends are trusted.
 inline constexpr HeadLimits response_head_limits{.max_bytes = 131072, .max_fields = 500, .max_target = 0};
 
 struct PoolLimits {
   std::size_t max_idle = 64;
   Duration idle_max = std::chrono::seconds(4);
-  std::size_t max_open = 0;  // busy and resting ones together; 0: any number
+  std::size_t max_open = 0;  // busy and idle together; 0: no limit
 };
 
-// Told on the loop's own thread, from wherever a connection is let go: may not use the pool there and then.
+// Called on the loop's thread when a connection is released. Must not use the pool during the call.
 class PoolListener {
  public:
   virtual void connection_free() = 0;
@@ -161,8 +160,8 @@ enum class ConnectFault : std::uint8_t { not_reached, out_of_descriptors };
 // One per loop and server.
 class UpstreamPool final : private Timer {
  public:
-  // `open`, if there is one, counts the connections of all pools that share it. With `tls`, which outlives the pool,
-  // its connections are secure.
+  // `open`, if given, counts the connections of all pools that share it. With `tls`, which outlives the pool,
+  // connections use TLS.
   UpstreamPool(Loop& loop, const Addresses& addresses, const PoolLimits& limits, const HeadLimits& head_limits,
                std::atomic<std::uint64_t>* open = nullptr, TlsPeer* tls = nullptr);
   UpstreamPool(const UpstreamPool&) = delete;
@@ -171,11 +170,11 @@ class UpstreamPool final : private Timer {
 
   void listen(PoolListener& listener) { listener_ = &listener; }
 
-  // A connection that rested no longer than this and is still open, as far as the kernel knows; or null.
+  // A connection that was idle no longer than this and is still open, as far as the kernel knows; or null.
   UpstreamConnectionPtr take_rested(Duration rested_at_most);
-  // A new connection, or null when none of the addresses answers, or for want of a descriptor: `fault` says which.
+  // A new connection. Null if no address accepts it, or the process is out of descriptors: see `fault`.
   Task<UpstreamConnectionPtr> connect(Duration limit, ConnectFault* fault = nullptr);
-  // Whatever is in connect() now ends without a connection.
+  // Cancels every connect() in progress.
   void cancel_connects();
 
   // In use, or about to be.
@@ -204,7 +203,7 @@ class UpstreamPool final : private Timer {
   PoolListener* listener_ = nullptr;
   std::size_t busy_ = 0;
   std::vector<UpstreamConnection*> connecting_;
-  std::vector<std::unique_ptr<UpstreamConnection>> resting_;  // the one that rested least is last
+  std::vector<std::unique_ptr<UpstreamConnection>> resting_;  // most recently used last
 };
 
 }  // namespace once::http

@@ -1,5 +1,5 @@
-// Signs of life for a service manager: one is due only when every event loop has had a turn since the last one. A timer
-// alone would go on while a loop hangs.
+// Watchdog pings for a service manager. One is sent only after every event loop has had a turn since the last one: a
+// timer alone would go on while a loop hangs.
 #pragma once
 
 #include <atomic>
@@ -12,18 +12,18 @@
 
 namespace once::http {
 
-// From one thread. Outlives the loops.
+// For one thread. Outlives the loops.
 class Watchdog {
  public:
-  // Without a sign for so long the process is taken for dead; zero: nobody waits for one.
+  // The service manager's timeout; zero: the watchdog is off.
   void set_limit(std::chrono::nanoseconds limit) { limit_ = limit; }
   void watch(Loop& loop);
-  // A loop that runs no more.
+  // Removes a loop that has stopped.
   void forget(const Loop& loop);
 
-  // To be called about as often as look_every() says. True: every loop has had a turn, and it is time to say so.
+  // Call it about every look_every(). True: every loop has had a turn, so send a ping.
   bool due(std::chrono::nanoseconds now);
-  // Zero: nobody waits for a sign.
+  // Zero: the watchdog is off.
   std::chrono::nanoseconds look_every() const { return limit_ / 8; }
 
  private:
