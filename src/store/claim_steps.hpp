@@ -1,11 +1,11 @@
-// The decisions of the claim protocol, without I/O. Each class is told what the store answered and says what to ask
-// next, or how long to wait; claimant.hpp drives them. What holds for all of them:
+// The decisions of the claim protocol, without I/O. Each class gets the store's answer and returns the next op, or how
+// long to wait; claimant.hpp drives them. Rules that they all follow:
 // - A claim whose answer was lost is sent again with the same nonce: it is the same claim.
-// - Lanes and drivers resend inside of one call, and an answer may be held up on its way. So a claim can be granted to
-//   a caller whose lease is over by then. It is renewed before anything is done under it.
-// - A claim that got no answer may stand, or may reach the store later. Nobody owns it, so it is taken back.
-// - Another request of this process may be given a newer claim for work that is under way (executions.hpp). The work
-//   renews and records under that one from then on.
+// - Lanes and drivers resend within one call, and answers can be late. So the lease of a claim may have ended by the
+//   time it is granted. It is renewed before any work is done under it.
+// - A claim without an answer may exist, or may reach the store later. Nobody owns it, so it is released.
+// - Another request of this process may get a newer claim for work that is already running (executions.hpp). The work
+//   then renews and records under that claim.
 #pragma once
 
 #include <cstdint>
@@ -22,22 +22,22 @@ namespace once::store {
 enum class Stands : std::uint8_t {
   no,
   yes,      // it is ours
-  perhaps,  // no answer came: it may have been made, or may reach the store yet
+  perhaps,  // no answer came: the claim may exist, or may still reach the store
 };
 
-// When a claim whose lease may be over is renewed: as soon as it is granted, or by the caller (Claimant::hold), who has
-// something to do before it acts on the claim.
+// When to renew a claim whose lease may have ended: as soon as it is granted, or later by the caller (Claimant::hold),
+// who has other work to do before it uses the claim.
 enum class Hold : std::uint8_t { at_once, later };
 
 struct ClaimResult {
   Stands stands = Stands::no;
-  bool overtaken = false;  // it was granted, and another owner had it before it could be held
+  bool overtaken = false;  // it was granted, and taken over before it could be renewed
   Time asked{};            // when the claim was asked for the first time
   Time held_since{};       // when its lease was asked for the last time: the lease runs at least from then on
 };
 
-// A claim, from the first time that it is asked for until it can be relied on. The answer is in the op: a claim that
-// was taken over before it could be held is in flight, one that could not be held in time has failed.
+// A claim, from the first request until it can be relied on. The result is in the op: a claim that was taken over
+// before it could be renewed is in_flight; one that could not be renewed in time has failed.
 class ClaimSteps {
  public:
   // The op has a nonce that no other claim has, and outlives this.
@@ -47,7 +47,7 @@ class ClaimSteps {
     result_.asked = result_.held_since = since;
   }
 
-  // What to ask the store now; the first call says what to ask first. Null: it is decided.
+  // The next op for the store; the first call returns the first one. Null: decided.
   Op* next(const Store& store, Time now);
 
   const ClaimResult& result() const { return result_; }
@@ -65,8 +65,8 @@ class ClaimSteps {
   std::optional<Op> renewal_;
 };
 
-// Keeps the lease of a claim while its owner is at work. The driver asks for due() when a renewal is due and reports
-// the answer; how time passes is the driver's business.
+// Keeps the lease of a claim while its owner is at work. The driver calls due() when a renewal is due and reports the
+// answer. Waiting is up to the driver.
 class LeaseSteps {
  public:
   // `held_since`: when the lease was asked for. With `work`, a claim that is handed to it is renewed from then on.
@@ -76,16 +76,16 @@ class LeaseSteps {
 
   // How long until the first renewal.
   Duration first(Time now) const;
-  // From the time one is asked for to the next one.
+  // From the start of one renewal to the start of the next.
   Duration every() const { return op_.terms.lease / renewals_per_lease; }
-  // After one that failed, or took so long that the next one is due.
+  // After a renewal that failed, or took so long that the next one is due.
   Duration soon() const { return op_.terms.lease / retries_per_lease; }
 
-  // What to ask for. Null: the claim is lost, and no other one was handed over.
+  // The next renewal. Null: the claim is lost, and no newer one was handed over.
   Op* due(Time now);
   // `renewal` has the answer to due().
   void answered(const Op& renewal);
-  // Somebody else has renewed it, and asked for that then.
+  // The lease was renewed by other code, which asked for it at that time.
   void renewed(Time asked);
 
   bool lost() const { return lost_; }
@@ -108,29 +108,28 @@ class LeaseSteps {
   bool lost_ = false;  // the claim at hand is not ours
 };
 
-// How long an op is tried on.
+// How long an op is retried.
 struct Patience {
   Duration limit{};  // zero: it is asked once
-  // A claim that may still be on its way is not there to be ended yet: for how long an end goes on after the store said
-  // that it does not have the claim.
+  // A claim that is still on its way cannot be ended yet: how long to retry after the store said that it does not have
+  // the claim.
   Duration on_its_way{};
 };
 
-// For the end of a claim: until its record has expired. In a store that is not shared only its owner, this process, can
-// end it.
+// How long the end of a claim is retried: until its record has expired. In a store that is not shared, only this
+// process can end its claims.
 Patience patience_for_end(const Op& end, Stands claim, Shared shared);
 
-// A finish or a release that is asked again until the store has taken it or patience ends; also a claim that waits for
-// the owner before it.
+// Retries a finish or a release until the store has accepted it or patience ends; also a claim that waits for the
+// previous owner.
 class EndSteps {
  public:
   // The op outlives this. `work`: the newest claim that was handed to it is the one that is ended.
   EndSteps(Op& end, const Patience& patience, const Executions::Entry* work = nullptr);
 
-  // For an op that has failed already: how long until it is asked. Nothing: it is not worth asking.
+  // For an op that has already failed: how long until the next try. Nothing: do not retry.
   std::optional<Duration> first(const Store& store);
-  // The op has been answered, `since` after it was asked for the first time: how long until it is asked again. Nothing:
-  // that was the last time.
+  // The op was answered, `since` after the first try: how long until the next try. Nothing: that was the last one.
   std::optional<Duration> again(const Store& store, Duration since);
 
  private:
@@ -143,7 +142,7 @@ class EndSteps {
   Duration not_there_{};  // since the store answered that it does not have the claim
 };
 
-// What a look-up says of the claim with this nonce.
+// What a lookup says about the claim with this nonce.
 enum class Standing : std::uint8_t {
   unseen,      // the store did not answer
   nothing,     // there is no record
@@ -151,9 +150,9 @@ enum class Standing : std::uint8_t {
   succeeded,   // it was finished, by its owner or in its name
   failed,      //
   unknown,     //
-  expired,     // what it recorded is not told any more
-  released,    // it was taken back, and nobody has claimed since
-  taken_over,  // somebody else has, or had, a claim
+  expired,     // its outcome is no longer returned
+  released,    // it was released, and there was no claim since
+  taken_over,  // another owner has, or had, a claim
 };
 Standing standing_of(const Op& lookup, const Nonce& nonce);
 
@@ -167,7 +166,7 @@ bool another_outcome_stands(const Op& finish);
 // True: a newer claim has been handed to this work, and is the op's now.
 bool take_handed(Op& op, const Executions::Entry* work);
 
-// Ends the claim with this nonce, of the same operation as `claim`: it is taken back, or finished as unknown.
+// Ends the claim with this nonce, of the same operation as `claim`: releases it, or finishes it as unknown.
 Op end_of(const Op& claim, Verb verb, const Nonce& nonce);
 
 }  // namespace once::store

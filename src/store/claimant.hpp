@@ -1,6 +1,6 @@
-// The one claim protocol: how an owner claims an operation, ends its claim, and finds out what stands. Exchanges,
-// conditional writes, lives, shadow mode, the claims API and the library all use it. What it decides is in
-// claim_steps.hpp; this asks the store and waits, as a coroutine. Threads that block for it: guard/blocking.hpp.
+// The one implementation of the claim protocol: claim an operation, end the claim, find out what is recorded.
+// Exchanges, conditional writes, lives, shadow mode, the claims API and the library all use it. The decisions are in
+// claim_steps.hpp; this class calls the store and waits, as a coroutine. guard/blocking.hpp is for blocking threads.
 #pragma once
 
 #include <memory>
@@ -15,15 +15,15 @@
 
 namespace once::store {
 
-// What a claimant leaves to its surroundings.
+// What a claimant needs from its owner.
 class ClaimantHost {
  public:
-  // The store did not do this op, for counters and logs. Of a claim that was held too late: the claim.
+  // The store failed this op; for counters and logs. For a claim whose renewal came too late, this is the claim.
   virtual void store_failed(const Op& op) = 0;
-  // An op that failed will be asked again while its caller waits.
+  // A failed op will be retried while its caller waits.
   virtual void retries(const Op& op) = 0;
-  // Tries on in the background (EndSteps) until patience_for_end() ends. While a store is down every request leaves a
-  // claim that stands perhaps: beyond some limit they may be left to lapse. `kept_alive` lives until then.
+  // Retries in the background (EndSteps) until patience_for_end() is over. While a store is down, every request leaves
+  // a claim that may exist: beyond some limit these may be left to lapse. `kept_alive` is kept until then.
   virtual void end_in_background(Op end, Stands claim, std::shared_ptr<const void> kept_alive) = 0;
 
  protected:
@@ -43,37 +43,37 @@ class Claimant {
   Claimant(const ClaimantPorts& ports, ClaimantHost& host)
       : ports_(ports), host_(host), shared_(ports.store.store().traits().shared == Shared::yes) {}
 
-  // Claims with a new nonce; without a lease where the process is the owner. If another verdict than execute comes
-  // while an earlier copy of the claim may still be on its way, that copy is taken back. A claim that failed and stands
-  // perhaps is the caller's to end.
+  // Claims with a new nonce; without a lease if the process is the owner. If the verdict is not execute while an
+  // earlier copy of the claim may still be on its way, that copy is released. The caller must end a claim that failed
+  // and may exist.
   Task<ClaimResult> claim(Op& claim, Hold hold = Hold::at_once);
-  // With the nonce that the op has. Its owner may come again with the same nonce, so nothing is taken back.
+  // With the op's own nonce. The owner may repeat the claim with that nonce, so nothing is released.
   Task<ClaimResult> claim_as_named(Op& claim);
-  // Before a claim is acted on whose lease was asked for at `since`. Its status or verdict changes if it does not hold.
+  // Call it before work under a claim whose lease was requested at `since`. Changes status or verdict if the claim was
+  // lost.
   Task<ClaimResult> hold(Op& claim, Time since);
-  // An op that may be sent twice: asked again if no answer came soon.
+  // For an op that is safe to repeat: retries if no answer came soon.
   Task<void> ask(Op& op);
 
-  // The claim is ours: enters it. Anything but yes: this process has the operation at work. The claim is that work's
-  // now, or, if it is another request's, taken back.
+  // Registers the execution of a claim that was granted. Anything but yes: this process already executes the operation.
+  // That execution gets the claim; if it is for another request, the claim is released.
   Task<Executions::Entered> enter(const Op& claim, Executions::Entry& work);
-  // After end(). A claim that was handed over too late to be used is nobody's. Nothing was done under it, but it may be
-  // all that keeps the operation from being executed again: it is taken back only if the outcome stands, or nothing was
-  // done at all.
+  // After end(). A claim that was handed over too late has no owner. Nothing was done under it, but it may be all that
+  // prevents a second execution: release it only if the outcome is recorded, or nothing was executed at all.
   Task<void> leave(const Op& ended, Executions::Entry& work);
 
-  // Asks until the store has taken it or `limit` has passed.
+  // Retries until the store has accepted it or `limit` has passed.
   Task<void> end(Op& end, Duration limit, const Executions::Entry* work = nullptr);
-  // Asks once; the rest is done in the background.
+  // Tries once; retries in the background.
   Task<void> end_soon(Op& op, const Executions::Entry* work = nullptr);
-  // Takes back a claim for an owner that may ask for it twice: done if nobody has claimed since.
+  // Releases a claim for an owner that may repeat the release: done if there was no claim since.
   Task<void> release(Op& release);
-  // Takes back a claim that failed and stands perhaps, in the background.
+  // Releases a claim that failed and may exist, in the background.
   void take_back_later(const Op& claim);
   void end_later(Op end, Stands claim, std::shared_ptr<const void> kept_alive = nullptr);
 
-  // An end was lost. True: this owner's outcome stands all the same, recorded by the backend in its own transaction;
-  // the op has its record.
+  // Ending the claim was answered with lost. True: this owner's outcome is recorded nevertheless, by the backend in its
+  // own transaction; the op has the record.
   Task<bool> find_committed(Op& end);
 
  private:

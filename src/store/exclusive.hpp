@@ -1,5 +1,5 @@
-// The side of a store that only one process can have open: a process that hands over closes it for its successor, and
-// opens it again if the successor fails.
+// The interface of a store that only one process can open. During a handover the process closes it for its successor,
+// and opens it again if the successor fails.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@ namespace once::store {
 
 class Exclusive {
  public:
-  // What was open. It is closed, and free for another process, when this ends.
+  // The open store. Destroying this closes it, so that another process can open it.
   class Held {
    public:
     Held() = default;
@@ -20,13 +20,13 @@ class Exclusive {
     virtual ~Held() = default;
   };
 
-  // Another process may have it for `patience` longer: one that is ending, say.
+  // Waits up to `patience` for another process to close it.
   virtual Result<void> open(Duration patience) = 0;
-  // Everything is refused from now on. A thread may still be inside answer_at_once() or part_of(): keep what is
-  // returned until none can be any more.
+  // Refuses everything from now on. Threads may still be inside answer_at_once() or part_of(): keep the result until
+  // none can be.
   virtual std::unique_ptr<Held> give_up() = 0;
   virtual bool closed() const = 0;
-  // It was given up, and is to be opened by somebody else or here again. False if that has failed.
+  // It was closed for a successor, and will be opened there or here again. False if that has failed.
   virtual bool handed_over() const = 0;
 
  protected:

@@ -1,7 +1,7 @@
-// The operations that this process has at work: their request has gone to the backend, or is about to; or a library
-// call is doing the work. Whatever the store says, because it came back empty, because a lease lapsed or because it is
-// down, this process does not start one of them again. The claim that another request was given for it meanwhile is
-// handed to the execution at work, which renews it and records its outcome under it.
+// The operations that this process is executing: their request is at the backend or about to be sent, or a library call
+// does the work. The process never starts one of them again, even if the store lost its data, the lease lapsed or the
+// store is down. If another request gets a claim for such an operation meanwhile, the running execution takes that
+// claim over, renews it and records its outcome under it.
 #pragma once
 
 #include <array>
@@ -22,13 +22,13 @@ class Executions {
 
   class Entry;
 
-  // Whether this process has the operation at work.
+  // Whether this process is executing the operation.
   bool has(const OperationId& id);
 
   enum class Entered : std::uint8_t {
-    yes,            // nobody else here has it at work: go on, and leave() when its outcome is recorded
-    handed_over,    // it is at work here, and has the claim now: wait as for any owner
-    other_request,  // another request with the same key is at work here; the claim is still the caller's
+    yes,            // no other execution in this process: continue, and leave() when the outcome is recorded
+    handed_over,    // it is running here and has the claim now: wait as for any owner
+    other_request,  // another request with the same key is running here; the caller keeps the claim
   };
 
  private:
@@ -42,7 +42,7 @@ class Executions {
   };
   static constexpr std::size_t bucket_count = 1024;
 
-  // Lanes and waiters go by other bytes of the id.
+  // Lanes and waiters use other bytes of the id.
   Bucket& bucket_of(const OperationId& id) {
     return buckets_[(std::size_t{id.bytes[16]} << 8U | id.bytes[17]) % bucket_count];
   }
@@ -50,7 +50,7 @@ class Executions {
   std::array<Bucket, bucket_count> buckets_;
 };
 
-// One after the other; lives in whoever executes.
+// Reused for one execution after the other; a member of the executing object.
 class Executions::Entry final : private Link {
  public:
   explicit Entry(Executions& all) : all_(all) {}
@@ -65,7 +65,7 @@ class Executions::Entry final : private Link {
 
   // The newest claim that was handed to this execution.
   std::optional<Nonce> handed() const;
-  // The next request here may execute it. Returns handed() as it was to the end. Does nothing if not entered.
+  // Allows the next request of this process to execute it. Returns the last handed(). Does nothing if not entered.
   std::optional<Nonce> leave();
 
  private:

@@ -17,7 +17,7 @@ class FlatIndex {
  public:
   using Number = std::uint32_t;
 
-  // is_same(number) says whether the node with this number has the id; it is asked for likely ones only.
+  // is_same(number) says whether the node has the id. It is called for likely candidates only.
   std::optional<Number> find(const OperationId& id, auto&& is_same) const {
     const std::uint32_t tag = tag_of(id);
     for (std::size_t at = tag & mask_; slots_[at].number != empty; at = (at + 1) & mask_) {
@@ -26,7 +26,7 @@ class FlatIndex {
     return std::nullopt;
   }
 
-  // Into the cache: somebody will ask for it soon.
+  // Prefetches the slot, which will be needed soon.
   void fetch(const OperationId& id) const { __builtin_prefetch(&slots_[tag_of(id) & mask_]); }
 
   void insert(const OperationId& id, Number number) {
@@ -38,7 +38,7 @@ class FlatIndex {
   void erase(const OperationId& id, Number number) {
     std::size_t gap = tag_of(id) & mask_;
     while (slots_[gap].number != number) gap = (gap + 1) & mask_;
-    // Whoever was pushed past the gap by it moves back, so that no probe ends early.
+    // Moves displaced entries back into the gap, so that no probe ends early.
     for (std::size_t at = (gap + 1) & mask_; slots_[at].number != empty; at = (at + 1) & mask_) {
       const std::size_t home = slots_[at].tag & mask_;
       if (((at - home) & mask_) < ((at - gap) & mask_)) continue;

@@ -1,16 +1,16 @@
 // Lanes: how requests reach the store. `co_await lanes.run(op, home)` fills in the op's results and resumes the caller
-// on its own executor. A lane is a thread that takes everything waiting, executes it as one batch and wakes the
-// callers. While one batch is at the store the next one gathers, so batches grow as load grows; a busy lane gives the
-// callers it has just told a moment to come back, never longer than the store took for them. A lane that sleeps is
-// woken when the caller's executor has nothing left to do, so that all that came in together goes out together; and at
-// once when a second executor has something for it, which must not wait for the first one's turn. An operation always
-// goes to the same lane and a batch never holds one id twice, so order per key holds.
+// on its own executor. A lane is a thread that takes all waiting ops, executes them as one batch and wakes the callers.
+// While one batch is at the store the next one gathers, so batches grow with the load. A busy lane waits a moment for
+// the callers it has just answered to come back, never longer than the store took for them. An idle lane is woken when
+// the caller's executor becomes idle, so that ops that arrived together form one batch; and at once when a second
+// executor has an op for it, which must not wait for the first one. An operation always goes to the same lane and a
+// batch never has the same id twice, so order per key holds.
 //
-// Each part of a store (Store::part_of) has lanes of its own, made when they are first needed: a batch has ops of one
-// part, and waits for no other. An operation that has moved to another part is in another lane from then on.
+// Each part of a store (Store::part_of) has its own lanes, created on first use: a batch has ops of one part and waits
+// for no other part. An operation that moves to another part uses that part's lanes from then on.
 //
-// A store with inline_execution needs none of this: the caller's thread executes the op and does not suspend. Nor does
-// an op that the store can answer at once, such as a replay from memory.
+// A store with inline_execution does not use lanes: the caller's thread executes the op and does not suspend. Neither
+// does an op that the store can answer at once, such as a replay from memory.
 #pragma once
 
 #include <array>
@@ -37,7 +37,7 @@ struct Pending : Work {
   std::coroutine_handle<> caller;
 };
 
-// What the gateway sees. ThreadLanes is the real one; a simulator has its own submit().
+// The interface for the gateway. ThreadLanes is the production class; the simulator has its own submit().
 class Lanes {
  public:
   explicit Lanes(Store& store) : store_(store), inline_execution_(store.traits().inline_execution) {}
@@ -100,10 +100,10 @@ struct LaneLimits {
   std::size_t batch = 512;     // ops in one batch
 };
 
-// Parts that number more share their lanes.
+// If a store has more parts than this, parts share lanes.
 inline constexpr std::size_t most_lane_parts = 64;
 
-// Everything since the start, over all lanes. Nothing is counted for a store with inline_execution.
+// Totals since the start, for all lanes. A store with inline_execution is not counted.
 struct LaneStats {
   std::uint64_t ops = 0;
   std::uint64_t batches = 0;
@@ -112,7 +112,7 @@ struct LaneStats {
   std::uint64_t largest_batch = 0;
   std::size_t queue_depth = 0;  // waiting now
   std::size_t queue_limit = 0;  // how many may, in all lanes
-  std::size_t asleep = 0;       // lanes that have nothing to do now
+  std::size_t asleep = 0;       // idle lanes
   HistogramSnapshot batch_size;
   HistogramSnapshot store_time_ns;  // of execute(), per batch
 };
@@ -122,8 +122,8 @@ class ThreadLanes final : public Lanes {
   explicit ThreadLanes(Store& store, const LaneLimits& limits = LaneLimits());
   ~ThreadLanes() override;
 
-  // Executes what is queued, then ends the threads; ops submitted from now on are refused. The callers' executors must
-  // live until it returns.
+  // Executes the queued ops, then ends the threads. Ops submitted from now on are refused. The callers' executors must
+  // outlive this call.
   void stop();
 
   LaneStats stats() const;

@@ -1,6 +1,5 @@
-// What a lane does, without its thread: operations wait in order, go to the store in batches that hold no id twice, and
-// a batch that fails as a whole is tried again op by op. ThreadLanes runs it on a thread, the simulator in virtual
-// time.
+// A lane without its thread: ops wait in order and go to the store in batches without duplicate ids. A batch that fails
+// as a whole is retried op by op. ThreadLanes runs it on a thread, the simulator in virtual time.
 #pragma once
 
 #include <bit>
@@ -13,7 +12,7 @@
 
 namespace once::store {
 
-// First in, first out, linked through Work::next. Anything may be taken from the middle by walking the links.
+// A FIFO queue, linked through Work::next. Elements can be removed from the middle by walking the links.
 class PendingQueue {
  public:
   PendingQueue() = default;
@@ -36,7 +35,7 @@ class PendingQueue {
     other.end_ = &other.first_;
   }
 
-  // Takes those that wanted() says yes to, in order, while more() holds.
+  // Removes the elements for which wanted() is true, in order, while more() is true.
   void take_if(auto&& more, auto&& wanted) {
     Work** link = &first_;
     while (*link != nullptr && more()) {
@@ -99,7 +98,7 @@ class Batch {
   std::vector<Slot> slots_;
 };
 
-// The batch that goes to the store next, and what waits behind it.
+// The next batch for the store, and the ops that wait behind it.
 class LaneQueue {
  public:
   explicit LaneQueue(std::size_t most_ops) : most_ops_(most_ops), batch_(most_ops) {}
@@ -115,7 +114,7 @@ class LaneQueue {
   // Within the store's time limit, however often it is tried.
   Tried execute(Store& store);
 
-  // Of the batch. Whoever takes these tells the callers, in any order.
+  // The executed ops of the batch. The caller resumes their coroutines, in any order.
   std::span<Pending*> pending() { return batch_.pending(); }
   std::size_t size() const { return batch_.ops().size(); }
 

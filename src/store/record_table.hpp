@@ -1,6 +1,6 @@
-// Records in memory, found by id: a slab of nodes, an index, and links by which the owner keeps them in lists of its
-// own. Nothing is allocated per record once the slab has grown to the working set. Not for more than one thread at
-// once; the memory store's shards and the journal's have a mutex of their own.
+// Records in memory by id: a slab of nodes, an index, and links with which the owner keeps its own lists. Once the slab
+// has grown to the working set, records need no allocation. Not thread-safe: the shards of the memory store and of the
+// journal each have a mutex.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace once::store {
 
 class RecordTable {
  public:
-  // Links and the ends of a list are the same thing, so that nothing is a special case.
+  // A list head is a link too, so that there are no special cases.
   struct Link {
     Link* previous = this;
     Link* next = this;
@@ -32,14 +32,14 @@ class RecordTable {
       next->previous = previous;
       previous = next = this;
     }
-    // As the end of a list: puts a link that is in no list at its young end.
+    // On a list head: appends a link that is in no list at the most recent end.
     void append(Link& link) {
       link.previous = previous;
       link.next = this;
       previous->next = &link;
       previous = &link;
     }
-    // From whatever list it is in to the young end of this one.
+    // Moves a link from its list to the most recent end of this one.
     void take(Link& link) {
       link.unlink();
       append(link);
@@ -69,13 +69,13 @@ class RecordTable {
     return number ? &at(*number) : nullptr;
   }
   bool has(const OperationId& id) const { return find(id) != nullptr; }
-  // Of the nodes with nearly this id, the one that is_same() says yes to.
+  // Among the nodes with the same hash bits, the one for which is_same() is true.
   Node* find(const OperationId& id, auto&& is_same) {
     const auto number = index_.find(id, [&](FlatIndex::Number each) { return is_same(at(each)); });
     return number ? &at(*number) : nullptr;
   }
 
-  // In no list yet, its record not written yet.
+  // A new node: in no list, with an empty record.
   Node& add(const OperationId& id) {
     if (free_.empty()) grow();
     Node& node = static_cast<Node&>(*free_.next);
@@ -110,7 +110,7 @@ class RecordTable {
   std::size_t records() const { return records_; }
   std::size_t bytes() const { return bytes_; }
 
-  // Into the cache: somebody will ask for it soon.
+  // Prefetches the entry, which will be needed soon.
   void fetch(const OperationId& id) const { index_.fetch(id); }
 
  private:

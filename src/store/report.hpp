@@ -1,4 +1,4 @@
-// What a store says of itself to operators: its counts for /metrics and its limits for the dashboard.
+// What a store reports to operators: metrics for /metrics and limits for the dashboard.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace once::store {
 
 enum class StoreCondition : std::uint8_t {
   well,
-  full,    // new keys are refused for want of room
+  full,    // new keys are refused, because there is no room
   failed,  // nothing is written until a restart
 };
 

@@ -1,6 +1,6 @@
-// Outcomes encrypted at rest, in any store. What a store is given to keep is sealed with the first key; what it gives
-// back is opened with whichever key it was sealed with, so keys are rotated by putting a new one first and dropping the
-// old one when everything sealed with it has expired.
+// Encrypts outcomes at rest, in any store. Outcomes are encrypted with the first key and decrypted with the key that
+// they were encrypted with. To rotate keys, put a new one first and remove the old one when everything encrypted with
+// it has expired.
 //
 //   0   u8      version, 3
 //   1   u8      0
@@ -37,8 +37,8 @@ namespace once::store {
 
 class SealedStore final : public Store {
  public:
-  // `secrets`: at least one; the first one seals. Any bytes, of at least 16 unpredictable ones. The inner store
-  // outlives this, and so does the source of randomness, which nobody else uses.
+  // `secrets`: at least one, each with at least 16 unpredictable bytes; the first one encrypts. The inner store and the
+  // source of randomness, which is for this object alone, outlive it.
   SealedStore(Store& inner, std::span<const std::string> secrets, Random& random, const Log& log);
 
   void execute(std::span<Op* const> batch) override { execute_until(std::chrono::nanoseconds::max(), batch); }
@@ -49,7 +49,7 @@ class SealedStore final : public Store {
   void tell_ends(std::function<void(const OperationId&)> told) override { inner_.tell_ends(std::move(told)); }
   Traits traits() const override { return inner_.traits(); }
   bool failed_for_good() const override { return inner_.failed_for_good(); }
-  // Sizes of outcomes are those of the sealed ones.
+  // Sizes of outcomes are those of the encrypted ones.
   Search* search() override { return inner_.search(); }
   StoreCondition condition() const override { return inner_.condition(); }
   StoreReport report() const override { return inner_.report(); }

@@ -1,10 +1,10 @@
-// What operators see of a store: its records page by page, by the beginning of an id, and how many there are in each
-// state. Beside Store, because none of this is on the path of a request: every call blocks, does a bounded amount of
-// work, and holds no lock for long. A page may hold fewer keys than asked for, or none, and still not be the last.
+// Searches for operators: records page by page or by the prefix of an id, and the number of records in each state. It
+// is separate from Store, because no request needs it: every call blocks, does a bounded amount of work, and holds no
+// lock for long. A page may have fewer keys than requested, even none, without being the last.
 //
-// Over a whole scan, from an empty cursor until there is no next one, every record that is there all the time is seen
-// exactly once, however much is written meanwhile. (Redis may show one twice while its table grows or shrinks; the
-// store keeps that within a page.)
+// Over a whole scan, from an empty cursor to the last page, a record that exists all the time is returned exactly once,
+// despite concurrent writes. (Redis may return one twice while its table grows or shrinks; the store removes duplicates
+// within a page.)
 #pragma once
 
 #include <array>
@@ -29,7 +29,7 @@ inline constexpr std::size_t state_count = 5;
 struct KeyInfo {
   OperationId id{};
   Nonce nonce{};
-  State state = State::started;  // as it stands: an expired one is a tombstone
+  State state = State::started;  // the current state: an expired record is a tombstone
   BodyKept body_kept = BodyKept::yes;
   Attempt attempt{1};
   Fence fence{1};
@@ -57,7 +57,7 @@ struct KeyPage {
   Time now{};        // the store's clock
 };
 
-// By state, and behind those the started ones whose owner is gone: they wait for somebody, as unknown ones do.
+// By state, followed by the started ones whose owner is gone: these need an operator, as unknown ones do.
 using CountsByState = std::array<std::uint64_t, state_count + 1>;
 inline constexpr std::size_t lapsed_at = state_count;
 
@@ -75,7 +75,7 @@ class Search {
  public:
   // `cursor`: empty, or `next` of the page before, under the same filter. `limit` is at least 1.
   virtual Result<KeyPage> scan(const KeyFilter& filter, std::string_view cursor, std::size_t limit) = 0;
-  // Ids that begin so; two are enough to know that it is not only one.
+  // Keys whose id has this prefix, at most two: enough to see that it is ambiguous.
   virtual Result<KeyPage> find(const IdPrefix& prefix) = 0;
   // This one, or none.
   virtual Result<KeyPage> get(const OperationId& id);
@@ -86,13 +86,13 @@ class Search {
   ~Search() = default;
 };
 
-// For stores that hold whole records: what is to be told of one at `now`.
+// For stores with whole records: the information about one at `now`.
 KeyInfo info_of(const OperationId& id, const Record& record, Time now);
 bool fits(const KeyInfo& info, const KeyFilter& filter);
 bool begins_with(const OperationId& id, const IdPrefix& prefix);
 IdPrefix prefix_of(const OperationId& id);
 
-// Cursors are numbers with dots between them. nullopt: it is none of ours.
+// A cursor is a list of numbers separated by dots. nullopt: not a valid cursor.
 std::string cursor_of(std::initializer_list<std::uint64_t> numbers);
 std::optional<std::vector<std::uint64_t>> read_cursor(std::string_view cursor, std::size_t count);
 std::unexpected<Error> bad_cursor();

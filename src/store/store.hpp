@@ -4,20 +4,21 @@
 //
 // What every store promises:
 // - Durable before told: when execute() returns, what an op reports as done survives what traits() says it survives.
-// - Every write but the first carries the nonce. A write whose nonce is no longer the record's changes nothing and
-//   answers `lost`, and so does every write but forget to an expired record. One that is
-//   not yet forgotten is a tombstone, and told as one (age() in core/decision.hpp); a forgotten one is as none.
-// - What operators write is a write like any other: it carries nonce and state of the record that was seen, and changes
-//   nothing while the owner is at work. So of an operator and a client that takes over at the same time, or an owner
-//   that comes back, exactly one wins.
-// - Every verb may be sent again after an answer that was lost or indeterminate: a claim with the same nonce is the
-//   same claim (same attempt, fence and lease), a finish that was already made is done, a release,
-//   forget or resolve already made is lost.
-// - A copy of a claim that comes after the claim has ended (in flight), or to a shared store after its call is over, by
-//   that store's clock, changes nothing: nobody would own it. Shared stores note a released first claim for a minute.
-// - Fences of one operation only grow, also over a release or an expiry after which no record is left. A store that
-//   forgets records takes them from a counter or a clock of its own.
-// - A batch never holds one id twice; the lanes see to that. Several threads may execute batches at once.
+// - Every write except the first carries the nonce. A write with another nonce than the record's changes nothing and
+//   answers `lost`. So does every write except forget to an expired record. An expired record that is still remembered
+//   is reported as a tombstone (age() in core/decision.hpp); a forgotten one as no record.
+// - Operators' writes follow the same rule: they carry the nonce and state of the record that the operator saw, and
+//   change nothing while its owner is at work. So exactly one wins among an operator, a client that takes over and an
+//   owner that comes back.
+// - Every verb may be repeated after a lost or indeterminate answer: a claim with the same nonce is the same claim
+// (same
+//   attempt, fence and lease), a repeated finish is done, a repeated release, forget or resolve is lost.
+// - A copy of a claim that arrives late changes nothing, because nobody would own it: one that arrives after the claim
+//   has ended (it gets in_flight), and in a shared store one that arrives after its call has timed out by the store's
+//   clock. Shared stores remember a released first claim for a minute.
+// - Fences of one operation only grow, even across a release or an expiry that leaves no record. A store that forgets
+//   records takes fences from a counter or from its clock.
+// - A batch never has the same id twice; the lanes ensure that. Several threads may execute batches at once.
 #pragma once
 
 #include <chrono>
@@ -42,20 +43,20 @@ enum class Verb : std::uint8_t {
   renew,    // the owner is still at work: the lease begins anew, also a lapsed one that nobody took over
   finish,   // the owner records how it ended: succeeded, failed or unknown; after unknown it may still learn more
   release,  // the owner takes the claim back, as if never made: nothing reached the backend
-  forget,   // an operator drops the record, whoever's it is, unless its owner is at work
-  resolve,  // an operator records how it ended: what is unknown, or was left by its owner, succeeded or failed
+  forget,   // an operator deletes the record, unless its owner is at work
+  resolve,  // an operator records an unknown or abandoned operation as succeeded or failed
   lookup,   // read only
 };
 
 enum class OpStatus : std::uint8_t {
   done,
-  lost,    // every write but claim: the record is gone or not what was seen; nothing was changed
+  lost,    // every write except claim: the record is gone or has changed; nothing was written
   failed,  // the store could not do it, or does not know whether it did: see `error`
 };
 
 enum class StoreFault : std::uint8_t {
   unavailable,  // down, timed out or broken; whether it was done is not known
-  refused,      // the same, but nothing was changed for certain
+  refused,      // the same, but certainly nothing was changed
   full,         // a limit of the store is reached; nothing was changed
 };
 
@@ -68,16 +69,16 @@ struct Op {
   Fingerprint fingerprint{};  // claim
   ClaimTerms terms{};  // claim: all of it; renew: lease and owner; finish, resolve: ttl, the tombstone is the claim's
 
-  // claim: what operators find it by. Any other write may say the same again, so that the store need not look it up.
-  // Views of what lives as long as the op; never a raw key or a credential.
+  // claim: labels for operators. Other writes may repeat them, so that the store need not look them up. Views of data
+  // that outlives the op; never a raw key or a credential.
   std::string_view tenant{};
   std::string_view route{};
 
-  // lookup: somebody waits for this operation to end. A store that can tell other gateways notes it in the record.
+  // lookup: a request waits for this operation to end. A store that can notify other gateways notes it in the record.
   Waits waits = Waits::no;
 
-  // finish, resolve. A succeeded outcome with no body kept says so in body_kept. A store may leave out the body of a
-  // finish that it has no room for, and says so in the record; a resolve has all of it or is refused.
+  // finish, resolve. body_kept says whether a succeeded outcome has its body. A store without room may drop the body of
+  // a finish, and says so in the record. A resolve is written completely or refused.
   State final_state = State::succeeded;
   State seen_state = State::unknown;  // resolve, forget: a record in another one is not changed
   BodyKept body_kept = BodyKept::yes;
@@ -85,7 +86,7 @@ struct Op {
 
   // Results.
   OpStatus status = OpStatus::failed;
-  Verdict verdict = Verdict::held;  // claim; nobody executes what no store has decided
+  Verdict verdict = Verdict::held;  // claim; the default executes nothing
   // claim: the record as it now stands (the caller's own if the verdict is execute; of a mismatch perhaps without its
   // outcome). lookup: what was found, if anything. finish and resolve that are done: started_at and expires_at at
   // least; and if the same was recorded before, by this owner or by the backend in its name, the outcome that stands.
@@ -95,12 +96,12 @@ struct Op {
   std::string error{};  // for logs
 };
 
-// Whether this verb brings an outcome with it.
+// Whether this verb writes an outcome.
 inline bool writes_outcome(Verb verb) {
   return verb == Verb::finish || verb == Verb::resolve;
 }
 
-// The answer of a store that could not do it.
+// Fills in the answer of a store that could not execute the op.
 inline void answer_failed(Op& op, StoreFault fault, std::string_view why) {
   op.status = OpStatus::failed;
   op.record.reset();
@@ -125,28 +126,28 @@ class Store {
  public:
   virtual ~Store() = default;
   virtual void execute(std::span<Op* const> batch) = 0;
-  // The same for a store that may have to wait: every op is answered by then (monotonic_now()), whatever is tried.
+  // The same with a deadline (monotonic_now()), by which every op is answered.
   virtual void execute_until(std::chrono::nanoseconds /*until*/, std::span<Op* const> batch) { execute(batch); }
-  // How long one call of it may take.
+  // The longest time that one call may take.
   virtual Duration time_limit() const { return Duration::max(); }
-  // Parts of a store fail apart, as the nodes of a cluster do. Each has lanes of its own, so that one that hangs stops
-  // nobody else's operations. Any thread may ask, and the answer may change.
+  // Parts of a store fail independently, such as the nodes of a cluster. Each part has its own lanes, so that a part
+  // that hangs delays only its own operations. Thread-safe; the answer may change.
   virtual std::size_t part_of(const OperationId& /*id*/) const { return 0; }
-  // Any thread may ask. Fills in the answer if that takes no waiting and changes nothing; false: execute() it.
+  // Thread-safe. Answers the op if that needs neither a wait nor a change; false: call execute().
   virtual bool answer_at_once(Op& /*op*/) { return false; }
-  // Operations that somebody here waits for (Waits) and that another gateway has ended: `told` is called on a thread of
-  // the store's, perhaps late, perhaps twice, perhaps never. Called once, before the first batch. A store that is not
-  // shared has nothing to tell.
+  // Notifications about operations that a request of this process waits for (Waits) and another gateway has ended:
+  // `told` is called on a thread of the store, perhaps late, twice or never. Call this once, before the first batch. A
+  // store that is not shared never notifies.
   virtual void tell_ends(std::function<void(const OperationId&)> /*told*/) {}
   virtual Traits traits() const = 0;
-  // Any thread may ask. True: nothing will be written until a restart, so what failed is not worth trying again.
+  // Thread-safe. True: nothing can be written until a restart, so retrying is pointless.
   virtual bool failed_for_good() const { return false; }
   // For operators (search.hpp). Null: it cannot be searched.
   virtual Search* search() { return nullptr; }
-  // For operators (report.hpp), as any thread may ask: how it is, and what it counts.
+  // For operators (report.hpp): condition and counters. Thread-safe.
   virtual StoreCondition condition() const { return StoreCondition::well; }
   virtual StoreReport report() const { return {}; }
-  // A store that only one process can have (exclusive.hpp). Null: it is not one.
+  // For a store that only one process can open (exclusive.hpp), else null.
   virtual Exclusive* exclusive() { return nullptr; }
 };
 

@@ -1,5 +1,5 @@
-// What the verbs do to a record that exists and has not expired. Pure: the memory store and the journal call these, the
-// other stores say the same in Lua or SQL.
+// The effect of each verb on a record that exists and has not expired. Pure functions: the memory store and the journal
+// call them; the other stores implement the same in Lua or SQL.
 #pragma once
 
 #include <cstdint>
@@ -10,32 +10,32 @@
 namespace once::store {
 
 enum class Written : std::uint8_t {
-  no,       // the op is lost: another nonce, or a state that this verb does not lead out of
-  already,  // the same was written before; nothing changes, and the op is done
+  no,       // the op is lost: another nonce, or a state that this verb cannot change
+  already,  // the same was written before: nothing changes, and the op is done
   yes,      // the record changed
 };
 
-// A claim sent again by the one who holds it.
+// A repeated claim of the current owner.
 bool is_same_claim(const Record& record, const Op& claim);
 
-// A copy of a claim that has ended since, delivered late. Also of a record that is forgotten and still there.
+// A late copy of a claim that has already ended. Also for a forgotten record that still exists.
 bool is_ended_claim(const Record& record, const Op& claim, Time now);
 
 Written renew(Record& record, const Op& op, Time now);
 
-// started leads to succeeded, failed or unknown. unknown leads to succeeded or failed, for the owner that learns more
-// before anybody takes over. What is finished stays as it is: finishing it again the same way is done, any other
-// way is lost.
+// started becomes succeeded, failed or unknown. unknown becomes succeeded or failed, if the owner learns the outcome
+// before a takeover. A finished record does not change: finishing it again with the same state is done, with another
+// state lost.
 Written finish(Record& record, const Op& op, Time now);
 
-// started, once its owner is gone, and unknown lead to succeeded or failed, if the record is what was seen. Never
-// `already`: what stands may be what another operator said, and whoever asks compares it.
+// started without an owner, and unknown, become succeeded or failed if the record is still what the operator saw. Never
+// `already`: another operator may have recorded something else, so the caller compares.
 Written resolve(Record& record, const Op& op, Time now);
 
-// Whether released(record) may take the record's place.
+// Whether the op may replace the record with released(record).
 bool may_release(const Record& record, const Op& op);
 
-// Whether the record, as it stands at `now`, is what was seen and nobody is at work on it.
+// Whether the record at `now` is still what the operator saw, and has no owner at work.
 bool may_forget(const Record& record, const Op& op, Time now);
 
 }  // namespace once::store

@@ -1,5 +1,5 @@
-// The catalogue: which stores there are, which one a URL means, and the one way to open it. A new store is a row in
-// catalog.cpp; command line, configuration, library and admin interface take everything else from its type.
+// The catalogue of stores: finds the store for a URL and opens it. To add a store, add a row in catalog.cpp; command
+// line, configuration, library and admin interface take everything else from its type.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,15 @@
 
 namespace once::store {
 
-// In the order in which people are told of them.
+// In the order of help texts.
 std::span<const StoreType* const> store_types();
 
-// By its scheme. Null: no store has such a URL.
+// By the URL's scheme. Null: unknown.
 const StoreType* find_store(std::string_view url);
-// Other gateways use it too. False also if no store has such a URL.
+// Whether several gateways can share it. False also for an unknown URL.
 bool is_shared_store(std::string_view url);
 
-// The forms of all URLs, for people: "journal:FOLDER, memory:, … or mysql://HOST/DATABASE".
+// The forms of all URLs, for help texts: "journal:FOLDER, memory:, … or mysql://HOST/DATABASE".
 std::string store_forms();
 // How a URL of this type begins: "journal:", "redis://".
 std::string url_prefix(const StoreType& type);
@@ -31,7 +31,7 @@ std::string url_prefix(const StoreType& type);
 // An open store with what it needs to live.
 struct OpenedStore {
   std::unique_ptr<Store> plain;
-  std::unique_ptr<Sweeper> sweeper;     // of a store that does not forget by itself
+  std::unique_ptr<Sweeper> sweeper;     // of a store that does not delete expired records itself
   std::unique_ptr<Random> random;       // of the sealed store alone
   std::unique_ptr<SealedStore> sealed;  // around it, if outcomes are encrypted
   std::size_t lanes = 1;                // how many batches it may execute at once

@@ -20,7 +20,7 @@
 
 namespace once::store {
 
-// What stores can be told; each takes its own.
+// The settings of all stores; each uses its own.
 struct StoreSettings {
   memory::MemoryLimits memory;
   journal::JournalSettings journal;
@@ -41,9 +41,9 @@ struct StoreSchema {
 
   std::string_view server;  // "MySQL and MariaDB"
   std::string (*script)();
-  // From nothing or from an older version, safe to repeat. Returns what was done, for people.
+  // Creates the schema or upgrades an older version. Safe to repeat. Returns a text that says what was done.
   Apply* apply;
-  // The same, and no program for an older revision can use it any more. Null: there is no such step.
+  // The same, and ends support for programs of older revisions. Null: there is no such step.
   Apply* retire_older = nullptr;
 };
 
@@ -62,19 +62,19 @@ struct StoreType {
 
   std::string_view name;                     // the usual scheme, and that of `once schema`
   std::string_view other_scheme;             // that means the same, or empty
-  std::string_view form;                     // of its URLs, for people
+  std::string_view form;                     // of its URLs, for help texts
   std::array<std::string_view, 2> settings;  // the groups of settings that it takes: "journal", "server"
   StorePlace place = StorePlace::none;
   Durable durable = Durable::no;
   Shared shared = Shared::no;
 
-  // One of the two: a store of this process, or one behind a server. An error is one that does not mend itself.
+  // One of the two is set: a store in this process, or one on a server. Errors are permanent.
   Open* open = nullptr;
   Connect* connect = nullptr;
-  // Whether a URL can be opened, as far as that is known without a server: its options, their values and the files that
-  // they name. The error repeats no value of it. Null: nothing is known before it is opened.
+  // Checks a URL without connecting: its options, their values and the files that they name. The error contains no
+  // values of the URL. Null: there is nothing to check.
   Result<void> (*check)(const std::string& url) = nullptr;
-  // How many bytes of records it holds at most. Null: it is not limited here.
+  // The limit for its records in bytes. Null: no limit here.
   std::size_t (*capacity)(const StoreSettings& settings) = nullptr;
   const StoreSchema* schema = nullptr;  // null: it needs none
 
