@@ -1,6 +1,6 @@
-// The connections of one store. A batch takes one, uses it alone and gives it back, or drops it when it broke. While
-// the server cannot be reached only one in a while tries; the others are told so at once instead of waiting in line.
-// Nobody waits past the deadline of the call that the connection is for, neither in line nor while it connects.
+// The connection pool of a store. A batch takes a connection, uses it exclusively and returns it, or drops it when it
+// is broken. While the server is unreachable, one caller at a time tries to connect now and then; all others fail at
+// once instead of queueing. No caller waits past the deadline of its call, neither in the queue nor while connecting.
 #pragma once
 
 #include <algorithm>
@@ -26,17 +26,17 @@ namespace once::store {
 template <class Connection>
 class ConnectionPool {
  public:
-  // By then (monotonic_now()), or not at all.
+  // Must return before this time (monotonic_now()).
   using Connect = std::function<Result<std::unique_ptr<Connection>>(std::chrono::nanoseconds until)>;
 
   ConnectionPool(std::size_t limit, ServerCounts& counts, Connect connect)
       : limit_(limit), counts_(counts), connect_(std::move(connect)) {}
   ConnectionPool(const ConnectionPool&) = delete;
   ConnectionPool& operator=(const ConnectionPool&) = delete;
-  // A pool may go before its store does, as that of a server that left a cluster.
+  // A pool may end before its store, for example that of a server that left a cluster.
   ~ConnectionPool() { counts_.connections.fetch_sub(idle_.size(), std::memory_order_relaxed); }
 
-  // Given back when it goes, unless it was dropped.
+  // Returned to the pool on destruction, unless it was dropped.
   class Lease {
    public:
     Lease(ConnectionPool& pool, std::unique_ptr<Connection> connection)
@@ -52,7 +52,7 @@ class ConnectionPool {
     Connection& operator*() const { return *connection_; }
     Connection* operator->() const { return connection_.get(); }
 
-    // It broke, or nobody knows what it will answer next.
+    // It is broken, or its next reply may belong to an earlier request.
     void drop() {
       discard_unsent(connection_->descriptor());
       connection_.reset();
@@ -64,7 +64,7 @@ class ConnectionPool {
     std::unique_ptr<Connection> connection_;
   };
 
-  // Waits while all are in use. An error means that nothing was sent to anybody.
+  // Waits while all connections are in use. On an error, nothing was sent.
   Result<Lease> take(std::chrono::nanoseconds until) {
     std::unique_lock lock(mutex_);
     const auto is_free = [this] { return !idle_.empty() || open_ < limit_; };
@@ -99,7 +99,7 @@ class ConnectionPool {
     return std::unexpected(std::move(made.error()));
   }
 
-  // Those that nobody uses: their server is gone, as far as anybody knows.
+  // Closes idle connections, because their server seems to be gone.
   void drop_idle() {
     std::vector<std::unique_ptr<Connection>> idle;
     {
@@ -112,7 +112,7 @@ class ConnectionPool {
     for (const auto& connection : idle) discard_unsent(connection->descriptor());
   }
 
-  // One that was made elsewhere, if there is room for it.
+  // Adds a connection that was made elsewhere, if there is room for it.
   void add(std::unique_ptr<Connection> connection) {
     const std::scoped_lock lock(mutex_);
     if (open_ >= limit_) return;
@@ -160,7 +160,7 @@ class ConnectionPool {
   std::condition_variable free_;
   std::vector<std::unique_ptr<Connection>> idle_;
   std::size_t open_ = 0;  // idle, in use or being made
-  bool trying_ = false;   // somebody connects
+  bool trying_ = false;   // a caller is connecting
   Backoff pauses_{first_pause, longest_pause};
   bool failing_ = false;  // the last try to connect failed
   std::chrono::nanoseconds next_try_{};

@@ -1,6 +1,5 @@
-// Ends calls of a client library that has no deadline of its own, only a timeout for each read: when the time of a call
-// is over, its connection is cut, and the library gives up. One thread for all calls of a store, started with the
-// first.
+// Enforces deadlines for a client library that only has a timeout per read: at the deadline of a call its connection is
+// shut down, and the library gives up. One thread for all calls of a store, started with the first call.
 #pragma once
 
 #include <chrono>
@@ -20,7 +19,7 @@ class Cutter {
   Cutter(const Cutter&) = delete;
   Cutter& operator=(const Cutter&) = delete;
 
-  // A call: from now until it goes. The socket stays open for longer than that.
+  // A call, from construction to destruction. The socket must outlive it.
   class Call {
    public:
     Call(Cutter& cutter, int socket, std::chrono::nanoseconds until);

@@ -4,8 +4,8 @@
 
 namespace once::store {
 
-// What the system has not sent yet is thrown away when the socket closes. Otherwise it goes on trying, and a claim
-// could reach the server long after whoever made it has given it up.
+// Discards unsent bytes when the socket closes. Otherwise the system keeps sending them, and a claim could reach the
+// server long after its owner has given it up.
 void discard_unsent(int socket);
 
 }  // namespace once::store

@@ -1,8 +1,7 @@
-// Which schema of Once a SQL database has, and whether a program can use it. Schemas are counted by revisions. Programs
-// are counted by the revision that they were made for, and each schema names the oldest program that can use it. So
-// gateways of two versions run beside each other: the schema is brought up to date first, then the gateways one by one,
-// and they go back without the schema. What older programs would not understand is used only when the schema names none
-// of them any more.
+// The version of Once's schema in a SQL database, and whether a program can use it. A schema has a revision. A program
+// has the revision that it was written for, and a schema names the oldest program that can use it. So gateways of two
+// versions can run side by side: upgrade the schema first, then the gateways one by one; gateways can be rolled back
+// without the schema. Features that older programs do not understand are used only after the schema excludes them.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +26,7 @@ inline SchemaFits fits(const SchemaVersion& found, const SchemaVersion& own) {
   return found.revision < own.revision ? SchemaFits::too_old : SchemaFits::yes;
 }
 
-// For people, of one that does not fit.
+// The error text for a schema that does not fit.
 inline std::string why_not(const SchemaVersion& found, const SchemaVersion& own, std::string_view how_to_apply) {
   if (found.oldest_program > own.revision) {
     return fmt::format(
@@ -39,7 +38,7 @@ inline std::string why_not(const SchemaVersion& found, const SchemaVersion& own,
                      own.revision, how_to_apply);
 }
 
-// What applying did.
+// The result of applying the schema, as text.
 inline std::string applied(const SchemaVersion& before, const SchemaVersion& own) {
   if (before.revision > own.revision) {
     return fmt::format("schema revision {} is there, newer than this program's {}, which can use it", before.revision,

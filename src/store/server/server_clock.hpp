@@ -1,6 +1,6 @@
-// What is known of a server's clock, from its own answers: enough to say until when a claim counts. A claim that the
-// network delivers later is refused by the server, because nobody waits for its answer any more. If the server's clock
-// was set forwards meanwhile an honest claim is refused as well; the refusal tells the time, and it is sent again.
+// An estimate of a server's clock from its answers, used to give claims a deadline by that clock. The server refuses a
+// claim that the network delivers after its deadline, because its caller has given up. If the server's clock was set
+// forward meanwhile, a valid claim is refused as well; the refusal contains the time, and the claim is sent again.
 #pragma once
 
 #include <atomic>
@@ -11,15 +11,15 @@
 
 namespace once::store {
 
-// Any thread may ask and tell.
+// Thread-safe.
 class ServerClock {
  public:
-  // It showed `at` when the server worked on what was sent at `sent` (monotonic_now()).
+  // The clock showed `at` when the server executed a request that was sent at `sent` (monotonic_now()).
   void learn(Time at, std::chrono::nanoseconds sent) {
     const Duration rounded_up = at.time_since_epoch() + Duration(1);
     ahead_.store((rounded_up - std::chrono::floor<Duration>(sent)).count(), std::memory_order_relaxed);
   }
-  // The latest that it can show at this moment (of monotonic_now()). Time() while nothing is known.
+  // The latest time that the clock can show at this moment (of monotonic_now()). Time(): nothing is known yet.
   Time latest_at(std::chrono::nanoseconds moment) const {
     const std::int64_t ahead = ahead_.load(std::memory_order_relaxed);
     return ahead == unknown ? Time() : Time(Duration(ahead) + std::chrono::ceil<Duration>(moment));

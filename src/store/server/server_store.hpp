@@ -1,5 +1,5 @@
-// What Redis, PostgreSQL and MySQL have in common as stores: connections that come and go, expired records that have to
-// be swept, and counts of all that for /metrics.
+// What the stores on servers (Redis, PostgreSQL, MySQL) have in common: connections, the removal of expired records,
+// and metrics about both.
 #pragma once
 
 #include <atomic>
@@ -17,12 +17,12 @@ struct ServerStats {
   std::uint64_t connects = 0;     // ever made
   std::uint64_t connect_failures = 0;
   std::uint64_t indeterminate = 0;  // operations whose answer never came
-  std::uint64_t retried = 0;        // deadlock, lock or certification failures, redirections: done again safely
+  std::uint64_t retried = 0;        // retried safely after deadlocks, lock or certification failures, redirections
   std::uint64_t swept = 0;          // expired records removed by this gateway
-  std::uint64_t told = 0;           // ends of operations that the server told us of
+  std::uint64_t told = 0;           // notifications from the server about ended operations
 };
 
-// The same, to be counted into by any thread.
+// The same as atomic counters, for any thread.
 struct ServerCounts {
   std::atomic<std::uint64_t> connections{0};
   std::atomic<std::uint64_t> connects{0};
@@ -57,8 +57,8 @@ class ServerStore : public Store {
   void execute_until(std::chrono::nanoseconds until, std::span<Op* const> batch) override = 0;
   Duration time_limit() const override = 0;
 
-  // Removes up to `limit` expired records in one short transaction that no claim waits for. A store whose server
-  // forgets by itself has nothing to do. From one thread at a time, beside execute().
+  // Removes up to `limit` expired records in one short transaction that does not block claims. Does nothing if the
+  // server expires records itself. For one thread at a time, concurrently with execute().
   virtual Result<Swept> sweep(std::size_t limit) = 0;
 
   ServerStats stats() const { return counts_.read(); }

@@ -12,18 +12,18 @@ namespace once::store {
 struct ServerSettings {
   std::size_t connections = 4;  // as many lanes, each with a connection of its own
   Duration connect_timeout = std::chrono::seconds(3);
-  // Of one batch, connecting and retries included. After it nobody knows whether the
-  // batch was written; the nonces settle it.
+  // For one batch, including connecting and retries. After a timeout it is unknown whether the batch was written; the
+  // nonces make a retry safe.
   Duration timeout = std::chrono::seconds(5);
   // PostgreSQL and MySQL: how often expired records are looked for, and how many go in one transaction.
   Duration sweep_every = std::chrono::minutes(1);
   std::size_t sweep_batch = 1000;
-  // Redis: how many replicas must have a write before anybody is told, and for how long that is waited for.
+  // Redis: how many replicas must have a write before it is reported as done, and how long to wait for them.
   std::size_t wait_replicas = 0;
   Duration wait_timeout = std::chrono::seconds(1);
 };
 
-// How long connecting to one of several hosts may take, for a call that has to end by then (monotonic_now()).
+// The time for connecting to one of several hosts, for a call with this deadline (monotonic_now()).
 inline Duration time_to_connect(const ServerSettings& settings, std::chrono::nanoseconds until,
                                 std::size_t hosts_left) {
   const auto left = std::chrono::ceil<Duration>(until - std::min(until, monotonic_now()));

@@ -1,5 +1,5 @@
-// Where a server store is: SCHEME://[USER[:PASSWORD]@]HOST[:PORT][,HOST[:PORT]…][/DATABASE][?NAME=VALUE&…]. Percent
-// escapes are decoded. PostgreSQL's library reads its URLs itself; what is checked here is only that it can be one.
+// The URL of a server store: SCHEME://[USER[:PASSWORD]@]HOST[:PORT][,HOST[:PORT]…][/DATABASE][?NAME=VALUE&…]. Percent
+// escapes are decoded. PostgreSQL's library parses its URLs itself; here they are only checked for plausibility.
 #pragma once
 
 #include <cstdint>
@@ -32,10 +32,10 @@ struct StoreUrl {
   const std::string* option(std::string_view name) const;
 };
 
-// What is sent to it stays on this machine: a loopback address, "localhost" or a Unix socket.
+// Whether the host is this machine: a loopback address, "localhost" or a Unix socket.
 bool is_local(std::string_view host);
 
-// The error never repeats the URL, which may hold a password.
+// The error never contains the URL, which may have a password.
 Result<StoreUrl> parse_store_url(std::string_view text);
 
 // Whether a file that an option of the URL names can be read; an empty path is no file.
