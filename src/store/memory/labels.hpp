@@ -1,4 +1,4 @@
-// Tenant and route of records, each pair kept once however many records have it. Not for more than one thread at once.
+// Tenant and route of records. Each pair is stored once. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace once::memory {
 
 class Labels {
  public:
-  // 0: both are empty. Counted: each is given back once.
+  // 0: both are empty. Reference-counted: give each one back once.
   std::uint32_t take(std::string_view tenant, std::string_view route);
   void give_back(std::uint32_t label);
 

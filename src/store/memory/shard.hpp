@@ -1,4 +1,4 @@
-// One shard of the memory store: a mutex, a table of records, and its nodes in lists by how hard they are to give up.
+// One shard of the memory store: a mutex, a table of records, and lists of its nodes in the order of eviction.
 #pragma once
 
 #include <cstddef>
@@ -45,21 +45,21 @@ class alignas(64) MemoryShard {
   void forget_record(Op& op, Time now);
   void lookup(Op& op, Time now);
 
-  // Null if there is none or it is forgotten. What has expired becomes a tombstone on the way, or goes.
+  // Null if there is no record, or it is forgotten. Turns an expired record into a tombstone, or removes it.
   Node* find(const OperationId& id, Time now);
   void write(Node& node, Record&& record);
   void remove(Node& node);
   std::size_t bytes() const { return table_.bytes() + labels_.bytes(); }
-  // To the young end of the list where it now belongs.
+  // Moves it to the most recent end of the list for its state.
   void file(Node& node);
-  // Whether the lease of this claim ends with the process and not before.
+  // Whether the claim's lease lasts until the process ends.
   bool never_lapses(const Op& op) const { return shared_ == Shared::no && op.terms.owner == Owner::process; }
-  // Whether anything is left of it.
+  // Whether a record remains.
   bool age_or_forget(Node& node, Time now);
   void begin_round();
   void look_at_some(std::size_t limit, Time now);
 
-  // Whether `bytes` more fit, after giving up what may be given up, but never `keep`.
+  // Whether `bytes` more fit, after evicting what may be evicted except `keep`.
   bool make_room(std::size_t bytes, const Node* keep, Time now);
   Node* victim(const Node* keep, Time now);
   void fetch_next_victims() const;
@@ -72,14 +72,14 @@ class alignas(64) MemoryShard {
   Labels labels_;         // of its nodes
   Link claims_;           // started, for as long as the process lives
   Link leased_;           // started, with a lease that can lapse; least recently renewed first
-  Link tombstones_;       // the first to go: somebody may still ask for an answer that is there; oldest first
+  Link tombstones_;       // evicted first, because they have no response; oldest first
   Link finished_;         // succeeded, failed; least recently used first
   Link unresolved_;       // unknown; oldest first
   std::size_t hand_ = 0;  // where the sweep goes on
   std::uint64_t claims_seen_ = 0;
-  Time nothing_ages_before_ = Time::max();  // so that nobody looks for what cannot be there
-  Time earliest_looked_at_ = Time::max();   // of what this round has seen, and of what was written during it
-  std::uint64_t last_fence_;                // outlives every record, so that no fence is ever given twice
+  Time nothing_ages_before_ = Time::max();  // no scan for expired records before this time
+  Time earliest_looked_at_ = Time::max();   // earliest expiry seen or written during this scan
+  std::uint64_t last_fence_;                // outlives every record, so that no fence is used twice
   MemoryStats stats_;
 };
 
