@@ -1,12 +1,11 @@
-// The end of the log. It gathers the frames of one write and the changes to the index that follow from it, knows how
-// much room a write may take, and writes with one sync. Batches, the cleaner, the upkeep and recovery append through
-// it.
+// The end of the log. It collects the frames of one write and the resulting changes to the index, knows how much space
+// a write may use, and writes with one sync. Batches, the cleaner, the upkeep and recovery append through it.
 //
-// Lock: the writer's, always. Core has the only Appender behind that lock, so a reference to it, or to what it has, is
-// proof that the lock is held. make_room() takes the lock itself as an argument, because it releases it while it waits.
+// Lock: always the writer's. Core has the only Appender behind that lock, so a reference to it or its members proves
+// that the lock is held. make_room() takes the lock as an argument, because it releases it while it waits.
 //
-// Room: the outcome of every live claim must fit, without its body if need be. So much stays free in the active segment
-// or in a spare one.
+// Space: the outcome of every live claim must fit, if necessary without its body. That much space stays free in the
+// active segment or in a spare one.
 #pragma once
 
 #include <condition_variable>
@@ -45,10 +44,10 @@ class Appender {
   // Recovery: which journal this is, and the last fence that was given out; then the first segment of this process.
   void start(const JournalId& journal, Fence last_fence);
   DiskResult<void> begin_run(Time now, const SegmentLog::Fill& fill);
-  // Leaves nothing doubtful at the end of the log. The last call.
+  // Syncs and marks the end of the log, so that a start has nothing to repair there. The last call.
   void close();
 
-  // One write: begin_write(), then frames, each after a look at the room, then write() or write_changes().
+  // One write: begin_write(), then frames, each after a check of the free space, then write() or write_changes().
   void begin_write();
   // What a write changes in the index once it is on disk.
   struct Change {
@@ -57,14 +56,14 @@ class Appender {
     Record record;
     Place place;
   };
-  // Leaves the labels out if there is no room for them.
+  // Omits the labels if there is no space for them.
   void put(Op& op, Record&& record, const Labels& labels);
   void remove(Op& op, Fence fence);
   std::span<Change> changes() { return changes_; }
-  // For the cleaner, which changes places only. Returns where the record will be.
+  // For the cleaner, which only moves records. Returns the record's new place.
   Place copy(const Frame& frame);
   Place copy_changed(const OperationId& id, const Record& record, const Labels& labels);
-  // An error has been noted in health() when they return.
+  // Errors are recorded in health().
   DiskResult<void> write_changes(Time now);
   DiskResult<void> write();
 
@@ -73,11 +72,11 @@ class Appender {
     std::uint64_t ops = 0;  // which may be claims
     Need need = Need::keys;
   };
-  // Before a write: begins a new segment if need be, and finds out how much may be written. Waits while the upkeep
-  // makes a segment or syncs, if the write depends on that.
+  // Before a write: begins a new segment if necessary, and finds out how much may be written. Waits while the upkeep
+  // creates a segment or syncs, if the write depends on that.
   static void make_room(Locked<Appender>& appender, const Wanted& wanted, Time now);
-  // For one more frame in this write. The outcomes of live claims and of the write's own changes must still fit, and
-  // what is asked for beside it: the outcomes of more claims, or bytes.
+  // Whether one more frame fits into this write. The outcomes of live claims and of the write's own changes must still
+  // fit, and so must `beside`: the outcomes of more claims, or bytes.
   struct Beside {
     std::uint64_t claims = 0;
     std::uint64_t bytes = 0;
@@ -85,7 +84,7 @@ class Appender {
   bool has_room_for(std::uint64_t frame, const Beside& beside = {.claims = 0, .bytes = 0}) const;
   // For a whole write that makes no claims.
   bool has_room_to_write(std::uint64_t bytes) const { return room_ >= bytes + reserve(live_claims_); }
-  // Enough of it on disk to end being full.
+  // Whether there is enough space on disk again to accept new keys.
   bool has_room_again() const;
   DiskResult<void> roll(Time now);
 
@@ -94,17 +93,17 @@ class Appender {
   void claim_ends() { --live_claims_; }
   Fence next_fence() { return Fence{++last_fence_}; }
 
-  // Drops segments, oldest first, while nothing in the oldest counts. True: there was one to drop.
+  // Drops segments, oldest first, as long as the oldest has no live records. True: at least one was dropped.
   bool drop_empty_segments();
 
-  // What takes long the upkeep does without the lock, between two calls with it. The size of the spare to make; 0: none
-  // is needed, or possible now.
+  // Slow work is done by the upkeep without the lock, between two calls with it. Returns the size of the spare segment
+  // to create; 0: none is needed, or possible now.
   std::uint64_t begin_spare();
   void end_spare(DiskResult<SegmentLog::Spare> spare);
-  // Empty: it is not time for a sync.
+  // Empty: no sync is due.
   std::optional<SegmentLog::Unsynced> begin_sync(Time now);
   void end_sync(const SegmentLog::Unsynced& unsynced, const DiskResult<void>& synced);
-  // A write is known to be whole from the mark of the next one. When none comes, this one says it.
+  // The mark of the next write confirms that a write is complete. If there is no next write, this adds a mark.
   void mark_when_idle(Time now);
 
   void publish_sizes();
@@ -128,7 +127,7 @@ class Appender {
   std::uint64_t last_fence_ = 0;
   std::uint64_t live_claims_ = 0;
 
-  // Of the write at hand; kept, so that a write allocates nothing.
+  // The current write; kept, so that a write allocates nothing.
   std::string frames_;
   std::vector<Change> changes_;
   std::uint64_t room_ = 0;
@@ -136,7 +135,7 @@ class Appender {
   Time last_write_;
   std::uint64_t marked_up_to_ = 0;  // where the last idle mark ended
   Time last_sync_;
-  // What the upkeep does without the lock at the moment.
+  // What the upkeep is doing without the lock.
   bool making_spare_ = false;
   bool syncing_ = false;
   std::condition_variable background_;  // notified when one of both has ended

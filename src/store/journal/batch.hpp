@@ -1,5 +1,5 @@
-// The ops of one write: each is decided in order, what they change is gathered, and all of it is written with one sync.
-// The index follows only after that, so nothing is told that is not on disk.
+// The ops of one write: each is decided in order, their changes are collected and written with one sync. The index is
+// updated only after that, so that nothing is reported that is not on disk.
 //
 // Lock: the writer's. A Batch is made from the Appender and must not outlive the lock.
 #pragma once
@@ -21,14 +21,14 @@ class Batch {
   Batch(Core& core, Appender& appender, Reads& reads, Time now)
       : core_(core), appender_(appender), reads_(reads), now_(now) {}
 
-  // In order, up to the first one that needs something to be read; returns how many.
+  // Executes ops in order, up to the first one that has to read from disk; returns how many.
   std::size_t execute(std::span<Op* const> ops);
 
  private:
-  // What there is of an operation.
+  // The current record of an operation.
   struct Found {
     const Record* record = nullptr;  // null: none, or a forgotten one; an expired one is a tombstone
-    Labels labels;                   // those of the op, or else, if it writes the record again, of the record
+    Labels labels;                   // of the op, or of the record if the op rewrites it without labels
   };
   // Empty: it is wanted, or could not be read and the op is answered.
   std::optional<Found> find_record(Op& op);

@@ -1,4 +1,4 @@
-// Executes batches of ops: makes room, decides and writes (Batch), and has read what memory does not have
+// Executes batches of ops: makes space, decides and writes (Batch), and reads records that are not in memory
 // (RecordReader).
 //
 // Lock: execute() takes the writer's lock, so one batch writes at a time. It releases it to read records, and to wait
@@ -22,7 +22,7 @@ class BatchWriter {
   void execute(std::span<Op* const> batch);
 
  private:
-  // In order, up to the first one that needs something to be read; returns that one and the rest.
+  // Executes ops in order, up to the first one that has to read from disk; returns that one and the rest.
   std::span<Op* const> execute_locked(std::span<Op* const> batch, Reads& reads, Locked<Appender>& appender);
 
   Core& core_;

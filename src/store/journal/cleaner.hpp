@@ -1,8 +1,8 @@
-// Deletes what has expired, a little with each call: keys leave the index, and segments leave the disk from the oldest
-// on. The few records in the oldest one that live longer are carried forward to the end of the log first.
+// Deletes expired data, a little with each call: keys from the index, and segments from the disk, oldest first. The few
+// records in the oldest segment that live longer are copied to the end of the log first ("carried forward").
 //
-// Lock: each call takes the writer's lock for pieces that are short enough for requests to wait for. The oldest segment
-// is opened and read without it, because only the cleaner drops segments. For one thread.
+// Lock: each call takes the writer's lock for short pieces of work, so that requests wait only briefly. The oldest
+// segment is opened and read without it, because only the cleaner drops segments. For one thread.
 #pragma once
 
 #include <cstddef>
@@ -25,13 +25,13 @@ class Cleaner {
  public:
   explicit Cleaner(Core& core) : core_(core) {}
 
-  // Expired keys leave the index.
+  // Removes expired keys from the index.
   void sweep();
-  // The oldest segments are dropped or carried forward.
+  // Drops the oldest segments, or carries their live records forward.
   void clean(Time now);
 
  private:
-  // Returns how many slots it looked at.
+  // Returns how many slots it visited.
   std::size_t sweep_some(Appender& appender, Shard& shard, std::size_t limit);
   void drop(Appender& appender, Shard& shard, SlotTable::Slot& slot);
 
@@ -40,21 +40,21 @@ class Cleaner {
   bool read_to_carry(const Segment& oldest);
   void damaged_oldest(SegmentNumber number);
   std::uint64_t carried_at_once() const;
-  // Copies what counts in the next piece of the oldest segment to the end of the log. False: not now.
+  // Copies the live records in the next piece of the oldest segment to the end of the log. False: not possible now.
   bool carry_some(Locked<Appender>& appender, Time now);
   using Moved = std::vector<std::pair<OperationId, Place>>;
-  // Into a write, with the places that they will have. Empty: the segment cannot be read.
+  // Adds records to a write and returns their new places. Empty: the segment cannot be read.
   std::optional<Moved> gather_next(Appender& appender);
   Place carry(Appender& appender, const Frame& frame, Place from, Time at) const;
   void move(Appender& appender, const Moved& moved);
 
   Core& core_;
 
-  // Carrying the oldest segment forward, and where that has come to.
+  // The progress of carrying the oldest segment forward.
   struct Carry {
     std::unique_ptr<File> file;
     std::unique_ptr<SegmentScan> scan;
-    bool held = false;  // the scan's frame was read, and there was no room for it yet
+    bool held = false;  // the current frame was read, but there is no space for it yet
   };
   std::optional<Carry> carry_;
   bool cannot_clean_ = false;

@@ -1,4 +1,4 @@
-// What the parts of an open journal share, and which lock each of it needs.
+// What the parts of an open journal share, and which lock each part needs.
 //
 //   the writer's lock   Core::appender: the end of the log, its segments, room and health. Held for a write and
 //                       its sync; not while records are read.

@@ -1,4 +1,4 @@
-// Follows the clock with DeletionTime while the journal is open, and says when nothing is deleted for a while.
+// Applies DeletionTime to the clock while the journal is open, and logs when deletions are suspended.
 //
 // Lock: the writer's; an Appender has it.
 #pragma once
@@ -18,7 +18,8 @@ class DeletionClock {
   void start(Time newest, Time now, Duration running);
   void look(Time now, Duration running);
 
-  // What has expired by then goes; marks say it, so that a restart does not believe a clock either.
+  // The time by which expired records are deleted. Marks contain it, so that a restart does not trust a wrong clock
+  // either.
   Time deletes_by() const { return deletes_by_; }
 
  private:

@@ -1,7 +1,7 @@
-// The time by which the journal deletes. It is the clock's, unless that is further ahead than time has passed: then a
-// clock may be wrong, what it calls expired may be needed once it is set right, and a deletion cannot be taken back.
-// From then on only time that has passed counts, until the clock has stood by its word for a while. A machine that was
-// off for days looks the same, and only keeps its files for that much longer.
+// The time by which the journal deletes. It is the clock's time, unless the clock has advanced more than time has
+// passed: then the clock may be wrong, and records that seem expired may be needed once it is corrected. A deletion
+// cannot be undone. So only elapsed time counts from then on, until the clock has stayed ahead for a while. A machine
+// that was off for days looks the same; its files are only kept a little longer.
 #pragma once
 
 #include <algorithm>
@@ -13,9 +13,9 @@ namespace once::journal {
 
 class DeletionTime {
  public:
-  // How long the process runs until a clock that jumped ahead is believed.
+  // How long the process must run before a clock that jumped ahead is trusted.
   static constexpr Duration grace = std::chrono::minutes(15);
-  // A jump that is none.
+  // Smaller differences are not a jump.
   static constexpr Duration tolerance = std::chrono::minutes(1);
 
   // `newest`: of what is in the journal; `running` is Clock::running().
@@ -32,7 +32,7 @@ class DeletionTime {
     return time_ = now;
   }
 
-  // The clock is ahead and not believed yet.
+  // The clock is ahead and not trusted yet.
   bool waits() const { return ahead_since_.has_value(); }
 
  private:

@@ -1,5 +1,5 @@
-// The journal on disk: segment header and frames, as bytes. docs/journal-format.md is the same for people, and
-// tests/unit/store/journal_format_test.cpp holds both to golden bytes. Pure: nothing here touches a file.
+// The on-disk format: segment headers and frames. docs/journal-format.md describes it, and
+// tests/unit/store/journal_format_test.cpp compares both with golden bytes. Pure functions without file access.
 #pragma once
 
 #include <cstddef>
@@ -16,16 +16,16 @@
 
 namespace once::journal {
 
-// The random name of a journal, so that files of two never mix.
+// A random id of the journal, so that files of two journals cannot be mixed.
 using JournalId = Blob<16, struct JournalIdTag>;
 // Grows by one from segment to segment; the first is 1.
 enum class SegmentNumber : std::uint32_t {};
 
-// What this program knows. 2 added labels to puts; 3 says in a header who wrote it, and skips what later versions mark
-// as not needed; 4 added a sum of the head of large puts. Earlier versions are read as they are.
+// The version of this program. 2 added labels to puts; 3 added the writer's version to headers, and skips frames that
+// later versions mark as optional; 4 added a checksum of the head of large puts. Earlier versions are still read.
 inline constexpr std::uint32_t format_version = 4;
-// The earliest version that can read what this program writes: version 3 skips what it does not know of it, so a
-// program of that version can take the place of this one. Raised only for what cannot be skipped.
+// The earliest version that can read what this program writes. Version 3 skips what it does not know, so this program
+// can be rolled back to it. Raise this only for data that cannot be skipped.
 inline constexpr std::uint32_t version_needed = 3;
 inline constexpr std::size_t header_size = 64;
 inline constexpr std::size_t frame_alignment = 8;
@@ -34,15 +34,15 @@ inline constexpr std::size_t frame_overhead = 8;  // length and checksum
 struct SegmentHeader {
   JournalId journal;
   SegmentNumber number{1};
-  // Where the segment before this one ends. What lies behind was never acknowledged, or this one begins with it. 0:
-  // this is the first one, and segments with lower numbers do not count.
+  // The end of the previous segment. Bytes after it were never acknowledged, or were copied to the beginning of this
+  // one. 0: this is the first segment, and segments with lower numbers are obsolete.
   std::uint64_t previous_end = 0;
   Fence last_fence{0};                       // given out before this segment began
   Time created_at;                           // of 48 bits
   std::uint32_t needs = version_needed;      // the earliest version that can read this segment
   std::uint8_t written_by = format_version;  // 0: a version before 3, which did not say
   bool begins_run = false;                   // the first that a process began; not known of a version before 3
-  std::uint32_t salt = 0;  // what the checksums of its frames begin with: the header's own. Filled in by encode, decode
+  std::uint32_t salt = 0;  // start value of the frames' checksums: the header's checksum. Set by encode and decode
 };
 
 std::string encode(SegmentHeader& header);
@@ -50,7 +50,7 @@ std::string encode(SegmentHeader& header);
 enum class HeaderFault : std::uint8_t { damaged, newer_version };
 // As a program of version `known` reads it.
 std::expected<SegmentHeader, HeaderFault> decode_header(std::string_view bytes, std::uint32_t known = format_version);
-// Of one that is whole, also if this program cannot read it.
+// Of a valid header, even if this program cannot read the segment.
 std::uint32_t needed_version(std::string_view header);
 
 // The next segment while it is being made.
@@ -59,14 +59,14 @@ std::string segment_name(SegmentNumber number);
 std::optional<SegmentNumber> parse_segment_name(std::string_view name);
 
 enum class Kind : std::uint8_t {
-  put = 1,     // the whole record, from now on
-  remove = 2,  // there is no record from now on
+  put = 1,     // the new record
+  remove = 2,  // the record is removed
   mark = 3,    // up to where this segment was known to be on disk when this was written
-  // From here on: of later versions, and not needed by those who do not know them.
+  // From here on: optional frames of later versions, which are skipped if unknown.
   skipped = 128,
 };
 
-// What operators find a record by. Each is cut to 255 bytes.
+// Labels of a record, for operators. Each is cut to 255 bytes.
 struct Labels {
   std::string_view tenant = {};
   std::string_view route = {};
@@ -86,16 +86,16 @@ std::size_t put_frame_size(const Record& record, const Labels& labels = {});
 inline constexpr std::size_t largest_put_overhead = frame_overhead + 136;
 inline constexpr std::size_t largest_labels = 2 + 2 * 255;
 inline constexpr std::size_t largest_extra_part = 1 + 255;
-// Of a put with an outcome from this size on, what stands before the outcome has a sum of its own, so that it can be
-// told without reading the rest. It takes this much more.
+// If the outcome of a put has at least this size, the part before it has its own checksum, so that it can be verified
+// without reading the outcome. The checksum takes this many bytes.
 inline constexpr std::size_t head_sum_from = std::size_t{64} << 10U;
 inline constexpr std::size_t head_sum_part = 1 + 4;
 inline constexpr std::size_t remove_frame_size = frame_overhead + 48;
 inline constexpr std::size_t mark_frame_size = frame_overhead + 24;
 
-// A claim that is held outside of the process: its lease is written, because it outlives the process.
+// A claim with an owner outside the process: its lease is written, because it outlives the process.
 bool is_leased(const Record& record);
-// How long a claim that is held outside of the process outlives a restart at least.
+// The minimum lease, after a restart, of a claim with an owner outside the process.
 inline constexpr Duration lease_after_restart = std::chrono::seconds(30);
 
 // The payload of the frame that begins at `bytes`, if there is a whole one with the right checksum.
@@ -104,7 +104,7 @@ std::optional<std::string_view> decode_frame(std::string_view bytes, std::uint32
 std::uint64_t claimed_frame_size(std::string_view bytes);
 std::uint64_t frame_size(std::size_t payload_size);
 
-// What every reader needs of a payload, without decoding all of it. Empty: not a payload that this version knows.
+// The parts of a payload that every reader needs, without decoding all of it. Empty: unknown payload.
 struct Glance {
   Kind kind;
   State state;                  // put
@@ -118,11 +118,11 @@ struct Glance {
 };
 std::optional<Glance> glance(std::string_view payload);
 
-// A put that glance() knows. Without a lease of its own its lease is over: the owner was the process, and whoever reads
-// it back is another one.
+// Decodes a put that glance() accepts. A record without a written lease has lapsed: its owner was the process that
+// wrote it, which has ended.
 Record decode_put(std::string_view payload);
-// Whether a payload of which only the beginning was read is a put with a sum of its head, and that sum is right. Then
-// all but the outcome is as it was written.
+// Whether the beginning of a payload is a put with a valid checksum of its head. Then everything except the outcome is
+// intact.
 bool has_whole_head(std::string_view beginning);
 // Of a put; views of the payload.
 Labels labels_of(std::string_view payload);

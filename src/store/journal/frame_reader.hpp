@@ -1,7 +1,7 @@
-// Reads one record back from its segment, on any thread and without any lock. That is safe because the bytes
-// of a record do not change once the index has its place: segments are written from front to back, and the active one
-// is only cut behind what was indexed. A segment may be dropped meanwhile: whoever has its file open still reads it; an
-// error before that means that the record has moved, and the index says where to.
+// Reads one record from its segment, on any thread and without a lock. That is safe because the bytes of a record do
+// not change once the index has its place: segments are written from front to back, and the active one is only
+// truncated after the indexed records. A segment may be dropped meanwhile: an open file can still be read. If opening
+// fails, the record has moved, and the index has its new place.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@ struct Pinned {
   std::shared_ptr<File> file;  // null: not open at the moment; the reader opens it
 };
 
-// The payload up to the outcome of a put at least. Its checksum is over all of it, so this is not checked; a large put
-// has a sum of its head (has_whole_head).
+// At least the part of the payload before a put's outcome. It is not verified, because the checksum covers the whole
+// payload; a large put has a checksum of its head (has_whole_head).
 struct Head {
   std::string_view payload;
   std::uint64_t size = 0;  // of the whole payload
@@ -33,17 +33,17 @@ struct Head {
 
 class FrameReader {
  public:
-  // `buffer` holds the bytes that are returned.
+  // The returned bytes are in `buffer`.
   FrameReader(Disk& disk, Pinned& pinned, std::string& buffer) : disk_(disk), pinned_(pinned), buffer_(buffer) {}
 
   DiskResult<Head> head();
-  // The payload, checked. What head() has read is not read again.
+  // The verified payload. Reuses the bytes that head() has read.
   DiskResult<std::string_view> whole();
 
  private:
-  // Up to `size` bytes of the frame and of what follows. Returns how many were added.
+  // Reads up to `size` bytes of the frame and what follows it. Returns how many were added.
   DiskResult<std::size_t> read_up_to(std::uint64_t size);
-  // By what it says itself; there must be as much of it as its overhead.
+  // The size from the frame's own header, which must have been read.
   bool fits_segment() const;
   DiskError damaged() const;
 

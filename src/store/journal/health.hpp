@@ -1,7 +1,7 @@
-// Whether the journal can still be written. A limit or a full disk refuses new keys until there is room again. After
-// any other error nothing is known of what is on disk, so everything is refused until a restart reads what is there.
+// Whether the journal can be written. At a limit or on a full disk, new keys are refused until there is space again.
+// After any other error the state on disk is unknown, so everything is refused until a restart reads it.
 //
-// Lock: the writer's; an Appender has it. What other threads need is in Counters::condition.
+// Lock: the writer's; it is part of the Appender. Other threads read Counters::condition.
 #pragma once
 
 #include <string>
@@ -22,16 +22,16 @@ class Health {
 
   void fail(const DiskError& error);
   void set_full(const DiskError& error);
-  // There is room again.
+  // There is space again.
   void set_well();
   void no_room_or_fail(const DiskError& error);
-  // Nothing more is written; the caller says why to whoever needs to know.
+  // Stops all writes. Reporting the reason is up to the caller.
   void refuse(std::string why) { failure_ = std::move(why); }
 
  private:
   const Log& log_;
   Counters& counters_;
-  std::string failure_;  // not empty: nothing more is done
+  std::string failure_;  // not empty: the journal has failed
 };
 
 }  // namespace once::journal

@@ -1,9 +1,9 @@
 // The journal's index in memory: where every record is, in shards with a lock each.
 //
-// Locks. Looking needs the lock of the key's shard, for a moment, and never waits for the disk. Changing needs the
-// writer's lock as well, which a reference to the Appender shows: so whoever has that lock sees nothing change. The one
-// exception is the order in which records were last used, which answer() changes with the shard's lock alone. Lock
-// order: the writer's first, then one shard's.
+// Locks: a lookup takes the lock of the key's shard for a moment and never waits for the disk. A change also needs the
+// writer's lock, proven by a reference to the Appender, so the index is stable for the holder of that lock. The only
+// exception is the LRU order, which answer() changes with the shard's lock alone. Lock order: the writer's, then one
+// shard's.
 #pragma once
 
 #include <array>
@@ -32,12 +32,12 @@ class Index {
   Locked<Shard> change(const Appender& writer, const OperationId& id) { return change_at(writer, number_of(id)); }
   Locked<Shard> change_at(const Appender& /*writer*/, std::size_t shard) { return cells_[shard].shard.lock(); }
 
-  // Other bytes of the id than the slots use.
+  // Uses other bytes of the id than the slots.
   static std::size_t number_of(const OperationId& id) { return id.bytes[SlotTable::tag_size] % shard_count; }
 
   // Answers a claim or a lookup that changes nothing, if its record is in memory.
   bool answer(Op& op, Time now);
-  // Starts to bring the key into the processor's cache. Needs no shard's lock: only the writer changes the tables.
+  // Prefetches the key's slot. Needs no shard lock, because only the writer changes the tables.
   void fetch(const Appender& /*writer*/, const OperationId& id) const {
     const Shard& shard = cells_[number_of(id)].shard.unlocked();
     shard.slots.fetch(id);
@@ -48,11 +48,11 @@ class Index {
   void insert(Shard& shard, const OperationId& id, ExpirySecond expires, Place place);
   void give_back_memory(Shard& shard);
 
-  // Of the slots alone. Any thread may ask.
+  // Of the slots alone. Thread-safe.
   std::uint64_t bytes() const { return bytes_.get(); }
   // Whether another key fits into its shard under max_memory.
   bool has_memory_for(const OperationId& id) const;
-  // Enough of it to end being full.
+  // Whether there is enough memory again to accept new keys.
   bool has_memory_again() const;
 
   struct Sizes {

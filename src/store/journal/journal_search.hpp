@@ -1,6 +1,7 @@
-// The journal as operators see it. The index knows the state of every record, so a scan for those that are unknown
-// reads no others; the rest of a record, tenant and route too, is read from its segment, one at a time; of a list only
-// what comes before the outcome, and not checked. A scan goes by the beginning of the ids: slots move, these do not.
+// Searches in the journal, for operators. The index has the state of every record, so a scan for unknown ones reads
+// only those from disk. The rest of a record, including tenant and route, is read from its segment, one record at a
+// time; lists read only the part before the outcome, without verifying it. Scans follow the order of ids, because slots
+// move.
 //
 // Lock: a shard's, for a few thousand slots at a time; the writer's for a moment to find where a record is. None while
 // it reads. Any thread may call it.
@@ -32,7 +33,7 @@ class JournalSearch final : public Search {
   Result<KeyCounts> count(std::string_view cursor) override;
 
  private:
-  // What a slot stands for.
+  // The data of a slot.
   struct Candidate {
     std::size_t shard = 0;
     std::uint64_t bits = 0;  // the beginning of the id, by which a scan goes on

@@ -1,16 +1,15 @@
-// The journal: the embedded store. Every change is appended to a log and is on disk before the caller is told; an index
-// in memory says where the newest record of each key is. Records are written in time order and expire in nearly that
-// order, so the oldest segment is dropped whole; the few records in it that live longer are carried forward first.
+// The journal: the embedded store. Every change is appended to a log and is on disk before the caller is answered. An
+// index in memory has the place of the newest record of each key. Records are written in time order and expire in
+// nearly that order, so the oldest segment is dropped as a whole; its few longer-lived records are copied to the end
+// first.
 //
-// What happens when something is wrong:
-// - A limit is reached, or the disk is full: new keys are refused as `full`; nothing that is there is lost. Room for
-//   the outcome of every claim that was given is kept free: without its body, if need be.
-// - Records are read back without the writer's lock, so a disk that is slow to read keeps only those waiting who need
-//   what is on it.
-// - A write or sync fails: nothing is known of what is on disk, so everything is refused until the process starts
-//   again and reads what is there.
+// Failures:
+// - A limit is reached or the disk is full: new keys are refused as `full`, and nothing is lost. Space is reserved for
+//   the outcome of every granted claim, if necessary without its body.
+// - Slow reads: records are read without the writer's lock, so a slow disk delays only the requests that need the data.
+// - A write or sync fails: the state on disk is unknown, so everything is refused until a restart reads it.
 //
-// This class puts the parts together and has no state of its own. core.hpp lists them, and says which lock each needs.
+// This class connects the parts and has no state of its own. core.hpp lists the parts and their locks.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +35,7 @@ namespace once::journal {
 
 class JournalStore final : public Store {
  public:
-  // Reads what is in the folder, which nobody else may have open. A damaged journal is an error that says where.
+  // Reads the journal in the folder, which no other process may have open. The error for a damaged journal says where.
   static Result<std::unique_ptr<JournalStore>> open(Disk& disk, const Clock& clock, Random& random, const Log& log,
                                                     const JournalSettings& settings);
   ~JournalStore() override;
@@ -49,9 +48,8 @@ class JournalStore final : public Store {
   bool failed_for_good() const override { return core_.counters.condition.get() == JournalStats::Condition::failed; }
   Search* search() override { return &search_; }
 
-  // A little of everything that needs to be done beside requests: the next segment made, expired keys forgotten,
-  // segments ended, dropped or carried forward, the interval's sync. To be called about ten times a second
-  // (JournalKeeper does), by one thread.
+  // Does a little background work: creates the next segment, removes expired keys, ends, drops or cleans segments, and
+  // syncs for journal.sync: interval. Called about ten times a second by one thread (JournalKeeper).
   void maintain();
 
   JournalStats stats() const;

@@ -1,4 +1,4 @@
-// The thread that keeps a journal in order while requests use it.
+// The background thread of a journal.
 #pragma once
 
 #include <condition_variable>

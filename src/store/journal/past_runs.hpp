@@ -1,6 +1,6 @@
-// Leases that were written before this process began. While no process had the journal nobody could renew a claim that
-// is held outside, so each start gives its owner a moment to say that it is still at work. One whose lease ran out
-// while a process was there to renew it has lapsed, and stays so.
+// Leases that earlier processes wrote. While no process had the journal open, owners outside the process could not
+// renew their claims, so each start extends those leases a little. A lease that ran out while a process was running has
+// lapsed for good.
 #pragma once
 
 #include <algorithm>
@@ -13,14 +13,14 @@
 
 namespace once::journal {
 
-// From one start of a process to its end.
+// One run of a process, from its start to its end.
 struct Run {
-  Address begin;  // of what it wrote itself
+  Address begin;  // of its own writes
   Time opened_at;
-  Time last_mark = Time::min();  // when it was last seen; Time::min(): not known, as of those of earlier versions
+  Time last_mark = Time::min();  // its last sign of life; Time::min(): unknown, as for earlier versions
 };
 
-// Does not change once the journal is open, so any thread may ask.
+// Immutable once the journal is open, so it is thread-safe.
 class PastRuns {
  public:
   // Oldest first; `own` is where this process begins to write.
@@ -30,7 +30,7 @@ class PastRuns {
     opened_at_ = opened_at;
   }
 
-  // Until when the lease of the record that is there lasts.
+  // The end of the lease of the record at this address.
   Time lease(Time written, Address at) const {
     if (written == Time::min()) return written;  // its owner was the process
     if (at >= own_) return written;

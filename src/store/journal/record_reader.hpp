@@ -1,7 +1,7 @@
-// Reading records back for a batch. Under the writer's lock an op only finds out where its record is (Reads); the disk
-// is asked without any lock (RecordReader), so that a cold or large record keeps nobody waiting but its own callers.
-// Then the op is executed anew: if the record is still at the same address it is what was read, because what is at an
-// address never changes; if not, it is read again.
+// Reads records from disk for a batch. Under the writer's lock an op only finds the address of its record (Reads). The
+// disk is read without a lock (RecordReader), so that a cold or large record delays only its own callers. Then the op
+// is executed again: if the record is still at the same address, the data is valid, because the data at an address
+// never changes. If not, it is read again.
 #pragma once
 
 #include <cstddef>
@@ -21,21 +21,21 @@
 
 namespace once::journal {
 
-// Whether the op writes labels that it does not say. The owner of a live claim says them again; those of the others are
-// read back from where they were written last.
+// Whether the op rewrites a record without having its labels. Owners of live claims repeat the labels; for other ops
+// they are read from disk.
 bool takes_labels(const Op& op);
-// Whether what a claim is told depends on more than that the key was used for another request or has expired.
+// Whether the answer to a claim needs the outcome: not if the key has expired or was used for another request.
 bool is_about_outcome(const Op& claim, const Record& record, Time now);
 
-// What memory has of an operation, and where the rest is; no place: nothing else is needed. The record stays as it is
-// while the writer's lock is held.
+// The part of an operation that is in memory, and the place of the rest on disk; no place: nothing else is needed. The
+// record does not change while the writer's lock is held.
 struct Indexed {
   const Record* record = nullptr;
   Place place{};
 };
 Indexed look_up(const Appender& writer, const Index& index, const Op& op);
 
-// What an op needs of the disk: its record if that is not in memory, and its labels if it does not say them.
+// What an op needs from disk: its record if that is not in memory, and its labels if the op does not have them.
 struct Read {
   Op* op = nullptr;
   Pinned from;
@@ -54,7 +54,7 @@ struct Reads {
   std::vector<Read> wanted{};  // the same
   std::size_t next = 0;        // of those that are done
 
-  // What was read for the op at this address; null: nothing was. To be asked in the order of the ops.
+  // The data read for the op at this address, or null. Call it in the order of the ops.
   Read* of(const Op& op, Address address);
   void want(const Appender& writer, Op& op, Place place);
   void want_outcome(const Appender& writer, Op& op, Place place);
@@ -62,13 +62,13 @@ struct Reads {
   void want_all(const Appender& writer, const Index& index, std::span<Op* const> ops);
 };
 
-// Lock: none. Any thread may read, and waits for the disk.
+// Lock: none. Thread-safe; waits for the disk.
 class RecordReader {
  public:
   RecordReader(Disk& disk, const Clock& clock, const PastRuns& past_runs)
       : disk_(disk), clock_(clock), past_runs_(past_runs) {}
 
-  // What is wanted is done afterwards.
+  // Moves everything from `wanted` to `done`.
   void read_all(Reads& reads) const;
 
  private:

@@ -1,5 +1,5 @@
-// How a journal starts: every segment is read and checked, the index is built, and a new segment begins. Segments are
-// read by several threads.
+// Opens a journal: reads and verifies every segment, builds the index, and begins a new segment. Several threads read
+// segments.
 //
 // Lock: the writer's, from the first segment to the last; nobody else uses the journal before it is open. The threads
 // that read take the locks of shards.
@@ -22,7 +22,7 @@ class Recovery {
  public:
   Recovery(Core& core, Appender& appender) : core_(core), appender_(appender) {}
 
-  // A damaged journal is an error that says where.
+  // The error for a damaged journal says where.
   Result<void> run(Random& random);
 
  private:

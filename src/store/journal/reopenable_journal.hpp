@@ -1,6 +1,6 @@
-// A journal that its process can close and open again while lanes, gateway and admin interface go on. A process that
-// hands over closes it for its successor, because only one process can have it, and opens it again if the successor
-// fails. While it is closed everything is refused, and nothing is changed.
+// A journal that can be closed and opened again while lanes, gateway and admin interface keep running. During a
+// handover the process closes it for its successor, because only one process can open it, and opens it again if the
+// successor fails. While it is closed, everything is refused and nothing changes.
 #pragma once
 
 #include <atomic>
@@ -47,7 +47,7 @@ class ReopenableJournal final : public Store, public Search, public Exclusive {
   Result<KeyPage> get(const OperationId& id) override;
   Result<KeyCounts> count(std::string_view cursor) override;
 
-  // While it is closed: as they were.
+  // While it is closed: the last values.
   JournalStats stats() const;
 
  private:
@@ -63,11 +63,12 @@ class ReopenableJournal final : public Store, public Search, public Exclusive {
   const Log& log_;
   const JournalSettings settings_;
 
-  // Shared by whoever uses the journal. Not by answer_at_once() and part_of(), which are on the path of every request.
+  // Locked (shared) by everything that uses the journal, except answer_at_once() and part_of(), which every request
+  // calls.
   mutable std::shared_mutex mutex_;
   Opened opened_;
   JournalStats last_stats_;
-  bool failed_ = false;             // when it was given up: then nobody waits for it either
+  bool failed_ = false;             // it had failed when it was closed, so nothing waits for it
   std::atomic<bool> lost_ = false;  // the last open() failed
   std::atomic<JournalStore*> at_once_ = nullptr;
 };

@@ -1,4 +1,4 @@
-// Looking after a journal that no gateway has open: is it whole, and if not, what can be kept of it.
+// Verifies and repairs a journal that no gateway has open.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct SegmentReport {
   std::string file;
   std::uint64_t bytes = 0;
   std::uint64_t records = 0;
-  std::uint64_t cut = 0;  // of the last one: left of a torn write, which is no damage
+  std::uint64_t cut = 0;  // in the last one: the rest of a torn write, which is not damage
   std::vector<Damage> damage;
 };
 
@@ -28,15 +28,14 @@ struct Report {
   std::vector<Damage> damage;
 };
 
-// Called for each segment when it has been read.
+// Called after each segment.
 using OnSegment = std::function<void(const SegmentReport&)>;
 
 // Reads everything and changes nothing.
 Result<Report> verify(Disk& disk, const OnSegment& on_segment);
 
-// Copies every record that is whole into new segments, which then take the place of the old ones. Files with damage are
-// kept under their name with .damaged behind it; a journal without damage is left as it is. Interrupted at any point,
-// it can be run again.
+// Copies every intact record into new segments, which then replace the old ones. Damaged files are kept with .damaged
+// appended to their name. A journal without damage is not changed. If interrupted, it can be run again.
 Result<Report> repair(Disk& disk, const Clock& clock, Random& random, const OnSegment& on_segment);
 
 }  // namespace once::journal

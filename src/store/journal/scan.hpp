@@ -1,5 +1,5 @@
-// Reading segments from end to end: which there are, whether they belong together, and every frame in them. Recovery,
-// `once journal verify` and `once journal repair` all read this way.
+// Reads segments from end to end: lists them, checks that they belong together, and visits every frame. Used by
+// recovery, `once journal verify` and `once journal repair`.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace once::journal {
 
-// Something that was on disk for certain and is not as it was.
+// Data that was certainly on disk and has changed.
 struct Damage {
   std::string file;
   std::uint64_t offset = 0;
@@ -29,7 +29,7 @@ struct SegmentFile {
   bool last = false;  // may end in a torn write
 };
 
-// The segments that count, oldest first.
+// The valid segments, oldest first.
 struct Chain {
   std::vector<SegmentFile> segments;
   std::vector<std::string> obsolete;  // files that an interrupted repair, drop or roll left behind
@@ -46,7 +46,7 @@ struct Frame {
 
 enum class OnDamage : std::uint8_t {
   stop,
-  skip,  // go on with the next frame that is whole
+  skip,  // continue with the next intact frame
 };
 
 struct Walked {
@@ -69,10 +69,10 @@ class SegmentScan {
 
   enum class Step : std::uint8_t { frame, end, bad };
   DiskResult<Step> next();
-  // Reads ahead; as long as is_fetched(), next() does not ask the disk.
+  // Reads ahead. While is_fetched() is true, next() does not read from disk.
   DiskResult<void> fetch();
   bool is_fetched() const;
-  // After `bad`: to the next frame that is whole, or to the end.
+  // After `bad`: skips to the next intact frame, or to the end.
   DiskResult<void> skip();
 
   const Frame& frame() const { return frame_; }

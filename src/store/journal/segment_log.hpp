@@ -1,12 +1,12 @@
-// The segments as one log: append at the end, drop at the beginning, and say where FrameReader reads. It knows files
-// and nothing of records.
+// The segments as one log: appends at the end, drops at the beginning, and tells FrameReader where to read. It knows
+// files, not records.
 //
-// Lock: the writer's; an Appender has it. make_spare() needs none.
+// Lock: the writer's; it is part of the Appender. make_spare() needs none.
 //
-// A segment is made ahead of time as next.segment and filled with zeros: writing over blocks that exist costs half of
-// what making new ones does, and a disk that is full says so here and not in the middle of a batch. When its turn comes
-// it gets a header that says where the one before it ends, and its name. Files are never appended to again after a
-// restart.
+// The next segment is created in advance as next.segment and filled with zeros: overwriting existing blocks takes half
+// the time of allocating new ones, and a full disk is noticed here and not in the middle of a batch. When the segment
+// is needed, it gets a header with the end of the previous one, and its name. After a restart, existing files are not
+// appended to.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@ struct LogLimits {
   std::uint64_t max_disk = std::uint64_t{10} << 30U;
 };
 
-// What a new segment is for. Carrying forward gives back more than it takes, so it may go on when new keys may not; and
-// a start needs a segment whatever the limit is by now.
+// What a new segment is for. Carrying forward frees more space than it needs, so it may continue when new keys are
+// refused. A start needs a segment regardless of the limit.
 enum class Need : std::uint8_t { keys, carrying, start };
 
 struct Segment {
@@ -51,8 +51,8 @@ class SegmentLog {
   // Start: the segments that recovery read, oldest first; then the first roll().
   void add(const Segment& segment);
 
-  // A file for the next segment. Making it takes long and touches nothing else, so it is made without the lock, and
-  // adopt()ed with it.
+  // A file for the next segment. Creating it is slow and affects nothing else, so that happens without the lock;
+  // adopt() needs the lock.
   struct Spare {
     std::unique_ptr<File> file;
     std::uint64_t capacity = 0;
@@ -63,16 +63,15 @@ class SegmentLog {
   static DiskResult<Spare> make_spare(Disk& disk, std::uint64_t size);
   // What became of making one.
   DiskResult<void> adopt(DiskResult<Spare> spare);
-  // All in one, for when there is no time: a spare of at least this size.
+  // Creates and adopts a spare of at least this size at once.
   DiskResult<void> ensure_spare(Need need, std::uint64_t least = 0);
   std::uint64_t spare_capacity() const { return spare_.capacity; }
-  // The disk had no space for a spare when one was last made. ensure_spare() says so without
-  // trying, until try_again().
+  // The last attempt to create a spare found no space on disk. ensure_spare() fails without trying until try_again().
   bool disk_is_full() const { return disk_is_full_; }
   void try_again() { disk_is_full_ = false; }
 
-  // Ends the active segment and makes the spare the next one. What `fill` appends to the header is in the segment as
-  // soon as it has its name.
+  // Ends the active segment and makes the spare the next one. What `fill` appends to the header is in the segment
+  // before it gets its name.
   struct Beginning {
     JournalId journal;
     Fence last_fence{0};
@@ -90,8 +89,8 @@ class SegmentLog {
   Time active_since() const { return segments_.back().created_at; }
   bool active_is_empty() const { return tail() == header_size; }
 
-  // At the tail. On an error the tail stays where it was. If space ran out, nothing is left of what was written, and
-  // nothing more fits without a roll.
+  // Appends at the tail. On an error the tail does not move. If the disk is full, a partial write is removed, and
+  // nothing more fits until the next roll.
   DiskResult<void> append(std::string_view frames);
   // All that was appended.
   DiskResult<void> sync();
@@ -106,9 +105,9 @@ class SegmentLog {
   void synced(const Unsynced& done);
 
   Address address(Place place) const;
-  // To be read without the lock, now or later. Keeps the file open, if it is, however long that takes.
+  // For reading without the lock, now or later. Keeps an open file open for that long.
   Pinned pin(Place place) const;
-  // The file that somebody had to open to read it, for the next one who does.
+  // Caches a file that a reader had to open, for the next reader.
   void keep_open(const Pinned& pinned);
 
   std::size_t count() const { return segments_.size(); }
@@ -119,18 +118,18 @@ class SegmentLog {
     for (std::size_t i = 0; i + 1 < segments_.size(); ++i) visit(segments_[i]);
   }
   Segment& segment(SegmentOrdinal ordinal) { return segments_[index_of(ordinal)]; }
-  // The record at this place counts (1), or does not any more (-1).
+  // The record at this place is live (1), or no longer live (-1).
   void count_live(Place place, int by);
 
   // How places name segments: the oldest one at the start is 1.
   SegmentOrdinal ordinal(SegmentNumber number) const {
     return SegmentOrdinal{std::to_underlying(number) - before_first_};
   }
-  // Begins to count with the oldest segment there is. Returns by how many that is later: places have to follow.
+  // Moves the base to the oldest existing segment. Returns by how many segments: places have to be adjusted.
   std::uint32_t count_anew();
   DiskResult<void> drop_oldest();
 
-  // More is on disk than new keys may take; what is above is for carrying forward.
+  // More is on disk than new keys may use; the rest of the limit is for carrying forward.
   bool over_limit() const { return disk_bytes() > limit(Need::keys); }
   std::uint64_t disk_bytes() const { return sealed_bytes_ + active_capacity_ + spare_.capacity; }
   std::uint64_t sealed_bytes() const { return sealed_bytes_; }

@@ -1,4 +1,4 @@
-// What a journal can be told; docs/configuration.md has the same under journal.*.
+// The settings of a journal: journal.* in docs/configuration.md.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,9 @@
 namespace once::journal {
 
 enum class Sync : std::uint8_t {
-  always,    // one sync per batch, before anybody is told
-  interval,  // every sync_interval: a loss of power forgets up to that much
-  never,     // when the system likes
+  always,    // one sync per batch, before callers are answered
+  interval,  // every sync_interval: a power loss can lose that much
+  never,     // left to the system
 };
 
 struct JournalSettings {
@@ -23,8 +23,8 @@ struct JournalSettings {
   std::size_t max_memory = std::size_t{1} << 30U;    // index and cache
   std::size_t cache_bytes = std::size_t{64} << 20U;  // of it, for records that are answered without the disk
   unsigned recovery_threads = 2;
-  // The index counts segments from the oldest one there is when there were so many since it last began to. Not for
-  // people: tests cannot wait for as many.
+  // After this many segments the index numbers them from the oldest existing one again. Only tests set it, because they
+  // cannot write that many.
   std::uint32_t count_anew_after = std::uint32_t{1} << 23U;
 };
 

@@ -1,5 +1,5 @@
-// A part of the journal's index: for every key the place of its newest record, and some of the records themselves:
-// those of live claims, and the latest others within a bound. Index has the lock of each and says who needs which.
+// A shard of the journal's index: the place of the newest record of every key, and a cache of records: all live claims,
+// and the most recent others up to a limit. Index has the shards' locks and says who needs which.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace once::journal {
 struct Shard {
   SlotTable slots;
   RecordTable hot;
-  RecordTable::Link claims;    // live: they stay
+  RecordTable::Link claims;    // live, never evicted
   RecordTable::Link finished;  // least recently used first
   std::size_t cache_bytes = 0;
   std::size_t sweep_at = 0;
@@ -42,7 +42,7 @@ struct Shard {
   void forget(const OperationId& id) {
     if (RecordTable::Node* node = hot.find(id)) hot.remove(*node);
   }
-  // The record of this slot, of which only the beginning of the id is known.
+  // The record of this slot, which has only a part of the id.
   void forget(const SlotTable::Slot& slot) {
     OperationId id;
     std::memcpy(id.bytes.data(), slot.tag.data(), slot.tag.size());

@@ -1,6 +1,6 @@
-// The journal's index: where on disk the newest record of an operation is. Open addressing with linear probing; a slot
-// is 24 bytes, so that a live key costs 34 to 48 all told. A slot knows 96 bits of the id: two of ten million keys
-// share those once in 10^15 such sets, and whoever reads the record compares the rest.
+// The journal's index: the place on disk of each operation's newest record. Open addressing with linear probing. A slot
+// has 24 bytes, so that a live key costs 34 to 48 bytes in total. A slot has 96 bits of the id: among ten million keys
+// the chance of a collision is 10^-15, and readers of the record compare the rest.
 #pragma once
 
 #include <algorithm>
@@ -18,11 +18,11 @@
 
 namespace once::journal {
 
-// Counts segments from where the log begins to count, so that few bits are enough however many there were before.
+// A segment's number relative to the log's base, so that few bits suffice.
 enum class SegmentOrdinal : std::uint32_t {};
 
-// A place on disk: segment, offset, about how large the record there is, and its state, so that those in one state are
-// found without reading all of them. Later ones compare greater.
+// A place on disk: segment, offset, approximate size of the record, and its state, so that records in one state are
+// found without reading all. Later places compare greater.
 class Place {
  public:
   Place() = default;
@@ -32,14 +32,14 @@ class Place {
 
   bool empty() const { return bits_ == 0; }
   SegmentOrdinal segment() const { return SegmentOrdinal{static_cast<std::uint32_t>(bits_ >> segment_shift)}; }
-  // The same place when the log begins to count so many segments later; empty, if it is in one of those.
+  // The same place after the log's base moved this many segments; empty if its segment is no longer counted.
   Place counted_later(std::uint32_t segments) const {
     Place place;
     if (std::to_underlying(segment()) > segments) place.bits_ = bits_ - (std::uint64_t{segments} << segment_shift);
     return place;
   }
   std::uint64_t offset() const { return (bits_ >> offset_shift & offset_mask) * frame_alignment; }
-  // Less than an eighth below it: the same number each time it is asked, so that sums of it come out even.
+  // The size, rounded down by less than an eighth. Always the same number, so that additions and subtractions match.
   std::uint64_t about_size() const {
     const std::uint64_t size = bits_ >> size_shift;
     return (8 + (size & 7U)) << (size >> 3U & 31U);
@@ -66,8 +66,8 @@ class Place {
   std::uint64_t bits_ = 0;
 };
 
-// A place in words that stay true when the log begins to count its segments later. No two records ever have the same:
-// numbers only grow, and a segment is written from front to back.
+// A place that stays valid when the log's base moves. No two records ever have the same address: segment numbers only
+// grow, and a segment is written from front to back.
 struct Address {
   SegmentNumber segment{};
   std::uint64_t offset = 0;
@@ -118,7 +118,7 @@ class SlotTable {
 
   void erase(Slot& slot) {
     auto gap = static_cast<std::size_t>(&slot - slots_.data());
-    // Whoever was pushed past the gap by it moves back, so that no search ends early.
+    // Moves displaced slots back into the gap, so that no search ends early.
     for (std::size_t at = next(gap); !slots_[at].place.empty(); at = next(at)) {
       if (distance(home(slots_[at].tag.data()), at) < distance(gap, at)) continue;
       slots_[gap] = slots_[at];
@@ -128,8 +128,8 @@ class SlotTable {
     --used_;
   }
 
-  // By the beginning of their ids: those from `from` up to, and not with, `to` (2^32: all that are left), wherever
-  // inserts and erases have moved them.
+  // Visits slots by the first bits of their ids, from `from` up to but excluding `to` (2^32: all), wherever inserts and
+  // erases have moved them.
   void visit(std::uint64_t from, std::uint64_t to, auto&& see) const {
     const std::size_t last = to > 0xffff'ffffU ? slots_.size() : home_of(static_cast<std::uint32_t>(to));
     std::size_t at = home_of(static_cast<std::uint32_t>(from));
@@ -155,7 +155,7 @@ class SlotTable {
   // What the next insert would add to bytes().
   std::size_t growth() const { return must_grow() ? (grown() - slots_.size()) * sizeof(Slot) : 0; }
 
-  // Into the cache: somebody will ask for it soon.
+  // Prefetches the slot, which will be needed soon.
   void fetch(const OperationId& id) const { __builtin_prefetch(&slots_[home(id.bytes.data())]); }
 
  private:
@@ -176,7 +176,7 @@ class SlotTable {
     return to >= from ? to - from : to + slots_.size() - from;
   }
 
-  // Of the slot with this id, or of the empty one where the search for it ends.
+  // The position of the slot with this id, or of the empty slot where the search ends.
   std::size_t seek(const OperationId& id) const {
     std::size_t at = home(id.bytes.data());
     while (!slots_[at].place.empty() && std::memcmp(slots_[at].tag.data(), id.bytes.data(), tag_size) != 0) {

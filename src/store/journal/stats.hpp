@@ -1,5 +1,4 @@
-// What a journal tells about itself, and the counters that this is read from. Any thread may count and read: all of it
-// is atomic.
+// Statistics of a journal, and the counters behind them. Thread-safe: all counters are atomic.
 #pragma once
 
 #include <atomic>
@@ -26,12 +25,12 @@ struct JournalStats {
   std::uint64_t carried = 0;  // records copied forward
   std::uint64_t segments_dropped = 0;
   std::uint64_t read_back = 0;  // records read from a segment
-  Duration clock_ahead{};       // of what is believed; nothing is deleted by it
+  Duration clock_ahead{};       // how far the clock is ahead of the deletion time
 };
 
 using Condition = JournalStats::Condition;
 
-// A number that many threads read and few change. It orders nothing else.
+// An atomic number with relaxed ordering.
 template <class T>
 class Counter {
  public:

@@ -1,5 +1,5 @@
-// A folder of the machine's file system. Once it is locked, names are looked up in the folder that was locked, even if
-// that is moved and another one takes its place.
+// A folder of the system's file system. Once it is locked, names are resolved in the locked folder, even if that is
+// moved and another folder takes its place.
 #pragma once
 
 #include <string>
@@ -34,7 +34,7 @@ class SystemDisk final : public Disk {
 
   std::string folder_;
   Descriptor lock_;
-  Descriptor names_;  // the folder itself; locked, too: the file can be deleted
+  Descriptor names_;  // the folder itself; also locked, because the lock file can be deleted
 };
 
 }  // namespace once::journal

@@ -1,8 +1,8 @@
-// What the journal does beside requests, but for cleaning: the clock is looked at, the next segment is made, old
-// segments end, the interval's sync, and whether a journal that was full has room again. Each call does a little.
+// The journal's background work except cleaning: checks the clock, creates the next segment, ends old segments, syncs
+// for journal.sync: interval, and checks whether a full journal has space again. Each call does a little.
 //
-// Lock: each call takes the writer's lock for a moment. Making a segment and the interval's sync take long, and are
-// done without it; the Appender knows that they go on. For one thread.
+// Lock: each call takes the writer's lock for a moment. Creating a segment and the interval's sync are slow and done
+// without it; the Appender knows that they are in progress. For one thread.
 #pragma once
 
 #include "base/clock.hpp"
