@@ -1,4 +1,4 @@
-// What a reply means for an op.
+// Interprets a reply for an op.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,11 @@ namespace once::redis {
 
 enum class Read : std::uint8_t {
   answered,  // the op has its results; nothing had to be written
-  written,   // the same, and it rests on a write that must not be forgotten after it is told
+  written,   // the same, and it depends on a write that must be on the replicas before the op is answered
   refused,   // the op has its results: a record that this version cannot read
-  late,      // nothing was changed: the claim came after its time; the op has the clock, and may be sent again
-  nonsense,  // no script answers this; the op is as it was
+  late,      // nothing was changed: the claim arrived after its deadline; the op has the server's time and may be sent
+             // again
+  nonsense,  // not a reply of a script; the op is unchanged
 };
 
 // `reply` is not an error reply.
@@ -29,8 +30,8 @@ enum class Refusal : std::uint8_t {
   not_master,   // find out who is
 };
 
-// Why a command was refused before it did anything. All of these are certain: the scripts' only write is the last thing
-// that can fail in them.
+// Why a command was refused before it changed anything. That is certain, because the only write of a script is the last
+// step that can fail.
 Refusal refusal_of(std::string_view error);
 
 }  // namespace once::redis

@@ -1,7 +1,7 @@
-// One batch of ops on its way: sorted by server, sent to all of them, answered by all of them; and once more for those
-// that were redirected or certainly not done. An op whose connection broke is asked again once: the nonce makes that
-// safe, and the answer settles what happened. Lanes make batches for one server each; others come from whoever executes
-// beside them, and while slots move.
+// Executes one batch of ops: groups them by server, sends to all servers, reads all replies, and repeats this for ops
+// that were redirected or certainly not executed. An op whose connection broke is retried once: the nonce makes that
+// safe, and the answer says what happened. Batches from lanes are for one server; batches for several come from other
+// callers, and while slots move.
 #pragma once
 
 #include <cstdint>
@@ -32,10 +32,10 @@ class Batch {
     Op* op = nullptr;
     std::uint16_t slot = 0;
     bool pending = true;
-    bool asking = false;  // `to` has it only for those who say ASKING
+    bool asking = false;  // `to` accepts it only after ASKING
     bool needs_script = false;
     bool may_be_done = false;  // its connection broke after it was sent
-    std::shared_ptr<Node> to;  // where a redirection leads; null: whoever the map says
+    std::shared_ptr<Node> to;  // the target of a redirection; null: as the map says
     const Node* unreachable = nullptr;
     unsigned tries = 0;
     std::string why;  // of the last refusal
@@ -72,7 +72,7 @@ class Batch {
   std::vector<Task> tasks_;
   std::vector<Group> groups_;
   std::shared_ptr<const Map> map_;
-  // What this round found out.
+  // Results of this round.
   Hint hint_;
   bool survey_ = false;
   bool pause_ = false;

@@ -1,4 +1,4 @@
-// Redis Cluster without I/O: which slot a key is in, who has which slot, and where a redirection leads.
+// Redis Cluster without I/O: the slot of a key, the owner of a slot, and the target of a redirection.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Where the records are now: the master, or the nodes of a cluster and their slots. Asked again when a server is lost
-// or says that something moved; by one thread at a time, for all.
+// The current master, or the nodes of a cluster with their slots. Refreshed when a server is lost or reports a move, by
+// one thread at a time for all others.
 #pragma once
 
 #include <array>
@@ -23,14 +23,14 @@ struct Map {
   std::vector<std::shared_ptr<Node>> nodes;
   std::vector<std::uint16_t> owners;  // as in Layout
 
-  // Null: nobody has this slot.
+  // Null: no node has this slot.
   std::shared_ptr<Node> owner_of(std::uint16_t slot) const {
     if (owners.empty()) return nodes.front();
     return owners[slot] == nobody ? nullptr : nodes[owners[slot]];
   }
 };
 
-// Who is likely to know, and who is likely not to answer.
+// Which server to ask first, and which last.
 struct Hint {
   std::optional<StoreHost> ask_first{};
   std::vector<StoreHost> ask_last{};
@@ -43,13 +43,13 @@ class Directory {
   // Null: not known yet.
   std::shared_ptr<const Map> now() const;
 
-  // Asks, unless somebody has since `seen` was current or just did in vain.
+  // Refreshes the map, unless it was refreshed after `seen`, or that has just failed.
   Result<void> find_again(const Map* seen, Deadline deadline, const Hint& hint = Hint());
 
-  // Where a redirection leads; perhaps a node that no map has yet.
+  // The node at the target of a redirection, which may not be in a map yet.
   std::shared_ptr<Node> node_at(const StoreHost& host);
 
-  // Until the map is another one than `seen`, but no longer than this.
+  // Waits until the map differs from `seen`, at most this long.
   void await_change(const Map* seen, Duration most);
 
   // Nodes that are down now.
@@ -59,7 +59,7 @@ class Directory {
   std::size_t part_of(std::uint16_t slot) const { return parts_[slot].load(std::memory_order_relaxed); }
 
  private:
-  // One asks for all; the others wait for it. False: not in time.
+  // One thread refreshes for all; the others wait. False: timed out.
   bool begin_asking(Deadline deadline);
   void end_asking();
   Result<Layout> survey(const Map* seen, Deadline deadline, const Hint& hint) const;

@@ -1,5 +1,5 @@
-// Asking around: which server is the master, and which node of a cluster has which slots. Each call uses connections of
-// its own; an error that says Retryable::no does not mend itself.
+// Finds the master, or the slots of a cluster's nodes. Each call uses its own connections. An error with Retryable::no
+// is permanent.
 #pragma once
 
 #include <span>
@@ -9,13 +9,13 @@
 
 namespace once::redis {
 
-// The first of the hosts that says it is a master.
+// The first host that reports to be a master.
 Result<Layout> find_master(const Context& context, Deadline deadline);
 
-// The master that the first sentinel who knows one names.
+// The master named by the first sentinel that knows one.
 Result<Layout> ask_sentinels(const Context& context, Deadline deadline);
 
-// What the first of these nodes that answers knows.
+// The layout known to the first node that answers.
 Result<Layout> ask_cluster(const Context& context, std::span<const StoreHost> nodes, Deadline deadline);
 
 }  // namespace once::redis

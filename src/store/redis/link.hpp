@@ -1,5 +1,5 @@
-// One connection to a Redis server, plain or TLS. Commands are gathered, sent together, and their replies read in the
-// same order. It never waits past a deadline. A link that returned an error is broken and has to go.
+// One connection to a Redis server, plain or TLS. Commands are collected and sent together; replies are read in the
+// same order. No call waits past its deadline. A link that returned an error is broken and must be dropped.
 #pragma once
 
 #include <algorithm>
@@ -38,28 +38,28 @@ class Deadline {
 
 class Link {
  public:
-  // `tls` null: plain. An error that says Retryable::no does not mend itself.
+  // `tls` null: plain. An error with Retryable::no is permanent.
   static Result<std::unique_ptr<Link>> connect(const StoreHost& host, SSL_CTX* tls, Deadline deadline);
 
   // Append here with append_command(), then send().
   std::string& commands() { return commands_; }
-  // A command that can wait until something else is sent, and whose reply nobody needs.
+  // For a command that can wait until the next send and whose reply is ignored.
   std::string& later() {
     ++later_count_;
     return later_;
   }
-  // Puts those before all that is sent next. Returns how many replies come first.
+  // Puts those commands before the next ones. Returns how many replies to skip.
   std::size_t append_later();
-  // Sends as much as goes without waiting; reply() sends the rest on its way.
+  // Sends as much as possible without blocking; reply() sends the rest.
   Result<void> send();
-  // Whether the server may have seen anything of what was last sent.
+  // Whether the server may have seen any of the last commands.
   bool anything_sent() const { return sent_ > 0; }
-  // The next one. Past its deadline it still returns what has already come.
+  // The next reply. After the deadline it still returns a reply that has already arrived.
   Result<Reply> reply(Deadline deadline);
-  // What is there without waiting.
+  // The next reply if it has already arrived.
   Result<std::optional<Reply>> reply_if_any();
 
-  // Of one that nobody uses: the server has neither closed it nor said anything unasked.
+  // For an idle link: the server has neither closed it nor sent anything.
   bool quiet() const;
   int descriptor() const { return socket_.get(); }
   const std::string& name() const { return name_; }
@@ -75,7 +75,7 @@ class Link {
   Result<void> wait(Deadline deadline);
   Result<void> write_some();
   Result<void> read_some();
-  // Reads from the socket into the front of in_. Zero: nothing is there.
+  // Reads from the socket into in_. Zero: nothing to read.
   Result<std::size_t> receive();
   Result<std::optional<Reply>> parsed();
   std::unexpected<Error> lost(std::string_view why) const;

@@ -1,6 +1,5 @@
-// Hears from Redis which operations ended that somebody waits for, on a connection and a thread of its own. It comes
-// back when the connection is lost; what was said meanwhile is not said again, so whoever waits also looks from time to
-// time.
+// Receives notifications from Redis about ended operations that have waiters, on its own connection and thread. It
+// reconnects when the connection is lost. Notifications in between are lost, so waiters also poll.
 #pragma once
 
 #include <functional>
@@ -25,7 +24,7 @@ class Listener {
   enum class Woken : std::uint8_t { by_data, by_time, by_the_end };
 
   void loop();
-  // Any server will do: what is published on one is heard on all.
+  // Any server will do: messages published on one node reach all nodes.
   Result<std::unique_ptr<Link>> subscribe();
   // Until the connection breaks, which is the error, or the end.
   Result<void> listen(Link& link);

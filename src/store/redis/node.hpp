@@ -1,4 +1,4 @@
-// A Redis server and the connections to it, and how a connection begins.
+// A Redis server and its connections, and how a connection is set up.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@
 
 namespace once::redis {
 
-// Rung when a node goes down, so that somebody sees to it (reviver.hpp).
+// Signals that a node went down, for the reviver (reviver.hpp).
 class Bell {
  public:
   void ring();
@@ -60,25 +60,24 @@ struct Context {
   Bell down;
 };
 
-// Connected, logged in and answering. An error that says Retryable::no does not mend itself: credentials that are
-// refused, a certificate that is not trusted.
+// Connects, logs in and checks that the server answers. An error with Retryable::no is permanent: refused credentials,
+// or an untrusted certificate.
 Result<std::unique_ptr<Link>> greet(const Context& context, const StoreHost& host, const Credentials& login,
                                     Deadline deadline);
 
 // One command and its reply; an error reply is an error.
 Result<Reply> ask(Link& link, std::initializer_list<std::string_view> command, Deadline deadline);
 
-// While a node is down, because it could not be reached or did not answer in time, whoever needs it is told so at once;
-// it is up again when it has answered outside of any batch.
+// While a node is down (unreachable, or timed out), calls that need it fail at once. It is up again after it has
+// answered outside of a batch.
 class Node {
  public:
-  // `number` grows; whoever needs several nodes at once takes their links in this order, so that nobody waits in a
-  // ring.
+  // `number` grows. A batch that needs several nodes takes their links in this order, which prevents deadlocks.
   Node(Context& context, StoreHost host, std::uint64_t number);
 
   using Lease = ConnectionPool<Link>::Lease;
   Result<Lease> take(Deadline deadline) { return take(links_, deadline); }
-  // One beside the others, so that no request waits for a search.
+  // A separate link, so that no request waits for a search.
   Result<Lease> take_for_search(Deadline deadline) { return take(search_links_, deadline); }
 
   void go_down(const Error& why);
@@ -95,7 +94,7 @@ class Node {
   // Goes down if it cannot.
   Result<std::unique_ptr<Link>> connect(Deadline deadline);
   Result<std::unique_ptr<Link>> try_to_connect(Deadline deadline);
-  // Once a node: version, scripts, and settings that records could be lost by.
+  // Once per node: checks the version, loads the scripts, and warns about settings that can lose records.
   Result<void> inspect(Link& link, Deadline deadline);
   void warn_of(std::string_view policy, std::string_view appendonly, std::string_view appendfsync);
 

@@ -1,4 +1,4 @@
-// What a redis:// or rediss:// URL says.
+// The options of a redis:// or rediss:// URL.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ struct Options {
   TlsFiles tls;
 };
 
-// The error never holds a password.
+// The error never contains a password.
 Result<Options> parse_options(std::string_view text);
 
 // host:port, and [address]:port for IPv6.

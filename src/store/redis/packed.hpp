@@ -1,5 +1,5 @@
-// A record as Redis holds it: one string under one key, a head of fixed fields and then the outcome. The scripts
-// (script.cpp) read and write the head with struct.pack; offsets and numbers here and there are the same.
+// The format of a record in Redis: one string per key, a head of fixed fields followed by the outcome. The scripts
+// (script.cpp) read and write the head with struct.pack, with the same offsets and numbers as here.
 //
 //   0 version 3 (2: the same without labels) · 1 state · 2 body kept (0 yes, 1 no), and from version 4 on in its upper
 //   half the oldest version that can read and write the record · 3 has an outcome (1), labels (2) ·
@@ -7,11 +7,11 @@
 //   state · 22 attempt, 4 · 26 fence, 8 · 34 started_at, 8 · 42 previous_started_at, 8 50 nonce, 16 · 66 fingerprint,
 //   32 · 98 forget_at, 8 · 106 labels, outcome
 //
-// A version that changes only what older ones may ignore (bits of the fourth byte, or a trailer behind what they write)
-// names the oldest that it goes with, so that both can run beside each other; older programs leave alone what they
-// cannot read, and say so. Versions stay below 32.
+// A version that changes only what older ones may ignore (bits of the fourth byte, or a trailer after what they write)
+// names the oldest compatible version, so that both can run side by side. Older programs do not touch records that they
+// cannot read, and report them. Versions stay below 32.
 //
-// Labels are tenant and route, each a byte that says how long it is and as many bytes.
+// Labels are tenant and route, each with its length in one byte before it.
 //
 // Integers are big-endian, times are milliseconds since 1970. A time of 2^52 or more is never: Lua's numbers are exact
 // to 2^53, and the sum of a time and a duration has to be, too.
@@ -36,10 +36,10 @@ std::string why_unreadable(std::string_view packed);
 // Nothing if these bytes are no record.
 std::optional<Record> unpack_record(std::string_view packed);
 
-// Whether as many replicas as were asked for are known to have had the outcome.
+// Whether the configured number of replicas is known to have had the outcome.
 bool on_replicas(std::string_view packed);
 
-// Of the bytes behind the head, for a record whose head says that it has them; what is cut off is empty.
+// The labels in the bytes after the head, for a record that has them. Truncated labels are empty.
 struct PackedLabels {
   std::string_view tenant = {};
   std::string_view route = {};
@@ -50,16 +50,16 @@ inline constexpr std::size_t largest_labels = 2 + 2 * 255;
 // Empty if both are.
 std::string packed_labels(std::string_view tenant, std::string_view route);
 
-// What a script answers: a letter, the clock in microseconds, and perhaps a packed record. A claim of an operation that
-// was not there answers with the clock alone, as an integer; claimed() tells the rest.
+// The reply of a script: a letter, the clock in microseconds, and perhaps a packed record. The first claim of an
+// operation replies with the clock alone, as an integer; claimed() computes the record.
 enum class Answer : char {
   written = 'W',     // done
   own = 'O',         // claim: it was already this nonce's
   ended = 'E',       // claim: it was this nonce's, and has ended
-  stands = 'S',      // nothing was written; this is what stands
+  stands = 'S',      // nothing was written; this is the existing record
   nothing = 'N',     // lookup: there is none
   lost = 'L',        // renew, finish, release
-  late = 'T',        // claim: it came after the time that it counts until
+  late = 'T',        // claim: it arrived after its deadline
   unreadable = 'U',  // a record of another version of Once
 };
 
@@ -75,10 +75,10 @@ inline Time time_of(std::uint64_t clock_us) {
   return Time(Duration(static_cast<std::int64_t>(clock_us / 1000)));
 }
 
-// What a script is told beside the op.
+// Arguments of a script in addition to the op.
 struct CallTerms {
-  bool confirm = false;  // also an op that finds its work done writes it once more: WAIT needs something to wait for
-  Time claims_until{};   // by the server's clock; a claim that comes later is refused
+  bool confirm = false;  // rewrite an existing outcome: WAIT only waits for writes of its own connection
+  Time claims_until{};   // by the server's clock; a later claim is refused
 };
 
 // The first argument of the verb's script, and its length.

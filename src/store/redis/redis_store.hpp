@@ -1,5 +1,5 @@
-// Records in Redis: a single server, one that sentinels watch over, or a Redis Cluster. Redis' clock decides, and Redis
-// itself forgets what has expired.
+// Records in Redis: a single server, one with sentinels, or a Redis Cluster. Redis' clock decides, and Redis itself
+// deletes expired records.
 //
 //   redis_store  what the gateway sees        batch      a batch on its way to the servers and back
 //   script       what Redis runs              directory  which server has what; discovery asks, cluster reads
@@ -30,8 +30,8 @@ struct KeysRead;
 struct ScanPosition;
 class RedisStore final : public ServerStore, public Search {
  public:
-  // An error is one that does not mend itself: a wrong URL, refused credentials, a server too old.
-  // A server that cannot be reached is logged, and every batch fails until it can.
+  // Errors are permanent: a wrong URL, refused credentials, a server that is too old. An unreachable server is logged,
+  // and every batch fails until it can be reached.
   static Result<std::unique_ptr<RedisStore>> open(const std::string& url, const ServerSettings& settings,
                                                   const Log& log);
   ~RedisStore() override;

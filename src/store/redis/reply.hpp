@@ -1,4 +1,4 @@
-// Redis' protocol as values: commands as bytes to send, replies as hiredis reads them, and what an error reply means.
+// The Redis protocol: commands as bytes, replies as parsed by hiredis, and the codes of error replies.
 #pragma once
 
 #include <initializer_list>
@@ -40,8 +40,8 @@ void append_command_head(std::string& out, std::size_t arguments);
 void append_argument(std::string& out, std::string_view argument);
 void append_command(std::string& out, std::initializer_list<std::string_view> arguments);
 
-// "MOVED" of "MOVED 3999 127.0.0.1:6381". What a script ran into is the script's code: before Redis 7 it stands inside
-// "ERR Error running script … -OOM command not allowed".
+// "MOVED" in "MOVED 3999 127.0.0.1:6381". For an error inside a script, the code of that error: before Redis 7 it is
+// embedded in "ERR Error running script … -OOM command not allowed".
 std::string_view error_code(std::string_view error);
 
 }  // namespace once::redis

@@ -1,5 +1,5 @@
-// Connects again to nodes that are down, on a thread of its own, so that no batch is kept waiting for one; and finds
-// out meanwhile whether another node has taken over.
+// Reconnects to nodes that are down, on its own thread, so that no batch has to wait for them; and checks whether
+// another node has taken over.
 #pragma once
 
 #include <thread>

@@ -1,5 +1,5 @@
-// The scripts that Redis runs, one a verb: each is one atomic step by Redis' own clock, and writes at most one key
-// once, so that nothing can be half done.
+// The Lua scripts, one per verb. Each is one atomic step by Redis' clock and writes one key at most once, so that it
+// cannot be half done.
 #pragma once
 
 #include <array>
@@ -19,14 +19,14 @@ inline constexpr std::size_t script_count = verb_count + 1;
 // outcome, of claim the labels.
 std::string script_of(Verb verb);
 
-// The commands, ready but for the key and the arguments, with the names that Redis knows the scripts by.
+// The prepared commands with the SHA-1 names of the scripts; only key and arguments are missing.
 class Scripts {
  public:
   Scripts();
 
   // EVALSHA for one op, with its key.
   void append_call(std::string& out, const Op& op, std::string_view key, const CallTerms& terms) const;
-  // Notes in a record that as many replicas as asked for have its outcome. Its reply says nothing.
+  // Marks in a record that the configured number of replicas has its outcome. The reply is ignored.
   void append_mark(std::string& out, std::string_view key, const Nonce& nonce) const;
   // SCRIPT LOAD for every script: script_count replies.
   void append_load(std::string& out) const;

@@ -1,5 +1,5 @@
-// TLS over bytes, without a socket: what came from the wire goes in, what has to go to the wire comes out. OpenSSL's
-// own sockets would raise SIGPIPE in a process that is not ours to configure.
+// TLS on byte buffers, without a socket: received bytes go in, bytes to send come out. OpenSSL's own sockets would
+// raise SIGPIPE, and the library must not change the signal handling of its process.
 #pragma once
 
 #include <memory>
@@ -19,16 +19,15 @@ struct FreeContext {
 // Shared by all connections of a store.
 using TlsContext = std::unique_ptr<SSL_CTX, FreeContext>;
 
-// An error is about the files; it does not mend itself.
+// Errors are about the files and permanent.
 Result<TlsContext> make_tls_context(const TlsFiles& files);
 
 class Tls {
  public:
-  // `host` is what the certificate must be for, and what the server is asked for by name.
+  // `host`: the name that the certificate must have, also sent as SNI.
   static Result<std::unique_ptr<Tls>> make(SSL_CTX& context, const std::string& host);
 
-  // Call again with more bytes from the wire until it is done. An error that says Retryable::no is a certificate that
-  // is not trusted.
+  // Call it with more received bytes until it is done. An error with Retryable::no means an untrusted certificate.
   enum class Handshake : std::uint8_t { needs_more, done };
   Result<Handshake> shake_hands(std::string_view from_wire, std::string& to_wire);
 
