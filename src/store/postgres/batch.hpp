@@ -1,5 +1,5 @@
-// A batch on its way through the database. Each round is one pipeline: one round trip, one transaction. Most batches
-// need one; what raced with another gateway, takes over an earlier attempt or was lost needs a second one.
+// Executes one batch in the database. Each round is one pipeline: one round trip, one transaction. Most batches need
+// one round. Ops that raced with another gateway, take over an earlier attempt or were lost need a second one.
 //
 //   claim                   made, or answered by the row that was there; a row to take over: take; too late by the
 //                           server's clock: claim again
@@ -26,21 +26,21 @@ namespace once::postgres {
 
 // The record of a row, without its outcome.
 Record record_of(const Rows& rows, std::size_t row);
-// A reader whose clock was read before the release does not see it as forgotten.
+// For a reader whose clock was read before the release, the row is not forgotten yet.
 bool is_as_none(const Record& record, Time now);
 
 class Batch {
  public:
-  // Its claims count until then (monotonic_now()).
+  // The deadline of its claims (monotonic_now()).
   Batch(std::span<Op* const> ops, std::chrono::nanoseconds until);
 
-  // What the next round sends; false: every op is answered.
+  // Sends the next round; false: every op is answered.
   bool send_round(Connection& connection);
-  // The answers to it.
+  // Reads the answers of the round.
   void receive(Connection& connection, const std::vector<Rows>& results);
-  // The round failed because somebody holds a row: true if that settles it, because it was in a round of its own.
+  // The round failed because another transaction holds a row. True: final, because the op had a round of its own.
   bool was_blocked();
-  // Every op that has no answer yet gets this one; returns them.
+  // Answers all remaining ops with this; returns them.
   std::vector<Op*> fail_rest(StoreFault fault, std::string_view why);
 
  private:
@@ -84,7 +84,7 @@ class Batch {
   std::vector<Item> items_;  // sorted by id
   std::vector<Sent> sent_;
   bool alone_ = false;                   // this round waits for locks
-  std::chrono::nanoseconds patience_{};  // until then, once somebody waited for a lock
+  std::chrono::nanoseconds patience_{};  // the deadline after the first wait for a lock
 };
 
 }  // namespace once::postgres

@@ -1,4 +1,4 @@
-// One connection to PostgreSQL, used by one thread at a time. Nothing here waits for longer than it was told.
+// One connection to PostgreSQL, for one thread at a time. Every wait has a deadline.
 #pragma once
 
 #include <chrono>
@@ -20,11 +20,11 @@ struct pg_conn;
 
 namespace once::postgres {
 
-// Why a round trip did not work.
+// Why a round trip failed.
 struct Fault {
   enum class Kind : std::uint8_t {
-    rolled_back,   // the server said so: nothing was changed
-    lost,          // the answer never came: nobody knows
+    rolled_back,   // reported by the server: nothing was changed
+    lost,          // no answer came: the result is unknown
     unreplicated,  // committed at the server, but the synchronous standby may not have it
   };
   Kind kind = Kind::lost;
@@ -52,31 +52,29 @@ class Connection {
                                                   int wake = -1,
                                                   std::chrono::nanoseconds until = std::chrono::nanoseconds::max());
 
-  // Something arrived, or the end did, while nobody used it: the server does not want it any more.
+  // Data or the end of the stream arrived while the connection was idle: the server is closing it.
   bool stale() const;
   // After a fault: it cannot be used again.
   bool broken() const { return broken_; }
   int descriptor() const;
-  // There is a pooler in between, which may give each transaction to another session of the server: nothing is kept in
-  // one.
+  // There is a connection pooler, which may run each transaction in another session, so session state cannot be used.
   bool pooled() const { return pooled_; }
   // The server's texts may be any Unicode.
   bool unicode() const { return unicode_; }
   ServerClock& clock() { return clock_; }
   const ServerClock& clock() const { return clock_; }
 
-  // Adds to what the next sync() sends.
+  // Adds a statement to the next sync().
   void send(Statement statement, const Parameters& parameters);
-  // The same. Its commit waits for the synchronous standby also if nothing else is written, and so for everything that
-  // was committed before it.
+  // The same. The commit then waits for the synchronous standby even if nothing else is written, and so for all earlier
+  // commits.
   void send_confirmation();
-  // All that was sent, in one round trip and one transaction: what each returned, in order.
+  // Sends all statements in one round trip and one transaction; returns their results in order.
   std::expected<std::vector<Rows>, Fault> sync(Wait wait);
 
-  // Statements without parameters, the rows of the last one, in text.
+  // Runs statements without parameters; returns the rows of the last one as text.
   std::expected<Rows, Fault> query(const std::string& sql, Wait wait);
-  // Of a connection that listens: waits for a notification and gives its payload; nothing if it was woken, or timed
-  // out.
+  // On a listening connection: waits for a notification and returns its payload; nothing if it was woken or timed out.
   std::expected<std::optional<std::string>, Fault> notification(Wait wait);
 
  private:
@@ -119,8 +117,8 @@ class Connection {
 // As StoreType::check.
 Result<void> check_url(const std::string& url);
 
-// A host of the URL that is another machine and whose certificate is not verified, as the URL and libpq's environment
-// say. Empty: there is none.
+// A remote host of the URL whose certificate is not verified, according to the URL and libpq's environment. Empty:
+// there is none.
 std::string unverified_host(const std::string& url);
 
 // Why this server cannot be used, by its version as libpq counts them: 150004 is 15.4. Empty: it can.

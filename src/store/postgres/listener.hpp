@@ -1,5 +1,5 @@
-// Hears which operations have ended, on a connection and a thread of its own. What ends while the connection is down is
-// not heard: who waits asks from time to time anyway.
+// Receives notifications about ended operations, on its own connection and thread. Notifications are lost while the
+// connection is down; waiters also poll.
 #pragma once
 
 #include <atomic>

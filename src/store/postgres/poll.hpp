@@ -1,4 +1,4 @@
-// Waiting for a connection, for so long and no longer.
+// Waits for a connection, with a deadline.
 #pragma once
 
 #include "store/postgres/connection.hpp"

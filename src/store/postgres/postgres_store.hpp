@@ -1,7 +1,7 @@
-// Records in PostgreSQL. The server's clock decides, and what it has committed is what was done.
+// Records in PostgreSQL. The server's clock decides.
 //
-// A batch is one pipeline and one transaction (batch.hpp). Connections come from a pool; expired rows are swept by
-// whoever calls sweep(); the ends of operations that somebody waits for come by LISTEN (listener.hpp).
+// A batch is one pipeline and one transaction (batch.hpp). Connections come from a pool; expired rows are removed by
+// sweep(); notifications about ended operations come by LISTEN (listener.hpp).
 #pragma once
 
 #include <atomic>
@@ -32,8 +32,8 @@ enum class Statement : std::uint8_t;
 class Listener;
 class PostgresStore final : public ServerStore, public Search {
  public:
-  // An error is one that does not mend itself: a wrong URL, refused credentials, a schema that is missing or of another
-  // version. A server that cannot be reached is logged, and every batch fails until it can.
+  // Errors are permanent: a wrong URL, refused credentials, a schema that is missing or of another version. An
+  // unreachable server is logged, and every batch fails until it can be reached.
   static Result<std::unique_ptr<PostgresStore>> open(const std::string& url, const ServerSettings& settings,
                                                      const Log& log);
   ~PostgresStore() override;
@@ -69,8 +69,8 @@ class PostgresStore final : public ServerStore, public Search {
   Pool pool_;
   Pool search_pool_;  // one, so that no request waits for a search
   Pool sweep_pool_;   // nor for a sweep
-  // Commits that may have reached no standby, and how many of them are known to have since. While some are not, nothing
-  // that was read is told before the standby has it.
+  // Commits that the standby may not have, and how many of them it is known to have received since. While some are
+  // missing, results of reads are returned only after the standby has everything.
   std::atomic<std::uint64_t> unreplicated_{0};
   std::atomic<std::uint64_t> replicated_{0};
   std::unique_ptr<Listener> listener_;

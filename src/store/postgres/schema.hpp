@@ -11,9 +11,10 @@
 
 namespace once::postgres {
 
-// In a database that was upgraded, programs for older revisions can be used until apply_schema() retires them.
+// In an upgraded database, programs for older revisions still work until apply_schema() retires them.
 inline constexpr SchemaVersion schema_version = {.revision = 3, .oldest_program = 1};
-// From this oldest program on, leases are renewed beside the rows, where older programs would not look.
+// If no older program than this is in use, leases are renewed in a table of their own, which older programs do not
+// read.
 inline constexpr std::uint64_t leases_aside_from = 3;
 
 inline constexpr std::string_view how_to_apply = "run `once schema postgres --apply URL` with the store's URL";
@@ -28,12 +29,11 @@ SchemaVersion version_of(const Rows& rows);
 // The whole schema for an empty database, as a script for the server's own client.
 std::string schema_script();
 
-// Brings the database to this version, from nothing or from an older one; what is there already stays. Safe to run
-// twice and by two at once, and beside gateways at work: nothing that they do waits for it. Returns what was done, for
-// people.
+// Creates the schema or upgrades an older version, and keeps existing data. Safe to repeat, to run concurrently, and to
+// run while gateways are at work, which it does not block. Returns a text that says what was done.
 enum class OlderPrograms : std::uint8_t {
   stay,     // they can use the schema as before
-  retired,  // none of them runs any more, and none will: what they could not use is used
+  retired,  // none of them is running or will be started: newer features are used
 };
 Result<std::string> apply_schema(const std::string& url, const ServerSettings& settings,
                                  OlderPrograms older = OlderPrograms::stay);

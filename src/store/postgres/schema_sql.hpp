@@ -1,4 +1,4 @@
-// The SQL of the schema, in parts. Each may run on a database that has it already.
+// The SQL of the schema, in parts. Each part is safe to repeat.
 #pragma once
 
 #include <string_view>

@@ -3,8 +3,7 @@
 //
 // Ids are sorted, so that two gateways lock rows in the same order.
 //
-// No decision is made in SQL: a claim reads, the decision is core's, and `take` writes only if what was read still
-// stands.
+// SQL makes no decisions: a claim reads, core decides, and `take` writes only if the row has not changed.
 #pragma once
 
 #include <array>
@@ -16,18 +15,18 @@
 namespace once::postgres {
 
 enum class Statement : std::uint8_t {
-  claim,  // makes the rows that are not there, and reads the others
+  claim,  // inserts missing rows, and reads the others
   seize,  // before a write that takes an operation from an owner whose lease has ended
-  take,   // a claim over a row that was read, if that is still as it was
+  take,   // claims a row that was read, if it has not changed
   renew,
   finish,
   release,
   forget,
   resolve,
-  wait,  // somebody waits for these: note it
+  wait,  // notes that a request waits for these
   read,
   sweep,
-  hurry,  // what comes after it in the same round waits for locks only a moment
+  hurry,  // later statements of the round wait only briefly for locks
   page,   // for operators: rows in the order of their ids, without outcomes
   count,  // the same, only how many in each state
   // The same of one state, by an index that has nothing else in it.
@@ -48,22 +47,22 @@ inline constexpr std::array all_statements = {
     Statement::page_unknown, Statement::count_started, Statement::count_failed, Statement::count_unknown,
     Statement::estimate};
 
-// What a write does about rows that another transaction may hold: a backend keeps them for as long as its own
-// transaction takes, and the rest of the batch has nothing to do with that.
+// How a write treats rows that another transaction may hold: a backend locks a row until its own transaction ends,
+// which must not delay the rest of the batch.
 enum class Locked : std::uint8_t {
-  unlikely,  // leaves out rows that anybody locked since they were written last, also if that was rolled back
-  skip,      // asks for every lock, and leaves out the rows whose it does not get
+  unlikely,  // skips rows that were locked since their last write, even if that was rolled back
+  skip,      // tries to lock every row, and skips those that are locked
   wait,      // as long as lock_timeout says
 };
 
-// What it is prepared as.
+// The name of the prepared statement.
 const char* name_of(Statement statement);
 std::string sql_of(Statement statement);
 // The same, made once.
 const std::string& text_of(Statement statement);
 
-// What every one of them returns, in this order; `seize`, `wait`, `sweep`, `hurry`, `estimate` and the counts return
-// nothing of that, and the pages have tenant, route and the size of the outcome behind it.
+// The columns that the statements return, in this order. `seize`, `wait`, `sweep`, `hurry`, `estimate` and the counts
+// do not return them; pages add tenant, route and the size of the outcome.
 struct Column {
   enum : std::uint8_t {
     id,

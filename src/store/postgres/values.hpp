@@ -1,5 +1,5 @@
-// Values on their way to the server and back, in PostgreSQL's binary format: nothing is escaped, nothing is parsed. A
-// parameter is an array with a value for each operation, so that a statement has the same text however large the batch.
+// Parameters and results in PostgreSQL's binary format, which needs no escaping or parsing. A parameter is an array
+// with a value per operation, so that the text of a statement does not depend on the size of the batch.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct pg_result;
 
 namespace once::postgres {
 
-// The numbers that PostgreSQL gives its types.
+// PostgreSQL's type OIDs.
 enum class Type : std::uint16_t {
   boolean = 16,
   bytea = 17,
@@ -70,7 +70,7 @@ class Parameters {
   std::vector<std::string> values_;
 };
 
-// What a statement returned. Columns have the types that the statement gives them.
+// The result of a statement. Columns have the types of the statement.
 class Rows {
  public:
   explicit Rows(pg_result* result) : result_(result) {}
@@ -91,7 +91,7 @@ class Rows {
     return value;
   }
 
-  // The end of a pipeline: what came before it is committed.
+  // The end of a pipeline: everything before it is committed.
   bool is_sync() const;
 
  private:
