@@ -1,10 +1,10 @@
-// A batch at the server. A round is one transaction of two round trips: the rows are read, those of owners under lock,
-// then decided upon here by the same functions as in every store (decision.hpp, verbs.hpp), then written. A claim that
-// finds nothing is inserted, and whose it became is read back; a claim that writes nothing locks nothing. What another
-// transaction holds is skipped, not waited for, and tried again for a moment in rounds of its own.
+// Executes one batch at the server. A round is one transaction of two round trips: rows are read (for owners' ops with
+// a lock), decided here by the same functions as in every store (decision.hpp, verbs.hpp), and written. A claim without
+// a row is inserted, and its owner is read back; a claim that writes nothing locks nothing. Rows that another
+// transaction holds are skipped, and retried for a moment in rounds of their own.
 //
-// A server may show a commit to others before it is on disk (Connection::shows_before_durable()). What is only read
-// there is told after a commit that came later: one of the batch itself, or one made for this.
+// A server may show a commit to others before it is on disk (Connection::shows_before_durable()). There, data that was
+// only read is returned after a later commit: one of the batch itself, or an extra one.
 #pragma once
 
 #include <atomic>
@@ -24,8 +24,8 @@
 
 namespace once::mysql {
 
-// Tells batches of one store that wait for a row that another of them has come to its end. Whoever else holds a row
-// tells nobody; so nobody waits for long.
+// Notifies batches that wait for a row when another batch of this store has ended. Other holders of a row do not
+// notify, so the waits are short.
 class Turns {
  public:
   void ended();
@@ -37,8 +37,8 @@ class Turns {
   std::uint64_t ends_ = 0;
 };
 
-// Rows that are known to be on disk, so that replaying one again needs no commit. Forgets the older of two that share a
-// place.
+// A cache of rows that are known to be on disk, so that replaying them needs no commit. A newer row replaces an older
+// one in the same slot.
 class DurableRows {
  public:
   // Any thread. A row is its operation, its claim and its state.
@@ -60,25 +60,25 @@ class Batch {
   };
   enum class Ended : std::uint8_t {
     all_answered,
-    not_begun,  // the connection broke before anything was written: the rest may be tried on another
-    broken,     // it broke while something was: all is answered, what was at stake as unavailable
-    unfit,      // this server does not take writes now; the rest may be tried on another
+    not_begun,  // the connection broke before anything was written: retry the rest on another one
+    broken,     // it broke during a write: all ops are answered, the written ones as unavailable
+    unfit,      // this server does not accept writes now: retry the rest on another one
   };
 
   // Ops sorted by id. Those answered stay so; run() again goes on with the rest.
   Batch(std::span<Op* const> ops, const Shared& shared, std::chrono::nanoseconds deadline);
 
   Ended run(Connection& connection);
-  // All that has no answer yet.
+  // Ops without an answer.
   void fail_rest(StoreFault fault, std::string_view why);
-  // What the server, or the lack of it, said last.
+  // The last error.
   const std::string& last_error() const { return last_error_; }
 
  private:
   enum class Read : std::uint8_t {
     plain,   // as committed
     locked,  // ours to write
-    both,    // to tell a row that somebody holds from one that is not there
+    both,    // to distinguish a locked row from a missing one
   };
   enum class Change : std::uint8_t { none, insert, renew, finish, replace, remove };
 
@@ -93,7 +93,7 @@ class Batch {
     SeenRow was{};
     std::size_t statement = 0;  // which changes it
     bool answered = false;
-    // The row that the answer tells, if it was only read and may not be on disk yet. Without its outcome.
+    // The row behind the answer, if it was only read and may not be on disk yet. Without its outcome.
     std::optional<Record> unconfirmed{};
   };
   enum class Step : std::uint8_t { on, again, leave };

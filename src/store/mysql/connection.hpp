@@ -20,7 +20,7 @@ struct st_mysql;  // NOLINT(readability-identifier-naming): the library's name
 
 namespace once::mysql {
 
-// Numbers of the server's errors that mean something to the store.
+// The server's error numbers that the store handles.
 namespace sql_error {
 inline constexpr unsigned disk_full = 1021;
 inline constexpr unsigned out_of_memory = 1041;
@@ -59,7 +59,7 @@ struct ServerFacts {
   bool syncs_binary_log = false;      // sync_binlog=1
   std::string flush_log_at_commit{};  // innodb_flush_log_at_trx_commit
 };
-// Why it cannot; empty: it can.
+// Why it cannot be used; empty: it can.
 std::string unsupported(const ServerFacts& server);
 // Whether others read a commit before it is on disk. InnoDB shows it before its log is flushed, unless a synced binary
 // log comes first. In Galera every node has it by then.

@@ -1,5 +1,4 @@
-// Makes connections that the store can use: to the host that worked last, or the next one that does, with the schema of
-// this version.
+// Opens connections for the store: to the last host that worked, or the next one that does, and checks the schema.
 #pragma once
 
 #include <atomic>
@@ -14,14 +13,14 @@ class Connector {
  public:
   Connector(Target target, const ServerSettings& settings) : target_(std::move(target)), settings_(settings) {}
 
-  // Any thread. Not retryable only if no host has an error that may pass. Another host is tried until then.
+  // Thread-safe. The error is permanent only if those of all hosts are. Tries other hosts until the deadline.
   Result<std::unique_ptr<Connection>> connect(std::chrono::nanoseconds until);
 
-  // Its server does not take writes now: the next connection goes to another, if there is one.
+  // The server does not accept writes now: the next connection goes to another one, if there is one.
   void avoid(const Connection& connection);
 
   std::size_t hosts() const { return target_.hosts.size(); }
-  // Of the server connected to last; before that a careful guess.
+  // Of the last connected server; before that, the safe assumption.
   std::size_t max_packet() const { return max_packet_.load(std::memory_order_relaxed); }
 
  private:

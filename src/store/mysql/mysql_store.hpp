@@ -1,6 +1,6 @@
-// Records in MySQL 8, MariaDB or a Galera cluster of them. The server's clock decides; in a cluster each node has its
-// own, so they must agree to far less than a lease. Neither server tells its clients anything by itself: gateways that
-// wait for an operation of another gateway ask again and again.
+// Records in MySQL 8, MariaDB or a Galera cluster. The server's clock decides; in a cluster each node has its own, so
+// they must agree to much less than a lease. These servers do not send notifications, so gateways that wait for an
+// operation of another gateway poll.
 #pragma once
 
 #include <functional>
@@ -22,8 +22,8 @@ namespace once::mysql {
 
 class MysqlStore final : public ServerStore, public Search {
  public:
-  // An error is one that does not mend itself: a wrong URL, refused credentials, a schema that is missing or of another
-  // version. A server that cannot be reached is logged, and every batch fails until it can.
+  // Errors are permanent: a wrong URL, refused credentials, a schema that is missing or of another version. An
+  // unreachable server is logged, and every batch fails until it can be reached.
   static Result<std::unique_ptr<MysqlStore>> open(const std::string& url, const ServerSettings& settings,
                                                   const Log& log);
   ~MysqlStore() override;
@@ -31,7 +31,7 @@ class MysqlStore final : public ServerStore, public Search {
   void execute_until(std::chrono::nanoseconds until, std::span<Op* const> batch) override;
   Duration time_limit() const override { return settings_.timeout; }
   Traits traits() const override;
-  // Does nothing: there is nobody who would tell.
+  // Does nothing: there are no notifications.
   void tell_ends(std::function<void(const OperationId&)> told) override;
   Result<Swept> sweep(std::size_t limit) override;
   Search* search() override { return this; }

@@ -1,4 +1,4 @@
-// The row of this store in the catalogue.
+// This store's row in the catalogue.
 #pragma once
 
 #include "store/catalog/store_type.hpp"

@@ -22,8 +22,8 @@ SchemaVersion version_of(const RowView& row);
 // The whole schema for an empty database, as a script for the server's own client.
 std::string schema_script();
 
-// Brings the database to this version, from nothing or from an older one; what is there already stays. Safe to run
-// twice and by two at once, and beside gateways at work. Returns what was done, for people.
+// Creates the schema or upgrades an older version, and keeps existing data. Safe to repeat, to run concurrently, and to
+// run while gateways are at work. Returns a text that says what was done.
 Result<std::string> apply_schema(const std::string& url, const ServerSettings& settings);
 
 // A procedure for backends or workers, or a part of one.

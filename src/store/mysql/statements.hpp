@@ -1,4 +1,4 @@
-// The store's SQL: texts made of records, and records made of rows. Nothing here is sent; batch.hpp does that.
+// The store's SQL: builds statements from records, and records from rows. batch.hpp sends them.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace once::mysql {
 
-// A row of once_operations without what only people read.
+// A row of once_operations without the columns for operators.
 struct Row {
   OperationId id;
   Record record;
@@ -22,7 +22,7 @@ struct Row {
   Duration tombstone{};
 };
 
-// nullopt if it is not one: the table was made by somebody else.
+// nullopt: not a valid row, so the table is not Once's.
 std::optional<Row> read_row(const RowView& view);
 
 // What a row was when it was read. Every write to one that exists says it again: should the lock be gone, by a proxy
@@ -34,7 +34,7 @@ struct SeenRow {
 };
 SeenRow seen_as(const Record& record);
 
-// What a row written anew says beside its record. Views live until the text is made.
+// Columns of a new row in addition to its record. The views must live until the statement is built.
 struct NewRow {
   Row row;
   std::string_view tenant{};
@@ -52,7 +52,7 @@ Place place_of(std::string_view text);
 // Of an answer to EXPLAIN.
 std::uint64_t rows_of(const RowView& row);
 
-// Several statements for one round trip, and what each is there for.
+// Several statements for one round trip, and the purpose of each.
 class Script {
  public:
   enum class Part : std::uint8_t {
@@ -71,12 +71,12 @@ class Script {
   // COMMITTED a row that does not fit is let go at once, so that many who lost do not keep the owner out.
   void lock(std::span<const OperationId> ids, std::span<const Nonce> owners, std::span<const OperationId> claims);
   void see(std::span<const OperationId> ids);
-  // A row that is there already stays as it is. The fence is the clock's when the row is made: an owner of before may
-  // have come and gone since the clock was asked. After `until`, microseconds of that clock, it fails with
-  // sql_error::null_value: nobody waits for these rows any more.
+  // Existing rows do not change. The fence is the server's clock at the insert, because an earlier owner may have come
+  // and gone since the clock was read. After `until`, in microseconds of that clock, it fails with
+  // sql_error::null_value, because the caller has given up.
   void insert(std::span<const NewRow> rows, std::int64_t until);
-  // All that finish, in one statement: it costs a third less than one for each. Counts two for every row that still is
-  // what it was.
+  // All finishes in one statement, which is a third cheaper than one each. Counts two for every row that has not
+  // changed.
   void finish(std::span<const NewRow> rows);
   // Of a row that is locked; each changes one row, or none.
   void renew(const Row& row, const SeenRow& was);

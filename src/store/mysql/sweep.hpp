@@ -1,4 +1,4 @@
-// Removes rows that have expired, a few at a time.
+// Removes expired rows, a few at a time.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace once::mysql {
 
-// Rows that somebody holds are left for the next time. After an error the connection is of no use.
+// Locked rows are left for the next time. After an error the connection cannot be used.
 std::expected<Swept, SqlError> sweep(Connection& connection, std::size_t limit);
 
 }  // namespace once::mysql

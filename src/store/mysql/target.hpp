@@ -1,4 +1,4 @@
-// What a mysql:// URL says: where the servers are, as whom, and how the connection is protected.
+// The contents of a mysql:// URL: servers, user, and TLS options.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace once::mysql {
 
 enum class SslMode : std::uint8_t {
   disabled,
-  required,         // encrypted, but whoever answers is believed
-  verify_identity,  // encrypted, and the certificate must be the host's
+  required,         // encrypted, without verifying the server
+  verify_identity,  // encrypted, and the certificate must match the host
 };
 
 struct Target {
@@ -27,7 +27,7 @@ struct Target {
   std::string ssl_key;
 };
 
-// A host that is another machine and whose certificate is not verified. Empty: there is none.
+// A remote host whose certificate is not verified. Empty: there is none.
 std::string unverified_host(const Target& target);
 
 // Options: ssl-mode (disabled, required, verify-identity), ssl-ca, ssl-cert, ssl-key. An ssl-ca alone means
