@@ -1,9 +1,8 @@
-// What a guard does beside its callers: renews the leases of owners at work, and ends claims that a call could not end
-// before it returned. One thread for all of it, started with the first one. What is left when the guard is closed
-// lapses.
+// The background thread of a guard: renews the leases of running work, and ends claims that a call could not end before
+// it returned. Started on first use. Whatever is left when the guard is closed lapses.
 //
-// It goes to the store beside the lanes, so that renewals do not stand in line behind claims. The verbs of one
-// operation may overlap, as those of two processes do.
+// It calls the store directly and not through the lanes, so that renewals do not queue behind claims. Ops of one
+// operation may overlap, as those of two processes can.
 #pragma once
 
 #include <atomic>
@@ -23,7 +22,7 @@
 
 namespace once::guard {
 
-// An owner at work. It stays where it is while it is kept.
+// A running owner. It must not move while it is registered.
 struct Lease {
   OperationId id;
   Nonce nonce;
@@ -39,7 +38,7 @@ class Background {
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
 
-  // While it lives, the lease is renewed.
+  // Renews the lease while this object exists.
   class Keeping {
    public:
     Keeping(Background& all, Lease& lease, const LeaseSteps& steps) : all_(all), serial_(all.keep(lease, steps)) {}
@@ -65,7 +64,7 @@ class Background {
   };
   struct Renewal {
     std::uint64_t serial;
-    Op op;  // a copy: its owner may let go meanwhile
+    Op op;  // a copy, because the owner may end meanwhile
   };
   struct LateEnd {
     LateEnd(Op the_op, const Patience& patience) : op(std::move(the_op)), steps(op, patience) {}
@@ -83,7 +82,7 @@ class Background {
   std::list<LateEnd> due_ends(Nanoseconds now);
   void execute(std::vector<Renewal>& renewals, std::list<LateEnd>& ends);
   void note(const Renewal& renewal);
-  // How long until anything is due.
+  // The time until the next renewal or retry.
   Nanoseconds until_next(Nanoseconds now) const;
 
   Store& store_;

@@ -1,4 +1,4 @@
-// The store of a guard, opened, with what it needs to live.
+// The open store of a guard, with everything it needs.
 #pragma once
 
 #include <expected>
@@ -19,13 +19,13 @@ class Backing {
  public:
   static std::expected<std::unique_ptr<Backing>, OpenError> open(const Options& options, const Clock& clock,
                                                                  const Log& log);
-  // Of a store that is open already, and needs nothing else.
+  // For a store that is already open.
   static std::unique_ptr<Backing> of(std::unique_ptr<Store> store);
   Backing(const Backing&) = delete;
   Backing& operator=(const Backing&) = delete;
 
   Store& store() const { return opened_.store(); }
-  // Before the first op: the store tells of ends from now on.
+  // Call it before the first op: starts the store's notifications about ended operations.
   void start();
   Lanes& lanes() const { return *lanes_; }
 

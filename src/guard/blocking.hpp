@@ -1,5 +1,5 @@
-// The claim protocol for threads that wait for it. The lanes do the same for them as for the gateway's coroutines: what
-// many threads ask at once goes to the store as one batch.
+// The claim protocol for blocking threads. They use the lanes like the gateway's coroutines: concurrent ops of many
+// threads go to the store as one batch.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@
 
 namespace once::guard {
 
-// The executor of a thread that has one thing to do: wait for one task, which waits for one thing at a time.
+// The executor of a thread that runs one task to its end. The task waits for one thing at a time.
 class Blocking final : public Executor {
  public:
   void post(Work& work) override;

@@ -1,5 +1,5 @@
-// Where exceptions of the caller's code end. The only place in the tree that catches everything: what somebody else's
-// work throws is not for us to know.
+// Catches exceptions of the caller's code. The only place that catches everything, because user code can throw any
+// type.
 #pragma once
 
 #include <cstdint>

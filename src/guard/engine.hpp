@@ -1,4 +1,4 @@
-// A guard without its types: claims, has the work done, records. One object for all threads of a guard.
+// A guard without its template types: claims, runs the work, records. One object for all threads.
 #pragma once
 
 #include <atomic>
@@ -37,7 +37,7 @@ class SharedRandom final : public Random {
 class Engine final : private ClaimantHost {
  public:
   using Opened = std::expected<Guard, OpenError>;
-  // Leases, takeover and expiry in a store that is not shared go by this clock, which outlives the guard.
+  // The clock for leases, takeover and expiry in a store that is not shared. It outlives the guard.
   static Opened open(const Options& options, const Clock& clock);
 
   Engine(const Options& options, std::string_view secret, const Clock& clock, std::unique_ptr<Log> log,
@@ -55,9 +55,9 @@ class Engine final : private ClaimantHost {
   std::size_t max_value() const { return max_value_; }
   void ask(Op& op) { claimant().ask(op); }
   void release(Op& op) { claimant().release(op); }
-  // Tries again for as long as the owner's lease may last: what was done should not be forgotten for a store that was
-  // away for a moment. `work`: of a call of run(), which ends with this. Where the process is the owner nobody else can
-  // end its claim, so that the outcome is tried on for as long as the guard lives.
+  // Retries for the length of a lease, so that a short outage of the store does not lose an outcome. `work`: the
+  // execution of run(), which ends with this. If the process is the owner, only it can end the claim, so it retries as
+  // long as the guard exists.
   void finish(Op& op, Duration lease, Executions::Entry* work = nullptr);
   void tell_waiting(const OperationId& id) { waiters_.notify(id); }
   void count(const OutcomeFacts& outcome);
@@ -71,12 +71,13 @@ class Engine final : private ClaimantHost {
   // For one call.
   BlockingClaimant claimant() { return {backing_->lanes(), waiters_, clock_, random_, *this}; }
 
-  // Claims, and waits for an owner at work for as long as the request says. `work` is entered if it is to be executed.
+  // Claims, and waits for a running owner as long as the request says. Enters `work` if the caller is to execute.
   ClaimResult claim_or_wait(Op& op, Duration wait, Executions::Entry& work);
-  // The claim is ours: execute it, unless a call of run() has it at work here. Then that call gets the claim.
+  // The claim was granted: the caller executes, unless a call of run() in this process is already executing. Then that
+  // call gets the claim.
   static void enter(BlockingClaimant& claimant, Op& op, Executions::Entry& work);
   void count_attempt(const Record& record);
-  // A call of run() that is to execute.
+  // A call of run() that executes the work.
   struct Call {
     const Request& request;
     const detail::Work& work;
@@ -107,7 +108,7 @@ class Engine final : private ClaimantHost {
   Background background_;
 };
 
-// What a claim that is not ours, or a record, says. The body is read by `work`, if it has a value.
+// The result for a record, or for a claim of another owner. `work` reads the body if there is a value.
 void tell_verdict(const Op& claim, const detail::Work& work, OutcomeFacts& outcome);
 void tell_recorded(const Record& record, Source source, const detail::Work& work, OutcomeFacts& outcome);
 void tell_store_failed(const Op& op, OutcomeFacts& outcome);

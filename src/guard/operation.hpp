@@ -1,5 +1,5 @@
-// What a request to a guard asks of the store: its id, its fingerprint and its terms. The ids are those of the claims
-// API: a program that uses one and a program that uses the other meet at the same operation.
+// The operation of a request to a guard: its id, fingerprint and terms. Ids are the same as in the claims API, so that
+// a program that uses the library and one that uses the API share operations.
 #pragma once
 
 #include <expected>
@@ -17,7 +17,7 @@ class Operations {
  public:
   explicit Operations(std::string_view secret) : hmac_(secret), ids_(secret) {}
 
-  // A claim without its nonce, which views the request. The error is for people, and never holds a key or an input.
+  // A claim without its nonce; it has views of the request. The error text never contains a key or an input.
   std::expected<Op, std::string> read(const Request& request) const;
 
  private:
@@ -27,7 +27,7 @@ class Operations {
   OperationIds ids_;
 };
 
-// The canonical form of the inputs; nothing if they have none.
+// The canonical form of the inputs; nothing if they are not valid.
 std::optional<std::string> canonical(const Inputs& inputs);
 
 // hex(id).hex(nonce), as in Idempotency-Claim.
