@@ -1,4 +1,4 @@
-// The answers of the claims API: one JSON object each, and problems for what went wrong.
+// The responses of the claims API: a JSON object, or a problem document.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace once::claims {
 
-// An answer, and how it is counted.
+// A response, and how it is counted.
 struct ClaimsAnswer {
   http::ServiceResponse response;
   ClaimsResult result = ClaimsResult::done;
@@ -24,13 +24,13 @@ class ClaimsAnswers {
  public:
   explicit ClaimsAnswers(std::string type_base) : type_base_(std::move(type_base)) {}
 
-  // What a claim came to; `handle` is for the one that was acquired.
+  // The result of a claim; `handle` is for one that was acquired.
   ClaimsAnswer claimed(const Op& claim, std::string_view handle) const;
-  // What a look-up found.
+  // The result of a lookup.
   ClaimsAnswer found(const Op& lookup) const;
 
   ClaimsAnswer renewed(Time lease_until) const;
-  // `value` is what the owner said; if something else was recorded before, that is in the answer.
+  // `value` is the owner's; if another value was recorded before, the response has that one.
   ClaimsAnswer succeeded(const Op& finish, std::string_view value) const;
   ClaimsAnswer failed(const Op& finish) const;
   ClaimsAnswer released() const;

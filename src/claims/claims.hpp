@@ -1,9 +1,8 @@
-// The claims API: what the gateway does for HTTP requests, for any other work: jobs, queue consumers, calls that cost
-// money. A client claims an operation, does the work, and says how it ended; whoever asks in the meantime waits, and
-// whoever asks later gets the value. docs/claims.md is the protocol for people, docs/openapi.json for machines.
+// The claims API: what the gateway does for HTTP requests, for any other work, such as jobs, queue consumers and paid
+// API calls. A client claims an operation, does the work, and reports the result. Other clients can wait for it, and
+// get the value later. docs/claims.md describes the protocol, docs/openapi.json specifies it.
 //
-// It has an address and a thread of its own. What it records lies in the same store as what the gateway records, but
-// under ids that no request can have.
+// It has its own address and thread. It uses the same store as the gateway, with ids that no request can have.
 #pragma once
 
 #include <atomic>
@@ -43,7 +42,7 @@ class Claims final : public http::ServiceHandler, private ClaimantHost {
   Claims& operator=(const Claims&) = delete;
   ~Claims() { stop(); }
 
-  // `inherited`: a socket that listens already.
+  // `inherited`: a socket that is already listening.
   Result<void> start(const std::vector<int>& inherited = {}) { return thread_.start(settings_.listen, inherited); }
   const std::string& address() const { return thread_.address(); }
   int listening() const { return thread_.listening(); }
@@ -51,18 +50,18 @@ class Claims final : public http::ServiceHandler, private ClaimantHost {
   void hand_over() { thread_.hand_over(); }
   http::Loop& loop() { return thread_.loop(); }
 
-  // No new connections; long polls are answered with what is known. begin_stop() does not wait for the end.
+  // Accepts no more connections, and answers long polls with the current state. begin_stop() does not wait for the end.
   void stop();
   void begin_stop();
   bool ended() const { return thread_.ended(); }
 
  private:
-  // A request on its way: whose it is, and what it came with.
+  // A request with its tenant.
   struct Call {
     const http::ServiceRequest& request;
     std::string_view tenant;
   };
-  // What the address says.
+  // The parsed path.
   struct Route {
     ClaimsVerb verb = ClaimsVerb::other;
     std::string_view allow;   // methods; empty: there is nothing here
@@ -78,10 +77,10 @@ class Claims final : public http::ServiceHandler, private ClaimantHost {
   void displaced() override { ports_.metrics.connections_displaced.add(); }
   bool take_memory(std::size_t bytes) override { return ports_.gateway.take_memory(HeldFor::request, bytes); }
   void give_back_memory(std::size_t bytes) override { ports_.gateway.give_back_memory(HeldFor::request, bytes); }
-  // An answer with a large value counts as held until its client has read it. False: there is no memory for that.
+  // A large response counts against the memory limit until the client has read it. False: the limit is reached.
   bool hold(std::size_t bytes, std::shared_ptr<const void>& held);
 
-  // Why the request is not served, as far as its head says.
+  // Why a request is refused because of its head.
   std::optional<ClaimsAnswer> refused(const http::RequestHead& head, const Route& route) const;
   Task<ClaimsAnswer> answer(const http::ServiceRequest& request, Route route);
   Task<ClaimsAnswer> claim(Call call);
@@ -93,7 +92,7 @@ class Claims final : public http::ServiceHandler, private ClaimantHost {
 
   void store_failed(const Op& op) override;
   void retries(const Op& /*op*/) override {}
-  // A claim has a lease that its client chose, and lapses with it.
+  // A claim has a lease chosen by the client, and lapses with it.
   void end_in_background(Op /*end*/, Stands /*claim*/, std::shared_ptr<const void> /*kept_alive*/) override {}
 
   Task<void> finish(Op& op);

@@ -1,5 +1,5 @@
-// Who asks, and what that makes of scope, key and nonce. Everything that keeps tenants apart is here: the operation id
-// holds the tenant, and so does the nonce of a claim, so that a handle is of no use to anybody else.
+// Tenants, and how they enter operation ids and nonces. Everything that separates tenants is here: the operation id
+// contains the tenant, and so does the nonce of a claim, so that a handle works only for its tenant.
 #pragma once
 
 #include <optional>
@@ -19,8 +19,8 @@ class Tenants {
  public:
   explicit Tenants(const std::vector<ClaimsToken>& tokens);
 
-  // By the request's token; without any tokens everybody is `local`. nullopt: none, or nobody's. It takes the same time
-  // whichever token it is, and however much of it is right.
+  // The tenant of the request's token; `local` if no tokens are configured. nullopt: no token, or an unknown one. Takes
+  // constant time, whichever token matches and however much of it is right.
   std::optional<std::string_view> of(const http::RequestHead& head) const;
 
  private:
@@ -31,7 +31,7 @@ class Tenants {
   std::vector<Known> known_;
 };
 
-// What a key is: chosen by the client, or the canonical form of the inputs of the work.
+// The kind of a key: chosen by the client, or the canonical form of the work's inputs.
 enum class KeyKind : bool { given, inputs };
 
 struct ClaimHandle {
@@ -46,7 +46,7 @@ class Identities {
   OperationId operation(std::string_view tenant, std::string_view scope, KeyKind kind, std::string_view key) const;
   Fingerprint fingerprint(std::string_view canonical) const;
 
-  // The owner that a client's nonce makes: the same for the same.
+  // The nonce of a claim, derived from the client's nonce: equal for equal ones.
   Nonce owner(std::string_view tenant, const OperationId& id, const Nonce& given) const;
 
   // hex(id).hex(nonce), as in Idempotency-Claim.

@@ -1,5 +1,5 @@
-// The members of one JSON object, each value as the bytes it was sent in. For requests whose values are kept and given
-// back as they are: nothing is decoded that nobody looks into.
+// The members of a JSON object, each value as the bytes that were sent. For requests whose values are stored and
+// returned unchanged, without decoding them.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ struct JsonMember {
 };
 
 // nullopt unless `json` is one valid JSON object (RFC 8259, UTF-8) with no name twice. Unlike canonical_json() it takes
-// escapes of lone surrogates inside of values: JavaScript writes them, and it is not for us to refuse a result.
+// escapes of lone surrogates inside values: JavaScript writes them, and a result must not be refused for that.
 std::optional<std::vector<JsonMember>> json_members(std::string_view json);
 
 // Whether `json` is one valid JSON value.

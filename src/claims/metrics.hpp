@@ -1,4 +1,4 @@
-// What the claims API counts: written by its own thread, read by /metrics.
+// Metrics of the claims API: written by its own thread, read by /metrics.
 #pragma once
 
 #include <array>
@@ -38,10 +38,10 @@ std::span<const ClaimsResult> results_of(ClaimsVerb verb);
 
 struct ClaimsMetrics {
   std::array<std::array<Counter, claims_result_count>, claims_verb_count> requests;
-  Counter takeovers;              // acquired after an attempt that nobody knows the end of
+  Counter takeovers;              // acquired after an attempt with an unknown outcome
   Counter retries_after_failure;  // acquired after an attempt that failed
   Counter waiting;                // long polls
-  Counter waits_refused;          // long polls answered at once: there were claims.max_waiting
+  Counter waits_refused;          // long polls answered at once, because claims.max_waiting was reached
   Counter connections_open;
   Counter connections_refused;
   Counter connections_displaced;  // closed without a request at work, to make room

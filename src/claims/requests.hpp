@@ -1,5 +1,5 @@
-// What the requests of the claims API say, read strictly: what is not known, twice, or out of range is refused with a
-// text that names it.
+// Parses requests of the claims API strictly: unknown, repeated and out-of-range members are refused with a text that
+// names them.
 #pragma once
 
 #include <chrono>
@@ -17,11 +17,11 @@ namespace once::claims {
 inline constexpr Duration default_claim_lease = std::chrono::seconds(30);
 inline constexpr std::size_t longest_reason = 200;
 
-// The error is for people, and never holds a key or an input.
+// The error text never contains a key or an input.
 template <class T>
 using Read = std::expected<T, std::string>;
 
-// What an operation is found by.
+// Identifies an operation.
 struct Named {
   std::string scope;
   KeyKind kind = KeyKind::given;

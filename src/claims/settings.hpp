@@ -1,4 +1,4 @@
-// What the claims API can be told. config/ fills it in.
+// The settings of the claims API. config/ fills them in.
 #pragma once
 
 #include <chrono>
