@@ -1,6 +1,6 @@
-// The backend, as one gateway reaches it. It does the work, or not, and answers, or not, whatever becomes of the
-// gateway; each execution is written down in the history. With a database it does its work in a transaction there, and
-// commits its outcome with it.
+// The backend of one gateway. It does the work or fails to, and answers or does not, independently of the gateway. Each
+// execution is recorded in the history. With a database, it does its work in a transaction and commits its outcome with
+// it.
 #pragma once
 
 #include <coroutine>
@@ -28,7 +28,7 @@ class SimBackend final : public Backend {
   Task<BackendAnswer> send(const BackendRequest& request) override;
 
   void cut_off();
-  // Nothing goes wrong from now on.
+  // No more faults from now on.
   void heal() { healed_ = true; }
 
  private:
@@ -58,7 +58,7 @@ class SimBackend final : public Backend {
     Plan plan = Plan::answers;
     std::optional<Step> stalls_before;
     std::optional<Step> dies_before;
-    std::optional<Step> answered_before;  // by something between that gave up
+    std::optional<Step> answered_before;  // by a proxy in between that gave up
     SqlServer::Transaction transaction{};
   };
 

@@ -1,6 +1,6 @@
-// The backend as a server on the simulated network. It reads requests with a parser of its own, judges them, does the
-// work and answers in every shape that servers have, well formed or not. It also looks at what gateways send and get on
-// each connection, because the model must know when a request was on its way and when its answer was there.
+// The backend as a server on the simulated network. It reads and checks requests with its own parser, does the work,
+// and answers in every valid and invalid form. It also observes what gateways send and receive on each connection,
+// because the model must know when a request was sent and when its answer arrived.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ class ByteBackend {
   // Numbers for requests without a key, each used once.
   unsigned strangers = 0;
 
-  // Nothing goes wrong from now on.
+  // No more faults from now on.
   void heal() { healed_ = true; }
 
   // What a gateway does on its side of a connection.

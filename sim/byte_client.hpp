@@ -1,7 +1,6 @@
-// Clients of one gateway on the simulated network. They write requests in every shape: whole or in pieces, one after
-// the other or several at once, by length or in chunks; they stall, leave, read slowly or not at all, and some write
-// what no server should take. What they get is judged by a parser of its own, where the gateway writes it and where
-// they read it.
+// Clients of one gateway on the simulated network. They send requests in every form: whole or in pieces, sequential or
+// pipelined, with a length or chunked. They stall, disconnect, read slowly or not at all, and some send malformed
+// requests. Responses are checked by a separate parser, both where the gateway writes them and where clients read them.
 #pragma once
 
 #include <cstdint>
@@ -39,12 +38,12 @@ class ByteClients {
   using Answered = std::function<void(const Message&)>;
   // Calls back with a whole response, if there is one.
   void ask(const Asked& asked, Answered answered);
-  // Somebody else: without a key, malformed, an upgrade, or silent.
+  // A client without a key, with a malformed request, with an upgrade, or silent.
   void stranger();
   // One without a key.
   void passer_by();
 
-  // Nobody does anything odd from now on.
+  // No more unusual behaviour from now on.
   void heal();
   void leave();
   // The process was killed: what ends with its connections may be cut off, and looks as if it were whole.

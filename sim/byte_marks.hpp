@@ -1,5 +1,5 @@
-// How requests and responses of a simulation are marked, so that bytes that end up with somebody else are noticed, and
-// the model knows which operation a request belongs to.
+// Marks in simulated requests and responses, which reveal bytes that reach the wrong caller and tell the model which
+// operation a request belongs to.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ namespace once::sim {
 
 // Callers whose requests have no key begin here.
 inline constexpr unsigned first_stranger = 1000;
-// Where nothing may ever arrive: only a request inside of another one asks for it.
+// A path that must never be requested: only a smuggled request inside another one names it.
 inline constexpr std::string_view smuggled_path = "/smuggled";
 // A route in shadow mode. Callers there come again with the same keys, and each request has a number of its own.
 inline constexpr std::string_view shadow_route = "/shadow/**";

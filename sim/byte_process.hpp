@@ -1,5 +1,5 @@
-// One run of a gateway from bytes: the production workers on the simulated network, with a store in virtual time and
-// clients of their own. Whatever they leave behind, at a crash or at the end, is a violation.
+// One run of a gateway that starts with bytes: the production workers on the simulated network, with a store in virtual
+// time and their own clients. Anything left behind after a crash or at the end is a violation.
 #pragma once
 
 #include <functional>

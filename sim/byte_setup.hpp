@@ -1,6 +1,5 @@
-// What a simulation from bytes is made of beside the setup of every simulation: how the network behaves, in which
-// shapes clients write and backends answer, and how large the gateways' limits are. Chances are percent unless it says
-// otherwise.
+// The additional setup of a simulation that starts with bytes: the behaviour of the network, the forms of requests and
+// responses, and the gateways' limits. Chances are percentages unless noted.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Numbers drawn from a seed (splitmix64): the same seed draws the same, everywhere.
+// Pseudo-random numbers from a seed (splitmix64): the same numbers for the same seed, on every machine.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ class Draw {
   bool one_in(std::uint64_t count) { return below(count) == 0; }
   bool percent(std::uint64_t chance) { return below(100) < chance; }
 
-  // Mostly short, now and then long: as networks and disks are.
+  // Mostly short, sometimes long, like delays of networks and disks.
   Duration between(Duration least, Duration most) {
     const auto range = static_cast<std::uint64_t>((most - least).count()) + 1;
     const std::uint64_t drawn = one_in(4) ? below(range) : below(range / 8 + 1);

@@ -13,7 +13,7 @@ class GatewayProcess {
  public:
   virtual ~GatewayProcess() = default;
 
-  // Calls back when there is an answer, unless the process dies before, or the answer is lost.
+  // Calls back with the answer, unless the process dies first or the answer is lost.
   virtual void ask(const Asked& asked, std::function<void(const Answer&)> answered) = 0;
   virtual Operators& operators() = 0;
 

@@ -1,5 +1,5 @@
-// What happened at the store and at the backend, held against what may happen. The model knows nothing of how the store
-// or the gateway decide: it is the promise of docs/guarantees.md, written a second time.
+// Checks what happened at the store and at the backend against what may happen. The model shares no decisions with the
+// store or the gateway: it is a second implementation of the promises in docs/guarantees.md.
 #pragma once
 
 #include <algorithm>
@@ -65,13 +65,13 @@ class History {
   bool leaves_out(const OperationId& id) const { return left_out_.contains(id); }
   // The same where nothing was changed and nobody waited.
   void store_answered_at_once(const Op& op);
-  // The process whose store is its own has ended: nobody owns its claims any more.
+  // The process with an unshared store has ended: its claims have no owner any more.
   void owner_ended();
   // What the store holds after a restart, for every id: it must be what was told, or what may have been written. As it
   // is written: an expired record is not aged, for as a tombstone it could be any of these.
   void found_after_restart(const OperationId& id, const std::optional<Record>& record);
   std::vector<OperationId> ids() const;
-  // Whose clock decides. The model asks it, not the store.
+  // The clock that decides. The model reads it directly and not through the store.
   void set_store_clock(const Clock& clock) { clock_ = &clock; }
   // Servers with replicas: writes of the last `lag` may be lost when one takes over.
   void replicas_lag(Duration lag) { lag_ = lag; }

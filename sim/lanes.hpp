@@ -1,4 +1,4 @@
-// A gateway's lane in virtual time: the production queue, with the store some time away.
+// A gateway's lane in virtual time: the production queue, with a delay to the store.
 #pragma once
 
 #include <map>
@@ -24,7 +24,7 @@ class SimLanes final : public Lanes {
 
   void heal() { late_ = 0; }
 
-  // The process is gone. What waits is answered so that every coroutine comes to its end, and changes nothing.
+  // The process was killed. Waiting ops are answered so that every coroutine ends, without changing anything.
   void cut_off();
 
  protected:

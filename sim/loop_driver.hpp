@@ -13,7 +13,7 @@
 
 namespace once::sim {
 
-// Gives a loop its turns: when something is ready, when a timer is due.
+// Runs a loop's turns when something is ready or a timer is due.
 class LoopDriver {
  public:
   LoopDriver(World& world, http::Loop& loop, SimPoller& poller);
@@ -24,7 +24,7 @@ class LoopDriver {
   // Called after each turn.
   std::function<void()> after_turn;
   bool stopped() const { return stopped_; }
-  // It stands still, and then goes on.
+  // Pauses the loop, and then continues.
   void pause(Duration length) { paused_until_ = std::max(paused_until_, world_.now() + length); }
   // From now on whoever owns the loop runs it.
   void let_go() { state_->let_go = true; }

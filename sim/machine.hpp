@@ -1,4 +1,4 @@
-// What the gateways of a simulation stand on: the store that they share, or the machine with the journal on its disk.
+// The store of a simulation: one shared by the gateways, or a machine with the journal on its disk.
 #pragma once
 
 #include <functional>
@@ -17,14 +17,13 @@
 
 namespace once::sim {
 
-// A journal that survives its processes. What it answers while the machine stops in the middle of a call reaches
-// nobody.
+// A journal that survives its processes. Answers given while the machine stops in the middle of a call are dropped.
 class JournalMachine final : public Store {
  public:
   JournalMachine(World& world, History& history, SkewedClock& clock, const JournalSettings& settings);
   ~JournalMachine() override;
 
-  // A process starts and reads what is there. False: it refuses to, which is a violation by then.
+  // Starts a process that opens the journal. False: it was refused, which is a violation.
   bool open();
   enum class End : std::uint8_t { killed, power_lost };
   void close(End end);

@@ -1,5 +1,5 @@
-// Reads HTTP/1.1 messages from a stream of bytes, strictly. Written a second time on purpose: it shares no code with
-// src/http, so that a mistake there is not made here as well. It judges what the gateway sends.
+// A strict HTTP/1.1 parser for checking what the gateway sends. It shares no code with src/http on purpose, so that a
+// bug there is not repeated here.
 #pragma once
 
 #include <cstddef>
@@ -40,14 +40,14 @@ class MessageReader {
   std::size_t expected() const { return expected_.size(); }
 
   void feed(std::string_view bytes);
-  // The sender has closed its side.
+  // The sender closed its side.
   void end();
-  // What follows is no HTTP any more.
+  // The rest is not HTTP.
   void begin_tunnel();
 
-  // The first thing that is wrong; everything after it is ignored.
+  // The first error; everything after it is ignored.
   const std::string& problem() const { return problem_; }
-  // Something has begun and is not whole.
+  // A message has begun and is incomplete.
   bool in_message() const { return state_ != State::start || !line_.empty(); }
   // Its head is here, its body is not.
   bool in_body() const { return in_body_; }

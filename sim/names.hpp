@@ -1,4 +1,4 @@
-// What stores decide, as words for traces.
+// Names of store decisions, for traces.
 #pragma once
 
 #include <string_view>

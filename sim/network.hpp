@@ -1,5 +1,5 @@
-// The way from a gateway to a store that others use too: requests and answers are lost, come late, or the store is
-// down for a while. To the lanes it is a store.
+// The network between a gateway and a shared store: requests and answers are lost or late, or the store is down for a
+// while. For the lanes it is a store.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace once::sim {
 
-// Writes down what the store does.
+// Records what the store does in the history.
 class WatchedStore final : public Store {
  public:
   WatchedStore(Store& inner, History& history) : inner_(inner), history_(history) {}
@@ -48,7 +48,7 @@ class NetworkStore final : public Store {
 
   void set_down(bool down) { down_ = down; }
   void heal() { healed_ = true; }
-  // The sender is gone, and this may arrive all the same.
+  // The sender was killed, and the request may still arrive.
   void deliver_later(std::span<Op* const> batch, Duration after);
 
   // Operations of the last batch that were sent on to another server. They are not answered before they were there.

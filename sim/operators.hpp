@@ -1,5 +1,5 @@
-// Operators at one gateway: what its admin interface does for them, from the request that is read to what they are told
-// (admin/key_action.hpp). The threads and the audit log around that are left out, so a look takes no time.
+// Operators at one gateway, who use the code behind the admin interface (admin/key_action.hpp), without its threads and
+// the audit log. A lookup takes no time.
 #pragma once
 
 #include <list>
@@ -36,7 +36,7 @@ class Operators {
   std::vector<KeyInfo> list();
   // `seen` is the key as it was looked at, some time ago and perhaps at another gateway.
   void act(const KeyInfo& seen, const Deed& deed);
-  // The process is gone: nobody is told anything any more.
+  // The process was killed: operators get no more answers.
   void cut_off() { cut_off_ = true; }
 
  private:

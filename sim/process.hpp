@@ -1,4 +1,4 @@
-// One run of a gateway: the production exchange, waiters and lanes on an event loop, a clock and randomness of its own.
+// One run of a gateway: the production exchange, waiters and lanes, with its own event loop, clock and randomness.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@
 
 namespace once::sim {
 
-// The world's time as a machine has it: some way off.
+// A machine's clock: the world's time with an offset.
 class SkewedClock final : public Clock {
  public:
   SkewedClock(const World& world, Duration ahead) : world_(world), ahead_(ahead) {}

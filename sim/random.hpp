@@ -1,4 +1,4 @@
-// Random bytes that are the same in every run.
+// Pseudo-random bytes, the same in every run.
 #pragma once
 
 #include "base/random.hpp"

@@ -1,6 +1,6 @@
-// Redis: a server, or a cluster of them by id, each with a replica that is somewhat behind. When a server fails its
-// replica takes its place, without what it had not got yet. With waiting, a write counts as done, and a recorded
-// outcome is told, only once the replica has the record; what does not get there in time stands all the same, for now.
+// Simulated Redis: a server, or a cluster, each with a replica that lags behind. When a server fails, its replica takes
+// over without the writes that it did not have. With waiting, a write is done, and a recorded outcome is returned, only
+// once the replica has it; a write that does not reach the replica in time still exists on the server.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The records of a server, by id: what its statements or scripts do to them, one operation at a time. Which of them are
-// in reach, and what becomes of the answer, the models of the servers say.
+// The records of a simulated server by id, and the effect of its statements or scripts on them, one operation at a
+// time. The models of the servers decide which records are reachable and what happens to the answers.
 #pragma once
 
 #include <cstdint>

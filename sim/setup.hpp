@@ -1,4 +1,4 @@
-// What a simulation is made of, all drawn from its seed: how many of what, which policies, how often what goes wrong.
+// The setup of a simulation, drawn from its seed: sizes, policies, and how often each fault occurs.
 #pragma once
 
 #include <array>
@@ -35,7 +35,7 @@ inline constexpr std::array store_names = {
 };
 std::string_view name_of(StoreKind kind);
 
-// Where a simulation begins.
+// The layer at which a simulation starts.
 enum class Layer : std::uint8_t {
   exchanges,  // parsed requests come to the exchange, which has a backend of its own
   bytes,      // clients and backends write bytes, and everything between them is the gateway's
@@ -109,7 +109,7 @@ struct Setup {
 
 // `store`: whatever the seed draws, this one.
 Setup draw_setup(std::uint64_t seed, std::optional<StoreKind> store = std::nullopt, Layer layer = Layer::exchanges);
-// Which layer a seed is for, where nobody says: it takes much longer from bytes.
+// The layer for a seed if none is given: few seeds start with bytes, because that takes much longer.
 Layer draw_layer(std::uint64_t seed);
 // One line a setting: what `once simulate` prints before it runs.
 std::string to_text(const Setup& setup);

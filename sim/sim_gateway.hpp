@@ -1,6 +1,5 @@
-// One process of the gateway on a simulated network: the production workers, upstreams, pools and connections, given
-// their turns in virtual time. What it is told of broken invariants is kept, and what it must not leave behind is
-// listed.
+// One gateway process on a simulated network: the production workers, upstreams, pools and connections in virtual time.
+// It collects broken invariants, and lists what the process left behind.
 #pragma once
 
 #include <functional>
@@ -58,8 +57,8 @@ class SimGateway final : private http::FaultListener {
   void drain(const Drain& how);
   // Every worker has ended.
   bool stopped() const;
-  // The process is killed: its connections end, and what it was at is run to its end, cut off from everything. Its
-  // store must answer at once by then. False: it does not come to an end.
+  // Kills the process: its connections end, and its coroutines are run to their end without the rest of the world. Its
+  // store must answer at once by then. False: they do not end.
   bool die();
 
   // After its end: gauges that still count something, descriptors that are open.

@@ -19,7 +19,7 @@ namespace once::sim {
 enum class NetCall : std::uint8_t { accept, connect, receive, peek, send, add };
 enum class NetFault : std::uint8_t {
   none,
-  again,           // EAGAIN, though it need not be; an event follows
+  again,           // EAGAIN although the call could succeed; an event follows
   interrupted,     // EINTR
   brief,           // one byte is moved, however many there are
   reset,           // the connection is gone
@@ -64,7 +64,7 @@ class SimNet final : public http::Net {
   // A listener for one loop. Several at one address share what comes.
   int listen(const http::Endpoint& at);
 
-  // Looks on, and decides what fails: asked before each call.
+  // Called before each call; decides which ones fail.
   std::function<NetFault(NetCall)> faults;
   // Bytes that the process gave away or took, and its ends of connections, by the number of the connection.
   struct Tap {
@@ -81,7 +81,7 @@ class SimNet final : public http::Net {
   std::size_t open_descriptors() const { return descriptors_.size(); }
   std::uint64_t calls() const { return calls_; }
 
-  // The process is gone: its connections end, and every call fails from now on.
+  // The process was killed: its connections end, and every call fails from now on.
   void kill();
   bool dead() const { return dead_; }
   // Time goes on by itself for a process that is run to its end.

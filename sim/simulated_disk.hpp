@@ -1,7 +1,8 @@
-// A disk in memory that fails, tears, fills up and forgets, all drawn from a seed. A Platter is what lies in the
-// machine; a SimulatedDisk is how one process sees it. No threads and no time, so that a simulation repeats exactly.
+// A disk in memory that fails, tears writes, fills up and loses data, all drawn from a seed. A Platter is the disk of
+// the machine; a SimulatedDisk is the view of one process. It uses no threads and no time, so that simulations are
+// reproducible.
 //
-// The rules are the worst that a journal may expect of a file system:
+// The rules are the worst case of a file system:
 // - What was written is seen by every reader at once, and survives the end of a process.
 // - A loss of power keeps what was synced. Of each later write it keeps any of the 512-byte sectors, of each later
 //   create, rename and remove either nothing or all of it. A sector is never half written.

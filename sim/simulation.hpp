@@ -1,4 +1,4 @@
-// One seed, from the setup to the verdict.
+// Runs one seed, from its setup to the report.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// A database server: a batch is one transaction, and so is what a backend does. What is committed stays, over a restart
-// too; what is open is gone then. Its clock decides.
+// A simulated database server: a batch is one transaction, and so is a backend's work. Committed data survives a
+// restart; open transactions do not. Its clock decides.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class SqlServer final : public Store, private RowsSearch {
 
   Search* search() override { return this; }
 
-  // Everything that is open is rolled back, and nothing can be begun until it is up again.
+  // Rolls back all open transactions. None can begin until the server is up again.
   void go_down();
   void come_up();
 

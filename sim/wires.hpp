@@ -1,6 +1,5 @@
-// Connections in virtual time, and who is at their ends. Bytes arrive split, late or never; a connection is reset or
-// cut anywhere. Peer is an end that no process of ours holds: a client or a backend. What a process sees is in
-// sim_net.hpp.
+// Connections in virtual time, and their two ends. Bytes arrive split, late or never; a connection can be reset or cut
+// anywhere. A Peer is an end outside of our processes: a client or a backend. sim_net.hpp has the view of a process.
 #pragma once
 
 #include <cstddef>
@@ -58,7 +57,7 @@ struct End {
   bool cut = false;              // it did
 };
 
-// A client or a backend, as its story tells it.
+// A scripted client or backend.
 class Peer {
  public:
   Peer(Network& network, std::shared_ptr<End> end);

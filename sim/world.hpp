@@ -1,5 +1,5 @@
-// Virtual time for everything in a simulation: events happen in the order of their time, and of two at the same time
-// the one that was asked for first. Nothing waits, nothing is drawn but from the seed, so a seed is a whole history.
+// Virtual time for a simulation: events happen in the order of their time, and events of the same time in the order in
+// which they were scheduled. Nothing waits, and all randomness comes from the seed, so a seed determines everything.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace once::sim {
 
-// What happened, in order. Written down only if asked for: it is long. The hash is of all of it either way.
+// What happened, in order. Kept only on request, because it is long. The hash always covers all of it.
 class Trace {
  public:
   explicit Trace(bool kept) : kept_(kept) {}
@@ -51,8 +51,8 @@ class World {
   std::map<std::pair<Time, std::uint64_t>, std::function<void()>> events_;
 };
 
-// The event loop of one process. When the process dies, what waits in it is run to its end at once, cut off from the
-// rest of the world: a coroutine that was never finished would never be freed.
+// The event loop of one process. When the process dies, its waiting coroutines are run to their end at once, without
+// the rest of the world: an unfinished coroutine would never be freed.
 class ProcessExecutor final : public Executor {
  public:
   explicit ProcessExecutor(World& world) : world_(world) {}
@@ -61,7 +61,7 @@ class ProcessExecutor final : public Executor {
   void arm(Timer& timer, Duration after) override;
   void disarm(Timer& timer) override;
 
-  // It stands still, as a stopped process or a machine that swaps does, and then goes on.
+  // Pauses, like a stopped process or a swapping machine, and then continues.
   void pause(Duration length) { paused_until_ = std::max(paused_until_, world_.now() + length); }
   bool paused() const { return world_.now() < paused_until_; }
 
