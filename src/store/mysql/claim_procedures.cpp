@@ -126,7 +126,7 @@ BEGIN
     SIGNAL SQLSTATE '45002'
       SET MESSAGE_TEXT = 'lease and ttl must be more than 0 and at most 100 years', MYSQL_ERRNO = 31002;
   END IF;
-  -- Each part with its length before it, so that (ab, c) and (a, bc) differ.
+  -- Each part is prefixed with its length, so that (ab, c) and (a, bc) differ.
   SET wanted = UNHEX(SHA2(CONCAT(CAST('once worker 1' AS BINARY),
                                  UNHEX(LPAD(HEX(LENGTH(in_tenant)), 8, '0')), CAST(in_tenant AS BINARY),
                                  UNHEX(LPAD(HEX(LENGTH(in_key)), 8, '0')), CAST(in_key AS BINARY)), 256));

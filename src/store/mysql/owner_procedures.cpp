@@ -191,7 +191,7 @@ BEGIN
     SIGNAL SQLSTATE '45002' SET MESSAGE_TEXT = 'status must be from 200 to 599', MYSQL_ERRNO = 31002;
   END IF;
   CALL once_header_lines(headers, header_lines, request);
-  -- The bytes that the gateway reads: version 1, little endian, no reason.
+  -- Encoded for the gateway: version 1, little endian, no reason phrase.
   SET encoded = CONCAT(0x0100, REVERSE(UNHEX(LPAD(HEX(status), 4, '0'))), 0x00000000,
                        REVERSE(UNHEX(LPAD(HEX(LENGTH(request)), 8, '0'))),
                        REVERSE(UNHEX(LPAD(HEX(LENGTH(header_lines)), 8, '0'))),
@@ -239,7 +239,7 @@ BEGIN
     SIGNAL SQLSTATE '45002'
       SET MESSAGE_TEXT = 'lease_seconds must be more than 0 and at most 100 years', MYSQL_ERRNO = 31002;
   END IF;
-  -- Written also when it is the same, as within one millisecond: the count of matched rows is not to be had.
+  -- Always changes the row, even within one millisecond: only changed rows are counted, not matched ones.
   UPDATE once_operations
   SET lease_until = IF(lease_until = at_ms + CAST(lease_seconds * 1000 AS SIGNED), lease_until + 1,
                        at_ms + CAST(lease_seconds * 1000 AS SIGNED))

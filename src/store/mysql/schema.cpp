@@ -17,14 +17,14 @@ namespace {
 constexpr std::string_view heading =
     R"sql(-- The schema of Once for MySQL 8 and MariaDB 10.10 or newer. Safe to run twice.
 --
--- Who needs what, beside the one who runs this (CREATE, ALTER, INDEX, CREATE VIEW, CREATE ROUTINE, ALTER ROUTINE, EXECUTE,
--- and what a gateway needs, since the procedures run with its rights):
+-- Privileges. The user who runs this needs CREATE, ALTER, INDEX, CREATE VIEW, CREATE ROUTINE, ALTER ROUTINE, EXECUTE and
+-- the privileges of a gateway, because the procedures run with the rights of this user.
 --   a gateway:  GRANT SELECT, INSERT, UPDATE, DELETE ON once_operations TO gateway;
 --               GRANT SELECT ON once_schema TO gateway;
 --   a backend:  GRANT EXECUTE ON PROCEDURE once_finish TO backend; the same for once_fail, once_renew, once_release
 --   a worker:   the same, and GRANT EXECUTE ON PROCEDURE once_claim TO worker;
--- A backend needs no right to the tables: the procedures take a claim that only its owner knows. Who may call once_claim
--- can read every answer that was recorded under a tenant and a key that it knows. The one who runs this must stay.
+-- A backend needs no privileges on the tables: the procedures need a claim that only its owner knows. Users with EXECUTE
+-- on once_claim can read every recorded response whose tenant and key they know. Do not drop the user who runs this.
 SET NAMES utf8mb4;
 SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION';
 )sql";
@@ -37,13 +37,13 @@ constexpr std::string_view operations_table = R"sql(CREATE TABLE IF NOT EXISTS o
   attempt             INT UNSIGNED     NOT NULL,
   fence               BIGINT UNSIGNED  NOT NULL,
   fingerprint         BINARY(32)       NOT NULL,
-  nonce               BINARY(16)       NOT NULL,            -- of the owner; all zero: nobody
+  nonce               BINARY(16)       NOT NULL,            -- of the owner; all zero: no owner
   started_at          BIGINT           NOT NULL,
   lease_until         BIGINT           NOT NULL,
   expires_at          BIGINT           NOT NULL,
   sweep_at            BIGINT           NOT NULL DEFAULT 0,  -- when it expires; when it is forgotten, for a tombstone
   ttl                 BIGINT           NOT NULL,            -- of the claim
-  tombstone           BIGINT           NOT NULL DEFAULT 0,  -- of the claim: how long it is remembered after that
+  tombstone           BIGINT           NOT NULL DEFAULT 0,  -- of the claim: how long the key is remembered after its expiry
   previous_state      TINYINT UNSIGNED NOT NULL DEFAULT 3,
   previous_started_at BIGINT           NOT NULL DEFAULT 0,
   tenant              VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT '',
@@ -51,7 +51,7 @@ constexpr std::string_view operations_table = R"sql(CREATE TABLE IF NOT EXISTS o
   outcome             LONGBLOB,
   PRIMARY KEY (id),
   KEY once_operations_sweep (sweep_at),
-  KEY once_operations_state (state, started_at)             -- operators find those that wait for somebody by it
+  KEY once_operations_state (state, started_at)             -- for operators: finds unsettled operations
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4)sql";
 
 constexpr std::string_view version_table = R"sql(CREATE TABLE IF NOT EXISTS once_schema (

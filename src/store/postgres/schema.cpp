@@ -19,14 +19,14 @@ constexpr Duration between_turns = std::chrono::milliseconds(100);
 // The lock is "once" in ASCII. Names are looked for in the schema that is current now, and nowhere else later.
 constexpr std::string_view head = R"sql(-- What Once needs in PostgreSQL, revision {0}. Safe to run again.
 --
--- A large table of an older revision is given its new index beside gateways at work, before this, with
+-- If a large table of an older revision is in use, create its new index first, with
 --   {1};
--- as `once schema postgres --apply URL` does. In here it would keep writes waiting until it is made.
+-- as `once schema postgres --apply URL` does. In this script, creating the index would block writes.
 BEGIN;
 SELECT pg_advisory_xact_lock(1869505381);
 SELECT set_config('search_path', format('%I, pg_temp', current_schema()), true);
 
--- version: the oldest program that can use this schema, by the revision that it was made for.
+-- version: the oldest program that can use this schema, as the revision that it was written for.
 CREATE TABLE IF NOT EXISTS once_schema (version integer PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now());
 DO $body$ BEGIN
   IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'once_schema'::regclass AND attname = 'revision') THEN

@@ -5,7 +5,7 @@ namespace once::postgres {
 namespace {
 
 constexpr std::string_view claim_functions = R"sql(
--- With its length before it, so that ('ab', 'c') and ('a', 'bc') differ.
+-- Prefixed with its length, so that ('ab', 'c') and ('a', 'bc') differ.
 CREATE OR REPLACE FUNCTION once_part(part text) RETURNS bytea
 LANGUAGE sql IMMUTABLE STRICT SET search_path FROM CURRENT AS $body$
   SELECT int8send(octet_length(convert_to(part, 'UTF8'))) || convert_to(part, 'UTF8')
@@ -18,7 +18,7 @@ LANGUAGE sql IMMUTABLE STRICT SET search_path FROM CURRENT AS $body$
        | (get_byte(bytes, place + 3) << 24)
 $body$;
 
--- The lines of a response as JSON; a name that is there more than once has an array.
+-- The header lines of a response as JSON; a repeated name has an array.
 CREATE OR REPLACE FUNCTION once_headers(lines text) RETURNS jsonb
 LANGUAGE sql IMMUTABLE STRICT SET search_path FROM CURRENT AS $body$
   SELECT coalesce(jsonb_object_agg(name, CASE WHEN jsonb_array_length(list) = 1 THEN list -> 0 ELSE list END), '{}')
@@ -29,7 +29,7 @@ LANGUAGE sql IMMUTABLE STRICT SET search_path FROM CURRENT AS $body$
         GROUP BY 1) AS named
 $body$;
 
--- The same table as the gateway's, for a row that exists.
+-- The gateway's decision table, for an existing row.
 CREATE OR REPLACE FUNCTION once_verdict(
   found once_operations, asked bytea, on_unknown text, takeover_after interval, at timestamptz) RETURNS text
 LANGUAGE sql IMMUTABLE SET search_path FROM CURRENT AS $body$
@@ -94,7 +94,7 @@ BEGIN
     END IF;
     answer := once_verdict(held, asked, on_unknown, takeover_after, at);
     EXIT WHEN answer <> 'execute';
-    -- From an owner whose lease has ended: a renewal that came first is found beside the row, one that comes later finds
+    -- Takes over from an owner whose lease has ended: an earlier renewal is found in once_leases, and a later one finds
     -- the higher fence there.
     IF held.state = 0 THEN
       PERFORM FROM once_operations o

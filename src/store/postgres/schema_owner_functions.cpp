@@ -5,7 +5,7 @@ namespace once::postgres {
 namespace {
 
 constexpr std::string_view owner_functions = R"sql(
--- The row of a claim, locked, if the claim is current. SQLSTATE ON001: it is not; ON002: it is not a claim at all.
+-- Locks and returns the row of a current claim. SQLSTATE ON001: the claim is not current; ON002: not a valid claim.
 CREATE OR REPLACE FUNCTION once_owned(claim text) RETURNS once_operations
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$
 DECLARE
@@ -18,7 +18,7 @@ BEGIN
   IF NOT FOUND THEN
     RAISE EXCEPTION 'the claim is not current: its operation was released or has expired' USING ERRCODE = 'ON001';
   END IF;
-  -- Nobody's is the nonce of zeros.
+  -- A nonce of zeros means no owner.
   IF held.nonce <> decode(right(claim, 32), 'hex') OR right(claim, 32) = repeat('0', 32) THEN
     RAISE EXCEPTION 'the claim is not current: it was released, or another attempt took over' USING ERRCODE = 'ON001';
   END IF;
@@ -36,8 +36,8 @@ LANGUAGE sql IMMUTABLE STRICT SET search_path FROM CURRENT AS $body$
   FROM generate_series(0, bytes - 1) AS place
 $body$;
 
--- {"Name": "value", "Other": ["one", "two"]} as the lines of a response. What belongs to one connection or one reply
--- only is left out, as the gateway leaves it out.
+-- Converts {"Name": "value", "Other": ["one", "two"]} to header lines of a response. Leaves out the headers that the
+-- gateway leaves out: those of one connection or one reply.
 CREATE OR REPLACE FUNCTION once_header_lines(headers jsonb) RETURNS bytea
 LANGUAGE plpgsql IMMUTABLE SET search_path FROM CURRENT AS $body$
 DECLARE
@@ -73,7 +73,7 @@ BEGIN
   RETURN convert_to(lines, 'UTF8');
 END $body$;
 
--- A response in the bytes that the gateway reads: version 1, little endian.
+-- Encodes a response for the gateway: version 1, little endian.
 CREATE OR REPLACE FUNCTION once_encoded(status integer, headers jsonb, body bytea) RETURNS bytea
 LANGUAGE plpgsql IMMUTABLE SET search_path FROM CURRENT AS $body$
 DECLARE
@@ -91,7 +91,7 @@ BEGIN
       || once_little_endian(octet_length(coalesce(body, '')), 8) || request || lines || coalesce(body, '');
 END $body$;
 
--- The claim's operation ends in this state, once.
+-- Ends the claim's operation in this state, once.
 CREATE OR REPLACE FUNCTION once_recorded(claim text, final smallint, encoded bytea) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$
 DECLARE
@@ -101,8 +101,8 @@ BEGIN
   IF held.state = final AND final = 2 THEN
     RETURN;
   END IF;
-  -- Also if it ended in the very same way: whoever did not hear that its commit was done, and does all of it once more,
-  -- would have the effect twice.
+  -- Also refused if it ended in the same state: a backend that missed the result of its commit and repeats the whole
+  -- transaction would have the effect twice.
   IF held.state NOT IN (0, 3) THEN
     RAISE EXCEPTION 'the claim is not current: the operation has already ended' USING ERRCODE = 'ON001';
   END IF;
@@ -118,7 +118,7 @@ BEGIN
   IF held.waited OR (SELECT l.waited FROM once_leases l WHERE l.id = held.id) THEN
     PERFORM pg_notify('once_ended', encode(held.id, 'hex'));
   END IF;
-  -- A client may be told of it as soon as it is committed, so the commit must last.
+  -- A client may see the outcome as soon as it is committed, so the commit must be durable.
   IF current_setting('synchronous_commit') = 'off' THEN
     PERFORM set_config('synchronous_commit', 'on', true);
   END IF;

@@ -5,45 +5,45 @@ namespace once::postgres {
 namespace {
 
 constexpr std::string_view tables = R"sql(
--- One row for each operation. Raw keys are not in it: an id is a keyed hash.
+-- One row per operation. It does not contain raw keys: an id is a keyed hash.
 CREATE TABLE IF NOT EXISTS once_operations (
   fence               bigint      NOT NULL,
   started_at          timestamptz NOT NULL,
   lease_until         timestamptz NOT NULL,
   expires_at          timestamptz NOT NULL,
-  -- When the sweep first looks at the row. Within an hour of expires_at, and not changed with it, so that renewals and
-  -- ends leave it where it is in its index.
+  -- When the sweep first checks the row: within an hour of expires_at. It does not change with expires_at, so that
+  -- renewals and ends need no update of the index.
   sweep_at            timestamptz NOT NULL,
   previous_started_at timestamptz,
   ttl                 interval,                          -- of the claim; null: for ever
-  tombstone           interval    DEFAULT interval '0',  -- how long it is remembered after that; null: for ever
+  tombstone           interval    DEFAULT interval '0',  -- how long the key is remembered after its expiry; null: for ever
   attempt             integer     NOT NULL,              -- 0: released, kept for a minute so that fences only grow
   state               smallint    NOT NULL,              -- 0 started, 1 succeeded, 2 failed, 3 unknown, 4 tombstone
   previous_state      smallint    NOT NULL DEFAULT 3,
   body_kept           boolean     NOT NULL DEFAULT true,
-  waited              boolean     NOT NULL DEFAULT false, -- somebody waits to be told of its end; see once_leases
+  waited              boolean     NOT NULL DEFAULT false, -- a gateway waits for a notification; see once_leases
   id                  bytea       PRIMARY KEY,
   fingerprint         bytea       NOT NULL,
-  nonce               bytea       NOT NULL,              -- of the owner; all zero: nobody
+  nonce               bytea       NOT NULL,              -- of the owner; all zero: no owner
   tenant              text        NOT NULL DEFAULT '',
   route               text        NOT NULL DEFAULT '',
   outcome             bytea
 ) WITH (
-  -- A row is written when it is claimed and once more, larger, when it ends: room for that in the same page.
+  -- A row is written by its claim and grows when it ends: leave room for that in its page.
   fillfactor = 30,
-  -- Every row is deleted within its time to live, so freezing new ones early is wasted.
+  -- Rows are deleted after their time to live, so freezing them early is wasted work.
   autovacuum_vacuum_insert_threshold = -1,
   autovacuum_vacuum_scale_factor = 0.05,
   autovacuum_vacuum_threshold = 5000,
   autovacuum_analyze_scale_factor = 0.05
 );
 
--- What others write about an operation while its owner is at work: renewals of its lease, and that somebody waits. Not in
--- its row, so that a backend can finish it in a transaction that began before, at any isolation level. It counts for the
--- claim with the same fence. Used from version 3 on: older programs look for both in the row.
+-- What gateways write about an operation while its owner is at work: renewals of its lease, and waiters. This is not in
+-- the operation's row, so that a backend can finish it in a transaction that began earlier, at any isolation level. An
+-- entry is valid for the claim with the same fence. Used from version 3 on: older programs expect both in the row.
 CREATE TABLE IF NOT EXISTS once_leases (
-  fence       bigint      NOT NULL DEFAULT 0,            -- no claim with a lower one may be renewed any more
-  lease_until timestamptz,                               -- null: that of the row counts
+  fence       bigint      NOT NULL DEFAULT 0,            -- claims with a lower fence cannot be renewed
+  lease_until timestamptz,                               -- null: see the row's lease
   waited      boolean     NOT NULL DEFAULT false,
   id          bytea       PRIMARY KEY
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000);
@@ -56,7 +56,7 @@ BEGIN
   IF new.relowner <> old.relowner THEN
     EXECUTE format('ALTER TABLE once_leases OWNER TO %I', pg_get_userbyid(old.relowner));
   END IF;
-  -- A gateway may do here what it may do there.
+  -- Gateways get the same rights as on once_operations.
   FOR it IN SELECT a.privilege_type AS right, a.grantee FROM aclexplode(old.relacl) AS a
             WHERE a.grantee <> old.relowner AND a.privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE')
               AND NOT has_table_privilege(CASE WHEN a.grantee = 0 THEN 'public' ELSE pg_get_userbyid(a.grantee) END,
@@ -66,24 +66,24 @@ BEGIN
   END LOOP;
 END $body$;
 
--- Only what is missing: each of these waits for everybody who writes, and lets nobody in meanwhile.
+-- Only if something is missing: each of these statements waits for all writers and blocks new ones.
 DO $body$ BEGIN
-  -- Responses are often compressed or encrypted already; the ones that are not can be changed here.
+  -- Responses are often already compressed or encrypted. Change this if yours are not.
   IF (SELECT attstorage FROM pg_attribute WHERE attrelid = 'once_operations'::regclass AND attname = 'outcome') <> 'e' THEN
     ALTER TABLE once_operations ALTER COLUMN outcome SET STORAGE EXTERNAL;
   END IF;
   IF to_regclass('once_operations_sweep') IS NULL THEN
     CREATE INDEX once_operations_sweep ON once_operations (sweep_at);
   END IF;
-  -- Operations that wait for somebody, and those at work: operators find and count them without reading the others. Only
-  -- statements that say IS TRUE as well can use it. To all others it would look like the cheapest way to a started row, but
-  -- it holds every row that was started since the last vacuum.
+  -- Running and unsettled operations, so that operators can find and count them without reading the others. Only
+  -- statements with the same IS TRUE condition can use this index. For others it would seem the cheapest way to a started
+  -- row, although it contains every row that was started since the last vacuum.
   IF to_regclass('once_operations_open') IS NULL THEN
     CREATE INDEX once_operations_open ON once_operations (state, id) WHERE (state IN (0, 2, 3)) IS TRUE;
   END IF;
 END $body$;
 
--- For people.
+-- A readable view, for operators.
 CREATE OR REPLACE VIEW once_keys AS
 SELECT encode(id, 'hex') AS id,
        tenant,
@@ -113,7 +113,7 @@ COMMENT ON VIEW once_keys IS 'Operations as people read them; expired ones are a
 )sql";
 
 constexpr std::string_view rights = R"sql(
--- Who needs what, beside the owner of all this:
+-- Privileges, besides those of the schema's owner:
 --   a gateway:  GRANT SELECT, INSERT, UPDATE, DELETE ON once_operations, once_leases TO gateway;
 --               GRANT SELECT ON once_schema TO gateway;
 --   a backend:  GRANT EXECUTE ON FUNCTION once_finish(text, integer, jsonb, text),
@@ -121,9 +121,9 @@ constexpr std::string_view rights = R"sql(
 --                 once_release(text) TO backend;
 --   a worker:   the same, and
 --               GRANT EXECUTE ON FUNCTION once_claim(text, text, text, interval, interval, text, interval) TO worker;
--- A backend needs no right to the tables: these functions run with the rights of their owner, take a claim that only its
--- owner knows, and look for names in this schema only. Who may call once_claim can read every answer that was recorded
--- under a tenant and a key that it knows. Nobody else may create anything in this schema.
+-- A backend needs no privileges on the tables: these functions run with the rights of their owner, need a claim that only
+-- its owner knows, and resolve names in this schema only. Users with EXECUTE on once_claim can read every recorded
+-- response whose tenant and key they know. No other user may have CREATE on this schema.
 REVOKE ALL ON FUNCTION once_finish(text, integer, jsonb, text), once_finish(text, integer, jsonb, bytea),
   once_fail(text), once_renew(text, interval), once_release(text),
   once_claim(text, text, text, interval, interval, text, interval),
