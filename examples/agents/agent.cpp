@@ -1,6 +1,6 @@
 // The good client in C++: agent URL TITLE [PLATFORM AGENT]. Link once_client.
 //
-// What it made, or that nobody knows, is one line on standard output; every try is one on standard error.
+// The result is one line on standard output; every try is a line on standard error.
 #include <cstdio>
 #include <string>
 

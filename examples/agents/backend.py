@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""An ordinary API that knows nothing of keys and tags, and that can be told to fail: before it has done something, or after.
+"""An ordinary API without keys and ETags. It can be told to fail before or after it has done its work.
 
     backend.py [--port 9000]
 
@@ -60,7 +60,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             task = {"id": len(self.api.tasks) + 1, "by": self.headers["X-Agent-Id"], **document}
             self.api.tasks.append(task)
         if fault == "after":
-            self.close_connection = True  # without a word
+            self.close_connection = True  # no response
             return
         self.reply(201, task)
 

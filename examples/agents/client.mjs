@@ -1,8 +1,8 @@
-// The good and the bad client, side by side: both mean to make one task, and both retry.
+// The good and the bad client side by side: both try to make one task, and both retry.
 //
 //   client.mjs good|bad URL TITLE [PLATFORM AGENT]
 //
-// What it made, or that nobody knows, is one line on standard output; every attempt is one on standard error.
+// The result is one line on standard output; every attempt is a line on standard error.
 import { fetchOnce } from "../../clients/typescript/once.mjs";
 
 const ATTEMPTS = 5;
@@ -22,7 +22,7 @@ export async function bad(url, init, onAttempt) {
     try {
       response = await fetch(url, { ...init, headers: { ...init.headers, "Idempotency-Key": key } });
     } catch {
-      // No answer: as good a reason to retry as a 5xx.
+      // No response: retry, as after a 5xx.
     }
     onAttempt({ attempt, key, status: response?.status });
     if (attempt === ATTEMPTS || (response && response.status < 500 && response.status !== 429)) return response;

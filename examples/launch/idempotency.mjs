@@ -1,7 +1,7 @@
-// Expensive work that happens once: withIdempotency() on Once's claims API, and what may be kept of its result.
+// Expensive work that happens once: withIdempotency() on Once's claims API, and a filter for the stored result.
 //
-// Who owns the work, for how long, who may take it over and what a late owner may still say is decided by Once and its
-// table. What is customer-safe is this service's own business, so it is decided here, before anything is recorded.
+// Once decides who owns the work, for how long, who may take it over, and that a late owner cannot record anything. This
+// service decides which fields are customer-safe, before anything is recorded.
 import { hashUserText, withIdempotency as once } from "../../clients/typescript/once.mjs";
 
 export { hashUserText };
@@ -36,8 +36,8 @@ const BLOCKED = new Set(["_internal", "debug", "prompt", "systemPrompt", "userTe
  */
 
 /**
- * Like the function of the same name in the client, but what is recorded, and returned to the first caller as to every
- * later one, is the customer-safe part of what the operation returned. Never throws for anything that happens at run time.
+ * Like the client's function of the same name, but records and returns only the customer-safe part of the operation's
+ * result, to the first caller and all later ones. Does not throw for run-time failures.
  *
  * @param {import("../../clients/typescript/once.d.mts").ClaimOptions & { operation: () => Promise<object> }} options
  * @returns {Promise<import("../../clients/typescript/once.d.mts").Result<Response>>}

@@ -1,4 +1,4 @@
--- The table `idempotency_keys` as its readers know it, on top of Once's. For MariaDB and MySQL; apply it after `once schema mysql`.
+-- The table `idempotency_keys` as a view of Once's table. For MariaDB and MySQL; apply it after `once schema mysql`.
 --
 -- An outcome begins with 24 bytes of lengths (little endian) and has the value at its end. Encrypted ones
 -- (`encryption.keys`) cannot be read here. There is no `id`: `key_hash` is the primary key. `created_at` is when the latest
@@ -8,7 +8,7 @@ SELECT tenant,
        route AS scope,
        LOWER(HEX(id)) AS key_hash,
        LOWER(HEX(nonce)) AS claim_nonce,
-       -- Work that nobody knows the end of is `started`, and stale.
+       -- An operation with an unknown outcome is `started` and stale.
        IF(state IN (1, 2), ELT(state, 'succeeded', 'failed'), 'started') AS status,
        IF(state = 1 AND body_kept,
           CONVERT(SUBSTRING(outcome, 25 + CONV(HEX(REVERSE(SUBSTRING(outcome, 5, 4))), 16, 10)
@@ -24,7 +24,7 @@ SELECT tenant,
 FROM once_operations
 WHERE state <> 4;
 
--- The rates of the whole table. How many requests were spared their work is not in it: that is counted by Once (/metrics).
+-- The rates of the whole table. It does not contain cache hits: Once counts these (/metrics).
 CREATE OR REPLACE SQL SECURITY INVOKER VIEW idempotency_rates AS
 SELECT COUNT(*) AS total_keys,
        AVG(attempt_count > 1) AS stale_takeover_rate,

@@ -1,4 +1,4 @@
-// Stands for a model somewhere else: slow, dear, and generous with what it tells. It counts what it is asked for.
+// Stands for an external model: slow, expensive, and with more in its response than should be stored. It counts its calls.
 //
 //   POST /propose   the work     POST /mode {"mode": "answer" | "fail" | "hold"}     GET /calls
 import { createServer } from "node:http";

@@ -1,5 +1,5 @@
-// The service: POST /actionRequests/aiProposeCopy asks a model for a better text. One call of the model costs money, so the
-// same request, clicked twice, reloaded or sent again after a timeout, makes one call.
+// The service: POST /actionRequests/aiProposeCopy asks a model for a better text. Each call of the model costs money, so a
+// request that is clicked twice, reloaded or retried after a timeout makes one call.
 //
 //   PORT, PROVIDER_URL, ONCE_CLAIMS_URL, ONCE_CLAIMS_TOKEN_LAUNCHBASE; TTL_HOURS, STALE_TAKEOVER_MINUTES, LEASE
 import { createServer } from "node:http";
@@ -54,7 +54,7 @@ const server = createServer(async (request, response) => {
     for await (const part of request) parts.push(part);
     reply(200, await aiProposeCopy(JSON.parse(Buffer.concat(parts).toString())));
   } catch (error) {
-    // A mistake in the request or in this program; what happens to the work is a result, not an exception.
+    // An error in the request or in this program. Failures of the work are results, not exceptions.
     reply(400, { ok: false, stopReason: error instanceof Error ? error.name : "unknown" });
   }
 });

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""A backend that moves money exactly once: what it does and what it answers are committed together, in one transaction.
+"""A backend that moves money exactly once: the effect and the response are committed together, in one transaction.
 
     ledger.py --database postgres://… | mysql://…  [--port 9000]
 
@@ -16,7 +16,7 @@ STALE_CLAIM = {"ON001", 31001, 31003}  # what once_finish() raises: a SQLSTATE i
 
 
 class Refused(Exception):
-    """The order makes no sense; nothing was done."""
+    """The order is invalid; nothing was done."""
 
 
 def connect(url):
@@ -36,7 +36,7 @@ class Ledger:
 
     @contextlib.contextmanager
     def transaction(self):
-        """Committed when the block ends well, otherwise as if it had never begun."""
+        """Commits when the block succeeds, otherwise rolls back."""
         connection = connect(self.url)
         try:
             yield connection.cursor()
@@ -45,7 +45,7 @@ class Ledger:
             connection.close()
 
     def transfer(self, claim, order):
-        """Books one transfer, and says in the same transaction how the request ended."""
+        """Books one transfer, and records the response in the same transaction."""
         answer = json.dumps({"transfer": str(uuid.uuid4()), **order}).encode()
         with self.transaction() as cursor:
             self.book(cursor, json.loads(answer))
@@ -56,14 +56,14 @@ class Ledger:
         source, target, amount = transfer["from"], transfer["to"], transfer["amount"]
         cursor.execute("INSERT INTO transfers (id, reference, source, target, amount) VALUES (%s, %s, %s, %s, %s)",
                        (transfer["transfer"], transfer["reference"], source, target, amount))
-        # Always in the same order, so that two transfers cannot wait for each other.
+        # Always lock in the same order, so that two transfers cannot deadlock.
         for account, change in sorted(((source, -amount), (target, amount))):
             cursor.execute("UPDATE accounts SET balance = balance + %s WHERE name = %s", (change, account))
             if cursor.rowcount != 1:
                 raise Refused(f"there is no account {account}")
 
     def finish(self, cursor, claim, status, body):
-        """Raises if this attempt is no longer the one that counts, and then nothing of the transaction stays."""
+        """Raises if another attempt has taken over; the transaction is then rolled back."""
         cursor.execute(f"{self.finish_call} once_finish(%s, %s, %s, %s)",
                        (claim, status, json.dumps({"Content-Type": "application/json"}), body))
 

@@ -1,4 +1,4 @@
--- The ledger's own tables, for PostgreSQL and for MySQL alike. Once's are made by `once schema … --apply`.
+-- The ledger's own tables, for PostgreSQL and MySQL. `once schema … --apply` creates Once's tables.
 CREATE TABLE accounts (name varchar(100) PRIMARY KEY, balance bigint NOT NULL);
 CREATE TABLE transfers (
   id varchar(36) PRIMARY KEY,

@@ -29,7 +29,7 @@ END_SECONDS = 20
 
 
 def once_binary():
-    """ONCE_BINARY, or what ./run has built."""
+    """ONCE_BINARY, or the binary that ./run has built."""
     built = [ROOT / "build" / kind / "once" for kind in ("release", "dev")]
     found = os.environ.get("ONCE_BINARY") or next((str(path) for path in built if path.exists()), None)
     if found is None:
@@ -42,7 +42,7 @@ def once_binary():
 
 
 class Program:
-    """One process, with what it said in a file."""
+    """One process, with its output in a file."""
 
     def __init__(self, folder, name, command, env=None):
         self.name = name
@@ -61,7 +61,7 @@ class Program:
         return True
 
     def kill(self):
-        """As a crash."""
+        """Kills it, like a crash."""
         self.process.kill()
         self.process.wait()
 
@@ -96,7 +96,7 @@ class Stage:
         self._ends.close()
 
     def port(self, usual):
-        """The one that the README names, or a free one."""
+        """The port in the README, or a free one."""
         return free_port() if self.free_ports else usual
 
     def at_end(self, function):

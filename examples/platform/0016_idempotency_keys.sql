@@ -1,7 +1,7 @@
 -- Migration 0016: Once's table, as platform_idempotency_keys.
 --
--- Once keeps no raw keys and does not know users, so the service notes both under the id of the operation. A note goes
--- when Once forgets the operation.
+-- Once stores neither raw keys nor users, so the service notes both with the id of the operation. A note is deleted when
+-- Once forgets the operation.
 CREATE TABLE platform_requests (
     operation BYTEA PRIMARY KEY REFERENCES once_operations(id) ON DELETE CASCADE,
     key VARCHAR(255) NOT NULL,
@@ -10,7 +10,7 @@ CREATE TABLE platform_requests (
 );
 -- By user; and with the key, so that a cleanup finds the note of each row that it removes.
 CREATE INDEX platform_requests_user ON platform_requests(user_id, key);
--- By age: created_at of the view. Once itself looks by expiry only, and has no such index.
+-- By age: created_at of the view. Once itself searches by expiry only and has no such index.
 CREATE INDEX platform_operations_age ON once_operations(started_at);
 
 -- A recorded body, or null if it is not JSON.
@@ -25,7 +25,7 @@ CREATE VIEW platform_idempotency_keys AS
 SELECT noted.key,
        noted.user_id,
        noted.endpoint,
-       -- An outcome that nobody knows yet is still in progress: a retry settles it.
+       -- An unknown outcome is shown as in progress: a retry settles it.
        (ARRAY['in_progress', 'completed', 'failed', 'in_progress', 'completed'])[kept.state + 1]::VARCHAR(20) AS status,
        CASE WHEN kept.state = 1 THEN get_byte(kept.outcome, 2) | (get_byte(kept.outcome, 3) << 8) END AS response_status,
        CASE WHEN kept.state = 1
@@ -36,8 +36,8 @@ SELECT noted.key,
 FROM once_operations AS kept JOIN platform_requests AS noted ON noted.operation = kept.id
 WHERE kept.attempt > 0;
 
--- DELETE FROM platform_idempotency_keys WHERE created_at < NOW() - INTERVAL '24 hours' still cleans up, but a request at
--- work keeps its key. `once sweep`, and every gateway by itself once a minute, does the same.
+-- DELETE FROM platform_idempotency_keys WHERE created_at < NOW() - INTERVAL '24 hours' still cleans up, but a running
+-- request keeps its key. `once sweep`, and every gateway by itself once a minute, does the same.
 CREATE FUNCTION platform_forget() RETURNS TRIGGER LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM once_operations AS kept USING platform_requests AS noted

@@ -1,4 +1,4 @@
-"""A platform where agents act. What an act does and what it answers are committed together, so a retry never acts twice.
+"""A platform where agents act. The effect of an act and its response are committed together, so a retry never acts twice.
 
 PLATFORM_DATABASE is a postgres:// URL with Once's schema in it, PLATFORM_TOKEN_SECRET the file that tokens are signed with.
 What has to do with Once is in Work; everything else is an ordinary service.
@@ -48,7 +48,7 @@ class Vote(BaseModel):
 
 @contextlib.contextmanager
 def transaction():
-    """Committed when the block ends well, otherwise as if it had never begun."""
+    """Commits when the block succeeds, otherwise rolls back."""
     connection = psycopg2.connect(DATABASE)
     try:
         yield connection.cursor()
@@ -58,7 +58,7 @@ def transaction():
 
 
 class Work:
-    """One request: its transaction, who asks, and how it ends."""
+    """One request: its transaction, its user and its response."""
 
     def __init__(self, cursor, request):
         self.cursor = cursor
@@ -66,7 +66,7 @@ class Work:
         self.claim = request.headers.get("Idempotency-Claim")  # from Once, if the request has a key
 
     def note(self, user):
-        """Which key of whom this is: for platform_idempotency_keys."""
+        """Notes the key and the user, for platform_idempotency_keys."""
         if self.claim:
             self.cursor.execute(
                 "INSERT INTO platform_requests VALUES (decode(%s, 'hex'), %s, %s, %s) "
@@ -78,7 +78,7 @@ class Work:
         self.cursor.execute(f"INSERT INTO {table} ({columns}) VALUES ({places})", tuple(values.values()))
 
     def done(self, status, answer):
-        """Raises if another attempt has taken over, and then nothing of the transaction stays."""
+        """Raises if another attempt has taken over; the transaction is then rolled back."""
         body = json.dumps(answer, default=str)
         if self.claim:
             headers = {"Content-Type": "application/json", "X-Request-Id": self.request.headers["X-Request-Id"]}
@@ -87,7 +87,7 @@ class Work:
 
 
 def current_user(request: Request):
-    """Whom the token names. Once has checked it for requests with a key; others come as they are."""
+    """The user in the token. Once has verified it for requests with a key, but not for others."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     try:
         if scheme != "Bearer":
@@ -101,12 +101,12 @@ def current_user(request: Request):
 def work(request, user):
     with transaction() as cursor:
         Work(cursor, request).note(user)
-        cursor.connection.commit()  # the key is seen while the request is at work, too
+        cursor.connection.commit()  # so that the view shows the key while the request is running
         yield Work(cursor, request)
 
 
 def make(request, user, table, **values):
-    """One new row, which is the answer."""
+    """Inserts one row and returns it as the response."""
     row = {"id": uuid.uuid4(), "user_id": user, **values}
     with work(request, user) as at:
         at.insert(table, **row)
@@ -126,7 +126,7 @@ def change(request, user, table, row, **values):
 
 @app.exception_handler(psycopg2.Error)
 def database_failed(_, error):
-    """Perhaps it was committed, perhaps not: a retry finds out."""
+    """The transaction may have been committed or not: a retry finds out."""
     stale = getattr(error, "pgcode", None) == "ON001"
     if isinstance(error, psycopg2.IntegrityError):
         return JSONResponse({"detail": "that name is taken, or there is no such thing"}, 422)

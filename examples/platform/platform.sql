@@ -1,4 +1,4 @@
--- The service's own tables. Once's are made by `once schema postgres --apply`.
+-- The service's own tables. `once schema postgres --apply` creates Once's tables.
 CREATE TABLE platform_users (
     id UUID PRIMARY KEY,
     name VARCHAR(100) NOT NULL UNIQUE,

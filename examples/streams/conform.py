@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Runs declarative cases of Durable Streams against a server, byte by byte: raw requests, no client library in between.
+"""Runs declarative cases of Durable Streams against a server, with raw requests and without a client library.
 
     conform.py --url http://127.0.0.1:8080 cases/*.yaml        needs Debian's python3-yaml
 
@@ -55,7 +55,7 @@ def unchunked(body):
 
 
 def send(address, method, target, headers, body):
-    """Header values go out as they are, whatever they hold."""
+    """Header values are sent unchanged."""
     fields = {"Host": f"{address[0]}:{address[1]}", "Connection": "close", **headers}
     if body is not None:
         fields["Content-Length"] = len(body)
@@ -69,7 +69,7 @@ def send(address, method, target, headers, body):
 
 
 class Run:
-    """One test: its variables, and what it has appended."""
+    """One test: its variables and the data it has appended."""
 
     def __init__(self, url, wire_level):
         parts = urllib.parse.urlsplit(url)
@@ -80,7 +80,7 @@ class Run:
         self.appended = []
 
     def value(self, text):
-        """With every ${name} in it resolved; a name that nobody set is an error."""
+        """Replaces every ${name}; an unknown name is an error."""
         def resolve(match):
             if match[1] == "randomUUID":
                 return str(uuid.uuid4())
@@ -154,7 +154,7 @@ class Run:
                 raise Failed(f"nothing to capture: {source}")
             self.values[name] = answer.headers[field.lower()]
 
-    # Each of these says what was found instead, or None.
+    # Each of these returns the difference as text, or None.
 
     def status(self, answer, expected, action):
         if not self.wire_level and expected == 200 and action in STATUS_ONLY:

@@ -1,4 +1,4 @@
-"""Who asks: the organization in a signed token."""
+"""The caller: the organization in a signed token."""
 import functools
 import time
 

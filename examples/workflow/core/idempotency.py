@@ -1,15 +1,15 @@
-"""What a view has to do with Once, if its work must be exact."""
+"""A decorator for views whose work must happen exactly once."""
 import functools
 import json
 
 from django.db import connection, transaction
 
-# These say that nothing was done, so a retry executes: the same as record.refusals.
+# Responses that mean that nothing was done, so that a retry executes: the same as record.refusals.
 REFUSALS = {401, 403, 407, 408, 413, 425, 429}
 
 
 def idempotent(view):
-    """What the view does and what it answers are committed together: whatever dies, a retry finds both or neither.
+    """Commits the effect and the response of a view together: after any crash, a retry finds both or neither.
 
     Every other mutating view is protected by the gateway as it is; this is for work that must not be done twice even when
     the gateway or this process dies in the middle. A refusal or a 5xx is no outcome: it is rolled back, and a retry executes.
@@ -28,7 +28,7 @@ def idempotent(view):
 
 
 def finish(claim, request, response):
-    """Raises if another attempt has taken over, and then nothing of the transaction stays."""
+    """Raises if another attempt has taken over; the transaction is then rolled back."""
     headers = {**dict(response.items()), "X-Request-Id": request.headers.get("X-Request-Id", "")}
     with connection.cursor() as cursor:
         cursor.execute("SELECT once_finish(%s, %s, %s, %s)",

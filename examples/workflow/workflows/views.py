@@ -1,4 +1,4 @@
-"""Validations: expensive, and counted against the quota of the organization that asks."""
+"""Validations: expensive, and counted against the quota of the caller's organization."""
 import hashlib
 import json
 import time
@@ -14,7 +14,7 @@ from workflows.models import Organization, ValidationRun, Workflow
 
 
 def validate(model, seconds):
-    """Stands for EnergyPlus: it takes its time, and the same model has the same findings."""
+    """Stands for EnergyPlus: slow, and deterministic for the same model."""
     time.sleep(seconds)
     return {"errors": hashlib.sha256(model.encode()).digest()[0] % 5}
 
@@ -30,7 +30,7 @@ def start_validation(request, organization, workflow_id):
     except (ValueError, KeyError, TypeError):
         return JsonResponse({"error": "expected {\"model\": NAME}"}, status=400)
     findings = validate(model, seconds)
-    # Last, and only if there is something left: the row is locked until the end of the transaction.
+    # Last, and only if quota is left, because the row is locked until the end of the transaction.
     left = Organization.objects.filter(id=organization.id, used__lt=F("quota"))
     if left.update(used=F("used") + 1) == 0:
         return JsonResponse({"error": "the quota is used up"}, status=429)
@@ -41,7 +41,7 @@ def start_validation(request, organization, workflow_id):
 @require_http_methods(["GET", "POST"])
 @of_organization
 def workflows(request, organization):
-    """Not decorated: what the gateway does for it is all it needs."""
+    """Not decorated: the gateway's protection is enough."""
     if request.method == "POST":
         made = Workflow.objects.create(organization=organization, name=json.loads(request.body)["name"])
         return JsonResponse({"id": made.id, "name": made.name}, status=201)
