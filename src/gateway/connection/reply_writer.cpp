@@ -72,6 +72,7 @@ Task<bool> ReplyWriter::write(RequestContext& request) {
   bool whole = sent.status == Io::ok;
   if (whole && streams) whole = co_await stream_rest(chunked);
   if (!whole) request.keep = false;
+  request.replied = whole;
   co_return whole;
 }
 

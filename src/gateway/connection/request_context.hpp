@@ -80,7 +80,7 @@ struct RequestContext {
   void close_unread();
   After after() const {
     if (keep) return After::keep;
-    return body_unread || (!tunnelled && io.has_more()) ? After::linger : After::close;
+    return body_unread || (replied && io.has_more()) ? After::linger : After::close;
   }
 
   GatewayShared& shared;
@@ -111,7 +111,7 @@ struct RequestContext {
 
   bool keep = true;
   bool body_unread = false;
-  bool tunnelled = false;  // after the head the client's bytes were no requests
+  bool replied = false;  // with a whole response, which the client may still be reading
 };
 
 }  // namespace once::gateway

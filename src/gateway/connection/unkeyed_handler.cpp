@@ -130,7 +130,7 @@ Task<void> UnkeyedHandler::account(RequestContext& request, const PassedResult& 
   reply.status = result.status;
   request.keep = result.keep;
   request.body_unread = !io_.body.ended();
-  request.tunnelled = result.status == 101;
+  request.replied = result.whole;
 }
 
 }  // namespace once::gateway
