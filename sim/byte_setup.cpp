@@ -90,7 +90,7 @@ ByteSetup draw_byte_setup(std::uint64_t seed) {
   setup.call_resets = chance(draw, 60);
   draw_clients(draw, setup);
   draw_backend(draw, setup);
-  setup.store_answers_late = chance(draw, 8);
+  setup.store_answers_late = chance(draw, 20);
   setup.limits.max_connections = draw.one_in(6) ? 6 : 10'000;
   setup.limits.max_in_flight = draw.one_in(8) ? 3 : 20'000;
   setup.limits.max_body_memory = draw.one_in(5) ? std::size_t{64} << 10U : std::size_t{256} << 20U;
