@@ -16,8 +16,8 @@ std::expected<T, Mistake> sized(const T* given, std::size_t least) {
   T copy{};
   std::memcpy(&copy, given, std::min(given->size, sizeof(T)));
   const auto* const bytes = reinterpret_cast<const unsigned char*>(given);
-  const bool unknown =
-      given->size > sizeof(T) && std::any_of(bytes + sizeof(T), bytes + given->size, [](unsigned char b) { return b != 0; });
+  const bool unknown = given->size > sizeof(T) &&
+                       std::any_of(bytes + sizeof(T), bytes + given->size, [](unsigned char b) { return b != 0; });
   if (unknown) return std::unexpected("a struct has members that this version of the library does not know");
   return copy;
 }

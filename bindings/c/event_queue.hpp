@@ -80,7 +80,7 @@ class EventQueue {
   Descriptor ready_;
   std::mutex mutex_;
   std::deque<std::unique_ptr<OwnedEvent>> events_;
-  std::size_t log_lines_ = 0;                                              // among them
+  std::size_t log_lines_ = 0;                                               // among them
   std::unordered_map<std::uint64_t, std::unique_ptr<OwnedEvent>> private_;  // that nobody waits for yet
   std::unordered_map<std::uint64_t, Waiter*> waiters_;
   std::unordered_set<std::uint64_t> given_up_;

@@ -1,12 +1,12 @@
 // The C interface: every function of once/once.h, each a few lines around the gate's core.
-#include <once/once.h>
-
 #include <chrono>
 #include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
 #include <variant>
+
+#include <once/once.h>
 
 #include "arguments.hpp"
 #include "broken.hpp"
@@ -344,9 +344,8 @@ once_status once_claim_work(once_gate* gate, const once_work* work, uint64_t tag
 
 once_status once_complete(once_claim* claim, once_bytes value, once_bytes media_type, uint64_t tag) {
   return with_claim(claim, [&] {
-    gate::WorkOrder order{.kind = gate::WorkOrder::Kind::complete,
-                          .value = abi::text_of(value),
-                          .media_type = abi::text_of(media_type)};
+    gate::WorkOrder order{
+        .kind = gate::WorkOrder::Kind::complete, .value = abi::text_of(value), .media_type = abi::text_of(media_type)};
     return order_work(claim, std::move(order), tag);
   });
 }
@@ -460,8 +459,7 @@ once_status once_sanitise(once_bytes json, const once_bytes* store_only, size_t 
     auto only = abi::names_of(store_only, store_only_count);
     auto never = abi::names_of(never_store, never_store_count);
     if (!only || !never) return fail(ONCE_INVALID, "a list of names is NULL");
-    auto kept = guard::sanitise(abi::text_of(json),
-                                {.store_only = *std::move(only), .never_store = *std::move(never)});
+    auto kept = guard::sanitise(abi::text_of(json), {.store_only = *std::move(only), .never_store = *std::move(never)});
     if (!kept) return fail(ONCE_INVALID, "the value is not valid JSON, or has a name twice in one object");
     return give_text(*std::move(kept), text);
   });

@@ -77,8 +77,7 @@ std::expected<std::unique_ptr<Engine>, OpenError> Engine::open(const Options& op
   for (const std::string& warning : settings->warnings) ground->log.warn("setting ignored", {{"detail", warning}});
   auto store = open_store(config.store, store_settings(config), {.clock = ground->clock, .log = ground->log});
   if (!store) {
-    const auto kind =
-        store.error().source == ErrorSource::config ? OpenError::Kind::settings : OpenError::Kind::store;
+    const auto kind = store.error().source == ErrorSource::config ? OpenError::Kind::settings : OpenError::Kind::store;
     return std::unexpected(OpenError{.kind = kind, .detail = std::move(store.error().detail)});
   }
   return std::make_unique<Engine>(*std::move(settings), std::move(ground), *std::move(store));

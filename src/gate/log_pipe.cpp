@@ -6,7 +6,6 @@
 #include <array>
 #include <utility>
 
-
 namespace once::gate {
 
 LogPipe::LogPipe(Sink sink) : sink_(std::move(sink)) {

@@ -32,9 +32,8 @@ std::optional<Problem> RequestText::parse(const Limits& limits) {
     if (!is_framing(field.name)) append_line(text_, field);
   }
   text_.append("\r\n");
-  const http::HeadLimits head_limits{.max_bytes = limits.max_header_bytes,
-                                     .max_fields = limits.max_header_count,
-                                     .max_target = limits.max_uri_bytes};
+  const http::HeadLimits head_limits{
+      .max_bytes = limits.max_header_bytes, .max_fields = limits.max_header_count, .max_target = limits.max_uri_bytes};
   const http::ParseResult parsed = http::parse(text_, head_limits, head);
   switch (parsed.parsed) {
     case http::Parsed::complete: return std::nullopt;

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 
 HERE = pathlib.Path(__file__).parent
 FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-pedantic", "-Werror"]
@@ -58,10 +59,20 @@ def check_compilers(library, source, sanitizer):
             output(linked)
 
 
+def check_page(source):
+    """Every block of code in docs/gate.md is a part of a sample that is built and run."""
+    samples = "".join((HERE / name).read_text() for name in ("sample.c", "sample.cpp"))
+    parts = re.findall(r"(?:/\*|//) docs: \w+(?: \*/)?\n(.*?)\n *(?:/\*|//) docs: end", samples, re.DOTALL)
+    known = {textwrap.dedent(part).strip() for part in parts}
+    blocks = re.findall(r"```c(?:pp)?\n(.*?)```", (source / "docs/gate.md").read_text(), re.DOTALL)
+    assert {block.strip() for block in blocks} == known, "docs/gate.md and the samples differ"
+
+
 def main():
     library, source = sys.argv[1], pathlib.Path(sys.argv[2])
     check_exports(library, source)
     check_marks(library)
+    check_page(source)
     check_compilers(library, source, sys.argv[3].split("=", 1)[1])
 
 

@@ -98,7 +98,8 @@ TEST_F(Gates, callers_that_the_program_has_verified_do_not_meet) {
 }
 
 TEST_F(Gates, caller_of_the_program_stands_for_the_header_of_a_trusted_proxy) {
-  Gate gate = open({{"store", "memory:"}, {"defaults.caller", "proxy-header:X-User"}, {"trusted_proxies", "192.0.2.9"}});
+  Gate gate =
+      open({{"store", "memory:"}, {"defaults.caller", "proxy-header:X-User"}, {"trusted_proxies", "192.0.2.9"}});
   Request verified = request();
   verified.caller = "user 1";
   verified.fields.push_back({"X-User", "somebody else"});

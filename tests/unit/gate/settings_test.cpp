@@ -1,11 +1,12 @@
 // Which configurations a gate takes: the gateway's, without its sockets, and without what it cannot do.
+#include "gate/settings.hpp"
+
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include <gmock/gmock.h>
 
-#include "gate/settings.hpp"
 #include "tests/unit/gate/gate_world.hpp"
 
 namespace once::gate {
