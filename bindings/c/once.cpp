@@ -6,6 +6,8 @@
 #include <utility>
 #include <variant>
 
+#include <openssl/crypto.h>
+
 #include <once/once.h>
 
 #include "arguments.hpp"
@@ -42,6 +44,8 @@ gate::LogTarget log_target(std::uint32_t log, const std::shared_ptr<EventQueue>&
 }
 
 Instances::Made open_instance(const gate::Options& options, std::uint32_t log) {
+  // Threads of the gate may still be at work when the process exits: they must not lose OpenSSL under their feet.
+  OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
   auto queue = std::make_shared<EventQueue>();
   abi::handle_broken_invariants(queue);
   auto core = gate::Core::open(options, log_target(log, queue));

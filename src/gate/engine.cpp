@@ -122,7 +122,10 @@ Engine::Engine(GateSettings settings, std::unique_ptr<Ground> ground, OpenedStor
 Engine::~Engine() {
   errands_.stop();
   lanes_.stop();
-  if (ground_->pipe) ground_->pipe->stop_listening(loop_);
+  if (ground_->pipe) {
+    ground_->pipe->read_all();
+    ground_->pipe->stop_listening(loop_);
+  }
   calls_.clear();
   retired_.clear();
 }
