@@ -24,3 +24,17 @@ install(FILES ${PROJECT_BINARY_DIR}/once-config.cmake ${PROJECT_BINARY_DIR}/once
 
 configure_file(${CMAKE_CURRENT_LIST_DIR}/once.pc.in ${PROJECT_BINARY_DIR}/once.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/once.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)
+
+# The C interface: the shared library, its header and a pkg-config file. Also a Debian package (package.cmake).
+#   cmake --install build/release --component capi --prefix /usr/local
+set(once_c_folder lib)
+set(once_c_up ../..)
+if(CMAKE_LIBRARY_ARCHITECTURE)
+  set(once_c_folder lib/${CMAKE_LIBRARY_ARCHITECTURE})
+  set(once_c_up ../../..)
+endif()
+configure_file(${CMAKE_CURRENT_LIST_DIR}/libonce.pc.in ${PROJECT_BINARY_DIR}/libonce.pc @ONLY)
+install(TARGETS once_c LIBRARY DESTINATION ${once_c_folder} COMPONENT capi)
+install(FILES ${PROJECT_SOURCE_DIR}/include/once/once.h DESTINATION include/once COMPONENT capi)
+install(FILES ${PROJECT_SOURCE_DIR}/packaging/debian/copyright DESTINATION share/doc/libonce-dev COMPONENT capi)
+install(FILES ${PROJECT_BINARY_DIR}/libonce.pc DESTINATION ${once_c_folder}/pkgconfig COMPONENT capi)

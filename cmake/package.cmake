@@ -1,5 +1,5 @@
-# The Debian package: the gateway, its manual, completions, units and docs. Every file of it is installed here, in the
-# component `gateway`; maintainer scripts are in packaging/debian.
+# The Debian packages. `once`: the gateway, its manual, completions, units and docs. Every file of it is installed here, in
+# the component `gateway`; maintainer scripts are in packaging/debian. `libonce-dev`: the C interface (install.cmake).
 #   cmake --preset release && cmake --build --preset release --target package
 find_program(GZIP_PROGRAM gzip REQUIRED)
 string(TIMESTAMP once_manual_date "%Y-%m-%d" UTC)  # SOURCE_DATE_EPOCH, if it is set
@@ -54,7 +54,7 @@ set(CPACK_PACKAGE_NAME once)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
 set(CPACK_PACKAGE_CONTACT "The authors of Once <once@localhost>")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
-set(CPACK_COMPONENTS_ALL gateway)
+set(CPACK_COMPONENTS_ALL gateway capi)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
   OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
@@ -75,6 +75,16 @@ embedded journal, PostgreSQL, MySQL or Redis.
 .
 The package brings systemd units that are not enabled, a configuration in
 /etc/once, manual pages and completions.")
+# The library is used by programs that are built for it, so it comes with its header in one package.
+set(CPACK_DEBIAN_CAPI_PACKAGE_NAME libonce-dev)
+set(CPACK_DEBIAN_CAPI_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_CAPI_PACKAGE_SECTION libdevel)
+set(CPACK_COMPONENT_CAPI_DESCRIPTION "idempotency keys inside a process
+The engine of Once as a shared library with a C interface: a program begins a
+request, runs its handler if the key is new, and gets the recorded response if
+it is not. Answers are kept in an embedded journal, PostgreSQL, MySQL or Redis.
+.
+The package has the library, its header and a pkg-config file.")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_GATEWAY_PACKAGE_CONTROL_EXTRA
   ${packaging}/debian/postinst ${packaging}/debian/prerm ${packaging}/debian/postrm ${packaging}/debian/conffiles)

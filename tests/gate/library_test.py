@@ -1,5 +1,6 @@
-"""library_test.py LIBRARY SOURCE [--sanitizer=NAME]: what libonce.so shows to the programs that load it. The list of
+"""library_test.py LIBRARY SOURCE BUILD --sanitizer=NAME: what libonce.so shows to the programs that load it. The list of
 functions is the interface: whoever changes it changes exports.txt, and knows that nothing may ever be taken away."""
+import os
 import pathlib
 import re
 import subprocess
@@ -59,6 +60,24 @@ def check_compilers(library, source, sanitizer):
             output(linked)
 
 
+def check_installed(build, source, sanitizer):
+    """What is installed can be built against as its users do, wherever it was put."""
+    with tempfile.TemporaryDirectory() as folder:
+        output("cmake", "--install", build, "--component", "capi", "--prefix", f"{folder}/first")
+        pathlib.Path(folder, "first").rename(f"{folder}/prefix")
+        package = next(pathlib.Path(folder).rglob("libonce.pc"))
+        library = package.parent.parent
+        environment = {**os.environ, "PKG_CONFIG_PATH": str(package.parent)}
+        flags = subprocess.run(["pkg-config", "--cflags", "--libs", "libonce"], env=environment, check=True,
+                               capture_output=True, text=True).stdout.split()
+        program = f"{folder}/sample"
+        extra = [f"-fsanitize={sanitizer}"] if sanitizer else []
+        output("clang-19", *extra, str(source / "tests/gate/sample.c"), "-o", program, *flags, f"-Wl,-rpath,{library}")
+        data = pathlib.Path(folder, "data")
+        data.mkdir()
+        output(program, str(data))
+
+
 def check_page(source):
     """Every block of code in docs/gate.md is a part of a sample that is built and run."""
     samples = "".join((HERE / name).read_text() for name in ("sample.c", "sample.cpp"))
@@ -73,7 +92,9 @@ def main():
     check_exports(library, source)
     check_marks(library)
     check_page(source)
-    check_compilers(library, source, sys.argv[3].split("=", 1)[1])
+    sanitizer = sys.argv[4].split("=", 1)[1]
+    check_compilers(library, source, sanitizer)
+    check_installed(sys.argv[3], source, sanitizer)
 
 
 main()
