@@ -6,9 +6,8 @@
 #include <utility>
 #include <variant>
 
-#include <openssl/crypto.h>
-
 #include <once/once.h>
+#include <openssl/crypto.h>
 
 #include "arguments.hpp"
 #include "broken.hpp"

@@ -45,11 +45,11 @@ struct Reply {
   Duration stream_idle{};                        // with a source: the longest silence of it
   std::optional<std::uint64_t> streamed_length;  // with a source: of the whole body, if known
   Attempt attempt{};
-  std::size_t recorded_bytes = 0;  // by this request, just now
-  bool known_key = false;          // the store had the key already
+  std::size_t recorded_bytes = 0;   // by this request, just now
+  bool known_key = false;           // the store had the key already
   std::optional<ClaimEnd> settled;  // what became of the claim, if this request had one
-  bool dated = false;              // the head says when it was made
-  DateText expires;                // kept from reply to reply
+  bool dated = false;               // the head says when it was made
+  DateText expires;                 // kept from reply to reply
 
   void reset();
   // Gives the memory of an idle connection back.
