@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -142,7 +141,8 @@ void Engine::run(Core& core) {
 
 void Engine::start(std::unique_ptr<Call> call) {
   Call& started = *call;
-  Running& running = calls_.emplace_back(std::move(call), drive(run_call(started)));
+  Running& running = calls_[&started];
+  running = {.call = std::move(call), .driven = drive(run_call(started))};
   running.driven.start();
 }
 
@@ -153,19 +153,18 @@ Task<void> Engine::run_call(Call& call) {
 
 // Its coroutine is still on the stack: it is destroyed on a later turn.
 void Engine::retire(const Call& call) {
-  const auto found = std::ranges::find(calls_, &call, [](const Running& each) { return each.call.get(); });
-  retired_.splice(retired_.end(), calls_, found);
+  retired_.push_back(std::move(calls_.extract(&call).mapped()));
   if (!std::exchange(retirement_.posted, true)) loop_.post(retirement_);
 }
 
 void Engine::cancel(std::uint64_t tag) {
-  for (const Running& running : calls_) running.call->cancel(tag);
+  for (const auto& [call, running] : calls_) running.call->cancel(tag);
 }
 
 void Engine::stop(Completion<StopResult> then) {
   told_when_stopped_.push_back(std::move(then));
   stopping_ = true;
-  for (const Running& running : calls_) running.call->end_wait();
+  for (const auto& [call, running] : calls_) running.call->end_wait();
   tell_if_stopped();
 }
 

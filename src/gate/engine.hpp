@@ -5,10 +5,11 @@
 #include <chrono>
 #include <cstdint>
 #include <expected>
-#include <list>
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
+#include <variant>
 #include <vector>
 
 #include <once/gate.hpp>
@@ -154,8 +155,8 @@ class Engine {
   Counter work_lost_;
   Core* core_ = nullptr;
   Errands errands_;
-  std::list<Running> calls_;
-  std::list<Running> retired_;  // over, to be destroyed when their coroutines have returned
+  std::unordered_map<const Call*, Running> calls_;
+  std::vector<Running> retired_;  // over, to be destroyed when their coroutines have returned
   Retirement retirement_;
   SettleTimer settle_timer_;
   bool stopping_ = false;
