@@ -9,7 +9,7 @@ from support import ROOT, ClaimsTest
 from tls import Authority
 from wire import Backend
 
-from once_client import Once
+from once import ClaimsClient
 
 
 class NodeClient(ClaimsTest):
@@ -37,7 +37,7 @@ class NodeClient(ClaimsTest):
         gateway, api = self.start(f"upstreams.default=http://127.0.0.1:{backend.port}", "claims.max_body=64KiB", tokens=tokens,
                                   clock=clock)
         inputs = json.loads((ROOT / "tests" / "claims" / "languages.json").read_text())["inputs"]
-        Once(api.url, tokens["launchbase"]).run(lambda: "from Python", scope="languages", inputs=inputs)
+        ClaimsClient(api.url, tokens["launchbase"]).run(lambda: "from Python", scope="languages", inputs=inputs)
         sockets = {}
         for name, known in {"ONCE_SOCKET": None, "ONCE_SOCKET_WITH_TOKENS": tokens}.items():
             self.data = self.folder()

@@ -24,7 +24,7 @@ def comparable(text):
 class Page(ClaimsTest):
     def run_in_data(self, command):
         done = subprocess.run(command, cwd=self.data, capture_output=True, text=True, timeout=60,
-                              env={**os.environ, "PYTHONPATH": str(ROOT / "clients" / "python")})
+                              env={**os.environ, "PYTHONPATH": str(ROOT / "bindings" / "python")})
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 

@@ -1,4 +1,4 @@
-"""clients/python/once_client.py in an event loop, and what interrupts it, against the real gateway."""
+"""once.ClaimsClient in an event loop, and what interrupts it, against the real gateway."""
 import asyncio
 import contextlib
 import threading
@@ -7,7 +7,7 @@ import unittest
 from support import ClaimsTest
 from wire import DEADLINE, wait_until
 
-from once_client import Once
+from once import ClaimsClient
 
 OPTIONS = {"scope": "jobs", "key": "k", "lease": "1m", "takeover_after": "3m"}
 
@@ -23,7 +23,7 @@ class Async(ClaimsTest):
     def setUp(self):
         super().setUp()
         self.time = self.clock()
-        self.once = Once(self.start(clock=self.time)[1].url)
+        self.once = ClaimsClient(self.start(clock=self.time)[1].url)
 
     def play(self, story):
         async def limited():

@@ -1,5 +1,4 @@
-"""clients/python/once_client.py against the real gateway."""
-import ast
+"""once.ClaimsClient against the real gateway."""
 import http.client
 import json
 import os
@@ -13,23 +12,22 @@ import unittest.mock
 from support import ROOT, ClaimsTest
 from wire import Backend, wait_until
 
-import once_client
-from once_client import Once, OnceError, hash_text
+from once import ClaimsClient, OnceError, claims as once_claims, hash_text
 
 
 # In a process of its own: claims, says so, and never ends. A lease is a second by its clock, and a minute by the gateway's.
 WORK_UNTIL_KILLED = """
 import sys, threading
-import once_client
-from once_client import Once
+from once import claims as once_claims
+from once import ClaimsClient
 
-once_client._seconds = lambda duration: 1.0
+once_claims.seconds = lambda duration: 1.0
 
 def work():
     print("began", flush=True)
     threading.Event().wait()
 
-Once(sys.argv[1]).run(work, scope="jobs", key="k", lease="1m", takeover_after="3m")
+ClaimsClient(sys.argv[1]).run(work, scope="jobs", key="k", lease="1m", takeover_after="3m")
 """
 
 
@@ -58,7 +56,7 @@ class VirtualEvent(threading.Event):
 
 class PythonClient(ClaimsTest):
     def client(self, *settings, **named):
-        return Once(self.api(*settings).url, **named)
+        return ClaimsClient(self.api(*settings).url, **named)
 
     def test_a_hundred_callers_and_one_run(self):
         once = self.client()
@@ -85,12 +83,12 @@ class PythonClient(ClaimsTest):
         clock = self.clock()
         gateway, api = self.start(clock=clock)
         owner = subprocess.Popen([sys.executable, "-c", WORK_UNTIL_KILLED, api.url], stdout=subprocess.PIPE, text=True,
-                                 env={**os.environ, "PYTHONPATH": str(ROOT / "clients" / "python")})
+                                 env={**os.environ, "PYTHONPATH": str(ROOT / "bindings" / "python")})
         self.addCleanup(owner.stdout.close)
         self.addCleanup(owner.wait)
         self.addCleanup(owner.kill)
         self.assertEqual(owner.stdout.readline(), "began\n")
-        once = Once(api.url)
+        once = ClaimsClient(api.url)
         options = {"scope": "jobs", "key": "k", "lease": "1m", "takeover_after": "3m"}
         renewals = lambda: gateway.metrics()['once_claims_requests_total{verb="renew",result="done"}']
         for _ in range(8):  # past the lease and the threshold: an owner that lives keeps its claim
@@ -160,8 +158,8 @@ class PythonClient(ClaimsTest):
             time.now += step
             return 200, {}
 
-        with unittest.mock.patch.multiple(once_client, time=time, threading=time):
-            claim = once_client.Claim(unittest.mock.Mock(_ask=ask), "3s", {"claim": "c", "attempt": 1, "fence": 1}, None)
+        with unittest.mock.patch.multiple(once_claims, time=time, threading=time):
+            claim = once_claims.Claim(unittest.mock.Mock(_ask=ask), "3s", {"claim": "c", "attempt": 1, "fence": 1}, None)
             claim._renew()
         self.assertTrue(claim.lost.is_set())
         gaps = [later - earlier for earlier, later in zip([0.0, *sent], sent)]
@@ -264,11 +262,11 @@ class PythonClient(ClaimsTest):
 
     def test_a_gateway_that_is_away_is_a_result_and_one_that_comes_back_is_waited_for(self):
         gateway, api = self.start()
-        away = Once(f"unix:{self.data}/nothing.sock", patience=0.3)
+        away = ClaimsClient(f"unix:{self.data}/nothing.sock", patience=0.3)
         self.assertEqual(away.run(self.fail, scope="jobs", key="k").status, "unavailable")
         if os.environ.get("ONCE_E2E_STORE") == "memory:":
             return
-        claim = Once(api.url).claim(scope="jobs", key="k", lease="30s")
+        claim = ClaimsClient(api.url).claim(scope="jobs", key="k", lease="30s")
         gateway.kill()
         results = []
         owner = threading.Thread(target=lambda: results.append(claim.succeed("over a restart")))
@@ -280,11 +278,11 @@ class PythonClient(ClaimsTest):
     def test_tokens_name_tenants_and_mistakes_raise(self):
         tokens = {"acme": "a" * 20, "umbrella": "u" * 20}
         _, nobody = self.start(tokens=tokens)
-        acme, umbrella = (Once(nobody.url, token) for token in tokens.values())
+        acme, umbrella = (ClaimsClient(nobody.url, token) for token in tokens.values())
         self.assertEqual(acme.run(lambda: "acme's", scope="jobs", key="k").value, "acme's")
         self.assertEqual(umbrella.run(lambda: "umbrella's", scope="jobs", key="k").value, "umbrella's")
         with self.assertRaisesRegex(OnceError, "unauthorized"):
-            Once(nobody.url, "wrong").run(self.fail, scope="jobs", key="k")
+            ClaimsClient(nobody.url, "wrong").run(self.fail, scope="jobs", key="k")
         with self.assertRaisesRegex(OnceError, "ttl"):
             acme.run(self.fail, scope="jobs", key="k", ttl="soon")
         with self.assertRaises(ValueError):
@@ -300,15 +298,6 @@ class PythonClient(ClaimsTest):
         self.assertNotEqual(hash_text("a b"), hash_text("ab"))
         for each in json.loads((ROOT / "tests" / "claims" / "languages.json").read_text())["texts"]:
             self.assertEqual(hash_text(each["text"]), each["hash"], ascii(each["text"]))
-
-
-class Source(unittest.TestCase):
-    def test_it_is_one_file_for_python_3_9_without_dependencies(self):
-        text = (ROOT / "clients" / "python" / "once_client.py").read_text()
-        tree = ast.parse(text, feature_version=(3, 9))
-        imported = {name.name.split(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
-        self.assertLessEqual(imported, sys.stdlib_module_names)
-        self.assertEqual(set(once_client.__all__), {"Claim", "Once", "OnceError", "Result", "hash_text"})
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ PROGRAM = re.compile(r"^<!-- run -->\n```(\w+)\n(.*?)^```\n\n```\n(.*?)^```$", r
 
 
 class Readme(EndToEnd):
-    def page(self, client):
-        folder = ROOT / "clients" / client
+    def page(self, folder):
+        folder = ROOT / folder
         return folder, (folder / "README.md").read_text()
 
     def programs(self, page):
@@ -38,17 +38,15 @@ class Readme(EndToEnd):
         return done.stdout
 
     def test_python(self):
-        clients, page = self.page("python")
+        package, page = self.page("bindings/python")
         gateway = self.served(page)
-        for file in clients.glob("*.py"):
-            shutil.copy(file, gateway.folder)
         for _, program, expected in self.programs(page):
             program = program.replace("http://127.0.0.1:8080", f"http://127.0.0.1:{gateway.port}")
             (gateway.folder / "program.py").write_text(program)
-            self.assertEqual(self.output(gateway.folder, sys.executable, "program.py"), expected)
+            self.assertEqual(self.output(gateway.folder, "env", f"PYTHONPATH={package}", sys.executable, "program.py"), expected)
 
     def test_typescript(self):
-        clients, page = self.page("typescript")
+        clients, page = self.page("clients/typescript")
         gateway = self.served(page)
         for name in ("once.mjs", "once.d.mts"):
             shutil.copy(clients / name, gateway.folder)
@@ -71,7 +69,7 @@ class Readme(EndToEnd):
 
     def test_types_of_python_refuse_mistakes(self):
         """An ignored error that is none fails, too."""
-        self.output(ROOT / "tests" / "claims", "env", f"MYPYPATH={ROOT / 'clients' / 'python'}", "mypy", "--strict", "--no-error-summary", "--follow-imports=silent",
+        self.output(ROOT / "tests" / "claims", "env", f"MYPYPATH={ROOT / 'bindings' / 'python'}", "mypy", "--strict", "--no-error-summary", "--follow-imports=silent",
                     f"--cache-dir={self.folder()}", "--python-version=3.9", "types_of_python.py")
 
 

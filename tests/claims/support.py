@@ -14,7 +14,7 @@ from harness import EndToEnd, Gateway
 from wire import DEADLINE
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "clients" / "python"))
+sys.path.insert(0, str(ROOT / "bindings" / "python"))
 
 # Nothing listens there: these tests send nothing to a backend.
 NO_BACKEND = "http://127.0.0.1:9"

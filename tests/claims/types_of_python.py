@@ -1,11 +1,10 @@
-"""Checked by mypy, never run: what the types of clients/python allow and refuse."""
+"""Checked by mypy, never run: what the types of the Python package allow and refuse."""
 import datetime
 import ssl
 
-from once_client import Claim, Once, Result, hash_text
-from once_send import Answer, send_once
+from once import Answer, Claim, ClaimsClient, Result, hash_text, send, send_async
 
-once = Once("https://claims.example", token="t", ca_file="ca.pem")
+once = ClaimsClient("https://claims.example", token="t", ca_file="ca.pem")
 result: Result = once.run(lambda: 1, scope="s", inputs={"text": hash_text("x")}, wait=datetime.timedelta(seconds=3))
 claim: Claim = once.claim(scope="s", key="k", ttl="24h")
 attempt: int = claim.attempt
@@ -32,15 +31,17 @@ async def story() -> None:
         held.value = 7
     other: Result = await once.run_async(work, scope="s", key="k")
     assert other.ok
+    later: Answer = await send_async("https://api.example/", b"x", key="k")
+    assert later.replayed
 
 
 with once.with_idempotency(scope="s", key="k") as block:
     acquired: bool = block.acquired
 
-answer: Answer = send_once("https://api.example/", b"x", key="k", ssl_context=ssl.create_default_context())
+answer: Answer = send("https://api.example/", b"x", key="k", ssl_context=ssl.create_default_context())
 body: bytes = answer.body
 
 once.claim(key="k")  # type: ignore[call-arg]
 once.run(7, scope="s", key="k")  # type: ignore[arg-type]
 once.claim(scope="s", key=7)  # type: ignore[arg-type]
-send_once("https://api.example/", open("x"))  # type: ignore[arg-type]
+send("https://api.example/", open("x"))  # type: ignore[arg-type]
