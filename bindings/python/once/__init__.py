@@ -1,13 +1,23 @@
 """Once: work that happens once, however often it is asked for.
 
-- `once.send()` and `once.send_async()` send a request with one key and retry it correctly
-- `once.ClaimsClient` does work once with the claims API of a gateway
+- `once.Middleware` for ASGI (FastAPI, Starlette), `once.wsgi.Middleware` (Flask), `once.django.Middleware`: requests with an
+  idempotency key are executed once, and retries get the recorded response
+- `once.Guard` and `@once.idempotent`: work that is not a request
+- `once.send()` and `once.send_async()`: a request with one key, retried correctly
+- `once.ClaimsClient`: work that is done once with the claims API of a gateway
 """
+from once import wsgi
+from once.asgi import Middleware
 from once.claims import ClaimsClient
+from once.current import current_claim
+from once.events import Handle, Passed, Reply
+from once.gate import Gate, Request
+from once.guard import Guard, configure, idempotent
 from once.results import Duration, OnceError, Result, hash_text
 from once.running import Claim, Idempotent
 from once.sending import Answer, NotAnswered, OnceWarning, send, send_async
 
 __version__ = "0.1.0"
-__all__ = ["Answer", "Claim", "ClaimsClient", "Duration", "Idempotent", "NotAnswered", "OnceError", "OnceWarning", "Result",
-           "hash_text", "send", "send_async"]
+__all__ = ["Answer", "Claim", "ClaimsClient", "Duration", "Gate", "Guard", "Handle", "Idempotent", "Middleware", "NotAnswered",
+           "OnceError", "OnceWarning", "Passed", "Reply", "Request", "Result", "configure", "current_claim", "hash_text", "idempotent",
+           "send", "send_async", "wsgi"]
