@@ -116,6 +116,16 @@ class Stage:
             wait_until(lambda: program.alive() and listens(port), f"{name} to listen")
         return program
 
+    def python(self):
+        """An interpreter with Debian's packages and the package `once`, and its environment: ONCE_PYTHON, where the wheel is installed,
+        or Debian's own with the source tree and the library that was built with the gateway."""
+        if named := os.environ.get("ONCE_PYTHON"):
+            return named, {}
+        library = pathlib.Path(self.binary).parent / "bindings" / "c" / "libonce.so"
+        if not library.exists():
+            sys.exit(f"there is no {library}: build the target once_c, or name an interpreter with the package in ONCE_PYTHON")
+        return "/usr/bin/python3", {"PYTHONPATH": str(ROOT / "bindings" / "python"), "ONCE_LIBRARY": str(library)}
+
     def once(self, config, *arguments, env=None, name="once"):
         """A gateway that serves; `listening` has its addresses."""
         gateway = self.program(name, self.binary, "serve", "--config", config, *arguments, env=env)

@@ -15,7 +15,7 @@ import psycopg2
 import psycopg2.extras
 from fastapi import Depends, FastAPI, HTTPException, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
-from pydantic import BaseModel
+from models import Act, Agent, Story, Text, Vote
 
 DATABASE = os.environ["PLATFORM_DATABASE"]
 TOKEN_SECRET = pathlib.Path(os.environ["PLATFORM_TOKEN_SECRET"]).read_text().strip()
@@ -24,26 +24,6 @@ SKILL = (pathlib.Path(__file__).parent / "skill.md").read_text()
 
 psycopg2.extras.register_uuid()
 app = FastAPI(title="Platform", description=SKILL)
-
-
-class Agent(BaseModel):
-    name: str
-
-
-class Act(BaseModel):
-    action: str
-
-
-class Story(BaseModel):
-    title: str
-
-
-class Text(BaseModel):
-    text: str
-
-
-class Vote(BaseModel):
-    votes: int
 
 
 @contextlib.contextmanager

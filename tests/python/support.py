@@ -1,6 +1,6 @@
 """Applications as their users start them: real servers with the installed package, on a journal or on PostgreSQL.
 
-ONCE_PYTHON_STORE is the URL of a server; without it every application has a journal of its own.
+ONCE_TEST_STORE is the URL of a server; without it every application has a journal of its own.
 """
 import json
 import os
@@ -19,7 +19,7 @@ from wire import DEADLINE, Client, wait_until
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-SERVER = os.environ.get("ONCE_PYTHON_STORE", "")
+SERVER = os.environ.get("ONCE_TEST_STORE", "")
 PROGRAMS = pathlib.Path(sys.executable).parent
 JSON = ("Content-Type", "application/json")
 

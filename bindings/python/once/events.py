@@ -77,7 +77,7 @@ class Handle:
     @property
     def pointer(self) -> int:
         if self._pointer is None:
-            raise OnceError(0, "ended", "this claim was given back")
+            raise OnceError(0, "ended", "this claim was finished, or given back")
         return self._pointer
 
     def lost(self) -> bool:

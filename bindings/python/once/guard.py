@@ -45,12 +45,13 @@ class Guard(running.Runner):
         work = self._work(scope, key, inputs, **options)
         return Claim(self.gate, await self.gate.claim_work_async(work))
 
-    def lookup(self, *, scope: str, key: str | None = None, inputs: Any = None) -> Result | None:
+    def lookup(self, *, scope: str, key: str | None = None, inputs: Any = None, fingerprint: str | None = None) -> Result | None:
         """How the work stands, without claiming it. None: it was never claimed."""
-        return _found(self.gate.look(self._work(scope, key, inputs)))
+        return _found(self.gate.look(self._work(scope, key, inputs, fingerprint)))
 
-    async def lookup_async(self, *, scope: str, key: str | None = None, inputs: Any = None) -> Result | None:
-        return _found(await self.gate.look_async(self._work(scope, key, inputs)))
+    async def lookup_async(self, *, scope: str, key: str | None = None, inputs: Any = None,
+                           fingerprint: str | None = None) -> Result | None:
+        return _found(await self.gate.look_async(self._work(scope, key, inputs, fingerprint)))
 
     def compute_key(self, *, scope: str, key: str | None = None, inputs: Any = None) -> str:
         """The operation id: an HMAC under the secret of the installation, 64 hexadecimal digits."""
@@ -166,6 +167,8 @@ class Claim(running.Claim):
 
     def _ended(self, result: Result) -> Result:
         self.result = result
+        if self._held is not None and result.reason not in ("value-refused", "not_recorded"):  # those can be tried again
+            self._held.free()
         return result
 
 

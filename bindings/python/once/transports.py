@@ -129,6 +129,7 @@ class _Requests:
         import requests
         try:
             got = self._session.request(method, url, data=body, headers=dict(fields), timeout=timeout, allow_redirects=False)
+            _refuse_half(method, got)
             return Reply(got.status_code, got.headers, got.content)
         except requests.exceptions.SSLError as error:
             raise Failed(error, sent=False, final="CERTIFICATE_VERIFY_FAILED" in str(error)) from error
@@ -138,6 +139,16 @@ class _Requests:
             raise Failed(error, sent=not _never_connected(error)) from error
         except requests.exceptions.RequestException as error:
             raise Failed(error, sent=True) from error
+
+
+def _refuse_half(method: str, got: Any) -> None:
+    """requests takes a response for whole whose connection ended before its Content-Length."""
+    length = got.headers.get("Content-Length", "")
+    read = getattr(got.raw, "tell", lambda: None)()
+    if read is None or not length.isdigit() or method == "HEAD" or got.status_code in (204, 304):
+        return
+    if read < int(length):
+        raise Failed(EOFError(f"{read} of {length} bytes came"), sent=True)
 
 
 def _never_connected(error: BaseException) -> bool:
