@@ -6,9 +6,6 @@ from wire import Client, wait_until
 
 
 class Stories:
-    def serve(self, **over):
-        raise NotImplementedError
-
     def test_a_retry_gets_the_recorded_answer(self):
         app = self.serve()
         first, again = (app.ask("POST", "/orders?x=1", body={"book": 7}, key="k") for _ in range(2))

@@ -37,6 +37,10 @@ def finish(request: Any, response: Any, using: str = "default") -> None:
         raise TypeError("the response is not rendered yet: call finish() with a rendered one, or decorate the view with @idempotent")
     fields: dict[str, Any] = {name.decode("latin-1"): value.decode("latin-1") for name, value in fields_of(response)}
     fields["X-Request-Id"] = claim.request_id
+    missing = ImproperlyConfigured(f"the database {using!r} has no once_finish(): make it the store with ONCE = "
+                                   '{"database": …}, and apply `once schema` to it. It is PostgreSQL, MySQL or MariaDB')
+    if connection.vendor not in ("postgresql", "mysql"):
+        raise missing
     verb = "CALL" if connection.vendor == "mysql" else "SELECT"
     with connection.cursor() as cursor:
         try:
@@ -44,8 +48,7 @@ def finish(request: Any, response: Any, using: str = "default") -> None:
                            [claim.token, response.status_code, json.dumps(fields), bytes(response.content)])
         except DatabaseError as error:
             if _is_missing(error):
-                raise ImproperlyConfigured(f"the database {using!r} has no once_finish(): make it the store with ONCE = "
-                                           '{"database": …}, and apply `once schema` to it') from error
+                raise missing from error
             raise
 
 

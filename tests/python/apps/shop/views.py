@@ -1,4 +1,5 @@
 """Views of every kind: functions, class-based, and ViewSets of REST Framework whose responses are rendered later."""
+import asyncio
 import os
 import signal
 
@@ -33,6 +34,13 @@ def slow(_):
     return JsonResponse({"order": number})
 
 
+async def slow_async(_):
+    number = deeds.execute()
+    while not deeds.may_go():
+        await asyncio.sleep(0.005)
+    return JsonResponse({"order": number})
+
+
 def broken(_):
     raise RuntimeError(f"execution {deeds.execute()}")
 
@@ -54,6 +62,10 @@ def events(_):
 
 
 def ping(_):
+    return HttpResponse("pong")
+
+
+async def ping_async(_):
     return HttpResponse("pong")
 
 
