@@ -1,10 +1,9 @@
-"""The README of each client: its commands and programs do what it shows, and its programs have the types they claim."""
+"""The README of the Node client: its commands and programs do what it shows; and the types of both clients."""
 import os
 import re
 import shlex
 import shutil
 import subprocess
-import sys
 import unittest
 
 from harness import EndToEnd, Gateway
@@ -36,14 +35,6 @@ class Readme(EndToEnd):
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=DEADLINE)
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
         return done.stdout
-
-    def test_python(self):
-        package, page = self.page("bindings/python")
-        gateway = self.served(page)
-        for _, program, expected in self.programs(page):
-            program = program.replace("http://127.0.0.1:8080", f"http://127.0.0.1:{gateway.port}")
-            (gateway.folder / "program.py").write_text(program)
-            self.assertEqual(self.output(gateway.folder, "env", f"PYTHONPATH={package}", sys.executable, "program.py"), expected)
 
     def test_typescript(self):
         clients, page = self.page("clients/typescript")
