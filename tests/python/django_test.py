@@ -98,6 +98,13 @@ class RestFramework(Project):
         self.assertEqual((json.loads(first.body)["title"], self.executions()), ("a", 1))
         self.assertEqual(again.get("Original-Request-Id"), first.get("X-Request-Id"))
 
+    @unittest.skipUnless(SERVER, "needs once_finish()")
+    def test_a_function_with_both_decorators(self):
+        app = self.serve()
+        first, again = (app.ask("POST", "/by-function", body={}, key="k") for _ in range(2))
+        self.assertEqual((first.status, again.status, again.body), (201, 201, first.body))
+        self.assertEqual((first.get("Content-Type"), self.executions()), ("application/json", 1))
+
     def test_a_validation_error_is_an_answer(self):
         app = self.serve()
         answers = [app.ask("POST", "/rest/start/", body={"title": "invalid"}, key="k") for _ in range(2)]

@@ -1,4 +1,4 @@
-"""package.py FOLDER LIBONCE_SO: builds the wheel and installs it into a fresh virtual environment, FOLDER/venv.
+"""package.py FOLDER LIBONCE_SO ONCE: builds the wheel and installs it into a fresh virtual environment, FOLDER/venv.
 
 As a user does it, but without a network: frameworks come from Debian's packages, so it is Debian's interpreter.
 """
@@ -12,9 +12,9 @@ INTERPRETER = "/usr/bin/python3"
 
 
 def main():
-    folder, library = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
+    folder, library, program = pathlib.Path(sys.argv[1]).resolve(), *sys.argv[2:]
     shutil.rmtree(folder, ignore_errors=True)
-    built = subprocess.run([INTERPRETER, ROOT / "bindings" / "python" / "build_wheel.py", folder / "dist", library], check=True,
+    built = subprocess.run([INTERPRETER, ROOT / "bindings" / "python" / "build_wheel.py", folder / "dist", library, program], check=True,
                            stdout=subprocess.PIPE, text=True).stdout.strip()
     if not built.endswith("-py3-none-linux_x86_64.whl"):
         sys.exit(f"{built} is not tagged for this platform")

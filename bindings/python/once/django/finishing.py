@@ -111,12 +111,9 @@ def _rendered(owner: Any, request: Any, response: Any, arguments: tuple[Any, ...
     """REST Framework renders a response after the view has returned; the transaction needs its bytes now."""
     if getattr(response, "is_rendered", True):
         return response
-    if hasattr(owner, "finalize_response"):
-        owner.finalize_response(request, response, *arguments, **named)
-    elif not getattr(response, "accepted_renderer", True) and hasattr(request, "accepted_renderer"):
-        response.accepted_renderer = request.accepted_renderer
-        response.accepted_media_type = request.accepted_media_type
-        response.renderer_context = request.parser_context or {}
+    view = owner or (getattr(request, "parser_context", None) or {}).get("view")  # of a function with @api_view
+    if hasattr(view, "finalize_response"):
+        view.finalize_response(request, response, *arguments, **named)
     response.render()
     return response
 

@@ -12,4 +12,4 @@ slow, ping = (views.slow_async, views.ping_async) if os.environ.get("APP_ASYNC")
 
 urlpatterns = [path("orders", views.order), path("slow", slow), path("broken", views.broken), path("large", views.large),
                path("events", views.events), path("ping", ping), path("by-hand", views.by_hand),
-               path("outside", views.outside), path("", include(router.urls))]
+               path("outside", views.outside), path("by-function", views.by_function), path("", include(router.urls))]

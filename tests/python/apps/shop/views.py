@@ -8,7 +8,7 @@ from django.db import transaction
 from django.http import HttpResponse, JsonResponse, StreamingHttpResponse
 from once.django import finish, idempotent
 from rest_framework import serializers, viewsets
-from rest_framework.decorators import action
+from rest_framework.decorators import action, api_view
 from rest_framework.exceptions import Throttled, ValidationError
 from rest_framework.response import Response
 from shop.models import Order
@@ -84,6 +84,12 @@ def outside(request):
     answer = JsonResponse({})
     finish(request, answer)
     return answer
+
+
+@api_view(["POST"])
+@idempotent
+def by_function(request):
+    return Response({"order": Order.objects.create(title="by function", attempt=deeds.execute()).id}, status=201)
 
 
 class OrderSerializer(serializers.ModelSerializer):
