@@ -10,7 +10,7 @@ PAGE = support.ROOT / "docs" / "requirements.md"
 CODE = re.compile(r"`([^`]+)`")
 GTEST = re.compile(r"^TEST(?:_F|_P)?\((\w+), (\w+)\)", re.MULTILINE)
 SETTING = re.compile(r"([a-z_]+(?:\.[a-z_]+)*): \S.*")
-FILE = re.compile(r"(?:src|tests|docs|scripts|bench|sim|include|clients|examples|packaging)/[\w./-]+")
+FILE = re.compile(r"(?:src|tests|docs|scripts|bench|sim|include|bindings|clients|examples|packaging)/[\w./-]+")
 
 
 def rows(text):

@@ -237,7 +237,7 @@ class Documentation(Api):
         described = json.loads(self.ask("GET", "/openapi.json").body)["info"]["description"]
         for text in (skill, described):
             self.assertIn("## Retry Safety", text)
-            for word in ("X-Idempotency-Key", "UUID", "502", "409", "24 hours"):
+            for word in ("X-Idempotency-Key", "UUID", "502", "409", "24 hours", "on a schedule"):
                 self.assertIn(word, text)
 
 
