@@ -1,0 +1,199 @@
+// Gate: the engine inside this process. begin() and finish() are what the middlewares are made of; withIdempotency() is for work that is
+// not an HTTP request. The same configuration file, stores and operation ids as the gateway.
+import { Engine, joined, type ClaimInfo, type EngineEvent, type Handle, type Reply } from "./engine.js";
+import { milliseconds, type Duration } from "./duration.js";
+import { canonicalJson, refuseWhatJsonLoses, type Json } from "./json.js";
+import { LocalClaim, resultOf } from "./local_claim.js";
+import { claimTerms, runOnce } from "./work.js";
+import type { Claim, ClaimOptions, Claims, OnUnknown, Result, RunOptions, Work, WorkName } from "./work.js";
+
+export type { Ending, Reply, Settled } from "./engine.js";
+
+export interface GateOptions {
+  /** Path of the configuration file, the gateway's own once.yaml; without one the built-in settings hold. */
+  config?: string;
+  /** Where keys are kept: "journal:DIR" for one process; "postgres://…", "mysql://…" or "redis://…" for many. */
+  store?: string;
+  /** Single settings over those of the file: { "defaults.ttl": "48h" }. */
+  settings?: Readonly<Record<string, string>>;
+  /** Where log lines go; "stderr". */
+  log?: "stderr" | "off" | ((line: string) => void);
+}
+
+export interface GateRequest {
+  method: string;
+  /** As the client sent it, with its query. */
+  target: string;
+  /** Names and values in turns, like rawHeaders of node:http. */
+  fields: readonly string[];
+  body?: Buffer;
+  /** Numeric address of the client. */
+  peer?: string;
+  scheme?: "http" | "https";
+  /** Who asks, as your program has verified it. It replaces the route's `caller`. */
+  caller?: string;
+  tlsSubject?: string;
+  tlsIssuer?: string;
+}
+
+export interface GateResponse {
+  status: number;
+  reason?: string;
+  fields: readonly string[];
+  /** undefined: it is too large to be kept, or a stream, and is sent after the reply's head. A retry gets 409 response-not-kept. */
+  body: Buffer | undefined;
+}
+
+/** What begin() comes to. */
+export type Begun =
+  /** Send this; do not run the handler. */
+  | { kind: "reply"; reply: Reply }
+  /** Run the handler, then finish the claim. */
+  | { kind: "claim"; claim: GateClaim }
+  /** The request is not protected (it has no key): run the handler, and add these fields to its response. */
+  | { kind: "pass"; fields: string[] }
+  | { kind: "cancelled" };
+
+const BODY_NOT_KEPT = 1;
+const ON_UNKNOWN: Record<OnUnknown, number> = { takeover: 0, retry: 1, hold: 2 };
+
+export class Gate implements Claims {
+  private constructor(private readonly engine: Engine) {}
+
+  /** Reads the configuration and opens the store. Rejects with every mistake of the configuration in the message. */
+  static async open({ config, store, settings, log }: GateOptions = {}): Promise<Gate> {
+    const all = store === undefined ? settings : { ...settings, store };
+    return new Gate(await Engine.open({ config, settings: all, log }));
+  }
+
+  /** How much of the body begin() needs; -1: none, because the request passes or is refused without one. */
+  neededBody(request: GateRequest): number {
+    return this.engine.now("needsBody", ...requestParts(request));
+  }
+
+  /** Claims the operation of this request. While another request with the same key runs, it waits as the route says. */
+  async begin(request: GateRequest, signal?: AbortSignal): Promise<Begun> {
+    const event = await this.engine.askUntil(signal, "begin", ...requestParts(request));
+    switch (event.kind) {
+      case "reply": return { kind: "reply", reply: event.reply };
+      case "pass": return { kind: "pass", fields: event.reply.fields };
+      case "claim": return { kind: "claim", claim: new GateClaim(this.engine, event.claim) };
+      case "cancelled": return { kind: "cancelled" };
+      default: throw unexpected(event);
+    }
+  }
+
+  /** Runs the work unless it was done or is being done. Throws only for mistakes of the programmer; everything else is a status. */
+  withIdempotency<T>(options: RunOptions & { operation: Work<T> }): Promise<Result<T>>;
+  withIdempotency<T>(options: RunOptions, work: Work<T>): Promise<Result<T>>;
+  async withIdempotency<T>(options: RunOptions & { operation?: Work<T> }, work?: Work<T>): Promise<Result<T>> {
+    return runOnce(this, options, work);
+  }
+
+  /** A claim of work: acquired, or with the result that stands in its way. */
+  async claim(options: ClaimOptions): Promise<Claim> {
+    const { lease, ttl, takeoverAfter, onUnknown, wait } = claimTerms(options);
+    const times = [ttl, takeoverAfter, lease, wait].map(milliseconds);
+    const event = await this.engine.ask("claimWork", ...workParts(options), ...times, ON_UNKNOWN[onUnknown]);
+    if (event.kind === "outcome" && event.outcome.reason === "invalid") throw new TypeError(event.outcome.detail);
+    return LocalClaim.of(this.engine, event, milliseconds(lease));
+  }
+
+  /** The state of work, without claiming it; null if there is none. */
+  async lookup(options: WorkName): Promise<Result<Json> | null> {
+    const event = await this.engine.ask("look", ...workParts(options));
+    if (event.kind !== "outcome") throw unexpected(event);
+    return event.outcome.status === "absent" ? null : resultOf<Json>(event.outcome);
+  }
+
+  /** The operation id of the work in the store, in hex. */
+  computeKey(options: WorkName): string {
+    return this.engine.now("computeKey", ...workParts(options));
+  }
+
+  /** Removes expired records of an SQL store now, and returns how many. The gate also does so by itself; other stores need none. */
+  async cleanupExpiredKeys(): Promise<number> {
+    const event = await this.engine.ask("sweep");
+    if (event.kind !== "swept") throw unexpected(event);
+    return event.removed;
+  }
+
+  /** Everything that is counted, in Prometheus' text format. */
+  metrics(): string {
+    return this.engine.now("metrics");
+  }
+
+  /** Lets requests that are at work end, and closes the store. After `timeout` it closes anyway; their outcomes are then unknown. */
+  async close(timeout: Duration = "30s"): Promise<void> {
+    await this.engine.close(milliseconds(timeout));
+  }
+}
+
+/** The right to execute a request. Its lease is renewed until it is finished. */
+export class GateClaim {
+  readonly attempt: number;
+  readonly fence: number;
+  /** The argument of once_finish() in a database transaction; a secret of this attempt. */
+  readonly token: string;
+  /** The operation id, in hex. */
+  readonly operation: string;
+  readonly requestId: string;
+  /** False if the store is down and the route says `store_down: bypass`. */
+  readonly isProtected: boolean;
+  /** What a backend behind the gateway would get: X-Request-Id, Idempotency-Attempt … */
+  readonly fields: string[];
+  /** Larger responses are not kept. */
+  readonly maxBody: number;
+  private readonly handle: Handle;
+
+  /** @internal */
+  constructor(private readonly engine: Engine, info: ClaimInfo) {
+    ({ handle: this.handle, attempt: this.attempt, fence: this.fence, token: this.token, operation: this.operation } = info);
+    ({ requestId: this.requestId, isProtected: this.isProtected, fields: this.fields, maxBody: this.maxBody } = info);
+  }
+
+  /** Whether another attempt may have taken over: what is done from now on is not recorded. */
+  get lost(): boolean {
+    return this.engine.isLost(this.handle);
+  }
+
+  /** Records the response, then gives the reply to send. */
+  finish({ status, reason, fields, body }: GateResponse): Promise<Reply> {
+    const flags = body === undefined ? BODY_NOT_KEPT : 0;
+    return this.end("finish", status, flags, reason, joined(fields), fields.length, body);
+  }
+
+  /** The handler ended without a response and may have done something: the outcome is unknown. */
+  abandon(): Promise<Reply> {
+    return this.end("abandon");
+  }
+
+  /** Nothing was done: the next request with the key executes. */
+  release(): Promise<Reply> {
+    return this.end("release");
+  }
+
+  private async end(verb: string, ...rest: unknown[]): Promise<Reply> {
+    const event = await this.engine.askClaim(verb, this.handle, ...rest);
+    this.engine.freeClaim(this.handle);
+    if (event.kind !== "reply") throw unexpected(event);
+    return event.reply;
+  }
+}
+
+function requestParts(request: GateRequest): unknown[] {
+  const { method, target, fields, body, peer, scheme, caller, tlsSubject, tlsIssuer } = request;
+  return [method, target, joined(fields), fields.length, body, peer, scheme, caller, tlsSubject, tlsIssuer];
+}
+
+function workParts({ tenant, scope, key, inputs, fingerprint }: WorkName & { fingerprint?: Json }): unknown[] {
+  if ((key === undefined) === (inputs === undefined)) throw new TypeError("exactly one of key and inputs is needed");
+  refuseWhatJsonLoses({ inputs, fingerprint });
+  const text = fingerprint === undefined ? undefined : canonicalJson(fingerprint);
+  return [tenant, scope, key, inputs === undefined ? undefined : JSON.stringify(inputs), text];
+}
+
+function unexpected(event: EngineEvent): Error {
+  return new Error(`the library answered with an unexpected event: ${event.kind}`);
+}
+

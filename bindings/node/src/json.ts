@@ -1,0 +1,40 @@
+// JSON for keys: refuses values that JSON would drop or confuse, and writes the canonical form (RFC 8785).
+
+export type Json = null | boolean | number | string | Json[] | { [name: string]: Json | undefined };
+
+/** A promise is {} in JSON, so two inputs that differ would be the same operation. */
+export function refusePromises(name: string, value: unknown): unknown {
+  if (typeof (value as { then?: unknown } | null)?.then === "function") throw new TypeError(`${name} is a promise: await it first`);
+  return value;
+}
+
+/** Throws for values that JSON drops or turns into null or {}: two inputs that differ must not become one operation. */
+export function refuseWhatJsonLoses(values: Record<string, unknown>): void {
+  JSON.stringify(values, function (this: Record<string, unknown>, name: string, value: unknown) {
+    const given = this[name]; // before its toJSON()
+    const refuse = (what: string): never => { throw new TypeError(`${name} is ${what}, which JSON cannot hold`); };
+    if (typeof value === "number" && !Number.isFinite(value)) refuse(String(value));
+    if (typeof value === "function" || typeof value === "symbol") refuse(`a ${typeof value}`);
+    if (Object.prototype.toString.call(given) === "[object Date]" && value === null) refuse("an invalid date");
+    if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+    refusePromises(name, value);
+    // Judged by the shape of its prototype: a plain object may come from another realm.
+    const prototype = Object.getPrototypeOf(value);
+    const plain = prototype === null || Object.getPrototypeOf(prototype) === null;
+    if (!plain && typeof (value as { toJSON?: unknown }).toJSON !== "function") refuse(`a ${prototype.constructor?.name || "class"}`);
+    return value;
+  });
+}
+
+/** The canonical form of RFC 8785: members sorted by UTF-16 code units, numbers as JavaScript writes them, no white space. */
+export function canonicalJson(value: Json): string {
+  refuseWhatJsonLoses({ value });
+  return write(JSON.parse(JSON.stringify(value)) as Json);
+}
+
+function write(value: Json): string {
+  if (typeof value !== "object" || value === null) return JSON.stringify(value);
+  if (Array.isArray(value)) return `[${value.map(write).join(",")}]`;
+  const members = Object.keys(value).sort();
+  return `{${members.map((name) => `${JSON.stringify(name)}:${write(value[name] as Json)}`).join(",")}}`;
+}

@@ -1,0 +1,6 @@
+// Gives Node 18, which has no global `crypto`, a source of random keys. Imported by every entry for Node.
+import { webcrypto } from "node:crypto";
+
+import { useRandomSource } from "./random.js";
+
+useRandomSource(webcrypto as unknown as Parameters<typeof useRandomSource>[0]);

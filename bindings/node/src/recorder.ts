@@ -1,0 +1,194 @@
+// Holds back what a handler writes to a node:http response until it is recorded, then sends the reply.
+//
+// A response is collected whole. One that is an event stream, or larger than may be kept, is recorded without its body when that becomes
+// known, before its first byte is sent; from then on the handler's bytes go straight to the client.
+import type { ServerResponse } from "node:http";
+
+import type { Reply } from "./engine.js";
+import type { GateClaim } from "./gate.js";
+import { STREAMED } from "./options.js";
+
+type Callback = (error?: Error | null) => void;
+type Chunk = string | Uint8Array;
+
+/** Where the response stands. */
+type Phase =
+  | "collecting" // the handler writes, nothing is sent
+  | "recording" // the claim is being finished
+  | "sent" // what the handler writes goes to the client
+  | "discarding"; // a problem was sent in place of the handler's response, or the handler destroyed it
+
+const TAKEN_OVER = ["writeHead", "flushHeaders", "write", "end", "destroy", "headersSent", "writableEnded", "finished"] as const;
+
+/** Takes over the response until the claim is finished. */
+export function record(response: ServerResponse, claim: GateClaim): void {
+  new Recorder(response, claim).takeOver();
+}
+
+class Recorder {
+  private phase: Phase = "collecting";
+  private parts: Buffer[] = [];
+  private size = 0;
+  private headWritten = false;
+  private ended = false;
+  private reason?: string;
+  private readonly waiting: Callback[] = [];
+  private readonly original = new Map<string, PropertyDescriptor | undefined>();
+
+  constructor(private readonly response: ServerResponse, private readonly claim: GateClaim) {}
+
+  takeOver(): void {
+    const { response } = this;
+    for (const name of TAKEN_OVER) this.original.set(name, Object.getOwnPropertyDescriptor(response, name));
+    Object.assign(response, { writeHead: this.writeHead, flushHeaders: this.flushHeaders, destroy: this.destroy });
+    Object.assign(response, { write: this.write, end: this.end });
+    // Handlers ask these before they write an error page.
+    const isEnded = { configurable: true, get: () => this.ended };
+    Object.defineProperties(response, {
+      headersSent: { configurable: true, get: () => this.headWritten || this.ended },
+      writableEnded: isEnded,
+      finished: isEnded,
+    });
+  }
+
+  /** The response as it was before, with the overrides of other middlewares. */
+  private giveBack(): void {
+    for (const [name, property] of this.original) {
+      if (property === undefined) delete (this.response as unknown as Record<string, unknown>)[name];
+      else Object.defineProperty(this.response, name, property);
+    }
+  }
+
+  private readonly writeHead = (status: number, ...rest: unknown[]): ServerResponse => {
+    const { response } = this;
+    response.statusCode = status;
+    if (typeof rest[0] === "string") this.reason = rest.shift() as string;
+    for (const [name, value] of headersIn(rest[0])) response.setHeader(name, value);
+    this.headWritten = true;
+    return response;
+  };
+
+  private readonly flushHeaders = (): void => {
+    this.headWritten = true;
+    if (this.isStream()) this.finishWithoutBody();
+  };
+
+  private readonly write = (chunk: Chunk, encoding?: BufferEncoding | Callback, callback?: Callback): boolean => {
+    const done = typeof encoding === "function" ? encoding : callback;
+    if (!this.ended) return this.take(bytesOf(chunk, encoding), done);
+    const error = Object.assign(new Error("write after end"), { code: "ERR_STREAM_WRITE_AFTER_END" });
+    process.nextTick(() => (done === undefined ? this.response.emit("error", error) : done(error)));
+    return false;
+  };
+
+  private readonly end = (chunk?: Chunk | Callback, encoding?: BufferEncoding | Callback, callback?: Callback): ServerResponse => {
+    const done = [chunk, encoding, callback].find((argument): argument is Callback => typeof argument === "function");
+    if (done !== undefined) this.response.once("finish", done);
+    if (this.ended) return this.response;
+    if (chunk != null && typeof chunk !== "function") this.take(bytesOf(chunk, encoding));
+    this.ended = true;
+    if (this.phase === "collecting") void this.finish(Buffer.concat(this.parts));
+    return this.response;
+  };
+
+  // The handler gives up without a response: what it did is not known. A client that leaves does not come here, and changes nothing.
+  private readonly destroy = (error?: Error): ServerResponse => {
+    this.giveBack();
+    if (this.phase === "collecting") void this.claim.abandon().catch(() => undefined);
+    this.phase = "discarding";
+    return this.response.destroy(error);
+  };
+
+  /** Whether the handler may write on at once. */
+  private take(part: Buffer, done?: Callback): boolean {
+    this.headWritten = true;
+    if (this.phase === "discarding") {
+      if (done !== undefined) process.nextTick(done);
+      return true;
+    }
+    this.parts.push(part);
+    this.size += part.length;
+    if (this.size > this.claim.maxBody || this.isStream()) this.finishWithoutBody();
+    if (done !== undefined) this.waiting.push(done);
+    if (this.phase === "recording") return false; // "drain" follows
+    for (const written of this.waiting.splice(0)) process.nextTick(written);
+    return true;
+  }
+
+  private isStream(): boolean {
+    return STREAMED.test(String(this.response.getHeader("content-type") ?? ""));
+  }
+
+  private finishWithoutBody(): void {
+    if (this.phase === "collecting") void this.finish(undefined);
+  }
+
+  private async finish(body: Buffer | undefined): Promise<void> {
+    this.phase = "recording";
+    try {
+      const { statusCode: status } = this.response;
+      this.send(await this.claim.finish({ status, reason: this.reason, fields: fieldsOf(this.response), body }));
+    } catch (error) {
+      // The gate was closed, or the response is not one that HTTP allows. Nothing is known to be recorded, so nothing may be sent.
+      if (this.phase === "recording") this.destroy(error as Error);
+    }
+  }
+
+  private send(reply: Reply): void {
+    if (this.phase !== "recording") return; // destroyed meanwhile
+    const { response } = this;
+    this.giveBack();
+    for (const name of response.getHeaderNames()) response.removeHeader(name);
+    writeReplyHead(response, reply);
+    if (reply.bodyIsYours) {
+      this.phase = "sent";
+      for (const part of this.parts) response.write(part);
+      if (this.ended) response.end();
+    } else {
+      this.phase = "discarding";
+      response.end(reply.body);
+      if (!this.ended) Object.assign(response, { write: this.write, end: this.end });
+    }
+    this.parts = [];
+    for (const done of this.waiting.splice(0)) done();
+    if (!this.ended) response.emit("drain");
+  }
+}
+
+/** The status, the reason and the fields of a reply, over those that were set before. */
+export function writeReplyHead(response: ServerResponse, { status, reason, fields }: Pick<Reply, "status" | "reason" | "fields">): void {
+  const names = new Map<string, string[]>();
+  for (let i = 0; i < fields.length; i += 2) {
+    const name = fields[i] as string;
+    const values = names.get(name);
+    if (values === undefined) names.set(name, [fields[i + 1] as string]);
+    else values.push(fields[i + 1] as string);
+  }
+  for (const [name, values] of names) response.setHeader(name, values.length === 1 ? (values[0] as string) : values);
+  response.statusCode = status;
+  if (reason !== "") response.statusMessage = reason;
+}
+
+function bytesOf(chunk: Chunk, encoding: unknown): Buffer {
+  if (typeof chunk === "string") return Buffer.from(chunk, typeof encoding === "string" ? (encoding as BufferEncoding) : "utf8");
+  return Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+}
+
+/** Of the third argument of writeHead(): an object, a list of pairs, or a flat list. */
+function headersIn(headers: unknown): [string, string | string[]][] {
+  if (!Array.isArray(headers)) return Object.entries((headers ?? {}) as Record<string, string | string[]>).filter(([, value]) => value !== undefined);
+  if (Array.isArray(headers[0])) return headers as [string, string | string[]][];
+  const pairs = new Map<string, string[]>();
+  for (let i = 0; i < headers.length; i += 2) pairs.set(headers[i], [...(pairs.get(headers[i]) ?? []), String(headers[i + 1])]);
+  return [...pairs];
+}
+
+/** Names and values in turns; a name that was set with a list has a field for each of its values. */
+function fieldsOf(response: ServerResponse): string[] {
+  const fields: string[] = [];
+  for (const name of response.getHeaderNames()) {
+    const value = response.getHeader(name) as number | string | string[];
+    for (const one of Array.isArray(value) ? value : [value]) fields.push(name, String(one));
+  }
+  return fields;
+}
