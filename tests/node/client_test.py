@@ -1,10 +1,12 @@
-"""Runs `node --test` on the tests of clients/typescript, beside a gateway of their own."""
+"""Runs `node --test` on claims.test.mjs in a project that has the package installed, beside a gateway of its own."""
 import json
 import os
+import shutil
 import subprocess
 import threading
 import unittest
 
+import package
 from support import ROOT, ClaimsTest
 from tls import Authority
 from wire import Backend
@@ -49,14 +51,15 @@ class NodeClient(ClaimsTest):
             "ONCE_UNTRUSTED_URL": self.https(other, f"http://127.0.0.1:{backend.port}"),
             "NODE_EXTRA_CA_CERTS": authority.file,
         }
-        here = os.path.dirname(os.path.abspath(__file__))
+        project = package.project()
+        shutil.copy(package.HERE / "claims.test.mjs", project)
         environment = {**os.environ, "ONCE_CLAIMS_URL": api.url, "ONCE_CLAIMS_TOKEN_LAUNCHBASE": tokens["launchbase"],
                        "ONCE_CLAIMS_TOKEN_UMBRELLA": tokens["umbrella"], "ONCE_URL": f"http://127.0.0.1:{gateway.port}",
                        "ONCE_METRICS": f"http://127.0.0.1:{gateway.admin_port}/metrics", "ONCE_CLOCK": str(clock.path),
+                       "ONCE_LANGUAGES": str(ROOT / "tests" / "claims" / "languages.json"),
                        **sockets, **environment_of_tls}
-        done = subprocess.run([os.environ.get("NODE", "node"), "--test", "--test-reporter=tap",
-                               os.path.join(here, "once.test.mjs")], env=environment, capture_output=True, text=True,
-                              timeout=200)
+        done = subprocess.run([package.node(), "--test", "--test-reporter=tap", "claims.test.mjs"], cwd=project, env=environment,
+                              capture_output=True, text=True, timeout=200)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertRegex(done.stdout, r"# pass [1-9]\d")
         self.assertEqual(len([r for r in backend.executions() if r.target == "/slow"]), 1)

@@ -1,0 +1,38 @@
+"""once/fetch in a browser: every common bundler can bundle it, and the bundle runs where there is nothing of Node."""
+import json
+import shutil
+import subprocess
+import unittest
+
+import package
+
+
+class Bundles(unittest.TestCase):
+    def bundled(self, bundler):
+        project = package.project()
+        for name in ("bundle.mjs", "browser_entry.mjs"):
+            shutil.copy(package.HERE / name, project)
+        done = subprocess.run([package.node(), "bundle.mjs", bundler], cwd=project, capture_output=True, text=True, timeout=100)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return json.loads(done.stdout.splitlines()[-1])
+
+    def check(self, bundler):
+        ran = self.bundled(bundler)
+        self.assertEqual(ran["got"], {"status": 201, "text": "made"})
+        first, second = ran["sent"]
+        self.assertEqual(first, second, "the same key and bytes on a retry")
+        self.assertEqual(len(first["key"]), 36)
+        self.assertEqual(ran["nodeNames"], [])
+
+    def test_webpack(self):
+        self.check("webpack")
+
+    def test_esbuild(self):
+        self.check("esbuild")
+
+    def test_vite(self):
+        self.check("vite")
+
+
+if __name__ == "__main__":
+    unittest.main()
