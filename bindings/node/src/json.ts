@@ -1,4 +1,4 @@
-// JSON for keys: refuses values that JSON would drop or confuse, and writes the canonical form (RFC 8785).
+// JSON for keys: refuses values that JSON would drop or confuse, and writes the engine's canonical form (src/core/json_canonical.hpp).
 
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json | undefined };
 
@@ -26,15 +26,28 @@ export function refuseWhatJsonLoses(values: Record<string, unknown>): void {
   });
 }
 
-/** The canonical form of RFC 8785: members sorted by UTF-16 code units, numbers as JavaScript writes them, no white space. */
+/**
+ * One text for all spellings of a value: members sorted by UTF-16 code units as in RFC 8785, no white space, and numbers as exact decimals:
+ * digits without zeros at their end, then the exponent unless it is 0. 1.5 is 15e-1, 100 is 1e2.
+ */
 export function canonicalJson(value: Json): string {
   refuseWhatJsonLoses({ value });
   return write(JSON.parse(JSON.stringify(value)) as Json);
 }
 
 function write(value: Json): string {
+  if (typeof value === "number") return decimal(value);
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
   if (Array.isArray(value)) return `[${value.map(write).join(",")}]`;
   const members = Object.keys(value).sort();
   return `{${members.map((name) => `${JSON.stringify(name)}:${write(value[name] as Json)}`).join(",")}}`;
+}
+
+function decimal(value: number): string {
+  const [, sign = "", whole = "", fraction = "", exponent = "0"] = /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]?\d+))?$/.exec(String(value)) ?? [];
+  const digits = (whole + fraction).replace(/^0+/, "");
+  if (digits === "") return "0";
+  const short = digits.replace(/0+$/, "");
+  const power = Number(exponent) - fraction.length + digits.length - short.length;
+  return sign + short + (power === 0 ? "" : `e${power}`);
 }

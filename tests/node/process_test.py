@@ -1,0 +1,70 @@
+"""The addon inside of Node: several versions of it, real servers, TLS beside Node's own OpenSSL, workers, and processes that end with a
+claim in their hands."""
+import os
+import shutil
+import subprocess
+import unittest
+
+import catalog
+import package
+from services import SECRET, Services
+
+
+class Processes(Services):
+    def node(self, *arguments, version="", env=None, expect=0):
+        project = package.project()
+        for name in ("gate.test.mjs", "exit.mjs"):
+            shutil.copy(package.HERE / name, project)
+        done = subprocess.run([package.node(version), *arguments], cwd=project, capture_output=True, text=True, timeout=100,
+                              env={**os.environ, "ONCE_SECRET": SECRET, **(env or {})})
+        self.assertEqual(done.returncode, expect, done.stdout + done.stderr)
+        return done.stdout
+
+    def server(self, name):
+        server = catalog.make(name)
+        self.addCleanup(server.stop)
+        server.start()
+        return server
+
+    def run_gate(self, url, version=""):
+        said = self.node("--test", "--test-reporter=tap", "gate.test.mjs", version=version, env={"ONCE_TEST_URL": url})
+        self.assertRegex(said, r"# pass 1\d")
+
+
+class Versions(Processes):
+    def test_every_version_of_node(self):
+        for version in package.NODES:
+            with self.subTest(version or "the machine's own"):
+                self.run_gate(f"journal:{self.folder()}", version)
+
+    def test_middlewares_in_every_version_that_they_support(self):
+        for framework, versions in (("express", package.NODES), ("http", package.NODES), ("fastify", ("node22", "node24")),
+                                    ("handler", package.NODES[1:])):
+            for version in versions:
+                with self.subTest(framework, node=version):
+                    service = self.service(framework, node=version)
+                    first, again = (service.ask(body={"a": 1}, key="k") for _ in range(2))
+                    self.assertEqual((first.status, again.get("Idempotency-Status"), again.body), (201, "replayed", first.body))
+                    service.stop()
+
+
+class Servers(Processes):
+    def test_postgresql(self):
+        self.run_gate(self.server("postgres").url())
+
+    def test_redis_over_tls(self):
+        """Node's executable exports an OpenSSL of its own, of another version."""
+        self.run_gate(self.server("redis_tls").url())
+        for version in package.NODES[1:]:
+            self.run_gate(self.server("redis_tls").url(), version)
+
+
+class Ends(Processes):
+    def test_a_process_with_a_busy_claim_ends_when_it_should(self):
+        for how, status in (("exit", 7), ("throw", 1), ("return", 0)):
+            with self.subTest(how):
+                self.assertEqual(self.node("exit.mjs", how, f"journal:{self.folder()}", expect=status), "true\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
