@@ -3,7 +3,7 @@
 //   client.mjs good|bad URL TITLE [PLATFORM AGENT]
 //
 // The result is one line on standard output; every attempt is a line on standard error.
-import { fetchOnce } from "../../clients/typescript/once.mjs";
+import { fetchOnce } from "once/fetch";
 
 const ATTEMPTS = 5;
 const FIRST_PAUSE_MS = 50;

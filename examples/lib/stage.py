@@ -23,6 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "servers"))
 
 import catalog  # noqa: E402
+import node_package  # noqa: E402
 from server import free_port, wait_until  # noqa: E402
 
 END_SECONDS = 20
@@ -125,6 +126,20 @@ class Stage:
         if not library.exists():
             sys.exit(f"there is no {library}: build the target once_c, or name an interpreter with the package in ONCE_PYTHON")
         return "/usr/bin/python3", {"PYTHONPATH": str(ROOT / "bindings" / "python"), "ONCE_LIBRARY": str(library)}
+
+    def node_package(self, folder):
+        """Puts the package `once`, which npm builds first, into the folder's node_modules."""
+        node_package.unpack(folder)
+
+    def typescript(self, source, *names):
+        """A folder with these programs, compiled, and the package `once`, which npm builds first."""
+        app = self.folder / "app"
+        app.mkdir()
+        for name in names:
+            shutil.copy(source / name, app)
+        node_package.unpack(app)
+        node_package.compile_typescript(app, *names)
+        return app
 
     def once(self, config, *arguments, env=None, name="once"):
         """A gateway that serves; `listening` has its addresses."""

@@ -1,11 +1,11 @@
 """docs/claims.md: its curl session gives what it shows, and its programs run."""
 import os
 import re
-import shutil
 import subprocess
 import sys
 import unittest
 
+import node_package
 from support import ROOT, ClaimsTest
 
 PAGE = (ROOT / "docs" / "claims.md").read_text()
@@ -46,7 +46,7 @@ class Page(ClaimsTest):
         python, = blocks("python")
         self.assertEqual(self.run_in_data([sys.executable, "-c", python]).strip(), "succeeded Once.")
         program, = blocks("javascript")
-        shutil.copy(ROOT / "clients" / "typescript" / "once.mjs", self.data)
+        node_package.unpack(self.data)
         (self.data / "program.mjs").write_text(program)
         self.assertEqual(self.run_in_data([os.environ.get("NODE", "node"), "program.mjs"]).strip(), "succeeded Short.")
 

@@ -36,27 +36,6 @@ class Readme(EndToEnd):
         self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
         return done.stdout
 
-    def test_typescript(self):
-        clients, page = self.page("clients/typescript")
-        gateway = self.served(page)
-        for name in ("once.mjs", "once.d.mts"):
-            shutil.copy(clients / name, gateway.folder)
-        for number, (_, program, expected) in enumerate(self.programs(page)):
-            program = program.replace("http://127.0.0.1:8080", f"http://127.0.0.1:{gateway.port}")
-            (gateway.folder / f"program{number}.mts").write_text(program)
-            self.compile(gateway.folder, f"program{number}.mts")
-            self.assertEqual(self.output(gateway.folder, os.environ.get("NODE", "node"), f"program{number}.mjs"), expected)
-
-    def compile(self, folder, *files):
-        self.output(folder, "tsc", "--strict", "--noEmitOnError", "--target", "es2022", "--module", "node16", "--moduleResolution", "node16",
-                    "--lib", "es2022,dom", *files)
-
-    def test_types_of_typescript_refuse_mistakes(self):
-        folder = self.folder()
-        for name in ("once.mjs", "once.d.mts"):
-            shutil.copy(ROOT / "clients" / "typescript" / name, folder)
-        shutil.copy(ROOT / "tests" / "claims" / "types.mts", folder)
-        self.compile(folder, "types.mts")
 
     def test_types_of_python_refuse_mistakes(self):
         """An ignored error that is none fails, too."""

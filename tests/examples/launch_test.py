@@ -66,8 +66,10 @@ class NewcomerTest(Session):
                               env=env, capture_output=True, text=True, timeout=60, cwd="/tmp")
         self.assertNotEqual(once.returncode, 0)
         self.assertIn("ONCE_SECRET", once.stderr)
-        service = subprocess.run(["node", FOLDER / "server.mjs"], env=env, capture_output=True, text=True, timeout=60)
-        self.assertEqual(service.returncode, 1)
+        with Stage(free_ports=True) as stage:
+            app = stage.typescript(FOLDER, "idempotency.mts", "server.mts")
+            service = subprocess.run(["node", app / "server.mjs"], env=env, capture_output=True, text=True, timeout=60)
+        self.assertEqual((service.returncode, service.stderr), (1, "PROVIDER_URL is missing\n"))
 
 
 class LaunchTest(unittest.TestCase):
@@ -189,7 +191,7 @@ class LaunchTest(unittest.TestCase):
         before = self.counted()
         self.mode("fail")
         failed = self.propose()
-        self.assertEqual((failed["ok"], failed["stopReason"]), (False, "failed"))
+        self.assertEqual((failed["ok"], failed["stopReason"]), (False, "provider_error"))
         self.assertEqual(self.rows("attempt_count, response_json", "status = 'failed'"), ["1\tNULL"])
         self.mode("answer")
         self.assertTrue(self.propose()["ok"])
@@ -266,8 +268,10 @@ class LaunchTest(unittest.TestCase):
     def test_the_sanitiser_keeps_what_is_allowed_and_right(self):
         given = {"ok": True, "stopReason": "because: " + TEXT, "createdActionRequestIds": [1, "x"], "traceId": "a b", "needsHuman": "no",
                  "extra": 1, "data": {"n": 1, "prompt": "p", "stack": "s", "nested": {"a": 1}, "list": [1, {"a": 1}], "none": None}}
-        program = f"import {{ customerSafe }} from '{FOLDER}/idempotency.mjs'; console.log(JSON.stringify(customerSafe({json.dumps(given)})))"
-        done = subprocess.run(["node", "--input-type=module", "-e", program], capture_output=True, text=True, timeout=60, check=True)
+        program = ("import { sanitized } from 'once'; import { RESPONSE } from './idempotency.mjs'; "
+                   f"console.log(JSON.stringify(sanitized({json.dumps(given)}, RESPONSE)))")
+        done = subprocess.run(["node", "--input-type=module", "-e", program], cwd=self.launch.app, capture_output=True, text=True, timeout=60,
+                              check=True)
         self.assertEqual(json.loads(done.stdout), {"ok": True, "data": {"n": 1, "none": None}})
 
     def test_the_key_is_an_hmac_and_the_columns_are_those_of_the_table(self):
