@@ -145,7 +145,7 @@ typedef struct once_request {
 ONCE_API once_status once_needs_body(once_gate *gate, const once_request *request, int *needed, uint64_t *max_body);
 
 /* Comes to ONCE_EVENT_REPLY, ONCE_EVENT_CLAIM, ONCE_EVENT_PASS or, after once_cancel(), ONCE_EVENT_CANCELLED. While
- * another request with the same key is at work it waits as the route says (in_flight, wait_limit), without a thread. */
+ * another request with the same key is at work it waits as the route says (in_flight, in_flight_wait), without a thread. */
 ONCE_API once_status once_begin(once_gate *gate, const once_request *request, uint64_t tag);
 
 /* The client of a begin or a claim_work with this tag is gone, or nobody needs it any more. One that waits for another

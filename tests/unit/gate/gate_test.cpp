@@ -133,7 +133,7 @@ TEST_F(Gates, malformed_heads_are_answered_as_the_gateway_does) {
 }
 
 TEST_F(Gates, drain_ends_waits_and_waits_for_claims) {
-  Gate gate = open({{"store", "memory:"}, {"defaults.wait_limit", "1h"}});
+  Gate gate = open({{"store", "memory:"}, {"defaults.in_flight_wait", "5m"}});
   Begun begun = gate.begin(request());
   std::promise<Begun> told;
   gate.begin(request(), [&told](Begun result) { told.set_value(std::move(result)); });

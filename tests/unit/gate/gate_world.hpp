@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fstream>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,7 +24,7 @@ class GateTest : public testing::Test {
   }
   Gate open(std::vector<Field> settings = {{"store", "memory:"}}) const {
     auto opened = Gate::open(options(std::move(settings)));
-    EXPECT_TRUE(opened.has_value()) << opened.error().detail;
+    if (!opened) throw std::runtime_error(opened.error().detail);
     return std::move(*opened);
   }
 
