@@ -191,10 +191,13 @@ class ConditionalTest(Agents):
         self.assertEqual(second.get("ETag"), self.tag())
         self.assertEqual(json.loads(self.ask("GET", "/users/123").body), {"name": "first"})
 
-    def test_a_retry_of_an_update_that_succeeded_is_no_conflict(self):
+    def test_a_retry_of_a_put_that_succeeded_gets_its_answer_and_no_412(self):
         tag = self.tag()
-        first, retry = (self.put("Grace", ("If-Match", tag), key="u1") for _ in range(2))
-        self.assertEqual((first.status, retry.status, retry.get("Idempotency-Status")), (200, 200, "replayed"))
+        first, again = (self.put("Barbara", ("If-Match", tag), key="put") for _ in range(2))
+        self.assertEqual((first.status, first.get("Idempotency-Status")), (200, "executed"))
+        self.assertEqual((again.status, again.get("Idempotency-Status"), again.body), (200, "replayed", first.body))
+        self.assertEqual(self.put("Barbara", ("If-Match", tag)).status, 412, "without a key")
+        self.assertEqual(self.put("Eve", ("If-Match", tag), key="other").status, 412, "another operation")
 
     def test_a_write_that_names_no_state_is_refused(self):
         self.assertEqual(self.put("blind").status, 428)

@@ -1,9 +1,13 @@
 """examples/streams: Idempotency-Key in front of the reference server of Durable Streams."""
+import concurrent.futures
 import json
 import os
 import signal
+import subprocess
 import sys
+import threading
 import unittest
+import urllib.request
 
 from session import ROOT, Session, kept_for, load, wait_until
 from wire import Backend, Client
@@ -100,6 +104,87 @@ class StreamsTest(Streams):
                      {"capture": {"x": "headers.a"}}):
             with self.assertRaises(conform.Failed):
                 run.check("append", step, answer)
+
+
+class ClientTest(Streams):
+    """The protocol's own client, which repeats what got no answer, through Once."""
+
+    def start_append(self, port, stream, key, message):
+        client = subprocess.Popen(["node", "append.mjs", f"http://127.0.0.1:{port}/v1/stream/{stream}", key, json.dumps(message)],
+                                  cwd=reference.install(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(client.communicate)
+        self.addCleanup(client.kill)
+        return client
+
+    def append(self, *arguments):
+        """How many of its attempts failed."""
+        out, error = self.start_append(*arguments).communicate(timeout=100)
+        self.assertRegex(out, "failed", error)
+        return json.loads(out)["failed"]
+
+    def test_its_retries_append_once(self):
+        once = self.start().ports["once"]
+        line = LossyLine(once, lost=3)
+        self.addCleanup(line.stop)
+        self.ask(once, "PUT", "s", JSON)
+        self.assertEqual(self.append(line.port, "s", "k", {"n": 1}), 3)
+        self.assertEqual(self.append(line.port, "s", "k2", {"n": 2}), 0)
+        self.assertEqual(self.messages(once, "s"), [{"n": 1}, {"n": 2}])
+
+    def test_a_retry_waits_for_the_append_that_still_runs(self):
+        go, waiting = threading.Event(), threading.Event()
+        self.addCleanup(go.set)
+
+        def slow(request, connection):
+            if request.method == "POST":
+                waiting.set()
+                go.wait()
+            connection.reply(204, [("Stream-Next-Offset", "7")])
+
+        backend = Backend(slow)
+        self.addCleanup(backend.stop)
+        streams = self.start(origin=backend.port)
+        first = self.start_append(streams.ports["once"], "s", "k", {"n": 1})
+        self.assertTrue(waiting.wait(60))
+        first.kill()
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            retry = pool.submit(self.append, streams.ports["once"], "s", "k", {"n": 1})
+            wait_until(lambda: self.waiting(streams) == 1, what="the retry to wait")
+            go.set()
+            self.assertEqual(retry.result(), 0)
+        self.assertEqual(len(backend.executions()), 1)
+
+    def waiting(self, streams):
+        """How many requests wait for another one's outcome."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{streams.ports['admin']}/metrics") as page:
+            lines = dict(line.rsplit(" ", 1) for line in page.read().decode().splitlines() if not line.startswith("#"))
+        return float(lines["once_waiting"])
+
+    def test_an_append_may_have_more_than_8_mib(self):
+        streams = self.start()
+        self.ask(streams.ports["once"], "PUT", "large", JSON)
+        body = json.dumps({"text": "x" * (20 << 20)}).encode()
+        first, again = (self.ask(streams.ports["once"], "POST", "large", JSON, body, key="k") for _ in range(2))
+        self.assertEqual((first.status, again.status, again.get("Idempotency-Replayed")), (204, 204, "true"))
+
+
+class LossyLine(Backend):
+    """Between a client and Once: the first answers do not arrive."""
+
+    def __init__(self, port, lost):
+        self.left, self.once = lost, port
+        super().__init__(self.forward)
+
+    def forward(self, request, connection):
+        fields = [field for field in request.fields if field[0].lower() not in ("content-length", "connection", "transfer-encoding")]
+        with Client(self.once) as client:
+            answer = client.ask(request.method, request.target, fields, request.body)
+        if self.left > 0:
+            self.left -= 1
+            connection.reset()
+            return
+        kept = [field for field in answer.fields if field[0].lower() not in ("content-length", "connection")]
+        connection.reply(answer.status, kept, answer.body)
 
 
 class LostAckTest(Streams):

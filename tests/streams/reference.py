@@ -18,7 +18,7 @@ from wire import DEADLINE, wait_until
 SOURCE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(SOURCE.parent / "servers"))
 import npm  # noqa: E402
-PROGRAMS = ("serve.mjs", "suite.test.mjs", "vitest.config.mjs")
+PROGRAMS = ("serve.mjs", "append.mjs", "suite.test.mjs", "vitest.config.mjs")
 RUN_SECONDS = 150
 
 
