@@ -17,13 +17,14 @@ namespace {
 
 struct SchemaOptions {
   std::string url;
+  std::string procedures = "on";
   bool retire_older = false;
 };
 
 int run(const StoreType& type, const SchemaOptions& options) {
   const StoreSchema& schema = *type.schema;
   if (options.url.empty()) {
-    print(schema.script());
+    print(options.procedures == "off" ? schema.plain_script() : schema.script());
     return 0;
   }
   if (find_store(options.url) != &type) {
@@ -52,6 +53,15 @@ CLI::App* add_store(CLI::App& parent, const StoreType& type, const std::shared_p
               "--apply", options->url,
               "Apply the schema instead of printing it, to an empty database or an older version; safe to repeat")
           ->type_name("URL");
+  if (type.schema->plain_script != nullptr) {
+    command
+        ->add_option("--procedures", options->procedures,
+                     "off: print the schema without stored procedures, for TiDB, Vitess and services that forbid them. "
+                     "With --apply the URL says it: mysql://…?procedures=off")
+        ->check(CLI::IsMember({"on", "off"}))
+        ->excludes(apply)
+        ->capture_default_str();
+  }
   if (type.schema->retire_older == nullptr) return command;
   command
       ->add_flag(

@@ -4,6 +4,7 @@ import importlib
 SERVERS = {"postgres": ("postgres", "Postgres"),
            "pgbouncer": ("pgbouncer", "PgBouncer"),
            "mariadb": ("mariadb", "MariaDb"),
+           "mariadb_plain": ("mariadb", "MariaDbPlain"),
            "galera": ("galera", "Galera"),
            "redis": ("redis_server", "Redis"),
            "redis_cluster": ("redis_server", "RedisCluster"),

@@ -15,6 +15,12 @@ GRANT ALL ON *.* TO once@'127.0.0.1' WITH GRANT OPTION;
 GRANT ALL ON *.* TO once@localhost WITH GRANT OPTION;
 """
 
+# May do everything but make or call procedures.
+NO_ROUTINES = """
+REVOKE CREATE ROUTINE, ALTER ROUTINE, EXECUTE ON *.* FROM once@'127.0.0.1';
+REVOKE CREATE ROUTINE, ALTER ROUTINE, EXECUTE ON *.* FROM once@localhost;
+"""
+
 # Many servers at once would run out of the kernel's places for asynchronous I/O.
 NO_AIO = "--innodb-use-native-aio=0"
 SMALL = [NO_AIO, "--innodb-buffer-pool-size=64M", "--innodb-log-file-size=48M", "--innodb-flush-log-at-trx-commit=1",
@@ -87,6 +93,9 @@ def apply_schema(url):
 
 
 class MariaDb:
+    accounts = ACCOUNTS
+    options = ""
+
     def __init__(self, name="mariadb"):
         self.folder = Folder(name, user="mysql")
         self.node = Node(self.folder, name)
@@ -94,12 +103,12 @@ class MariaDb:
     def start(self):
         self.node.install()
         self.node.run().wait()
-        self.node.client(ACCOUNTS)
+        self.node.client(self.accounts)
         apply_schema(self.url())
         return self
 
     def url(self):
-        return f"mysql://once:once@127.0.0.1:{self.node.port}/once"
+        return f"mysql://once:once@127.0.0.1:{self.node.port}/once{self.options}"
 
     def sql(self, text):
         """Rows as lines, columns separated by tabs."""
@@ -122,3 +131,13 @@ class MariaDb:
     def stop(self):
         self.node.process.stop(signal.SIGKILL)  # what it holds is thrown away
         self.folder.remove()
+
+
+class MariaDbPlain(MariaDb):
+    """Without stored procedures, as TiDB and Vitess are; whoever uses it has no right to any."""
+
+    accounts = ACCOUNTS + NO_ROUTINES
+    options = "?procedures=off"
+
+    def __init__(self):
+        super().__init__("mariadb_plain")

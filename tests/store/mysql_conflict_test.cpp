@@ -192,7 +192,10 @@ class MysqlGatewaysTest : public MysqlTest {
     const auto target = mysql::parse_target(contract::server_url());
     std::vector<std::unique_ptr<MysqlStore>> stores;
     for (const StoreHost& host : target->hosts) {
-      stores.push_back(opened(fmt::format("mysql://once:once@{}:{}/once", host.name, host.port)));
+      std::string url = contract::server_url();
+      const std::size_t hosts = url.find('@') + 1;
+      url.replace(hosts, url.rfind('/') - hosts, fmt::format("{}:{}", host.name, host.port));
+      stores.push_back(opened(url));
     }
     if (stores.size() == 1) stores.push_back(open_store());
     return stores;

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -29,11 +30,14 @@ inline const Log& quiet_log() {
   return log;
 }
 
-// The server's URL with another database, or another user.
+// The server's URL with another database, or another user. Its options stay.
 inline std::string url_of(std::string_view database, std::string_view user_and_password = "once:once") {
   const std::string url = contract::server_url();
   const std::size_t host = url.find('@');
-  return fmt::format("mysql://{}{}/{}", user_and_password, url.substr(host, url.rfind('/') - host), database);
+  const std::size_t slash = url.rfind('/');
+  const std::size_t options = std::min(url.find('?'), url.size());
+  return fmt::format("mysql://{}{}/{}{}", user_and_password, url.substr(host, slash - host), database,
+                     url.substr(options));
 }
 
 using Cells = std::vector<std::optional<std::string>>;

@@ -1,4 +1,4 @@
-// The schema: applied, applied again, missing, of another version; URLs that do not work; and the sweep.
+// The schema: applied, applied again, missing, of another version; and URLs that do not work.
 #include <cstdlib>
 #include <fstream>
 #include <latch>
@@ -75,7 +75,7 @@ TEST_F(MysqlSchemaTest, the_script_does_the_same_in_the_servers_own_client) {
   const std::string by_us = new_database("once_applied");
   ASSERT_TRUE(mysql::apply_schema(by_us, ServerSettings()).has_value());
   const std::string path = testing::TempDir() + "once_schema.sql";
-  std::ofstream(path) << mysql::schema_script();
+  std::ofstream(path) << mysql::schema_script(mysql::Procedures::on);
   const auto target = mysql::parse_target(by_script);
   ASSERT_TRUE(target.has_value());
   const std::string command = fmt::format("mariadb --no-defaults -h{} -P{} -uonce -ponce once_script < {}",
@@ -193,70 +193,6 @@ TEST_F(MysqlSchemaTest, an_outcome_that_no_statement_can_carry_is_not_kept_but_r
   const Owner next = claimed();
   EXPECT_EQ(run(finish_op(next, std::string(limit / 4, '\''))).status, OpStatus::done);
   EXPECT_EQ(claim_again(next).record->outcome->size(), limit / 4);
-}
-
-TEST_F(MysqlSchemaTest, a_sweep_removes_what_expired_up_to_its_limit_and_nothing_else) {
-  contract::advance_server_clock(std::chrono::hours(24 * 30));
-  while (store().sweep(10'000)->removed != 0) {
-  }
-  std::vector<Owner> expiring;
-  for (int i = 0; i < 25; ++i) {
-    expiring.push_back(claimed());
-    ASSERT_EQ(run(finish_op(expiring.back())).status, OpStatus::done);
-  }
-  const Owner working = claimed();
-  contract::advance_server_clock(std::chrono::hours(25));
-  const Owner lasting = claimed();
-  ASSERT_EQ(run(finish_op(lasting)).status, OpStatus::done);
-  ASSERT_EQ(other().run("UPDATE once_operations SET lease_until = 9223372036854775807 " + working.where()), 0U);
-  ASSERT_EQ(other().run("BEGIN; SELECT 1 FROM once_operations " + expiring.front().where() + " FOR UPDATE"), 0U);
-
-  const std::uint64_t before = store().stats().swept;
-  const auto some = store().sweep(10);
-  ASSERT_TRUE(some.has_value()) << some.error().detail;
-  EXPECT_GE(some->removed, 9U);  // one may be held
-  EXPECT_LE(some->removed, 10U);
-  EXPECT_EQ(some->more, More::yes);
-  const auto rest = store().sweep(1000);
-  ASSERT_TRUE(rest.has_value());
-  EXPECT_EQ(some->removed + rest->removed, 24U) << "all but the one that is held";
-  EXPECT_EQ(rest->more, More::no);
-  EXPECT_EQ(store().stats().swept - before, 24U);
-  ASSERT_EQ(other().run("COMMIT"), 0U);
-  EXPECT_EQ(store().sweep(1000)->removed, 1U);
-  EXPECT_EQ(store().sweep(1000)->removed, 0U);
-  EXPECT_TRUE(lookup(working).record.has_value());
-  EXPECT_TRUE(lookup(lasting).record.has_value());
-}
-
-TEST_F(MysqlSchemaTest, a_sweep_takes_no_connection_of_a_lane) {
-  const auto one = open_store(1);
-  ASSERT_EQ(run_on(*one, op_of(Verb::claim, new_owner())).verdict, Verdict::execute);
-  EXPECT_EQ(one->stats().connections, 1U);
-  ASSERT_TRUE(one->sweep(10).has_value());
-  EXPECT_EQ(one->stats().connections, 2U);
-}
-
-TEST_F(MysqlSchemaTest, a_sweep_makes_tombstones_without_outcomes_of_what_is_remembered) {
-  const Owner owner = new_owner();
-  Op claim = op_of(Verb::claim, owner);
-  claim.terms.tombstone = std::chrono::hours(24 * 30);
-  ASSERT_EQ(run(claim).verdict, Verdict::execute);
-  ASSERT_EQ(run(finish_op(owner)).status, OpStatus::done);
-  contract::advance_server_clock(std::chrono::hours(25));
-  EXPECT_EQ(other().value("SELECT state FROM once_keys WHERE id = '" + to_hex(owner.id) + "'"), "tombstone");
-  for (int i = 0; i < 2; ++i) {
-    ASSERT_TRUE(store().sweep(10'000).has_value());
-    EXPECT_EQ(other().value("SELECT CONCAT(state, outcome IS NULL, sweep_at > expires_at) FROM once_operations " +
-                            owner.where()),
-              "411");
-    EXPECT_EQ(claim_again(owner).verdict, Verdict::gone);
-    EXPECT_EQ(run(finish_op(owner)).status, OpStatus::lost);
-  }
-  contract::advance_server_clock(std::chrono::hours(24 * 30));
-  while (store().sweep(10'000)->removed != 0) {
-  }
-  EXPECT_EQ(other().value("SELECT COUNT(*) FROM once_operations " + owner.where()), "0");
 }
 
 }  // namespace mysql_schema_test

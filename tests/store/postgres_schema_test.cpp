@@ -13,10 +13,14 @@
 namespace once::store {
 namespace postgres_schema_test {
 
-// As a program of revision 1 printed it.
-std::string schema_1() {
-  std::ifstream file(ONCE_SCHEMA_1 "/postgres.sql");
+// As a program of this revision printed it.
+std::string schema_of(int revision) {
+  std::ifstream file(fmt::format("{}/schema_{}/postgres.sql", ONCE_SCHEMAS, revision));
+  EXPECT_TRUE(file.good());
   return {std::istreambuf_iterator<char>(file), {}};
+}
+std::string schema_1() {
+  return schema_of(1);
 }
 
 // What a gateway of revision 1 does to its own operations, in its own words.
@@ -59,17 +63,17 @@ TEST_F(PostgresSchema, a_newer_schema_is_used_if_it_says_that_this_program_can) 
   const OwnDatabase database;
   ASSERT_TRUE(postgres::apply_schema(database.url(), ServerSettings()).has_value());
   Sql sql(database.url());
-  sql("UPDATE once_schema SET revision = 4, version = 3; ALTER TABLE once_operations ADD COLUMN later text DEFAULT "
+  sql("UPDATE once_schema SET revision = 5, version = 4; ALTER TABLE once_operations ADD COLUMN later text DEFAULT "
       "'x'");
   const auto store = open(ServerSettings(), database.url());
   const Started it = started(*store);
   EXPECT_EQ(run(*store, finish_op(it.id, it.nonce)).status, OpStatus::done);
   EXPECT_EQ(*postgres::apply_schema(database.url(), ServerSettings()),
-            "schema revision 4 is there, newer than this program's 3, which can use it");
-  EXPECT_EQ(sql("SELECT revision FROM once_schema"), "4");
+            "schema revision 5 is there, newer than this program's 4, which can use it");
+  EXPECT_EQ(sql("SELECT revision FROM once_schema"), "5");
 
-  sql("UPDATE once_schema SET version = 4");
-  EXPECT_NE(error_of(database.url()).find("needs a program for revision 4 or newer; this one is for 3"),
+  sql("UPDATE once_schema SET version = 5");
+  EXPECT_NE(error_of(database.url()).find("needs a program for revision 5 or newer; this one is for 4"),
             std::string::npos);
   EXPECT_FALSE(postgres::apply_schema(database.url(), ServerSettings()).has_value());
 }
@@ -77,8 +81,22 @@ TEST_F(PostgresSchema, a_newer_schema_is_used_if_it_says_that_this_program_can) 
 TEST_F(PostgresSchema, an_older_schema_says_what_to_run) {
   const OwnDatabase database;
   Sql(database.url())(schema_1());
-  EXPECT_NE(error_of(database.url()).find("has revision 1, this program needs 3: run `once schema postgres --apply"),
+  EXPECT_NE(error_of(database.url()).find("has revision 1, this program needs 4: run `once schema postgres --apply"),
             std::string::npos);
+}
+
+// Revision 4 has once_sweep beside what was there; programs of revision 3 go on.
+TEST_F(PostgresSchema, the_schema_of_the_revision_before_gets_what_is_new_and_keeps_its_rows) {
+  const OwnDatabase database;
+  Sql sql(database.url());
+  sql(schema_of(3));
+  EXPECT_EQ(sql("SELECT version, revision FROM once_schema", 2), "3|3");
+  sql("SELECT once_claim('acme', 'one', '', '30 s', '1 min', 'retry', '0')");
+  EXPECT_EQ(*postgres::apply_schema(database.url(), ServerSettings()), "schema brought from revision 3 to 4");
+  EXPECT_EQ(sql("SELECT version, revision FROM once_schema", 2), "3|4");
+  EXPECT_EQ(sql("SELECT count(*) FROM once_operations"), "1");
+  EXPECT_EQ(sql("SELECT once_sweep()"), "0");
+  EXPECT_EQ(error_of(database.url()), "opened");
 }
 
 // An index that a broken connection left unfinished is made again.
@@ -89,7 +107,7 @@ TEST_F(PostgresSchema, an_upgrade_that_was_interrupted_is_completed) {
   sql("CREATE INDEX once_operations_unsettled ON once_operations (state, id) WHERE state IN (0, 2, 3)");
   sql("CREATE INDEX once_operations_open ON once_operations (state, id) WHERE (state IN (0, 2, 3)) IS TRUE");
   sql("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'once_operations_open'::regclass");
-  EXPECT_EQ(*postgres::apply_schema(database.url(), ServerSettings()), "schema brought from revision 1 to 3");
+  EXPECT_EQ(*postgres::apply_schema(database.url(), ServerSettings()), "schema brought from revision 1 to 4");
   EXPECT_EQ(sql("SELECT indexrelid::regclass, indisvalid FROM pg_index WHERE indrelid = 'once_operations'::regclass "
                 "ORDER BY indexrelid::regclass::text",
                 2),
@@ -131,7 +149,7 @@ TEST_F(PostgresSchema, two_versions_work_beside_each_other_through_an_upgrade) {
   slow("COMMIT");
   upgrade.join();
   ASSERT_TRUE(applied->has_value()) << applied->error().detail;
-  EXPECT_EQ(**applied, "schema brought from revision 1 to 3");
+  EXPECT_EQ(**applied, "schema brought from revision 1 to 4");
 
   {
     const auto store = open(ServerSettings(), database.url());
@@ -176,8 +194,8 @@ TEST_F(PostgresSchema, leases_move_beside_the_rows_when_older_programs_are_retir
   const OldGateway old(database.url());
 
   EXPECT_EQ(*postgres::apply_schema(database.url(), ServerSettings(), postgres::OlderPrograms::retired),
-            "schema revision 3 was there already; programs for older revisions cannot use it");
-  EXPECT_EQ(sql("SELECT version, revision FROM once_schema", 2), "3|3");
+            "schema revision 4 was there already; programs for older revisions cannot use it");
+  EXPECT_EQ(sql("SELECT version, revision FROM once_schema", 2), "4|4");
   renew_and_wait();
   EXPECT_EQ(in_row(), renewed);
   EXPECT_EQ(sql("SELECT waited, lease_until > statement_timestamp() FROM once_leases", 2), "t|t");

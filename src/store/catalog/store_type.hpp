@@ -41,6 +41,8 @@ struct StoreSchema {
 
   std::string_view server;  // "MySQL and MariaDB"
   std::string (*script)();
+  // The same without stored procedures, for servers that have none. Null: there is no such schema.
+  std::string (*plain_script)() = nullptr;
   // Creates the schema or upgrades an older version. Safe to repeat. Returns a text that says what was done.
   Apply* apply;
   // The same, and ends support for programs of older revisions. Null: there is no such step.

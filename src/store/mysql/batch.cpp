@@ -31,7 +31,9 @@ bool takes_no_writes(unsigned number) {
 bool passes_by_itself(unsigned number) {
   return number == sql_error::deadlock || number == sql_error::lock_wait_timeout ||
          number == sql_error::query_interrupted || number == sql_error::error_during_commit ||
-         number == sql_error::null_value;
+         number == sql_error::null_value || number == sql_error::lock_nowait ||
+         number == sql_error::tidb_write_conflict || number == sql_error::tidb_write_conflict_for_update ||
+         number == sql_error::tidb_schema_changed;
 }
 
 bool is_full(unsigned number) {
@@ -89,6 +91,7 @@ Batch::Batch(std::span<Op* const> ops, const Shared& shared, std::chrono::nanose
 
 Batch::Ended Batch::run(Connection& connection) {
   in_transaction_ = false;
+  one_by_one_ = false;
   confirms_ = connection.shows_before_durable();
   while (!all_answered()) {
     if (++rounds_ > most_rounds || monotonic_now() > deadline_) {
@@ -119,10 +122,14 @@ void Batch::wait_for_held_rows() {
   if (rounds > 0) shared_.turns.wait(held_pauses[rounds - 1]);
 }
 
-Script Batch::reading() {
-  std::vector<OperationId> lock;
-  std::vector<Nonce> owners;
-  std::vector<OperationId> claims;
+Script Batch::reading(Held held) {
+  Script script;
+  script.ask_clock();
+  Script::Locks locks;
+  const auto lock = [&] {
+    if (!std::exchange(in_transaction_, true)) script.begin();
+    script.lock(std::exchange(locks, {}), held);
+  };
   std::vector<OperationId> see;
   for (Item& item : items_) {
     if (item.answered) continue;
@@ -130,35 +137,54 @@ Script Batch::reading() {
     item.locked.reset();
     item.change = Change::none;
     if (item.read != Read::locked) see.push_back(item.op->id);
-    if (item.read != Read::plain) {
-      lock.push_back(item.op->id);
-      if (item.op->verb == Verb::claim) {
-        claims.push_back(item.op->id);
-      } else {
-        owners.push_back(item.op->nonce);
-      }
+    if (item.read == Read::plain || item.left_out) continue;
+    locks.ids.push_back(item.op->id);
+    if (item.op->verb == Verb::claim) {
+      locks.claims.push_back(item.op->id);
+    } else {
+      locks.owners.push_back(item.op->nonce);
     }
+    if (one_by_one_) lock();
+    // The clock and BEGIN come first.
+    item.lock_statement = one_by_one_ ? script.size() - 1 : 2;
   }
-  Script script;
-  script.ask_clock();
-  if (!lock.empty()) {
-    script.begin();
-    script.lock(lock, owners, claims);
-    in_transaction_ = true;
-  }
+  if (!locks.ids.empty()) lock();
   if (!see.empty()) script.see(see);
   return script;
 }
 
+// With a server that refuses locks this takes one round trip more for each row that somebody holds.
 Batch::Stop Batch::read_rows(Connection& connection) {
-  const Script script = reading();
-  clock_asked_ = monotonic_now();
-  const auto take = [&](std::size_t statement, const RowView& row) { take_row(row, script.part(statement)); };
-  const auto ran = connection.run(script.text(), take, script.size());
-  if (!ran) return after_error(connection, ran.error(), script);
+  for (Item& item : items_) item.left_out = false;
+  while (true) {
+    const Script script = reading(connection.held());
+    clock_asked_ = monotonic_now();
+    const auto take = [&](std::size_t statement, const RowView& row) { take_row(row, script.part(statement)); };
+    const auto ran = connection.run(script.text(), take, script.size());
+    if (ran) break;
+    const bool refused =
+        refused_lock(ran.error(), connection.held()) && script.part(ran.error().statement) == Script::Part::locked;
+    if (!refused || monotonic_now() > deadline_) return after_error(connection, ran.error(), script);
+    if (!roll_back(connection)) return {.step = Step::leave, .ended = Ended::not_begun};
+    leave_out(ran.error().statement);
+  }
   if (!unreadable_) return {};
   fail_rest(StoreFault::refused, "MySQL: once_operations has a row that this version cannot read");
   return {.step = roll_back(connection) ? Step::again : Step::leave, .ended = Ended::broken};
+}
+
+void Batch::leave_out(std::size_t lock_statement) {
+  Item* held = nullptr;
+  for (Item& item : items_) {
+    if (item.answered || item.read == Read::plain || item.left_out || item.lock_statement != lock_statement) continue;
+    if (held != nullptr) {
+      one_by_one_ = true;
+      return;
+    }
+    held = &item;
+  }
+  ONCE_ASSERT(held != nullptr);
+  held->left_out = true;
 }
 
 void Batch::take_row(const RowView& view, Script::Part part) {

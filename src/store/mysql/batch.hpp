@@ -2,6 +2,8 @@
 // a lock), decided here by the same functions as in every store (decision.hpp, verbs.hpp), and written. A claim without
 // a row is inserted, and its owner is read back; a claim that writes nothing locks nothing. Rows that another
 // transaction holds are skipped, and retried for a moment in rounds of their own.
+// A server that cannot skip them (Held::refused) reports that one of the rows is held; then each is locked by a statement
+// of its own, and the one that fails names the row to leave out.
 //
 // A server may show a commit to others before it is on disk (Connection::shows_before_durable()). There, data that was
 // only read is returned after a later commit: one of the batch itself, or an extra one.
@@ -91,6 +93,8 @@ class Batch {
     Change change = Change::none;
     NewRow written{};
     SeenRow was{};
+    std::size_t lock_statement = 0;
+    bool left_out = false;      // of the locks of this round: another transaction holds it
     std::size_t statement = 0;  // which changes it
     bool answered = false;
     // The row behind the answer, if it was only read and may not be on disk yet. Without its outcome.
@@ -108,7 +112,8 @@ class Batch {
   Stop after_error(Connection& connection, const SqlError& error, const Script& script);
   bool roll_back(Connection& connection);
   void wait_for_held_rows();
-  Script reading();
+  Script reading(Held held);
+  void leave_out(std::size_t lock_statement);
   Script writing(const Connection& connection);
   std::int64_t claims_until() const;
   void take_row(const RowView& view, Script::Part part);
@@ -141,6 +146,7 @@ class Batch {
   } finishes_;  // of the script that was sent last
   std::string last_error_;
   bool in_transaction_ = false;
+  bool one_by_one_ = false;     // a statement for each lock
   bool confirms_ = false;       // this server shows commits before they are on disk
   bool unreadable_ = false;     // a row that is none
   bool maybe_written_ = false;  // a commit failed in a way that says nothing

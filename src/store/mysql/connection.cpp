@@ -20,6 +20,8 @@ constexpr unsigned idle_too_long = 4031;
 constexpr unsigned long oldest_mariadb = 101'000;  // the first with RANDOM_BYTES()
 constexpr unsigned long oldest_mysql = 80'001;     // the first with SKIP LOCKED
 constexpr std::size_t longest_detail = 160;
+// TiDB's default for one row (txn-entry-size-limit), whatever max_allowed_packet is.
+constexpr std::size_t most_in_a_tidb_row = 6UZ * 1024 * 1024;
 constexpr std::size_t least_packet = 1024UZ * 1024;  // a whole batch without outcomes is far less
 
 // Credentials, databases, TLS: somebody has to change something.
@@ -27,10 +29,12 @@ constexpr std::array does_not_mend = {
     1044U, 1045U, 1049U, 1130U, 1251U, 1698U, unsigned{CR_SSL_CONNECTION_ERROR}, unsigned{CR_AUTH_PLUGIN_CANNOT_LOAD}};
 
 // A gateway that is gone in the middle of a transaction keeps its locks until the server closes the connection: soon.
-// READ COMMITTED locks rows and no gaps between them.
+// READ COMMITTED locks rows and no gaps between them. Only TiDB reads /*T!…*/: an optimistic transaction of its would
+// find out about conflicts when it commits.
 constexpr const char* session_settings =
     "SET SESSION sql_mode='STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION',time_zone='+00:00',autocommit=1,"
-    "innodb_lock_wait_timeout=1,wait_timeout=120/*M!100303 ,idle_transaction_timeout=10*/;"
+    "innodb_lock_wait_timeout=1,wait_timeout=120/*M!100303 ,idle_transaction_timeout=10*//*T! "
+    ",tidb_txn_mode='pessimistic'*/;"
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;"
     "SELECT @@max_allowed_packet;"
     "SHOW VARIABLES WHERE Variable_name IN('wsrep_on','log_bin','binlog_format','sync_binlog',"
@@ -90,7 +94,7 @@ Result<std::unique_ptr<Connection>> Connection::open(const Target& target, const
   static const bool library_ready = mysql_library_init(0, nullptr, nullptr) == 0;
   MYSQL* const handle = library_ready ? mysql_init(nullptr) : nullptr;
   if (handle == nullptr) return std::unexpected(store_error(Retryable::yes, "MySQL's library could not be started"));
-  std::unique_ptr<Connection> connection(new Connection(handle, host));
+  std::unique_ptr<Connection> connection(new Connection(handle, host, target.procedures));
   set_options(handle, target, settings);
   if (mysql_real_connect(handle, host.name.c_str(), target.user.c_str(), target.password.c_str(),
                          target.database.c_str(), host.port, nullptr,
@@ -105,6 +109,11 @@ Result<std::unique_ptr<Connection>> Connection::open(const Target& target, const
 }
 
 std::string unsupported(const ServerFacts& server) {
+  if (server.tidb && server.procedures == Procedures::on) {
+    return "the server is TiDB, which has no stored procedures; add procedures=off to the store's URL";
+  }
+  // TiDB names whatever version of MySQL it was told to.
+  if (server.tidb) return {};
   if (server.version < (server.mariadb ? oldest_mariadb : oldest_mysql)) {
     return fmt::format("the server is {} {}; the store needs MariaDB 10.10 or MySQL 8.0 or newer",
                        server.mariadb ? "MariaDB" : "MySQL", server.version_text);
@@ -116,14 +125,21 @@ std::string unsupported(const ServerFacts& server) {
   return {};
 }
 
+bool refused_lock(const SqlError& error, Held held) {
+  return held == Held::refused && error.kind == SqlError::Kind::answered &&
+         (error.number == sql_error::lock_nowait || error.number == sql_error::lock_wait_timeout);
+}
+
 bool shows_before_durable(const ServerFacts& server) {
-  return !server.galera && !(server.binary_log && server.syncs_binary_log);
+  return !server.galera && !server.tidb && !(server.binary_log && server.syncs_binary_log);
 }
 
 Result<void> Connection::prepare_session() {
   ServerFacts server{.mariadb = mariadb_connection(handle_.get()) != 0,
+                     .procedures = procedures_,
                      .version = mysql_get_server_version(handle_.get()),
                      .version_text = mysql_get_server_info(handle_.get())};
+  server.tidb = server.version_text.contains("TiDB");
   // Before anything that an old server may not understand.
   if (auto problem = unsupported(server); !problem.empty()) {
     return std::unexpected(store_error(Retryable::no, std::move(problem)));
@@ -144,7 +160,8 @@ Result<void> Connection::prepare_session() {
     return std::unexpected(store_error(Retryable::no, std::move(problem)));
   }
   shows_before_durable_ = mysql::shows_before_durable(server);
-  may_forget_commits_ = !server.galera && server.flush_log_at_commit != "1";
+  may_forget_commits_ = !server.galera && !server.tidb && server.flush_log_at_commit != "1";
+  if (server.tidb) max_packet_ = std::min(max_packet_, most_in_a_tidb_row);
   if (max_packet_ >= least_packet) return {};
   return std::unexpected(store_error(Retryable::no, "the server's max_allowed_packet must be at least 1 MiB"));
 }

@@ -35,6 +35,11 @@ inline constexpr unsigned deadlock = 1213;  // Galera: also another node was fir
 inline constexpr unsigned read_only_option = 1290;
 inline constexpr unsigned read_only_transaction = 1792;
 inline constexpr unsigned read_only_mode = 1836;
+inline constexpr unsigned lock_nowait = 3572;  // MariaDB says lock_wait_timeout instead
+// TiDB's. It has rolled the transaction back, or does not say whether it committed.
+inline constexpr unsigned tidb_write_conflict_for_update = 8002;
+inline constexpr unsigned tidb_schema_changed = 8028;
+inline constexpr unsigned tidb_write_conflict = 9007;
 }  // namespace sql_error
 
 struct SqlError {
@@ -51,7 +56,9 @@ struct SqlError {
 // What decides whether a server can be used.
 struct ServerFacts {
   bool mariadb = false;
-  unsigned long version = 0;  // as the library counts them: 101106 is 10.11.6
+  bool tidb = false;
+  Procedures procedures = Procedures::on;  // as the URL says
+  unsigned long version = 0;               // as the library counts them: 101106 is 10.11.6
   std::string version_text{};
   bool binary_log = false;
   bool logs_statements = false;  // binlog_format=STATEMENT
@@ -62,8 +69,17 @@ struct ServerFacts {
 // Why it cannot be used; empty: it can.
 std::string unsupported(const ServerFacts& server);
 // Whether others read a commit before it is on disk. InnoDB shows it before its log is flushed, unless a synced binary
-// log comes first. In Galera every node has it by then.
+// log comes first. In Galera every node has it by then, in TiDB most replicas.
 bool shows_before_durable(const ServerFacts& server);
+
+// What a SELECT FOR UPDATE does about rows that another transaction holds. TiDB has no SKIP LOCKED.
+enum class Held : std::uint8_t {
+  skipped,
+  refused,  // the statement fails with sql_error::lock_nowait or lock_wait_timeout, at once (NOWAIT)
+};
+
+// Whether a SELECT FOR UPDATE failed because of such a row.
+bool refused_lock(const SqlError& error, Held held);
 
 // A row of a result; null is nullopt.
 class RowView {
@@ -102,6 +118,7 @@ class Connection {
   std::uint64_t changed(std::size_t statement) const { return statement < changed_.size() ? changed_[statement] : 0; }
 
   const StoreHost& host() const { return host_; }
+  Held held() const { return procedures_ == Procedures::on ? Held::skipped : Held::refused; }
   bool shows_before_durable() const { return shows_before_durable_; }
   bool may_forget_commits() const { return may_forget_commits_; }
   // The longest text that the server takes.
@@ -111,13 +128,15 @@ class Connection {
   struct Close {
     void operator()(st_mysql* handle) const;
   };
-  Connection(st_mysql* handle, StoreHost host) : handle_(handle), host_(std::move(host)) {}
+  Connection(st_mysql* handle, StoreHost host, Procedures procedures)
+      : handle_(handle), host_(std::move(host)), procedures_(procedures) {}
 
   Result<void> prepare_session();
   SqlError last_error(std::size_t statement) const;
 
   std::unique_ptr<st_mysql, Close> handle_;
   StoreHost host_;
+  Procedures procedures_;
   std::size_t max_packet_ = 0;
   bool shows_before_durable_ = false;
   bool may_forget_commits_ = false;

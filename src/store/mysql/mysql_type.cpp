@@ -30,7 +30,8 @@ Result<void> check_mysql(const std::string& url) {
 
 constexpr StoreSchema mysql_schema = {
     .server = "MySQL and MariaDB",
-    .script = schema_script,
+    .script = [] { return schema_script(Procedures::on); },
+    .plain_script = [] { return schema_script(Procedures::off); },
     .apply = apply_schema,
 };
 

@@ -23,10 +23,21 @@ constexpr std::string_view heading =
 --               GRANT SELECT ON once_schema TO gateway;
 --   a backend:  GRANT EXECUTE ON PROCEDURE once_finish TO backend; the same for once_fail, once_renew, once_release
 --   a worker:   the same, and GRANT EXECUTE ON PROCEDURE once_claim TO worker;
+--   a job that removes expired rows: GRANT EXECUTE ON PROCEDURE once_sweep TO job;
 -- A backend needs no privileges on the tables: the procedures need a claim that only its owner knows. Users with EXECUTE
 -- on once_claim can read every recorded response whose tenant and key they know. Do not drop the user who runs this.
 SET NAMES utf8mb4;
 SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION';
+)sql";
+
+constexpr std::string_view plain_heading =
+    R"sql(-- The schema of Once without stored procedures, for an empty database in TiDB, Vitess or a service that forbids
+-- them. `once schema mysql --apply 'mysql://…?procedures=off'` also brings an older one up to date.
+--
+-- Who needs what, beside the one who runs this (CREATE, CREATE VIEW):
+--   a gateway:  GRANT SELECT, INSERT, UPDATE, DELETE ON once_operations TO gateway;
+--               GRANT SELECT ON once_schema TO gateway;
+SET NAMES utf8mb4;
 )sql";
 
 // Times are milliseconds since 1970, in UTC; the largest number is never.
@@ -55,9 +66,10 @@ constexpr std::string_view operations_table = R"sql(CREATE TABLE IF NOT EXISTS o
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4)sql";
 
 constexpr std::string_view version_table = R"sql(CREATE TABLE IF NOT EXISTS once_schema (
-  only_row TINYINT UNSIGNED NOT NULL DEFAULT 1,
-  version  INT UNSIGNED     NOT NULL,            -- the oldest program that can use it, by the revision it was made for
-  revision INT UNSIGNED     NOT NULL DEFAULT 1,
+  only_row   TINYINT UNSIGNED NOT NULL DEFAULT 1,
+  version    INT UNSIGNED     NOT NULL,            -- the oldest program that can use it, by the revision it was made for
+  revision   INT UNSIGNED     NOT NULL DEFAULT 1,
+  procedures INT UNSIGNED     NOT NULL DEFAULT 0,  -- the revision that they have; 0: there are none
   PRIMARY KEY (only_row)
 ) ENGINE=InnoDB)sql";
 
@@ -72,6 +84,11 @@ constexpr std::array upgrades = {
     Upgrade{"(SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = "
             "'once_schema' AND column_name = 'revision') = 1",
             "ALTER TABLE once_schema ADD COLUMN revision INT UNSIGNED NOT NULL DEFAULT 1"},
+    Upgrade{"(SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = "
+            "'once_schema' AND column_name = 'procedures') = 1",
+            "ALTER TABLE once_schema ADD COLUMN procedures INT UNSIGNED NOT NULL DEFAULT 0"},
+    Upgrade{"(SELECT COUNT(*) FROM once_schema WHERE revision < 3 AND procedures = 0) = 0",
+            "UPDATE once_schema SET procedures = revision WHERE revision < 3"},
     Upgrade{"(SELECT COUNT(*) FROM information_schema.statistics WHERE table_schema = DATABASE() AND table_name = "
             "'once_operations' AND index_name = 'once_operations_state') > 0",
             "ALTER TABLE once_operations ADD INDEX once_operations_state (state, started_at), ALGORITHM=INPLACE, "
@@ -109,9 +126,10 @@ std::vector<std::string_view> tables() {
   return {operations_table, version_table, keys_view};
 }
 
-std::vector<Procedure> procedures() {
+std::vector<Procedure> all_procedures() {
   std::vector<Procedure> all = owner_procedures();
   std::ranges::move(claim_procedures(), std::back_inserter(all));
+  std::ranges::move(sweep_procedures(), std::back_inserter(all));
   return all;
 }
 
@@ -129,12 +147,13 @@ std::string exchange(const Procedure& procedure) {
 }
 
 // Last of all: a database in which this is missing was left halfway.
-std::string set_version() {
+std::string set_version(Procedures procedures) {
+  const bool made = procedures == Procedures::on;
   return fmt::format(
-      "INSERT INTO once_schema (only_row, version, revision) VALUES (1, {0}, {1}) ON DUPLICATE KEY UPDATE version = "
-      "{0}, "
-      "revision = {1}",
-      schema_version.oldest_program, schema_version.revision);
+      "INSERT INTO once_schema (only_row, version, revision, procedures) VALUES (1, {0}, {1}, {2}) ON DUPLICATE KEY "
+      "UPDATE version = {0}, revision = {1}{3}",
+      schema_version.oldest_program, schema_version.revision, made ? schema_version.revision : 0,
+      made ? ", procedures = VALUES(procedures)" : "");
 }
 
 constexpr unsigned procedure_exists = 1304;
@@ -165,12 +184,18 @@ Result<std::unique_ptr<Connection>> connect(const Target& target, ServerSettings
   return connection;
 }
 
-std::expected<SchemaVersion, SqlError> version_found(Connection& connection) {
-  SchemaVersion version;
-  const auto ran =
-      connection.run("SELECT * FROM once_schema", [&](std::size_t, const RowView& row) { version = version_of(row); });
+struct Found {
+  SchemaVersion version{};
+  std::uint64_t procedures = 0;
+};
+
+std::expected<Found, SqlError> find_schema(Connection& connection) {
+  Found found;
+  const auto ran = connection.run("SELECT * FROM once_schema", [&](std::size_t, const RowView& row) {
+    found = {.version = version_of(row), .procedures = procedures_of(row)};
+  });
   if (!ran && ran.error().number != sql_error::no_such_table) return std::unexpected(ran.error());
-  return version;
+  return found;
 }
 
 Connection::Ran run_patiently(Connection& connection, const std::string& text) {
@@ -183,23 +208,59 @@ Connection::Ran run_patiently(Connection& connection, const std::string& text) {
   return ran;
 }
 
-// Beside somebody at another node of a cluster, whom no lock keeps out, a procedure may be there already.
-Connection::Ran create_all(Connection& connection) {
+Connection::Ran create_tables(Connection& connection) {
   if (auto ran = connection.run(do_not_wait_long); !ran) return ran;
   for (const std::string_view table : tables()) {
     if (auto ran = run_patiently(connection, std::string(table)); !ran) return ran;
   }
   for (const Upgrade& upgrade : upgrades) {
-    if (auto ran = run_patiently(connection, text_of(upgrade)); !ran) return ran;
+    bool needed = true;
+    const auto asked = connection.run(fmt::format("SELECT {}", upgrade.unless),
+                                      [&](std::size_t, const RowView& row) { needed = row[0] != "1"; });
+    if (!asked) return asked;
+    if (!needed) continue;
+    if (auto ran = run_patiently(connection, std::string(upgrade.statement)); !ran) return ran;
   }
-  for (const Procedure& procedure : procedures()) {
+  return {};
+}
+
+// Beside somebody at another node of a cluster, whom no lock keeps out, a procedure may be there already.
+Connection::Ran create_procedures(Connection& connection) {
+  for (const Procedure& procedure : all_procedures()) {
     const auto exchanged = connection.run(exchange(procedure));
     if (exchanged) continue;
     if (exchanged.error().number != syntax_error) return exchanged;
     if (auto ran = connection.run(drop(procedure)); !ran) return ran;
     if (auto ran = connection.run(create(procedure)); !ran && ran.error().number != procedure_exists) return ran;
   }
-  return connection.run(set_version());
+  return {};
+}
+
+Connection::Ran create_all(Connection& connection, Procedures procedures) {
+  if (auto ran = create_tables(connection); !ran) return ran;
+  if (procedures == Procedures::on) {
+    if (auto ran = create_procedures(connection); !ran) return ran;
+  }
+  return connection.run(set_version(procedures));
+}
+
+// The tables, or the procedures beside them. A schema of a newer revision is left as it is.
+bool needs_work(const Found& found, Procedures procedures) {
+  if (fits(found.version, schema_version) == SchemaFits::too_old) return true;
+  return procedures == Procedures::on && found.version.revision == schema_version.revision &&
+         found.procedures < schema_version.revision;
+}
+
+std::string what_was_done(const Found& before, Procedures procedures) {
+  const std::string tables = applied(before.version, schema_version);
+  if (before.version.revision == 0 || before.version.revision > schema_version.revision) return tables;
+  const bool old = before.procedures < schema_version.revision;
+  if (procedures == Procedures::on) {
+    return before.version.revision == schema_version.revision && old ? tables + "; its procedures were made" : tables;
+  }
+  if (before.procedures == 0 || !old) return tables;
+  return fmt::format("{}; its procedures are still those of revision {}, since the URL has procedures=off", tables,
+                     before.procedures);
 }
 
 }  // namespace
@@ -209,15 +270,21 @@ SchemaVersion version_of(const RowView& row) {
   return {.revision = row.size() > 2 ? number(2) : 1, .oldest_program = number(1)};
 }
 
-std::string schema_script() {
-  std::string script(heading);
+std::uint64_t procedures_of(const RowView& row) {
+  if (row.size() <= 3) return version_of(row).revision;
+  return parse_number(row[3].value_or("")).value_or(0);
+}
+
+std::string schema_script(Procedures procedures) {
+  std::string script(procedures == Procedures::on ? heading : plain_heading);
   for (const std::string_view table : tables()) script.append("\n").append(table).append(";\n");
+  if (procedures == Procedures::off) return script.append("\n").append(set_version(procedures)).append(";\n");
   for (const Upgrade& upgrade : upgrades) script.append("\n").append(text_of(upgrade)).append(";\n");
   script.append("\nDELIMITER $$\n");
-  for (const Procedure& procedure : procedures()) {
+  for (const Procedure& procedure : all_procedures()) {
     script.append("\n").append(drop(procedure)).append("$$\n").append(create(procedure)).append("$$\n");
   }
-  return script.append("\nDELIMITER ;\n\n").append(set_version()).append(";\n");
+  return script.append("\nDELIMITER ;\n\n").append(set_version(procedures)).append(";\n");
 }
 
 Result<std::string> apply_schema(const std::string& url, const ServerSettings& settings) {
@@ -234,17 +301,17 @@ Result<std::string> apply_schema(const std::string& url, const ServerSettings& s
                                  .retryable = Retryable::yes,
                                  .detail = "another process is applying the schema and does not finish"});
   }
-  const auto found = version_found(**connection);
+  const auto found = find_schema(**connection);
   if (!found) return failure(found.error());
-  if (fits(*found, schema_version) == SchemaFits::too_new) {
+  if (fits(found->version, schema_version) == SchemaFits::too_new) {
     return std::unexpected(Error{.source = ErrorSource::store,
                                  .retryable = Retryable::no,
-                                 .detail = why_not(*found, schema_version, how_to_apply)});
+                                 .detail = why_not(found->version, schema_version, how_to_apply)});
   }
-  if (fits(*found, schema_version) == SchemaFits::too_old) {
-    if (const auto created = create_all(**connection); !created) return failure(created.error());
+  if (needs_work(*found, target->procedures)) {
+    if (const auto created = create_all(**connection, target->procedures); !created) return failure(created.error());
   }
-  return applied(*found, schema_version);
+  return what_was_done(*found, target->procedures);
 }
 
 }  // namespace once::mysql

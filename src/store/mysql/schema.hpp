@@ -7,23 +7,27 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "store/mysql/target.hpp"
 #include "store/server/schema_version.hpp"
 #include "store/server/settings.hpp"
 
 namespace once::mysql {
 
-inline constexpr SchemaVersion schema_version = {.revision = 2, .oldest_program = 1};
+inline constexpr SchemaVersion schema_version = {.revision = 3, .oldest_program = 1};
 inline constexpr std::string_view how_to_apply = "run `once schema mysql --apply URL` with the store's URL";
 
 class RowView;
 // The row of once_schema. One of revision 1 has no column for the revision.
 SchemaVersion version_of(const RowView& row);
+// The revision of the procedures beside the tables; 0: there are none. Before revision 3 there always were.
+std::uint64_t procedures_of(const RowView& row);
 
 // The whole schema for an empty database, as a script for the server's own client.
-std::string schema_script();
+std::string schema_script(Procedures procedures);
 
 // Creates the schema or upgrades an older version, and keeps existing data. Safe to repeat, to run concurrently, and to
 // run while gateways are at work. Returns a text that says what was done.
+// With procedures=off in the URL procedures are neither created nor touched.
 Result<std::string> apply_schema(const std::string& url, const ServerSettings& settings);
 
 // A procedure for backends or workers, or a part of one.
@@ -33,5 +37,6 @@ struct Procedure {
 };
 std::vector<Procedure> owner_procedures();  // once_finish, once_fail, once_renew, once_release
 std::vector<Procedure> claim_procedures();  // once_claim
+std::vector<Procedure> sweep_procedures();  // once_sweep
 
 }  // namespace once::mysql

@@ -93,6 +93,10 @@ std::string is_forgotten(Time now) {
   return fmt::format("tombstone<={}-expires_at", ms(now));
 }
 
+std::string_view for_update(Held held) {
+  return held == Held::skipped ? "FOR UPDATE SKIP LOCKED" : "FOR UPDATE NOWAIT";
+}
+
 std::uint64_t fence_of(const NewRow& written) {
   return static_cast<std::uint64_t>(written.row.record.fence);
 }
@@ -194,23 +198,23 @@ void Script::ask_clock() {
 }
 
 // By the primary key also when the table is so small that the server would rather read, and lock, all of it.
-void Script::lock(std::span<const OperationId> ids, std::span<const Nonce> owners,
-                  std::span<const OperationId> claims) {
+void Script::lock(const Locks& locks, Held held) {
+  const auto& [ids, owners, claims] = locks;
   add(Part::locked, "SELECT ");
   text_.append(columns).append(" FROM once_operations FORCE INDEX(PRIMARY) WHERE id IN");
   // A single row would be read as a constant, and those stay locked also when they do not fit. No id is all zero.
   const std::array not_alone = {OperationId(), ids.front()};
-  append_list(ids.size() == 1 ? std::span<const OperationId>(not_alone) : ids);
+  append_list(ids.size() == 1 ? std::span<const OperationId>(not_alone) : std::span<const OperationId>(ids));
   if (!owners.empty()) {
     text_.append("AND(nonce IN");
-    append_list(owners);
+    append_list(std::span<const Nonce>(owners));
     if (!claims.empty()) {
       text_.append("OR id IN");
-      append_list(claims);
+      append_list(std::span<const OperationId>(claims));
     }
     text_.push_back(')');
   }
-  text_.append(" ORDER BY id FOR UPDATE SKIP LOCKED");
+  text_.append(" ORDER BY id ").append(for_update(held));
 }
 
 void Script::see(std::span<const OperationId> ids) {
@@ -230,7 +234,8 @@ void Script::append_insert(std::span<const NewRow> rows, std::string_view fence)
 
 void Script::insert(std::span<const NewRow> rows, std::int64_t until) {
   append_insert(rows, fmt::format("IF({}<={},{},NULL)", clock_us, until, clock_us));
-  text_.append("ON DUPLICATE KEY UPDATE id=id");
+  // Not of the id: Vitess allows no change of the column that it shards by, not even to the same value.
+  text_.append("ON DUPLICATE KEY UPDATE state=state");
 }
 
 void Script::append_seen(const OperationId& id, const SeenRow& was) {
@@ -360,11 +365,11 @@ void Script::see_expired(Time now, std::size_t limit) {
   text_.append(fmt::format(" ORDER BY sweep_at LIMIT {}", limit));
 }
 
-void Script::lock_expired(Time now, std::span<const OperationId> ids) {
+void Script::lock_expired(Time now, std::span<const OperationId> ids, Held held) {
   add(Part::locked,
       fmt::format("SELECT id,{} FROM once_operations FORCE INDEX(PRIMARY) WHERE id IN", is_forgotten(now)));
   append_list(ids);
-  text_.append("AND ").append(has_expired(now)).append(" ORDER BY id FOR UPDATE SKIP LOCKED");
+  text_.append("AND ").append(has_expired(now)).append(" ORDER BY id ").append(for_update(held));
 }
 
 // One by one: a DELETE of several reads, and waits for, the whole table when that is small, and takes no hint.

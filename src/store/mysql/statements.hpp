@@ -69,7 +69,12 @@ class Script {
   void ask_clock();
   // `ids` in their order. Of `claims` whoever owns the row, of the others only those with one of these nonces: at READ
   // COMMITTED a row that does not fit is let go at once, so that many who lost do not keep the owner out.
-  void lock(std::span<const OperationId> ids, std::span<const Nonce> owners, std::span<const OperationId> claims);
+  struct Locks {
+    std::vector<OperationId> ids;
+    std::vector<Nonce> owners;
+    std::vector<OperationId> claims;
+  };
+  void lock(const Locks& locks, Held held);
   void see(std::span<const OperationId> ids);
   // Existing rows do not change. The fence is the server's clock at the insert, because an earlier owner may have come
   // and gone since the clock was read. After `until`, in microseconds of that clock, it fails with
@@ -99,7 +104,7 @@ class Script {
   // Ids of what has expired and was not looked at since, the oldest first.
   void see_expired(Time now, std::size_t limit);
   // Ids, and whether each is to be forgotten.
-  void lock_expired(Time now, std::span<const OperationId> ids);
+  void lock_expired(Time now, std::span<const OperationId> ids, Held held);
   // What is to be remembered becomes a tombstone, without its outcome.
   void bury_expired(Time now, std::span<const OperationId> ids);
   void remove_expired(Time now, std::span<const OperationId> ids);

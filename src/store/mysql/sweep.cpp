@@ -40,6 +40,28 @@ std::expected<Answer, SqlError> ask(Connection& connection, const Script& script
   return answer;
 }
 
+// Locks those of `ids` that nobody else holds, in a transaction that is open then.
+std::expected<Answer, SqlError> lock_free(Connection& connection, Time now, Ids ids) {
+  bool one_by_one = false;
+  while (!ids.empty()) {
+    Script lock;
+    lock.begin();
+    if (one_by_one) {
+      for (const OperationId& id : ids) lock.lock_expired(now, {&id, 1}, connection.held());
+    } else {
+      lock.lock_expired(now, ids, connection.held());
+    }
+    auto locked = ask(connection, lock);
+    if (locked || !refused_lock(locked.error(), connection.held())) return locked;
+    if (const auto undone = connection.run("ROLLBACK"); !undone) return std::unexpected(undone.error());
+    const std::size_t refused = locked.error().statement;
+    if (one_by_one && refused > 0) ids.erase(ids.begin() + static_cast<std::ptrdiff_t>(refused - 1));
+    one_by_one = true;
+  }
+  // Nothing is locked, so it does not matter that none is open.
+  return Answer();
+}
+
 struct Some {
   std::size_t removed = 0;
   std::size_t held = 0;  // by others
@@ -58,10 +80,7 @@ std::expected<Some, SqlError> sweep_some(Connection& connection, std::size_t lim
   if (!found) return std::unexpected(found.error());
   if (found->ids.empty()) return Some{};
   std::ranges::sort(found->ids);
-  Script lock;
-  lock.begin();
-  lock.lock_expired(time->now, found->ids);
-  auto locked = ask(connection, lock);
+  auto locked = lock_free(connection, time->now, found->ids);
   if (!locked) return std::unexpected(locked.error());
   const std::size_t ours = locked->ids.size() + locked->remembered.size();
   const std::size_t held = found->ids.size() - ours;

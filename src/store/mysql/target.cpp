@@ -31,6 +31,12 @@ bool set_ssl_mode(Target& target, std::string_view value) {
 
 }  // namespace
 
+std::optional<Procedures> parse_procedures(std::string_view value) {
+  if (value == "on") return Procedures::on;
+  if (value == "off") return Procedures::off;
+  return std::nullopt;
+}
+
 std::string unverified_host(const Target& target) {
   if (target.ssl_mode == SslMode::verify_identity) return {};
   const auto found = std::ranges::find_if(target.hosts, [](const StoreHost& host) { return !is_local(host.name); });
@@ -63,9 +69,14 @@ Result<Target> parse_target(const std::string& text) {
       target.ssl_cert = std::move(value);
     } else if (name == "ssl-key") {
       target.ssl_key = std::move(value);
+    } else if (name == "procedures") {
+      const auto procedures = parse_procedures(value);
+      if (!procedures) return wrong("procedures must be on or off");
+      target.procedures = *procedures;
     } else {
       return wrong(fmt::format(
-          "unknown option \"{}\" in the store's URL; known are ssl-mode, ssl-ca, ssl-cert and ssl-key", name));
+          "unknown option \"{}\" in the store's URL; known are ssl-mode, ssl-ca, ssl-cert, ssl-key and procedures",
+          name));
     }
   }
   if (!mode_given && !target.ssl_ca.empty()) target.ssl_mode = SslMode::verify_identity;

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
@@ -16,6 +18,10 @@ enum class SslMode : std::uint8_t {
   verify_identity,  // encrypted, and the certificate must match the host
 };
 
+// Whether the server has stored procedures, and with them everything else of MySQL 8. Servers that speak its protocol
+// only, such as TiDB and Vitess, and services that forbid procedures need `off`.
+enum class Procedures : std::uint8_t { on, off };
+
 struct Target {
   std::vector<StoreHost> hosts;  // tried in this order, beginning with the one that worked last
   std::string user;
@@ -25,13 +31,17 @@ struct Target {
   std::string ssl_ca;
   std::string ssl_cert;
   std::string ssl_key;
+  Procedures procedures = Procedures::on;
 };
+
+// Of the option's value; nullopt if it is neither on nor off.
+std::optional<Procedures> parse_procedures(std::string_view value);
 
 // A remote host whose certificate is not verified. Empty: there is none.
 std::string unverified_host(const Target& target);
 
-// Options: ssl-mode (disabled, required, verify-identity), ssl-ca, ssl-cert, ssl-key. An ssl-ca alone means
-// verify-identity. The error never holds the password.
+// Options: ssl-mode (disabled, required, verify-identity), ssl-ca, ssl-cert, ssl-key, procedures (on, off). An ssl-ca
+// alone means verify-identity. The error never holds the password.
 Result<Target> parse_target(const std::string& text);
 
 }  // namespace once::mysql

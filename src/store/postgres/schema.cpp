@@ -120,6 +120,7 @@ std::string schema_script() {
   script += tables_sql();
   script += owner_functions_sql();
   script += claim_functions_sql();
+  script += sweep_function_sql();
   script += rights_sql();
   script += fmt::format(tail, schema_version.revision);
   return script;

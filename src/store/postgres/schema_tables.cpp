@@ -121,12 +121,14 @@ constexpr std::string_view rights = R"sql(
 --                 once_release(text) TO backend;
 --   a worker:   the same, and
 --               GRANT EXECUTE ON FUNCTION once_claim(text, text, text, interval, interval, text, interval) TO worker;
+--   a job that removes expired rows:
+--               GRANT EXECUTE ON FUNCTION once_sweep(integer) TO job;
 -- A backend needs no privileges on the tables: these functions run with the rights of their owner, need a claim that only
 -- its owner knows, and resolve names in this schema only. Users with EXECUTE on once_claim can read every recorded
 -- response whose tenant and key they know. No other user may have CREATE on this schema.
 REVOKE ALL ON FUNCTION once_finish(text, integer, jsonb, text), once_finish(text, integer, jsonb, bytea),
   once_fail(text), once_renew(text, interval), once_release(text),
-  once_claim(text, text, text, interval, interval, text, interval),
+  once_claim(text, text, text, interval, interval, text, interval), once_sweep(integer),
   once_owned(text), once_little_endian(bigint, integer), once_header_lines(jsonb),
   once_encoded(integer, jsonb, bytea), once_recorded(text, smallint, bytea), once_part(text), once_integer(bytea, integer),
   once_headers(text), once_verdict(once_operations, bytea, text, interval, timestamptz) FROM PUBLIC;

@@ -178,7 +178,7 @@ FROM unnest($1::bytea[]) AS i(id) LEFT JOIN (SELECT * FROM once_operations WHERE
 // What was released stays for a minute: no statement lasts that long, so none can still hold an older fence. What is to
 // be remembered becomes a tombstone, without its outcome, and is looked at once more when that is over. For the same
 // reason a lease has ended only a minute later: nobody can still be renewing it.
-constexpr std::string_view sweep_sql = R"sql(
+constexpr std::string_view sweep_steps = R"sql(
 WITH due AS MATERIALIZED (
   SELECT o.id, coalesce(o.expires_at + o.tombstone, 'infinity') AS forget_at FROM once_operations AS o
   WHERE o.sweep_at <= {now} AND o.expires_at <= {now} AND (o.state <> 0 OR {lease} <= {now} - interval '1 minute')
@@ -198,7 +198,8 @@ WITH due AS MATERIALIZED (
       AND (SELECT o.state FROM once_operations AS o WHERE o.id = l.id) IS DISTINCT FROM 0
     LIMIT $1::bigint FOR UPDATE SKIP LOCKED))
   RETURNING l.id
-)
+))sql";
+constexpr std::string_view sweep_sql = R"sql({sweep}
 SELECT (SELECT count(*) FROM removed), greatest((SELECT count(*) FROM due), (SELECT count(*) FROM cleared)))sql";
 
 // By the primary key, so that a page costs the same however many rows there are. The size of an outcome is known
@@ -299,6 +300,10 @@ const char* name_of(Statement statement) {
   ONCE_ASSERT(false);
 }
 
+std::string sweep_steps_sql() {
+  return fmt::format(sweep_steps, fmt::arg("now", now), fmt::arg("lease", lease));
+}
+
 std::string sql_of(Statement statement) {
   const bool resolves = statement == Statement::resolve;
   std::string found(record);
@@ -310,7 +315,7 @@ std::string sql_of(Statement statement) {
       fmt::arg("seized", seized), fmt::arg("aside", fmt::format(aside, leases_aside_from)), fmt::arg("mine", mine),
       fmt::arg("not_expired", fmt::format(not_expired, now, lease)), fmt::arg("tell", tell), fmt::arg("ends", ends),
       fmt::arg("state", state_of(statement)), fmt::arg("seen_type", resolves ? ", $8::smallint[]" : ""),
-      fmt::arg("seen", resolves ? ", seen" : ""));
+      fmt::arg("seen", resolves ? ", seen" : ""), fmt::arg("sweep", sweep_steps_sql()));
 }
 
 const std::string& text_of(Statement statement) {

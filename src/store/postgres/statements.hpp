@@ -60,6 +60,9 @@ const char* name_of(Statement statement);
 std::string sql_of(Statement statement);
 // The same, made once.
 const std::string& text_of(Statement statement);
+// What a sweep of at most $1 rows consists of, for a SELECT behind it: `due` are the rows that were dealt with,
+// `removed` those of them that are gone. The function once_sweep has the same.
+std::string sweep_steps_sql();
 
 // The columns that the statements return, in this order. `seize`, `wait`, `sweep`, `hurry`, `estimate` and the counts
 // do not return them; pages add tenant, route and the size of the outcome.

@@ -1,0 +1,77 @@
+// The procedure for jobs that remove expired rows, beside the gateways that do it by themselves.
+#include "store/mysql/schema.hpp"
+
+namespace once::mysql {
+
+namespace {
+
+// CALL once_sweep(max_rows): one row with the number of expired rows that it removed or made tombstones. Fewer than
+// max_rows: nothing is left for now. As the gateway's own sweep it looks first and locks each row by its key, so that
+// no claim waits for it; rows that somebody holds are left for the next call. It has a transaction of its own: within
+// one of the caller, which it would have to commit, it fails and leaves that as it is. SET TRANSACTION is refused
+// there, so that this is noticed.
+constexpr std::string_view sweep_procedure_sql = R"sql((IN max_rows INT UNSIGNED)
+  MODIFIES SQL DATA
+  SQL SECURITY DEFINER
+BEGIN
+  IF COALESCE(max_rows, 0) = 0 THEN
+    SIGNAL SQLSTATE '45002' SET MESSAGE_TEXT = 'max_rows must be more than 0', MYSQL_ERRNO = 31002;
+  END IF;
+  BEGIN
+    DECLARE EXIT HANDLER FOR 1568
+      SIGNAL SQLSTATE '45002'
+        SET MESSAGE_TEXT = 'once_sweep commits: call it outside of a transaction', MYSQL_ERRNO = 31002;
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+  END;
+  BEGIN
+    DECLARE at_ms BIGINT DEFAULT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000;
+    DECLARE swept INT UNSIGNED DEFAULT 0;
+    DECLARE no_more BOOLEAN DEFAULT FALSE;
+    DECLARE due_id BINARY(32);
+    DECLARE forgotten INT;
+    DECLARE due CURSOR FOR
+      SELECT id FROM once_operations FORCE INDEX (once_operations_sweep)
+      WHERE sweep_at <= at_ms AND expires_at <= at_ms AND (state <> 0 OR lease_until <= at_ms)
+      ORDER BY sweep_at LIMIT max_rows;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET no_more = TRUE;
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+      ROLLBACK;
+      RESIGNAL;
+    END;
+    START TRANSACTION;
+    OPEN due;
+    sweeping: LOOP
+      FETCH due INTO due_id;
+      IF no_more THEN
+        LEAVE sweeping;
+      END IF;
+      SET forgotten = NULL;
+      SELECT tombstone <= at_ms - expires_at INTO forgotten FROM once_operations
+      WHERE id = due_id AND expires_at <= at_ms AND (state <> 0 OR lease_until <= at_ms) FOR UPDATE SKIP LOCKED;
+      SET no_more = FALSE;
+      IF forgotten = 1 THEN
+        DELETE FROM once_operations WHERE id = due_id;
+        SET swept = swept + 1;
+      ELSEIF forgotten = 0 THEN
+        UPDATE once_operations
+        SET state = 4,
+            outcome = NULL,
+            sweep_at = IF(tombstone > 9223372036854775807 - expires_at, 9223372036854775807, expires_at + tombstone)
+        WHERE id = due_id;
+        SET swept = swept + 1;
+      END IF;
+    END LOOP;
+    CLOSE due;
+    COMMIT;
+    SELECT swept;
+  END;
+END)sql";
+
+}  // namespace
+
+std::vector<Procedure> sweep_procedures() {
+  return {{"once_sweep", sweep_procedure_sql}};
+}
+
+}  // namespace once::mysql

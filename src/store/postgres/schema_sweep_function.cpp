@@ -1,0 +1,26 @@
+// The function for jobs that remove expired rows, beside the gateways that do it by themselves.
+#include <fmt/format.h>
+
+#include "store/postgres/schema_sql.hpp"
+#include "store/postgres/statements.hpp"
+
+namespace once::postgres {
+
+namespace {
+
+constexpr std::string_view sweep_function = R"sql(
+CREATE OR REPLACE FUNCTION once_sweep(max_rows integer DEFAULT 1000) RETURNS bigint
+LANGUAGE sql STRICT SECURITY DEFINER SET search_path FROM CURRENT AS $body${}
+SELECT count(*) FROM due
+$body$;
+COMMENT ON FUNCTION once_sweep(integer) IS
+  'Removes up to max_rows expired operations, or makes tombstones of those that are to be remembered, and returns how many that were. Fewer than max_rows: nothing is left for now. Rows that somebody holds are left for the next call. Commit it at once.';
+)sql";
+
+}  // namespace
+
+std::string sweep_function_sql() {
+  return fmt::format(sweep_function, sweep_steps_sql());
+}
+
+}  // namespace once::postgres

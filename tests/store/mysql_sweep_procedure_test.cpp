@@ -1,0 +1,101 @@
+// once_sweep: a job that removes what has expired, in SQL alone.
+#include "tests/store/mysql_fixture.hpp"
+
+namespace once::mysql_test {
+namespace mysql_sweep_procedure_test {
+
+class MysqlSweepProcedure : public MysqlTest {
+ protected:
+  MysqlSweepProcedure() {
+    contract::advance_server_clock(std::chrono::hours(24 * 30));
+    while (store().sweep(10'000)->removed != 0) {
+    }
+  }
+  Owner finished(Duration tombstone = {}) {
+    const Owner owner = new_owner();
+    Op claim = op_of(Verb::claim, owner);
+    claim.terms.tombstone = tombstone;
+    EXPECT_EQ(run(claim).verdict, Verdict::execute);
+    EXPECT_EQ(run(finish_op(owner)).status, OpStatus::done);
+    return owner;
+  }
+  std::string rows(const Owner& owner) {
+    return other().value("SELECT COUNT(*) FROM once_operations " + owner.where());
+  }
+};
+
+TEST_F(MysqlSweepProcedure, removes_what_expired_up_to_its_limit_and_nothing_else) {
+  std::vector<Owner> expiring;
+  for (int i = 0; i < 12; ++i) expiring.push_back(finished());
+  const Owner working = claimed();
+  const Owner lapsed = claimed();
+  contract::advance_server_clock(std::chrono::hours(25));
+  const Owner lasting = finished();
+  ASSERT_EQ(other().run("UPDATE once_operations SET lease_until = 9223372036854775807 " + working.where()), 0U);
+  EXPECT_EQ(other().value("CALL once_sweep(5)"), "5");
+  EXPECT_EQ(other().value("CALL once_sweep(100)"), "8");
+  EXPECT_EQ(other().value("CALL once_sweep(100)"), "0");
+  EXPECT_EQ(rows(lapsed), "0");
+  EXPECT_EQ(rows(working), "1");
+  EXPECT_EQ(rows(lasting), "1");
+}
+
+TEST_F(MysqlSweepProcedure, passes_by_rows_that_somebody_holds) {
+  const Owner held = finished();
+  const Owner free = finished();
+  contract::advance_server_clock(std::chrono::hours(25));
+  Session holder;
+  ASSERT_EQ(holder.run("BEGIN; SELECT 1 FROM once_operations " + held.where() + " FOR UPDATE"), 0U);
+  EXPECT_EQ(other().value("CALL once_sweep(100)"), "1");
+  EXPECT_EQ(rows(free), "0");
+  ASSERT_EQ(holder.run("COMMIT"), 0U);
+  EXPECT_EQ(other().value("CALL once_sweep(100)"), "1");
+  EXPECT_EQ(rows(held), "0");
+}
+
+TEST_F(MysqlSweepProcedure, makes_tombstones_without_outcomes_of_what_is_remembered) {
+  const Owner owner = finished(std::chrono::hours(24 * 7));
+  contract::advance_server_clock(std::chrono::hours(25));
+  EXPECT_EQ(other().value("CALL once_sweep(100)"), "1");
+  EXPECT_EQ(other().value("SELECT CONCAT(state, outcome IS NULL, sweep_at > expires_at) FROM once_operations " +
+                          owner.where()),
+            "411");
+  EXPECT_EQ(other().value("CALL once_sweep(100)"), "0");
+  EXPECT_EQ(claim_again(owner).verdict, Verdict::gone);
+  contract::advance_server_clock(std::chrono::hours(24 * 7));
+  EXPECT_EQ(other().value("CALL once_sweep(100)"), "1");
+  EXPECT_EQ(rows(owner), "0");
+}
+
+// It would have to commit what the caller has not decided upon yet.
+TEST_F(MysqlSweepProcedure, refuses_to_run_in_a_transaction_and_leaves_it_alone) {
+  const Owner expired = finished();
+  contract::advance_server_clock(std::chrono::hours(25));
+  const Owner other_row = finished();
+  ASSERT_EQ(other().run("BEGIN; UPDATE once_operations SET route = 'mine' " + other_row.where()), 0U);
+  EXPECT_EQ(other().run("CALL once_sweep(100)"), 31002U);
+  EXPECT_EQ(other().value("SELECT route FROM once_operations " + other_row.where()), "mine");
+  ASSERT_EQ(other().run("ROLLBACK"), 0U);
+  EXPECT_EQ(other().value("SELECT route FROM once_operations " + other_row.where()), "payments");
+  EXPECT_EQ(rows(expired), "1");
+}
+
+TEST_F(MysqlSweepProcedure, a_limit_of_nothing_is_an_error) {
+  EXPECT_EQ(other().run("CALL once_sweep(0)"), 31002U);
+  EXPECT_EQ(other().run("CALL once_sweep(NULL)"), 31002U);
+}
+
+TEST_F(MysqlSweepProcedure, needs_no_right_but_to_call_it) {
+  const Owner expired = finished();
+  contract::advance_server_clock(std::chrono::hours(25));
+  ASSERT_EQ(other().run("CREATE OR REPLACE USER sweeper@'127.0.0.1' IDENTIFIED BY 'sweeper';"
+                        "GRANT EXECUTE ON PROCEDURE once.once_sweep TO sweeper@'127.0.0.1'"),
+            0U);
+  Session job(url_of("once", "sweeper:sweeper"));
+  EXPECT_NE(job.run("SELECT COUNT(*) FROM once_operations"), 0U);
+  EXPECT_EQ(job.value("CALL once_sweep(100)"), "1");
+  EXPECT_EQ(rows(expired), "0");
+}
+
+}  // namespace mysql_sweep_procedure_test
+}  // namespace once::mysql_test
