@@ -342,7 +342,9 @@ class Operating(Shared):
     @unittest.skipIf(NAME == "redis", "Redis has no schema")
     def test_the_schema_is_applied_by_a_command_and_missed_with_a_clear_word(self):
         self.server.sql("CREATE DATABASE empty")
-        url = self.server.url().rsplit("/", 1)[0] + "/empty"
+        server, _, place = self.server.url().rpartition("/")
+        _, question_mark, options = place.partition("?")
+        url = f"{server}/empty{question_mark}{options}"
         kind = url.split(":")[0]
         without = run_once("serve", "--upstream", "http://127.0.0.1:1", "--store", url, "--listen", "127.0.0.1:0",
                            env={**os.environ, "ONCE_SECRET": "s" * 16})
@@ -354,6 +356,13 @@ class Operating(Shared):
         self.assertEqual(run_once("sweep", "--store", url).stdout, "0 expired records removed\n")
         printed = run_once("schema", kind)
         self.assertIn("once_finish", printed.stdout)
+        if kind == "mysql":
+            plain = run_once("schema", kind, "--procedures", "off")
+            self.assertEqual(plain.returncode, 0, plain)
+            self.assertIn("CREATE TABLE IF NOT EXISTS once_operations", plain.stdout)
+            self.assertNotIn("CREATE PROCEDURE", plain.stdout)
+            both = run_once("schema", kind, "--procedures", "off", "--apply", url)
+            self.assertEqual((both.returncode, both.stdout), (2, ""))
         other = run_once("schema", "mysql" if kind == "postgres" else "postgres", "--apply", url)
         self.assertEqual((other.returncode, other.stdout), (2, ""))
 
