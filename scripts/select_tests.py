@@ -19,7 +19,7 @@ TESTS_OF = (
     (r"^src/store/(memory)/", r"^memory_store_test|^store_test|^sealed_store_test"),
     (r"^src/store/(journal)/", r"^journal_|^store_test"),
     (r"^src/store/(postgres)/", r"^postgres_store_test"),
-    (r"^src/store/(mysql)/", r"^mysql_store_test\.mariadb"),
+    (r"^src/store/(mysql)/", r"^mysql_(store_test\.mariadb|plain_test)"),
     (r"^src/store/(redis)/", r"^redis_(store|single|replies)_test"),
     (r"^src/store/", r"^(store|memory_store|sealed_store)_test"),
     (r"^src/client/", r"^client_|^e2e\.send$"),

@@ -118,7 +118,7 @@ class Served:
 class Sql(Served):
     # By one that waits for others for a moment only: who comes after it waits behind it.
     patience = {"postgres": "SET lock_timeout = '300ms'", "postgres_pooler": "SET lock_timeout = '300ms'",
-                "mariadb": "SET lock_wait_timeout = 1"}
+                "mariadb": "SET lock_wait_timeout = 1", "mariadb_plain": "SET lock_wait_timeout = 1"}
 
     def faults(self):
         return [*super().faults(), self.schema_upgraded]
@@ -271,6 +271,6 @@ class Galera(Served):
 
 
 def make(name):
-    kinds = {"journal": Journal, "postgres": Sql, "postgres_pooler": PostgresPooler, "mariadb": Sql, "redis": Redis,
-             "redis_cluster": RedisCluster, "galera": Galera}
+    kinds = {"journal": Journal, "postgres": Sql, "postgres_pooler": PostgresPooler, "mariadb": Sql, "mariadb_plain": Sql,
+             "redis": Redis, "redis_cluster": RedisCluster, "galera": Galera}
     return kinds[name](name)
