@@ -164,27 +164,28 @@ Batch::Stop Batch::read_rows(Connection& connection) {
     if (ran) break;
     const bool refused =
         refused_lock(ran.error(), connection.held()) && script.part(ran.error().statement) == Script::Part::locked;
-    if (!refused || monotonic_now() > deadline_) return after_error(connection, ran.error(), script);
+    if (!refused || !leave_out(ran.error().statement) || monotonic_now() > deadline_) {
+      return after_error(connection, ran.error(), script);
+    }
     if (!roll_back(connection)) return {.step = Step::leave, .ended = Ended::not_begun};
-    leave_out(ran.error().statement);
   }
   if (!unreadable_) return {};
   fail_rest(StoreFault::refused, "MySQL: once_operations has a row that this version cannot read");
   return {.step = roll_back(connection) ? Step::again : Step::leave, .ended = Ended::broken};
 }
 
-void Batch::leave_out(std::size_t lock_statement) {
+bool Batch::leave_out(std::size_t lock_statement) {
   Item* held = nullptr;
   for (Item& item : items_) {
     if (item.answered || item.read == Read::plain || item.left_out || item.lock_statement != lock_statement) continue;
     if (held != nullptr) {
       one_by_one_ = true;
-      return;
+      return true;
     }
     held = &item;
   }
-  ONCE_ASSERT(held != nullptr);
-  held->left_out = true;
+  if (held != nullptr) held->left_out = true;
+  return held != nullptr;
 }
 
 void Batch::take_row(const RowView& view, Script::Part part) {

@@ -113,7 +113,9 @@ class Batch {
   bool roll_back(Connection& connection);
   void wait_for_held_rows();
   Script reading(Held held);
-  void leave_out(std::size_t lock_statement);
+  // The row that this statement could not lock; if it locks several, the next try has one for each. False: it locks
+  // none.
+  bool leave_out(std::size_t lock_statement);
   Script writing(const Connection& connection);
   std::int64_t claims_until() const;
   void take_row(const RowView& view, Script::Part part);

@@ -29,8 +29,8 @@ constexpr std::array does_not_mend = {
     1044U, 1045U, 1049U, 1130U, 1251U, 1698U, unsigned{CR_SSL_CONNECTION_ERROR}, unsigned{CR_AUTH_PLUGIN_CANNOT_LOAD}};
 
 // A gateway that is gone in the middle of a transaction keeps its locks until the server closes the connection: soon.
-// READ COMMITTED locks rows and no gaps between them. Only TiDB reads /*T!…*/: an optimistic transaction of its would
-// find out about conflicts when it commits.
+// READ COMMITTED locks rows and no gaps between them. Only TiDB reads /*T!…*/; its optimistic transactions would notice
+// conflicts no earlier than at the commit.
 constexpr const char* session_settings =
     "SET SESSION sql_mode='STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION',time_zone='+00:00',autocommit=1,"
     "innodb_lock_wait_timeout=1,wait_timeout=120/*M!100303 ,idle_transaction_timeout=10*//*T! "
@@ -112,7 +112,7 @@ std::string unsupported(const ServerFacts& server) {
   if (server.tidb && server.procedures == Procedures::on) {
     return "the server is TiDB, which has no stored procedures; add procedures=off to the store's URL";
   }
-  // TiDB names whatever version of MySQL it was told to.
+  // The version of MySQL that TiDB reports is a setting, and says nothing about it.
   if (server.tidb) return {};
   if (server.version < (server.mariadb ? oldest_mariadb : oldest_mysql)) {
     return fmt::format("the server is {} {}; the store needs MariaDB 10.10 or MySQL 8.0 or newer",
