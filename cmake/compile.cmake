@@ -30,7 +30,7 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O3 -g1")  # no NDEBUG: invariants are checked in r
 set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1")    # sanitizers are slow enough; lines are all that a report needs
 if(CMAKE_BUILD_TYPE STREQUAL "Release" AND ONCE_LTO)
   add_compile_options(-flto=thin)  # the hot path crosses every layer
-  add_link_options(-flto=thin)
+  add_link_options(-flto=thin -ffat-lto-objects)  # of objects that are both, the bitcode
 endif()
 
 # once_unity(target): compiles the sources of one folder together, `ONCE_UNITY` at a time. Headers are parsed once for all

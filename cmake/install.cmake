@@ -1,4 +1,4 @@
-# The library for programs outside of Once: headers, static libraries, a CMake package and a pkg-config file.
+# The library for programs outside of Once: headers, static libraries, a CMake package and pkg-config files.
 #   cmake --install build/release --component library --prefix /usr/local
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
@@ -9,6 +9,10 @@ set(once_package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/once)
 foreach(layer base core client store guard)
   set_target_properties(once_${layer} PROPERTIES EXPORT_NAME ${layer})
   target_compile_features(once_${layer} PUBLIC cxx_std_23)
+  if(CMAKE_BUILD_TYPE STREQUAL "Release" AND ONCE_LTO)
+    # Machine code beside the bitcode: a consumer's linker need not be LLVM's.
+    target_compile_options(once_${layer} PRIVATE -ffat-lto-objects)
+  endif()
 endforeach()
 install(TARGETS once_base once_core once_client once_store once_guard EXPORT once
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library
@@ -22,8 +26,11 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/once-config-version.cmake
 install(FILES ${PROJECT_BINARY_DIR}/once-config.cmake ${PROJECT_BINARY_DIR}/once-config-version.cmake
   DESTINATION ${once_package_folder} COMPONENT library)
 
-configure_file(${CMAKE_CURRENT_LIST_DIR}/once.pc.in ${PROJECT_BINARY_DIR}/once.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/once.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)
+# once-guard and once-client by themselves, and once for both.
+foreach(package once-guard once-client once)
+  configure_file(${CMAKE_CURRENT_LIST_DIR}/${package}.pc.in ${PROJECT_BINARY_DIR}/${package}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${package}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)
+endforeach()
 
 # The C interface: the shared library, its header and a pkg-config file. Also a Debian package (package.cmake).
 #   cmake --install build/release --component capi --prefix /usr/local

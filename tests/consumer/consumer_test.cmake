@@ -1,17 +1,22 @@
-# Installs the library into a temporary prefix, builds the consumer against it in both ways, and runs it.
-#   cmake -D BUILD=… -D SOURCE=… -D COMPILER=… -D FLAGS=… -D LINKER_FLAGS=… -P consumer_test.cmake
-set(work ${BUILD}/consumer)
-file(REMOVE_RECURSE ${work})
+# Installs the library of a build into a temporary prefix, builds the consumer against it by CMake and by pkg-config, and
+# runs it.
+#   cmake -D BUILD=… -D WORK=… -D SOURCE=… -D COMPILER=… -D FLAGS=… -D LINKER_FLAGS=… -P consumer_test.cmake
+if(NOT EXISTS ${BUILD}/CMakeCache.txt)
+  message("SKIPPED, the library was not tested: ${BUILD} is not there")
+  return()
+endif()
+file(REMOVE_RECURSE ${WORK})
 
 function(run)
   execute_process(COMMAND ${ARGN} COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
 
-run(${CMAKE_COMMAND} --install ${BUILD} --component library --prefix ${work}/first)
+run(${CMAKE_COMMAND} --build ${BUILD} --target once_guard once_client)
+run(${CMAKE_COMMAND} --install ${BUILD} --component library --prefix ${WORK}/first)
 # A package is built in one place and unpacked in another.
-file(RENAME ${work}/first ${work}/prefix)
+file(RENAME ${WORK}/first ${WORK}/prefix)
 
-file(GLOB_RECURSE headers ${work}/prefix/include/*)
+file(GLOB_RECURSE headers ${WORK}/prefix/include/*)
 foreach(header ${headers})
   file(READ ${header} text)
   if(text MATCHES "#include (\"|<(boost|fmt|openssl|curl|base|core|store)/)")
@@ -19,17 +24,34 @@ foreach(header ${headers})
   endif()
 endforeach()
 
-run(${CMAKE_COMMAND} -S ${SOURCE} -B ${work}/build -G Ninja -D CMAKE_CXX_COMPILER=${COMPILER}
-  -D CMAKE_PREFIX_PATH=${work}/prefix "-DCMAKE_CXX_FLAGS=${FLAGS}" "-DCMAKE_EXE_LINKER_FLAGS=${LINKER_FLAGS}")
-run(${CMAKE_COMMAND} --build ${work}/build)
-run(${work}/build/consumer)
-run(${work}/build/transaction)
-run(${work}/build/sender)
+# by_cmake(PART ARGUMENTS …): the programs that use this part alone, and a machine that has not what other parts need.
+function(by_cmake part)
+  run(${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/${part} -G Ninja -D PARTS=${part} -D CMAKE_CXX_COMPILER=${COMPILER}
+    -D CMAKE_PREFIX_PATH=${WORK}/prefix "-DCMAKE_CXX_FLAGS=${FLAGS}" "-DCMAKE_EXE_LINKER_FLAGS=${LINKER_FLAGS}" ${ARGN})
+  run(${CMAKE_COMMAND} --build ${WORK}/${part})
+endfunction()
 
-file(GLOB_RECURSE package ${work}/prefix/*/once.pc)
+by_cmake(guard -D CMAKE_DISABLE_FIND_PACKAGE_CURL=ON)
+run(${WORK}/guard/consumer)
+run(${WORK}/guard/transaction)
+set(ENV{PKG_CONFIG_LIBDIR} ${WORK}/nothing)  # no libpq, libmariadb or hiredis
+by_cmake(client)
+run(${WORK}/client/sender)
+unset(ENV{PKG_CONFIG_LIBDIR})
+
+# by_pkg_config(PACKAGE SOURCE FLAGS …)
+file(GLOB_RECURSE package ${WORK}/prefix/*/once.pc)
 get_filename_component(folder ${package} DIRECTORY)
-execute_process(COMMAND ${CMAKE_COMMAND} -E env PKG_CONFIG_PATH=${folder} pkg-config --cflags --libs once
-  OUTPUT_VARIABLE arguments OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
-separate_arguments(arguments UNIX_COMMAND "${FLAGS} ${SOURCE}/main.cpp -o ${work}/by_pkg_config ${arguments} ${LINKER_FLAGS}")
-run(${COMPILER} -std=c++23 ${arguments})
-run(${work}/by_pkg_config)
+set(ENV{PKG_CONFIG_PATH} ${folder})
+function(by_pkg_config package source)
+  execute_process(COMMAND pkg-config --cflags --libs ${package}
+    OUTPUT_VARIABLE found OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  separate_arguments(arguments UNIX_COMMAND "${FLAGS} ${SOURCE}/${source} -o ${WORK}/${package} ${found} ${LINKER_FLAGS}")
+  run(${COMPILER} -std=c++23 ${ARGN} ${arguments})
+  run(${WORK}/${package})
+endfunction()
+
+execute_process(COMMAND pkg-config --modversion once OUTPUT_VARIABLE version OUTPUT_STRIP_TRAILING_WHITESPACE)
+by_pkg_config(once-guard main.cpp)
+by_pkg_config(once-client sender.cpp "-DPACKAGE_VERSION=\"${version}\"")
+by_pkg_config(once transaction.cpp)

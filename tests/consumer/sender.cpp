@@ -1,5 +1,11 @@
 // The client of the same package: nothing listens on that port, and it says so.
+#include <string_view>
+
 #include <once/client.hpp>
+#include <once/version.hpp>
+
+static_assert(ONCE_VERSION_STRING == std::string_view(PACKAGE_VERSION));
+static_assert(ONCE_VERSION_NUMBER >= 100);
 
 int main() {
   once::Client client({.max_retries = 0});
