@@ -9,6 +9,7 @@
 #include "base/assert.hpp"
 #include "base/text.hpp"
 #include "claims/json_members.hpp"
+#include "claims/requests.hpp"
 #include "core/fingerprint.hpp"
 #include "core/headers.hpp"
 #include "core/json_text.hpp"
@@ -91,6 +92,11 @@ std::string_view name_of_previous(State state) {
 }
 
 }  // namespace
+
+Duration unasked_lease(const Op& lookup, const Nonce& nonce) {
+  const bool holds = standing_of(lookup, nonce) == Standing::started;
+  return holds ? std::max<Duration>(lookup.record->lease_until - lookup.now, default_claim_lease) : default_claim_lease;
+}
 
 OutcomeBytes outcome_of(std::string_view value) {
   return std::make_shared<const std::string>(

@@ -54,6 +54,10 @@ class ClaimsAnswers {
   std::string type_base_;
 };
 
+// The lease of a renewal that asks for none: the usual one, or what is left of a longer one. A renewal never shortens
+// it.
+Duration unasked_lease(const Op& lookup, const Nonce& nonce);
+
 // The outcome of a claim that succeeded with this JSON value, as it is recorded.
 OutcomeBytes outcome_of(std::string_view value);
 

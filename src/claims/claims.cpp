@@ -269,14 +269,22 @@ Task<WaitEnd> Claims::wait_for_owner(OwnerWait& owner, OperationId id, const boo
 }
 
 Task<ClaimsAnswer> Claims::renew(Call call, ClaimHandle handle) {
-  const auto lease = read_renew(call.request.body);
-  if (!lease) co_return answers_.invalid(lease.error());
+  const auto asked = read_renew(call.request.body);
+  if (!asked) co_return answers_.invalid(asked.error());
+  Duration lease = asked->value_or(default_claim_lease);
+  if (!*asked) {
+    Op seen;
+    seen.id = handle.id;
+    co_await claimant_.ask(seen);
+    if (seen.status == OpStatus::failed) co_return answers_.store_failed(seen);
+    lease = unasked_lease(seen, handle.nonce);
+  }
   Op op = op_of(handle, Verb::renew);
-  op.terms.lease = *lease;
+  op.terms.lease = lease;
   op.terms.owner = Owner::outside;
   co_await claimant_.ask(op);
   if (op.status != OpStatus::done) co_return answers_.not_done(op);
-  co_return answers_.renewed(op.now + *lease);
+  co_return answers_.renewed(op.now + lease);
 }
 
 // Without a TTL of its own an outcome is kept for as long as the claim asked for, which its record knows.

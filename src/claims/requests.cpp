@@ -242,9 +242,9 @@ Read<Named> read_lookup_query(std::string_view query, Duration max_wait) {
   return name;
 }
 
-Read<Duration> read_renew(std::string_view body) {
+Read<std::optional<Duration>> read_renew(std::string_view body) {
   Members members(body, {"lease"});
-  const Duration lease = members.duration("lease", {1s, longest_lease}).value_or(default_claim_lease);
+  const std::optional<Duration> lease = members.duration("lease", {1s, longest_lease});
   return checked(members, lease);
 }
 

@@ -45,7 +45,8 @@ struct SucceedAsked {
 Read<ClaimAsked> read_claim(std::string_view body, Duration max_wait);
 Read<Named> read_lookup(std::string_view body, Duration max_wait);
 Read<Named> read_lookup_query(std::string_view query, Duration max_wait);
-Read<Duration> read_renew(std::string_view body);
+// Nothing: no lease was asked for.
+Read<std::optional<Duration>> read_renew(std::string_view body);
 Read<SucceedAsked> read_succeed(std::string_view body);
 // The reason, or nothing.
 Read<std::string> read_fail(std::string_view body);

@@ -266,6 +266,17 @@ class Restart(ClaimsTest):
                 gateway.stop()
 
 
+class Renewal(ClaimsTest):
+    def test_a_renewal_that_names_no_lease_does_not_shorten_a_long_one(self):
+        api = self.api()
+        claim = api.acquire(key="long", lease="1h")
+        renewed = api.owner("renew", claim["claim"])
+        self.assertEqual(renewed.status, 200)
+        self.assertGreaterEqual(renewed["lease_until"], claim["lease_until"])
+        short = api.owner("renew", claim["claim"], lease="5s")
+        self.assertLess(short["lease_until"], claim["lease_until"])
+
+
 class Refusals(ClaimsTest):
     def test_what_is_not_valid_is_said(self):
         api = self.api()

@@ -36,6 +36,18 @@ Op with_outcome(const StoredResponse& response) {
   return op;
 }
 
+TEST(UnaskedLease, a_renewal_never_shortens_what_is_left) {
+  Op seen = with_record(Verdict::execute);
+  seen.verb = Verb::lookup;
+  const Nonce nonce = seen.record->nonce;
+  EXPECT_EQ(unasked_lease(seen, nonce), default_claim_lease);
+  seen.record->lease_until = now + 1h;
+  EXPECT_EQ(unasked_lease(seen, nonce), 1h);
+  EXPECT_EQ(unasked_lease(seen, Nonce{{1}}), default_claim_lease) << "another owner's lease is none of its business";
+  seen.record.reset();
+  EXPECT_EQ(unasked_lease(seen, nonce), default_claim_lease);
+}
+
 TEST(ClaimsAnswers, acquired) {
   Op op = with_record(Verdict::execute);
   EXPECT_EQ(answers.claimed(op, "handle").response.body,
