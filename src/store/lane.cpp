@@ -14,6 +14,7 @@
 
 #include "base/assert.hpp"
 #include "base/clock.hpp"
+#include "base/signals.hpp"
 #include "store/lane_queue.hpp"
 
 namespace once::store {
@@ -45,6 +46,8 @@ class ThreadLanes::Lane : private Work {
         thread_([this] { loop(); }) {
     pthread_setname_np(thread_.native_handle(), "once-lane");
   }
+
+  ~Lane() { stop(); }  // also if the next one cannot be made
 
   Submit submit(Pending& pending);
   void stop();
@@ -219,6 +222,7 @@ ThreadLanes::Part* ThreadLanes::add_part(std::size_t place) {
   if (Part* const there = parts_[place].load(std::memory_order_relaxed)) return there;
   if (stopped_) return nullptr;
   Part& part = *owned_.emplace_back(std::make_unique<Part>());
+  const SignalsBlocked quiet;
   for (std::size_t i = 0; i < limits_.lanes; ++i) part.push_back(std::make_unique<Lane>(store(), limits_));
   parts_[place].store(&part, std::memory_order_release);
   return &part;

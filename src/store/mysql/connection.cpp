@@ -1,5 +1,7 @@
 #include "store/mysql/connection.hpp"
 
+#include <signal.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -8,6 +10,7 @@
 #include <mariadb/errmsg.h>
 #include <mariadb/mysql.h>
 
+#include "base/signals.hpp"
 #include "base/text.hpp"
 
 namespace once::mysql {
@@ -78,9 +81,19 @@ void set_options(MYSQL* handle, const Target& target, const ServerSettings& sett
   mysql_options(handle, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, target.ssl_mode == SslMode::verify_identity ? &yes : &no);
 }
 
+// The library ignores SIGPIPE for the whole process when it begins. That is for the program to decide.
+bool start_library() {
+  struct sigaction before{};
+  ::sigaction(SIGPIPE, nullptr, &before);
+  const bool ready = mysql_library_init(0, nullptr, nullptr) == 0;
+  ::sigaction(SIGPIPE, &before, nullptr);
+  return ready;
+}
+
 }  // namespace
 
 void Connection::Close::operator()(st_mysql* handle) const {
+  const PipeSignalBlocked quiet;
   mysql_close(handle);
 }
 
@@ -91,7 +104,8 @@ int Connection::descriptor() const {
 Result<std::unique_ptr<Connection>> Connection::open(const Target& target, const StoreHost& host,
                                                      const ServerSettings& settings) {
   // The library's own beginning is not safe for two threads at once.
-  static const bool library_ready = mysql_library_init(0, nullptr, nullptr) == 0;
+  static const bool library_ready = start_library();
+  const PipeSignalBlocked quiet;
   MYSQL* const handle = library_ready ? mysql_init(nullptr) : nullptr;
   if (handle == nullptr) return std::unexpected(store_error(Retryable::yes, "MySQL's library could not be started"));
   std::unique_ptr<Connection> connection(new Connection(handle, host, target.procedures));
@@ -167,6 +181,7 @@ Result<void> Connection::prepare_session() {
 }
 
 Connection::Ran Connection::run(const std::string& text, const OnRow& on_row, std::size_t statements) {
+  const PipeSignalBlocked quiet;
   MYSQL* const handle = handle_.get();
   std::size_t statement = 0;
   changed_.clear();

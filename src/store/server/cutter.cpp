@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/clock.hpp"
+#include "base/signals.hpp"
 
 namespace once::store {
 
@@ -13,6 +14,7 @@ Cutter::Call::Call(Cutter& cutter, int socket, std::chrono::nanoseconds until) :
   const std::scoped_lock lock(cutter_.mutex_);
   place_ = cutter_.calls_.emplace(until, this);
   if (!cutter_.thread_.joinable()) {
+    const SignalsBlocked quiet;
     cutter_.thread_ = std::thread([&cutter] { cutter.loop(); });
     pthread_setname_np(cutter_.thread_.native_handle(), "once-cutter");
   }
