@@ -50,10 +50,13 @@ struct Options {
   std::vector<std::string> encryption_secrets = {};
 
   std::size_t memory_bytes = std::size_t{256} << 20U;  // memory: how much of it
-  std::size_t connections = 4;                         // servers: how many
+  std::size_t connections = 4;                         // servers: how many, at most 1024
   Duration store_timeout = std::chrono::seconds(5);    // servers: of one round trip
   std::size_t max_value = std::size_t{16} << 20U;      // larger values are not kept, but their work is not done again
   Logging logging = Logging::standard_error;
+  // What time it is, from any thread; without one the system says. Leases, takeover and expiry of memory: and journal:
+  // go by it, servers go by their own. For tests: <once/fake.hpp> has more.
+  std::function<std::chrono::sys_time<Duration>()> now = {};
 };
 
 // Why a guard could not be opened. For people; never holds a secret or a password.
@@ -233,8 +236,23 @@ struct Typed {
 class Engine;
 struct Held;
 
+// Whether a claim is over, as its holder asked.
+enum class Ending : std::uint8_t {
+  done,          // by this call, or by an earlier one
+  lost,          // somebody else has taken over, or another outcome stands
+  not_recorded,  // the store could not be told: try again, or leave the claim to lapse
+  forked,        // this is a forked child, and the claim is its parent's
+};
+
+struct EndResult {
+  Ending ending = Ending::done;
+  std::string detail = {};  // for people
+
+  bool done() const { return ending == Ending::done; }
+};
+
 // The right to do the work, kept alive by its guard until it is ended or destroyed; destroyed without having been ended
-// it lapses, and the next one may take over. The guard must outlive it.
+// it lapses, and the next one may take over. A claim may outlive its guard: what it needs of it lives on.
 class Claim {
  public:
   Claim(Claim&& other) noexcept;
@@ -250,8 +268,8 @@ class Claim {
   // How it ended, if no transaction of yours says so. Each may be repeated; after the first one that is done the claim
   // is over. succeed() gives what stands: if a transaction had recorded another value, that one.
   Outcome<std::string> succeed(std::string_view value, std::string_view media_type = "application/json");
-  OutcomeFacts fail();     // the next caller does the work
-  OutcomeFacts release();  // as if never claimed: nothing was done
+  EndResult fail();     // the next caller does the work
+  EndResult release();  // as if never claimed: nothing was done
 
   // What stands in the store: succeeded, once a transaction of yours that called once_finish() has been committed; in
   // progress while the claim is yours and nothing is recorded; lost.
@@ -280,16 +298,19 @@ struct Counts {
   std::uint64_t retries = 0;    // attempts after one that failed
 };
 
-// Safe to share: any number of threads may call it at once. It does not outlive a fork(): open one in the child.
+// Safe to share: any number of threads may call it at once. In a forked child every call of it is Reason::forked, and
+// its end does nothing: open another one there.
 class Guard {
  public:
+  // Throws nothing.
   static std::expected<Guard, OpenError> open(const Options& options);
   ~Guard();
   Guard(Guard&& other) noexcept;
   Guard& operator=(Guard&& other) noexcept;
 
   // Does the work unless it was done before, on this thread, and returns when its outcome is recorded. `work` returns a
-  // value that CodecOf can keep, or a std::expected of one. Throws nothing, whatever the work throws.
+  // value that CodecOf can keep, or a std::expected of one. Throws nothing, whatever the work throws. A work that ends
+  // its thread (pthread_exit) leaves an outcome that is unknown.
   template <class F, class CodecOf = Codec<detail::ValueOf<F>>>
   Outcome<detail::ValueOf<F>> run(const Request& request, F work) {
     using Value = detail::ValueOf<F>;
@@ -312,10 +333,10 @@ class Guard {
 
  private:
   friend class Engine;
-  explicit Guard(std::unique_ptr<Engine> engine);
-  void run_work(const Request& request, const detail::Work& work, OutcomeFacts& outcome) noexcept;
+  explicit Guard(std::shared_ptr<Engine> engine);
+  void run_work(const Request& request, const detail::Work& work, OutcomeFacts& outcome);
 
-  std::unique_ptr<Engine> engine_;
+  std::shared_ptr<Engine> engine_;  // claims share it
 };
 
 // What stands for a user's text in inputs: nobody who sees them can read it, and white space makes no difference.

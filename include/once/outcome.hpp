@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <span>
 #include <string>
@@ -31,7 +32,7 @@ enum class Reason : std::uint8_t {
   work_failed,  // the work threw, or said that it failed
   // Failed, and what the work did may count.
   lost,          // it took too long without a lease and somebody else has taken over: their outcome counts
-  not_recorded,  // the work was done, and the store could not be told; it will count as gone, or be recorded later
+  not_recorded,  // the work ended, and the store could not be told; it will count as gone, or be recorded later
   // Failed; the work was not called.
   unknown,            // its owner is gone and on_unknown is hold: somebody has to find out
   mismatch,           // the key was used with another fingerprint
@@ -42,6 +43,7 @@ enum class Reason : std::uint8_t {
   store_unavailable,  // nothing is known
   store_full,
   internal,  // out of memory, for one
+  forked,    // the guard was opened before a fork(): open one in the child
 };
 
 // "in_progress", "work_failed" and so on: for logs, metrics and answers.
@@ -63,6 +65,8 @@ struct OutcomeFacts {
   int code = 200;             // what once_finish() was given, if the work recorded its own outcome
   Duration retry_after = {};  // in progress only
   std::string detail;         // for people; of an exception only if the request asked for it
+  // What the work threw, or what its codec did. For the caller alone: it is never stored.
+  std::exception_ptr exception;
 
   bool succeeded() const { return status == Status::succeeded; }
   bool cached() const { return source == Source::cached; }

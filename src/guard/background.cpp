@@ -7,6 +7,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/signals.hpp"
+
 namespace once::guard {
 
 namespace {
@@ -29,6 +31,7 @@ Background::~Background() {
 // With the mutex held.
 void Background::wake() {
   if (!thread_.joinable()) {
+    const SignalsBlocked quiet;
     thread_ = std::thread([this] { loop(); });
     pthread_setname_np(thread_.native_handle(), "once-guard");
   }
@@ -46,6 +49,7 @@ std::uint64_t Background::keep(Lease& lease, const LeaseSteps& steps) {
 }
 
 void Background::let_go(std::uint64_t serial) {
+  if (process_.forked()) return;  // the mutex may have been locked at that moment, and nobody is there to unlock it
   const std::scoped_lock lock(mutex_);
   kept_.erase(serial);
 }

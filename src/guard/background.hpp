@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "guard/own_process.hpp"
 #include "store/claim_steps.hpp"
 #include "store/store.hpp"
 
@@ -85,6 +86,7 @@ class Background {
   // The time until the next renewal or retry.
   Nanoseconds until_next(Nanoseconds now) const;
 
+  const OwnProcess process_;
   Store& store_;
   const Clock& clock_;
   const std::function<void(const OperationId&)> ended_;

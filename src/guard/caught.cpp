@@ -3,6 +3,8 @@
 #include <exception>
 #include <new>
 
+#include <cxxabi.h>
+
 namespace once::guard {
 
 namespace {
@@ -18,14 +20,18 @@ void keep(std::string& what, const char* text) noexcept {
 
 }  // namespace
 
-Ended call_caught(void (*call)(void* state), void* state, std::string& what) noexcept {
+Ended call_caught(void (*call)(void* state), void* state, Thrown& thrown) {
   try {
     call(state);
     return Ended::well;
+  } catch (const ::abi::__forced_unwind&) {
+    throw;  // glibc aborts where this is kept
   } catch (const std::exception& error) {
-    keep(what, error.what());
+    thrown.exception = std::current_exception();
+    keep(thrown.what, error.what());
   } catch (...) {
-    what.clear();
+    thrown.exception = std::current_exception();
+    thrown.what.clear();
   }
   return Ended::threw;
 }

@@ -1,8 +1,9 @@
 // Catches exceptions of the caller's code. The only place that catches everything, because user code can throw any
-// type.
+// type. pthread_exit() is not an exception: it goes on.
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <string>
 
 #include "base/layers.hpp"
@@ -11,12 +12,16 @@ namespace once::guard {
 
 enum class Ended : std::uint8_t { well, threw };
 
-Ended call_caught(void (*call)(void* state), void* state, std::string& what) noexcept;
+struct Thrown {
+  std::exception_ptr exception;
+  std::string what;  // of a std::exception, empty otherwise
+};
 
-// `what` is what() of a std::exception, empty otherwise.
+Ended call_caught(void (*call)(void* state), void* state, Thrown& thrown);
+
 template <class F>
-Ended caught(F body, std::string& what) noexcept {
-  return call_caught([](void* state) { (*static_cast<F*>(state))(); }, &body, what);
+Ended caught(F body, Thrown& thrown) {
+  return call_caught([](void* state) { (*static_cast<F*>(state))(); }, &body, thrown);
 }
 
 }  // namespace once::guard

@@ -9,8 +9,11 @@ namespace once::guard {
 
 // A claim's other side. It stays where it is, since the renewer knows it.
 struct Held {
+  enum class Over : std::uint8_t { no, failed, released };
+
   Held(Engine& the_engine, const Op& claimed, Time held_since, const Request& request)
-      : engine(the_engine),
+      : alive(the_engine.weak_from_this().lock()),
+        engine(the_engine),
         lease{.id = claimed.id, .nonce = claimed.nonce},
         lease_length(request.lease),
         ttl(request.ttl),
@@ -31,6 +34,10 @@ struct Held {
     made.terms.ttl = ttl;
     return made;
   }
+  void end(Over how) {
+    over = how;
+    keeping.reset();
+  }
   OutcomeFacts facts() const {
     OutcomeFacts facts;
     facts.attempt = attempt;
@@ -38,6 +45,7 @@ struct Held {
     return facts;
   }
 
+  const std::shared_ptr<Engine> alive;  // null if whoever made the engine keeps it
   Engine& engine;
   Lease lease;
   Duration lease_length;
@@ -46,8 +54,22 @@ struct Held {
   std::string handle;
   unsigned attempt;
   std::uint64_t fence;
+  Over over = Over::no;
   std::optional<Background::Keeping> keeping;  // until it has ended
 };
+
+namespace {
+
+EndResult result_of(Op& end) {
+  switch (end.status) {
+    case OpStatus::done: return {.ending = Ending::done};
+    case OpStatus::lost: return {.ending = Ending::lost};
+    case OpStatus::failed: return {.ending = Ending::not_recorded, .detail = std::move(end.error)};
+  }
+  ONCE_ASSERT(false);
+}
+
+}  // namespace
 
 detail::Work reading(std::optional<std::string>& value) {
   return {.state = &value,
@@ -81,6 +103,7 @@ bool Claim::lost() const {
 Outcome<std::string> Claim::succeed(std::string_view value, std::string_view media_type) {
   Outcome<std::string> outcome;
   static_cast<OutcomeFacts&>(outcome) = held_->facts();
+  if (held_->engine.forked(outcome)) return outcome;
   Op op = held_->op(Verb::finish);
   op.final_state = State::succeeded;
   std::optional<std::string> stored = std::string(value);
@@ -107,37 +130,38 @@ Outcome<std::string> Claim::succeed(std::string_view value, std::string_view med
   return outcome;
 }
 
-OutcomeFacts Claim::fail() {
-  OutcomeFacts outcome = held_->facts();
+EndResult Claim::fail() {
+  OutcomeFacts counted = held_->facts();
+  if (held_->engine.forked(counted)) return {.ending = Ending::forked, .detail = std::move(counted.detail)};
+  if (held_->over == Held::Over::failed) return {};
   Op op = held_->op(Verb::finish);
   op.final_state = State::failed;
   held_->engine.finish(op, held_->lease_length);
-  outcome.reason = op.status == OpStatus::done   ? Reason::work_failed
-                   : op.status == OpStatus::lost ? Reason::lost
-                                                 : Reason::not_recorded;
-  outcome.detail = std::move(op.error);
-  if (op.status == OpStatus::done) held_->keeping.reset();
-  held_->engine.count(outcome);
-  return outcome;
+  if (op.status == OpStatus::done) held_->end(Held::Over::failed);
+  EndResult result = result_of(op);
+  counted.reason = result.done()                   ? Reason::work_failed
+                   : result.ending == Ending::lost ? Reason::lost
+                                                   : Reason::not_recorded;
+  held_->engine.count(counted);
+  return result;
 }
 
-OutcomeFacts Claim::release() {
-  OutcomeFacts outcome = held_->facts();
+EndResult Claim::release() {
+  OutcomeFacts facts;
+  if (held_->engine.forked(facts)) return {.ending = Ending::forked, .detail = std::move(facts.detail)};
+  if (held_->over == Held::Over::released) return {};  // by now it may be somebody else's
   Op op = held_->op(Verb::release);
   held_->engine.release(op);
   held_->engine.tell_waiting(held_->lease.id);
-  if (op.status == OpStatus::failed) {
-    tell_store_failed(op, outcome);
-  } else {
-    held_->keeping.reset();
-    outcome.reason = op.status == OpStatus::lost ? Reason::lost : Reason::none;
-  }
-  return outcome;
+  if (op.status == OpStatus::done) held_->end(Held::Over::released);
+  if (op.status == OpStatus::lost) held_->keeping.reset();
+  return result_of(op);
 }
 
 Outcome<std::string> Claim::recorded() {
   Outcome<std::string> outcome;
   static_cast<OutcomeFacts&>(outcome) = held_->facts();
+  if (held_->engine.forked(outcome)) return outcome;
   Op seen = held_->op(Verb::lookup);
   held_->engine.ask(seen);
   switch (standing_of(seen, held_->lease.nonce)) {
@@ -156,6 +180,7 @@ Outcome<std::string> Claim::recorded() {
     case Standing::unknown:
       outcome.status = Status::in_progress;
       outcome.reason = Reason::at_work;
+      outcome.retry_after = retry_after(seen.record->lease_until, seen.now);
       break;
   }
   return outcome;
@@ -163,6 +188,7 @@ Outcome<std::string> Claim::recorded() {
 
 Claimed Engine::claim(const Request& request) {
   Claimed claimed;
+  if (forked(claimed.outcome)) return claimed;
   auto op = operations_.read(request);
   if (!op) {
     claimed.outcome.reason = Reason::invalid;
@@ -197,6 +223,7 @@ void tell_seen(Op& lookup, Outcome<std::string>& outcome) {
 
 std::optional<Outcome<std::string>> Engine::look(const Request& request) {
   Outcome<std::string> outcome;
+  if (forked(outcome)) return outcome;
   auto op = operations_.read(request);
   if (!op) {
     outcome.reason = Reason::invalid;

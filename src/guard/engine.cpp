@@ -16,6 +16,20 @@ using namespace std::chrono_literals;
 constexpr Duration longest_wait = 24h;
 constexpr std::string_view fixed_reason = "the work threw";
 
+// pthread_exit() in the work ends the thread from there: what follows the call is not reached, destructors are.
+template <class F>
+struct UnlessReturned {
+  explicit UnlessReturned(F the_action) : action(std::move(the_action)) {}
+  ~UnlessReturned() {
+    if (!returned) action();
+  }
+  UnlessReturned(const UnlessReturned&) = delete;
+  UnlessReturned& operator=(const UnlessReturned&) = delete;
+
+  F action;
+  bool returned = false;
+};
+
 }  // namespace
 
 Engine::Engine(const Options& options, std::string_view secret, const Clock& clock, std::unique_ptr<Log> log,
@@ -89,7 +103,25 @@ Counts Engine::counts() const {
           .retries = value(counts_.retries)};
 }
 
+void Engine::destroy(Engine* engine) {
+  if (!engine->process_.forked()) {
+    delete engine;
+    return;
+  }
+  static std::atomic<Engine*> left = nullptr;  // still reachable, so that it counts as no leak
+  engine->left_before_ = left.exchange(engine);
+}
+
+bool Engine::forked(OutcomeFacts& outcome) const {
+  if (!process_.forked()) return false;
+  outcome.status = Status::failed;
+  outcome.reason = Reason::forked;
+  outcome.detail = "the guard was opened before a fork(): open one in the child";
+  return true;
+}
+
 void Engine::run(const Request& request, const detail::Work& work, OutcomeFacts& outcome) {
+  if (forked(outcome)) return;
   auto op = operations_.read(request);
   if (!op) {
     outcome.reason = Reason::invalid;
@@ -121,21 +153,26 @@ void Engine::perform(const Call& call, OutcomeFacts& outcome) {
 
   detail::Work::Result result;
   OutcomeBytes bytes;
-  std::string thrown;
+  Thrown thrown;
   bool succeeded = false;
   const auto body = [&] {
     succeeded = work.perform(work.state, running, result);
     if (succeeded) bytes = outcome_of(request, work, result);
   };
   const auto ended = [&] {
-    if (!shared_) return caught(body, thrown);  // the process is the owner
-    const Background::Keeping keeping(background_, lease, steps);
-    return caught(body, thrown);
+    UnlessReturned left([&] { leave_unknown(call); });
+    std::optional<Background::Keeping> keeping;
+    if (shared_) keeping.emplace(background_, lease, steps);  // else the process is the owner
+    const Ended how = caught(body, thrown);
+    left.returned = true;
+    return how;
   }();
+  if (forked(outcome)) return;  // the work has forked, and this is the child
   if (ended == Ended::threw || !succeeded) {
     if (ended == Ended::threw) {
-      const bool say = request.failure_text == FailureText::exception && !thrown.empty();
-      result.why = say ? std::move(thrown) : std::string(fixed_reason);
+      const bool say = request.failure_text == FailureText::exception && !thrown.what.empty();
+      result.why = say ? std::move(thrown.what) : std::string(fixed_reason);
+      outcome.exception = std::move(thrown.exception);
     }
     return work_failed(call, std::move(result.why), outcome);
   }
@@ -182,8 +219,23 @@ void Engine::work_failed(const Call& call, std::string why, OutcomeFacts& outcom
   if (op.status == OpStatus::lost && claimant().find_committed(op)) {
     return tell_recorded(*op.record, Source::fresh, call.work, outcome);
   }
-  outcome.reason = Reason::work_failed;
-  outcome.detail = std::move(why);
+  switch (op.status) {
+    case OpStatus::done:
+      outcome.reason = Reason::work_failed;
+      outcome.detail = std::move(why);
+      return;
+    case OpStatus::lost: outcome.reason = Reason::lost; return;
+    case OpStatus::failed:
+      outcome.reason = Reason::not_recorded;
+      outcome.detail = std::move(op.error);
+      return;
+  }
+}
+
+void Engine::leave_unknown(const Call& call) {
+  if (process_.forked()) return;
+  const Nonce newest = call.entry.leave().value_or(call.op.nonce);
+  claimant().end_later(end_of(call.op, Verb::finish, newest), Stands::yes);
 }
 
 }  // namespace once::guard

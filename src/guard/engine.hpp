@@ -15,7 +15,9 @@
 #include "guard/background.hpp"
 #include "guard/backing.hpp"
 #include "guard/blocking.hpp"
+#include "guard/caught.hpp"
 #include "guard/operation.hpp"
+#include "guard/own_process.hpp"
 #include "store/executions.hpp"
 #include "store/waiters.hpp"
 
@@ -34,21 +36,30 @@ class SharedRandom final : public Random {
   SystemRandom random_;
 };
 
-class Engine final : private ClaimantHost {
+class Engine final : public std::enable_shared_from_this<Engine>, private ClaimantHost {
  public:
   using Opened = std::expected<Guard, OpenError>;
   // The clock for leases, takeover and expiry in a store that is not shared. It outlives the guard.
-  static Opened open(const Options& options, const Clock& clock);
+  static Opened open(const Options& options, const Clock& clock, std::shared_ptr<const void> kept_alive = nullptr);
+  // On a store that is open already, with a secret.
+  static Guard open_on(const Options& options, const Clock& clock, std::unique_ptr<Store> store,
+                       std::shared_ptr<const void> kept_alive);
 
   Engine(const Options& options, std::string_view secret, const Clock& clock, std::unique_ptr<Log> log,
          std::unique_ptr<Backing> backing);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
+  // In a forked child it is left as it is: its end would wait for threads that are not there.
+  static void destroy(Engine* engine);
+
   void run(const Request& request, const detail::Work& work, OutcomeFacts& outcome);
   Claimed claim(const Request& request);
   std::optional<Outcome<std::string>> look(const Request& request);
   Counts counts() const;
+
+  // True, and said in the outcome: this is a forked child, where nothing can be asked.
+  bool forked(OutcomeFacts& outcome) const;
 
   // For claims.
   Background& background() { return background_; }
@@ -87,6 +98,8 @@ class Engine final : private ClaimantHost {
   };
   void perform(const Call& call, OutcomeFacts& outcome);
   void work_failed(const Call& call, std::string why, OutcomeFacts& outcome);
+  // The work's thread ends in the middle of it.
+  void leave_unknown(const Call& call);
   OutcomeBytes outcome_of(const Request& request, const detail::Work& work, const detail::Work::Result& result) const;
 
   struct AtomicCounts {
@@ -94,6 +107,11 @@ class Engine final : private ClaimantHost {
         retries{0};
   };
 
+  static Guard made(std::unique_ptr<Engine> engine, std::shared_ptr<const void> kept_alive);
+
+  std::shared_ptr<const void> kept_alive_;  // what the rest of this needs
+  const OwnProcess process_;
+  Engine* left_before_ = nullptr;  // in a forked child
   std::unique_ptr<Log> log_;
   const Operations operations_;
   const std::size_t max_value_;
@@ -114,6 +132,9 @@ void tell_recorded(const Record& record, Source source, const detail::Work& work
 void tell_store_failed(const Op& op, OutcomeFacts& outcome);
 // What a look-up of a claim's operation says. Nothing, if there is no record.
 void tell_seen(Op& lookup, Outcome<std::string>& outcome);
+void tell_internal(const Thrown& thrown, OutcomeFacts& outcome);
+// When to come back to an owner whose lease ends at `until`.
+Duration retry_after(Time until, Time now);
 // Work that is only read, into a string.
 detail::Work reading(std::optional<std::string>& value);
 

@@ -30,6 +30,7 @@ std::string_view name(Reason reason) {
     case Reason::store_unavailable: return "store_unavailable";
     case Reason::store_full: return "store_full";
     case Reason::internal: return "internal";
+    case Reason::forked: return "forked";
   }
   ONCE_ASSERT(false);
 }
