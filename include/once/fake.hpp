@@ -12,6 +12,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include <once/guard.hpp>
@@ -47,6 +48,8 @@ class World {
   // Every step, until further notice.
   void go_down();
   void come_back();
+  // Called before every step of any guard, on its thread: a test sees how far a call has come.
+  void on_step(std::function<void(Step)> watch);
 
  private:
   struct State;

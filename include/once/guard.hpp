@@ -20,6 +20,7 @@
 #include <initializer_list>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -37,6 +38,24 @@ enum class Environment : std::uint8_t {
 };
 
 enum class Logging : std::uint8_t { off, standard_error };
+
+// A call that has ended, for traces and latencies. What was not reached took no time.
+struct Observed {
+  enum class Call : std::uint8_t { run, claim, succeed, fail };
+
+  Call call = Call::run;
+  std::string_view tenant;  // of the request; empty when a claim ends
+  std::string_view scope;
+  Status status = Status::failed;  // of a claim that was acquired: in progress, without a reason
+  Reason reason = Reason::none;
+  Source source = Source::fresh;
+  unsigned attempt = 0;
+  std::chrono::steady_clock::time_point began;
+  // One after the other.
+  std::chrono::nanoseconds claiming{};  // the store, and the wait for an owner
+  std::chrono::nanoseconds working{};
+  std::chrono::nanoseconds recording{};
+};
 
 struct Options {
   // memory: | journal:DIR | redis://… | postgres://… | mysql://…; docs/stores.md has them all. A journal belongs to one
@@ -57,6 +76,8 @@ struct Options {
   // What time it is, from any thread; without one the system says. Leases, takeover and expiry of memory: and journal:
   // go by it, servers go by their own. For tests: <once/fake.hpp> has more.
   std::function<std::chrono::sys_time<Duration>()> now = {};
+  // Told of every call on its own thread before it returns. What it throws is dropped.
+  std::function<void(const Observed&)> observe = {};
 };
 
 // Why a guard could not be opened. For people; never holds a secret or a password.
@@ -149,6 +170,8 @@ class Running {
   std::uint64_t fence() const { return fence_; }
   // Somebody else has taken over: whatever is done from now on is not recorded.
   bool lost() const;
+  // The one that run() was given. Work that stops for it throws, or returns an error, and counts as failed.
+  const std::stop_token& stop_token() const { return stop_; }
   // hex(id).hex(nonce), as in Idempotency-Claim: for once_finish() in a transaction of the work's own. A capability: do
   // not log it.
   std::string handle() const;
@@ -159,6 +182,7 @@ class Running {
   unsigned attempt_ = 0;
   std::uint64_t fence_ = 0;
   const void* owner_ = nullptr;
+  std::stop_token stop_;
 };
 
 namespace detail {
@@ -174,16 +198,28 @@ struct Work {
   bool (*perform)(void* state, const Running& running, Result& result);
   bool (*read)(void* state, std::string_view bytes);
   std::string_view media_type;
+  std::stop_token stop = {};
 };
 
+// Of what a work returns: the value that is kept, and what it may fail with.
 template <class T>
 struct Returned {
   using Value = T;
+  using Error = void;
+};
+template <>
+struct Returned<void> {
+  using Value = std::monostate;
+  using Error = void;
 };
 template <class T, class E>
 struct Returned<std::expected<T, E>> {
-  using Value = T;
+  using Value = typename Returned<T>::Value;
+  using Error = E;
 };
+
+template <class F>
+concept IsWork = std::invocable<F&> || std::invocable<F&, const Running&>;
 
 template <class F>
 decltype(auto) call(F& work, const Running& running) {
@@ -198,24 +234,43 @@ template <class F>
 using ResultOf = std::remove_cvref_t<decltype(call(std::declval<F&>(), std::declval<const Running&>()))>;
 template <class F>
 using ValueOf = typename Returned<ResultOf<F>>::Value;
+template <class F>
+using OutcomeOf = Outcome<ValueOf<F>, typename Returned<ResultOf<F>>::Error>;
 
-template <class F, class CodecOf, class T>
+template <class CodecOf>
+concept Exists = requires { sizeof(CodecOf); };
+
+template <class F, class CodecOf>
 struct Typed {
   F& work;
-  std::optional<T>& value;
+  OutcomeOf<F>& outcome;
+  std::optional<ValueOf<F>>& value = outcome.value;
 
-  static bool perform(void* state, const Running& running, Work::Result& result) {
-    auto& self = *static_cast<Typed*>(state);
-    if constexpr (std::same_as<ResultOf<F>, T>) {
+  // False: the work returned an error.
+  static bool call_work(Typed& self, const Running& running, Work::Result& result) {
+    if constexpr (std::is_void_v<ResultOf<F>>) {
+      call(self.work, running);
+      self.value.emplace();
+    } else if constexpr (std::is_void_v<typename Returned<ResultOf<F>>::Error>) {
       self.value.emplace(call(self.work, running));
     } else {
       auto returned = call(self.work, running);
       if (!returned) {
         if constexpr (std::convertible_to<decltype(returned.error()), std::string>) result.why = returned.error();
+        self.outcome.error.emplace(std::move(returned.error()));
         return false;
       }
-      self.value.emplace(std::move(*returned));
+      if constexpr (std::is_void_v<typename ResultOf<F>::value_type>) {
+        self.value.emplace();
+      } else {
+        self.value.emplace(std::move(*returned));
+      }
     }
+    return true;
+  }
+  static bool perform(void* state, const Running& running, Work::Result& result) {
+    auto& self = *static_cast<Typed*>(state);
+    if (!call_work(self, running, result)) return false;
     if constexpr (std::same_as<decltype(CodecOf::encode(*self.value)), std::string_view>) {
       result.stored = CodecOf::encode(*self.value);
     } else {
@@ -281,7 +336,7 @@ class Claim {
   std::unique_ptr<Held> held_;
 };
 
-struct Claimed {
+struct [[nodiscard]] Claimed {
   std::optional<Claim> claim;    // it is yours
   Outcome<std::string> outcome;  // it is not
 };
@@ -303,7 +358,7 @@ struct Counts {
 class Guard {
  public:
   // Throws nothing.
-  static std::expected<Guard, OpenError> open(const Options& options);
+  [[nodiscard]] static std::expected<Guard, OpenError> open(const Options& options);
   ~Guard();
   Guard(Guard&& other) noexcept;
   Guard& operator=(Guard&& other) noexcept;
@@ -311,23 +366,39 @@ class Guard {
   // Does the work unless it was done before, on this thread, and returns when its outcome is recorded. `work` returns a
   // value that CodecOf can keep, or a std::expected of one. Throws nothing, whatever the work throws. A work that ends
   // its thread (pthread_exit) leaves an outcome that is unknown.
-  template <class F, class CodecOf = Codec<detail::ValueOf<F>>>
-  Outcome<detail::ValueOf<F>> run(const Request& request, F work) {
+  // A stop that is requested before the work begins ends the wait for an owner, with Reason::cancelled; after that it
+  // is the work's: Running::stop_token().
+  template <detail::IsWork F, class CodecOf = Codec<detail::ValueOf<F>>>
+  detail::OutcomeOf<F> run(const Request& request, F work, std::stop_token stop = {}) {
     using Value = detail::ValueOf<F>;
-    using Typed = detail::Typed<F, CodecOf, Value>;
-    Outcome<Value> outcome;
-    Typed typed{work, outcome.value};
-    run_work(request,
-             {.state = &typed, .perform = &Typed::perform, .read = &Typed::read, .media_type = CodecOf::media_type},
-             outcome);
-    if (!outcome.succeeded()) outcome.value.reset();
+    static_assert(detail::Exists<CodecOf>,
+                  "the type that the work returns has no codec: specialise once::guard::Codec for it");
+    static_assert(!detail::Exists<CodecOf> || CodecFor<CodecOf, Value>,
+                  "the codec lacks something: media_type, encode(const T&) that returns a string or a view, or "
+                  "decode(std::string_view) that returns a std::optional<T>");
+    detail::OutcomeOf<F> outcome;
+    if constexpr (detail::Exists<CodecOf> && CodecFor<CodecOf, Value>) {
+      using Typed = detail::Typed<F, CodecOf>;
+      Typed typed{work, outcome};
+      run_work(request,
+               {.state = &typed,
+                .perform = &Typed::perform,
+                .read = &Typed::read,
+                .media_type = CodecOf::media_type,
+                .stop = std::move(stop)},
+               outcome);
+      if (!outcome.succeeded()) outcome.value.reset();
+    }
     return outcome;
   }
 
-  // The same in two halves, for work that records its outcome in a transaction of its own.
-  Claimed claim(const Request& request);
+  // The same in two halves, for work that records its outcome in a transaction of its own. A stop ends the wait.
+  Claimed claim(const Request& request, const std::stop_token& stop = {});
   // How it stands, without claiming it. Nothing: there is no such work.
-  std::optional<Outcome<std::string>> look(const Request& request);
+  [[nodiscard]] std::optional<Outcome<std::string>> look(const Request& request);
+
+  // Asks the store something that changes nothing: how long the answer took, or why there was none. For health checks.
+  [[nodiscard]] std::expected<std::chrono::nanoseconds, std::string> ping();
 
   Counts counts() const;
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -10,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace once::guard {
@@ -42,8 +44,9 @@ enum class Reason : std::uint8_t {
   invalid,            // the request makes no sense: see detail
   store_unavailable,  // nothing is known
   store_full,
-  internal,  // out of memory, for one
-  forked,    // the guard was opened before a fork(): open one in the child
+  internal,   // out of memory, for one
+  forked,     // the guard was opened before a fork(): open one in the child
+  cancelled,  // the caller asked to stop before the work began
 };
 
 // "in_progress", "work_failed" and so on: for logs, metrics and answers.
@@ -74,10 +77,20 @@ struct OutcomeFacts {
   std::string_view stop_reason() const { return status == Status::in_progress ? name(status) : name(reason); }
 };
 
+// E: what a work that returns a std::expected fails with. A function may return an Outcome<T, E> as an Outcome<T>.
+template <class T, class E = void>
+struct Outcome;
+
 template <class T>
-struct Outcome : OutcomeFacts {
+struct [[nodiscard]] Outcome<T, void> : OutcomeFacts {
   // There exactly if succeeded: what the work returned; from the store, what was kept of it.
   std::optional<T> value;
+};
+
+template <class T, class E>
+struct [[nodiscard]] Outcome : Outcome<T, void> {
+  // What the work of this call failed with; never stored.
+  std::optional<E> error;
 };
 
 // A JSON text, which is not checked unless it is sanitised.
@@ -100,6 +113,22 @@ struct Json {
 // does is Reason::unreadable.
 template <class T>
 struct Codec;
+
+// What a codec of T has to have.
+template <class C, class T>
+concept CodecFor = requires(const T& value, std::string_view bytes) {
+  { C::media_type } -> std::convertible_to<std::string_view>;
+  { C::encode(value) } -> std::convertible_to<std::string_view>;
+  { C::decode(bytes) } -> std::same_as<std::optional<T>>;
+};
+
+// Work that returns nothing: that it was done is all there is to know.
+template <>
+struct Codec<std::monostate> {
+  static constexpr std::string_view media_type = "application/octet-stream";
+  static std::string_view encode(const std::monostate& /*value*/) { return {}; }
+  static std::optional<std::monostate> decode(std::string_view /*bytes*/) { return std::monostate(); }
+};
 
 template <>
 struct Codec<std::string> {
@@ -131,8 +160,8 @@ struct Codec<std::vector<std::byte>> {
 
 namespace once {
 
-template <class T>
-using Outcome = guard::Outcome<T>;
+template <class T, class E = void>
+using Outcome = guard::Outcome<T, E>;
 using Json = guard::Json;
 
 }  // namespace once

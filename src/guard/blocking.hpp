@@ -70,9 +70,9 @@ class BlockingClaimant {
   void release(Op& op) { home_.wait_for(claimant_.release(op)); }
   bool find_committed(Op& op) { return home_.wait_for(claimant_.find_committed(op)); }
   void begin_wait(Duration limit) { owner_.begin(limit); }
-  WaitEnd wait_for_owner(const OperationId& id) {
+  WaitEnd wait_for_owner(const OperationId& id, Presence& presence) {
     Op seen;
-    return home_.wait_for(owner_.wait(id, nullptr, seen));
+    return home_.wait_for(owner_.wait(id, &presence, seen));
   }
   void take_back_later(const Op& op) { claimant_.take_back_later(op); }
   void end_later(const Op& op, Stands claim) { claimant_.end_later(op, claim); }

@@ -104,6 +104,7 @@ Outcome<std::string> Claim::succeed(std::string_view value, std::string_view med
   Outcome<std::string> outcome;
   static_cast<OutcomeFacts&>(outcome) = held_->facts();
   if (held_->engine.forked(outcome)) return outcome;
+  Observation observation(held_->engine.observe(), Observed::Call::succeed);
   Op op = held_->op(Verb::finish);
   op.final_state = State::succeeded;
   std::optional<std::string> stored = std::string(value);
@@ -117,6 +118,7 @@ Outcome<std::string> Claim::succeed(std::string_view value, std::string_view med
         encode({.status = 200, .reason = "OK", .headers = fields, .body = *stored}));
   }
   held_->engine.finish(op, held_->lease_length);
+  observation.recorded();
   if (op.status == OpStatus::done) {
     held_->keeping.reset();
     outcome.status = Status::succeeded;
@@ -127,6 +129,7 @@ Outcome<std::string> Claim::succeed(std::string_view value, std::string_view med
     outcome.detail = std::move(op.error);
   }
   held_->engine.count(outcome);
+  observation.ended(outcome);
   return outcome;
 }
 
@@ -134,15 +137,18 @@ EndResult Claim::fail() {
   OutcomeFacts counted = held_->facts();
   if (held_->engine.forked(counted)) return {.ending = Ending::forked, .detail = std::move(counted.detail)};
   if (held_->over == Held::Over::failed) return {};
+  Observation observation(held_->engine.observe(), Observed::Call::fail);
   Op op = held_->op(Verb::finish);
   op.final_state = State::failed;
   held_->engine.finish(op, held_->lease_length);
+  observation.recorded();
   if (op.status == OpStatus::done) held_->end(Held::Over::failed);
   EndResult result = result_of(op);
   counted.reason = result.done()                   ? Reason::work_failed
                    : result.ending == Ending::lost ? Reason::lost
                                                    : Reason::not_recorded;
   held_->engine.count(counted);
+  observation.ended(counted);
   return result;
 }
 
@@ -186,27 +192,38 @@ Outcome<std::string> Claim::recorded() {
   return outcome;
 }
 
-Claimed Engine::claim(const Request& request) {
+Claimed Engine::claim(const Request& request, const std::stop_token& stop) {
   Claimed claimed;
-  if (forked(claimed.outcome)) return claimed;
+  OutcomeFacts& outcome = claimed.outcome;
+  if (forked(outcome)) return claimed;
+  Observation observation(observe_, Observed::Call::claim, &request);
   auto op = operations_.read(request);
-  if (!op) {
-    claimed.outcome.reason = Reason::invalid;
-    claimed.outcome.detail = std::move(op.error());
-    count(claimed.outcome);
+  if (!op || cancelled(stop, outcome)) {
+    if (!op) outcome.reason = Reason::invalid;
+    if (!op) outcome.detail = std::move(op.error());
+    count(outcome);
+    observation.ended(outcome);
     return claimed;
   }
   op->terms.owner = Owner::outside;  // its holder may forget it while the process lives on
   // Only to see whether a call of run() has it at work: a holder may forget its claim, so it is not in the set itself.
   Executions::Entry entry(executions_);
-  const ClaimResult result = claim_or_wait(*op, request.wait, entry);
+  const ClaimResult result = claim_or_wait(*op, request.wait, entry, stop);
+  observation.claimed();
   if (op->status == OpStatus::done && op->verdict == Verdict::execute) {
     count_attempt(*op->record);
     claimed.claim = Claim(std::make_unique<Held>(*this, *op, result.held_since, request));
+    OutcomeFacts acquired;
+    acquired.status = Status::in_progress;
+    acquired.attempt = claimed.claim->attempt();
+    observation.ended(acquired);
     return claimed;
   }
-  tell_verdict(*op, reading(claimed.outcome.value), claimed.outcome);
-  count(claimed.outcome);
+  if (op->status != OpStatus::done || op->verdict != Verdict::in_flight || !cancelled(stop, outcome)) {
+    tell_verdict(*op, reading(claimed.outcome.value), outcome);
+  }
+  count(outcome);
+  observation.ended(outcome);
   return claimed;
 }
 

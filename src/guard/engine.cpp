@@ -38,6 +38,7 @@ Engine::Engine(const Options& options, std::string_view secret, const Clock& clo
       operations_(secret),
       max_value_(options.max_value),
       shared_(backing->store().traits().shared == Shared::yes),
+      observe_(options.observe),
       clock_(clock),
       backing_(std::move(backing)),
       background_(backing_->store(), clock, [this](const OperationId& id) { tell_waiting(id); }) {
@@ -53,16 +54,19 @@ void Engine::enter(BlockingClaimant& claimant, Op& op, Executions::Entry& work) 
   }
 }
 
-ClaimResult Engine::claim_or_wait(Op& op, Duration wait, Executions::Entry& work) {
+ClaimResult Engine::claim_or_wait(Op& op, Duration wait, Executions::Entry& work, const std::stop_token& stop) {
   BlockingClaimant claimant = this->claimant();
   claimant.begin_wait(std::min<Duration>(wait, longest_wait));
+  StopPresence presence(stop);
+  const std::stop_callback wake(stop, [&] { tell_waiting(op.id); });
   while (true) {
     const ClaimResult claimed = claimant.claim(op);
     if (op.status == OpStatus::failed && claimed.stands == Stands::perhaps) claimant.take_back_later(op);
     if (claimed.stands == Stands::yes) enter(claimant, op, work);
     const bool in_flight = op.status == OpStatus::done && op.verdict == Verdict::in_flight;
     if (!in_flight || wait <= Duration::zero()) return claimed;
-    if (claimant.wait_for_owner(op.id) == WaitEnd::limit) return claimed;
+    const WaitEnd end = claimant.wait_for_owner(op.id, presence);
+    if (end == WaitEnd::limit || end == WaitEnd::left) return claimed;
   }
 }
 
@@ -122,24 +126,39 @@ bool Engine::forked(OutcomeFacts& outcome) const {
 
 void Engine::run(const Request& request, const detail::Work& work, OutcomeFacts& outcome) {
   if (forked(outcome)) return;
+  Observation observation(observe_, Observed::Call::run, &request);
   auto op = operations_.read(request);
   if (!op) {
     outcome.reason = Reason::invalid;
     outcome.detail = std::move(op.error());
-  } else {
+  } else if (!cancelled(work.stop, outcome)) {
     Executions::Entry entry(executions_);
-    const ClaimResult claimed = claim_or_wait(*op, request.wait, entry);
+    const ClaimResult claimed = claim_or_wait(*op, request.wait, entry, work.stop);
+    observation.claimed();
+    const Call call{
+        .request = request, .work = work, .op = *op, .entry = entry, .claimed = claimed, .observation = observation};
     if (op->status == OpStatus::done && op->verdict == Verdict::execute) {
-      perform({.request = request, .work = work, .op = *op, .entry = entry, .claimed = claimed}, outcome);
-    } else {
+      perform(call, outcome);
+    } else if (op->status != OpStatus::done || op->verdict != Verdict::in_flight || !cancelled(work.stop, outcome)) {
       tell_verdict(*op, work, outcome);
     }
   }
   count(outcome);
+  observation.ended(outcome);
+}
+
+std::expected<std::chrono::nanoseconds, std::string> Engine::ping() {
+  OutcomeFacts facts;
+  if (forked(facts)) return std::unexpected(std::move(facts.detail));
+  Op lookup;
+  const std::chrono::nanoseconds began = monotonic_now();
+  ask(lookup);
+  if (lookup.status == OpStatus::failed) return std::unexpected(std::move(lookup.error));
+  return monotonic_now() - began;
 }
 
 void Engine::perform(const Call& call, OutcomeFacts& outcome) {
-  const auto& [request, work, op, entry, claimed] = call;
+  const auto& [request, work, op, entry, claimed, observation] = call;
   count_attempt(*op.record);
   outcome.attempt = static_cast<std::uint32_t>(op.record->attempt);
   outcome.fence = static_cast<std::uint64_t>(op.record->fence);
@@ -150,6 +169,7 @@ void Engine::perform(const Call& call, OutcomeFacts& outcome) {
   running.attempt_ = outcome.attempt;
   running.fence_ = outcome.fence;
   running.owner_ = &lease;
+  running.stop_ = work.stop;
 
   detail::Work::Result result;
   OutcomeBytes bytes;
@@ -167,6 +187,7 @@ void Engine::perform(const Call& call, OutcomeFacts& outcome) {
     left.returned = true;
     return how;
   }();
+  observation.worked();
   if (forked(outcome)) return;  // the work has forked, and this is the child
   if (ended == Ended::threw || !succeeded) {
     if (ended == Ended::threw) {
@@ -180,6 +201,7 @@ void Engine::perform(const Call& call, OutcomeFacts& outcome) {
   op.body_kept = bytes ? BodyKept::yes : BodyKept::no;
   op.outcome = bytes;
   finish(op, request.lease, &entry);
+  observation.recorded();
   switch (op.status) {
     case OpStatus::done: break;
     case OpStatus::lost: outcome.reason = Reason::lost; return;
@@ -215,6 +237,7 @@ void Engine::work_failed(const Call& call, std::string why, OutcomeFacts& outcom
   op.final_state = State::failed;
   op.outcome = nullptr;
   finish(op, call.request.lease, &call.entry);
+  call.observation.recorded();
   // Taken over; or the work committed its outcome in a transaction of its own, and failed after that.
   if (op.status == OpStatus::lost && claimant().find_committed(op)) {
     return tell_recorded(*op.record, Source::fresh, call.work, outcome);

@@ -16,8 +16,10 @@
 #include "guard/backing.hpp"
 #include "guard/blocking.hpp"
 #include "guard/caught.hpp"
+#include "guard/observation.hpp"
 #include "guard/operation.hpp"
 #include "guard/own_process.hpp"
+#include "guard/stop_presence.hpp"
 #include "store/executions.hpp"
 #include "store/waiters.hpp"
 
@@ -54,8 +56,9 @@ class Engine final : public std::enable_shared_from_this<Engine>, private Claima
   static void destroy(Engine* engine);
 
   void run(const Request& request, const detail::Work& work, OutcomeFacts& outcome);
-  Claimed claim(const Request& request);
+  Claimed claim(const Request& request, const std::stop_token& stop = {});
   std::optional<Outcome<std::string>> look(const Request& request);
+  std::expected<std::chrono::nanoseconds, std::string> ping();
   Counts counts() const;
 
   // True, and said in the outcome: this is a forked child, where nothing can be asked.
@@ -64,6 +67,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, private Claima
   // For claims.
   Background& background() { return background_; }
   std::size_t max_value() const { return max_value_; }
+  const Observation::Observe& observe() const { return observe_; }
   void ask(Op& op) { claimant().ask(op); }
   void release(Op& op) { claimant().release(op); }
   // Retries for the length of a lease, so that a short outage of the store does not lose an outcome. `work`: the
@@ -83,7 +87,8 @@ class Engine final : public std::enable_shared_from_this<Engine>, private Claima
   BlockingClaimant claimant() { return {backing_->lanes(), waiters_, clock_, random_, *this}; }
 
   // Claims, and waits for a running owner as long as the request says. Enters `work` if the caller is to execute.
-  ClaimResult claim_or_wait(Op& op, Duration wait, Executions::Entry& work);
+  // A stop ends the wait.
+  ClaimResult claim_or_wait(Op& op, Duration wait, Executions::Entry& work, const std::stop_token& stop);
   // The claim was granted: the caller executes, unless a call of run() in this process is already executing. Then that
   // call gets the claim.
   static void enter(BlockingClaimant& claimant, Op& op, Executions::Entry& work);
@@ -95,6 +100,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, private Claima
     Op& op;
     Executions::Entry& entry;
     ClaimResult claimed;
+    Observation& observation;
   };
   void perform(const Call& call, OutcomeFacts& outcome);
   void work_failed(const Call& call, std::string why, OutcomeFacts& outcome);
@@ -116,6 +122,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, private Claima
   const Operations operations_;
   const std::size_t max_value_;
   const bool shared_;
+  const Observation::Observe observe_;
   const Clock& clock_;
   AtomicCounts counts_;
   Executions executions_;
@@ -132,6 +139,8 @@ void tell_recorded(const Record& record, Source source, const detail::Work& work
 void tell_store_failed(const Op& op, OutcomeFacts& outcome);
 // What a look-up of a claim's operation says. Nothing, if there is no record.
 void tell_seen(Op& lookup, Outcome<std::string>& outcome);
+// True, and said in the outcome: the caller has asked to stop.
+bool cancelled(const std::stop_token& stop, OutcomeFacts& outcome);
 void tell_internal(const Thrown& thrown, OutcomeFacts& outcome);
 // When to come back to an owner whose lease ends at `until`.
 Duration retry_after(Time until, Time now);

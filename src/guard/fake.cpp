@@ -1,6 +1,7 @@
 // Guards for tests: a memory store that several of them share, a clock that stands still, and faults.
 #include <array>
 #include <atomic>
+#include <functional>
 #include <mutex>
 #include <utility>
 
@@ -49,6 +50,11 @@ struct World::State {
 
   // What becomes of the next step of this kind.
   std::optional<Fault> next(Step step) {
+    const auto watching = [&] {
+      const std::scoped_lock lock(mutex);
+      return watch;
+    }();
+    if (watching) watching(step);
     const std::scoped_lock lock(mutex);
     if (down) return Fault::refused;
     Failing& of_step = failing[static_cast<std::size_t>(step)];
@@ -62,6 +68,7 @@ struct World::State {
   std::mutex mutex;
   std::array<Failing, steps> failing;
   bool down = false;
+  std::function<void(Step)> watch;
 };
 
 namespace {
@@ -124,6 +131,11 @@ void World::go_down() {
 void World::come_back() {
   const std::scoped_lock lock(state_->mutex);
   state_->down = false;
+}
+
+void World::on_step(std::function<void(Step)> watch) {
+  const std::scoped_lock lock(state_->mutex);
+  state_->watch = std::move(watch);
 }
 
 }  // namespace once::fake

@@ -99,10 +99,10 @@ void Guard::run_work(const Request& request, const detail::Work& work, OutcomeFa
   if (caught([&] { engine_->run(request, work, outcome); }, thrown) == Ended::threw) tell_internal(thrown, outcome);
 }
 
-Claimed Guard::claim(const Request& request) {
+Claimed Guard::claim(const Request& request, const std::stop_token& stop) {
   Claimed claimed;
   Thrown thrown;
-  if (caught([&] { claimed = engine_->claim(request); }, thrown) == Ended::threw)
+  if (caught([&] { claimed = engine_->claim(request, stop); }, thrown) == Ended::threw)
     tell_internal(thrown, claimed.outcome);
   return claimed;
 }
@@ -116,6 +116,10 @@ std::optional<Outcome<std::string>> Guard::look(const Request& request) {
   return outcome;
 }
 
+std::expected<std::chrono::nanoseconds, std::string> Guard::ping() {
+  return engine_->ping();
+}
+
 Counts Guard::counts() const {
   return engine_->counts();
 }
@@ -127,6 +131,13 @@ bool Running::lost() const {
 std::string Running::handle() const {
   const auto& lease = *static_cast<const Lease*>(owner_);
   return handle_of(lease.id, lease.nonce);
+}
+
+bool cancelled(const std::stop_token& stop, OutcomeFacts& outcome) {
+  if (!stop.stop_requested()) return false;
+  outcome.status = Status::failed;
+  outcome.reason = Reason::cancelled;
+  return true;
 }
 
 void tell_internal(const Thrown& thrown, OutcomeFacts& outcome) {

@@ -31,6 +31,7 @@ std::string_view name(Reason reason) {
     case Reason::store_full: return "store_full";
     case Reason::internal: return "internal";
     case Reason::forked: return "forked";
+    case Reason::cancelled: return "cancelled";
   }
   ONCE_ASSERT(false);
 }

@@ -50,9 +50,9 @@ class GuardLate : public testing::TestWithParam<Shared> {
     Request request = request_;
     request.wait = wait;
     auto work = [this] { return "result " + std::to_string(++runs_); };
-    using Typed = detail::Typed<decltype(work), Codec<std::string>, std::string>;
+    using Typed = detail::Typed<decltype(work), Codec<std::string>>;
     Outcome<std::string> outcome;
-    Typed typed{work, outcome.value};
+    Typed typed{work, outcome};
     engine_.run(request,
                 {.state = &typed,
                  .perform = &Typed::perform,

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <functional>
 #include <string>
+#include <tuple>
 
 #include <gtest/gtest.h>
 #include <once/guard.hpp>

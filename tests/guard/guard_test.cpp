@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -133,12 +134,12 @@ TEST_F(GuardTest, tenant_scope_key_and_inputs_make_another_operation) {
   Guard guard = open();
   int runs = 0;
   const auto work = [&] { return std::to_string(++runs); };
-  guard.run({.tenant = "a", .scope = "s", .key = "k"}, work);
-  guard.run({.tenant = "b", .scope = "s", .key = "k"}, work);
-  guard.run({.tenant = "a", .scope = "t", .key = "k"}, work);
-  guard.run({.tenant = "a", .scope = "s", .key = "l"}, work);
-  guard.run({.tenant = "a", .scope = "s", .inputs = {{"k", 1}}}, work);
-  guard.run({.tenant = "a", .scope = "s", .inputs = {{"k", "1"}}}, work);
+  std::ignore = guard.run({.tenant = "a", .scope = "s", .key = "k"}, work);
+  std::ignore = guard.run({.tenant = "b", .scope = "s", .key = "k"}, work);
+  std::ignore = guard.run({.tenant = "a", .scope = "t", .key = "k"}, work);
+  std::ignore = guard.run({.tenant = "a", .scope = "s", .key = "l"}, work);
+  std::ignore = guard.run({.tenant = "a", .scope = "s", .inputs = {{"k", 1}}}, work);
+  std::ignore = guard.run({.tenant = "a", .scope = "s", .inputs = {{"k", "1"}}}, work);
   EXPECT_EQ(runs, 6);
 }
 
@@ -146,9 +147,9 @@ TEST_F(GuardTest, order_and_spelling_of_inputs_do_not_count) {
   Guard guard = open();
   int runs = 0;
   const auto work = [&] { return std::to_string(++runs); };
-  guard.run({.scope = "s", .inputs = {{"a", 1}, {"b", Json{"[1.0, null]"}}, {"c", true}}}, work);
-  guard.run({.scope = "s", .inputs = {{"c", true}, {"b", Json{"[1,null]"}}, {"a", 1U}}}, work);
-  guard.run({.scope = "s", .inputs = Json{R"({"b": [10e-1, null], "a": 1, "c": true})"}}, work);
+  std::ignore = guard.run({.scope = "s", .inputs = {{"a", 1}, {"b", Json{"[1.0, null]"}}, {"c", true}}}, work);
+  std::ignore = guard.run({.scope = "s", .inputs = {{"c", true}, {"b", Json{"[1,null]"}}, {"a", 1U}}}, work);
+  std::ignore = guard.run({.scope = "s", .inputs = Json{R"({"b": [10e-1, null], "a": 1, "c": true})"}}, work);
   EXPECT_EQ(runs, 1);
 }
 
@@ -245,7 +246,7 @@ TEST_F(GuardTest, an_outcome_is_kept_for_its_ttl) {
   int runs = 0;
   const auto work = [&] { return std::to_string(++runs); };
   const Request week{.scope = "s", .key = "k", .ttl = 24h * 7};
-  guard.run(week, work);
+  std::ignore = guard.run(week, work);
   clock_.advance(24h * 6);
   EXPECT_TRUE(guard.run(week, work).cached());
   clock_.advance(25h);
@@ -255,7 +256,7 @@ TEST_F(GuardTest, an_outcome_is_kept_for_its_ttl) {
 TEST_F(GuardTest, another_fingerprint_under_the_same_key_is_a_mismatch) {
   Guard guard = open();
   const auto work = [] { return std::string("v"); };
-  guard.run({.scope = "s", .key = "k", .fingerprint = "amount=5"}, work);
+  std::ignore = guard.run({.scope = "s", .key = "k", .fingerprint = "amount=5"}, work);
   EXPECT_EQ(guard.run({.scope = "s", .key = "k", .fingerprint = "amount=6"}, work).reason, Reason::mismatch);
   EXPECT_TRUE(guard.run({.scope = "s", .key = "k", .fingerprint = "amount=5"}, work).cached());
 }
@@ -303,7 +304,7 @@ TEST_F(GuardTest, values_of_any_type_have_a_codec) {
   EXPECT_TRUE(guard.run(request("d"), returns("explodes")).succeeded());
   EXPECT_EQ(guard.run(request("d"), returns("")).reason, Reason::unreadable);
   const std::vector<std::byte> bytes = {std::byte{0}, std::byte{255}};
-  guard.run(request("e"), [&] { return bytes; });
+  std::ignore = guard.run(request("e"), [&] { return bytes; });
   EXPECT_EQ(guard.run(request("e"), [&] { return std::vector<std::byte>(); }).value, bytes);
 }
 

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -36,7 +37,7 @@ class JournalGuard : public testing::Test {
 TEST_F(JournalGuard, work_killed_in_the_middle_is_taken_over_after_the_threshold_only) {
   killed_in([&](const auto& now) {
     Guard guard = open();
-    guard.run(request(), [&] {
+    std::ignore = guard.run(request(), [&] {
       now();
       return std::string("never");
     });
@@ -65,7 +66,7 @@ TEST_F(JournalGuard, work_killed_in_the_middle_is_taken_over_after_the_threshold
 TEST_F(JournalGuard, what_was_returned_outlives_a_kill) {
   killed_in([&](const auto& now) {
     Guard guard = open();
-    guard.run(request(), [] { return std::string("paid for"); });
+    std::ignore = guard.run(request(), [] { return std::string("paid for"); });
     now();
   });
   Guard guard = open();
@@ -77,7 +78,7 @@ TEST_F(JournalGuard, what_was_returned_outlives_a_kill) {
 TEST_F(JournalGuard, encrypted_values_are_read_with_the_key_they_were_written_with) {
   const std::string first(32, 'a');
   const std::string second(32, 'b');
-  open({first}).run(request(), [] { return std::string("value"); });
+  std::ignore = open({first}).run(request(), [] { return std::string("value"); });
   {
     Guard rotated = open({second, first});
     EXPECT_EQ(rotated.run(request(), [] { return std::string(); }).value, "value");

@@ -1,6 +1,7 @@
 // The library on PostgreSQL: owners in several processes, and work that records its outcome in its own transaction.
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include <once/guard.hpp>
@@ -45,7 +46,7 @@ TEST_F(PostgresGuard, two_processes_do_it_once) {
 
 TEST_F(PostgresGuard, a_killed_owner_is_taken_over_after_lease_and_threshold) {
   killed_in([&](const auto& now) {
-    open().run(request_, [&] {
+    std::ignore = open().run(request_, [&] {
       now();
       return std::string("never");
     });
@@ -96,7 +97,7 @@ TEST_F(PostgresGuard, a_waiter_in_another_process_is_told) {
   Guard two = open();
   request_.wait = 30s;
   std::thread waiter;
-  one.run(request_, [&] {
+  std::ignore = one.run(request_, [&] {
     waiter = std::thread([&] {
       const auto told = two.run(request_, [] { return std::string("two"); });
       EXPECT_EQ(told.value, "one");
