@@ -79,6 +79,11 @@ struct Options {
 
   // PEM certificates to trust instead of the system's. Verification cannot be switched off.
   std::string ca_file;
+  // PEM files with which the client proves who it is, if the server asks: the certificate, with those that signed it
+  // after it, and its private key. Read on every try, so that a renewed certificate is used from then on.
+  std::string client_certificate;
+  std::string client_certificate_key;
+  std::string client_certificate_passphrase;  // of an encrypted key
   std::string user_agent = "once-client";
 };
 
@@ -87,7 +92,7 @@ enum class Happened : std::uint8_t {
   // Nothing of the request was sent.
   not_resolved,
   not_connected,
-  not_trusted,          // the server's certificate was not accepted
+  not_trusted,          // the server's certificate was not accepted, or the client's own cannot be used
   lost_before_sending,  // the connection was made and lost again, a TLS handshake that broke off included
   // The request was sent, at least in part, and no whole answer came.
   timed_out,

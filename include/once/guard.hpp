@@ -231,7 +231,15 @@ decltype(auto) call(F& work, const Running& running) {
 }
 
 template <class F>
-using ResultOf = std::remove_cvref_t<decltype(call(std::declval<F&>(), std::declval<const Running&>()))>;
+struct Called {
+  using Result = void;  // it is no work, and a constraint of run() says so
+};
+template <IsWork F>
+struct Called<F> {
+  using Result = std::remove_cvref_t<decltype(call(std::declval<F&>(), std::declval<const Running&>()))>;
+};
+template <class F>
+using ResultOf = typename Called<F>::Result;
 template <class F>
 using ValueOf = typename Returned<ResultOf<F>>::Value;
 template <class F>
@@ -373,11 +381,13 @@ class Guard {
     using Value = detail::ValueOf<F>;
     static_assert(detail::Exists<CodecOf>,
                   "the type that the work returns has no codec: specialise once::guard::Codec for it");
-    static_assert(!detail::Exists<CodecOf> || CodecFor<CodecOf, Value>,
-                  "the codec lacks something: media_type, encode(const T&) that returns a string or a view, or "
-                  "decode(std::string_view) that returns a std::optional<T>");
+    if constexpr (detail::Exists<CodecOf>) {
+      static_assert(CodecFor<CodecOf, Value>,
+                    "the codec lacks something: media_type, encode(const T&) that returns a string or a view, or "
+                    "decode(std::string_view) that returns a std::optional<T>");
+    }
     detail::OutcomeOf<F> outcome;
-    if constexpr (detail::Exists<CodecOf> && CodecFor<CodecOf, Value>) {
+    if constexpr (CodecFor<CodecOf, Value>) {
       using Typed = detail::Typed<F, CodecOf>;
       Typed typed{work, outcome};
       run_work(request,

@@ -137,6 +137,12 @@ void set_options(CURL* easy, const Try& what) {
   curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
   curl_easy_setopt(easy, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
   if (!options.ca_file.empty()) curl_easy_setopt(easy, CURLOPT_CAINFO, options.ca_file.c_str());
+  if (!options.client_certificate.empty()) {
+    curl_easy_setopt(easy, CURLOPT_SSLCERT, options.client_certificate.c_str());
+    curl_easy_setopt(easy, CURLOPT_SSLKEY, options.client_certificate_key.c_str());
+    // Also an empty one: without it OpenSSL would ask at the terminal.
+    curl_easy_setopt(easy, CURLOPT_KEYPASSWD, options.client_certificate_passphrase.c_str());
+  }
   if (!options.user_agent.empty()) curl_easy_setopt(easy, CURLOPT_USERAGENT, options.user_agent.c_str());
   set_method(easy, what.request);
 }

@@ -55,6 +55,9 @@ std::string mistake_in_times(const Options& options) {
 
 std::string mistake_in(const Options& options, const Request& request) {
   if (std::string mistake = mistake_in_times(options); !mistake.empty()) return mistake;
+  if (options.client_certificate.empty() != options.client_certificate_key.empty()) {
+    return "a client certificate and its private key come together";
+  }
   if (!is_token(options.key_header)) return fmt::format("\"{}\" is not a header name", options.key_header);
   if (!is_token(request.method)) return fmt::format("\"{}\" is not a method", request.method);
   if (!is_http_url(request.url)) return "the URL must begin with http:// or https:// and have no blanks";
