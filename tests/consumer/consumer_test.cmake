@@ -34,6 +34,7 @@ endfunction()
 by_cmake(guard -D CMAKE_DISABLE_FIND_PACKAGE_CURL=ON)
 run(${WORK}/guard/consumer)
 run(${WORK}/guard/transaction)
+run(${WORK}/guard/double)
 set(ENV{PKG_CONFIG_LIBDIR} ${WORK}/nothing)  # no libpq, libmariadb or hiredis
 by_cmake(client)
 run(${WORK}/client/sender)
