@@ -299,6 +299,11 @@ struct Typed {
 class Engine;
 struct Held;
 
+// Called once, on a thread of the guard's that serves all of its calls: it must not block, and hands on what takes
+// time. What it throws is dropped.
+template <class T>
+using Then = std::move_only_function<void(T)>;
+
 // Whether a claim is over, as its holder asked.
 enum class Ending : std::uint8_t {
   done,          // by this call, or by an earlier one
@@ -334,14 +339,19 @@ class Claim {
   EndResult fail();     // the next caller does the work
   EndResult release();  // as if never claimed: nothing was done
 
+  // The same without holding a thread. The claim is not touched until `then` has been called, and may be destroyed.
+  void succeed_async(std::string value, std::string media_type, Then<Outcome<std::string>> then);
+  void fail_async(Then<EndResult> then);
+  void release_async(Then<EndResult> then);
+
   // What stands in the store: succeeded, once a transaction of yours that called once_finish() has been committed; in
   // progress while the claim is yours and nothing is recorded; lost.
   Outcome<std::string> recorded();
 
  private:
   friend class Engine;
-  explicit Claim(std::unique_ptr<Held> held);
-  std::unique_ptr<Held> held_;
+  explicit Claim(std::shared_ptr<Held> held);
+  std::shared_ptr<Held> held_;
 };
 
 struct [[nodiscard]] Claimed {
@@ -404,6 +414,8 @@ class Guard {
 
   // The same in two halves, for work that records its outcome in a transaction of its own. A stop ends the wait.
   Claimed claim(const Request& request, const std::stop_token& stop = {});
+  // The same without holding a thread, however long the wait. The guard may be destroyed meanwhile.
+  void claim_async(Request request, Then<Claimed> then, std::stop_token stop = {});
   // How it stands, without claiming it. Nothing: there is no such work.
   [[nodiscard]] std::optional<Outcome<std::string>> look(const Request& request);
 

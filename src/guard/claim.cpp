@@ -3,60 +3,9 @@
 
 #include "base/assert.hpp"
 #include "core/outcome.hpp"
-#include "guard/engine.hpp"
+#include "guard/held.hpp"
 
 namespace once::guard {
-
-// A claim's other side. It stays where it is, since the renewer knows it.
-struct Held {
-  enum class Over : std::uint8_t { no, failed, released };
-
-  Held(Engine& the_engine, const Op& claimed, Time held_since, const Request& request)
-      : alive(the_engine.weak_from_this().lock()),
-        engine(the_engine),
-        lease{.id = claimed.id, .nonce = claimed.nonce},
-        lease_length(request.lease),
-        ttl(request.ttl),
-        sanitise{.store_only = request.store_only, .never_store = request.never_store},
-        handle(handle_of(claimed.id, claimed.nonce)),
-        attempt(static_cast<std::uint32_t>(claimed.record->attempt)),
-        fence(static_cast<std::uint64_t>(claimed.record->fence)) {
-    LeaseSteps steps;
-    steps.start(claimed, held_since, nullptr);
-    keeping.emplace(the_engine.background(), lease, steps);
-  }
-
-  Op op(Verb verb) const {
-    Op made;
-    made.verb = verb;
-    made.id = lease.id;
-    made.nonce = lease.nonce;
-    made.terms.ttl = ttl;
-    return made;
-  }
-  void end(Over how) {
-    over = how;
-    keeping.reset();
-  }
-  OutcomeFacts facts() const {
-    OutcomeFacts facts;
-    facts.attempt = attempt;
-    facts.fence = fence;
-    return facts;
-  }
-
-  const std::shared_ptr<Engine> alive;  // null if whoever made the engine keeps it
-  Engine& engine;
-  Lease lease;
-  Duration lease_length;
-  Duration ttl;
-  Sanitise sanitise;
-  std::string handle;
-  unsigned attempt;
-  std::uint64_t fence;
-  Over over = Over::no;
-  std::optional<Background::Keeping> keeping;  // until it has ended
-};
 
 namespace {
 
@@ -82,7 +31,7 @@ detail::Work reading(std::optional<std::string>& value) {
           .media_type = {}};
 }
 
-Claim::Claim(std::unique_ptr<Held> held) : held_(std::move(held)) {}
+Claim::Claim(std::shared_ptr<Held> held) : held_(std::move(held)) {}
 Claim::Claim(Claim&& other) noexcept = default;
 Claim& Claim::operator=(Claim&& other) noexcept = default;
 Claim::~Claim() = default;
@@ -100,56 +49,76 @@ bool Claim::lost() const {
   return held_->lease.lost.load(std::memory_order_relaxed);
 }
 
-Outcome<std::string> Claim::succeed(std::string_view value, std::string_view media_type) {
-  Outcome<std::string> outcome;
-  static_cast<OutcomeFacts&>(outcome) = held_->facts();
-  if (held_->engine.forked(outcome)) return outcome;
-  Observation observation(held_->engine.observe(), Observed::Call::succeed);
-  Op op = held_->op(Verb::finish);
-  op.final_state = State::succeeded;
+Op Held::success(std::string_view value, std::string_view media_type) const {
+  Op made = op(Verb::finish);
+  made.final_state = State::succeeded;
   std::optional<std::string> stored = std::string(value);
-  const Sanitise& what = held_->sanitise;
-  if (!what.store_only.empty() || !what.never_store.empty()) stored = sanitise(value, what);
-  op.body_kept = stored && stored->size() <= held_->engine.max_value() ? BodyKept::yes : BodyKept::no;
-  if (op.body_kept == BodyKept::yes) {
+  if (!sanitise.store_only.empty() || !sanitise.never_store.empty()) stored = guard::sanitise(value, sanitise);
+  made.body_kept = stored && stored->size() <= engine.max_value() ? BodyKept::yes : BodyKept::no;
+  if (made.body_kept == BodyKept::yes) {
     std::string fields = "Content-Type: ";
     fields.append(media_type).append("\r\n");
-    op.outcome = std::make_shared<const std::string>(
+    made.outcome = std::make_shared<const std::string>(
         encode({.status = 200, .reason = "OK", .headers = fields, .body = *stored}));
   }
-  held_->engine.finish(op, held_->lease_length);
-  observation.recorded();
-  if (op.status == OpStatus::done) {
-    held_->keeping.reset();
+  return made;
+}
+
+Outcome<std::string> Held::succeeded(Op& end, std::string value, Observation& observation) {
+  Outcome<std::string> outcome;
+  static_cast<OutcomeFacts&>(outcome) = facts();
+  if (end.status == OpStatus::done) {
+    keeping.reset();
     outcome.status = Status::succeeded;
-    outcome.value = std::string(value);
-    if (another_outcome_stands(op)) tell_recorded(*op.record, Source::fresh, reading(outcome.value), outcome);
+    outcome.value = std::move(value);
+    if (another_outcome_stands(end)) tell_recorded(*end.record, Source::fresh, reading(outcome.value), outcome);
   } else {
-    outcome.reason = op.status == OpStatus::lost ? Reason::lost : Reason::not_recorded;
-    outcome.detail = std::move(op.error);
+    outcome.reason = end.status == OpStatus::lost ? Reason::lost : Reason::not_recorded;
+    outcome.detail = std::move(end.error);
   }
-  held_->engine.count(outcome);
+  engine.count(outcome);
   observation.ended(outcome);
   return outcome;
 }
 
+EndResult Held::failed(Op& end, Observation& observation) {
+  OutcomeFacts outcome = facts();
+  if (end.status == OpStatus::done) this->end(Over::failed);
+  EndResult result = result_of(end);
+  outcome.reason = result.done()                   ? Reason::work_failed
+                   : result.ending == Ending::lost ? Reason::lost
+                                                   : Reason::not_recorded;
+  engine.count(outcome);
+  observation.ended(outcome);
+  return result;
+}
+
+EndResult Held::released(Op& end) {
+  if (end.status == OpStatus::done) this->end(Over::released);
+  if (end.status == OpStatus::lost) keeping.reset();
+  return result_of(end);
+}
+
+Outcome<std::string> Claim::succeed(std::string_view value, std::string_view media_type) {
+  Outcome<std::string> forked;
+  if (held_->engine.forked(forked)) return forked;
+  Observation observation(held_->engine.observe(), Observed::Call::succeed);
+  Op op = held_->success(value, media_type);
+  held_->engine.finish(op, held_->lease_length);
+  observation.recorded();
+  return held_->succeeded(op, std::string(value), observation);
+}
+
 EndResult Claim::fail() {
-  OutcomeFacts counted = held_->facts();
-  if (held_->engine.forked(counted)) return {.ending = Ending::forked, .detail = std::move(counted.detail)};
+  OutcomeFacts facts;
+  if (held_->engine.forked(facts)) return {.ending = Ending::forked, .detail = std::move(facts.detail)};
   if (held_->over == Held::Over::failed) return {};
   Observation observation(held_->engine.observe(), Observed::Call::fail);
   Op op = held_->op(Verb::finish);
   op.final_state = State::failed;
   held_->engine.finish(op, held_->lease_length);
   observation.recorded();
-  if (op.status == OpStatus::done) held_->end(Held::Over::failed);
-  EndResult result = result_of(op);
-  counted.reason = result.done()                   ? Reason::work_failed
-                   : result.ending == Ending::lost ? Reason::lost
-                                                   : Reason::not_recorded;
-  held_->engine.count(counted);
-  observation.ended(counted);
-  return result;
+  return held_->failed(op, observation);
 }
 
 EndResult Claim::release() {
@@ -159,9 +128,7 @@ EndResult Claim::release() {
   Op op = held_->op(Verb::release);
   held_->engine.release(op);
   held_->engine.tell_waiting(held_->lease.id);
-  if (op.status == OpStatus::done) held_->end(Held::Over::released);
-  if (op.status == OpStatus::lost) held_->keeping.reset();
-  return result_of(op);
+  return held_->released(op);
 }
 
 Outcome<std::string> Claim::recorded() {
@@ -194,37 +161,51 @@ Outcome<std::string> Claim::recorded() {
 
 Claimed Engine::claim(const Request& request, const std::stop_token& stop) {
   Claimed claimed;
-  OutcomeFacts& outcome = claimed.outcome;
-  if (forked(outcome)) return claimed;
+  if (forked(claimed.outcome)) return claimed;
   Observation observation(observe_, Observed::Call::claim, &request);
-  auto op = operations_.read(request);
-  if (!op || cancelled(stop, outcome)) {
-    if (!op) outcome.reason = Reason::invalid;
-    if (!op) outcome.detail = std::move(op.error());
-    count(outcome);
-    observation.ended(outcome);
-    return claimed;
+  if (auto op = read_claim(request, stop, claimed.outcome)) {
+    // Only to see whether a call of run() has it at work: a holder may forget its claim, so it is not in the set
+    // itself.
+    Executions::Entry entry(executions_);
+    const ClaimResult result = claim_or_wait(*op, request.wait, entry, stop);
+    conclude_claim({.request = request, .op = *op, .result = result, .stop = stop}, claimed);
   }
-  op->terms.owner = Owner::outside;  // its holder may forget it while the process lives on
-  // Only to see whether a call of run() has it at work: a holder may forget its claim, so it is not in the set itself.
-  Executions::Entry entry(executions_);
-  const ClaimResult result = claim_or_wait(*op, request.wait, entry, stop);
-  observation.claimed();
-  if (op->status == OpStatus::done && op->verdict == Verdict::execute) {
-    count_attempt(*op->record);
-    claimed.claim = Claim(std::make_unique<Held>(*this, *op, result.held_since, request));
-    OutcomeFacts acquired;
-    acquired.status = Status::in_progress;
-    acquired.attempt = claimed.claim->attempt();
-    observation.ended(acquired);
-    return claimed;
-  }
-  if (op->status != OpStatus::done || op->verdict != Verdict::in_flight || !cancelled(stop, outcome)) {
-    tell_verdict(*op, reading(claimed.outcome.value), outcome);
-  }
-  count(outcome);
-  observation.ended(outcome);
+  tell_claimed(claimed, observation);
   return claimed;
+}
+
+std::optional<Op> Engine::read_claim(const Request& request, const std::stop_token& stop, OutcomeFacts& outcome) const {
+  auto op = operations_.read(request);
+  if (!op) {
+    outcome.reason = Reason::invalid;
+    outcome.detail = std::move(op.error());
+    return std::nullopt;
+  }
+  if (cancelled(stop, outcome)) return std::nullopt;
+  op->terms.owner = Owner::outside;  // its holder may forget it while the process lives on
+  return std::move(*op);
+}
+
+void Engine::conclude_claim(const Answered& answered, Claimed& claimed) {
+  const auto& [request, op, result, stop] = answered;
+  if (op.status == OpStatus::done && op.verdict == Verdict::execute) {
+    count_attempt(*op.record);
+    claimed.claim = Claim(std::make_shared<Held>(*this, op, result.held_since, request));
+  } else if (op.status != OpStatus::done || op.verdict != Verdict::in_flight || !cancelled(stop, claimed.outcome)) {
+    tell_verdict(op, reading(claimed.outcome.value), claimed.outcome);
+  }
+}
+
+void Engine::tell_claimed(const Claimed& claimed, Observation& observation) {
+  observation.claimed();
+  if (!claimed.claim) {
+    count(claimed.outcome);
+    return observation.ended(claimed.outcome);
+  }
+  OutcomeFacts acquired;
+  acquired.status = Status::in_progress;
+  acquired.attempt = claimed.claim->attempt();
+  observation.ended(acquired);
 }
 
 // What a claim would be told, and a failed one as failed.

@@ -1,6 +1,7 @@
 #include "guard/engine.hpp"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -46,8 +47,8 @@ Engine::Engine(const Options& options, std::string_view secret, const Clock& clo
   backing_->start();
 }
 
-void Engine::enter(BlockingClaimant& claimant, Op& op, Executions::Entry& work) {
-  switch (claimant.enter(op, work)) {
+void Engine::entered(Executions::Entered how, Op& op) {
+  switch (how) {
     case Executions::Entered::yes: return;
     case Executions::Entered::handed_over: op.verdict = Verdict::in_flight; return;
     case Executions::Entered::other_request: op.verdict = Verdict::mismatch; return;
@@ -62,7 +63,7 @@ ClaimResult Engine::claim_or_wait(Op& op, Duration wait, Executions::Entry& work
   while (true) {
     const ClaimResult claimed = claimant.claim(op);
     if (op.status == OpStatus::failed && claimed.stands == Stands::perhaps) claimant.take_back_later(op);
-    if (claimed.stands == Stands::yes) enter(claimant, op, work);
+    if (claimed.stands == Stands::yes) entered(claimant.enter(op, work), op);
     const bool in_flight = op.status == OpStatus::done && op.verdict == Verdict::in_flight;
     if (!in_flight || wait <= Duration::zero()) return claimed;
     const WaitEnd end = claimant.wait_for_owner(op.id, presence);
@@ -109,6 +110,8 @@ Counts Engine::counts() const {
 
 void Engine::destroy(Engine* engine) {
   if (!engine->process_.forked()) {
+    // The last call that needed it may have ended on its own loop, whose thread cannot wait for itself.
+    if (engine->loop_.is_own_thread()) return std::thread([engine] { delete engine; }).detach();
     delete engine;
     return;
   }

@@ -12,6 +12,7 @@
 #include "base/clock.hpp"
 #include "base/log.hpp"
 #include "base/random.hpp"
+#include "guard/async_loop.hpp"
 #include "guard/background.hpp"
 #include "guard/backing.hpp"
 #include "guard/blocking.hpp"
@@ -57,6 +58,12 @@ class Engine final : public std::enable_shared_from_this<Engine>, private Claima
 
   void run(const Request& request, const detail::Work& work, OutcomeFacts& outcome);
   Claimed claim(const Request& request, const std::stop_token& stop = {});
+  // Any time from now, on the guard's own loop. Each keeps the engine alive.
+  void claim_async(Request request, Then<Claimed> then, std::stop_token stop);
+  void succeed_async(std::shared_ptr<Held> held, std::string value, std::string media_type,
+                     Then<Outcome<std::string>> then);
+  void fail_async(std::shared_ptr<Held> held, Then<EndResult> then);
+  void release_async(std::shared_ptr<Held> held, Then<EndResult> then);
   std::optional<Outcome<std::string>> look(const Request& request);
   std::expected<std::chrono::nanoseconds, std::string> ping();
   Counts counts() const;
@@ -91,8 +98,29 @@ class Engine final : public std::enable_shared_from_this<Engine>, private Claima
   ClaimResult claim_or_wait(Op& op, Duration wait, Executions::Entry& work, const std::stop_token& stop);
   // The claim was granted: the caller executes, unless a call of run() in this process is already executing. Then that
   // call gets the claim.
-  static void enter(BlockingClaimant& claimant, Op& op, Executions::Entry& work);
+  static void entered(Executions::Entered how, Op& op);
   void count_attempt(const Record& record);
+  // A claim that is to be asked for. Nothing: the outcome says why not.
+  std::optional<Op> read_claim(const Request& request, const std::stop_token& stop, OutcomeFacts& outcome) const;
+  struct Answered {
+    const Request& request;
+    const Op& op;
+    const ClaimResult& result;
+    const std::stop_token& stop;
+  };
+  void conclude_claim(const Answered& answered, Claimed& claimed);
+  void tell_claimed(const Claimed& claimed, Observation& observation);
+
+  Claimant claimant_on_loop() {
+    return {{.store = backing_->lanes(), .home = loop_, .clock = clock_, .random = random_}, *this};
+  }
+  Task<void> claim_on_loop(std::shared_ptr<Engine> alive, Request request, Then<Claimed> then, std::stop_token stop);
+  Task<ClaimResult> claim_or_wait_on_loop(Claimant& claimant, Op& op, Duration wait, Executions::Entry& work,
+                                          const std::stop_token& stop);
+  Task<void> succeed_on_loop(std::shared_ptr<Held> held, std::string value, std::string media_type,
+                             Then<Outcome<std::string>> then);
+  Task<void> fail_on_loop(std::shared_ptr<Held> held, Then<EndResult> then);
+  Task<void> release_on_loop(std::shared_ptr<Held> held, Then<EndResult> then);
   // A call of run() that executes the work.
   struct Call {
     const Request& request;
@@ -131,6 +159,7 @@ class Engine final : public std::enable_shared_from_this<Engine>, private Claima
 
   std::unique_ptr<Backing> backing_;  // its threads use what stands above
   Background background_;
+  AsyncLoop loop_;  // its thread uses all of it
 };
 
 // The result for a record, or for a claim of another owner. `work` reads the body if there is a value.

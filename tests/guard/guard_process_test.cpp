@@ -63,6 +63,10 @@ TEST_P(GuardInChild, calls_in_a_child_say_that_it_was_forked) {
     const auto run = guard->run({.scope = "s", .key = "l"}, [] { return std::string("child"); });
     if (run.reason != Reason::forked || !run.detail.contains("fork()")) return 3;
     if (guard->claim(request).outcome.reason != Reason::forked) return 4;
+    Reason told = Reason::none;
+    guard->claim_async(request, [&](const Claimed& async) { told = async.outcome.reason; });
+    if (told != Reason::forked) return 11;
+    if (guard->ping()) return 12;
     if (guard->look(request)->reason != Reason::forked) return 5;
     if (claimed.claim->release().ending != Ending::forked) return 6;
     if (claimed.claim->fail().ending != Ending::forked) return 7;
