@@ -5,8 +5,10 @@ include(GNUInstallDirs)
 
 set(once_package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/once)
 
-# What a consumer names is once::guard and once::client; the others come with them.
-foreach(layer base core client store guard)
+# What a consumer names is once::guard, the stores behind a server that it uses, and once::client; the others come with
+# them.
+set(once_layers base core client store postgres mysql redis guard)
+foreach(layer ${once_layers})
   set_target_properties(once_${layer} PROPERTIES EXPORT_NAME ${layer})
   target_compile_features(once_${layer} PUBLIC cxx_std_23)
   if(CMAKE_BUILD_TYPE STREQUAL "Release" AND ONCE_LTO)
@@ -14,7 +16,8 @@ foreach(layer base core client store guard)
     target_compile_options(once_${layer} PRIVATE -ffat-lto-objects)
   endif()
 endforeach()
-install(TARGETS once_base once_core once_client once_store once_guard EXPORT once
+list(TRANSFORM once_layers PREPEND once_ OUTPUT_VARIABLE once_libraries)
+install(TARGETS ${once_libraries} EXPORT once
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library
   INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT once NAMESPACE once:: FILE once-targets.cmake DESTINATION ${once_package_folder} COMPONENT library)
@@ -26,10 +29,20 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/once-config-version.cmake
 install(FILES ${PROJECT_BINARY_DIR}/once-config.cmake ${PROJECT_BINARY_DIR}/once-config-version.cmake
   DESTINATION ${once_package_folder} COMPONENT library)
 
-# once-guard and once-client by themselves, and once for both.
+# A pkg-config package for each part that a consumer may name, and once for all of them.
 foreach(package once-guard once-client once)
   configure_file(${CMAKE_CURRENT_LIST_DIR}/${package}.pc.in ${PROJECT_BINARY_DIR}/${package}.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/${package}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)
+endforeach()
+foreach(driver postgres:libpq mysql:libmariadb redis:hiredis)
+  string(REPLACE ":" ";" driver ${driver})
+  list(GET driver 0 once_driver)
+  list(GET driver 1 once_driver_needs)
+  get_target_property(options once_${once_driver} INTERFACE_LINK_OPTIONS)
+  string(REPLACE "LINKER:" "-Wl," once_driver_options "${options}")
+  set(file ${PROJECT_BINARY_DIR}/once-${once_driver}.pc)
+  configure_file(${CMAKE_CURRENT_LIST_DIR}/once-driver.pc.in ${file} @ONLY)
+  install(FILES ${file} DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)
 endforeach()
 
 # The C interface: the shared library, its header and a pkg-config file. Also a Debian package (package.cmake).

@@ -11,7 +11,7 @@ function(run)
   execute_process(COMMAND ${ARGN} COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
 
-run(${CMAKE_COMMAND} --build ${BUILD} --target once_guard once_client)
+run(${CMAKE_COMMAND} --build ${BUILD} --target once_guard once_postgres once_mysql once_redis once_client)
 run(${CMAKE_COMMAND} --install ${BUILD} --component library --prefix ${WORK}/first)
 # A package is built in one place and unpacked in another.
 file(RENAME ${WORK}/first ${WORK}/prefix)
@@ -24,19 +24,22 @@ foreach(header ${headers})
   endif()
 endforeach()
 
-# by_cmake(PART ARGUMENTS …): the programs that use this part alone, and a machine that has not what other parts need.
-function(by_cmake part)
-  run(${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/${part} -G Ninja -D PARTS=${part} -D CMAKE_CXX_COMPILER=${COMPILER}
+# by_cmake(NAME PARTS ARGUMENTS …): the programs that use these parts alone.
+function(by_cmake name parts)
+  run(${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/${name} -G Ninja "-DPARTS=${parts}" -D CMAKE_CXX_COMPILER=${COMPILER}
     -D CMAKE_PREFIX_PATH=${WORK}/prefix "-DCMAKE_CXX_FLAGS=${FLAGS}" "-DCMAKE_EXE_LINKER_FLAGS=${LINKER_FLAGS}" ${ARGN})
-  run(${CMAKE_COMMAND} --build ${WORK}/${part})
+  run(${CMAKE_COMMAND} --build ${WORK}/${name})
 endfunction()
 
-by_cmake(guard -D CMAKE_DISABLE_FIND_PACKAGE_CURL=ON)
+by_cmake(servers "guard postgres mysql redis")
+run(${WORK}/servers/servers)
+# On a machine that has not what other parts need.
+set(ENV{PKG_CONFIG_LIBDIR} ${WORK}/nothing)  # no libpq, libmariadb or hiredis
+by_cmake(guard guard -D CMAKE_DISABLE_FIND_PACKAGE_CURL=ON)
 run(${WORK}/guard/consumer)
 run(${WORK}/guard/transaction)
 run(${WORK}/guard/double)
-set(ENV{PKG_CONFIG_LIBDIR} ${WORK}/nothing)  # no libpq, libmariadb or hiredis
-by_cmake(client)
+by_cmake(client client)
 run(${WORK}/client/sender)
 unset(ENV{PKG_CONFIG_LIBDIR})
 
@@ -55,4 +58,4 @@ endfunction()
 execute_process(COMMAND pkg-config --modversion once OUTPUT_VARIABLE version OUTPUT_STRIP_TRAILING_WHITESPACE)
 by_pkg_config(once-guard main.cpp)
 by_pkg_config(once-client sender.cpp "-DPACKAGE_VERSION=\"${version}\"")
-by_pkg_config(once transaction.cpp)
+by_pkg_config(once servers.cpp)

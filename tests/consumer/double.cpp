@@ -1,6 +1,7 @@
 // How a program tests its own use of a guard: on the library's double. Built against an installed tree, as
 // docs/library.md shows it.
-#include <cstdio>
+#include <functional>
+#include <future>
 #include <stdexcept>
 #include <string>
 
@@ -50,10 +51,37 @@ once::Outcome<std::string> stoppable(once::Guard& guard, const std::stop_token& 
   return guard.run({.scope = "reports", .key = "today", .wait = 30s}, work, stop);
 }
 
+// What an asynchronous program has: it starts a job, and is told when it is done.
+void start_job(std::move_only_function<void(std::string)> done);
+
+void charge_async(once::Guard& guard, std::move_only_function<void(std::string)> told) {
+  guard.claim_async({.scope = "charges", .key = "order-8", .wait = 30s},
+                    [told = std::move(told)](once::guard::Claimed claimed) mutable {
+                      if (!claimed.claim) return told(claimed.outcome.value.value_or("come back"));
+                      start_job([told = std::move(told), claim = std::move(*claimed.claim)](std::string paid) mutable {
+                        claim.succeed_async(paid, "text/plain", [told = std::move(told)](auto outcome) mutable {
+                          told(outcome.value.value_or("unknown"));
+                        });
+                      });
+                    });
+}
+
+void start_job(std::move_only_function<void(std::string)> done) {
+  done("charged");
+}
+
+std::string charged_async(once::Guard& guard) {
+  std::promise<std::string> told;
+  charge_async(guard, [&](std::string text) { told.set_value(std::move(text)); });
+  return told.get_future().get();
+}
+
 int main() {
   if (!a_second_worker_waits_and_takes_over() || !nothing_is_charged_while_the_store_is_down()) return 1;
   once::fake::World world;
   Trace trace;
+  once::Guard async = world.open();
+  if (charged_async(async) != "charged" || charged_async(async) != "charged" || async.counts().fresh != 1) return 1;
   once::Guard guard = traced(world, trace);
   std::stop_source stop;
   if (!stoppable(guard, stop.get_token()).succeeded() || trace.work_ms <= 0) return 1;

@@ -49,6 +49,9 @@ Answer propose_copy(once::Guard& guard, const std::string& user_text) {
 
 int main() {
   if (once::Guard::open({.store = "memory:"})) return 1;  // production, and no secret
+  const auto other = once::Guard::open({.store = "postgres://localhost/x", .secret = "an unpredictable secret"});
+  if (other || other.error().detail != "this program is linked without the postgres store: link once::postgres")
+    return 1;
 
   auto guard = once::Guard::open({.store = "memory:", .secret = "an unpredictable secret"});
   if (!guard) {

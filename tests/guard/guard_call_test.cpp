@@ -192,6 +192,13 @@ TEST(FakeWorld, faults_are_those_of_a_real_store) {
   world.fail(Step::claim, Fault::answer_lost);
   EXPECT_TRUE(mine.run(request(), value).succeeded()) << "it asks again, with the same nonce";
   EXPECT_TRUE(theirs.run(request(), value).cached());
+  Request brief = request();
+  brief.key = "l";
+  brief.lease = 100ms;
+  world.fail(Step::finish, Fault::answer_lost, 1'000'000);
+  EXPECT_EQ(mine.run(brief, value).reason, Reason::not_recorded);
+  EXPECT_TRUE(theirs.run(brief, value).cached()) << "it was recorded all the same";
+  world.fail(Step::finish, Fault::refused, 0);
   world.advance(25h);
   EXPECT_EQ(theirs.run(request(), value).source, Source::fresh);
   world.go_down();

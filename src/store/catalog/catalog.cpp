@@ -4,6 +4,7 @@
 #include <array>
 #include <iterator>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -13,12 +14,41 @@
 #include "store/postgres/postgres_type.hpp"
 #include "store/redis/redis_type.hpp"
 
+// A program that uses the library may be linked without the stores behind a server: src/store/CMakeLists.txt.
+namespace once::redis {
+extern const StoreType redis_type [[gnu::weak]];
+}
+namespace once::postgres {
+extern const StoreType postgres_type [[gnu::weak]];
+}
+namespace once::mysql {
+extern const StoreType mysql_type [[gnu::weak]];
+}
+
 namespace once::store {
 
 namespace {
 
-constexpr std::array types = {&journal::journal_type, &memory::memory_type, &redis::redis_type,
-                              &postgres::postgres_type, &mysql::mysql_type};
+constexpr std::array<std::string_view, 3> driver_names = {"redis", "postgres", "mysql"};
+
+std::vector<const StoreType*> linked_types() {
+  std::vector<const StoreType*> linked = {&journal::journal_type, &memory::memory_type};
+  for (const StoreType* each : {&redis::redis_type, &postgres::postgres_type, &mysql::mysql_type}) {
+    if (each != nullptr) linked.push_back(each);
+  }
+  return linked;
+}
+
+// Why no store has such a URL.
+std::string no_such_store(std::string_view url) {
+  for (const std::string_view name : driver_names) {
+    const bool known = find_store(fmt::format("{}://", name)) != nullptr;
+    if (url.starts_with(name) && !known) {
+      return fmt::format("this program is linked without the {} store: link once::{}", name, name);
+    }
+  }
+  return fmt::format("the store must be {}", store_forms());
+}
 
 Result<OpenedStore> open_plain(const StoreType& type, const std::string& url, const StoreSettings& settings,
                                const StorePorts& ports) {
@@ -40,12 +70,14 @@ Result<OpenedStore> open_plain(const StoreType& type, const std::string& url, co
 }  // namespace
 
 std::span<const StoreType* const> store_types() {
+  static const std::vector<const StoreType*> types = linked_types();
   return types;
 }
 
 const StoreType* find_store(std::string_view url) {
   const std::size_t colon = url.find(':');
   const std::string_view scheme = url.substr(0, colon);
+  const auto types = store_types();
   const auto found = std::ranges::find_if(types, [&](const StoreType* type) { return type->has_scheme(scheme); });
   if (found == types.end()) return nullptr;
   const StoreType* const type = *found;
@@ -64,6 +96,7 @@ bool is_shared_store(std::string_view url) {
 
 std::string store_forms() {
   std::string out;
+  const auto types = store_types();
   for (std::size_t i = 0; i < types.size(); ++i) {
     const std::string_view before = i == 0 ? "" : (i + 1 == types.size() ? " or " : ", ");
     fmt::format_to(std::back_inserter(out), "{}{}", before, types[i]->form);
@@ -78,9 +111,8 @@ std::string url_prefix(const StoreType& type) {
 Result<OpenedStore> open_store(const std::string& url, const StoreSettings& settings, const StorePorts& ports) {
   const StoreType* const type = find_store(url);
   if (type == nullptr) {
-    return std::unexpected(Error{.source = ErrorSource::config,
-                                 .retryable = Retryable::no,
-                                 .detail = fmt::format("the store must be {}", store_forms())});
+    return std::unexpected(
+        Error{.source = ErrorSource::config, .retryable = Retryable::no, .detail = no_such_store(url)});
   }
   auto opened = open_plain(*type, url, settings, ports);
   if (!opened || settings.sealing_secrets.empty()) return opened;
