@@ -6,6 +6,7 @@
 
 #include <once/guard.hpp>
 
+#include "base/clock.hpp"
 #include "guard/caught.hpp"
 
 namespace once::guard {
@@ -21,7 +22,7 @@ class Observation {
       seen_.tenant = request->tenant;
       seen_.scope = request->scope;
     }
-    seen_.began = last_ = std::chrono::steady_clock::now();
+    seen_.began = last_ = moment();
   }
 
   // The time since the last of these.
@@ -40,9 +41,12 @@ class Observation {
   }
 
  private:
+  static std::chrono::steady_clock::time_point moment() {
+    return std::chrono::steady_clock::time_point(monotonic_now());
+  }
   void mark(std::chrono::nanoseconds& took) {
     if (!observe_) return;
-    const auto now = std::chrono::steady_clock::now();
+    const auto now = moment();
     took = now - std::exchange(last_, now);
   }
 
