@@ -38,9 +38,9 @@ template <class F>
 once_status entered(F body) noexcept {
   if (is_broken()) return fail_broken();
   once_status status = ONCE_OK;
-  std::string what;
+  guard::Thrown thrown;
   const Inside inside;
-  if (guard::caught([&] { status = body(); }, what) == guard::Ended::threw) return fail_thrown(what);
+  if (guard::caught([&] { status = body(); }, thrown) == guard::Ended::threw) return fail_thrown(thrown.what);
   return status;
 }
 

@@ -1,13 +1,12 @@
 #include "gate/core.hpp"
 
-#include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <thread>
 #include <utility>
 
 #include "base/bytes.hpp"
+#include "base/signals.hpp"
 #include "gate/http_call.hpp"
 #include "gate/request_head.hpp"
 #include "gate/work_call.hpp"
@@ -15,38 +14,6 @@
 #include "guard/caught.hpp"
 
 namespace once::gate {
-
-namespace {
-
-// Threads that are started meanwhile have every signal blocked: signals are the program's to handle.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_{};
-};
-
-// Client libraries of databases change what SIGPIPE does, for the whole process, when they are first used.
-class PipeSignalKept {
- public:
-  PipeSignalKept() { ::sigaction(SIGPIPE, nullptr, &before_); }
-  PipeSignalKept(const PipeSignalKept&) = delete;
-  PipeSignalKept& operator=(const PipeSignalKept&) = delete;
-  ~PipeSignalKept() { ::sigaction(SIGPIPE, &before_, nullptr); }
-
- private:
-  struct sigaction before_{};
-};
-
-}  // namespace
 
 // What open() waits for.
 struct Core::Opening {
@@ -87,15 +54,11 @@ std::expected<std::shared_ptr<Core>, OpenError> Core::open(const Options& option
 
 void Core::run(const Options& options, LogTarget log, Opening& opening) {
   std::expected<std::unique_ptr<Engine>, OpenError> engine = nullptr;
-  std::string what;
-  const auto opened = guard::caught(
-      [&] {
-        const PipeSignalKept kept;
-        engine = Engine::open(options, std::move(log));
-      },
-      what);
+  guard::Thrown thrown;
+  const auto opened = guard::caught([&] { engine = Engine::open(options, std::move(log)); }, thrown);
   if (opened == guard::Ended::threw) {
-    engine = std::unexpected(OpenError{.kind = OpenError::Kind::system, .detail = "cannot open the gate: " + what});
+    engine =
+        std::unexpected(OpenError{.kind = OpenError::Kind::system, .detail = "cannot open the gate: " + thrown.what});
   }
   if (engine) {
     engine_ = *std::move(engine);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "claims/requests.hpp"
 #include "core/outcome.hpp"
 
 namespace once::claims {
