@@ -57,10 +57,12 @@ CLI::App* add_store(CLI::App& parent, const StoreType& type, const std::shared_p
     command
         ->add_option("--procedures", options->procedures,
                      "off: print the schema without stored procedures, for TiDB, Vitess and services that forbid them. "
-                     "With --apply the URL says it: mysql://…?procedures=off")
-        ->check(CLI::IsMember({"on", "off"}))
-        ->excludes(apply)
-        ->capture_default_str();
+                     "With --apply the URL says it: mysql://HOST/DATABASE?procedures=off")
+        ->type_name("on|off")
+        ->check([](const std::string& value) {
+          return value == "on" || value == "off" ? std::string() : std::string("must be on or off");
+        })
+        ->excludes(apply);
   }
   if (type.schema->retire_older == nullptr) return command;
   command

@@ -252,15 +252,16 @@ bool needs_work(const Found& found, Procedures procedures) {
 }
 
 std::string what_was_done(const Found& before, Procedures procedures) {
-  const std::string tables = applied(before.version, schema_version);
-  if (before.version.revision == 0 || before.version.revision > schema_version.revision) return tables;
-  const bool old = before.procedures < schema_version.revision;
+  std::string done = applied(before.version, schema_version);
+  const bool there = before.version.revision != 0 && before.version.revision <= schema_version.revision;
+  if (!there || before.procedures >= schema_version.revision) return done;
   if (procedures == Procedures::on) {
-    return before.version.revision == schema_version.revision && old ? tables + "; its procedures were made" : tables;
+    if (before.version.revision == schema_version.revision) done += "; its procedures were made";
+  } else if (before.procedures > 0) {
+    done += fmt::format("; its procedures are still those of revision {}, since the URL has procedures=off",
+                        before.procedures);
   }
-  if (before.procedures == 0 || !old) return tables;
-  return fmt::format("{}; its procedures are still those of revision {}, since the URL has procedures=off", tables,
-                     before.procedures);
+  return done;
 }
 
 }  // namespace
