@@ -3,10 +3,12 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include <once/guard.hpp>
 
+#include "base/clock.hpp"
 #include "broken.hpp"
 
 namespace once::abi {
@@ -14,6 +16,7 @@ namespace once::abi {
 namespace {
 
 constexpr std::size_t most_log_lines = 1000;
+constexpr std::chrono::milliseconds longest_look{500};
 
 bool is_private(std::uint64_t tag) {
   return (tag & ONCE_PRIVATE_TAG) != 0;
@@ -190,10 +193,12 @@ std::unique_ptr<OwnedEvent> EventQueue::wait(std::uint64_t tag, std::optional<st
   Waiter waiter;
   waiters_[tag] = &waiter;
   const auto over = [&waiter] { return waiter.event != nullptr || is_broken(); };
-  if (limit) {
-    waiter.changed.wait_for(lock, *limit, over);
-  } else {
-    waiter.changed.wait(lock, over);
+  const auto began = monotonic_now();
+  std::chrono::nanoseconds left = limit.value_or(longest_look);
+  // What wakes everybody after a broken invariant must not wait for a lock, so it may miss somebody.
+  while (left > std::chrono::nanoseconds::zero() && !over()) {
+    waiter.changed.wait_for(lock, std::min<std::chrono::nanoseconds>(left, longest_look), over);
+    if (limit) left = *limit - (monotonic_now() - began);
   }
   waiters_.erase(tag);
   if (!waiter.event) given_up_.insert(tag);
