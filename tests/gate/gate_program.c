@@ -7,6 +7,8 @@
  * For tests that stop and kill it. At the end of its input it stops properly. */
 #include "check.h"
 
+#include <signal.h>
+
 enum { most_fields = 16, longest_line = 4096 };
 
 static void print_reply(const once_reply *reply) {
@@ -80,7 +82,12 @@ int main(int argc, char **argv) {
   CHECK(argc == 2);
   const once_options options = {.size = sizeof options, .config_file = text(argv[1]), .log = ONCE_LOG_STDERR};
   once_gate *gate = NULL;
+  struct sigaction before;
+  struct sigaction after;
+  CHECK(sigaction(SIGPIPE, NULL, &before) == 0);
   CHECK(once_open(&options, &gate) == ONCE_OK);
+  /* Client libraries of databases change it when they are first used. */
+  CHECK(sigaction(SIGPIPE, NULL, &after) == 0 && before.sa_handler == after.sa_handler);
   setvbuf(stdout, NULL, _IOLBF, 0);
   puts("ready");
   once_claim *claim = NULL;
