@@ -121,7 +121,7 @@ class Stage:
         """An interpreter with Debian's packages and the package `once`, and its environment: ONCE_PYTHON, where the wheel is installed,
         or Debian's own with the source tree and the library that was built with the gateway."""
         if named := os.environ.get("ONCE_PYTHON"):
-            return named, {}
+            return named, {"LD_PRELOAD": os.environ.get("ONCE_PYTHON_PRELOAD", "")}
         library = pathlib.Path(self.binary).parent / "bindings" / "c" / "libonce.so"
         if not library.exists():
             sys.exit(f"there is no {library}: build the target once_c, or name an interpreter with the package in ONCE_PYTHON")

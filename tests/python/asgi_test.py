@@ -1,7 +1,9 @@
 """FastAPI under uvicorn with once.Middleware."""
+import asyncio
 import json
 import unittest
 
+from once import asgi
 from stories import Stories
 from support import PROGRAMS, SERVER, AppTest, Asked, sys
 
@@ -23,6 +25,21 @@ class FastApi(Stories, AppTest):
         self.let_go()
         self.assertEqual(len({each.answer.body for each in asked}), 1)
         self.assertEqual(self.executions(), 1)
+
+
+class Reading(unittest.TestCase):
+    def read(self, *sizes):
+        """How much is read of a body that comes in these pieces, if 8 bytes are allowed."""
+        messages = [{"type": "http.request", "body": b"x" * size, "more_body": True} for size in sizes]
+        messages[-1]["more_body"] = False
+
+        async def receive():
+            return messages.pop(0)
+
+        return len(asyncio.run(asgi._read(receive, 8)))
+
+    def test_a_body_that_is_too_large_is_not_taken_for_its_first_bytes(self):
+        self.assertEqual([self.read(8), self.read(4, 4), self.read(8, 1), self.read(4, 8, 8)], [8, 8, 9, 12])
 
 
 class Starlette(AppTest):

@@ -68,7 +68,7 @@ def loop(number):
     async def make():
         done.append(1)
         return number
-    asyncio.run(main())
+    asyncio.run(main(), debug=True)  # refuses calls from threads of others
 def plain():
     for n in range(20):
         assert guard.run(lambda: done.append(1), scope="jobs", key=str(n), wait="30s").ok

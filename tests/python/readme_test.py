@@ -7,7 +7,7 @@ import sys
 import unittest
 
 from harness import EndToEnd, Gateway
-from support import PROGRAMS, ROOT, AppTest
+from support import PRELOAD, PROGRAMS, ROOT, AppTest
 from wire import DEADLINE
 
 PAGE = (ROOT / "bindings" / "python" / "README.md").read_text()
@@ -21,7 +21,7 @@ class Programs(EndToEnd):
         command = re.search(r"^once serve (.*)$", PAGE, re.MULTILINE)[1].replace("http://127.0.0.1:9000", self.backend().origin)
         gateway = Gateway(*shlex.split(command)).wait_listening()
         self.addCleanup(gateway.stop)
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        environment = {**{name: value for name, value in os.environ.items() if name != "PYTHONPATH"}, **PRELOAD}
         for program, expected in programs:
             with self.subTest(program):
                 program = program.replace("http://127.0.0.1:8080", f"http://127.0.0.1:{gateway.port}")

@@ -145,7 +145,7 @@ class Rules(unittest.TestCase):
                 self.assertEqual(when_to_repeat(reply), expected)
 
 
-class Package(unittest.TestCase):
+class Package(AppTest):
     def test_it_needs_nothing_but_the_standard_library(self):
         program = ("import sys; before = set(sys.modules); import once; "
                    "print(' '.join({name.split('.')[0] for name in set(sys.modules) - before} - set(sys.stdlib_module_names)))")
@@ -153,13 +153,9 @@ class Package(unittest.TestCase):
         said = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True, cwd="/").stdout
         self.assertEqual(said.split(), ["once"])
 
-    def test_the_version_is_the_librarys(self):
-        from once import _library
-        self.assertEqual(_library.library().once_version().decode(), once.__version__)
-
-    def test_the_library_is_the_one_in_the_wheel(self):
-        from once import _library
-        self.assertEqual(_library._path(), os.path.join(os.path.dirname(once.__file__), "libonce.so"))
+    def test_the_library_is_the_one_in_the_wheel_and_of_the_same_version(self):
+        said = self.python("import once; from once import _library; print(_library._path(), _library.library().once_version().decode())")
+        self.assertEqual(said, f"{os.path.join(os.path.dirname(once.__file__), 'libonce.so')} {once.__version__}")
         self.assertIn("site-packages", once.__file__)
 
 

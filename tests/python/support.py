@@ -20,6 +20,8 @@ from wire import DEADLINE, Client, wait_until
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 SERVER = os.environ.get("ONCE_TEST_STORE", "")
+# The runtime of a sanitizer that the library was built with; interpreters are not.
+PRELOAD = {"LD_PRELOAD": os.environ["ONCE_PYTHON_PRELOAD"]} if os.environ.get("ONCE_PYTHON_PRELOAD") else {}
 PROGRAMS = pathlib.Path(sys.executable).parent
 JSON = ("Content-Type", "application/json")
 
@@ -109,7 +111,7 @@ class AppTest(unittest.TestCase):
         return {"store": self.store, "defaults.caller": "none", "defaults.lease": "2s", **named}
 
     def environment(self, settings):
-        return {**os.environ, "ONCE_SECRET": self.secret, "APP_SETTINGS": json.dumps(settings), "APP_DATA": str(self.data),
+        return {**os.environ, **PRELOAD, "ONCE_SECRET": self.secret, "APP_SETTINGS": json.dumps(settings), "APP_DATA": str(self.data),
                 "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(HERE / "apps")}
 
     def start(self, *command, **over):

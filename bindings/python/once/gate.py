@@ -27,7 +27,6 @@ DRAINED_AT_ONCE = 64
 END_SECONDS = 5.0
 
 _gates: weakref.WeakSet[Gate] = weakref.WeakSet()
-_first_use = threading.Lock()  # of a gate in a forked child
 
 
 class Request(NamedTuple):
@@ -69,11 +68,12 @@ class Gate:
         self._tags = itertools.count(1)
         self._closed = False
         self._begin_process()
+        self._pid = os.getpid()
         _gates.add(self)
 
     def _begin_process(self) -> None:
         """Also in a forked child: the parent's waiters and loops are not here."""
-        self._pid = os.getpid()
+        self._pid = 0  # not used in this process yet
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
         self._calls = 0
@@ -192,11 +192,8 @@ class Gate:
         return _Call(self, new)
 
     def _enter(self, new: bool) -> int:
-        if os.getpid() != self._pid:
-            with _first_use:
-                if os.getpid() != self._pid:
-                    self._begin_process()
         with self._lock:
+            self._pid = os.getpid()  # used in this process, so close() ends it here
             if self._pointer is None or (new and self._closed):
                 raise OnceError(0, "stopped", "this gate was closed")
             self._calls += 1
@@ -416,11 +413,8 @@ def _leave(loop: asyncio.AbstractEventLoop, descriptor: int) -> None:
 
 
 def _after_fork() -> None:
-    global _first_use
-    _first_use = threading.Lock()
     for gate in list(_gates):
         gate._begin_process()
-        gate._pid = 0  # not used here yet: close() leaves it alone
 
 
 def _close_all() -> None:
