@@ -2,7 +2,8 @@
 import datetime
 import ssl
 
-from once import Answer, Claim, ClaimsClient, Result, hash_text, send, send_async
+from once import (Answer, Claim, ClaimsClient, Guard, Middleware, Reply, Request, Result, hash_text, idempotent, send,
+                  send_async)
 
 once = ClaimsClient("https://claims.example", token="t", ca_file="ca.pem")
 result: Result = once.run(lambda: 1, scope="s", inputs={"text": hash_text("x")}, wait=datetime.timedelta(seconds=3))
@@ -41,6 +42,20 @@ with once.with_idempotency(scope="s", key="k") as block:
 answer: Answer = send("https://api.example/", b"x", key="k", ssl_context=ssl.create_default_context())
 body: bytes = answer.body
 
+guard = Guard("memory:", settings={"defaults.ttl": "1h"})
+shared: Result = Guard(gate=guard.gate).run(lambda: 1, scope="s", key="k", wait="1s")
+operation: str = guard.compute_key(scope="s", inputs=[1])
+begun = guard.gate.begin(Request(b"POST", b"/", [(b"host", b"x")]))
+told: int = begun.status if isinstance(begun, Reply) else 0
+application = Middleware(None, "once.yaml", caller=lambda scope: "me")
+
+
+@idempotent(scope="s", guard=guard)
+def twice(number: int) -> int:
+    return number * 2
+
+
+Guard(7)  # type: ignore[arg-type]
 once.claim(key="k")  # type: ignore[call-arg]
 once.run(7, scope="s", key="k")  # type: ignore[arg-type]
 once.claim(scope="s", key=7)  # type: ignore[arg-type]

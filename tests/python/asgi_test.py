@@ -1,11 +1,14 @@
 """FastAPI under uvicorn with once.Middleware."""
 import asyncio
 import json
+import os
 import unittest
 
 from once import asgi
 from stories import Stories
-from support import PROGRAMS, SERVER, AppTest, Asked, sys
+from harness import Gateway
+from support import HERE, PROGRAMS, SERVER, AppTest, Asked, sys
+from wire import Backend, Client
 
 
 class FastApi(Stories, AppTest):
@@ -25,6 +28,28 @@ class FastApi(Stories, AppTest):
         self.let_go()
         self.assertEqual(len({each.answer.body for each in asked}), 1)
         self.assertEqual(self.executions(), 1)
+
+
+@unittest.skipUnless(SERVER, "a journal belongs to one process")
+class BesideAGateway(AppTest):
+    """The same settings, secret and store: a service can move between the two without losing a key."""
+
+    def test_a_key_of_one_is_replayed_by_the_other(self):
+        backend = Backend(lambda request, connection: connection.reply(201, [("Content-Type", "text/plain")], b"from the backend"))
+        self.addCleanup(backend.stop)
+        # Its store is that of with_server.py, too.
+        gateway = Gateway("--upstream", backend.origin, "--set", "defaults.caller=none",
+                          env={**os.environ, "ONCE_SECRET": self.secret}).wait_listening()
+        self.addCleanup(gateway.stop)
+        app = self.start(sys.executable, "-m", "uvicorn", "fastapi_app:app", "--port", "PORT", "--log-level", "warning")
+        for key, order in (("first at the gateway", (gateway, app)), ("first at the middleware", (app, gateway))):
+            answers = []
+            for each in order:
+                with Client(each.port) as client:
+                    answers.append(client.ask("POST", "/orders?x=1", [("Idempotency-Key", key.replace(" ", "-"))], body=b"the same"))
+            self.assertEqual([answer.get("Idempotency-Status") for answer in answers], ["executed", "replayed"], key)
+            self.assertEqual((answers[0].status, answers[0].body), (answers[1].status, answers[1].body))
+        self.assertEqual((len(backend.requests), self.executions()), (1, 1))
 
 
 class Reading(unittest.TestCase):
@@ -55,6 +80,24 @@ class Starlette(AppTest):
         first, again = (app.ask("POST", "/orders", key="k") for _ in range(2))
         self.assertEqual([first.get("Idempotency-Status"), again.get("Idempotency-Status")], ["executed", "replayed"])
         self.assertEqual((first.status, self.executions()), (200, 1))
+
+    def test_a_test_client_may_start_the_application_again_and_again(self):
+        """As the tests of an application do: every client has an event loop of its own."""
+        said = self.python(f"""
+import sys
+sys.path.insert(0, {str(HERE / "apps")!r})
+from fastapi_app import app
+from starlette.testclient import TestClient
+said = []
+for _ in range(2):
+    with TestClient(app) as client:
+        said += [client.post("/orders", headers={{"Idempotency-Key": "k"}}).headers["Idempotency-Status"] for _ in range(2)]
+client = TestClient(app)
+app.middleware_stack = None
+said += [client.post("/orders", headers={{"Idempotency-Key": "k"}}).headers["Idempotency-Status"] for _ in range(2)]
+print(*said)
+""")
+        self.assertEqual(said, "executed replayed replayed replayed replayed replayed")
 
 
 if __name__ == "__main__":

@@ -36,7 +36,8 @@ class Middleware:
                  settings: Mapping[str, Any] | None = None, gate: Gate | None = None,
                  caller: Callable[[Any], Any] | None = None) -> None:
         self.app = app
-        self.gate = gate or Gate(config, settings=settings)
+        self._open = lambda: Gate(config, settings=settings)
+        self.gate = gate or self._open()
         self._owns_gate = gate is None
         self._caller = caller
 
@@ -54,6 +55,8 @@ class Middleware:
                 await in_thread(self.gate.close)
             await send(message)
 
+        if self._owns_gate and self.gate.closed:  # a second life of the application, as tests give it
+            self.gate = await in_thread(self._open)
         await self.app(scope, receive, send_and_close)
 
     async def _http(self, scope: Any, receive: Receive, send: Send) -> None:

@@ -159,6 +159,10 @@ class Gate:
         finally:
             library().once_text_free(text)
 
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
     def close(self, timeout: float = 30.0) -> None:
         """Begins nothing new, waits until running requests are recorded, and ends the engine. Without effect in a child process
         that has not used it."""
