@@ -37,7 +37,11 @@ TESTS_OF = (
     (r"^(docs/|README|CHANGELOG)", r"^docs\.(pages|session)$"),
     (r"^docs/guides/(.*)\.md$", r"^docs\.guides\.\1$"),
     (r"^packaging/", r"^packaging\.(schema|manifests)$"),
-    (r"^examples/(\w+)/", r"^examples\.\1$"),
+    (r"^examples/(\w+)/", r"^examples\.\1(_inside)?$"),
+    (r"^bindings/python/once/(claims|results|running|sending|threads|transports)\.py$", r"^claims\.(python|readme)$|^python\.package$"),
+    (r"^bindings/python/once/django/", r"^python\.django"),
+    (r"^bindings/python/", r"^python\.(package|asgi|wsgi|guard|process)$"),
+    (r"^tests/python/(stories|support|apps)", r"^python\.(asgi|wsgi|django)$"),
 )
 ALWAYS = r"^tidy\.(format|bans|clang_tidy)$"
 

@@ -5,6 +5,7 @@ import ctypes
 import dataclasses
 import json
 import logging
+import sys
 from typing import Any
 
 from once import _library
@@ -92,7 +93,8 @@ class Handle:
             library().once_claim_free(pointer)
 
     def __del__(self) -> None:
-        self.free()
+        if not sys.is_finalizing():  # then the library's functions may be gone, and the claim ends with the process
+            self.free()
 
 
 def taken(pointer: Any) -> Any:

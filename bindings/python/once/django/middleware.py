@@ -5,9 +5,9 @@ Responses are rendered when a middleware sees them, so what is recorded is what 
 from __future__ import annotations
 
 import asyncio
-import inspect
 from typing import Any, AsyncIterator, Callable, Iterator
 
+from asgiref.sync import sync_to_async
 from django.http import HttpResponse
 
 from once import asgi, wsgi
@@ -51,10 +51,7 @@ class Middleware:
         return _told(response, self.gate.finish(begun, status, fields, body), begun)
 
     async def _call_async(self, request: Any) -> Any:
-        caller = self._caller(request) if self._caller is not None else None
-        if inspect.isawaitable(caller):
-            caller = await caller
-        begun = await self.gate.begin_async(self._request(request, caller))
+        begun = await self.gate.begin_async(self._request(request, await self._caller_async(request)))
         if isinstance(begun, Reply):
             return _made(begun)
         _show(request, begun)
@@ -68,6 +65,13 @@ class Middleware:
             begun.free()
             raise
         return _told(response, await self.gate.finish_async(begun, status, fields, body), begun)
+
+    async def _caller_async(self, request: Any) -> Any:
+        if self._caller is None:
+            return None
+        if asyncio.iscoroutinefunction(self._caller):
+            return await self._caller(request)
+        return await sync_to_async(self._caller, thread_sensitive=True)(request)  # it may ask the database
 
     def _request(self, request: Any, caller: Any) -> Request:
         named = b"" if caller is None else str(caller).encode()
