@@ -1,6 +1,8 @@
 """The middlewares in real frameworks: a replay, a conflict, a wait, failures, crashes and what must not be recorded."""
+import json
 import unittest
 
+import catalog
 from services import Services
 from wire import Client, wait_until
 
@@ -16,6 +18,7 @@ class Middleware:
         self.assertEqual((first.status, first.get("Idempotency-Status")), (201, "executed"))
         self.assertEqual((again.status, again.get("Idempotency-Status"), again.get("Idempotency-Replayed")), (201, "replayed", "true"))
         self.assertEqual((again.body, again.get("Content-Type")), (first.body, first.get("Content-Type")))
+        self.assertEqual(json.loads(first.body)["bytes"], len('{"a": 1}'), "the handler got the body")
         self.assertEqual(len(service.calls()), 1)
 
     def test_another_body_with_the_same_key_is_refused(self):
@@ -81,6 +84,7 @@ class Middleware:
         body = b'{"filler": "' + b"z" * 3 * MIB + b'"}'
         first, again = (service.ask(body=body, key="k") for _ in range(2))
         self.assertEqual((first.status, again.get("Idempotency-Status")), (201, "replayed"))
+        self.assertEqual(json.loads(first.body)["bytes"], len(body), "the handler got all of it")
         too_large = service.ask(body=b'{"filler": "' + b"z" * 9 * MIB + b'"}', key="large")
         self.assertEqual((too_large.status, too_large.code), (413, "body-too-large"))
         self.assertEqual(len(service.calls()), 1)
@@ -176,6 +180,21 @@ class Callers:
 
 class ExpressTest(Middleware, Callers, Services):
     framework = "express"
+
+    def test_a_store_that_does_not_answer_does_not_block_the_event_loop(self):
+        """Everything else is served meanwhile."""
+        server = catalog.make("redis")
+        self.addCleanup(server.stop)
+        server.start()
+        service = self.service("express", server.url(), **{"server.timeout": "1m", "defaults.lease": "5m"})
+        self.assertEqual(service.ask(body={}, key="before").status, 201)
+        server.pause()
+        stuck = [self.in_background(service.ask, body={}, key=f"k{number}") for number in range(20)]
+        for _ in range(50):
+            self.assertEqual(service.ask(body={}).status, 201)
+        self.assertEqual([call.answer for call in stuck], [None] * 20, "they wait for the store")
+        server.resume()
+        self.assertEqual({call.result().status for call in stuck}, {201})
 
 
 class HttpTest(Middleware, Services):

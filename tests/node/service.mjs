@@ -21,7 +21,7 @@ async function work(path, text, attempt) {
   const asked = text === "" ? {} : JSON.parse(text);
   calls.push({ path, attempt });
   if (asked.hold) await new Promise((go) => waiting.push(go));
-  const made = { number: calls.length, attempt };
+  const made = { number: calls.length, attempt, bytes: Buffer.byteLength(text) };
   switch (path) {
     case "/fails-once": return failures++ === 0 ? { status: 500, body: "no" } : { status: 200, body: "yes" };
     case "/throws": throw new Error("in the handler");
