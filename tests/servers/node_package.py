@@ -28,6 +28,8 @@ def library():
     """The shared library that is bundled: ONCE_LIBRARY, or the one that was built last; without one the package has none."""
     built = [ROOT / "build" / kind / "bindings" / "c" / "libonce.so" for kind in ("release", "dev")]
     named = os.environ.get("ONCE_LIBRARY")
+    if named and not os.path.exists(named):
+        raise RuntimeError(f"there is no {named}: build it first, with cmake --preset release && cmake --build --preset release --target once_c")
     return pathlib.Path(named) if named else next((file for file in built if file.exists()), None)
 
 
