@@ -8,6 +8,7 @@ import unittest
 import catalog
 import package
 from services import SECRET, Services
+from wire import wait_until
 
 
 class Processes(Services):
@@ -51,6 +52,22 @@ class Versions(Processes):
 class Servers(Processes):
     def test_postgresql(self):
         self.run_gate(self.server("postgres").url())
+
+    def test_postgresql_over_tls(self):
+        """libpq has its own reference to OpenSSL, beside the library's."""
+        server = self.server("postgres")
+        key, certificate = (server.data / f"server.{kind}" for kind in ("key", "crt"))
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",
+                        "/CN=localhost", "-keyout", key, "-out", certificate], check=True, capture_output=True)
+        for file in (key, certificate):
+            file.chmod(0o600)
+            server.folder.give(file)
+        server.sql("ALTER SYSTEM SET ssl = on")
+        server.sql("SELECT pg_reload_conf()")
+        url = f"{server.url()}?sslmode=require"
+        wait_until(lambda: server.sql("SHOW ssl") == "on", what="the server to offer TLS")
+        for version in package.NODES:
+            self.run_gate(url, version)
 
     def test_redis_over_tls(self):
         """Node's executable exports an OpenSSL of its own, of another version."""
