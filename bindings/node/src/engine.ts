@@ -101,15 +101,10 @@ export class Engine {
     return this.call(verb, claim, rest);
   }
 
-  /** Like ask(); an aborted signal cancels the call, whose event still comes. */
-  askUntil(signal: AbortSignal | undefined, verb: string, ...rest: unknown[]): Promise<EngineEvent> {
-    if (signal === undefined) return this.ask(verb, ...rest);
+  /** Like ask(), with a function that cancels the call; its event still comes. */
+  askCancellable(verb: string, ...rest: unknown[]): { answer: Promise<EngineEvent>; cancel: () => void } {
     const tag = this.nextTag;
-    const answer = this.ask(verb, ...rest);
-    const cancel = () => this.native.cancel(this.handle, tag);
-    if (signal.aborted) cancel();
-    signal.addEventListener("abort", cancel, { once: true });
-    return answer.finally(() => signal.removeEventListener("abort", cancel));
+    return { answer: this.ask(verb, ...rest), cancel: () => this.native.cancel(this.handle, tag) };
   }
 
   /** A function of the addon that answers at once. */

@@ -53,11 +53,10 @@ async function handle<Request extends OnceRequest>(
     if (body === undefined) return false;
     asked.body = body;
   }
-  const gone = new AbortController();
-  const leave = () => gone.abort();
-  response.once("close", leave);
-  const begun = await gate.begin(asked, gone.signal);
-  response.off("close", leave);
+  const { begun: beginning, cancel } = gate.beginCancellable(asked);
+  response.once("close", cancel);
+  const begun = await beginning;
+  response.off("close", cancel);
   switch (begun.kind) {
     case "reply":
       writeReplyHead(response, begun.reply);

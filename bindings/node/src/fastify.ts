@@ -64,11 +64,10 @@ async function begin(
     // Fastify compares this with Content-Length.
     stream = Object.assign(Readable.from([asked.body], { objectMode: false }), { receivedEncodedLength: asked.body.length });
   }
-  const gone = new AbortController();
-  const leave = () => gone.abort();
-  reply.raw.once("close", leave);
-  const begun = await gate.begin(asked, gone.signal);
-  reply.raw.off("close", leave);
+  const { begun: beginning, cancel } = gate.beginCancellable(asked);
+  reply.raw.once("close", cancel);
+  const begun = await beginning;
+  reply.raw.off("close", cancel);
   switch (begun.kind) {
     case "reply":
       sendNow(reply, begun.reply);

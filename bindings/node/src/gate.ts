@@ -34,6 +34,8 @@ export interface GateRequest {
   caller?: string;
   tlsSubject?: string;
   tlsIssuer?: string;
+  /** The fields as the addon takes them, kept for its second call. @internal */
+  joined?: string;
 }
 
 export interface GateResponse {
@@ -73,7 +75,19 @@ export class Gate implements Claims {
 
   /** Claims the operation of this request. While another request with the same key runs, it waits as the route says. */
   async begin(request: GateRequest, signal?: AbortSignal): Promise<Begun> {
-    const event = await this.engine.askUntil(signal, "begin", ...requestParts(request));
+    const { begun, cancel } = this.beginCancellable(request);
+    if (signal?.aborted) cancel();
+    signal?.addEventListener("abort", cancel, { once: true });
+    return begun.finally(() => signal?.removeEventListener("abort", cancel));
+  }
+
+  /** begin(), with a function for when the client has left: a request that waits for another one is not needed any more. */
+  beginCancellable(request: GateRequest): { begun: Promise<Begun>; cancel: () => void } {
+    const { answer, cancel } = this.engine.askCancellable("begin", ...requestParts(request));
+    return { begun: answer.then((event) => this.begunOf(event)), cancel };
+  }
+
+  private begunOf(event: EngineEvent): Begun {
     switch (event.kind) {
       case "reply": return { kind: "reply", reply: event.reply };
       case "pass": return { kind: "pass", fields: event.reply.fields };
@@ -183,7 +197,8 @@ export class GateClaim {
 
 function requestParts(request: GateRequest): unknown[] {
   const { method, target, fields, body, peer, scheme, caller, tlsSubject, tlsIssuer } = request;
-  return [method, target, joined(fields), fields.length, body, peer, scheme, caller, tlsSubject, tlsIssuer];
+  request.joined ??= joined(fields);
+  return [method, target, request.joined, fields.length, body, peer, scheme, caller, tlsSubject, tlsIssuer];
 }
 
 function workParts({ tenant, scope, key, inputs, fingerprint }: WorkName & { fingerprint?: Json }): unknown[] {
