@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <exception>
 #include <string>
+#include <utility>
 
 #include "base/layers.hpp"
 
@@ -22,6 +23,15 @@ Ended call_caught(void (*call)(void* state), void* state, Thrown& thrown);
 template <class F>
 Ended caught(F body, Thrown& thrown) {
   return call_caught([](void* state) { (*static_cast<F*>(state))(); }, &body, thrown);
+}
+
+// For those who want the text alone.
+template <class F>
+Ended caught(F body, std::string& what) {
+  Thrown thrown;
+  const Ended ended = caught(std::move(body), thrown);
+  what = std::move(thrown.what);
+  return ended;
 }
 
 }  // namespace once::guard

@@ -40,7 +40,7 @@ Op with_outcome(const StoredResponse& response) {
 TEST(UnaskedLease, a_renewal_never_shortens_what_is_left) {
   Op seen = with_record(Verdict::execute);
   seen.verb = Verb::lookup;
-  const Nonce nonce{{2}};
+  const Nonce nonce{{7}};
   seen.record->nonce = nonce;
   EXPECT_EQ(unasked_lease(seen, nonce), default_claim_lease);
   seen.record->lease_until = now + 1h;
