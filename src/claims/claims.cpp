@@ -218,7 +218,10 @@ Task<ClaimsAnswer> Claims::claim(Call call) {
     Op seen;
     const WaitEnd waited = co_await wait_for_owner(owner, op.id, call.request.client_left, seen);
     // A claim for a client that has left would be nobody's until its lease is over.
-    if (waited == WaitEnd::limit || waited == WaitEnd::left) break;
+    if (waited != WaitEnd::limit && waited != WaitEnd::left) continue;
+    // The store went away meanwhile: what it said before may be long over.
+    if (seen.status == OpStatus::failed) answer_failed(op, seen.fault, seen.error);
+    break;
   }
   std::shared_ptr<const void> held;
   if (!hold(value_size(op), held)) co_return answers_.no_memory();

@@ -162,8 +162,11 @@ class Service::Connection final : public Link, private Socket::Watcher {
     write_head(out_, response, head_.persistence);
     const std::string_view body = head_.method == Method::head ? std::string_view() : response.body;
     const IoResult sent = co_await socket_.write_all(out_, body, read_limit);
-    if (sent.status == Io::ok && response.stream && head_.method != Method::head) co_await stream(*response.stream);
-    co_return sent.status == Io::ok&& head_.persistence == Persistence::keep;
+    if (sent.status != Io::ok) co_return false;
+    if (response.stream && head_.method != Method::head) co_await stream(*response.stream);
+    if (head_.persistence == Persistence::keep) co_return true;
+    if (!buffer_.empty() || socket_.peer_now() == Socket::Peer::bytes) co_await linger();
+    co_return false;
   }
 
   // Closes after the response, once the client has had time to read it.
@@ -172,8 +175,12 @@ class Service::Connection final : public Link, private Socket::Watcher {
     write_head(out_, response, Persistence::close);
     const std::string_view body = head_.method == Method::head ? std::string_view() : response.body;
     const IoResult sent = co_await socket_.write_all(out_, body, read_limit);
-    if (sent.status != Io::ok) co_return;
-    // Closed with bytes unread, the connection would be reset and the answer lost on its way.
+    if (sent.status == Io::ok) co_await linger();
+  }
+
+  // Closed with bytes unread, the connection would be reset and the answer lost on its way.
+  Task<void> linger() {
+    move_to(service_.refused_);
     socket_.shut_down_writing();
     std::string unread(service_window * 4, '\0');
     const auto until = socket_.loop().now() + read_limit;

@@ -394,12 +394,8 @@ void Socket::shut_down_writing() {
   net().shut_down_writing(fd_);
 }
 
-void Socket::end_unannounced() {
-  if (tls_ != nullptr) tls_->mute();
-}
-
 void Socket::reset_on_close() {
-  end_unannounced();
+  if (tls_ != nullptr) tls_->mute();
   resets_ = true;
   net().reset_on_close(fd_);
 }

@@ -242,13 +242,11 @@ class Socket final : public Pollable {
   // truncated stream.
   void shut_down_writing();
   EndWriting end_writing(Duration limit) { return {*this, limit}; }
-  // The stream is incomplete: with TLS, do not send close_notify at its end.
-  void end_unannounced();
   // Releases the descriptor, for another socket on any loop. Nothing may wait on this socket, which cannot be used any
   // more.
   int release();
   // Closing will reset the connection, so that the peer cannot mistake a truncated message for a complete one. Until
-  // then shut_down_writing() does nothing.
+  // then shut_down_writing() does nothing, and with TLS no close_notify is sent.
   void reset_on_close();
   bool resets() const { return resets_; }
   Loop& loop() const { return loop_; }

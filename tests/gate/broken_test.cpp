@@ -14,7 +14,7 @@
 #include "base/assert.hpp"
 #include "tests/unit/support/temporary_folder.hpp"
 
-namespace once {
+namespace once::abi {
 namespace broken_test {
 
 once_bytes bytes(const std::string& text) {
@@ -66,4 +66,4 @@ TEST(BrokenInvariants, end_the_gate_and_not_the_process) {
 }
 
 }  // namespace broken_test
-}  // namespace once
+}  // namespace once::abi

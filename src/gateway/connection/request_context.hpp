@@ -80,6 +80,7 @@ struct RequestContext {
   void close_unread();
   After after() const {
     if (keep) return After::keep;
+    if (io.socket.resets()) return After::close;  // nothing that lingering could save
     return body_unread || (replied && io.has_more()) ? After::linger : After::close;
   }
 

@@ -62,6 +62,7 @@ struct BackendAnswer {
   // If is_answered(delivery); views that live as long as `source`.
   const http::ResponseHead* head = nullptr;
   std::optional<http::ResponseFault> fault = std::nullopt;  // truncated: because it is malformed
+  int begun_status = 0;                                     // truncated or timed_out in its body: what its head said
   std::string_view body;                                    // oversize: the first part of it
   http::ResponseSourcePtr source;                           // oversize: the rest of the body
   // Not sent, because it must not be, or lost, because of something else than its connection: what to answer instead.

@@ -56,8 +56,10 @@ Task<BackendAnswer> ResourceBackend::send(const BackendRequest& request) {
   BackendRequest permitted = request;
   permitted.permit = &permit;
   answer = co_await write_.backend().send(permitted);
-  if (is_answered(answer.delivery)) {
-    std::optional<Problem> half = co_await write_.answered(answer.head->status);
+  // A head that says it is done says so, whatever becomes of the body behind it.
+  const int said = is_answered(answer.delivery) ? answer.head->status : answer.begun_status;
+  if (said != 0) {
+    std::optional<Problem> half = co_await write_.answered(said);
     if (half) {
       answer = BackendAnswer();
       answer.delivery = Delivery::lost;

@@ -292,7 +292,7 @@ Task<void> PassThrough::end_upload() {
   }
   const UploadEnd end{.running = upload_ == Upload::running, .awaited = upload_awaited_};
   co_await end;
-  client_.socket.restore();
+  if (!client_.displaced) client_.socket.restore();
 }
 
 void PassThrough::watch_client() {

@@ -33,7 +33,7 @@ Task<bool> copy_until_end(http::Socket& from, http::Buffer& buffer, http::Socket
     }
     // Silence in one direction is no reason to end while the other one moves.
     if (got.status == http::Io::timed_out && from.loop().now() - tunnel_state.last_moved < idle_limit) continue;
-    if (got.status == http::Io::failed) to.end_unannounced();
+    if (got.status == http::Io::failed) to.reset_on_close();
     if (got.status != http::Io::ok) co_return false;
     tunnel_state.last_moved = from.loop().now();
     buffer.commit(got.bytes);

@@ -145,8 +145,12 @@ Task<BackendAnswer> HttpBackend::receive(const BackendRequest& request, Upstream
     case BodyChunk::Kind::broken:
       answer.delivery = Delivery::truncated;
       answer.fault = connection->fault();
+      answer.begun_status = connection->head().status;
       break;
-    case BodyChunk::Kind::timed_out: answer.delivery = Delivery::timed_out; break;
+    case BodyChunk::Kind::timed_out:
+      answer.delivery = Delivery::timed_out;
+      answer.begun_status = connection->head().status;
+      break;
   }
   co_return answer;
 }

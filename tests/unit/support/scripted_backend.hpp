@@ -25,6 +25,7 @@ struct BackendScript {
   std::string body = "done";           // oversize: the first part of it
   std::vector<std::string> rest = {};  // oversize: what still comes
   Duration takes{};                    // Duration::max(): until answer() is called
+  int begun_status = 0;                // of a response that broke off in its body
 };
 
 inline BackendScript answer_with(int status, std::string body = "done", std::string fields = "") {
@@ -38,6 +39,12 @@ inline BackendScript answer_with(int status, std::string body = "done", std::str
 inline BackendScript fails_with(Delivery delivery) {
   BackendScript script;
   script.delivery = delivery;
+  return script;
+}
+
+inline BackendScript breaks_off(Delivery delivery, int status) {
+  BackendScript script = fails_with(delivery);
+  script.begun_status = status;
   return script;
 }
 
@@ -137,7 +144,8 @@ class ScriptedBackend final : public Backend {
     }
     --at_work_;
     if (!is_answered(script.delivery))
-      co_return BackendAnswer{.delivery = script.delivery, .head = nullptr, .body = {}, .source = {}};
+      co_return BackendAnswer{
+          .delivery = script.delivery, .head = nullptr, .begun_status = script.begun_status, .body = {}, .source = {}};
     auto* response = new ScriptedResponse(std::move(script));
     co_return response->as_answer();
   }

@@ -187,6 +187,25 @@ TEST(ConnectionOnNet, no_more_connections_are_open_than_may_be) {
   stage.finish();
 }
 
+// Its place is taken: a client that goes on sending must not keep the connection, which nobody counts any more.
+TEST(ConnectionOnNet, a_displaced_upload_is_reset_at_once) {
+  Stage stage([](ServingSettings& all) { all.limits.max_connections = 1; });
+  stage.serve = [](const Stage::Served&) {};
+  StageClient& slow = stage.client();
+  slow.ask("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n");
+  for (int second = 0; second < 20; ++second) {
+    slow.peer->send("x");
+    stage.run(1s);
+  }
+  stage.client().ask(unkeyed);
+  stage.run(100ms);
+  EXPECT_EQ(stage.gateway->sum(&Metrics::connections_displaced), 1U);
+  slow.peer->send("x");
+  stage.run(1s);
+  EXPECT_TRUE(slow.reset);
+  stage.finish();
+}
+
 // The memory of a response is counted for as long as its client has not read it.
 TEST(ConnectionOnNet, a_response_that_waits_for_its_client_is_counted) {
   Stage stage({}, {.capacity = 4096});

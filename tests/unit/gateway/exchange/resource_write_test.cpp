@@ -98,6 +98,18 @@ TEST_P(Resource, a_write_that_ends_a_life_is_refused_before_it_is_sent_or_unknow
   EXPECT_TRUE(world.store.record(marker).has_value());
 }
 
+TEST_P(Resource, a_head_of_success_ends_the_life_also_if_the_body_breaks_off) {
+  end_lives();
+  for (const Delivery delivery : {Delivery::truncated, Delivery::timed_out}) {
+    world.backend.then(breaks_off(delivery, 500));
+    EXPECT_EQ(send().delivery, delivery);
+    EXPECT_FALSE(world.store.record(marker).has_value());
+  }
+  world.backend.then(breaks_off(Delivery::truncated, 200));
+  EXPECT_EQ(send().delivery, Delivery::truncated);
+  EXPECT_TRUE(world.store.record(marker).has_value());
+}
+
 TEST_P(Resource, a_turn_ends_with_a_whole_response_or_when_nothing_was_sent) {
   take_turns();
   world.policy.lease = 3s;
