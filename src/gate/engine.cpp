@@ -73,7 +73,8 @@ std::expected<std::unique_ptr<Engine>, OpenError> Engine::open(const Options& op
   }
   const Config& config = settings->config;
   auto ground = std::make_unique<Ground>(config, std::move(log));
-  for (const std::string& warning : settings->warnings) ground->log.warn("setting ignored", {{"detail", warning}});
+  for (const std::string& warning : settings->warnings)
+    ground->log.warn("configuration warning", {{"detail", warning}});
   auto store = open_store(config.store, store_settings(config), {.clock = ground->clock, .log = ground->log});
   if (!store) {
     const auto kind = store.error().source == ErrorSource::config ? OpenError::Kind::settings : OpenError::Kind::store;

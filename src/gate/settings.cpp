@@ -122,6 +122,7 @@ std::expected<GateSettings, std::string> read_settings(const Options& options, c
     return std::unexpected(lines_of(errors));
   }
   std::vector<std::string> warnings = warnings_for_gate(loaded.config);
+  for (const ConfigError& warning : *finished) warnings.push_back(to_string(warning));
   return GateSettings{.config = std::move(loaded.config), .warnings = std::move(warnings)};
 }
 

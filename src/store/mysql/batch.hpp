@@ -2,8 +2,8 @@
 // a lock), decided here by the same functions as in every store (decision.hpp, verbs.hpp), and written. A claim without
 // a row is inserted, and its owner is read back; a claim that writes nothing locks nothing. Rows that another
 // transaction holds are skipped, and retried for a moment in rounds of their own.
-// A server that cannot skip them (Held::refused) reports that one of the rows is held; then each is locked by a statement
-// of its own, and the one that fails names the row to leave out.
+// A server that cannot skip them (Held::refused) reports that one of the rows is held; then each is locked by a
+// statement of its own, and the one that fails names the row to leave out.
 //
 // A server may show a commit to others before it is on disk (Connection::shows_before_durable()). There, data that was
 // only read is returned after a later commit: one of the batch itself, or an extra one.

@@ -68,6 +68,14 @@ TEST_F(GateSettingsTest, cors_is_left_to_the_framework) {
   EXPECT_THAT(read->warnings, testing::ElementsAre(HasSubstr("cors.origins has no effect in a gate")));
 }
 
+TEST_F(GateSettingsTest, what_a_gateway_warns_about_is_warned_about) {
+  Options given = options();
+  given.config_text = "routes: [{path: /**, scope: [path]}]\n";
+  const auto read = read_settings(given, no_variables);
+  ASSERT_TRUE(read.has_value()) << read.error();
+  EXPECT_THAT(read->warnings, testing::Contains(HasSubstr("caller")));
+}
+
 TEST_F(GateSettingsTest, file_and_text_together_are_a_mistake) {
   EXPECT_FALSE(read_settings({.config_file = "a", .config_text = "b"}, no_variables).has_value());
 }
