@@ -4,6 +4,7 @@
 
 #include <fstream>
 #include <future>
+#include <latch>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -116,9 +117,15 @@ TEST(GuardAsync, a_stop_ends_the_wait) {
   const Claimed owner = guard.claim(request());
   std::stop_source stop;
   Called<Claimed> waiting;
+  std::latch looked(1);
+  world.on_step([&](Step step) {
+    if (step == Step::look && !looked.try_wait()) looked.count_down();
+  });
   guard.claim_async(request(1h), waiting.then(), stop.get_token());
+  looked.wait();  // it waits for the owner
   stop.request_stop();
   EXPECT_EQ(waiting.get().result.outcome.reason, Reason::cancelled);
+  world.on_step({});
 }
 
 TEST(GuardAsync, the_guard_may_be_gone_before_its_calls_have_ended) {
