@@ -18,6 +18,7 @@
 #include "base/task.hpp"
 #include "store/memory/memory_store.hpp"
 #include "tests/unit/store/lane_doubles.hpp"
+#include "tests/unit/support/layers.hpp"
 
 namespace once::store {
 namespace lane_test {
