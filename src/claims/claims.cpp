@@ -216,6 +216,7 @@ Task<ClaimsAnswer> Claims::claim(Call call) {
     const bool ended = op.record && (op.record->nonce == op.nonce || op.record->nonce == released_nonce(op.nonce));
     if (!in_flight || ended || asked->name.wait <= Duration::zero()) break;
     Op seen;
+    seen.status = OpStatus::done;  // until the store is asked: too many may be waiting already
     const WaitEnd waited = co_await wait_for_owner(owner, op.id, call.request.client_left, seen);
     // A claim for a client that has left would be nobody's until its lease is over.
     if (waited != WaitEnd::limit && waited != WaitEnd::left) continue;
