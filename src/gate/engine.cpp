@@ -73,8 +73,6 @@ std::expected<std::unique_ptr<Engine>, OpenError> Engine::open(const Options& op
   }
   const Config& config = settings->config;
   auto ground = std::make_unique<Ground>(config, std::move(log));
-  for (const std::string& warning : settings->warnings)
-    ground->log.warn("configuration warning", {{"detail", warning}});
   auto store = open_store(config.store, store_settings(config), {.clock = ground->clock, .log = ground->log});
   if (!store) {
     const auto kind = store.error().source == ErrorSource::config ? OpenError::Kind::settings : OpenError::Kind::store;
@@ -116,6 +114,12 @@ Engine::Engine(GateSettings settings, std::unique_ptr<Ground> ground, OpenedStor
   };
   settle_timer_.engine = this;
   settle_timer_.fire = [](Timer& timer) { static_cast<SettleTimer&>(timer).engine->tell_if_stopped(); };
+}
+
+void Engine::warn_of_settings() {
+  if (std::exchange(warned_, true)) return;
+  for (const std::string& warning : settings_.warnings)
+    ground_->log.warn("configuration warning", {{"detail", warning}});
 }
 
 // Nothing of it runs any more. Threads that could still tell somebody end first; then the calls go, wherever they are.

@@ -93,6 +93,8 @@ class Engine {
   const Log& log() const { return ground_->log; }
 
   // For calls.
+  // With the first request: a program that has only work need not know about callers and routes.
+  void warn_of_settings();
   std::shared_ptr<Core> core() const;
   http::Loop& loop() { return loop_; }
   const ExchangePorts& ports() const { return ports_; }
@@ -128,6 +130,7 @@ class Engine {
   void tell_if_stopped();
 
   const GateSettings settings_;
+  bool warned_ = false;
   const std::unique_ptr<Ground> ground_;
   http::Loop loop_;
   http::FaultLog faults_;

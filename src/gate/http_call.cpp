@@ -58,6 +58,7 @@ RequestFacts HttpCall::facts() {
 }
 
 Task<void> HttpCall::run() {
+  engine_.warn_of_settings();
   if (auto bad = text_.parse(engine_.serving().limits)) {
     refuse(*std::move(bad));
     co_return;

@@ -78,6 +78,43 @@ static void drained_events_come_through_the_descriptor(void) {
   CHECK(once_free(gate, patience_ms) == ONCE_OK);
 }
 
+/* How many lines of the log about callers have come. */
+static size_t lines_about_callers(once_gate *gate) {
+  once_event *event = NULL;
+  size_t lines = 0;
+  size_t count = 0;
+  while (once_drain(gate, &event, 1, &count) == ONCE_OK && count == 1) {
+    CHECK(event->kind == ONCE_EVENT_LOG);
+    lines += memmem(event->log->line.data, event->log->line.size, "caller_missing", 14) != NULL;
+    once_event_free(event);
+  }
+  return lines;
+}
+
+/* A program that does work only has no callers to be warned about. */
+static void settings_of_requests_are_warned_of_with_the_first_one(void) {
+  const once_field settings[] = {{text("store"), text("memory:")},
+                                 {text("secret_file"), text(getenv("ONCE_TEST_SECRET"))}};
+  once_options options = {.size = sizeof options, .settings = settings, .setting_count = 2};
+  once_gate *gate = NULL;
+  CHECK(once_open(&options, &gate) == ONCE_OK);
+  const once_work work = {.size = sizeof work, .scope = text("jobs"), .key = text("k")};
+  for (int i = 0; i < 2; ++i) {
+    const uint64_t tag = once_private_tag(gate);
+    CHECK(once_look(gate, &work, tag) == ONCE_OK);
+    once_event_free(wait_for(gate, tag));
+  }
+  CHECK(lines_about_callers(gate) == 0);
+  once_claim_free(begin_claim(gate, "k1", "a"));
+  struct pollfd ready = {.fd = once_poll_fd(gate), .events = POLLIN};
+  CHECK(poll(&ready, 1, patience_ms) == 1);
+  CHECK(lines_about_callers(gate) == 1);
+  once_claim_free(begin_claim(gate, "k2", "a"));
+  once_claim_free(begin_claim(gate, "k3", "a"));
+  CHECK(lines_about_callers(gate) == 0);
+  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+}
+
 /* The second request waits for the first one on no thread at all, and gets its reply. */
 static void retry_waits_for_the_owner(void) {
   once_gate *gate = open_gate("memory:");
@@ -378,6 +415,7 @@ int main(void) {
   first_request_executes_and_retry_replays();
   request_without_key_passes();
   drained_events_come_through_the_descriptor();
+  settings_of_requests_are_warned_of_with_the_first_one();
   retry_waits_for_the_owner();
   cancelled_wait_ends();
   dropped_and_abandoned_claims_are_unknown();
