@@ -242,7 +242,7 @@ typedef enum once_event_kind {
   ONCE_EVENT_PASS = 3,      /* reply: its fields go into the response of your handler; nothing is to be finished */
   ONCE_EVENT_OUTCOME = 4,   /* outcome: of work */
   ONCE_EVENT_CANCELLED = 5, /* after once_cancel() */
-  ONCE_EVENT_SWEPT = 6,     /* removed */
+  ONCE_EVENT_SWEPT = 6,     /* removed; if the store could not be swept, outcome says why */
   ONCE_EVENT_STOPPED = 7,
   ONCE_EVENT_LOG = 8 /* log; its tag is 0 */
 } once_event_kind;

@@ -69,6 +69,33 @@ class Servers(Processes):
         for version in package.NODES:
             self.run_gate(url, version)
 
+    def test_mariadb_over_tls(self):
+        """Its client library is linked into ours, and takes the OpenSSL that is there."""
+        server = self.server("mariadb")
+        server.node.client("ALTER USER once@'127.0.0.1' REQUIRE SSL")
+        url = f"{server.url().replace('127.0.0.1', 'localhost')}?ssl-mode=verify-identity&ssl-ca={server.node.certificate}"
+        for version in package.NODES:
+            self.run_gate(url, version)
+
+    def test_a_sweep_that_fails_is_told(self):
+        server = self.server("postgres")
+        program = """
+import { once } from "node:events";
+import { Gate } from "once";
+const gate = await Gate.open({ store: process.env.ONCE_TEST_URL, log: "off" });
+console.log(await gate.cleanupExpiredKeys());
+await once(process.stdin, "data");
+await gate.cleanupExpiredKeys().catch((error) => console.log(error.code));
+process.exit();
+"""
+        node = subprocess.Popen([package.node(), "--input-type=module", "-e", program], cwd=package.project(), text=True,
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                env={**os.environ, "ONCE_SECRET": SECRET, "ONCE_TEST_URL": server.url()})
+        self.addCleanup(node.kill)
+        self.assertEqual(node.stdout.readline(), "0\n")
+        server.sql("ALTER TABLE once_operations RENAME TO elsewhere")
+        self.assertEqual(node.communicate("go\n", timeout=100)[0], "unavailable\n")
+
     def test_redis_over_tls(self):
         """Node's executable exports an OpenSSL of its own, of another version."""
         self.run_gate(self.server("redis_tls").url())
@@ -77,6 +104,24 @@ class Servers(Processes):
 
 
 class Ends(Processes):
+    def test_a_closed_gate_is_garbage(self):
+        program = """
+import { Gate } from "once";
+async function openAndClose() {
+  const gate = await Gate.open({ store: "memory:", log: "off" });
+  await gate.close();
+  return new WeakRef(gate.engine);
+}
+const engine = await openAndClose();
+const until = Date.now() + 60_000;
+while (engine.deref() !== undefined && Date.now() < until) {
+  await new Promise(setImmediate);
+  gc();
+}
+console.log(engine.deref() === undefined);
+"""
+        self.assertEqual(self.node("--expose-gc", "--input-type=module", "-e", program), "true\n")
+
     def test_a_process_with_a_busy_claim_ends_when_it_should(self):
         for how, status in (("exit", 7), ("throw", 1), ("return", 0)):
             with self.subTest(how):

@@ -218,6 +218,25 @@ class Sharing(GuardTest):
         self.assertRegex(key, "^[0-9a-f]{64}$")
         self.assertEqual(key, same)
 
+    @unittest.skipUnless(SERVER, "only SQL stores are swept")
+    def test_a_sweep_that_fails_raises(self):
+        said = self.told(f"""
+import psycopg2
+database = psycopg2.connect({SERVER!r})
+database.autocommit = True
+sql = database.cursor().execute
+first = guard.gate.sweep()
+sql("ALTER TABLE once_operations RENAME TO elsewhere")
+try:
+    second = guard.gate.sweep()
+except once.OnceError as error:
+    second = error.code
+finally:
+    sql("ALTER TABLE elsewhere RENAME TO once_operations")
+print(json.dumps([isinstance(first, int), second]))
+""")
+        self.assertEqual(said, [True, "unavailable"])
+
     @unittest.skipUnless(SERVER, "needs once_finish()")
     def test_an_outcome_is_recorded_in_a_transaction_of_ones_own(self):
         said = self.told(f"""

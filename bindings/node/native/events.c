@@ -110,7 +110,10 @@ static void add_members(struct values* values, struct gate* gate, const once_eve
     case ONCE_EVENT_PASS: add_reply(values, event->reply); return;
     case ONCE_EVENT_CLAIM: add_claim(values, gate, event->claim, event->claim_info); return;
     case ONCE_EVENT_OUTCOME: add_outcome(values, event->outcome); return;
-    case ONCE_EVENT_SWEPT: add_number(values, (double)event->removed); return;
+    case ONCE_EVENT_SWEPT:
+      add_number(values, (double)event->removed);
+      if (event->outcome != NULL) add_utf8(values, event->outcome->detail); /* it failed */
+      return;
     case ONCE_EVENT_LOG:
       add_number(values, event->log->level);
       add_utf8(values, event->log->line);

@@ -81,6 +81,8 @@ static void on_readable(uv_poll_t* poll, int status, int events) {
 static void on_poll_closed(uv_handle_t* poll) {
   struct gate* gate = uv_handle_get_data(poll);
   free(poll);
+  napi_delete_reference(gate->env, gate->deliver);
+  napi_async_destroy(gate->env, gate->context);
   if (gate->cleanup != NULL) napi_remove_async_cleanup_hook(gate->cleanup);
   gate_release(gate);
 }
@@ -198,6 +200,7 @@ static void done_open(napi_env env, napi_status status, void* data) {
   struct task* task = data;
   if (status != napi_ok || task->status != ONCE_OK) {
     if (task->once != NULL) once_lib.once_free(task->once, EXIT_TIMEOUT_MS);
+    napi_delete_reference(env, task->deliver);
     if (status == napi_ok) reject(env, task);
     free_task(env, task);
     return;
@@ -205,6 +208,7 @@ static void done_open(napi_env env, napi_status status, void* data) {
   struct gate* gate = start_polling(env, task->once, task->deliver);
   if (gate == NULL) {
     once_lib.once_free(task->once, EXIT_TIMEOUT_MS);
+    napi_delete_reference(env, task->deliver);
     task->status = ONCE_NO_MEMORY;
     snprintf(task->error, sizeof task->error, "the event loop cannot watch the library's descriptor");
     reject(env, task);

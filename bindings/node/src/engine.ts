@@ -53,7 +53,7 @@ export type EngineEvent =
   | { kind: "reply" | "pass"; reply: Reply }
   | { kind: "claim"; claim: ClaimInfo }
   | { kind: "outcome"; outcome: Outcome }
-  | { kind: "swept"; removed: number }
+  | { kind: "swept"; removed: number; failed?: string }
   | { kind: "cancelled" | "stopped" };
 
 export interface EngineOptions {
@@ -166,7 +166,7 @@ function eventOf(kind: number, members: any[]): EngineEvent {
       const [status, reason, detail, value, cached, attempt, fence, retryAfterMs, code] = members;
       return { kind: "outcome", outcome: { status, reason, detail, value, cached: cached === 1, attempt, fence, retryAfterMs, code } };
     }
-    case SWEPT: return { kind: "swept", removed: members[0] };
+    case SWEPT: return { kind: "swept", removed: members[0], failed: members[1] };
     case STOPPED: return { kind: "stopped" };
     case CANCELLED: return { kind: "cancelled" };
     default: throw new Error(`the library sent an event of the unknown kind ${kind}`);

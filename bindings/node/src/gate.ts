@@ -125,10 +125,12 @@ export class Gate implements Claims {
     return this.engine.now("computeKey", ...workParts(options));
   }
 
-  /** Removes expired records of an SQL store now, and returns how many. The gate also does so by itself; other stores need none. */
+  /** Removes expired records of an SQL store now, and returns how many. The gate also does so by itself; other stores need none. Rejects if
+   *  the store cannot be reached. */
   async cleanupExpiredKeys(): Promise<number> {
     const event = await this.engine.ask("sweep");
     if (event.kind !== "swept") throw unexpected(event);
+    if (event.failed !== undefined) throw Object.assign(new Error(event.failed), { code: "unavailable" });
     return event.removed;
   }
 

@@ -41,8 +41,9 @@ class Cancelled:
 
 @dataclasses.dataclass(frozen=True)
 class Done:
-    """Of sweep() and stop(). removed: how many records."""
+    """Of sweep() and stop(). removed: how many records; failed: why the store could not be swept."""
     removed: int = 0
+    failed: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,7 +123,7 @@ def _value(event: Any) -> Any:
         line = event.log.contents
         logger.log(_LEVELS[min(line.level, 3)], "%s", line.line.get().decode(errors="replace"))
         return None
-    return Done(event.removed)
+    return Done(event.removed, event.outcome.contents.detail.get().decode(errors="replace") if event.outcome else "")
 
 
 def _reply(reply: Any) -> Reply:

@@ -145,8 +145,11 @@ class Gate:
     # Upkeep
 
     def sweep(self) -> int:
-        """Removes expired records of a SQL store now, and returns how many. The engine also does so by itself."""
-        swept: Done = self._wait(library().once_sweep)
+        """Removes expired records of a SQL store now, and returns how many. The engine also does so by itself. Raises if the store cannot
+        be reached."""
+        swept: Done = _begun(self._wait(library().once_sweep))
+        if swept.failed:
+            raise OnceError(0, "unavailable", swept.failed)
         return swept.removed
 
     def metrics(self) -> str:
