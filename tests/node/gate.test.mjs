@@ -3,10 +3,11 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Worker } from "node:worker_threads";
 
-import { CUSTOMER_SAFE, Gate, computeIdempotencyKey, sanitized } from "once";
+import { CUSTOMER_SAFE, Gate, cleanupExpiredKeys, computeIdempotencyKey, sanitized } from "once";
 
 const store = process.env.ONCE_TEST_URL;
 const shared = !/^(memory|journal):/.test(store);
+const isSql = /^(postgres|mysql):/.test(store);
 const scope = `s${process.pid}`;
 const gate = await Gate.open({ store, log: "off" });
 const never = () => assert.fail("this work may not run");
@@ -64,6 +65,9 @@ test("a claim can be released, and its token is told", async () => {
   assert.equal((await claim.release()).status, "released");
   assert.equal(await gate.lookup({ scope, key: "released" }), null);
   await assert.rejects(claim.succeed(1), /has ended/);
+  const other = await gate.claim({ scope, key: "ttl" });
+  await assert.rejects(other.succeed(1, { ttl: "1h" }), TypeError, "not silently for another time than asked");
+  assert.equal((await other.succeed(1)).status, "succeeded");
 });
 
 test("only what is allowed is kept", async () => {
@@ -130,6 +134,18 @@ test("metrics, log lines and the sweep", async () => {
   const other = await Gate.open({ store: "memory:", log: (line) => lines.push(JSON.parse(line)) });
   await other.close();
   await assert.rejects(other.claim({ scope, key: "k" }), { code: "stopped" });
+});
+
+test("expired keys of an SQL store are removed", { skip: !isSql && "other stores need no sweep" }, async () => {
+  await gate.withIdempotency({ scope, key: "short", ttl: "1s" }, () => 1);
+  process.env.ONCE_STORE = store;
+  const until = Date.now() + 60_000;
+  let removed = 0;
+  while (removed === 0 && Date.now() < until) {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    removed = await cleanupExpiredKeys();
+  }
+  assert.ok(removed >= 1);
 });
 
 test("closing waits for work, and not longer than it may", async () => {

@@ -37,7 +37,8 @@ export class LocalClaim implements Claim {
     return new LocalClaim(engine, event, leaseMs);
   }
 
-  async succeed<T>(value: T, _options: { ttl?: Duration } = {}): Promise<Result<T>> {
+  async succeed<T>(value: T, { ttl }: { ttl?: Duration } = {}): Promise<Result<T>> {
+    if (ttl !== undefined) throw new TypeError("the ttl of work in this process is given when it is claimed, not when it has succeeded");
     let text: string;
     try {
       text = JSON.stringify(value === undefined ? null : value, refusePromises) ?? "null";

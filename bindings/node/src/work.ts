@@ -84,6 +84,7 @@ export interface Claim {
   readonly handle?: string;
   readonly attempt?: number;
   readonly fence?: number;
+  /** ttl: with the claims API only; otherwise it is an option of claim(). */
   succeed<T>(value: T, options?: { ttl?: Duration }): Promise<Result<T>>;
   fail(error?: unknown): Promise<Result<never>>;
   /** Undoes the claim: nothing was done. */
