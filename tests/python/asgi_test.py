@@ -4,6 +4,7 @@ import json
 import os
 import unittest
 
+import catalog
 from once import asgi
 from stories import Stories
 from harness import Gateway
@@ -65,6 +66,25 @@ class Reading(unittest.TestCase):
 
     def test_a_body_that_is_too_large_is_not_taken_for_its_first_bytes(self):
         self.assertEqual([self.read(8), self.read(4, 4), self.read(8, 1), self.read(4, 8, 8)], [8, 8, 9, 12])
+
+
+@unittest.skipIf(SERVER, "it has a server of its own")
+class Stalled(AppTest):
+    def test_a_store_that_does_not_answer_does_not_block_the_event_loop(self):
+        """Everything else is served meanwhile."""
+        server = catalog.make("redis")
+        self.addCleanup(server.stop)
+        server.start()
+        app = self.start(sys.executable, "-m", "uvicorn", "fastapi_app:app", "--port", "PORT", "--log-level", "warning",
+                         store=server.url(), server__timeout="1m", defaults__lease="5m")
+        self.assertEqual(app.ask("POST", "/orders", key="before").status, 201)
+        server.pause()
+        stuck = [Asked(app, "POST", "/orders", key=f"k{number}") for number in range(10)]
+        for _ in range(50):
+            self.assertEqual(app.ask("GET", "/ping").status, 200)
+        self.assertTrue(all(each.is_alive() for each in stuck), "they wait for the store")
+        server.resume()
+        self.assertEqual({each.answer.status for each in stuck}, {201})
 
 
 class Starlette(AppTest):
