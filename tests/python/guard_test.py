@@ -165,6 +165,31 @@ print(json.dumps(asyncio.run(main())))
 """)
         self.assertEqual(said, ["CancelledError", "CancelledError"])
 
+    def test_a_claim_that_another_thread_drains_as_its_wait_is_cancelled_is_released(self):
+        said = self.told("""
+from once.events import Handle
+gate, released = guard.gate, []
+came = Handle.__new__(Handle)
+came._pointer = None
+class Drained(dict):  # the event comes at the moment in which nobody waits for it any more
+    def pop(self, tag, *default):
+        waiter = super().pop(tag, *default)
+        if waiter is not None:
+            gate._arrived(tag, came)
+        return waiter
+async def main():
+    held = guard.claim(scope="jobs", key="k")
+    waiting = asyncio.create_task(guard.claim_async(scope="jobs", key="k", wait="60s"))
+    while not gate._waiters:
+        await asyncio.sleep(0)
+    gate._waiters, gate._release_unused = Drained(gate._waiters), released.append
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+asyncio.run(main())
+print(json.dumps(released == [came]))
+""")
+        self.assertTrue(said)
+
     def test_ctrl_c_ends_a_long_wait(self):
         program = OPEN + """
 claim = guard.claim(scope="jobs", key="k")

@@ -302,11 +302,12 @@ class Gate:
 
     def _give_up(self, pointer: int, tag: int, future: asyncio.Future[Any]) -> None:
         """The event still comes. A claim in it is released, because nothing was done with it."""
+        self._given_up.add(tag)  # first: another thread may drain the event meanwhile
         if self._waiters.pop(tag, None) is None:  # it came at the same moment
+            self._given_up.discard(tag)
             if future.done() and not future.cancelled() and isinstance(future.result(), Handle):
                 self._release_unused(future.result())
             return
-        self._given_up.add(tag)
         library().once_cancel(pointer, tag)
 
     def _release_unused(self, claim: Handle) -> None:

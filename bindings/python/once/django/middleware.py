@@ -20,6 +20,8 @@ _STREAMED = wsgi.STREAMED
 
 
 class Middleware:
+    """For MIDDLEWARE: requests with a key are executed once. ONCE in the settings of the project says how (opening.py)."""
+
     sync_capable = True
     async_capable = True
 
