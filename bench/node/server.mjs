@@ -25,7 +25,7 @@ const variants = {
   },
   async once() {
     const { once } = await import("once/express");
-    const middleware = once({ store: redis, log: "off" });
+    const middleware = once({ store: redis, log: "off", settings: { "server.connections": "1" } }); // as many as the other has
     await middleware.gate;
     return (request, response) => middleware(request, response, async (error) => {
       if (error) throw error;

@@ -9,6 +9,20 @@ export function hasBody({ headers }: IncomingMessage): boolean {
   return headers["transfer-encoding"] !== undefined || Number(headers["content-length"] ?? 0) > 0;
 }
 
+const NOTHING = Buffer.alloc(0);
+const MOST_AT_HAND = 64 << 10;
+
+/** The body, if all of it has come and it is small: then there is no need to ask how much of it is needed. It stays where it is. */
+export function bodyAtHand(request: IncomingMessage): Buffer | undefined {
+  if (!hasBody(request)) return NOTHING;
+  const { complete, headers, readableDidRead, readableEncoding, readableLength } = request;
+  const isWhole = complete || readableLength === Number(headers["content-length"]);
+  if (!isWhole || readableLength === 0 || readableLength > MOST_AT_HAND || readableDidRead || readableEncoding !== null) return undefined;
+  const body = request.read() as Buffer;
+  request.unshift(body);
+  return body;
+}
+
 /**
  * Reads at most one byte more than `most`. What was read is put back into the request, so that a body parser reads it as if it had just
  * come. "gone": the client closed the connection before the body was complete.

@@ -4,7 +4,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { TLSSocket } from "node:tls";
 
-import { hasBody, peekBody } from "./body.js";
+import { bodyAtHand, hasBody, peekBody } from "./body.js";
 import type { Gate, GateClaim, GateRequest } from "./gate.js";
 import { gateOf, RESERVED_FIELDS, type Execution, type MiddlewareOptions } from "./options.js";
 import { record, writeReplyHead } from "./recorder.js";
@@ -45,13 +45,16 @@ async function handle<Request extends OnceRequest>(
 ): Promise<boolean> {
   const gate = await opening;
   const asked = gateRequest(request);
-  asked.caller = await options.caller?.(request);
-  for (const name of RESERVED_FIELDS) delete request.headers[name];
-  const most = gate.neededBody(asked);
-  if (most >= 0) {
-    const body = await wholeBody(request, most);
-    if (body === undefined) return false;
-    asked.body = body;
+  if (options.caller !== undefined) asked.caller = await options.caller(request);
+  for (const name of RESERVED_FIELDS) if (name in request.headers) delete request.headers[name];
+  asked.body = bodyAtHand(request);
+  if (asked.body === undefined) {
+    const most = gate.neededBody(asked);
+    if (most >= 0) {
+      const body = await wholeBody(request, most);
+      if (body === undefined) return false;
+      asked.body = body;
+    }
   }
   const { begun: beginning, cancel } = gate.beginCancellable(asked);
   response.once("close", cancel);

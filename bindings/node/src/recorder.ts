@@ -2,6 +2,9 @@
 //
 // A response is collected whole. One that is an event stream, or larger than may be kept, is recorded without its body when that becomes
 // known, before its first byte is sent; from then on the handler's bytes go straight to the client.
+//
+// The methods of a response are replaced by ones that all responses share, and are never deleted from it: V8 keeps objects fast whose
+// properties change in the same way every time.
 import type { ServerResponse } from "node:http";
 
 import type { Reply } from "./engine.js";
@@ -18,12 +21,45 @@ type Phase =
   | "sent" // what the handler writes goes to the client
   | "discarding"; // a problem was sent in place of the handler's response, or the handler destroyed it
 
-const TAKEN_OVER = ["writeHead", "flushHeaders", "write", "end", "destroy", "headersSent", "writableEnded", "finished"] as const;
+const RECORDER = Symbol("once recorder");
+
+type Taken = ServerResponse & { [RECORDER]?: Recorder };
 
 /** Takes over the response until the claim is finished. */
 export function record(response: ServerResponse, claim: GateClaim): void {
   new Recorder(response, claim).takeOver();
 }
+
+const recorderOf = (response: Taken): Recorder => response[RECORDER] as Recorder;
+
+/** What a response has in place of its own methods. */
+const METHODS = {
+  writeHead(this: Taken, status: number, ...rest: unknown[]): ServerResponse {
+    return recorderOf(this).writeHead(status, rest);
+  },
+  flushHeaders(this: Taken): void {
+    recorderOf(this).flushHeaders();
+  },
+  write(this: Taken, chunk: Chunk, encoding?: BufferEncoding | Callback, callback?: Callback): boolean {
+    return recorderOf(this).write(chunk, encoding, callback);
+  },
+  end(this: Taken, chunk?: Chunk | Callback, encoding?: BufferEncoding | Callback, callback?: Callback): ServerResponse {
+    return recorderOf(this).end(chunk, encoding, callback);
+  },
+  destroy(this: Taken, error?: Error): ServerResponse {
+    return recorderOf(this).destroy(error);
+  },
+};
+
+/** Handlers ask this before they write an error page. */
+const HEADERS_SENT: PropertyDescriptor & ThisType<Taken> = {
+  configurable: true,
+  get() {
+    return this[RECORDER]?.headersSent ?? Reflect.get(Object.getPrototypeOf(this), "headersSent", this);
+  },
+};
+
+type Methods = Pick<ServerResponse, keyof typeof METHODS>;
 
 class Recorder {
   private phase: Phase = "collecting";
@@ -31,73 +67,80 @@ class Recorder {
   private size = 0;
   private headWritten = false;
   private ended = false;
-  private reason?: string;
+  private reason?: string = undefined;
   private readonly waiting: Callback[] = [];
-  private readonly original = new Map<string, PropertyDescriptor | undefined>();
+  private readonly original: Methods;
+  /** Of a middleware that took the response over before. */
+  private readonly outer?: Recorder;
 
-  constructor(private readonly response: ServerResponse, private readonly claim: GateClaim) {}
+  constructor(private readonly response: Taken, private readonly claim: GateClaim) {
+    const { writeHead, flushHeaders, write, end, destroy } = response;
+    this.original = { writeHead, flushHeaders, write, end, destroy };
+    this.outer = response[RECORDER];
+  }
 
   takeOver(): void {
-    const { response } = this;
-    for (const name of TAKEN_OVER) this.original.set(name, Object.getOwnPropertyDescriptor(response, name));
-    Object.assign(response, { writeHead: this.writeHead, flushHeaders: this.flushHeaders, destroy: this.destroy });
-    Object.assign(response, { write: this.write, end: this.end });
-    // Handlers ask these before they write an error page.
-    const isEnded = { configurable: true, get: () => this.ended };
-    Object.defineProperties(response, {
-      headersSent: { configurable: true, get: () => this.headWritten || this.ended },
-      writableEnded: isEnded,
-      finished: isEnded,
-    });
+    this.response[RECORDER] = this;
+    Object.assign(this.response, METHODS);
+    Object.defineProperty(this.response, "headersSent", HEADERS_SENT);
   }
 
-  /** The response as it was before, with the overrides of other middlewares. */
+  /** The response with the methods that it had before, those of other middlewares among them. */
   private giveBack(): void {
-    for (const [name, property] of this.original) {
-      if (property === undefined) delete (this.response as unknown as Record<string, unknown>)[name];
-      else Object.defineProperty(this.response, name, property);
-    }
+    this.response[RECORDER] = this.outer;
+    Object.assign(this.response, this.original);
+    this.setFinished(false);
   }
 
-  private readonly writeHead = (status: number, ...rest: unknown[]): ServerResponse => {
+  /** writableEnded is this, too. */
+  private setFinished(finished: boolean): void {
+    (this.response as { finished: boolean }).finished = finished;
+  }
+
+  get headersSent(): boolean {
+    return this.headWritten || this.ended;
+  }
+
+  writeHead(status: number, rest: unknown[]): ServerResponse {
     const { response } = this;
     response.statusCode = status;
     if (typeof rest[0] === "string") this.reason = rest.shift() as string;
     for (const [name, value] of headersIn(rest[0])) response.setHeader(name, value);
     this.headWritten = true;
     return response;
-  };
+  }
 
-  private readonly flushHeaders = (): void => {
+  flushHeaders(): void {
     this.headWritten = true;
     if (this.isStream()) this.finishWithoutBody();
-  };
+  }
 
-  private readonly write = (chunk: Chunk, encoding?: BufferEncoding | Callback, callback?: Callback): boolean => {
+  write(chunk: Chunk, encoding?: BufferEncoding | Callback, callback?: Callback): boolean {
     const done = typeof encoding === "function" ? encoding : callback;
     if (!this.ended) return this.take(bytesOf(chunk, encoding), done);
     const error = Object.assign(new Error("write after end"), { code: "ERR_STREAM_WRITE_AFTER_END" });
     process.nextTick(() => (done === undefined ? this.response.emit("error", error) : done(error)));
     return false;
-  };
+  }
 
-  private readonly end = (chunk?: Chunk | Callback, encoding?: BufferEncoding | Callback, callback?: Callback): ServerResponse => {
+  end(chunk?: Chunk | Callback, encoding?: BufferEncoding | Callback, callback?: Callback): ServerResponse {
     const done = [chunk, encoding, callback].find((argument): argument is Callback => typeof argument === "function");
     if (done !== undefined) this.response.once("finish", done);
     if (this.ended) return this.response;
     if (chunk != null && typeof chunk !== "function") this.take(bytesOf(chunk, encoding));
     this.ended = true;
-    if (this.phase === "collecting") void this.finish(Buffer.concat(this.parts));
+    if (this.phase !== "discarding") this.setFinished(true);
+    if (this.phase === "collecting") void this.finish(this.parts.length === 1 ? this.parts[0] : Buffer.concat(this.parts));
     return this.response;
-  };
+  }
 
   // The handler gives up without a response: what it did is not known. A client that leaves does not come here, and changes nothing.
-  private readonly destroy = (error?: Error): ServerResponse => {
+  destroy(error?: Error): ServerResponse {
     this.giveBack();
     if (this.phase === "collecting") void this.claim.abandon().catch(() => undefined);
     this.phase = "discarding";
     return this.response.destroy(error);
-  };
+  }
 
   /** Whether the handler may write on at once. */
   private take(part: Buffer, done?: Callback): boolean {
@@ -147,26 +190,34 @@ class Recorder {
     } else {
       this.phase = "discarding";
       response.end(reply.body);
-      if (!this.ended) Object.assign(response, { write: this.write, end: this.end });
+      if (!this.ended) this.discard();
     }
     this.parts = [];
     for (const done of this.waiting.splice(0)) done();
     if (!this.ended) response.emit("drain");
   }
+
+  /** The handler is still writing, and nobody reads it. */
+  private discard(): void {
+    this.response[RECORDER] = this;
+    Object.assign(this.response, { write: METHODS.write, end: METHODS.end });
+  }
 }
 
 /** The status, the reason and the fields of a reply, over those that were set before. */
 export function writeReplyHead(response: ServerResponse, { status, reason, fields }: Pick<Reply, "status" | "reason" | "fields">): void {
-  const names = new Map<string, string[]>();
   for (let i = 0; i < fields.length; i += 2) {
     const name = fields[i] as string;
-    const values = names.get(name);
-    if (values === undefined) names.set(name, [fields[i + 1] as string]);
-    else values.push(fields[i + 1] as string);
+    if (isRepeated(fields, i)) response.appendHeader(name, fields[i + 1] as string);
+    else response.setHeader(name, fields[i + 1] as string);
   }
-  for (const [name, values] of names) response.setHeader(name, values.length === 1 ? (values[0] as string) : values);
   response.statusCode = status;
   if (reason !== "") response.statusMessage = reason;
+}
+
+function isRepeated(fields: readonly string[], index: number): boolean {
+  for (let i = 0; i < index; i += 2) if (fields[i] === fields[index]) return true;
+  return false;
 }
 
 function bytesOf(chunk: Chunk, encoding: unknown): Buffer {
