@@ -6,6 +6,7 @@ import subprocess
 import tempfile
 import unittest
 
+import catalog
 from stories import Stories
 from support import SERVER, AppTest, sys
 from wire import Client, wait_until
@@ -51,6 +52,24 @@ class Project(AppTest):
     def serve(self, **over):
         return self.start(sys.executable, "-m", "gunicorn", "shop.wsgi", "--bind", "127.0.0.1:PORT", "--threads", "8",
                           "--log-level", "warning", **over)
+
+    def lost(self, app, path, when, body, key):
+        """gunicorn starts another worker."""
+        with Client(app.port) as client:
+            client.send_request("POST", path, [("X-Die", when), ("Idempotency-Key", key), ("Content-Type", "application/json")],
+                                json.dumps(body).encode())
+            with self.assertRaises((EOFError, ConnectionResetError)):
+                client.read_response()
+
+    def settled(self, app, path, body, key):
+        def answer():
+            try:
+                got = app.ask("POST", path, body=body, key=key)
+            except (EOFError, OSError):  # the new worker is not there yet
+                return None
+            return got if got.get("Idempotency-Status") != "in-flight" else None
+
+        return wait_until(answer, what="an answer")
 
 
 class Wsgi(Stories, Project):
@@ -132,23 +151,31 @@ class RestFramework(Project):
         count = "from shop.models import Order; print(Order.objects.filter(title={!r}).count())"
         self.assertEqual([self.shell(count.format(title)) for title in ("b", "by hand")], ["1", "1"])
 
-    def lost(self, app, path, when, body, key):
-        """gunicorn starts another worker."""
-        with Client(app.port) as client:
-            client.send_request("POST", path, [("X-Die", when), ("Idempotency-Key", key), ("Content-Type", "application/json")],
-                                json.dumps(body).encode())
-            with self.assertRaises((EOFError, ConnectionResetError)):
-                client.read_response()
 
-    def settled(self, app, path, body, key):
-        def answer():
-            try:
-                got = app.ask("POST", path, body=body, key=key)
-            except (EOFError, OSError):  # the new worker is not there yet
-                return None
-            return got if got.get("Idempotency-Status") != "in-flight" else None
+@unittest.skipIf(SERVER, "it has a server of its own")
+class MariaDb(Project):
+    """There once_finish() is a procedure, and `once schema` makes the tables."""
 
-        return wait_until(answer, what="an answer")
+    def setUp(self):
+        super().setUp()
+        self.server = catalog.make("mariadb")
+        self.addCleanup(self.server.stop)
+        self.server.start()
+        self.manage("migrate", "--verbosity", "0")
+
+    def environment(self, settings):
+        return {**super().environment(settings), "APP_DATABASE": self.server.url()}
+
+    def test_work_and_response_are_committed_together_and_the_model_reads_the_keys(self):
+        app = self.serve(defaults__on_unknown="retry")
+        self.lost(app, "/by-hand", "after", {}, "k")
+        again = self.settled(app, "/by-hand", {}, "k")
+        self.assertEqual((again.status, again.get("Idempotency-Status")), (201, "replayed"))
+        first, again = (app.ask("POST", "/rest/start/", body={"title": "a"}, key="s") for _ in range(2))
+        self.assertEqual((first.status, again.body, again.get("Idempotency-Status")), (201, first.body, "replayed"))
+        said = self.shell("from once.django.models import IdempotencyKey as K\nfrom shop.models import Order\n"
+                          "print(Order.objects.count(), *{(key.state, key.expired) for key in K.objects.all()})")
+        self.assertEqual(said, "2 ('succeeded', False)")
 
 
 class Mistakes(Project):

@@ -1,4 +1,4 @@
-"""A Django project with REST Framework. APP_DATABASE is a postgres:// URL, which then is the store, too."""
+"""A Django project with REST Framework. APP_DATABASE is a postgres:// or mysql:// URL, which then is the store, too."""
 import os
 import urllib.parse
 
@@ -17,7 +17,8 @@ LOGGING = {"version": 1, "disable_existing_loggers": False, "handlers": {"consol
 
 _url = urllib.parse.urlsplit(os.environ.get("APP_DATABASE", ""))
 if _url.scheme:
-    DATABASES = {"default": {"ENGINE": "django.db.backends.postgresql", "NAME": _url.path[1:], "HOST": _url.hostname,
+    _engine = {"postgres": "postgresql", "postgresql": "postgresql", "mysql": "mysql"}[_url.scheme]
+    DATABASES = {"default": {"ENGINE": f"django.db.backends.{_engine}", "NAME": _url.path[1:], "HOST": _url.hostname,
                              "PORT": _url.port, "USER": _url.username, "PASSWORD": _url.password or ""}}
 else:
     DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": deeds.DATA / "shop.sqlite3"}}
