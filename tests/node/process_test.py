@@ -122,6 +122,31 @@ console.log(engine.deref() === undefined);
 """
         self.assertEqual(self.node("--expose-gc", "--input-type=module", "-e", program), "true\n")
 
+    def test_a_worker_with_a_busy_claim_can_be_terminated(self):
+        program = """
+const { Worker } = require("node:worker_threads");
+const code = `
+const { parentPort } = require("node:worker_threads");
+const { Gate } = require("once");
+(async () => {
+  const gate = await Gate.open({ store: "memory:", log: "off" });
+  await gate.claim({ scope: "s", key: "k" });
+  void gate.claim({ scope: "s", key: "k", wait: "60s" });
+  parentPort.postMessage("busy");
+})();`;
+(async () => {
+  for (let i = 0; i < 3; ++i) {
+    const worker = new Worker(code, { eval: true });
+    await new Promise((resolve) => worker.once("message", resolve));
+    await worker.terminate();
+  }
+  console.log("the process goes on");
+})();
+"""
+        for version in package.NODES:
+            with self.subTest(version or "the machine's own"):
+                self.assertEqual(self.node("--input-type=commonjs", "-e", program, version=version), "the process goes on\n")
+
     def test_a_process_with_a_busy_claim_ends_when_it_should(self):
         for how, status in (("exit", 7), ("throw", 1), ("return", 0)):
             with self.subTest(how):
