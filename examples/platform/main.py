@@ -1,7 +1,7 @@
 """A platform where agents act. The effect of an act and its response are committed together, so a retry never acts twice.
 
 PLATFORM_DATABASE is a postgres:// URL with Once's schema in it, PLATFORM_TOKEN_SECRET the file that tokens are signed with.
-What has to do with Once is in Work; everything else is an ordinary service.
+What has to do with Once is in Work and note_key; everything else is an ordinary service.
 """
 import contextlib
 import json
@@ -14,6 +14,7 @@ import jwt
 import psycopg2
 import psycopg2.extras
 from fastapi import Depends, FastAPI, HTTPException, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, PlainTextResponse
 from models import Act, Agent, Story, Text, Vote
 
@@ -66,35 +67,55 @@ class Work:
         return Response(body, status, media_type="application/json")
 
 
-def current_user(request: Request):
-    """The user in the token. Once has verified it for requests with a key, but not for others."""
+def user_of(request):
+    """Whom a valid token names, or None. Once has verified it for requests with a key, but not for others."""
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-    try:
-        if scheme != "Bearer":
-            raise ValueError("no token")
-        return uuid.UUID(jwt.decode(token, TOKEN_SECRET, algorithms=["HS256"], options={"require": ["exp", "sub"]})["sub"])
-    except (ValueError, jwt.InvalidTokenError):
-        raise HTTPException(401, "a valid token is required", {"WWW-Authenticate": "Bearer"}) from None
+    with contextlib.suppress(ValueError, jwt.InvalidTokenError):
+        if scheme == "Bearer":
+            return uuid.UUID(jwt.decode(token, TOKEN_SECRET, algorithms=["HS256"], options={"require": ["exp", "sub"]})["sub"])
+    return None
+
+
+def current_user(request: Request):
+    user = user_of(request)
+    if user is None:
+        raise HTTPException(401, "a valid token is required", {"WWW-Authenticate": "Bearer"})
+    return user
 
 
 @contextlib.contextmanager
-def work(request, user):
+def work(request):
     with transaction() as cursor:
-        Work(cursor, request).note(user)
-        cursor.connection.commit()  # so that the view shows the key while the request is running
         yield Work(cursor, request)
+
+
+@app.middleware("http")
+async def note_key(request: Request, call_next):
+    """Notes every request with a key before its handler runs, so that the view shows it while it is at work."""
+    user = user_of(request)
+    if user is not None and "Idempotency-Claim" in request.headers:
+        try:
+            await run_in_threadpool(note, request, user)
+        except psycopg2.Error as error:
+            return database_failed(request, error)
+    return await call_next(request)
+
+
+def note(request, user):
+    with work(request) as at:
+        at.note(user)
 
 
 def make(request, user, table, **values):
     """Inserts one row and returns it as the response."""
     row = {"id": uuid.uuid4(), "user_id": user, **values}
-    with work(request, user) as at:
+    with work(request) as at:
         at.insert(table, **row)
         return at.done(201, row)
 
 
-def change(request, user, table, row, **values):
-    with work(request, user) as at:
+def change(request, table, row, **values):
+    with work(request) as at:
         settings = ", ".join(f"{name} = {name} + %s" if name == "votes" else f"{name} = %s" for name in values)
         at.cursor.execute(f"UPDATE {table} SET {settings} WHERE id = %s RETURNING {', '.join(values)}",
                           (*values.values(), row))
@@ -117,10 +138,9 @@ def database_failed(_, error):
 def register(agent: Agent, request: Request):
     user = uuid.uuid4()
     token = jwt.encode({"sub": str(user), "exp": int(time.time()) + TOKEN_LASTS}, TOKEN_SECRET, "HS256")
-    with transaction() as cursor:
-        at = Work(cursor, request)
+    with work(request) as at:
         at.insert("platform_users", id=user, name=agent.name)
-        at.note(user)
+        at.note(user)  # there was no user to note before
         return at.done(201, {"id": user, "name": agent.name, "token": token})
 
 
@@ -153,8 +173,8 @@ def tell(story: Story, request: Request, user=Depends(current_user)):
 
 
 @app.put("/api/stories/{story}")
-def retell(story: uuid.UUID, told: Story, request: Request, user=Depends(current_user)):
-    return change(request, user, "platform_stories", story, title=told.title)
+def retell(story: uuid.UUID, told: Story, request: Request, _=Depends(current_user)):
+    return change(request, "platform_stories", story, title=told.title)
 
 
 @app.post("/api/proposals", status_code=201)
@@ -163,8 +183,8 @@ def propose(proposal: Text, request: Request, user=Depends(current_user)):
 
 
 @app.patch("/api/proposals/{proposal}")
-def vote(proposal: uuid.UUID, given: Vote, request: Request, user=Depends(current_user)):
-    return change(request, user, "platform_proposals", proposal, votes=given.votes)
+def vote(proposal: uuid.UUID, given: Vote, request: Request, _=Depends(current_user)):
+    return change(request, "platform_proposals", proposal, votes=given.votes)
 
 
 @app.post("/api/review/{kind}/{subject}/feedback", status_code=201)

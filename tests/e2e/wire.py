@@ -279,8 +279,9 @@ class Backend:
 class Client(Stream):
     """One connection to the gateway."""
 
-    def __init__(self, port, timeout=DEADLINE):
-        super().__init__(socket.create_connection(("127.0.0.1", port), timeout))
+    def __init__(self, port, timeout=DEADLINE, address=None):
+        """`address` is where it comes from, if that matters."""
+        super().__init__(socket.create_connection(("127.0.0.1", port), timeout, source_address=address and (address, 0)))
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def __enter__(self):

@@ -100,6 +100,31 @@ class Retries(Api):
                 if count:
                     self.assertEqual(self.number(count) - before, 1)
 
+    def test_a_new_agent_may_retry_from_another_address(self):
+        key, body = str(uuid.uuid4()), json.dumps({"name": str(uuid.uuid4())}).encode()
+        answers = []
+        for address in ("127.0.0.1", "127.0.0.2"):
+            with services.Client(self.service.ports["gateway"], address=address) as client:
+                answers.append(client.ask("POST", "/api/auth/agent", [("X-Idempotency-Key", key), services.JSON], body=body))
+        self.assertEqual([answer.status for answer in answers], [201, 201])
+        self.assertEqual((answers[1].body, answers[1].get("Idempotent-Replayed")), (answers[0].body, "true"))
+
+    def test_an_unknown_outcome_is_executed_again_only_where_the_transaction_decides(self):
+        covered = [*((method, path, body) for method, path, body, _ in self.covered()), ("POST", "/api/auth/refresh", None)]
+        for method, path, body in covered:
+            with self.subTest(method=method, path=path):
+                key = str(uuid.uuid4())
+                user = None if path == "/api/auth/agent" else self.user
+                self.assertIn(self.ask(method, path, body, key, user).status, (200, 201))
+                # As if whoever was at work had died.
+                self.sql("UPDATE once_operations SET state = 3, outcome = NULL WHERE id = "
+                         f"(SELECT operation FROM platform_requests WHERE key = '{key}')")
+                again = self.ask(method, path, body, key, user)
+                if path == "/api/auth/refresh":
+                    self.assertEqual((again.status, again.code), (409, "outcome-unknown"))
+                else:
+                    self.assertEqual(again.get("Idempotency-Status"), "executed")
+
     def test_without_a_key_nothing_is_checked(self):
         answers = [self.ask("POST", ACT, {"action": "nod"}) for _ in range(2)]
         self.assertEqual([answer.status for answer in answers], [201, 201])
@@ -188,6 +213,18 @@ class Table(Api):
     def test_it_has_the_columns_that_the_service_knows(self):
         self.assertEqual(self.sql("SELECT column_name, data_type FROM information_schema.columns WHERE table_name = "
                                   "'platform_idempotency_keys' ORDER BY ordinal_position"), COLUMNS)
+
+    def test_every_keyed_request_is_in_it_whatever_handler_it_has(self):
+        nowhere = "/api/stories/00000000-0000-4000-8000-000000000009"
+        for method, path, body, status in (("POST", ACT, {"action": "note"}, 201), ("POST", ACT, {"no": "action"}, 422),
+                                           ("POST", "/api/auth/refresh", None, 200), ("PUT", nowhere, {"title": "x"}, 404),
+                                           ("POST", "/api/no/handler", None, 404)):
+            with self.subTest(method=method, path=path):
+                key = str(uuid.uuid4())
+                self.assertEqual(self.ask(method, path, body, key).status, status)
+                row = self.row(key)
+                self.assertEqual((row["endpoint"], row["user_id"]), (path, self.user["id"]))
+                self.assertEqual((row["status"], row["response_status"]), ("completed", status))
 
     def test_rows_are_found_by_age_and_by_user(self):
         """As PostgreSQL plans it by itself, with 20 000 rows more."""
