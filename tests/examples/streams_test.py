@@ -2,6 +2,7 @@
 import concurrent.futures
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -166,6 +167,27 @@ class ClientTest(Streams):
         body = json.dumps({"text": "x" * (20 << 20)}).encode()
         first, again = (self.ask(streams.ports["once"], "POST", "large", JSON, body, key="k") for _ in range(2))
         self.assertEqual((first.status, again.status, again.get("Idempotency-Replayed")), (204, 204, "true"))
+
+
+class ProtocolTest(Streams):
+    """protocol.md is what a server behind Once does."""
+
+    TEXT = (ROOT / "examples" / "streams" / "protocol.md").read_text()
+
+    def test_the_text_names_what_the_gateway_answers(self):
+        once = self.start().ports["once"]
+        self.ask(once, "PUT", "s", JSON)
+        self.ask(once, "POST", "s", JSON, b'{"n":1}', key="k")
+        problem = self.ask(once, "POST", "s", JSON, b'{"n":2}', key="k")
+        found = json.loads(problem.body)
+        row = f"| `{found['type']}` | `{problem.code}` | {problem.status} | {found['title']} |"
+        self.assertIn(row, self.TEXT, "the row for the table of errors")
+        replay = self.ask(once, "POST", "s", JSON, b'{"n":1}', key="k")
+        self.assertIn(f"`Idempotency-Replayed: {replay.get('Idempotency-Replayed')}`", self.TEXT)
+        shortest, longest = map(int, re.search(r"MUST have (\d+) to (\d+) characters", self.TEXT).groups())
+        for length, status in ((shortest - 1, 400), (shortest, 204), (longest, 204), (longest + 1, 400)):
+            answer = self.ask(once, "POST", "s", JSON, b'{"n":1}', key="x" * length)
+            self.assertEqual(answer.status, status, length)
 
 
 class LossyLine(Backend):
