@@ -221,6 +221,31 @@ void write_certificates(Exposition& out, const http::TlsServerContext* tls) {
   }
 }
 
+void write_claims_by_scope(Exposition& out, const MetricsByScope& by_scope) {
+  const auto each_scope = [&](std::string_view name, std::string_view help, auto&& write) {
+    out.family(name, "counter", help);
+    by_scope.for_each([&](std::string_view tenant, std::string_view scope, const ScopeMetrics& metrics) {
+      write(fmt::format("tenant=\"{}\",scope=\"{}\"", label_value(tenant), label_value(scope)), metrics);
+    });
+  };
+  each_scope("once_claims_scope_requests_total", "Claims, by tenant, scope and result.",
+             [&](const std::string& labels, const ScopeMetrics& metrics) {
+               for (const ClaimsResult result : results_of(ClaimsVerb::claim)) {
+                 const std::uint64_t count = metrics.claims[static_cast<std::size_t>(result)].value();
+                 if (count > 0) out.sample(fmt::format("{},result=\"{}\"", labels, name_of(result)), count);
+               }
+             });
+  each_scope(
+      "once_claims_scope_takeovers_total",
+      "Claims acquired after an attempt with an unknown outcome, by tenant and scope.",
+      [&](const std::string& labels, const ScopeMetrics& metrics) { out.sample(labels, metrics.takeovers.value()); });
+  each_scope("once_claims_scope_retries_after_failure_total",
+             "Claims acquired after an attempt that failed, by tenant and scope.",
+             [&](const std::string& labels, const ScopeMetrics& metrics) {
+               out.sample(labels, metrics.retries_after_failure.value());
+             });
+}
+
 void write_claims(Exposition& out, const ClaimsMetrics& metrics, const FixedLimits& limits) {
   out.single("once_claims_connections_limit", "gauge", "Limit of connections to the claims API.",
              limits.claims_connections);
@@ -236,6 +261,7 @@ void write_claims(Exposition& out, const ClaimsMetrics& metrics, const FixedLimi
              metrics.takeovers.value());
   out.single("once_claims_retries_after_failure_total", "counter", "Claims acquired after an attempt that failed.",
              metrics.retries_after_failure.value());
+  write_claims_by_scope(out, metrics.by_scope);
   out.single("once_claims_waiting", "gauge", "Long polls at the claims API.", metrics.waiting.value());
   out.single("once_claims_waits_refused_total", "counter", "Long polls over claims.max_waiting, answered at once.",
              metrics.waits_refused.value());

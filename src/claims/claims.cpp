@@ -203,11 +203,12 @@ Task<ClaimsAnswer> Claims::claim(Call call) {
   op.terms = asked->terms;
   op.tenant = call.tenant;
   op.route = asked->name.scope;
+  ScopeMetrics& of_scope = ports_.metrics.by_scope.of(call.tenant, asked->name.scope, settings_.metrics_scopes);
   OwnerWait owner = owner_wait(asked->name.wait);
   while (true) {
     const ClaimResult claimed = co_await claimant_.claim_as_named(op);
     if (claimed.stands == Stands::yes) {
-      count_acquired(op);
+      count_acquired(op, of_scope);
       break;
     }
     if (claimed.overtaken) continue;  // the store says who has it now
@@ -225,9 +226,13 @@ Task<ClaimsAnswer> Claims::claim(Call call) {
     break;
   }
   std::shared_ptr<const void> held;
-  if (!hold(value_size(op), held)) co_return answers_.no_memory();
+  if (!hold(value_size(op), held)) {
+    of_scope.count(ClaimsResult::error);
+    co_return answers_.no_memory();
+  }
   ClaimsAnswer claimed = answers_.claimed(op, Identities::text_of({.id = op.id, .nonce = op.nonce}));
   claimed.response.held = std::move(held);
+  of_scope.count(claimed.result);
   co_return claimed;
 }
 
@@ -235,10 +240,11 @@ OwnerWait Claims::owner_wait(Duration limit) {
   return OwnerWait({.store = ports_.store, .waiters = ports_.waiters, .home = thread_.loop(), .clock = clock_}, limit);
 }
 
-void Claims::count_acquired(const Op& claim) {
+void Claims::count_acquired(const Op& claim, ScopeMetrics& of_scope) {
   if (claim.record->attempt == Attempt{1}) return;
   const bool failed = claim.record->previous_state == State::failed;
   (failed ? ports_.metrics.retries_after_failure : ports_.metrics.takeovers).add();
+  (failed ? of_scope.retries_after_failure : of_scope.takeovers).add();
 }
 
 Task<ClaimsAnswer> Claims::lookup(Call call) {

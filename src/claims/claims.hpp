@@ -99,7 +99,7 @@ class Claims final : public http::ServiceHandler, private ClaimantHost {
   OwnerWait owner_wait(Duration limit);
   // Answered at once if too many wait already.
   Task<WaitEnd> wait_for_owner(OwnerWait& owner, OperationId id, const bool& client_left, Op& seen);
-  void count_acquired(const Op& claim);
+  void count_acquired(const Op& claim, ScopeMetrics& of_scope);
 
   ClaimsSettings settings_;
   ClaimsPorts ports_;

@@ -54,4 +54,20 @@ std::span<const ClaimsResult> results_of(ClaimsVerb verb) {
   ONCE_ASSERT(false);
 }
 
+ScopeMetrics& MetricsByScope::of(std::string_view tenant, std::string_view scope, std::size_t most) {
+  const auto tenants = tenants_.lock();
+  Scopes& scopes = tenants->try_emplace(std::string(tenant)).first->second;
+  const auto known = scopes.find(scope);
+  if (known != scopes.end()) return known->second;
+  const bool alone = scopes.size() - scopes.count(other_scopes) < most;
+  return scopes[std::string(alone ? scope : other_scopes)];
+}
+
+void MetricsByScope::for_each(const See& see) const {
+  const auto tenants = tenants_.lock();
+  for (const auto& [tenant, scopes] : *tenants) {
+    for (const auto& [scope, metrics] : scopes) see(tenant, scope, metrics);
+  }
+}
+
 }  // namespace once::claims

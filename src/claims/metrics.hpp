@@ -4,9 +4,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <span>
+#include <string>
 #include <string_view>
 
+#include "base/synchronized.hpp"
 #include "gateway/metrics.hpp"
 
 namespace once::claims {
@@ -36,12 +40,40 @@ std::string_view name_of(ClaimsResult result);
 // How a request of this verb can end.
 std::span<const ClaimsResult> results_of(ClaimsVerb verb);
 
+// Claims of one scope.
+struct ScopeMetrics {
+  std::array<Counter, claims_result_count> claims;
+  Counter takeovers;
+  Counter retries_after_failure;
+
+  void count(ClaimsResult result) { claims[static_cast<std::size_t>(result)].add(); }
+};
+
+// By tenant and scope. Tenants are named in the settings. Scopes are whatever clients write, so that each tenant has a
+// limited number of them here, and all its others are counted together.
+class MetricsByScope {
+ public:
+  static constexpr std::string_view other_scopes = "other";
+
+  using See = std::function<void(std::string_view tenant, std::string_view scope, const ScopeMetrics& metrics)>;
+
+  // For the thread that counts. `most`: the scopes of one tenant that are counted alone.
+  ScopeMetrics& of(std::string_view tenant, std::string_view scope, std::size_t most);
+  void for_each(const See& see) const;
+
+ private:
+  // Nothing is erased, and nodes of a map stay where they are.
+  using Scopes = std::map<std::string, ScopeMetrics, std::less<>>;
+  Synchronized<std::map<std::string, Scopes, std::less<>>> tenants_;
+};
+
 struct ClaimsMetrics {
   std::array<std::array<Counter, claims_result_count>, claims_verb_count> requests;
   Counter takeovers;              // acquired after an attempt with an unknown outcome
   Counter retries_after_failure;  // acquired after an attempt that failed
-  Counter waiting;                // long polls
-  Counter waits_refused;          // long polls answered at once, because claims.max_waiting was reached
+  MetricsByScope by_scope;
+  Counter waiting;        // long polls
+  Counter waits_refused;  // long polls answered at once, because claims.max_waiting was reached
   Counter connections_open;
   Counter connections_refused;
   Counter connections_displaced;  // closed without a request at work, to make room

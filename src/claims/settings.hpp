@@ -23,6 +23,7 @@ struct ClaimsSettings {
   std::size_t max_connections = 1000;
   std::size_t max_waiting = 500;
   Duration max_wait = std::chrono::minutes(1);
+  std::size_t metrics_scopes = 20;  // of each tenant
 };
 
 }  // namespace once::claims

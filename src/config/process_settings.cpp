@@ -64,6 +64,10 @@ Settings<Config> claims_settings() {
       one<Config>(
           "claims.max_wait", [](auto& c) -> auto& { return c.claims.max_wait; }, duration_codec({0ms, 1h}),
           "The longest wait of a long poll. A longer one is shortened to it."),
+      one<Config>(
+          "claims.metrics_scopes", [](auto& c) -> auto& { return c.claims.metrics_scopes; }, number_codec({0, 1000}),
+          "Scopes of each tenant that have metrics of their own. Claims of a tenant's other scopes are counted "
+          "together, with the label scope=\"other\"."),
   };
 }
 

@@ -44,7 +44,9 @@ class Leases(ClaimsTest):
             self.assertEqual(api.owner(verb, dead["claim"], **members).status, 409, verb)
         api.owner("succeed", taken["claim"], value="fresh")
         self.assertEqual(api.claim(**terms)["value"], "fresh")
-        self.assertEqual(gateway.metrics()["once_claims_takeovers_total"], 1)
+        metrics = gateway.metrics()
+        self.assertEqual(metrics["once_claims_takeovers_total"], 1)
+        self.assertEqual(metrics['once_claims_scope_takeovers_total{tenant="local",scope="test"}'], 1)
 
     def test_renewals_hold_a_claim_past_the_threshold(self):
         clock = self.clock()
