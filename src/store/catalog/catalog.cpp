@@ -10,41 +10,46 @@
 
 #include "store/journal/journal_type.hpp"
 #include "store/memory/memory_type.hpp"
-#include "store/mysql/mysql_type.hpp"
-#include "store/postgres/postgres_type.hpp"
-#include "store/redis/redis_type.hpp"
 
-// A program that uses the library may be linked without the stores behind a server: src/store/CMakeLists.txt.
-namespace once::redis {
-extern const StoreType redis_type [[gnu::weak]];
-}
-namespace once::postgres {
-extern const StoreType postgres_type [[gnu::weak]];
-}
-namespace once::mysql {
-extern const StoreType mysql_type [[gnu::weak]];
-}
+// The stores behind a server, by the name of their folder, their namespace and their type. A program that uses the
+// library may be linked without them (src/store/CMakeLists.txt), so their symbols are weak.
+#define ONCE_DRIVERS(driver) driver(redis) driver(postgres) driver(mysql)
+
+#define ONCE_DECLARE(name)                          \
+  namespace once::name {                            \
+  extern const StoreType name##_type [[gnu::weak]]; \
+  }
+ONCE_DRIVERS(ONCE_DECLARE)
+#undef ONCE_DECLARE
 
 namespace once::store {
 
 namespace {
 
-constexpr std::array<std::string_view, 3> driver_names = {"redis", "postgres", "mysql"};
+struct Driver {
+  std::string_view name;
+  const StoreType* type;  // null: not linked
+};
+
+auto drivers() {
+#define ONCE_ROW(name) Driver{#name, &name::name##_type},
+  return std::array{ONCE_DRIVERS(ONCE_ROW)};
+#undef ONCE_ROW
+}
 
 std::vector<const StoreType*> linked_types() {
   std::vector<const StoreType*> linked = {&journal::journal_type, &memory::memory_type};
-  for (const StoreType* each : {&redis::redis_type, &postgres::postgres_type, &mysql::mysql_type}) {
-    if (each != nullptr) linked.push_back(each);
+  for (const Driver& each : drivers()) {
+    if (each.type != nullptr) linked.push_back(each.type);
   }
   return linked;
 }
 
 // Why no store has such a URL.
 std::string no_such_store(std::string_view url) {
-  for (const std::string_view name : driver_names) {
-    const bool known = find_store(fmt::format("{}://", name)) != nullptr;
-    if (url.starts_with(name) && !known) {
-      return fmt::format("this program is linked without the {} store: link once::{}", name, name);
+  for (const Driver& each : drivers()) {
+    if (url.starts_with(each.name) && each.type == nullptr) {
+      return fmt::format("this program is linked without the {} store: link once::{}", each.name, each.name);
     }
   }
   return fmt::format("the store must be {}", store_forms());
