@@ -305,7 +305,7 @@ template <class T>
 using Then = std::move_only_function<void(T)>;
 
 // Whether a claim is over, as its holder asked.
-enum class Ending : std::uint8_t {
+enum class EndStatus : std::uint8_t {
   done,          // by this call, or by an earlier one
   lost,          // somebody else has taken over, or another outcome stands
   not_recorded,  // the store could not be told: try again, or leave the claim to lapse
@@ -313,10 +313,10 @@ enum class Ending : std::uint8_t {
 };
 
 struct EndResult {
-  Ending ending = Ending::done;
+  EndStatus status = EndStatus::done;
   std::string detail = {};  // for people
 
-  bool done() const { return ending == Ending::done; }
+  bool done() const { return status == EndStatus::done; }
 };
 
 // The right to do the work, kept alive by its guard until it is ended or destroyed; destroyed without having been ended

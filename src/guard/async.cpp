@@ -86,7 +86,7 @@ Task<void> Engine::succeed_on_loop(std::shared_ptr<Held> held, std::string value
 
 void Engine::fail_async(std::shared_ptr<Held> held, Then<EndResult> then) {
   OutcomeFacts facts;
-  if (forked(facts)) return tell(then, EndResult{.ending = Ending::forked, .detail = std::move(facts.detail)});
+  if (forked(facts)) return tell(then, EndResult{.status = EndStatus::forked, .detail = std::move(facts.detail)});
   loop_.start(fail_on_loop(std::move(held), std::move(then)));
 }
 
@@ -107,7 +107,7 @@ Task<void> Engine::fail_on_loop(std::shared_ptr<Held> held, Then<EndResult> then
 
 void Engine::release_async(std::shared_ptr<Held> held, Then<EndResult> then) {
   OutcomeFacts facts;
-  if (forked(facts)) return tell(then, EndResult{.ending = Ending::forked, .detail = std::move(facts.detail)});
+  if (forked(facts)) return tell(then, EndResult{.status = EndStatus::forked, .detail = std::move(facts.detail)});
   loop_.start(release_on_loop(std::move(held), std::move(then)));
 }
 

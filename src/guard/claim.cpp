@@ -11,9 +11,9 @@ namespace {
 
 EndResult result_of(Op& end) {
   switch (end.status) {
-    case OpStatus::done: return {.ending = Ending::done};
-    case OpStatus::lost: return {.ending = Ending::lost};
-    case OpStatus::failed: return {.ending = Ending::not_recorded, .detail = std::move(end.error)};
+    case OpStatus::done: return {.status = EndStatus::done};
+    case OpStatus::lost: return {.status = EndStatus::lost};
+    case OpStatus::failed: return {.status = EndStatus::not_recorded, .detail = std::move(end.error)};
   }
   ONCE_ASSERT(false);
 }
@@ -85,9 +85,9 @@ EndResult Held::failed(Op& end, Observation& observation) {
   OutcomeFacts outcome = facts();
   if (end.status == OpStatus::done) this->end(Over::failed);
   EndResult result = result_of(end);
-  outcome.reason = result.done()                   ? Reason::work_failed
-                   : result.ending == Ending::lost ? Reason::lost
-                                                   : Reason::not_recorded;
+  outcome.reason = result.done()                      ? Reason::work_failed
+                   : result.status == EndStatus::lost ? Reason::lost
+                                                      : Reason::not_recorded;
   engine.count(outcome);
   observation.ended(outcome);
   return result;
@@ -111,7 +111,7 @@ Outcome<std::string> Claim::succeed(std::string_view value, std::string_view med
 
 EndResult Claim::fail() {
   OutcomeFacts facts;
-  if (held_->engine.forked(facts)) return {.ending = Ending::forked, .detail = std::move(facts.detail)};
+  if (held_->engine.forked(facts)) return {.status = EndStatus::forked, .detail = std::move(facts.detail)};
   if (held_->over == Held::Over::failed) return {};
   Observation observation(held_->engine.observe(), Observed::Call::fail);
   Op op = held_->op(Verb::finish);
@@ -123,7 +123,7 @@ EndResult Claim::fail() {
 
 EndResult Claim::release() {
   OutcomeFacts facts;
-  if (held_->engine.forked(facts)) return {.ending = Ending::forked, .detail = std::move(facts.detail)};
+  if (held_->engine.forked(facts)) return {.status = EndStatus::forked, .detail = std::move(facts.detail)};
   if (held_->over == Held::Over::released) return {};  // by now it may be somebody else's
   Op op = held_->op(Verb::release);
   held_->engine.release(op);

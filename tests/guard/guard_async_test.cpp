@@ -154,24 +154,24 @@ TEST(GuardAsync, ends_say_how_they_ended_and_may_be_repeated) {
   const auto fail = [](Claimed& claimed) {
     Called<EndResult> called;
     claimed.claim->fail_async(called.then());
-    return called.get().result.ending;
+    return called.get().result.status;
   };
   const auto release = [](Claimed& claimed) {
     Called<EndResult> called;
     claimed.claim->release_async(called.then());
-    return called.get().result.ending;
+    return called.get().result.status;
   };
   Claimed first = claim(mine, request());
-  EXPECT_EQ(release(first), Ending::done);
+  EXPECT_EQ(release(first), EndStatus::done);
   Claimed second = claim(theirs, request());
-  EXPECT_EQ(release(first), Ending::done);
-  EXPECT_EQ(fail(first), Ending::lost);
-  EXPECT_EQ(fail(second), Ending::done);
+  EXPECT_EQ(release(first), EndStatus::done);
+  EXPECT_EQ(fail(first), EndStatus::lost);
+  EXPECT_EQ(fail(second), EndStatus::done);
   Claimed third = claim(mine, request());
   EXPECT_EQ(third.claim->attempt(), 2U);
-  EXPECT_EQ(fail(second), Ending::done);
+  EXPECT_EQ(fail(second), EndStatus::done);
   world.go_down();
-  EXPECT_EQ(release(third), Ending::not_recorded);
+  EXPECT_EQ(release(third), EndStatus::not_recorded);
 }
 
 TEST(GuardAsync, what_a_callback_throws_is_dropped) {

@@ -73,16 +73,16 @@ TEST(GuardEnds, an_end_that_is_repeated_is_done_whoever_has_claimed_since) {
   Guard mine = world.open();
   Guard theirs = world.open();
   Claimed released = mine.claim(request());
-  EXPECT_EQ(released.claim->release().ending, Ending::done);
+  EXPECT_EQ(released.claim->release().status, EndStatus::done);
   Claimed failed = theirs.claim(request());
   ASSERT_TRUE(failed.claim.has_value());
-  EXPECT_EQ(released.claim->release().ending, Ending::done);
-  EXPECT_EQ(released.claim->fail().ending, Ending::lost);
+  EXPECT_EQ(released.claim->release().status, EndStatus::done);
+  EXPECT_EQ(released.claim->fail().status, EndStatus::lost);
   EXPECT_TRUE(failed.claim->fail().done());
   Claimed next = mine.claim(request());
   ASSERT_TRUE(next.claim.has_value());
   EXPECT_TRUE(failed.claim->fail().done());
-  EXPECT_EQ(failed.claim->release().ending, Ending::lost);
+  EXPECT_EQ(failed.claim->release().status, EndStatus::lost);
 }
 
 TEST(GuardEnds, an_end_that_the_store_does_not_take_says_so_and_may_be_repeated) {
@@ -91,7 +91,7 @@ TEST(GuardEnds, an_end_that_the_store_does_not_take_says_so_and_may_be_repeated)
   Claimed claimed = guard.claim(request());
   world.go_down();
   const EndResult down = claimed.claim->release();
-  EXPECT_EQ(down.ending, Ending::not_recorded);
+  EXPECT_EQ(down.status, EndStatus::not_recorded);
   EXPECT_EQ(down.detail, "as the test says");
   world.come_back();
   EXPECT_TRUE(claimed.claim->release().done());

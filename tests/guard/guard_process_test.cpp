@@ -68,8 +68,8 @@ TEST_P(GuardInChild, calls_in_a_child_say_that_it_was_forked) {
     if (told != Reason::forked) return 11;
     if (guard->ping()) return 12;
     if (guard->look(request)->reason != Reason::forked) return 5;
-    if (claimed.claim->release().ending != Ending::forked) return 6;
-    if (claimed.claim->fail().ending != Ending::forked) return 7;
+    if (claimed.claim->release().status != EndStatus::forked) return 6;
+    if (claimed.claim->fail().status != EndStatus::forked) return 7;
     if (claimed.claim->succeed("1").reason != Reason::forked) return 8;
     if (claimed.claim->recorded().reason != Reason::forked) return 9;
     claimed.claim.reset();
