@@ -7,7 +7,7 @@
 //
 //   once::Client client;
 //   const auto result = client.send({.url = "https://api.example/payments", .body = R"({"amount": 4200})"});
-//   if (result.ending == once::client::Ending::answered) use(result.answer->status, result.answer->body);
+//   if (result.stop_reason == once::client::StopReason::answered) use(result.answer->status, result.answer->body);
 #pragma once
 
 #include <chrono>
@@ -141,7 +141,8 @@ struct Answer {
   std::string_view header(std::string_view name) const;
 };
 
-enum class Ending : std::uint8_t {
+// Why send() came back.
+enum class StopReason : std::uint8_t {
   answered,       // `answer` is final
   not_retried,    // no answer, and another try would end the same way: see `happened`
   retries_spent,  // gave up: max_retries
@@ -159,7 +160,7 @@ enum class Work : std::uint8_t {
 };
 
 struct Result {
-  Ending ending = Ending::bad_request;
+  StopReason stop_reason = StopReason::bad_request;
   Work work = Work::not_sent;
   Happened happened = Happened::not_connected;  // the last try
   unsigned tries = 0;
@@ -195,7 +196,7 @@ class Client {
   Client(Client&& other) noexcept;
   Client& operator=(Client&& other) noexcept;
 
-  // A stop request ends the wait or the try at once, with Ending::cancelled.
+  // A stop request ends the wait or the try at once, with StopReason::cancelled.
   Result send(const Request& request, const Watcher& watcher = {}, std::stop_token stop = {}) const;
 
  private:

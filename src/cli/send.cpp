@@ -28,7 +28,7 @@ namespace once::cli {
 
 namespace {
 
-using client::Ending;
+using client::StopReason;
 using client::Work;
 
 constexpr std::size_t most_data = std::size_t{64} << 20;
@@ -220,22 +220,22 @@ int code_of_status(int status) {
 }
 
 int exit_code(const client::Result& result) {
-  switch (result.ending) {
-    case Ending::bad_request: return wrong_usage;
-    case Ending::key_file: return failed;
-    case Ending::answered:
+  switch (result.stop_reason) {
+    case StopReason::bad_request: return wrong_usage;
+    case StopReason::key_file: return failed;
+    case StopReason::answered:
       if (result.work == Work::answered) return code_of_status(result.answer->status);
       break;
-    case Ending::not_retried:
-    case Ending::retries_spent:
-    case Ending::deadline:
-    case Ending::cancelled: break;
+    case StopReason::not_retried:
+    case StopReason::retries_spent:
+    case StopReason::deadline:
+    case StopReason::cancelled: break;
   }
   return result.work == Work::not_sent ? not_sent : not_known;
 }
 
 void explain(const SendOptions& options, const client::Result& result) {
-  if (result.ending == Ending::answered && result.work == Work::answered) {
+  if (result.stop_reason == StopReason::answered && result.work == Work::answered) {
     if (options.quiet) return;
     const bool replayed = result.answer->replayed == client::Replayed::yes;
     print_error(fmt::format("{} after {} {}{}", result.answer->status, result.tries,
@@ -243,7 +243,7 @@ void explain(const SendOptions& options, const client::Result& result) {
     return;
   }
   if (!result.detail.empty()) print_error(result.detail);
-  if (result.ending == Ending::bad_request || result.ending == Ending::key_file) return;
+  if (result.stop_reason == StopReason::bad_request || result.stop_reason == StopReason::key_file) return;
   const std::string again =
       options.key_file.empty() ? "--key " + result.key : fmt::format("--key-file {}", options.key_file);
   if (result.happened == client::Happened::unknown_held || result.happened == client::Happened::said_not_to_retry) {
@@ -298,7 +298,7 @@ int send(const SendOptions& options) {
   const client::Result result = client.send(*request, progress(options), interruption.token());
   explain(options, result);
   if (result.answer) warn_if_unprotected(options, *result.answer);
-  if (result.ending == Ending::cancelled) return by_signal + interruption.signal();
+  if (result.stop_reason == StopReason::cancelled) return by_signal + interruption.signal();
   if (result.answer && !output->write(*result.answer, options.include)) {
     print_error(fmt::format("the response could not be written: {}", system_error_text()));
     return failed;

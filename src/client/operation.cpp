@@ -53,7 +53,7 @@ class Operation {
     result_.detail = mistake_in(options_, request_);
     if (result_.detail.empty()) result_.detail = ports_.transport.refusal(request_);
     if (!result_.detail.empty()) {
-      result_.ending = Ending::bad_request;
+      result_.stop_reason = StopReason::bad_request;
       return false;
     }
     const Time now = ports_.clock.now();
@@ -63,7 +63,7 @@ class Operation {
                .created = now};
     origin_ = given ? KeyOrigin::given : KeyOrigin::made;
     if (!options_.key_file.empty() && !open_key_file(now)) {
-      result_.ending = Ending::key_file;
+      result_.stop_reason = StopReason::key_file;
       return false;
     }
     result_.key = record_.key;
@@ -161,11 +161,11 @@ class Operation {
       case Verdict::again: break;  // not an end
       case Verdict::done: finish(); break;
       case Verdict::retries_spent:
-        result_.ending = Ending::retries_spent;
+        result_.stop_reason = StopReason::retries_spent;
         explain(fmt::format("gave up after {} {}", result_.tries, result_.tries == 1 ? "try" : "tries"));
         break;
       case Verdict::deadline:
-        result_.ending = Ending::deadline;
+        result_.stop_reason = StopReason::deadline;
         explain(retry_after ? fmt::format("the server asks for a wait of {}, which is past the deadline",
                                           format_duration(*retry_after))
                             : fmt::format("the deadline of {} has passed", format_duration(options_.deadline)));
@@ -179,8 +179,8 @@ class Operation {
   }
 
   void finish() {
-    result_.ending =
-        result_.answer && result_.happened != Happened::answer_too_large ? Ending::answered : Ending::not_retried;
+    result_.stop_reason = result_.answer && result_.happened != Happened::answer_too_large ? StopReason::answered
+                                                                                           : StopReason::not_retried;
     if (row_of(result_.happened).sent != Sent::answered) return;
     // A refusal from somebody in between says nothing of an earlier try that may have been executed.
     const bool of_this_operation =
@@ -194,7 +194,7 @@ class Operation {
   }
 
   Result cancelled() {
-    result_.ending = Ending::cancelled;
+    result_.stop_reason = StopReason::cancelled;
     result_.work = perhaps_sent_ ? Work::unknown : Work::not_sent;
     return std::move(result_);
   }

@@ -19,10 +19,10 @@ namespace once::client {
 namespace {
 
 using namespace std::chrono_literals;
-using client::Ending;
 using client::Happened;
 using client::Replayed;
 using client::Result;
+using client::StopReason;
 using client::Work;
 
 client::Request payment(const std::string& url, int amount = 4200) {
@@ -43,7 +43,7 @@ TEST(ClientWithGateway, pays_once_and_sees_the_replay) {
   const Client client;
   client::Request request = payment(demo.payments());
   const Result first = client.send(request);
-  ASSERT_EQ(first.ending, Ending::answered) << first.detail;
+  ASSERT_EQ(first.stop_reason, StopReason::answered) << first.detail;
   EXPECT_EQ(first.answer->status, 201);
   EXPECT_EQ(first.answer->replayed, Replayed::no);
   request.key = first.key;
@@ -59,7 +59,7 @@ TEST(ClientWithGateway, timed_out_try_is_waited_for_and_then_replayed) {
   std::vector<Happened> seen;
   const Result result = client.send(payment(demo.payments("?mode=slow")),
                                     {.on_try = [&seen](const auto& report) { seen.push_back(report.happened); }});
-  ASSERT_EQ(result.ending, Ending::answered) << result.detail;
+  ASSERT_EQ(result.stop_reason, StopReason::answered) << result.detail;
   EXPECT_EQ(result.answer->replayed, Replayed::yes);
   EXPECT_EQ(seen.front(), Happened::timed_out);
   EXPECT_EQ(std::ranges::count(seen, Happened::in_flight), 0) << "a retry waits for the first one";
@@ -94,7 +94,7 @@ TEST(ClientWithGateway, refusals_are_retried_until_the_budget_is_spent) {
   const Demo demo;
   const Client client({.max_retries = 1, .deadline = 30s});
   const Result result = client.send(payment(demo.payments("?mode=refuse")));
-  EXPECT_TRUE(result.ending == Ending::retries_spent || result.ending == Ending::deadline);
+  EXPECT_TRUE(result.stop_reason == StopReason::retries_spent || result.stop_reason == StopReason::deadline);
   EXPECT_EQ(result.happened, Happened::too_many_requests);
   EXPECT_EQ(payments_made(demo), 0);
 }
@@ -123,7 +123,7 @@ TEST(ClientWithGateway, one_client_is_shared_by_threads) {
 TEST(ClientWithGateway, answer_over_the_limit_is_refused) {
   const Demo demo;
   const Result small = Client({.max_answer_body = 10}).send(payment(demo.payments()));
-  EXPECT_EQ(small.ending, Ending::not_retried);
+  EXPECT_EQ(small.stop_reason, StopReason::not_retried);
   EXPECT_EQ(small.happened, Happened::answer_too_large);
   EXPECT_EQ(small.work, Work::unknown);
   EXPECT_EQ(small.answer->status, 201);
@@ -139,13 +139,13 @@ TEST(ClientWithGateway, stop_ends_a_try_at_once) {
     stopper = std::jthread([&stop] { stop.request_stop(); });
   }};
   const Result result = Client().send(payment(demo.payments("?mode=slow")), watcher, stop.get_token());
-  EXPECT_EQ(result.ending, Ending::cancelled);
+  EXPECT_EQ(result.stop_reason, StopReason::cancelled);
 }
 
 TEST(ClientWithGateway, nothing_listens) {
   const Client client({.max_retries = 2, .first_backoff = 1ms});
   const Result result = client.send(payment("http://127.0.0.1:1/"));
-  EXPECT_EQ(result.ending, Ending::retries_spent);
+  EXPECT_EQ(result.stop_reason, StopReason::retries_spent);
   EXPECT_EQ(result.work, Work::not_sent);
   EXPECT_EQ(result.happened, Happened::not_connected);
   EXPECT_EQ(result.tries, 3U);

@@ -95,14 +95,14 @@ TEST_F(ClientCertificate, the_server_sees_who_it_is) {
   with.client_certificate = files_.path("worker-7.pem");
   with.client_certificate_key = files_.path("worker-7.key");
   const Result result = Client(with).send({.url = server.url()});
-  ASSERT_EQ(result.ending, Ending::answered) << result.detail;
+  ASSERT_EQ(result.stop_reason, StopReason::answered) << result.detail;
   EXPECT_EQ(result.answer->body, "worker-7");
 }
 
 TEST_F(ClientCertificate, without_one_nothing_is_sent) {
   const OneAnswer server(files_);
   const Result result = Client(options()).send({.url = server.url()});
-  EXPECT_NE(result.ending, Ending::answered);
+  EXPECT_NE(result.stop_reason, StopReason::answered);
   EXPECT_EQ(result.work, Work::not_sent) << result.detail;
 }
 
@@ -113,7 +113,7 @@ TEST_F(ClientCertificate, one_that_cannot_be_read_is_not_tried_again) {
   with.client_certificate = files_.path("nothing.pem");
   with.client_certificate_key = files_.path("nothing.key");
   const Result result = Client(with).send({.url = server.url()});
-  EXPECT_EQ(result.ending, Ending::not_retried);
+  EXPECT_EQ(result.stop_reason, StopReason::not_retried);
   EXPECT_EQ(result.happened, Happened::not_trusted) << result.detail;
   EXPECT_EQ(result.work, Work::not_sent);
 }
@@ -122,7 +122,7 @@ TEST_F(ClientCertificate, certificate_and_key_come_together) {
   Options half = options();
   half.client_certificate = files_.path("worker-7.pem");
   const Result result = Client(half).send({.url = "https://127.0.0.1:1/"});
-  EXPECT_EQ(result.ending, Ending::bad_request);
+  EXPECT_EQ(result.stop_reason, StopReason::bad_request);
   EXPECT_EQ(result.detail, "a client certificate and its private key come together");
 }
 

@@ -91,7 +91,7 @@ TEST(ClientOperation, one_key_and_the_same_bytes_on_every_try) {
   World world;
   world.steps = {fails(Happened::not_connected), fails(Happened::lost_after_sending), answers(503), answers(201)};
   const Result result = world.send();
-  EXPECT_EQ(result.ending, Ending::answered);
+  EXPECT_EQ(result.stop_reason, StopReason::answered);
   EXPECT_EQ(result.work, Work::answered);
   EXPECT_EQ(result.tries, 4U);
   EXPECT_EQ(result.answer->status, 201);
@@ -125,7 +125,7 @@ TEST(ClientOperation, refusal_is_an_answer_and_final) {
     world.steps = {answers(status)};
     const Result result = world.send();
     SCOPED_TRACE(status);
-    EXPECT_EQ(result.ending, Ending::answered);
+    EXPECT_EQ(result.stop_reason, StopReason::answered);
     EXPECT_EQ(result.work, Work::answered);
     EXPECT_EQ(result.tries, 1U);
   }
@@ -143,7 +143,7 @@ TEST(ClientOperation, spent_budget_with_something_sent_is_unknown) {
   world.options.max_retries = 2;
   world.steps = {fails(Happened::timed_out), fails(Happened::not_connected)};
   const Result result = world.send();
-  EXPECT_EQ(result.ending, Ending::retries_spent);
+  EXPECT_EQ(result.stop_reason, StopReason::retries_spent);
   EXPECT_EQ(result.work, Work::unknown) << "the first try may have been executed";
   EXPECT_EQ(result.tries, 3U);
   EXPECT_FALSE(result.key.empty());
@@ -163,7 +163,7 @@ TEST(ClientOperation, giving_up_keeps_the_last_answer) {
   world.options.max_retries = 1;
   world.steps = {answers(503, {}, "busy")};
   const Result result = world.send();
-  EXPECT_EQ(result.ending, Ending::retries_spent);
+  EXPECT_EQ(result.stop_reason, StopReason::retries_spent);
   EXPECT_EQ(result.work, Work::unknown);
   EXPECT_EQ(result.answer->body, "busy");
 }
@@ -176,7 +176,7 @@ TEST(ClientOperation, deadline_holds_over_tries_and_waits) {
   world.steps[0].takes = 30s;
   const Duration began = world.now();
   const Result result = world.send();
-  EXPECT_EQ(result.ending, Ending::deadline);
+  EXPECT_EQ(result.stop_reason, StopReason::deadline);
   EXPECT_LE(world.now() - began, 90s);
   EXPECT_LT(world.timeouts.back(), 30s) << "the last try gets only what is left";
   EXPECT_EQ(world.timeouts.front(), 30s);
@@ -186,7 +186,7 @@ TEST(ClientOperation, waking_up_past_the_deadline_leaves_a_moment_not_for_ever) 
   World world;
   world.oversleeps = 1h;
   world.steps = {fails(Happened::timed_out)};
-  EXPECT_EQ(world.send().ending, Ending::deadline);
+  EXPECT_EQ(world.send().stop_reason, StopReason::deadline);
   EXPECT_EQ(world.timeouts, (std::vector<Duration>{30s, 1ms}));
 }
 
@@ -204,7 +204,7 @@ TEST(ClientOperation, server_that_asks_for_more_than_the_deadline_ends_it_at_onc
   World world;
   world.steps = {answers(409, {{"Retry-After", "300"}}, R"({"code":"outcome-unknown"})")};
   const Result result = world.send();
-  EXPECT_EQ(result.ending, Ending::deadline);
+  EXPECT_EQ(result.stop_reason, StopReason::deadline);
   EXPECT_EQ(result.work, Work::unknown);
   EXPECT_EQ(result.tries, 1U);
   EXPECT_TRUE(world.waits.empty());
@@ -218,7 +218,7 @@ TEST(ClientOperation, in_flight_is_waited_out_and_held_is_not) {
                  answers(409, {}, R"({"code":"outcome-unknown","retryable":false})")};
   const Result result = world.send();
   EXPECT_EQ(result.tries, 3U);
-  EXPECT_EQ(result.ending, Ending::answered);
+  EXPECT_EQ(result.stop_reason, StopReason::answered);
   EXPECT_EQ(result.happened, Happened::unknown_held);
   EXPECT_EQ(result.work, Work::unknown) << "the answer says that nobody knows";
 }
@@ -241,7 +241,7 @@ TEST(ClientOperation, stop_ends_the_wait) {
   world.steps = {fails(Happened::timed_out)};
   world.on_wait = [&] { world.stop.request_stop(); };
   const Result result = world.send();
-  EXPECT_EQ(result.ending, Ending::cancelled);
+  EXPECT_EQ(result.stop_reason, StopReason::cancelled);
   EXPECT_EQ(result.work, Work::unknown);
   EXPECT_EQ(result.tries, 1U);
 }
@@ -251,7 +251,7 @@ TEST(ClientOperation, stop_before_the_first_try_sends_nothing) {
   world.steps = {answers(200)};
   world.stop.request_stop();
   const Result result = world.send();
-  EXPECT_EQ(result.ending, Ending::cancelled);
+  EXPECT_EQ(result.stop_reason, StopReason::cancelled);
   EXPECT_EQ(result.work, Work::not_sent);
   EXPECT_TRUE(world.keys.empty());
 }
@@ -273,7 +273,7 @@ TEST(ClientOperation, mistakes_are_found_before_anything_is_sent) {
     World world;
     world.steps = {answers(200)};
     const Result result = world.send(request);
-    EXPECT_EQ(result.ending, Ending::bad_request);
+    EXPECT_EQ(result.stop_reason, StopReason::bad_request);
     EXPECT_FALSE(result.detail.empty());
     EXPECT_TRUE(world.keys.empty());
   }
@@ -340,7 +340,7 @@ TEST_F(ClientOperationKeyFile, a_refusal_after_a_try_that_may_have_been_executed
   world_.options.key_file_end = KeyFileEnd::remove;
   world_.steps = {fails(Happened::lost_after_sending), answers(401)};
   const Result refused = world_.send();
-  EXPECT_EQ(refused.ending, Ending::answered);
+  EXPECT_EQ(refused.stop_reason, StopReason::answered);
   EXPECT_EQ(refused.work, Work::unknown);
   world_.steps = {answers(201, {{.name = "Idempotency-Status", .value = "replayed"}})};
   const Result again = world_.send();
@@ -352,10 +352,10 @@ TEST_F(ClientOperationKeyFile, is_for_one_request_only) {
   world_.steps = {answers(200)};
   world_.send();
   const Result result = world_.send({.url = "http://api.test/", .body = "another body"});
-  EXPECT_EQ(result.ending, Ending::key_file);
+  EXPECT_EQ(result.stop_reason, StopReason::key_file);
   EXPECT_EQ(world_.keys.size(), 1U);
   const Result other_key = world_.send({.url = "http://api.test/", .body = "body", .key = "another"});
-  EXPECT_EQ(other_key.ending, Ending::key_file);
+  EXPECT_EQ(other_key.stop_reason, StopReason::key_file);
 }
 
 TEST_F(ClientOperationKeyFile, is_refused_once_the_server_may_have_forgotten_the_key) {
@@ -363,13 +363,13 @@ TEST_F(ClientOperationKeyFile, is_refused_once_the_server_may_have_forgotten_the
   world_.steps = {fails(Happened::timed_out)};
   world_.send();
   world_.clock.advance(22h);
-  EXPECT_EQ(world_.send().ending, Ending::retries_spent);
+  EXPECT_EQ(world_.send().stop_reason, StopReason::retries_spent);
   world_.clock.advance(2h);
   const Result old = world_.send();
-  EXPECT_EQ(old.ending, Ending::key_file);
+  EXPECT_EQ(old.stop_reason, StopReason::key_file);
   EXPECT_EQ(world_.keys.size(), 2U);
   world_.options.key_file_lifetime = 0ms;
-  EXPECT_EQ(world_.send().ending, Ending::retries_spent);
+  EXPECT_EQ(world_.send().stop_reason, StopReason::retries_spent);
 }
 
 }  // namespace operation_test
