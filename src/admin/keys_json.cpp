@@ -314,7 +314,7 @@ std::string version_of(const KeyInfo& key) {
   hash.update(key.nonce.view());
   hash.update(fmt::format("{}.{}.{}", static_cast<int>(key.state), static_cast<std::uint64_t>(key.fence),
                           static_cast<std::uint32_t>(key.attempt)));
-  const Digest digest = hash.finish();
+  const Digest digest = hash.digest();
   constexpr std::size_t enough = 12;
   return to_hex(std::string_view(reinterpret_cast<const char*>(digest.data()), enough));
 }

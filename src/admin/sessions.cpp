@@ -14,7 +14,7 @@ namespace once::admin {
 Digest digest_of(std::string_view secret) {
   Sha256 hash;
   hash.update(secret);
-  return hash.finish();
+  return hash.digest();
 }
 
 bool same_digest(const Digest& left, const Digest& right) {

@@ -21,7 +21,7 @@ std::string padded_key(std::string_view secret, char pad) {
   if (secret.size() > block_size) {
     Sha256 hash;
     hash.update(secret);
-    const Digest digest = hash.finish();
+    const Digest digest = hash.digest();
     std::memcpy(block.data(), digest.data(), digest.size());
   } else {
     std::memcpy(block.data(), secret.data(), secret.size());
@@ -45,7 +45,7 @@ void Sha256::update_part(std::string_view part) {
   if (!fits) update(part);
 }
 
-Digest Sha256::finish() {
+Digest Sha256::digest() {
   Digest digest{};
   SHA256_Final(digest.data(), &context_);
   return digest;
@@ -56,10 +56,10 @@ HmacSha256::HmacSha256(std::string_view secret) {
   outer_.update(padded_key(secret, 0x5c));
 }
 
-Digest HmacSha256::Stream::finish() {
-  const Digest inner = inner_.finish();
+Digest HmacSha256::Stream::digest() {
+  const Digest inner = inner_.digest();
   outer_.update(as_view(inner));
-  return outer_.finish();
+  return outer_.digest();
 }
 
 }  // namespace once::base

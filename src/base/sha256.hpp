@@ -25,7 +25,7 @@ class Sha256 {
   void update(std::string_view bytes) { SHA256_Update(&context_, bytes.data(), bytes.size()); }
   // A length first, so that ("ab", "c") and ("a", "bc") differ.
   void update_part(std::string_view part);
-  Digest finish();
+  Digest digest();
 
  private:
   SHA256_CTX context_;
@@ -40,7 +40,7 @@ class HmacSha256 {
    public:
     void update(std::string_view bytes) { inner_.update(bytes); }
     void update_part(std::string_view part) { inner_.update_part(part); }
-    Digest finish();
+    Digest digest();
 
    private:
     friend class HmacSha256;

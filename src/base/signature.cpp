@@ -99,7 +99,7 @@ std::optional<std::string> der_of(std::string_view raw) {
 bool mac_verifies(const HmacSha256& key, std::string_view message, std::string_view signature) {
   HmacSha256::Stream stream = key.start();
   stream.update(message);
-  const Digest expected = stream.finish();
+  const Digest expected = stream.digest();
   return signature.size() == expected.size() && CRYPTO_memcmp(signature.data(), expected.data(), expected.size()) == 0;
 }
 

@@ -21,7 +21,7 @@ constexpr std::string_view fingerprint_domain = "once claims fingerprint 1";
 Digest digest_of(std::string_view token) {
   Sha256 hash;
   hash.update(token);
-  return hash.finish();
+  return hash.digest();
 }
 
 template <class Bytes>
@@ -76,7 +76,7 @@ Fingerprint Identities::fingerprint(std::string_view canonical) const {
   HmacSha256::Stream stream = hmac_.start();
   stream.update_part(fingerprint_domain);
   stream.update_part(canonical);
-  return {stream.finish()};
+  return {stream.digest()};
 }
 
 Identities::Half Identities::proof(std::string_view tenant, const OperationId& id, const Half& first) const {
@@ -85,7 +85,7 @@ Identities::Half Identities::proof(std::string_view tenant, const OperationId& i
   stream.update_part(tenant);
   stream.update_part(id.view());
   stream.update_part(view_of(first));
-  const Digest digest = stream.finish();
+  const Digest digest = stream.digest();
   Half half{};
   std::copy_n(digest.begin(), half.size(), half.begin());
   return half;
@@ -98,7 +98,7 @@ Nonce Identities::owner(std::string_view tenant, const OperationId& id, const No
   stream.update_part(tenant);
   stream.update_part(id.view());
   stream.update_part(given.view());
-  const Digest digest = stream.finish();
+  const Digest digest = stream.digest();
   Half first{};
   std::copy_n(digest.begin(), first.size(), first.begin());
   const Half second = proof(tenant, id, first);

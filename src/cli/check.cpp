@@ -4,7 +4,7 @@
 
 #include "cli/command.hpp"
 #include "cli/output.hpp"
-#include "config/finish.hpp"
+#include "config/prepare.hpp"
 #include "config/reload.hpp"
 
 namespace once::cli {

@@ -14,7 +14,7 @@
 #include "cli/demo_backend.hpp"
 #include "cli/output.hpp"
 #include "cli/running.hpp"
-#include "config/finish.hpp"
+#include "config/prepare.hpp"
 
 namespace once::cli {
 
@@ -136,7 +136,7 @@ int demo(const ServeOptions& given) {
     return 2;
   }
   SystemRandom random;
-  const auto warnings = finish(*config, demo_environment, random);
+  const auto warnings = prepare(*config, demo_environment, random);
   if (!warnings) {
     print_errors(warnings.error(), "error");
     return 2;

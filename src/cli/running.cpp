@@ -17,7 +17,7 @@
 #include <poll.h>
 
 #include "cli/hidden_values.hpp"
-#include "config/finish.hpp"
+#include "config/prepare.hpp"
 #include "config/reload.hpp"
 #include "config/serving.hpp"
 #include "store/server/store_url.hpp"
@@ -243,7 +243,7 @@ int Running::wait() {
     if (ended == Ended::no && drains_at_ && monotonic_now() >= *drains_at_) ended = drain_now();
     if (ended == Ended::no) look_round();
   }
-  return finish();
+  return join();
 }
 
 int Running::poll_milliseconds() const {
@@ -410,7 +410,7 @@ void Running::drain(bool successor) {
                    .successor = sockets_kept});
 }
 
-int Running::finish() {
+int Running::join() {
   const Gateway::Ended ended = gateway_->join();
   // Not before: owners of claims renew them as long as this process counts as one in which they could.
   if (claims_) claims_->stop();

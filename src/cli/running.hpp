@@ -1,4 +1,4 @@
-// A gateway with its store and admin interface, from a finished Config, for `serve` and `demo`.
+// A gateway with its store and admin interface, from a prepared Config, for `serve` and `demo`.
 #pragma once
 
 #include <chrono>
@@ -34,7 +34,7 @@ namespace once::cli {
 
 // How a process that runs on can be changed. Empty members: not at all.
 struct Renewal {
-  // The configuration, read and finished anew; warnings are added.
+  // The configuration, read and prepared anew; warnings are added.
   std::function<std::expected<Config, ConfigErrors>(ConfigErrors& warnings)> reread;
   std::vector<std::string> command;  // starts a successor
   Origin origin;
@@ -96,7 +96,7 @@ class Running final : private ReloadPort {
 
   Ended drain_now();
   void drain(bool successor);
-  int finish();
+  int join();
 
   Result<void> start_claims(const std::vector<int>& inherited);
   std::vector<int> inherited(std::string_view name) const;

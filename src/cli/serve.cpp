@@ -8,7 +8,7 @@
 #include "cli/hidden_values.hpp"
 #include "cli/output.hpp"
 #include "cli/running.hpp"
-#include "config/finish.hpp"
+#include "config/prepare.hpp"
 
 namespace once::cli {
 
@@ -19,9 +19,9 @@ std::expected<Config, ConfigErrors> read_config(const ServeOptions& options, Con
   Loaded loaded = load_all_config(options);
   if (!loaded.errors.empty()) return std::unexpected(all_mistakes(std::move(loaded), environment_variable));
   SystemRandom random;
-  auto finished = finish(loaded.config, environment_variable, random);
-  if (!finished) return std::unexpected(std::move(finished.error()));
-  warnings = *std::move(finished);
+  auto prepared = prepare(loaded.config, environment_variable, random);
+  if (!prepared) return std::unexpected(std::move(prepared.error()));
+  warnings = *std::move(prepared);
   return std::move(loaded.config);
 }
 

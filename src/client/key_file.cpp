@@ -42,7 +42,7 @@ std::string request_digest(const Request& request) {
   hash.update_part(request.method);
   hash.update_part(request.url);
   hash.update_part(request.body);
-  const Digest digest = hash.finish();
+  const Digest digest = hash.digest();
   return to_hex({reinterpret_cast<const char*>(digest.data()), digest.size()});
 }
 

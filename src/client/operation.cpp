@@ -159,7 +159,7 @@ class Operation {
     result_.work = perhaps_sent_ ? Work::unknown : Work::not_sent;
     switch (verdict) {
       case Verdict::again: break;  // not an end
-      case Verdict::done: finish(); break;
+      case Verdict::done: conclude(); break;
       case Verdict::retries_spent:
         result_.stop_reason = StopReason::retries_spent;
         explain(fmt::format("gave up after {} {}", result_.tries, result_.tries == 1 ? "try" : "tries"));
@@ -178,7 +178,7 @@ class Operation {
     result_.detail = result_.detail.empty() ? std::move(why) : fmt::format("{}; {}", result_.detail, why);
   }
 
-  void finish() {
+  void conclude() {
     result_.stop_reason = result_.answer && result_.happened != Happened::answer_too_large ? StopReason::answered
                                                                                            : StopReason::not_retried;
     if (row_of(result_.happened).sent != Sent::answered) return;

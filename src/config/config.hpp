@@ -1,5 +1,5 @@
 // All settings of the process as plain data without behaviour. settings.hpp declares how each is written in YAML and on
-// the command line, load.hpp reads the file, and finish.hpp checks relations between settings.
+// the command line, load.hpp reads the file, and prepare.hpp checks relations between settings.
 #pragma once
 
 #include <chrono>
@@ -44,7 +44,7 @@ struct JwtSettings {
   std::vector<std::string> secrets;      // files with a secret each
   std::string header = "Authorization";  // there behind the scheme Bearer, in any other the token alone
   JwtRules rules;
-  std::shared_ptr<const JwtVerifier> verifier;  // filled in by finish(); null without keys
+  std::shared_ptr<const JwtVerifier> verifier;  // filled in by prepare(); null without keys
 };
 
 struct Config {
@@ -52,7 +52,7 @@ struct Config {
   std::string listen = "127.0.0.1:8080";  // "off": only over TLS
   std::string admin = "127.0.0.1:8081";   // "off": no admin interface
   std::string admin_token;                // where it is found, or itself; empty: none
-  std::string admin_token_secret;         // filled in by finish(); never logged
+  std::string admin_token_secret;         // filled in by prepare(); never logged
   std::vector<ReadyCheck> ready_checks = {ReadyCheck::store, ReadyCheck::descriptors};
   unsigned threads = 0;  // 0: one per core
   Environment environment = Environment::development;
@@ -61,14 +61,14 @@ struct Config {
   journal::JournalSettings journal;
   ServerSettings server;
   std::vector<std::string> encryption_keys;  // files; the first one seals, all of them open
-  std::vector<std::string> sealing_secrets;  // what is in them, filled in by finish(); never logged
+  std::vector<std::string> sealing_secrets;  // what is in them, filled in by prepare(); never logged
   std::string data_dir = "./once-data";
   std::string secret_file;
-  std::string secret;                           // filled in by finish(); never logged
+  std::string secret;                           // filled in by prepare(); never logged
   std::string errors_base = "urn:once:error:";  // problem `type` = this + code
   std::vector<Upstream> upstreams;              // the first is the default one
   Policy defaults;
-  std::vector<Route> routes;  // first match wins; finish() makes one for everything when there is none
+  std::vector<Route> routes;  // first match wins; prepare() makes one for everything when there is none
   LogSettings log;
   std::string audit_log;                                 // a file; empty: what operators do is on the log only
   Duration count_keys_every = std::chrono::seconds(15);  // 0: never

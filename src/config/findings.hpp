@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "config/finish.hpp"
+#include "config/prepare.hpp"
 
 namespace once::config {
 

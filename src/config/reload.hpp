@@ -13,7 +13,7 @@ namespace once::config {
 bool reloads(std::string_view setting);
 
 // The settings that differ and are not taken over, in the order of the reference; the secret among them, if it changed.
-// Empty: `wanted` can be served by a process that was started with `running`. Both are finished.
+// Empty: `wanted` can be served by a process that was started with `running`. Both are prepared.
 std::vector<std::string> needs_restart(const Config& running, const Config& wanted);
 
 // Which keys `wanted` makes new, though nobody used them again: what an operation's id is made of has changed, so that

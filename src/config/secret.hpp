@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/random.hpp"
-#include "config/finish.hpp"
+#include "config/prepare.hpp"
 
 namespace once::config {
 

@@ -1,6 +1,6 @@
 #include "config/serving.hpp"
 
-#include "config/finish.hpp"
+#include "config/prepare.hpp"
 #include "store/catalog/catalog.hpp"
 
 namespace once::config {

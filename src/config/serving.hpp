@@ -1,4 +1,4 @@
-// How requests are served, from a finished configuration: for the gateway and for a gate inside of a program.
+// How requests are served, from a prepared configuration: for the gateway and for a gate inside of a program.
 #pragma once
 
 #include "config/config.hpp"

@@ -46,7 +46,7 @@ std::string make_etag(const Representation& representation) {
   hash.update_part(representation.content_type);
   hash.update_part(representation.content_encoding);
   hash.update_part(representation.body);
-  const Digest digest = hash.finish();
+  const Digest digest = hash.digest();
   std::string tag = "\"";
   append_hex(tag, {reinterpret_cast<const char*>(digest.data()), tag_bytes});
   tag.push_back('"');

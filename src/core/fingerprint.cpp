@@ -65,25 +65,25 @@ Fingerprint fingerprint(const FingerprintPolicy& policy, std::string_view method
     update_lower_case(hash, media_type(content_type));
     return hash;
   };
-  if (policy.body == Body::none) return {started(none_domain).finish()};
+  if (policy.body == Body::none) return {started(none_domain).digest()};
   if (policy.body != Body::raw && is_multipart(content_type)) {
     Sha256 hash = started(multipart_domain);
-    if (hash_multipart(hash, content_type, body)) return {hash.finish()};
+    if (hash_multipart(hash, content_type, body)) return {hash.digest()};
   }
   if (policy.body == Body::form && is_form(content_type)) {
     Sha256 hash = started(form_domain);
-    if (hash_form(hash, body)) return {hash.finish()};
+    if (hash_form(hash, body)) return {hash.digest()};
   }
   if (policy.body == Body::json && is_json(content_type)) {
     if (const auto canonical = canonical_json(body, policy.include, policy.exclude)) {
       Sha256 hash = started(json_domain);
       hash.update_part(*canonical);
-      return {hash.finish()};
+      return {hash.digest()};
     }
   }
   Sha256 hash = started(raw_domain);
   hash.update_part(body);
-  return {hash.finish()};
+  return {hash.digest()};
 }
 
 }  // namespace once::core

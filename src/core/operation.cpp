@@ -24,14 +24,14 @@ OperationId OperationIds::make(std::span<const std::string_view> scope_parts, st
   stream.update_part({count.data(), count.size()});
   for (const std::string_view part : scope_parts) stream.update_part(part);
   stream.update_part(key);
-  return {stream.finish()};
+  return {stream.digest()};
 }
 
 TenantTag OperationIds::tenant(std::span<const std::string_view> caller_parts) const {
   HmacSha256::Stream stream = hmac_.start();
   stream.update_part(tenant_domain);
   for (const std::string_view part : caller_parts) stream.update_part(part);
-  const OperationId whole{stream.finish()};
+  const OperationId whole{stream.digest()};
   TenantTag tag{};
   const std::string hex = to_hex(whole.view().substr(0, tag.size() / 2));
   std::ranges::copy(hex, tag.begin());

@@ -9,7 +9,7 @@
 #include "admin/exposition.hpp"
 #include "admin/metrics_page.hpp"
 #include "admin/store_metrics.hpp"
-#include "config/finish.hpp"
+#include "config/prepare.hpp"
 #include "config/serving.hpp"
 #include "gate/core.hpp"
 #include "gate/environment.hpp"

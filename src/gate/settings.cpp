@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "base/random.hpp"
-#include "config/finish.hpp"
 #include "config/include.hpp"
 #include "config/load.hpp"
+#include "config/prepare.hpp"
 
 namespace once::gate {
 
@@ -116,13 +116,13 @@ std::expected<GateSettings, std::string> read_settings(const Options& options, c
   if (!loaded.errors.empty()) return std::unexpected(lines_of(loaded.errors));
   leave_out_sockets(loaded.config);
   SystemRandom random;
-  auto finished = finish(loaded.config, environ, random);
-  if (!finished) return std::unexpected(lines_of(finished.error()));
+  auto prepared = prepare(loaded.config, environ, random);
+  if (!prepared) return std::unexpected(lines_of(prepared.error()));
   if (const ConfigErrors errors = only_in_gateway(loaded.config); !errors.empty()) {
     return std::unexpected(lines_of(errors));
   }
   std::vector<std::string> warnings = warnings_for_gate(loaded.config);
-  for (const ConfigError& warning : *finished) warnings.push_back(to_string(warning));
+  for (const ConfigError& warning : *prepared) warnings.push_back(to_string(warning));
   return GateSettings{.config = std::move(loaded.config), .warnings = std::move(warnings)};
 }
 

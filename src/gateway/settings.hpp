@@ -110,7 +110,7 @@ struct Route {
   std::string path = "/**";          // literal segments, * or {name} for one, ** at the end for any rest
   std::vector<std::string> hosts;    // names, or *.NAME for those below one; empty: any
   std::optional<MethodSet> methods;  // which methods this route matches; absent: all
-  std::string upstream;              // a name in Config::upstreams; finish() fills in the first
+  std::string upstream;              // a name in Config::upstreams; prepare() fills in the first
   std::string strip_prefix;          // taken off the path before it goes to the backend; "" or "/api"
   Policy policy;
   Where where;

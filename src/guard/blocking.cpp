@@ -44,7 +44,7 @@ void Blocking::run_until_done() {
   done_ = false;
 }
 
-Task<void> Blocking::finish(Task<void> task, Blocking& home) {
+Task<void> Blocking::complete(Task<void> task, Blocking& home) {
   co_await task;
   home.done_ = true;
 }

@@ -32,7 +32,7 @@ class Blocking final : public Executor {
     return *std::move(result);
   }
   void wait_for(Task<void> task) {
-    spawn(finish(std::move(task), *this));
+    spawn(complete(std::move(task), *this));
     run_until_done();
   }
 
@@ -43,7 +43,7 @@ class Blocking final : public Executor {
     result.emplace(std::move(value));
     home.done_ = true;
   }
-  static Task<void> finish(Task<void> task, Blocking& home);
+  static Task<void> complete(Task<void> task, Blocking& home);
   void run_until_done();
 
   const std::thread::id thread_ = std::this_thread::get_id();

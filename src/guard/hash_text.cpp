@@ -45,7 +45,7 @@ std::string hash_text(std::string_view text) {
     space = false;
     text.remove_prefix(word);
   }
-  const Digest digest = hash.finish();
+  const Digest digest = hash.digest();
   return to_hex({reinterpret_cast<const char*>(digest.data()), digest.size()});
 }
 

@@ -139,7 +139,7 @@ std::expected<Op, std::string> Operations::read(const Request& request) const {
     HmacSha256::Stream stream = hmac_.start();
     stream.update_part(fingerprint_domain);
     stream.update_part(request.fingerprint);
-    op.fingerprint = {stream.finish()};
+    op.fingerprint = {stream.digest()};
   }
   op.terms = {.on_unknown = on_unknown_of(request.on_unknown),
               .takeover_after = request.takeover_after,

@@ -40,14 +40,14 @@ void IoWait::await_suspend(std::coroutine_handle<> caller) {
     auto& self = static_cast<IoWait&>(timer);
     self.status_ = Io::timed_out;
     if (self.direction_ == Direction::write) self.socket_.write_timed_out_ = true;
-    self.finish();
+    self.resume();
   };
   blocked_at_ = socket_.loop_.now();
   done_before_ = bytes_;
   socket_.loop_.arm(*this, limit_);
 }
 
-void IoWait::finish() {
+void IoWait::resume() {
   place() = nullptr;
   socket_.loop_.disarm(*this);
   caller_.resume();  // `this` may be gone afterwards
@@ -293,10 +293,10 @@ void Socket::wake_waiters() {
   // The coroutine that is resumed may destroy this socket, unless the other direction still waits on it.
   const bool reader_waits = reader_ != nullptr;
   if (writer_ != nullptr && (may_write_ || cancelled_) && writer_->attempt()) {
-    writer_->finish();
+    writer_->resume();
     if (!reader_waits) return;
   }
-  if (reader_ != nullptr && reader_->attempt()) reader_->finish();
+  if (reader_ != nullptr && reader_->attempt()) reader_->resume();
 }
 
 void Socket::on_ready(std::uint32_t events) {

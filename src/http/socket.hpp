@@ -67,7 +67,7 @@ class IoWait : private Timer {
  private:
   friend class Socket;
   IoWait*& place() const;  // the socket's waiter in this direction
-  void finish();
+  void resume();
 
   Direction direction_;
   Duration limit_;

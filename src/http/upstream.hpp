@@ -39,10 +39,10 @@ class ResponseSource {
   ~ResponseSource() = default;
 };
 
-struct FinishSource {
+struct EndSource {
   void operator()(ResponseSource* source) const { source->done(); }
 };
-using ResponseSourcePtr = std::unique_ptr<ResponseSource, FinishSource>;
+using ResponseSourcePtr = std::unique_ptr<ResponseSource, EndSource>;
 
 // Decides whether there is memory for a body that is collected. Outlives the bodies that it admitted.
 class CollectRoom {
@@ -131,7 +131,7 @@ class UpstreamConnection final : public ResponseSource {
   bool busy_ = false;           // counted in UpstreamPool::busy()
 };
 
-using UpstreamConnectionPtr = std::unique_ptr<UpstreamConnection, FinishSource>;
+using UpstreamConnectionPtr = std::unique_ptr<UpstreamConnection, EndSource>;
 
 // The limit of interim responses (1xx) to one request: one every 20 seconds for an hour.
 inline constexpr std::size_t most_interim_responses = 256;

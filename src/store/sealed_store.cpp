@@ -21,7 +21,7 @@ constexpr std::string_view name_domain = "once outcome key name 1";
 Digest hashed(const HmacSha256& secret, std::string_view domain) {
   HmacSha256::Stream stream = secret.start();
   stream.update_part(domain);
-  return stream.finish();
+  return stream.digest();
 }
 
 // Of fixed length each, so that they need no lengths.
@@ -42,7 +42,7 @@ Aead SealedStore::NamedKey::cipher_of(const OperationId& id) const {
   HmacSha256::Stream stream = secret.start();
   stream.update_part(operation_key_domain);
   stream.update_part(id.view());
-  return Aead(stream.finish());
+  return Aead(stream.digest());
 }
 
 SealedStore::SealedStore(Store& inner, std::span<const std::string> secrets, Random& random, const Log& log)

@@ -2,8 +2,8 @@
 // can be written down and set again. The whole input is the file.
 #include <algorithm>
 
-#include "config/finish.hpp"
 #include "config/load.hpp"
+#include "config/prepare.hpp"
 #include "config/settings.hpp"
 #include "tests/fuzz/input.hpp"
 

@@ -32,7 +32,7 @@ std::string signed_token(std::string_view header, std::string_view payload) {
   std::string token = once::base::to_base64url(header) + "." + once::base::to_base64url(payload);
   once::base::HmacSha256::Stream signing = once::base::HmacSha256(secret).start();
   signing.update(token);
-  const auto mac = signing.finish();
+  const auto mac = signing.digest();
   return token + "." + once::base::to_base64url({reinterpret_cast<const char*>(mac.data()), mac.size()});
 }
 

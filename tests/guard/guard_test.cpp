@@ -451,7 +451,7 @@ TEST(Canonical, names_and_values_are_what_their_json_would_be) {
 TEST(HashText, white_space_makes_no_difference_and_it_is_sha256) {
   Sha256 hash;
   hash.update("a b c");
-  const Digest digest = hash.finish();
+  const Digest digest = hash.digest();
   const std::string hex = to_hex({reinterpret_cast<const char*>(digest.data()), digest.size()});
   EXPECT_EQ(hash_text("a b c"), hex);
   EXPECT_EQ(hash_text(" \t a\r\n b\u00A0\u2003c\uFEFF "), hex);

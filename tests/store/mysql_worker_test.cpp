@@ -83,7 +83,7 @@ TEST_F(MysqlWorkerTest, the_id_is_made_of_tenant_and_key_with_their_lengths) {
       std::string("once worker 1") + std::string("\0\0\0\4", 4) + "acme" + std::string("\0\0\0\x20", 4) + key;
   Sha256 hash;
   hash.update(text);
-  EXPECT_EQ(first.claim->substr(0, 64), to_hex(OperationId{hash.finish()}));
+  EXPECT_EQ(first.claim->substr(0, 64), to_hex(OperationId{hash.digest()}));
 }
 
 TEST_F(MysqlWorkerTest, what_failed_lapsed_or_expired_executes_again_with_a_larger_fence) {

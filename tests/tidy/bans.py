@@ -34,7 +34,7 @@ BANS = (
         "take a Random& (base/random.hpp)", "int x = rand();", "auto x = random.nonce();", but=("src/base/random.cpp",)),
     Ban("catch-all", r"catch\s*\(\s*\.\.\.\s*\)", "catch the driver's own exception type, at its edge",
         "} catch (...) {", "} catch (const YAML::Exception& e) {", but=("src/guard/caught.cpp",)),
-    Ban("getenv", r"\bgetenv\(", "take an Environ (config/finish.hpp); only cli/ and gate/ read the environment",
+    Ban("getenv", r"\bgetenv\(", "take an Environ (config/prepare.hpp); only cli/ and gate/ read the environment",
         'const char* x = std::getenv("X");', but=("src/cli/", "src/gate/environment.cpp")),
     Ban("sleeps", r"this_thread::sleep|\busleep\(|\bnanosleep\(|(?<![\w:.>])::sleep\(",
         "co_await sleep_for(executor, …), or wait for the thing itself with a deadline",

@@ -49,7 +49,7 @@ std::expected<std::string, const KeySource*> derived_key(const KeyPolicy& policy
     hash.update_part(text_of(source));
     hash.update_part(*value);
   }
-  const auto digest = hash.finish();
+  const auto digest = hash.digest();
   return to_hex(std::string_view(reinterpret_cast<const char*>(digest.data()), digest.size()));
 }
 

@@ -19,7 +19,7 @@ JwtVerifier::Verified TokenCache::look_up(std::string_view token, Time now) {
   if (token.size() > max_token_bytes) return std::unexpected(TokenFault::too_large);
   Sha256 hash;
   hash.update(token);
-  const TokenDigest digest{hash.finish()};
+  const TokenDigest digest{hash.digest()};
   if (auto known = find(digest)) {
     if (const auto timely = JwtVerifier::timely(*known, now); !timely) return std::unexpected(timely.error());
     metrics_.tokens_remembered.add();

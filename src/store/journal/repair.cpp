@@ -56,7 +56,7 @@ class Rewriter {
   }
 
   // At least one segment, with a mark at its end: everything before it is on disk.
-  DiskResult<void> finish(Time now) {
+  DiskResult<void> close(Time now) {
     if (file_ == nullptr) {
       if (auto begun = begin_segment(); !begun) return begun;
     }
@@ -161,7 +161,7 @@ Result<Report> repair(Disk& disk, const Clock& clock, Random& random, const OnSe
     return counts ? rewriter.add(frame.payload) : DiskResult<void>();
   });
   if (!report) return report;
-  DiskResult<void> done = rewriter.finish(clock.now());
+  DiskResult<void> done = rewriter.close(clock.now());
   if (done) done = rewriter.give_names();
   for (const SegmentNumber number : *old) {
     const std::string name = segment_name(number);

@@ -51,7 +51,7 @@ std::string text_of(const Fault& fault) {
   return fault.sqlstate.empty() ? fault.detail : fmt::format("{} ({})", fault.detail, fault.sqlstate);
 }
 
-void Connection::Finish::operator()(pg_conn* connection) const {
+void Connection::Close::operator()(pg_conn* connection) const {
   PQfinish(connection);
 }
 

@@ -80,10 +80,10 @@ class Connection {
  private:
   enum class Ready : std::uint8_t { yes, no };
 
-  struct Finish {
+  struct Close {
     void operator()(pg_conn* connection) const;
   };
-  using Handle = std::unique_ptr<pg_conn, Finish>;
+  using Handle = std::unique_ptr<pg_conn, Close>;
 
   explicit Connection(Handle handle) : handle_(std::move(handle)) {}
 

@@ -25,7 +25,7 @@ TEST(Bytes, hex_both_ways) {
 TEST(Sha256, known_answers) {
   Sha256 hash;
   hash.update("abc");
-  EXPECT_EQ(hex(hash.finish()), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(hex(hash.digest()), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
 TEST(Sha256, parts_are_bound_by_their_lengths) {
@@ -35,7 +35,7 @@ TEST(Sha256, parts_are_bound_by_their_lengths) {
   Sha256 two;
   two.update_part("a");
   two.update_part("bc");
-  EXPECT_NE(one.finish(), two.finish());
+  EXPECT_NE(one.digest(), two.digest());
 }
 
 // RFC 4231 uses bare data, ours are length-prefixed parts: computed with an independent HMAC over the framed bytes.
@@ -43,10 +43,10 @@ TEST(HmacSha256, matches_an_independent_implementation) {
   HmacSha256::Stream stream = HmacSha256("secret").start();
   stream.update_part("a");
   stream.update_part("bc");
-  EXPECT_EQ(hex(stream.finish()), "cfab45ea0a85c63ad6e4d77543d1c286907caede701d3004cdc652e11db34d63");
+  EXPECT_EQ(hex(stream.digest()), "cfab45ea0a85c63ad6e4d77543d1c286907caede701d3004cdc652e11db34d63");
   HmacSha256::Stream long_secret = HmacSha256(std::string(100, 'k')).start();
   long_secret.update_part("");
-  EXPECT_EQ(hex(long_secret.finish()), "d34c5d3be9e516d5ab7f910f3b127a72dbad68022343a5f9f427ca2f6f242116");
+  EXPECT_EQ(hex(long_secret.digest()), "d34c5d3be9e516d5ab7f910f3b127a72dbad68022343a5f9f427ca2f6f242116");
 }
 
 TEST(Random, nonces_differ_across_the_block_boundary) {

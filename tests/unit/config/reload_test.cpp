@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "config/finish.hpp"
 #include "config/load.hpp"
+#include "config/prepare.hpp"
 
 namespace once::config {
 

@@ -164,7 +164,7 @@ TEST_F(ConfigSecret, production_and_shared_stores_need_one) {
 }
 
 TEST_F(ConfigSecret, finish_makes_none_for_a_process_that_will_not_start) {
-  EXPECT_FALSE(finish(config_, nothing_set, random_).has_value());
+  EXPECT_FALSE(prepare(config_, nothing_set, random_).has_value());
   EXPECT_FALSE(std::filesystem::exists(config_.data_dir));
 }
 
@@ -173,7 +173,7 @@ TEST_F(ConfigSecret, finish_fills_it_in) {
   upstream.name = "a";
   upstream.servers.emplace_back().host = "a";
   config_.upstreams.push_back(upstream);
-  const auto warnings = finish(config_, nothing_set, random_);
+  const auto warnings = prepare(config_, nothing_set, random_);
   ASSERT_TRUE(warnings.has_value());
   EXPECT_EQ(warnings->size(), 1U) << "the caller that may be missing, and nothing about the secret";
   EXPECT_EQ(config_.secret.size(), 64U);

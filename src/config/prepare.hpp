@@ -26,7 +26,7 @@ std::string journal_folder(const Config& config);
 // What the store is opened with.
 StoreSettings store_settings(const Config& config);
 
-// Whether the secret and the admin token that would be used can be: what finish() refuses is an error here. A secret
+// Whether the secret and the admin token that would be used can be: what prepare() refuses is an error here. A secret
 // that would be made is not made.
 Checked check_secrets(Config& config, const Environ& environ);
 
@@ -38,6 +38,6 @@ Checked check_all(Config& config, const Environ& environ);
 ConfigErrors all_mistakes(Loaded loaded, const Environ& environ);
 
 // All of that, then the secret is found or made. The value is the warnings.
-std::expected<ConfigErrors, ConfigErrors> finish(Config& config, const Environ& environ, Random& random);
+std::expected<ConfigErrors, ConfigErrors> prepare(Config& config, const Environ& environ, Random& random);
 
 }  // namespace once::config

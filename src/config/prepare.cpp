@@ -1,4 +1,4 @@
-#include "config/finish.hpp"
+#include "config/prepare.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -243,7 +243,7 @@ ConfigErrors all_mistakes(Loaded loaded, const Environ& environ) {
   return std::move(loaded.errors);
 }
 
-std::expected<ConfigErrors, ConfigErrors> finish(Config& config, const Environ& environ, Random& random) {
+std::expected<ConfigErrors, ConfigErrors> prepare(Config& config, const Environ& environ, Random& random) {
   Checked checked = check_all(config, environ);
   // A process that will not start should not leave a secret behind.
   if (!checked.errors.empty()) return std::unexpected(std::move(checked.errors));

@@ -1,4 +1,4 @@
-#include "config/finish.hpp"
+#include "config/prepare.hpp"
 
 #include <filesystem>
 #include <utility>
@@ -8,7 +8,7 @@
 #include "config/settings.hpp"
 
 namespace once::config {
-namespace finish_test {
+namespace prepare_test {
 
 std::string lines(const ConfigErrors& errors) {
   std::string all;
@@ -380,10 +380,10 @@ TEST(ConfigCheck, that_the_secret_is_missing_is_told_with_the_rest) {
       "upstreams: {a: http://a}\nenvironment: production\nadmin_token: file:/nowhere/admin\ndefaults: {caller_missing: "
       "reject}\n");
   SystemRandom random;
-  const auto finished = finish(config, nothing_set, random);
-  ASSERT_FALSE(finished.has_value());
-  ASSERT_EQ(finished.error().size(), 2U) << lines(finished.error());
-  EXPECT_TRUE(finished.error()[1].text.contains("ONCE_SECRET")) << lines(finished.error());
+  const auto prepared = prepare(config, nothing_set, random);
+  ASSERT_FALSE(prepared.has_value());
+  ASSERT_EQ(prepared.error().size(), 2U) << lines(prepared.error());
+  EXPECT_TRUE(prepared.error()[1].text.contains("ONCE_SECRET")) << lines(prepared.error());
 }
 
 TEST(ConfigCheck, finds_every_secret_that_serving_would_miss) {
@@ -395,9 +395,9 @@ TEST(ConfigCheck, finds_every_secret_that_serving_would_miss) {
     EXPECT_EQ(lines(told.errors), "") << text;
     told = check_secrets(config, nothing_set);
     SystemRandom random;
-    const auto finished = finish(config, nothing_set, random);
-    ASSERT_FALSE(finished.has_value()) << text;
-    EXPECT_EQ(lines(told.errors), lines(finished.error())) << text;
+    const auto prepared = prepare(config, nothing_set, random);
+    ASSERT_FALSE(prepared.has_value()) << text;
+    EXPECT_EQ(lines(told.errors), lines(prepared.error())) << text;
   }
 }
 
@@ -413,5 +413,5 @@ TEST(ConfigCheck, a_variable_that_is_not_set_or_too_short_is_told) {
       "once.yaml:2:14: admin_token: TOKEN has 5 bytes, 16 to 4096 are needed; make one with: openssl rand -hex 32\n");
 }
 
-}  // namespace finish_test
+}  // namespace prepare_test
 }  // namespace once::config
