@@ -203,7 +203,7 @@ void ByteProcess::look() {
   }
   if (parts_.setup.bytes.large_body == 0 || memory_told_ || gateway_.sum(&Metrics::bodies_dropped) > 0) return;
   const std::size_t held = clients_.held_for_readers();
-  const std::size_t counted = gateway_.shared().load.body_bytes;
+  const std::size_t counted = gateway_.shared().usage.body_bytes;
   if (held <= counted) return;
   memory_told_ = true;
   parts_.history.violated(fmt::format("{} bytes of responses wait for their clients, {} are counted", held, counted));

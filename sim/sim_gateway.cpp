@@ -168,8 +168,8 @@ std::vector<std::string> SimGateway::left_over() {
   check("unsettled", sum(&Metrics::unsettled));
   for (const auto& worker : workers_) check("held", worker->held());
   check("connections", shared_.connections);
-  check("in_flight", shared_.load.in_flight);
-  check("body_bytes", shared_.load.body_bytes);
+  check("in_flight", shared_.usage.in_flight);
+  check("body_bytes", shared_.usage.body_bytes);
   for_each_upstream([&check](const UpstreamState& upstream) { check("queued", upstream.queued); });
   // Connections that idle in the pools are closed with them.
   driven_.clear();

@@ -29,7 +29,7 @@
 #include "gateway/identity/routes.hpp"
 #include "gateway/identity/token_cache.hpp"
 #include "gateway/limits/caller_limits.hpp"
-#include "gateway/limits/load.hpp"
+#include "gateway/limits/usage.hpp"
 #include "gateway/metrics.hpp"
 #include "gateway/settings.hpp"
 #include "guard/operation.hpp"
@@ -103,7 +103,7 @@ class Engine {
   ExchangeClaimant& claimant() { return claimant_; }
   Random& random() { return random_; }
   TokenCache* tokens() { return tokens_ ? &*tokens_ : nullptr; }
-  Load& load() { return load_; }
+  Usage& usage() { return usage_; }
   CallerTable& callers() { return callers_; }
   CallerTable& networks() { return networks_; }
   Metrics& metrics() { return metrics_; }
@@ -144,7 +144,7 @@ class Engine {
   Metrics metrics_;
   std::vector<RouteMetrics*> counts_;  // by route, and of those that have none
   std::optional<TokenCache> tokens_;
-  Load load_;
+  Usage usage_;
   CallerTable callers_;
   CallerTable networks_;
   Executions executions_;

@@ -86,7 +86,7 @@ Task<void> HttpCall::answer_keyed(const std::optional<Key>& key) {
   const Policy& policy = *route_.policy;
   const Limits& limits = engine_.serving().limits;
   Metrics& metrics = engine_.metrics();
-  const Load::Share share = engine_.load().begin(limits.max_in_flight);
+  const Usage::Share share = engine_.usage().begin(limits.max_in_flight);
   if (!share) {
     metrics.overloaded[static_cast<std::size_t>(Overload::in_flight)].add();
     Problem answer = problem(ProblemKind::overloaded, "There are too many requests with a key at work. Retry later.");

@@ -192,7 +192,7 @@ std::vector<const Metrics*> Gateway::metrics() const {
 }
 
 bool Gateway::take_memory(HeldFor what, std::size_t bytes) {
-  if (shared_.load.take(what, bytes, generation()->settings.limits.max_body_memory)) return true;
+  if (shared_.usage.take(what, bytes, generation()->settings.limits.max_body_memory)) return true;
   beside_.overloaded[static_cast<std::size_t>(Overload::body_memory)].add();
   return false;
 }

@@ -97,13 +97,13 @@ class Gateway {
   std::chrono::nanoseconds oldest_at_work() const;
   // By which new requests are served. From any thread, after start().
   std::shared_ptr<const Generation> generation() const;
-  std::size_t body_bytes() const { return shared_.load.body_bytes.load(std::memory_order_relaxed); }
+  std::size_t body_bytes() const { return shared_.usage.body_bytes.load(std::memory_order_relaxed); }
   std::size_t body_bytes(HeldFor what) const {
-    return shared_.load.bytes_held_for[static_cast<std::size_t>(what)].load(std::memory_order_relaxed);
+    return shared_.usage.bytes_held_for[static_cast<std::size_t>(what)].load(std::memory_order_relaxed);
   }
   // Of limits.max_body_memory, for the service beside the gateway. False: there is no more, and that is counted.
   bool take_memory(HeldFor what, std::size_t bytes);
-  void give_back_memory(HeldFor what, std::size_t bytes) { shared_.load.give_back(what, bytes); }
+  void give_back_memory(HeldFor what, std::size_t bytes) { shared_.usage.give_back(what, bytes); }
   // What that service adds to what the workers count. Of its thread.
   Metrics& beside() { return beside_; }
   // Of all connections, also those of services beside the gateway that tell it.

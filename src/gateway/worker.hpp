@@ -19,8 +19,8 @@
 #include "gateway/generation.hpp"
 #include "gateway/limits/address_limit.hpp"
 #include "gateway/limits/caller_limits.hpp"
-#include "gateway/limits/load.hpp"
 #include "gateway/limits/told_outcomes.hpp"
+#include "gateway/limits/usage.hpp"
 #include "gateway/metrics.hpp"
 #include "http/fault.hpp"
 #include "http/kernel_net.hpp"
@@ -53,12 +53,12 @@ struct GatewayShared {
   http::Net& net = http::kernel_net();
   Random* random = nullptr;  // where all workers run on one thread; null: each has the system's
   std::atomic<std::size_t> connections = 0;
-  Load load{};
+  Usage usage{};
   Executions executions{};
   CallerTable callers{};
   CallerTable networks{};  // of callers that are not proven, by http::PeerNetwork
   AddressTable addresses{};
-  ToldOutcomes told{load};
+  ToldOutcomes told{usage};
 };
 
 enum class Over : std::uint8_t { plain, tls };

@@ -13,7 +13,7 @@ KeyedHandler::KeyedHandler(Worker& worker, ClientIo& io, RequestReader& reader, 
       reader_(reader),
       writer_(writer),
       presence_(io.socket),
-      memory_(shared_.load, shared_.told, worker.loop(), worker.metrics(), room),
+      memory_(shared_.usage, shared_.told, worker.loop(), worker.metrics(), room),
       exchange_(worker.exchange_ports(&memory_)) {}
 
 KeyedRequest KeyedHandler::keyed_request(RequestContext& request, Backend& backend, const RequestIdentity& identity) {
@@ -41,7 +41,7 @@ Task<void> KeyedHandler::answer(RequestContext& request, const std::optional<Key
   const Policy& policy = *request.route.policy;
   const http::RequestHead& head = io_.head;
   const Limits& limits = request.settings().limits;
-  const Load::Share share = shared_.load.begin(limits.max_in_flight);
+  const Usage::Share share = shared_.usage.begin(limits.max_in_flight);
   if (!share) {
     co_await writer_.refuse_overload(request, Overload::in_flight);
     co_return;

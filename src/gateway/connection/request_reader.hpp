@@ -11,8 +11,8 @@
 #include "gateway/connection/client_io.hpp"
 #include "gateway/connection/reply_writer.hpp"
 #include "gateway/connection/request_context.hpp"
-#include "gateway/limits/load.hpp"
 #include "gateway/limits/response_memory.hpp"
+#include "gateway/limits/usage.hpp"
 #include "gateway/worker.hpp"
 
 namespace once::gateway {
@@ -20,7 +20,7 @@ namespace once::gateway {
 class RequestReader {
  public:
   RequestReader(Worker& worker, ClientIo& io, ReplyWriter& writer, RoomMaker& room)
-      : worker_(worker), io_(io), writer_(writer), room_(room), held_(worker.shared().load) {}
+      : worker_(worker), io_(io), writer_(writer), room_(room), held_(worker.shared().usage) {}
 
   enum class HeadRead : std::uint8_t {
     whole,

@@ -35,7 +35,7 @@ UnkeyedHandler::UnkeyedHandler(Worker& worker, ClientIo& io, RequestReader& read
       writer_(writer),
       ports_(ports),
       presence_(io.socket),
-      tag_room_(shared_.load),
+      tag_room_(shared_.usage),
       pass_(io, worker.metrics()) {}
 
 PassedRequest UnkeyedHandler::passed_request(RequestContext& request) {

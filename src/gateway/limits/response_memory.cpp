@@ -14,12 +14,12 @@ constexpr Duration room_pause = std::chrono::milliseconds(20);
 }  // namespace
 
 Task<bool> TagRoom::take(std::size_t bytes) {
-  co_return load_.take(HeldFor::tag, bytes, most_);
+  co_return usage_.take(HeldFor::tag, bytes, most_);
 }
 
 Task<bool> ResponseMemory::take(std::size_t bytes) {
   Duration waited{};
-  while (!load_.take(HeldFor::response, bytes, most_ + most_ / 4)) {
+  while (!usage_.take(HeldFor::response, bytes, most_ + most_ / 4)) {
     if (waited >= longest_wait_for_room) {
       metrics_.bodies_dropped.add();
       co_return false;

@@ -6,8 +6,8 @@
 
 #include "base/executor.hpp"
 #include "base/task.hpp"
-#include "gateway/limits/load.hpp"
 #include "gateway/limits/told_outcomes.hpp"
+#include "gateway/limits/usage.hpp"
 #include "gateway/metrics.hpp"
 #include "http/upstream.hpp"
 
@@ -26,14 +26,14 @@ class RoomMaker {
 // Room for a response that is given an ETag. Without room it gets none.
 class TagRoom final : public http::CollectRoom {
  public:
-  explicit TagRoom(Load& load) : load_(load) {}
+  explicit TagRoom(Usage& usage) : usage_(usage) {}
 
   void begin(std::size_t most) { most_ = most; }
   Task<bool> take(std::size_t bytes) override;
-  void give_back(std::size_t bytes) override { load_.give_back(HeldFor::tag, bytes); }
+  void give_back(std::size_t bytes) override { usage_.give_back(HeldFor::tag, bytes); }
 
  private:
-  Load& load_;
+  Usage& usage_;
   std::size_t most_ = 0;
 };
 
@@ -41,14 +41,14 @@ class TagRoom final : public http::CollectRoom {
 // everything else, and waits a moment for room; then it is recorded without its body.
 class ResponseMemory final : public http::CollectRoom {
  public:
-  ResponseMemory(Load& load, ToldOutcomes& told, Executor& home, Metrics& metrics, RoomMaker& room)
-      : load_(load), told_(told), home_(home), metrics_(metrics), room_(room) {}
+  ResponseMemory(Usage& usage, ToldOutcomes& told, Executor& home, Metrics& metrics, RoomMaker& room)
+      : usage_(usage), told_(told), home_(home), metrics_(metrics), room_(room) {}
 
   // A request under this limits.max_body_memory.
   void begin(std::size_t most) { most_ = most; }
 
   Task<bool> take(std::size_t bytes) override;
-  void give_back(std::size_t bytes) override { load_.give_back(HeldFor::response, bytes); }
+  void give_back(std::size_t bytes) override { usage_.give_back(HeldFor::response, bytes); }
 
   // As ToldOutcomes::share(). What was executed just now is told in any case.
   OutcomeBytes executed(const OperationId& id, const Nonce& nonce, OutcomeBytes outcome);
@@ -56,7 +56,7 @@ class ResponseMemory final : public http::CollectRoom {
   OutcomeBytes replay(const OperationId& id, const Nonce& nonce, OutcomeBytes outcome);
 
  private:
-  Load& load_;
+  Usage& usage_;
   ToldOutcomes& told_;
   Executor& home_;
   Metrics& metrics_;

@@ -10,7 +10,7 @@ struct ToldOutcomes::Told {
   Told(const Told&) = delete;
   Told& operator=(const Told&) = delete;
   ~Told() {
-    table.load_.give_back(what, bytes->size());
+    table.usage_.give_back(what, bytes->size());
     table.forget(*this);
   }
 
@@ -49,7 +49,7 @@ OutcomeBytes ToldOutcomes::share(const OperationId& id, const Nonce& nonce, Outc
   // Under one nonce there may be two outcomes: one that could not be recorded, and the one an operator recorded then.
   std::shared_ptr<Told> told = find(key);
   if (!told || *told->bytes != *outcome) {
-    if (!load_.take(what, outcome->size(), most)) return nullptr;
+    if (!usage_.take(what, outcome->size(), most)) return nullptr;
     told = std::make_shared<Told>(*this, key, std::move(outcome), what);
     list(told);
   }

@@ -11,7 +11,7 @@
 
 #include "base/bytes.hpp"
 #include "core/record.hpp"
-#include "gateway/limits/load.hpp"
+#include "gateway/limits/usage.hpp"
 
 namespace once::gateway {
 
@@ -20,7 +20,7 @@ class ToldOutcomes {
   // Outcomes of this size belong to what a connection takes anyway: neither shared nor counted.
   static constexpr std::size_t largest_uncounted = 8192;
 
-  explicit ToldOutcomes(Load& load) : load_(load) {}
+  explicit ToldOutcomes(Usage& usage) : usage_(usage) {}
   ToldOutcomes(const ToldOutcomes&) = delete;
   ToldOutcomes& operator=(const ToldOutcomes&) = delete;
 
@@ -49,7 +49,7 @@ class ToldOutcomes {
   void list(const std::shared_ptr<Told>& told);
   void forget(const Told& told);
 
-  Load& load_;
+  Usage& usage_;
   std::array<Shard, 16> shards_;
 };
 

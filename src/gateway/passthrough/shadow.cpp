@@ -40,7 +40,7 @@ Shadow::Shadow(Worker& worker, GenerationUse generation, const RoutedPolicy& rou
       route_(routed.route),
       head_(head),
       request_id_(request_id),
-      body_(shared_.load),
+      body_(shared_.usage),
       ports_(worker.exchange_ports(nullptr)),
       claimant_(ports_),
       lease_(shared_.store, worker.loop(), shared_.clock, worker.metrics()) {}

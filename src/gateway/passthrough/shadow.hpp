@@ -21,7 +21,7 @@
 #include "gateway/exchange/lease_keeper.hpp"
 #include "gateway/identity/identify.hpp"
 #include "gateway/identity/routes.hpp"
-#include "gateway/limits/load.hpp"
+#include "gateway/limits/usage.hpp"
 #include "gateway/metrics.hpp"
 #include "gateway/passthrough/passthrough.hpp"
 #include "gateway/worker.hpp"

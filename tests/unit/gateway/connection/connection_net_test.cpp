@@ -131,7 +131,7 @@ TEST(ConnectionOnNet, a_client_that_takes_nothing_is_cut_off) {
   client.ask(keyed);
   stage.run(1min);
   EXPECT_EQ(stage.gateway->sum(&Metrics::slow_clients), 1U);
-  EXPECT_EQ(stage.gateway->shared().load.body_bytes, 0U);
+  EXPECT_EQ(stage.gateway->shared().usage.body_bytes, 0U);
   EXPECT_TRUE(client.reset);
   stage.finish();
 }
@@ -216,11 +216,11 @@ TEST(ConnectionOnNet, a_response_that_waits_for_its_client_is_counted) {
   client.peer->set_reading(false);
   client.ask(keyed);
   stage.run(5s);
-  EXPECT_GE(stage.gateway->shared().load.body_bytes, 100'000U);
+  EXPECT_GE(stage.gateway->shared().usage.body_bytes, 100'000U);
   client.peer->set_reading(true);
   stage.run(5s);
   EXPECT_EQ(client.response().body.size(), 100'000U);
-  EXPECT_EQ(stage.gateway->shared().load.body_bytes, 0U);
+  EXPECT_EQ(stage.gateway->shared().usage.body_bytes, 0U);
   stage.finish();
 }
 

@@ -18,12 +18,12 @@ OutcomeBytes outcome(char of, std::size_t length = size) {
 }
 
 struct World {
-  Load load;
-  ToldOutcomes told{load};
+  Usage usage;
+  ToldOutcomes told{usage};
   OperationId id{.bytes = {1}};
   Nonce nonce{.bytes = {2}};
 
-  std::size_t held_for(HeldFor what) const { return load.bytes_held_for[static_cast<std::size_t>(what)]; }
+  std::size_t held_for(HeldFor what) const { return usage.bytes_held_for[static_cast<std::size_t>(what)]; }
 };
 
 TEST(ToldOutcomesTest, equal_bytes_are_held_and_counted_once_until_the_last_reader_has_them) {
@@ -31,13 +31,13 @@ TEST(ToldOutcomesTest, equal_bytes_are_held_and_counted_once_until_the_last_read
   OutcomeBytes first = world.told.share(world.id, world.nonce, outcome('x'), HeldFor::response, any);
   OutcomeBytes second = world.told.share(world.id, world.nonce, outcome('x'), HeldFor::replay, size);
   EXPECT_EQ(first.get(), second.get());
-  EXPECT_EQ(world.load.body_bytes, size);
+  EXPECT_EQ(world.usage.body_bytes, size);
   EXPECT_EQ(world.held_for(HeldFor::response), size);
   first.reset();
-  EXPECT_EQ(world.load.body_bytes, size);
+  EXPECT_EQ(world.usage.body_bytes, size);
   EXPECT_EQ(*second, *outcome('x'));
   second.reset();
-  EXPECT_EQ(world.load.body_bytes, 0U);
+  EXPECT_EQ(world.usage.body_bytes, 0U);
   EXPECT_EQ(world.held_for(HeldFor::response), 0U);
 }
 
@@ -51,7 +51,7 @@ TEST(ToldOutcomesTest, another_operation_attempt_or_text_is_never_told) {
   EXPECT_EQ((*resolved)[0], 'y');
   EXPECT_EQ((*other)[0], 'z');
   EXPECT_EQ((*later)[0], 'w');
-  EXPECT_EQ(world.load.body_bytes, 4 * size);
+  EXPECT_EQ(world.usage.body_bytes, 4 * size);
 }
 
 TEST(ToldOutcomesTest, one_too_many_is_refused_and_one_that_is_told_already_is_not) {
@@ -60,14 +60,14 @@ TEST(ToldOutcomesTest, one_too_many_is_refused_and_one_that_is_told_already_is_n
   ASSERT_TRUE(mine);
   EXPECT_FALSE(world.told.share({.bytes = {3}}, world.nonce, outcome('z'), HeldFor::replay, 2 * size - 1));
   EXPECT_TRUE(world.told.share(world.id, world.nonce, outcome('x'), HeldFor::replay, size));
-  EXPECT_EQ(world.load.body_bytes, size);
+  EXPECT_EQ(world.usage.body_bytes, size);
 }
 
 TEST(ToldOutcomesTest, small_ones_are_not_counted) {
   World world;
   const OutcomeBytes given = outcome('x', ToldOutcomes::largest_uncounted);
   EXPECT_EQ(world.told.share(world.id, world.nonce, given, HeldFor::replay, 0).get(), given.get());
-  EXPECT_EQ(world.load.body_bytes, 0U);
+  EXPECT_EQ(world.usage.body_bytes, 0U);
 }
 
 // The store may keep the outcome for a day; that is not counted as a client that reads for a day.
@@ -77,7 +77,7 @@ TEST(ToldOutcomesTest, whoever_keeps_the_outcome_itself_is_not_counted) {
   OutcomeBytes told = world.told.share(world.id, world.nonce, kept_by_store, HeldFor::response, any);
   EXPECT_EQ(told.get(), kept_by_store.get());
   told.reset();
-  EXPECT_EQ(world.load.body_bytes, 0U);
+  EXPECT_EQ(world.usage.body_bytes, 0U);
 }
 
 TEST(ToldOutcomesTest, readers_of_many_threads_come_and_go) {
@@ -91,7 +91,7 @@ TEST(ToldOutcomesTest, readers_of_many_threads_come_and_go) {
   std::vector<std::jthread> readers;
   for (int i = 0; i < 4; ++i) readers.emplace_back(read);
   readers.clear();
-  EXPECT_EQ(world.load.body_bytes, 0U);
+  EXPECT_EQ(world.usage.body_bytes, 0U);
 }
 
 }  // namespace told_outcomes_test

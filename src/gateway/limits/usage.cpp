@@ -1,4 +1,4 @@
-#include "gateway/limits/load.hpp"
+#include "gateway/limits/usage.hpp"
 
 #include <algorithm>
 
@@ -21,7 +21,7 @@ std::string_view name_of(HeldFor what) {
   return "";
 }
 
-bool Load::take(HeldFor what, std::size_t bytes, std::size_t most) {
+bool Usage::take(HeldFor what, std::size_t bytes, std::size_t most) {
   const std::size_t before = body_bytes.fetch_add(bytes, std::memory_order_relaxed);
   if (before > most || bytes > most - before) {
     body_bytes.fetch_sub(bytes, std::memory_order_relaxed);
@@ -31,7 +31,7 @@ bool Load::take(HeldFor what, std::size_t bytes, std::size_t most) {
   return true;
 }
 
-void Load::give_back(HeldFor what, std::size_t bytes) {
+void Usage::give_back(HeldFor what, std::size_t bytes) {
   body_bytes.fetch_sub(bytes, std::memory_order_relaxed);
   bytes_held_for[static_cast<std::size_t>(what)].fetch_sub(bytes, std::memory_order_relaxed);
 }
@@ -43,7 +43,7 @@ bool HeldBody::append(std::string_view data, std::size_t expected, std::size_t m
     // No more than is to come, if that is known: most bodies say how long they are.
     const std::size_t wanted = std::max(needed, expected > 0 ? std::min(expected, doubled) : doubled);
     const std::size_t more = wanted - std::min(wanted, counted_);
-    if (!load_.take(HeldFor::request, more, most)) return false;
+    if (!usage_.take(HeldFor::request, more, most)) return false;
     counted_ += more;
     bytes_.reserve(wanted);
   }
@@ -58,7 +58,7 @@ void HeldBody::clear() {
 
 void HeldBody::release() {
   std::string().swap(bytes_);
-  if (counted_ > 0) load_.give_back(HeldFor::request, counted_);
+  if (counted_ > 0) usage_.give_back(HeldFor::request, counted_);
   counted_ = 0;
 }
 

@@ -1,4 +1,4 @@
-// How much the process has to do: how many requests with a key there are, and what the bodies that are held take.
+// What the process uses of its limits: how many requests with a key there are, and what the bodies that are held take.
 // Shared by the workers; over a limit, new ones are sent away before anything of them is held.
 #pragma once
 
@@ -25,7 +25,7 @@ inline constexpr std::size_t held_for_count = 4;
 // As it stands in the metrics.
 std::string_view name_of(HeldFor what);
 
-struct Load {
+struct Usage {
   std::atomic<std::size_t> in_flight = 0;
   std::atomic<std::size_t> body_bytes = 0;                              // limits.max_body_memory
   std::array<std::atomic<std::size_t>, held_for_count> bytes_held_for;  // of those, by HeldFor
@@ -38,20 +38,20 @@ struct Load {
   class Share {
    public:
     Share() = default;
-    explicit Share(Load& load) : load_(&load) {}
+    explicit Share(Usage& usage) : usage_(&usage) {}
     Share(const Share&) = delete;
-    Share(Share&& other) noexcept : load_(std::exchange(other.load_, nullptr)) {}
+    Share(Share&& other) noexcept : usage_(std::exchange(other.usage_, nullptr)) {}
     Share& operator=(Share other) noexcept {
-      std::swap(load_, other.load_);
+      std::swap(usage_, other.usage_);
       return *this;
     }
     ~Share() {
-      if (load_ != nullptr) load_->in_flight.fetch_sub(1, std::memory_order_relaxed);
+      if (usage_ != nullptr) usage_->in_flight.fetch_sub(1, std::memory_order_relaxed);
     }
-    explicit operator bool() const { return load_ != nullptr; }
+    explicit operator bool() const { return usage_ != nullptr; }
 
    private:
-    Load* load_ = nullptr;
+    Usage* usage_ = nullptr;
   };
 
   // Nothing is held if there are as many as there may be.
@@ -66,14 +66,14 @@ struct Load {
 // that were announced, so that announcing costs nobody anything.
 class HeldBody {
  public:
-  explicit HeldBody(Load& load) : load_(load) {}
+  explicit HeldBody(Usage& usage) : usage_(usage) {}
   HeldBody(const HeldBody&) = delete;
   HeldBody& operator=(const HeldBody&) = delete;
   ~HeldBody() { release(); }
 
   // Whether a body of this size would find room now.
   bool may_take(std::size_t size, std::size_t most) const {
-    const std::size_t held = load_.body_bytes.load(std::memory_order_relaxed);
+    const std::size_t held = usage_.body_bytes.load(std::memory_order_relaxed);
     return size <= counted_ || held + (size - counted_) <= most;
   }
 
@@ -87,7 +87,7 @@ class HeldBody {
   void release();
 
  private:
-  Load& load_;
+  Usage& usage_;
   std::string bytes_;
   std::size_t counted_ = 0;
 };

@@ -1,5 +1,5 @@
 // What all keyed requests take together.
-#include "gateway/limits/load.hpp"
+#include "gateway/limits/usage.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,50 +7,50 @@
 #include "gateway/limits/address_limit.hpp"
 
 namespace once::gateway {
-namespace load_test {
+namespace usage_test {
 
 using namespace std::chrono_literals;
 
 TEST(LoadTest, requests_at_work) {
-  Load load;
+  Usage usage;
   {
-    const Load::Share first = load.begin(2);
-    Load::Share second = load.begin(2);
+    const Usage::Share first = usage.begin(2);
+    Usage::Share second = usage.begin(2);
     EXPECT_TRUE(first && second);
-    EXPECT_FALSE(load.begin(2));
-    second = Load::Share();
-    EXPECT_TRUE(load.begin(2));
+    EXPECT_FALSE(usage.begin(2));
+    second = Usage::Share();
+    EXPECT_TRUE(usage.begin(2));
   }
-  EXPECT_EQ(load.in_flight, 0U);
+  EXPECT_EQ(usage.in_flight, 0U);
 }
 
 TEST(LoadTest, a_body_is_counted_as_it_comes_and_until_its_memory_is_given_back) {
-  Load load;
+  Usage usage;
   constexpr std::size_t most = 1'000'000;
   {
-    HeldBody body(load);
+    HeldBody body(usage);
     EXPECT_TRUE(body.may_take(most, most));
     EXPECT_FALSE(body.may_take(most + 1, most));
-    EXPECT_EQ(load.body_bytes, 0U);  // announcing costs nothing
+    EXPECT_EQ(usage.body_bytes, 0U);  // announcing costs nothing
     const std::string piece(50'000, 'x');
     for (int i = 0; i < 6; ++i) EXPECT_TRUE(body.append(piece, 300'000, most));
     EXPECT_EQ(body.size(), 300'000U);
-    EXPECT_GE(load.body_bytes, 300'000U);
-    EXPECT_LE(load.body_bytes, 400'000U);
+    EXPECT_GE(usage.body_bytes, 300'000U);
+    EXPECT_LE(usage.body_bytes, 400'000U);
 
-    HeldBody other(load);
+    HeldBody other(usage);
     EXPECT_FALSE(other.may_take(700'001, most));
     EXPECT_FALSE(other.append(std::string(700'001, 'y'), 0, most));
     EXPECT_EQ(other.size(), 0U);
 
     body.clear();
-    EXPECT_EQ(load.body_bytes, 0U);  // a large one keeps nothing
+    EXPECT_EQ(usage.body_bytes, 0U);  // a large one keeps nothing
     EXPECT_TRUE(body.append(piece.substr(0, 1000), 0, most));
     body.clear();
-    EXPECT_GT(load.body_bytes, 0U);
-    EXPECT_LE(load.body_bytes, 65'536U);
+    EXPECT_GT(usage.body_bytes, 0U);
+    EXPECT_LE(usage.body_bytes, 65'536U);
   }
-  EXPECT_EQ(load.body_bytes, 0U);
+  EXPECT_EQ(usage.body_bytes, 0U);
 }
 
 TEST(PaceTest, a_client_has_the_grace_and_what_it_earned) {
@@ -89,5 +89,5 @@ TEST(AddressLimitTest, connections_are_counted_for_each_network) {
   EXPECT_TRUE(table.enter(network(1), 2));
 }
 
-}  // namespace load_test
+}  // namespace usage_test
 }  // namespace once::gateway
