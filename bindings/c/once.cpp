@@ -321,6 +321,9 @@ once_status once_release(once_claim* claim, uint64_t tag) {
 once_status once_claim_lost(const once_claim* claim, int* lost) {
   return entered([&]() -> once_status {
     if (claim == nullptr || lost == nullptr) return fail(ONCE_INVALID, "an argument is NULL");
+    if (!std::visit([](const auto& held) { return held->is_here(); }, claim->held)) {
+      return status_of(gate::Ask::forked);
+    }
     const bool is_lost = std::visit([](const auto& held) { return held->lost->load(); }, claim->held);
     *lost = is_lost ? 1 : 0;
     return ONCE_OK;

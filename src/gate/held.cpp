@@ -11,6 +11,10 @@ namespace once::gate {
 HeldRequest::HeldRequest(std::shared_ptr<Core> the_core, HttpCall& the_call, ClaimFacts the_facts, LostFlag the_lost)
     : facts(std::move(the_facts)), lost(std::move(the_lost)), core_(std::move(the_core)), call_(&the_call) {}
 
+bool HeldRequest::is_here() const {
+  return core_->is_here();
+}
+
 HeldRequest::~HeldRequest() {
   if (!core_->is_here() || ended_.exchange(true)) return;
   core_->post([call = call_] { call->end(HttpCall::End::dropped, nullptr, {}); });
@@ -44,6 +48,10 @@ Ask HeldRequest::end(How how, std::unique_ptr<PreparedResponse> response, Comple
 
 HeldWork::HeldWork(std::shared_ptr<Core> the_core, WorkCall& the_call, ClaimFacts the_facts, LostFlag the_lost)
     : facts(std::move(the_facts)), lost(std::move(the_lost)), core_(std::move(the_core)), call_(&the_call) {}
+
+bool HeldWork::is_here() const {
+  return core_->is_here();
+}
 
 HeldWork::~HeldWork() {
   if (core_->is_here()) order({});

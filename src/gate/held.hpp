@@ -62,6 +62,9 @@ struct HeldRequest {
   Ask abandon(Completion<FinishResult> then);
   Ask release(Completion<FinishResult> then);
 
+  // False: a forked child has it, and the claim is its parent's.
+  bool is_here() const;
+
   const ClaimFacts facts;
   const LostFlag lost;
 
@@ -98,6 +101,7 @@ struct HeldWork {
 
   // An order on a claim that has ended is answered from what became of it.
   Ask order(WorkOrder order);
+  bool is_here() const;
 
   const ClaimFacts facts;
   const LostFlag lost;

@@ -188,12 +188,19 @@ Task<bool> WorkCall::complete(WorkOrder& order, WorkOutcome& outcome) {
 }
 
 Task<bool> WorkCall::fail(WorkOutcome& outcome) {
+  if (over_ == Over::failed) {
+    outcome.reason = Reason::work_failed;
+    co_return true;
+  }
   Op op = op_of(Verb::finish);
   op.final_state = State::failed;
   co_await finish(op);
   outcome.detail = std::move(op.error);
   switch (op.status) {
-    case OpStatus::done: outcome.reason = Reason::work_failed; break;
+    case OpStatus::done:
+      over_ = Over::failed;
+      outcome.reason = Reason::work_failed;
+      break;
     case OpStatus::lost: outcome.reason = Reason::lost; break;
     case OpStatus::failed: outcome.reason = Reason::not_recorded; break;
   }
@@ -201,12 +208,14 @@ Task<bool> WorkCall::fail(WorkOutcome& outcome) {
 }
 
 Task<bool> WorkCall::release(WorkOutcome& outcome) {
+  if (over_ == Over::released) co_return true;  // by now it may be somebody else's
   Op op = op_of(Verb::release);
   co_await engine_.claimant().release(op);
   if (op.status == OpStatus::failed) {
     guard::tell_store_failed(op, outcome);
     co_return false;
   }
+  if (op.status == OpStatus::done) over_ = Over::released;
   outcome.reason = op.status == OpStatus::lost ? Reason::lost : Reason::none;
   co_return true;
 }
@@ -228,6 +237,7 @@ Task<bool> WorkCall::look_up(WorkOutcome& outcome) {
     case Standing::unknown:
       outcome.status = guard::Status::in_progress;
       outcome.reason = Reason::at_work;
+      outcome.retry_after = guard::retry_after(seen.record->lease_until, seen.now);
       co_return false;
   }
   co_return false;

@@ -30,6 +30,9 @@ class WorkCall final : public Call {
   void take(WorkOrder order);
 
  private:
+  // How its holder has ended it: an end that is repeated is done, whoever has claimed the work since.
+  enum class Over : std::uint8_t { no, failed, released };
+
   Task<ClaimResult> claim_or_wait();
   void hand_out(const ClaimResult& claimed);
   Task<void> give_back();
@@ -52,6 +55,7 @@ class WorkCall final : public Call {
   LeaseKeeper lease_;
   LossWatch loss_;
   bool kept_ = false;  // the lease is being renewed
+  Over over_ = Over::no;
   Completion<ClaimResultOfWork> claimed_;
   std::deque<WorkOrder> orders_;
   Arrival ordered_;

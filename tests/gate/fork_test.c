@@ -39,6 +39,8 @@ static void child_opens_it_anew(void) {
     const once_response response = {.size = sizeof response, .status = 200};
     CHECK(once_finish(claim, &response, 1) == ONCE_FORKED);
     CHECK(once_abandon(claim, 1) == ONCE_FORKED);
+    int lost = 0;
+    CHECK(once_claim_lost(claim, &lost) == ONCE_FORKED);
     once_claim_free(claim);
     once_event_free(event);
     CHECK(once_poll_fd(gate) >= 0 && once_poll_fd(gate) != descriptor);

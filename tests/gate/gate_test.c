@@ -260,6 +260,13 @@ static once_outcome outcome_of(once_gate *gate, uint64_t tag, once_event **event
   return *(*event)->outcome;
 }
 
+static void expect_reason(once_gate *gate, once_status asked, uint64_t tag, const char *reason) {
+  CHECK(asked == ONCE_OK);
+  once_event *event = NULL;
+  CHECK(same(outcome_of(gate, tag, &event).reason, reason));
+  once_event_free(event);
+}
+
 static void work_is_done_once(void) {
   once_gate *gate = open_gate("memory:");
   once_work work = {.size = sizeof work, .scope = text("copy.propose"), .inputs = text("{\"b\":2, \"a\":1}")};
@@ -310,21 +317,30 @@ static void work_fails_is_released_and_waited_for(void) {
   once_event_free(event);
   work.wait_ms = patience_ms;
   CHECK(once_claim_work(gate, &work, waits) == ONCE_OK);
-  CHECK(once_fail(claim, tag) == ONCE_OK);
-  CHECK(same(outcome_of(gate, tag, &event).reason, "work_failed"));
-  once_event_free(event);
-  once_claim_free(claim);
+  once_claim *failed = claim;
+  expect_reason(gate, once_fail(failed, tag), tag, "work_failed");
   event = wait_for(gate, waits);
   CHECK(event->kind == ONCE_EVENT_CLAIM && event->claim_info->attempt == 2);
   claim = event->claim;
   once_event_free(event);
+  expect_reason(gate, once_fail(failed, tag), tag, "work_failed"); /* it may be repeated, whoever has it now */
+  expect_reason(gate, once_release(failed, tag), tag, "lost");
+  once_claim_free(failed);
   CHECK(once_recorded(claim, tag) == ONCE_OK);
-  CHECK(same(outcome_of(gate, tag, &event).status, "in_progress"));
+  const once_outcome recorded = outcome_of(gate, tag, &event);
+  CHECK(same(recorded.status, "in_progress") && recorded.retry_after_ms > 0);
   once_event_free(event);
-  CHECK(once_release(claim, tag) == ONCE_OK);
-  CHECK(same(outcome_of(gate, tag, &event).reason, "none"));
+  expect_reason(gate, once_release(claim, tag), tag, "none");
+  CHECK(once_claim_work(gate, &work, tag) == ONCE_OK);
+  event = wait_for(gate, tag);
+  once_claim *next = event->claim;
+  CHECK(event->kind == ONCE_EVENT_CLAIM);
   once_event_free(event);
+  expect_reason(gate, once_release(claim, tag), tag, "none");
+  expect_reason(gate, once_fail(claim, tag), tag, "lost");
   once_claim_free(claim);
+  expect_reason(gate, once_release(next, tag), tag, "none");
+  once_claim_free(next);
   CHECK(once_sweep(gate, tag) == ONCE_OK);
   event = wait_for(gate, tag);
   CHECK(event->kind == ONCE_EVENT_SWEPT && event->removed == 0);
