@@ -2,9 +2,12 @@
 
 #include <unistd.h>
 
+#include <array>
+#include <cstdio>
 #include <thread>
 #include <utility>
 
+#include "base/assert.hpp"
 #include "base/bytes.hpp"
 #include "base/signals.hpp"
 #include "gate/http_call.hpp"
@@ -30,6 +33,14 @@ struct Core::Opening {
   }
 };
 
+namespace {
+
+OpenError cannot_open(const std::string& what) {
+  return {.kind = OpenError::Kind::system, .detail = "cannot open the gate: " + what};
+}
+
+}  // namespace
+
 Core::Core() : process_(::getpid()) {}
 
 bool Core::is_here() const {
@@ -39,17 +50,30 @@ bool Core::is_here() const {
 std::expected<std::shared_ptr<Core>, OpenError> Core::open(const Options& options, LogTarget log) {
   auto core = std::make_shared<Core>();
   Opening opening;
-  {
+  const auto start_thread = [&] {
     const SignalsBlocked blocked;
     std::thread([core, &options, &opening, target = std::move(log)]() mutable {
-      core->run(options, std::move(target), opening);
+      run_thread(*core, options, std::move(target), opening);
       core.reset();
     }).detach();
-  }
+  };
+  std::string what;
+  if (guard::caught(start_thread, what) == guard::Ended::threw) return std::unexpected(cannot_open(what));
   std::unique_lock lock(opening.mutex);
   opening.changed.wait(lock, [&opening] { return opening.done; });
   if (!opening.result) return std::unexpected(std::move(opening.result.error()));
   return core;
+}
+
+// Whatever the loop was at when something was thrown is in doubt, and the program around it must not end: the same as a
+// broken invariant.
+void Core::run_thread(Core& core, const Options& options, LogTarget log, Opening& opening) {
+  std::string what;
+  const auto run = [&] { core.run(options, std::move(log), opening); };
+  if (guard::caught(run, what) == guard::Ended::well) return;
+  std::array<char, 256> text{};  // there may be no memory
+  std::snprintf(text.data(), text.size(), "a gate's thread does not throw: %s", what.c_str());
+  assertion_failed(text.data(), __FILE__, __LINE__);
 }
 
 void Core::run(const Options& options, LogTarget log, Opening& opening) {
@@ -57,8 +81,7 @@ void Core::run(const Options& options, LogTarget log, Opening& opening) {
   guard::Thrown thrown;
   const auto opened = guard::caught([&] { engine = Engine::open(options, std::move(log)); }, thrown);
   if (opened == guard::Ended::threw) {
-    engine =
-        std::unexpected(OpenError{.kind = OpenError::Kind::system, .detail = "cannot open the gate: " + thrown.what});
+    engine = std::unexpected(cannot_open(thrown.what));
   }
   if (engine) {
     engine_ = *std::move(engine);

@@ -58,6 +58,7 @@ class Core : public std::enable_shared_from_this<Core> {
 
  private:
   struct Opening;
+  static void run_thread(Core& core, const Options& options, LogTarget log, Opening& opening);
   void run(const Options& options, LogTarget log, Opening& opening);
   void start(std::move_only_function<std::unique_ptr<Call>(Engine&)> make);
   // False: nothing new begins any more.

@@ -1,10 +1,13 @@
-// A broken invariant inside of the library: the program lives on and is told. One test, since nothing mends it.
+// A broken invariant inside of the library: the program lives on and is told. One test a process, since nothing mends it.
 #include "bindings/c/broken.hpp"
 
 #include <atomic>
 #include <cstring>
-#include <fstream>
+#include <cstdlib>
+#include <memory>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -12,6 +15,8 @@
 #include <poll.h>
 
 #include "base/assert.hpp"
+#include "bindings/c/event_queue.hpp"
+#include "gate/core.hpp"
 #include "tests/unit/support/temporary_folder.hpp"
 
 namespace once::abi {
@@ -63,6 +68,23 @@ TEST(BrokenInvariants, end_the_gate_and_not_the_process) {
     const abi::Inside inside;
     EXPECT_ANY_THROW(ONCE_ASSERT(false));
   }
+}
+
+// In a process of its own, where nothing is broken yet. The sink is called on the gate's thread.
+int status_after_a_throw() {
+  const TemporaryFolder folder;
+  const gate::Options options{.config_text = "routes: [{path: /a, cors: {origins: ['https://a.example']}}]",
+                              .settings = {{"store", "memory:"}, {"data_dir", folder.path()}}};
+  handle_broken_invariants(std::make_shared<EventQueue>());
+  const auto sink = [](std::string_view) { throw std::runtime_error("no memory for a line"); };
+  const auto core = gate::Core::open(options, {.kind = gate::LogTarget::Kind::sink, .sink = sink});
+  while (core && !is_broken()) std::this_thread::yield();
+  return core && fail_broken() == ONCE_BROKEN && std::strstr(once_last_error(), "no memory for a line") ? 0 : 1;
+}
+
+TEST(BrokenInvariantsDeathTest, exception_on_a_thread_of_ours_is_one) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(std::_Exit(status_after_a_throw()), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace broken_test

@@ -1,4 +1,6 @@
 // A gate as a C++ program uses it, from one thread and from many.
+#include <pthread.h>
+
 #include <atomic>
 #include <chrono>
 #include <future>
@@ -183,6 +185,36 @@ TEST_F(Gates, store_that_is_down_refuses_or_bypasses) {
   const Reply reply = bypasses.finish(*begun.claim, made());
   EXPECT_EQ(reply.ending, Ending::bypassed);
   EXPECT_EQ(reply.body, "done");
+}
+
+// Stacks that no machine has room for: no thread can be made.
+class NoThreads {
+ public:
+  NoThreads() {
+    pthread_attr_t huge;
+    pthread_getattr_default_np(&before_);
+    pthread_getattr_default_np(&huge);
+    pthread_attr_setstacksize(&huge, std::size_t{1} << 46U);
+    pthread_setattr_default_np(&huge);
+    pthread_attr_destroy(&huge);
+  }
+  ~NoThreads() {
+    pthread_setattr_default_np(&before_);
+    pthread_attr_destroy(&before_);
+  }
+  NoThreads(const NoThreads&) = delete;
+  NoThreads& operator=(const NoThreads&) = delete;
+
+ private:
+  pthread_attr_t before_{};
+};
+
+TEST_F(Gates, opening_without_a_thread_to_be_had_is_an_error) {
+  const NoThreads none;
+  const auto opened = Gate::open(options());
+  ASSERT_FALSE(opened.has_value());
+  EXPECT_EQ(opened.error().kind, OpenError::Kind::system);
+  EXPECT_THAT(opened.error().detail, testing::HasSubstr("cannot open the gate: "));
 }
 
 TEST_F(Gates, many_threads_execute_each_key_once) {
