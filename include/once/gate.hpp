@@ -19,6 +19,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +41,9 @@ struct Options {
   // Over those of the file, as with `once serve --set`: {"store", "postgres://…"}, {"defaults.ttl", "48h"}.
   std::vector<Field> settings = {};
   Logging logging = Logging::standard_error;
+  // Gets the log instead: one JSON object a line, without its newline, on a thread of the gate's. Must not block. What
+  // it throws is dropped.
+  std::function<void(std::string_view line)> log = {};
 };
 
 // Why a gate could not be opened. For people; never holds a secret or a password.
@@ -152,16 +156,18 @@ class Front;
 // Safe to share: any number of threads may call it at once. In a forked child the first call opens it anew.
 class Gate {
  public:
-  static std::expected<Gate, OpenError> open(const Options& options);
+  // Throws nothing.
+  [[nodiscard]] static std::expected<Gate, OpenError> open(const Options& options);
   Gate(Gate&& other) noexcept;
   Gate& operator=(Gate&& other) noexcept;
   // Claims that are still held lapse. Waits a moment for threads and connections to end.
   ~Gate();
 
-  // Blocks this thread, also while another request with the same key is at work.
-  [[nodiscard]] Begun begin(const Request& request);
-  // `then` is called once, on a thread of the gate's, and must neither block nor throw.
-  void begin(Request request, std::move_only_function<void(Begun)> then);
+  // Blocks this thread, also while another request with the same key is at work. A stop ends that wait, with a 503:
+  // nothing was executed.
+  [[nodiscard]] Begun begin(const Request& request, const std::stop_token& stop = {});
+  // `then` is called once, on a thread of the gate's, where the gate may be destroyed. It must neither block nor throw.
+  void begin(Request request, std::move_only_function<void(Begun)> then, const std::stop_token& stop = {});
 
   // Records the outcome, and then gives the reply to send.
   [[nodiscard]] Reply finish(const Claim& claim, const Response& response);
@@ -172,7 +178,7 @@ class Gate {
   [[nodiscard]] Reply release(const Claim& claim);
 
   // Nothing new begins: begin() gives a 503. Waits until every claim has ended and is recorded.
-  Drained drain(std::chrono::milliseconds deadline);
+  [[nodiscard]] Drained drain(std::chrono::milliseconds deadline);
 
   // In Prometheus' text format.
   std::string metrics() const;

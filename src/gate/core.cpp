@@ -77,6 +77,7 @@ void Core::run_thread(Core& core, const Options& options, LogTarget log, Opening
 }
 
 void Core::run(const Options& options, LogTarget log, Opening& opening) {
+  thread_.store(std::this_thread::get_id());
   std::expected<std::unique_ptr<Engine>, OpenError> engine = nullptr;
   guard::Thrown thrown;
   const auto opened = guard::caught([&] { engine = Engine::open(options, std::move(log)); }, thrown);

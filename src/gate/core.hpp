@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 
 #include <once/gate.hpp>
 #include <once/guard.hpp>
@@ -39,6 +41,8 @@ class Core : public std::enable_shared_from_this<Core> {
   void stop(Completion<StopResult> then);
   // Whatever is at work. Not to be used after it, but by claims.
   void end();
+  // The thread that callbacks run on: it cannot wait for its own end.
+  bool is_own_thread() const { return thread_.load() == std::this_thread::get_id(); }
   // False: threads or connections are still ending. They go on by themselves.
   bool wait_for_end(std::chrono::milliseconds limit);
 
@@ -66,6 +70,7 @@ class Core : public std::enable_shared_from_this<Core> {
   bool is_open_to(Completion<T>& then);
 
   const pid_t process_;
+  std::atomic<std::thread::id> thread_{};
   Mailbox mailbox_;
   std::atomic<bool> stopping_ = false;
   std::unique_ptr<Engine> engine_;  // made and destroyed by the thread

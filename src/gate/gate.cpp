@@ -1,12 +1,16 @@
 // What the public header declares: blocking calls and callbacks around the core.
+#include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
+#include <stop_token>
 #include <utility>
 
 #include <once/gate.hpp>
 
 #include "gate/core.hpp"
 #include "gate/per_process.hpp"
+#include "guard/caught.hpp"
 
 namespace once::gate {
 
@@ -62,9 +66,14 @@ Reply stopped_reply() {
   return refusal(unavailable_status, "The service is stopping; nothing was executed.");
 }
 
+// It was asked to stop, or its gate has ended.
+Reply cancelled_reply() {
+  return refusal(unavailable_status, "The request was cancelled; nothing was executed.");
+}
+
 Begun begun_of(BeginResult result) {
   struct Visitor {
-    Begun operator()(const Cancelled&) const { return {.reply = stopped_reply()}; }
+    Begun operator()(const Cancelled&) const { return {.reply = cancelled_reply()}; }
     Begun operator()(Reply& reply) const { return {.reply = std::move(reply)}; }
     Begun operator()(std::shared_ptr<HeldRequest>& held) const { return {.claim = Claim(std::move(held))}; }
     Begun operator()(Pass& pass) const { return {.fields = std::move(pass.fields)}; }
@@ -91,19 +100,37 @@ Reply wait_for_reply(Awaited<FinishResult>& awaited, Ask ask) {
   return ask == Ask::taken ? reply_of(awaited.wait()) : not_taken(ask);
 }
 
-LogTarget target_of(Logging logging) {
-  return {.kind = logging == Logging::off ? LogTarget::Kind::off : LogTarget::Kind::standard_error};
+LogTarget target_of(const Options& options) {
+  if (options.log) {
+    return {.kind = LogTarget::Kind::sink, .sink = [log = options.log](std::string_view line) {
+              guard::Thrown dropped;
+              guard::caught([&] { log(line); }, dropped);
+            }};
+  }
+  return {.kind = options.logging == Logging::off ? LogTarget::Kind::off : LogTarget::Kind::standard_error};
 }
+
+// A begin whose caller is told by a callback, and may ask to stop.
+struct AsyncBegin {
+  std::move_only_function<void(Begun)> then;
+  std::optional<std::stop_callback<std::function<void()>>> cancel;
+};
 
 }  // namespace
 
 class Front : public PerProcess<Core, OpenError> {
  public:
   using PerProcess::PerProcess;
+
+  // Names a begin that may be cancelled.
+  std::uint64_t next_tag() { return last_tag_.fetch_add(1, std::memory_order_relaxed) + 1; }
+
+ private:
+  std::atomic<std::uint64_t> last_tag_ = 0;
 };
 
 std::expected<Gate, OpenError> Gate::open(const Options& options) {
-  const auto make = [options] { return Core::open(options, target_of(options.logging)); };
+  const auto make = [options] { return Core::open(options, target_of(options)); };
   auto core = make();
   if (!core) return std::unexpected(std::move(core.error()));
   return Gate(std::make_unique<Front>(*std::move(core), make));
@@ -120,23 +147,33 @@ Gate::~Gate() {
   const std::shared_ptr<Core> core = front_ ? front_->here() : nullptr;
   if (!core) return;
   core->end();
-  core->wait_for_end(end_limit);
+  if (!core->is_own_thread()) core->wait_for_end(end_limit);
 }
 
-Begun Gate::begin(const Request& request) {
+Begun Gate::begin(const Request& request, const std::stop_token& stop) {
+  if (stop.stop_requested()) return {.reply = cancelled_reply()};
   Awaited<BeginResult> awaited;
   const auto core = front_->get();
   if (!core) return {.reply = refusal(unavailable_status, core.error().detail)};
-  if (!(*core)->begin(request, 0, awaited.completion())) return {.reply = stopped_reply()};
+  const std::uint64_t tag = front_->next_tag();
+  if (!(*core)->begin(request, tag, awaited.completion())) return {.reply = stopped_reply()};
+  const std::stop_callback cancel(stop, [&core, tag] { (*core)->cancel(tag); });
   return begun_of(awaited.wait());
 }
 
-void Gate::begin(Request request, std::move_only_function<void(Begun)> then) {
+void Gate::begin(Request request, std::move_only_function<void(Begun)> then, const std::stop_token& stop) {
+  if (stop.stop_requested()) return then({.reply = cancelled_reply()});
   const auto core = front_->get();
   if (!core) return then({.reply = refusal(unavailable_status, core.error().detail)});
-  const auto told = std::make_shared<std::move_only_function<void(Begun)>>(std::move(then));
-  const auto tell = [told](BeginResult result) { (*told)(begun_of(std::move(result))); };
-  if (!(*core)->begin(std::move(request), 0, Completion<BeginResult>(tell))) (*told)({.reply = stopped_reply()});
+  const std::uint64_t tag = front_->next_tag();
+  const auto begun = std::make_shared<AsyncBegin>(std::move(then));
+  // Made before the begin, which may be over at once. A stop that comes between the two is repeated below.
+  if (stop.stop_possible()) begun->cancel.emplace(stop, [core = *core, tag] { core->cancel(tag); });
+  const auto tell = [begun](BeginResult result) { begun->then(begun_of(std::move(result))); };
+  if (!(*core)->begin(std::move(request), tag, Completion<BeginResult>(tell))) {
+    return begun->then({.reply = stopped_reply()});
+  }
+  if (stop.stop_requested()) (*core)->cancel(tag);
 }
 
 Reply Gate::finish(const Claim& claim, const Response& response) {

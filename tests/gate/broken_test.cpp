@@ -1,9 +1,11 @@
-// A broken invariant inside of the library: the program lives on and is told. One test a process, since nothing mends it.
+// A broken invariant inside of the library: the program lives on and is told. One test a process: nothing mends it.
 #include "bindings/c/broken.hpp"
 
+#include <unistd.h>
+
 #include <atomic>
-#include <cstring>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -72,6 +74,7 @@ TEST(BrokenInvariants, end_the_gate_and_not_the_process) {
 
 // In a process of its own, where nothing is broken yet. The sink is called on the gate's thread.
 int status_after_a_throw() {
+  ::alarm(20);
   const TemporaryFolder folder;
   const gate::Options options{.config_text = "routes: [{path: /a, cors: {origins: ['https://a.example']}}]",
                               .settings = {{"store", "memory:"}, {"data_dir", folder.path()}}};

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <future>
 #include <optional>
+#include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -65,6 +67,51 @@ TEST_F(Gates, wait_for_the_owner_blocks_no_thread) {
   const Begun waited = told.get_future().get();
   ASSERT_TRUE(waited.reply.has_value());
   EXPECT_EQ(waited.reply->ending, Ending::replayed);
+}
+
+TEST_F(Gates, stop_ends_the_wait_for_the_owner) {
+  Gate gate = open({{"store", "memory:"}, {"defaults.in_flight_wait", "5m"}});
+  const Begun owner = gate.begin(request());
+  std::stop_source stop;
+  std::promise<Begun> told;
+  gate.begin(request(), [&told](Begun result) { told.set_value(std::move(result)); }, stop.get_token());
+  auto blocked = std::async(std::launch::async, [&] { return gate.begin(request(), stop.get_token()); });
+  stop.request_stop();
+  EXPECT_EQ(told.get_future().get().reply->ending, Ending::rejected);
+  EXPECT_EQ(blocked.get().reply->ending, Ending::rejected);
+  // One that came before the call leaves nothing behind.
+  const Begun late = gate.begin(request("other"), stop.get_token());
+  EXPECT_FALSE(late.claim.has_value());
+  std::promise<Begun> late_told;
+  gate.begin(request("other"), [&](Begun result) { late_told.set_value(std::move(result)); }, stop.get_token());
+  EXPECT_FALSE(late_told.get_future().get().claim.has_value());
+  EXPECT_EQ(gate.finish(*owner.claim, made()).settled, Settled::succeeded);
+  EXPECT_EQ(gate.begin(request("other")).claim->attempt(), 1U);
+}
+
+TEST_F(Gates, gate_may_be_destroyed_by_a_callback) {
+  std::optional<Gate> gate = open();
+  std::promise<std::chrono::nanoseconds> ended;
+  gate->begin(request(), [&](const Begun&) {
+    const auto began = std::chrono::steady_clock::now();
+    gate.reset();
+    ended.set_value(std::chrono::steady_clock::now() - began);
+  });
+  EXPECT_LT(ended.get_future().get(), 4s) << "it cannot wait for itself";
+}
+
+TEST_F(Gates, log_goes_where_the_program_wants_it) {
+  std::promise<std::string> logged;
+  std::atomic<bool> told = false;
+  Options given = options();
+  given.config_text = "routes: [{path: /a, cors: {origins: ['https://a.example']}}]";
+  given.log = [&](std::string_view line) {
+    if (!told.exchange(true)) logged.set_value(std::string(line));
+    throw std::runtime_error("dropped");
+  };
+  auto gate = Gate::open(given);
+  ASSERT_TRUE(gate.has_value()) << gate.error().detail;
+  EXPECT_THAT(logged.get_future().get(), testing::HasSubstr("cors.origins has no effect in a gate"));
 }
 
 TEST_F(Gates, failure_is_executed_again_and_a_refusal_leaves_nothing) {
