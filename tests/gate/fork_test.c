@@ -1,6 +1,7 @@
 /* A process with a gate forks: children that leave it alone, that use it, and that hold a claim of their parent. */
 #include "check.h"
 
+#include <dirent.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -104,12 +105,55 @@ static void disposition_of_sigpipe_stays(void) {
   CHECK(once_free(gate, patience_ms) == ONCE_OK);
 }
 
+/* A signal of the program that is handled on a thread of ours could run a handler of its interpreter there. */
+static int takes_signals(const char *task) {
+  char path[64];
+  char line[256];
+  snprintf(path, sizeof path, "/proc/self/task/%s/status", task);
+  FILE *status = fopen(path, "r");
+  if (status == NULL) return 0; /* it has ended */
+  uint64_t blocked = UINT64_MAX;
+  while (fgets(line, sizeof line, status) != NULL) sscanf(line, "SigBlk: %" SCNx64, &blocked);
+  fclose(status);
+  const int asked[] = {SIGINT, SIGTERM, SIGCHLD, SIGALRM, SIGPIPE, SIGUSR1, SIGPROF};
+  for (size_t i = 0; i < sizeof asked / sizeof *asked; ++i) {
+    if ((blocked & (UINT64_C(1) << (asked[i] - 1))) == 0) return 1;
+  }
+  return 0;
+}
+
+static void threads_of_the_gate_take_no_signals(void) {
+  char folder[] = "journal:/tmp/once-gate-signals-XXXXXX";
+  CHECK(mkdtemp(strchr(folder, ':') + 1) != NULL);
+  once_gate *gate = open_gate(folder);
+  once_claim *claim = begin_claim(gate, "k1", "a");
+  once_event_free(finish(gate, claim, 200, "done"));
+  once_claim_free(claim);
+  const uint64_t tag = once_private_tag(gate);
+  CHECK(once_sweep(gate, tag) == ONCE_OK); /* has a thread of its own */
+  once_event_free(wait_for(gate, tag));
+  char own[16];
+  snprintf(own, sizeof own, "%d", (int)gettid());
+  DIR *tasks = opendir("/proc/self/task");
+  CHECK(tasks != NULL);
+  size_t others = 0;
+  for (struct dirent *task = readdir(tasks); task != NULL; task = readdir(tasks)) {
+    if (task->d_name[0] == '.' || strcmp(task->d_name, own) == 0) continue;
+    CHECK(!takes_signals(task->d_name));
+    ++others;
+  }
+  closedir(tasks);
+  CHECK(others >= 3); /* the loop, the journal's, the sweep's */
+  CHECK(once_free(gate, patience_ms) == ONCE_OK);
+}
+
 int main(void) {
   child_that_never_touches_it_exits();
   child_opens_it_anew();
   child_of_a_child_can_free_it();
   child_is_told_that_the_journal_is_taken();
   disposition_of_sigpipe_stays();
+  threads_of_the_gate_take_no_signals();
   puts("ok");
   return 0;
 }

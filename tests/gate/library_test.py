@@ -45,7 +45,7 @@ def check_marks(library):
 def check_compilers(library, source, sanitizer):
     with tempfile.TemporaryDirectory() as folder:
         for compiler in ("gcc", "clang-19"):
-            for name in ("gate_test", "fork_test", "exit_test", "gate_program"):
+            for name in ("gate_test", "ending_test", "fork_test", "exit_test", "gate_program"):
                 made = f"{folder}/{name}.o"
                 output(compiler, *FLAGS, f"-I{source}/include", "-c", str(HERE / f"{name}.c"), "-o", made)
             # C++ reads the same header.

@@ -3,10 +3,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <future>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <once/guard.hpp>
@@ -112,6 +117,35 @@ TEST(GuardAndSignals, no_store_changes_what_sigpipe_does) {
     auto guard = Guard::open({.store = store, .secret = "0123456789abcdef", .logging = Logging::off});
     if (guard) std::ignore = guard->look({.scope = "s", .key = "k"});
     EXPECT_EQ(disposition(), SIG_DFL) << store;
+  }
+}
+
+// Of every thread but this one.
+std::vector<std::uint64_t> blocked_signals() {
+  std::vector<std::uint64_t> all;
+  const std::string own = std::to_string(::gettid());
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream status(task.path() / "status");
+    for (std::string line; task.path().filename() != own && std::getline(status, line);) {
+      if (line.starts_with("SigBlk:")) all.push_back(std::stoull(line.substr(8), nullptr, 16));
+    }
+  }
+  return all;
+}
+
+TEST(GuardAndSignals, its_threads_take_none) {
+  const support::TemporaryFolder folder;
+  auto guard = Guard::open({.store = "journal:" + folder.path(), .secret = "0123456789abcdef"});
+  ASSERT_TRUE(guard.has_value()) << guard.error().detail;
+  EXPECT_TRUE(guard->run({.scope = "s", .key = "k"}, [] { return std::string("v"); }).succeeded());
+  Claimed held = guard->claim({.scope = "s", .key = "l"});  // somebody renews it
+  std::promise<void> called;
+  guard->claim_async({.scope = "s", .key = "m"}, [&](const Claimed&) { called.set_value(); });
+  called.get_future().get();
+  const auto blocked = blocked_signals();
+  EXPECT_GE(blocked.size(), 4U);
+  for (const int each : {SIGINT, SIGTERM, SIGCHLD, SIGALRM, SIGPIPE, SIGUSR1, SIGPROF}) {
+    for (const std::uint64_t mask : blocked) EXPECT_NE(mask & (std::uint64_t{1} << (each - 1)), 0U) << each;
   }
 }
 
