@@ -5,9 +5,9 @@ include(GNUInstallDirs)
 
 set(once_package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/once)
 
-# What a consumer names is once::guard, the stores behind a server that it uses, and once::client; the others come with
-# them.
-set(once_layers base core client store postgres mysql redis guard)
+# What a consumer names is once::guard or once::gate, the stores behind a server that it uses, and once::client; the others
+# come with them.
+set(once_layers base core client store postgres mysql redis guard http gateway claims admin config gate)
 foreach(layer ${once_layers})
   set_target_properties(once_${layer} PROPERTIES EXPORT_NAME ${layer})
   target_compile_features(once_${layer} PUBLIC cxx_std_23)
@@ -30,7 +30,7 @@ install(FILES ${PROJECT_BINARY_DIR}/once-config.cmake ${PROJECT_BINARY_DIR}/once
   DESTINATION ${once_package_folder} COMPONENT library)
 
 # A pkg-config package for each part that a consumer may name, and once for all of them.
-foreach(package once-guard once-client once)
+foreach(package once-guard once-gate once-client once)
   configure_file(${CMAKE_CURRENT_LIST_DIR}/${package}.pc.in ${PROJECT_BINARY_DIR}/${package}.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/${package}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT library)
 endforeach()
