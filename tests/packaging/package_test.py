@@ -1,4 +1,5 @@
-"""The Debian package in a clean Debian 12: installed, served as its unit says, reloaded, upgraded, removed, purged.
+"""The Debian package in a clean Debian 12: installed, served as its unit says, reloaded, upgraded, removed, purged. And that of
+the C interface: a program is built with what is in it, and runs.
 
 Needs root, debootstrap and, the first time, a network. The clean system is kept in build/packaging, so that it is fetched once.
 """
@@ -50,9 +51,11 @@ def mirror():
     skip("no Debian mirror in /etc/apt")
 
 
-def build():
+def build(name):
+    if not (support.RELEASE / "CMakeCache.txt").exists():
+        skip("build/release is not there: cmake --preset release")
     run("cmake", "--build", str(support.RELEASE), "--target", "package")
-    packages = list(support.RELEASE.glob("once_*.deb"))
+    packages = list(support.RELEASE.glob(f"{name}_*.deb"))
     assert len(packages) == 1, packages
     return packages[0]
 
@@ -87,9 +90,7 @@ class Package(unittest.TestCase):
             skip("not root")
         if not shutil.which("debootstrap"):
             skip("no debootstrap")
-        if not (support.RELEASE / "CMakeCache.txt").exists():
-            skip("build/release is not there: cmake --preset release")
-        cls.package = build()
+        cls.package = build("once")
         archive = clean_system(cls.package)
         cls.root = pathlib.Path(tempfile.mkdtemp(prefix="once-root-", dir=CACHE))
         cls.addClassCleanup(shutil.rmtree, cls.root)
@@ -281,6 +282,33 @@ class Package(unittest.TestCase):
         self.assertEqual(config.read_text(), kept)
         self.assertEqual(config.stat().st_mode & 0o777, 0o644)
         self.assertEqual([file.read_text() for file in secrets], made)
+
+
+class CInterface(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.package = build("libonce-dev")
+        cls.root = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        run("dpkg-deb", "-x", str(cls.package), str(cls.root))
+
+    def test_what_is_in_it(self):
+        fields = run("dpkg-deb", "-f", str(self.package)).stdout
+        self.assertIn("Package: libonce-dev\n", fields)
+        self.assertRegex(fields, r"(?m)^Depends: .*libpq5.*libyaml-cpp")
+        self.assertNotRegex(fields, r"(?m)^Depends: .*(libssl|libmariadb|libhiredis)", "these are inside of the library")
+        files = sorted(path.name for path in self.root.rglob("*") if not path.is_dir())
+        self.assertEqual(files, ["copyright", "libonce.pc", "libonce.so", "libonce.so.0", files[4], "once.h"])
+        self.assertRegex(files[4], r"^libonce\.so\.0\.\d+\.\d+$")
+
+    def test_a_program_is_built_with_it(self):
+        configured = next(self.root.rglob("libonce.pc"))
+        flags = run("pkg-config", "--cflags", "--libs", "libonce", env={**os.environ, "PKG_CONFIG_PATH": str(configured.parent)}).stdout
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        program, data = folder / "sample", folder / "data"
+        run("gcc", "-std=c11", str(support.ROOT / "tests/gate/sample.c"), "-o", str(program), *flags.split())
+        data.mkdir()
+        done = run(str(program), str(data), env={"LD_LIBRARY_PATH": str(configured.parent.parent)})
+        self.assertIn("charged", done.stdout)
 
 
 if __name__ == "__main__":
