@@ -39,7 +39,7 @@ class Awaited {
   std::optional<T> wait_for(std::chrono::milliseconds limit) {
     std::unique_lock lock(state_->mutex);
     if (!state_->changed.wait_for(lock, limit, [this] { return state_->result.has_value(); })) return std::nullopt;
-    return *std::move(state_->result);
+    return std::move(state_->result);
   }
 
  private:

@@ -43,7 +43,7 @@ Task<std::optional<Problem>> ResourceWrite::answered(int status) {
 
 Task<void> ResourceWrite::end(bool whole, int status) {
   const bool of_a_proxy = status == 502 || status == 503 || status == 504;
-  const bool known = whole && !(of_a_proxy && write_.policy.record.gateway_errors == GatewayErrors::unknown);
+  const bool known = whole && (!of_a_proxy || write_.policy.record.gateway_errors != GatewayErrors::unknown);
   const WriteEnd end = known ? WriteEnd::known : WriteEnd::unknown;
   if (condition_) co_await condition_->end(end);
 }
