@@ -8,6 +8,7 @@
 #include <cstring>
 #include <mutex>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "base/assert.hpp"
@@ -21,7 +22,8 @@ namespace {
 constexpr std::size_t text_size = 4096;
 thread_local std::array<char, text_size> last_error{};
 thread_local unsigned inside_calls = 0;
-std::atomic<bool> broken = false;
+std::atomic<bool> found = false;   // somebody keeps the text, or has kept it
+std::atomic<bool> broken = false;  // and it is there
 std::array<char, 512> broken_text{};
 
 struct Queues {
@@ -52,7 +54,11 @@ void wake_queues() {
 // A thread of the program gets an exception, which ends at the border. A thread of ours stays where it is: whatever it
 // was about to do is not done, and nothing of it is undone.
 void on_broken(const char* line) {
-  if (!broken.exchange(true)) keep_text(broken_text, line);
+  if (!found.exchange(true)) {
+    keep_text(broken_text, line);
+    broken.store(true);
+  }
+  while (!broken.load()) std::this_thread::yield();
   wake_queues();
   if (inside_calls > 0) throw std::logic_error(line);
   while (true) ::pause();
