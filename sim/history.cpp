@@ -103,6 +103,8 @@ History::Fact History::after_write(const Key& key, const Op& op) const {
       fact.resolved_by = op.verb == Verb::resolve ? std::optional(errand_of(op)) : std::nullopt;
       break;
     case Verb::claim:
+    case Verb::append:
+    case Verb::read:
     case Verb::lookup: break;
   }
   return fact;
@@ -127,7 +129,8 @@ void History::store_acted(const Op& op) {
                              .claimed_at = clock_->now(),
                              .expires_at = saturating_add(clock_->now(), op.terms.ttl),
                              .remembered = op.terms.tombstone});
-    } else if (op.verb != Verb::lookup && key.now.nonce == op.nonce) {
+    } else if (op.verb != Verb::lookup && op.verb != Verb::read && op.verb != Verb::append &&
+               key.now.nonce == op.nonce) {
       key.perhaps.push_back(after_write(key, op));
     }
     return;

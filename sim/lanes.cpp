@@ -113,11 +113,13 @@ void SimLanes::answer_the_dead(Op& op) {
   op.error.clear();
   switch (op.verb) {
     case Verb::claim: return answer_failed(op, StoreFault::full, "the process is gone");
+    case Verb::read:
     case Verb::lookup: op.status = OpStatus::done; return;
     case Verb::renew:
     case Verb::finish:
     case Verb::release:
     case Verb::forget:
+    case Verb::append:
     case Verb::resolve: op.status = OpStatus::lost; return;
   }
 }

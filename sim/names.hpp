@@ -30,6 +30,8 @@ inline std::string_view name_of(Verb verb) {
     case Verb::forget: return "forget";
     case Verb::resolve: return "resolve";
     case Verb::lookup: return "lookup";
+    case Verb::append: return "append";
+    case Verb::read: return "read";
   }
   return "";
 }

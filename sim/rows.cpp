@@ -12,18 +12,24 @@ Rows::Changed Rows::execute(Op& op, Time now) {
   op.now = now;
   op.status = OpStatus::done;
   op.record.reset();
+  op.chunks.clear();
   op.error.clear();
   if (op.verb == Verb::claim) return claim(op, now);
   const auto row = records_.find(op.id);
-  if (op.verb == Verb::lookup) {
+  if (op.verb == Verb::lookup || op.verb == Verb::read) {
     if (row == records_.end() || forgotten(row->second, now)) return Changed::no;
     op.record = row->second;
     age(*op.record, now);
+    if (op.verb == Verb::read) chunks_.read_into(op, *op.record);
     return Changed::no;
   }
   // Of what has expired, operators drop what is remembered.
   const bool there = row != records_.end() && (op.verb == Verb::forget || !expired(row->second, now));
-  if (there) return write(op, row->second, now);
+  if (there) {
+    const Changed changed = write(op, row->second, now);
+    chunks_.record_changed(op.id, find(op.id));
+    return changed;
+  }
   op.status = OpStatus::lost;
   return Changed::no;
 }
@@ -51,6 +57,7 @@ Rows::Changed Rows::claim(Op& op, Time now) {
   record.fence = Fence{last_fence_};
   op.record = record;
   records_[op.id] = record;
+  chunks_.record_changed(op.id, &record);
   return Changed::yes;
 }
 
@@ -78,7 +85,14 @@ Rows::Changed Rows::write(Op& op, Record& record, Time now) {
         put(op.id, std::nullopt);
       }
       break;
+    case Verb::append:
+      if (may_append(record, op)) {
+        written = Written::yes;
+        chunks_.append(op);
+      }
+      break;
     case Verb::claim:
+    case Verb::read:
     case Verb::lookup: ONCE_ASSERT(false);
   }
   if (written == Written::no) op.status = OpStatus::lost;
@@ -96,6 +110,7 @@ std::optional<Record> Rows::at(const OperationId& id) const {
 }
 
 void Rows::put(const OperationId& id, const std::optional<Record>& record) {
+  chunks_.record_changed(id, record ? &*record : nullptr);
   if (!record) {
     records_.erase(id);
     return;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 
+#include "store/chunk_lists.hpp"
 #include "store/search.hpp"
 #include "store/store.hpp"
 
@@ -31,6 +32,7 @@ class Rows {
   Changed write(Op& op, Record& record, Time now);
 
   std::map<OperationId, Record> records_;
+  ChunkLists chunks_;
   std::uint64_t last_fence_ = 0;
 };
 

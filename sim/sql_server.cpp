@@ -24,6 +24,7 @@ void SqlServer::execute(std::span<Op* const> batch) {
 // Nobody waits for a transaction of the backend's: what is committed can be read, and nothing can be written.
 void SqlServer::execute_locked(Op& op, Time now) {
   switch (op.verb) {
+    case Verb::read:
     case Verb::lookup: rows_.execute(op, now); return;
     case Verb::claim: {
       const Record* committed = rows_.find(op.id);
@@ -41,6 +42,7 @@ void SqlServer::execute_locked(Op& op, Time now) {
     case Verb::finish:
     case Verb::release:
     case Verb::forget:
+    case Verb::append:
     case Verb::resolve: return answer_failed(op, StoreFault::unavailable, "locked by another transaction");
   }
 }

@@ -16,6 +16,7 @@ constexpr char shared_key_version = 2;
 constexpr std::size_t key_name_at = 2;
 constexpr std::string_view operation_key_domain = "once outcome key 2";
 constexpr std::string_view shared_key_domain = "once outcome key 1";
+constexpr std::string_view was_changed = "it was changed";
 constexpr std::string_view name_domain = "once outcome key name 1";
 
 Digest hashed(const HmacSha256& secret, std::string_view domain) {
@@ -29,6 +30,13 @@ std::string context_of(std::string_view header, const OperationId& id, const Non
   std::string context;
   context.reserve(header.size() + id.view().size() + claim.view().size());
   context.append(header).append(id.view()).append(claim.view());
+  return context;
+}
+
+// Of a chunk.
+std::string context_of(std::string_view header, const OperationId& id, const Nonce& claim, std::uint32_t chunk) {
+  std::string context = context_of(header, id, claim);
+  for (unsigned shift = 0; shift < 32; shift += 8) context.push_back(static_cast<char>((chunk >> shift) & 0xFFU));
   return context;
 }
 
@@ -71,7 +79,8 @@ OutcomeBytes SealedStore::sealed(const Op& op) {
   bytes->push_back(sealed_version);
   bytes->push_back(0);
   bytes->append(key.name.data(), key.name.size());
-  const std::string context = context_of(*bytes, op.id, op.nonce);
+  const std::string context =
+      op.verb == Verb::append ? context_of(*bytes, op.id, op.nonce, op.chunk) : context_of(*bytes, op.id, op.nonce);
   key.cipher_of(op.id).seal_into(*bytes, *op.outcome, context, new_nonce());
   return bytes;
 }
@@ -88,19 +97,43 @@ std::optional<std::string> SealedStore::opened(const Op& op, const NamedKey& key
 
 void SealedStore::open(Op& op) const {
   if (!op.record || op.record->outcome == nullptr || !is_sealed(*op.record->outcome)) return;
-  const std::string_view bytes = *op.record->outcome;
+  const NamedKey* key = key_of(op.id, *op.record->outcome);
+  std::optional<std::string> plain;
+  if (key != nullptr) plain = opened(op, *key);
+  if (key != nullptr && !plain) log_unreadable(op.id, was_changed);
+  op.record->outcome = plain ? std::make_shared<const std::string>(*std::move(plain)) : nullptr;
+}
+
+// A reader must not take the rest for the whole, so one chunk that cannot be read fails the op.
+void SealedStore::open_chunks(Op& op) const {
+  std::uint32_t number = op.chunk;
+  for (OutcomeBytes& chunk : op.chunks) {
+    const std::uint32_t at = number++;
+    const std::string_view bytes = *chunk;
+    if (!bytes.starts_with(sealed_version)) continue;
+    const NamedKey* key = key_of(op.id, bytes);
+    std::optional<std::string> plain;
+    if (key != nullptr) {
+      const std::string context = context_of(bytes.substr(0, header_size), op.id, op.record->nonce, at);
+      plain = key->cipher_of(op.id).open(bytes.substr(header_size), context);
+      if (!plain) log_unreadable(op.id, was_changed);
+    }
+    if (!plain) return answer_failed(op, StoreFault::unavailable, "a chunk of the response cannot be decrypted");
+    chunk = std::make_shared<const std::string>(*std::move(plain));
+  }
+}
+
+const SealedStore::NamedKey* SealedStore::key_of(const OperationId& id, std::string_view bytes) const {
   const std::string_view name = bytes.substr(std::min(key_name_at, bytes.size()), sizeof(KeyName));
   const auto key = std::ranges::find_if(
       keys_, [name](const NamedKey& each) { return name == std::string_view(each.name.data(), each.name.size()); });
-  std::optional<std::string> plain;
-  if (key != keys_.end()) plain = opened(op, *key);
-  if (!plain) {
-    const std::string_view why = key == keys_.end() ? "its key is not in encryption.keys" : "it was changed";
-    log_.error("outcome cannot be decrypted", {{"operation", to_hex(prefix_of(op.id))}, {"reason", why}});
-    op.record->outcome.reset();
-    return;
-  }
-  op.record->outcome = std::make_shared<const std::string>(*std::move(plain));
+  if (key != keys_.end()) return &*key;
+  log_unreadable(id, "its key is not in encryption.keys");
+  return nullptr;
+}
+
+void SealedStore::log_unreadable(const OperationId& id, std::string_view why) const {
+  log_.error("outcome cannot be decrypted", {{"operation", to_hex(prefix_of(id))}, {"reason", why}});
 }
 
 // What the ops of a batch bring with them, which the inner store sees sealed. They get it back also if that throws: a
@@ -128,7 +161,7 @@ void SealedStore::execute_until(std::chrono::nanoseconds until, std::span<Op* co
   Given ops(batch);
   for (std::size_t i = 0; i < batch.size(); ++i) {
     Op& op = *batch[i];
-    if (!writes_outcome(op.verb) || op.outcome == nullptr) continue;
+    if (!brings_bytes(op.verb) || op.outcome == nullptr) continue;
     ops.outcomes[i] = {.given = op.outcome, .sealed = sealed(op)};
     op.outcome = ops.outcomes[i].sealed;
   }
@@ -145,12 +178,14 @@ void SealedStore::execute_until(std::chrono::nanoseconds until, std::span<Op* co
     } else {
       open(op);
     }
+    open_chunks(op);
   }
 }
 
 bool SealedStore::answer_at_once(Op& op) {
   if (!inner_.answer_at_once(op)) return false;
   open(op);
+  open_chunks(op);
   return true;
 }
 

@@ -12,6 +12,9 @@
 // context is the ten bytes above, the operation's id and the nonce of the claim that recorded the outcome. A claim has
 // one attempt and one fence, so an outcome opens neither in another row nor as that of another attempt.
 //
+// Chunks are sealed like outcomes. Their context also has their number, four bytes, little endian: none opens in
+// another one's place, or as an outcome.
+//
 // Version 2, which is read and no longer written, has one cipher key for all operations, HMAC-SHA-256(key, "once
 // outcome key 1"), and the operation's id as its context. A plain outcome begins with 1 and is passed as it is:
 // backends that record their own outcome in SQL write it plainly, and so did this store before it had keys.
@@ -71,7 +74,11 @@ class SealedStore final : public Store {
   OutcomeBytes sealed(const Op& op);
   Aead::Nonce new_nonce();
   void open(Op& op) const;
+  void open_chunks(Op& op) const;
+  // The key that sealed these bytes; null, and a line in the log, if it is not there.
+  const NamedKey* key_of(const OperationId& id, std::string_view bytes) const;
   std::optional<std::string> opened(const Op& op, const NamedKey& key) const;
+  void log_unreadable(const OperationId& id, std::string_view why) const;
 
   Store& inner_;
   const Log& log_;

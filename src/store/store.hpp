@@ -16,6 +16,10 @@
 // - A copy of a claim that arrives late changes nothing, because nobody would own it: one that arrives after the claim
 //   has ended (it gets in_flight), and in a shared store one that arrives after its call has timed out by the store's
 //   clock. Shared stores remember a released first claim for a minute.
+// - Chunks belong to the claim that appended them. They are read while its record is started or unknown and still has
+// its
+//   nonce; from then on they are gone, because the record has the whole outcome, or another attempt has begun. An owner
+//   appends one chunk at a time and numbers them from 0; a repeated append is done and adds nothing.
 // - Fences of one operation only grow, even across a release or an expiry that leaves no record. A store that forgets
 //   records takes fences from a counter or from its clock.
 // - A batch never has the same id twice; the lanes ensure that. Several threads may execute batches at once.
@@ -29,6 +33,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/bytes.hpp"
 #include "base/error.hpp"
@@ -46,6 +51,8 @@ enum class Verb : std::uint8_t {
   forget,   // an operator deletes the record, unless its owner is at work
   resolve,  // an operator records an unknown or abandoned operation as succeeded or failed
   lookup,   // read only
+  append,   // the owner adds the next chunk of a response that is still streaming
+  read,     // lookup, and the chunks that the owner has appended so far
 };
 
 enum class OpStatus : std::uint8_t {
@@ -82,16 +89,20 @@ struct Op {
   State final_state = State::succeeded;
   State seen_state = State::unknown;  // resolve, forget: a record in another one is not changed
   BodyKept body_kept = BodyKept::yes;
-  OutcomeBytes outcome{};
+  OutcomeBytes outcome{};  // append: the chunk
+
+  std::uint32_t chunk = 0;      // append: how many chunks there are before this one; read: the first one wanted
+  std::size_t chunk_bytes = 0;  // read: stop before the chunk that would exceed this, but not before the first one
 
   // Results.
   OpStatus status = OpStatus::failed;
   Verdict verdict = Verdict::held;  // claim; the default executes nothing
   // claim: the record as it now stands (the caller's own if the verdict is execute; of a mismatch perhaps without its
-  // outcome). lookup: what was found, if anything. finish and resolve that are done: started_at and expires_at at
+  // outcome). lookup, read: what was found, if anything. finish and resolve that are done: started_at and expires_at at
   // least; and if the same was recorded before, by this owner or by the backend in its name, the outcome that stands.
   std::optional<Record> record{};
-  Time now{};  // the store's clock when it decided
+  std::vector<OutcomeBytes> chunks{};  // read
+  Time now{};                          // the store's clock when it decided
   StoreFault fault = StoreFault::unavailable;
   std::string error{};  // for logs
 };
@@ -101,10 +112,21 @@ inline bool writes_outcome(Verb verb) {
   return verb == Verb::finish || verb == Verb::resolve;
 }
 
+// Whether this verb brings bytes in Op::outcome.
+inline bool brings_bytes(Verb verb) {
+  return writes_outcome(verb) || verb == Verb::append;
+}
+
+// Whether a record in this state can have chunks.
+inline bool may_have_chunks(State state) {
+  return state == State::started || state == State::unknown;
+}
+
 // Fills in the answer of a store that could not execute the op.
 inline void answer_failed(Op& op, StoreFault fault, std::string_view why) {
   op.status = OpStatus::failed;
   op.record.reset();
+  op.chunks.clear();
   op.fault = fault;
   op.error = why;
 }

@@ -46,6 +46,10 @@ Written resolve(Record& record, const Op& op, Time now) {
   return Written::yes;
 }
 
+bool may_append(const Record& record, const Op& op) {
+  return record.nonce == op.nonce && record.state == State::started;
+}
+
 bool may_release(const Record& record, const Op& op) {
   return record.nonce == op.nonce && record.state == State::started;
 }

@@ -32,6 +32,9 @@ Written finish(Record& record, const Op& op, Time now);
 // `already`: another operator may have recorded something else, so the caller compares.
 Written resolve(Record& record, const Op& op, Time now);
 
+// Whether the op may append a chunk to the response of this record.
+bool may_append(const Record& record, const Op& op);
+
 // Whether the op may replace the record with released(record).
 bool may_release(const Record& record, const Op& op);
 

@@ -85,6 +85,8 @@ void Batch::decide(Op& op) {
     case Verb::lookup:
       if (found->record != nullptr) op.record = *found->record;
       return;
+    case Verb::append:
+    case Verb::read: return answer_failed(op, StoreFault::refused, "not built yet");
   }
   ONCE_ASSERT(false);
 }

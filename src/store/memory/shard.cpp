@@ -28,6 +28,7 @@ void MemoryShard::execute(Op& op, Time now) {
   op.now = now;
   op.status = OpStatus::done;
   op.record.reset();
+  op.chunks.clear();
   op.error.clear();
   const std::scoped_lock lock(mutex_);
   switch (op.verb) {
@@ -37,7 +38,9 @@ void MemoryShard::execute(Op& op, Time now) {
     case Verb::resolve: return finish_claim(op, now);
     case Verb::release: return release_claim(op, now);
     case Verb::forget: return forget_record(op, now);
-    case Verb::lookup: return lookup(op, now);
+    case Verb::lookup:
+    case Verb::read: return lookup(op, now);
+    case Verb::append: return append_chunk(op, now);
   }
   ONCE_ASSERT(false);
 }
@@ -139,7 +142,22 @@ void MemoryShard::forget_record(Op& op, Time now) {
 }
 
 void MemoryShard::lookup(Op& op, Time now) {
-  if (const Node* node = find(op.id, now)) op.record = node->record;
+  const Node* node = find(op.id, now);
+  if (node == nullptr) return;
+  op.record = node->record;
+  if (op.verb == Verb::read) chunks_.read_into(op, node->record);
+}
+
+void MemoryShard::append_chunk(Op& op, Time now) {
+  Node* node = find(op.id, now);
+  if (node == nullptr || !may_append(node->record, op)) {
+    op.status = OpStatus::lost;
+    return;
+  }
+  if (!make_room(ChunkLists::cost(op.outcome) + ChunkLists::list_overhead, node, now)) {
+    return answer_failed(op, StoreFault::full, "memory store full: no room for the response");
+  }
+  chunks_.append(op);
 }
 
 MemoryShard::Node* MemoryShard::find(const OperationId& id, Time now) {
@@ -163,6 +181,7 @@ bool MemoryShard::age_or_forget(Node& node, Time now) {
 
 void MemoryShard::write(Node& node, Record&& record) {
   table_.write(node, std::move(record));
+  chunks_.record_changed(node.id, &node.record);
   nothing_ages_before_ = std::min(nothing_ages_before_, ages_at(node.record));
   earliest_looked_at_ = std::min(earliest_looked_at_, ages_at(node.record));
   file(node);
@@ -170,6 +189,7 @@ void MemoryShard::write(Node& node, Record&& record) {
 
 void MemoryShard::remove(Node& node) {
   labels_.give_back(std::exchange(node.label, 0));
+  chunks_.record_changed(node.id, nullptr);
   table_.remove(node);
 }
 

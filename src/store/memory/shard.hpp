@@ -6,6 +6,7 @@
 #include <functional>
 #include <mutex>
 
+#include "store/chunk_lists.hpp"
 #include "store/memory/labels.hpp"
 #include "store/memory/memory_store.hpp"
 #include "store/record_table.hpp"
@@ -44,12 +45,13 @@ class alignas(64) MemoryShard {
   void release_claim(Op& op, Time now);
   void forget_record(Op& op, Time now);
   void lookup(Op& op, Time now);
+  void append_chunk(Op& op, Time now);
 
   // Null if there is no record, or it is forgotten. Turns an expired record into a tombstone, or removes it.
   Node* find(const OperationId& id, Time now);
   void write(Node& node, Record&& record);
   void remove(Node& node);
-  std::size_t bytes() const { return table_.bytes() + labels_.bytes(); }
+  std::size_t bytes() const { return table_.bytes() + labels_.bytes() + chunks_.bytes(); }
   // Moves it to the most recent end of the list for its state.
   void file(Node& node);
   // Whether the claim's lease lasts until the process ends.
@@ -70,6 +72,7 @@ class alignas(64) MemoryShard {
   mutable std::mutex mutex_;
   RecordTable table_;
   Labels labels_;         // of its nodes
+  ChunkLists chunks_;     // of its nodes
   Link claims_;           // started, for as long as the process lives
   Link leased_;           // started, with a lease that can lapse; least recently renewed first
   Link tombstones_;       // evicted first, because they have no response; oldest first

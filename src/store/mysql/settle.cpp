@@ -33,6 +33,10 @@ void Batch::settle(Item& item) {
     case Verb::resolve:
     case Verb::release:
     case Verb::forget: return settle_owner(item);
+    case Verb::append:
+    case Verb::read:
+      answer(item, OpStatus::done);
+      return answer_failed(op, StoreFault::refused, "not built yet");
     case Verb::lookup:
       if (item.seen && !forgotten(item.seen->record, op.now)) {
         note_read(item, item.seen->record);

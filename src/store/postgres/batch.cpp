@@ -30,6 +30,8 @@ Statement statement_of(Verb verb) {
     case Verb::release: return Statement::release;
     case Verb::forget: return Statement::forget;
     case Verb::resolve: return Statement::resolve;
+    case Verb::append:
+    case Verb::read:
     case Verb::lookup: return Statement::read;
   }
   ONCE_ASSERT(false);
@@ -278,6 +280,10 @@ void Batch::settle_read(Item& item, const Row& row) {
   age(record, row.now);
   Written written = Written::no;
   switch (op.verb) {
+    case Verb::append:
+    case Verb::read:
+      answer(item, OpStatus::done);
+      return answer_failed(op, StoreFault::refused, "not built yet");
     case Verb::lookup:
       if (!row.none) op.record = std::move(record);
       return answer(item, OpStatus::done);

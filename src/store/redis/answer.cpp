@@ -100,6 +100,8 @@ Read read_reply(Op& op, const redisReply& reply) {
     case Verb::resolve:
     case Verb::release:
     case Verb::forget: return read_owner(op, *answered, std::move(record));
+    case Verb::append:
+    case Verb::read:
     case Verb::lookup: return read_lookup(op, *answered, std::move(record));
   }
   ONCE_ASSERT(false);

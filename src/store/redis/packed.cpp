@@ -185,6 +185,8 @@ void append_terms(std::string& out, const Op& op, const CallTerms& terms) {
       append_integer(out, static_cast<std::uint64_t>(op.seen_state), 1);
       out.append(op.nonce.view());
       return;
+    case Verb::append:
+    case Verb::read:
     case Verb::lookup:
       append_integer(out, op.waits == Waits::yes ? 1 : 0, 1);
       append_integer(out, terms.confirm ? 1 : 0, 1);

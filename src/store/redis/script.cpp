@@ -230,6 +230,8 @@ std::string script_of(Verb verb) {
       return script(read_value_as_owner, {resolve_terms, owners_only, resolve, finish_write, tell, finish_end});
     case Verb::release: return script(read_value_as_owner, {release_terms, owners_only, release, tell, release_end});
     case Verb::forget: return script(read_value, {forget, tell, release_end});
+    case Verb::append:
+    case Verb::read:
     case Verb::lookup: return script(read_value, {lookup});
   }
   ONCE_ASSERT(false);

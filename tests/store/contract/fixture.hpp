@@ -121,6 +121,25 @@ class StoreContract : public testing::TestWithParam<StoreFactory> {
     return of_outside(claim_op(id, nonce, on_unknown));
   }
   Op renew_outside(const OperationId& id, const Nonce& nonce) { return of_outside(owner_op(Verb::renew, id, nonce)); }
+  Op append_op(const OperationId& id, const Nonce& nonce, std::uint32_t chunk, std::string bytes) const {
+    Op op = owner_op(Verb::append, id, nonce);
+    op.chunk = chunk;
+    op.outcome = std::make_shared<const std::string>(std::move(bytes));
+    return op;
+  }
+  OpStatus append(const OperationId& id, const Nonce& nonce, std::uint32_t chunk, std::string bytes) {
+    return run(append_op(id, nonce, chunk, std::move(bytes))).status;
+  }
+  Op read(const OperationId& id, std::uint32_t from = 0, std::size_t bytes = std::size_t{1} << 20U) {
+    return run({.verb = Verb::read, .id = id, .chunk = from, .chunk_bytes = bytes});
+  }
+  // The chunks of a read, each as a text.
+  static std::vector<std::string> texts(const Op& op) {
+    EXPECT_EQ(op.status, OpStatus::done) << op.error;
+    std::vector<std::string> all;
+    for (const OutcomeBytes& chunk : op.chunks) all.push_back(*chunk);
+    return all;
+  }
   Op lookup(const OperationId& id) { return run({.verb = Verb::lookup, .id = id}); }
 
   // An operation that was claimed once, and ended like this unless it is to stay started.

@@ -241,6 +241,8 @@ class JournalModel {
         if (forgets != (op.status == OpStatus::done)) return std::nullopt;
         return forgets ? May() : may;
       }
+      case Verb::append:
+      case Verb::read: return std::nullopt;  // this machine makes none
     }
     return std::nullopt;
   }
