@@ -63,17 +63,17 @@ TEST_F(PostgresSchema, a_newer_schema_is_used_if_it_says_that_this_program_can) 
   const OwnDatabase database;
   ASSERT_TRUE(postgres::apply_schema(database.url(), ServerSettings()).has_value());
   Sql sql(database.url());
-  sql("UPDATE once_schema SET revision = 5, version = 4; ALTER TABLE once_operations ADD COLUMN later text DEFAULT "
+  sql("UPDATE once_schema SET revision = 6, version = 5; ALTER TABLE once_operations ADD COLUMN later text DEFAULT "
       "'x'");
   const auto store = open(ServerSettings(), database.url());
   const Started it = started(*store);
   EXPECT_EQ(run(*store, finish_op(it.id, it.nonce)).status, OpStatus::done);
   EXPECT_EQ(*postgres::apply_schema(database.url(), ServerSettings()),
-            "schema revision 5 is there, newer than this program's 4, which can use it");
-  EXPECT_EQ(sql("SELECT revision FROM once_schema"), "5");
+            "schema revision 6 is there, newer than this program's 5, which can use it");
+  EXPECT_EQ(sql("SELECT revision FROM once_schema"), "6");
 
-  sql("UPDATE once_schema SET version = 5");
-  EXPECT_NE(error_of(database.url()).find("needs a program for revision 5 or newer; this one is for 4"),
+  sql("UPDATE once_schema SET version = 6");
+  EXPECT_NE(error_of(database.url()).find("needs a program for revision 6 or newer; this one is for 5"),
             std::string::npos);
   EXPECT_FALSE(postgres::apply_schema(database.url(), ServerSettings()).has_value());
 }
@@ -81,22 +81,25 @@ TEST_F(PostgresSchema, a_newer_schema_is_used_if_it_says_that_this_program_can) 
 TEST_F(PostgresSchema, an_older_schema_says_what_to_run) {
   const OwnDatabase database;
   Sql(database.url())(schema_1());
-  EXPECT_NE(error_of(database.url()).find("has revision 1, this program needs 4: run `once schema postgres --apply"),
+  EXPECT_NE(error_of(database.url()).find("has revision 1, this program needs 5: run `once schema postgres --apply"),
             std::string::npos);
 }
 
-// Revision 4 has once_sweep beside what was there; programs of revision 3 go on.
+// Revision 5 has once_chunks beside what was there; programs of revision 4 go on.
 TEST_F(PostgresSchema, the_schema_of_the_revision_before_gets_what_is_new_and_keeps_its_rows) {
   const OwnDatabase database;
   Sql sql(database.url());
-  sql(schema_of(3));
-  EXPECT_EQ(sql("SELECT version, revision FROM once_schema", 2), "3|3");
+  sql(schema_of(4));
+  EXPECT_EQ(sql("SELECT version, revision FROM once_schema", 2), "4|4");
   sql("SELECT once_claim('acme', 'one', '', '30 s', '1 min', 'retry', '0')");
-  EXPECT_EQ(*postgres::apply_schema(database.url(), ServerSettings()), "schema brought from revision 3 to 4");
-  EXPECT_EQ(sql("SELECT version, revision FROM once_schema", 2), "3|4");
+  EXPECT_EQ(*postgres::apply_schema(database.url(), ServerSettings()), "schema brought from revision 4 to 5");
+  EXPECT_EQ(sql("SELECT version, revision FROM once_schema", 2), "4|5");
   EXPECT_EQ(sql("SELECT count(*) FROM once_operations"), "1");
   EXPECT_EQ(sql("SELECT once_sweep()"), "0");
-  EXPECT_EQ(error_of(database.url()), "opened");
+  const auto store = open(ServerSettings(), database.url());
+  const Started it = started(*store);
+  EXPECT_EQ(append(*store, it, 0, "head"), OpStatus::done);
+  EXPECT_EQ(sql("SELECT count(*) FROM once_chunks"), "1");
 }
 
 // An index that a broken connection left unfinished is made again.
@@ -107,7 +110,7 @@ TEST_F(PostgresSchema, an_upgrade_that_was_interrupted_is_completed) {
   sql("CREATE INDEX once_operations_unsettled ON once_operations (state, id) WHERE state IN (0, 2, 3)");
   sql("CREATE INDEX once_operations_open ON once_operations (state, id) WHERE (state IN (0, 2, 3)) IS TRUE");
   sql("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'once_operations_open'::regclass");
-  EXPECT_EQ(*postgres::apply_schema(database.url(), ServerSettings()), "schema brought from revision 1 to 4");
+  EXPECT_EQ(*postgres::apply_schema(database.url(), ServerSettings()), "schema brought from revision 1 to 5");
   EXPECT_EQ(sql("SELECT indexrelid::regclass, indisvalid FROM pg_index WHERE indrelid = 'once_operations'::regclass "
                 "ORDER BY indexrelid::regclass::text",
                 2),
@@ -149,7 +152,7 @@ TEST_F(PostgresSchema, two_versions_work_beside_each_other_through_an_upgrade) {
   slow("COMMIT");
   upgrade.join();
   ASSERT_TRUE(applied->has_value()) << applied->error().detail;
-  EXPECT_EQ(**applied, "schema brought from revision 1 to 4");
+  EXPECT_EQ(**applied, "schema brought from revision 1 to 5");
 
   {
     const auto store = open(ServerSettings(), database.url());
@@ -194,8 +197,8 @@ TEST_F(PostgresSchema, leases_move_beside_the_rows_when_older_programs_are_retir
   const OldGateway old(database.url());
 
   EXPECT_EQ(*postgres::apply_schema(database.url(), ServerSettings(), postgres::OlderPrograms::retired),
-            "schema revision 4 was there already; programs for older revisions cannot use it");
-  EXPECT_EQ(sql("SELECT version, revision FROM once_schema", 2), "4|4");
+            "schema revision 5 was there already; programs for older revisions cannot use it");
+  EXPECT_EQ(sql("SELECT version, revision FROM once_schema", 2), "5|5");
   renew_and_wait();
   EXPECT_EQ(in_row(), renewed);
   EXPECT_EQ(sql("SELECT waited, lease_until > statement_timestamp() FROM once_leases", 2), "t|t");
@@ -205,7 +208,7 @@ TEST_F(PostgresSchema, leases_move_beside_the_rows_when_older_programs_are_retir
   EXPECT_EQ(run(*store, op(Verb::claim, it.id, new_nonce())).verdict, Verdict::execute);
 }
 
-TEST_F(PostgresSchema, whoever_may_write_the_operations_may_write_their_leases) {
+TEST_F(PostgresSchema, whoever_may_write_the_operations_may_write_what_is_beside_them) {
   const OwnDatabase database;
   Sql sql(database.url());
   sql(schema_1());
@@ -217,8 +220,11 @@ TEST_F(PostgresSchema, whoever_may_write_the_operations_may_write_their_leases) 
     const auto store = open(ServerSettings(), "postgres://" + role + database.url().substr(database.url().find('@')));
     const Started it = started(*store);
     EXPECT_EQ(run(*store, op(Verb::renew, it.id, it.nonce)).status, OpStatus::done);
+    EXPECT_EQ(append(*store, it, 0, "head"), OpStatus::done);
+    EXPECT_EQ(chunks(*store, it), "head");
     EXPECT_EQ(run(*store, finish_op(it.id, it.nonce)).status, OpStatus::done);
     EXPECT_TRUE(store->sweep(10).has_value());
+    EXPECT_EQ(sql("SELECT count(*) FROM once_chunks"), "0");
   }
   sql("DROP OWNED BY " + role + "; DROP ROLE " + role);
 }
@@ -275,13 +281,15 @@ TEST_F(PostgresManyKeys, requests_find_their_rows_by_the_primary_key) {
   using postgres::Statement;
   for (const int rows : {0, 10'000}) {
     fill(rows);
-    for (const auto statement :
-         {Statement::claim, Statement::seize, Statement::take, Statement::renew, Statement::finish, Statement::release,
-          Statement::forget, Statement::resolve, Statement::wait, Statement::read}) {
+    for (const auto statement : {Statement::claim, Statement::seize, Statement::take, Statement::renew,
+                                 Statement::finish, Statement::release, Statement::forget, Statement::resolve,
+                                 Statement::wait, Statement::read, Statement::append, Statement::read_chunks}) {
       const std::string plan = plan_of(statement);
       for (const std::string_view line : split(plan, '\n')) {
-        if (!line.contains("Scan") || !line.contains(" on once_operations")) continue;
-        EXPECT_TRUE(line.contains("once_operations_pkey")) << postgres::name_of(statement) << "\n" << plan;
+        for (const std::string table : {"once_operations", "once_chunks"}) {
+          if (!line.contains("Scan") || !line.contains(" on " + table)) continue;
+          EXPECT_TRUE(line.contains(table + "_pkey")) << postgres::name_of(statement) << "\n" << plan;
+        }
       }
     }
   }

@@ -284,13 +284,13 @@ TEST_F(PostgresServer, the_schema_may_be_applied_twice_and_by_many_at_once) {
       });
     }
   }
-  EXPECT_EQ(*postgres::apply_schema(database.url(), ServerSettings()), "schema revision 4 was there already");
+  EXPECT_EQ(*postgres::apply_schema(database.url(), ServerSettings()), "schema revision 5 was there already");
   Sql sql(database.url());
   const auto store = open(ServerSettings(), database.url());
   const Started it = started(*store);
   sql(postgres::schema_script());
   EXPECT_EQ(sql("SELECT count(*) FROM " + it.row()), "1");
-  EXPECT_EQ(sql("SELECT version, revision FROM once_schema", 2), "4|4");
+  EXPECT_EQ(sql("SELECT version, revision FROM once_schema", 2), "5|5");
   // Also for a connection whose plans are older than what the script replaced.
   EXPECT_EQ(run(*store, finish_op(it.id, it.nonce)).status, OpStatus::done);
 }
@@ -302,7 +302,7 @@ TEST_F(PostgresServer, a_schema_that_is_missing_or_of_another_version_is_said_cl
   EXPECT_EQ(error_of(database.url()), "opened");
   Sql sql(database.url());
   sql("UPDATE once_schema SET version = 99");
-  EXPECT_NE(error_of(database.url()).find("needs a program for revision 99 or newer; this one is for 4"),
+  EXPECT_NE(error_of(database.url()).find("needs a program for revision 99 or newer; this one is for 5"),
             std::string::npos);
   const auto applied = postgres::apply_schema(database.url(), ServerSettings());
   EXPECT_NE(applied.error().detail.find("newer"), std::string::npos);

@@ -118,6 +118,12 @@ class PostgresTest : public testing::Test {
     it.outcome = std::make_shared<const std::string>(std::move(value));
     return it;
   }
+  static Op append_op(const OperationId& id, const Nonce& nonce, std::uint32_t number, std::string bytes) {
+    Op it = op(Verb::append, id, nonce);
+    it.chunk = number;
+    it.outcome = std::make_shared<const std::string>(std::move(bytes));
+    return it;
+  }
   static Op run(Store& store, Op it) {
     Op* const batch = &it;
     store.execute({&batch, 1});
@@ -145,6 +151,20 @@ class PostgresTest : public testing::Test {
     EXPECT_EQ(claimed.status, OpStatus::done) << claimed.error;
     EXPECT_EQ(claimed.verdict, Verdict::execute);
     return it;
+  }
+
+  static OpStatus append(Store& store, const Started& it, std::uint32_t number, std::string bytes) {
+    const Op appended = run(store, append_op(it.id, it.nonce, number, std::move(bytes)));
+    EXPECT_EQ(appended.error, "");
+    return appended.status;
+  }
+  // All that a reader gets, with spaces between.
+  static std::string chunks(Store& store, const Started& it) {
+    Op read = op(Verb::read, it.id, {});
+    read.chunk_bytes = 1U << 20U;
+    std::string text;
+    for (const OutcomeBytes& chunk : run(store, read).chunks) text += (text.empty() ? "" : " ") + *chunk;
+    return text;
   }
 
  private:

@@ -30,8 +30,8 @@ Statement statement_of(Verb verb) {
     case Verb::release: return Statement::release;
     case Verb::forget: return Statement::forget;
     case Verb::resolve: return Statement::resolve;
-    case Verb::append:
-    case Verb::read:
+    case Verb::append: return Statement::append;
+    case Verb::read: return Statement::read_chunks;
     case Verb::lookup: return Statement::read;
   }
   ONCE_ASSERT(false);
@@ -47,7 +47,7 @@ bool answers_nothing(Statement statement) {
 }
 
 std::size_t outcome_bytes(const Op& op) {
-  return writes_outcome(op.verb) && op.outcome ? op.outcome->size() : 0;
+  return brings_bytes(op.verb) && op.outcome ? op.outcome->size() : 0;
 }
 
 bool same_row(const Record& a, const Record& b) {
@@ -112,6 +112,7 @@ Batch::Batch(std::span<Op* const> ops, std::chrono::nanoseconds until) : until_(
   items_.reserve(ops.size());
   for (Op* const op : ops) {
     op->record.reset();
+    op->chunks.clear();
     op->error.clear();
     items_.push_back({.op = op});
   }
@@ -119,8 +120,9 @@ Batch::Batch(std::span<Op* const> ops, std::chrono::nanoseconds until) : until_(
 }
 
 void Batch::add(Statement statement, Item& item, Locked locked) {
-  const bool ends = statement == Statement::finish || statement == Statement::resolve;
-  const std::size_t bytes = ends ? outcome_bytes(*item.op) : 0;
+  const bool brings =
+      statement == Statement::finish || statement == Statement::resolve || statement == Statement::append;
+  const std::size_t bytes = brings ? outcome_bytes(*item.op) : 0;
   auto sent = std::ranges::find_if(sent_, [&](const Sent& each) {
     return each.statement == statement && each.locked == locked && each.bytes + bytes <= most_bytes;
   });
@@ -146,7 +148,8 @@ bool Batch::seizes(const Item& item) {
 void Batch::plan() {
   // Before they are read: whoever ends an operation after this finds the note, who ended it before is found.
   for (Item& item : items_) {
-    if (item.step == Step::first && item.op->waits == Waits::yes && item.op->verb == Verb::lookup) {
+    const bool looks = item.op->verb == Verb::lookup || item.op->verb == Verb::read;
+    if (item.step == Step::first && item.op->waits == Waits::yes && looks) {
       add(Statement::wait, item);
     }
   }
@@ -210,6 +213,7 @@ void Batch::receive(Connection& connection, const std::vector<Rows>& results) {
       if (item == sent.items.end() || (*item)->op->id != found.id) continue;
       (*item)->matched = true;
       settle(**item, found, sent.statement);
+      if (sent.statement == Statement::read_chunks) take_chunks(*(*item)->op, results[i], row);
     }
     for (Item* const item : sent.items) {
       if (!item->matched) miss(*item);
@@ -227,7 +231,9 @@ void Batch::settle(Item& item, const Row& row, Statement statement) {
     case Statement::release:
     case Statement::forget:
     case Statement::resolve: return settle_done(item, row);
-    case Statement::read: return settle_read(item, row);
+    case Statement::append: return answer(item, row.made ? OpStatus::done : OpStatus::lost);
+    case Statement::read:
+    case Statement::read_chunks: return settle_read(item, row);
     case Statement::seize:
     case Statement::wait:
     case Statement::sweep:
@@ -280,10 +286,7 @@ void Batch::settle_read(Item& item, const Row& row) {
   age(record, row.now);
   Written written = Written::no;
   switch (op.verb) {
-    case Verb::append:
     case Verb::read:
-      answer(item, OpStatus::done);
-      return answer_failed(op, StoreFault::refused, "not built yet");
     case Verb::lookup:
       if (!row.none) op.record = std::move(record);
       return answer(item, OpStatus::done);
@@ -292,6 +295,7 @@ void Batch::settle_read(Item& item, const Row& row) {
     case Verb::release: written = may_release(record, op) ? Written::yes : Written::no; break;
     case Verb::resolve: written = resolve(record, op, row.now); break;
     case Verb::forget: written = may_forget(record, op, row.now) ? Written::yes : Written::no; break;
+    case Verb::append:
     case Verb::claim: ONCE_ASSERT(false);
   }
   if (row.none || written == Written::no) return answer(item, OpStatus::lost);
@@ -301,6 +305,14 @@ void Batch::settle_read(Item& item, const Row& row) {
   }
   op.record = row.record;
   answer(item, OpStatus::done);
+}
+
+// An expired record is told as another one, without them.
+void Batch::take_chunks(Op& op, const Rows& rows, std::size_t row) {
+  if (!op.record || !may_have_chunks(op.record->state) || rows.null(row, Column::chunks)) return;
+  for (const std::string_view chunk : rows.bytes_array(row, Column::chunks)) {
+    op.chunks.push_back(std::make_shared<const std::string>(chunk));
+  }
 }
 
 void Batch::miss(Item& item) {

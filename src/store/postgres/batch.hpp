@@ -7,6 +7,7 @@
 //   seize                   before a take, resolve or forget of what has an owner whose lease has ended
 //   renew, finish,          done; else: read
 //   release, forget
+//   append                  done or lost
 //   read                    lost, or done before; or neither: locked
 //   locked                  the same write once more, with a lock on every row that is free; else: alone
 //   alone                   and once more, in a round of its own that waits for the lock for a moment
@@ -76,6 +77,7 @@ class Batch {
   static void settle_claim(Item& item, const Row& row);
   static void settle_done(Item& item, const Row& row);
   static void settle_read(Item& item, const Row& row);
+  static void take_chunks(Op& op, const Rows& rows, std::size_t row);
   static void miss(Item& item);
   static void give_up_on_lock(Item& item);
 

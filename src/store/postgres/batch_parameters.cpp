@@ -1,5 +1,7 @@
 // What each statement is given for the operations of a batch, in the order that its text expects.
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -46,6 +48,10 @@ std::string label(std::string_view text, bool unicode) {
   return out;
 }
 
+std::int64_t int8_of(std::size_t value) {
+  return static_cast<std::int64_t>(std::min<std::size_t>(value, std::numeric_limits<std::int64_t>::max()));
+}
+
 }  // namespace
 
 Parameters Batch::parameters_of(const Sent& sent, const Connection& connection) const {
@@ -59,7 +65,13 @@ Parameters Batch::parameters_of(const Sent& sent, const Connection& connection) 
   };
   array(Type::bytea, [](Element& value, const Item& item) { value.bytes(item.op->id.view()); });
   if (sent.statement == Statement::read || sent.statement == Statement::wait) return out;
-  if (sent.statement != Statement::claim) out.int2(static_cast<std::int16_t>(sent.locked));
+  if (sent.statement == Statement::read_chunks) {
+    array(Type::int8, [](Element& value, const Item& item) { value.int8(item.op->chunk); });
+    array(Type::int8, [](Element& value, const Item& item) { value.int8(int8_of(item.op->chunk_bytes)); });
+    return out;
+  }
+  const bool locks = sent.statement != Statement::claim && sent.statement != Statement::append;
+  if (locks) out.int2(static_cast<std::int16_t>(sent.locked));
   if (sent.statement == Statement::seize) {
     array(Type::bytea, [](Element& value, const Item& item) {
       value.bytes(item.op->verb == Verb::claim ? item.seen->nonce.view() : item.op->nonce.view());
@@ -77,6 +89,11 @@ Parameters Batch::parameters_of(const Sent& sent, const Connection& connection) 
       labels();
       if (sent.statement == Statement::take) add_seen(out, sent.items);
       if (sent.statement == Statement::claim) out.time(connection.clock().latest_at(until_));
+      break;
+    case Statement::append:
+      array(Type::int8, [](Element& value, const Item& item) { value.int8(item.op->chunk); });
+      array(Type::bytea,
+            [](Element& value, const Item& item) { value.bytes(item.op->outcome ? *item.op->outcome : ""); });
       break;
     case Statement::renew:
       array(Type::interval, [](Element& value, const Item& item) { value.length(item.op->terms.lease); });
@@ -98,6 +115,7 @@ Parameters Batch::parameters_of(const Sent& sent, const Connection& connection) 
     case Statement::seize:
     case Statement::release:
     case Statement::read:
+    case Statement::read_chunks:
     case Statement::wait:
     case Statement::sweep:
     case Statement::hurry:

@@ -47,22 +47,35 @@ CREATE TABLE IF NOT EXISTS once_leases (
   waited      boolean     NOT NULL DEFAULT false,
   id          bytea       PRIMARY KEY
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000);
+
+-- Chunks of responses that are recorded while they stream. They are read while their operation is started or unknown
+-- and still has their nonce; then the sweep removes them.
+CREATE TABLE IF NOT EXISTS once_chunks (
+  number bigint NOT NULL,                                -- from 0
+  id     bytea  NOT NULL,
+  nonce  bytea  NOT NULL,
+  bytes  bytea  NOT NULL,
+  PRIMARY KEY (id, nonce, number)
+) WITH (autovacuum_vacuum_insert_threshold = -1, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 5000);
+
 DO $body$
 DECLARE
-  old pg_class := (SELECT c FROM pg_class AS c WHERE c.oid = 'once_operations'::regclass);
-  new pg_class := (SELECT c FROM pg_class AS c WHERE c.oid = 'once_leases'::regclass);
-  it  record;
+  old  pg_class := (SELECT c FROM pg_class AS c WHERE c.oid = 'once_operations'::regclass);
+  name text;
+  it   record;
 BEGIN
-  IF new.relowner <> old.relowner THEN
-    EXECUTE format('ALTER TABLE once_leases OWNER TO %I', pg_get_userbyid(old.relowner));
-  END IF;
-  -- Gateways get the same rights as on once_operations.
-  FOR it IN SELECT a.privilege_type AS right, a.grantee FROM aclexplode(old.relacl) AS a
-            WHERE a.grantee <> old.relowner AND a.privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE')
-              AND NOT has_table_privilege(CASE WHEN a.grantee = 0 THEN 'public' ELSE pg_get_userbyid(a.grantee) END,
-                                          'once_leases', a.privilege_type) LOOP
-    EXECUTE format('GRANT %s ON once_leases TO %s', it.right,
-                   CASE WHEN it.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(it.grantee)) END);
+  FOREACH name IN ARRAY ARRAY['once_leases', 'once_chunks'] LOOP
+    IF (SELECT relowner FROM pg_class WHERE oid = name::regclass) <> old.relowner THEN
+      EXECUTE format('ALTER TABLE %I OWNER TO %I', name, pg_get_userbyid(old.relowner));
+    END IF;
+    -- Gateways get the same rights as on once_operations.
+    FOR it IN SELECT a.privilege_type AS right, a.grantee FROM aclexplode(old.relacl) AS a
+              WHERE a.grantee <> old.relowner AND a.privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE')
+                AND NOT has_table_privilege(CASE WHEN a.grantee = 0 THEN 'public' ELSE pg_get_userbyid(a.grantee) END,
+                                            name, a.privilege_type) LOOP
+      EXECUTE format('GRANT %s ON %I TO %s', it.right, name,
+                     CASE WHEN it.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(it.grantee)) END);
+    END LOOP;
   END LOOP;
 END $body$;
 
@@ -71,6 +84,9 @@ DO $body$ BEGIN
   -- Responses are often already compressed or encrypted. Change this if yours are not.
   IF (SELECT attstorage FROM pg_attribute WHERE attrelid = 'once_operations'::regclass AND attname = 'outcome') <> 'e' THEN
     ALTER TABLE once_operations ALTER COLUMN outcome SET STORAGE EXTERNAL;
+  END IF;
+  IF (SELECT attstorage FROM pg_attribute WHERE attrelid = 'once_chunks'::regclass AND attname = 'bytes') <> 'e' THEN
+    ALTER TABLE once_chunks ALTER COLUMN bytes SET STORAGE EXTERNAL;
   END IF;
   IF to_regclass('once_operations_sweep') IS NULL THEN
     CREATE INDEX once_operations_sweep ON once_operations (sweep_at);
@@ -114,7 +130,7 @@ COMMENT ON VIEW once_keys IS 'Operations as people read them; expired ones are a
 
 constexpr std::string_view rights = R"sql(
 -- Privileges, besides those of the schema's owner:
---   a gateway:  GRANT SELECT, INSERT, UPDATE, DELETE ON once_operations, once_leases TO gateway;
+--   a gateway:  GRANT SELECT, INSERT, UPDATE, DELETE ON once_operations, once_leases, once_chunks TO gateway;
 --               GRANT SELECT ON once_schema TO gateway;
 --   a backend:  GRANT EXECUTE ON FUNCTION once_finish(text, integer, jsonb, text),
 --                 once_finish(text, integer, jsonb, bytea), once_fail(text), once_renew(text, interval),

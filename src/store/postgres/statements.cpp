@@ -175,11 +175,40 @@ constexpr std::string_view read_sql = R"sql(
 SELECT i.id, {now}, false, {found}, o.outcome
 FROM unnest($1::bytea[]) AS i(id) LEFT JOIN (SELECT * FROM once_operations WHERE id = ANY ($1)) AS o ON o.id = i.id)sql";
 
+// Without a lock on the operation: one that ends after this has read it ends after the append. A lock would be one more
+// write to its row, and would wait for a backend that finishes the operation in a transaction of its own. Every id gets
+// a row: `made` is whether it is the owner's.
+constexpr std::string_view append_sql = R"sql(
+WITH owned AS MATERIALIZED (
+  SELECT o.id FROM once_operations AS o, unnest($1::bytea[], $2::bytea[]) AS i(id, nonce)
+  WHERE o.id = i.id AND o.id = ANY ($1) AND o.nonce = i.nonce AND o.state = 0 AND {not_expired}
+), added AS (
+  INSERT INTO once_chunks (id, nonce, number, bytes)
+  SELECT i.id, i.nonce, i.number, i.bytes
+  FROM unnest($1::bytea[], $2::bytea[], $3::bigint[], $4::bytea[]) AS i(id, nonce, number, bytes)
+  WHERE i.id IN (SELECT id FROM owned) ORDER BY i.id
+  ON CONFLICT (id, nonce, number) DO NOTHING
+)
+SELECT i.id, {now}, i.id IN (SELECT id FROM owned), NULL::smallint FROM unnest($1) AS i(id))sql";
+
+// The record and its chunks as of one moment. The size of a chunk is known without reading it.
+constexpr std::string_view read_chunks_sql = R"sql(
+SELECT i.id, {now}, false, {found}, o.outcome,
+       CASE WHEN o.state IN (0, 3) THEN ARRAY(
+         SELECT c.bytes
+         FROM (SELECT c.number, c.bytes, sum(octet_length(c.bytes)) OVER (ORDER BY c.number) AS total
+               FROM once_chunks AS c WHERE c.id = o.id AND c.nonce = o.nonce AND c.number >= i.first) AS c
+         WHERE c.number = i.first OR c.total <= i.most ORDER BY c.number) END
+FROM unnest($1::bytea[], $2::bigint[], $3::bigint[]) AS i(id, first, most)
+LEFT JOIN (SELECT * FROM once_operations WHERE id = ANY ($1)) AS o ON o.id = i.id)sql";
+
 // What was released stays for a minute: no statement lasts that long, so none can still hold an older fence. What is to
 // be remembered becomes a tombstone, without its outcome, and is looked at once more when that is over. For the same
 // reason a lease has ended only a minute later: nobody can still be renewing it.
+// Chunks whose operation has ended, or has another owner, never count again. They are looked for from stream to stream,
+// not from chunk to chunk: there are few of the one and many of the other.
 constexpr std::string_view sweep_steps = R"sql(
-WITH due AS MATERIALIZED (
+WITH RECURSIVE due AS MATERIALIZED (
   SELECT o.id, coalesce(o.expires_at + o.tombstone, 'infinity') AS forget_at FROM once_operations AS o
   WHERE o.sweep_at <= {now} AND o.expires_at <= {now} AND (o.state <> 0 OR {lease} <= {now} - interval '1 minute')
     AND (o.attempt > 0 OR o.expires_at <= {now} - interval '1 minute')
@@ -198,9 +227,23 @@ WITH due AS MATERIALIZED (
       AND (SELECT o.state FROM once_operations AS o WHERE o.id = l.id) IS DISTINCT FROM 0
     LIMIT $1::bigint FOR UPDATE SKIP LOCKED))
   RETURNING l.id
+), streams AS (
+  (SELECT c.id, c.nonce FROM once_chunks AS c ORDER BY c.id, c.nonce LIMIT 1)
+  UNION ALL
+  SELECT next.id, next.nonce FROM streams AS s CROSS JOIN LATERAL (
+    SELECT c.id, c.nonce FROM once_chunks AS c WHERE (c.id, c.nonce) > (s.id, s.nonce) ORDER BY c.id, c.nonce LIMIT 1
+  ) AS next
+), dropped AS (
+  DELETE FROM once_chunks AS c WHERE c.ctid = ANY (ARRAY(
+    SELECT old.ctid FROM streams AS s CROSS JOIN LATERAL (
+      SELECT c.ctid FROM once_chunks AS c WHERE c.id = s.id AND c.nonce = s.nonce FOR UPDATE SKIP LOCKED) AS old
+    WHERE (SELECT o.nonce = s.nonce AND o.state IN (0, 3) FROM once_operations AS o WHERE o.id = s.id) IS NOT TRUE
+    LIMIT $1::bigint))
+  RETURNING c.number
 ))sql";
 constexpr std::string_view sweep_sql = R"sql({sweep}
-SELECT (SELECT count(*) FROM removed), greatest((SELECT count(*) FROM due), (SELECT count(*) FROM cleared)))sql";
+SELECT (SELECT count(*) FROM removed), greatest((SELECT count(*) FROM due), (SELECT count(*) FROM cleared),
+                                                       (SELECT count(*) FROM dropped)))sql";
 
 // By the primary key, so that a page costs the same however many rows there are. The size of an outcome is known
 // without reading it.
@@ -247,6 +290,8 @@ std::string_view template_of(Statement statement) {
     case Statement::forget: return forget_sql;
     case Statement::wait: return wait_sql;
     case Statement::read: return read_sql;
+    case Statement::append: return append_sql;
+    case Statement::read_chunks: return read_chunks_sql;
     case Statement::sweep: return sweep_sql;
     case Statement::hurry: return hurry_sql;
     case Statement::page:
@@ -285,6 +330,8 @@ const char* name_of(Statement statement) {
     case Statement::resolve: return "once_resolve";
     case Statement::wait: return "once_wait";
     case Statement::read: return "once_read";
+    case Statement::append: return "once_append";
+    case Statement::read_chunks: return "once_read_chunks";
     case Statement::sweep: return "once_sweep";
     case Statement::hurry: return "once_hurry";
     case Statement::page: return "once_page";

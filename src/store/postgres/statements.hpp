@@ -25,6 +25,8 @@ enum class Statement : std::uint8_t {
   resolve,
   wait,  // notes that a request waits for these
   read,
+  append,
+  read_chunks,  // read, and the chunks of a response that is still streaming
   sweep,
   hurry,  // later statements of the round wait only briefly for locks
   page,   // for operators: rows in the order of their ids, without outcomes
@@ -42,10 +44,10 @@ enum class Statement : std::uint8_t {
 inline constexpr std::array all_statements = {
     Statement::claim,        Statement::seize,         Statement::take,         Statement::renew,
     Statement::finish,       Statement::release,       Statement::forget,       Statement::resolve,
-    Statement::wait,         Statement::read,          Statement::sweep,        Statement::hurry,
-    Statement::page,         Statement::count,         Statement::page_started, Statement::page_failed,
-    Statement::page_unknown, Statement::count_started, Statement::count_failed, Statement::count_unknown,
-    Statement::estimate};
+    Statement::wait,         Statement::read,          Statement::append,       Statement::read_chunks,
+    Statement::sweep,        Statement::hurry,         Statement::page,         Statement::count,
+    Statement::page_started, Statement::page_failed,   Statement::page_unknown, Statement::count_started,
+    Statement::count_failed, Statement::count_unknown, Statement::estimate};
 
 // How a write treats rows that another transaction may hold: a backend locks a row until its own transaction ends,
 // which must not delay the rest of the batch.
@@ -65,12 +67,12 @@ const std::string& text_of(Statement statement);
 std::string sweep_steps_sql();
 
 // The columns that the statements return, in this order. `seize`, `wait`, `sweep`, `hurry`, `estimate` and the counts
-// do not return them; pages add tenant, route and the size of the outcome.
+// do not return them; `append` returns the first ones; pages add tenant, route and the size of the outcome.
 struct Column {
   enum : std::uint8_t {
     id,
     now,
-    made,  // claim: the row was not there, and is now
+    made,  // claim: the row was not there, and is now; append: the chunk is there
     state,
     body_kept,
     attempt,
@@ -84,7 +86,8 @@ struct Column {
     previous_state,
     previous_started_at,
     outcome,
-    tenant,
+    chunks,  // read_chunks
+    tenant = chunks,
     route,
     outcome_bytes,
   };

@@ -143,6 +143,23 @@ Time Rows::time(std::size_t row, int column) const {
   return Time(std::chrono::floor<Duration>(std::chrono::microseconds(value)) + epoch);
 }
 
+std::vector<std::string_view> Rows::bytes_array(std::size_t row, int column) const {
+  constexpr std::size_t header = 5 * sizeof(std::int32_t);  // dimensions, nulls, type; size, first index
+  constexpr std::size_t size_at = 3 * sizeof(std::int32_t);
+  std::string_view from = bytes(row, column);
+  if (from.size() < header) return {};  // no dimensions: it is empty
+  std::vector<std::string_view> values;
+  values.reserve(static_cast<std::size_t>(read<std::int32_t>(from.substr(size_at, sizeof(std::int32_t)))));
+  from.remove_prefix(header);
+  while (from.size() >= sizeof(std::int32_t)) {
+    const auto length = static_cast<std::size_t>(read<std::int32_t>(from.substr(0, sizeof(std::int32_t))));
+    from.remove_prefix(sizeof(std::int32_t));
+    values.push_back(from.substr(0, length));
+    from.remove_prefix(values.back().size());
+  }
+  return values;
+}
+
 bool Rows::is_sync() const {
   return PQresultStatus(result_.get()) == PGRES_PIPELINE_SYNC;
 }

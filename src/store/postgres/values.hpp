@@ -83,6 +83,8 @@ class Rows {
   std::int32_t int4(std::size_t row, int column) const;
   std::int64_t int8(std::size_t row, int column) const;
   Time time(std::size_t row, int column) const;
+  // Of a bytea[] without nulls.
+  std::vector<std::string_view> bytes_array(std::size_t row, int column) const;
   template <class Blob>
   Blob blob(std::size_t row, int column) const {
     Blob value;

@@ -1,62 +1,62 @@
--- What Once needs in PostgreSQL, revision 3. Safe to run again.
+-- What Once needs in PostgreSQL, revision 4. Safe to run again.
 --
--- A large table of an older revision is given its new index beside gateways at work, before this, with
+-- If a large table of an older revision is in use, create its new index first, with
 --   CREATE INDEX CONCURRENTLY IF NOT EXISTS once_operations_open ON once_operations (state, id) WHERE (state IN (0, 2, 3)) IS TRUE;
--- as `once schema postgres --apply URL` does. In here it would keep writes waiting until it is made.
+-- as `once schema postgres --apply URL` does. In this script, creating the index would block writes.
 BEGIN;
 SELECT pg_advisory_xact_lock(1869505381);
 SELECT set_config('search_path', format('%I, pg_temp', current_schema()), true);
 
--- version: the oldest program that can use this schema, by the revision that it was made for.
+-- version: the oldest program that can use this schema, as the revision that it was written for.
 CREATE TABLE IF NOT EXISTS once_schema (version integer PRIMARY KEY, applied_at timestamptz NOT NULL DEFAULT now());
 DO $body$ BEGIN
   IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'once_schema'::regclass AND attname = 'revision') THEN
     ALTER TABLE once_schema ADD COLUMN revision integer NOT NULL DEFAULT 1;
   END IF;
-  IF (SELECT max(greatest(version, revision)) FROM once_schema) > 3 THEN
-    RAISE EXCEPTION 'the schema of Once in this database is newer than revision 3';
+  IF (SELECT max(greatest(version, revision)) FROM once_schema) > 4 THEN
+    RAISE EXCEPTION 'the schema of Once in this database is newer than revision 4';
   END IF;
 END $body$;
 
--- One row for each operation. Raw keys are not in it: an id is a keyed hash.
+-- One row per operation. It does not contain raw keys: an id is a keyed hash.
 CREATE TABLE IF NOT EXISTS once_operations (
   fence               bigint      NOT NULL,
   started_at          timestamptz NOT NULL,
   lease_until         timestamptz NOT NULL,
   expires_at          timestamptz NOT NULL,
-  -- When the sweep first looks at the row. Within an hour of expires_at, and not changed with it, so that renewals and
-  -- ends leave it where it is in its index.
+  -- When the sweep first checks the row: within an hour of expires_at. It does not change with expires_at, so that
+  -- renewals and ends need no update of the index.
   sweep_at            timestamptz NOT NULL,
   previous_started_at timestamptz,
   ttl                 interval,                          -- of the claim; null: for ever
-  tombstone           interval    DEFAULT interval '0',  -- how long it is remembered after that; null: for ever
+  tombstone           interval    DEFAULT interval '0',  -- how long the key is remembered after its expiry; null: for ever
   attempt             integer     NOT NULL,              -- 0: released, kept for a minute so that fences only grow
   state               smallint    NOT NULL,              -- 0 started, 1 succeeded, 2 failed, 3 unknown, 4 tombstone
   previous_state      smallint    NOT NULL DEFAULT 3,
   body_kept           boolean     NOT NULL DEFAULT true,
-  waited              boolean     NOT NULL DEFAULT false, -- somebody waits to be told of its end; see once_leases
+  waited              boolean     NOT NULL DEFAULT false, -- a gateway waits for a notification; see once_leases
   id                  bytea       PRIMARY KEY,
   fingerprint         bytea       NOT NULL,
-  nonce               bytea       NOT NULL,              -- of the owner; all zero: nobody
+  nonce               bytea       NOT NULL,              -- of the owner; all zero: no owner
   tenant              text        NOT NULL DEFAULT '',
   route               text        NOT NULL DEFAULT '',
   outcome             bytea
 ) WITH (
-  -- A row is written when it is claimed and once more, larger, when it ends: room for that in the same page.
+  -- A row is written by its claim and grows when it ends: leave room for that in its page.
   fillfactor = 30,
-  -- Every row is deleted within its time to live, so freezing new ones early is wasted.
+  -- Rows are deleted after their time to live, so freezing them early is wasted work.
   autovacuum_vacuum_insert_threshold = -1,
   autovacuum_vacuum_scale_factor = 0.05,
   autovacuum_vacuum_threshold = 5000,
   autovacuum_analyze_scale_factor = 0.05
 );
 
--- What others write about an operation while its owner is at work: renewals of its lease, and that somebody waits. Not in
--- its row, so that a backend can finish it in a transaction that began before, at any isolation level. It counts for the
--- claim with the same fence. Used from version 3 on: older programs look for both in the row.
+-- What gateways write about an operation while its owner is at work: renewals of its lease, and waiters. This is not in
+-- the operation's row, so that a backend can finish it in a transaction that began earlier, at any isolation level. An
+-- entry is valid for the claim with the same fence. Used from version 3 on: older programs expect both in the row.
 CREATE TABLE IF NOT EXISTS once_leases (
-  fence       bigint      NOT NULL DEFAULT 0,            -- no claim with a lower one may be renewed any more
-  lease_until timestamptz,                               -- null: that of the row counts
+  fence       bigint      NOT NULL DEFAULT 0,            -- claims with a lower fence cannot be renewed
+  lease_until timestamptz,                               -- null: see the row's lease
   waited      boolean     NOT NULL DEFAULT false,
   id          bytea       PRIMARY KEY
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000);
@@ -69,7 +69,7 @@ BEGIN
   IF new.relowner <> old.relowner THEN
     EXECUTE format('ALTER TABLE once_leases OWNER TO %I', pg_get_userbyid(old.relowner));
   END IF;
-  -- A gateway may do here what it may do there.
+  -- Gateways get the same rights as on once_operations.
   FOR it IN SELECT a.privilege_type AS right, a.grantee FROM aclexplode(old.relacl) AS a
             WHERE a.grantee <> old.relowner AND a.privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE')
               AND NOT has_table_privilege(CASE WHEN a.grantee = 0 THEN 'public' ELSE pg_get_userbyid(a.grantee) END,
@@ -79,24 +79,24 @@ BEGIN
   END LOOP;
 END $body$;
 
--- Only what is missing: each of these waits for everybody who writes, and lets nobody in meanwhile.
+-- Only if something is missing: each of these statements waits for all writers and blocks new ones.
 DO $body$ BEGIN
-  -- Responses are often compressed or encrypted already; the ones that are not can be changed here.
+  -- Responses are often already compressed or encrypted. Change this if yours are not.
   IF (SELECT attstorage FROM pg_attribute WHERE attrelid = 'once_operations'::regclass AND attname = 'outcome') <> 'e' THEN
     ALTER TABLE once_operations ALTER COLUMN outcome SET STORAGE EXTERNAL;
   END IF;
   IF to_regclass('once_operations_sweep') IS NULL THEN
     CREATE INDEX once_operations_sweep ON once_operations (sweep_at);
   END IF;
-  -- Operations that wait for somebody, and those at work: operators find and count them without reading the others. Only
-  -- statements that say IS TRUE as well can use it. To all others it would look like the cheapest way to a started row, but
-  -- it holds every row that was started since the last vacuum.
+  -- Running and unsettled operations, so that operators can find and count them without reading the others. Only
+  -- statements with the same IS TRUE condition can use this index. For others it would seem the cheapest way to a started
+  -- row, although it contains every row that was started since the last vacuum.
   IF to_regclass('once_operations_open') IS NULL THEN
     CREATE INDEX once_operations_open ON once_operations (state, id) WHERE (state IN (0, 2, 3)) IS TRUE;
   END IF;
 END $body$;
 
--- For people.
+-- A readable view, for operators.
 CREATE OR REPLACE VIEW once_keys AS
 SELECT encode(id, 'hex') AS id,
        tenant,
@@ -124,7 +124,7 @@ FROM (SELECT o.id, o.tenant, o.route, o.attempt, o.fence, o.state, o.started_at,
       FROM once_operations AS o) AS each;
 COMMENT ON VIEW once_keys IS 'Operations as people read them; expired ones are as none, and go with the next sweep.';
 
--- The row of a claim, locked, if the claim is current. SQLSTATE ON001: it is not; ON002: it is not a claim at all.
+-- Locks and returns the row of a current claim. SQLSTATE ON001: the claim is not current; ON002: not a valid claim.
 CREATE OR REPLACE FUNCTION once_owned(claim text) RETURNS once_operations
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$
 DECLARE
@@ -137,7 +137,7 @@ BEGIN
   IF NOT FOUND THEN
     RAISE EXCEPTION 'the claim is not current: its operation was released or has expired' USING ERRCODE = 'ON001';
   END IF;
-  -- Nobody's is the nonce of zeros.
+  -- A nonce of zeros means no owner.
   IF held.nonce <> decode(right(claim, 32), 'hex') OR right(claim, 32) = repeat('0', 32) THEN
     RAISE EXCEPTION 'the claim is not current: it was released, or another attempt took over' USING ERRCODE = 'ON001';
   END IF;
@@ -155,8 +155,8 @@ LANGUAGE sql IMMUTABLE STRICT SET search_path FROM CURRENT AS $body$
   FROM generate_series(0, bytes - 1) AS place
 $body$;
 
--- {"Name": "value", "Other": ["one", "two"]} as the lines of a response. What belongs to one connection or one reply
--- only is left out, as the gateway leaves it out.
+-- Converts {"Name": "value", "Other": ["one", "two"]} to header lines of a response. Leaves out the headers that the
+-- gateway leaves out: those of one connection or one reply.
 CREATE OR REPLACE FUNCTION once_header_lines(headers jsonb) RETURNS bytea
 LANGUAGE plpgsql IMMUTABLE SET search_path FROM CURRENT AS $body$
 DECLARE
@@ -192,7 +192,7 @@ BEGIN
   RETURN convert_to(lines, 'UTF8');
 END $body$;
 
--- A response in the bytes that the gateway reads: version 1, little endian.
+-- Encodes a response for the gateway: version 1, little endian.
 CREATE OR REPLACE FUNCTION once_encoded(status integer, headers jsonb, body bytea) RETURNS bytea
 LANGUAGE plpgsql IMMUTABLE SET search_path FROM CURRENT AS $body$
 DECLARE
@@ -210,7 +210,7 @@ BEGIN
       || once_little_endian(octet_length(coalesce(body, '')), 8) || request || lines || coalesce(body, '');
 END $body$;
 
--- The claim's operation ends in this state, once.
+-- Ends the claim's operation in this state, once.
 CREATE OR REPLACE FUNCTION once_recorded(claim text, final smallint, encoded bytea) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $body$
 DECLARE
@@ -220,8 +220,8 @@ BEGIN
   IF held.state = final AND final = 2 THEN
     RETURN;
   END IF;
-  -- Also if it ended in the very same way: whoever did not hear that its commit was done, and does all of it once more,
-  -- would have the effect twice.
+  -- Also refused if it ended in the same state: a backend that missed the result of its commit and repeats the whole
+  -- transaction would have the effect twice.
   IF held.state NOT IN (0, 3) THEN
     RAISE EXCEPTION 'the claim is not current: the operation has already ended' USING ERRCODE = 'ON001';
   END IF;
@@ -237,7 +237,7 @@ BEGIN
   IF held.waited OR (SELECT l.waited FROM once_leases l WHERE l.id = held.id) THEN
     PERFORM pg_notify('once_ended', encode(held.id, 'hex'));
   END IF;
-  -- A client may be told of it as soon as it is committed, so the commit must last.
+  -- A client may see the outcome as soon as it is committed, so the commit must be durable.
   IF current_setting('synchronous_commit') = 'off' THEN
     PERFORM set_config('synchronous_commit', 'on', true);
   END IF;
@@ -312,7 +312,7 @@ COMMENT ON FUNCTION once_renew(text, interval) IS
 COMMENT ON FUNCTION once_release(text) IS
   'The owner takes its claim back, as if never made. Raises ON001 if the claim is no longer current.';
 
--- With its length before it, so that ('ab', 'c') and ('a', 'bc') differ.
+-- Prefixed with its length, so that ('ab', 'c') and ('a', 'bc') differ.
 CREATE OR REPLACE FUNCTION once_part(part text) RETURNS bytea
 LANGUAGE sql IMMUTABLE STRICT SET search_path FROM CURRENT AS $body$
   SELECT int8send(octet_length(convert_to(part, 'UTF8'))) || convert_to(part, 'UTF8')
@@ -325,7 +325,7 @@ LANGUAGE sql IMMUTABLE STRICT SET search_path FROM CURRENT AS $body$
        | (get_byte(bytes, place + 3) << 24)
 $body$;
 
--- The lines of a response as JSON; a name that is there more than once has an array.
+-- The header lines of a response as JSON; a repeated name has an array.
 CREATE OR REPLACE FUNCTION once_headers(lines text) RETURNS jsonb
 LANGUAGE sql IMMUTABLE STRICT SET search_path FROM CURRENT AS $body$
   SELECT coalesce(jsonb_object_agg(name, CASE WHEN jsonb_array_length(list) = 1 THEN list -> 0 ELSE list END), '{}')
@@ -336,7 +336,7 @@ LANGUAGE sql IMMUTABLE STRICT SET search_path FROM CURRENT AS $body$
         GROUP BY 1) AS named
 $body$;
 
--- The same table as the gateway's, for a row that exists.
+-- The gateway's decision table, for an existing row.
 CREATE OR REPLACE FUNCTION once_verdict(
   found once_operations, asked bytea, on_unknown text, takeover_after interval, at timestamptz) RETURNS text
 LANGUAGE sql IMMUTABLE SET search_path FROM CURRENT AS $body$
@@ -401,7 +401,7 @@ BEGIN
     END IF;
     answer := once_verdict(held, asked, on_unknown, takeover_after, at);
     EXIT WHEN answer <> 'execute';
-    -- From an owner whose lease has ended: a renewal that came first is found beside the row, one that comes later finds
+    -- Takes over from an owner whose lease has ended: an earlier renewal is found in once_leases, and a later one finds
     -- the higher fence there.
     IF held.state = 0 THEN
       PERFORM FROM once_operations o
@@ -444,7 +444,34 @@ END $body$;
 COMMENT ON FUNCTION once_claim(text, text, text, interval, interval, text, interval) IS
   'For workers that do not go through the gateway. Either commit the claim before the work begins and call once_finish(claim, …) in the transaction that does it, or do all of it in one transaction. verdict: execute, replay (with status, headers and body), mismatch, in_flight, too_early, held, not_kept or gone.';
 
--- Who needs what, beside the owner of all this:
+CREATE OR REPLACE FUNCTION once_sweep(max_rows integer DEFAULT 1000) RETURNS bigint
+LANGUAGE sql STRICT SECURITY DEFINER SET search_path FROM CURRENT AS $body$
+WITH due AS MATERIALIZED (
+  SELECT o.id, coalesce(o.expires_at + o.tombstone, 'infinity') AS forget_at FROM once_operations AS o
+  WHERE o.sweep_at <= statement_timestamp()::timestamptz(3) AND o.expires_at <= statement_timestamp()::timestamptz(3) AND (o.state <> 0 OR CASE WHEN o.state = 0 THEN coalesce((SELECT l.lease_until FROM once_leases AS l WHERE l.id = o.id AND l.fence = o.fence), o.lease_until) ELSE o.lease_until END <= statement_timestamp()::timestamptz(3) - interval '1 minute')
+    AND (o.attempt > 0 OR o.expires_at <= statement_timestamp()::timestamptz(3) - interval '1 minute')
+  ORDER BY o.sweep_at LIMIT $1::bigint FOR UPDATE SKIP LOCKED
+), buried AS (
+  UPDATE once_operations AS o
+  SET state = 4, outcome = NULL, sweep_at = coalesce(o.expires_at + o.tombstone, 'infinity')
+  WHERE o.id = ANY (ARRAY(SELECT id FROM due WHERE forget_at > statement_timestamp()::timestamptz(3)))
+), removed AS (
+  DELETE FROM once_operations AS o WHERE o.id = ANY (ARRAY(SELECT id FROM due WHERE forget_at <= statement_timestamp()::timestamptz(3)))
+  RETURNING o.id
+), cleared AS (
+  DELETE FROM once_leases AS l WHERE l.id = ANY (ARRAY(
+    SELECT l.id FROM once_leases AS l
+    WHERE (l.lease_until > statement_timestamp()::timestamptz(3) - interval '1 minute') IS NOT TRUE
+      AND (SELECT o.state FROM once_operations AS o WHERE o.id = l.id) IS DISTINCT FROM 0
+    LIMIT $1::bigint FOR UPDATE SKIP LOCKED))
+  RETURNING l.id
+)
+SELECT count(*) FROM due
+$body$;
+COMMENT ON FUNCTION once_sweep(integer) IS
+  'Removes up to max_rows expired operations, or makes tombstones of those that are to be remembered, and returns how many that were. Fewer than max_rows: nothing is left for now. Rows that somebody holds are left for the next call. Commit it at once.';
+
+-- Privileges, besides those of the schema's owner:
 --   a gateway:  GRANT SELECT, INSERT, UPDATE, DELETE ON once_operations, once_leases TO gateway;
 --               GRANT SELECT ON once_schema TO gateway;
 --   a backend:  GRANT EXECUTE ON FUNCTION once_finish(text, integer, jsonb, text),
@@ -452,16 +479,18 @@ COMMENT ON FUNCTION once_claim(text, text, text, interval, interval, text, inter
 --                 once_release(text) TO backend;
 --   a worker:   the same, and
 --               GRANT EXECUTE ON FUNCTION once_claim(text, text, text, interval, interval, text, interval) TO worker;
--- A backend needs no right to the tables: these functions run with the rights of their owner, take a claim that only its
--- owner knows, and look for names in this schema only. Who may call once_claim can read every answer that was recorded
--- under a tenant and a key that it knows. Nobody else may create anything in this schema.
+--   a job that removes expired rows:
+--               GRANT EXECUTE ON FUNCTION once_sweep(integer) TO job;
+-- A backend needs no privileges on the tables: these functions run with the rights of their owner, need a claim that only
+-- its owner knows, and resolve names in this schema only. Users with EXECUTE on once_claim can read every recorded
+-- response whose tenant and key they know. No other user may have CREATE on this schema.
 REVOKE ALL ON FUNCTION once_finish(text, integer, jsonb, text), once_finish(text, integer, jsonb, bytea),
   once_fail(text), once_renew(text, interval), once_release(text),
-  once_claim(text, text, text, interval, interval, text, interval),
+  once_claim(text, text, text, interval, interval, text, interval), once_sweep(integer),
   once_owned(text), once_little_endian(bigint, integer), once_header_lines(jsonb),
   once_encoded(integer, jsonb, bytea), once_recorded(text, smallint, bytea), once_part(text), once_integer(bytea, integer),
   once_headers(text), once_verdict(once_operations, bytea, text, interval, timestamptz) FROM PUBLIC;
 
-INSERT INTO once_schema (version, revision) SELECT coalesce(max(version), 3), 3 FROM once_schema
-ON CONFLICT (version) DO UPDATE SET revision = 3, applied_at = now();
+INSERT INTO once_schema (version, revision) SELECT coalesce(max(version), 4), 4 FROM once_schema
+ON CONFLICT (version) DO UPDATE SET revision = 4, applied_at = now();
 COMMIT;
