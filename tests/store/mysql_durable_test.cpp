@@ -51,6 +51,28 @@ TEST_F(MysqlDurableTest, lookup_tells_an_outcome_after_a_commit) {
   EXPECT_EQ(run_elsewhere(op_of(Verb::lookup, {owner.id, Nonce()})).inserts, 1U);
 }
 
+TEST_F(MysqlDurableTest, chunks_are_told_after_a_commit_and_nothing_new_needs_none) {
+  const Owner owner = claimed();
+  EXPECT_EQ(run_elsewhere(read_op(owner)).inserts, 0U) << "somebody else's claim";
+  ASSERT_EQ(append(owner, 0, "head"), OpStatus::done);
+  const Ran read = run_elsewhere(read_op(owner));
+  ASSERT_EQ(read.op.chunks.size(), 1U) << read.op.error;
+  EXPECT_EQ(read.inserts, 1U);
+  Op rest = read_op(owner);
+  rest.chunk = 1;
+  EXPECT_EQ(run_elsewhere(rest).inserts, 0U);
+}
+
+// Its first answer was lost, and its commit may still be on its way to the disk.
+TEST_F(MysqlDurableTest, append_that_was_made_before_is_a_commit_of_its_own) {
+  const Owner owner = claimed();
+  ASSERT_EQ(append(owner, 0, "head"), OpStatus::done);
+  const std::string where = "FROM once_chunks " + owner.where();
+  ASSERT_EQ(other().value("SELECT repeated " + where), "0");
+  EXPECT_EQ(run_elsewhere(append_op(owner, 0, "head")).op.status, OpStatus::done);
+  EXPECT_EQ(other().value("SELECT repeated " + where), "1");
+}
+
 // Their first answer was lost: the commit may still be on its way to the disk.
 TEST_F(MysqlDurableTest, claim_and_finish_that_were_made_before_are_done_after_a_commit) {
   const Owner owner = claimed();

@@ -132,6 +132,34 @@ class MysqlTest : public testing::Test {
     EXPECT_EQ(op.verdict, Verdict::execute);
     return owner;
   }
+  static Op append_op(const Owner& owner, std::uint32_t number, std::string bytes) {
+    Op op = op_of(Verb::append, owner);
+    op.chunk = number;
+    op.outcome = std::make_shared<const std::string>(std::move(bytes));
+    return op;
+  }
+  static Op read_op(const Owner& owner) {
+    Op op = op_of(Verb::read, {owner.id, Nonce()});
+    op.chunk_bytes = 1U << 20U;
+    return op;
+  }
+  OpStatus append(const Owner& owner, std::uint32_t number, std::string bytes) {
+    const Op op = run(append_op(owner, number, std::move(bytes)));
+    EXPECT_EQ(op.error, "");
+    return op.status;
+  }
+  // All that a reader gets, with spaces between.
+  std::string chunks(const Owner& owner) {
+    std::string text;
+    for (const OutcomeBytes& chunk : run(read_op(owner)).chunks) text += (text.empty() ? "" : " ") + *chunk;
+    return text;
+  }
+  // Claimed, with this many chunks.
+  Owner streaming(std::uint32_t count) {
+    const Owner owner = claimed();
+    for (std::uint32_t i = 0; i < count; ++i) EXPECT_EQ(append(owner, i, std::to_string(i)), OpStatus::done);
+    return owner;
+  }
   Op lookup(const Owner& owner) { return run(op_of(Verb::lookup, owner)); }
   // A claim by somebody else on the same operation.
   Op claim_again(const Owner& owner) { return run(op_of(Verb::claim, {owner.id, random_.nonce()})); }

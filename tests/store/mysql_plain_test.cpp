@@ -64,6 +64,8 @@ TEST_F(MysqlPlain, nothing_is_sent_that_other_servers_lack) {
             0U);
   const Owner owner = claimed();
   EXPECT_EQ(run(op_of(Verb::renew, owner)).status, OpStatus::done);
+  EXPECT_EQ(append(owner, 0, "head"), OpStatus::done);
+  EXPECT_EQ(chunks(owner), "head");
   Op failed = finish_op(owner);
   failed.final_state = State::failed;
   EXPECT_EQ(run(failed).status, OpStatus::done);

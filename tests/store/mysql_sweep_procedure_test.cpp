@@ -67,6 +67,19 @@ TEST_F(MysqlSweepProcedure, makes_tombstones_without_outcomes_of_what_is_remembe
   EXPECT_EQ(rows(owner), "0");
 }
 
+TEST_F(MysqlSweepProcedure, removes_chunks_of_responses_that_have_ended_up_to_its_limit) {
+  while (other().value("CALL once_sweep(1000)") != "0") {
+  }
+  const Owner running = streaming(2);
+  const Owner ended = streaming(7);
+  ASSERT_EQ(run(finish_op(ended)).status, OpStatus::done);
+  EXPECT_EQ(other().value("CALL once_sweep(5)"), "5");
+  EXPECT_EQ(other().value("CALL once_sweep(5)"), "2");
+  EXPECT_EQ(other().value("CALL once_sweep(5)"), "0");
+  EXPECT_EQ(other().value("SELECT COUNT(*) FROM once_chunks " + ended.where()), "0");
+  EXPECT_EQ(chunks(running), "0 1");
+}
+
 // It would have to commit what the caller has not decided upon yet.
 TEST_F(MysqlSweepProcedure, refuses_to_run_in_a_transaction_and_leaves_it_alone) {
   const Owner expired = finished();

@@ -83,9 +83,11 @@ Batch::Batch(std::span<Op* const> ops, const Shared& shared, std::chrono::nanose
   items_.reserve(ops.size());
   for (Op* const op : ops) {
     op->record.reset();
+    op->chunks.clear();
     op->error.clear();
-    const bool reads_only = op->verb == Verb::claim || op->verb == Verb::lookup;
-    items_.push_back({.op = op, .read = reads_only ? Read::plain : Read::locked});
+    const bool locks_nothing =
+        op->verb == Verb::claim || op->verb == Verb::lookup || op->verb == Verb::append || op->verb == Verb::read;
+    items_.push_back({.op = op, .read = locks_nothing ? Read::plain : Read::locked});
   }
 }
 
@@ -135,6 +137,8 @@ Script Batch::reading(Held held) {
     if (item.answered) continue;
     item.seen.reset();
     item.locked.reset();
+    item.streamed_by.reset();
+    item.op->chunks.clear();
     item.change = Change::none;
     if (item.read != Read::locked) see.push_back(item.op->id);
     if (item.read == Read::plain || item.left_out) continue;
@@ -150,6 +154,11 @@ Script Batch::reading(Held held) {
   }
   if (!locks.ids.empty()) lock();
   if (!see.empty()) script.see(see);
+  // After the records: what was appended is still there when its record has changed meanwhile.
+  for (const Item& item : items_) {
+    if (item.answered || item.op->verb != Verb::read) continue;
+    script.see_chunks(item.op->id, item.op->chunk, item.op->chunk_bytes);
+  }
   return script;
 }
 
@@ -189,14 +198,8 @@ bool Batch::leave_out(std::size_t lock_statement) {
 }
 
 void Batch::take_row(const RowView& view, Script::Part part) {
-  if (part == Script::Part::clock) {
-    const std::string_view text = view[0].value_or("");
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    unreadable_ = unreadable_ || error != std::errc() || end != text.data() + text.size();
-    clock_us_ = value;
-    return;
-  }
+  if (part == Script::Part::clock) return take_clock(view);
+  if (part == Script::Part::chunks) return take_chunk(view);
   std::optional<Row> row = read_row(view);
   Item* const item = row ? find(row->id) : nullptr;
   if (item == nullptr) {
@@ -204,6 +207,28 @@ void Batch::take_row(const RowView& view, Script::Part part) {
     return;
   }
   (part == Script::Part::locked ? item->locked : item->seen) = std::move(row);
+}
+
+void Batch::take_clock(const RowView& view) {
+  const std::string_view text = view[0].value_or("");
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  unreadable_ = unreadable_ || error != std::errc() || end != text.data() + text.size();
+  clock_us_ = value;
+}
+
+void Batch::take_chunk(const RowView& view) {
+  const std::optional<Chunk> chunk = read_chunk(view);
+  const std::optional<std::string_view> bytes = view[3];
+  Item* const item = chunk ? find(chunk->id) : nullptr;
+  if (item == nullptr || !bytes) {
+    unreadable_ = true;
+    return;
+  }
+  item->streamed_by = chunk->nonce;
+  // A sweep may be removing them: then another owner is at work, or there will be none.
+  if (chunk->number != item->op->chunk + item->op->chunks.size()) return;
+  item->op->chunks.push_back(std::make_shared<const std::string>(*bytes));
 }
 
 Batch::Item* Batch::find(const OperationId& id) {
@@ -225,6 +250,12 @@ Script Batch::writing(const Connection& connection) {
   for (Item& item : items_) {
     if (item.answered || item.change == Change::none) continue;
     if (item.change == Change::finish && !keep_what_fits(connection, item)) continue;
+    if (item.change == Change::append && !fits(connection, item.op->outcome)) {
+      item.change = Change::none;
+      item.answered = true;
+      answer_failed(*item.op, StoreFault::full, "MySQL: the chunk is larger than max_allowed_packet");
+      continue;
+    }
     changes = true;
     if (item.change == Change::finish) {
       finishes.push_back(item.written);
@@ -254,15 +285,23 @@ void Batch::write_item(Script& script, Item& item) const {
     case Change::renew: script.renew(item.written.row, item.was); break;
     case Change::replace: script.replace(item.written, item.was); break;
     case Change::remove: script.remove(item.op->id, item.was); break;
+    case Change::append:
+      script.append({.id = item.op->id, .nonce = item.op->nonce, .number = item.op->chunk},
+                    item.op->outcome ? std::string_view(*item.op->outcome) : std::string_view());
+      break;
   }
   item.statement = script.size() - 1;
+}
+
+bool Batch::fits(const Connection& connection, const OutcomeBytes& bytes) {
+  return !bytes || escaped_size(*bytes) + text_around <= connection.max_packet();
 }
 
 // An outcome that the server takes in no statement is not kept, but that it was a success is. False: an operator's, who
 // is told instead.
 bool Batch::keep_what_fits(const Connection& connection, Item& item) {
   Record& record = item.written.row.record;
-  if (!record.outcome || escaped_size(*record.outcome) + text_around <= connection.max_packet()) return true;
+  if (fits(connection, record.outcome)) return true;
   if (item.op->verb == Verb::resolve) {
     item.change = Change::none;
     item.answered = true;
@@ -304,7 +343,11 @@ Batch::Wrote Batch::answer_written(const Connection& connection) {
   const bool all_finished = connection.changed(finishes_.statement) == 2 * finishes_.count;
   for (Item& item : items_) {
     if (item.answered || item.change == Change::none || item.change == Change::insert) continue;
-    const bool written = item.change == Change::finish ? all_finished : connection.changed(item.statement) == 1;
+    const std::uint64_t changed = connection.changed(item.statement);
+    // An append that was there before counts two.
+    const bool written = item.change == Change::finish   ? all_finished
+                         : item.change == Change::append ? changed > 0
+                                                         : changed == 1;
     // A renewal to the same end changes nothing, so that its commit waits for no disk.
     if (written && item.change != Change::renew) wrote = Wrote::yes;
     if (written && item.change == Change::finish && confirms_) {
@@ -365,6 +408,7 @@ Batch::Stop Batch::after_error(Connection& connection, const SqlError& error, co
     item.unconfirmed.reset();
     item.answered = false;
     item.op->record.reset();
+    item.op->chunks.clear();
   }
   if (error.kind == SqlError::Kind::lost) {
     // A script is sent as a whole, so any part of one that commits may have been done.

@@ -82,7 +82,7 @@ class Batch {
     locked,  // ours to write
     both,    // to distinguish a locked row from a missing one
   };
-  enum class Change : std::uint8_t { none, insert, renew, finish, replace, remove };
+  enum class Change : std::uint8_t { none, insert, renew, finish, replace, remove, append };
 
   struct Item {
     Op* op;
@@ -90,6 +90,7 @@ class Batch {
     unsigned held_rounds = 0;  // in which somebody else held the row
     std::optional<Row> seen{};
     std::optional<Row> locked{};
+    std::optional<Nonce> streamed_by{};  // the owner of the chunks that were read
     Change change = Change::none;
     NewRow written{};
     SeenRow was{};
@@ -119,12 +120,16 @@ class Batch {
   Script writing(const Connection& connection);
   std::int64_t claims_until() const;
   void take_row(const RowView& view, Script::Part part);
+  void take_clock(const RowView& view);
+  void take_chunk(const RowView& view);
   Item* find(const OperationId& id);
 
   void settle(Item& item);
   void settle_claim(Item& item);
   void settle_owner(Item& item);
   void settle_owned(Item& item, Row row);
+  void settle_append(Item& item);
+  void settle_read(Item& item);
   void settle_inserted();
   void answer(Item& item, OpStatus status);
   void answer_read(Item& item, const Record& read, OpStatus status);
@@ -134,6 +139,7 @@ class Batch {
   Wrote answer_written(const Connection& connection);
   bool all_answered() const;
   void write_item(Script& script, Item& item) const;
+  static bool fits(const Connection& connection, const OutcomeBytes& bytes);
   static bool keep_what_fits(const Connection& connection, Item& item);
 
   std::vector<Item> items_;

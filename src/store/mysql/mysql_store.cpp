@@ -16,7 +16,7 @@ constexpr std::size_t most_ops = 256;
 constexpr std::size_t packet_share = 4;
 
 std::size_t outcome_size(const Op& op) {
-  return writes_outcome(op.verb) && op.outcome ? op.outcome->size() : 0;
+  return brings_bytes(op.verb) && op.outcome ? op.outcome->size() : 0;
 }
 
 // As many from the front as go into one transaction; at least one.

@@ -19,7 +19,7 @@ constexpr std::string_view heading =
 --
 -- Privileges. The user who runs this needs CREATE, ALTER, INDEX, CREATE VIEW, CREATE ROUTINE, ALTER ROUTINE, EXECUTE and
 -- the privileges of a gateway, because the procedures run with the rights of this user.
---   a gateway:  GRANT SELECT, INSERT, UPDATE, DELETE ON once_operations TO gateway;
+--   a gateway:  GRANT SELECT, INSERT, UPDATE, DELETE ON once_operations TO gateway; the same for once_chunks
 --               GRANT SELECT ON once_schema TO gateway;
 --   a backend:  GRANT EXECUTE ON PROCEDURE once_finish TO backend; the same for once_fail, once_renew, once_release
 --   a worker:   the same, and GRANT EXECUTE ON PROCEDURE once_claim TO worker;
@@ -35,7 +35,7 @@ constexpr std::string_view plain_heading =
 -- them. `once schema mysql --apply 'mysql://…?procedures=off'` also brings an older one up to date.
 --
 -- Who needs what, beside the one who runs this (CREATE, CREATE VIEW):
---   a gateway:  GRANT SELECT, INSERT, UPDATE, DELETE ON once_operations TO gateway;
+--   a gateway:  GRANT SELECT, INSERT, UPDATE, DELETE ON once_operations TO gateway; the same for once_chunks
 --               GRANT SELECT ON once_schema TO gateway;
 SET NAMES utf8mb4;
 )sql";
@@ -63,6 +63,18 @@ constexpr std::string_view operations_table = R"sql(CREATE TABLE IF NOT EXISTS o
   PRIMARY KEY (id),
   KEY once_operations_sweep (sweep_at),
   KEY once_operations_state (state, started_at)             -- for operators: finds unsettled operations
+) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4)sql";
+
+// Chunks of responses that are recorded while they stream. They are read while their operation is started or unknown
+// and still has their nonce; then the sweep removes them.
+constexpr std::string_view chunks_table = R"sql(CREATE TABLE IF NOT EXISTS once_chunks (
+  id       BINARY(32)   NOT NULL,
+  nonce    BINARY(16)   NOT NULL,
+  number   INT UNSIGNED NOT NULL,            -- from 0
+  size     INT UNSIGNED NOT NULL,            -- of the bytes
+  repeated INT UNSIGNED NOT NULL DEFAULT 0,  -- counts repeated appends, so that each of them is a durable commit
+  bytes    LONGBLOB     NOT NULL,
+  PRIMARY KEY (id, nonce, number)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4)sql";
 
 constexpr std::string_view version_table = R"sql(CREATE TABLE IF NOT EXISTS once_schema (
@@ -123,7 +135,7 @@ SELECT LOWER(HEX(id)) AS id,
 FROM once_operations)sql";
 
 std::vector<std::string_view> tables() {
-  return {operations_table, version_table, keys_view};
+  return {operations_table, chunks_table, version_table, keys_view};
 }
 
 std::vector<Procedure> all_procedures() {

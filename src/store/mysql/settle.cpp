@@ -33,19 +33,34 @@ void Batch::settle(Item& item) {
     case Verb::resolve:
     case Verb::release:
     case Verb::forget: return settle_owner(item);
-    case Verb::append:
+    case Verb::append: return settle_append(item);
     case Verb::read:
-      answer(item, OpStatus::done);
-      return answer_failed(op, StoreFault::refused, "not built yet");
-    case Verb::lookup:
-      if (item.seen && !forgotten(item.seen->record, op.now)) {
-        note_read(item, item.seen->record);
-        op.record = std::move(item.seen->record);
-        age(*op.record, op.now);
-      }
-      return answer(item, OpStatus::done);
+    case Verb::lookup: return settle_read(item);
   }
   ONCE_ASSERT(false);
+}
+
+void Batch::settle_append(Item& item) {
+  const Op& op = *item.op;
+  const Record* const record = item.seen ? &item.seen->record : nullptr;
+  if (record == nullptr || expired(*record, op.now) || !may_append(*record, op)) return answer(item, OpStatus::lost);
+  item.change = Change::append;
+}
+
+void Batch::settle_read(Item& item) {
+  Op& op = *item.op;
+  // Another owner took over between the two reads: the next round finds its record and its chunks.
+  if (item.streamed_by && item.seen && *item.streamed_by != item.seen->record.nonce) return;
+  if (item.seen && !forgotten(item.seen->record, op.now)) {
+    note_read(item, item.seen->record);
+    op.record = std::move(item.seen->record);
+    age(*op.record, op.now);
+  }
+  if (!op.record || !may_have_chunks(op.record->state)) op.chunks.clear();
+  // Unlike a claim of somebody else, chunks are relied on: they go to clients.
+  const bool streams = !op.chunks.empty() && op.record->state == State::started;
+  if (confirms_ && streams) item.unconfirmed = *op.record;
+  answer(item, OpStatus::done);
 }
 
 void Batch::settle_claim(Item& item) {

@@ -170,6 +170,13 @@ std::optional<Row> read_row(const RowView& view) {
   return row;
 }
 
+std::optional<Chunk> read_chunk(const RowView& view) {
+  Chunk chunk;
+  const bool good =
+      read_blob(view[0], chunk.id) && read_blob(view[1], chunk.nonce) && read_integer(view[2], chunk.number);
+  return good ? std::optional(chunk) : std::nullopt;
+}
+
 void Script::add(Part part, std::string_view text) {
   if (!text_.empty()) text_.push_back(';');
   text_.append(text);
@@ -297,6 +304,50 @@ void Script::replace(const NewRow& written, const SeenRow& was) {
 void Script::remove(const OperationId& id, const SeenRow& was) {
   add(Part::change, "DELETE FROM once_operations");
   append_seen(id, was);
+}
+
+void Script::append(const Chunk& chunk, std::string_view bytes) {
+  add(Part::change, "INSERT INTO once_chunks(id,nonce,number,size,bytes)SELECT id,nonce,");
+  fmt::format_to(std::back_inserter(text_), "{},{},_binary'", chunk.number, bytes.size());
+  append_escaped(text_, bytes);
+  text_.append("' FROM once_operations WHERE id=");
+  append_hex_literal(text_, chunk.id);
+  text_.append(" AND nonce=");
+  append_hex_literal(text_, chunk.nonce);
+  text_.append(" AND state=0 ON DUPLICATE KEY UPDATE repeated=repeated+1");
+}
+
+// The sizes first, which are short, and then the bytes of those that fit.
+void Script::see_chunks(const OperationId& id, std::uint32_t first, std::size_t most_bytes) {
+  std::string operation;
+  append_hex_literal(operation, id);
+  add(Part::chunks, "SELECT STRAIGHT_JOIN c.id,c.nonce,c.number,c.bytes FROM(SELECT id,nonce,number,SUM(size)OVER(");
+  fmt::format_to(std::back_inserter(text_),
+                 "ORDER BY number)AS total FROM once_chunks FORCE INDEX(PRIMARY) WHERE id={0} AND nonce=(SELECT nonce "
+                 "FROM once_operations WHERE id={0})AND number>={1})AS s JOIN once_chunks AS c FORCE INDEX(PRIMARY) ON "
+                 "c.id=s.id AND c.nonce=s.nonce AND c.number=s.number WHERE s.number={1} OR s.total<={2} ORDER BY "
+                 "s.number",
+                 operation, first, most_bytes);
+}
+
+// From stream to stream, not from chunk to chunk: there are few of the one and many of the other.
+void Script::see_orphans(std::size_t limit) {
+  add(Part::chunks,
+      "SELECT STRAIGHT_JOIN c.id,c.nonce,c.number FROM(SELECT DISTINCT id,nonce FROM once_chunks FORCE INDEX(PRIMARY))"
+      "AS s LEFT JOIN once_operations AS o FORCE INDEX(PRIMARY) ON o.id=s.id AND o.nonce=s.nonce AND o.state IN(0,3)"
+      "JOIN once_chunks AS c FORCE INDEX(PRIMARY) ON c.id=s.id AND c.nonce=s.nonce WHERE o.id IS NULL LIMIT ");
+  text_.append(fmt::to_string(limit));
+}
+
+// One by one, as remove_expired().
+void Script::remove_chunks(std::span<const Chunk> chunks) {
+  for (const Chunk& chunk : chunks) {
+    add(Part::change, "DELETE FROM once_chunks WHERE id=");
+    append_hex_literal(text_, chunk.id);
+    text_.append(" AND nonce=");
+    append_hex_literal(text_, chunk.nonce);
+    text_.append(" AND number=").append(fmt::to_string(chunk.number));
+  }
 }
 
 void Script::write_nothing() {

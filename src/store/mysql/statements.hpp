@@ -34,6 +34,15 @@ struct SeenRow {
 };
 SeenRow seen_as(const Record& record);
 
+// A chunk of a response that is still streaming.
+struct Chunk {
+  OperationId id;
+  Nonce nonce;
+  std::uint32_t number = 0;
+};
+// Its bytes, if they were asked for, are in column 3. nullopt: not a valid row.
+std::optional<Chunk> read_chunk(const RowView& view);
+
 // Columns of a new row in addition to its record. The views must live until the statement is built.
 struct NewRow {
   Row row;
@@ -60,6 +69,7 @@ class Script {
     clock,    // microseconds since the epoch
     locked,   // rows, ours until the transaction ends
     seen,     // rows as committed
+    chunks,   // rows of once_chunks
     change,   // written, but not committed
     commit,   // when this is done, all of it is
   };
@@ -87,6 +97,16 @@ class Script {
   void renew(const Row& row, const SeenRow& was);
   void replace(const NewRow& written, const SeenRow& was);
   void remove(const OperationId& id, const SeenRow& was);
+  // If the row of the operation still has this owner, and is started. It locks nothing: an operation that ends after
+  // this has read it ends after the append. A chunk that is there already is marked, so that there is something to put
+  // on disk before this one is told, too. Counts none if the owner has changed.
+  void append(const Chunk& chunk, std::string_view bytes);
+  // Chunks of the owner that the row has now, from this number on. Stops before the one that would exceed `most_bytes`,
+  // but not before the first one.
+  void see_chunks(const OperationId& id, std::uint32_t first, std::size_t most_bytes);
+  // Those that nobody reads any more: their operation has ended, or has another owner.
+  void see_orphans(std::size_t limit);
+  void remove_chunks(std::span<const Chunk> chunks);
   // A row that is gone again before anybody can see it, so that the commit has something to put on disk.
   void write_nothing();
   // For operators. Rows behind this id, in the order of their ids, without outcomes: tenant, route and the size of the

@@ -95,6 +95,30 @@ std::expected<Some, SqlError> sweep_some(Connection& connection, std::size_t lim
   return Some{.removed = locked->ids.size(), .held = held, .more = more ? More::yes : More::no};
 }
 
+// How many chunks of responses that nobody reads any more were removed.
+std::expected<std::size_t, SqlError> remove_orphans(Connection& connection, std::size_t limit) {
+  std::size_t removed = 0;
+  while (removed < limit) {
+    Script look;
+    const std::size_t wanted = std::min(limit - removed, most_ids);
+    look.see_orphans(wanted);
+    std::vector<Chunk> orphans;
+    const auto take = [&](std::size_t, const RowView& row) {
+      if (const auto chunk = read_chunk(row)) orphans.push_back(*chunk);
+    };
+    if (const auto ran = connection.run(look.text(), take, look.size()); !ran) return std::unexpected(ran.error());
+    if (orphans.empty()) break;
+    Script remove;
+    remove.begin();
+    remove.remove_chunks(orphans);
+    remove.commit();
+    if (const auto ran = connection.run(remove.text(), {}, remove.size()); !ran) return std::unexpected(ran.error());
+    removed += orphans.size();
+    if (orphans.size() < wanted) break;
+  }
+  return removed;
+}
+
 }  // namespace
 
 std::expected<Swept, SqlError> sweep(Connection& connection, std::size_t limit) {
@@ -107,6 +131,9 @@ std::expected<Swept, SqlError> sweep(Connection& connection, std::size_t limit) 
     total.more = some->more;
     held = some->held;
   }
+  const auto chunks = remove_orphans(connection, limit);
+  if (!chunks) return std::unexpected(chunks.error());
+  if (*chunks >= limit) total.more = More::yes;
   return total;
 }
 

@@ -6,10 +6,11 @@ namespace once::mysql {
 namespace {
 
 // CALL once_sweep(max_rows): one row with the number of expired rows that it removed or made tombstones. Fewer than
-// max_rows: nothing is left for now. As the gateway's own sweep it looks first and locks each row by its key, so that
-// no claim waits for it; rows that somebody holds are left for the next call. It has a transaction of its own: within
-// one of the caller, which it would have to commit, it fails and leaves that as it is. SET TRANSACTION is refused
-// there, so that this is noticed.
+// max_rows: nothing is left for now. Chunks of responses that nobody reads any more go as well, up to as many, and
+// count if they are more. As the gateway's own sweep it looks first and locks each row by its key, so that no claim
+// waits for it; rows that somebody holds are left for the next call. It has a transaction of its own: within one of the
+// caller, which it would have to commit, it fails and leaves that as it is. SET TRANSACTION is refused there, so that
+// this is noticed.
 constexpr std::string_view sweep_procedure_sql = R"sql((IN max_rows INT UNSIGNED)
   MODIFIES SQL DATA
   SQL SECURITY DEFINER
@@ -29,10 +30,21 @@ BEGIN
     DECLARE no_more BOOLEAN DEFAULT FALSE;
     DECLARE due_id BINARY(32);
     DECLARE forgotten INT;
+    DECLARE dropped INT UNSIGNED DEFAULT 0;
+    DECLARE chunk_id BINARY(32);
+    DECLARE chunk_nonce BINARY(16);
+    DECLARE chunk_number INT UNSIGNED;
+    DECLARE free_number INT UNSIGNED;
     DECLARE due CURSOR FOR
       SELECT id FROM once_operations FORCE INDEX (once_operations_sweep)
       WHERE sweep_at <= at_ms AND expires_at <= at_ms AND (state <> 0 OR lease_until <= at_ms)
       ORDER BY sweep_at LIMIT max_rows;
+    DECLARE orphans CURSOR FOR
+      SELECT STRAIGHT_JOIN c.id, c.nonce, c.number
+      FROM (SELECT DISTINCT id, nonce FROM once_chunks FORCE INDEX (PRIMARY)) AS s
+      LEFT JOIN once_operations AS o FORCE INDEX (PRIMARY) ON o.id = s.id AND o.nonce = s.nonce AND o.state IN (0, 3)
+      JOIN once_chunks AS c FORCE INDEX (PRIMARY) ON c.id = s.id AND c.nonce = s.nonce
+      WHERE o.id IS NULL LIMIT max_rows;
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET no_more = TRUE;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
@@ -64,7 +76,26 @@ BEGIN
     END LOOP;
     CLOSE due;
     COMMIT;
-    SELECT swept;
+    START TRANSACTION;
+    SET no_more = FALSE;
+    OPEN orphans;
+    dropping: LOOP
+      FETCH orphans INTO chunk_id, chunk_nonce, chunk_number;
+      IF no_more THEN
+        LEAVE dropping;
+      END IF;
+      SET free_number = NULL;
+      SELECT number INTO free_number FROM once_chunks
+      WHERE id = chunk_id AND nonce = chunk_nonce AND number = chunk_number FOR UPDATE SKIP LOCKED;
+      SET no_more = FALSE;
+      IF free_number IS NOT NULL THEN
+        DELETE FROM once_chunks WHERE id = chunk_id AND nonce = chunk_nonce AND number = chunk_number;
+        SET dropped = dropped + 1;
+      END IF;
+    END LOOP;
+    CLOSE orphans;
+    COMMIT;
+    SELECT GREATEST(swept, dropped);
   END;
 END)sql";
 

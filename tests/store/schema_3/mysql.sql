@@ -1,13 +1,14 @@
 -- The schema of Once for MySQL 8 and MariaDB 10.10 or newer. Safe to run twice.
 --
--- Who needs what, beside the one who runs this (CREATE, ALTER, INDEX, CREATE VIEW, CREATE ROUTINE, ALTER ROUTINE, EXECUTE,
--- and what a gateway needs, since the procedures run with its rights):
+-- Privileges. The user who runs this needs CREATE, ALTER, INDEX, CREATE VIEW, CREATE ROUTINE, ALTER ROUTINE, EXECUTE and
+-- the privileges of a gateway, because the procedures run with the rights of this user.
 --   a gateway:  GRANT SELECT, INSERT, UPDATE, DELETE ON once_operations TO gateway;
 --               GRANT SELECT ON once_schema TO gateway;
 --   a backend:  GRANT EXECUTE ON PROCEDURE once_finish TO backend; the same for once_fail, once_renew, once_release
 --   a worker:   the same, and GRANT EXECUTE ON PROCEDURE once_claim TO worker;
--- A backend needs no right to the tables: the procedures take a claim that only its owner knows. Who may call once_claim
--- can read every answer that was recorded under a tenant and a key that it knows. The one who runs this must stay.
+--   a job that removes expired rows: GRANT EXECUTE ON PROCEDURE once_sweep TO job;
+-- A backend needs no privileges on the tables: the procedures need a claim that only its owner knows. Users with EXECUTE
+-- on once_claim can read every recorded response whose tenant and key they know. Do not drop the user who runs this.
 SET NAMES utf8mb4;
 SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION';
 
@@ -18,13 +19,13 @@ CREATE TABLE IF NOT EXISTS once_operations (
   attempt             INT UNSIGNED     NOT NULL,
   fence               BIGINT UNSIGNED  NOT NULL,
   fingerprint         BINARY(32)       NOT NULL,
-  nonce               BINARY(16)       NOT NULL,            -- of the owner; all zero: nobody
+  nonce               BINARY(16)       NOT NULL,            -- of the owner; all zero: no owner
   started_at          BIGINT           NOT NULL,
   lease_until         BIGINT           NOT NULL,
   expires_at          BIGINT           NOT NULL,
   sweep_at            BIGINT           NOT NULL DEFAULT 0,  -- when it expires; when it is forgotten, for a tombstone
   ttl                 BIGINT           NOT NULL,            -- of the claim
-  tombstone           BIGINT           NOT NULL DEFAULT 0,  -- of the claim: how long it is remembered after that
+  tombstone           BIGINT           NOT NULL DEFAULT 0,  -- of the claim: how long the key is remembered after its expiry
   previous_state      TINYINT UNSIGNED NOT NULL DEFAULT 3,
   previous_started_at BIGINT           NOT NULL DEFAULT 0,
   tenant              VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL DEFAULT '',
@@ -32,13 +33,14 @@ CREATE TABLE IF NOT EXISTS once_operations (
   outcome             LONGBLOB,
   PRIMARY KEY (id),
   KEY once_operations_sweep (sweep_at),
-  KEY once_operations_state (state, started_at)             -- operators find those that wait for somebody by it
+  KEY once_operations_state (state, started_at)             -- for operators: finds unsettled operations
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4;
 
 CREATE TABLE IF NOT EXISTS once_schema (
-  only_row TINYINT UNSIGNED NOT NULL DEFAULT 1,
-  version  INT UNSIGNED     NOT NULL,            -- the oldest program that can use it, by the revision it was made for
-  revision INT UNSIGNED     NOT NULL DEFAULT 1,
+  only_row   TINYINT UNSIGNED NOT NULL DEFAULT 1,
+  version    INT UNSIGNED     NOT NULL,            -- the oldest program that can use it, by the revision it was made for
+  revision   INT UNSIGNED     NOT NULL DEFAULT 1,
+  procedures INT UNSIGNED     NOT NULL DEFAULT 0,  -- the revision that they have; 0: there are none
   PRIMARY KEY (only_row)
 ) ENGINE=InnoDB;
 
@@ -61,6 +63,16 @@ SELECT LOWER(HEX(id)) AS id,
 FROM once_operations;
 
 SET @once_step = IF((SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = 'once_schema' AND column_name = 'revision') = 1, 'DO 0', 'ALTER TABLE once_schema ADD COLUMN revision INT UNSIGNED NOT NULL DEFAULT 1');
+PREPARE once_step FROM @once_step;
+EXECUTE once_step;
+DEALLOCATE PREPARE once_step;
+
+SET @once_step = IF((SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = 'once_schema' AND column_name = 'procedures') = 1, 'DO 0', 'ALTER TABLE once_schema ADD COLUMN procedures INT UNSIGNED NOT NULL DEFAULT 0');
+PREPARE once_step FROM @once_step;
+EXECUTE once_step;
+DEALLOCATE PREPARE once_step;
+
+SET @once_step = IF((SELECT COUNT(*) FROM once_schema WHERE revision < 3 AND procedures = 0) = 0, 'DO 0', 'UPDATE once_schema SET procedures = revision WHERE revision < 3');
 PREPARE once_step FROM @once_step;
 EXECUTE once_step;
 DEALLOCATE PREPARE once_step;
@@ -259,7 +271,7 @@ BEGIN
     SIGNAL SQLSTATE '45002' SET MESSAGE_TEXT = 'status must be from 200 to 599', MYSQL_ERRNO = 31002;
   END IF;
   CALL once_header_lines(headers, header_lines, request);
-  -- The bytes that the gateway reads: version 1, little endian, no reason.
+  -- Encoded for the gateway: version 1, little endian, no reason phrase.
   SET encoded = CONCAT(0x0100, REVERSE(UNHEX(LPAD(HEX(status), 4, '0'))), 0x00000000,
                        REVERSE(UNHEX(LPAD(HEX(LENGTH(request)), 8, '0'))),
                        REVERSE(UNHEX(LPAD(HEX(LENGTH(header_lines)), 8, '0'))),
@@ -309,7 +321,7 @@ BEGIN
     SIGNAL SQLSTATE '45002'
       SET MESSAGE_TEXT = 'lease_seconds must be more than 0 and at most 100 years', MYSQL_ERRNO = 31002;
   END IF;
-  -- Written also when it is the same, as within one millisecond: the count of matched rows is not to be had.
+  -- Always changes the row, even within one millisecond: only changed rows are counted, not matched ones.
   UPDATE once_operations
   SET lease_until = IF(lease_until = at_ms + CAST(lease_seconds * 1000 AS SIGNED), lease_until + 1,
                        at_ms + CAST(lease_seconds * 1000 AS SIGNED))
@@ -472,7 +484,7 @@ BEGIN
     SIGNAL SQLSTATE '45002'
       SET MESSAGE_TEXT = 'lease and ttl must be more than 0 and at most 100 years', MYSQL_ERRNO = 31002;
   END IF;
-  -- Each part with its length before it, so that (ab, c) and (a, bc) differ.
+  -- Each part is prefixed with its length, so that (ab, c) and (a, bc) differ.
   SET wanted = UNHEX(SHA2(CONCAT(CAST('once worker 1' AS BINARY),
                                  UNHEX(LPAD(HEX(LENGTH(in_tenant)), 8, '0')), CAST(in_tenant AS BINARY),
                                  UNHEX(LPAD(HEX(LENGTH(in_key)), 8, '0')), CAST(in_key AS BINARY)), 256));
@@ -516,6 +528,65 @@ BEGIN
          row_attempt AS attempt, row_fence AS fence, status, headers, body;
 END$$
 
+DROP PROCEDURE IF EXISTS once_sweep$$
+CREATE PROCEDURE once_sweep(IN max_rows INT UNSIGNED)
+  MODIFIES SQL DATA
+  SQL SECURITY DEFINER
+BEGIN
+  IF COALESCE(max_rows, 0) = 0 THEN
+    SIGNAL SQLSTATE '45002' SET MESSAGE_TEXT = 'max_rows must be more than 0', MYSQL_ERRNO = 31002;
+  END IF;
+  BEGIN
+    DECLARE EXIT HANDLER FOR 1568
+      SIGNAL SQLSTATE '45002'
+        SET MESSAGE_TEXT = 'once_sweep commits: call it outside of a transaction', MYSQL_ERRNO = 31002;
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+  END;
+  BEGIN
+    DECLARE at_ms BIGINT DEFAULT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000;
+    DECLARE swept INT UNSIGNED DEFAULT 0;
+    DECLARE no_more BOOLEAN DEFAULT FALSE;
+    DECLARE due_id BINARY(32);
+    DECLARE forgotten INT;
+    DECLARE due CURSOR FOR
+      SELECT id FROM once_operations FORCE INDEX (once_operations_sweep)
+      WHERE sweep_at <= at_ms AND expires_at <= at_ms AND (state <> 0 OR lease_until <= at_ms)
+      ORDER BY sweep_at LIMIT max_rows;
+    DECLARE CONTINUE HANDLER FOR NOT FOUND SET no_more = TRUE;
+    DECLARE EXIT HANDLER FOR SQLEXCEPTION
+    BEGIN
+      ROLLBACK;
+      RESIGNAL;
+    END;
+    START TRANSACTION;
+    OPEN due;
+    sweeping: LOOP
+      FETCH due INTO due_id;
+      IF no_more THEN
+        LEAVE sweeping;
+      END IF;
+      SET forgotten = NULL;
+      SELECT tombstone <= at_ms - expires_at INTO forgotten FROM once_operations
+      WHERE id = due_id AND expires_at <= at_ms AND (state <> 0 OR lease_until <= at_ms) FOR UPDATE SKIP LOCKED;
+      SET no_more = FALSE;
+      IF forgotten = 1 THEN
+        DELETE FROM once_operations WHERE id = due_id;
+        SET swept = swept + 1;
+      ELSEIF forgotten = 0 THEN
+        UPDATE once_operations
+        SET state = 4,
+            outcome = NULL,
+            sweep_at = IF(tombstone > 9223372036854775807 - expires_at, 9223372036854775807, expires_at + tombstone)
+        WHERE id = due_id;
+        SET swept = swept + 1;
+      END IF;
+    END LOOP;
+    CLOSE due;
+    COMMIT;
+    SELECT swept;
+  END;
+END$$
+
 DELIMITER ;
 
-INSERT INTO once_schema (only_row, version, revision) VALUES (1, 1, 2) ON DUPLICATE KEY UPDATE version = 1, revision = 2;
+INSERT INTO once_schema (only_row, version, revision, procedures) VALUES (1, 1, 3, 3) ON DUPLICATE KEY UPDATE version = 1, revision = 3, procedures = VALUES(procedures);

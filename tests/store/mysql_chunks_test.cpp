@@ -1,0 +1,131 @@
+// Chunks of streaming responses in MySQL: beside other transactions, what fits into a packet, and how they go when they
+// are of no more use.
+#include "tests/store/mysql_fixture.hpp"
+
+namespace once::mysql_test {
+namespace mysql_chunks_test {
+
+class MysqlChunks : public MysqlTest {
+ protected:
+  void finish(const Owner& owner, State state) {
+    Op end = finish_op(owner);
+    end.final_state = state;
+    ASSERT_EQ(run(end).status, OpStatus::done);
+  }
+  std::string rows(const Owner& owner) { return other().value("SELECT COUNT(*) FROM once_chunks " + owner.where()); }
+  void sweep_all() {
+    while (store().sweep(1000)->more == More::yes) {
+    }
+  }
+};
+
+// A backend that finishes the operation in its own transaction holds the row until it commits.
+TEST_F(MysqlChunks, are_appended_while_a_backend_holds_the_operation) {
+  const Owner owner = streaming(1);
+  ASSERT_EQ(other().run("BEGIN; UPDATE once_operations SET state = 1, outcome = 'all of it' " + owner.where()), 0U);
+  EXPECT_EQ(append(owner, 1, "1"), OpStatus::done);
+  EXPECT_EQ(chunks(owner), "0 1");
+  ASSERT_EQ(other().run("COMMIT"), 0U);
+  EXPECT_EQ(append(owner, 2, "2"), OpStatus::lost);
+  EXPECT_EQ(chunks(owner), "");
+}
+
+TEST_F(MysqlChunks, that_no_statement_can_carry_are_refused_as_too_large) {
+  const Owner owner = claimed();
+  const auto limit = std::stoull(other().value("SELECT @@max_allowed_packet"));
+  const Op op = run(append_op(owner, 0, std::string(limit, 'x')));
+  EXPECT_EQ(op.status, OpStatus::failed);
+  EXPECT_EQ(op.fault, StoreFault::full);
+  EXPECT_EQ(append(owner, 0, std::string(limit / 4, '\'')), OpStatus::done);
+}
+
+TEST_F(MysqlChunks, more_than_one_packet_takes_are_appended_in_one_batch) {
+  constexpr std::size_t size = std::size_t{256} << 10U;
+  const auto limit = std::stoull(other().value("SELECT @@max_allowed_packet"));
+  std::vector<Owner> all;
+  std::vector<Op> ops;
+  while (ops.size() * size < limit + size) {
+    all.push_back(claimed());
+    ops.push_back(append_op(all.back(), 0, std::string(size, '\0')));
+  }
+  std::vector<Op*> batch;
+  for (Op& op : ops) batch.push_back(&op);
+  store().execute(batch);
+  for (const Op& op : ops) EXPECT_EQ(op.status, OpStatus::done) << op.error;
+  EXPECT_EQ(chunks(all.back()).size(), size);
+}
+
+// The sweep may be at work on chunks of an owner that a reader has just seen.
+TEST_F(MysqlChunks, are_read_up_to_the_first_one_that_is_missing) {
+  const Owner owner = streaming(4);
+  ASSERT_EQ(other().run("DELETE FROM once_chunks " + owner.where() + " AND number = 2"), 0U);
+  EXPECT_EQ(chunks(owner), "0 1");
+}
+
+TEST_F(MysqlChunks, go_with_the_sweep_after_what_they_belong_to) {
+  const Owner running = streaming(3);
+  const Owner unknown = streaming(3);
+  finish(unknown, State::unknown);
+  const Owner succeeded = streaming(3);
+  finish(succeeded, State::succeeded);
+  const Owner failed = streaming(3);
+  finish(failed, State::failed);
+  const Owner released = streaming(3);
+  ASSERT_EQ(run(op_of(Verb::release, released)).status, OpStatus::done);
+  const Owner taken_over = streaming(3);
+  finish(taken_over, State::unknown);
+  const Owner second{taken_over.id, new_owner().nonce};
+  ASSERT_EQ(run(op_of(Verb::claim, second)).verdict, Verdict::execute);
+  EXPECT_EQ(append(second, 0, "second"), OpStatus::done);
+
+  sweep_all();
+  for (const Owner& owner : {succeeded, failed, released}) EXPECT_EQ(rows(owner), "0");
+  EXPECT_EQ(rows(second), "1");
+  EXPECT_EQ(chunks(second), "second");
+  EXPECT_EQ(chunks(running), "0 1 2");
+  EXPECT_EQ(chunks(unknown), "0 1 2");
+
+  contract::advance_server_clock(std::chrono::hours(25));
+  sweep_all();
+  EXPECT_EQ(other().value("SELECT COUNT(*) FROM once_chunks"), "0");
+}
+
+TEST_F(MysqlChunks, are_swept_up_to_a_limit_also_within_one_response) {
+  sweep_all();
+  const Owner running = streaming(2);
+  const std::string before = other().value("SELECT COUNT(*) FROM once_chunks");
+  for (int i = 0; i < 3; ++i) finish(streaming(4), State::succeeded);
+  const auto left = [&] { return other().value("SELECT COUNT(*) - " + before + " FROM once_chunks"); };
+  EXPECT_EQ(store().sweep(5)->more, More::yes);
+  EXPECT_EQ(left(), "7");
+  EXPECT_EQ(store().sweep(5)->more, More::yes);
+  EXPECT_EQ(store().sweep(5)->more, More::no);
+  EXPECT_EQ(left(), "0");
+  EXPECT_EQ(chunks(running), "0 1");
+}
+
+// Neither reads all chunks of all responses.
+TEST_F(MysqlChunks, are_found_by_their_key) {
+  const Owner owner = streaming(1);
+  for (int i = 0; i < 20; ++i) {
+    const Owner filler = claimed();
+    ASSERT_EQ(
+        other().run(fmt::format("INSERT INTO once_chunks (id, nonce, number, size, bytes) VALUES (0x{}, 0x{}, 0, "
+                                "1, 'x'), (0x{}, 0x{}, 1, 1, 'x')",
+                                to_hex(filler.id), to_hex(filler.nonce), to_hex(filler.id), to_hex(filler.nonce))),
+        0U);
+  }
+  mysql::Script script;
+  script.see_chunks(owner.id, 0, 1000);
+  ASSERT_EQ(other().run("EXPLAIN " + script.text()), 0U);
+  for (const Cells& row : other().rows()) {
+    const std::string table = row.at(2).value_or("");
+    if (table != "once_chunks" && table != "c") continue;
+    EXPECT_NE(row.at(3), "ALL") << table;
+    EXPECT_NE(row.at(3), "index") << table;
+    EXPECT_EQ(row.at(5), "PRIMARY") << table;
+  }
+}
+
+}  // namespace mysql_chunks_test
+}  // namespace once::mysql_test
