@@ -69,6 +69,7 @@ class Batch {
   void add(Statement statement, Item& item, Locked locked = Locked::unlikely);
   Parameters parameters_of(const Sent& sent, const Connection& connection) const;
   static bool seizes(const Item& item);
+  static void add_chunks(Parameters& out, const Sent& sent);
   static void add_seen(Parameters& out, const Items& items);
 
   static Row row_of(const Rows& rows, std::size_t row);

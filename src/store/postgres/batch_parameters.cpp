@@ -65,13 +65,11 @@ Parameters Batch::parameters_of(const Sent& sent, const Connection& connection) 
   };
   array(Type::bytea, [](Element& value, const Item& item) { value.bytes(item.op->id.view()); });
   if (sent.statement == Statement::read || sent.statement == Statement::wait) return out;
-  if (sent.statement == Statement::read_chunks) {
-    array(Type::int8, [](Element& value, const Item& item) { value.int8(item.op->chunk); });
-    array(Type::int8, [](Element& value, const Item& item) { value.int8(int8_of(item.op->chunk_bytes)); });
+  if (sent.statement == Statement::append || sent.statement == Statement::read_chunks) {
+    add_chunks(out, sent);
     return out;
   }
-  const bool locks = sent.statement != Statement::claim && sent.statement != Statement::append;
-  if (locks) out.int2(static_cast<std::int16_t>(sent.locked));
+  if (sent.statement != Statement::claim) out.int2(static_cast<std::int16_t>(sent.locked));
   if (sent.statement == Statement::seize) {
     array(Type::bytea, [](Element& value, const Item& item) {
       value.bytes(item.op->verb == Verb::claim ? item.seen->nonce.view() : item.op->nonce.view());
@@ -89,11 +87,6 @@ Parameters Batch::parameters_of(const Sent& sent, const Connection& connection) 
       labels();
       if (sent.statement == Statement::take) add_seen(out, sent.items);
       if (sent.statement == Statement::claim) out.time(connection.clock().latest_at(until_));
-      break;
-    case Statement::append:
-      array(Type::int8, [](Element& value, const Item& item) { value.int8(item.op->chunk); });
-      array(Type::bytea,
-            [](Element& value, const Item& item) { value.bytes(item.op->outcome ? *item.op->outcome : ""); });
       break;
     case Statement::renew:
       array(Type::interval, [](Element& value, const Item& item) { value.length(item.op->terms.lease); });
@@ -115,6 +108,7 @@ Parameters Batch::parameters_of(const Sent& sent, const Connection& connection) 
     case Statement::seize:
     case Statement::release:
     case Statement::read:
+    case Statement::append:
     case Statement::read_chunks:
     case Statement::wait:
     case Statement::sweep:
@@ -130,6 +124,20 @@ Parameters Batch::parameters_of(const Sent& sent, const Connection& connection) 
     case Statement::estimate: break;
   }
   return out;
+}
+
+void Batch::add_chunks(Parameters& out, const Sent& sent) {
+  const auto array = [&](Type type, auto&& write) { out.array(type, sent.items, write); };
+  const bool appends = sent.statement == Statement::append;
+  if (appends) array(Type::bytea, [](Element& value, const Item& item) { value.bytes(item.op->nonce.view()); });
+  array(Type::int8, [](Element& value, const Item& item) { value.int8(item.op->chunk); });
+  if (appends) {
+    array(Type::bytea, [](Element& value, const Item& item) {
+      value.bytes(item.op->outcome ? std::string_view(*item.op->outcome) : std::string_view());
+    });
+  } else {
+    array(Type::int8, [](Element& value, const Item& item) { value.int8(int8_of(item.op->chunk_bytes)); });
+  }
 }
 
 // What follows the row that was read, and the row itself: it is taken only if it still stands.
