@@ -90,7 +90,11 @@ class WeakerSync {
   }
 
  private:
-  using Moment = std::map<OperationId, JournalModel::May>;
+  struct Seen {
+    JournalModel::May record;
+    std::size_t chunks = 0;
+  };
+  using Moment = std::map<OperationId, Seen>;
 
   void step() {
     if (draw_.one_in(4)) {
@@ -114,24 +118,30 @@ class WeakerSync {
   }
   void remember() {
     Moment now;
-    for (const auto& [id, all] : model_.keys()) now[id] = all.front();
+    for (const auto& [id, all] : model_.keys()) now[id] = {all.front(), model_.certain_chunks(all.front())};
     history_.push_back(std::move(now));
   }
 
   void expect_a_moment_of_history() {
     Moment found;
     for (const auto& [id, all] : model_.keys()) {
-      const Op op = machine_.run({.verb = Verb::lookup, .id = id});
-      ASSERT_EQ(op.status, OpStatus::done);
-      found[id] = op.record;
+      const Op op = machine_.run(read_op(id));
+      ASSERT_EQ(op.status, OpStatus::done) << op.error;
+      found[id] = {op.record, chunks_in(op)};
     }
     for (std::size_t at = history_.size(); at-- > certain_;) {
       const bool same = std::ranges::all_of(found, [&](const auto& each) {
         const auto then = history_[at].find(each.first);
-        return JournalModel::same(each.second, then == history_[at].end() ? JournalModel::May() : then->second);
+        const Seen was = then == history_[at].end() ? Seen() : then->second;
+        return JournalModel::same(each.second.record, was.record) && each.second.chunks == was.chunks;
       });
       if (!same) continue;
-      for (const auto& [id, record] : found) model_.keys()[id] = {record};
+      for (const auto& [id, seen] : found) {
+        model_.keys()[id] = {seen.record};
+        if (!seen.record) continue;
+        const auto chunks = static_cast<std::uint32_t>(seen.chunks);
+        model_.chunks_of(seen.record->nonce) = {.certain = chunks, .most = chunks};
+      }
       return model_.lapse();
     }
     FAIL() << "what is there was never there at one time, or is older than a sync";

@@ -70,7 +70,15 @@ void Appender::put(Op& op, Record&& record, const Labels& labels) {
 void Appender::remove(Op& op, Fence fence) {
   begin_frame();
   append_remove(frames_, segments_.salt(), op.id, fence);
-  changes_.push_back({.op = &op, .removes = true});
+  changes_.push_back({.op = &op, .kind = Kind::remove});
+}
+
+void Appender::add_chunk(Op& op, const Record& record) {
+  begin_frame();
+  const std::uint64_t begin = frames_.size();
+  const ChunkName name{.id = op.id, .nonce = record.nonce, .fence = record.fence, .number = op.chunk};
+  append_chunk(frames_, segments_.salt(), name, *op.outcome);
+  changes_.push_back({.op = &op, .kind = Kind::chunk, .record = record, .place = place_from(begin, State::started)});
 }
 
 Place Appender::copy(const Frame& frame) {
@@ -167,7 +175,7 @@ std::uint64_t Appender::reserve(std::uint64_t claims) const {
 
 bool Appender::drop_empty_segments() {
   bool any = false;
-  while (segments_.has_sealed() && segments_.oldest().live == 0) {
+  while (segments_.has_sealed() && !segments_.oldest().is_needed()) {
     any = true;
     // What took the place of its records has to be on disk before they go.
     if (segments_.durable_up_to() < segments_.tail()) {

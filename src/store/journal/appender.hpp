@@ -52,13 +52,14 @@ class Appender {
   // What a write changes in the index once it is on disk.
   struct Change {
     Op* op = nullptr;
-    bool removes = false;
-    Record record;
+    Kind kind = Kind::put;
+    Record record;  // chunk: the one that it belongs to, which does not change
     Place place;
   };
   // Omits the labels if there is no space for them.
   void put(Op& op, Record&& record, const Labels& labels);
   void remove(Op& op, Fence fence);
+  void add_chunk(Op& op, const Record& record);
   std::span<Change> changes() { return changes_; }
   // For the cleaner, which only moves records. Returns the record's new place.
   Place copy(const Frame& frame);

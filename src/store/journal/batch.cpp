@@ -17,6 +17,7 @@ std::size_t Batch::execute(std::span<Op* const> ops) {
     op->now = now_;
     op->status = OpStatus::done;
     op->record.reset();
+    op->chunks.clear();
     op->error.clear();
     if (appender_.has_failed()) {
       answer_failed(*op, StoreFault::refused, appender_.health().failure());
@@ -85,8 +86,8 @@ void Batch::decide(Op& op) {
     case Verb::lookup:
       if (found->record != nullptr) op.record = *found->record;
       return;
-    case Verb::append:
-    case Verb::read: return answer_failed(op, StoreFault::refused, "not built yet");
+    case Verb::append: return append_chunk(op, found->record);
+    case Verb::read: return read_record(op, found->record);
   }
   ONCE_ASSERT(false);
 }
@@ -108,9 +109,7 @@ void Batch::claim(Op& op, const Record* found) {
   Record record = claimed(found, op.fingerprint, op.nonce, op.terms, now_);
   const Labels labels{.tenant = op.tenant, .route = op.route};
   const bool no_memory = found == nullptr && !core_.index.has_memory_for(op.id);
-  // What room is left then is for the outcomes of claims that were given, with their bodies.
-  const bool full =
-      found == nullptr && core_.counters.condition.get() == Condition::full && !appender_.has_room_again();
+  const bool full = found == nullptr && refuses_new_data();
   if (no_memory || full || appender_.segments().over_limit() ||
       !appender_.has_room_for(put_frame_size(record, labels), {.claims = 1})) {
     core_.counters.refused.add(1);
@@ -124,6 +123,11 @@ void Batch::claim(Op& op, const Record* found) {
   if (op.terms.owner == Owner::process) record.lease_until = Time::max();
   op.record = record;
   appender_.put(op, std::move(record), labels);
+}
+
+// What room is left in a full journal is for the outcomes of claims that were given, with their bodies.
+bool Batch::refuses_new_data() const {
+  return core_.counters.condition.get() == Condition::full && !appender_.has_room_again();
 }
 
 // Room is kept free for the outcomes of live claims only: the owners of leased ones may be dead and never ask for it,
@@ -146,6 +150,7 @@ void Batch::renew_lease(Op& op, const Found& found) {
   record.lease_until = Time::max();
   const auto shard = core_.index.change(appender_, op.id);
   shard->slots.find(op.id)->expires = never_expires;
+  core_.index.record_changed(appender_.segments(), *shard, op.id, &record);
   shard->keep(op.id, std::move(record));
   appender_.claim_begins();
 }
@@ -166,7 +171,7 @@ void Batch::finish_claim(Op& op, const Found& found) {
   }
   // Nor may it take what carrying forward needs to go on.
   const SegmentLog& segments = appender_.segments();
-  const std::uint64_t carrying = segments.over_limit() ? segments.oldest().live_bytes / 8 * 9 : 0;
+  const std::uint64_t carrying = segments.over_limit() ? segments.oldest().all_live_bytes() / 8 * 9 : 0;
   Labels labels = found.labels;
   if (!appender_.has_room_for(put_frame_size(record, labels), {.bytes = carrying})) {
     if (resolves) return answer_failed(op, StoreFault::full, "no room on disk for the response");
@@ -210,6 +215,39 @@ void Batch::forget_record(Op& op, const Record* found) {
   appender_.remove(op, found->fence);
 }
 
+void Batch::append_chunk(Op& op, const Record* found) {
+  if (found == nullptr || !may_append(*found, op)) {
+    op.status = OpStatus::lost;
+    return;
+  }
+  std::size_t there = 0;
+  {
+    const auto shard = core_.index.look(op.id);
+    if (const ChunkPlaces::List* list = shard->chunks.find(op.id, *found)) there = list->places.size();
+  }
+  if (op.chunk < there) return;
+  // A repair or an earlier version of the program lost it. Readers get what is before the gap.
+  if (op.chunk > there) return answer_failed(op, StoreFault::refused, "an earlier chunk of the response is missing");
+  if (!core_.index.has_memory_for_chunk(op.id)) {
+    return answer_failed(op, StoreFault::full, "journal.max_memory is reached");
+  }
+  // The same room as for a new key: all chunks of the response will be written once more, as its outcome.
+  const std::uint64_t frame = frame_size(chunk_head + op.outcome->size());
+  if (refuses_new_data() || appender_.segments().over_limit() || !appender_.has_room_for(frame)) {
+    return answer_failed(op, StoreFault::full, "no room on disk for the response");
+  }
+  appender_.add_chunk(op, *found);
+}
+
+void Batch::read_record(Op& op, const Record* found) {
+  if (found == nullptr) return;
+  op.record = *found;
+  const auto shard = core_.index.look(op.id);
+  const ChunkPlaces::List* list = shard->chunks.find(op.id, *found);
+  if (list == nullptr || op.chunk >= list->places.size()) return;
+  reads_.want_chunks(appender_, op, std::span(list->places).subspan(op.chunk));
+}
+
 void Batch::commit() {
   if (const auto written = appender_.write_changes(now_); !written) {
     for (const Appender::Change& change : appender_.changes()) {
@@ -225,10 +263,16 @@ void Batch::apply(Appender::Change& change) {
   const OperationId& id = change.op->id;
   SegmentLog& segments = appender_.segments();
   const auto shard = core_.index.change(appender_, id);
+  if (change.kind == Kind::chunk) {
+    core_.index.add_chunk(segments, *shard, id, change.record, change.place);
+    return;
+  }
+  const bool removes = change.kind == Kind::remove;
+  core_.index.record_changed(segments, *shard, id, removes ? nullptr : &change.record);
   SlotTable::Slot* slot = shard->slots.find(id);
   if (const auto* node = shard->hot.find(id); node != nullptr && Shard::is_live(node->record)) appender_.claim_ends();
   if (slot != nullptr) segments.count_live(slot->place, -1);
-  if (change.removes) {
+  if (removes) {
     if (slot != nullptr) shard->slots.erase(*slot);
     shard->forget(id);
     return;

@@ -41,9 +41,12 @@ class Batch {
   void finish_claim(Op& op, const Found& found);
   void release_claim(Op& op, const Found& found);
   void forget_record(Op& op, const Record* found);
+  void append_chunk(Op& op, const Record* found);
+  void read_record(Op& op, const Record* found);
 
   void commit();
   void apply(Appender::Change& change);
+  bool refuses_new_data() const;
 
   Core& core_;
   Appender& appender_;

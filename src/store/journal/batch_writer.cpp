@@ -1,6 +1,7 @@
 #include "store/journal/batch_writer.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "store/journal/batch.hpp"
 
@@ -19,6 +20,7 @@ std::uint64_t most_labels(const Op& op) {
 }
 
 std::uint64_t most_bytes(const Op& op) {
+  if (op.verb == Verb::append) return frame_size(chunk_head + op.outcome->size());
   const bool with_outcome = writes_outcome(op.verb) && op.outcome != nullptr;
   return frame_size(largest_put_overhead + most_labels(op) + (with_outcome ? head_sum_part + op.outcome->size() : 0));
 }
@@ -27,6 +29,42 @@ std::uint64_t most_bytes(const Op& op) {
 
 void BatchWriter::execute(std::span<Op* const> batch) {
   Reads reads;
+  decide(batch, reads);
+  if (!reads.chunks.empty()) read_chunks(std::move(reads.chunks));
+}
+
+// Without the lock. If a segment was dropped meanwhile, its chunks were moved, and the op is decided again.
+void BatchWriter::read_chunks(std::vector<ChunkRead> wanted) {
+  while (!wanted.empty()) {
+    std::vector<Op*> again;
+    for (ChunkRead& each : wanted) {
+      if (!reader_.read_chunks(each)) again.push_back(each.op);
+    }
+    {
+      const auto appender = core_.appender.lock();
+      SegmentNumber last{};
+      for (const ChunkRead& each : wanted) {
+        for (const Pinned& from : each.from) {
+          if (std::exchange(last, from.address.segment) != from.address.segment) appender->segments().keep_open(from);
+        }
+      }
+    }
+    if (again.empty()) return;
+    Reads reads;
+    decide(again, reads);
+    std::erase_if(reads.chunks, [&](const ChunkRead& now) {
+      const ChunkRead& before = *std::ranges::find(wanted, now.op, &ChunkRead::op);
+      const auto is_unread = [&before](const Pinned& from) { return from.address == before.unread; };
+      if (std::ranges::none_of(now.from, is_unread)) return false;
+      core_.log.error("the journal cannot be read", {{"error", before.error}});
+      answer_failed(*now.op, StoreFault::refused, before.error);
+      return true;
+    });
+    wanted = std::move(reads.chunks);
+  }
+}
+
+void BatchWriter::decide(std::span<Op* const> batch, Reads& reads) {
   auto appender = core_.appender.lock();
   // Where it is known beforehand that something has to be read, one sync is enough for all.
   if (std::ranges::any_of(batch, [](const Op* op) { return takes_labels(*op); })) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "base/synchronized.hpp"
 #include "store/journal/appender.hpp"
@@ -22,6 +23,9 @@ class BatchWriter {
   void execute(std::span<Op* const> batch);
 
  private:
+  // All of them, except that chunks are left to be read.
+  void decide(std::span<Op* const> batch, Reads& reads);
+  void read_chunks(std::vector<ChunkRead> wanted);
   // Executes ops in order, up to the first one that has to read from disk; returns that one and the rest.
   std::span<Op* const> execute_locked(std::span<Op* const> batch, Reads& reads, Locked<Appender>& appender);
 

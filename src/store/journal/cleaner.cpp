@@ -30,6 +30,7 @@ void Cleaner::sweep() {
     const auto appender = core_.appender.lock();
     if (appender->has_failed()) return;
     const auto shard = core_.index.change_at(*appender, sweep_shard_);
+    if (shard->sweep_at == 0) drop_expired_chunks(*appender, *shard);
     left -= std::min(left, sweep_some(*appender, *shard, std::min(left, slots_at_once)));
     if (shard->sweep_at < shard->slots.size()) continue;
     shard->sweep_at = 0;
@@ -54,9 +55,17 @@ std::size_t Cleaner::sweep_some(Appender& appender, Shard& shard, std::size_t li
 
 void Cleaner::drop(Appender& appender, Shard& shard, SlotTable::Slot& slot) {
   appender.segments().count_live(slot.place, -1);
+  if (!shard.chunks.empty()) core_.index.end_chunks(appender.segments(), shard, slot.tag);
   shard.forget(slot);
   shard.slots.erase(slot);
   core_.counters.expired.add(1);
+}
+
+// Of records that are remembered for longer than that.
+void Cleaner::drop_expired_chunks(Appender& appender, Shard& shard) {
+  for (const SlotTable::Tag& tag : shard.chunks.expired(appender.deletes_by())) {
+    core_.index.end_chunks(appender.segments(), shard, tag);
+  }
 }
 
 void Cleaner::clean(Time now) {
@@ -79,7 +88,7 @@ void Cleaner::clean(Time now) {
 // wasted and the copying: what is copied is never more than what is won.
 bool Cleaner::worth_carrying(const Appender& appender) const {
   const SegmentLog& segments = appender.segments();
-  if (!segments.has_sealed() || segments.oldest().live == 0) return false;
+  if (!segments.has_sealed() || !segments.oldest().is_needed()) return false;
   const JournalSettings& settings = core_.settings;
   const bool small = segments.sealed_bytes() / segments.count() < settings.segment_bytes / 4;
   if (segments.count() > most_segments && small) return true;
@@ -87,6 +96,7 @@ bool Cleaner::worth_carrying(const Appender& appender) const {
   segments.for_each_sealed([&](const Segment& segment) {
     live += segment.expires_by <= appender.deletes_by() ? std::min(segment.live_bytes, segment.live * tombstone_bytes)
                                                         : segment.live_bytes;
+    live += segment.chunk_bytes;
   });
   const std::uint64_t sealed = segments.sealed_bytes();
   const std::uint64_t dead = sealed - std::min(sealed, live);
@@ -136,7 +146,7 @@ bool Cleaner::carry_some(Locked<Appender>& appender, Time now) {
   }
   move(*appender, *moved);
   core_.counters.carried.add(moved->size());
-  ONCE_ASSERT(carry_->held || !carry_->scan->at_end() || appender->segments().oldest().live == 0);
+  ONCE_ASSERT(carry_->held || !carry_->scan->at_end() || !appender->segments().oldest().is_needed());
   appender->publish_sizes();
   return true;
 }
@@ -157,25 +167,41 @@ std::optional<Cleaner::Moved> Cleaner::gather_next(Appender& appender) {
       if (*step == SegmentScan::Step::end) break;
     }
     const Frame& frame = scan.frame();
-    if (frame.seen.kind != Kind::put) continue;
     const Place place(segments.ordinal(segments.oldest().number), frame.offset, frame.size, frame.seen.state);
-    const auto shard = core_.index.change(appender, frame.seen.id);
-    SlotTable::Slot* slot = shard->slots.find(frame.seen.id);
-    if (slot == nullptr || slot->place != place) continue;
-    const bool owned = slot->expires == never_expires || frame.seen.lease_until != Time::min();
-    // Slots count whole seconds, so sweep() may not have come to it. It must not become a tombstone that nobody asked
-    // for.
-    if (!owned && frame.seen.forget_at <= appender.deletes_by()) {
-      drop(appender, *shard, *slot);
-      continue;
-    }
-    if (!appender.has_room_for(frame.size)) {
-      carry_->held = true;
-      break;
-    }
-    moved.emplace_back(frame.seen.id, carry(appender, frame, place, owned ? Time::min() : appender.deletes_by()));
+    std::optional<MovedFrame> next;
+    if (frame.seen.kind == Kind::put) next = gather_record(appender, frame, place);
+    if (frame.seen.kind == Kind::chunk) next = gather_chunk(appender, frame, place);
+    if (carry_->held) break;
+    if (next) moved.push_back(*next);
   }
   return moved;
+}
+
+std::optional<Cleaner::MovedFrame> Cleaner::gather_record(Appender& appender, const Frame& frame, Place place) {
+  const auto shard = core_.index.change(appender, frame.seen.id);
+  SlotTable::Slot* slot = shard->slots.find(frame.seen.id);
+  if (slot == nullptr || slot->place != place) return std::nullopt;
+  const bool owned = slot->expires == never_expires || frame.seen.lease_until != Time::min();
+  // Slots count whole seconds, so sweep() may not have come to it. It must not become a tombstone that nobody asked
+  // for.
+  if (!owned && frame.seen.forget_at <= appender.deletes_by()) {
+    drop(appender, *shard, *slot);
+    return std::nullopt;
+  }
+  carry_->held = !appender.has_room_for(frame.size);
+  if (carry_->held) return std::nullopt;
+  const Place to = carry(appender, frame, place, owned ? Time::min() : appender.deletes_by());
+  return MovedFrame{.id = frame.seen.id, .from = place, .to = to};
+}
+
+std::optional<Cleaner::MovedFrame> Cleaner::gather_chunk(Appender& appender, const Frame& frame, Place place) {
+  const auto shard = core_.index.look(frame.seen.id);
+  const ChunkPlaces::List* list = shard->chunks.find(frame.seen.id);
+  const std::uint32_t number = frame.seen.chunk;
+  if (list == nullptr || number >= list->places.size() || list->places[number] != place) return std::nullopt;
+  carry_->held = !appender.has_room_for(frame.size);
+  if (carry_->held) return std::nullopt;
+  return MovedFrame{.id = frame.seen.id, .from = place, .to = appender.copy(frame), .chunk = number};
 }
 
 // As it is, but of what has expired by `at` no more than that. Where it comes to nobody can see any more that it was
@@ -192,19 +218,35 @@ Place Cleaner::carry(Appender& appender, const Frame& frame, Place from, Time at
 
 void Cleaner::move(Appender& appender, const Moved& moved) {
   SegmentLog& segments = appender.segments();
-  for (const auto& [id, place] : moved) {
-    const auto shard = core_.index.change(appender, id);
-    SlotTable::Slot* slot = shard->slots.find(id);
-    segments.count_live(slot->place, -1);
-    // Only a tombstone was carried. The copy in memory is still the whole record, and a clock that is set back would
-    // bring it back: replayed to clients, while operators are shown a tombstone that cannot be forgotten.
-    if (slot->place.state() != place.state()) shard->forget(id);
-    slot->place = place;
-    segments.count_live(place, 1);
-    // What was carried lives on there, and no longer than where it came from.
-    Segment& to = segments.segment(place.segment());
-    to.expires_by = std::max(to.expires_by, segments.oldest().expires_by);
+  for (const MovedFrame& each : moved) {
+    const auto shard = core_.index.change(appender, each.id);
+    if (!each.chunk) {
+      move_record(segments, *shard, each);
+      continue;
+    }
+    // It has none if the record became a tombstone in this write.
+    ChunkPlaces::List* list = shard->chunks.find(each.id);
+    if (list == nullptr) continue;
+    segments.count_chunk(each.from, -1);
+    list->places[*each.chunk] = each.to;
+    segments.count_chunk(each.to, 1);
   }
+}
+
+void Cleaner::move_record(SegmentLog& segments, Shard& shard, const MovedFrame& moved) {
+  SlotTable::Slot* slot = shard.slots.find(moved.id);
+  segments.count_live(slot->place, -1);
+  // Only a tombstone was carried. The copy in memory is still the whole record, and a clock that is set back would
+  // bring it back: replayed to clients, while operators are shown a tombstone that cannot be forgotten.
+  if (moved.from.state() != moved.to.state()) {
+    shard.forget(moved.id);
+    if (!shard.chunks.empty()) core_.index.end_chunks(segments, shard, slot->tag);
+  }
+  slot->place = moved.to;
+  segments.count_live(moved.to, 1);
+  // What was carried lives on there, and no longer than where it came from.
+  Segment& to = segments.segment(moved.to.segment());
+  to.expires_by = std::max(to.expires_by, segments.oldest().expires_by);
 }
 
 }  // namespace once::journal

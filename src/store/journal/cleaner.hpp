@@ -34,6 +34,7 @@ class Cleaner {
   // Returns how many slots it visited.
   std::size_t sweep_some(Appender& appender, Shard& shard, std::size_t limit);
   void drop(Appender& appender, Shard& shard, SlotTable::Slot& slot);
+  void drop_expired_chunks(Appender& appender, Shard& shard);
 
   bool worth_carrying(const Appender& appender) const;
   bool start_carrying(const Segment& oldest);
@@ -42,11 +43,21 @@ class Cleaner {
   std::uint64_t carried_at_once() const;
   // Copies the live records in the next piece of the oldest segment to the end of the log. False: not possible now.
   bool carry_some(Locked<Appender>& appender, Time now);
-  using Moved = std::vector<std::pair<OperationId, Place>>;
-  // Adds records to a write and returns their new places. Empty: the segment cannot be read.
+  struct MovedFrame {
+    OperationId id;
+    Place from;
+    Place to;
+    std::optional<std::uint32_t> chunk{};  // its number; none: a record
+  };
+  using Moved = std::vector<MovedFrame>;
+  // Adds records and chunks to a write and returns their new places. Empty: the segment cannot be read.
   std::optional<Moved> gather_next(Appender& appender);
   Place carry(Appender& appender, const Frame& frame, Place from, Time at) const;
+  // The frame's new place; empty: it is not needed any more. Sets `held` if there is no room for it.
+  std::optional<MovedFrame> gather_record(Appender& appender, const Frame& frame, Place place);
+  std::optional<MovedFrame> gather_chunk(Appender& appender, const Frame& frame, Place place);
   void move(Appender& appender, const Moved& moved);
+  void move_record(SegmentLog& segments, Shard& shard, const MovedFrame& moved);
 
   Core& core_;
 

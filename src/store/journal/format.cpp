@@ -314,6 +314,17 @@ void append_mark(std::string& out, std::uint32_t salt, std::uint64_t durable_up_
   });
 }
 
+void append_chunk(std::string& out, std::uint32_t salt, const ChunkName& name, std::string_view bytes) {
+  append_frame(out, salt, [&](Writer to) {
+    to.number(std::uint32_t{std::to_underlying(Kind::chunk)})
+        .number(name.number)
+        .number(std::to_underlying(name.fence))
+        .bytes(name.id.view())
+        .bytes(name.nonce.view())
+        .bytes(bytes);
+  });
+}
+
 void append_payload(std::string& out, std::uint32_t salt, std::string_view payload) {
   append_frame(out, salt, [&](Writer to) { to.bytes(payload); });
 }
@@ -367,8 +378,17 @@ std::optional<Glance> glance(std::string_view payload) {
       seen.durable_up_to = reader.number<std::uint64_t>();
       seen.written_at = reader.time();
       return seen;
+    case std::to_underlying(Kind::chunk):
+      if (payload.size() < chunk_head) return std::nullopt;
+      seen.kind = Kind::chunk;
+      reader.number<std::uint32_t>();
+      seen.chunk = reader.number<std::uint32_t>();
+      seen.fence = Fence{reader.number<std::uint64_t>()};
+      seen.id = reader.blob<OperationId>();
+      seen.nonce = reader.blob<Nonce>();
+      return seen;
     default:
-      if (static_cast<std::uint8_t>(payload.front()) < std::to_underlying(Kind::skipped)) return std::nullopt;
+      if (!is_optional(static_cast<std::uint8_t>(payload.front()))) return std::nullopt;
       if (payload.size() < mark_size) return std::nullopt;
       seen.kind = Kind::skipped;
       return seen;
@@ -410,6 +430,15 @@ bool has_whole_head(std::string_view beginning) {
   if (!extra || extra->size() < sizeof sum) return false;
   std::memcpy(&sum, extra->data(), sizeof sum);
   return crc32c(beginning.substr(0, head)) == sum;
+}
+
+ChunkName chunk_name(const Glance& seen) {
+  ONCE_ASSERT(seen.kind == Kind::chunk);
+  return {.id = seen.id, .nonce = seen.nonce, .fence = seen.fence, .number = seen.chunk};
+}
+
+std::string_view chunk_bytes(std::string_view payload) {
+  return payload.substr(chunk_head);
 }
 
 Labels labels_of(std::string_view payload) {

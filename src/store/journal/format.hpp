@@ -22,8 +22,9 @@ using JournalId = Blob<16, struct JournalIdTag>;
 enum class SegmentNumber : std::uint32_t {};
 
 // The version of this program. 2 added labels to puts; 3 added the writer's version to headers, and skips frames that
-// later versions mark as optional; 4 added a checksum of the head of large puts. Earlier versions are still read.
-inline constexpr std::uint32_t format_version = 4;
+// later versions mark as optional; 4 added a checksum of the head of large puts; 5 added chunks. Earlier versions are
+// still read.
+inline constexpr std::uint32_t format_version = 5;
 // The earliest version that can read what this program writes. Version 3 skips what it does not know, so this program
 // can be rolled back to it. Raise this only for data that cannot be skipped.
 inline constexpr std::uint32_t version_needed = 3;
@@ -62,8 +63,22 @@ enum class Kind : std::uint8_t {
   put = 1,     // the new record
   remove = 2,  // the record is removed
   mark = 3,    // up to where this segment was known to be on disk when this was written
-  // From here on: optional frames of later versions, which are skipped if unknown.
-  skipped = 128,
+  // From here on: optional frames, which programs skip that do not know them.
+  chunk = 128,    // a part of a response that is still streaming
+  skipped = 129,  // and all above: of a later version
+};
+inline bool is_optional(std::uint8_t kind) {
+  return kind >= std::to_underlying(Kind::chunk);
+}
+
+// Which chunk this is: of which claim, and how many there are before it. The nonce alone is not enough, because a claim
+// that was released may be made again with the same one.
+struct ChunkName {
+  OperationId id;
+  Nonce nonce;
+  Fence fence{0};
+  std::uint32_t number = 0;
+  bool operator==(const ChunkName&) const = default;
 };
 
 // Labels of a record, for operators. Each is cut to 255 bytes.
@@ -78,6 +93,7 @@ void append_put(std::string& out, std::uint32_t salt, const OperationId& id, con
                 const Labels& labels = {});
 void append_remove(std::string& out, std::uint32_t salt, const OperationId& id, Fence fence);
 void append_mark(std::string& out, std::uint32_t salt, std::uint64_t durable_up_to, Time now);
+void append_chunk(std::string& out, std::uint32_t salt, const ChunkName& name, std::string_view bytes);
 // A payload that was read from another segment.
 void append_payload(std::string& out, std::uint32_t salt, std::string_view payload);
 
@@ -90,6 +106,8 @@ inline constexpr std::size_t largest_extra_part = 1 + 255;
 // without reading the outcome. The checksum takes this many bytes.
 inline constexpr std::size_t head_sum_from = std::size_t{64} << 10U;
 inline constexpr std::size_t head_sum_part = 1 + 4;
+// Of a chunk without its bytes.
+inline constexpr std::size_t chunk_head = 64;
 inline constexpr std::size_t remove_frame_size = frame_overhead + 48;
 inline constexpr std::size_t mark_frame_size = frame_overhead + 24;
 
@@ -108,13 +126,15 @@ std::uint64_t frame_size(std::size_t payload_size);
 struct Glance {
   Kind kind;
   State state;                  // put
-  OperationId id;               // put, remove
-  Fence fence{0};               // put, remove
+  OperationId id;               // put, remove, chunk
+  Fence fence{0};               // put, remove, chunk
   Time expires_at;              // put
   Time forget_at;               // put
   Time lease_until;             // put; Time::min(): none
   std::uint64_t durable_up_to;  // mark
   Time written_at;              // mark
+  Nonce nonce;                  // chunk
+  std::uint32_t chunk;          // chunk: its number
 };
 std::optional<Glance> glance(std::string_view payload);
 
@@ -124,6 +144,9 @@ Record decode_put(std::string_view payload);
 // Whether the beginning of a payload is a put with a valid checksum of its head. Then everything except the outcome is
 // intact.
 bool has_whole_head(std::string_view beginning);
+// Of a chunk that glance() accepts.
+ChunkName chunk_name(const Glance& seen);
+std::string_view chunk_bytes(std::string_view payload);
 // Of a put; views of the payload.
 Labels labels_of(std::string_view payload);
 

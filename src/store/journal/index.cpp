@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "store/journal/segment_log.hpp"
 #include "store/verbs.hpp"
 
 namespace once::journal {
@@ -24,6 +25,10 @@ bool Index::answer(Op& op, Time now) {
     op.verdict = ::once::core::decide(facts_of(&node->record, op.fingerprint, op.terms, now));
     if (op.verdict == Verdict::execute) return false;
     if (!Shard::is_live(node->record)) shard->finished.take(*node);
+  } else if (op.verb == Verb::read) {
+    const ChunkPlaces::List* list = shard->chunks.find(op.id, node->record);
+    if (list != nullptr && op.chunk < list->places.size()) return false;
+    op.chunks.clear();
   }
   op.now = now;
   op.status = OpStatus::done;
@@ -43,15 +48,40 @@ void Index::give_back_memory(Shard& shard) {
   bytes_.subtract(before - shard.slots.bytes());
 }
 
+void Index::add_chunk(SegmentLog& segments, Shard& shard, const OperationId& id, const Record& record, Place place) {
+  const std::size_t before = shard.chunks.bytes();
+  shard.chunks.add(id, record, place);
+  chunk_bytes_.add(shard.chunks.bytes() - before);
+  segments.count_chunk(place, 1);
+}
+
+void Index::keep_or_end_chunks(SegmentLog& segments, Shard& shard, const OperationId& id, const Record* record) {
+  ChunkPlaces::List* list = shard.chunks.find(id);
+  if (list == nullptr) return;
+  if (record == nullptr || !list->is_of(*record)) return end_chunks(segments, shard, SlotTable::tag_of(id));
+  ChunkPlaces::keep(*list, *record);
+}
+
+void Index::end_chunks(SegmentLog& segments, Shard& shard, const SlotTable::Tag& tag) {
+  const std::size_t before = shard.chunks.bytes();
+  for (const Place place : shard.chunks.end(tag)) segments.count_chunk(place, -1);
+  chunk_bytes_.subtract(before - shard.chunks.bytes());
+}
+
 bool Index::has_memory_for(const OperationId& id) const {
   const std::size_t growth = look(id)->slots.growth();
-  return growth == 0 || bytes() + growth <= limit_;
+  return growth == 0 || bytes() + chunk_bytes() + growth <= limit_;
+}
+
+bool Index::has_memory_for_chunk(const OperationId& id) const {
+  const std::size_t growth = look(id)->chunks.growth(id);
+  return growth == 0 || bytes() + chunk_bytes() + growth <= limit_;
 }
 
 bool Index::has_memory_again() const {
   const std::uint64_t used = bytes();
   const std::uint64_t slots = used / sizeof(SlotTable::Slot);
-  return sizes().keys * 20 < slots * 13 || used + used / 64 <= limit_;
+  return sizes().keys * 20 < slots * 13 || used + used / 64 + chunk_bytes() <= limit_;
 }
 
 Index::Sizes Index::sizes() const {

@@ -20,6 +20,7 @@
 namespace once::journal {
 
 class Appender;
+class SegmentLog;
 
 class Index {
  public:
@@ -35,7 +36,7 @@ class Index {
   // Uses other bytes of the id than the slots.
   static std::size_t number_of(const OperationId& id) { return id.bytes[SlotTable::tag_size] % shard_count; }
 
-  // Answers a claim or a lookup that changes nothing, if its record is in memory.
+  // Answers a claim, lookup or read that changes nothing, if its record is in memory and a read finds no chunks.
   bool answer(Op& op, Time now);
   // Prefetches the key's slot. Needs no shard lock, because only the writer changes the tables.
   void fetch(const Appender& /*writer*/, const OperationId& id) const {
@@ -48,10 +49,21 @@ class Index {
   void insert(Shard& shard, const OperationId& id, ExpirySecond expires, Place place);
   void give_back_memory(Shard& shard);
 
+  // The next chunk of this record.
+  void add_chunk(SegmentLog& segments, Shard& shard, const OperationId& id, const Record& record, Place place);
+  // The record has changed to this, or is gone (null): its chunks may end with that.
+  void record_changed(SegmentLog& segments, Shard& shard, const OperationId& id, const Record* record) {
+    if (!shard.chunks.empty()) keep_or_end_chunks(segments, shard, id, record);
+  }
+  void end_chunks(SegmentLog& segments, Shard& shard, const SlotTable::Tag& tag);
+
   // Of the slots alone. Thread-safe.
   std::uint64_t bytes() const { return bytes_.get(); }
+  // Of the places of chunks. Thread-safe.
+  std::uint64_t chunk_bytes() const { return chunk_bytes_.get(); }
   // Whether another key fits into its shard under max_memory.
   bool has_memory_for(const OperationId& id) const;
+  bool has_memory_for_chunk(const OperationId& id) const;
   // Whether there is enough memory again to accept new keys.
   bool has_memory_again() const;
 
@@ -66,8 +78,11 @@ class Index {
     Synchronized<Shard> shard;
   };
 
+  void keep_or_end_chunks(SegmentLog& segments, Shard& shard, const OperationId& id, const Record* record);
+
   const std::uint64_t limit_;
   Counter<std::uint64_t> bytes_;
+  Counter<std::uint64_t> chunk_bytes_;
   std::array<Cell, shard_count> cells_;
 };
 

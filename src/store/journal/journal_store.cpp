@@ -36,13 +36,19 @@ JournalStore::~JournalStore() {
 }
 
 bool JournalStore::answer_at_once(Op& op) {
-  if (op.verb != Verb::claim && op.verb != Verb::lookup) return false;
+  if (op.verb != Verb::claim && op.verb != Verb::lookup && op.verb != Verb::read) return false;
   return !failed_for_good() && core_.index.answer(op, core_.clock.now());
 }
 
 std::size_t JournalStore::part_of(const OperationId& id) const {
   const auto shard = core_.index.look(id);
-  if (shard->hot.has(id) || !shard->slots.has(id)) return 0;
+  if (const auto* node = shard->hot.find(id)) {
+    // Chunks of a response that broke off have to be read; those of one that streams are being written.
+    const bool reads_chunks = !Shard::is_live(node->record) && shard->chunks.find(id, node->record) != nullptr;
+    if (!reads_chunks) return 0;
+  } else if (!shard->slots.has(id)) {
+    return 0;
+  }
   return 1 + id.bytes.back() % reading_parts;
 }
 
@@ -65,7 +71,7 @@ JournalStats JournalStore::stats() const {
   const Index::Sizes sizes = core_.index.sizes();
   return {.condition = counters.condition.get(),
           .keys = sizes.keys,
-          .index_bytes = core_.index.bytes(),
+          .index_bytes = core_.index.bytes() + core_.index.chunk_bytes(),
           .cache_bytes = sizes.cache_bytes,
           .disk_bytes = counters.disk_bytes.get(),
           .segments = counters.segments.get(),

@@ -1,5 +1,6 @@
 #include "store/journal/record_reader.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "store/verbs.hpp"
@@ -13,6 +14,19 @@ DiskResult<std::string_view> checked(const DiskResult<std::string_view>& payload
   const auto seen = payload ? glance(*payload) : std::nullopt;
   if (!payload || (seen && seen->kind == Kind::put && seen->id == id)) return payload;
   return std::unexpected(DiskError{.detail = "the journal's index does not fit its segments"});
+}
+
+// The payload of this chunk.
+DiskResult<std::string_view> checked(const DiskResult<std::string_view>& payload, const ChunkName& name) {
+  const auto seen = payload ? glance(*payload) : std::nullopt;
+  if (!payload || (seen && seen->kind == Kind::chunk && chunk_name(*seen) == name)) return payload;
+  return std::unexpected(DiskError{.detail = "the journal's index does not fit its segments"});
+}
+
+// At least this many bytes are in a chunk whose frame is about so large.
+std::uint64_t least_bytes(Place chunk) {
+  constexpr std::uint64_t around = frame_overhead + chunk_head + frame_alignment - 1;
+  return chunk.about_size() - std::min(chunk.about_size(), around);
 }
 
 }  // namespace
@@ -56,6 +70,26 @@ void Reads::want_outcome(const Appender& writer, Op& op, Place place) {
   wanted.push_back({.op = &op, .from = writer.segments().pin(place), .needs_outcome = true});
 }
 
+void Reads::want_chunks(const Appender& writer, Op& op, std::span<const Place> places) {
+  ChunkRead read{.op = &op, .from = {}};
+  std::uint64_t bytes = 0;
+  Place before;
+  for (const Place place : places) {
+    bytes += least_bytes(place);
+    if (!read.from.empty() && bytes > op.chunk_bytes) break;
+    if (!before.empty() && before.segment() == place.segment()) {
+      Pinned another = read.from.back();  // in the same file
+      another.address.offset = place.offset();
+      another.about_size = place.about_size();
+      read.from.push_back(std::move(another));
+    } else {
+      read.from.push_back(writer.segments().pin(place));
+    }
+    before = place;
+  }
+  chunks.push_back(std::move(read));
+}
+
 void Reads::want_all(const Appender& writer, const Index& index, std::span<Op* const> ops) {
   for (Op* op : ops) {
     if (const Indexed indexed = look_up(writer, index, *op); !indexed.place.empty()) want(writer, *op, indexed.place);
@@ -69,6 +103,32 @@ void RecordReader::read_all(Reads& reads) const {
   for (Read& each : reads.done) {
     if (!each.tried()) read(each, buffer);
   }
+}
+
+bool RecordReader::read_chunks(ChunkRead& read) const {
+  Op& op = *read.op;
+  std::string buffer;
+  std::uint64_t bytes = 0;
+  const Pinned* before = nullptr;
+  ChunkName name{.id = op.id, .nonce = op.record->nonce, .fence = op.record->fence, .number = op.chunk};
+  for (Pinned& from : read.from) {
+    const bool opened = before != nullptr && before->address.segment == from.address.segment;
+    if (from.file == nullptr && opened) from.file = before->file;
+    before = &from;
+    const auto payload = checked(FrameReader(disk_, from, buffer).whole(), name);
+    if (!payload) {
+      op.chunks.clear();
+      read.unread = from.address;
+      read.error = payload.error().detail;
+      return false;
+    }
+    const std::string_view chunk = chunk_bytes(*payload);
+    bytes += chunk.size();
+    if (!op.chunks.empty() && bytes > op.chunk_bytes) break;
+    op.chunks.push_back(std::make_shared<const std::string>(chunk));
+    ++name.number;
+  }
+  return true;
 }
 
 // Enough for a claim that gets a mismatch or is told that the key has expired.

@@ -48,16 +48,28 @@ struct Read {
   bool tried() const { return record.has_value() || !error.empty(); }
 };
 
+// The chunks that a read found. Its op is decided already: what lies at an address does not change, so its answer is of
+// that moment, whenever the chunks are read.
+struct ChunkRead {
+  Op* op = nullptr;
+  std::vector<Pinned> from;
+  std::optional<Address> unread{};  // this one could not be read, see `error`
+  std::string error{};
+};
+
 // Of one thread, as the batch that it belongs to.
 struct Reads {
   std::vector<Read> done{};    // in the order of their ops
   std::vector<Read> wanted{};  // the same
   std::size_t next = 0;        // of those that are done
+  std::vector<ChunkRead> chunks{};
 
   // The data read for the op at this address, or null. Call it in the order of the ops.
   Read* of(const Op& op, Address address);
   void want(const Appender& writer, Op& op, Place place);
   void want_outcome(const Appender& writer, Op& op, Place place);
+  // Of as many as the op has room for, and at least one.
+  void want_chunks(const Appender& writer, Op& op, std::span<const Place> places);
   // Of all that need something.
   void want_all(const Appender& writer, const Index& index, std::span<Op* const> ops);
 };
@@ -70,6 +82,8 @@ class RecordReader {
 
   // Moves everything from `wanted` to `done`.
   void read_all(Reads& reads) const;
+  // Into the op. False: one cannot be read where it was.
+  bool read_chunks(ChunkRead& read) const;
 
  private:
   void read(Read& read, std::string& buffer) const;

@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "base/assert.hpp"
+#include "store/journal/frame_reader.hpp"
 
 namespace once::journal {
 
@@ -33,7 +34,12 @@ std::unexpected<Error> damaged(const Damage& damage) {
                   to_text(damage)));
 }
 
-// A record behind the last place that is known to be on disk.
+// Whether the record here, or its removal, has no chunks.
+bool ends_chunks(ExpirySecond expires, Place place) {
+  return expires == removed_already || !may_have_chunks(place.state());
+}
+
+// A record or chunk behind the last place that is known to be on disk.
 struct Doubtful {
   std::uint64_t offset = 0;
   std::string payload;
@@ -48,9 +54,13 @@ class Gathered {
     notes_[count_++] = {.id = id, .expires = expires, .place = place};
     return count_ == notes_.size();
   }
+  bool add_chunk(const ChunkName& name, Place place) {
+    chunks_.emplace_back(name, place);
+    return chunks_.size() == notes_.size();
+  }
 
   // Of two records of one key, the later place wins, whichever was read first.
-  void put_into(Index& index, Shard& shard) {
+  void put_into(Index& index, Shard& shard, RecoveredChunks& chunks) {
     const std::span notes = std::span(notes_).first(std::exchange(count_, 0));
     for (const Note& note : notes) shard.slots.fetch(note.id);
     for (const Note& note : notes) {
@@ -61,7 +71,14 @@ class Gathered {
         slot->place = note.place;
         slot->expires = note.expires;
       }
+      if (!chunks.empty() && ends_chunks(note.expires, note.place)) chunks.end_before(note.id, note.place);
     }
+    for (const auto& [name, place] : chunks_) {
+      const SlotTable::Slot* slot = shard.slots.find(name.id);
+      const bool ended = slot != nullptr && slot->place > place && ends_chunks(slot->expires, slot->place);
+      if (!ended) chunks.add(name, place);
+    }
+    chunks_.clear();
   }
 
  private:
@@ -72,6 +89,7 @@ class Gathered {
   };
   std::array<Note, 64> notes_;
   std::size_t count_ = 0;
+  std::vector<std::pair<ChunkName, Place>> chunks_;
 };
 
 // Segments are read by several threads and in any order.
@@ -85,7 +103,8 @@ class Reading {
         now_(now),
         walked_(chain.segments.size()),
         expires_by_(chain.segments.size(), Time::min()),
-        marks_(chain.segments.size()) {
+        marks_(chain.segments.size()),
+        chunks_(Index::shard_count) {
     for (const SegmentFile& segment : chain.segments) total_ += segment.end;
   }
 
@@ -122,6 +141,8 @@ class Reading {
   Time expires_by(std::size_t segment) const { return expires_by_[segment]; }
   // Oldest first.
   const std::deque<Doubtful>& doubtful() const { return doubtful_; }
+  // By shard.
+  std::span<RecoveredChunks> chunks() { return chunks_; }
 
  private:
   void read_segments() {
@@ -149,7 +170,11 @@ class Reading {
         return;
       }
       fence = std::max(fence, std::to_underlying(frame.seen.fence));
-      note(segment, frame, gathered);
+      if (frame.seen.kind == Kind::chunk) {
+        note_chunk(segment, frame, gathered);
+      } else {
+        note(segment, frame, gathered);
+      }
       if (frame.seen.kind == Kind::put) {
         expires_by_[number] = std::max(expires_by_[number], frame.seen.expires_at);
       }
@@ -189,8 +214,15 @@ class Reading {
     if (gathered[shard].add(frame.seen.id, expires, place)) put_into_index(shard, gathered[shard]);
   }
 
+  void note_chunk(const SegmentFile& segment, const Frame& frame, std::span<Gathered> gathered) {
+    const std::size_t shard = Index::number_of(frame.seen.id);
+    const Place place(ordinal(segment), frame.offset, frame.size);
+    if (gathered[shard].add_chunk(chunk_name(frame.seen), place)) put_into_index(shard, gathered[shard]);
+  }
+
+  // The shard's lock is also that of its chunks.
   void put_into_index(std::size_t shard, Gathered& gathered) {
-    gathered.put_into(index_, *index_.change_at(writer_, shard));
+    gathered.put_into(index_, *index_.change_at(writer_, shard), chunks_[shard]);
   }
 
   // What a segment's marks say; Time::min(): it has none.
@@ -208,6 +240,7 @@ class Reading {
   std::vector<DiskResult<Walked>> walked_;
   std::vector<Time> expires_by_;  // by segment, as the one above
   std::vector<Marks> marks_;      // the same
+  std::vector<RecoveredChunks> chunks_;
   std::uint64_t total_ = 0;
   std::atomic<std::size_t> next_{0};
   std::atomic<std::uint64_t> done_{0};
@@ -266,7 +299,9 @@ Result<void> Recovery::run(Random& random) {
   appender_.deletion_clock().start(reading.newest(), opened_at_, core_.clock.running());
   std::vector<std::string> doubtful;
   for (const Doubtful& each : reading.doubtful()) doubtful.push_back(each.payload);
-  if (auto begun = begin(random, *chain, reading.last_fence(), doubtful); !begun) return begun;
+  if (auto begun = begin(random, *chain, reading.last_fence(), doubtful, reading.chunks()); !begun) {
+    return begun;
+  }
   const SegmentLog& segments = appender_.segments();
   core_.past_runs.set(reading.runs(), {.segment = segments.active(), .offset = segments.tail()}, opened_at_);
   const auto took = std::chrono::duration_cast<Duration>(monotonic_now() - begun_at);
@@ -292,7 +327,7 @@ Result<void> Recovery::put_aside(std::span<const std::string> obsolete) {
 }
 
 Result<void> Recovery::begin(Random& random, const Chain& chain, Fence last_fence,
-                             std::span<const std::string> doubtful) {
+                             std::span<const std::string> doubtful, std::span<RecoveredChunks> chunks) {
   const Time now = core_.clock.now();
   SegmentLog& segments = appender_.segments();
   // Names that were seen need not be on disk: one that is lost while a later one stays would look like damage.
@@ -319,13 +354,14 @@ Result<void> Recovery::begin(Random& random, const Chain& chain, Fence last_fenc
   }
   if (!made) return store_error(made.error().detail);
   const auto begun = appender_.begin_run(now, [&](const SegmentHeader& header, std::string& segment) {
-    if (!doubtful.empty()) append_again(doubtful, header, segment);
+    if (!doubtful.empty()) append_again(doubtful, chunks, header, segment);
   });
   if (!begun) return store_error(begun.error().detail);
   for (const SegmentFile& each : chain.segments) {
     cut(each, segments.segment(segments.ordinal(each.header.number)).end);
   }
   forget_removed_and_count();
+  if (auto found = find_chunks(chunks); !found) return found;
   appender_.publish_sizes();
   // Else a process that ends soon after every start would leave a segment behind each time.
   appender_.drop_empty_segments();
@@ -335,16 +371,22 @@ Result<void> Recovery::begin(Random& random, const Chain& chain, Fence last_fenc
 // Records that were read but are not known to be on disk: after a sync that failed, the system may show what it never
 // wrote. They become certain here, or they would be told to clients and then forgotten. The segment that they were in
 // ends before them, and the new one has them from its beginning: whenever the power goes, one of both counts.
-void Recovery::append_again(std::span<const std::string> payloads, const SegmentHeader& header, std::string& segment) {
+void Recovery::append_again(std::span<const std::string> payloads, std::span<RecoveredChunks> chunks,
+                            const SegmentHeader& header, std::string& segment) {
   for (const std::string& payload : payloads) {
     const auto seen = glance(payload);
     ONCE_ASSERT(seen.has_value());
     const std::uint64_t begin = segment.size();
     append_payload(segment, header.salt, payload);
+    const Place place(appender_.segments().ordinal(header.number), begin, segment.size() - begin, seen->state);
+    if (seen->kind == Kind::chunk) {
+      chunks[Index::number_of(seen->id)].add(chunk_name(*seen), place);
+      continue;
+    }
     const auto shard = core_.index.change(appender_, seen->id);
     SlotTable::Slot* slot = shard->slots.find(seen->id);
     ONCE_ASSERT(slot != nullptr);  // the last one for the key comes last
-    slot->place = Place(appender_.segments().ordinal(header.number), begin, segment.size() - begin, seen->state);
+    slot->place = place;
   }
   // True by the time that the segment has its name.
   append_mark(segment, header.salt, segment.size(), appender_.deletes_by());
@@ -376,6 +418,35 @@ void Recovery::forget_removed_and_count() {
     }
     core_.index.give_back_memory(*shard);
   }
+}
+
+// Of records that are open. Whether a chunk is of their claim, only the whole record says.
+Result<void> Recovery::find_chunks(std::span<RecoveredChunks> recovered) {
+  SegmentLog& segments = appender_.segments();
+  std::string buffer;
+  for (std::size_t number = 0; number < recovered.size(); ++number) {
+    const auto shard = core_.index.change_at(appender_, number);
+    std::vector<OperationId> ids;
+    recovered[number].for_each_id([&ids](const OperationId& id) { ids.push_back(id); });
+    for (const OperationId& id : ids) {
+      const SlotTable::Slot* slot = shard->slots.find(id);
+      if (slot == nullptr || ends_chunks(slot->expires, slot->place)) continue;
+      Pinned from = segments.pin(slot->place);
+      const auto payload = FrameReader(core_.disk, from, buffer).whole();
+      if (!payload) return store_error(payload.error().detail);
+      segments.keep_open(from);
+      const auto seen = glance(*payload);
+      if (!seen || seen->kind != Kind::put || seen->id != id) continue;
+      Record record = decode_put(*payload);
+      // As its slot: an owner outside of the process gets a moment.
+      if (is_leased(record)) record.lease_until = std::max(record.lease_until, opened_at_ + lease_after_restart);
+      for (const Place place : recovered[number].of(id, record)) {
+        core_.index.add_chunk(segments, *shard, id, record, place);
+      }
+    }
+    recovered[number] = RecoveredChunks();
+  }
+  return {};
 }
 
 }  // namespace once::journal

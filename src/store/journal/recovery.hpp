@@ -14,6 +14,7 @@
 #include "base/random.hpp"
 #include "store/journal/appender.hpp"
 #include "store/journal/core.hpp"
+#include "store/journal/recovered_chunks.hpp"
 #include "store/journal/scan.hpp"
 
 namespace once::journal {
@@ -26,11 +27,14 @@ class Recovery {
   Result<void> run(Random& random);
 
  private:
-  Result<void> begin(Random& random, const Chain& chain, Fence last_fence, std::span<const std::string> doubtful);
+  Result<void> begin(Random& random, const Chain& chain, Fence last_fence, std::span<const std::string> doubtful,
+                     std::span<RecoveredChunks> chunks);
   Result<void> put_aside(std::span<const std::string> obsolete);
-  void append_again(std::span<const std::string> payloads, const SegmentHeader& header, std::string& segment);
+  void append_again(std::span<const std::string> payloads, std::span<RecoveredChunks> chunks,
+                    const SegmentHeader& header, std::string& segment);
   void cut(const SegmentFile& segment, std::uint64_t end);
   void forget_removed_and_count();
+  Result<void> find_chunks(std::span<RecoveredChunks> recovered);
 
   Core& core_;
   Appender& appender_;

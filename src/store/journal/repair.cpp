@@ -157,8 +157,8 @@ Result<Report> repair(Disk& disk, const Clock& clock, Random& random, const OnSe
   first.last_fence = Fence{std::to_underlying(first.last_fence) + fences_in_a_segment};
   Rewriter rewriter(disk, first);
   auto report = read_all(disk, *chain, on_segment, [&](const Frame& frame) {
-    const bool counts = frame.seen.kind == Kind::put || frame.seen.kind == Kind::remove;
-    return counts ? rewriter.add(frame.payload) : DiskResult<void>();
+    const bool known = frame.seen.kind != Kind::mark && frame.seen.kind != Kind::skipped;
+    return known ? rewriter.add(frame.payload) : DiskResult<void>();
   });
   if (!report) return report;
   DiskResult<void> done = rewriter.close(clock.now());

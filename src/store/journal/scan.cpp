@@ -34,7 +34,7 @@ constexpr std::uint64_t least_frame_size = mark_frame_size;
 bool may_be_kind(char byte) {
   const auto kind = static_cast<std::uint8_t>(byte);
   const bool known = kind >= std::to_underlying(Kind::put) && kind <= std::to_underlying(Kind::mark);
-  return known || kind >= std::to_underlying(Kind::skipped);
+  return known || is_optional(kind);
 }
 
 // Reads headers and sizes. A segment whose header is no good is reported and left out.
@@ -225,7 +225,7 @@ DiskResult<Walked> walk(Disk& disk, const SegmentFile& segment, OnDamage on_dama
       walked.end = frame.offset + frame.size;
       if (frame.seen.kind == Kind::mark) {
         walked.durable_up_to = std::max(walked.durable_up_to, std::min(frame.seen.durable_up_to, walked.end));
-      } else if (frame.seen.kind != Kind::skipped) {
+      } else if (frame.seen.kind == Kind::put || frame.seen.kind == Kind::remove) {
         ++walked.records;
       }
       visit(frame);

@@ -236,8 +236,14 @@ void SegmentLog::count_live(Place place, int by) {
   counted.live_bytes += static_cast<std::uint64_t>(by) * place.about_size();
 }
 
+void SegmentLog::count_chunk(Place place, int by) {
+  Segment& counted = segment(place.segment());
+  counted.chunks += static_cast<std::uint64_t>(by);
+  counted.chunk_bytes += static_cast<std::uint64_t>(by) * place.about_size();
+}
+
 DiskResult<void> SegmentLog::drop_oldest() {
-  ONCE_ASSERT(has_sealed() && oldest().live == 0);
+  ONCE_ASSERT(has_sealed() && !oldest().is_needed());
   const SegmentNumber number = oldest().number;
   std::erase_if(opened_, [number](const Opened& each) { return each.number == number; });
   // One after the other for certain: a later one gone before an earlier one would look like damage.

@@ -38,10 +38,15 @@ struct Segment {
   SegmentNumber number{};
   std::uint32_t salt = 0;
   std::uint64_t end = header_size;
-  std::uint64_t live_bytes = 0;  // of records that count, by Place::about_size()
-  std::uint64_t live = 0;        // how many those are
+  std::uint64_t live_bytes = 0;   // of records that count, by Place::about_size()
+  std::uint64_t live = 0;         // how many those are
+  std::uint64_t chunk_bytes = 0;  // the same of chunks that count
+  std::uint64_t chunks = 0;
   Time created_at;
   Time expires_by = Time::min();  // all that was written to it: what still counts then are tombstones
+
+  std::uint64_t all_live_bytes() const { return live_bytes + chunk_bytes; }
+  bool is_needed() const { return live > 0 || chunks > 0; }
 };
 
 class SegmentLog {
@@ -120,6 +125,7 @@ class SegmentLog {
   Segment& segment(SegmentOrdinal ordinal) { return segments_[index_of(ordinal)]; }
   // The record at this place is live (1), or no longer live (-1).
   void count_live(Place place, int by);
+  void count_chunk(Place place, int by);
 
   // How places name segments: the oldest one at the start is 1.
   SegmentOrdinal ordinal(SegmentNumber number) const {

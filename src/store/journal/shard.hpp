@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "store/journal/chunk_places.hpp"
 #include "store/journal/slot_table.hpp"
 #include "store/record_table.hpp"
 
@@ -14,6 +15,7 @@ namespace once::journal {
 struct Shard {
   SlotTable slots;
   RecordTable hot;
+  ChunkPlaces chunks;          // of open records
   RecordTable::Link claims;    // live, never evicted
   RecordTable::Link finished;  // least recently used first
   std::size_t cache_bytes = 0;

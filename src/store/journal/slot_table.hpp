@@ -89,8 +89,14 @@ inline bool has_passed(ExpirySecond expiry, Time now) {
 class SlotTable {
  public:
   static constexpr std::size_t tag_size = 12;
+  using Tag = std::array<std::uint8_t, tag_size>;
+  static Tag tag_of(const OperationId& id) {
+    Tag tag;
+    std::memcpy(tag.data(), id.bytes.data(), tag_size);
+    return tag;
+  }
   struct Slot {
-    std::array<std::uint8_t, tag_size> tag{};
+    Tag tag{};
     ExpirySecond expires{};
     Place place;  // empty: so is the slot
   };
@@ -110,8 +116,7 @@ class SlotTable {
   // The id must not be in it.
   Slot& insert(const OperationId& id, ExpirySecond expires, Place place) {
     if (must_grow()) resize(grown());
-    Slot slot{.expires = expires, .place = place};
-    std::memcpy(slot.tag.data(), id.bytes.data(), tag_size);
+    const Slot slot{.tag = tag_of(id), .expires = expires, .place = place};
     ++used_;
     return put(slot);
   }

@@ -51,6 +51,7 @@ void Upkeep::count_segments_anew() {
       SlotTable::Slot& slot = shard->slots.at(i);
       if (!slot.place.empty()) slot.place = slot.place.counted_later(later);
     }
+    shard->chunks.for_each_place([later](Place& place) { place = place.counted_later(later); });
   }
 }
 

@@ -23,11 +23,14 @@ const auto nonce = counted_from<Nonce>(0x40);
 constexpr Time then{Duration(1'767'225'600'000)};
 
 constexpr std::string_view header_hex =
+    "4f4e43454a524e4c030000003d4ce87ba0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
+    "290000000000000000a8da769b010500";
+constexpr std::string_view header_of_first_hex =
+    "4f4e43454a524e4c030000003ecf8389a0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
+    "290000000000000000a8da769b010501";
+constexpr std::string_view header_of_version_4_hex =
     "4f4e43454a524e4c030000004ad44a68a0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
     "290000000000000000a8da769b010400";
-constexpr std::string_view header_of_first_hex =
-    "4f4e43454a524e4c030000004957219aa0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
-    "290000000000000000a8da769b010401";
 constexpr std::string_view header_of_version_3_hex =
     "4f4e43454a524e4c02000000a5e949b6a0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
     "290000000000000000a8da769b010300";
@@ -37,13 +40,13 @@ constexpr std::string_view header_of_version_2_hex =
 constexpr std::string_view header_of_version_1_hex =
     "4f4e43454a524e4c01000000332af16ba0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
     "290000000000000000a8da769b010000";
-// By version 5, one that version 4 can read and one that it cannot.
-constexpr std::string_view header_for_version_4_hex =
-    "4f4e43454a524e4c040000007818d408a0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
-    "290000000000000000a8da769b010500";
+// By version 6, one that version 5 can read and one that it cannot.
 constexpr std::string_view header_for_version_5_hex =
-    "4f4e43454a524e4c05000000d2ecbaaca0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
-    "290000000000000000a8da769b010500";
+    "4f4e43454a524e4c050000004b445d98a0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
+    "290000000000000000a8da769b010600";
+constexpr std::string_view header_for_version_6_hex =
+    "4f4e43454a524e4c06000000442f0271a0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
+    "290000000000000000a8da769b010600";
 constexpr std::string_view put_hex =
     "7d000000988b957201010603020000002a00000000000000e8abda769b0100000004017c9b0100000001020304050607"
     "08090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f202122232425262728292a2b2c2d2e2f3031323334353637"
@@ -60,6 +63,10 @@ constexpr std::string_view leased_hex =
 constexpr std::string_view remove_hex =
     "300000005dd31ce902000000000000002b00000000000000606162636465666768696a6b6c6d6e6f7071727374757677"
     "78797a7b7c7d7e7f";
+// Number 3 of the claim with fence 42.
+constexpr std::string_view chunk_hex =
+    "49000000960968e880000000030000002a00000000000000000102030405060708090a0b0c0d0e0f1011121314151617"
+    "18191a1b1c1d1e1f404142434445464748494a4b4c4d4e4f646174613a20310a0a00000000000000";
 constexpr std::string_view mark_hex = "18000000cf40c30403000000000000001001000000000000d0afda769b010000";
 
 // The first segment of a journal: a mark, a claim, its outcome, another claim, its release, a third claim.
@@ -119,7 +126,7 @@ TEST(JournalFormat, a_header_is_these_bytes) {
   EXPECT_EQ(read->last_fence, Fence{41});
   EXPECT_EQ(read->created_at, then);
   EXPECT_EQ(read->needs, 3U);
-  EXPECT_EQ(read->written_by, 4U);
+  EXPECT_EQ(read->written_by, 5U);
   EXPECT_EQ(read->salt, made.salt);
   for (const std::string_view hex : {header_of_version_1_hex, header_of_version_2_hex}) {
     const auto earlier = decode_header(*from_hex(hex));
@@ -141,21 +148,22 @@ TEST(JournalFormat, a_header_says_whether_a_process_began_with_it) {
 }
 
 TEST(JournalFormat, a_header_says_which_version_can_read_it) {
-  const auto later = decode_header(*from_hex(header_for_version_4_hex));
+  const auto later = decode_header(*from_hex(header_for_version_5_hex));
   ASSERT_TRUE(later.has_value());
-  EXPECT_EQ(later->written_by, 5U);
+  EXPECT_EQ(later->written_by, 6U);
   EXPECT_EQ(later->created_at, then);
-  const std::string newer = *from_hex(header_for_version_5_hex);
+  const std::string newer = *from_hex(header_for_version_6_hex);
   EXPECT_EQ(decode_header(newer).error(), HeaderFault::newer_version);
-  EXPECT_EQ(needed_version(newer), 5U);
-  EXPECT_TRUE(decode_header(newer, 5).has_value());
-  EXPECT_TRUE(decode_header(*from_hex(header_hex), 3).has_value()) << "version 3 can read what version 4 writes";
+  EXPECT_EQ(needed_version(newer), 6U);
+  EXPECT_TRUE(decode_header(newer, 6).has_value());
+  EXPECT_TRUE(decode_header(*from_hex(header_hex), 3).has_value()) << "version 3 can read what version 5 writes";
   EXPECT_EQ(decode_header(*from_hex(header_hex), 2).error(), HeaderFault::newer_version);
   EXPECT_EQ(decode_header(*from_hex(header_of_version_3_hex))->written_by, 3U);
+  EXPECT_EQ(decode_header(*from_hex(header_of_version_4_hex))->written_by, 4U);
 }
 
 TEST(JournalFormat, what_a_later_version_marks_as_not_needed_is_skipped) {
-  for (const char kind : {'\x80', '\xc8', '\xff'}) {
+  for (const char kind : {'\x81', '\xc8', '\xff'}) {
     const auto seen = glance(std::string(24, kind));
     ASSERT_TRUE(seen.has_value());
     EXPECT_EQ(seen->kind, Kind::skipped);
@@ -266,6 +274,27 @@ TEST(JournalFormat, a_remove_is_these_bytes) {
   append_remove(out, salt(), other_id, Fence{43});
   EXPECT_EQ(to_hex(out), remove_hex);
   EXPECT_EQ(out.size(), remove_frame_size);
+}
+
+TEST(JournalFormat, a_chunk_is_these_bytes) {
+  const ChunkName name{.id = id, .nonce = nonce, .fence = Fence{42}, .number = 3};
+  std::string out;
+  append_chunk(out, salt(), name, "data: 1\n\n");
+  EXPECT_EQ(to_hex(out), chunk_hex);
+  EXPECT_EQ(out.size(), frame_size(chunk_head + 9));
+  const auto payload = decode_frame(out, salt());
+  ASSERT_TRUE(payload.has_value());
+  const auto seen = glance(*payload);
+  ASSERT_TRUE(seen.has_value());
+  EXPECT_EQ(seen->kind, Kind::chunk);
+  EXPECT_EQ(chunk_name(*seen), name);
+  EXPECT_EQ(chunk_bytes(*payload), "data: 1\n\n");
+  EXPECT_EQ(chunk_bytes(payload->substr(0, chunk_head)), "");
+  EXPECT_TRUE(glance(payload->substr(0, chunk_head)).has_value());
+  EXPECT_FALSE(glance(payload->substr(0, chunk_head - 1)).has_value());
+  // What version 4 asks of a frame that it skips.
+  EXPECT_GE(static_cast<std::uint8_t>((*payload)[0]), 128);
+  EXPECT_GE(chunk_head, 24U);
 }
 
 TEST(JournalFormat, a_mark_is_these_bytes) {

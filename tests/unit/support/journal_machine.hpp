@@ -122,6 +122,30 @@ inline Op finish_op(std::uint64_t key, std::uint64_t nonce, OutcomeBytes outcome
 inline Op lookup_op(std::uint64_t key) {
   return {.verb = Verb::lookup, .id = numbered<OperationId>(key)};
 }
+// Chunks of a claim, each of which its nonce and number say. Some are empty.
+inline OutcomeBytes chunk_of(const Nonce& nonce, std::uint32_t number) {
+  const std::uint64_t seed = nonce.bytes[0] + nonce.bytes[1] * 256U + number * 65536U;
+  return outcome_of(Draw(seed).below(90), seed);
+}
+inline Op append_op(const OperationId& id, const Nonce& nonce, std::uint32_t number) {
+  return {.verb = Verb::append, .id = id, .nonce = nonce, .outcome = chunk_of(nonce, number), .chunk = number};
+}
+inline Op append_op(std::uint64_t key, std::uint64_t nonce, std::uint32_t number) {
+  return append_op(numbered<OperationId>(key), numbered<Nonce>(nonce), number);
+}
+inline Op read_op(const OperationId& id, std::uint32_t from = 0) {
+  return {.verb = Verb::read, .id = id, .chunk = from, .chunk_bytes = std::size_t{64} << 20U};
+}
+inline Op read_op(std::uint64_t key, std::uint32_t from = 0) {
+  return read_op(numbered<OperationId>(key), from);
+}
+// How many chunks a read found. They are those of chunk_of().
+inline std::size_t chunks_in(const Op& op) {
+  for (std::uint32_t i = 0; i < op.chunks.size(); ++i) {
+    EXPECT_EQ(*op.chunks[i], *chunk_of(op.record->nonce, op.chunk + i)) << op.chunk + i;
+  }
+  return op.chunks.size();
+}
 
 // What each key may be by now. One that was told is one thing only; an op whose answer was `unavailable` leaves both
 // what was and what it would have made of it.
@@ -140,8 +164,20 @@ class JournalModel {
     return all;
   }
 
+  // How many chunks of this claim there are, and how many there may be.
+  struct Chunks {
+    std::uint32_t certain = 0;
+    std::uint32_t most = 0;
+  };
+  Chunks& chunks_of(const Nonce& nonce) { return chunks_[nonce]; }
+  // That a read of a record in this state finds for certain.
+  std::uint32_t certain_chunks(const May& record) {
+    return record && may_have_chunks(record->state) ? chunks_of(record->nonce).certain : 0;
+  }
+
   // Holds an answer to what was known, and learns from it.
   void learn(const Op& op) {
+    learn_chunks(op);
     auto& all = keys_[op.id];
     if (all.empty()) all.emplace_back();
     if (op.status == OpStatus::failed) {
@@ -165,6 +201,7 @@ class JournalModel {
     if (left.empty()) left.push_back(op.record);
     all = {left.front()};  // those that fit look the same
     if (op.verb == Verb::claim && op.verdict == Verdict::execute) {
+      if (!resent_) chunks_[op.nonce] = {};  // a nonce may be used again, once the first claim is gone
       if (!fences_may_repeat && !resent_) EXPECT_GT(op.record->fence, last_fence_);
       last_fence_ = std::max(last_fence_, op.record->fence);
     }
@@ -179,9 +216,9 @@ class JournalModel {
     }
   }
 
-  // Looks every key up.
+  // Reads every key.
   void check(JournalMachine& machine) {
-    for (auto& [id, all] : keys_) learn(machine.run({.verb = Verb::lookup, .id = id}));
+    for (auto& [id, all] : keys_) learn(machine.run(read_op(id)));
   }
 
   std::map<OperationId, std::vector<May>>& keys() { return keys_; }
@@ -198,6 +235,27 @@ class JournalModel {
   static bool same(const May& a, const May& b) { return a.has_value() == b.has_value() && (!a || same(*a, *b)); }
 
  private:
+  void learn_chunks(const Op& op) {
+    const bool in_doubt = op.status == OpStatus::failed && op.fault == StoreFault::unavailable;
+    if (op.verb == Verb::claim && in_doubt) chunks_[op.nonce].certain = 0;
+    if (op.verb == Verb::append) {
+      EXPECT_EQ(op.error.find("missing"), std::string::npos) << op.error;
+      Chunks& known = chunks_[op.nonce];
+      if (op.status == OpStatus::done) known.certain = std::max(known.certain, op.chunk + 1);
+      if (in_doubt || op.status == OpStatus::done) known.most = std::max(known.most, op.chunk + 1);
+    }
+    if (op.verb != Verb::read || op.status != OpStatus::done) return;
+    const std::size_t found = op.chunk + chunks_in(op);
+    if (!op.record || !may_have_chunks(op.record->state)) {
+      EXPECT_TRUE(op.chunks.empty());
+      return;
+    }
+    Chunks& known = chunks_[op.record->nonce];
+    EXPECT_GE(found, known.certain) << describe(op);
+    EXPECT_LE(found, std::max(known.most, op.chunk)) << describe(op);
+    if (op.chunk == 0) known.certain = known.most = static_cast<std::uint32_t>(found);
+  }
+
   bool same_but_for_body(const Record& found, Record wanted) const {
     if (same(found, wanted)) return true;
     if (!bodies_may_go || found.outcome != nullptr || found.body_kept == BodyKept::yes) return false;
@@ -211,6 +269,7 @@ class JournalModel {
     const May aged = seen(may, op.now);
     const Record* before = aged ? &*aged : nullptr;
     switch (op.verb) {
+      case Verb::read:
       case Verb::lookup:
         if (op.record.has_value() != (before != nullptr)) return std::nullopt;
         if (before != nullptr && !same(*op.record, *before)) return std::nullopt;
@@ -241,8 +300,10 @@ class JournalModel {
         if (forgets != (op.status == OpStatus::done)) return std::nullopt;
         return forgets ? May() : may;
       }
-      case Verb::append:
-      case Verb::read: return std::nullopt;  // this machine makes none
+      case Verb::append: {
+        const bool appends = before != nullptr && may_append(*before, op);
+        return appends == (op.status == OpStatus::done) ? std::optional(may) : std::nullopt;
+      }
     }
     return std::nullopt;
   }
@@ -333,6 +394,7 @@ class JournalModel {
   static constexpr Fence any_fence{~std::uint64_t{0}};
 
   std::map<OperationId, std::vector<May>> keys_;
+  std::map<Nonce, Chunks> chunks_;
   Fence last_fence_{0};
   bool resent_ = false;  // the last claim was one that had been made before
 };
@@ -370,13 +432,14 @@ class JournalWorkload {
     const auto& all = model.of(op.id);
     const auto& last = all[draw_.below(all.size())];
     const bool owned = last && last->state == State::started && last->lease_until == Time::max();
-    const std::uint64_t what = draw_.below(20);
+    const std::uint64_t what = draw_.below(26);
     op.terms.on_unknown = draw_.one_in(3) ? OnUnknown::retry : OnUnknown::hold;
     if (what < 2 || (!owned && what < 16)) {
       if (last && draw_.one_in(10)) op.nonce = last->nonce;  // sent again
       return op;
     }
     if (last) op.nonce = last->nonce;
+    if (what >= 20) return next_of_stream(op, last, model);
     op.verb = what < 14   ? Verb::finish
               : what < 17 ? Verb::release
               : what < 18 ? Verb::renew
@@ -389,6 +452,16 @@ class JournalWorkload {
       if (!draw_.one_in(4)) op.outcome = outcome_of(draw_.below(largest_outcome), draw_.next());
     }
     return op;
+  }
+
+  // Mostly the next chunk, of an owner or of one that lost its claim, and now and then one that was sent before.
+  Op next_of_stream(const Op& by, const JournalModel::May& last, JournalModel& model) {
+    const std::uint32_t count = model.chunks_of(by.nonce).certain;
+    if (!last || last->state != State::started || draw_.one_in(4)) {
+      return read_op(by.id, draw_.one_in(3) ? static_cast<std::uint32_t>(draw_.below(count + 1)) : 0);
+    }
+    const bool again = count > 0 && draw_.one_in(6);
+    return append_op(by.id, by.nonce, again ? static_cast<std::uint32_t>(draw_.below(count)) : count);
   }
 
   Draw draw_;

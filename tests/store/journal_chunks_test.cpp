@@ -1,0 +1,466 @@
+// Chunks of streaming responses in the journal: what a crash or damage leaves of them, where they are carried, and what
+// they may take. The contract and the drawn workloads of the other tests append and read as well.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "store/journal/format.hpp"
+#include "store/journal/repair.hpp"
+#include "tests/unit/support/journal_machine.hpp"
+
+namespace once::store {
+namespace journal_chunks_test {
+
+using std::chrono::hours;
+using std::chrono::minutes;
+using std::chrono::seconds;
+using testing::HasSubstr;
+
+constexpr JournalSettings tiny{.segment_bytes = 4096, .cache_bytes = 0};
+
+class JournalChunks : public testing::Test {
+ protected:
+  void begin(const JournalSettings& settings = tiny) {
+    machine_ = std::make_unique<JournalMachine>(1, settings);
+    ASSERT_TRUE(machine_->start()) << machine_->refusal;
+  }
+  Op run(Op op) { return machine_->run(std::move(op)); }
+  JournalStore& store() { return machine_->store(); }
+  JournalStats stats() { return machine_->store().stats(); }
+
+  // A claim that has appended so many chunks. Its nonce is the key.
+  void stream(std::uint64_t key, std::uint32_t chunks) {
+    ASSERT_EQ(run(claim_op(key, key)).verdict, Verdict::execute);
+    for (std::uint32_t i = 0; i < chunks; ++i) append(key, i);
+  }
+  void append(std::uint64_t key, std::uint32_t number) {
+    const Op op = run(append_op(key, key, number));
+    ASSERT_EQ(op.status, OpStatus::done) << key << ' ' << number << ' ' << op.error;
+  }
+  void finish(std::uint64_t key, State state, Duration ttl = hours(24)) {
+    Op op = finish_op(key, key, outcome_of(10, key), ttl);
+    op.final_state = state;
+    ASSERT_EQ(run(op).status, OpStatus::done);
+  }
+  void expect_chunks(std::uint64_t key, std::size_t count) {
+    const Op op = run(read_op(key));
+    ASSERT_EQ(op.status, OpStatus::done) << op.error;
+    EXPECT_EQ(chunks_in(op), count) << key;
+  }
+  // Claims and outcomes of other keys, which are forgotten at once.
+  void fill(std::size_t bytes) {
+    for (std::size_t written = 0; written < bytes; written += 700) {
+      const std::uint64_t key = ++filler_;
+      ASSERT_EQ(run(claim_op(key, key)).verdict, Verdict::execute);
+      ASSERT_EQ(run(finish_op(key, key, outcome_of(400, key))).status, OpStatus::done);
+      Op forget = owner_op(Verb::forget, key, key);
+      forget.seen_state = State::succeeded;
+      ASSERT_EQ(run(forget).status, OpStatus::done);
+    }
+  }
+  void maintain(int times = 30) {
+    for (int i = 0; i < times; ++i) {
+      machine_->clock.advance(seconds(1));
+      store().maintain();
+    }
+  }
+  void restart() {
+    machine_->lose_power();
+    ASSERT_TRUE(machine_->start()) << machine_->refusal;
+  }
+  std::vector<std::string> segments() const {
+    std::vector<std::string> found;
+    for (const std::string& name : machine_->platter.names()) {
+      if (journal::parse_segment_name(name)) found.push_back(name);
+    }
+    return found;
+  }
+  // Changes a bit in the first frame that has this chunk.
+  void damage(const OutcomeBytes& chunk) {
+    for (const std::string& name : segments()) {
+      const std::size_t at = machine_->platter.content(name).find(*chunk);
+      if (at == std::string::npos) continue;
+      machine_->platter.flip(name, at, 3);
+      damaged_in_ = name;
+      return;
+    }
+    FAIL() << "there is no such chunk";
+  }
+  static OutcomeBytes bytes_of(std::uint64_t key, std::uint32_t number) {
+    return chunk_of(numbered<Nonce>(key), number);
+  }
+  // A number whose chunk is long enough to be found by its bytes.
+  static std::uint32_t long_chunk(std::uint64_t key, std::uint32_t from) {
+    while (bytes_of(key, from)->size() < 16) ++from;
+    return from;
+  }
+
+  std::unique_ptr<JournalMachine> machine_;
+  std::uint64_t filler_ = 1'000'000;
+  std::string damaged_in_;
+};
+
+TEST_F(JournalChunks, a_write_torn_at_any_byte_leaves_the_chunks_before_it) {
+  begin({.segment_bytes = 64 << 10, .cache_bytes = 0});
+  stream(1, 3);
+  stream(2, 0);
+  const std::string name = segments().back();
+  const std::string old = machine_->platter.content(name);
+  std::vector<Op> batch = {append_op(1, 1, 3), append_op(2, 2, 0)};
+  machine_->run(batch);
+  append(1, 4);
+  append(1, 5);
+  const std::string whole = machine_->platter.content(name);
+  const auto begin = static_cast<std::size_t>(std::ranges::mismatch(old, whole).in1 - old.begin());
+  const std::size_t end = whole.find_last_not_of('\0') + 1;
+  ASSERT_GT(end, begin + 4 * 72);
+  std::size_t seen = 3;
+  for (std::size_t cut = begin; cut <= end; ++cut) {
+    SCOPED_TRACE("cut at " + std::to_string(cut));
+    JournalMachine torn(cut, tiny);
+    torn.platter.put(name, whole.substr(0, cut) + std::string(whole.size() - cut, '\0'));
+    ASSERT_TRUE(torn.start()) << torn.refusal;
+    const std::size_t found = chunks_in(torn.run(read_op(1)));
+    ASSERT_GE(found, seen);
+    ASSERT_TRUE(found > 3 || chunks_in(torn.run(read_op(2))) == 0) << "a batch is read in its order";
+    seen = found;
+    // What was doubtful is certain now.
+    torn.lose_power();
+    ASSERT_TRUE(torn.start()) << torn.refusal;
+    ASSERT_EQ(chunks_in(torn.run(read_op(1))), found);
+  }
+  EXPECT_EQ(seen, 6U);
+}
+
+TEST_F(JournalChunks, a_restart_keeps_those_of_open_records_only) {
+  begin();
+  stream(1, 5);
+  stream(2, 5);
+  finish(2, State::unknown);
+  stream(3, 5);
+  finish(3, State::succeeded);
+  stream(4, 5);
+  ASSERT_EQ(run(owner_op(Verb::release, 4, 4)).status, OpStatus::done);
+  stream(5, 5);
+  finish(5, State::unknown);
+  Op takeover = claim_op(5, 55);
+  takeover.terms.on_unknown = OnUnknown::retry;
+  ASSERT_EQ(run(takeover).verdict, Verdict::execute);
+  for (int i = 0; i < 3; ++i) {
+    expect_chunks(1, 5);
+    expect_chunks(2, 5);
+    for (const std::uint64_t key : {3U, 4U, 5U}) expect_chunks(key, 0);
+    restart();
+  }
+  Op last = append_op(5, 55, 0);
+  EXPECT_EQ(run(last).status, OpStatus::done);
+  expect_chunks(5, 1);
+}
+
+// A claim that was released may be made again with the nonce it had.
+TEST_F(JournalChunks, those_of_a_released_claim_are_not_of_the_next_with_its_nonce) {
+  begin();
+  stream(1, 4);
+  ASSERT_EQ(run(owner_op(Verb::release, 1, 1)).status, OpStatus::done);
+  stream(1, 1);
+  expect_chunks(1, 1);
+  restart();
+  expect_chunks(1, 1);
+}
+
+// The release of a second attempt leaves the first one as it was, with the fence of the second.
+TEST_F(JournalChunks, those_of_a_released_second_attempt_are_gone) {
+  begin();
+  stream(1, 2);
+  finish(1, State::unknown);
+  Op second = claim_op(1, 11);
+  second.terms.on_unknown = OnUnknown::retry;
+  ASSERT_EQ(run(second).verdict, Verdict::execute);
+  ASSERT_EQ(run(append_op(1, 11, 0)).status, OpStatus::done);
+  ASSERT_EQ(run(owner_op(Verb::release, 1, 11)).status, OpStatus::done);
+  for (int i = 0; i < 2; ++i) {
+    const Op op = run(read_op(1));
+    ASSERT_TRUE(op.record.has_value());
+    EXPECT_EQ(op.record->state, State::unknown);
+    EXPECT_TRUE(op.chunks.empty());
+    restart();
+  }
+}
+
+TEST_F(JournalChunks, a_damaged_one_is_found_at_the_start_and_a_repair_keeps_those_before_it) {
+  begin();
+  stream(1, 60);
+  stream(2, 3);
+  ASSERT_GE(segments().size(), 2U);
+  machine_->close();
+  const std::uint32_t lost = long_chunk(1, 10);
+  damage(bytes_of(1, lost));
+  EXPECT_FALSE(machine_->start());
+  EXPECT_THAT(machine_->refusal, HasSubstr(damaged_in_));
+  SimulatedDisk disk(machine_->platter);
+  SeededRandom random(1);
+  const auto report = journal::repair(disk, machine_->clock, random, [](const journal::SegmentReport&) {});
+  ASSERT_TRUE(report.has_value());
+  EXPECT_EQ(report->damage.size(), 1U);
+  EXPECT_EQ(report->records, 2U) << "chunks are not records";
+  machine_->kill();
+  ASSERT_TRUE(machine_->start()) << machine_->refusal;
+  expect_chunks(1, lost);
+  expect_chunks(2, 3);
+  // The owner goes on behind the gap: nothing may be appended there.
+  const Op behind = run(append_op(1, 1, 60));
+  EXPECT_EQ(behind.status, OpStatus::failed);
+  EXPECT_EQ(behind.fault, StoreFault::refused);
+}
+
+TEST_F(JournalChunks, one_that_is_damaged_while_it_runs_fails_its_own_reads_only) {
+  begin();
+  stream(1, 20);
+  stream(2, 20);
+  const std::uint32_t lost = long_chunk(1, 5);
+  damage(bytes_of(1, lost));
+  std::vector<Op> ops = {read_op(1), read_op(2), claim_op(3, 3)};
+  machine_->run(ops);
+  EXPECT_EQ(ops[0].status, OpStatus::failed);
+  EXPECT_EQ(ops[0].fault, StoreFault::refused);
+  EXPECT_THAT(ops[0].error, HasSubstr(damaged_in_));
+  EXPECT_TRUE(ops[0].chunks.empty() && !ops[0].record);
+  EXPECT_EQ(chunks_in(ops[1]), 20U);
+  EXPECT_EQ(ops[2].verdict, Verdict::execute);
+  EXPECT_EQ(chunks_in(run(read_op(1, lost + 1))), 19 - lost);
+  EXPECT_EQ(stats().condition, JournalStats::Condition::well);
+}
+
+// A program that does not know chunks carries the record forward and drops their segment.
+TEST_F(JournalChunks, those_behind_a_gap_are_not_read) {
+  begin({.segment_bytes = 64 << 10, .cache_bytes = 0});
+  ASSERT_EQ(run(claim_op(1, 1)).verdict, Verdict::execute);
+  machine_->close();
+  const Record record = [this] {
+    EXPECT_TRUE(machine_->start());
+    Op op = run(lookup_op(1));
+    machine_->close();
+    return *op.record;
+  }();
+  journal::SegmentHeader header{.journal = {{7}}, .created_at = machine_->clock.now()};
+  std::string bytes = journal::encode(header);
+  journal::append_put(bytes, header.salt, numbered<OperationId>(1), record);
+  for (const std::uint32_t number : {0U, 1U, 3U, 4U}) {
+    journal::append_chunk(
+        bytes, header.salt,
+        {.id = numbered<OperationId>(1), .nonce = record.nonce, .fence = record.fence, .number = number},
+        *bytes_of(1, number));
+  }
+  journal::append_mark(bytes, header.salt, bytes.size(), machine_->clock.now());
+  JournalMachine other(2, tiny);
+  other.platter.put("0000000001.segment", bytes);
+  ASSERT_TRUE(other.start()) << other.refusal;
+  EXPECT_EQ(chunks_in(other.run(read_op(1))), 2U);
+  // Those behind it hold nothing up either.
+  for (int i = 0; i < 5; ++i) {
+    other.clock.advance(hours(2));
+    other.store().maintain();
+  }
+  EXPECT_EQ(chunks_in(other.run(read_op(1))), 2U);
+}
+
+TEST_F(JournalChunks, open_streams_survive_the_cleaning_of_their_segments) {
+  begin();
+  stream(1, 10);
+  stream(2, 10);
+  finish(2, State::unknown);
+  stream(3, 10);
+  const std::string first = segments().front();
+  std::uint32_t next = 10;
+  for (int round = 0; round < 20; ++round) {
+    fill(8000);
+    append(1, next++);
+    maintain(5);
+  }
+  EXPECT_FALSE(machine_->platter.holds(first));
+  EXPECT_GT(stats().carried, 30U);
+  expect_chunks(1, next);
+  expect_chunks(2, 10);
+  expect_chunks(3, 10);
+  EXPECT_EQ(chunks_in(run(read_op(1, 7))), next - 7);
+  restart();
+  expect_chunks(1, next);
+  expect_chunks(2, 10);
+  expect_chunks(3, 10);
+  fill(40'000);
+  maintain();
+  expect_chunks(1, next);
+}
+
+TEST_F(JournalChunks, those_of_a_stream_that_ended_hold_no_segment) {
+  begin();
+  for (std::uint64_t key = 1; key <= 10; ++key) stream(key, 40);
+  EXPECT_GT(stats().segments, 5U);
+  const std::uint64_t index = stats().index_bytes;
+  for (std::uint64_t key = 1; key <= 10; ++key) finish(key, key % 2 == 0 ? State::succeeded : State::failed);
+  EXPECT_LT(stats().index_bytes, index);
+  maintain();
+  // One of the claims is in nearly every segment; what they leave is carried.
+  fill(8000);
+  maintain();
+  EXPECT_LE(stats().segments, 4U);
+  EXPECT_LE(stats().carried, 20U) << "chunks were carried too";
+}
+
+TEST_F(JournalChunks, those_of_a_record_that_is_remembered_go_when_it_expires) {
+  begin();
+  Op claim = claim_op(1, 1, minutes(1));
+  claim.terms.tombstone = hours(24 * 7);
+  ASSERT_EQ(run(claim).verdict, Verdict::execute);
+  for (std::uint32_t i = 0; i < 200; ++i) append(1, i);
+  const std::uint64_t index = stats().index_bytes;
+  finish(1, State::unknown, minutes(1));
+  machine_->clock.advance(minutes(2));
+  maintain();
+  EXPECT_LE(stats().index_bytes, index - 200 * 8);
+  const Op late = run(read_op(1));
+  ASSERT_TRUE(late.record.has_value());
+  EXPECT_EQ(late.record->state, State::tombstone);
+  EXPECT_TRUE(late.chunks.empty());
+  fill(8000);
+  maintain();
+  EXPECT_LE(stats().segments, 3U);
+  restart();
+  expect_chunks(1, 0);
+}
+
+// A stream that goes on for longer than its record lives: what it appended is not copied again and again meanwhile.
+TEST_F(JournalChunks, those_of_a_long_stream_are_not_carried_again_and_again) {
+  begin();
+  ASSERT_EQ(run(claim_op(1, 1, minutes(1))).verdict, Verdict::execute);
+  for (std::uint32_t i = 0; i < 300; ++i) append(1, i);
+  machine_->clock.advance(minutes(2));
+  maintain(200);
+  EXPECT_LE(stats().carried, 301U);
+  expect_chunks(1, 300);
+}
+
+TEST_F(JournalChunks, a_full_disk_refuses_more_and_keeps_room_for_the_outcome) {
+  begin({.segment_bytes = 16 << 10, .max_disk = 128 << 10, .cache_bytes = 0});
+  for (std::uint64_t key = 1; key <= 5; ++key) ASSERT_EQ(run(claim_op(key, key)).verdict, Verdict::execute);
+  std::uint32_t appended = 0;
+  const auto large = [](std::uint32_t number) {
+    Op op = append_op(1, 1, number);
+    op.outcome = outcome_of(2000, number);
+    return op;
+  };
+  Op refused = run(large(0));
+  for (; refused.status == OpStatus::done && appended < 1000; refused = run(large(++appended))) store().maintain();
+  ASSERT_EQ(refused.status, OpStatus::failed);
+  EXPECT_EQ(refused.fault, StoreFault::full);
+  EXPECT_GT(appended, 20U);
+  EXPECT_LT(appended, 64U);
+  EXPECT_EQ(run(read_op(1)).chunks.size(), appended);
+  for (std::uint64_t key = 1; key <= 5; ++key) {
+    EXPECT_EQ(run(finish_op(key, key, outcome_of(100, key))).status, OpStatus::done);
+  }
+  // The end of the stream gives back what it took.
+  maintain();
+  stream(6, 100);
+  expect_chunks(6, 100);
+}
+
+TEST_F(JournalChunks, the_memory_for_their_places_is_limited) {
+  JournalSettings settings{.segment_bytes = 1 << 20, .cache_bytes = 0};
+  begin(settings);
+  settings.max_memory = stats().index_bytes + 3000;
+  begin(settings);
+  ASSERT_EQ(run(claim_op(1, 1)).verdict, Verdict::execute);
+  std::uint32_t appended = 0;
+  Op refused = run(append_op(1, 1, 0));
+  while (refused.status == OpStatus::done && appended < 1000) refused = run(append_op(1, 1, ++appended));
+  EXPECT_EQ(refused.fault, StoreFault::full);
+  EXPECT_THAT(refused.error, HasSubstr("max_memory"));
+  EXPECT_GT(appended, 100U);
+  EXPECT_LT(appended, 400U);
+  EXPECT_LE(stats().index_bytes, settings.max_memory);
+  expect_chunks(1, appended);
+  finish(1, State::succeeded);
+  stream(2, 100);
+}
+
+TEST_F(JournalChunks, after_a_sync_that_failed_nothing_is_told_until_a_restart) {
+  begin();
+  stream(1, 3);
+  machine_->platter.fail(DiskCall::sync, 1, DiskFault::failed);
+  const Op in_doubt = run(append_op(1, 1, 3));
+  EXPECT_EQ(in_doubt.status, OpStatus::failed);
+  EXPECT_EQ(in_doubt.fault, StoreFault::unavailable);
+  for (const Op& op : {append_op(1, 1, 3), append_op(1, 1, 0), read_op(1)}) {
+    Op answered = op;
+    EXPECT_FALSE(store().answer_at_once(answered));
+    answered = run(op);
+    EXPECT_EQ(answered.status, OpStatus::failed);
+    EXPECT_EQ(answered.fault, StoreFault::refused);
+    EXPECT_TRUE(answered.chunks.empty());
+  }
+  machine_->kill();
+  ASSERT_TRUE(machine_->start());
+  const std::size_t found = chunks_in(run(read_op(1)));
+  EXPECT_GE(found, 3U);
+  EXPECT_LE(found, 4U);
+  restart();
+  expect_chunks(1, found);
+}
+
+TEST_F(JournalChunks, a_batch_of_appends_takes_one_sync) {
+  begin({.segment_bytes = 1 << 20});
+  std::vector<Op> ops;
+  for (std::uint64_t key = 1; key <= 50; ++key) {
+    stream(key, 1);
+    ops.push_back(append_op(key, key, 1));
+  }
+  const std::uint64_t syncs = machine_->platter.calls(DiskCall::sync);
+  const std::uint64_t writes = machine_->platter.calls(DiskCall::write);
+  machine_->run(ops);
+  EXPECT_EQ(machine_->platter.calls(DiskCall::sync), syncs + 1);
+  EXPECT_EQ(machine_->platter.calls(DiskCall::write), writes + 1);
+  for (const Op& op : ops) EXPECT_EQ(op.status, OpStatus::done);
+}
+
+// A read that finds no new chunk needs neither the disk nor a thread that waits for it.
+TEST_F(JournalChunks, a_read_without_chunks_is_answered_at_once) {
+  begin({.segment_bytes = 1 << 20});
+  stream(1, 2);
+  Op read = read_op(1, 2);
+  read.chunks.push_back(outcome_of(1));
+  EXPECT_TRUE(store().answer_at_once(read));
+  EXPECT_TRUE(read.record.has_value() && read.chunks.empty());
+  read = read_op(1, 1);
+  EXPECT_FALSE(store().answer_at_once(read));
+  const OperationId id = numbered<OperationId>(1);
+  EXPECT_EQ(store().part_of(id), 0U) << "its owner appends";
+  finish(1, State::unknown);
+  EXPECT_NE(store().part_of(id), 0U) << "it is only read";
+  finish(1, State::succeeded);
+  EXPECT_EQ(store().part_of(id), 0U);
+}
+
+TEST_F(JournalChunks, an_owner_outside_appends_after_a_restart) {
+  begin();
+  Op claim = claim_op(1, 1);
+  claim.terms.owner = Owner::outside;
+  claim.terms.lease = minutes(5);
+  ASSERT_EQ(run(claim).verdict, Verdict::execute);
+  for (std::uint32_t i = 0; i < 4; ++i) append(1, i);
+  restart();
+  append(1, 3);
+  append(1, 4);
+  Op renew = owner_op(Verb::renew, 1, 1);
+  renew.terms = {.lease = minutes(5), .owner = Owner::outside};
+  ASSERT_EQ(run(renew).status, OpStatus::done);
+  append(1, 5);
+  expect_chunks(1, 6);
+  fill(40'000);
+  maintain();
+  expect_chunks(1, 6);
+  restart();
+  expect_chunks(1, 6);
+}
+
+}  // namespace journal_chunks_test
+}  // namespace once::store
