@@ -213,14 +213,14 @@ class JournalReading : public testing::Test {
   }
 
   void break_off_a_stream() {
-    ASSERT_EQ(run(claim_op(7, 7)).verdict, Verdict::execute);
-    for (std::uint32_t i = 0; i < 3; ++i) ASSERT_EQ(run(append_op(7, 7, i)).status, OpStatus::done);
+    ASSERT_EQ(run(claim_op(70, 70)).verdict, Verdict::execute);
+    for (std::uint32_t i = 0; i < 3; ++i) ASSERT_EQ(run(append_op(70, 70, i)).status, OpStatus::done);
     seal();
-    Op finish = finish_op(7, 7, nullptr, hours(24));
+    Op finish = finish_op(70, 70, nullptr, hours(24));
     finish.final_state = State::unknown;
     ASSERT_EQ(run(finish).status, OpStatus::done);
     open({.segment_bytes = 2 << 20});
-    ASSERT_TRUE(run(lookup_op(7)).record.has_value());
+    ASSERT_TRUE(run(lookup_op(70)).record.has_value());
   }
 
   // So much that the rest is worth carrying forward.
@@ -383,7 +383,7 @@ TEST_F(JournalReading, a_record_is_carried_forward_while_it_is_listed) {
 TEST_F(JournalReading, chunks_are_carried_forward_before_their_segment_is_opened) {
   break_off_a_stream();
   Op read;
-  while_held([&] { read = run(read_op(7)); }, [this] { let_be_carried(); });
+  while_held([&] { read = run(read_op(70)); }, [this] { let_be_carried(); });
   ASSERT_EQ(read.status, OpStatus::done) << read.error;
   EXPECT_EQ(chunks_in(read), 3U);
 }
@@ -391,7 +391,7 @@ TEST_F(JournalReading, chunks_are_carried_forward_before_their_segment_is_opened
 TEST_F(JournalReading, chunks_of_a_sealed_segment_keep_nobody_waiting) {
   break_off_a_stream();
   Op read;
-  expect_others_go_on([&] { read = run(read_op(7)); });
+  expect_others_go_on([&] { read = run(read_op(70)); });
   ASSERT_EQ(read.status, OpStatus::done) << read.error;
   EXPECT_EQ(chunks_in(read), 3U);
 }
@@ -400,12 +400,12 @@ TEST_F(JournalReading, chunks_of_a_sealed_segment_keep_nobody_waiting) {
 TEST_F(JournalReading, chunks_that_end_while_they_are_read_are_those_of_the_record_that_was_found) {
   break_off_a_stream();
   Op read;
-  while_held([&] { read = run(read_op(7)); },
-             [this] { EXPECT_EQ(run(finish_op(7, 7, outcome_of(10), hours(24))).status, OpStatus::done); });
+  while_held([&] { read = run(read_op(70)); },
+             [this] { EXPECT_EQ(run(finish_op(70, 70, outcome_of(10), hours(24))).status, OpStatus::done); });
   ASSERT_EQ(read.status, OpStatus::done) << read.error;
   EXPECT_EQ(read.record->state, State::unknown);
   EXPECT_EQ(chunks_in(read), 3U);
-  EXPECT_TRUE(run(read_op(7)).chunks.empty());
+  EXPECT_TRUE(run(read_op(70)).chunks.empty());
 }
 
 TEST_F(JournalReading, of_a_batch_some_are_read_and_all_are_answered) {
