@@ -117,7 +117,29 @@ class JournalThreads : public testing::TestWithParam<Sync> {
     }
   }
 
+  // Each thread has a stream, of which it appends one chunk a round.
+  static std::uint64_t stream_of(std::uint64_t thread) { return 90'000'000 + thread; }
+  void append(std::uint64_t thread, std::uint64_t number) {
+    const std::uint64_t key = stream_of(thread);
+    if (number == 0) EXPECT_EQ(run(claim_op(key, key)).verdict, Verdict::execute);
+    EXPECT_EQ(run(append_op(key, key, static_cast<std::uint32_t>(number))).status, OpStatus::done);
+  }
+  // Whatever is being appended, carried forward or dropped meanwhile, no chunk that was there goes.
+  void read_streams(std::array<std::size_t, threads>& seen) {
+    for (std::uint64_t thread = 0; thread < threads; ++thread) {
+      const std::size_t from = seen[thread] - std::min<std::size_t>(seen[thread], 8);
+      const Op op = run(read_op(numbered<OperationId>(stream_of(thread)), static_cast<std::uint32_t>(from)));
+      ASSERT_EQ(op.status, OpStatus::done) << op.error;
+      const std::size_t found = from + chunks_in(op);
+      EXPECT_GE(found, seen[thread]);
+      seen[thread] = found;
+    }
+  }
+
   void expect_everything_there() {
+    for (std::uint64_t thread = 0; thread < threads; ++thread) {
+      EXPECT_EQ(chunks_in(run(read_op(stream_of(thread)))), rounds);
+    }
     for (std::uint64_t thread = 0; thread < threads; ++thread) {
       for (std::uint64_t number = 0; number < rounds; ++number) {
         const std::uint64_t own = 1'000'000 * (thread + 1) + number;
@@ -154,24 +176,37 @@ TEST_P(JournalThreads, requests_and_upkeep_at_once) {
   std::thread operators([&] {
     while (!done) list();
   });
+  std::thread reader([&] {
+    std::array<std::size_t, threads> seen{};
+    while (!done) read_streams(seen);
+  });
   {
     std::latch together(threads);
     std::vector<std::jthread> requests;
     for (std::uint64_t thread = 0; thread < threads; ++thread) {
       requests.emplace_back([&, thread] {
         together.arrive_and_wait();
-        for (std::uint64_t number = 0; number < rounds; ++number) round(thread, number);
+        for (std::uint64_t number = 0; number < rounds; ++number) {
+          append(thread, number);
+          round(thread, number);
+        }
       });
     }
   }
   done = true;
   keeper.join();
   operators.join();
+  reader.join();
+  for (std::uint64_t thread = 0; thread < threads; ++thread) {
+    Op broken_off = finish_op(stream_of(thread), stream_of(thread), nullptr);
+    broken_off.final_state = State::unknown;
+    EXPECT_EQ(run(broken_off).status, OpStatus::done);
+  }
   for (int i = 0; i < 200; ++i) {
     clock_.advance(Duration(100));
     store_->maintain();
   }
-  EXPECT_EQ(store_->stats().keys, threads * rounds + shared_keys);
+  EXPECT_EQ(store_->stats().keys, threads * rounds + shared_keys + threads);
   EXPECT_EQ(store_->stats().live_claims, 0U);
   EXPECT_EQ(store_->stats().bodies_dropped, 0U);
   expect_everything_there();
