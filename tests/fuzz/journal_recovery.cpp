@@ -96,6 +96,14 @@ void repair(JournalMachine& machine) {
 }
 
 void serve(JournalMachine& machine) {
+  // The chunks of the seed `streams`, and of what is made of it.
+  once::base::OperationId id;
+  id.bytes.fill(1);
+  const Op read = machine.run(once::support::read_op(id));
+  // Two ids that differ in their last bytes only are one to the index.
+  const bool collided = read.error.contains("index does not fit");
+  ONCE_ASSERT(collided || read.status == once::store::OpStatus::done);
+  ONCE_ASSERT(read.record || read.chunks.empty());
   const Op claimed = machine.run(once::support::claim_op(1, 1));
   ONCE_ASSERT(claimed.status == once::store::OpStatus::done && claimed.verdict == once::core::Verdict::execute);
   ONCE_ASSERT(machine.run(once::support::finish_op(1, 1, once::support::outcome_of(40))).status ==
