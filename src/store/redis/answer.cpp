@@ -72,9 +72,33 @@ Read read_lookup(Op& op, const Answered& answered, std::optional<Record> record)
   return tells_outcome && !on_replicas(answered.record) ? Read::written : Read::answered;
 }
 
+Read read_append(Op& op, const Answered& answered) {
+  if (answered.answer != Answer::missing) return read_owner(op, answered, std::nullopt);
+  answer_failed(op, StoreFault::refused, "Redis has lost earlier chunks of this response");
+  return Read::answered;
+}
+
+// The chunks are told only together with their record.
+Read read_chunks(Op& op, const redisReply& reply) {
+  for (std::size_t i = 0; i < reply.elements; ++i) {
+    if (reply.element[i]->type != REDIS_REPLY_STRING) return Read::nonsense;
+  }
+  const Read read = read_reply(op, *reply.element[0]);
+  if (read != Read::answered) return read == Read::refused ? read : Read::nonsense;
+  if (!op.record || !may_have_chunks(op.record->state)) {
+    op.record.reset();
+    return Read::nonsense;
+  }
+  for (std::size_t i = 1; i < reply.elements; ++i) {
+    op.chunks.push_back(std::make_shared<const std::string>(text_of(*reply.element[i])));
+  }
+  return Read::written;
+}
+
 }  // namespace
 
 Read read_reply(Op& op, const redisReply& reply) {
+  if (op.verb == Verb::read && is_array(reply) && reply.elements > 1) return read_chunks(op, reply);
   if (reply.type == REDIS_REPLY_INTEGER && op.verb == Verb::claim && reply.integer > 0) {
     return read_first_claim(op, static_cast<std::uint64_t>(reply.integer));
   }
@@ -100,7 +124,7 @@ Read read_reply(Op& op, const redisReply& reply) {
     case Verb::resolve:
     case Verb::release:
     case Verb::forget: return read_owner(op, *answered, std::move(record));
-    case Verb::append:
+    case Verb::append: return read_append(op, *answered);
     case Verb::read:
     case Verb::lookup: return read_lookup(op, *answered, std::move(record));
   }

@@ -20,6 +20,10 @@ void append_key(std::string& out, const Context& context, const OperationId& id)
   append_hex(out, id.view());
 }
 
+bool only_reads(Verb verb) {
+  return verb == Verb::lookup || verb == Verb::read;
+}
+
 // How many replicas must have what was written, and how long Redis may wait for them.
 struct WaitArguments {
   explicit WaitArguments(const ServerSettings& settings)
@@ -43,6 +47,7 @@ Batch::Batch(Context& context, Directory& directory, Deadline deadline, std::spa
   tasks_.reserve(ops.size());
   for (Op* const op : ops) {
     op->record.reset();
+    op->chunks.clear();
     op->error.clear();
     Task& task = tasks_.emplace_back();
     task.op = op;
@@ -126,10 +131,10 @@ void Batch::append(Group& group) {
     if (task->asking) append_command(out, {"ASKING"});
     key.clear();
     append_key(key, context_, task->op->id);
-    context_.scripts.append_call(out, *task->op, key, terms);
+    context_.scripts.append_call(out, *task->op, context_.options.prefix, key, terms);
   }
   // Lookups seldom write, and without a replica WAIT takes all of wait_timeout. Those that did write wait afterwards.
-  const auto writes = [](const Task* task) { return task->op->verb != Verb::lookup; };
+  const auto writes = [](const Task* task) { return !only_reads(task->op->verb); };
   group.waits = confirm && std::ranges::any_of(group.tasks, writes);
   if (!group.waits) return;
   const WaitArguments wait(context_.settings);
@@ -278,7 +283,8 @@ void Batch::mark(Group& group, std::span<Task* const> written) {
   for (const Task* task : written) {
     const Op& op = *task->op;
     const bool recorded = writes_outcome(op.verb) && op.final_state == State::succeeded;
-    const bool told = op.verb == Verb::lookup || (op.verb == Verb::claim && op.verdict != Verdict::execute);
+    const bool told = (only_reads(op.verb) && op.record->state == State::succeeded) ||
+                      (op.verb == Verb::claim && op.verdict != Verdict::execute);
     if (!recorded && !told) continue;
     context_.scripts.append_mark((*group.link)->later(), key_of(context_, op.id), op.record->nonce);
   }

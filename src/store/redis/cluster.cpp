@@ -50,6 +50,10 @@ std::optional<StoreHost> read_host(const redisReply& node, const StoreHost& aske
 
 }  // namespace
 
+bool has_hash_tag(std::string_view prefix) {
+  return hashed_part(prefix).size() != prefix.size();
+}
+
 std::uint16_t slot_of(std::string_view key) {
   unsigned crc = 0;
   for (const char byte : hashed_part(key)) crc = add_to_crc(crc, byte);
@@ -60,7 +64,7 @@ std::uint16_t slot_of(std::string_view prefix, const OperationId& id) {
   const std::string_view hashed = hashed_part(prefix);
   unsigned crc = 0;
   for (const char byte : hashed) crc = add_to_crc(crc, byte);
-  if (hashed.size() == prefix.size()) {
+  if (!has_hash_tag(prefix)) {
     constexpr std::string_view digits = "0123456789abcdef";
     for (const std::uint8_t byte : id.bytes) {
       crc = add_to_crc(crc, digits[byte >> 4U]);

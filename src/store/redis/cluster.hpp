@@ -20,6 +20,9 @@ inline constexpr std::uint16_t nobody = 0xffff;
 // Of the part in braces, if there is one, as Redis does.
 std::uint16_t slot_of(std::string_view key);
 
+// Whether only a part of this prefix decides about the slot of a key.
+bool has_hash_tag(std::string_view prefix);
+
 // Of the prefix and the id's hex.
 std::uint16_t slot_of(std::string_view prefix, const OperationId& id);
 

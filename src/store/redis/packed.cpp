@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "base/assert.hpp"
+#include "store/redis/cluster.hpp"
 
 namespace once::redis {
 
@@ -126,6 +127,14 @@ std::string packed_labels(std::string_view tenant, std::string_view route) {
   return out;
 }
 
+void append_chunks_key(std::string& out, std::string_view prefix, std::string_view key) {
+  if (has_hash_tag(prefix)) {
+    out.append(key).append(":chunks");
+  } else {
+    out.append(prefix).append("{").append(key).append("}");
+  }
+}
+
 std::optional<Answered> read_answer(std::string_view reply) {
   constexpr std::size_t prologue = 9;
   if (reply.size() < prologue) return std::nullopt;
@@ -137,6 +146,7 @@ std::optional<Answered> read_answer(std::string_view reply) {
     case Answer::stands:
     case Answer::nothing:
     case Answer::lost:
+    case Answer::missing:
     case Answer::late:
     case Answer::unreadable:
       return Answered{.answer = answer, .clock_us = read_number(reply, 1, 8), .record = reply.substr(prologue)};
@@ -186,7 +196,15 @@ void append_terms(std::string& out, const Op& op, const CallTerms& terms) {
       out.append(op.nonce.view());
       return;
     case Verb::append:
+      append_integer(out, op.chunk, 4);
+      out.append(op.nonce.view());
+      return;
     case Verb::read:
+      append_integer(out, op.waits == Waits::yes ? 1 : 0, 1);
+      append_integer(out, terms.confirm ? 1 : 0, 1);
+      append_integer(out, op.chunk, 4);
+      append_integer(out, std::min<std::uint64_t>(op.chunk_bytes, never), 8);
+      return;
     case Verb::lookup:
       append_integer(out, op.waits == Waits::yes ? 1 : 0, 1);
       append_integer(out, terms.confirm ? 1 : 0, 1);

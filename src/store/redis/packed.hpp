@@ -2,7 +2,7 @@
 // (script.cpp) read and write the head with struct.pack, with the same offsets and numbers as here.
 //
 //   0 version 3 (2: the same without labels) · 1 state · 2 body kept (0 yes, 1 no), and from version 4 on in its upper
-//   half the oldest version that can read and write the record · 3 has an outcome (1), labels (2) ·
+//   half the oldest version that can read and write the record · 3 has an outcome (1), labels (2), chunks (4) ·
 //   4 expires_at, 8 bytes · 12 lease_until, 8 · 20 waited for (1), or its outcome is on the replicas (2) · 21 previous
 //   state · 22 attempt, 4 · 26 fence, 8 · 34 started_at, 8 · 42 previous_started_at, 8 50 nonce, 16 · 66 fingerprint,
 //   32 · 98 forget_at, 8 · 106 labels, outcome
@@ -12,6 +12,11 @@
 // cannot read, and report them. Versions stay below 32.
 //
 // Labels are tenant and route, each with its length in one byte before it.
+//
+// Chunks of a response that still streams are in a list beside the record: the nonce of the claim that appended them,
+// then one element for each. It is read only if the record has that nonce, so a list that an earlier claim left behind
+// does no harm; the flag in the record lets the scripts remove it, or make it live as long as the record. Programs that
+// do not know the flag ignore it, and Redis expires the list.
 //
 // Integers are big-endian, times are milliseconds since 1970. A time of 2^52 or more is never: Lua's numbers are exact
 // to 2^53, and the sum of a time and a duration has to be, too.
@@ -50,15 +55,21 @@ inline constexpr std::size_t largest_labels = 2 + 2 * 255;
 // Empty if both are.
 std::string packed_labels(std::string_view tenant, std::string_view route);
 
+// The key of the list of chunks beside this record's key, which is `prefix` and the id's hex. In the same slot of a
+// cluster, unless the prefix has a brace that opens or closes no hash tag.
+void append_chunks_key(std::string& out, std::string_view prefix, std::string_view key);
+
 // The reply of a script: a letter, the clock in microseconds, and perhaps a packed record. The first claim of an
-// operation replies with the clock alone, as an integer; claimed() computes the record.
+// operation replies with the clock alone, as an integer; claimed() computes the record. A read that found chunks
+// replies with an array: the same, then the chunks.
 enum class Answer : char {
   written = 'W',     // done
   own = 'O',         // claim: it was already this nonce's
   ended = 'E',       // claim: it was this nonce's, and has ended
   stands = 'S',      // nothing was written; this is the existing record
-  nothing = 'N',     // lookup: there is none
-  lost = 'L',        // renew, finish, release
+  nothing = 'N',     // lookup, read: there is none
+  lost = 'L',        // renew, finish, release, append
+  missing = 'M',     // append: Redis has fewer chunks than were appended before this one
   late = 'T',        // claim: it arrived after its deadline
   unreadable = 'U',  // a record of another version of Once
 };

@@ -28,6 +28,18 @@ constexpr std::string_view read_value = "local v = redis.call('GET', KEYS[1])";
 // the outcome of a request at work is never refused. Claims begin with GET, and are.
 constexpr std::string_view read_value_as_owner = "local v = redis.call('GETEX', KEYS[1])";
 
+// What becomes of the list of chunks (append_chunks_key() in packed.cpp), if the record says that there is one. These
+// scripts do not declare its key, so that ordinary operations have one key. While its slot moves Redis may refuse to
+// touch it; then it expires by itself.
+constexpr std::string_view drop_chunks = "local keep_chunks_until";
+constexpr std::string_view tend_chunks = R"lua(
+if flags % 8 >= 4 then
+  local list = string.find(KEYS[1], '^[^{]*{[^}]+}') and KEYS[1] .. ':chunks' or
+    string.sub(KEYS[1], 1, -65) .. '{' .. KEYS[1] .. '}'
+  if keep_chunks_until then redis.pcall('PEXPIREAT', list, keep_chunks_until) else redis.pcall('UNLINK', list) end
+end
+)lua";
+
 // When may the claim be made? decide() in core/decision.hpp says so; here it stands once more as one condition, and a
 // test walks both. The fence is the clock, unless that went back. Where replicas are waited for, an outcome that is
 // about to be told is written once more: another gateway's write of it may not have reached them yet, and WAIT counts
@@ -37,10 +49,11 @@ constexpr std::string_view read_value_as_owner = "local v = redis.call('GETEX', 
 constexpr std::string_view claim = R"lua(
 local on_unknown, confirm, until_ms, takeover, lease, ttl, tombstone, owner =
   struct.unpack('>BBI8I8I8I8I8c48', ARGV[1])
-local attempt, fence, before, before_at, waited = 1, us, 3, 0, 0
+local attempt, fence, before, before_at, waited, flags = 1, us, 3, 0, 0, 0
 if v then
-  local version, state, old_kept, _, old_expires, old_lease, old_waited, _, old_attempt, old_fence, old_start =
+  local version, state, old_kept, old_flags, old_expires, old_lease, old_waited, _, old_attempt, old_fence, old_start =
     struct.unpack('>BBBBI8I8BBI4I8I8', v)
+  flags = old_flags
   if version < 2 or version > 3 and (version > 31 or old_kept < 16 or old_kept > 63) then
     return struct.pack('>c1I8', 'U', us) .. string.sub(v, 1, 3)
   end
@@ -73,11 +86,13 @@ local forget = expires + tombstone
 local record = struct.pack('>BBBBI8I8BBI4I8I8I8', 3, 0, 0, labels == '' and 0 or 2, expires, lease_until, waited, before,
   attempt, fence, now, before_at) .. owner .. struct.pack('>I8', forget) .. labels
 redis.call('SET', KEYS[1], record, 'PXAT', math.max(forget, lease_until))
+)lua";
+constexpr std::string_view claim_end = R"lua(
 if attempt == 1 and fence == us then return us end
 return struct.pack('>c1I8', 'W', us) .. record
 )lua";
 
-// What renew, finish and release go on with: the record, if it has not expired and the nonce is its owner's.
+// What renew, finish, release and append go on with: the record, if it has not expired and the nonce is its owner's.
 constexpr std::string_view owners_only = R"lua(
 if not v then return struct.pack('>c1I8', 'L', us) end
 local version, state, old_kept, flags, expires, lease_until, waited = struct.unpack('>BBBBI8I8B', v)
@@ -102,7 +117,7 @@ if state ~= 0 then return struct.pack('>c1I8', 'L', us) end
 lease_until = now + lease
 redis.call('SET', KEYS[1], string.sub(v, 1, 12) .. struct.pack('>I8', lease_until) .. string.sub(v, 21),
   'PXAT', math.max(forget, lease_until))
-return struct.pack('>c1I8', 'W', us)
+local keep_chunks_until = math.max(forget, lease_until)
 )lua";
 
 constexpr std::string_view finish_terms =
@@ -114,10 +129,12 @@ if state == final then
 end
 if state ~= 0 and state ~= 3 then return struct.pack('>c1I8', 'L', us) end
 )lua";
+// An unknown outcome keeps its chunks, for as long as its record.
 constexpr std::string_view finish_write = R"lua(
 forget = now + ttl + math.max(forget - expires, 0)
 expires = now + ttl
-local labels = ''
+local labels, keep_chunks_until = '', final == 3 and forget
+if keep_chunks_until and flags % 8 >= 4 then has = has + 4 end
 if flags % 4 >= 2 then
   local tenant = string.byte(v, 107)
   labels = string.sub(v, 107, 108 + tenant + string.byte(v, 108 + tenant))
@@ -133,7 +150,7 @@ constexpr std::string_view resolve_terms =
 constexpr std::string_view resolve = R"lua(
 if state ~= seen or state ~= 3 and (state ~= 0 or now < lease_until) then return struct.pack('>c1I8', 'L', us) end
 )lua";
-constexpr std::string_view finish_end = "return struct.pack('>c1I8', 'W', us) .. head";
+constexpr std::string_view head_end = "return struct.pack('>c1I8', 'W', us) .. head";
 
 // Of a first claim a record stays for a minute that is as none: trace_of_release() in core/decision.hpp. So it does of
 // a claim that is not here: it may be on its way.
@@ -158,13 +175,13 @@ else
     nobody .. string.sub(v, 67), 'PXAT', forget)
 end
 )lua";
-constexpr std::string_view release_end = "return struct.pack('>c1I8', 'W', us)";
+constexpr std::string_view written_end = "return struct.pack('>c1I8', 'W', us)";
 
 // An operator's: also of what has expired and is remembered, and of no claim whose owner is at work.
 constexpr std::string_view forget = R"lua(
 local seen, nonce = struct.unpack('>Bc16', ARGV[1])
 if not v then return struct.pack('>c1I8', 'L', us) end
-local version, state, old_kept, _, expires, lease_until, waited = struct.unpack('>BBBBI8I8B', v)
+local version, state, old_kept, flags, expires, lease_until, waited = struct.unpack('>BBBBI8I8B', v)
 if version < 2 or version > 3 and (version > 31 or old_kept < 16 or old_kept > 63) then
   return struct.pack('>c1I8', 'U', us) .. string.sub(v, 1, 3)
 end
@@ -179,6 +196,7 @@ redis.call('DEL', KEYS[1])
 
 // A mark that cannot be made, because Redis is full or a replica, costs the waiter nothing but its polls. An outcome is
 // written once more before it is told, as by a claim.
+constexpr std::string_view lookup_terms = "local waits, confirm = struct.unpack('>BB', ARGV[1])";
 constexpr std::string_view lookup = R"lua(
 if not v then return struct.pack('>c1I8', 'N', us) end
 local version, state, old_kept, _, expires, lease_until, waited = struct.unpack('>BBBBI8I8B', v)
@@ -189,10 +207,52 @@ if not (state == 0 and now < lease_until) then
   if expires <= now and struct.unpack('>I8', v, 99) <= now then return struct.pack('>c1I8', 'N', us) end
   if expires <= now then return struct.pack('>c1I8', 'S', us) .. string.sub(v, 1, 106) end
 end
-local waits, confirm = struct.unpack('>BB', ARGV[1])
 if waits == 1 and state == 0 and waited == 0 then redis.pcall('SETRANGE', KEYS[1], 20, '\1') end
 if confirm == 1 and state == 1 and waited ~= 2 then redis.call('GETEX', KEYS[1]) redis.call('SET', KEYS[1], v, 'KEEPTTL') end
-return struct.pack('>c1I8', 'S', us) .. v
+)lua";
+constexpr std::string_view lookup_end = "return struct.pack('>c1I8', 'S', us) .. v";
+
+// How many chunks are asked for at once follows from the size of those before. Where replicas are waited for, chunks
+// that are about to be told need a write of this connection, as outcomes do.
+constexpr std::string_view read_terms = "local waits, confirm, first, most = struct.unpack('>BBI4I8', ARGV[1])";
+constexpr std::string_view list_chunks = R"lua(
+if (state == 0 or state == 3) and redis.call('LINDEX', KEYS[2], 0) == string.sub(v, 51, 66) then
+  local answer, taken, at, step = {struct.pack('>c1I8', 'S', us) .. v}, 0, first + 1, 8
+  while true do
+    local some = redis.call('LRANGE', KEYS[2], at, at + step - 1)
+    for _, chunk in ipairs(some) do
+      taken = taken + #chunk
+      if #answer > 1 and taken > most then break end
+      answer[#answer + 1] = chunk
+    end
+    at = at + #some
+    if #some < step or taken >= most then break end
+    step = math.max(1, math.min(256, math.floor((most - taken) * (at - first - 1) / math.max(taken, 1))))
+  end
+  if #answer > 1 then
+    if confirm == 1 then redis.call('PEXPIREAT', KEYS[2], math.max(struct.unpack('>I8', v, 99), lease_until)) end
+    return answer
+  end
+end
+)lua";
+
+// Written like a claim, not like an outcome: a full Redis refuses it. The expiry is written every time, also of a chunk
+// that is there already, because WAIT needs a write.
+constexpr std::string_view chunk_terms = "local number, nonce = struct.unpack('>I4c16', ARGV[1])";
+constexpr std::string_view append = R"lua(
+if state ~= 0 then return struct.pack('>c1I8', 'L', us) end
+local appended_by = redis.call('LINDEX', KEYS[2], 0)
+local count = appended_by == nonce and redis.call('LLEN', KEYS[2]) - 1 or 0
+if count < number then return struct.pack('>c1I8', 'M', us) end
+if appended_by ~= nonce then
+  if appended_by then redis.call('DEL', KEYS[2]) end
+  redis.call('RPUSH', KEYS[2], nonce, ARGV[2])
+elseif count == number then
+  redis.call('RPUSH', KEYS[2], ARGV[2])
+end
+redis.call('PEXPIREAT', KEYS[2], math.max(forget, lease_until))
+if flags % 8 < 4 then redis.call('SETRANGE', KEYS[1], 3, string.char(flags + 4)) end
+return struct.pack('>c1I8', 'W', us)
 )lua";
 
 // After WAIT has said that the replicas have it, for on_replicas(). What cannot be marked is waited for again.
@@ -204,8 +264,8 @@ end
 return 1
 )lua";
 
-constexpr std::array all_verbs = {Verb::claim,  Verb::renew,   Verb::finish, Verb::release,
-                                  Verb::forget, Verb::resolve, Verb::lookup};
+constexpr std::array all_verbs = {Verb::claim,   Verb::renew,  Verb::finish, Verb::release, Verb::forget,
+                                  Verb::resolve, Verb::lookup, Verb::append, Verb::read};
 static_assert(all_verbs.size() == verb_count);
 
 std::string sha1_hex(std::string_view text) {
@@ -215,6 +275,10 @@ std::string sha1_hex(std::string_view text) {
   return to_hex(std::string_view(reinterpret_cast<const char*>(digest.data()), size));
 }
 
+bool uses_chunks(Verb verb) {
+  return verb == Verb::append || verb == Verb::read;
+}
+
 }  // namespace
 
 std::string script_of(Verb verb) {
@@ -222,17 +286,21 @@ std::string script_of(Verb verb) {
     return fmt::format("{}{}\n{}", read_clock, begin, fmt::join(parts, "\n"));
   };
   switch (verb) {
-    case Verb::claim: return script(read_value, {claim});
-    case Verb::renew: return script(read_value_as_owner, {renew_terms, owners_only, renew});
+    case Verb::claim: return script(read_value, {claim, drop_chunks, tend_chunks, claim_end});
+    case Verb::renew: return script(read_value_as_owner, {renew_terms, owners_only, renew, tend_chunks, written_end});
     case Verb::finish:
-      return script(read_value_as_owner, {finish_terms, owners_only, finish, finish_write, tell, finish_end});
+      return script(read_value_as_owner,
+                    {finish_terms, owners_only, finish, finish_write, tend_chunks, tell, head_end});
     case Verb::resolve:
-      return script(read_value_as_owner, {resolve_terms, owners_only, resolve, finish_write, tell, finish_end});
-    case Verb::release: return script(read_value_as_owner, {release_terms, owners_only, release, tell, release_end});
-    case Verb::forget: return script(read_value, {forget, tell, release_end});
-    case Verb::append:
-    case Verb::read:
-    case Verb::lookup: return script(read_value, {lookup});
+      return script(read_value_as_owner,
+                    {resolve_terms, owners_only, resolve, finish_write, tend_chunks, tell, head_end});
+    case Verb::release:
+      return script(read_value_as_owner,
+                    {release_terms, owners_only, release, drop_chunks, tend_chunks, tell, written_end});
+    case Verb::forget: return script(read_value, {forget, drop_chunks, tend_chunks, tell, written_end});
+    case Verb::append: return script(read_value, {chunk_terms, owners_only, append});
+    case Verb::lookup: return script(read_value, {lookup_terms, lookup, lookup_end});
+    case Verb::read: return script(read_value, {read_terms, lookup, list_chunks, lookup_end});
   }
   ONCE_ASSERT(false);
 }
@@ -244,21 +312,29 @@ Scripts::Scripts() {
   append_argument(mark_head_, "1");
   for (const Verb verb : all_verbs) {
     std::string& head = heads_[static_cast<std::size_t>(verb)];
-    append_command_head(head, writes_outcome(verb) || verb == Verb::claim ? 6 : 5);
+    const std::size_t arguments = brings_bytes(verb) || verb == Verb::claim ? 2 : 1;
+    const std::size_t keys = uses_chunks(verb) ? 2 : 1;
+    append_command_head(head, 3 + keys + arguments);
     append_argument(head, "EVALSHA");
     append_argument(head, sha1_hex(script_of(verb)));
-    append_argument(head, "1");
+    append_argument(head, std::to_string(keys));
     terms_heads_[static_cast<std::size_t>(verb)] = fmt::format("${}\r\n", terms_size(verb));
   }
 }
 
-void Scripts::append_call(std::string& out, const Op& op, std::string_view key, const CallTerms& terms) const {
+void Scripts::append_call(std::string& out, const Op& op, std::string_view prefix, std::string_view key,
+                          const CallTerms& terms) const {
   out += heads_[static_cast<std::size_t>(op.verb)];
   append_argument(out, key);
+  if (uses_chunks(op.verb)) {
+    std::string chunks;
+    append_chunks_key(chunks, prefix, key);
+    append_argument(out, chunks);
+  }
   out += terms_heads_[static_cast<std::size_t>(op.verb)];
   append_terms(out, op, terms);
   out += "\r\n";
-  if (writes_outcome(op.verb)) append_argument(out, op.outcome ? std::string_view(*op.outcome) : std::string_view());
+  if (brings_bytes(op.verb)) append_argument(out, op.outcome ? std::string_view(*op.outcome) : std::string_view());
   if (op.verb == Verb::claim) append_argument(out, packed_labels(op.tenant, op.route));
 }
 
