@@ -135,6 +135,53 @@ TEST_F(RedisCluster, a_slot_on_its_way_is_asked_for_at_both_ends) {
   EXPECT_EQ(caller.claim(here, caller.new_nonce()).verdict, Verdict::replay);
 }
 
+// A script with two keys needs both at the same node. A list that begins while its slot moves would be refused, so
+// these have begun.
+TEST_F(RedisCluster, streams_go_on_while_their_slot_moves) {
+  const auto store = open_store(contract::server_url());
+  Caller caller(*store);
+  struct Stream {
+    OperationId id;
+    Nonce nonce;
+    std::uint32_t chunks = 0;
+  };
+  std::vector<Stream> streams;
+  OperationId id = caller.new_id();
+  while (!is_in(id, 500, 5000)) id = caller.new_id();
+  const std::uint16_t slot = redis::slot_of(key_of(id));
+  for (; streams.size() < 3; id = caller.new_id()) {
+    if (redis::slot_of(key_of(id)) != slot) continue;
+    streams.push_back({.id = id, .nonce = caller.new_nonce()});
+    ASSERT_EQ(caller.claim(id, streams.back().nonce).verdict, Verdict::execute);
+  }
+  const auto append_to_all = [&] {
+    for (Stream& stream : streams) {
+      const Op op = caller.until_done(
+          [&] { return caller.append(stream.id, stream.nonce, stream.chunks, std::to_string(stream.chunks)); });
+      ASSERT_EQ(op.status, OpStatus::done) << op.error;
+      ++stream.chunks;
+    }
+  };
+  append_to_all();
+  {
+    std::atomic<bool> stopping{false};
+    const std::jthread appending([&] {
+      while (!stopping) append_to_all();
+    });
+    for (int round = 0; round < 5; ++round) {
+      move_slot(slot, peers_[0], peers_[1]);
+      move_slot(slot, peers_[1], peers_[0]);
+    }
+    stopping = true;
+  }
+  EXPECT_GT(store->stats().retried, 0U) << "nobody was redirected, so nothing was tested";
+  for (const Stream& stream : streams) {
+    const Op op = caller.read(stream.id);
+    ASSERT_EQ(op.chunks.size(), stream.chunks);
+    for (std::uint32_t i = 0; i < stream.chunks; ++i) EXPECT_EQ(*op.chunks[i], std::to_string(i));
+  }
+}
+
 // By somebody who has not heard of the move: that a key is not there is said by whoever would have it.
 TEST_F(RedisCluster, an_operator_finds_a_key_wherever_it_has_moved) {
   const auto store = open_store(contract::server_url());
@@ -316,6 +363,32 @@ TEST_F(RedisCluster, writes_wait_for_as_many_replicas_as_asked) {
     return op.error.contains("only 1 of 2 replicas");
   };
   EXPECT_TRUE(eventually(counts_the_one_there_is));
+}
+
+TEST_F(RedisCluster, chunks_wait_for_as_many_replicas_as_asked) {
+  const auto store = open_store(contract::server_url(), {.wait_replicas = 1, .wait_timeout = milliseconds(5000)});
+  Caller caller(*store);
+  const OperationId id = caller.new_id();
+  const Nonce nonce = caller.new_nonce();
+  ASSERT_EQ(caller.claim(id, nonce).verdict, Verdict::execute);
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    const Op op = caller.append(id, nonce, 0, "head");
+    EXPECT_EQ(op.status, OpStatus::done) << op.error;
+  }
+  EXPECT_EQ(caller.read(id).chunks.size(), 1U);
+
+  const auto strict = open_store(contract::server_url(), {.wait_replicas = 2, .wait_timeout = milliseconds(20)});
+  Caller other(*strict);
+  for (const std::uint32_t chunk : {0U, 1U}) {
+    const Op op = other.append(id, nonce, chunk, "x");
+    EXPECT_EQ(op.status, OpStatus::failed);
+    EXPECT_EQ(op.fault, StoreFault::unavailable);
+  }
+  const Op told = other.read(id);
+  EXPECT_EQ(told.status, OpStatus::failed) << "told what a failover could forget";
+  EXPECT_TRUE(told.chunks.empty());
+  EXPECT_EQ(other.read(id, 2).status, OpStatus::done) << "nothing is told";
+  EXPECT_EQ(caller.read(id).chunks.size(), 2U);
 }
 
 // Only what must become durable needs the replica: an outcome that is known to have been on it is told without.

@@ -91,6 +91,23 @@ TEST_F(RedisFull, takes_renewals_and_outcomes_of_what_is_at_work_and_replays_the
   }
 }
 
+// What was appended stays readable, and its owner can still record the whole outcome.
+TEST_F(RedisFull, refuses_chunks_and_takes_the_outcome) {
+  const std::vector<Begun> begun = begin_some(caller_);
+  for (const Begun& it : begun) ASSERT_EQ(caller_.append(it.id, it.nonce, 0, "head").status, OpStatus::done);
+  const std::vector<Begun> silent = begin_some(caller_);
+  fill_up();
+  for (const Begun& it : silent) expect_refused(caller_.append(it.id, it.nonce, 0, "head"));
+  for (const Begun& it : begun) {
+    expect_refused(caller_.append(it.id, it.nonce, 1, "one"));
+    EXPECT_EQ(caller_.append(it.id, it.nonce, 0, "head").status, OpStatus::done) << "it is there already";
+    EXPECT_EQ(caller_.read(it.id).chunks.size(), 1U);
+    EXPECT_EQ(caller_.finish(it.id, it.nonce, "all").status, OpStatus::done);
+  }
+  make_room();
+  for (const Begun& it : silent) EXPECT_EQ(caller_.append(it.id, it.nonce, 0, "head").status, OpStatus::done);
+}
+
 TEST_F(RedisFull, takes_releases_and_what_operators_resolve_and_forget) {
   const std::vector<Begun> released = begin_some(caller_);
   const std::vector<Begun> resolved = begin_some(caller_);

@@ -152,6 +152,17 @@ class Caller {
     return run({.verb = Verb::lookup, .id = id, .waits = waits});
   }
 
+  Op append(const OperationId& id, const Nonce& nonce, std::uint32_t chunk, std::string bytes) {
+    return run({.verb = Verb::append,
+                .id = id,
+                .nonce = nonce,
+                .outcome = std::make_shared<const std::string>(std::move(bytes)),
+                .chunk = chunk});
+  }
+  Op read(const OperationId& id, std::uint32_t from = 0, std::size_t bytes = std::size_t{1} << 20U) {
+    return run({.verb = Verb::read, .id = id, .chunk = from, .chunk_bytes = bytes});
+  }
+
   // As a gateway would: the same op again while the store cannot say.
   Op until_done(const std::function<Op()>& step) {
     Op op;

@@ -118,8 +118,13 @@ std::vector<Op> every_verb(RedisStore& store) {
   Caller caller(store);
   const OperationId id = caller.new_id();
   const Nonce nonce = caller.new_nonce();
-  return {caller.claim(id, nonce), caller.renew(id, nonce), caller.finish(id, nonce, "x"), caller.release(id, nonce),
-          caller.lookup(id)};
+  return {caller.claim(id, nonce),
+          caller.renew(id, nonce),
+          caller.finish(id, nonce, "x"),
+          caller.release(id, nonce),
+          caller.lookup(id),
+          caller.append(id, nonce, 0, "x"),
+          caller.read(id)};
 }
 
 std::string bulk(std::string_view text) {
@@ -175,18 +180,55 @@ TEST(RedisReplies, an_answer_of_another_verb_is_not_taken) {
   const auto statuses = [&] {
     std::string all;
     for (const Op& op : every_verb(*store)) all += op.status == OpStatus::failed ? 'f' : 'a';
-    return all;  // claim, renew, finish, release, lookup
+    return all;  // claim, renew, finish, release, lookup, append, read
   };
   fake.answer(":1700000000000000\r\n");
-  EXPECT_EQ(statuses(), "affff");
+  EXPECT_EQ(statuses(), "affffff");
   fake.answer(bulk("W" + clock_bytes));
-  EXPECT_EQ(statuses(), "fafaf");
+  EXPECT_EQ(statuses(), "fafafaf");
   fake.answer(bulk("L" + clock_bytes));
-  EXPECT_EQ(statuses(), "faaaf");
+  EXPECT_EQ(statuses(), "faaafaf");
   fake.answer(bulk("N" + clock_bytes));
-  EXPECT_EQ(statuses(), "ffffa");
+  EXPECT_EQ(statuses(), "ffffafa");
   fake.answer(bulk("U" + clock_bytes));
-  EXPECT_EQ(statuses(), "fffff");
+  EXPECT_EQ(statuses(), "fffffff");
+  fake.answer(bulk("M" + clock_bytes));
+  EXPECT_EQ(statuses(), "fffffff");
+}
+
+TEST(RedisReplies, chunks_are_taken_only_with_a_record_that_may_have_them) {
+  Fake fake;
+  const auto store = open_store(fake.url());
+  Caller caller(*store);
+  Record record;
+  record.fingerprint = request;
+  record.expires_at = Time(Duration(std::int64_t{1} << 50U));
+  const auto stands = [&](State state) {
+    record.state = state;
+    return bulk("S" + clock_bytes + packed(record));
+  };
+  for (const State state : {State::started, State::unknown}) {
+    fake.answer("*3\r\n" + stands(state) + bulk("head") + bulk(""));
+    const Op op = caller.read(caller.new_id());
+    ASSERT_EQ(op.status, OpStatus::done) << op.error;
+    EXPECT_EQ(op.record->state, state);
+    ASSERT_EQ(op.chunks.size(), 2U);
+    EXPECT_EQ(*op.chunks[0], "head");
+    EXPECT_EQ(*op.chunks[1], "");
+    EXPECT_EQ(caller.lookup(caller.new_id()).status, OpStatus::failed) << "nobody asked for chunks";
+  }
+  for (const std::string& answer :
+       {"*2\r\n" + stands(State::succeeded) + bulk("head"), "*2\r\n" + stands(State::failed) + bulk("head"),
+        "*2\r\n" + bulk("N" + clock_bytes) + bulk("head"), "*2\r\n" + bulk("W" + clock_bytes) + bulk("head"),
+        "*2\r\n" + bulk("") + bulk("head"), "*2\r\n" + stands(State::started) + ":1\r\n",
+        "*2\r\n" + stands(State::started) + "$-1\r\n", "*1\r\n" + stands(State::started), std::string("*0\r\n"),
+        "*2\r\n*2\r\n" + stands(State::started) + bulk("head") + bulk("one")}) {
+    fake.answer(answer);
+    const Op op = caller.read(caller.new_id());
+    EXPECT_EQ(op.status, OpStatus::failed) << answer;
+    EXPECT_FALSE(op.record.has_value()) << answer;
+    EXPECT_TRUE(op.chunks.empty()) << answer;
+  }
 }
 
 TEST(RedisReplies, what_the_script_did_not_write_is_not_executed_whatever_it_looks_like) {

@@ -27,7 +27,7 @@ class RedisVersions : public testing::Test {
 std::string as_written_by_the_next(std::string packed) {
   packed[0] = 4;
   packed[2] = static_cast<char>(packed[2] | 3 << 4);
-  packed[3] = static_cast<char>(packed[3] | 4);  // something that only it knows
+  packed[3] = static_cast<char>(packed[3] | 8);  // something that only it knows
   return packed;
 }
 
@@ -53,6 +53,10 @@ TEST_F(RedisVersions, a_newer_version_that_names_this_one_runs_beside_it) {
     EXPECT_EQ(caller_.claim(id, nonce).verdict, Verdict::execute) << "the same claim";
     EXPECT_EQ(caller_.claim(id, caller_.new_nonce()).verdict, Verdict::in_flight);
     EXPECT_EQ(caller_.renew(id, nonce).status, OpStatus::done);
+    EXPECT_EQ(caller_.append(id, nonce, 0, "head").status, OpStatus::done);
+    seen_by_the_next(id);
+    EXPECT_EQ(caller_.append(id, nonce, 1, "one").status, OpStatus::done);
+    EXPECT_EQ(caller_.read(id).chunks.size(), 2U);
     seen_by_the_next(id);
     EXPECT_EQ(caller_.finish(id, nonce, "said", state).status, OpStatus::done);
     seen_by_the_next(id);
@@ -85,7 +89,8 @@ TEST_F(RedisVersions, a_newer_version_that_does_not_is_left_alone_and_named) {
     set(id, value);
     for (const Op& op : {caller_.claim(id, record.nonce), caller_.lookup(id), caller_.renew(id, record.nonce),
                          caller_.release(id, record.nonce), caller_.finish(id, record.nonce, "x"),
-                         caller_.run({.verb = Verb::forget, .id = id, .nonce = record.nonce})}) {
+                         caller_.run({.verb = Verb::forget, .id = id, .nonce = record.nonce}),
+                         caller_.append(id, record.nonce, 0, "x"), caller_.read(id)}) {
       EXPECT_EQ(op.status, OpStatus::failed);
       EXPECT_EQ(op.fault, StoreFault::refused);
       EXPECT_THAT(op.error, AllOf(HasSubstr("has version 9"), HasSubstr("this program supports 3: upgrade it")));
