@@ -232,6 +232,18 @@ Settings<Policy> record_settings() {
           "Larger responses stream to the client and are recorded without their body. A retry gets 409 "
           "response-not-kept."),
       one<Policy>(
+          "record.stream", [](auto& p) -> auto& { return p.record.stream; },
+          choice_codec<StreamRecording>({{"auto", StreamRecording::automatic},
+                                         {"always", StreamRecording::always},
+                                         {"off", StreamRecording::off}}),
+          "Which responses are recorded as they stream: auto (text/event-stream, application/x-ndjson, "
+          "application/jsonl), always (every response that is recorded) or off. Others reach the client when they are "
+          "whole and recorded."),
+      one<Policy>(
+          "record.max_stream", [](auto& p) -> auto& { return p.record.max_stream; }, size_codec({0, one_gib}),
+          "A longer stream goes on to its readers and is recorded without its body. A retry gets 409 "
+          "response-not-kept."),
+      one<Policy>(
           "record.set_cookie", [](auto& p) -> auto& { return p.record.set_cookie; },
           choice_codec<SetCookie>({{"drop", SetCookie::drop}, {"keep", SetCookie::keep}}),
           "Whether Set-Cookie is recorded and replayed. The first response always has it."),
@@ -252,10 +264,11 @@ Settings<Policy> record_settings() {
           "The time to connect to the backend."),
       one<Policy>(
           "timeouts.response", [](auto& p) -> auto& { return p.timeouts.response; }, duration_codec({1ms, day}),
-          "For keyed requests: from the last byte sent to the complete response. After it the outcome is unknown."),
+          "For keyed requests: from the last byte sent to the complete response, or to the head of one that streams. "
+          "After it the outcome is unknown."),
       one<Policy>(
           "timeouts.stream_idle", [](auto& p) -> auto& { return p.timeouts.stream_idle; }, duration_codec({1ms, day}),
-          "For requests without a key: the longest silence of the backend."),
+          "The longest silence of the backend in a response that streams, with or without a key."),
   };
 }
 

@@ -24,11 +24,13 @@ enum class Delivery : std::uint8_t {
   whole,      // a whole response within record.max_body
   unframed,   // the same, but it ended with its connection: its body may have been cut off
   oversize,   // a response larger than record.max_body: its status is known, its body streams by
+  streaming,  // a response that is recorded as it streams: its status is known, its body is still to come
 };
 
 // Whether the backend's final status and headers are known.
 constexpr bool is_answered(Delivery delivery) {
-  return delivery == Delivery::whole || delivery == Delivery::unframed || delivery == Delivery::oversize;
+  return delivery == Delivery::whole || delivery == Delivery::unframed || delivery == Delivery::oversize ||
+         delivery == Delivery::streaming;
 }
 
 // Whether any byte of the request may have reached the backend.

@@ -90,6 +90,13 @@ enum class Unframed : std::uint8_t {
   unknown,  // unknown
 };
 
+// Which responses are recorded as they stream, chunk by chunk.
+enum class StreamRecording : std::uint8_t {
+  automatic,  // server-sent events and JSON by lines
+  always,     // every response that would be recorded
+  off,        // none: a response is held back until it is whole
+};
+
 // A cookie often is a session, and a session is not for everyone who retries: dropped unless it is asked for.
 enum class SetCookie : std::uint8_t { drop, keep };
 
@@ -99,6 +106,8 @@ struct RecordPolicy {
   GatewayErrors gateway_errors = GatewayErrors::failed;
   Unframed unframed = Unframed::whole;
   std::size_t max_body = 1U << 20U;  // larger responses are recorded without their body
+  StreamRecording stream = StreamRecording::automatic;
+  std::size_t max_stream = std::size_t{16} << 20U;  // a larger stream is recorded without its body
   SetCookie set_cookie = SetCookie::drop;
   std::vector<std::string> drop_headers;  // not stored, beside hop-by-hop ones
 };

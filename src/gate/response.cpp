@@ -40,7 +40,8 @@ Ending ending_of(gateway::Ending ending) {
   switch (ending) {
     case gateway::Ending::passed: return Ending::passed;
     case gateway::Ending::executed: return Ending::executed;
-    case gateway::Ending::replayed: return Ending::replayed;
+    case gateway::Ending::replayed:
+    case gateway::Ending::attached: return Ending::replayed;  // to a stream: gates have none
     case gateway::Ending::in_flight: return Ending::in_flight;
     case gateway::Ending::mismatch: return Ending::mismatch;
     case gateway::Ending::unknown: return Ending::unknown;

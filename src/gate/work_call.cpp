@@ -72,7 +72,10 @@ Task<ClaimResult> WorkCall::claim_or_wait() {
     if (op_->status == OpStatus::failed && claimed.stands == Stands::perhaps) engine_.claimant().take_back_later(*op_);
     const bool waits = request_.wait > Duration::zero() && !cancelled();
     again = waits && op_->status == OpStatus::done && op_->verdict == Verdict::in_flight;
-    if (again) again = co_await owner_ends(owner_, engine_.ports(), op_->id, this);
+    if (again) {
+      const WaitEnd end = co_await owner_ends(owner_, engine_.ports(), op_->id, this);
+      again = end == WaitEnd::owner_ended;
+    }
   }
   co_return claimed;
 }

@@ -7,6 +7,7 @@ std::string_view name_of(Ending ending) {
     case Ending::passed: return "passed";
     case Ending::executed: return "executed";
     case Ending::replayed: return "replayed";
+    case Ending::attached: return "attached";
     case Ending::in_flight: return "in-flight";
     case Ending::mismatch: return "mismatch";
     case Ending::unknown: return "unknown";

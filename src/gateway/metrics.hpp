@@ -24,13 +24,14 @@ enum class Ending : std::uint8_t {
   passed,  // no key: streamed through
   executed,
   replayed,
+  attached,  // to a response that is still streaming
   in_flight,
   mismatch,
   unknown,
   bypassed,  // executed without protection: the store was down
   rejected,  // answered by the gateway itself, nothing was executed
 };
-inline constexpr std::size_t ending_count = 8;
+inline constexpr std::size_t ending_count = 9;
 
 // What became of the conditions of a write (conditional.if_match).
 enum class PreconditionResult : std::uint8_t {
@@ -181,6 +182,11 @@ struct Metrics {
   Counter unsettled;  // finishes and releases that did not get through and are tried on
   Counter backend_connects;
   Counter backend_connect_failures;
+  // Responses that are recorded as they stream, and chunks of them.
+  Counter streams_begun;
+  Counter streams_cut;  // the backend, or the claim, was lost before the end
+  Counter stream_chunks;
+  Counter stream_bytes;
   std::array<Counter, http::response_fault_count> malformed_responses;  // by http::ResponseFault
   Counter without_caller;     // requests with a key that share the caller of those who have none
   Counter tokens_verified;    // signatures checked, and found good

@@ -120,7 +120,8 @@ ExchangePorts Worker::exchange_ports(ResponseMemory* memory) {
           .metrics = metrics_,
           .log = shared_.log,
           .errors_base = shared_.errors_base,
-          .memory = memory};
+          .memory = memory,
+          .streams = &shared_.streams};
 }
 
 Worker::~Worker() {

@@ -59,6 +59,7 @@ struct GatewayShared {
   CallerTable networks{};  // of callers that are not proven, by http::PeerNetwork
   AddressTable addresses{};
   ToldOutcomes told{usage};
+  LiveStreams streams{usage};
 };
 
 enum class Over : std::uint8_t { plain, tls };

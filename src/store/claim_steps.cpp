@@ -162,6 +162,10 @@ std::optional<Duration> EndSteps::again(const Store& store, Duration since) {
   if (lost && take_handed(end_, work_)) return Duration::zero();
   const bool claimed_by_other = end_.verb == Verb::claim && end_.verdict == Verdict::in_flight;
   if (end_.status == OpStatus::done && !claimed_by_other) return std::nullopt;
+  // There will be no room soon; the response goes on without being recorded.
+  if (end_.verb == Verb::append && end_.status == OpStatus::failed && end_.fault == StoreFault::full) {
+    return std::nullopt;
+  }
   if (lost) {
     not_there_ += pause_;
     if (not_there_ >= patience_.on_its_way) return std::nullopt;

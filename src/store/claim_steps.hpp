@@ -120,8 +120,8 @@ struct Patience {
 // process can end its claims.
 Patience patience_for_end(const Op& end, Stands claim, Shared shared);
 
-// Retries a finish or a release until the store has accepted it or patience ends; also a claim that waits for the
-// previous owner.
+// Retries a finish, a release or an append until the store has accepted it or patience ends; also a claim that waits for
+// the previous owner. An append that a full store refuses is not retried.
 class EndSteps {
  public:
   // The op outlives this. `work`: the newest claim that was handed to it is the one that is ended.

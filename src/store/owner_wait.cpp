@@ -7,34 +7,6 @@
 
 namespace once::store {
 
-namespace {
-
-// Ends a wait when its client leaves.
-class Departure final : private Presence::Listener {
- public:
-  Departure(Presence* presence, Waiters::Ticket& ticket)
-      : presence_(presence), ticket_(ticket), left_(presence != nullptr && !presence->listen(*this)) {}
-  Departure(const Departure&) = delete;
-  Departure& operator=(const Departure&) = delete;
-  ~Departure() {
-    if (presence_ != nullptr) presence_->stop_listening();
-  }
-
-  bool left() const { return left_ || (presence_ != nullptr && presence_->has_left()); }
-
- private:
-  void client_left() override {
-    left_ = true;
-    ticket_.end_wait();
-  }
-
-  Presence* presence_;
-  Waiters::Ticket& ticket_;
-  bool left_;
-};
-
-}  // namespace
-
 std::optional<Duration> OwnerWaitSteps::pause_after(const Op& look) {
   // A store that does not answer says nothing of the owner: waited for like one.
   const bool works = look.status != OpStatus::done || owner_works(look);
@@ -65,12 +37,14 @@ Task<WaitEnd> OwnerWait::wait(OperationId id, Presence* presence, Op& seen) {
   const Departure departure(presence, ticket);
   while (!departure.left()) {
     seen = Op();
+    seen.verb = awaited_ == Awaited::end_or_stream ? Verb::read : Verb::lookup;
     seen.id = id;
     seen.waits = Waits::yes;
     const Duration began = ports_.clock.running();
     co_await ports_.store.run(seen, ports_.home);
     if (departure.left()) break;
     if (ports_.store.store().failed_for_good()) co_return WaitEnd::store_failed;
+    if (!seen.chunks.empty()) co_return WaitEnd::streams;
     const std::optional<Duration> pause = steps_.pause_after(seen);
     if (!pause) co_return steps_.owner_ended() ? WaitEnd::owner_ended : WaitEnd::limit;
     co_await ticket.wait(*pause);

@@ -40,6 +40,31 @@ class Presence {
   ~Presence() = default;
 };
 
+// Ends a wait when its client leaves.
+class Departure final : private Presence::Listener {
+ public:
+  // Without a presence it never leaves.
+  Departure(Presence* presence, Waiters::Ticket& ticket)
+      : presence_(presence), ticket_(ticket), left_(presence != nullptr && !presence->listen(*this)) {}
+  Departure(const Departure&) = delete;
+  Departure& operator=(const Departure&) = delete;
+  ~Departure() {
+    if (presence_ != nullptr) presence_->stop_listening();
+  }
+
+  bool left() const { return left_ || (presence_ != nullptr && presence_->has_left()); }
+
+ private:
+  void client_left() override {
+    left_ = true;
+    ticket_.end_wait();
+  }
+
+  Presence* presence_;
+  Waiters::Ticket& ticket_;
+  bool left_;
+};
+
 class OwnerWaitSteps {
  public:
   // The limit is for all owners together. In a store that is not shared owners are in this process, and tell those who
@@ -74,9 +99,15 @@ class OwnerWaitSteps {
 
 enum class WaitEnd : std::uint8_t {
   owner_ended,   // or may have: it is worth claiming again
+  streams,       // its response has begun, and can be read from the store
   limit,         // the owner is at work, and the limit has passed
   left,          // nobody wants the answer any more
   store_failed,  // for good: no owner can record its outcome
+};
+
+enum class Awaited : std::uint8_t {
+  end,            // of the owner
+  end_or_stream,  // or the first chunk of its response
 };
 
 struct OwnerWaitPorts {
@@ -91,7 +122,10 @@ class OwnerWait {
   explicit OwnerWait(const OwnerWaitPorts& ports, Duration limit = Duration::zero()) : ports_(ports) { begin(limit); }
 
   // For the next request.
-  void begin(Duration limit) { steps_ = OwnerWaitSteps(ports_.store.store().traits().shared, limit); }
+  void begin(Duration limit, Awaited awaited = Awaited::end) {
+    steps_ = OwnerWaitSteps(ports_.store.store().traits().shared, limit);
+    awaited_ = awaited;
+  }
   // `seen` is the last look-up. Without a presence nobody asks whether the client has left.
   Task<WaitEnd> wait(OperationId id, Presence* presence, Op& seen);
   bool waited() const { return steps_.waited(); }
@@ -99,6 +133,7 @@ class OwnerWait {
  private:
   const OwnerWaitPorts ports_;
   OwnerWaitSteps steps_{Shared::no, Duration::zero()};
+  Awaited awaited_ = Awaited::end;
 };
 
 }  // namespace once::store

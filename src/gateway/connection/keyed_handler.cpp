@@ -16,6 +16,27 @@ KeyedHandler::KeyedHandler(Worker& worker, ClientIo& io, RequestReader& reader, 
       memory_(shared_.usage, shared_.told, worker.loop(), worker.metrics(), room),
       exchange_(worker.exchange_ports(&memory_)) {}
 
+struct KeyedHandler::WriterIdle {
+  KeyedHandler& handler;
+
+  bool await_ready() const noexcept { return !handler.writing_; }
+  void await_suspend(std::coroutine_handle<> caller) const noexcept { handler.awaits_writer_ = caller; }
+  void await_resume() const noexcept { handler.awaits_writer_ = nullptr; }
+};
+
+void KeyedHandler::begin_reply() {
+  reader_.drop_body();
+  begun_ = true;
+  spawn(write_beside());
+}
+
+Task<void> KeyedHandler::write_beside() {
+  writing_ = true;
+  co_await writer_.write(*request_);
+  writing_ = false;
+  if (awaits_writer_) awaits_writer_.resume();
+}
+
 KeyedRequest KeyedHandler::keyed_request(RequestContext& request, Backend& backend, const RequestIdentity& identity) {
   const Policy& policy = *request.route.policy;
   const bool of_life = is_of_life(policy, io_.head.method);
@@ -81,13 +102,23 @@ Task<void> KeyedHandler::answer(RequestContext& request, const std::optional<Key
   const std::unique_ptr<ResourceWrite> write = request.resource_write(ports(), nullptr);
   std::optional<ResourceBackend> resource;
   if (write) backend = &resource.emplace(*write);
-  const KeyedRequest keyed = keyed_request(request, *backend, identity);
+  KeyedRequest keyed = keyed_request(request, *backend, identity);
+  // A write to a resource ends with the whole response, so that one is not streamed.
+  if (!write) keyed.streams = this;
+  request_ = &request;
+  begun_ = false;
   memory_.begin(limits.max_body_memory);
   {
     const AtWork::Entry at_work(worker_.metrics().at_work, worker_.loop().now());
     co_await exchange_.run(keyed, writer_.reply());
   }
   quota.settle(writer_.reply(), policy.ttl, worker_.loop().now());
+  if (begun_) {
+    request.store_need.end();
+    WriterIdle idle{*this};
+    co_await idle;
+    co_return;
+  }
   reader_.drop_body();  // a client that reads slowly holds no more than what it reads
   const bool holds = write && write->holds_resource();
   if (!holds) request.store_need.end();  // nor does it hold up a handover

@@ -1,6 +1,7 @@
 // Requests with a key: limits and caller, then the body, then the exchange, then the reply.
 #pragma once
 
+#include <coroutine>
 #include <optional>
 
 #include "base/task.hpp"
@@ -20,7 +21,7 @@
 namespace once::gateway {
 
 // Of one connection, one request at a time; the exchange and its scratch space are reused.
-class KeyedHandler {
+class KeyedHandler final : private ReplyStart {
  public:
   KeyedHandler(Worker& worker, ClientIo& io, RequestReader& reader, ReplyWriter& writer, RoomMaker& room);
 
@@ -34,6 +35,11 @@ class KeyedHandler {
   KeyedRequest keyed_request(RequestContext& request, Backend& backend, const RequestIdentity& identity);
   Task<void> refuse_caller(RequestContext& request, CallerTable::Refusal refusal);
 
+  // A response that streams is written while its exchange goes on.
+  void begin_reply() override;
+  Task<void> write_beside();
+  struct WriterIdle;
+
   Worker& worker_;
   GatewayShared& shared_;
   ClientIo& io_;
@@ -43,6 +49,10 @@ class KeyedHandler {
   ResponseMemory memory_;
   Exchange exchange_;
   TenantMemo tenant_;
+  RequestContext* request_ = nullptr;  // the one at hand
+  bool begun_ = false;                 // its reply
+  bool writing_ = false;
+  std::coroutine_handle<> awaits_writer_;
 };
 
 }  // namespace once::gateway

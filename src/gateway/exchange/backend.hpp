@@ -54,6 +54,8 @@ struct BackendRequest {
   http::CollectRoom* room = nullptr;   // for the body of the response; null: there is always some
   const SendPermit* permit = nullptr;  // null: always. Without it the delivery is not_sent
   UpstreamUse* use = nullptr;          // filled in, unless it is null
+  // A response that this records as it streams is handed over with its head (Delivery::streaming). Null: none is.
+  const RecordPolicy* streams_by = nullptr;
 };
 
 struct BackendAnswer {
@@ -64,7 +66,7 @@ struct BackendAnswer {
   std::optional<http::ResponseFault> fault = std::nullopt;  // truncated: because it is malformed
   int begun_status = 0;                                     // truncated or timed_out in its body: what its head said
   std::string_view body;                                    // oversize: the first part of it
-  http::ResponseSourcePtr source;                           // oversize: the rest of the body
+  http::ResponseSourcePtr source;                           // oversize, streaming: the rest of the body
   // Not sent, because it must not be, or lost, because of something else than its connection: what to answer instead.
   std::optional<Problem> refused = std::nullopt;
 };

@@ -99,7 +99,10 @@ Task<std::optional<Problem>> ConditionalWrite::claim() {
       op_.verdict = Verdict::in_flight;  // another write of this process is at work, and has the claim now
     }
     bool owner_ended = false;
-    if (op_.verdict == Verdict::in_flight) owner_ended = co_await owner_ends(owner_, ports_, op_.id, write_.presence);
+    if (op_.verdict == Verdict::in_flight) {
+      const WaitEnd end = co_await owner_ends(owner_, ports_, op_.id, write_.presence);
+      owner_ended = end == WaitEnd::owner_ended;
+    }
     if (owner_ended) continue;
     co_return refuse(PreconditionResult::busy, resource_busy("Another write to this resource is still running."));
   }

@@ -66,7 +66,7 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
   reply_ = &reply;
   attempt_ = Attempt{};
   settled_.reset();
-  owner_.begin(request.policy.wait_limit);
+  owner_.begin(request.policy.wait_limit, may_stream() ? Awaited::end_or_stream : Awaited::end);
   ports_.metrics.in_flight.add();
   bool decided = false;
   bool known_key = false;
@@ -87,14 +87,18 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
       case Verdict::not_kept: answers().not_kept(); break;
       case Verdict::mismatch: answers().mismatch(); break;
       case Verdict::in_flight: {
-        const bool owner_ended = co_await wait_for_owner();
-        decided = !owner_ended;
+        const Waited waited = co_await wait_for_owner();
+        decided = waited == Waited::answered;
         break;
       }
       case Verdict::too_early:
         answers().too_early(saturating_add(op_.record->started_at, op_.terms.takeover_after), op_.now);
         break;
-      case Verdict::held: answers().held(); break;
+      case Verdict::held: {
+        const bool begun = co_await attach(Ending::unknown);
+        if (!begun) answers().held();
+        break;
+      }
       case Verdict::gone: answers().expired(); break;
     }
   }
@@ -160,14 +164,19 @@ void Exchange::log_refusal() const {
       {{"request", request_->request_id}, {"operation", operation}, {"error", op_.error}, {"trace", trace}});
 }
 
-// True when it is worth claiming again.
-Task<bool> Exchange::wait_for_owner() {
-  bool owner_ended = false;
+Task<Exchange::Waited> Exchange::wait_for_owner() {
+  const bool attached = co_await attach(Ending::attached);
+  if (attached) co_return Waited::answered;
   if (request_->policy.in_flight == InFlight::wait) {
-    owner_ended = co_await owner_ends(owner_, ports_, request_->id, request_->presence);
+    const WaitEnd end = co_await owner_ends(owner_, ports_, request_->id, request_->presence);
+    if (end == WaitEnd::owner_ended) co_return Waited::owner_ended;
+    if (end == WaitEnd::streams) {
+      const bool begun = co_await attach(Ending::attached);
+      co_return begun ? Waited::answered : Waited::owner_ended;  // it may have ended meanwhile
+    }
   }
-  if (!owner_ended) answers().in_flight();
-  co_return owner_ended;
+  answers().in_flight();
+  co_return Waited::answered;
 }
 
 // The claim is ours. If this process has the operation at work already, the execution at work gets the claim and this
@@ -188,8 +197,8 @@ Task<bool> Exchange::answer_at_work(Executions::Entered entered) {
     answers().mismatch();
     co_return true;
   }
-  const bool owner_ended = co_await wait_for_owner();
-  co_return !owner_ended;
+  const Waited waited = co_await wait_for_owner();
+  co_return waited == Waited::answered;
 }
 
 Task<void> Exchange::leave_work() {
@@ -210,8 +219,12 @@ Task<void> Exchange::execute() {
   const BackendRequest sent = to_backend(shared_ ? &lease_ : nullptr);
   BackendAnswer answer = co_await request_->backend.send(sent);
   note_fault(answer);
-  co_await lease_.stop();
-  co_await settle_answer(answer);
+  if (answer.delivery == Delivery::streaming) {
+    co_await record_stream(answer);
+  } else {
+    co_await lease_.stop();
+    co_await settle_answer(answer);
+  }
   co_await leave_work();
 }
 
@@ -226,7 +239,8 @@ BackendRequest Exchange::to_backend(const SendPermit* permit) const {
           .origin = request_->origin,
           .room = ports_.memory,
           .permit = permit,
-          .use = request_->use};
+          .use = request_->use,
+          .streams_by = may_stream() ? &request_->policy.record : nullptr};
 }
 
 // The claim was taken back, or is somebody else's.
@@ -374,7 +388,8 @@ Task<OpStatus> Exchange::release() {
 Task<void> Exchange::bypass(Nonce asked) {
   for_backend_.clear();
   for_backend_.append("X-Request-Id: ").append(request_->request_id).append("\r\n");
-  const BackendRequest sent = to_backend(nullptr);
+  BackendRequest sent = to_backend(nullptr);
+  sent.streams_by = nullptr;
   if (shared_) lease_.start_unclaimed(op_, work_);
   BackendAnswer answer = co_await request_->backend.send(sent);
   note_fault(answer);
@@ -422,6 +437,7 @@ void Exchange::reply_bypassed(BackendAnswer& answer) {
     case Delivery::whole:
     case Delivery::unframed:
     case Delivery::oversize:
+    case Delivery::streaming:
       op_.record.reset();
       reply_with(answer, Ending::bypassed);
       break;

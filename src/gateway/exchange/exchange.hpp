@@ -18,9 +18,20 @@
 #include "gateway/exchange/exchange_claimant.hpp"
 #include "gateway/exchange/exchange_ports.hpp"
 #include "gateway/exchange/lease_keeper.hpp"
+#include "gateway/stream/stream_recorder.hpp"
 #include "store/owner_wait.hpp"
 
 namespace once::gateway {
+
+// Writes a reply that begins before its exchange has ended: a response that is recorded as it streams.
+class ReplyStart {
+ public:
+  // The reply is filled in, and its source gives the body. Returns at once.
+  virtual void begin_reply() = 0;
+
+ protected:
+  ~ReplyStart() = default;
+};
 
 // A request with a valid key, whole. Views live until the exchange ends.
 struct KeyedRequest {
@@ -40,6 +51,7 @@ struct KeyedRequest {
   Presence* presence = nullptr;                    // of its client, while it waits; null: taken to be there
   std::optional<OperationId> life = std::nullopt;  // the marker of the resource that the key dies with
   UpstreamUse* use = nullptr;
+  ReplyStart* streams = nullptr;  // null: its response is held back until it is whole
 };
 
 class Exchange {
@@ -58,11 +70,23 @@ class Exchange {
   Task<bool> start();
   Task<bool> go_without_claim();
   Task<bool> answer_at_work(Executions::Entered entered);
-  Task<bool> wait_for_owner();
+  // The reply is filled in, or it is worth claiming again.
+  enum class Waited : std::uint8_t { answered, owner_ended };
+  Task<Waited> wait_for_owner();
   Task<void> execute();
   // A response that cannot be read is counted and logged: its client only learns that the outcome is not known.
   void note_fault(const BackendAnswer& answer);
   Task<void> settle_answer(BackendAnswer& answer);
+  bool may_stream() const { return ports_.streams != nullptr && request_->streams != nullptr; }
+  Task<void> record_stream(BackendAnswer& answer);
+  Task<StreamState> settle_stream(StreamEnd end, const StreamRecorder& recorder, const BackendAnswer& answer,
+                                  const LiveStream& live);
+  void reply_with_stream(const OutcomeBytes& head, http::ResponseSourcePtr body, Ending ending);
+  // Whether the operation has a stream, and the reply gives it.
+  Task<bool> attach(Ending ending);
+  Task<std::uint64_t> find_resume(const StoredResponse& head, const LiveStream* live);
+  std::uint64_t resumed_at(const StoredResponse& head, std::string_view body) const;
+  void tell_offset(std::uint64_t offset);
   void answer_released(BackendAnswer& answer, OpStatus undone);
   Task<OpStatus> record(State state, BodyKept kept, OutcomeBytes outcome);
   Task<OpStatus> release();

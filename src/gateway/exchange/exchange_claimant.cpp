@@ -44,13 +44,14 @@ void ExchangeClaimant::end_in_background(Op end, Stands claim, std::shared_ptr<c
   spawn(try_on(ports_, std::move(end), claim, std::move(kept_alive)));
 }
 
-Task<bool> owner_ends(OwnerWait& owner, const ExchangePorts& ports, OperationId id, Presence* presence) {
+Task<WaitEnd> owner_ends(OwnerWait& owner, const ExchangePorts& ports, OperationId id, Presence* presence) {
   ports.metrics.waiting.add();
   Op seen;
   const WaitEnd end = co_await owner.wait(id, presence, seen);
   ports.metrics.waiting.subtract();
   // Claiming again tells the caller why, unless the operation is at work in this process.
-  co_return end == WaitEnd::owner_ended || (end == WaitEnd::store_failed && !ports.executions.has(id));
+  const bool tells_why = end == WaitEnd::store_failed && !ports.executions.has(id);
+  co_return tells_why ? WaitEnd::owner_ended : end;
 }
 
 }  // namespace once::gateway

@@ -31,7 +31,7 @@ class ExchangeClaimant final : private ClaimantHost, public Claimant {
 inline OwnerWaitPorts owner_wait_ports(const ExchangePorts& ports) {
   return {.store = ports.store, .waiters = ports.waiters, .home = ports.home, .clock = ports.clock};
 }
-// True when it is worth claiming again. Counted as waiting meanwhile.
-Task<bool> owner_ends(OwnerWait& owner, const ExchangePorts& ports, OperationId id, Presence* presence);
+// owner_ended: it is worth claiming again. Counted as waiting meanwhile.
+Task<WaitEnd> owner_ends(OwnerWait& owner, const ExchangePorts& ports, OperationId id, Presence* presence);
 
 }  // namespace once::gateway

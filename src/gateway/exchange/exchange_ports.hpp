@@ -9,6 +9,7 @@
 #include "base/random.hpp"
 #include "gateway/limits/response_memory.hpp"
 #include "gateway/metrics.hpp"
+#include "gateway/stream/live_stream.hpp"
 #include "store/executions.hpp"
 #include "store/lane.hpp"
 #include "store/waiters.hpp"
@@ -26,6 +27,7 @@ struct ExchangePorts {
   const Log& log;
   std::string_view errors_base;
   ResponseMemory* memory = nullptr;  // null: there is always enough
+  LiveStreams* streams = nullptr;    // null: no response is recorded as it streams
 };
 
 }  // namespace once::gateway

@@ -111,7 +111,12 @@ void Exchange::reply_recorded(Ending ending) {
   reply_->outcome = std::move(told_);
   unstored_fields_.clear();
   append_date(unstored_fields_, ports_.clock.now());
-  write_response(*reply_, *response,
+  StoredResponse told = *response;
+  if (const std::uint64_t offset = resumed_at(told, told.body); offset > 0) {
+    told.body = told.body.substr(static_cast<std::size_t>(offset));
+    tell_offset(offset);
+  }
+  write_response(*reply_, told,
                  {.ending = ending,
                   .request_id = request_->request_id,
                   .extra = unstored_fields_,

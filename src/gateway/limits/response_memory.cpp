@@ -19,7 +19,7 @@ Task<bool> TagRoom::take(std::size_t bytes) {
 
 Task<bool> ResponseMemory::take(std::size_t bytes) {
   Duration waited{};
-  while (!usage_.take(HeldFor::response, bytes, most_ + most_ / 4)) {
+  while (!usage_.take(HeldFor::response, bytes, most_for_response())) {
     if (waited >= longest_wait_for_room) {
       metrics_.bodies_dropped.add();
       co_return false;

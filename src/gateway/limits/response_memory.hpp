@@ -46,6 +46,8 @@ class ResponseMemory final : public http::CollectRoom {
 
   // A request under this limits.max_body_memory.
   void begin(std::size_t most) { most_ = most; }
+  // What a response that must be recorded may let all bodies take.
+  std::size_t most_for_response() const { return most_ + most_ / 4; }
 
   Task<bool> take(std::size_t bytes) override;
   void give_back(std::size_t bytes) override { usage_.give_back(HeldFor::response, bytes); }

@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "core/event_stream.hpp"
+#include "core/headers.hpp"
+
 namespace once::gateway {
 
 namespace {
@@ -26,6 +29,16 @@ Delivery delivery_of(UpstreamConnection::HeadRead read) {
 Delivery delivery_of(const http::ResponseHead& head, bool whole) {
   if (!whole) return Delivery::oversize;
   return head.framing.kind == Framing::Kind::until_close ? Delivery::unframed : Delivery::whole;
+}
+
+// Whether its body is recorded as it comes.
+bool is_streamed(const http::ResponseHead& head, const RecordPolicy& policy) {
+  if (head.framing.kind == Framing::Kind::none) return false;
+  StreamedHead streamed{.status = head.status, .content_type = head.find("Content-Type").value_or(""), .said = {}};
+  for (const http::Field& field : head.fields) {
+    if (same_name(field.name, "Idempotency-Policy")) streamed.said.add(field.value);
+  }
+  return is_recorded_as_it_streams(streamed, policy);
 }
 
 // From here to the end of the scope.
@@ -129,6 +142,13 @@ Task<BackendAnswer> HttpBackend::receive(const BackendRequest& request, Upstream
     }
     if (request.interim != nullptr) co_await request.interim->interim(connection->head());
     connection->drop_head();
+  }
+  if (request.streams_by != nullptr && is_streamed(connection->head(), *request.streams_by)) {
+    answer.delivery = Delivery::streaming;
+    answer.end_announced = connection->socket().tls() != nullptr;
+    answer.head = &connection->head();
+    answer.source = http::ResponseSourcePtr(connection.release());
+    co_return answer;
   }
   std::optional<UpstreamConnection::Collected> body = connection->body_at_hand(request.max_response_body);
   if (!body) body = co_await connection->collect(request.max_response_body, deadline, request.room);

@@ -1,0 +1,95 @@
+// Records a response while it streams: reads the backend, appends what came to the claim, and publishes each chunk when
+// it is durable. While one append is on its way the next chunk gathers. Readers never hold this up, and neither does a
+// client that leaves.
+#pragma once
+
+#include <coroutine>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/executor.hpp"
+#include "base/task.hpp"
+#include "gateway/metrics.hpp"
+#include "gateway/stream/live_stream.hpp"
+#include "http/upstream.hpp"
+#include "store/claimant.hpp"
+#include "store/executions.hpp"
+#include "store/waiters.hpp"
+
+namespace once::gateway {
+
+enum class StreamEnd : std::uint8_t {
+  whole,       // all of it is in the store and published
+  oversize,    // larger than may be recorded: only a part is in the store; the rest is still to be relayed
+  broken,      // by the backend
+  timed_out,   // the backend was silent for too long
+  lost,        // the claim is another one's
+  unrecorded,  // the store did not take it
+};
+
+struct StreamRecorderPorts {
+  Claimant& claimant;
+  Executor& home;
+  Metrics& metrics;
+  Waiters& readers;
+};
+
+struct StreamLimits {
+  std::size_t max_stream;  // bytes of the body that are recorded
+  std::size_t max_memory;  // bytes that all bodies of the process may take
+  Duration silence;        // of the backend
+  Duration lease;          // for how long an append is tried
+};
+
+class StreamRecorder {
+ public:
+  // `claim`: the op of the claim, whose nonce guards every append. All of them outlive this.
+  StreamRecorder(const StreamRecorderPorts& ports, const Op& claim, const Executions::Entry& work, LiveStream& live,
+                 const StreamLimits& limits);
+  StreamRecorder(const StreamRecorder&) = delete;
+  StreamRecorder& operator=(const StreamRecorder&) = delete;
+
+  // The first chunk. False: it was not recorded.
+  Task<bool> begin(OutcomeBytes head);
+  // The body, to its end.
+  Task<StreamEnd> record(http::ResponseSource& source);
+  // After oversize: sends on what follows, without recording it. Anything but `end`: it broke off.
+  Task<http::BodyChunk::Kind> relay(http::ResponseSource& source);
+
+  // Of the newest claim: another one may have been handed to this execution.
+  const Nonce& nonce() const { return append_.nonce; }
+  // What became of the last append.
+  OpStatus status() const { return append_.status; }
+  std::uint64_t body_bytes() const { return taken_; }
+
+ private:
+  // Of one chunk, at most.
+  static constexpr std::size_t most_gathered = std::size_t{128} << 10U;
+  // How far the fastest reader may be behind a stream that is not recorded.
+  static constexpr std::size_t relay_window = std::size_t{1} << 20U;
+
+  Task<void> append_gathered();
+  Task<bool> append(OutcomeBytes chunk);
+  Task<bool> append_all_again();
+  void publish(const OutcomeBytes& chunk);
+
+  struct AppenderIdle;
+
+  const StreamRecorderPorts ports_;
+  const Executions::Entry& work_;
+  LiveStream& live_;
+  const StreamLimits limits_;
+  Op append_;
+  std::string gathered_;
+  std::uint64_t taken_ = 0;  // bytes of the body
+  bool appending_ = false;
+  bool failed_ = false;
+  bool oversize_ = false;
+  std::optional<http::BodyChunk::Kind> source_ended_;
+  std::coroutine_handle<> awaits_appender_;
+};
+
+}  // namespace once::gateway
