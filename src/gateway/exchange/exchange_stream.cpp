@@ -106,8 +106,8 @@ Task<StreamState> Exchange::settle_stream(StreamEnd end, const StreamRecorder& r
   const bool framed = answer.head->framing.kind != http::Framing::Kind::until_close;
   const bool ended = end == StreamEnd::whole || end == StreamEnd::oversize;
   const RecordPolicy& policy = request_->policy.record;
-  const bool provably = framed || policy.unframed == Unframed::keep ||
-                        (policy.unframed == Unframed::whole && answer.end_announced);
+  const bool provably =
+      framed || policy.unframed == Unframed::keep || (policy.unframed == Unframed::whole && answer.end_announced);
   if (ended && provably) {
     const bool kept = end == StreamEnd::whole;
     const OutcomeBytes outcome = kept ? joined(live.chunks()) : encode_answer(answer);
@@ -165,9 +165,8 @@ Task<bool> Exchange::attach(Ending ending) {
   const std::uint64_t offset = co_await find_resume(*response, live.get());
   if (offset > 0) tell_offset(offset);
   const StreamReaderPorts reader{.home = ports_.home, .presence = request_->presence};
-  http::ResponseSourcePtr body =
-      live ? read_live(live, ports_.streams->readers(), reader, offset)
-           : read_stored(ports_.store, ports_.waiters, reader, request_->id, nonce, offset);
+  http::ResponseSourcePtr body = live ? read_live(live, ports_.streams->readers(), reader, offset)
+                                      : read_stored(ports_.store, ports_.waiters, reader, request_->id, nonce, offset);
   reply_with_stream(head, std::move(body), ending);
   co_return true;
 }
@@ -176,7 +175,8 @@ Task<bool> Exchange::attach(Ending ending) {
 // the events so far.
 Task<std::uint64_t> Exchange::find_resume(const StoredResponse& head, const LiveStream* live) {
   const http::RequestHead& request = request_->head;
-  if (request.find("Idempotency-Offset") || !request.find("Last-Event-ID")) co_return resumed_at(head, std::string_view());
+  if (request.find("Idempotency-Offset") || !request.find("Last-Event-ID"))
+    co_return resumed_at(head, std::string_view());
   std::string body;
   if (live != nullptr) {
     const std::vector<OutcomeBytes> chunks = live->chunks();

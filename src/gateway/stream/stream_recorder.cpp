@@ -88,13 +88,13 @@ Task<void> StreamRecorder::append_gathered() {
 
 Task<bool> StreamRecorder::append(OutcomeBytes chunk) {
   append_.outcome = std::move(chunk);
-  const Nonce before = append_.nonce;
-  co_await ports_.claimant.end(append_, limits_.lease, &work_);
-  if (append_.status != OpStatus::done) co_return false;
-  if (append_.nonce != before && append_.chunk > 0) {
+  // Without the execution: a claim that was handed to it has no chunks yet, and this one would not be its first.
+  co_await ports_.claimant.end(append_, limits_.lease);
+  if (append_.status == OpStatus::lost && take_handed(append_, &work_)) {
     const bool again = co_await append_all_again();
     co_return again;
   }
+  if (append_.status != OpStatus::done) co_return false;
   ++append_.chunk;
   ports_.metrics.stream_chunks.add();
   ports_.metrics.stream_bytes.add(append_.outcome->size());
@@ -108,10 +108,9 @@ Task<bool> StreamRecorder::append_all_again() {
   all.push_back(std::move(last));
   append_.chunk = 0;
   for (OutcomeBytes& chunk : all) {
-    const Nonce claimed = append_.nonce;
     append_.outcome = std::move(chunk);
-    co_await ports_.claimant.end(append_, limits_.lease, &work_);
-    if (append_.status != OpStatus::done || append_.nonce != claimed) co_return false;
+    co_await ports_.claimant.end(append_, limits_.lease);
+    if (append_.status != OpStatus::done) co_return false;
     ++append_.chunk;
   }
   co_return true;

@@ -23,9 +23,11 @@ struct BackendScript {
   Delivery delivery = Delivery::whole;
   std::string head = "HTTP/1.1 201 Created\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\n";
   std::string body = "done";           // oversize: the first part of it
-  std::vector<std::string> rest = {};  // oversize: what still comes
-  Duration takes{};                    // Duration::max(): until answer() is called
-  int begun_status = 0;                // of a response that broke off in its body
+  std::vector<std::string> rest = {};  // oversize, streaming: what still comes
+  Duration each{};                     // of what still comes: how long each part takes, and the end
+  http::BodyChunk::Kind ends_with = http::BodyChunk::Kind::end;
+  Duration takes{};      // Duration::max(): until answer() is called
+  int begun_status = 0;  // of a response that broke off in its body
 };
 
 inline BackendScript answer_with(int status, std::string body = "done", std::string fields = "") {
@@ -39,6 +41,17 @@ inline BackendScript answer_with(int status, std::string body = "done", std::str
 inline BackendScript fails_with(Delivery delivery) {
   BackendScript script;
   script.delivery = delivery;
+  return script;
+}
+
+// An event stream of these parts.
+inline BackendScript streams(std::vector<std::string> parts, Duration each = {}) {
+  BackendScript script;
+  script.delivery = Delivery::streaming;
+  script.head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
+  script.body.clear();
+  script.rest = std::move(parts);
+  script.each = each;
   return script;
 }
 
@@ -58,14 +71,15 @@ inline constexpr Duration until_told = Duration::max();
 // A response with bytes of its own, gone when the exchange lets go of it: a view kept too long is found by ASan.
 class ScriptedResponse final : public http::ResponseSource {
  public:
-  explicit ScriptedResponse(BackendScript script) : script_(std::move(script)) {
+  ScriptedResponse(BackendScript script, VirtualExecutor& executor) : script_(std::move(script)), executor_(executor) {
     const auto result = http::parse(script_.head, http::HeadLimits(), Method::post, head_);
     ONCE_ASSERT(result.parsed == http::Parsed::complete);
   }
 
   Task<http::BodyChunk> next(Duration) override {
     using Kind = http::BodyChunk::Kind;
-    if (next_ == script_.rest.size()) co_return http::BodyChunk{.kind = Kind::end, .data = {}};
+    if (script_.each > Duration::zero()) co_await sleep_for(executor_, script_.each);
+    if (next_ == script_.rest.size()) co_return http::BodyChunk{.kind = script_.ends_with, .data = {}};
     co_return http::BodyChunk{.kind = Kind::data, .data = script_.rest[next_++]};
   }
   void done() override { delete this; }
@@ -77,6 +91,7 @@ class ScriptedResponse final : public http::ResponseSource {
 
  private:
   BackendScript script_;
+  VirtualExecutor& executor_;
   http::ResponseHead head_;
   std::size_t next_ = 0;
 };
@@ -146,7 +161,7 @@ class ScriptedBackend final : public Backend {
     if (!is_answered(script.delivery))
       co_return BackendAnswer{
           .delivery = script.delivery, .head = nullptr, .begun_status = script.begun_status, .body = {}, .source = {}};
-    auto* response = new ScriptedResponse(std::move(script));
+    auto* response = new ScriptedResponse(std::move(script), executor_);
     co_return response->as_answer();
   }
 

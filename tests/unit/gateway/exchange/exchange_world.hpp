@@ -39,13 +39,16 @@ struct Ask {
   int key = 1;
   int content = 1;  // what the request asks for, as the fingerprint sees it
   std::optional<OperationId> life = std::nullopt;
+  bool streams = false;  // its client takes a response as it comes
 };
 
 // One request on its way, and what its client got.
-class Call final : private Presence {
+class Call final : private Presence, private ReplyStart {
  public:
-  Call(const ExchangePorts& ports, const Policy& policy, Backend& backend, std::string request_id, Trace& trace)
+  Call(const ExchangePorts& ports, const Policy& policy, Backend& backend, std::string request_id, Trace& trace,
+       const std::string& fields = "")
       : policy_(policy), backend_(backend), request_id_(std::move(request_id)), trace_(trace), exchange_(ports) {
+    head_text_ = "POST /payments HTTP/1.1\r\nHost: api\r\n" + fields + "Content-Length: 8\r\n\r\n";
     const auto parsed = http::parse(head_text_, http::HeadLimits(), head_);
     ONCE_ASSERT(parsed.parsed == http::Parsed::complete);
   }
@@ -67,6 +70,9 @@ class Call final : private Presence {
   bool listened_to() const { return listener_ != nullptr; }
 
   bool ended() const { return ended_; }
+  // What came of a body that streams.
+  const std::string& told() const { return told_; }
+  std::optional<http::BodyChunk::Kind> stream_end() const { return stream_end_; }
   const Reply& reply() const { return reply_; }
   int status() const { return reply_.status; }
   std::string body() const { return std::string(reply_.body); }
@@ -100,6 +106,22 @@ class Call final : private Presence {
   void stop_listening() override { listener_ = nullptr; }
   bool has_left() override { return !here_; }
 
+  void begin_reply() override {
+    begun_ = true;
+    spawn(read_stream());
+  }
+
+  Task<void> read_stream() {
+    using Kind = http::BodyChunk::Kind;
+    while (!stream_end_) {
+      const http::BodyChunk chunk = co_await reply_.source->next(std::chrono::minutes(1));
+      if (chunk.kind != Kind::data) stream_end_ = chunk.kind;
+      if (chunk.kind != Kind::data) continue;
+      told_.append(chunk.data);
+      trace_.push_back(std::string("told: ").append(chunk.data));
+    }
+  }
+
   Task<void> run(Ask ask) {
     const KeyedRequest request{.policy = policy_,
                                .backend = backend_,
@@ -110,13 +132,15 @@ class Call final : private Presence {
                                .fingerprint = fingerprint_of(ask.content),
                                .request_id = request_id_,
                                .presence = this,
-                               .life = ask.life};
+                               .life = ask.life,
+                               .streams = ask.streams ? this : nullptr};
     co_await exchange_.run(request, reply_);
     ended_ = true;
+    if (ask.streams && !begun_ && reply_.source) begin_reply();
     trace_.push_back("reply: " + std::to_string(reply_.status) + " " + std::string(name_of(reply_.ending)));
   }
 
-  const std::string head_text_ = "POST /payments HTTP/1.1\r\nHost: api\r\nContent-Length: 8\r\n\r\n";
+  std::string head_text_;
   const Policy policy_;
   Backend& backend_;
   const std::string request_id_;
@@ -127,6 +151,9 @@ class Call final : private Presence {
   Listener* listener_ = nullptr;
   bool here_ = true;
   bool ended_ = false;
+  bool begun_ = false;
+  std::string told_;
+  std::optional<http::BodyChunk::Kind> stream_end_;
 };
 
 // A process: its own waiters, executions, nonces and numbers.
@@ -146,11 +173,12 @@ class TestGateway {
                .random = random_,
                .metrics = metrics,
                .log = log_,
-               .errors_base = "urn:once:error:"} {}
+               .errors_base = "urn:once:error:",
+               .streams = &streams_} {}
 
-  Call& send(const Policy& policy, const Ask& ask = Ask()) {
+  Call& send(const Policy& policy, const Ask& ask = Ask(), const std::string& fields = "") {
     const std::string request_id = "request-" + std::to_string(calls_.size() + 1);
-    calls_.push_back(std::make_unique<Call>(ports_, policy, backend_, request_id, trace_));
+    calls_.push_back(std::make_unique<Call>(ports_, policy, backend_, request_id, trace_, fields));
     calls_.back()->start(ask);
     return *calls_.back();
   }
@@ -167,6 +195,8 @@ class TestGateway {
   Trace& trace_;
   Waiters waiters_;
   Executions executions_;
+  Load load_;
+  LiveStreams streams_{load_};
   SeededRandom random_;
   Log log_;
   ExchangePorts ports_;

@@ -1,0 +1,244 @@
+// Responses that are recorded as they stream: what is told when, and what stays of it when something fails.
+#include "tests/unit/gateway/exchange/exchange_world.hpp"
+
+namespace once::gateway {
+namespace exchange_stream_test {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using Kind = http::BodyChunk::Kind;
+
+constexpr Ask streaming{.streams = true};
+
+using ExchangeStream = EveryStore;
+INSTANTIATE_TEST_SUITE_P(Stores, ExchangeStream, every_setting(), name_of_setting);
+
+// A stream of three parts, one a second.
+BackendScript three_parts() {
+  return streams({"one ", "two ", "three"}, 1s);
+}
+constexpr std::string_view all_three = "one two three";
+
+TEST_P(ExchangeStream, every_part_is_recorded_before_it_is_told) {
+  world.backend.then(three_parts());
+  const Call& call = world.ask(streaming);
+  world.executor.run_to_the_end();
+  EXPECT_EQ(call.told(), all_three);
+  EXPECT_EQ(call.stream_end(), Kind::end);
+  EXPECT_THAT(world.trace, testing::ElementsAre("claim: execute", "send: attempt 1", "append: done", "append: done",
+                                                "told: one ", "append: done", "told: two ", "append: done",
+                                                "told: three", "finish succeeded: done", "reply: 200 executed"));
+  const auto record = world.record();
+  ASSERT_TRUE(record && record->outcome);
+  EXPECT_EQ(record->state, State::succeeded);
+  EXPECT_EQ(decode(*record->outcome)->body, all_three);
+}
+
+TEST_P(ExchangeStream, what_comes_while_an_append_is_under_way_gathers) {
+  if (GetParam().execution == Execution::at_once) return;
+  world.backend.then(streams({"a", "b", "c", "d"}));  // all at once
+  const Call& call = world.ask(streaming);
+  world.executor.run_to_the_end();
+  EXPECT_EQ(call.told(), "abcd");
+  EXPECT_EQ(std::ranges::count(world.trace, "append: done"), 3) << "the head, the first part, and the rest together";
+}
+
+TEST_P(ExchangeStream, a_retry_replays_it) {
+  world.backend.then(three_parts());
+  world.ask(streaming);
+  EXPECT_EQ(world.ask().body(), all_three);
+  EXPECT_EQ(world.backend.executions(), 1U);
+}
+
+TEST_P(ExchangeStream, without_a_client_that_takes_streams_nothing_is_attached) {
+  world.backend.then(three_parts());
+  world.send(streaming);
+  world.executor.advance(1500ms);
+  EXPECT_EQ(world.ask().code(), "in-flight");
+}
+
+TEST_P(ExchangeStream, a_retry_attaches_on_this_gateway_and_on_another_one) {
+  world.backend.then(three_parts());
+  const Call& owner = world.send(streaming);
+  world.executor.advance(1500ms);
+  const Call& here = world.send(streaming);
+  const Call& there = world.other.send(world.policy, streaming);
+  world.executor.run_to_the_end();
+  EXPECT_EQ(owner.told(), all_three);
+  for (const Call* reader : {&here, &there}) {
+    EXPECT_EQ(reader->told(), all_three);
+    EXPECT_EQ(reader->stream_end(), Kind::end);
+    EXPECT_EQ(reader->idempotency_status(), "attached");
+  }
+  EXPECT_EQ(world.backend.executions(), 1U);
+}
+
+TEST_P(ExchangeStream, a_reader_goes_on_where_it_was) {
+  world.backend.then(streams({"id: 1\n\n", "id: 2\n\n", "id: 3\n\n"}, 1s));
+  world.send(streaming);
+  world.executor.advance(2500ms);
+  for (TestGateway* gateway : {&world.gateway, &world.other}) {
+    const Call& by_id = gateway->send(world.policy, streaming, "Last-Event-ID: 1\r\n");
+    const Call& by_offset = gateway->send(world.policy, streaming, "Idempotency-Offset: 9\r\n");
+    world.executor.run_to_the_end();
+    EXPECT_EQ(by_id.header("Idempotency-Offset"), "7");
+    EXPECT_TRUE(by_id.told() + by_id.body() == "id: 2\n\nid: 3\n\n") << by_id.told();
+    EXPECT_TRUE(by_offset.told() + by_offset.body() == ": 2\n\nid: 3\n\n") << by_offset.told();
+  }
+}
+
+TEST_P(ExchangeStream, a_client_that_leaves_changes_nothing) {
+  world.backend.then(three_parts());
+  Call& call = world.send(streaming);
+  world.executor.advance(1500ms);
+  call.leave();
+  world.executor.run_to_the_end();
+  EXPECT_EQ(call.stream_end(), Kind::broken);
+  EXPECT_EQ(world.ask().body(), all_three);
+}
+
+TEST_P(ExchangeStream, a_stream_that_breaks_off_is_unknown_and_keeps_its_prefix) {
+  for (const Kind ending : {Kind::broken, Kind::timed_out}) {
+    const int key = ending == Kind::broken ? 1 : 2;
+    BackendScript script = three_parts();
+    script.ends_with = ending;
+    world.backend.then(script);
+    const Call& call = world.ask({.key = key, .streams = true});
+    world.executor.run_to_the_end();
+    EXPECT_EQ(call.told(), all_three);
+    EXPECT_EQ(call.stream_end(), Kind::broken) << "never a clean end";
+    EXPECT_EQ(world.record(key)->state, State::unknown);
+    world.policy.on_unknown = OnUnknown::hold;
+    for (TestGateway* gateway : {&world.gateway, &world.other}) {
+      const Call& again = gateway->send(world.policy, {.key = key, .streams = true});
+      world.executor.run_to_the_end();
+      EXPECT_EQ(again.idempotency_status(), "unknown");
+      EXPECT_EQ(again.told(), all_three);
+      EXPECT_EQ(again.stream_end(), Kind::broken);
+    }
+  }
+  EXPECT_EQ(world.backend.executions(), 2U);
+}
+
+TEST_P(ExchangeStream, readers_of_a_new_attempt_see_only_that) {
+  BackendScript cut = three_parts();
+  cut.ends_with = Kind::broken;
+  world.backend.then(cut);
+  world.ask(streaming);
+  world.executor.run_to_the_end();
+  world.policy.on_unknown = OnUnknown::retry;
+  world.backend.then(streams({"new ", "attempt"}, 1s));
+  const Call& owner = world.send(streaming);
+  world.executor.advance(1500ms);
+  const Call& there = world.other.send(world.policy, streaming);
+  world.executor.run_to_the_end();
+  EXPECT_EQ(owner.told(), "new attempt");
+  EXPECT_EQ(there.told(), "new attempt");
+  EXPECT_EQ(there.stream_end(), Kind::end);
+}
+
+TEST_P(ExchangeStream, a_stream_that_is_too_large_goes_on_and_is_not_kept) {
+  world.policy.record.max_stream = 6;
+  world.backend.then(three_parts());
+  const Call& call = world.ask(streaming);
+  world.executor.run_to_the_end();
+  EXPECT_EQ(call.told(), all_three);
+  EXPECT_EQ(call.stream_end(), Kind::end);
+  EXPECT_EQ(world.record()->body_kept, BodyKept::no);
+  EXPECT_EQ(world.ask().code(), "response-not-kept");
+}
+
+TEST_P(ExchangeStream, a_large_stream_that_breaks_off_is_unknown) {
+  world.policy.record.max_stream = 6;
+  BackendScript cut = three_parts();
+  cut.ends_with = Kind::broken;
+  world.backend.then(cut);
+  const Call& call = world.ask(streaming);
+  world.executor.run_to_the_end();
+  EXPECT_EQ(call.stream_end(), Kind::broken);
+  EXPECT_EQ(world.record()->state, State::unknown);
+}
+
+TEST_P(ExchangeStream, a_full_store_stops_the_recording_and_not_the_stream) {
+  world.store.fail_when(
+      [](const Op& op, std::size_t) { return op.verb == Verb::append && op.chunk == 2 ? Fault::full : Fault::none; });
+  world.backend.then(three_parts());
+  const Call& call = world.ask(streaming);
+  world.executor.run_to_the_end();
+  EXPECT_EQ(call.told(), all_three);
+  EXPECT_EQ(call.stream_end(), Kind::end);
+  EXPECT_EQ(world.record()->body_kept, BodyKept::no);
+}
+
+// Whatever step of the store fails, and whether or not it was done: what was told is a prefix of the stream, it ends
+// cleanly only if it is recorded, and nothing is executed twice.
+TEST_P(ExchangeStream, each_step_of_the_store_fails_in_turn) {
+  for (const Fault fault : {Fault::before, Fault::after}) {
+    for (std::size_t step = 0;; ++step) {
+      World it(GetParam().shared, GetParam().execution);
+      it.policy.on_unknown = OnUnknown::hold;
+      it.store.fail_when([&](const Op& op, std::size_t at) {
+        return at >= step && at < step + 3 && op.verb != Verb::claim ? fault : Fault::none;
+      });
+      it.backend.then(three_parts());
+      const Call& call = it.send(streaming);
+      it.executor.run_to_the_end();
+      EXPECT_TRUE(all_three.starts_with(call.told())) << call.told();
+      if (call.stream_end() == Kind::end) {
+        EXPECT_EQ(call.told(), all_three);
+        EXPECT_EQ(it.record()->state, State::succeeded);
+      }
+      const bool reached = it.store.steps() > step;
+      it.store.heal();
+      const Call& again = it.send(streaming);
+      it.executor.run_to_the_end();
+      const std::string later = again.told() + (again.code().empty() ? again.body() : "");
+      EXPECT_TRUE(later.starts_with(call.told()) || !again.code().empty()) << later << " after " << call.told();
+      EXPECT_LE(it.backend.executions(), 1U);
+      if (!reached) break;
+    }
+  }
+}
+
+TEST(ExchangeStreamLease, an_owner_that_lost_its_claim_appends_nothing_and_cuts_its_readers) {
+  World world;
+  world.policy.on_unknown = OnUnknown::retry;
+  world.policy.lease = 2s;
+  world.store.fail_when([](const Op& op, std::size_t) { return op.verb == Verb::renew ? Fault::before : Fault::none; });
+  world.backend.then(streams({"old ", "old ", "old ", "old "}, 1500ms));
+  world.backend.then(streams({"new ", "new"}, 100ms));
+  const Call& first = world.send(streaming);
+  world.executor.advance(2500ms);
+  const Call& second = world.other.send(world.policy, streaming);
+  world.executor.run_to_the_end();
+  EXPECT_EQ(second.told(), "new new");
+  EXPECT_EQ(second.stream_end(), Kind::end);
+  EXPECT_TRUE(std::string_view("old old old old ").starts_with(first.told())) << first.told();
+  EXPECT_EQ(first.stream_end(), Kind::broken);
+  EXPECT_EQ(decode(*world.record()->outcome)->body, "new new");
+}
+
+TEST(ExchangeStreamLease, a_claim_that_is_handed_over_gets_all_of_the_stream) {
+  World world;
+  world.policy.on_unknown = OnUnknown::retry;
+  world.policy.lease = 2s;
+  world.store.fail_when([](const Op& op, std::size_t) { return op.verb == Verb::renew ? Fault::before : Fault::none; });
+  world.backend.then(streams({"a ", "b ", "c ", "d"}, 1500ms));
+  const Call& owner = world.send(streaming);
+  world.executor.advance(2500ms);
+  const Call& retry = world.send(streaming);  // gets the lapsed claim, and this process has it at work
+  world.executor.advance(100ms);
+  world.store.heal();
+  world.executor.advance(2s);
+  const Call& there = world.other.send(world.policy, streaming);
+  world.executor.run_to_the_end();
+  EXPECT_EQ(there.code(), "");
+  for (const Call* reader : {&owner, &retry, &there}) {
+    EXPECT_EQ(reader->told(), "a b c d");
+    EXPECT_EQ(reader->stream_end(), Kind::end);
+  }
+  EXPECT_EQ(world.backend.executions(), 1U);
+}
+
+}  // namespace exchange_stream_test
+}  // namespace once::gateway
