@@ -301,6 +301,27 @@ class KeyedStreams(EndToEnd):
         head = reader.head()
         self.assertEqual(int(head.fields["content-length"]), len(event(0) + event(1)))
 
+    @unittest.skipUnless(SHARED, "one gateway has the store to itself")
+    def test_a_retry_at_another_gateway_attaches_and_goes_on_where_it_was(self):
+        env = {"ONCE_SECRET": secrets.token_hex(16), **os.environ}
+        gateway = self.start(env=env)
+        other = self.gateway(self.served, env=env)
+        first = self.read(gateway).head()
+        events = [event(number) for number in range(4)]
+        self.script.tell(*events[:2])
+        first.until(len(events[0] + events[1]))
+        second = self.read(other).head()
+        resumed = self.read(other, fields=[("Last-Event-ID", "0")]).head()
+        self.assertEqual(second.fields["idempotency-status"], "attached")
+        self.assertEqual(second.until(len(events[0] + events[1])), events[0] + events[1])
+        self.script.tell(events[2])
+        self.assertEqual(second.until(len(b"".join(events[:3]))), b"".join(events[:3]))
+        self.script.tell(events[3], None)
+        for reader in (first, second):
+            self.assertEqual(reader.rest(), b"".join(events))
+        self.assertEqual(resumed.rest(), b"".join(events[1:]))
+        self.assertEqual(len(self.served.requests), 1)
+
     @unittest.skipIf(STORE == "memory:", "it ends with the process")
     def test_a_gateway_that_dies_in_the_middle_leaves_the_prefix(self):
         settings = ("defaults.lease=1s",) if SHARED else (f"data_dir={self.folder()}",)
