@@ -195,8 +195,8 @@ class TestGateway {
   Trace& trace_;
   Waiters waiters_;
   Executions executions_;
-  Load load_;
-  LiveStreams streams_{load_};
+  Usage usage_;
+  LiveStreams streams_{usage_};
   SeededRandom random_;
   Log log_;
   ExchangePorts ports_;
