@@ -6,6 +6,7 @@
 
 #include "sim/history.hpp"
 #include "sim/operators.hpp"
+#include "sim/streams.hpp"
 
 namespace once::sim {
 
@@ -16,6 +17,8 @@ class GatewayProcess {
   // Calls back with the answer, unless the process dies first or the answer is lost.
   virtual void ask(const Asked& asked, std::function<void(const Answer&)> answered) = 0;
   virtual Operators& operators() = 0;
+  // Null: it has none.
+  virtual Streams* streams() { return nullptr; }
 
   virtual void die() = 0;
   virtual void pause(Duration length) = 0;

@@ -101,6 +101,7 @@ History::Fact History::after_write(const Key& key, const Op& op) const {
       if (op.record && op.record->body_kept == BodyKept::no) fact.outcome = nullptr;
       fact.expires_at = saturating_add(clock_->now(), op.terms.ttl);
       fact.resolved_by = op.verb == Verb::resolve ? std::optional(errand_of(op)) : std::nullopt;
+      if (fact.state != Fact::State::unknown) fact.chunks.clear();
       break;
     case Verb::claim:
     case Verb::append:
@@ -129,8 +130,9 @@ void History::store_acted(const Op& op) {
                              .claimed_at = clock_->now(),
                              .expires_at = saturating_add(clock_->now(), op.terms.ttl),
                              .remembered = op.terms.tombstone});
-    } else if (op.verb != Verb::lookup && op.verb != Verb::read && op.verb != Verb::append &&
-               key.now.nonce == op.nonce) {
+    } else if (op.verb == Verb::append) {
+      append_failed(key, op);
+    } else if (op.verb != Verb::lookup && op.verb != Verb::read && key.now.nonce == op.nonce) {
       key.perhaps.push_back(after_write(key, op));
     }
     return;
@@ -139,6 +141,8 @@ void History::store_acted(const Op& op) {
   if (op.verb == Verb::claim && op.verdict == Verdict::gone) check_gone(key, op);
   if (op.verb == Verb::claim && op.verdict == Verdict::replay) check_replay(key, op);
   if (op.verb == Verb::forget || op.verb == Verb::resolve) operated(key, op);
+  if (op.verb == Verb::append) appended(key, op);
+  if (op.verb == Verb::read) check_chunks(key, op);
   if ((op.verb == Verb::renew || op.verb == Verb::finish || op.verb == Verb::release) && op.status == OpStatus::done) {
     wrote(key, op);
   }
@@ -227,6 +231,7 @@ void History::granted(Key& key, const Op& op) {
   // Whoever releases gives back the attempt before, and nobody owns that.
   if (key.before.state == Fact::State::started) key.before.state = Fact::State::unknown;
   key.before.nonce = Nonce();
+  key.before.chunks.clear();
   key.now = after_claim(op);
   key.perhaps.clear();
   if (key.before.state != Fact::State::none) {
@@ -342,7 +347,8 @@ void History::acknowledged(const OperationId& id) {
   is_recorded(key);
 }
 
-void History::failed_over(const OperationId& id, const std::optional<Record>& record) {
+void History::failed_over(const OperationId& id, const std::optional<Record>& record,
+                          const std::vector<OutcomeBytes>& chunks) {
   Key& key = keys_[id];
   while (lag_ && !key.since.empty() && key.since.front().at + *lag_ < world_.now()) {
     key.safe = key.since.front();
@@ -351,6 +357,7 @@ void History::failed_over(const OperationId& id, const std::optional<Record>& re
   const auto fits = [&](const Version& version) {
     if (!is_as(version.now, record)) return false;
     if (!record) return true;
+    if (version.now.chunks != chunks) return false;
     // Which of the renewals and releases it was, the times tell.
     return version.now.expires_at == record->expires_at &&
            (record->state != State::started || version.now.lease_until == record->lease_until);
@@ -372,6 +379,7 @@ void History::failed_over(const OperationId& id, const std::optional<Record>& re
   }
   // Another clock goes on from here, and where no record is left it is all that fences come from.
   key.fence = record ? record->fence : Fence{};
+  check_chunks_after_failover(id, key.now);
   key.since.clear();
 }
 

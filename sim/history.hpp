@@ -80,7 +80,7 @@ class History {
   // The key as it now stands was told to somebody as lasting.
   void acknowledged(const OperationId& id);
   // What a replica holds when it takes over.
-  void failed_over(const OperationId& id, const std::optional<Record>& record);
+  void failed_over(const OperationId& id, const std::optional<Record>& record, const std::vector<OutcomeBytes>& chunks);
   // The store's clock has been this far: what expires by then may be gone, even if the clock is set back later.
   void store_clock_at(Time now) { latest_ = std::max(latest_, now); }
 
@@ -128,6 +128,7 @@ class History {
   const std::vector<std::string>& violations() const { return violations_; }
   std::uint64_t executions() const { return executions_.size(); }
   std::uint64_t replays() const { return replays_; }
+  std::uint64_t chunks_read() const { return chunks_read_; }
   std::uint64_t operations_by_hand() const;
 
  private:
@@ -143,8 +144,11 @@ class History {
     Duration remembered{};                  // after that
     OutcomeBytes outcome{};                 // what a replay gives; null: it was not kept
     std::optional<unsigned> resolved_by{};  // an operator's errand
-    bool aged = false;  // the store keeps only a tombstone: a clock that is set back does not undo it
+    bool aged = false;                   // the store keeps only a tombstone: a clock that is set back does not undo it
+    std::vector<OutcomeBytes> chunks{};  // of a response that streams
+    OutcomeBytes perhaps_chunk{};        // the next one, if it was written although its append failed
 
+    void append(const OutcomeBytes& chunk);
     Time forget_at() const { return saturating_add(expires_at, remembered); }
   };
   struct Version {
@@ -195,6 +199,11 @@ class History {
   void changed(Key& key);
   void wrote(Key& key, const Op& op);
   void operated(Key& key, const Op& op);
+  void appended(Key& key, const Op& op);
+  void append_failed(Key& key, const Op& op);
+  void check_chunks(Key& key, const Op& op);
+  void told_chunks(const Op& op);
+  void check_chunks_after_failover(const OperationId& id, const Fact& held);
   bool must_be_done(const Key& key, const Op& op) const;
   bool may_be(const Fact& fact, const Nonce& nonce, State state) const;
   bool is_live(const Fact& fact) const;
@@ -230,6 +239,7 @@ class History {
   bool clocks_are_steady_ = false;
   std::map<Nonce, unsigned> recorded_;  // outcomes that the store said it has, with their generation
   std::map<std::pair<OperationId, unsigned>, std::string> told_;  // by generation
+  std::map<Nonce, std::size_t> told_chunks_;                      // how many of each claim somebody relies on
   std::vector<Errand> errands_;
   std::set<Nonce> made_;  // claims that were given
   std::set<Nonce> told_failed_;
@@ -240,6 +250,7 @@ class History {
   bool backends_commit_ = false;
   std::vector<std::string> violations_;
   std::uint64_t replays_ = 0;
+  std::uint64_t chunks_read_ = 0;
   Time latest_ = Time::min();
 };
 

@@ -40,6 +40,7 @@ void History::committed(const OperationId& id, const Record& record, unsigned ex
   key.now.nonce = nonce;
   key.now.expires_at = record.expires_at;
   key.now.outcome = record.outcome;
+  key.now.chunks.clear();
   is_recorded(key);
 }
 
@@ -78,6 +79,7 @@ void History::told(const Op& op, const Executor& process) {
                             op.fault == StoreFault::refused ? "refused" : "failed", op.error));
   }
   if (op.verb == Verb::renew && op.status == OpStatus::lost) told_lost_.insert(op.nonce);
+  told_chunks(op);
   if (op.verb != Verb::claim || leaves_out(op.id)) return;
   if (op.status == OpStatus::failed) {
     told_failed_.insert(op.nonce);

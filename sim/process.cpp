@@ -120,7 +120,9 @@ Process::Process(const Parts& parts, std::uint64_t seed)
                   .store = lanes_.store(),
                   .lanes = lanes_,
                   .waiters = waiters_,
-                  .home = executor_}) {}
+                  .home = executor_}),
+      streams_(
+          {.world = parts.world, .history = parts.history, .lanes = lanes_, .home = executor_, .random = random_}) {}
 
 Process::~Process() {
   if (alive_) die();
@@ -135,6 +137,7 @@ void Process::ask(const Asked& asked, std::function<void(const Answer&)> answere
 void Process::die() {
   alive_ = false;
   operators_.cut_off();
+  streams_.cut_off();
   lanes_.cut_off();
   backend_.cut_off();
   executor_.run_out();

@@ -20,6 +20,7 @@
 #include "sim/operators.hpp"
 #include "sim/random.hpp"
 #include "sim/setup.hpp"
+#include "sim/streams.hpp"
 #include "sim/world.hpp"
 
 namespace once::sim {
@@ -65,6 +66,7 @@ class Process final : public GatewayProcess {
   const Policy& policy_of(const Asked& asked) const { return parts_.routes[asked.operation % parts_.routes.size()]; }
 
   Operators& operators() override { return operators_; }
+  Streams* streams() override { return &streams_; }
 
   void die() override;
   bool alive() const { return alive_; }
@@ -84,6 +86,7 @@ class Process final : public GatewayProcess {
   SimLanes lanes_;
   SimBackend backend_;
   Operators operators_;
+  Streams streams_;
   const ServingSettings settings_;
   const Routes routes_{{}, {}};  // a call has its policy already
   const OperationIds ids_{"the secret of the simulation"};

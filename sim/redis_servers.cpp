@@ -8,10 +8,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// What somebody relies on from now on: a claim, a write, and an outcome that others wrote and that is about to be told.
+// What somebody relies on from now on: a claim, a write, and what others wrote and is about to be told.
 bool must_last(const Op& op) {
   if (op.status != OpStatus::done) return false;
-  if (op.verb == Verb::lookup) return op.record && op.record->state == State::succeeded;
+  if (op.verb == Verb::read && !op.chunks.empty()) return true;
+  if (op.verb == Verb::lookup || op.verb == Verb::read) return op.record && op.record->state == State::succeeded;
   const bool claims = op.verb == Verb::claim;
   return !claims || op.verdict == Verdict::execute || op.verdict == Verdict::replay || op.verdict == Verdict::not_kept;
 }
@@ -59,15 +60,19 @@ void RedisServers::replicate_later(Shard& shard, const OperationId& id) {
   if (!shard.has_replica) return;  // it will get everything
   Duration lag = world_.draw.between(0ms, healed_ ? 5ms : setup_.replica_lag);
   const Time before = shard.behind.empty() ? Time::min() : shard.behind.back().due;
-  const Change change{
-      .id = id, .record = shard.primary.at(id), .number = ++changes_, .due = std::max(before, world_.now() + lag)};
+  const Change change{.id = id,
+                      .record = shard.primary.at(id),
+                      .chunks = shard.primary.chunks_at(id),
+                      .number = ++changes_,
+                      .due = std::max(before, world_.now() + lag)};
   shard.behind.push_back(change);
   world_.after(change.due - world_.now(), [this, &shard, number = change.number] { replicate(shard, number); });
 }
 
 void RedisServers::replicate(Shard& shard, std::uint64_t up_to) {
   while (!shard.behind.empty() && shard.behind.front().number <= up_to) {
-    shard.replica.put(shard.behind.front().id, shard.behind.front().record);
+    const Change& change = shard.behind.front();
+    shard.replica.put(change.id, change.record, change.chunks);
     shard.behind.pop_front();
   }
 }
@@ -95,7 +100,7 @@ void RedisServers::fail_over() {
   // Its clock is another one.
   clock_.jump(world_.draw.below(Duration(4s)) - 2s);
   for (const OperationId& id : history_.ids()) {
-    if (&shard_of(id) == &shard) history_.failed_over(id, shard.primary.at(id));
+    if (&shard_of(id) == &shard) history_.failed_over(id, shard.primary.at(id), shard.primary.chunks_at(id));
   }
   world_.after(world_.draw.between(50ms, 8s), [this, &shard] {
     shard.down = false;

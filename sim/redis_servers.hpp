@@ -36,6 +36,7 @@ class RedisServers final : public Store, private RowsSearch {
   struct Change {
     OperationId id;
     std::optional<Record> record;
+    std::vector<OutcomeBytes> chunks;
     std::uint64_t number = 0;
     Time due;  // by the world's time
   };

@@ -1,6 +1,7 @@
 #include "sim/rows.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/assert.hpp"
 #include "core/decision.hpp"
@@ -86,10 +87,13 @@ Rows::Changed Rows::write(Op& op, Record& record, Time now) {
       }
       break;
     case Verb::append:
-      if (may_append(record, op)) {
-        written = Written::yes;
-        chunks_.append(op);
+      if (!may_append(record, op)) break;
+      if (op.chunk > chunks_at(op.id).size()) {
+        answer_failed(op, StoreFault::refused, "earlier chunks are lost");
+        return Changed::no;
       }
+      written = Written::yes;
+      chunks_.append(op);
       break;
     case Verb::claim:
     case Verb::read:
@@ -109,13 +113,22 @@ std::optional<Record> Rows::at(const OperationId& id) const {
   return record == nullptr ? std::nullopt : std::optional(*record);
 }
 
-void Rows::put(const OperationId& id, const std::optional<Record>& record) {
+std::vector<OutcomeBytes> Rows::chunks_at(const OperationId& id) const {
+  Op op{.verb = Verb::read, .id = id, .chunk_bytes = std::numeric_limits<std::size_t>::max()};
+  if (const Record* record = find(id)) chunks_.read_into(op, *record);
+  return op.chunks;
+}
+
+void Rows::put(const OperationId& id, const std::optional<Record>& record, const std::vector<OutcomeBytes>& chunks) {
   chunks_.record_changed(id, record ? &*record : nullptr);
   if (!record) {
     records_.erase(id);
     return;
   }
   records_[id] = *record;
+  for (std::uint32_t i = 0; i < chunks.size(); ++i) {
+    chunks_.append({.verb = Verb::append, .id = id, .nonce = record->nonce, .outcome = chunks[i], .chunk = i});
+  }
   last_fence_ = std::max(last_fence_, static_cast<std::uint64_t>(record->fence));
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "store/chunk_lists.hpp"
 #include "store/search.hpp"
@@ -22,8 +23,9 @@ class Rows {
   // As it stands, also if it has expired.
   const Record* find(const OperationId& id) const;
   // What came from another server.
-  void put(const OperationId& id, const std::optional<Record>& record);
+  void put(const OperationId& id, const std::optional<Record>& record, const std::vector<OutcomeBytes>& chunks = {});
   std::optional<Record> at(const OperationId& id) const;
+  std::vector<OutcomeBytes> chunks_at(const OperationId& id) const;
   // What operators see, after what is there already.
   void list(KeyPage& page, Time now) const;
 

@@ -70,6 +70,12 @@ void draw_server(Draw& draw, Setup& setup) {
   setup.replica_wait = draw.one_of({Duration(20ms), Duration(100ms), Duration(1s)});
 }
 
+// From bits of its own, so that runs without streams are what they were before there were any.
+unsigned draw_streams(std::uint64_t seed) {
+  Draw draw(seed ^ 0x57e4'0031);
+  return draw.one_in(3) ? static_cast<unsigned>(draw.between(1, 3)) : 0;
+}
+
 // A fair share for each. The journal has more code of its own than the others.
 StoreKind draw_store(Draw& draw) {
   return draw.one_of({StoreKind::journal, StoreKind::journal, StoreKind::journal, StoreKind::shared, StoreKind::shared,
@@ -152,6 +158,7 @@ Setup draw_setup(std::uint64_t seed, std::optional<StoreKind> store, Layer layer
   setup.journal.cache_bytes = draw.one_in(2) ? 0 : std::size_t{1} << 20U;
   setup.journal.recovery_threads = 1;
   setup.operators = maybe(draw, 12);
+  if (layer == Layer::exchanges) setup.streams = draw_streams(seed);
   return setup;
 }
 
@@ -187,6 +194,7 @@ std::string to_text(const Setup& setup) {
   } else {
     text += store_faults(setup);
   }
+  if (setup.streams > 0) text += fmt::format("streams: {}\n", setup.streams);
   text += fmt::format("operators: {} look at a key and act on it later\n", setup.operators);
   return text;
 }

@@ -98,6 +98,8 @@ struct Setup {
   Duration replica_lag{};   // at most
   Duration replica_wait{};  // a write that the replica does not have by then is answered as not done
 
+  unsigned streams = 0;  // keys of responses that are recorded as they stream (streams.hpp)
+
   unsigned operators = 0;  // who look at a key and do something about it, in the whole run
 
   unsigned disk_faults = 0;  // in the whole run

@@ -59,6 +59,7 @@ class Simulation {
   void schedule_store_faults();
   void schedule_clients();
   void schedule_operators();
+  void schedule_streams();
   void visit();
   void care();
   void ask(Client& client, const Asked& asked);
@@ -288,6 +289,22 @@ void Simulation::schedule_operators() {
   }
 }
 
+// Several owners and readers of each, at any gateway.
+void Simulation::schedule_streams() {
+  for (unsigned stream = 0; stream < setup_.streams; ++stream) {
+    for (std::uint64_t owners = world_.draw.between(2, 6); owners > 0; --owners) {
+      world_.after(sometime(), [this, stream] {
+        if (GatewayProcess* process = any_alive()) process->streams()->own(stream);
+      });
+    }
+    for (std::uint64_t readers = world_.draw.between(4, 16); readers > 0; --readers) {
+      world_.after(sometime(), [this, stream] {
+        if (GatewayProcess* process = any_alive()) process->streams()->follow(stream);
+      });
+    }
+  }
+}
+
 // An operator looks at the keys, thinks about one, and does something about it. Another may think about the same one.
 void Simulation::visit() {
   Draw& draw = world_.draw;
@@ -398,6 +415,7 @@ Report Simulation::run() {
   schedule_faults();
   schedule_clients();
   schedule_operators();
+  schedule_streams();
   if (journal_) care();
   world_.run_until(World::beginning + setup_.length);
   heal();
@@ -426,6 +444,7 @@ Report Simulation::run() {
           .executions = history_.executions(),
           .replays = history_.replays(),
           .crashes = crashes_,
+          .chunks = history_.chunks_read(),
           .by_hand = history_.operations_by_hand()};
 }
 

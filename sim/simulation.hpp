@@ -17,6 +17,7 @@ struct Report {
   std::uint64_t executions = 0;
   std::uint64_t replays = 0;
   std::uint64_t crashes = 0;
+  std::uint64_t chunks = 0;   // of streams, as readers saw them
   std::uint64_t by_hand = 0;  // changes that operators made
 };
 

@@ -30,12 +30,14 @@ TEST(Simulation, seeds_keep_every_promise) {
     total.executions += report.executions;
     total.replays += report.replays;
     total.crashes += report.crashes;
+    total.chunks += report.chunks;
     total.by_hand += report.by_hand;
   }
   // It is not that nothing happened.
   EXPECT_GT(total.executions, 500U);
   EXPECT_GT(total.replays, 500U);
   EXPECT_GT(total.crashes, 100U);
+  EXPECT_GT(total.chunks, 500U);
   EXPECT_GT(total.by_hand, 50U);
 }
 
@@ -93,6 +95,7 @@ TEST(Simulation, every_kind_of_setup_is_drawn) {
   bool failover = false;
   bool restart = false;
   bool operators = false;
+  bool streams = false;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     const auto setup = draw_setup(seed);
     ++stores[setup.store];
@@ -103,9 +106,10 @@ TEST(Simulation, every_kind_of_setup_is_drawn) {
     failover = failover || setup.failovers > 0;
     restart = restart || setup.store_restarts > 0;
     operators = operators || setup.operators > 0;
+    streams = streams || setup.streams > 0;
   }
   for (const auto& [name, store] : store_names) EXPECT_GE(stores[store], 8U) << name;
-  EXPECT_TRUE(several && power && changing && cluster && failover && restart && operators);
+  EXPECT_TRUE(several && power && changing && cluster && failover && restart && operators && streams);
 }
 
 }  // namespace

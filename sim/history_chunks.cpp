@@ -1,0 +1,90 @@
+// Responses that are recorded as they stream, held against the promise: only the owner appends, what it was told is
+// there, and a reader sees that and nothing else.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "sim/history.hpp"
+#include "sim/names.hpp"
+
+namespace once::sim {
+
+void History::Fact::append(const OutcomeBytes& chunk) {
+  chunks.push_back(chunk);
+  perhaps_chunk = nullptr;
+}
+
+void History::appended(Key& key, const Op& op) {
+  const std::string who = fmt::format("key {}: {}", name(op.id), short_hex(op.nonce));
+  Fact& held = key.now;
+  const bool owns = held.state == Fact::State::started && held.nonce == op.nonce;
+  if (op.status == OpStatus::lost) {
+    const bool may_differ = !key.perhaps.empty() || held.aged || held.expires_at <= latest_;
+    if (owns && !may_differ) violated(who + " owns the claim and was refused a chunk");
+    return;
+  }
+  if (!owns) return violated(fmt::format("{} appended a chunk to what is {}", who, to_text(held)));
+  if (op.chunk == held.chunks.size() + 1 && held.perhaps_chunk) held.append(held.perhaps_chunk);
+  if (op.chunk > held.chunks.size()) return violated(fmt::format("{} appended chunk {} after a gap", who, op.chunk));
+  if (op.chunk < held.chunks.size()) return;
+  held.append(op.outcome);
+  changed(key);
+}
+
+void History::append_failed(Key& key, const Op& op) {
+  Fact& held = key.now;
+  const bool owns = held.state == Fact::State::started && held.nonce == op.nonce;
+  if (owns && op.fault == StoreFault::unavailable && op.chunk == held.chunks.size()) held.perhaps_chunk = op.outcome;
+}
+
+void History::check_chunks(Key& key, const Op& op) {
+  const std::string what = fmt::format("key {}: a read", name(op.id));
+  if (!op.record || !may_have_chunks(op.record->state)) {
+    if (!op.chunks.empty()) violated(what + " gave chunks without a record that has any");
+    return;
+  }
+  const auto fits = [&](const Fact& fact) {
+    return fact.nonce == op.record->nonce && fact.state == state_of(op.record->state);
+  };
+  const auto written = std::ranges::find_if(key.perhaps, fits);
+  if (!fits(key.now) && written == key.perhaps.end()) {
+    return violated(fmt::format("{} shows {} by {}, but it is {}", what, text_of(op.record->state),
+                                short_hex(op.record->nonce), to_text(key.now)));
+  }
+  Fact& held = fits(key.now) ? key.now : *written;
+  const std::size_t end = op.chunk + op.chunks.size();
+  chunks_read_ += op.chunks.size();
+  if (!op.chunks.empty() && end == held.chunks.size() + 1 && held.perhaps_chunk) held.append(held.perhaps_chunk);
+  std::size_t bytes = 0;
+  for (std::size_t i = op.chunk; i < end; ++i) {
+    const std::string& chunk = *op.chunks[i - op.chunk];
+    bytes += chunk.size();
+    if (i < held.chunks.size() && *held.chunks[i] == chunk) continue;
+    return violated(
+        fmt::format("{} gave \"{}\" as chunk {}, which {} did not append", what, chunk, i, short_hex(held.nonce)));
+  }
+  if (end >= held.chunks.size()) return;
+  const bool full = !op.chunks.empty() && bytes + held.chunks[end]->size() > op.chunk_bytes;
+  if (!full) violated(fmt::format("{} missed chunk {} of {}", what, end, short_hex(held.nonce)));
+}
+
+void History::told_chunks(const Op& op) {
+  if (op.status != OpStatus::done || leaves_out(op.id)) return;
+  const bool reads = op.verb == Verb::read && !op.chunks.empty();
+  if (op.verb != Verb::append && !reads) return;
+  const std::size_t there = op.verb == Verb::append ? op.chunk + 1 : op.chunk + op.chunks.size();
+  std::size_t& most = told_chunks_[reads ? op.record->nonce : op.nonce];
+  most = std::max(most, there);
+}
+
+// As of outcomes, nothing is told that a failover could forget.
+void History::check_chunks_after_failover(const OperationId& id, const Fact& held) {
+  if (!only_acknowledged_counts_) return;
+  if (held.state != Fact::State::started && held.state != Fact::State::unknown) return;
+  const auto told = told_chunks_.find(held.nonce);
+  if (told == told_chunks_.end() || told->second <= held.chunks.size()) return;
+  violated(fmt::format("key {}: {} chunks of {} were told, and {} are left after the failover", name(id), told->second,
+                       short_hex(held.nonce), held.chunks.size()));
+}
+
+}  // namespace once::sim

@@ -1,0 +1,59 @@
+// Responses that are recorded as they stream, at the level of the store: owners that claim a key, append chunks at
+// their own pace, too slowly at times, and end it somehow; and readers beside them. Keys of their own, one process
+// each.
+#pragma once
+
+#include <cstdint>
+#include <list>
+
+#include "base/random.hpp"
+#include "base/task.hpp"
+#include "sim/history.hpp"
+#include "sim/world.hpp"
+#include "store/lane.hpp"
+
+namespace once::sim {
+
+// The key of a stream.
+OperationId stream_id(unsigned stream);
+
+class Streams {
+ public:
+  struct Ports {
+    World& world;
+    History& history;
+    Lanes& lanes;
+    Executor& home;
+    Random& random;
+  };
+  explicit Streams(const Ports& ports) : ports_(ports) {}
+
+  // Claims the stream, and if it is given one, appends to it and ends it.
+  void own(unsigned stream);
+  // Reads it a few times.
+  void follow(unsigned stream);
+  // The process was killed: nothing that its coroutines do counts.
+  void cut_off() { cut_off_ = true; }
+
+ private:
+  struct Work {
+    unsigned stream = 0;
+    Nonce nonce{};
+    ClaimTerms terms{};
+    Duration slow{};  // pauses that outlast a lease
+    Op op{};          // the last that was asked for
+  };
+
+  Work& begin(unsigned stream);
+  Task<void> run_owner(Work& work);
+  Task<OpStatus> append(Work& work, std::uint32_t chunk);
+  Task<void> end(Work& work, unsigned execution);
+  Task<void> run_reader(Work& work);
+  Task<void> ask(Work& work, Op op);
+
+  Ports ports_;
+  std::list<Work> works_;  // until the process ends: a request is told apart by where it is
+  bool cut_off_ = false;
+};
+
+}  // namespace once::sim
