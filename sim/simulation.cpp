@@ -60,6 +60,7 @@ class Simulation {
   void schedule_clients();
   void schedule_operators();
   void schedule_streams();
+  void follow_soon(unsigned stream);
   void visit();
   void care();
   void ask(Client& client, const Asked& asked);
@@ -295,14 +296,19 @@ void Simulation::schedule_streams() {
     for (std::uint64_t owners = world_.draw.between(2, 6); owners > 0; --owners) {
       world_.after(sometime(), [this, stream] {
         if (GatewayProcess* process = any_alive()) process->streams()->own(stream);
+        follow_soon(stream);
       });
     }
-    for (std::uint64_t readers = world_.draw.between(4, 16); readers > 0; --readers) {
-      world_.after(sometime(), [this, stream] {
-        if (GatewayProcess* process = any_alive()) process->streams()->follow(stream);
-      });
+    for (std::uint64_t readers = world_.draw.between(2, 8); readers > 0; --readers) {
+      world_.after(sometime(), [this, stream] { follow_soon(stream); });
     }
   }
+}
+
+void Simulation::follow_soon(unsigned stream) {
+  world_.after(world_.draw.below(Duration(2s)), [this, stream] {
+    if (GatewayProcess* process = any_alive()) process->streams()->follow(stream);
+  });
 }
 
 // An operator looks at the keys, thinks about one, and does something about it. Another may think about the same one.

@@ -1,5 +1,6 @@
-// The model that the simulator checks against: what it demands of an expired key when the store's clock is set back. A
-// store may turn the record into a tombstone for good, or go by its clock alone, but it cannot do both.
+// The model that the simulator checks against: what it demands of an expired key when the store's clock is set back,
+// and of chunks. A store may turn an expired record into a tombstone for good, or go by its clock alone, but it cannot
+// do both.
 #include "sim/history.hpp"
 
 #include <gtest/gtest.h>
@@ -85,6 +86,123 @@ TEST_F(ExpiredKey, is_not_found_as_what_it_was_after_it_was_shown_as_a_tombstone
   Record record = claimed(nullptr, {}, key_.nonce, {.lease = 1s, .ttl = 10s, .tombstone = 1h}, key_.started_at);
   history_.found_after_restart(key_.id, record);
   EXPECT_TRUE(violated());
+}
+
+// What the model demands of chunks, of a claim that has appended two.
+class Streaming : public testing::Test {
+ protected:
+  void SetUp() override {
+    history_.set_store_clock(clock_);
+    history_.replicas_are_waited_for();
+    claim(owner_, 1);
+    append(owner_, 0, "head");
+    append(owner_, 1, "one");
+    read({"head", "one"});
+    ASSERT_TRUE(history_.violations().empty()) << history_.violations().front();
+  }
+  void claim(const Nonce& nonce, std::uint64_t fence) {
+    Op op{.verb = Verb::claim,
+          .id = id_,
+          .nonce = nonce,
+          .terms = {.on_unknown = OnUnknown::retry, .lease = 1s, .ttl = 1h},
+          .status = OpStatus::done,
+          .verdict = Verdict::execute};
+    op.record = claimed(nullptr, op.fingerprint, op.nonce, op.terms, clock_.now());
+    op.record->fence = Fence{fence};
+    record_ = *op.record;
+    history_.store_acted(op);
+    history_.acknowledged(id_);
+  }
+  void append(const Nonce& nonce, std::uint32_t chunk, const std::string& text, OpStatus status = OpStatus::done) {
+    const Op op{.verb = Verb::append,
+                .id = id_,
+                .nonce = nonce,
+                .outcome = std::make_shared<const std::string>(text),
+                .chunk = chunk,
+                .status = status};
+    history_.store_acted(op);
+  }
+  Op read_op(const std::vector<std::string>& texts, std::size_t most = 1000) const {
+    Op op{.verb = Verb::read, .id = id_, .chunk_bytes = most, .status = OpStatus::done, .record = record_};
+    for (const std::string& text : texts) op.chunks.push_back(std::make_shared<const std::string>(text));
+    return op;
+  }
+  void read(const std::vector<std::string>& texts, std::size_t most = 1000) {
+    history_.store_acted(read_op(texts, most));
+  }
+  bool violated() const { return !history_.violations().empty(); }
+
+  const OperationId id_{{1}};
+  const Nonce owner_{{2}};
+  const Nonce next_{{3}};
+  Record record_;
+  World world_{1, false};
+  SkewedClock clock_{world_, 0ms};
+  ProcessExecutor process_{world_};
+  History history_{world_};
+};
+
+TEST_F(Streaming, is_not_appended_to_by_another) {
+  append(next_, 2, "two");
+  EXPECT_TRUE(violated());
+}
+
+TEST_F(Streaming, is_not_appended_to_by_an_owner_that_was_overtaken) {
+  clock_.jump(2s);
+  claim(next_, 2);
+  ASSERT_FALSE(violated());
+  append(owner_, 2, "two");
+  EXPECT_TRUE(violated());
+}
+
+TEST_F(Streaming, is_appended_to_once_however_often_it_is_asked_for) {
+  append(owner_, 1, "one");
+  read({"head", "one"});
+  EXPECT_FALSE(violated());
+}
+
+TEST_F(Streaming, has_no_gaps) {
+  append(owner_, 3, "three");
+  EXPECT_TRUE(violated());
+}
+
+TEST_F(Streaming, is_not_refused_its_owner) {
+  append(owner_, 2, "two", OpStatus::lost);
+  EXPECT_TRUE(violated());
+}
+
+TEST_F(Streaming, is_read_whole) {
+  read({"head"});
+  EXPECT_TRUE(violated());
+}
+
+TEST_F(Streaming, is_read_in_parts_that_fit) {
+  read({"head"}, 5);
+  EXPECT_FALSE(violated());
+}
+
+TEST_F(Streaming, is_not_read_in_other_words) {
+  read({"head", "two"});
+  EXPECT_TRUE(violated());
+}
+
+TEST_F(Streaming, is_not_read_in_the_next_attempt) {
+  clock_.jump(2s);
+  claim(next_, 2);
+  ASSERT_FALSE(violated());
+  read({"head", "one"});
+  EXPECT_TRUE(violated());
+}
+
+TEST_F(Streaming, is_not_told_before_the_replica_has_it) {
+  history_.told(read_op({"head", "one"}), process_);
+  history_.failed_over(id_, record_, {});
+  EXPECT_TRUE(violated());
+}
+
+TEST_F(Streaming, may_lose_what_nobody_was_told) {
+  history_.failed_over(id_, record_, {});
+  EXPECT_FALSE(violated());
 }
 
 }  // namespace
