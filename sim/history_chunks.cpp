@@ -73,8 +73,14 @@ void History::told_chunks(const Op& op) {
   const bool reads = op.verb == Verb::read && !op.chunks.empty();
   if (op.verb != Verb::append && !reads) return;
   const std::size_t there = op.verb == Verb::append ? op.chunk + 1 : op.chunk + op.chunks.size();
-  std::size_t& most = told_chunks_[reads ? op.record->nonce : op.nonce];
+  const Nonce& nonce = reads ? op.record->nonce : op.nonce;
+  std::size_t& most = told_chunks_[nonce];
   most = std::max(most, there);
+  const Fact& safe = keys_[op.id].safe.now;
+  const bool streams = safe.state == Fact::State::started || safe.state == Fact::State::unknown;
+  if (!only_acknowledged_counts_ || !streams || safe.nonce != nonce || there <= safe.chunks.size()) return;
+  violated(fmt::format("key {}: {} chunks of {} were told before the replica had them", name(op.id), there,
+                       short_hex(nonce)));
 }
 
 // As of outcomes, nothing is told that a failover could forget.
