@@ -84,8 +84,8 @@ Settlement settle(Delivery delivery, int status, const BackendPolicy& said, cons
     case Delivery::lost:
     case Delivery::timed_out:
     case Delivery::truncated: return {Settlement::Kind::unknown};
-    case Delivery::whole:
-    case Delivery::streaming: return settle_as_said(said.record, status, BodyKept::yes, policy);
+    case Delivery::streaming:
+    case Delivery::whole: return settle_as_said(said.record, status, BodyKept::yes, policy);
     case Delivery::unframed: {
       const Settlement as_whole = settle_as_said(said.record, status, BodyKept::yes, policy);
       const bool recorded = as_whole.kind == Settlement::Kind::succeed;

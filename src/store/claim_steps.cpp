@@ -147,6 +147,16 @@ Patience patience_for_end(const Op& end, Stands claim, Shared shared) {
           .on_its_way = shared == Shared::yes && claim == Stands::perhaps ? latest_arrival : Duration::zero()};
 }
 
+namespace {
+
+// There will be no room soon; or the store has lost chunks before this one, which have to be appended first.
+bool is_refused_append(const Op& op) {
+  if (op.verb != Verb::append || op.status != OpStatus::failed) return false;
+  return op.fault == StoreFault::full || (op.fault == StoreFault::refused && op.chunk > 0);
+}
+
+}  // namespace
+
 EndSteps::EndSteps(Op& end, const Patience& patience, const Executions::Entry* work)
     : end_(end), patience_(patience), work_(work), backoff_(first_end_retry, slowest_late_retry) {
   take_handed(end_, work_);
@@ -162,10 +172,7 @@ std::optional<Duration> EndSteps::again(const Store& store, Duration since) {
   if (lost && take_handed(end_, work_)) return Duration::zero();
   const bool claimed_by_other = end_.verb == Verb::claim && end_.verdict == Verdict::in_flight;
   if (end_.status == OpStatus::done && !claimed_by_other) return std::nullopt;
-  // There will be no room soon; the response goes on without being recorded.
-  if (end_.verb == Verb::append && end_.status == OpStatus::failed && end_.fault == StoreFault::full) {
-    return std::nullopt;
-  }
+  if (is_refused_append(end_)) return std::nullopt;
   if (lost) {
     not_there_ += pause_;
     if (not_there_ >= patience_.on_its_way) return std::nullopt;

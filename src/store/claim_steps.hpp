@@ -120,8 +120,9 @@ struct Patience {
 // process can end its claims.
 Patience patience_for_end(const Op& end, Stands claim, Shared shared);
 
-// Retries a finish, a release or an append until the store has accepted it or patience ends; also a claim that waits for
-// the previous owner. An append that a full store refuses is not retried.
+// Retries a finish, a release or an append until the store has accepted it or patience ends; also a claim that waits
+// for the previous owner. An append that the store refuses because it is full, or because it has lost earlier chunks,
+// is not retried.
 class EndSteps {
  public:
   // The op outlives this. `work`: the newest claim that was handed to it is the one that is ended.

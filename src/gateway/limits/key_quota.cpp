@@ -42,7 +42,8 @@ std::optional<CallerTable::Refusal> KeyQuota::take_key(std::chrono::nanoseconds 
 
 void KeyQuota::settle(const Reply& reply, Duration ttl, std::chrono::nanoseconds now) {
   const bool known = reply.known_key || reply.ending == Ending::replayed || reply.ending == Ending::attached ||
-                     reply.ending == Ending::in_flight || reply.ending == Ending::mismatch || reply.attempt > Attempt{1};
+                     reply.ending == Ending::in_flight || reply.ending == Ending::mismatch ||
+                     reply.attempt > Attempt{1};
   if (caller_ && known) caller_.give_back_key(limits_.caller);
   if (caller_ && reply.recorded_bytes > 0) caller_.stored(limits_.caller, reply.recorded_bytes, ttl, now);
   if (!network_) return;

@@ -90,7 +90,10 @@ Task<bool> StreamRecorder::append(OutcomeBytes chunk) {
   append_.outcome = std::move(chunk);
   // Without the execution: a claim that was handed to it has no chunks yet, and this one would not be its first.
   co_await ports_.claimant.end(append_, limits_.lease);
-  if (append_.status == OpStatus::lost && take_handed(append_, &work_)) {
+  const bool handed = append_.status == OpStatus::lost && take_handed(append_, &work_);
+  // A failover may have lost chunks that were told already; their bytes are still here.
+  const bool lost_some = append_.status == OpStatus::failed && append_.fault == StoreFault::refused;
+  if (handed || lost_some) {
     const bool again = co_await append_all_again();
     co_return again;
   }
@@ -101,7 +104,7 @@ Task<bool> StreamRecorder::append(OutcomeBytes chunk) {
   co_return true;
 }
 
-// The claim was lost, and this execution was handed a newer one: what belongs to the old one is not read any more.
+// The claim was lost and this execution was handed a newer one, which has no chunks yet; or the store has lost some.
 Task<bool> StreamRecorder::append_all_again() {
   OutcomeBytes last = std::move(append_.outcome);
   std::vector<OutcomeBytes> all = live_.chunks();
