@@ -117,17 +117,23 @@ Task<void> KeyedHandler::answer(RequestContext& request, const std::optional<Key
     request.store_need.end();
     WriterIdle idle{*this};
     co_await idle;
-    co_return;
+  } else {
+    co_await write_reply(request, write.get());
   }
+}
+
+Task<void> KeyedHandler::write_reply(RequestContext& request, ResourceWrite* write) {
   reader_.drop_body();  // a client that reads slowly holds no more than what it reads
-  const bool holds = write && write->holds_resource();
+  const bool holds = write != nullptr && write->holds_resource();
   if (!holds) request.store_need.end();  // nor does it hold up a handover
   const bool relayed = co_await writer_.write(request);
   if (!holds) co_return;
   // The response was too large to keep, and only its end says how the write ended.
   Reply& reply = writer_.reply();
   bool came_whole = relayed && reply.source != nullptr;
-  if (!relayed && reply.source) came_whole = co_await drain(*reply.source, policy.timeouts, worker_.loop());
+  if (!relayed && reply.source) {
+    came_whole = co_await drain(*reply.source, request.route.policy->timeouts, worker_.loop());
+  }
   reply.source.reset();
   co_await write->end(came_whole, reply.status);
 }

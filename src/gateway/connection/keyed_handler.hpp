@@ -35,6 +35,9 @@ class KeyedHandler final : private ReplyStart {
   KeyedRequest keyed_request(RequestContext& request, Backend& backend, const RequestIdentity& identity);
   Task<void> refuse_caller(RequestContext& request, CallerTable::Refusal refusal);
 
+  // After the exchange. `write`: that to a resource, if it is one.
+  Task<void> write_reply(RequestContext& request, ResourceWrite* write);
+
   // A response that streams is written while its exchange goes on.
   void begin_reply() override;
   Task<void> write_beside();
