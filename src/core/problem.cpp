@@ -27,6 +27,7 @@ constexpr std::array problem_rows = {
   ProblemRow{in_flight,            "in-flight",            "A request with this key is being processed",   409, yes},
   ProblemRow{outcome_unknown,      "outcome-unknown",      "The outcome of the request is unknown",        409, yes},
   ProblemRow{response_not_kept,    "response-not-kept",    "The request succeeded; its response was not kept", 409, no},
+  ProblemRow{key_not_found,        "key-not-found",        "There is no response for this key",            404, yes},
   ProblemRow{key_expired,          "key-expired",          "The key has expired",                          410, no},
   ProblemRow{precondition_failed,  "precondition-failed",  "The resource is not in the expected state",    412, no},
   ProblemRow{precondition_required, "precondition-required", "The write needs If-Match or If-None-Match", 428, no},

@@ -21,6 +21,7 @@ enum class ProblemKind : std::uint8_t {
   in_flight,
   outcome_unknown,
   response_not_kept,
+  key_not_found,
   key_expired,
   // About the state that a write finds.
   precondition_failed,

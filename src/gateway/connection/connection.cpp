@@ -152,6 +152,10 @@ Task<void> Connection::answer(RequestContext& request) {
     const bool answered = co_await answered_preflight(request);
     if (answered) co_return;
   }
+  if (KeyedHandler::asks_lookup(head)) {
+    co_await keyed_.look_up(request, scratch_.path);
+    co_return;
+  }
   RoutedRequest routed = route_request(request.rules(), request.facts(), scratch_.path);
   request.take_route(routed.route);
   request.path = routed.path;

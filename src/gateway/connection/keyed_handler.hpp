@@ -2,6 +2,7 @@
 #pragma once
 
 #include <coroutine>
+#include <expected>
 #include <optional>
 
 #include "base/task.hpp"
@@ -28,12 +29,19 @@ class KeyedHandler final : private ReplyStart {
   // Without a key, one is derived from the body.
   Task<void> answer(RequestContext& request, const std::optional<Key>& key);
 
+  // A GET or HEAD with Idempotency-Lookup: what is recorded for the key of another request, whose method the field
+  // names. Executes nothing.
+  static bool asks_lookup(const http::RequestHead& head);
+  Task<void> look_up(RequestContext& request, std::string& path);
+
   const ExchangePorts& ports() const { return exchange_.ports(); }
   void release_memory() { exchange_.release_memory(); }
 
  private:
   KeyedRequest keyed_request(RequestContext& request, Backend& backend, const RequestIdentity& identity);
   Task<void> refuse_caller(RequestContext& request, CallerTable::Refusal refusal);
+  // The operation that a lookup is about, or why there is none.
+  std::expected<OperationId, Problem> looked_up(RequestContext& request, std::string& path);
 
   // After the exchange. `write`: that to a resource, if it is one.
   Task<void> write_reply(RequestContext& request, ResourceWrite* write);

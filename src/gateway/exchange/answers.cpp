@@ -52,6 +52,10 @@ void Answers::expired() {
   problem(ProblemKind::key_expired, "This key was used before and has expired.", Ending::rejected);
 }
 
+void Answers::not_found(std::string detail) {
+  problem(ProblemKind::key_not_found, std::move(detail), Ending::rejected);
+}
+
 void Answers::no_memory() {
   Problem answer = core::problem(ProblemKind::overloaded,
                                  "The response is recorded, but there is no memory to send it now. Retry later.");

@@ -27,6 +27,8 @@ class Answers {
   void in_flight();
   void not_kept();
   void expired();
+  // There is nothing that a lookup could give.
+  void not_found(std::string detail);
   // The response is recorded, but does not fit into memory at this moment.
   void no_memory();
   // Outcome unknown since an earlier request: until when, or for good.

@@ -61,13 +61,27 @@ Answers Exchange::answers() {
   return {*reply_, request_->policy, request_->request_id, ports_.errors_base};
 }
 
-Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
+void Exchange::begin(const KeyedRequest& request, Reply& reply) {
   request_ = &request;
   reply_ = &reply;
   attempt_ = Attempt{};
   settled_.reset();
-  owner_.begin(request.policy.wait_limit, may_stream() ? Awaited::end_or_stream : Awaited::end);
   ports_.metrics.in_flight.add();
+}
+
+void Exchange::end() {
+  reply_->attempt = attempt_;
+  reply_->settled = settled_;
+  op_.record.reset();
+  op_.outcome.reset();
+  op_.chunks.clear();
+  told_.reset();
+  ports_.metrics.in_flight.subtract();
+}
+
+Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
+  begin(request, reply);
+  owner_.begin(request.policy.wait_limit, may_stream() ? Awaited::end_or_stream : Awaited::end);
   bool decided = false;
   bool known_key = false;
   while (!decided) {
@@ -102,13 +116,8 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
       case Verdict::gone: answers().expired(); break;
     }
   }
-  reply.attempt = attempt_;
   reply.known_key = known_key;
-  reply.settled = settled_;
-  op_.record.reset();
-  op_.outcome.reset();
-  told_.reset();
-  ports_.metrics.in_flight.subtract();
+  end();
 }
 
 // One atomic step at the store.

@@ -62,10 +62,15 @@ class Exchange {
 
   // One at a time; an Exchange is reused so that its scratch space is.
   Task<void> run(const KeyedRequest& request, Reply& reply);
+  // What is recorded for the request's id, without claiming or executing anything.
+  Task<void> look_up(const KeyedRequest& request, Reply& reply);
   // Gives that space back.
   void release_memory();
 
  private:
+  void begin(const KeyedRequest& request, Reply& reply);
+  void end();
+  Task<void> reply_looked_up();
   Task<void> claim();
   Task<bool> start();
   Task<bool> go_without_claim();

@@ -1,0 +1,106 @@
+// Lookups by key. The request is identified as the operation that it asks for would be: by that one's method and path,
+// its own caller and key. The fingerprint is not compared, so there must be a caller that the key belongs to.
+#include <algorithm>
+#include <utility>
+
+#include "gateway/connection/keyed_handler.hpp"
+
+namespace once::gateway {
+
+namespace {
+
+constexpr std::string_view lookup_field = "Idempotency-Lookup";
+
+// While this lives, the head is that of the operation.
+class AsOperation {
+ public:
+  AsOperation(http::RequestHead& head, std::string_view method)
+      : head_(head), method_(head.method), text_(head.method_text) {
+    head_.method = parse_method(method);
+    head_.method_text = method;
+  }
+  AsOperation(const AsOperation&) = delete;
+  AsOperation& operator=(const AsOperation&) = delete;
+  ~AsOperation() {
+    head_.method = method_;
+    head_.method_text = text_;
+  }
+
+ private:
+  http::RequestHead& head_;
+  const Method method_;
+  const std::string_view text_;
+};
+
+bool may_be_looked_up(Method method) {
+  return method == Method::post || method == Method::put || method == Method::patch || method == Method::delete_;
+}
+
+std::unexpected<Problem> refused(ProblemKind kind, std::string detail) {
+  return std::unexpected(problem(kind, std::move(detail)));
+}
+
+}  // namespace
+
+bool KeyedHandler::asks_lookup(const http::RequestHead& head) {
+  const bool reads = head.method == Method::get || head.method == Method::head;
+  return reads && head.find(lookup_field).has_value();
+}
+
+std::expected<OperationId, Problem> KeyedHandler::looked_up(RequestContext& request, std::string& path) {
+  const std::string_view method = *io_.head.find(lookup_field);
+  if (!may_be_looked_up(parse_method(method))) {
+    return refused(ProblemKind::bad_request,
+                   "Idempotency-Lookup names the method of the operation: POST, PUT, PATCH or DELETE.");
+  }
+  const AsOperation as(io_.head, method);
+  RoutedRequest routed = route_request(request.rules(), request.facts(), path);
+  request.take_route(routed.route);
+  request.path = routed.path;
+  if (routed.refused) return std::unexpected(*std::move(routed.refused));
+  const Policy* policy = request.route.policy;
+  RequestKey key = find_request_key(policy, io_.head);
+  if (key.problem) return std::unexpected(*std::move(key.problem));
+  if (key.kind == RequestKey::Kind::not_covered) {
+    return refused(ProblemKind::key_not_found, "This path has no keys for that method.");
+  }
+  if (!key.given) {
+    return refused(ProblemKind::key_required, "A lookup needs the header " + policy->key.header + ".");
+  }
+  const bool by_caller = std::ranges::find(policy->scope, ScopePart::caller) != policy->scope.end();
+  const RequestIdentity identity(request.rules(), request.facts(), *policy);
+  if (auto problem = identity.caller_problem()) return std::unexpected(*std::move(problem));
+  if (!by_caller || identity.caller().empty() || policy->mode == Mode::shadow) {
+    return refused(ProblemKind::caller_required, "A key is looked up by the caller that it belongs to.");
+  }
+  if (is_of_life(*policy, io_.head.method)) {
+    return refused(ProblemKind::bad_request,
+                   "Keys on this path end with the resource that it names, and cannot be looked up.");
+  }
+  return identity.operation(key.given, {});
+}
+
+Task<void> KeyedHandler::look_up(RequestContext& request, std::string& path) {
+  auto operation = looked_up(request, path);
+  request.close_unless_read();
+  if (!operation) {
+    co_await writer_.write_problem(request, std::move(operation.error()));
+    co_return;
+  }
+  request.operation = *operation;
+  const KeyedRequest asked{.policy = *request.route.policy,
+                           .backend = request.generation->backend(request.route.upstream),
+                           .counts = *request.counts,
+                           .head = io_.head,
+                           .body = {},
+                           .id = *operation,
+                           .fingerprint = {},
+                           .request_id = request.id(),
+                           .presence = &presence_,
+                           .streams = this};
+  memory_.begin(request.settings().limits.max_body_memory);
+  co_await exchange_.look_up(asked, writer_.reply());
+  co_await write_reply(request, nullptr);
+}
+
+}  // namespace once::gateway
