@@ -244,6 +244,11 @@ Settings<Policy> record_settings() {
           "A longer stream goes on to its readers and is recorded without its body. A retry gets 409 "
           "response-not-kept."),
       one<Policy>(
+          "record.abandon_after", [](auto& p) -> auto& { return p.record.abandon_after; }, duration_codec({0ms, day}),
+          "A stream that nobody has read at this gateway for so long is ended, and its outcome is unknown: for "
+          "backends "
+          "that are paid by the token. 0: it goes on to its end."),
+      one<Policy>(
           "record.set_cookie", [](auto& p) -> auto& { return p.record.set_cookie; },
           choice_codec<SetCookie>({{"drop", SetCookie::drop}, {"keep", SetCookie::keep}}),
           "Whether Set-Cookie is recorded and replayed. The first response always has it."),

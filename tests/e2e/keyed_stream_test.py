@@ -272,6 +272,23 @@ class KeyedStreams(EndToEnd):
         self.assertTrue(again.cut())
         self.assertEqual(len(self.served.requests), 1)
 
+    def test_a_large_stream_goes_on_when_its_last_reader_has_left(self):
+        gateway = self.start("defaults.record.max_stream=1KiB")
+        reader = self.read(gateway).head()
+        part = b"data: " + b"x" * 60_000 + b"\n\n"
+        self.script.tell(part)
+        reader.until(len(part))
+        reader.client.close()
+        self.script.tell(*[part] * 40, None)  # more than is held for a reader that is behind
+
+        def not_kept():
+            again = gateway.ask("POST", "/v1/chat", [("Idempotency-Key", "k"), ("Authorization", "Bearer me"),
+                                                     ("Content-Type", "application/json")], b'{"prompt": "hi"}')
+            return again.status == 409 and again.code == "response-not-kept"
+
+        wait_until(not_kept, what="the stream to end")
+        self.assertEqual(len(self.served.requests), 1)
+
     def test_a_slow_reader_holds_up_nobody(self):
         gateway = self.start()
         slow = self.read(gateway).head()

@@ -33,6 +33,7 @@ void KeyedHandler::begin_reply() {
 Task<void> KeyedHandler::write_beside() {
   writing_ = true;
   co_await writer_.write(*request_);
+  writer_.reply().source.reset();  // a reader that has left holds up nothing
   writing_ = false;
   if (awaits_writer_) awaits_writer_.resume();
 }

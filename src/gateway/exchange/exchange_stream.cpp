@@ -62,9 +62,13 @@ Task<void> Exchange::record_stream(BackendAnswer& answer) {
       .max_stream = policy.max_stream,
       .max_memory = ports_.memory != nullptr ? ports_.memory->most_for_response() : policy.max_stream,
       .silence = request_->policy.timeouts.stream_idle,
+      .abandon_after = policy.abandon_after,
       .lease = request_->policy.lease};
-  const StreamRecorderPorts recorder_ports{
-      .claimant = claimant_, .home = ports_.home, .metrics = ports_.metrics, .readers = ports_.streams->readers()};
+  const StreamRecorderPorts recorder_ports{.claimant = claimant_,
+                                           .home = ports_.home,
+                                           .clock = ports_.clock,
+                                           .metrics = ports_.metrics,
+                                           .readers = ports_.streams->readers()};
   StreamRecorder recorder(recorder_ports, op_, work_, *live, limits);
   ports_.metrics.streams_begun.add();
   const bool begun = co_await recorder.begin(head);

@@ -56,6 +56,10 @@ Task<StreamEnd> StreamRecorder::record(http::ResponseSource& source) {
     }
     if (failed_) co_return append_.status == OpStatus::lost ? StreamEnd::lost : StreamEnd::unrecorded;
     if (oversize_ && !gathered_.empty()) co_return StreamEnd::oversize;
+    if (chunk.kind == BodyChunk::Kind::data && is_abandoned()) {
+      co_await idle;
+      co_return StreamEnd::abandoned;
+    }
     switch (chunk.kind) {
       case BodyChunk::Kind::data: break;
       case BodyChunk::Kind::end: co_return StreamEnd::whole;
@@ -63,6 +67,18 @@ Task<StreamEnd> StreamRecorder::record(http::ResponseSource& source) {
       case BodyChunk::Kind::timed_out: co_return StreamEnd::timed_out;
     }
   }
+}
+
+// Asked when something has come: a backend that is silent ends by itself.
+bool StreamRecorder::is_abandoned() {
+  if (limits_.abandon_after == Duration::zero()) return false;
+  const Duration now = ports_.clock.running();
+  if (live_.readers() > 0) {
+    nobody_since_.reset();
+  } else if (!nobody_since_) {
+    nobody_since_ = now;
+  }
+  return nobody_since_ && now - *nobody_since_ >= limits_.abandon_after;
 }
 
 // Runs beside the reader of the backend, until there is nothing more to append.

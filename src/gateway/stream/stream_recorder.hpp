@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "base/clock.hpp"
 #include "base/executor.hpp"
 #include "base/task.hpp"
 #include "gateway/metrics.hpp"
@@ -26,6 +27,7 @@ enum class StreamEnd : std::uint8_t {
   oversize,    // larger than may be recorded: only a part is in the store; the rest is still to be relayed
   broken,      // by the backend
   timed_out,   // the backend was silent for too long
+  abandoned,   // nobody reads it any more
   lost,        // the claim is another one's
   unrecorded,  // the store did not take it
 };
@@ -33,6 +35,7 @@ enum class StreamEnd : std::uint8_t {
 struct StreamRecorderPorts {
   Claimant& claimant;
   Executor& home;
+  const Clock& clock;
   Metrics& metrics;
   Waiters& readers;
 };
@@ -41,6 +44,7 @@ struct StreamLimits {
   std::size_t max_stream;  // bytes of the body that are recorded
   std::size_t max_memory;  // bytes that all bodies of the process may take
   Duration silence;        // of the backend
+  Duration abandon_after;  // without a reader in this process; zero: never
   Duration lease;          // for how long an append is tried
 };
 
@@ -75,6 +79,7 @@ class StreamRecorder {
   Task<bool> append(OutcomeBytes chunk);
   Task<bool> append_all_again();
   void publish(const OutcomeBytes& chunk);
+  bool is_abandoned();
 
   struct AppenderIdle;
 
@@ -89,6 +94,7 @@ class StreamRecorder {
   bool failed_ = false;
   bool oversize_ = false;
   std::optional<http::BodyChunk::Kind> source_ended_;
+  std::optional<Duration> nobody_since_;
   std::coroutine_handle<> awaits_appender_;
 };
 

@@ -97,6 +97,32 @@ TEST_P(ExchangeStream, a_client_that_leaves_changes_nothing) {
   EXPECT_EQ(world.ask().body(), all_three);
 }
 
+TEST_P(ExchangeStream, a_stream_that_nobody_reads_is_ended_where_the_route_says_so) {
+  world.policy.record.abandon_after = 3s;
+  world.backend.then(streams({"a", "b", "c", "d", "e", "f", "g"}, 1s));
+  Call& call = world.send(streaming);
+  world.executor.advance(1500ms);
+  call.leave();
+  const Call& other = world.send(streaming);
+  world.executor.advance(2s);
+  EXPECT_EQ(other.told(), "abc");
+  world.executor.run_to_the_end();
+  EXPECT_EQ(other.told(), "abcdefg") << "somebody reads it";
+  EXPECT_EQ(world.record()->state, State::succeeded);
+
+  world.backend.then(streams({"a", "b", "c", "d", "e", "f", "g"}, 1s));
+  Call& last = world.send({.key = 2, .streams = true});
+  world.executor.advance(1500ms);
+  last.leave();
+  world.executor.run_to_the_end();
+  EXPECT_EQ(world.record(2)->state, State::unknown);
+  world.policy.on_unknown = OnUnknown::hold;
+  const Call& prefix = world.send({.key = 2, .streams = true});
+  world.executor.run_to_the_end();
+  EXPECT_EQ(prefix.told(), "abcde") << "three seconds after the second part, which found nobody";
+  EXPECT_EQ(prefix.stream_end(), Kind::broken);
+}
+
 TEST_P(ExchangeStream, a_stream_that_breaks_off_is_unknown_and_keeps_its_prefix) {
   for (const Kind ending : {Kind::broken, Kind::timed_out}) {
     const int key = ending == Kind::broken ? 1 : 2;

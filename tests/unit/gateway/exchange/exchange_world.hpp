@@ -120,6 +120,7 @@ class Call final : private Presence, private ReplyStart {
       told_.append(chunk.data);
       trace_.push_back(std::string("told: ").append(chunk.data));
     }
+    reply_.source.reset();
   }
 
   Task<void> run(Ask ask) {
