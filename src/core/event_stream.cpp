@@ -1,6 +1,8 @@
 #include "core/event_stream.hpp"
 
+#include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/text.hpp"
 #include "core/fingerprint.hpp"
@@ -15,20 +17,6 @@ constexpr std::array<std::string_view, 3> stream_types = {"text/event-stream", "
                                                           "application/jsonl"};
 
 constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
-
-// A line of an event stream, which ends with CR, LF or both.
-struct Line {
-  std::string_view text;
-  std::size_t end = 0;  // where the next one begins
-};
-
-// Nothing: the line is not complete. A CR at the very end may be followed by its LF.
-std::optional<Line> line_at(std::string_view stream, std::size_t at) {
-  const std::size_t end = stream.find_first_of("\r\n", at);
-  if (end == std::string_view::npos) return std::nullopt;
-  const bool two = stream[end] == '\r' && end + 1 < stream.size() && stream[end + 1] == '\n';
-  return Line{.text = stream.substr(at, end - at), .end = end + (two ? 2 : 1)};
-}
 
 // The value of an `id` field. Nothing: another field, a comment, or an id that is ignored.
 std::optional<std::string_view> id_of(std::string_view line) {
@@ -57,20 +45,45 @@ bool is_recorded_as_it_streams(const StreamedHead& head, const RecordPolicy& pol
   return settle(Delivery::whole, head.status, head.said, policy).kind == Settlement::Kind::succeed;
 }
 
-std::optional<std::size_t> offset_after_event(std::string_view stream, std::string_view id) {
-  std::optional<std::size_t> found;
-  std::optional<std::string_view> set;  // by the event at hand
-  std::size_t at = stream.starts_with(byte_order_mark) ? byte_order_mark.size() : 0;
-  while (const auto line = line_at(stream, at)) {
-    at = line->end;
-    if (line->text.empty()) {
-      if (set == id) found = at;
-      set.reset();
-    } else if (const auto value = id_of(line->text)) {
-      set = value;
-    }
+void EventFinder::end_line() {
+  std::string_view line = line_;
+  if (!begun_ && line.starts_with(byte_order_mark)) line.remove_prefix(byte_order_mark.size());
+  begun_ = true;
+  if (line.empty()) {
+    if (set_.value_or(false)) found_ = at_;
+    set_.reset();
+  } else if (const auto value = id_of(line); value && line_.size() < longest_line) {
+    set_ = *value == id_;
   }
-  return found;
+  line_.clear();
+}
+
+void EventFinder::add(std::string_view part) {
+  while (!part.empty()) {
+    if (std::exchange(after_cr_, false) && part.front() == '\n') {
+      ++at_;
+      // It belongs to the blank line that has just ended.
+      if (found_ && *found_ + 1 == at_) found_ = at_;
+      part.remove_prefix(1);
+      continue;
+    }
+    const std::size_t end = std::min(part.find_first_of("\r\n"), part.size());
+    line_.append(part.substr(0, std::min(end, longest_line - std::min(longest_line, line_.size()))));
+    if (end == part.size()) {
+      at_ += end;
+      return;
+    }
+    at_ += end + 1;
+    after_cr_ = part[end] == '\r';
+    end_line();
+    part.remove_prefix(end + 1);
+  }
+}
+
+std::optional<std::uint64_t> offset_after_event(std::string_view stream, std::string_view id) {
+  EventFinder finder(id);
+  finder.add(stream);
+  return finder.offset();
 }
 
 }  // namespace once::core

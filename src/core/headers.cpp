@@ -61,7 +61,7 @@ bool named_in_connection(std::string_view connection_value, std::string_view nam
 
 bool is_reserved_response_header(std::string_view name) {
   switch (name.size()) {
-    case 18: return is(name, "idempotency-status") || is(name, "idempotency-policy");
+    case 18: return is(name, "idempotency-status") || is(name, "idempotency-policy") || is(name, "idempotency-offset");
     case 19:
       return is(name, "idempotent-replayed") || is(name, "idempotency-expires") || is(name, "original-request-id");
     case 20: return is(name, "idempotency-replayed");

@@ -99,6 +99,9 @@ class KeyedStreams(EndToEnd):
         self.served = self.backend(self.script)
         return self.gateway(self.served, *settings, **named)
 
+    def gateway(self, backend, *settings, **named):
+        return super().gateway(backend, "defaults.record.stream=auto", *settings, **named)
+
     def read(self, gateway, **named):
         return Reader(self.connect(gateway), **named)
 
@@ -288,6 +291,24 @@ class KeyedStreams(EndToEnd):
 
         wait_until(not_kept, what="the stream to end")
         self.assertEqual(len(self.served.requests), 1)
+
+    def test_a_retry_of_a_large_stream_is_in_flight_and_holds_up_nobody(self):
+        gateway = self.start("defaults.record.max_stream=1KiB", "defaults.in_flight_wait=1s", "threads=1")
+        reader = self.read(gateway).head()
+        part = b"data: " + b"x" * 2000 + b"\n\n"
+        self.script.tell(part, part)
+        reader.until(2 * len(part))
+        late = self.read(gateway).head()
+        self.assertEqual((late.status, late.fields["idempotency-status"]), (409, "in-flight"))
+        self.script.tell(None)
+        self.assertEqual(reader.rest(), part * 2)
+
+    def test_a_slow_reader_of_a_large_stream_gets_all_of_it(self):
+        gateway = self.start("defaults.record.max_stream=1KiB")
+        reader = self.read(gateway).head()
+        part = b"data: " + b"y" * 60_000 + b"\n\n"
+        self.script.tell(*[part] * 100, None)  # more than the buffers of a socket hold
+        self.assertEqual(reader.rest(), part * 100)
 
     def test_a_slow_reader_holds_up_nobody(self):
         gateway = self.start()

@@ -103,7 +103,7 @@ class Lookups(EndToEnd):
             connection.send(b"9\r\ndata: 2\n\n\r\n0\r\n\r\n")
 
         backend = self.backend(handler)
-        gateway = self.gateway(backend)
+        gateway = self.gateway(backend, "defaults.record.stream=auto")
         owner = self.connect(gateway)
         owner.send_request("POST", "/payments", [("Idempotency-Key", "k"), ME], b"amount=1")
         owner.read_until(b"data: 1\n\n\r\n")

@@ -32,7 +32,10 @@ class Connection final : private ServedConnection, private RoomMaker {
   std::chrono::nanoseconds debt() const override { return io_.debt(); }
   void displace() override { io_.displace(); }
   std::size_t neighbours() const override { return address_.count(); }
-  bool holds_response() const override { return writer_.reply().body.size() > ToldOutcomes::largest_uncounted; }
+  bool holds_response() const override {
+    const Reply& reply = writer_.reply();
+    return reply.body.size() > ToldOutcomes::largest_uncounted || (reply.streams && reply.source != nullptr);
+  }
   void make_room() override { worker_.displace_reader(neighbours()); }
 
   Task<After> shake_hands();

@@ -126,7 +126,7 @@ Task<void> KeyedHandler::answer(RequestContext& request, const std::optional<Key
 Task<void> KeyedHandler::write_reply(RequestContext& request, ResourceWrite* write) {
   reader_.drop_body();  // a client that reads slowly holds no more than what it reads
   const bool holds = write != nullptr && write->holds_resource();
-  if (!holds) request.store_need.end();  // nor does it hold up a handover
+  if (!holds && !writer_.reply().reads_store) request.store_need.end();  // nor does it hold up a handover
   const bool relayed = co_await writer_.write(request);
   if (!holds) co_return;
   // The response was too large to keep, and only its end says how the write ended.

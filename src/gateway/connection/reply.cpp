@@ -118,6 +118,8 @@ void Reply::reset() {
   attempt = Attempt{};
   recorded_bytes = 0;
   known_key = false;
+  reads_store = false;
+  streams = false;
   settled.reset();
   dated = false;
 }

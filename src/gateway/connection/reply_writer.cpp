@@ -84,7 +84,9 @@ Task<bool> ReplyWriter::stream_rest(bool chunked) {
   if (chunk.data.empty()) chunk = co_await reply_.source->next(reply_.stream_idle);
   while (true) {
     if (chunk.kind == BodyChunk::Kind::broken || chunk.kind == BodyChunk::Kind::timed_out) {
-      io_.socket.reset_on_close();  // half a body must not look like a whole one
+      // Half a body must not look like a whole one. A stream in chunks lacks its last one, and what is still on its way
+      // to the client is worth having.
+      if (!reply_.streams || !chunked) io_.socket.reset_on_close();
       co_return false;
     }
     http::WriteAll::Pieces pieces{chunk.data};

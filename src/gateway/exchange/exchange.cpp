@@ -109,8 +109,8 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
         answers().too_early(saturating_add(op_.record->started_at, op_.terms.takeover_after), op_.now);
         break;
       case Verdict::held: {
-        const bool begun = co_await attach(Ending::unknown);
-        if (!begun) answers().held();
+        const Attached attached = co_await attach(Ending::unknown);
+        if (attached != Attached::yes) answers().held();
         break;
       }
       case Verdict::gone: answers().expired(); break;
@@ -174,14 +174,15 @@ void Exchange::log_refusal() const {
 }
 
 Task<Exchange::Waited> Exchange::wait_for_owner() {
-  const bool attached = co_await attach(Ending::attached);
-  if (attached) co_return Waited::answered;
+  Attached attached = co_await attach(Ending::attached);
+  if (attached == Attached::yes) co_return Waited::answered;
   if (request_->policy.in_flight == InFlight::wait) {
     const WaitEnd end = co_await owner_ends(owner_, ports_, request_->id, request_->presence);
     if (end == WaitEnd::owner_ended) co_return Waited::owner_ended;
     if (end == WaitEnd::streams) {
-      const bool begun = co_await attach(Ending::attached);
-      co_return begun ? Waited::answered : Waited::owner_ended;  // it may have ended meanwhile
+      attached = co_await attach(Ending::attached);
+      if (attached == Attached::yes) co_return Waited::answered;
+      if (attached == Attached::no) co_return Waited::owner_ended;  // it has ended meanwhile
     }
   }
   answers().in_flight();

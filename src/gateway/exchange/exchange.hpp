@@ -87,8 +87,12 @@ class Exchange {
   Task<StreamState> settle_stream(StreamEnd end, const StreamRecorder& recorder, const BackendAnswer& answer,
                                   const LiveStream& live);
   void reply_with_stream(const OutcomeBytes& head, http::ResponseSourcePtr body, Ending ending);
-  // Whether the operation has a stream, and the reply gives it.
-  Task<bool> attach(Ending ending);
+  enum class Attached : std::uint8_t {
+    yes,       // the reply gives the stream of the operation
+    no,        // it has none, or none any more
+    too_late,  // it has one whose beginning is gone, or cannot be read now
+  };
+  Task<Attached> attach(Ending ending);
   Task<std::uint64_t> find_resume(const StoredResponse& head, const LiveStream* live);
   std::uint64_t resumed_at(const StoredResponse& head, std::string_view body) const;
   void tell_offset(std::uint64_t offset);

@@ -39,8 +39,8 @@ Task<void> Exchange::reply_looked_up() {
     case State::started:
     case State::unknown: {
       const bool works = owner_works(op_) || ports_.executions.has(op_.id);
-      const bool begun = co_await attach(works ? Ending::attached : Ending::unknown);
-      if (begun) break;
+      const Attached attached = co_await attach(works ? Ending::attached : Ending::unknown);
+      if (attached == Attached::yes) break;
       if (works) {
         answers().in_flight();
       } else {

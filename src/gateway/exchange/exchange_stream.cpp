@@ -58,16 +58,15 @@ Task<void> Exchange::record_stream(BackendAnswer& answer) {
   const OutcomeBytes head = encode_answer(answer);
   const std::shared_ptr<LiveStream> live = ports_.streams->make(op_.id, op_.nonce, attempt_);
   const RecordPolicy& policy = request_->policy.record;
-  const StreamLimits limits{
-      .max_stream = policy.max_stream,
-      .max_memory = ports_.memory != nullptr ? ports_.memory->most_for_response() : policy.max_stream,
-      .silence = request_->policy.timeouts.stream_idle,
-      .abandon_after = policy.abandon_after,
-      .lease = request_->policy.lease};
+  const StreamLimits limits{.max_stream = policy.max_stream,
+                            .silence = request_->policy.timeouts.stream_idle,
+                            .abandon_after = policy.abandon_after,
+                            .lease = request_->policy.lease};
   const StreamRecorderPorts recorder_ports{.claimant = claimant_,
                                            .home = ports_.home,
                                            .clock = ports_.clock,
                                            .metrics = ports_.metrics,
+                                           .room = ports_.memory,
                                            .readers = ports_.streams->readers()};
   StreamRecorder recorder(recorder_ports, op_, work_, *live, limits);
   ports_.metrics.streams_begun.add();
@@ -127,12 +126,17 @@ Task<StreamState> Exchange::settle_stream(StreamEnd end, const StreamRecorder& r
   }
   const OpStatus recorded = co_await record(State::unknown, BodyKept::yes, OutcomeBytes());
   if (recorded == OpStatus::lost) count(ClaimEnd::lost);
+  reply_->recorded_bytes = static_cast<std::size_t>(recorder.body_bytes());  // what came of it stays
   co_return StreamState::cut;
 }
 
 void Exchange::reply_with_stream(const OutcomeBytes& head, http::ResponseSourcePtr body, Ending ending) {
+  unstored_fields_.append("Idempotency-Attempt: ");
+  append_number(unstored_fields_, static_cast<std::uint32_t>(attempt_));
+  unstored_fields_.append("\r\n");
   const auto response = decode(*head);
   reply_->source = std::move(body);
+  reply_->streams = true;
   reply_->stream_idle = request_->policy.timeouts.stream_idle;
   reply_->outcome = head;
   write_response(*reply_, *response,
@@ -144,18 +148,19 @@ void Exchange::reply_with_stream(const OutcomeBytes& head, http::ResponseSourceP
                   .wording = request_->policy.wording});
 }
 
-Task<bool> Exchange::attach(Ending ending) {
-  if (!may_stream()) co_return false;
+Task<Exchange::Attached> Exchange::attach(Ending ending) {
+  if (!may_stream()) co_return Attached::no;
   const std::shared_ptr<LiveStream> live = ports_.streams->find(request_->id);
   OutcomeBytes head = live ? live->head() : nullptr;
-  if (live && !head) co_return false;
+  if (live && !head) co_return Attached::too_late;
   Nonce nonce{};
   if (live) {
     attempt_ = live->attempt();
   } else {
     Op read{.verb = Verb::read, .id = request_->id};
     co_await ports_.store.run(read, ports_.home);
-    if (read.status != OpStatus::done || read.chunks.empty()) co_return false;
+    if (read.status != OpStatus::done) co_return Attached::too_late;
+    if (read.chunks.empty()) co_return Attached::no;
     head = read.chunks.front();
     nonce = read.record->nonce;
     attempt_ = read.record->attempt;
@@ -163,16 +168,19 @@ Task<bool> Exchange::attach(Ending ending) {
   const auto response = decode(*head);
   if (!response) {
     ports_.log.error("recorded outcome cannot be read", {{"operation", to_hex(prefix_of(request_->id))}});
-    co_return false;
+    co_return Attached::too_late;
   }
-  unstored_fields_.clear();
+  unstored_fields_.assign("Date: ");
+  append_http_date(unstored_fields_, ports_.clock.now());
+  unstored_fields_.append("\r\n");
   const std::uint64_t offset = co_await find_resume(*response, live.get());
   if (offset > 0) tell_offset(offset);
-  const StreamReaderPorts reader{.home = ports_.home, .presence = request_->presence};
+  const StreamReaderPorts reader{.home = ports_.home, .presence = request_->presence, .memory = ports_.memory};
   http::ResponseSourcePtr body = live ? read_live(live, ports_.streams->readers(), reader, offset)
                                       : read_stored(ports_.store, ports_.waiters, reader, request_->id, nonce, offset);
   reply_with_stream(head, std::move(body), ending);
-  co_return true;
+  reply_->reads_store = !live;
+  co_return Attached::yes;
 }
 
 // How much of the body its client has already, as it says itself. Of a stream that goes on, an id is looked for among
@@ -181,11 +189,12 @@ Task<std::uint64_t> Exchange::find_resume(const StoredResponse& head, const Live
   const http::RequestHead& request = request_->head;
   if (request.find("Idempotency-Offset") || !request.find("Last-Event-ID"))
     co_return resumed_at(head, std::string_view());
-  std::string body;
+  if (!is_stream_type(content_type_of(head.headers))) co_return 0;
+  EventFinder finder(*request.find("Last-Event-ID"));
   if (live != nullptr) {
     const std::vector<OutcomeBytes> chunks = live->chunks();
-    for (std::size_t i = 1; i < chunks.size(); ++i) body.append(*chunks[i]);
-    co_return resumed_at(head, body);
+    for (std::size_t i = 1; i < chunks.size(); ++i) finder.add(*chunks[i]);
+    co_return finder.offset().value_or(0);
   }
   Op read{.verb = Verb::read, .id = request_->id};
   read.chunk = 1;
@@ -193,10 +202,10 @@ Task<std::uint64_t> Exchange::find_resume(const StoredResponse& head, const Live
   while (true) {
     co_await ports_.store.run(read, ports_.home);
     if (read.status != OpStatus::done || read.chunks.empty()) break;
-    for (const OutcomeBytes& chunk : read.chunks) body.append(*chunk);
+    for (const OutcomeBytes& chunk : read.chunks) finder.add(*chunk);
     read.chunk += static_cast<std::uint32_t>(read.chunks.size());
   }
-  co_return resumed_at(head, body);
+  co_return finder.offset().value_or(0);
 }
 
 std::uint64_t Exchange::resumed_at(const StoredResponse& head, std::string_view body) const {

@@ -6,17 +6,22 @@
 namespace once::gateway {
 
 LiveStream::~LiveStream() {
-  usage_.give_back(HeldFor::response, held_bytes_);
+  while (!chunks_.empty()) forget_first();
 }
 
-bool LiveStream::publish(OutcomeBytes chunk, std::size_t most) {
-  const std::size_t size = chunk->size();
-  if (!usage_.take(HeldFor::response, size, most)) return false;
+void LiveStream::publish(OutcomeBytes chunk, Counted counted) {
   const std::scoped_lock lock(mutex_);
-  held_bytes_ += size;
-  chunks_.push_back(std::move(chunk));
+  held_bytes_ += chunk->size();
+  chunks_.push_back({.chunk = std::move(chunk), .counted = counted});
   trim();
-  return true;
+}
+
+void LiveStream::forget_first() {
+  const Held& held = chunks_.front();
+  held_bytes_ -= held.chunk->size();
+  if (held.counted == Counted::yes) usage_.give_back(HeldFor::response, held.chunk->size());
+  chunks_.pop_front();
+  ++first_;
 }
 
 void LiveStream::end(StreamState state) {
@@ -30,18 +35,17 @@ void LiveStream::forget_read(std::size_t window) {
   trim();
 }
 
-// Forgets what every reader has, and what is further back than the window.
+// Forgets what every reader has, and what only those need that are further behind than the window.
 void LiveStream::trim() {
   if (window_ == 0) return;
-  std::size_t needed = first_ + chunks_.size();
-  for (const Place* place : places_) needed = std::min(needed, place->chunk_);
-  while (!chunks_.empty() && (first_ < needed || held_bytes_ > window_)) {
-    const std::size_t size = chunks_.front()->size();
-    held_bytes_ -= size;
-    usage_.give_back(HeldFor::response, size);
-    chunks_.pop_front();
-    ++first_;
+  const std::size_t end = first_ + chunks_.size();
+  std::size_t needed = end;
+  std::size_t fastest = places_.empty() ? end : 0;
+  for (const Place* place : places_) {
+    needed = std::min(needed, place->chunk_);
+    fastest = std::max(fastest, place->chunk_);
   }
+  while (!chunks_.empty() && (first_ < needed || (held_bytes_ > window_ && first_ < fastest))) forget_first();
 }
 
 std::size_t LiveStream::fastest_is_behind() const {
@@ -51,25 +55,28 @@ std::size_t LiveStream::fastest_is_behind() const {
   for (const Place* place : places_) fastest = std::max(fastest, place->chunk_);
   std::size_t behind = 0;
   for (std::size_t i = std::max(fastest, first_); i < first_ + chunks_.size(); ++i) {
-    behind += chunks_[i - first_]->size();
+    behind += chunks_[i - first_].chunk->size();
   }
   return behind;
 }
 
 std::vector<OutcomeBytes> LiveStream::chunks() const {
   const std::scoped_lock lock(mutex_);
-  return {chunks_.begin(), chunks_.end()};
+  std::vector<OutcomeBytes> all;
+  all.reserve(chunks_.size());
+  for (const Held& held : chunks_) all.push_back(held.chunk);
+  return all;
 }
 
 OutcomeBytes LiveStream::head() const {
   const std::scoped_lock lock(mutex_);
-  return window_ > 0 || chunks_.empty() ? nullptr : chunks_.front();
+  return window_ > 0 || chunks_.empty() ? nullptr : chunks_.front().chunk;
 }
 
 LiveStream::Look LiveStream::look(const Place& place) const {
   const std::scoped_lock lock(mutex_);
   if (place.chunk_ < first_) return {.chunk = nullptr, .state = StreamState::cut};
-  if (place.chunk_ < first_ + chunks_.size()) return {.chunk = chunks_[place.chunk_ - first_], .state = state_};
+  if (place.chunk_ < first_ + chunks_.size()) return {.chunk = chunks_[place.chunk_ - first_].chunk, .state = state_};
   return {.chunk = nullptr, .state = state_};
 }
 

@@ -24,6 +24,9 @@ enum class StreamState : std::uint8_t {
   cut,    // nothing follows, and it is not the whole response
 };
 
+// Whether a chunk was counted in the usage of the process, which is given back with it.
+enum class Counted : std::uint8_t { no, yes };
+
 class LiveStream {
  public:
   // Of the claim that `nonce` names. The first chunk is the encoded response without its body. `usage` outlives this.
@@ -37,11 +40,11 @@ class LiveStream {
   const Nonce& nonce() const { return nonce_; }
   Attempt attempt() const { return attempt_; }
 
-  // By the owner. False: more than `most` bytes would be held in the whole process, and it was not taken.
-  bool publish(OutcomeBytes chunk, std::size_t most);
+  // By the owner.
+  void publish(OutcomeBytes chunk, Counted counted);
   void end(StreamState state);
-  // The response is too large to be recorded: from now on chunks are forgotten when all readers have them, or when they
-  // are further behind than this.
+  // The response is too large to be recorded: from now on chunks are forgotten when all readers have them. Readers that
+  // are further behind than this, and not the fastest, lose theirs.
   void forget_read(std::size_t window);
   // After forget_read(): how many bytes the fastest reader is behind. Zero if there is none.
   std::size_t fastest_is_behind() const;
@@ -80,6 +83,7 @@ class LiveStream {
 
  private:
   void trim();
+  void forget_first();
 
   const OperationId id_;
   const Nonce nonce_;
@@ -87,10 +91,14 @@ class LiveStream {
   Usage& usage_;
 
   mutable std::mutex mutex_;
-  std::deque<OutcomeBytes> chunks_;
-  std::size_t first_ = 0;       // the number of the first that is held
-  std::size_t held_bytes_ = 0;  // counted in usage_
-  std::size_t window_ = 0;      // 0: everything is held
+  struct Held {
+    OutcomeBytes chunk;
+    Counted counted;
+  };
+  std::deque<Held> chunks_;
+  std::size_t first_ = 0;  // the number of the first that is held
+  std::size_t held_bytes_ = 0;
+  std::size_t window_ = 0;  // 0: everything is held
   StreamState state_ = StreamState::open;
   std::vector<Place*> places_;
 };

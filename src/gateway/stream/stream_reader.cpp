@@ -97,6 +97,11 @@ class StoredReader final : public http::ResponseSource {
         const std::string_view data = skipping_.rest_of(*held_);
         if (!data.empty()) co_return BodyChunk{.kind = BodyChunk::Kind::data, .data = data};
       }
+      if (state_ == StreamState::whole && !rest_.empty()) {
+        const std::string_view data = skipping_.rest_of(rest_);
+        rest_ = {};
+        if (!data.empty()) co_return BodyChunk{.kind = BodyChunk::Kind::data, .data = data};
+      }
       if (state_ == StreamState::whole) co_return ended;
       if (state_ == StreamState::cut) co_return cut_off;
       Op read{.verb = Verb::read, .id = id_};
@@ -142,11 +147,11 @@ class StoredReader final : public http::ResponseSource {
   void take_outcome(const Record& record) {
     state_ = StreamState::cut;
     if (record.outcome == nullptr || record.body_kept == BodyKept::no) return;
-    const auto response = decode(*record.outcome);
+    held_ = ports_.memory != nullptr ? ports_.memory->replay(id_, record.nonce, record.outcome) : record.outcome;
+    const auto response = held_ ? decode(*held_) : std::nullopt;
     if (!response || response->body.size() < passed_) return;
     state_ = StreamState::whole;
-    const std::string_view rest = response->body.substr(static_cast<std::size_t>(passed_));
-    if (!rest.empty()) chunks_.push_back(std::make_shared<const std::string>(rest));
+    rest_ = response->body.substr(static_cast<std::size_t>(passed_));
   }
 
   Lanes& store_;
@@ -159,6 +164,7 @@ class StoredReader final : public http::ResponseSource {
   std::uint32_t next_ = 1;  // chunk 0 is the head
   std::uint64_t passed_ = 0;
   std::deque<OutcomeBytes> chunks_;
+  std::string_view rest_;  // of the recorded response, in `held_`
   StreamState state_ = StreamState::open;
   OutcomeBytes held_;  // what `data` is a view of
 };

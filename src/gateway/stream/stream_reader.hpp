@@ -10,6 +10,7 @@
 
 #include "base/backoff.hpp"
 #include "base/executor.hpp"
+#include "gateway/limits/response_memory.hpp"
 #include "gateway/stream/live_stream.hpp"
 #include "http/upstream.hpp"
 #include "store/lane.hpp"
@@ -21,7 +22,8 @@ namespace once::gateway {
 // What readers need beside their stream.
 struct StreamReaderPorts {
   Executor& home;
-  Presence* presence = nullptr;  // of the client; null: taken to be there
+  Presence* presence = nullptr;      // of the client; null: taken to be there
+  ResponseMemory* memory = nullptr;  // for a recorded response; null: there is always enough
 };
 
 // `skip`: how many bytes of the body the client has already.

@@ -1,6 +1,6 @@
 #include "gateway/stream/stream_recorder.hpp"
 
-#include <limits>
+#include <algorithm>
 #include <utility>
 
 namespace once::gateway {
@@ -11,6 +11,7 @@ using http::BodyChunk;
 
 // A reader that is behind is looked after this often.
 constexpr Duration relay_pause = std::chrono::milliseconds(20);
+constexpr Duration longest_wait = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -36,14 +37,17 @@ StreamRecorder::StreamRecorder(const StreamRecorderPorts& ports, const Op& claim
 
 Task<bool> StreamRecorder::begin(OutcomeBytes head) {
   const bool appended = co_await append(head);
-  if (appended) publish(head);
-  co_return appended;
+  // Nothing of it can be recorded, which holds up nobody.
+  oversize_ = append_.status == OpStatus::failed && append_.fault == StoreFault::full;
+  if (!appended && !oversize_) co_return false;
+  co_await publish(head);
+  co_return true;
 }
 
 Task<StreamEnd> StreamRecorder::record(http::ResponseSource& source) {
   AppenderIdle idle{*this};
   while (true) {
-    const BodyChunk chunk = co_await source.next(limits_.silence);
+    const BodyChunk chunk = co_await next(source);
     if (chunk.kind == BodyChunk::Kind::data) {
       taken_ += chunk.data.size();
       gathered_.append(chunk.data);
@@ -69,6 +73,17 @@ Task<StreamEnd> StreamRecorder::record(http::ResponseSource& source) {
   }
 }
 
+// What failed beside it is noticed soon, not when the backend sends its next byte.
+Task<BodyChunk> StreamRecorder::next(http::ResponseSource& source) {
+  Duration waited{};
+  while (true) {
+    const Duration part = std::min(limits_.silence - waited, longest_wait);
+    const BodyChunk chunk = co_await source.next(part);
+    waited += part;
+    if (chunk.kind != BodyChunk::Kind::timed_out || failed_ || waited >= limits_.silence) co_return chunk;
+  }
+}
+
 // Asked when something has come: a backend that is silent ends by itself.
 bool StreamRecorder::is_abandoned() {
   if (limits_.abandon_after == Duration::zero()) return false;
@@ -89,7 +104,7 @@ Task<void> StreamRecorder::append_gathered() {
     gathered_.clear();
     const bool appended = co_await append(chunk);
     if (appended) {
-      publish(chunk);
+      co_await publish(chunk);
     } else if (append_.status == OpStatus::failed && append_.fault == StoreFault::full) {
       gathered_.insert(0, *chunk);
       ports_.metrics.bodies_dropped.add();
@@ -135,13 +150,11 @@ Task<bool> StreamRecorder::append_all_again() {
   co_return true;
 }
 
-void StreamRecorder::publish(const OutcomeBytes& chunk) {
-  if (!live_.publish(chunk, limits_.max_memory)) {
-    // It is durable, so it can be told; but no more is held, and so no more is recorded.
-    live_.publish(chunk, std::numeric_limits<std::size_t>::max());
-    ports_.metrics.bodies_dropped.add();
-    oversize_ = true;
-  }
+Task<void> StreamRecorder::publish(OutcomeBytes chunk) {
+  bool room = ports_.room == nullptr;
+  if (!room) room = co_await ports_.room->take(chunk->size());
+  if (!room) oversize_ = true;
+  live_.publish(std::move(chunk), ports_.room != nullptr && room ? Counted::yes : Counted::no);
   ports_.readers.notify(live_.id());
 }
 
@@ -150,7 +163,7 @@ Task<BodyChunk::Kind> StreamRecorder::relay(http::ResponseSource& source) {
   BodyChunk chunk{.kind = BodyChunk::Kind::data, .data = gathered_};
   while (chunk.kind == BodyChunk::Kind::data) {
     if (!chunk.data.empty()) {
-      live_.publish(std::make_shared<const std::string>(chunk.data), std::numeric_limits<std::size_t>::max());
+      live_.publish(std::make_shared<const std::string>(chunk.data), Counted::no);
       ports_.readers.notify(live_.id());
     }
     while (live_.fastest_is_behind() >= relay_window / 2) co_await sleep_for(ports_.home, relay_pause);

@@ -37,12 +37,12 @@ struct StreamRecorderPorts {
   Executor& home;
   const Clock& clock;
   Metrics& metrics;
+  http::CollectRoom* room;  // for what is held of the stream; null: there is always some
   Waiters& readers;
 };
 
 struct StreamLimits {
   std::size_t max_stream;  // bytes of the body that are recorded
-  std::size_t max_memory;  // bytes that all bodies of the process may take
   Duration silence;        // of the backend
   Duration abandon_after;  // without a reader in this process; zero: never
   Duration lease;          // for how long an append is tried
@@ -78,8 +78,10 @@ class StreamRecorder {
   Task<void> append_gathered();
   Task<bool> append(OutcomeBytes chunk);
   Task<bool> append_all_again();
-  void publish(const OutcomeBytes& chunk);
+  // When it is durable. Without room no more is held, and so no more is recorded.
+  Task<void> publish(OutcomeBytes chunk);
   bool is_abandoned();
+  Task<http::BodyChunk> next(http::ResponseSource& source);
 
   struct AppenderIdle;
 

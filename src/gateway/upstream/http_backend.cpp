@@ -33,7 +33,8 @@ Delivery delivery_of(const http::ResponseHead& head, bool whole) {
 
 // Whether its body is recorded as it comes.
 bool is_streamed(const http::ResponseHead& head, const RecordPolicy& policy) {
-  if (head.framing.kind == Framing::Kind::none) return false;
+  if (head.framing.kind == Framing::Kind::none || head.status == 205)
+    return false;  // 205 has no body, whatever it says
   StreamedHead streamed{.status = head.status, .content_type = head.find("Content-Type").value_or(""), .said = {}};
   for (const http::Field& field : head.fields) {
     if (same_name(field.name, "Idempotency-Policy")) streamed.said.add(field.value);

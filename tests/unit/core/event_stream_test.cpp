@@ -29,6 +29,10 @@ TEST(RecordedAsItStreams, by_its_type_and_status) {
   EXPECT_FALSE(streams(429, "text/event-stream")) << "so is a refusal";
 }
 
+TEST(RecordedAsItStreams, not_unless_a_route_asks_for_it) {
+  EXPECT_EQ(default_record_policy().stream, StreamRecording::off);
+}
+
 TEST(RecordedAsItStreams, always_and_never) {
   const StreamedHead json{.status = 200, .content_type = "application/json", .said = {}};
   EXPECT_TRUE(is_recorded_as_it_streams(json, policy_of(StreamRecording::always)));
@@ -86,6 +90,18 @@ TEST(OffsetAfterEvent, an_event_that_is_not_complete_was_not_seen) {
   EXPECT_EQ(after("id: 1\ndata: a\n", "1"), "none");
   EXPECT_EQ(after("id: 1\ndata: a", "1"), "none");
   EXPECT_EQ(after("\xEF\xBB\xBFid: 1\n\nrest", "1"), "rest") << "a byte order mark is no part of a name";
+}
+
+TEST(EventFinder, parts_of_any_size_say_the_same_as_the_whole) {
+  constexpr std::string_view stream = "id: 1\r\ndata: a\r\n\r\nid: 2\n\nid: 1\r\rdata: x\n\n";
+  for (const std::string_view id : {"1", "2", "3"}) {
+    const auto whole = offset_after_event(stream, id);
+    for (std::size_t size = 1; size < stream.size(); ++size) {
+      EventFinder finder(id);
+      for (std::size_t at = 0; at < stream.size(); at += size) finder.add(stream.substr(at, size));
+      EXPECT_EQ(finder.offset(), whole) << id << " in parts of " << size;
+    }
+  }
 }
 
 }  // namespace event_stream_test

@@ -207,6 +207,7 @@ class TestGateway {
 // A retry is answered at once, and an attempt that nobody knows the end of may be taken over later.
 inline Policy impatient_policy() {
   Policy policy = *dialect("ietf");
+  policy.record.stream = StreamRecording::automatic;
   policy.in_flight = InFlight::reject;
   policy.on_unknown = OnUnknown::takeover;
   return policy;
