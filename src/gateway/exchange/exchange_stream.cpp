@@ -75,11 +75,12 @@ Task<void> Exchange::record_stream(BackendAnswer& answer) {
   if (begun) {
     ports_.streams->list(live);
     ports_.waiters.notify(op_.id);
-    if (answer.head->framing.kind == http::Framing::Kind::length) {
-      reply_->streamed_length = answer.head->framing.length;
-    }
+    // The head of an empty body would be its end.
+    ReadFrom from;
+    if (answer.head->framing.kind == http::Framing::Kind::length) from.length = answer.head->framing.length;
+    if (from.length > 0) reply_->streamed_length = from.length;
     const StreamReaderPorts reader{.home = ports_.home, .presence = request_->presence};
-    reply_with_stream(head, read_live(live, ports_.streams->readers(), reader, 0), Ending::executed);
+    reply_with_stream(head, read_live(live, ports_.streams->readers(), reader, from), Ending::executed);
     request_->streams->begin_reply();
     end = co_await recorder.record(*answer.source);
     if (end == StreamEnd::oversize) {
@@ -116,8 +117,10 @@ Task<StreamState> Exchange::settle_stream(StreamEnd end, const StreamRecorder& r
     const OutcomeBytes outcome = kept ? joined(live.chunks()) : encode_answer(answer);
     const OpStatus recorded = co_await record(State::succeeded, kept ? BodyKept::yes : BodyKept::no, outcome);
     if (recorded == OpStatus::lost) count(ClaimEnd::lost);
-    reply_->recorded_bytes = recorded == OpStatus::done ? outcome->size() : 0;
-    co_return recorded == OpStatus::done ? StreamState::whole : StreamState::cut;
+    // What every retry gets may be what somebody else has recorded for this claim: that is not what readers were told.
+    const bool stands = recorded == OpStatus::done && !another_outcome_stands(op_);
+    reply_->recorded_bytes = stands ? outcome->size() : 0;
+    co_return stands ? StreamState::whole : StreamState::cut;
   }
   if (end == StreamEnd::lost) {
     count(ClaimEnd::lost);
@@ -176,8 +179,9 @@ Task<Exchange::Attached> Exchange::attach(Ending ending) {
   const std::uint64_t offset = co_await find_resume(*response, live.get());
   if (offset > 0) tell_offset(offset);
   const StreamReaderPorts reader{.home = ports_.home, .presence = request_->presence, .memory = ports_.memory};
-  http::ResponseSourcePtr body = live ? read_live(live, ports_.streams->readers(), reader, offset)
-                                      : read_stored(ports_.store, ports_.waiters, reader, request_->id, nonce, offset);
+  const StoredStream stored{.id = request_->id, .nonce = nonce, .head = head};
+  http::ResponseSourcePtr body = live ? read_live(live, ports_.streams->readers(), reader, {.skip = offset})
+                                      : read_stored(ports_.store, ports_.waiters, reader, stored, offset);
   reply_with_stream(head, std::move(body), ending);
   reply_->reads_store = !live;
   co_return Attached::yes;

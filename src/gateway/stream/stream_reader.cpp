@@ -40,8 +40,8 @@ class Skipping {
 
 class LiveReader final : public http::ResponseSource {
  public:
-  LiveReader(std::shared_ptr<LiveStream> stream, Waiters& readers, const StreamReaderPorts& ports, std::uint64_t skip)
-      : place_(std::move(stream)), readers_(readers), ports_(ports), skipping_(skip) {}
+  LiveReader(std::shared_ptr<LiveStream> stream, Waiters& readers, const StreamReaderPorts& ports, const ReadFrom& from)
+      : place_(std::move(stream)), readers_(readers), ports_(ports), skipping_(from.skip), length_(from.length) {}
 
   // The owner ends a stream that is silent for too long, so there is no limit here.
   Task<BodyChunk> next(Duration /*limit*/) override {
@@ -50,9 +50,14 @@ class LiveReader final : public http::ResponseSource {
       if (look.chunk != nullptr) {
         place_.advance();
         held_ = look.chunk;
-        const std::string_view data = skipping_.rest_of(*held_);
+        passed_ += held_->size();
+        const std::string_view data = without_end(skipping_.rest_of(*held_));
         if (!data.empty()) co_return BodyChunk{.kind = BodyChunk::Kind::data, .data = data};
         continue;
+      }
+      if (look.state == StreamState::whole && !end_.empty()) {
+        const std::string_view data = std::exchange(end_, {});
+        co_return BodyChunk{.kind = BodyChunk::Kind::data, .data = data};
       }
       if (look.state == StreamState::whole) co_return ended;
       if (look.state == StreamState::cut) co_return cut_off;
@@ -64,6 +69,13 @@ class LiveReader final : public http::ResponseSource {
   void done() override { delete this; }
 
  private:
+  // With a length in the head the last byte is the end, which is told when the whole response is recorded.
+  std::string_view without_end(std::string_view data) {
+    if (passed_ != length_ || data.empty()) return data;
+    end_ = data.substr(data.size() - 1);
+    return data.substr(0, data.size() - 1);
+  }
+
   // False: the client has left.
   Task<bool> wait_for_more() {
     Waiters::Ticket ticket(readers_, place_.stream().id(), ports_.home);
@@ -79,14 +91,17 @@ class LiveReader final : public http::ResponseSource {
   Waiters& readers_;
   const StreamReaderPorts ports_;
   Skipping skipping_;
-  OutcomeBytes held_;  // what `data` is a view of
+  const std::uint64_t length_;
+  std::uint64_t passed_ = 0;
+  OutcomeBytes held_;     // what `data` and `end_` are views of
+  std::string_view end_;  // not given yet
 };
 
 class StoredReader final : public http::ResponseSource {
  public:
-  StoredReader(Lanes& store, Waiters& waiters, const StreamReaderPorts& ports, const OperationId& id,
-               const Nonce& nonce, std::uint64_t skip)
-      : store_(store), waiters_(waiters), ports_(ports), id_(id), nonce_(nonce), skipping_(skip) {}
+  StoredReader(Lanes& store, Waiters& waiters, const StreamReaderPorts& ports, const StoredStream& stream,
+               std::uint64_t skip)
+      : store_(store), waiters_(waiters), ports_(ports), stream_(stream), skipping_(skip) {}
 
   Task<BodyChunk> next(Duration /*limit*/) override {
     while (true) {
@@ -104,7 +119,7 @@ class StoredReader final : public http::ResponseSource {
       }
       if (state_ == StreamState::whole) co_return ended;
       if (state_ == StreamState::cut) co_return cut_off;
-      Op read{.verb = Verb::read, .id = id_};
+      Op read{.verb = Verb::read, .id = stream_.id};
       read.chunk = next_;
       read.chunk_bytes = bytes_per_read;
       co_await store_.run(read, ports_.home);
@@ -120,7 +135,7 @@ class StoredReader final : public http::ResponseSource {
  private:
   // False: the client has left.
   Task<bool> pause() {
-    Waiters::Ticket ticket(waiters_, id_, ports_.home);
+    Waiters::Ticket ticket(waiters_, stream_.id, ports_.home);
     const Departure departure(ports_.presence, ticket);
     if (departure.left()) co_return false;
     co_await ticket.wait(look_.next());
@@ -132,7 +147,7 @@ class StoredReader final : public http::ResponseSource {
       if (store_.store().failed_for_good()) state_ = StreamState::cut;
       return;
     }
-    if (!read.record || read.record->nonce != nonce_) {
+    if (!read.record || read.record->nonce != stream_.nonce) {
       state_ = StreamState::cut;
       return;
     }
@@ -143,13 +158,19 @@ class StoredReader final : public http::ResponseSource {
     if (chunks_.empty() && !owner_works(read)) state_ = StreamState::cut;
   }
 
-  // It has ended, and the record has all of it: the rest is what was not given yet.
+  // It has ended, and the record has all of it: the rest is what was not given yet. Unless that is another response,
+  // which somebody else has recorded for this claim.
   void take_outcome(const Record& record) {
     state_ = StreamState::cut;
     if (record.outcome == nullptr || record.body_kept == BodyKept::no) return;
-    held_ = ports_.memory != nullptr ? ports_.memory->replay(id_, record.nonce, record.outcome) : record.outcome;
+    held_ =
+        ports_.memory != nullptr ? ports_.memory->replay(stream_.id, record.nonce, record.outcome) : record.outcome;
     const auto response = held_ ? decode(*held_) : std::nullopt;
-    if (!response || response->body.size() < passed_) return;
+    const auto begun = decode(*stream_.head);
+    if (!response || !begun || response->body.size() < passed_) return;
+    StoredResponse head = *response;
+    head.body = {};
+    if (head != *begun) return;
     state_ = StreamState::whole;
     rest_ = response->body.substr(static_cast<std::size_t>(passed_));
   }
@@ -157,8 +178,7 @@ class StoredReader final : public http::ResponseSource {
   Lanes& store_;
   Waiters& waiters_;
   const StreamReaderPorts ports_;
-  const OperationId id_;
-  const Nonce nonce_;
+  const StoredStream stream_;
   Skipping skipping_;
   Backoff look_{first_look, slowest_look};
   std::uint32_t next_ = 1;  // chunk 0 is the head
@@ -172,13 +192,13 @@ class StoredReader final : public http::ResponseSource {
 }  // namespace
 
 http::ResponseSourcePtr read_live(std::shared_ptr<LiveStream> stream, Waiters& readers, const StreamReaderPorts& ports,
-                                  std::uint64_t skip) {
-  return http::ResponseSourcePtr(new LiveReader(std::move(stream), readers, ports, skip));
+                                  const ReadFrom& from) {
+  return http::ResponseSourcePtr(new LiveReader(std::move(stream), readers, ports, from));
 }
 
 http::ResponseSourcePtr read_stored(Lanes& store, Waiters& waiters, const StreamReaderPorts& ports,
-                                    const OperationId& id, const Nonce& nonce, std::uint64_t skip) {
-  return http::ResponseSourcePtr(new StoredReader(store, waiters, ports, id, nonce, skip));
+                                    const StoredStream& stream, std::uint64_t skip) {
+  return http::ResponseSourcePtr(new StoredReader(store, waiters, ports, stream, skip));
 }
 
 }  // namespace once::gateway

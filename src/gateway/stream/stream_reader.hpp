@@ -26,12 +26,22 @@ struct StreamReaderPorts {
   ResponseMemory* memory = nullptr;  // for a recorded response; null: there is always enough
 };
 
-// `skip`: how many bytes of the body the client has already.
-http::ResponseSourcePtr read_live(std::shared_ptr<LiveStream> stream, Waiters& readers, const StreamReaderPorts& ports,
-                                  std::uint64_t skip);
+struct ReadFrom {
+  std::uint64_t skip = 0;    // how many bytes of the body the client has already
+  std::uint64_t length = 0;  // of the whole body, if its head says so: its last byte is the end
+};
 
-// `nonce`: of the claim whose chunks are read. If another one has taken its place, the stream is cut off.
+http::ResponseSourcePtr read_live(std::shared_ptr<LiveStream> stream, Waiters& readers, const StreamReaderPorts& ports,
+                                  const ReadFrom& from);
+
+struct StoredStream {
+  OperationId id;
+  Nonce nonce;        // of the claim whose chunks are read; if another one has taken its place, the stream is cut off
+  OutcomeBytes head;  // its first chunk
+};
+
+// `skip`: as above.
 http::ResponseSourcePtr read_stored(Lanes& store, Waiters& waiters, const StreamReaderPorts& ports,
-                                    const OperationId& id, const Nonce& nonce, std::uint64_t skip);
+                                    const StoredStream& stream, std::uint64_t skip);
 
 }  // namespace once::gateway

@@ -34,6 +34,34 @@ TEST_P(ExchangeStream, every_part_is_recorded_before_it_is_told) {
   EXPECT_EQ(decode(*record->outcome)->body, all_three);
 }
 
+// With a length the last byte is the end, and nobody may take a response for whole that is not recorded.
+TEST_P(ExchangeStream, the_end_of_a_length_is_told_when_all_is_recorded) {
+  BackendScript script = three_parts();
+  script.head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 13\r\n\r\n";
+  world.backend.then(script);
+  const Call& call = world.ask(streaming);
+  world.executor.run_to_the_end();
+  EXPECT_EQ(call.told(), all_three);
+  EXPECT_EQ(call.stream_end(), Kind::end);
+  const auto recorded = std::ranges::find(world.trace, "finish succeeded: done");
+  EXPECT_EQ(std::ranges::find(world.trace, "told: three"), world.trace.end());
+  EXPECT_LT(std::ranges::find(world.trace, "told: thre"), recorded);
+  EXPECT_NE(std::ranges::find(recorded, world.trace.end(), "told: e"), world.trace.end());
+}
+
+TEST_P(ExchangeStream, the_end_of_a_length_that_could_not_be_recorded_is_never_told) {
+  if (GetParam().shared == Shared::no) return;  // without a lease it is tried until it is done
+  world.store.fail_when(
+      [](const Op& op, std::size_t) { return op.verb == Verb::finish ? Fault::before : Fault::none; });
+  BackendScript script = three_parts();
+  script.head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 13\r\n\r\n";
+  world.backend.then(script);
+  const Call& call = world.ask(streaming);
+  world.executor.run_to_the_end();
+  EXPECT_EQ(call.told(), "one two thre");
+  EXPECT_EQ(call.stream_end(), Kind::broken);
+}
+
 TEST_P(ExchangeStream, what_comes_while_an_append_is_under_way_gathers) {
   if (GetParam().execution == Execution::at_once) return;
   world.backend.then(streams({"a", "b", "c", "d"}));  // all at once
@@ -242,6 +270,49 @@ TEST(ExchangeStreamLease, an_owner_that_lost_its_claim_appends_nothing_and_cuts_
   EXPECT_TRUE(std::string_view("old old old old ").starts_with(first.told())) << first.told();
   EXPECT_EQ(first.stream_end(), Kind::broken);
   EXPECT_EQ(decode(*world.record()->outcome)->body, "new new");
+}
+
+// Somebody records another response for a stream whose lease has lapsed, just before the store is asked to do `verb`.
+void resolve_before(World& world, Verb verb) {
+  world.store.fail_when([&world, verb](const Op& op, std::size_t) {
+    if (op.verb == Verb::renew) return Fault::before;
+    const auto record = world.record();
+    const bool open = record && record->state == State::started && world.clock.now() >= record->lease_until;
+    if (op.verb != verb || !open) return Fault::none;
+    Op resolve{.verb = Verb::resolve, .id = op.id, .nonce = record->nonce, .final_state = State::succeeded};
+    resolve.seen_state = State::started;
+    resolve.outcome = std::make_shared<const std::string>(
+        encode({.status = 201, .reason = "Created", .headers = "", .body = "another one than it was"}));
+    resolve.terms.ttl = 1h;
+    world.store.run_inside(resolve);
+    return Fault::none;
+  });
+}
+
+TEST(ExchangeStreamLease, where_another_outcome_stands_the_stream_does_not_end_cleanly) {
+  World world;
+  world.policy.lease = 2s;
+  resolve_before(world, Verb::finish);
+  world.backend.then(three_parts());
+  const Call& owner = world.send(streaming);
+  world.executor.run_to_the_end();
+  ASSERT_EQ(decode(*world.record()->outcome)->body, "another one than it was");
+  EXPECT_EQ(owner.told(), all_three);
+  EXPECT_EQ(owner.stream_end(), Kind::broken);
+}
+
+TEST(ExchangeStreamLease, a_reader_elsewhere_gets_nothing_of_another_outcome) {
+  World world;
+  world.policy.lease = 2s;
+  resolve_before(world, Verb::read);
+  world.backend.then(streams({"one ", "two"}, 1500ms));
+  world.send(streaming);
+  world.executor.advance(1600ms);
+  const Call& there = world.other.send(world.policy, streaming);
+  world.executor.run_to_the_end();
+  ASSERT_EQ(decode(*world.record()->outcome)->body, "another one than it was");
+  EXPECT_EQ(there.told(), "one ");
+  EXPECT_EQ(there.stream_end(), Kind::broken);
 }
 
 TEST(ExchangeStreamLease, a_claim_that_is_handed_over_gets_all_of_the_stream) {
