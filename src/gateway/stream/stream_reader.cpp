@@ -163,8 +163,7 @@ class StoredReader final : public http::ResponseSource {
   void take_outcome(const Record& record) {
     state_ = StreamState::cut;
     if (record.outcome == nullptr || record.body_kept == BodyKept::no) return;
-    held_ =
-        ports_.memory != nullptr ? ports_.memory->replay(stream_.id, record.nonce, record.outcome) : record.outcome;
+    held_ = ports_.memory != nullptr ? ports_.memory->replay(stream_.id, record.nonce, record.outcome) : record.outcome;
     const auto response = held_ ? decode(*held_) : std::nullopt;
     const auto begun = decode(*stream_.head);
     if (!response || !begun || response->body.size() < passed_) return;
