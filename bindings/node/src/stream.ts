@@ -1,0 +1,305 @@
+// streamOnce(): a keyed request whose response is read as it streams. If the connection breaks, the same request is sent again and the
+// stream continues behind the bytes that were read. Runs in browsers, too; docs/streams.md says what the gateway promises.
+import { Attempts, problemOf, type AttemptOptions, type FetchOnceInit } from "./attempts.js";
+import { parseEvents, type ServerSentEvent } from "./server_sent.js";
+
+/**
+ * Why a stream ended before its end:
+ * - `outcome-unknown`: the execution broke off, at the backend or at the gateway; it may have taken effect
+ * - `new-attempt`: the request was executed again, so what follows does not belong to what was read. A new call with the same key reads
+ *   the new attempt from its beginning
+ * - `refused`: a retry got a response that does not continue the stream, such as 409 `response-not-kept`; see `status` and `code`
+ * - `not-protected`: the response did not say that the key was honoured, so a retry could execute the request again
+ * - `gave-up`: no connection within deadlineMs
+ */
+export type StreamBrokenReason = "outcome-unknown" | "new-attempt" | "refused" | "not-protected" | "gave-up";
+
+/** The stream has no clean end. `key` is the one to continue with, `received` the number of bytes that were read. */
+export class StreamBrokenError extends Error {
+  override readonly name = "StreamBrokenError";
+  readonly status?: number;
+  readonly code?: string;
+
+  constructor(
+    readonly reason: StreamBrokenReason,
+    message: string,
+    readonly key: string,
+    readonly received: number,
+    { cause, status, code }: { cause?: unknown; status?: number; code?: string } = {},
+  ) {
+    super(`${message} (${received} bytes were read, key ${key})`, { cause });
+    this.status = status;
+    this.code = code;
+  }
+}
+
+export interface StreamOnceOptions extends AttemptOptions {
+  /** How long it tries to get a response, and to get one again each time the connection breaks; 60000. The stream itself has no limit. */
+  deadlineMs?: number;
+  /** A connection that is silent for so long is given up, and the stream continued on another one; 60000. */
+  idleTimeoutMs?: number;
+}
+
+/**
+ * A response whose body can be read once, by one of `for await (const bytes of stream)`, events() and text(). Leaving the loop closes the
+ * connection; the gateway records the stream to its end all the same.
+ */
+export interface OnceStream extends AsyncIterable<Uint8Array> {
+  readonly key: string;
+  readonly status: number;
+  /** The status is 2xx. Another response is given as it is, like that of fetch(). */
+  readonly ok: boolean;
+  /** Of the first response; later ones only continue its body. */
+  readonly headers: Headers;
+  /** Bytes of the body that were read so far. */
+  readonly received: number;
+  events(): AsyncIterableIterator<ServerSentEvent>;
+  text(): Promise<string>;
+  /** Closes the connection, for a caller that does not read the body. */
+  close(): void;
+}
+
+/**
+ * Sends a request with one key and the same bytes on every attempt, and returns when the head of its response has come. No byte of the body
+ * is given twice, and no two executions are mixed. Throws as fetchOnce() until then; while the body is read, a StreamBrokenError or the
+ * reason of the signal.
+ */
+export async function streamOnce(url: string | URL, init: FetchOnceInit = {}, options: StreamOnceOptions = {}): Promise<OnceStream> {
+  const attempts = new Attempts("streamOnce", url, init, options, () => true);
+  // Offsets count bytes on the wire, and fetch() shows them decoded. Browsers set this header themselves.
+  if (!attempts.headers.has("Accept-Encoding")) attempts.headers.set("Accept-Encoding", "identity");
+  const { deadlineMs = 60_000 } = options;
+  const deadline = Date.now() + deadlineMs;
+  await attempts.readBody(deadlineMs);
+  const connection = new Connection(init.signal, options.idleTimeoutMs ?? 60_000);
+  const response = await attempts.until(deadline, connection.signal);
+  return new Stream(attempts, connection.begin(response, 0), deadlineMs);
+}
+
+/** A retry asks for the last bytes again and compares them: those of another execution would differ. */
+const COMPARED_BYTES = 1024;
+/** What a response says that belongs to an execution that had already begun. */
+const CONTINUES = ["attached", "replayed", "unknown"];
+
+class Stream implements OnceStream {
+  readonly status: number;
+  readonly ok: boolean;
+  readonly headers: Headers;
+  received = 0;
+  #attempts: Attempts;
+  #connection: Connection;
+  #deadlineMs: number;
+  #deadline = 0;
+  #hasProgress = true;
+  #isRead = false;
+  #tail: Uint8Array = new Uint8Array(0); // the last bytes that were read
+
+  constructor(attempts: Attempts, connection: Connection, deadlineMs: number) {
+    const { status, ok, headers } = connection.response;
+    this.status = status;
+    this.ok = ok;
+    this.headers = headers;
+    this.#attempts = attempts;
+    this.#connection = connection;
+    this.#deadlineMs = deadlineMs;
+  }
+
+  get key(): string {
+    return this.#attempts.key;
+  }
+
+  [Symbol.asyncIterator](): AsyncIterableIterator<Uint8Array> {
+    if (this.#isRead) throw new TypeError("the stream is being read already: it can be read once");
+    this.#isRead = true;
+    return this.#chunks();
+  }
+
+  events(): AsyncIterableIterator<ServerSentEvent> {
+    return parseEvents({ [Symbol.asyncIterator]: () => this[Symbol.asyncIterator]() });
+  }
+
+  async text(): Promise<string> {
+    const decoder = new TextDecoder();
+    let text = "";
+    for await (const chunk of this) text += decoder.decode(chunk, { stream: true });
+    return text + decoder.decode();
+  }
+
+  close(): void {
+    this.#connection.close();
+  }
+
+  async *#chunks(): AsyncGenerator<Uint8Array, void, undefined> {
+    try {
+      for (;;) {
+        const chunk = await this.#next();
+        if (chunk === undefined) return;
+        if (chunk.length > 0) yield chunk;
+      }
+    } finally {
+      this.close();
+    }
+  }
+
+  /** New bytes, perhaps none; undefined at the clean end. */
+  async #next(): Promise<Uint8Array | undefined> {
+    let chunk: Uint8Array | undefined;
+    try {
+      chunk = await this.#connection.read();
+    } catch (error) {
+      await this.#reattach(error);
+      return new Uint8Array(0);
+    }
+    if (chunk !== undefined) return this.#unseen(chunk);
+    if (this.#connection.position < this.received) throw this.#newAttempt("its response is shorter");
+    return undefined;
+  }
+
+  #unseen(chunk: Uint8Array): Uint8Array {
+    const end = this.#connection.position;
+    const start = end - chunk.length;
+    const repeated = Math.min(chunk.length, Math.max(0, this.received - start));
+    const tailStart = this.received - this.#tail.length;
+    for (let at = Math.max(start, tailStart); at < start + repeated; ++at) {
+      if (chunk[at - start] !== this.#tail[at - tailStart]) throw this.#newAttempt("its response differs");
+    }
+    const unseen = chunk.subarray(repeated);
+    if (unseen.length > 0) {
+      this.received += unseen.length;
+      this.#tail = lastBytes(this.#tail, unseen);
+      this.#hasProgress = true;
+    }
+    return unseen;
+  }
+
+  async #reattach(error: unknown): Promise<void> {
+    const attempts = this.#attempts;
+    const { response, isIdle } = this.#connection;
+    this.close();
+    if (attempts.init.signal?.aborted) throw attempts.withKey(attempts.init.signal.reason);
+    const status = response.headers.get("Idempotency-Status") ?? "";
+    if (status === "unknown") throw this.#outcomeUnknown(error);
+    if (status !== "executed" && !CONTINUES.includes(status)) {
+      throw this.#broken("not-protected", "the connection broke, and the response did not say that its key was honoured: it is unknown " +
+        "whether the request was executed, and a retry could execute it again", { cause: error });
+    }
+    // A connection that was only silent was a good one.
+    if (this.#hasProgress || isIdle) {
+      this.#deadline = Date.now() + this.#deadlineMs;
+      attempts.resetPause();
+    }
+    this.#hasProgress = false;
+    if (!(await attempts.pause(this.#deadline))) throw this.#gaveUp(error);
+    const offset = this.#offset(response);
+    if (offset > 0) attempts.headers.set("Idempotency-Offset", String(offset));
+    const connection = this.#connection.another();
+    this.#connection = connection;
+    const next = await attempts.until(this.#deadline, connection.signal).catch((failure: unknown) => {
+      throw attempts.init.signal?.aborted ? failure : this.#gaveUp(failure);
+    });
+    if (!next.ok) throw await this.#refused(next);
+    connection.begin(next, Number(next.headers.get("Idempotency-Offset") ?? 0));
+    const said = next.headers.get("Idempotency-Status");
+    if (next.status !== this.status || !CONTINUES.includes(said ?? "") || !(connection.position <= this.received)) {
+      connection.close();
+      throw this.#newAttempt(`the retry was answered with ${next.status}, Idempotency-Status: ${said ?? "none"}`);
+    }
+  }
+
+  /** Where the next response should begin. Without an offset the whole is read again, and skipped. */
+  #offset({ headers, url }: Response): number {
+    const page = globalThis.location?.href;
+    // A page of another origin may not be shown where the response begins.
+    const isReadable = page === undefined || new URL(url || this.#attempts.url, page).origin === globalThis.location.origin;
+    const isEncoded = !/^(identity)?$/i.test(headers.get("Content-Encoding") ?? "");
+    return isReadable && !isEncoded ? this.received - this.#tail.length : 0;
+  }
+
+  #broken(reason: StreamBrokenReason, message: string, more: { cause?: unknown; status?: number; code?: string } = {}): StreamBrokenError {
+    return new StreamBrokenError(reason, message, this.key, this.received, more);
+  }
+
+  #outcomeUnknown(cause: unknown, more: { status?: number; code?: string } = {}): StreamBrokenError {
+    return this.#broken("outcome-unknown", "the execution broke off, and its outcome is unknown: it may have taken effect", { cause, ...more });
+  }
+
+  #newAttempt(how: string): StreamBrokenError {
+    return this.#broken("new-attempt", `the request was executed again (${how}): read the new response from its beginning with the same key`);
+  }
+
+  #gaveUp(cause: unknown): StreamBrokenError {
+    return this.#broken("gave-up", `the connection broke, and there was none again within ${this.#deadlineMs} ms: it is unknown how the ` +
+      "stream ends; continue later with the same key", { cause });
+  }
+
+  async #refused(response: Response): Promise<StreamBrokenError> {
+    const { code, detail } = problemOf(response, await response.arrayBuffer());
+    const { status, headers } = response;
+    if (code === "outcome-unknown" || headers.get("Idempotency-Status") === "unknown") return this.#outcomeUnknown(undefined, { status, code });
+    const why = [status, code, detail].filter((part) => part !== undefined).join(" ");
+    return this.#broken("refused", `the connection broke, and the retry was answered with ${why}`, { status, code });
+  }
+}
+
+/** One response and the place in the stream that was read of it. */
+class Connection {
+  response!: Response;
+  position = 0;
+  /** It was given up because nothing came. */
+  isIdle = false;
+  #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
+  #controller = new AbortController();
+  #stop = () => this.#controller.abort(this.outer?.reason);
+
+  constructor(readonly outer: AbortSignal | null | undefined, readonly idleMs: number) {
+    if (outer?.aborted) this.#stop();
+    outer?.addEventListener("abort", this.#stop, { once: true });
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  another(): Connection {
+    return new Connection(this.outer, this.idleMs);
+  }
+
+  begin(response: Response, position: number): this {
+    this.response = response;
+    this.position = position;
+    this.#reader = response.body?.getReader();
+    return this;
+  }
+
+  /** undefined at the clean end. */
+  async read(): Promise<Uint8Array | undefined> {
+    if (this.#reader === undefined) return undefined;
+    const timer = setTimeout(() => {
+      this.isIdle = true;
+      this.#controller.abort(new DOMException(`nothing came for ${this.idleMs} ms`, "TimeoutError"));
+    }, this.idleMs);
+    try {
+      const { value, done } = await this.#reader.read();
+      if (done) return undefined;
+      this.position += value.length;
+      return value;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  close(): void {
+    this.outer?.removeEventListener("abort", this.#stop);
+    this.#reader?.cancel().catch(() => undefined);
+    this.#controller.abort();
+  }
+}
+
+function lastBytes(before: Uint8Array, chunk: Uint8Array): Uint8Array {
+  if (chunk.length >= COMPARED_BYTES) return chunk.slice(-COMPARED_BYTES);
+  const kept = before.subarray(Math.max(0, before.length + chunk.length - COMPARED_BYTES));
+  const joined = new Uint8Array(kept.length + chunk.length);
+  joined.set(kept);
+  joined.set(chunk, kept.length);
+  return joined;
+}
