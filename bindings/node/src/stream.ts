@@ -14,7 +14,7 @@ import { parseEvents, type ServerSentEvent } from "./server_sent.js";
  */
 export type StreamBrokenReason = "outcome-unknown" | "new-attempt" | "refused" | "not-protected" | "gave-up";
 
-/** The stream has no clean end. `key` is the one to continue with, `received` the number of bytes that were read. */
+/** The stream has no clean end. `key` is the one to continue with, `received` is how far it was read, in bytes from its beginning. */
 export class StreamBrokenError extends Error {
   override readonly name = "StreamBrokenError";
   readonly status?: number;
@@ -51,7 +51,7 @@ export interface OnceStream extends AsyncIterable<Uint8Array> {
   readonly ok: boolean;
   /** Of the first response; later ones only continue its body. */
   readonly headers: Headers;
-  /** Bytes of the body that were read so far. */
+  /** How far the body was read, in bytes from its beginning. */
   readonly received: number;
   events(): AsyncIterableIterator<ServerSentEvent>;
   text(): Promise<string>;
@@ -73,7 +73,7 @@ export async function streamOnce(url: string | URL, init: FetchOnceInit = {}, op
   await attempts.readBody(deadlineMs);
   const connection = new Connection(init.signal, options.idleTimeoutMs ?? 60_000);
   const response = await attempts.until(deadline, connection.signal);
-  return new Stream(attempts, connection.begin(response, 0), deadlineMs);
+  return new Stream(attempts, connection.begin(response), deadlineMs);
 }
 
 /** A retry asks for the last bytes again and compares them: those of another execution would differ. */
@@ -85,7 +85,7 @@ class Stream implements OnceStream {
   readonly status: number;
   readonly ok: boolean;
   readonly headers: Headers;
-  received = 0;
+  received: number;
   #attempts: Attempts;
   #connection: Connection;
   #deadlineMs: number;
@@ -99,6 +99,7 @@ class Stream implements OnceStream {
     this.status = status;
     this.ok = ok;
     this.headers = headers;
+    this.received = connection.position; // the caller may have asked for a later part
     this.#attempts = attempts;
     this.#connection = connection;
     this.#deadlineMs = deadlineMs;
@@ -198,9 +199,9 @@ class Stream implements OnceStream {
       throw attempts.init.signal?.aborted ? failure : this.#gaveUp(failure);
     });
     if (!next.ok) throw await this.#refused(next);
-    connection.begin(next, Number(next.headers.get("Idempotency-Offset") ?? 0));
+    connection.begin(next);
     const said = next.headers.get("Idempotency-Status");
-    if (next.status !== this.status || !CONTINUES.includes(said ?? "") || !(connection.position <= this.received)) {
+    if (next.status !== this.status || !CONTINUES.includes(said ?? "") || connection.position > this.received) {
       connection.close();
       throw this.#newAttempt(`the retry was answered with ${next.status}, Idempotency-Status: ${said ?? "none"}`);
     }
@@ -264,9 +265,9 @@ class Connection {
     return new Connection(this.outer, this.idleMs);
   }
 
-  begin(response: Response, position: number): this {
+  begin(response: Response): this {
     this.response = response;
-    this.position = position;
+    this.position = Number(response.headers.get("Idempotency-Offset") ?? 0) || 0;
     this.#reader = response.body?.getReader();
     return this;
   }

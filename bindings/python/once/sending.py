@@ -75,7 +75,7 @@ def send(url: str, body: bytes | str | None = None, *, method: str = "POST", hea
 
     Warns once per origin (OnceWarning) of an answer without Idempotency-Status, or with `bypassed`: retries are not safe there.
     """
-    request = _Request(url, body, method, headers, key, key_header, timeout, deadline)
+    request = Request(url, body, method, headers, key, key_header, timeout, deadline)
     with sync_transport(request.parts, session, ca_file, ssl_context) as transport:
         while True:
             try:
@@ -95,7 +95,7 @@ async def send_async(url: str, body: bytes | str | None = None, *, method: str =
     """As send(), without blocking the event loop.
 
     session: an httpx.AsyncClient. Without one: httpx if it is installed, otherwise the standard library in a thread."""
-    request = _Request(url, body, method, headers, key, key_header, timeout, deadline)
+    request = Request(url, body, method, headers, key, key_header, timeout, deadline)
     async with async_transport(request.parts, session, ca_file, ssl_context) as transport:
         while True:
             try:
@@ -108,11 +108,12 @@ async def send_async(url: str, body: bytes | str | None = None, *, method: str =
             await asyncio.sleep(wait)
 
 
-class _Request:
+class Request:
     """One call: what every try sends, and what follows from how a try ended. No I/O."""
 
     def __init__(self, url: str, body: bytes | str | None, method: str, headers: Mapping[str, str] | None, key: str | None,
                  key_header: str, timeout: float, deadline: float) -> None:
+        self.url = url
         self.parts = urllib.parse.urlsplit(url)
         if self.parts.scheme not in ("http", "https") or not self.parts.netloc:
             raise ValueError(f"the URL begins with http:// or https:// and has a host, unlike {url!r}")
@@ -127,12 +128,17 @@ class _Request:
         self.key = key or given or str(uuid.uuid4())
         self.fields[key_header] = self.key
         self._timeout = timeout
+        self._deadline = deadline
         self._until = time.monotonic() + deadline
         self._pause = _FIRST_PAUSE
         self._tries = 0
         self._sent = False
         self._last: Reply | None = None  # of the last try, if it got one
         self._why = ""
+
+    def set_field(self, name: str, value: str) -> None:
+        self.fields = {other: kept for other, kept in self.fields.items() if other.lower() != name.lower()}
+        self.fields[name] = value
 
     def begin_try(self) -> float:
         """How long the try may be silent."""
@@ -163,6 +169,15 @@ class _Request:
             raise NotAnswered(self.key, self._sent, self._why)
         return Answer(self._last.status, self._last.headers, self._last.body, self.key, self._tries)
 
+    def broken_off(self, progress: bool) -> float | None:
+        """The answer came in part. Seconds to wait before the next try, or None: no time is left. The deadline counts from the last
+        progress."""
+        self._last = None
+        if progress:
+            self._until = time.monotonic() + self._deadline
+            self._pause = _FIRST_PAUSE
+        return self._wait(0.0)
+
     def _wait(self, asked: float) -> float | None:
         # Full jitter, so that clients that failed together do not come back together.
         wait = max(asked, random.uniform(0, self._pause))
@@ -187,13 +202,10 @@ def when_to_repeat(reply: Reply) -> float | None:
     """Seconds to wait at least, or None: this answer is final."""
     if reply.status != 409 and reply.status not in RETRIED:
         return None
-    given = reply.headers.get("Retry-After")
-    try:
-        problem = json.loads(reply.body)
-    except ValueError:
-        problem = None
-    problem = problem if isinstance(problem, dict) else {}
-    nested = problem.get("error") if isinstance(problem.get("error"), dict) else {}
+    given: str | None = reply.headers.get("Retry-After")
+    problem = problem_of(reply.body)
+    error = problem.get("error")
+    nested: dict[str, Any] = error if isinstance(error, dict) else {}
     if problem.get("retryable") is False or reply.headers.get("X-Should-Retry") == "false":
         return None
     if reply.status == 409:
@@ -209,3 +221,11 @@ def when_to_repeat(reply: Reply) -> float | None:
         return max(0.0, email.utils.parsedate_to_datetime(given).timestamp() - time.time())
     except (TypeError, ValueError):
         return 0.0
+
+
+def problem_of(body: bytes) -> dict[str, Any]:
+    try:
+        problem = json.loads(body)
+    except ValueError:
+        problem = None
+    return problem if isinstance(problem, dict) else {}

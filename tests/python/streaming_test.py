@@ -1,0 +1,343 @@
+"""once.stream() and once.stream_async() at a real gateway, over connections that break: bytes come once, and so does the execution."""
+import asyncio
+import threading
+import unittest
+import unittest.mock
+
+import httpx
+import once
+import requests
+from cutting_proxy import CuttingProxy
+from harness import EndToEnd
+from keyed_stream_test import HEAD, LAST, Script, chunk, event
+from once import sending
+from once.server_sent import EventParser
+from support import sys
+from wire import DEADLINE, wait_until
+
+PADDING = b": " + b"-" * 700 + b"\n"  # so that two events are more than what is compared
+
+
+def over_standard(take, url, **named):
+    with once.stream(url, b"{}", **named) as stream:
+        take.head(stream)
+        for each in stream.events():
+            take(each)
+
+
+def over_requests(take, url, **named):
+    with requests.Session() as session:
+        over_standard(take, url, session=session, **named)
+
+
+def over_httpx(take, url, **named):
+    with httpx.Client() as session:
+        over_standard(take, url, session=session, **named)
+
+
+async def read_async(take, url, **named):
+    async with once.stream_async(url, b"{}", **named) as stream:
+        take.head(stream)
+        async for each in stream.events():
+            take(each)
+
+
+def over_async(take, url, **named):
+    asyncio.run(read_async(take, url, **named))
+
+
+def over_async_without_httpx(take, url, **named):
+    with unittest.mock.patch.dict(sys.modules, httpx=None):
+        over_async(take, url, **named)
+
+
+WAYS = (over_standard, over_requests, over_httpx, over_async, over_async_without_httpx)
+
+
+class Reading(threading.Thread):
+    """A client at work in the background."""
+
+    def __init__(self, way, url, **named):
+        super().__init__(daemon=True)
+        self.events = []
+        self.stream = None
+        self.error = None
+        self._read = lambda: way(self, url, **named)
+        self.start()
+
+    def run(self):
+        try:
+            self._read()
+        except Exception as error:  # noqa: BLE001: told by ended()
+            self.error = error
+
+    def head(self, stream):
+        self.stream = stream
+
+    def __call__(self, each):
+        self.events.append(each)
+
+    def until(self, count):
+        wait_until(lambda: len(self.events) >= count or not self.is_alive(), what=f"{count} events")
+
+    def ended(self):
+        """The error, if there was one."""
+        self.join(DEADLINE)
+        assert not self.is_alive(), "it does not end"
+        return self.error
+
+
+def data(reading):
+    return [each.data for each in reading.events]
+
+
+def told(*numbers):
+    return [f"event {number}" for number in numbers]
+
+
+class Streams(EndToEnd):
+    def setUp(self):
+        super().setUp()
+        for name, value in (("_FIRST_PAUSE", 0.001), ("_LONGEST_PAUSE", 0.01)):
+            patched = unittest.mock.patch.object(sending, name, value)
+            patched.start()
+            self.addCleanup(patched.stop)
+
+    def start(self, *settings, handler=None):
+        self.script = handler or Script()
+        self.served = self.backend(self.script)
+        self.gate_process = self.gateway(self.served, *settings)
+        self.proxy = CuttingProxy(self.gate_process.port)
+        self.addCleanup(self.proxy.stop)
+        self.url = self.proxy.origin + "/v1/chat"
+
+    def each(self, story):
+        for way in WAYS:
+            with self.subTest(way.__name__):
+                story(way)
+
+    def test_a_client_that_is_cut_off_at_every_event_gets_each_once(self):
+        def story(way):
+            self.start()
+            reading = Reading(way, self.url)
+            for number in range(6):
+                self.script.tell(PADDING + event(number))
+                reading.until(number + 1)
+                self.proxy.cut()
+            self.script.tell(None)
+            self.assertIsNone(reading.ended())
+            self.assertEqual(data(reading), told(*range(6)))
+            self.assertEqual([each.id for each in reading.events], [str(number) for number in range(6)])
+            self.assertEqual((reading.stream.status, reading.stream.headers.get("X-Model")), (200, "small"))
+            self.assertEqual(reading.stream.received, 6 * len(PADDING + event(0)))
+            self.assertEqual(len(self.served.requests), 1)
+            self.assertIn(b"idempotency-offset: ", self.proxy.requests[-1].lower())
+            self.assertGreaterEqual(len(self.proxy.requests), 6)
+
+        self.each(story)
+
+    def test_a_client_that_is_cut_off_at_any_byte_gets_each_once(self):
+        whole = PADDING + event(0) + PADDING + event(1)
+
+        def handler(_, connection):
+            connection.send(HEAD + chunk(PADDING + event(0)) + chunk(PADDING + event(1)) + LAST)
+
+        self.start(handler=handler)
+        sizes = [*range(1, 400, 7), *range(400, 1900, 41)]
+        for size in sizes:
+            key = f"cut-{size}"
+            self.proxy.cut_after(key, size)
+            with once.stream(self.url, b"{}", key=key) as stream:
+                self.assertEqual(stream.read(), whole, key)
+        self.assertEqual(len(self.served.requests), len(sizes))
+        self.assertGreater(len(self.proxy.requests), 1.9 * len(sizes), "the largest are larger than the response")
+
+    def test_a_backend_that_breaks_at_any_event_leaves_an_unknown_outcome(self):
+        def story(way):
+            for count in range(4):
+                self.start()
+                reading = Reading(way, self.url, key="k")
+                wait_until(lambda: reading.stream, what="the head")
+                self.script.tell(*(event(number) for number in range(count)))
+                reading.until(count)
+                self.script.tell(False)
+                error = reading.ended()
+                self.assertIsInstance(error, once.StreamBroken)
+                self.assertEqual((error.reason, error.key, error.received), ("outcome-unknown", "k", count * len(event(0))))
+                self.assertIn("outcome is unknown", str(error))
+                self.assertEqual((data(reading), len(self.served.requests)), (told(*range(count)), 1))
+
+        self.each(story)
+
+    def test_a_second_execution_is_not_mixed_with_the_first(self):
+        def story(way):
+            seen = self.gate()
+
+            def handler(request, connection):
+                if request.get("Idempotency-Attempt") == "1":
+                    connection.send(HEAD + chunk(event(0)))
+                    seen.wait(DEADLINE)
+                    connection.reset()
+                else:
+                    connection.send(HEAD + chunk(event(7)) + LAST)
+
+            self.start("defaults.on_unknown=retry", handler=handler)
+            reading = Reading(way, self.url, key="k")
+            reading.until(1)
+            seen.set()
+            error = reading.ended()
+            self.assertEqual((error and error.reason, data(reading)), ("new-attempt", told(0)))
+            again = Reading(way, self.url, key="k")
+            self.assertIsNone(again.ended())
+            self.assertEqual((data(again), len(self.served.requests)), (told(7), 2))
+
+        self.each(story)
+
+    def test_a_second_execution_that_somebody_else_began_is_not_mixed_with_the_first(self):
+        """The retry attaches to it, so only its bytes show that it is another one."""
+        def story(way):
+            self.start("defaults.on_unknown=retry")
+            reading = Reading(way, self.url, key="k")
+            self.script.tell(PADDING + event(0), PADDING + event(1))
+            reading.until(2)
+            self.proxy.hold()
+            self.script.tell(False)
+            wait_until(lambda: len(self.proxy.requests) == 2, what="the retry")
+            self.script.told, self.script.steps = [], threading.Semaphore(0)
+            other = Reading(over_standard, f"http://127.0.0.1:{self.gate_process.port}/v1/chat", key="k",
+                            headers={"Host": f"127.0.0.1:{self.proxy.port}"})
+            self.script.tell(PADDING + event(7), PADDING + event(8))
+            other.until(2)
+            self.proxy.flow()
+            error = reading.ended()
+            self.assertEqual((error and error.reason, data(reading)), ("new-attempt", told(0, 1)))
+            self.script.tell(None)
+            self.assertIsNone(other.ended())
+            self.assertEqual((data(other), len(self.served.requests)), (told(7, 8), 2))
+
+        self.each(story)
+
+    def test_a_stream_that_is_not_kept_cannot_be_continued(self):
+        self.start("defaults.record.max_stream=1KiB")
+        reading = Reading(over_standard, self.url)
+        self.script.tell(PADDING + event(0), PADDING + event(1), PADDING + event(2))
+        reading.until(3)
+        self.script.tell(None)
+        self.proxy.hold()
+        self.assertIsNone(reading.ended())  # it ended cleanly, and there is nothing to continue
+        self.proxy.flow()
+        with once.stream(self.url, b"{}", key=reading.stream.key) as stream:
+            self.assertEqual(stream.status, 409)
+            self.assertIn(b"response-not-kept", stream.read())
+
+    def test_a_silent_connection_is_replaced(self):
+        def story(way):
+            self.start()
+            reading = Reading(way, self.url, timeout=0.3, deadline=2.0)
+            self.script.tell(event(0))
+            wait_until(lambda: len(self.proxy.requests) >= 4 or not reading.is_alive(), what="other connections")
+            self.script.tell(event(1), None)
+            self.assertIsNone(reading.ended())
+            self.assertEqual((data(reading), len(self.served.requests)), (told(0, 1), 1))
+
+        self.each(story)
+
+    def test_giving_up_says_so_and_the_key_continues(self):
+        def story(way):
+            self.start()
+            reading = Reading(way, self.url, deadline=0.5, timeout=0.2)
+            self.script.tell(event(0))
+            reading.until(1)
+            self.proxy.hold()
+            self.proxy.cut()
+            error = reading.ended()
+            self.assertEqual((error.reason, data(reading)), ("gave-up", told(0)))
+            self.proxy.flow()
+            self.script.tell(event(1), None)
+            again = Reading(way, self.url, key=error.key, headers={"idempotency-offset": str(error.received)})
+            self.assertIsNone(again.ended())
+            self.assertEqual((data(again), len(self.served.requests)), (told(1), 1))
+
+        self.each(story)
+
+    def test_a_server_that_ignores_keys_is_not_asked_again(self):
+        def story(way):
+            def handler(_, connection):
+                connection.send(HEAD + chunk(event(0)))
+                connection.reset()
+
+            served = self.backend(handler)
+            sending._warned.clear()
+            with self.assertWarns(once.OnceWarning):
+                reading = Reading(way, served.origin)
+                error = reading.ended()
+            self.assertEqual((error.reason, len(served.requests)), ("not-protected", 1))
+
+        self.each(story)
+
+    def test_another_answer_is_given_as_it_is(self):
+        def story(way):
+            served = self.backend(lambda request, connection: connection.reply(404, [("Content-Type", "text/event-stream")], event(0)))
+            reading = Reading(way, served.origin)
+            self.assertIsNone(reading.ended())
+            self.assertEqual((reading.stream.status, data(reading)), (404, told(0)))
+
+        self.each(story)
+
+    def test_a_refusal_after_a_break_says_which(self):
+        def story(way):
+            def handler(request, connection, tries=[]):  # noqa: B006: counts
+                tries.append(request)
+                if len(tries) == 1:
+                    connection.send(HEAD[:-2] + b"Idempotency-Status: executed\r\n\r\n" + chunk(event(0)))
+                    connection.reset()
+                else:
+                    connection.reply(409, [("Content-Type", "application/problem+json")], b'{"code": "response-not-kept"}')
+
+            reading = Reading(way, self.backend(lambda request, connection: handler(request, connection)).origin)
+            error = reading.ended()
+            self.assertEqual((error.reason, error.status, error.code), ("refused", 409, "response-not-kept"))
+
+        for way in WAYS:
+            with self.subTest(way.__name__):
+                story(way)
+
+    def test_leaving_closes_the_connection_and_the_stream_is_recorded(self):
+        self.start()
+        self.script.tell(event(0))
+        with once.stream(self.url, b"{}", key="k") as stream:
+            self.assertEqual(next(stream.events()).data, "event 0")
+            with self.assertRaisesRegex(RuntimeError, "can be read once"):
+                iter(stream)
+        self.script.tell(event(1), None)
+        with once.stream(self.url, b"{}", key="k") as stream:
+            self.assertEqual(stream.read(), event(0) + event(1))
+        self.assertEqual(len(self.served.requests), 1)
+
+
+class Parser(unittest.TestCase):
+    def parsed(self, stream, size):
+        parser = EventParser()
+        return [tuple(each) for at in range(0, len(stream), size) for each in parser.take(stream[at:at + size])]
+
+    def test_events_are_parsed_as_the_html_standard_says(self):
+        for stream, expected in EVENT_CASES:
+            for size in range(1, len(stream) + 1):
+                with self.subTest(stream, size=size):
+                    self.assertEqual(self.parsed(stream, size), expected)
+
+
+# tests/node/stream.test.mjs has the same.
+EVENT_CASES = (
+    (b"data: a\n\n", [("", "message", "a")]),
+    (b"data: a\r\ndata:b\r\rdata\n\n", [("", "message", "a\nb"), ("", "message", "")]),
+    (b"\xef\xbb\xbfdata:  a\n\n", [("", "message", " a")]),
+    (b"id: 1\nevent: x\ndata: \xc3\xa9\n\ndata: b\n\nid\ndata: c\n\n", [("1", "x", "\u00e9"), ("1", "message", "b"), ("", "message", "c")]),
+    (b": c\nid: 2\x00\nretry: 5\nunknown: 1\ndata: a\n\n", [("", "message", "a")]),
+    (b"event: x\n\ndata: a\n\ndata: lost\n", [("", "message", "a")]),
+    (b"id: 3\n\ndata: a:b: c\r\n\r\n", [("3", "message", "a:b: c")]),
+)
+
+
+if __name__ == "__main__":
+    unittest.main()
