@@ -7,12 +7,13 @@ import threading
 from wire import reset
 
 KEY = re.compile(rb"^Idempotency-Key: *([^\r]+)", re.IGNORECASE | re.MULTILINE)
+LENGTH = re.compile(rb"^Content-Length: *(\d+)", re.IGNORECASE | re.MULTILINE)
 
 
 class CuttingProxy:
     def __init__(self, target):
         self.target = target  # a port
-        self.requests = []  # raw, one per connection
+        self.requests = []  # raw
         self._limits = {}  # by key: bytes that pass of its next response
         self._flowing = threading.Event()
         self._flowing.set()
@@ -63,37 +64,44 @@ class CuttingProxy:
             threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client):
-        request = b""
+        limit = [None]  # bytes that still pass of the current response
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.target)) as gateway:
             gateway.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            while b"\r\n\r\n" not in request:
-                part = client.recv(65536)
-                if not part:
-                    break
-                request += part
-            self.requests.append(request)
-            self._flowing.wait()
-            gateway.sendall(request)
-            threading.Thread(target=self._upstream, args=(client, gateway), daemon=True).start()
-            self._downstream(client, gateway, request)
+            threading.Thread(target=self._upstream, args=(client, gateway, limit), daemon=True).start()
+            self._downstream(client, gateway, limit)
         self._reset(client)
 
-    def _upstream(self, client, gateway):
+    def _upstream(self, client, gateway, limit):
         with contextlib.suppress(OSError):
-            while part := client.recv(65536):
-                gateway.sendall(part)
+            while request := self._read_request(client):
+                self.requests.append(request)
+                key = KEY.search(request)
+                limit[0] = self._limits.pop(key[1], None) if key else None
+                self._flowing.wait()
+                gateway.sendall(request)
         # The gateway must see that its client is gone.
         with contextlib.suppress(OSError):
             gateway.shutdown(socket.SHUT_RDWR)
 
-    def _downstream(self, client, gateway, request):
-        key = KEY.search(request)
-        left = self._limits.pop(key[1], None) if key else None
+    def _read_request(self, client):
+        """The whole of it, with its body; b"" if the client has closed."""
+        request = b""
+        while b"\r\n\r\n" not in request or len(request) < self._size(request):
+            part = client.recv(65536)
+            if not part:
+                return b""
+            request += part
+        return request
+
+    def _size(self, request):
+        length = LENGTH.search(request)
+        return request.index(b"\r\n\r\n") + 4 + (int(length[1]) if length else 0)
+
+    def _downstream(self, client, gateway, limit):
         while part := gateway.recv(65536):
-            if left is not None and len(part) >= left:
-                client.sendall(part[:left])
+            if limit[0] is not None and len(part) >= limit[0]:
+                client.sendall(part[:limit[0]])
                 return
-            left = None if left is None else left - len(part)
+            limit[0] = None if limit[0] is None else limit[0] - len(part)
             client.sendall(part)
         client.shutdown(socket.SHUT_WR)  # it was the gateway that closed
-        client.recv(1)
