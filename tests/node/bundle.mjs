@@ -33,14 +33,30 @@ await bundlers[process.argv[2]]();
 const code = readFileSync(join(out, "bundle.js"), "utf8");
 
 const sent = [];
+const chats = [];
+// A stream that breaks after its first event, of an API of another origin: the page is not shown an Idempotency-Offset.
+function chat(init) {
+  chats.push({ key: init.headers.get("Idempotency-Key"), offset: init.headers.get("Idempotency-Offset") });
+  const parts = chats.length === 1 ? ["data: a\n\n", undefined] : ["data: a\n\nda", "ta: b\n\n"];
+  const body = new ReadableStream({
+    pull(controller) {
+      if (parts.length === 0) controller.close();
+      else if (parts[0] === undefined) controller.error(new TypeError("network error"));
+      else controller.enqueue(new TextEncoder().encode(parts.shift()));
+    },
+  });
+  return new Response(body, { headers: { "Idempotency-Status": chats.length === 1 ? "executed" : "attached" } });
+}
 async function fetch(url, init) {
+  if (String(url).endsWith("/chat")) return chat(init);
   sent.push({ url: String(url), key: init.headers.get("Idempotency-Key"), body: new TextDecoder().decode(init.body) });
   if (sent.length === 1) throw new TypeError("Failed to fetch");
   return new Response("made", { status: 201, headers: { "Idempotency-Status": "executed" } });
 }
 const { crypto = (await import("node:crypto")).webcrypto } = globalThis;
-const page = createContext({ fetch, crypto, Headers, Response, URL, AbortController, DOMException, TextDecoder, setTimeout, clearTimeout, console });
+const page = createContext({ fetch, crypto, Headers, Response, URL, location: new URL("https://page.example/"), AbortController, DOMException, TextDecoder, setTimeout, clearTimeout, console });
 page.globalThis = page;
 runInContext(code, page);
 const got = await page.done;
-console.log(JSON.stringify({ sent, got, nodeNames: code.match(/node:[a-z_]+|\brequire\(|\bprocess\.|\bBuffer\b/g) ?? [] }));
+const events = await page.streamed;
+console.log(JSON.stringify({ sent, got, chats, events, nodeNames: code.match(/node:[a-z_]+|\brequire\(|\bprocess\.|\bBuffer\b/g) ?? [] }));

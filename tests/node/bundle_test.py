@@ -22,6 +22,9 @@ class Bundles(unittest.TestCase):
         first, second = ran["sent"]
         self.assertEqual(first, second, "the same key and bytes on a retry")
         self.assertEqual(len(first["key"]), 36)
+        self.assertEqual(ran["events"], ["a", "b"])
+        self.assertEqual([chat["offset"] for chat in ran["chats"]], [None, None], "a page of another origin cannot see where it begins")
+        self.assertEqual(len({chat["key"] for chat in ran["chats"]}), 1)
         self.assertEqual(ran["nodeNames"], [])
 
     def test_webpack(self):

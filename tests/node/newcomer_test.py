@@ -9,7 +9,7 @@ import unittest
 import catalog
 import package
 from services import SECRET, Services
-from wire import Client, wait_until
+from wire import Client, created, wait_until
 
 PROGRAM = re.compile(r"<!-- run -->\n```js\n(.*?)```\n\n```\n(.*?)```", re.DOTALL)
 SERVICE = re.compile(r"<!-- run service -->\n```js\n(.*?)```", re.DOTALL)
@@ -29,7 +29,17 @@ app.post("/orders", async (request, response) => {
 });
 app.listen(3000);
 """
+EVENTS = b"id: 1\ndata: Hello,\n\nid: 2\ndata: world\n\n"
 Started = collections.namedtuple("Started", "process port")
+
+
+def streamed(request, connection):
+    """A model behind the gateway of the README."""
+    if request.target != "/chat":
+        created(request, connection)
+        return
+    connection.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n" +
+                    f"{len(EVENTS):x}\r\n".encode() + EVENTS + b"\r\n0\r\n\r\n")
 
 
 class Newcomer(Services):
@@ -137,8 +147,9 @@ class Newcomer(Services):
         folder = self.fresh_project()
         programs = PROGRAM.findall(self.page)
         self.assertEqual(len(programs), self.page.count("<!-- run -->"))
+        gateway = self.gateway(self.backend(streamed))
         for number, (program, expected) in enumerate(programs):
-            (folder / f"program{number}.mjs").write_text(program)
+            (folder / f"program{number}.mjs").write_text(program.replace("http://127.0.0.1:8080", f"http://127.0.0.1:{gateway.port}"))
             self.assertEqual(self.run_node(folder, f"program{number}.mjs", ONCE_STORE=f"journal:{self.folder()}"), expected)
 
     def test_the_addon_can_be_built_from_source(self):

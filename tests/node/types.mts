@@ -6,7 +6,7 @@ import Fastify from "fastify";
 import { CUSTOMER_SAFE, Gate, Once, computeIdempotencyKey, hashText, withIdempotency, type Claim, type Result } from "once";
 import { once as protect } from "once/express";
 import { once as plugin } from "once/fastify";
-import { fetchOnce } from "once/fetch";
+import { StreamBrokenError, fetchOnce, streamOnce, type OnceStream, type ServerSentEvent } from "once/fetch";
 import { executionOf, once as handle } from "once/handler";
 
 const once = new Once({ url: "https://claims.example", token: "t", fetch: globalThis.fetch });
@@ -20,6 +20,11 @@ const response: Response = await fetchOnce(new URL("https://api.example/"), { me
   onAttempt: ({ attempt, key }) => key.repeat(attempt),
 });
 response.status.toFixed();
+const stream: OnceStream = await streamOnce("https://api.example/", { method: "POST", signal: AbortSignal.timeout(1) }, { idleTimeoutMs: 1, key: "k" });
+for await (const event of stream.events()) ((each: ServerSentEvent): string => each.id + each.event + each.data)(event);
+for await (const bytes of stream) bytes.byteLength.toFixed(stream.received);
+const reason = (error: unknown) => error instanceof StreamBrokenError && error.reason === "new-attempt" && error.key.length > 0;
+reason(stream.headers.get("Content-Type"));
 
 const gate: Gate = await Gate.open({ store: "memory:", settings: { "defaults.ttl": "48h" } });
 const removed: number = await gate.cleanupExpiredKeys();
@@ -38,6 +43,10 @@ await once.claim({ scope: "s", key: "k", ttl: "24" });
 await once.claim({ scope: "s", inputs: { f: () => 1 } });
 // @ts-expect-error: it is called attemptTimeoutMs
 await fetchOnce("https://api.example/", {}, { timeoutMs: 1 });
+// @ts-expect-error: it is called idleTimeoutMs
+await streamOnce("https://api.example/", {}, { idleMs: 1 });
+// @ts-expect-error: not a reason
+new StreamBrokenError("lost", "", "", 0);
 // @ts-expect-error: redirects are never followed
 await fetchOnce("https://api.example/", { redirect: "follow" });
 // @ts-expect-error: it is called store

@@ -12,7 +12,8 @@ import { fetchOnce } from "once/fetch";
 
 const gate: Promise<once.Gate> = express.once({ store: "memory:" }).gate;
 const response: Promise<Response> = fetchOnce("https://api.example/");
-export { gate, response };
+const stream: Promise<once.OnceStream> = once.streamOnce("https://api.example/");
+export { gate, response, stream };
 """
 
 

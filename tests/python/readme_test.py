@@ -8,17 +8,27 @@ import unittest
 
 from harness import EndToEnd, Gateway
 from support import PRELOAD, PROGRAMS, ROOT, AppTest
-from wire import DEADLINE
+from wire import DEADLINE, created
 
 PAGE = (ROOT / "bindings" / "python" / "README.md").read_text()
 PROGRAM = re.compile(r"^<!-- run -->\n```python\n(.*?)^```\n\n```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def answered(request, connection):
+    """Orders, and a model that streams."""
+    if request.target != "/chat":
+        created(request, connection)
+        return
+    events = b"id: 1\ndata: Hello,\n\nid: 2\ndata: world\n\n"
+    connection.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n" +
+                    f"{len(events):x}\r\n".encode() + events + b"\r\n0\r\n\r\n")
 
 
 class Programs(EndToEnd):
     def test_every_program_prints_what_the_page_shows(self):
         programs = PROGRAM.findall(PAGE)
         self.assertEqual(len(programs), PAGE.count("<!-- run -->"))
-        command = re.search(r"^once serve (.*)$", PAGE, re.MULTILINE)[1].replace("http://127.0.0.1:9000", self.backend().origin)
+        command = re.search(r"^once serve (.*)$", PAGE, re.MULTILINE)[1].replace("http://127.0.0.1:9000", self.backend(answered).origin)
         gateway = Gateway(*shlex.split(command)).wait_listening()
         self.addCleanup(gateway.stop)
         environment = {**{name: value for name, value in os.environ.items() if name != "PYTHONPATH"}, **PRELOAD}
