@@ -2,8 +2,8 @@
 import datetime
 import ssl
 
-from once import (Answer, Claim, ClaimsClient, Guard, Middleware, Reply, Request, Result, hash_text, idempotent, send,
-                  send_async)
+from once import (Answer, Claim, ClaimsClient, Guard, Middleware, Reply, Request, Result, ServerSentEvent, StreamBroken, hash_text,
+                  idempotent, send, send_async, stream, stream_async)
 
 once = ClaimsClient("https://claims.example", token="t", ca_file="ca.pem")
 result: Result = once.run(lambda: 1, scope="s", inputs={"text": hash_text("x")}, wait=datetime.timedelta(seconds=3))
@@ -34,6 +34,11 @@ async def story() -> None:
     assert other.ok
     later: Answer = await send_async("https://api.example/", b"x", key="k")
     assert later.replayed
+    async with stream_async("https://api.example/", b"x", timeout=1.0) as streamed:
+        async for event in streamed.events():
+            assert event.data
+        whole: bytes = await streamed.read()
+        assert whole
 
 
 with once.with_idempotency(scope="s", key="k") as block:
@@ -41,6 +46,18 @@ with once.with_idempotency(scope="s", key="k") as block:
 
 answer: Answer = send("https://api.example/", b"x", key="k", ssl_context=ssl.create_default_context())
 body: bytes = answer.body
+
+
+def read_events(url: str) -> "list[ServerSentEvent]":
+    try:
+        with stream(url, b"x", key="k", deadline=1.0) as got:
+            parts: "list[bytes]" = list(got)
+            assert parts and got.status == 200
+            return list(got.events())
+    except StreamBroken as error:
+        assert error.reason == "new-attempt" and error.received > 0 and error.key
+        return []
+
 
 guard = Guard("memory:", settings={"defaults.ttl": "1h"})
 shared: Result = Guard(gate=guard.gate).run(lambda: 1, scope="s", key="k", wait="1s")
@@ -55,6 +72,7 @@ def twice(number: int) -> int:
     return number * 2
 
 
+stream("https://api.example/", idle=1)  # type: ignore[call-arg]
 Guard(7)  # type: ignore[arg-type]
 once.claim(key="k")  # type: ignore[call-arg]
 once.run(7, scope="s", key="k")  # type: ignore[arg-type]

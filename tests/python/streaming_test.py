@@ -194,7 +194,7 @@ class Streams(EndToEnd):
         self.each(story)
 
     def test_a_second_execution_that_somebody_else_began_is_not_mixed_with_the_first(self):
-        """The retry attaches to it, so only its bytes show that it is another one."""
+        """The retry attaches to it or gets a replay, so only its bytes show that it is another one."""
         def story(way):
             self.start("defaults.on_unknown=retry")
             reading = Reading(way, self.url, key="k")
@@ -209,9 +209,9 @@ class Streams(EndToEnd):
             self.script.tell(PADDING + event(7), PADDING + event(8))
             other.until(2)
             self.proxy.flow()
+            self.script.tell(None)
             error = reading.ended()
             self.assertEqual((error and error.reason, data(reading)), ("new-attempt", told(0, 1)))
-            self.script.tell(None)
             self.assertIsNone(other.ended())
             self.assertEqual((data(other), len(self.served.requests)), (told(7, 8), 2))
 
