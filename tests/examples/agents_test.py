@@ -27,7 +27,7 @@ class NewcomerTest(Session):
 
     def test_a_binary_that_is_not_there_is_said_in_one_line(self):
         runs = sorted(ROOT.glob("examples/*/run"))
-        self.assertEqual(len(runs), 5)
+        self.assertEqual(len(runs), 6)
         for run in runs:
             for wrong in ("/nope", str(ROOT), __file__):
                 env = {**os.environ, "ONCE_BINARY": wrong, "IDEMPOTENCY_SECRET": "0123456789abcdef0123456789abcdef"}
