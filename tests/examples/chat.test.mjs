@@ -17,9 +17,13 @@ after(stopBrowser);
 const calls = async (question) => (await (await fetch(`${backend}/calls`)).json()).filter((call) => call.question === question);
 const send = (question, step) => fetch(`${backend}/words`, {method: "POST", body: JSON.stringify({question, ...step})});
 
-// A page with one question asked, and the requests for its answer.
-async function ask(t, question, {origin = once, expected} = {}) {
-  const page = await openPage(t, origin, {expected});
+// A page with one question asked, and the requests for its answer. clock: the page's time can be moved.
+async function ask(t, question, {origin = once, expected, clock = false} = {}) {
+  const page = await openPage(t, origin, {expected, blank: clock});
+  if (clock) {
+    await page.clock.install();
+    await page.goto(origin);
+  }
   const requests = [];
   page.on("request", (request) => request.method() === "POST" && requests.push(request));
   await page.getByLabel("Question").fill(question);
@@ -44,6 +48,7 @@ async function ends(page, question, words) {
 async function startLine(t) {
   const ends = new Set();
   const line = {up: true, refused: 0};
+  let last = [];
   const server = net.createServer((browser) => {
     browser.on("error", () => {});
     if (!line.up) {
@@ -51,6 +56,7 @@ async function startLine(t) {
       return browser.resetAndDestroy();
     }
     const gateway = net.connect(oncePort, "127.0.0.1");
+    gateway.on("data", () => (last = [browser, gateway]));
     for (const [from, to] of [[browser, gateway], [gateway, browser]]) {
       ends.add(from);
       from.on("error", () => to.destroy());
@@ -65,6 +71,12 @@ async function startLine(t) {
     for (const end of ends) end.resetAndDestroy();
   };
   line.mend = () => (line.up = true);
+  // Nothing comes any more on the connection that was used last. The idle ones end, or the browser would try them first.
+  line.stall = () => {
+    const stalled = last;
+    for (const end of stalled) end.unpipe().pause();
+    for (const end of ends) if (!stalled.includes(end)) end.destroy();
+  };
   t.after(() => {
     line.cut();
     server.close();
@@ -121,16 +133,32 @@ test("a connection that is cut in the middle is replaced, and the words of the m
 
 test("without a network the page waits for it", async (t) => {
   const question = "What if the train is in a tunnel?";
-  const {page, requests, words} = await ask(t, question, {expected: lost});
+  const {page, requests, words} = await ask(t, question, {expected: lost, clock: true});
   await send(question, {count: 2});
   await sees(page, words.slice(0, 2));
   await page.context().setOffline(true);
   await state(page, "offline");
   await send(question, {count: 5});
   await until(async () => (await calls(question))[0].words === 7, "the model to go on");
+  await page.clock.fastForward(10_000);
   assert.equal(requests.length, 1, "it does not try while it is offline");
   await page.context().setOffline(false);
   await sees(page, words.slice(0, 7));
+  await ends(page, question, words);
+});
+
+test("a connection that is dead without an error is replaced after a silence", async (t) => {
+  const question = "What if nothing comes any more?";
+  const line = await startLine(t);
+  const {page, words} = await ask(t, question, {origin: line.origin, clock: true});
+  await send(question, {count: 3});
+  await sees(page, words.slice(0, 3));
+  line.stall();
+  await send(question, {count: 2});
+  await until(async () => (await calls(question))[0].words === 5, "the model to go on");
+  assert.equal(await text(page), words.slice(0, 3).join(" "));
+  await page.clock.fastForward(31_000);
+  await sees(page, words.slice(0, 5));
   await ends(page, question, words);
 });
 
