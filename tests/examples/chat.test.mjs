@@ -2,7 +2,7 @@
 // chat_test.py starts the example with a model that sends a word when the test says so.
 import assert from "node:assert/strict";
 import net from "node:net";
-import {after, before, test} from "node:test";
+import {after, before, describe, test} from "node:test";
 import {openPage, startBrowser, stopBrowser, until} from "./support.mjs";
 
 const {CHAT_ONCE: oncePort, CHAT_BACKEND: backendPort} = process.env;
@@ -84,147 +84,150 @@ async function startLine(t) {
   return line;
 }
 
-test("words are shown as they come", async (t) => {
-  const question = "Do words come one by one?";
-  const {page, words} = await ask(t, question);
-  for (let count = 1; count <= 4; ++count) {
-    await send(question, {count: 1});
-    await sees(page, words.slice(0, count));
-  }
-  await ends(page, question, words);
-});
-
-test("a reload in the middle goes on with the answer", async (t) => {
-  const question = "What does a reload cost?";
-  const {page, requests, words} = await ask(t, question);
-  await send(question, {count: 3});
-  await sees(page, words.slice(0, 3));
-  await page.reload();
-  const again = await until(() => requests[1]?.response(), "the page to ask again");
-  assert.equal(again.headers()["idempotency-status"], "attached");
-  await sees(page, words.slice(0, 3));
-  await send(question, {count: 2});
-  await sees(page, words.slice(0, 5));
-  await ends(page, question, words);
-  const [first, second] = requests.map((request) => request.headers());
-  assert.equal(requests.length, 2);
-  assert.equal(second["idempotency-key"], first["idempotency-key"]);
-  assert.equal(requests[1].postData(), requests[0].postData());
-  assert.match(second["last-event-id"], /\/3$/);
-});
-
-test("a connection that is cut in the middle is replaced, and the words of the meantime are there", async (t) => {
-  const question = "What if the line is cut?";
-  const line = await startLine(t);
-  const {page, requests, words} = await ask(t, question, {origin: line.origin, expected: lost});
-  await send(question, {count: 3});
-  await sees(page, words.slice(0, 3));
-  line.cut();
-  await state(page, "offline");
-  await until(() => line.refused > 0, "the page to try in vain");
-  await send(question, {count: 4});
-  await until(async () => (await calls(question))[0].words === 7, "the model to go on");
-  assert.equal(await text(page), words.slice(0, 3).join(" "));
-  line.mend();
-  await sees(page, words.slice(0, 7));
-  await ends(page, question, words);
-  assert.match(requests.at(-1).headers()["last-event-id"], /\/3$/);
-});
-
-test("without a network the page waits for it", async (t) => {
-  const question = "What if the train is in a tunnel?";
-  const {page, requests, words} = await ask(t, question, {expected: lost, clock: true});
-  await send(question, {count: 2});
-  await sees(page, words.slice(0, 2));
-  await page.context().setOffline(true);
-  await state(page, "offline");
-  await send(question, {count: 5});
-  await until(async () => (await calls(question))[0].words === 7, "the model to go on");
-  await page.clock.fastForward(10_000);
-  assert.equal(requests.length, 1, "it does not try while it is offline");
-  await page.context().setOffline(false);
-  await sees(page, words.slice(0, 7));
-  await ends(page, question, words);
-});
-
-test("a connection that is dead without an error is replaced after a silence", async (t) => {
-  const question = "What if nothing comes any more?";
-  const line = await startLine(t);
-  const {page, words} = await ask(t, question, {origin: line.origin, clock: true});
-  await send(question, {count: 3});
-  await sees(page, words.slice(0, 3));
-  line.stall();
-  await send(question, {count: 2});
-  await until(async () => (await calls(question))[0].words === 5, "the model to go on");
-  assert.equal(await text(page), words.slice(0, 3).join(" "));
-  await page.clock.fastForward(31_000);
-  await sees(page, words.slice(0, 5));
-  await ends(page, question, words);
-});
-
-test("an answer that ended while the page was closed is there when it is opened", async (t) => {
-  const question = "What if nobody is reading?";
-  const {page, words} = await ask(t, question);
-  await send(question, {count: 1});
-  await sees(page, words.slice(0, 1));
-  await page.close();
-  await send(question, {count: all});
-  await until(async () => (await calls(question))[0].words === words.length, "the model to end");
-  const back = await page.context().newPage();
-  await back.goto(once);
-  await state(back, "whole");
-  assert.equal(await text(back), words.join(" "));
-  assert.equal((await calls(question)).length, 1);
-});
-
-test("two tabs read one answer", async (t) => {
-  const question = "What does the other tab see?";
-  const {page, words} = await ask(t, question);
-  await send(question, {count: 3});
-  await sees(page, words.slice(0, 3));
-  const other = await page.context().newPage();
-  await other.goto(once);
-  await send(question, {count: 2});
-  await Promise.all([page, other].map((tab) => sees(tab, words.slice(0, 5))));
-  await ends(page, question, words);
-  await state(other, "whole");
-  assert.equal(await text(other), words.join(" "));
-});
-
-test("an event that is not in the stream starts the text anew", async (t) => {
-  const question = "What if the id is of another stream?";
-  const {page, words} = await ask(t, question);
-  await send(question, {count: 3});
-  await sees(page, words.slice(0, 3));
-  const line = page.url();
-  await page.goto("about:blank"); // nothing is saved any more
-  const changed = await page.context().newPage();
-  await changed.route("**/chat.js", (route) => route.fulfill({contentType: "text/javascript", body: ""}));
-  await changed.goto(line);
-  await changed.evaluate(() => {
-    const name = Object.keys(localStorage).find((item) => item.startsWith("chat/turn/"));
-    localStorage.setItem(name, JSON.stringify({...JSON.parse(localStorage.getItem(name)), text: "words of another stream", lastEventId: "x/1"}));
+// Each story has a question and a browser context of its own, so that they can run side by side.
+describe("chat", {concurrency: 3}, () => {
+  test("words are shown as they come", async (t) => {
+    const question = "Do words come one by one?";
+    const {page, words} = await ask(t, question);
+    for (let count = 1; count <= 4; ++count) {
+      await send(question, {count: 1});
+      await sees(page, words.slice(0, count));
+    }
+    await ends(page, question, words);
   });
-  await changed.close();
-  await page.goto(line);
-  await sees(page, words.slice(0, 3));
-  await ends(page, question, words);
-});
 
-test("an answer that broke off is not asked for again by itself", async (t) => {
-  const question = "What if the model dies?";
-  const {page, words} = await ask(t, question, {expected: lost});
-  await send(question, {count: 3});
-  await sees(page, words.slice(0, 3));
-  await send(question, {cut: true});
-  await state(page, "broken");
-  assert.equal(await text(page), words.slice(0, 3).join(" "));
-  assert.equal((await calls(question)).length, 1);
-  await page.reload();
-  await state(page, "broken");
-  await shown(page).getByRole("button", {name: "Ask again"}).click();
-  await send(question, {count: all});
-  await state(page, "whole", 1);
-  assert.equal(await text(page, 1), words.join(" "));
-  assert.equal((await calls(question)).length, 2);
+  test("a reload in the middle goes on with the answer", async (t) => {
+    const question = "What does a reload cost?";
+    const {page, requests, words} = await ask(t, question);
+    await send(question, {count: 3});
+    await sees(page, words.slice(0, 3));
+    await page.reload();
+    const again = await until(() => requests[1]?.response(), "the page to ask again");
+    assert.equal(again.headers()["idempotency-status"], "attached");
+    await sees(page, words.slice(0, 3));
+    await send(question, {count: 2});
+    await sees(page, words.slice(0, 5));
+    await ends(page, question, words);
+    const [first, second] = requests.map((request) => request.headers());
+    assert.equal(requests.length, 2);
+    assert.equal(second["idempotency-key"], first["idempotency-key"]);
+    assert.equal(requests[1].postData(), requests[0].postData());
+    assert.match(second["last-event-id"], /\/3$/);
+  });
+
+  test("a connection that is cut in the middle is replaced, and the words of the meantime are there", async (t) => {
+    const question = "What if the line is cut?";
+    const line = await startLine(t);
+    const {page, requests, words} = await ask(t, question, {origin: line.origin, expected: lost});
+    await send(question, {count: 3});
+    await sees(page, words.slice(0, 3));
+    line.cut();
+    await state(page, "offline");
+    await until(() => line.refused > 0, "the page to try in vain");
+    await send(question, {count: 4});
+    await until(async () => (await calls(question))[0].words === 7, "the model to go on");
+    assert.equal(await text(page), words.slice(0, 3).join(" "));
+    line.mend();
+    await sees(page, words.slice(0, 7));
+    await ends(page, question, words);
+    assert.match(requests.at(-1).headers()["last-event-id"], /\/3$/);
+  });
+
+  test("without a network the page waits for it", async (t) => {
+    const question = "What if the train is in a tunnel?";
+    const {page, requests, words} = await ask(t, question, {expected: lost, clock: true});
+    await send(question, {count: 2});
+    await sees(page, words.slice(0, 2));
+    await page.context().setOffline(true);
+    await state(page, "offline");
+    await send(question, {count: 5});
+    await until(async () => (await calls(question))[0].words === 7, "the model to go on");
+    await page.clock.fastForward(10_000);
+    assert.equal(requests.length, 1, "it does not try while it is offline");
+    await page.context().setOffline(false);
+    await sees(page, words.slice(0, 7));
+    await ends(page, question, words);
+  });
+
+  test("a connection that is dead without an error is replaced after a silence", async (t) => {
+    const question = "What if nothing comes any more?";
+    const line = await startLine(t);
+    const {page, words} = await ask(t, question, {origin: line.origin, clock: true});
+    await send(question, {count: 3});
+    await sees(page, words.slice(0, 3));
+    line.stall();
+    await send(question, {count: 2});
+    await until(async () => (await calls(question))[0].words === 5, "the model to go on");
+    assert.equal(await text(page), words.slice(0, 3).join(" "));
+    await page.clock.fastForward(31_000);
+    await sees(page, words.slice(0, 5));
+    await ends(page, question, words);
+  });
+
+  test("an answer that ended while the page was closed is there when it is opened", async (t) => {
+    const question = "What if nobody is reading?";
+    const {page, words} = await ask(t, question);
+    await send(question, {count: 1});
+    await sees(page, words.slice(0, 1));
+    await page.close();
+    await send(question, {count: all});
+    await until(async () => (await calls(question))[0].words === words.length, "the model to end");
+    const back = await page.context().newPage();
+    await back.goto(once);
+    await state(back, "whole");
+    assert.equal(await text(back), words.join(" "));
+    assert.equal((await calls(question)).length, 1);
+  });
+
+  test("two tabs read one answer", async (t) => {
+    const question = "What does the other tab see?";
+    const {page, words} = await ask(t, question);
+    await send(question, {count: 3});
+    await sees(page, words.slice(0, 3));
+    const other = await page.context().newPage();
+    await other.goto(once);
+    await send(question, {count: 2});
+    await Promise.all([page, other].map((tab) => sees(tab, words.slice(0, 5))));
+    await ends(page, question, words);
+    await state(other, "whole");
+    assert.equal(await text(other), words.join(" "));
+  });
+
+  test("an event that is not in the stream starts the text anew", async (t) => {
+    const question = "What if the id is of another stream?";
+    const {page, words} = await ask(t, question);
+    await send(question, {count: 3});
+    await sees(page, words.slice(0, 3));
+    const line = page.url();
+    await page.goto("about:blank"); // nothing is saved any more
+    const changed = await page.context().newPage();
+    await changed.route("**/chat.js", (route) => route.fulfill({contentType: "text/javascript", body: ""}));
+    await changed.goto(line);
+    await changed.evaluate(() => {
+      const name = Object.keys(localStorage).find((item) => item.startsWith("chat/turn/"));
+      localStorage.setItem(name, JSON.stringify({...JSON.parse(localStorage.getItem(name)), text: "words of another stream", lastEventId: "x/1"}));
+    });
+    await changed.close();
+    await page.goto(line);
+    await sees(page, words.slice(0, 3));
+    await ends(page, question, words);
+  });
+
+  test("an answer that broke off is not asked for again by itself", async (t) => {
+    const question = "What if the model dies?";
+    const {page, words} = await ask(t, question, {expected: lost});
+    await send(question, {count: 3});
+    await sees(page, words.slice(0, 3));
+    await send(question, {cut: true});
+    await state(page, "broken");
+    assert.equal(await text(page), words.slice(0, 3).join(" "));
+    assert.equal((await calls(question)).length, 1);
+    await page.reload();
+    await state(page, "broken");
+    await shown(page).getByRole("button", {name: "Ask again"}).click();
+    await send(question, {count: all});
+    await state(page, "whole", 1);
+    assert.equal(await text(page, 1), words.join(" "));
+    assert.equal((await calls(question)).length, 2);
+  });
 });
