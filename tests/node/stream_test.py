@@ -60,7 +60,7 @@ class Streams(EndToEnd):
     def start(self, *settings, handler=None):
         self.script = handler or Script()
         self.served = self.backend(self.script)
-        self.gate_process = self.gateway(self.served, *settings)
+        self.gate_process = self.gateway(self.served, "defaults.record.stream=auto", *settings)
         self.proxy = CuttingProxy(self.gate_process.port)
         self.addCleanup(self.proxy.stop)
         self.url = self.proxy.origin + "/v1/chat"

@@ -116,7 +116,7 @@ class Streams(EndToEnd):
         script = Script()
         backend = self.backend(script)
         # Anthropic's SDK says who it is with X-Api-Key.
-        gateway = self.gateway(backend, f"defaults.caller=header:{'X-Api-Key' if library == 'anthropic' else 'Authorization'}")
+        gateway = self.gateway(backend, "defaults.record.stream=auto", f"defaults.caller=header:{'X-Api-Key' if library == 'anthropic' else 'Authorization'}")
         return LIBRARIES[library], script, backend, gateway
 
     def read(self, gateway, library, **named):
