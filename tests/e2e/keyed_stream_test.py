@@ -97,7 +97,9 @@ class KeyedStreams(EndToEnd):
     def start(self, *settings, **named):
         self.script = Script()
         self.served = self.backend(self.script)
-        return self.gateway(self.served, *settings, **named)
+        gateway = self.gateway(self.served, *settings, **named)
+        self.addCleanup(self.script.tell, False)  # before anybody waits for a stream that nobody ends
+        return gateway
 
     def gateway(self, backend, *settings, **named):
         return super().gateway(backend, "defaults.record.stream=auto", *settings, **named)
