@@ -245,7 +245,7 @@ Settings<Policy> record_settings() {
           "response-not-kept."),
       one<Policy>(
           "record.abandon_after", [](auto& p) -> auto& { return p.record.abandon_after; }, duration_codec({0ms, day}),
-          "A stream that nobody has read at this gateway for so long is ended, and its outcome is unknown: for "
+          "A stream without a reader at this gateway for so long is ended, and its outcome is unknown: for "
           "backends "
           "that are paid by the token. 0: it goes on to its end."),
       one<Policy>(
