@@ -39,7 +39,7 @@ void History::append_failed(Key& key, const Op& op) {
 
 void History::check_chunks(Key& key, const Op& op) {
   const std::string what = fmt::format("key {}: a read", name(op.id));
-  if (!op.record || !may_have_chunks(op.record->state)) {
+  if (!op.record || !may_have_chunks(*op.record)) {
     if (!op.chunks.empty()) violated(what + " gave chunks without a record that has any");
     return;
   }

@@ -16,7 +16,7 @@ constexpr void for_each_fact(auto&& visit) {
       for (const Lease lease : {Lease::live, Lease::lapsed}) {
         for (const OnUnknown on_unknown : {OnUnknown::retry, OnUnknown::takeover, OnUnknown::hold}) {
           for (const Takeover takeover : {Takeover::not_yet, Takeover::due}) {
-            for (const BodyKept kept : {BodyKept::yes, BodyKept::no}) {
+            for (const BodyKept kept : {BodyKept::yes, BodyKept::no, BodyKept::in_chunks}) {
               visit(Facts{found, same, lease, on_unknown, takeover, kept});
             }
           }

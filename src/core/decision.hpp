@@ -69,8 +69,8 @@ inline constexpr std::array table = {
   Row{Found::nothing,    any,        any,          any,                 any,               any,           Verdict::execute},
   Row{Found::tombstone,  any,        any,          any,                 any,               any,           Verdict::gone},
   Row{any,               Same::no,   any,          any,                 any,               any,           Verdict::mismatch},
-  Row{Found::succeeded,  any,        any,          any,                 any,               BodyKept::yes, Verdict::replay},
   Row{Found::succeeded,  any,        any,          any,                 any,               BodyKept::no,  Verdict::not_kept},
+  Row{Found::succeeded,  any,        any,          any,                 any,               any,           Verdict::replay},
   Row{Found::failed,     any,        any,          any,                 any,               any,           Verdict::execute},
   Row{Found::started,    any,        Lease::live,  any,                 any,               any,           Verdict::in_flight},
   // From here on: started with a lapsed lease, or unknown.

@@ -14,6 +14,8 @@ namespace once::core {
 namespace {
 
 constexpr char version = 1;
+constexpr char version_in_chunks = 2;
+constexpr std::uint64_t no_length = std::numeric_limits<std::uint64_t>::max();
 constexpr std::size_t head_size = 24;
 constexpr int max_status = 999;
 
@@ -135,24 +137,29 @@ std::string encode(const StoredResponse& response) {
 
 void encode_into(std::string& out, const StoredResponse& response) {
   ONCE_ASSERT(response.status >= 0 && response.status <= max_status);  // three digits: the parser takes no more
+  ONCE_ASSERT(!response.in_chunks || response.body.empty());
+  const std::uint64_t body = response.in_chunks ? sizeof(std::uint64_t) : response.body.size();
   out.clear();
   out.reserve(head_size + response.reason.size() + response.original_request_id.size() + response.headers.size() +
-              response.body.size());
-  out.push_back(version);
+              body);
+  out.push_back(response.in_chunks ? version_in_chunks : version);
   out.push_back(0);
   append_integer(out, static_cast<std::uint16_t>(response.status));
   append_integer(out, length32(response.reason));
   append_integer(out, length32(response.original_request_id));
   append_integer(out, length32(response.headers));
-  append_integer(out, std::uint64_t{response.body.size()});
+  append_integer(out, body);
   out.append(response.reason);
   out.append(response.original_request_id);
   out.append(response.headers);
   out.append(response.body);
+  if (response.in_chunks) append_integer(out, response.in_chunks->length.value_or(no_length));
 }
 
 std::optional<StoredResponse> decode(std::string_view bytes) {
-  if (bytes.size() < head_size || bytes[0] != version || bytes[1] != 0) return std::nullopt;
+  if (bytes.size() < head_size || bytes[1] != 0) return std::nullopt;
+  const bool in_chunks = bytes[0] == version_in_chunks;
+  if (bytes[0] != version && !in_chunks) return std::nullopt;
   StoredResponse response;
   response.status = read_integer<std::uint16_t>(bytes, 2);
   if (response.status > max_status) return std::nullopt;
@@ -173,7 +180,14 @@ std::optional<StoredResponse> decode(std::string_view bytes) {
   response.reason = take(reason);
   response.original_request_id = take(request_id);
   response.headers = take(headers);
-  response.body = rest;
+  if (!in_chunks) {
+    response.body = rest;
+    return response;
+  }
+  if (rest.size() != sizeof(std::uint64_t)) return std::nullopt;
+  response.in_chunks.emplace();
+  const auto length = read_integer<std::uint64_t>(rest, 0);
+  if (length != no_length) response.in_chunks->length = length;
   return response;
 }
 

@@ -78,6 +78,13 @@ StatusSet default_statuses();  // 2xx 3xx 4xx; refusals among them win
 StatusSet default_refusals();  // 401 403 407 408 413 425 429
 RecordPolicy default_record_policy();
 
+// A body that stays in the chunks in which it was appended.
+struct BodyInChunks {
+  std::optional<std::uint64_t> length = std::nullopt;  // nullopt: it was stopped, and is as long as its chunks are
+
+  bool operator==(const BodyInChunks&) const = default;
+};
+
 // A response as it is recorded. Views; the bytes belong to the message or to the encoded outcome.
 struct StoredResponse {
   int status = 200;
@@ -85,6 +92,7 @@ struct StoredResponse {
   std::string_view headers = {};  // "Name: value\r\n" each, as the backend sent them, already filtered
   std::string_view body = {};
   std::string_view original_request_id = {};
+  std::optional<BodyInChunks> in_chunks = std::nullopt;  // then `body` is empty
 
   bool operator==(const StoredResponse&) const = default;
 };
@@ -99,6 +107,9 @@ struct StoredResponse {
 //   12  u32  length of headers
 //   16  u64  length of body
 //   24  reason, original_request_id, headers, body; nothing after them
+//
+// A response whose body stays in chunks has version 2. In place of the body it has 8 bytes: its length, or 2^64 - 1 if
+// that is not recorded. Programs that know version 1 only never look at it: their stores say that no body was kept.
 std::string encode(const StoredResponse& response);
 
 // Replaces the content of `out`; allocates at most once, and not at all if it has the room.

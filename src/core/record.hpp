@@ -23,7 +23,11 @@ enum class Attempt : std::uint32_t {};
 // A number that grows with every claim, so that a backend can refuse an older owner.
 enum class Fence : std::uint64_t {};
 
-enum class BodyKept : std::uint8_t { yes, no };
+enum class BodyKept : std::uint8_t {
+  yes,        // in the outcome
+  no,         // the response was too large, or the store had no room
+  in_chunks,  // the outcome is the head alone; the body is what the claim has appended (Verb::append)
+};
 
 // The recorded response, encoded by core/outcome.hpp. Shared, so that a replay copies no bytes under a store's lock.
 using OutcomeBytes = std::shared_ptr<const std::string>;

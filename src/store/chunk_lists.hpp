@@ -38,7 +38,7 @@ class ChunkLists {
   // Those that a read asks for.
   void read_into(Op& op, const Record& record) const {
     const auto found = lists_.find(op.id);
-    if (found == lists_.end() || found->second.nonce != record.nonce || !may_have_chunks(record.state)) return;
+    if (found == lists_.end() || found->second.nonce != record.nonce || !may_have_chunks(record)) return;
     const std::vector<OutcomeBytes>& chunks = found->second.chunks;
     std::size_t taken = 0;
     for (std::size_t i = op.chunk; i < chunks.size(); ++i) {
@@ -54,7 +54,7 @@ class ChunkLists {
     const auto found = lists_.find(id);
     if (found == lists_.end()) return;
     const List& list = found->second;
-    if (record != nullptr && record->nonce == list.nonce && may_have_chunks(record->state)) return;
+    if (record != nullptr && record->nonce == list.nonce && may_have_chunks(*record)) return;
     bytes_ -= list.bytes;
     lists_.erase(found);
   }

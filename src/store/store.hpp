@@ -16,10 +16,11 @@
 // - A copy of a claim that arrives late changes nothing, because nobody would own it: one that arrives after the claim
 //   has ended (it gets in_flight), and in a shared store one that arrives after its call has timed out by the store's
 //   clock. Shared stores remember a released first claim for a minute.
-// - Chunks belong to the claim that appended them. They are read while its record is started or unknown and still has
-// its
-//   nonce; from then on they are gone, because the record has the whole outcome, or another attempt has begun. An owner
-//   appends one chunk at a time and numbers them from 0; a repeated append is done and adds nothing.
+// - Chunks belong to the claim that appended them. They are read while its record still has its nonce and is started,
+//   unknown, or succeeded with its body in chunks; from then on they are gone, because the record has the whole
+//   outcome, or another attempt has begun. Nothing is appended to a record that is not started, so a finish freezes
+//   them. They expire with their record. An owner appends one chunk at a time and numbers them from 0; a repeated
+//   append is done and adds nothing.
 // - Fences of one operation only grow, even across a release or an expiry that leaves no record. A store that forgets
 //   records takes fences from a counter or from its clock.
 // - A batch never has the same id twice; the lanes ensure that. Several threads may execute batches at once.
@@ -84,8 +85,8 @@ struct Op {
   // lookup: a request waits for this operation to end. A store that can notify other gateways notes it in the record.
   Waits waits = Waits::no;
 
-  // finish, resolve. body_kept says whether a succeeded outcome has its body. A store without room may drop the body of
-  // a finish, and says so in the record. A resolve is written completely or refused.
+  // finish, resolve. body_kept says where the body of a succeeded outcome is; in chunks for a finish only. A store
+  // without room may drop the body of a finish, and says so in the record. A resolve is written completely or refused.
   State final_state = State::succeeded;
   State seen_state = State::unknown;  // resolve, forget: a record in another one is not changed
   BodyKept body_kept = BodyKept::yes;
@@ -118,8 +119,12 @@ inline bool brings_bytes(Verb verb) {
 }
 
 // Whether a record in this state can have chunks.
-inline bool may_have_chunks(State state) {
-  return state == State::started || state == State::unknown;
+inline bool may_have_chunks(State state, BodyKept kept) {
+  return state == State::started || state == State::unknown ||
+         (state == State::succeeded && kept == BodyKept::in_chunks);
+}
+inline bool may_have_chunks(const Record& record) {
+  return may_have_chunks(record.state, record.body_kept);
 }
 
 // Fills in the answer of a store that could not execute the op.

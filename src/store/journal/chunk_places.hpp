@@ -25,7 +25,7 @@ class ChunkPlaces {
     std::vector<Place> places;
 
     bool is_of(const Record& record) const {
-      return nonce == record.nonce && fence == record.fence && may_have_chunks(record.state);
+      return nonce == record.nonce && fence == record.fence && may_have_chunks(record);
     }
   };
 

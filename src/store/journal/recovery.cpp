@@ -36,7 +36,7 @@ std::unexpected<Error> damaged(const Damage& damage) {
 
 // Whether the record here, or its removal, has no chunks.
 bool ends_chunks(ExpirySecond expires, Place place) {
-  return expires == removed_already || !may_have_chunks(place.state());
+  return expires == removed_already || !may_have_chunks(place.state(), BodyKept::yes);
 }
 
 // A record or chunk behind the last place that is known to be on disk.

@@ -56,7 +56,7 @@ void Batch::settle_read(Item& item) {
     op.record = std::move(item.seen->record);
     age(*op.record, op.now);
   }
-  if (!op.record || !may_have_chunks(op.record->state)) op.chunks.clear();
+  if (!op.record || !may_have_chunks(*op.record)) op.chunks.clear();
   // Unlike a claim of somebody else, chunks are relied on: they go to clients.
   const bool streams = !op.chunks.empty() && op.record->state == State::started;
   if (confirms_ && streams) item.unconfirmed = *op.record;

@@ -309,7 +309,7 @@ void Batch::settle_read(Item& item, const Row& row) {
 
 // An expired record is told as another one, without them.
 void Batch::take_chunks(Op& op, const Rows& rows, std::size_t row) {
-  if (!op.record || !may_have_chunks(op.record->state) || rows.null(row, Column::chunks)) return;
+  if (!op.record || !may_have_chunks(*op.record) || rows.null(row, Column::chunks)) return;
   for (const std::string_view chunk : rows.bytes_array(row, Column::chunks)) {
     op.chunks.push_back(std::make_shared<const std::string>(chunk));
   }

@@ -85,7 +85,7 @@ Read read_chunks(Op& op, const redisReply& reply) {
   }
   const Read read = read_reply(op, *reply.element[0]);
   if (read != Read::answered) return read == Read::refused ? read : Read::nonsense;
-  if (!op.record || !may_have_chunks(op.record->state)) {
+  if (!op.record || !may_have_chunks(*op.record)) {
     op.record.reset();
     return Read::nonsense;
   }

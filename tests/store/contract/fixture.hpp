@@ -54,6 +54,8 @@ inline std::string name_of(const testing::TestParamInfo<StoreFactory>& info) {
   return info.param.name;
 }
 
+using Texts = std::vector<std::string>;
+
 class StoreContract : public testing::TestWithParam<StoreFactory> {
  protected:
   // Ids are random, so one server serves all tests and none cleans up after another.

@@ -8,8 +8,6 @@
 
 namespace once::contract {
 
-using Texts = std::vector<std::string>;
-
 TEST_P(StoreContract, chunks_are_read_in_order_and_from_any_number) {
   const Made it = made(State::started);
   EXPECT_EQ(texts(read(it.id)), Texts{});

@@ -213,6 +213,22 @@ TEST(Encoding, the_layout_is_fixed) {
             "Createdreq-1Content-Type: text/plain\r\na\0b"s);
 }
 
+TEST(Encoding, a_body_in_chunks_has_its_length_in_place_of_the_body) {
+  using namespace std::string_literals;
+  StoredResponse head = example;
+  head.body = {};
+  head.in_chunks = BodyInChunks{.length = 0x0102030405};
+  EXPECT_EQ(encode(head),
+            "\x02\x00\xc9\x00\x07\x00\x00\x00\x05\x00\x00\x00\x1a\x00\x00\x00\x08\x00\x00\x00\x00\x00\x00\x00"s
+            "Createdreq-1Content-Type: text/plain\r\n\x05\x04\x03\x02\x01\x00\x00\x00"s);
+  EXPECT_EQ(decode(encode(head)), head);
+  head.in_chunks->length.reset();
+  EXPECT_EQ(decode(encode(head)), head);
+  const std::string bytes = encode(head);
+  for (std::size_t size = 0; size < bytes.size(); ++size) EXPECT_FALSE(decode(bytes.substr(0, size))) << size;
+  EXPECT_FALSE(decode(bytes + "x"));
+}
+
 TEST(Encoding, decoded_parts_are_views_into_the_bytes) {
   const std::string bytes = encode(example);
   const auto decoded = decode(bytes);
@@ -237,7 +253,7 @@ TEST(Encoding, every_cut_and_every_extra_byte_is_refused) {
 
 TEST(Encoding, another_version_or_an_impossible_status_is_refused) {
   std::string bytes = encode(example);
-  bytes[0] = 2;
+  bytes[0] = 3;
   EXPECT_FALSE(decode(bytes));
   bytes = encode(example);
   bytes[1] = 1;

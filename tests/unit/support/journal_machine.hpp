@@ -172,7 +172,7 @@ class JournalModel {
   Chunks& chunks_of(const Nonce& nonce) { return chunks_[nonce]; }
   // That a read of a record in this state finds for certain.
   std::uint32_t certain_chunks(const May& record) {
-    return record && may_have_chunks(record->state) ? chunks_of(record->nonce).certain : 0;
+    return record && may_have_chunks(*record) ? chunks_of(record->nonce).certain : 0;
   }
 
   // Holds an answer to what was known, and learns from it.
@@ -246,7 +246,7 @@ class JournalModel {
     }
     if (op.verb != Verb::read || op.status != OpStatus::done) return;
     const std::size_t found = op.chunk + chunks_in(op);
-    if (!op.record || !may_have_chunks(op.record->state)) {
+    if (!op.record || !may_have_chunks(*op.record)) {
       EXPECT_TRUE(op.chunks.empty());
       return;
     }
