@@ -32,7 +32,8 @@ std::optional<double> share(std::uint64_t part, std::uint64_t whole) {
 
 // Not those that passed through, were executed without protection, or were refused whatever their key.
 bool by_its_key(Ending ending) {
-  return ending != Ending::passed && ending != Ending::bypassed && ending != Ending::rejected;
+  return ending != Ending::passed && ending != Ending::bypassed && ending != Ending::rejected &&
+         ending != Ending::stopped;
 }
 
 void add_executions(const Metrics& worker, Sample& sample) {

@@ -63,7 +63,8 @@ bool is_reserved_response_header(std::string_view name) {
   switch (name.size()) {
     case 18: return is(name, "idempotency-status") || is(name, "idempotency-policy") || is(name, "idempotency-offset");
     case 19:
-      return is(name, "idempotent-replayed") || is(name, "idempotency-expires") || is(name, "original-request-id");
+      return is(name, "idempotent-replayed") || is(name, "idempotency-expires") || is(name, "idempotency-stopped") ||
+             is(name, "idempotency-attempt") || is(name, "original-request-id");
     case 20: return is(name, "idempotency-replayed");
     default: return false;
   }
@@ -78,6 +79,14 @@ bool is_reserved_request_header(std::string_view name) {
   switch (name.size()) {
     case 17: return same_variable(name, "idempotency-fence") || same_variable(name, "idempotency-claim");
     case 19: return same_variable(name, "idempotency-attempt");
+    default: return false;
+  }
+}
+
+bool is_resume_header(std::string_view name) {
+  switch (name.size()) {
+    case 13: return is(name, "last-event-id");
+    case 18: return is(name, "idempotency-offset");
     default: return false;
   }
 }

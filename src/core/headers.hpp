@@ -28,11 +28,17 @@ bool named_in_connection(std::string_view connection_value, std::string_view nam
 // not protect, a backend may have an idempotency of its own, and its headers pass.
 bool is_reserved_response_header(std::string_view name);
 
+// In the recorded response of a stream that its caller stopped.
+inline constexpr std::string_view stopped_field = "Idempotency-Stopped";
+
 // As same_name(), with _ as -: backends that make variables of headers (CGI, WSGI, Rack) cannot tell these two apart.
 bool same_variable(std::string_view a, std::string_view b);
 
 // Only Once says these to a backend. A client's are dropped.
 bool is_reserved_request_header(std::string_view name);
+
+// Says where a client wants to go on in a response that it has a part of.
+bool is_resume_header(std::string_view name);
 
 // Whether a response header of the backend belongs to the recorded outcome. Not stored: hop-by-hop and reserved
 // headers, Set-Cookie (a session belongs to the first caller's connection, not to every retry), Date and

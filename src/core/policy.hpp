@@ -106,7 +106,7 @@ struct RecordPolicy {
   GatewayErrors gateway_errors = GatewayErrors::failed;
   Unframed unframed = Unframed::whole;
   std::size_t max_body = 1U << 20U;  // larger responses are recorded without their body
-  StreamRecording stream = StreamRecording::off;
+  StreamRecording stream = StreamRecording::automatic;
   std::size_t max_stream = std::size_t{16} << 20U;  // a larger stream is recorded without its body
   Duration abandon_after{};                         // of a stream that nobody reads; zero: it goes on to its end
   SetCookie set_cookie = SetCookie::drop;

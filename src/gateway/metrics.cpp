@@ -11,6 +11,7 @@ std::string_view name_of(Ending ending) {
     case Ending::in_flight: return "in-flight";
     case Ending::mismatch: return "mismatch";
     case Ending::unknown: return "unknown";
+    case Ending::stopped: return "stopped";
     case Ending::bypassed: return "bypassed";
     case Ending::rejected: return "rejected";
   }

@@ -30,8 +30,9 @@ enum class Ending : std::uint8_t {
   unknown,
   bypassed,  // executed without protection: the store was down
   rejected,  // answered by the gateway itself, nothing was executed
+  stopped,   // a caller asked to end a response that streams
 };
-inline constexpr std::size_t ending_count = 9;
+inline constexpr std::size_t ending_count = 10;
 
 // What became of the conditions of a write (conditional.if_match).
 enum class PreconditionResult : std::uint8_t {

@@ -156,6 +156,10 @@ Task<void> Connection::answer(RequestContext& request) {
     co_await keyed_.look_up(request, scratch_.path);
     co_return;
   }
+  if (KeyedHandler::asks_stop(head)) {
+    co_await keyed_.stop(request, scratch_.path);
+    co_return;
+  }
   RoutedRequest routed = route_request(request.rules(), request.facts(), scratch_.path);
   request.take_route(routed.route);
   request.path = routed.path;

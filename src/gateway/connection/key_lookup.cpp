@@ -1,5 +1,5 @@
-// Lookups by key. The request is identified as the operation that it asks for would be: by that one's method and path,
-// its own caller and key. The fingerprint is not compared, so there must be a caller that the key belongs to.
+// Lookups and stops by key. The request is identified as the operation that it is about would be: by that one's method
+// and path, its own caller and key. The fingerprint is not compared, so there must be a caller that the key belongs to.
 #include <algorithm>
 #include <utility>
 
@@ -10,6 +10,7 @@ namespace once::gateway {
 namespace {
 
 constexpr std::string_view lookup_field = "Idempotency-Lookup";
+constexpr std::string_view stop_field = "Idempotency-Stop";
 
 // While this lives, the head is that of the operation.
 class AsOperation {
@@ -32,7 +33,7 @@ class AsOperation {
   const std::string_view text_;
 };
 
-bool may_be_looked_up(Method method) {
+bool may_be_asked_about(Method method) {
   return method == Method::post || method == Method::put || method == Method::patch || method == Method::delete_;
 }
 
@@ -47,25 +48,31 @@ bool KeyedHandler::asks_lookup(const http::RequestHead& head) {
   return reads && head.find(lookup_field).has_value();
 }
 
-std::expected<OperationId, Problem> KeyedHandler::looked_up(RequestContext& request, std::string& path) {
-  const std::string_view method = *io_.head.find(lookup_field);
-  if (!may_be_looked_up(parse_method(method))) {
+bool KeyedHandler::asks_stop(const http::RequestHead& head) {
+  return head.method == Method::delete_ && head.find(stop_field).has_value();
+}
+
+std::expected<OperationId, Problem> KeyedHandler::asked_about(RequestContext& request, std::string_view field,
+                                                              std::string& path) {
+  const std::string_view method = *io_.head.find(field);
+  if (!may_be_asked_about(parse_method(method))) {
     return refused(ProblemKind::bad_request,
-                   "Idempotency-Lookup names the method of the operation: POST, PUT, PATCH or DELETE.");
+                   std::string(field) + " names the method of the operation: POST, PUT, PATCH or DELETE.");
   }
   const AsOperation as(io_.head, method);
   RoutedRequest routed = route_request(request.rules(), request.facts(), path);
   request.take_route(routed.route);
   request.path = routed.path;
-  if (routed.refused) return std::unexpected(*std::move(routed.refused));
   const Policy* policy = request.route.policy;
+  if (policy != nullptr && !policy->cors.origins.empty()) request.cors.emplace(*policy, io_.head);
+  if (routed.refused) return std::unexpected(*std::move(routed.refused));
   RequestKey key = find_request_key(policy, io_.head);
   if (key.problem) return std::unexpected(*std::move(key.problem));
   if (key.kind == RequestKey::Kind::not_covered) {
     return refused(ProblemKind::key_not_found, "This path has no keys for that method.");
   }
   if (!key.given) {
-    return refused(ProblemKind::key_required, "A lookup needs the header " + policy->key.header + ".");
+    return refused(ProblemKind::key_required, std::string(field) + " needs the header " + policy->key.header + ".");
   }
   const bool by_caller = std::ranges::find(policy->scope, ScopePart::caller) != policy->scope.end();
   const RequestIdentity identity(request.rules(), request.facts(), *policy);
@@ -80,26 +87,43 @@ std::expected<OperationId, Problem> KeyedHandler::looked_up(RequestContext& requ
   return identity.operation(key.given, {});
 }
 
+KeyedRequest KeyedHandler::request_about(RequestContext& request) {
+  return {.policy = *request.route.policy,
+          .backend = request.generation->backend(request.route.upstream),
+          .counts = *request.counts,
+          .head = io_.head,
+          .body = {},
+          .id = *request.operation,
+          .fingerprint = {},
+          .request_id = request.id(),
+          .presence = &presence_,
+          .streams = io_.head.version == http::Version::http_1_1 ? this : nullptr};
+}
+
 Task<void> KeyedHandler::look_up(RequestContext& request, std::string& path) {
-  auto operation = looked_up(request, path);
+  auto operation = asked_about(request, lookup_field, path);
   request.close_unless_read();
   if (!operation) {
     co_await writer_.write_problem(request, std::move(operation.error()));
     co_return;
   }
   request.operation = *operation;
-  const KeyedRequest asked{.policy = *request.route.policy,
-                           .backend = request.generation->backend(request.route.upstream),
-                           .counts = *request.counts,
-                           .head = io_.head,
-                           .body = {},
-                           .id = *operation,
-                           .fingerprint = {},
-                           .request_id = request.id(),
-                           .presence = &presence_,
-                           .streams = this};
+  const KeyedRequest asked = request_about(request);
   memory_.begin(request.settings().limits.max_body_memory);
   co_await exchange_.look_up(asked, writer_.reply());
+  co_await write_reply(request, nullptr);
+}
+
+Task<void> KeyedHandler::stop(RequestContext& request, std::string& path) {
+  auto operation = asked_about(request, stop_field, path);
+  request.close_unless_read();
+  if (!operation) {
+    co_await writer_.write_problem(request, std::move(operation.error()));
+    co_return;
+  }
+  request.operation = *operation;
+  const KeyedRequest asked = request_about(request);
+  co_await exchange_.stop(asked, writer_.reply());
   co_await write_reply(request, nullptr);
 }
 

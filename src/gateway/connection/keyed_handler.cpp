@@ -104,8 +104,9 @@ Task<void> KeyedHandler::answer(RequestContext& request, const std::optional<Key
   std::optional<ResourceBackend> resource;
   if (write) backend = &resource.emplace(*write);
   KeyedRequest keyed = keyed_request(request, *backend, identity);
-  // A write to a resource ends with the whole response, so that one is not streamed.
-  if (!write) keyed.streams = this;
+  // A write to a resource ends with the whole response, so that one is not streamed; and an HTTP/1.0 client cannot tell
+  // a stream that was cut off from one that has ended.
+  if (!write && head.version == http::Version::http_1_1) keyed.streams = this;
   request_ = &request;
   begun_ = false;
   memory_.begin(limits.max_body_memory);

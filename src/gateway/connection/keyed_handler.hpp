@@ -33,6 +33,9 @@ class KeyedHandler final : private ReplyStart {
   // names. Executes nothing.
   static bool asks_lookup(const http::RequestHead& head);
   Task<void> look_up(RequestContext& request, std::string& path);
+  // A DELETE with Idempotency-Stop: ends a response that streams, of the method that the field names.
+  static bool asks_stop(const http::RequestHead& head);
+  Task<void> stop(RequestContext& request, std::string& path);
 
   const ExchangePorts& ports() const { return exchange_.ports(); }
   void release_memory() { exchange_.release_memory(); }
@@ -40,8 +43,9 @@ class KeyedHandler final : private ReplyStart {
  private:
   KeyedRequest keyed_request(RequestContext& request, Backend& backend, const RequestIdentity& identity);
   Task<void> refuse_caller(RequestContext& request, CallerTable::Refusal refusal);
-  // The operation that a lookup is about, or why there is none.
-  std::expected<OperationId, Problem> looked_up(RequestContext& request, std::string& path);
+  // The operation that a lookup or a stop is about, or why there is none. `field` names its method.
+  std::expected<OperationId, Problem> asked_about(RequestContext& request, std::string_view field, std::string& path);
+  KeyedRequest request_about(RequestContext& request);
 
   // After the exchange. `write`: that to a resource, if it is one.
   Task<void> write_reply(RequestContext& request, ResourceWrite* write);

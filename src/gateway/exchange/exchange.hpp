@@ -64,6 +64,8 @@ class Exchange {
   Task<void> run(const KeyedRequest& request, Reply& reply);
   // What is recorded for the request's id, without claiming or executing anything.
   Task<void> look_up(const KeyedRequest& request, Reply& reply);
+  // Ends a response that is streaming, where it is.
+  Task<void> stop(const KeyedRequest& request, Reply& reply);
   // Gives that space back.
   void release_memory();
 
@@ -71,6 +73,9 @@ class Exchange {
   void begin(const KeyedRequest& request, Reply& reply);
   void end();
   Task<void> reply_looked_up();
+  Task<bool> stop_found();
+  Task<bool> finish_stopped(OutcomeBytes outcome);
+  void reply_stopped(bool stopped);
   Task<void> claim();
   Task<bool> start();
   Task<bool> go_without_claim();
@@ -93,7 +98,8 @@ class Exchange {
     too_late,  // it has one whose beginning is gone, or cannot be read now
   };
   Task<Attached> attach(Ending ending);
-  Task<std::uint64_t> find_resume(const StoredResponse& head, const LiveStream* live);
+  bool has_part_of_this() const;
+  Task<std::uint64_t> find_resume(const StoredResponse& head);
   std::uint64_t resumed_at(const StoredResponse& head, std::string_view body) const;
   void tell_offset(std::uint64_t offset);
   void answer_released(BackendAnswer& answer, OpStatus undone);

@@ -176,7 +176,7 @@ Task<Exchange::Attached> Exchange::attach(Ending ending) {
   unstored_fields_.assign("Date: ");
   append_http_date(unstored_fields_, ports_.clock.now());
   unstored_fields_.append("\r\n");
-  const std::uint64_t offset = co_await find_resume(*response, live.get());
+  const std::uint64_t offset = co_await find_resume(*response);
   if (offset > 0) tell_offset(offset);
   const StreamReaderPorts reader{.home = ports_.home, .presence = request_->presence, .memory = ports_.memory};
   const StoredStream stored{.id = request_->id, .nonce = nonce, .head = head};
@@ -187,25 +187,28 @@ Task<Exchange::Attached> Exchange::attach(Ending ending) {
   co_return Attached::yes;
 }
 
+// A part of another attempt is of no use: that one had other bytes.
+bool Exchange::has_part_of_this() const {
+  const auto attempt = request_->head.find("Idempotency-Attempt");
+  return !attempt || parse_number(*attempt) == static_cast<std::uint32_t>(attempt_);
+}
+
 // How much of the body its client has already, as it says itself. Of a stream that goes on, an id is looked for among
-// the events so far.
-Task<std::uint64_t> Exchange::find_resume(const StoredResponse& head, const LiveStream* live) {
+// the events that are recorded.
+Task<std::uint64_t> Exchange::find_resume(const StoredResponse& head) {
   const http::RequestHead& request = request_->head;
-  if (request.find("Idempotency-Offset") || !request.find("Last-Event-ID"))
+  if (request.find("Idempotency-Offset") || !request.find("Last-Event-ID")) {
     co_return resumed_at(head, std::string_view());
-  if (!is_stream_type(content_type_of(head.headers))) co_return 0;
-  EventFinder finder(*request.find("Last-Event-ID"));
-  if (live != nullptr) {
-    const std::vector<OutcomeBytes> chunks = live->chunks();
-    for (std::size_t i = 1; i < chunks.size(); ++i) finder.add(*chunks[i]);
-    co_return finder.offset().value_or(0);
   }
+  if (!has_part_of_this() || !is_stream_type(content_type_of(head.headers))) co_return 0;
+  EventFinder finder(*request.find("Last-Event-ID"));
   Op read{.verb = Verb::read, .id = request_->id};
   read.chunk = 1;
   read.chunk_bytes = bytes_per_read;
   while (true) {
     co_await ports_.store.run(read, ports_.home);
     if (read.status != OpStatus::done || read.chunks.empty()) break;
+    if (read.record->attempt != attempt_) co_return 0;
     for (const OutcomeBytes& chunk : read.chunks) finder.add(*chunk);
     read.chunk += static_cast<std::uint32_t>(read.chunks.size());
   }
@@ -214,6 +217,7 @@ Task<std::uint64_t> Exchange::find_resume(const StoredResponse& head, const Live
 
 std::uint64_t Exchange::resumed_at(const StoredResponse& head, std::string_view body) const {
   const http::RequestHead& request = request_->head;
+  if (!has_part_of_this()) return 0;
   if (const auto offset = request.find("Idempotency-Offset")) {
     const std::uint64_t bytes = parse_number(*offset).value_or(0);
     return body.data() == nullptr ? bytes : std::min<std::uint64_t>(bytes, body.size());

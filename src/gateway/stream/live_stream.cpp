@@ -122,6 +122,13 @@ std::shared_ptr<LiveStream> LiveStreams::find(const OperationId& id) {
   return found == shard.streams.end() ? nullptr : found->second;
 }
 
+void LiveStreams::stop(const OperationId& id) {
+  const std::shared_ptr<LiveStream> stream = find(id);
+  if (!stream) return;
+  stream->end(StreamState::cut);
+  readers_.notify(id);
+}
+
 LiveStreams::Counts LiveStreams::counts() {
   Counts counts;
   for (Shard& shard : shards_) {

@@ -117,6 +117,8 @@ class LiveStreams {
   void list(const std::shared_ptr<LiveStream>& stream);
   void remove(const LiveStream& stream);
   std::shared_ptr<LiveStream> find(const OperationId& id);
+  // What it has recorded stands, and nothing follows: its readers are cut off.
+  void stop(const OperationId& id);
 
   // Readers that wait for the next chunk.
   Waiters& readers() { return readers_; }

@@ -31,6 +31,7 @@ bool goes_on(const http::RequestHead& head, const http::Field& field, const Forw
   if (as.origin != nullptr && is_forwarded_field(field.name) && !as.origin->keeps(field.name, as.forwarded)) {
     return false;
   }
+  if (as.drop_resume && is_resume_header(field.name)) return false;
   return !is_reserved_request_header(field.name) && !head.hop_by_hop(field.name);
 }
 

@@ -24,7 +24,8 @@ struct ForwardedHead {
   std::string_view host = {};          // Host, whatever the client sent; empty: the client's
   const Origin* origin = nullptr;      // where the request came from; null: nothing is said of it
   ForwardedFields forwarded = ForwardedFields::off;
-  bool via = false;  // say that it came through Once
+  bool via = false;          // say that it came through Once
+  bool drop_resume = false;  // fields that say where the client goes on: Once answers those itself
 };
 
 // What Max-Forwards says (RFC 9110 7.6.2): how many more times an OPTIONS may be passed on. nullopt: it does not say.

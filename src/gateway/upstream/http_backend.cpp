@@ -102,6 +102,8 @@ Task<BackendAnswer> HttpBackend::send(const BackendRequest& request) {
     as.framing = framing_for(request);
     as.strip_prefix = request.strip_prefix;
     as.origin = request.origin;
+    // What is recorded is the whole response, not the part that one client lacks.
+    as.drop_resume = request.streams_by != nullptr && request.streams_by->stream != StreamRecording::off;
     write_forwarded_head(head, request.head, as);
     const bool joined = request.body.size() <= http::small_body;
     if (joined) head.append(request.body);

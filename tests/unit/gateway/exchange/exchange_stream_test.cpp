@@ -115,6 +115,27 @@ TEST_P(ExchangeStream, a_reader_goes_on_where_it_was) {
   }
 }
 
+TEST_P(ExchangeStream, a_reader_with_a_part_of_another_attempt_begins_anew) {
+  world.backend.then(streams({"id: 1\n\n", "id: 2\n\n", "id: 3\n\n"}, 1s));
+  world.send(streaming);
+  world.executor.advance(2500ms);
+  constexpr std::string_view all = "id: 1\n\nid: 2\n\nid: 3\n\n";
+  for (const bool ended : {false, true}) {
+    for (TestGateway* gateway : {&world.gateway, &world.other}) {
+      for (const std::string part : {"Last-Event-ID: 1\r\n", "Idempotency-Offset: 7\r\n"}) {
+        const Call& same = gateway->send(world.policy, streaming, part + "Idempotency-Attempt: 1\r\n");
+        const Call& another = gateway->send(world.policy, streaming, part + "Idempotency-Attempt: 2\r\n");
+        if (ended) world.executor.run_to_the_end();
+        world.executor.run_until([&] { return same.ended() && another.ended(); });
+        EXPECT_EQ(same.header("Idempotency-Offset"), "7");
+        EXPECT_EQ(another.header("Idempotency-Offset"), "");
+        if (ended) EXPECT_EQ(another.body(), all);
+      }
+    }
+    world.executor.run_to_the_end();
+  }
+}
+
 TEST_P(ExchangeStream, a_client_that_leaves_changes_nothing) {
   world.backend.then(three_parts());
   Call& call = world.send(streaming);

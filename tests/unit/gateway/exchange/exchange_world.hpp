@@ -35,11 +35,14 @@ inline Fingerprint fingerprint_of(int content) {
   return fingerprint;
 }
 
+enum class Asks : std::uint8_t { execution, stop };
+
 struct Ask {
   int key = 1;
   int content = 1;  // what the request asks for, as the fingerprint sees it
   std::optional<OperationId> life = std::nullopt;
   bool streams = false;  // its client takes a response as it comes
+  Asks what = Asks::execution;
 };
 
 // One request on its way, and what its client got.
@@ -135,7 +138,11 @@ class Call final : private Presence, private ReplyStart {
                                .presence = this,
                                .life = ask.life,
                                .streams = ask.streams ? this : nullptr};
-    co_await exchange_.run(request, reply_);
+    if (ask.what == Asks::stop) {
+      co_await exchange_.stop(request, reply_);
+    } else {
+      co_await exchange_.run(request, reply_);
+    }
     ended_ = true;
     if (ask.streams && !begun_ && reply_.source) begin_reply();
     trace_.push_back("reply: " + std::to_string(reply_.status) + " " + std::string(name_of(reply_.ending)));

@@ -1,0 +1,101 @@
+// A caller stops a stream: what is recorded then, what its readers see, and what there is nothing to stop of.
+#include "core/headers.hpp"
+#include "tests/unit/gateway/exchange/exchange_world.hpp"
+
+namespace once::gateway {
+namespace exchange_stop_test {
+
+using namespace std::chrono_literals;
+using Kind = http::BodyChunk::Kind;
+
+constexpr Ask streaming{.streams = true};
+constexpr Ask stopping{.what = Asks::stop};
+
+using ExchangeStop = EveryStore;
+INSTANTIATE_TEST_SUITE_P(Stores, ExchangeStop, every_setting(), name_of_setting);
+
+BackendScript five_parts() {
+  return streams({"a", "b", "c", "d", "e"}, 1s);
+}
+
+TEST_P(ExchangeStop, what_was_recorded_stands_and_nothing_follows) {
+  world.backend.then(five_parts());
+  const Call& owner = world.send(streaming);
+  world.executor.advance(1500ms);
+  const Call& there = world.other.send(world.policy, streaming);
+  world.executor.advance(1s);
+  Call& stop = world.ask(stopping);
+  EXPECT_EQ(stop.status(), 204);
+  EXPECT_EQ(stop.header(stopped_field), "true");
+  world.executor.run_to_the_end();
+  EXPECT_EQ(owner.told(), "ab");
+  EXPECT_EQ(owner.stream_end(), Kind::broken) << "its head did not say that it would be stopped";
+  EXPECT_EQ(there.told(), "ab");
+  EXPECT_EQ(there.stream_end(), Kind::broken);
+  const auto record = world.record();
+  ASSERT_TRUE(record && record->outcome);
+  EXPECT_EQ(record->state, State::succeeded);
+  EXPECT_EQ(record->body_kept, BodyKept::in_chunks);
+  EXPECT_TRUE(decode(*record->outcome)->headers.contains("Idempotency-Stopped: true\r\n"));
+  EXPECT_EQ(world.backend.executions(), 1U);
+}
+
+TEST_P(ExchangeStop, another_gateway_can_do_it_and_it_can_be_repeated) {
+  world.backend.then(five_parts());
+  const Call& owner = world.send(streaming);
+  world.executor.advance(2500ms);
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    const Call& stop = world.other.send(world.policy, stopping);
+    world.executor.run_until([&] { return stop.ended(); });
+    EXPECT_EQ(stop.status(), 204);
+    EXPECT_EQ(stop.header(stopped_field), "true");
+  }
+  world.executor.run_to_the_end();
+  EXPECT_EQ(owner.told(), "ab");
+  EXPECT_EQ(owner.stream_end(), Kind::broken);
+}
+
+TEST_P(ExchangeStop, a_response_that_has_ended_is_not_changed) {
+  world.backend.then(five_parts());
+  world.ask(streaming);
+  world.executor.run_to_the_end();
+  const Call& stop = world.ask(stopping);
+  EXPECT_EQ(stop.status(), 204);
+  EXPECT_EQ(stop.header(stopped_field), "false");
+  EXPECT_EQ(world.ask().body(), "abcde");
+}
+
+TEST_P(ExchangeStop, what_does_not_stream_is_not_stopped) {
+  EXPECT_EQ(world.ask(stopping).code(), "key-not-found");
+
+  BackendScript cut = five_parts();
+  cut.ends_with = Kind::broken;
+  world.backend.then(cut);
+  world.ask({.key = 2, .streams = true});
+  world.executor.run_to_the_end();
+  EXPECT_EQ(world.ask({.key = 2, .what = Asks::stop}).code(), "outcome-unknown");
+  EXPECT_EQ(world.record(2)->state, State::unknown);
+
+  world.backend.then(after(5s, answer_with(201)));
+  const Call& working = world.send({.key = 3});
+  world.executor.advance(1s);
+  EXPECT_EQ(world.ask({.key = 3, .what = Asks::stop}).code(), "in-flight");
+  world.executor.run_to_the_end();
+  EXPECT_EQ(working.status(), 201);
+}
+
+TEST_P(ExchangeStop, a_store_that_fails_is_told_and_the_stream_goes_on) {
+  world.store.fail_when([](const Op& op, std::size_t) {
+    return op.verb == Verb::finish && op.body_kept == BodyKept::in_chunks ? Fault::before : Fault::none;
+  });
+  world.backend.then(five_parts());
+  const Call& owner = world.send(streaming);
+  world.executor.advance(2500ms);
+  EXPECT_EQ(world.ask(stopping).code(), "store-unavailable");
+  world.executor.run_to_the_end();
+  EXPECT_EQ(owner.told(), "abcde");
+  EXPECT_EQ(owner.stream_end(), Kind::end);
+}
+
+}  // namespace exchange_stop_test
+}  // namespace once::gateway
