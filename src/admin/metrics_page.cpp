@@ -110,6 +110,7 @@ void write_counters(Exposition& out, const std::vector<const Metrics*>& workers)
       Row{"once_streams_total", "counter", "Responses recorded as they streamed.", &Metrics::streams_begun},
       Row{"once_streams_cut_total", "counter", "Streams that broke off: their outcome is unknown.",
           &Metrics::streams_cut},
+      Row{"once_streams_stopped_total", "counter", "Streams that their caller stopped.", &Metrics::streams_stopped},
       Row{"once_stream_chunks_total", "counter", "Chunks of streams written to the store.", &Metrics::stream_chunks},
       Row{"once_stream_bytes_total", "counter", "Bytes of streams written to the store.", &Metrics::stream_bytes},
       Row{"once_unsettled", "gauge", "Outcomes and releases waiting to be written to the store.", &Metrics::unsettled},
@@ -142,6 +143,19 @@ void write_counters(Exposition& out, const std::vector<const Metrics*>& workers)
   write_by_kind<ProxyRefusal>(out, "reason", workers, &Metrics::proxy_refused);
   out.family("once_preconditions_total", "counter", "Checks of preconditions on writes, by result.");
   write_by_kind<PreconditionResult>(out, "result", workers, &Metrics::preconditions);
+}
+
+void write_streams(Exposition& out, const Gateway& gateway) {
+  const LiveStreams::Counts live = gateway.live_streams();
+  out.single("once_streams_live", "gauge", "Responses that are being recorded as they stream.", live.streams);
+  out.single("once_stream_readers", "gauge", "Requests that read one of these.", live.readers);
+  out.single("once_stream_held_bytes", "gauge", "Memory used for the last part of each.", live.bytes);
+  out.family("once_stream_first_byte_seconds", "histogram",
+             "Time from sending a request to the first byte of its response to the client, for responses that are told "
+             "before they are whole.");
+  HistogramSnapshot sum;
+  for (const Metrics* metrics : gateway.metrics()) sum.merge(metrics->stream_first_byte_ns.snapshot());
+  out.histogram("", sum, nanoseconds_per_second);
 }
 
 // The names are the operator's own: of upstreams plain ones, of servers URLs without anything secret in them.
@@ -324,6 +338,7 @@ std::string metrics_page(const AdminSources& sources) {
   write_upstreams(out, *generation->upstreams);
   write_certificates(out, generation->tls.get());
   write_limits(out, sources.gateway);
+  write_streams(out, sources.gateway);
   write_claims(out, sources.claims, sources.limits);
   write_store_metrics(out, sources.store);
   write_keys(out, sources.keys);

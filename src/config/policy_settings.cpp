@@ -229,8 +229,9 @@ Settings<Policy> record_settings() {
           "gets the response in every case. See responses without a length."),
       one<Policy>(
           "record.max_body", [](auto& p) -> auto& { return p.record.max_body; }, size_codec({0, one_gib}),
-          "Larger responses stream to the client and are recorded without their body. A retry gets 409 "
-          "response-not-kept."),
+          "Larger responses stream to the client and are recorded without their body when they have come whole. A "
+          "retry gets 409 response-not-kept. Responses over 1 MiB are recorded as they come, so a large limit needs "
+          "room in the store and no memory."),
       one<Policy>(
           "record.stream", [](auto& p) -> auto& { return p.record.stream; },
           choice_codec<StreamRecording>({{"auto", StreamRecording::automatic},

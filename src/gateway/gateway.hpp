@@ -109,6 +109,7 @@ class Gateway {
   // Of all connections, also those of services beside the gateway that tell it.
   http::FaultLog& faults() const { return faults_; }
   std::size_t callers() const { return shared_.callers.size(); }
+  LiveStreams::Counts live_streams() const { return shared_.streams.counts(); }
   std::uint64_t access_lines_left_out() const { return shared_.access.left_out(); }
 
  private:

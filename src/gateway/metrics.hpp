@@ -185,7 +185,9 @@ struct Metrics {
   Counter backend_connect_failures;
   // Responses that are recorded as they stream, and chunks of them.
   Counter streams_begun;
-  Counter streams_cut;  // the backend, or the claim, was lost before the end
+  Counter streams_cut;                     // the backend, or the claim, was lost before the end
+  Counter streams_stopped;                 // by their caller
+  DurationHistogram stream_first_byte_ns;  // from the request to the backend to the head of the reply
   Counter stream_chunks;
   Counter stream_bytes;
   std::array<Counter, http::response_fault_count> malformed_responses;  // by http::ResponseFault

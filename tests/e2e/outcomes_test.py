@@ -348,7 +348,7 @@ class LargeAnswers(Outcomes):
         first = self.assert_streamed_and_not_kept(lambda _, connection: connection.send(raw))
         self.assertEqual(first.get("Transfer-Encoding"), "chunked")
 
-    def test_it_is_recorded_before_its_first_byte_goes_on(self):
+    def test_it_is_recorded_when_it_came_whole_and_before_its_end_is_told(self):
         go = self.gate()
 
         def half(_, connection):
@@ -356,20 +356,27 @@ class LargeAnswers(Outcomes):
             go.wait()
             connection.send(b"y" * 100_000)
 
-        _, gateway = self.start(half, settings=["defaults.record.max_body=64KiB"])
+        _, gateway = self.start(half, settings=["defaults.record.max_body=64KiB", "defaults.in_flight_wait=1ms"])
         client = self.connect(gateway)
         client.send_request(key=KEY)
         client.read_until(b"\r\n\r\n")
-        self.assertEqual(gateway.ask(key=KEY).code, "response-not-kept")
+        self.assertEqual(len(client.read(100_000)), 100_000)
+        self.assertEqual(gateway.ask(key=KEY).code, "in-flight")
         go.set()
-        self.assertEqual(len(client.read(200_000)), 200_000)
-
-    def test_a_large_answer_that_breaks_off_does_not_look_whole(self):
-        half = sends_and_closes(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n20000\r\n" + b"x" * 0x20000)
-        _, gateway = self.start(half, settings=["defaults.record.max_body=64KiB"])
-        with self.assertRaises((EOFError, ConnectionResetError)):
-            gateway.ask(key=KEY)
+        self.assertEqual(len(client.read(100_000)), 100_000)
         self.assertEqual(gateway.ask(key=KEY).code, "response-not-kept")
+
+    def test_a_large_answer_that_breaks_off_is_unknown_and_does_not_look_whole(self):
+        framed = b"HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n" + b"x" * 0x20000
+        chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n20000\r\n" + b"x" * 0x20000
+        for name, part in (("framed", framed), ("chunked", chunked)):
+            for limit in ("64KiB", "0"):
+                with self.subTest(name, limit=limit):
+                    backend, gateway = self.start(sends_and_closes(part), settings=[f"defaults.record.max_body={limit}"])
+                    with self.assertRaises((EOFError, ConnectionResetError)):
+                        gateway.ask(key=KEY)
+                    self.assertEqual(gateway.ask(key=KEY).code, "outcome-unknown")
+                    self.assertEqual(len(backend.requests), 1)
 
     def test_a_client_that_leaves_during_a_large_answer(self):
         go = self.gate()

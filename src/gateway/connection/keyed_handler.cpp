@@ -116,9 +116,9 @@ Task<void> KeyedHandler::answer(RequestContext& request, const std::optional<Key
   }
   quota.settle(writer_.reply(), policy.ttl, worker_.loop().now());
   if (begun_) {
-    request.store_need.end();
     WriterIdle idle{*this};
-    co_await idle;
+    co_await idle;  // its reader may need the store
+    request.store_need.end();
   } else {
     co_await write_reply(request, write.get());
   }

@@ -70,13 +70,13 @@ Task<bool> ReplyWriter::write(RequestContext& request) {
   }
   const IoResult sent = co_await io_.socket.write_all(head, body, io_.timeouts->body_idle);
   bool whole = sent.status == Io::ok;
-  if (whole && streams) whole = co_await stream_rest(chunked);
+  if (whole && streams && io_.head.method != Method::head) whole = co_await stream_rest(chunked);
   if (!whole) request.keep = false;
   request.replied = whole;
   co_return whole;
 }
 
-// A response too large to keep: recorded already, now it passes by.
+// A body that is still coming, from the backend or from the store.
 Task<bool> ReplyWriter::stream_rest(bool chunked) {
   char size[18];
   BodyChunk chunk{.kind = BodyChunk::Kind::data, .data = reply_.body};

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/task.hpp"
+#include "core/headers.hpp"
 #include "core/outcome.hpp"
 #include "core/policy.hpp"
 #include "core/problem.hpp"
@@ -42,19 +43,23 @@ struct UpstreamUse {
   std::chrono::nanoseconds took{};
 };
 
+// Of a response that can be recorded as it streams, so much is held until it is whole.
+inline constexpr std::size_t most_collected = std::size_t{1} << 20U;
+
 struct BackendRequest {
   const http::RequestHead& head;
   std::string_view body;
   std::string_view added_fields;  // "Name: value\r\n" each: what Once tells the backend
   const Timeouts& timeouts;
-  std::size_t max_response_body;  // a longer one is handed over as it comes in
+  std::size_t max_response_body;  // that is recorded; a longer one is handed over as it comes in
   InterimSink* interim = nullptr;
   std::string_view strip_prefix = {};  // of the path, before it is sent
   const Origin* origin = nullptr;      // where the request came from
   http::CollectRoom* room = nullptr;   // for the body of the response; null: there is always some
   const SendPermit* permit = nullptr;  // null: always. Without it the delivery is not_sent
   UpstreamUse* use = nullptr;          // filled in, unless it is null
-  // A response that this records as it streams is handed over with its head (Delivery::streaming). Null: none is.
+  // A response that this records as it streams is handed over with its head (Delivery::streaming), and one that it
+  // records and that is larger than `most_collected` with the part read so far. Null: none is.
   const RecordPolicy* streams_by = nullptr;
 };
 
@@ -65,11 +70,20 @@ struct BackendAnswer {
   const http::ResponseHead* head = nullptr;
   std::optional<http::ResponseFault> fault = std::nullopt;  // truncated: because it is malformed
   int begun_status = 0;                                     // truncated or timed_out in its body: what its head said
-  std::string_view body;                                    // oversize: the first part of it
+  std::string_view body;                                    // oversize, streaming: the first part of it
   http::ResponseSourcePtr source;                           // oversize, streaming: the rest of the body
   // Not sent, because it must not be, or lost, because of something else than its connection: what to answer instead.
   std::optional<Problem> refused = std::nullopt;
 };
+
+// What the backend says of its response in Idempotency-Policy.
+inline BackendPolicy policy_said_in(const http::ResponseHead& head) {
+  BackendPolicy said;
+  for (const http::Field& field : head.fields) {
+    if (same_name(field.name, "Idempotency-Policy")) said.add(field.value);
+  }
+  return said;
+}
 
 class Backend {
  public:

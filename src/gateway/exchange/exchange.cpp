@@ -97,7 +97,13 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
     if (unknown && ports_.executions.has(op_.id)) op_.verdict = Verdict::in_flight;
     switch (op_.verdict) {
       case Verdict::execute: decided = co_await start(); break;
-      case Verdict::replay: reply_recorded(Ending::replayed); break;
+      case Verdict::replay:
+        if (op_.record->body_kept == BodyKept::in_chunks) {
+          co_await reply_in_chunks(Ending::replayed);
+        } else {
+          reply_recorded(Ending::replayed);
+        }
+        break;
       case Verdict::not_kept: answers().not_kept(); break;
       case Verdict::mismatch: answers().mismatch(); break;
       case Verdict::in_flight: {
@@ -227,10 +233,11 @@ Task<void> Exchange::execute() {
   write_fields_for_backend();
   if (shared_) lease_.start(op_, claimed_.held_since, &work_);
   const BackendRequest sent = to_backend(shared_ ? &lease_ : nullptr);
+  const Duration sent_at = ports_.clock.running();
   BackendAnswer answer = co_await request_->backend.send(sent);
   note_fault(answer);
-  if (answer.delivery == Delivery::streaming) {
-    co_await record_stream(answer);
+  if (tells_before_end(answer)) {
+    co_await record_stream(answer, sent_at);
   } else {
     co_await lease_.stop();
     co_await settle_answer(answer);
@@ -315,7 +322,7 @@ Task<void> Exchange::settle_answer(BackendAnswer& answer) {
       }
       if (recorded == OpStatus::done && another_outcome_stands(op_)) {
         ports_.metrics.committed_by_backend.add();
-        reply_recorded(Ending::executed);
+        co_await reply_as_recorded(Ending::executed);
       } else if (recorded == OpStatus::done) {
         reply_with(answer, Ending::executed);
       } else {
@@ -356,7 +363,8 @@ Task<OpStatus> Exchange::record(State state, BodyKept kept, OutcomeBytes outcome
   op_.body_kept = kept;
   op_.outcome = std::move(outcome);
   limit_to_life(op_);
-  co_await claimant_.end(op_, request_->policy.lease, &work_);
+  // A claim that is handed over has no chunks.
+  co_await claimant_.end(op_, request_->policy.lease, kept == BodyKept::in_chunks ? nullptr : &work_);
   if (op_.status == OpStatus::done) count(another_outcome_stands(op_) ? ClaimEnd::succeeded : settled_as(state));
   if (op_.status == OpStatus::failed) {
     count(ClaimEnd::unrecorded);
@@ -380,7 +388,7 @@ Task<bool> Exchange::reply_as_committed() {
   const bool committed = co_await claimant_.find_committed(op_);
   count(committed ? ClaimEnd::succeeded : ClaimEnd::lost);
   (committed ? ports_.metrics.committed_by_backend : ports_.metrics.claims_lost).add();
-  if (committed) reply_recorded(Ending::executed);
+  if (committed) co_await reply_as_recorded(Ending::executed);
   co_return committed;
 }
 

@@ -18,6 +18,7 @@
 #include "gateway/exchange/exchange_claimant.hpp"
 #include "gateway/exchange/exchange_ports.hpp"
 #include "gateway/exchange/lease_keeper.hpp"
+#include "gateway/stream/stream_reader.hpp"
 #include "gateway/stream/stream_recorder.hpp"
 #include "store/owner_wait.hpp"
 
@@ -88,9 +89,21 @@ class Exchange {
   void note_fault(const BackendAnswer& answer);
   Task<void> settle_answer(BackendAnswer& answer);
   bool may_stream() const { return ports_.streams != nullptr && request_->streams != nullptr; }
-  Task<void> record_stream(BackendAnswer& answer);
-  Task<StreamState> settle_stream(StreamEnd end, const StreamRecorder& recorder, const BackendAnswer& answer,
-                                  const LiveStream& live);
+  // Whether the answer is told while its claim stays open: it is recorded as it streams, or when it came whole.
+  bool tells_before_end(const BackendAnswer& answer) const;
+  Task<void> record_stream(BackendAnswer& answer, Duration sent_at);
+  struct Streamed;
+  void tell_stream(const Streamed& streamed, Duration sent_at);
+  Task<void> answer_unbegun(const Streamed& streamed);
+  Task<void> settle_stream(StreamEnd end, const Streamed& streamed);
+  Task<void> settle_whole_stream(StreamEnd end, const Streamed& streamed);
+  Task<void> settle_lost_stream(const Streamed& streamed);
+  void end_as_recorded(const Streamed& streamed);
+  void cut(const Streamed& streamed);
+  bool is_provably_whole(const BackendAnswer& answer) const;
+  StreamLimits stream_limits(const BackendAnswer& answer) const;
+  StreamRecorderPorts recorder_ports();
+  StreamReaderPorts reader_ports() const;
   void reply_with_stream(const OutcomeBytes& head, http::ResponseSourcePtr body, Ending ending);
   enum class Attached : std::uint8_t {
     yes,       // the reply gives the stream of the operation
@@ -125,6 +138,10 @@ class Exchange {
   void reply_with(BackendAnswer& answer, Ending ending);
   OutcomeBytes recorded_to_tell(Ending ending);
   void reply_recorded(Ending ending);
+  Task<void> reply_in_chunks(Ending ending);
+  // As its body is kept.
+  Task<void> reply_as_recorded(Ending ending);
+  void cannot_read_record();
   void answer_unsent(Delivery delivery, Ending ending);
   Answers answers();
 

@@ -26,8 +26,8 @@ Task<void> Exchange::look_up(const KeyedRequest& request, Reply& reply) {
 Task<void> Exchange::reply_looked_up() {
   switch (op_.record->state) {
     case State::succeeded:
-      if (op_.record->body_kept == BodyKept::yes && op_.record->outcome) {
-        reply_recorded(Ending::replayed);
+      if (op_.record->body_kept != BodyKept::no && op_.record->outcome) {
+        co_await reply_as_recorded(Ending::replayed);
       } else {
         answers().not_kept();
       }

@@ -1,5 +1,7 @@
 // What a client is told of an outcome, executed just now or recorded before.
+#include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -47,7 +49,7 @@ void Exchange::split_response_fields(const http::ResponseHead& head) {
 }
 
 OutcomeBytes Exchange::encode_answer(const BackendAnswer& answer) const {
-  const bool whole = answer.delivery != Delivery::oversize;
+  const bool whole = answer.delivery != Delivery::oversize && answer.delivery != Delivery::streaming;
   auto bytes = std::make_shared<std::string>();
   encode_into(*bytes, {.status = answer.head->status,
                        .reason = answer.head->reason,
@@ -94,6 +96,19 @@ OutcomeBytes Exchange::recorded_to_tell(Ending ending) {
   return ports_.memory->replay(op_.id, record.nonce, record.outcome);
 }
 
+void Exchange::cannot_read_record() {
+  ports_.log.error("recorded outcome cannot be read", {{"operation", to_hex(prefix_of(op_.id))}});
+  answers().problem(ProblemKind::store_unavailable, "The recorded response cannot be read.", Ending::rejected);
+}
+
+Task<void> Exchange::reply_as_recorded(Ending ending) {
+  if (op_.record->body_kept == BodyKept::in_chunks) {
+    co_await reply_in_chunks(ending);
+  } else {
+    reply_recorded(ending);
+  }
+}
+
 void Exchange::reply_recorded(Ending ending) {
   const Record& record = *op_.record;
   if (record.outcome) told_ = recorded_to_tell(ending);
@@ -103,8 +118,11 @@ void Exchange::reply_recorded(Ending ending) {
   }
   const auto response = told_ ? decode(*told_) : std::nullopt;
   if (!response) {
-    ports_.log.error("recorded outcome cannot be read", {{"operation", to_hex(prefix_of(op_.id))}});
-    answers().problem(ProblemKind::store_unavailable, "The recorded response cannot be read.", Ending::rejected);
+    cannot_read_record();
+    return;
+  }
+  if (response->in_chunks) {
+    answers().not_kept();
     return;
   }
   attempt_ = record.attempt;
@@ -117,6 +135,66 @@ void Exchange::reply_recorded(Ending ending) {
     tell_offset(offset);
   }
   write_response(*reply_, told,
+                 {.ending = ending,
+                  .request_id = request_->request_id,
+                  .extra = unstored_fields_,
+                  .expires_at = record.expires_at,
+                  .replay_header = ending == Ending::replayed ? std::string_view(request_->policy.wording.replay_header)
+                                                              : std::string_view(),
+                  .wording = request_->policy.wording});
+}
+
+// The body is read from the store as the client takes it. Its first part is read before the client is told anything, so
+// that a body that is gone is answered, not cut off.
+Task<void> Exchange::reply_in_chunks(Ending ending) {
+  const Record record = *op_.record;
+  const auto response = record.outcome ? decode(*record.outcome) : std::nullopt;
+  if (!response || !response->in_chunks) {
+    cannot_read_record();
+    co_return;
+  }
+  if (ports_.streams == nullptr) {  // nobody here takes a body part by part
+    answers().not_kept();
+    co_return;
+  }
+  RecordedBody begun;
+  if (ports_.memory != nullptr) {
+    std::optional<ReadRoom> room = co_await ports_.memory->room_to_read(bytes_per_read);
+    if (!room) {
+      answers().no_memory();
+      co_return;
+    }
+    begun.room = *std::move(room);
+  }
+  Op read{.verb = Verb::read, .id = op_.id};
+  read.chunk = 1;
+  read.chunk_bytes = bytes_per_read;
+  co_await claimant_.ask(read);
+  if (read.status != OpStatus::done) {
+    answers().store_fault(read.fault);
+    co_return;
+  }
+  const std::optional<std::uint64_t> length = response->in_chunks->length;
+  const bool stands = read.record && read.record->nonce == record.nonce && may_have_chunks(*read.record);
+  if (!stands || (read.chunks.empty() && length.value_or(0) > 0)) {
+    answers().not_kept();
+    co_return;
+  }
+  begun.chunks = std::move(read.chunks);
+  attempt_ = record.attempt;
+  unstored_fields_.clear();
+  append_date(unstored_fields_, ports_.clock.now());
+  std::uint64_t offset = co_await find_resume(*response);
+  offset = std::min(offset, length.value_or(offset));
+  if (offset > 0) tell_offset(offset);
+  const StreamToRead body{.id = op_.id, .head = record.outcome, .nonce = record.nonce, .skip = offset};
+  reply_->source = read_recorded(reader_ports(), body, std::move(begun));
+  reply_->reads_store = true;
+  reply_->streams = true;
+  reply_->stream_idle = request_->policy.timeouts.stream_idle;
+  if (length) reply_->streamed_length = *length - offset;
+  reply_->outcome = record.outcome;
+  write_response(*reply_, *response,
                  {.ending = ending,
                   .request_id = request_->request_id,
                   .extra = unstored_fields_,

@@ -1,5 +1,6 @@
 // Responses that are recorded as they stream, and requests that attach to one.
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -16,8 +17,6 @@ namespace once::gateway {
 
 namespace {
 
-constexpr std::size_t bytes_per_read = std::size_t{256} << 10U;
-
 // The recorded response: the head, and all that followed it.
 OutcomeBytes joined(const std::vector<OutcomeBytes>& chunks) {
   auto response = decode(*chunks.front());
@@ -27,6 +26,13 @@ OutcomeBytes joined(const std::vector<OutcomeBytes>& chunks) {
   body.reserve(size);
   for (std::size_t i = 1; i < chunks.size(); ++i) body.append(*chunks[i]);
   response->body = body;
+  return std::make_shared<const std::string>(encode(*response));
+}
+
+// The recorded response without its body, which stays in chunks.
+OutcomeBytes without_body(const OutcomeBytes& head, std::uint64_t length) {
+  auto response = decode(*head);
+  response->in_chunks = BodyInChunks{.length = length};
   return std::make_shared<const std::string>(encode(*response));
 }
 
@@ -49,88 +55,206 @@ std::uint64_t offset_behind(std::string_view last_event_id, std::string_view bod
 
 }  // namespace
 
-// The claim is ours and the backend has begun to answer. The head is durable before the client is told anything, and
-// each chunk before it is told; the end is told when the whole outcome is recorded.
-Task<void> Exchange::record_stream(BackendAnswer& answer) {
+// A response whose exchange goes on while it is told.
+struct Exchange::Streamed {
+  const BackendAnswer& answer;
+  const OutcomeBytes& head;
+  const std::shared_ptr<LiveStream>& live;
+  const StreamRecorder& recorder;
+};
+
+bool Exchange::tells_before_end(const BackendAnswer& answer) const {
+  if (answer.delivery == Delivery::streaming) return true;
+  if (answer.delivery != Delivery::oversize || !may_stream()) return false;
+  const BackendPolicy said = policy_said_in(*answer.head);
+  const Settlement settlement = settle(answer.delivery, answer.head->status, said, request_->policy.record);
+  return settlement.kind == Settlement::Kind::succeed;
+}
+
+StreamLimits Exchange::stream_limits(const BackendAnswer& answer) const {
+  const RecordPolicy& policy = request_->policy.record;
+  const StreamedHead head{
+      .status = answer.head->status, .content_type = answer.head->find("Content-Type").value_or(""), .said = said_};
+  return {.max_stream = is_recorded_as_it_streams(head, policy) ? policy.max_stream : policy.max_body,
+          .silence = request_->policy.timeouts.stream_idle,
+          .abandon_after = policy.abandon_after,
+          .lease = request_->policy.lease};
+}
+
+StreamRecorderPorts Exchange::recorder_ports() {
+  const std::size_t unlimited = std::numeric_limits<std::size_t>::max();
+  return {.claimant = claimant_,
+          .home = ports_.home,
+          .clock = ports_.clock,
+          .metrics = ports_.metrics,
+          .most_memory = ports_.memory != nullptr ? ports_.memory->most_for_response() : unlimited,
+          .readers = ports_.streams->readers()};
+}
+
+StreamReaderPorts Exchange::reader_ports() const {
+  return {.store = ports_.store,
+          .waiters = ports_.waiters,
+          .readers = ports_.streams->readers(),
+          .home = ports_.home,
+          .presence = request_->presence,
+          .memory = ports_.memory};
+}
+
+// The claim is ours and the backend has begun to answer. What is recorded is durable before the client is told: first
+// the head, then each chunk. The end is told when the outcome is recorded. Of a response that is too large nothing is
+// recorded before its end.
+Task<void> Exchange::record_stream(BackendAnswer& answer, Duration sent_at) {
   said_ = {};
   split_response_fields(*answer.head);
   if (said_.ttl) op_.terms.ttl = *said_.ttl;
   const OutcomeBytes head = encode_answer(answer);
   const std::shared_ptr<LiveStream> live = ports_.streams->make(op_.id, op_.nonce, attempt_);
-  const RecordPolicy& policy = request_->policy.record;
-  const StreamLimits limits{.max_stream = policy.max_stream,
-                            .silence = request_->policy.timeouts.stream_idle,
-                            .abandon_after = policy.abandon_after,
-                            .lease = request_->policy.lease};
-  const StreamRecorderPorts recorder_ports{.claimant = claimant_,
-                                           .home = ports_.home,
-                                           .clock = ports_.clock,
-                                           .metrics = ports_.metrics,
-                                           .room = ports_.memory,
-                                           .readers = ports_.streams->readers()};
-  StreamRecorder recorder(recorder_ports, op_, work_, *live, limits);
-  ports_.metrics.streams_begun.add();
-  const bool begun = co_await recorder.begin(head);
-  StreamEnd end = StreamEnd::unrecorded;
-  if (begun) {
-    ports_.streams->list(live);
-    ports_.waiters.notify(op_.id);
-    // The head of an empty body would be its end.
-    ReadFrom from;
-    if (answer.head->framing.kind == http::Framing::Kind::length) from.length = answer.head->framing.length;
-    if (from.length > 0) reply_->streamed_length = from.length;
-    const StreamReaderPorts reader{.home = ports_.home, .presence = request_->presence};
-    reply_with_stream(head, read_live(live, ports_.streams->readers(), reader, from), Ending::executed);
-    request_->streams->begin_reply();
-    end = co_await recorder.record(*answer.source);
-    if (end == StreamEnd::oversize) {
-      const http::BodyChunk::Kind kind = co_await recorder.relay(*answer.source);
-      if (kind == http::BodyChunk::Kind::broken) end = StreamEnd::broken;
-      if (kind == http::BodyChunk::Kind::timed_out) end = StreamEnd::timed_out;
-    }
-  } else if (recorder.status() == OpStatus::lost) {
-    end = StreamEnd::lost;
-  }
-  co_await lease_.stop();
-  const StreamState state = co_await settle_stream(end, recorder, answer, *live);
-  if (state == StreamState::cut) ports_.metrics.streams_cut.add();
-  live->end(state);
-  if (begun) {
-    ports_.streams->remove(*live);
-    ports_.streams->readers().notify(live->id());
+  StreamRecorder recorder(recorder_ports(), op_, work_, *live, stream_limits(answer));
+  const Streamed streamed{.answer = answer, .head = head, .live = live, .recorder = recorder};
+  const bool is_recorded = answer.delivery == Delivery::streaming;
+  bool begun = true;
+  if (is_recorded) {
+    ports_.metrics.streams_begun.add();
+    begun = co_await recorder.begin(head);
   } else {
-    answers().unknown(503, "The backend answered, but its response could not be recorded.");
+    recorder.begin_unrecorded(head, answer.body);
   }
+  if (!begun) {
+    co_await lease_.stop();
+    co_await answer_unbegun(streamed);
+    co_return;
+  }
+  if (is_recorded) ports_.streams->list(live);
+  tell_stream(streamed, sent_at);
+  StreamEnd end = StreamEnd::oversize;
+  if (is_recorded) end = co_await recorder.record(*answer.source, answer.body);
+  if (end == StreamEnd::oversize) end = co_await recorder.relay(*answer.source);
+  co_await lease_.stop();
+  co_await settle_stream(end, streamed);
+  ports_.streams->remove(*live);
+  ports_.streams->readers().notify(live->id());
+}
+
+void Exchange::tell_stream(const Streamed& streamed, Duration sent_at) {
+  ports_.waiters.notify(op_.id);
+  StreamToRead stream{.id = op_.id, .head = streamed.head, .live = streamed.live};
+  const http::Framing& framing = streamed.answer.head->framing;
+  if (framing.kind == http::Framing::Kind::length) stream.length = framing.length;
+  // The head of an empty body would be its end.
+  if (stream.length > 0) reply_->streamed_length = stream.length;
+  reply_with_stream(streamed.head, read_stream(reader_ports(), stream), Ending::executed);
+  const std::chrono::nanoseconds took = ports_.clock.running() - sent_at;
+  ports_.metrics.stream_first_byte_ns.observe(static_cast<std::uint64_t>(took.count()));
+  request_->streams->begin_reply();
+}
+
+// The head could not be recorded, and nothing was told.
+Task<void> Exchange::answer_unbegun(const Streamed& streamed) {
+  op_.nonce = streamed.recorder.nonce();
+  if (streamed.recorder.status() == OpStatus::lost) {
+    const bool committed = co_await reply_as_committed();
+    if (committed) co_return;
+  } else {
+    co_await record(State::unknown, BodyKept::yes, OutcomeBytes());
+    if (op_.status == OpStatus::lost) count(ClaimEnd::lost);
+  }
+  ports_.metrics.streams_cut.add();
+  answers().unknown(503, "The backend answered, but its response could not be recorded.");
+}
+
+bool Exchange::is_provably_whole(const BackendAnswer& answer) const {
+  const Unframed unframed = request_->policy.record.unframed;
+  return answer.head->framing.kind != http::Framing::Kind::until_close || unframed == Unframed::keep ||
+         (unframed == Unframed::whole && answer.end_announced);
 }
 
 // What became of the stream becomes a record; a whole one is told only then that it has ended.
-Task<StreamState> Exchange::settle_stream(StreamEnd end, const StreamRecorder& recorder, const BackendAnswer& answer,
-                                          const LiveStream& live) {
-  op_.nonce = recorder.nonce();
-  const bool framed = answer.head->framing.kind != http::Framing::Kind::until_close;
+Task<void> Exchange::settle_stream(StreamEnd end, const Streamed& streamed) {
+  op_.nonce = streamed.recorder.nonce();
   const bool ended = end == StreamEnd::whole || end == StreamEnd::oversize;
-  const RecordPolicy& policy = request_->policy.record;
-  const bool provably =
-      framed || policy.unframed == Unframed::keep || (policy.unframed == Unframed::whole && answer.end_announced);
-  if (ended && provably) {
-    const bool kept = end == StreamEnd::whole;
-    const OutcomeBytes outcome = kept ? joined(live.chunks()) : encode_answer(answer);
-    const OpStatus recorded = co_await record(State::succeeded, kept ? BodyKept::yes : BodyKept::no, outcome);
-    if (recorded == OpStatus::lost) count(ClaimEnd::lost);
-    // What every retry gets may be what somebody else has recorded for this claim: that is not what readers were told.
-    const bool stands = recorded == OpStatus::done && !another_outcome_stands(op_);
-    reply_->recorded_bytes = stands ? outcome->size() : 0;
-    co_return stands ? StreamState::whole : StreamState::cut;
-  }
   if (end == StreamEnd::lost) {
-    count(ClaimEnd::lost);
-    ports_.metrics.claims_lost.add();
-    co_return StreamState::cut;
+    co_await settle_lost_stream(streamed);
+  } else if (ended && is_provably_whole(streamed.answer)) {
+    co_await settle_whole_stream(end, streamed);
+  } else {
+    const OpStatus recorded = co_await record(State::unknown, BodyKept::yes, OutcomeBytes());
+    if (recorded == OpStatus::lost) count(ClaimEnd::lost);
+    reply_->recorded_bytes = static_cast<std::size_t>(streamed.recorder.body_bytes());  // what came of it stays
+    cut(streamed);
   }
-  const OpStatus recorded = co_await record(State::unknown, BodyKept::yes, OutcomeBytes());
-  if (recorded == OpStatus::lost) count(ClaimEnd::lost);
-  reply_->recorded_bytes = static_cast<std::size_t>(recorder.body_bytes());  // what came of it stays
-  co_return StreamState::cut;
+}
+
+// A short body becomes an ordinary record. A longer one stays in its chunks, and one that is too long is not kept.
+Task<void> Exchange::settle_whole_stream(StreamEnd end, const Streamed& streamed) {
+  const std::uint64_t length = streamed.recorder.body_bytes();
+  const LiveStream::HeldChunks held = streamed.live->held();
+  BodyKept kept = BodyKept::no;
+  OutcomeBytes outcome = streamed.head;
+  if (end == StreamEnd::whole && held.first == 0 && length <= LiveStream::window) {
+    kept = BodyKept::yes;
+    outcome = joined(held.chunks);
+  } else if (end == StreamEnd::whole) {
+    kept = BodyKept::in_chunks;
+    outcome = without_body(streamed.head, length);
+  }
+  const OpStatus recorded = co_await record(State::succeeded, kept, outcome);
+  if (recorded == OpStatus::lost) {
+    co_await settle_lost_stream(streamed);
+  } else if (recorded == OpStatus::done && another_outcome_stands(op_)) {
+    ports_.metrics.committed_by_backend.add();
+    end_as_recorded(streamed);
+  } else if (recorded == OpStatus::done) {
+    const std::uint64_t in_chunks = kept == BodyKept::in_chunks ? length : 0;
+    reply_->recorded_bytes = outcome->size() + static_cast<std::size_t>(in_chunks);
+    streamed.live->end(StreamState::whole);
+  } else {
+    cut(streamed);
+  }
+}
+
+// Somebody has recorded an outcome for this claim, or another attempt has begun. A newer claim that was handed to this
+// execution has no chunks, and those that it would need are not held any more.
+Task<void> Exchange::settle_lost_stream(const Streamed& streamed) {
+  const bool committed = co_await claimant_.find_committed(op_);
+  if (committed) {
+    count(ClaimEnd::succeeded);
+    end_as_recorded(streamed);
+    co_return;
+  }
+  ports_.metrics.claims_lost.add();
+  if (take_handed(op_, &work_)) {
+    co_await record(State::unknown, BodyKept::yes, OutcomeBytes());
+  } else {
+    count(ClaimEnd::lost);
+  }
+  cut(streamed);
+}
+
+// What is recorded is the response. Readers go on in it if it continues what they were told, and are cut off otherwise.
+void Exchange::end_as_recorded(const Streamed& streamed) {
+  const Record& record = *op_.record;
+  const auto response = record.outcome ? decode(*record.outcome) : std::nullopt;
+  const bool stopped = response && response->in_chunks && !response->in_chunks->length;
+  if (stopped) {
+    ports_.metrics.streams_stopped.add();
+    streamed.live->end(StreamState::cut);
+    return;
+  }
+  const http::Framing& framing = streamed.answer.head->framing;
+  const bool continues = response && !response->in_chunks && same_head(record.outcome, streamed.head) &&
+                         streamed.recorder.continues_in(response->body) &&
+                         (framing.kind != http::Framing::Kind::length || framing.length == response->body.size());
+  if (!continues) {
+    cut(streamed);
+    return;
+  }
+  reply_->recorded_bytes = record.outcome->size();
+  streamed.live->end_as_committed(counted(record.outcome));
+}
+
+void Exchange::cut(const Streamed& streamed) {
+  ports_.metrics.streams_cut.add();
+  streamed.live->end(StreamState::cut);
 }
 
 void Exchange::reply_with_stream(const OutcomeBytes& head, http::ResponseSourcePtr body, Ending ending) {
@@ -178,12 +302,10 @@ Task<Exchange::Attached> Exchange::attach(Ending ending) {
   unstored_fields_.append("\r\n");
   const std::uint64_t offset = co_await find_resume(*response);
   if (offset > 0) tell_offset(offset);
-  const StreamReaderPorts reader{.home = ports_.home, .presence = request_->presence, .memory = ports_.memory};
-  const StoredStream stored{.id = request_->id, .nonce = nonce, .head = head};
-  http::ResponseSourcePtr body = live ? read_live(live, ports_.streams->readers(), reader, {.skip = offset})
-                                      : read_stored(ports_.store, ports_.waiters, reader, stored, offset);
+  const StreamToRead stream{.id = request_->id, .head = head, .live = live, .nonce = nonce, .skip = offset};
+  http::ResponseSourcePtr body = read_stream(reader_ports(), stream);
   reply_with_stream(head, std::move(body), ending);
-  reply_->reads_store = !live;
+  reply_->reads_store = true;  // of a stream of this process, what is not held any more
   co_return Attached::yes;
 }
 

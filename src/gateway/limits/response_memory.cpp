@@ -31,6 +31,20 @@ Task<bool> ResponseMemory::take(std::size_t bytes) {
   co_return true;
 }
 
+Task<std::optional<ReadRoom>> ResponseMemory::room_to_read(std::size_t bytes) {
+  Duration waited{};
+  while (!usage_.take(HeldFor::replay, bytes, most_)) {
+    if (waited >= longest_wait_for_room) {
+      metrics_.overloaded[static_cast<std::size_t>(Overload::body_memory)].add();
+      co_return std::nullopt;
+    }
+    room_.make_room();
+    co_await sleep_for(home_, room_pause);
+    waited += room_pause;
+  }
+  co_return ReadRoom(usage_, bytes);
+}
+
 OutcomeBytes ResponseMemory::executed(const OperationId& id, const Nonce& nonce, OutcomeBytes outcome) {
   return told_.share(id, nonce, std::move(outcome), HeldFor::response, std::numeric_limits<std::size_t>::max());
 }

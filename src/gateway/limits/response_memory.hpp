@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
+#include <utility>
 
 #include "base/executor.hpp"
 #include "base/task.hpp"
@@ -37,6 +39,30 @@ class TagRoom final : public http::CollectRoom {
   std::size_t most_ = 0;
 };
 
+// What a reader of the store holds at a time. Given back when this ends.
+class ReadRoom {
+ public:
+  ReadRoom() = default;
+  ReadRoom(Usage& usage, std::size_t bytes) : usage_(&usage), bytes_(bytes) {}
+  ReadRoom(ReadRoom&& other) noexcept : usage_(std::exchange(other.usage_, nullptr)), bytes_(other.bytes_) {}
+  ReadRoom& operator=(ReadRoom&& other) noexcept {
+    std::swap(usage_, other.usage_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ReadRoom(const ReadRoom&) = delete;
+  ReadRoom& operator=(const ReadRoom&) = delete;
+  ~ReadRoom() {
+    if (usage_ != nullptr) usage_->give_back(HeldFor::replay, bytes_);
+  }
+
+  explicit operator bool() const { return usage_ != nullptr; }
+
+ private:
+  Usage* usage_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
 // Room for a response that must be recorded. Its request has been executed, so it may take a quarter more than
 // everything else, and waits a moment for room; then it is recorded without its body.
 class ResponseMemory final : public http::CollectRoom {
@@ -51,6 +77,9 @@ class ResponseMemory final : public http::CollectRoom {
 
   Task<bool> take(std::size_t bytes) override;
   void give_back(std::size_t bytes) override { usage_.give_back(HeldFor::response, bytes); }
+
+  // For a recorded response that is read part by part. Waits a moment; nothing: there is no room.
+  Task<std::optional<ReadRoom>> room_to_read(std::size_t bytes);
 
   // As ToldOutcomes::share(). What was executed just now is told in any case.
   OutcomeBytes executed(const OperationId& id, const Nonce& nonce, OutcomeBytes outcome);

@@ -9,8 +9,37 @@ LiveStream::~LiveStream() {
   while (!chunks_.empty()) forget_first();
 }
 
-void LiveStream::publish(OutcomeBytes chunk, Counted counted) {
+Nonce LiveStream::nonce() const {
   const std::scoped_lock lock(mutex_);
+  return nonce_;
+}
+
+void LiveStream::hand_over(const Nonce& nonce) {
+  const std::scoped_lock lock(mutex_);
+  nonce_ = nonce;
+}
+
+void LiveStream::begin(OutcomeBytes head) {
+  const std::scoped_lock lock(mutex_);
+  head_ = std::move(head);
+}
+
+void LiveStream::publish(OutcomeBytes chunk, std::size_t most) {
+  const std::scoped_lock lock(mutex_);
+  if (usage_.take(HeldFor::response, chunk->size(), most)) {
+    hold(std::move(chunk), Counted::yes);
+    return;
+  }
+  while (!chunks_.empty()) forget_first();
+  ++first_;
+}
+
+void LiveStream::relay(OutcomeBytes chunk) {
+  const std::scoped_lock lock(mutex_);
+  hold(std::move(chunk), Counted::no);
+}
+
+void LiveStream::hold(OutcomeBytes chunk, Counted counted) {
   held_bytes_ += chunk->size();
   chunks_.push_back({.chunk = std::move(chunk), .counted = counted});
   trim();
@@ -29,60 +58,93 @@ void LiveStream::end(StreamState state) {
   state_ = state;
 }
 
-void LiveStream::forget_read(std::size_t window) {
+void LiveStream::end_as_committed(OutcomeBytes response) {
   const std::scoped_lock lock(mutex_);
-  window_ = window;
+  state_ = StreamState::whole;
+  committed_ = std::move(response);
+}
+
+void LiveStream::begin_relay(std::size_t relay_window) {
+  const std::scoped_lock lock(mutex_);
+  relayed_from_ = next();
+  relay_window_ = relay_window;
   trim();
 }
 
-// Forgets what every reader has, and what only those need that are further behind than the window.
-void LiveStream::trim() {
-  if (window_ == 0) return;
-  const std::size_t end = first_ + chunks_.size();
-  std::size_t needed = end;
-  std::size_t fastest = places_.empty() ? end : 0;
-  for (const Place* place : places_) {
-    needed = std::min(needed, place->chunk_);
-    fastest = std::max(fastest, place->chunk_);
-  }
-  while (!chunks_.empty() && (first_ < needed || (held_bytes_ > window_ && first_ < fastest))) forget_first();
-}
-
-std::size_t LiveStream::fastest_is_behind() const {
-  const std::scoped_lock lock(mutex_);
-  if (places_.empty()) return 0;
-  std::size_t fastest = 0;
+std::uint32_t LiveStream::fastest() const {
+  std::uint32_t fastest = 0;
   for (const Place* place : places_) fastest = std::max(fastest, place->chunk_);
-  std::size_t behind = 0;
-  for (std::size_t i = std::max(fastest, first_); i < first_ + chunks_.size(); ++i) {
-    behind += chunks_[i - first_].chunk->size();
-  }
-  return behind;
+  return fastest;
 }
 
-std::vector<OutcomeBytes> LiveStream::chunks() const {
+// The last chunk stays, however large it is: a reader that keeps up never needs the store. While it is relayed, forgets
+// what every reader has, and what only those need that are further behind than the window.
+void LiveStream::trim() {
+  if (!relayed_from_) {
+    while (chunks_.size() > 1 && held_bytes_ > window) forget_first();
+    return;
+  }
+  std::uint32_t needed = next();
+  for (const Place* place : places_) needed = std::min(needed, place->chunk_);
+  const std::uint32_t had = places_.empty() ? next() : fastest();
+  while (!chunks_.empty() && (first_ < needed || (held_bytes_ > relay_window_ && first_ < had))) forget_first();
+}
+
+// By the fastest reader, of what is held.
+std::size_t LiveStream::lacks() const {
+  if (places_.empty()) return 0;
+  std::size_t bytes = 0;
+  for (std::uint32_t i = std::max(fastest(), first_); i < next(); ++i) bytes += chunks_[i - first_].chunk->size();
+  return bytes;
+}
+
+bool LiveStream::fastest_is_behind(std::size_t bytes) {
   const std::scoped_lock lock(mutex_);
-  std::vector<OutcomeBytes> all;
-  all.reserve(chunks_.size());
-  for (const Held& held : chunks_) all.push_back(held.chunk);
-  return all;
+  owner_waits_.reset();
+  if (lacks() < bytes) return false;
+  owner_waits_ = bytes;
+  return true;
+}
+
+bool LiveStream::all_read_store() const {
+  const std::scoped_lock lock(mutex_);
+  return !places_.empty() && fastest() < first_;
+}
+
+LiveStream::HeldChunks LiveStream::held() const {
+  const std::scoped_lock lock(mutex_);
+  HeldChunks held{.first = first_ == 1 ? 0 : first_};
+  if (held.first == 0) held.chunks.push_back(head_);
+  for (const Held& each : chunks_) held.chunks.push_back(each.chunk);
+  return held;
 }
 
 OutcomeBytes LiveStream::head() const {
   const std::scoped_lock lock(mutex_);
-  return window_ > 0 || chunks_.empty() ? nullptr : chunks_.front().chunk;
+  return relayed_from_ ? nullptr : head_;
 }
 
 LiveStream::Look LiveStream::look(const Place& place) const {
+  using enum Look::Found;
   const std::scoped_lock lock(mutex_);
-  if (place.chunk_ < first_) return {.chunk = nullptr, .state = StreamState::cut};
-  if (place.chunk_ < first_ + chunks_.size()) return {.chunk = chunks_[place.chunk_ - first_].chunk, .state = state_};
-  return {.chunk = nullptr, .state = state_};
+  Look look{.state = state_, .committed = committed_};
+  if (place.chunk_ < first_) {
+    look.found = place.chunk_ < relayed_from_.value_or(first_) ? in_store : gone;
+  } else if (place.chunk_ < next()) {
+    look.found = chunk;
+    look.chunk = chunks_[place.chunk_ - first_].chunk;
+  }
+  return look;
 }
 
 std::size_t LiveStream::readers() const {
   const std::scoped_lock lock(mutex_);
   return places_.size();
+}
+
+std::size_t LiveStream::bytes() const {
+  const std::scoped_lock lock(mutex_);
+  return held_bytes_;
 }
 
 LiveStream::Place::Place(std::shared_ptr<LiveStream> stream) : stream_(std::move(stream)) {
@@ -96,10 +158,13 @@ LiveStream::Place::~Place() {
   stream_->trim();
 }
 
-void LiveStream::Place::advance() {
+bool LiveStream::Place::advance(std::size_t chunks) {
   const std::scoped_lock lock(stream_->mutex_);
-  ++chunk_;
+  chunk_ += static_cast<std::uint32_t>(chunks);
   stream_->trim();
+  if (!stream_->owner_waits_ || stream_->lacks() >= *stream_->owner_waits_) return false;
+  stream_->owner_waits_.reset();
+  return true;
 }
 
 void LiveStreams::list(const std::shared_ptr<LiveStream>& stream) {
@@ -129,12 +194,15 @@ void LiveStreams::stop(const OperationId& id) {
   readers_.notify(id);
 }
 
-LiveStreams::Counts LiveStreams::counts() {
+LiveStreams::Counts LiveStreams::counts() const {
   Counts counts;
-  for (Shard& shard : shards_) {
+  for (const Shard& shard : shards_) {
     const std::scoped_lock lock(shard.mutex);
     counts.streams += shard.streams.size();
-    for (const auto& [id, stream] : shard.streams) counts.readers += stream->readers();
+    for (const auto& [id, stream] : shard.streams) {
+      counts.readers += stream->readers();
+      counts.bytes += stream->bytes();
+    }
   }
   return counts;
 }

@@ -1,5 +1,6 @@
 // Responses that this process records as they stream. The owner publishes a chunk when it is durable; any number of
-// readers follow, each at its own speed, on the loops of their own connections. Thread-safe.
+// readers follow, each at its own speed, on the loops of their own connections. Only the last part is held: a reader
+// that is further behind reads from the store. Thread-safe.
 #pragma once
 
 #include <array>
@@ -8,6 +9,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -24,42 +26,63 @@ enum class StreamState : std::uint8_t {
   cut,    // nothing follows, and it is not the whole response
 };
 
-// Whether a chunk was counted in the usage of the process, which is given back with it.
-enum class Counted : std::uint8_t { no, yes };
-
+// Chunks have the numbers that they have in the store: the head is number 0.
 class LiveStream {
  public:
-  // Of the claim that `nonce` names. The first chunk is the encoded response without its body. `usage` outlives this.
+  // Of the body, so much is held. A body that is no longer is recorded as one outcome.
+  static constexpr std::size_t window = std::size_t{64} << 10U;
+
+  // Of the claim that `nonce` names. `usage` outlives this.
   LiveStream(const OperationId& id, const Nonce& nonce, Attempt attempt, Usage& usage)
-      : id_(id), nonce_(nonce), attempt_(attempt), usage_(usage) {}
+      : id_(id), attempt_(attempt), usage_(usage), nonce_(nonce) {}
   LiveStream(const LiveStream&) = delete;
   LiveStream& operator=(const LiveStream&) = delete;
   ~LiveStream();
 
   const OperationId& id() const { return id_; }
-  const Nonce& nonce() const { return nonce_; }
   Attempt attempt() const { return attempt_; }
+  // Of the newest claim: another one may have been handed to its execution.
+  Nonce nonce() const;
 
   // By the owner.
-  void publish(OutcomeBytes chunk, Counted counted);
+  void hand_over(const Nonce& nonce);
+  // The encoded response without its body.
+  void begin(OutcomeBytes head);
+  // The next chunk, which is in the store. Not held if all bodies of the process would take more than `most` bytes.
+  void publish(OutcomeBytes chunk, std::size_t most);
   void end(StreamState state);
-  // The response is too large to be recorded: from now on chunks are forgotten when all readers have them. Readers that
-  // are further behind than this, and not the fastest, lose theirs.
-  void forget_read(std::size_t window);
-  // After forget_read(): how many bytes the fastest reader is behind. Zero if there is none.
-  std::size_t fastest_is_behind() const;
-  // All chunks; only before forget_read().
-  std::vector<OutcomeBytes> chunks() const;
-  // The first chunk. Null: a reader that comes now would not find the beginning.
+  // Somebody else has recorded this whole response for the claim. It goes on where the published part ends.
+  void end_as_committed(OutcomeBytes response);
+  // The response is too large to be recorded: what follows is held only until all readers have it. Those that are
+  // further behind than the window, and not the fastest, lose it.
+  void begin_relay(std::size_t relay_window);
+  void relay(OutcomeBytes chunk);
+  // While it is relayed: whether the fastest reader lacks at least so many of the bytes that are held. If so, the
+  // reader that changes this is told (Place::advance).
+  bool fastest_is_behind(std::size_t bytes);
+  // Whether even the fastest reader still reads from the store.
+  bool all_read_store() const;
+  // What is held, from chunk `first` on. 0: all of it, with the head.
+  struct HeldChunks {
+    std::uint32_t first = 0;
+    std::vector<OutcomeBytes> chunks = {};
+  };
+  HeldChunks held() const;
+  // The first chunk. Null: a reader that comes now would not find all of it.
   OutcomeBytes head() const;
 
   struct Look {
-    OutcomeBytes chunk;  // null: there is none yet
+    enum class Found : std::uint8_t {
+      chunk,
+      in_store,  // it is not held any more
+      nothing,   // there is none yet, or the stream has ended: see `state`
+      gone,      // neither held nor recorded
+    };
+    Found found = Found::nothing;
+    OutcomeBytes chunk = nullptr;
     StreamState state = StreamState::open;
+    OutcomeBytes committed = nullptr;  // see end_as_committed()
   };
-  // What a reader at this chunk finds. One whose chunk was forgotten finds the stream cut.
-  class Place;
-  Look look(const Place& place) const;
 
   // A reader's place, from the first chunk of the body on. Known to the stream while it lives, which it keeps alive.
   class Place {
@@ -70,36 +93,51 @@ class LiveStream {
     ~Place();
 
     LiveStream& stream() const { return *stream_; }
+    std::uint32_t chunk() const { return chunk_; }
     Look look() const { return stream_->look(*this); }
-    void advance();
+    // True: the owner waits for this.
+    [[nodiscard]] bool advance(std::size_t chunks = 1);
 
    private:
     friend class LiveStream;
     std::shared_ptr<LiveStream> stream_;
-    std::size_t chunk_ = 1;
+    std::uint32_t chunk_ = 1;
   };
 
   std::size_t readers() const;
+  // Of the body that are held.
+  std::size_t bytes() const;
 
  private:
+  enum class Counted : std::uint8_t { no, yes };  // in the usage of the process
+
+  Look look(const Place& place) const;
+  std::uint32_t next() const { return first_ + static_cast<std::uint32_t>(chunks_.size()); }
+  std::uint32_t fastest() const;
+  std::size_t lacks() const;
+  void hold(OutcomeBytes chunk, Counted counted);
   void trim();
   void forget_first();
 
   const OperationId id_;
-  const Nonce nonce_;
   const Attempt attempt_;
   Usage& usage_;
 
   mutable std::mutex mutex_;
+  Nonce nonce_;
   struct Held {
     OutcomeBytes chunk;
     Counted counted;
   };
-  std::deque<Held> chunks_;
-  std::size_t first_ = 0;  // the number of the first that is held
+  OutcomeBytes head_;
+  std::deque<Held> chunks_;  // of the body
+  std::uint32_t first_ = 1;  // the number of the first that is held
   std::size_t held_bytes_ = 0;
-  std::size_t window_ = 0;  // 0: everything is held
+  std::optional<std::uint32_t> relayed_from_;  // the first chunk that is not in the store
+  std::size_t relay_window_ = 0;
+  std::optional<std::size_t> owner_waits_;  // until the fastest reader lacks less
   StreamState state_ = StreamState::open;
+  OutcomeBytes committed_;
   std::vector<Place*> places_;
 };
 
@@ -126,12 +164,13 @@ class LiveStreams {
   struct Counts {
     std::size_t streams = 0;
     std::size_t readers = 0;
+    std::size_t bytes = 0;  // held of their bodies
   };
-  Counts counts();
+  Counts counts() const;
 
  private:
   struct Shard {
-    std::mutex mutex;
+    mutable std::mutex mutex;
     std::unordered_map<OperationId, std::shared_ptr<LiveStream>> streams;
   };
   Shard& shard_of(const OperationId& id) { return shards_[id.bytes[20] % shards_.size()]; }

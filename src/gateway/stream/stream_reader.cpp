@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <deque>
+#include <optional>
+#include <string_view>
 #include <utility>
 
+#include "base/backoff.hpp"
+#include "base/sha256.hpp"
 #include "core/outcome.hpp"
 #include "store/claim_steps.hpp"
 
@@ -15,53 +19,61 @@ using http::BodyChunk;
 
 // A reader that waits looks at its stream at least this often.
 constexpr Duration longest_pause = std::chrono::seconds(1);
-// Appends of another gateway are not announced: how often a reader that follows one asks the store.
+// Not every store notifies of the appends of other gateways: how often a reader that follows one asks the store.
 constexpr Duration first_look = std::chrono::milliseconds(20);
 constexpr Duration slowest_look = std::chrono::milliseconds(250);
-constexpr std::size_t bytes_per_read = std::size_t{256} << 10U;
 
 constexpr BodyChunk ended{.kind = BodyChunk::Kind::end, .data = {}};
 constexpr BodyChunk cut_off{.kind = BodyChunk::Kind::broken, .data = {}};
 
-// Gives each chunk without what the client has already.
+// Gives each part without what the client has already.
 class Skipping {
  public:
   explicit Skipping(std::uint64_t bytes) : left_(bytes) {}
 
-  std::string_view rest_of(std::string_view chunk) {
-    const auto skipped = static_cast<std::size_t>(std::min<std::uint64_t>(left_, chunk.size()));
+  std::string_view rest_of(std::string_view part) {
+    const auto skipped = static_cast<std::size_t>(std::min<std::uint64_t>(left_, part.size()));
     left_ -= skipped;
-    return chunk.substr(skipped);
+    return part.substr(skipped);
   }
 
  private:
   std::uint64_t left_;
 };
 
-class LiveReader final : public http::ResponseSource {
+class StreamReader final : public http::ResponseSource {
  public:
-  LiveReader(std::shared_ptr<LiveStream> stream, Waiters& readers, const StreamReaderPorts& ports, const ReadFrom& from)
-      : place_(std::move(stream)), readers_(readers), ports_(ports), skipping_(from.skip), length_(from.length) {}
+  StreamReader(const StreamReaderPorts& ports, const StreamToRead& stream)
+      : ports_(ports), stream_(stream), skipping_(stream.skip) {
+    if (stream.live) place_.emplace(stream.live);
+  }
+  StreamReader(const StreamReaderPorts& ports, const StreamToRead& stream, RecordedBody begun)
+      : StreamReader(ports, stream) {
+    recorded_ = decode(*stream_.head)->in_chunks;
+    room_ = std::move(begun.room);
+    queue(begun.chunks);
+  }
 
-  // The owner ends a stream that is silent for too long, so there is no limit here.
-  Task<BodyChunk> next(Duration /*limit*/) override {
+  // The owner ends a stream that is silent for too long, so `limit` is for a store that does not answer.
+  Task<BodyChunk> next(Duration limit) override {
+    Duration failing{};
     while (true) {
-      const LiveStream::Look look = place_.look();
-      if (look.chunk != nullptr) {
-        place_.advance();
-        held_ = look.chunk;
-        passed_ += held_->size();
-        const std::string_view data = without_end(skipping_.rest_of(*held_));
-        if (!data.empty()) co_return BodyChunk{.kind = BodyChunk::Kind::data, .data = data};
-        continue;
+      const std::string_view data = at_hand();
+      if (!data.empty()) co_return BodyChunk{.kind = BodyChunk::Kind::data, .data = data};
+      if (end_) co_return *end_ == StreamState::whole ? ended : cut_off;
+      const Source source = look();
+      if (source == Source::at_hand) continue;
+      Duration pause = longest_pause;
+      if (source == Source::store) {
+        const bool may_read = co_await make_room();
+        if (!may_read) co_return cut_off;
+        const Found found = co_await read_store();
+        if (found == Found::something) continue;
+        pause = look_.next();
+        failing = found == Found::failure ? failing + pause : Duration::zero();
+        if (failing > limit) co_return cut_off;
       }
-      if (look.state == StreamState::whole && !end_.empty()) {
-        const std::string_view data = std::exchange(end_, {});
-        co_return BodyChunk{.kind = BodyChunk::Kind::data, .data = data};
-      }
-      if (look.state == StreamState::whole) co_return ended;
-      if (look.state == StreamState::cut) co_return cut_off;
-      const bool here = co_await wait_for_more();
+      const bool here = co_await wait(pause);
       if (!here) co_return cut_off;
     }
   }
@@ -69,135 +81,218 @@ class LiveReader final : public http::ResponseSource {
   void done() override { delete this; }
 
  private:
-  // With a length in the head the last byte is the end, which is told when the whole response is recorded.
+  enum class Source : std::uint8_t { at_hand, store, later };
+  enum class Found : std::uint8_t { something, nothing, failure };
+
+  // The next bytes that need neither the store nor a wait. The last byte of a known length is its end, which is told
+  // when the whole response is recorded.
+  std::string_view at_hand() {
+    while (!chunks_.empty()) {
+      held_ = std::move(chunks_.front());
+      chunks_.pop_front();
+      if (is_too_much(*held_)) chunks_.clear();
+      if (end_) return {};
+      const std::string_view data = without_end(skipping_.rest_of(pass(*held_)));
+      if (!data.empty()) return data;
+    }
+    if (!rest_.empty()) {
+      const std::string_view data = skipping_.rest_of(std::exchange(rest_, {}));
+      if (!data.empty()) return data;
+    }
+    if (end_ == StreamState::whole) return std::exchange(last_byte_, {});
+    return {};
+  }
+
+  // More than the length that the client was told.
+  bool is_too_much(std::string_view chunk) {
+    const std::uint64_t most = recorded_ && recorded_->length ? *recorded_->length : chunk.size() + passed_;
+    if (chunk.size() > most - std::min(most, passed_)) end_ = StreamState::cut;
+    return end_ == StreamState::cut;
+  }
+
+  std::string_view pass(std::string_view chunk) {
+    passed_ += chunk.size();
+    if (compares()) digest_.update(chunk);
+    return chunk;
+  }
+
   std::string_view without_end(std::string_view data) {
-    if (passed_ != length_ || data.empty()) return data;
-    end_ = data.substr(data.size() - 1);
+    if (passed_ != stream_.length || data.empty()) return data;
+    last_byte_ = data.substr(data.size() - 1);
     return data.substr(0, data.size() - 1);
   }
 
-  // False: the client has left.
-  Task<bool> wait_for_more() {
-    Waiters::Ticket ticket(readers_, place_.stream().id(), ports_.home);
-    const LiveStream::Look look = place_.look();
-    if (look.chunk != nullptr || look.state != StreamState::open) co_return true;
-    const Departure departure(ports_.presence, ticket);
-    if (departure.left()) co_return false;
-    co_await ticket.wait(longest_pause);
-    co_return !departure.left();
-  }
+  // Somebody else may record another response for the claim of another gateway.
+  bool compares() const { return !place_ && !recorded_; }
 
-  LiveStream::Place place_;
-  Waiters& readers_;
-  const StreamReaderPorts ports_;
-  Skipping skipping_;
-  const std::uint64_t length_;
-  std::uint64_t passed_ = 0;
-  OutcomeBytes held_;     // what `data` and `end_` are views of
-  std::string_view end_;  // not given yet
-};
-
-class StoredReader final : public http::ResponseSource {
- public:
-  StoredReader(Lanes& store, Waiters& waiters, const StreamReaderPorts& ports, const StoredStream& stream,
-               std::uint64_t skip)
-      : store_(store), waiters_(waiters), ports_(ports), stream_(stream), skipping_(skip) {}
-
-  Task<BodyChunk> next(Duration /*limit*/) override {
-    while (true) {
-      while (!chunks_.empty()) {
-        held_ = std::move(chunks_.front());
-        chunks_.pop_front();
-        passed_ += held_->size();
-        const std::string_view data = skipping_.rest_of(*held_);
-        if (!data.empty()) co_return BodyChunk{.kind = BodyChunk::Kind::data, .data = data};
-      }
-      if (state_ == StreamState::whole && !rest_.empty()) {
-        const std::string_view data = skipping_.rest_of(rest_);
-        rest_ = {};
-        if (!data.empty()) co_return BodyChunk{.kind = BodyChunk::Kind::data, .data = data};
-      }
-      if (state_ == StreamState::whole) co_return ended;
-      if (state_ == StreamState::cut) co_return cut_off;
-      Op read{.verb = Verb::read, .id = stream_.id};
-      read.chunk = next_;
-      read.chunk_bytes = bytes_per_read;
-      co_await store_.run(read, ports_.home);
-      take(read);
-      if (!chunks_.empty() || state_ != StreamState::open) continue;
-      const bool here = co_await pause();
-      if (!here) co_return cut_off;
+  Source look() {
+    if (!place_) return look_at_record();
+    const LiveStream::Look look = place_->look();
+    live_ended_ = look.state != StreamState::open;
+    if (look.committed) {
+      go_on_in(look.committed);
+      return Source::at_hand;
     }
+    switch (look.found) {
+      case LiveStream::Look::Found::chunk:
+        advance(1);
+        chunks_.push_back(look.chunk);
+        room_ = ReadRoom();
+        return Source::at_hand;
+      case LiveStream::Look::Found::in_store: return Source::store;
+      case LiveStream::Look::Found::gone: end_ = StreamState::cut; return Source::at_hand;
+      case LiveStream::Look::Found::nothing: break;
+    }
+    if (!live_ended_) return Source::later;
+    end_ = look.state;
+    return Source::at_hand;
   }
 
-  void done() override { delete this; }
+  Source look_at_record() {
+    if (!recorded_ || recorded_->length != passed_) return Source::store;
+    end_ = StreamState::whole;
+    return Source::at_hand;
+  }
 
- private:
-  // False: the client has left.
-  Task<bool> pause() {
-    Waiters::Ticket ticket(waiters_, stream_.id, ports_.home);
-    const Departure departure(ports_.presence, ticket);
-    if (departure.left()) co_return false;
-    co_await ticket.wait(look_.next());
-    co_return !departure.left();
+  Task<bool> make_room() {
+    if (ports_.memory == nullptr || room_) co_return true;
+    std::optional<ReadRoom> room = co_await ports_.memory->room_to_read(bytes_per_read);
+    if (!room) co_return false;
+    room_ = *std::move(room);
+    co_return true;
+  }
+
+  Task<Found> read_store() {
+    Op read{.verb = Verb::read, .id = stream_.id};
+    read.chunk = place_ ? place_->chunk() : next_;
+    read.chunk_bytes = bytes_per_read;
+    read.waits = place_ || recorded_ ? Waits::no : Waits::yes;
+    co_await ports_.store.run(read, ports_.home);
+    if (read.status != OpStatus::done) {
+      if (ports_.store.store().failed_for_good()) end_ = StreamState::cut;
+    } else if (place_) {
+      take_for_live(read);
+    } else {
+      take(read);
+    }
+    if (!chunks_.empty() || !rest_.empty() || end_) co_return Found::something;
+    co_return read.status == OpStatus::done ? Found::nothing : Found::failure;
+  }
+
+  void advance(std::size_t chunks) {
+    if (place_ && place_->advance(chunks)) ports_.readers.notify(stream_.id);
+  }
+
+  void queue(std::vector<OutcomeBytes>& chunks) {
+    if (!chunks.empty()) look_.reset();
+    advance(chunks.size());
+    next_ += static_cast<std::uint32_t>(chunks.size());
+    for (OutcomeBytes& chunk : chunks) chunks_.push_back(std::move(chunk));
+  }
+
+  // Its owner says how it ends. Chunks that are not there now were lost by the store, and may come again.
+  void take_for_live(Op& read) {
+    const bool ours = read.record && read.record->nonce == place_->stream().nonce();
+    if (ours) queue(read.chunks);
+    if (chunks_.empty() && live_ended_) end_ = StreamState::cut;
   }
 
   void take(Op& read) {
-    if (read.status != OpStatus::done) {
-      if (store_.store().failed_for_good()) state_ = StreamState::cut;
-      return;
-    }
     if (!read.record || read.record->nonce != stream_.nonce) {
-      state_ = StreamState::cut;
+      end_ = StreamState::cut;
       return;
     }
-    if (read.record->state == State::succeeded) return take_outcome(*read.record);
-    for (OutcomeBytes& chunk : read.chunks) chunks_.push_back(std::move(chunk));
-    if (!chunks_.empty()) look_.reset();
-    next_ += static_cast<std::uint32_t>(read.chunks.size());
-    if (chunks_.empty() && !owner_works(read)) state_ = StreamState::cut;
+    if (read.record->state == State::succeeded && !recorded_) learn_end(*read.record);
+    if (end_ || !rest_.empty()) return;
+    queue(read.chunks);
+    if (!chunks_.empty()) return;
+    if (!recorded_) {
+      if (!owner_works(read)) end_ = StreamState::cut;
+      return;
+    }
+    // All of it was read. One that was stopped is whole for those who were told so with its head.
+    const bool whole = recorded_->length ? *recorded_->length == passed_ : !stopped_on_the_way_;
+    end_ = whole ? StreamState::whole : StreamState::cut;
   }
 
-  // It has ended, and the record has all of it: the rest is what was not given yet. Unless that is another response,
-  // which somebody else has recorded for this claim.
-  void take_outcome(const Record& record) {
-    state_ = StreamState::cut;
-    if (record.outcome == nullptr || record.body_kept == BodyKept::no) return;
-    held_ = ports_.memory != nullptr ? ports_.memory->replay(stream_.id, record.nonce, record.outcome) : record.outcome;
-    const auto response = held_ ? decode(*held_) : std::nullopt;
-    const auto begun = decode(*stream_.head);
-    if (!response || !begun || response->body.size() < passed_) return;
-    StoredResponse head = *response;
-    head.body = {};
-    if (head != *begun) return;
-    state_ = StreamState::whole;
-    rest_ = response->body.substr(static_cast<std::size_t>(passed_));
+  // The stream has ended. Its chunks stay, or the record has the whole response.
+  void learn_end(const Record& record) {
+    if (record.outcome == nullptr || record.body_kept == BodyKept::no) {
+      end_ = StreamState::cut;
+    } else if (record.body_kept == BodyKept::yes) {
+      go_on_in(ports_.memory != nullptr ? ports_.memory->replay(stream_.id, record.nonce, record.outcome)
+                                        : record.outcome);
+    } else {
+      const auto response = decode(*record.outcome);
+      recorded_ = response ? response->in_chunks : std::nullopt;
+      stopped_on_the_way_ = recorded_ && !recorded_->length;
+      if (!recorded_ || (recorded_->length && !same_head(record.outcome, stream_.head))) end_ = StreamState::cut;
+    }
   }
 
-  Lanes& store_;
-  Waiters& waiters_;
+  // The rest is what was not given yet. Unless that is another response, which somebody else has recorded.
+  void go_on_in(OutcomeBytes outcome) {
+    end_ = StreamState::cut;
+    const auto response = outcome ? decode(*outcome) : std::nullopt;
+    if (!response || response->in_chunks || response->body.size() < passed_ || !same_head(outcome, stream_.head))
+      return;
+    const auto passed = static_cast<std::size_t>(passed_);
+    Sha256 begins;
+    begins.update(response->body.substr(0, passed));
+    if (compares() && begins.digest() != Sha256(digest_).digest()) return;
+    end_ = StreamState::whole;
+    if (response->body.size() == passed) return;
+    held_ = std::move(outcome);
+    rest_ = response->body.substr(passed);
+  }
+
+  // False: the client has left.
+  Task<bool> wait(Duration pause) {
+    Waiters::Ticket ticket(place_ ? ports_.readers : ports_.waiters, stream_.id, ports_.home);
+    if (place_) {
+      const LiveStream::Look look = place_->look();
+      const bool nothing_new = look.found == LiveStream::Look::Found::nothing && look.state == StreamState::open;
+      if (pause == longest_pause && !nothing_new) co_return true;
+    }
+    const Departure departure(ports_.presence, ticket);
+    if (departure.left()) co_return false;
+    co_await ticket.wait(pause);
+    co_return !departure.left();
+  }
+
   const StreamReaderPorts ports_;
-  const StoredStream stream_;
+  const StreamToRead stream_;
+  std::optional<LiveStream::Place> place_;
   Skipping skipping_;
   Backoff look_{first_look, slowest_look};
-  std::uint32_t next_ = 1;  // chunk 0 is the head
-  std::uint64_t passed_ = 0;
+  std::uint32_t next_ = 1;    // without a place: the next chunk to read
+  std::uint64_t passed_ = 0;  // bytes of the body
+  Sha256 digest_;             // of those, if it compares
   std::deque<OutcomeBytes> chunks_;
-  std::string_view rest_;  // of the recorded response, in `held_`
-  StreamState state_ = StreamState::open;
-  OutcomeBytes held_;  // what `data` is a view of
+  ReadRoom room_;
+  bool live_ended_ = false;               // when it was looked at last
+  std::optional<BodyInChunks> recorded_;  // the response has ended, and its chunks stay
+  bool stopped_on_the_way_ = false;       // its client was told a head that does not say so
+  std::string_view rest_;                 // of a recorded response, in `held_`
+  std::string_view last_byte_;            // not given yet
+  std::optional<StreamState> end_;        // what follows when nothing is at hand
+  OutcomeBytes held_;                     // what `data` is a view of
 };
 
 }  // namespace
 
-http::ResponseSourcePtr read_live(std::shared_ptr<LiveStream> stream, Waiters& readers, const StreamReaderPorts& ports,
-                                  const ReadFrom& from) {
-  return http::ResponseSourcePtr(new LiveReader(std::move(stream), readers, ports, from));
+http::ResponseSourcePtr read_stream(const StreamReaderPorts& ports, const StreamToRead& stream) {
+  return http::ResponseSourcePtr(new StreamReader(ports, stream));
 }
 
-http::ResponseSourcePtr read_stored(Lanes& store, Waiters& waiters, const StreamReaderPorts& ports,
-                                    const StoredStream& stream, std::uint64_t skip) {
-  return http::ResponseSourcePtr(new StoredReader(store, waiters, ports, stream, skip));
+http::ResponseSourcePtr read_recorded(const StreamReaderPorts& ports, const StreamToRead& stream, RecordedBody begun) {
+  return http::ResponseSourcePtr(new StreamReader(ports, stream, std::move(begun)));
+}
+
+bool same_head(const OutcomeBytes& one, const OutcomeBytes& other) {
+  const auto first = decode(*one);
+  const auto second = decode(*other);
+  return first && second && first->status == second->status && first->headers == second->headers;
 }
 
 }  // namespace once::gateway

@@ -9,7 +9,7 @@ namespace {
 
 using http::BodyChunk;
 
-// A reader that is behind is looked after this often.
+// A reader that is behind is looked after at least this often.
 constexpr Duration relay_pause = std::chrono::milliseconds(20);
 constexpr Duration longest_wait = std::chrono::seconds(1);
 
@@ -40,14 +40,22 @@ Task<bool> StreamRecorder::begin(OutcomeBytes head) {
   // Nothing of it can be recorded, which holds up nobody.
   oversize_ = append_.status == OpStatus::failed && append_.fault == StoreFault::full;
   if (!appended && !oversize_) co_return false;
-  co_await publish(head);
+  live_.begin(std::move(head));
   co_return true;
 }
 
-Task<StreamEnd> StreamRecorder::record(http::ResponseSource& source) {
+void StreamRecorder::begin_unrecorded(OutcomeBytes head, std::string_view body) {
+  oversize_ = true;
+  gathered_ = body;
+  live_.begin(std::move(head));
+}
+
+Task<StreamEnd> StreamRecorder::record(http::ResponseSource& source, std::string_view begun) {
   AppenderIdle idle{*this};
   while (true) {
-    const BodyChunk chunk = co_await next(source);
+    BodyChunk chunk{.kind = BodyChunk::Kind::data, .data = begun.substr(0, largest_piece)};
+    if (begun.empty()) chunk = co_await next(source);
+    begun.remove_prefix(std::min(begun.size(), largest_piece));
     if (chunk.kind == BodyChunk::Kind::data) {
       taken_ += chunk.data.size();
       gathered_.append(chunk.data);
@@ -59,7 +67,11 @@ Task<StreamEnd> StreamRecorder::record(http::ResponseSource& source) {
       co_await idle;
     }
     if (failed_) co_return append_.status == OpStatus::lost ? StreamEnd::lost : StreamEnd::unrecorded;
-    if (oversize_ && !gathered_.empty()) co_return StreamEnd::oversize;
+    if (oversize_ && !gathered_.empty()) {
+      taken_ += begun.size();
+      gathered_.append(begun);
+      co_return StreamEnd::oversize;
+    }
     if (chunk.kind == BodyChunk::Kind::data && is_abandoned()) {
       co_await idle;
       co_return StreamEnd::abandoned;
@@ -104,7 +116,7 @@ Task<void> StreamRecorder::append_gathered() {
     gathered_.clear();
     const bool appended = co_await append(chunk);
     if (appended) {
-      co_await publish(chunk);
+      publish(chunk);
     } else if (append_.status == OpStatus::failed && append_.fault == StoreFault::full) {
       gathered_.insert(0, *chunk);
       ports_.metrics.bodies_dropped.add();
@@ -122,10 +134,11 @@ Task<bool> StreamRecorder::append(OutcomeBytes chunk) {
   // Without the execution: a claim that was handed to it has no chunks yet, and this one would not be its first.
   co_await ports_.claimant.end(append_, limits_.lease);
   const bool handed = append_.status == OpStatus::lost && take_handed(append_, &work_);
-  // A failover may have lost chunks that were told already; their bytes are still here.
+  if (handed) live_.hand_over(append_.nonce);
+  // A failover may have lost chunks that were told already; the last ones are still here.
   const bool lost_some = append_.status == OpStatus::failed && append_.fault == StoreFault::refused;
   if (handed || lost_some) {
-    const bool again = co_await append_all_again();
+    const bool again = co_await append_held_again();
     co_return again;
   }
   if (append_.status != OpStatus::done) co_return false;
@@ -136,12 +149,19 @@ Task<bool> StreamRecorder::append(OutcomeBytes chunk) {
 }
 
 // The claim was lost and this execution was handed a newer one, which has no chunks yet; or the store has lost some.
-Task<bool> StreamRecorder::append_all_again() {
+// What is not held any more cannot be given again.
+Task<bool> StreamRecorder::append_held_again() {
+  const bool handed = append_.status == OpStatus::lost;
   OutcomeBytes last = std::move(append_.outcome);
-  std::vector<OutcomeBytes> all = live_.chunks();
-  all.push_back(std::move(last));
-  append_.chunk = 0;
-  for (OutcomeBytes& chunk : all) {
+  LiveStream::HeldChunks held = live_.held();
+  if (append_.chunk == 0) held = {};  // it is the head
+  if (handed && held.first > 0) {
+    answer_failed(append_, StoreFault::refused, "a newer claim has none of the chunks");
+    co_return false;
+  }
+  held.chunks.push_back(std::move(last));
+  append_.chunk = held.first;
+  for (OutcomeBytes& chunk : held.chunks) {
     append_.outcome = std::move(chunk);
     co_await ports_.claimant.end(append_, limits_.lease);
     if (append_.status != OpStatus::done) co_return false;
@@ -150,27 +170,58 @@ Task<bool> StreamRecorder::append_all_again() {
   co_return true;
 }
 
-Task<void> StreamRecorder::publish(OutcomeBytes chunk) {
-  bool room = ports_.room == nullptr;
-  if (!room) room = co_await ports_.room->take(chunk->size());
-  if (!room) oversize_ = true;
-  live_.publish(std::move(chunk), ports_.room != nullptr && room ? Counted::yes : Counted::no);
+void StreamRecorder::publish(const OutcomeBytes& chunk) {
+  note_published(*chunk);
+  live_.publish(chunk, ports_.most_memory);
   ports_.readers.notify(live_.id());
 }
 
-Task<BodyChunk::Kind> StreamRecorder::relay(http::ResponseSource& source) {
-  live_.forget_read(relay_window);
+void StreamRecorder::note_published(std::string_view bytes) {
+  published_ += bytes.size();
+  digest_.update(bytes);
+}
+
+bool StreamRecorder::continues_in(std::string_view body) const {
+  if (body.size() < published_) return false;
+  Sha256 begins;
+  begins.update(body.substr(0, static_cast<std::size_t>(published_)));
+  return begins.digest() == Sha256(digest_).digest();
+}
+
+Task<void> StreamRecorder::wait_for_readers() {
+  while (true) {
+    Waiters::Ticket ticket(ports_.readers, live_.id(), ports_.home);
+    if (!live_.fastest_is_behind(relay_window / 2)) co_return;
+    co_await ticket.wait(relay_pause);
+  }
+}
+
+// The end of the recorded part is dropped with the end of the stream, so the fastest reader must have it by then.
+Task<StreamEnd> StreamRecorder::relay(http::ResponseSource& source) {
+  live_.begin_relay(relay_window);
   BodyChunk chunk{.kind = BodyChunk::Kind::data, .data = gathered_};
   while (chunk.kind == BodyChunk::Kind::data) {
     if (!chunk.data.empty()) {
-      live_.publish(std::make_shared<const std::string>(chunk.data), Counted::no);
+      note_published(chunk.data);
+      live_.relay(std::make_shared<const std::string>(chunk.data));
       ports_.readers.notify(live_.id());
     }
-    while (live_.fastest_is_behind() >= relay_window / 2) co_await sleep_for(ports_.home, relay_pause);
-    if (source_ended_) co_return *source_ended_;
-    chunk = co_await source.next(limits_.silence);
+    co_await wait_for_readers();
+    if (is_abandoned()) co_return StreamEnd::abandoned;
+    if (source_ended_) {
+      chunk = {.kind = *source_ended_, .data = {}};
+    } else {
+      chunk = co_await source.next(limits_.silence);
+    }
   }
-  co_return chunk.kind;
+  switch (chunk.kind) {
+    case BodyChunk::Kind::broken: co_return StreamEnd::broken;
+    case BodyChunk::Kind::timed_out: co_return StreamEnd::timed_out;
+    case BodyChunk::Kind::data:
+    case BodyChunk::Kind::end: break;
+  }
+  while (live_.all_read_store()) co_await sleep_for(ports_.home, relay_pause);
+  co_return StreamEnd::oversize;
 }
 
 }  // namespace once::gateway

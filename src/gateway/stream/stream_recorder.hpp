@@ -9,9 +9,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/clock.hpp"
 #include "base/executor.hpp"
+#include "base/sha256.hpp"
 #include "base/task.hpp"
 #include "gateway/metrics.hpp"
 #include "gateway/stream/live_stream.hpp"
@@ -37,7 +39,7 @@ struct StreamRecorderPorts {
   Executor& home;
   const Clock& clock;
   Metrics& metrics;
-  http::CollectRoom* room;  // for what is held of the stream; null: there is always some
+  std::size_t most_memory;  // that all bodies of the process may take; without room nothing of the stream is held
   Waiters& readers;
 };
 
@@ -58,28 +60,36 @@ class StreamRecorder {
 
   // The first chunk. False: it was not recorded.
   Task<bool> begin(OutcomeBytes head);
-  // The body, to its end.
-  Task<StreamEnd> record(http::ResponseSource& source);
-  // After oversize: sends on what follows, without recording it. Anything but `end`: it broke off.
-  Task<http::BodyChunk::Kind> relay(http::ResponseSource& source);
+  // In place of begin() and record(): nothing is recorded of it.
+  void begin_unrecorded(OutcomeBytes head, std::string_view body);
+  // The body, to its end. `begun`: its first part, which the source has given already.
+  Task<StreamEnd> record(http::ResponseSource& source, std::string_view begun);
+  // After oversize: sends on what follows, without recording it. `oversize`: it came whole.
+  Task<StreamEnd> relay(http::ResponseSource& source);
 
   // Of the newest claim: another one may have been handed to this execution.
   const Nonce& nonce() const { return append_.nonce; }
   // What became of the last append.
   OpStatus status() const { return append_.status; }
   std::uint64_t body_bytes() const { return taken_; }
+  // Whether readers that have all that was published can go on with this body.
+  bool continues_in(std::string_view body) const;
 
  private:
-  // Of one chunk, at most.
-  static constexpr std::size_t most_gathered = std::size_t{128} << 10U;
+  // No more is read while so much waits for the store.
+  static constexpr std::size_t most_gathered = LiveStream::window;
+  // Of what the source has given already, so much is taken at a time.
+  static constexpr std::size_t largest_piece = std::size_t{16} << 10U;
   // How far the fastest reader may be behind a stream that is not recorded.
   static constexpr std::size_t relay_window = std::size_t{1} << 20U;
 
   Task<void> append_gathered();
   Task<bool> append(OutcomeBytes chunk);
-  Task<bool> append_all_again();
-  // When it is durable. Without room no more is held, and so no more is recorded.
-  Task<void> publish(OutcomeBytes chunk);
+  Task<bool> append_held_again();
+  // When it is durable.
+  void publish(const OutcomeBytes& chunk);
+  void note_published(std::string_view bytes);
+  Task<void> wait_for_readers();
   bool is_abandoned();
   Task<http::BodyChunk> next(http::ResponseSource& source);
 
@@ -91,7 +101,9 @@ class StreamRecorder {
   const StreamLimits limits_;
   Op append_;
   std::string gathered_;
-  std::uint64_t taken_ = 0;  // bytes of the body
+  std::uint64_t taken_ = 0;      // bytes of the body
+  std::uint64_t published_ = 0;  // of those
+  Sha256 digest_;                // of what was published
   bool appending_ = false;
   bool failed_ = false;
   bool oversize_ = false;

@@ -1,5 +1,6 @@
 #include "gateway/upstream/http_backend.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/event_stream.hpp"
@@ -26,20 +27,30 @@ Delivery delivery_of(UpstreamConnection::HeadRead read) {
   return Delivery::whole;
 }
 
-Delivery delivery_of(const http::ResponseHead& head, bool whole) {
-  if (!whole) return Delivery::oversize;
+Delivery delivery_of(const http::ResponseHead& head) {
   return head.framing.kind == Framing::Kind::until_close ? Delivery::unframed : Delivery::whole;
 }
 
-// Whether its body is recorded as it comes.
-bool is_streamed(const http::ResponseHead& head, const RecordPolicy& policy) {
-  if (head.framing.kind == Framing::Kind::none || head.status == 205)
-    return false;  // 205 has no body, whatever it says
-  StreamedHead streamed{.status = head.status, .content_type = head.find("Content-Type").value_or(""), .said = {}};
-  for (const http::Field& field : head.fields) {
-    if (same_name(field.name, "Idempotency-Policy")) streamed.said.add(field.value);
-  }
-  return is_recorded_as_it_streams(streamed, policy);
+// How its body is handed over.
+enum class Handover : std::uint8_t {
+  whole,         // when it is whole, or larger than is recorded
+  with_head,     // as it comes
+  beyond_limit,  // when it is whole, and as it comes if it is larger than is collected
+};
+
+Handover handover_of(const http::ResponseHead& head, const RecordPolicy* policy) {
+  // 205 has no body, whatever it says.
+  const bool no_body = head.framing.kind == Framing::Kind::none || head.status == 205;
+  if (policy == nullptr || no_body) return Handover::whole;
+  const StreamedHead streamed{
+      .status = head.status, .content_type = head.find("Content-Type").value_or(""), .said = policy_said_in(head)};
+  if (is_recorded_as_it_streams(streamed, *policy)) return Handover::with_head;
+  const Settlement settlement = settle(Delivery::whole, head.status, streamed.said, *policy);
+  return settlement.kind == Settlement::Kind::succeed ? Handover::beyond_limit : Handover::whole;
+}
+
+bool is_announced_longer(const http::ResponseHead& head, std::size_t limit) {
+  return head.framing.kind == Framing::Kind::length && head.framing.length > limit;
 }
 
 // From here to the end of the scope.
@@ -57,6 +68,15 @@ class Stopwatch {
   const http::Loop& loop_;
   std::chrono::nanoseconds began_;
 };
+
+// The response, with what was read of its body.
+void hand_over(BackendAnswer& answer, UpstreamConnectionPtr connection, std::string_view body) {
+  // With TLS, an end that the backend did not announce is a broken connection.
+  answer.end_announced = connection->socket().tls() != nullptr;
+  answer.head = &connection->head();
+  answer.body = body;
+  answer.source = http::ResponseSourcePtr(connection.release());
+}
 
 // A body is announced as the client announced it: a POST without any stays without.
 Framing framing_for(const BackendRequest& request) {
@@ -146,24 +166,31 @@ Task<BackendAnswer> HttpBackend::receive(const BackendRequest& request, Upstream
     if (request.interim != nullptr) co_await request.interim->interim(connection->head());
     connection->drop_head();
   }
-  if (request.streams_by != nullptr && is_streamed(connection->head(), *request.streams_by)) {
+  const Handover handover = handover_of(connection->head(), request.streams_by);
+  if (handover == Handover::with_head) {
     answer.delivery = Delivery::streaming;
-    answer.end_announced = connection->socket().tls() != nullptr;
-    answer.head = &connection->head();
-    answer.source = http::ResponseSourcePtr(connection.release());
+    hand_over(answer, std::move(connection), {});
     co_return answer;
   }
-  std::optional<UpstreamConnection::Collected> body = connection->body_at_hand(request.max_response_body);
-  if (!body) body = co_await connection->collect(request.max_response_body, deadline, request.room);
+  const std::size_t most = request.max_response_body;
+  const std::size_t limit = handover == Handover::beyond_limit ? std::min(most, most_collected) : most;
+  std::optional<UpstreamConnection::Collected> body = connection->body_at_hand(limit);
+  if (!body && handover == Handover::beyond_limit && is_announced_longer(connection->head(), limit)) {
+    body = {.kind = BodyChunk::Kind::data, .whole = false, .data = {}};
+  }
+  if (!body) body = co_await connection->collect(limit, deadline, request.room);
   switch (body->kind) {
     case BodyChunk::Kind::end:
     case BodyChunk::Kind::data:
-      answer.delivery = delivery_of(connection->head(), body->whole);
-      // With TLS, an end that the backend did not announce is a broken connection.
-      answer.end_announced = connection->socket().tls() != nullptr;
-      answer.head = &connection->head();
-      answer.body = body->data;
-      answer.source = http::ResponseSourcePtr(connection.release());
+      answer.delivery = delivery_of(connection->head());
+      if (!body->whole) {
+        // Without memory to collect it, it is not kept either.
+        const bool larger = is_announced_longer(connection->head(), limit) || body->data.size() > limit;
+        const bool too_large = is_announced_longer(connection->head(), most) || body->data.size() > most;
+        const bool recorded = handover == Handover::beyond_limit && larger && !too_large;
+        answer.delivery = recorded ? Delivery::streaming : Delivery::oversize;
+      }
+      hand_over(answer, std::move(connection), body->data);
       break;
     case BodyChunk::Kind::broken:
       answer.delivery = Delivery::truncated;

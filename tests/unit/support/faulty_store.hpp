@@ -20,10 +20,11 @@ using Trace = std::vector<std::string>;
 
 enum class Fault : std::uint8_t {
   none,
-  before,  // not done, and answered as failed
-  after,   // done, and the answer was lost
-  full,    // refused for want of room
-  locked,  // a claim finds the record in the hands of a backend that is about to commit: in flight, whatever it says
+  before,     // not done, and answered as failed
+  after,      // done, and the answer was lost
+  full,       // refused for want of room
+  no_chunks,  // done, but the chunks that a read asks for are gone
+  locked,     // a claim finds the record in the hands of a backend that is about to commit: in flight, whatever it says
 };
 
 inline std::string_view text_of(OpStatus status) {
@@ -98,7 +99,8 @@ class FaultyStore final : public Store {
     const Fault scripted = script_ ? script_(op, steps_) : Fault::none;
     const Fault fault = gone_ ? Fault::before : scripted;
     ++steps_;
-    if (fault == Fault::none || fault == Fault::after) run_inside(op);
+    if (fault == Fault::none || fault == Fault::after || fault == Fault::no_chunks) run_inside(op);
+    if (fault == Fault::no_chunks) op.chunks.clear();
     if (fault == Fault::before || fault == Fault::after) answer_failed(op, StoreFault::unavailable, "as scripted");
     if (fault == Fault::full) answer_failed(op, StoreFault::full, "as scripted");
     if (fault == Fault::locked) {
