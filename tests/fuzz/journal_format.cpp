@@ -31,6 +31,7 @@ Record drawn_record(Input& input) {
   record.previous_state = once::core::State{static_cast<std::uint8_t>(input.number<std::uint8_t>() % 5)};
   const auto flags = input.number<std::uint8_t>();
   record.body_kept = (flags & 1) != 0 ? once::core::BodyKept::no : once::core::BodyKept::yes;
+  if ((flags & 8) != 0) record.body_kept = once::core::BodyKept::in_chunks;
   record.attempt = once::core::Attempt{input.number<std::uint32_t>()};
   record.fence = once::core::Fence{input.number<std::uint64_t>()};
   record.started_at = drawn_time(input);
@@ -54,12 +55,15 @@ void check_record(Input& input, std::uint32_t salt) {
   const Record record = drawn_record(input);
   const auto id = input.blob<once::base::OperationId>();
   std::string frame;
-  journal::append_put(frame, salt, id, record);
+  const auto chunks = input.number<std::uint32_t>();
+  journal::append_put(frame, salt, id, record, {}, chunks);
   ONCE_ASSERT(frame.size() == journal::put_frame_size(record) && frame.size() % journal::frame_alignment == 0);
   const std::string_view payload = whole_frame(frame, salt);
   const auto seen = journal::glance(payload);
   ONCE_ASSERT(seen && seen->kind == journal::Kind::put && seen->id == id && seen->fence == record.fence);
-  ONCE_ASSERT(seen->expires_at == record.expires_at);
+  ONCE_ASSERT(seen->expires_at == record.expires_at && seen->body_kept == record.body_kept);
+  const bool in_chunks = record.body_kept == once::core::BodyKept::in_chunks;
+  ONCE_ASSERT(journal::chunk_count(payload) == (in_chunks ? chunks : 0));
   const Record read = journal::decode_put(payload);
   ONCE_ASSERT(same(record, read));
   ONCE_ASSERT(read.forget_at == std::max(record.forget_at, record.expires_at) && seen->forget_at == read.forget_at);

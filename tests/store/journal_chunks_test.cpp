@@ -1,11 +1,12 @@
 // Chunks of streaming responses in the journal: what a crash or damage leaves of them, where they are carried, and what
 // they may take. The contract and the drawn workloads of the other tests append and read as well.
+#include "tests/unit/support/journal_chunks.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "store/journal/format.hpp"
 #include "store/journal/repair.hpp"
-#include "tests/unit/support/journal_machine.hpp"
 
 namespace once::store {
 namespace journal_chunks_test {
@@ -14,90 +15,6 @@ using std::chrono::hours;
 using std::chrono::minutes;
 using std::chrono::seconds;
 using testing::HasSubstr;
-
-constexpr JournalSettings tiny{.segment_bytes = 4096, .cache_bytes = 0};
-
-class JournalChunks : public testing::Test {
- protected:
-  void begin(const JournalSettings& settings = tiny) {
-    machine_ = std::make_unique<JournalMachine>(1, settings);
-    ASSERT_TRUE(machine_->start()) << machine_->refusal;
-  }
-  Op run(Op op) { return machine_->run(std::move(op)); }
-  JournalStore& store() { return machine_->store(); }
-  JournalStats stats() { return machine_->store().stats(); }
-
-  // A claim that has appended so many chunks. Its nonce is the key.
-  void stream(std::uint64_t key, std::uint32_t chunks) {
-    ASSERT_EQ(run(claim_op(key, key)).verdict, Verdict::execute);
-    for (std::uint32_t i = 0; i < chunks; ++i) append(key, i);
-  }
-  void append(std::uint64_t key, std::uint32_t number) {
-    const Op op = run(append_op(key, key, number));
-    ASSERT_EQ(op.status, OpStatus::done) << key << ' ' << number << ' ' << op.error;
-  }
-  void finish(std::uint64_t key, State state, Duration ttl = hours(24)) {
-    Op op = finish_op(key, key, outcome_of(10, key), ttl);
-    op.final_state = state;
-    ASSERT_EQ(run(op).status, OpStatus::done);
-  }
-  void expect_chunks(std::uint64_t key, std::size_t count) {
-    const Op op = run(read_op(key));
-    ASSERT_EQ(op.status, OpStatus::done) << op.error;
-    EXPECT_EQ(chunks_in(op), count) << key;
-  }
-  // Claims and outcomes of other keys, which are forgotten at once.
-  void fill(std::size_t bytes) {
-    for (std::size_t written = 0; written < bytes; written += 700) {
-      const std::uint64_t key = ++filler_;
-      ASSERT_EQ(run(claim_op(key, key)).verdict, Verdict::execute);
-      ASSERT_EQ(run(finish_op(key, key, outcome_of(400, key))).status, OpStatus::done);
-      Op forget = owner_op(Verb::forget, key, key);
-      forget.seen_state = State::succeeded;
-      ASSERT_EQ(run(forget).status, OpStatus::done);
-    }
-  }
-  void maintain(int times = 30) {
-    for (int i = 0; i < times; ++i) {
-      machine_->clock.advance(seconds(1));
-      store().maintain();
-    }
-  }
-  void restart() {
-    machine_->lose_power();
-    ASSERT_TRUE(machine_->start()) << machine_->refusal;
-  }
-  std::vector<std::string> segments() const {
-    std::vector<std::string> found;
-    for (const std::string& name : machine_->platter.names()) {
-      if (journal::parse_segment_name(name)) found.push_back(name);
-    }
-    return found;
-  }
-  // Changes a bit in the first frame that has this chunk.
-  void damage(const OutcomeBytes& chunk) {
-    for (const std::string& name : segments()) {
-      const std::size_t at = machine_->platter.content(name).find(*chunk);
-      if (at == std::string::npos) continue;
-      machine_->platter.flip(name, at, 3);
-      damaged_in_ = name;
-      return;
-    }
-    FAIL() << "there is no such chunk";
-  }
-  static OutcomeBytes bytes_of(std::uint64_t key, std::uint32_t number) {
-    return chunk_of(numbered<Nonce>(key), number);
-  }
-  // A number whose chunk is long enough to be found by its bytes.
-  static std::uint32_t long_chunk(std::uint64_t key, std::uint32_t from) {
-    while (bytes_of(key, from)->size() < 16) ++from;
-    return from;
-  }
-
-  std::unique_ptr<JournalMachine> machine_;
-  std::uint64_t filler_ = 1'000'000;
-  std::string damaged_in_;
-};
 
 TEST_F(JournalChunks, a_write_torn_at_any_byte_leaves_the_chunks_before_it) {
   begin({.segment_bytes = 64 << 10, .cache_bytes = 0});
@@ -116,7 +33,7 @@ TEST_F(JournalChunks, a_write_torn_at_any_byte_leaves_the_chunks_before_it) {
   std::size_t seen = 3;
   for (std::size_t cut = begin; cut <= end; ++cut) {
     SCOPED_TRACE("cut at " + std::to_string(cut));
-    JournalMachine torn(cut, tiny);
+    JournalMachine torn(cut, tiny_segments);
     torn.platter.put(name, whole.substr(0, cut) + std::string(whole.size() - cut, '\0'));
     ASSERT_TRUE(torn.start()) << torn.refusal;
     const std::size_t found = chunks_in(torn.run(read_op(1)));
@@ -251,7 +168,7 @@ TEST_F(JournalChunks, those_behind_a_gap_are_not_read) {
         *bytes_of(1, number));
   }
   journal::append_mark(bytes, header.salt, bytes.size(), machine_->clock.now());
-  JournalMachine other(2, tiny);
+  JournalMachine other(2, tiny_segments);
   other.platter.put("0000000001.segment", bytes);
   ASSERT_TRUE(other.start()) << other.refusal;
   EXPECT_EQ(chunks_in(other.run(read_op(1))), 2U);

@@ -148,8 +148,8 @@ TEST_F(JournalVersions, what_this_version_cannot_read_is_refused_and_left_alone)
   machine_.platter.put("0000000001.segment", bytes);
   EXPECT_FALSE(machine_.start());
   EXPECT_THAT(machine_.refusal,
-              HasSubstr("0000000001.segment: written by a newer version of Once; it needs version 6 of "
-                        "the journal's format, and this program knows up to 5"));
+              HasSubstr("0000000001.segment: written by a newer version of Once; it needs version 7 of "
+                        "the journal's format, and this program knows up to 6"));
   SimulatedDisk disk(machine_.platter);
   SeededRandom random(1);
   EXPECT_FALSE(journal::repair(disk, machine_.clock, random, [](const journal::SegmentReport&) {}).has_value());
@@ -169,7 +169,14 @@ TEST_F(JournalVersions, what_this_version_writes_the_one_before_can_read) {
   ASSERT_EQ(machine_.run(claim_op(51, 51)).verdict, Verdict::execute);
   ASSERT_EQ(machine_.run(finish_op(51, 51, outcome_of(journal::head_sum_from, 51))).status, OpStatus::done);
   ASSERT_EQ(machine_.run(claim_op(52, 52)).verdict, Verdict::execute);
-  for (std::uint32_t i = 0; i < 5; ++i) ASSERT_EQ(machine_.run(append_op(52, 52, i)).status, OpStatus::done);
+  ASSERT_EQ(machine_.run(claim_op(53, 53)).verdict, Verdict::execute);
+  for (std::uint32_t i = 0; i < 5; ++i) {
+    ASSERT_EQ(machine_.run(append_op(52, 52, i)).status, OpStatus::done);
+    ASSERT_EQ(machine_.run(append_op(53, 53, i)).status, OpStatus::done);
+  }
+  Op in_chunks = finish_op(53, 53, outcome_of(20, 53));
+  in_chunks.body_kept = BodyKept::in_chunks;
+  ASSERT_EQ(machine_.run(in_chunks).status, OpStatus::done);
   machine_.kill();
   ASSERT_TRUE(machine_.start());
   record(21);
@@ -178,18 +185,24 @@ TEST_F(JournalVersions, what_this_version_writes_the_one_before_can_read) {
   SimulatedDisk disk(machine_.platter);
   const auto chain = journal::read_chain(disk);
   ASSERT_TRUE(chain.has_value());
+  std::uint64_t bodies_in_chunks = 0;
   for (const journal::SegmentFile& segment : chain->segments) {
     const auto header = journal::decode_header(machine_.platter.content(segment.name), previous_version);
     ASSERT_TRUE(header.has_value());
     EXPECT_EQ(header->written_by, journal::format_version);
-    const auto walked = journal::walk(disk, segment, journal::OnDamage::stop, [](const journal::Frame& frame) {
+    const auto walked = journal::walk(disk, segment, journal::OnDamage::stop, [&](const journal::Frame& frame) {
       const auto kind = static_cast<std::uint8_t>(frame.payload[0]);
       EXPECT_TRUE((kind >= 1 && kind <= 3) || (kind >= 128 && frame.payload.size() >= 24));
-      if (frame.seen.kind == journal::Kind::put) EXPECT_LT(static_cast<std::uint8_t>(frame.payload[2]), 128);
+      if (frame.seen.kind != journal::Kind::put) return;
+      EXPECT_LT(static_cast<std::uint8_t>(frame.payload[2]), 128);
+      if (frame.seen.body_kept != BodyKept::in_chunks) return;
+      ++bodies_in_chunks;
+      EXPECT_EQ(static_cast<std::uint8_t>(frame.payload[2]) & 1, 1) << "they must not take the head for the whole";
     });
     ASSERT_TRUE(walked.has_value());
     EXPECT_TRUE(walked->damage.empty());
   }
+  EXPECT_EQ(bodies_in_chunks, 1U);
 }
 
 }  // namespace journal_versions_test

@@ -54,16 +54,16 @@ void Appender::begin_frame() {
   if (frames_.empty()) append_mark_to_frames();
 }
 
-Place Appender::place_from(std::uint64_t begin, State state) const {
-  return {segments_.ordinal(segments_.active()), segments_.tail() + begin, frames_.size() - begin, state};
+Place Appender::place_from(std::uint64_t begin, State state, BodyKept kept) const {
+  return {segments_.ordinal(segments_.active()), segments_.tail() + begin, frames_.size() - begin, state, kept};
 }
 
-void Appender::put(Op& op, Record&& record, const Labels& labels) {
+void Appender::put(Op& op, Record&& record, const Labels& labels, std::uint32_t chunks) {
   begin_frame();
   const std::uint64_t begin = frames_.size();
   const bool fits = has_room_for(put_frame_size(record, labels));
-  append_put(frames_, segments_.salt(), op.id, record, fits ? labels : Labels());
-  const Place place = place_from(begin, record.state);
+  append_put(frames_, segments_.salt(), op.id, record, fits ? labels : Labels(), chunks);
+  const Place place = place_from(begin, record.state, record.body_kept);
   changes_.push_back({.op = &op, .record = std::move(record), .place = place});
 }
 
@@ -85,14 +85,14 @@ Place Appender::copy(const Frame& frame) {
   begin_frame();
   const std::uint64_t begin = frames_.size();
   append_payload(frames_, segments_.salt(), frame.payload);
-  return place_from(begin, frame.seen.state);
+  return place_from(begin, frame.seen.state, frame.seen.body_kept);
 }
 
 Place Appender::copy_changed(const OperationId& id, const Record& record, const Labels& labels) {
   begin_frame();
   const std::uint64_t begin = frames_.size();
   append_put(frames_, segments_.salt(), id, record, labels);
-  return place_from(begin, record.state);
+  return place_from(begin, record.state, record.body_kept);
 }
 
 DiskResult<void> Appender::write_frames() {

@@ -56,8 +56,8 @@ class Appender {
     Record record;  // chunk: the one that it belongs to, which does not change
     Place place;
   };
-  // Omits the labels if there is no space for them.
-  void put(Op& op, Record&& record, const Labels& labels);
+  // Omits the labels if there is no space for them. `chunks`: of a record whose body is in them.
+  void put(Op& op, Record&& record, const Labels& labels, std::uint32_t chunks = 0);
   void remove(Op& op, Fence fence);
   void add_chunk(Op& op, const Record& record);
   std::span<Change> changes() { return changes_; }
@@ -113,7 +113,7 @@ class Appender {
   DiskResult<void> write_frames();
   void append_mark_to_frames();
   void begin_frame();
-  Place place_from(std::uint64_t begin, State state) const;
+  Place place_from(std::uint64_t begin, State state, BodyKept kept = BodyKept::yes) const;
   std::uint64_t with_frames(std::uint64_t size) const;
   static std::uint64_t outcomes_of(std::uint64_t claims);
   std::uint64_t reserve(std::uint64_t claims) const;

@@ -67,6 +67,12 @@ bool Batch::take_what_was_read(Op& op, Place place, Found& found) {
   core_.counters.read_back.add(1);
   read_record_ = *std::move(read->record);
   found.record = &read_record_;
+  const bool has_body = core_.index.has_body(op.id, read_record_, read->chunks);
+  if (expired(read_record_, now_) && !has_body) return true;  // its chunks go before it does
+  if (!has_body) {
+    read_record_.outcome = nullptr;
+    read_record_.body_kept = BodyKept::no;
+  }
   if (!forgotten(read_record_, now_) && !read->lacks_outcome) {
     core_.index.change(appender_, op.id)->keep(op.id, Record(read_record_));
   }
@@ -183,8 +189,10 @@ void Batch::finish_claim(Op& op, const Found& found) {
       return answer_failed(op, StoreFault::full, "no room on disk for the outcome: the claim has no reserved space");
     }
   }
+  const bool in_chunks = record.body_kept == BodyKept::in_chunks;
+  const std::uint32_t chunks = in_chunks ? core_.index.count_chunks(op.id, *found.record) : 0;
   op.record = record;
-  appender_.put(op, std::move(record), labels);
+  appender_.put(op, std::move(record), labels, chunks);
 }
 
 void Batch::release_claim(Op& op, const Found& found) {
@@ -220,18 +228,14 @@ void Batch::append_chunk(Op& op, const Record* found) {
     op.status = OpStatus::lost;
     return;
   }
-  std::size_t there = 0;
-  {
-    const auto shard = core_.index.look(op.id);
-    if (const ChunkPlaces::List* list = shard->chunks.find(op.id, *found)) there = list->places.size();
-  }
+  const std::uint32_t there = core_.index.count_chunks(op.id, *found);
   if (op.chunk < there) return;
   // A repair or an earlier version of the program lost it. Readers get what is before the gap.
   if (op.chunk > there) return answer_failed(op, StoreFault::refused, "an earlier chunk of the response is missing");
   if (!core_.index.has_memory_for_chunk(op.id)) {
     return answer_failed(op, StoreFault::full, "journal.max_memory is reached");
   }
-  // The same room as for a new key: all chunks of the response will be written once more, as its outcome.
+  // The same room as for a new key: a short response will be written once more, as its outcome.
   const std::uint64_t frame = frame_size(chunk_head + op.outcome->size());
   if (refuses_new_data() || appender_.segments().over_limit() || !appender_.has_room_for(frame)) {
     return answer_failed(op, StoreFault::full, "no room on disk for the response");

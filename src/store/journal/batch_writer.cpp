@@ -22,7 +22,8 @@ std::uint64_t most_labels(const Op& op) {
 std::uint64_t most_bytes(const Op& op) {
   if (op.verb == Verb::append) return frame_size(chunk_head + op.outcome->size());
   const bool with_outcome = writes_outcome(op.verb) && op.outcome != nullptr;
-  return frame_size(largest_put_overhead + most_labels(op) + (with_outcome ? head_sum_part + op.outcome->size() : 0));
+  const std::uint64_t outcome = with_outcome ? op.outcome->size() : 0;
+  return frame_size(largest_put_overhead + most_labels(op) + (writes_outcome(op.verb) ? in_chunks_part : 0) + outcome);
 }
 
 }  // namespace

@@ -1,11 +1,14 @@
-// Where the chunks of streaming responses are on disk, by operation. Part of a shard of the index, which has the lock.
-// Only records that have chunks are in it, so it is empty unless responses stream.
+// Where the chunks of responses are on disk, by operation. Part of a shard of the index, which has the lock. Only
+// records that have chunks are in it, so it is empty unless responses stream.
+//
+// Memory: list_bytes a response, and 8 bytes a chunk; up to 16 while the response streams, because its list grows.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "core/record.hpp"
@@ -47,16 +50,25 @@ class ChunkPlaces {
     return list != nullptr && list->is_of(record) ? list : nullptr;
   }
 
+  // How many there are of this record.
+  std::size_t count(const OperationId& id, const Record& record) const {
+    const List* list = find(id, record);
+    return list == nullptr ? 0 : list->places.size();
+  }
+
   // The next chunk of this record, which has no list of another claim.
   void add(const OperationId& id, const Record& record, Place place) {
-    const auto [at, is_new] = lists_.try_emplace(SlotTable::tag_of(id));
-    List& list = at->second;
-    if (is_new)
-      list = {.nonce = record.nonce, .fence = record.fence, .needed_until = needed_until(record), .places = {}};
-    bytes_ += is_new ? list_bytes : 0;
+    List& list = list_of(id, record);
     const std::size_t before = list.places.capacity();
     list.places.push_back(place);
     bytes_ += (list.places.capacity() - before) * sizeof(Place);
+  }
+  // All chunks of this record, which has none yet.
+  void add_all(const OperationId& id, const Record& record, std::vector<Place> places) {
+    List& list = list_of(id, record);
+    list.places = std::move(places);
+    list.places.shrink_to_fit();
+    bytes_ += list.places.capacity() * sizeof(Place);
   }
   // What the next add() adds to bytes(), at most.
   std::size_t growth(const OperationId& id) const {
@@ -66,7 +78,14 @@ class ChunkPlaces {
   }
 
   // The record has changed to this, and still has its list.
-  static void keep(List& list, const Record& record) { list.needed_until = needed_until(record); }
+  void keep(List& list, const Record& record) {
+    list.needed_until = needed_until(record);
+    if (record.state == State::started) return;
+    // No more is appended, and the list stays for as long as the record.
+    bytes_ -= list.places.capacity() * sizeof(Place);
+    list.places.shrink_to_fit();
+    bytes_ += list.places.capacity() * sizeof(Place);
+  }
   // Its places.
   std::vector<Place> end(const SlotTable::Tag& tag) {
     const auto found = lists_.find(tag);
@@ -95,6 +114,15 @@ class ChunkPlaces {
  private:
   // Of the list itself, its node and its bucket.
   static constexpr std::size_t list_bytes = 128;
+
+  List& list_of(const OperationId& id, const Record& record) {
+    const auto [at, is_new] = lists_.try_emplace(SlotTable::tag_of(id));
+    if (is_new) {
+      at->second = {.nonce = record.nonce, .fence = record.fence, .needed_until = needed_until(record), .places = {}};
+      bytes_ += list_bytes;
+    }
+    return at->second;
+  }
 
   static Time needed_until(const Record& record) {
     if (record.state == State::started && record.lease_until == Time::max()) return Time::max();

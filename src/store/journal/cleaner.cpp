@@ -56,16 +56,20 @@ std::size_t Cleaner::sweep_some(Appender& appender, Shard& shard, std::size_t li
 void Cleaner::drop(Appender& appender, Shard& shard, SlotTable::Slot& slot) {
   appender.segments().count_live(slot.place, -1);
   if (!shard.chunks.empty()) core_.index.end_chunks(appender.segments(), shard, slot.tag);
-  shard.forget(slot);
+  shard.forget(slot.tag);
   shard.slots.erase(slot);
   core_.counters.expired.add(1);
 }
 
 // Of records that are remembered for longer than that.
 void Cleaner::drop_expired_chunks(Appender& appender, Shard& shard) {
-  for (const SlotTable::Tag& tag : shard.chunks.expired(appender.deletes_by())) {
-    core_.index.end_chunks(appender.segments(), shard, tag);
-  }
+  for (const SlotTable::Tag& tag : shard.chunks.expired(appender.deletes_by())) drop_chunks(appender, shard, tag);
+}
+
+// The copy of the record in memory goes too: a clock that is set back would bring it back, with a body that is gone.
+void Cleaner::drop_chunks(Appender& appender, Shard& shard, const SlotTable::Tag& tag) {
+  shard.forget(tag);
+  core_.index.end_chunks(appender.segments(), shard, tag);
 }
 
 void Cleaner::clean(Time now) {
@@ -167,7 +171,8 @@ std::optional<Cleaner::Moved> Cleaner::gather_next(Appender& appender) {
       if (*step == SegmentScan::Step::end) break;
     }
     const Frame& frame = scan.frame();
-    const Place place(segments.ordinal(segments.oldest().number), frame.offset, frame.size, frame.seen.state);
+    const Place place(segments.ordinal(segments.oldest().number), frame.offset, frame.size, frame.seen.state,
+                      frame.seen.body_kept);
     std::optional<MovedFrame> next;
     if (frame.seen.kind == Kind::put) next = gather_record(appender, frame, place);
     if (frame.seen.kind == Kind::chunk) next = gather_chunk(appender, frame, place);
@@ -195,10 +200,14 @@ std::optional<Cleaner::MovedFrame> Cleaner::gather_record(Appender& appender, co
 }
 
 std::optional<Cleaner::MovedFrame> Cleaner::gather_chunk(Appender& appender, const Frame& frame, Place place) {
-  const auto shard = core_.index.look(frame.seen.id);
+  const auto shard = core_.index.change(appender, frame.seen.id);
   const ChunkPlaces::List* list = shard->chunks.find(frame.seen.id);
   const std::uint32_t number = frame.seen.chunk;
   if (list == nullptr || number >= list->places.size() || list->places[number] != place) return std::nullopt;
+  if (list->needed_until <= appender.deletes_by()) {
+    drop_chunks(appender, *shard, SlotTable::tag_of(frame.seen.id));
+    return std::nullopt;
+  }
   carry_->held = !appender.has_room_for(frame.size);
   if (carry_->held) return std::nullopt;
   return MovedFrame{.id = frame.seen.id, .from = place, .to = appender.copy(frame), .chunk = number};

@@ -35,6 +35,7 @@ class Cleaner {
   std::size_t sweep_some(Appender& appender, Shard& shard, std::size_t limit);
   void drop(Appender& appender, Shard& shard, SlotTable::Slot& slot);
   void drop_expired_chunks(Appender& appender, Shard& shard);
+  void drop_chunks(Appender& appender, Shard& shard, const SlotTable::Tag& tag);
 
   bool worth_carrying(const Appender& appender) const;
   bool start_carrying(const Segment& oldest);

@@ -27,10 +27,14 @@ enum Flag : std::uint8_t {  // of a put
   has_lease = 8,
   has_tombstone = 16,
   has_labels = 32,
-  has_extra_part = 64,  // the sum of the head; what follows there is of a later version, to be skipped
+  has_extra_part = 64,  // the sum of the head, and ExtraFlag; what follows there is of a later version, to be skipped
 };
 constexpr std::uint8_t known_flags =
     body_not_kept | has_outcome | has_previous | has_lease | has_tombstone | has_labels | has_extra_part;
+
+enum ExtraFlag : std::uint8_t {  // in the extra part of a put
+  body_in_chunks = 1,            // their number follows. Earlier versions go by body_not_kept, which is set too
+};
 
 // Each brings a time, in this order.
 constexpr std::uint8_t timed_flags = has_previous | has_lease | has_tombstone;
@@ -117,11 +121,17 @@ bool has_head_sum(const Record& record) {
   return record.outcome != nullptr && record.outcome->size() >= head_sum_from;
 }
 
+// What the extra part takes, if there is one.
+std::size_t extra_part_size(const Record& record) {
+  if (record.body_kept == BodyKept::in_chunks) return in_chunks_part;
+  return has_head_sum(record) ? head_sum_part : 0;
+}
+
 std::uint8_t flags_of(const Record& record) {
-  const int flags = (record.body_kept == BodyKept::no ? body_not_kept : 0) |
+  const int flags = (record.body_kept == BodyKept::yes ? 0 : body_not_kept) |
                     (record.outcome != nullptr ? has_outcome : 0) | (record.attempt > Attempt{1} ? has_previous : 0) |
                     (is_leased(record) ? has_lease : 0) | (record.forget_at > record.expires_at ? has_tombstone : 0) |
-                    (has_head_sum(record) ? has_extra_part : 0);
+                    (extra_part_size(record) > 0 ? has_extra_part : 0);
   return static_cast<std::uint8_t>(flags);
 }
 
@@ -154,6 +164,28 @@ std::optional<std::size_t> labels_end(std::string_view payload) {
     if (!part_at(payload, at)) return std::nullopt;
   }
   return at;
+}
+
+// The extra part of a put; empty: it has none.
+std::string_view extra_part_of(std::string_view payload) {
+  if ((static_cast<std::uint8_t>(payload[2]) & has_extra_part) == 0) return {};
+  std::size_t at = labels_end(payload).value_or(payload.size());
+  return part_at(payload, at).value_or("");
+}
+
+// What the extra part of a put says of its chunks. Nullopt: its body is not in chunks.
+std::optional<std::uint32_t> chunks_of(std::string_view payload) {
+  constexpr std::size_t flags_at = 4;
+  const std::string_view extra = extra_part_of(payload);
+  if (extra.size() < in_chunks_part - 1 || (static_cast<std::uint8_t>(extra[flags_at]) & body_in_chunks) == 0) {
+    return std::nullopt;
+  }
+  return Reader(extra.substr(flags_at + 1)).number<std::uint32_t>();
+}
+
+BodyKept body_kept_of(std::string_view payload) {
+  if ((static_cast<std::uint8_t>(payload[2]) & body_not_kept) == 0) return BodyKept::yes;
+  return chunks_of(payload) ? BodyKept::in_chunks : BodyKept::no;
 }
 
 // Where its outcome begins: the same.
@@ -264,13 +296,12 @@ std::uint64_t frame_size(std::size_t payload_size) {
 }
 
 std::size_t put_frame_size(const Record& record, const Labels& labels) {
-  return frame_size(put_size + times_size(flags_of(record)) + labels_size(labels) +
-                    (has_head_sum(record) ? head_sum_part : 0) +
+  return frame_size(put_size + times_size(flags_of(record)) + labels_size(labels) + extra_part_size(record) +
                     (record.outcome == nullptr ? 0 : record.outcome->size()));
 }
 
-void append_put(std::string& out, std::uint32_t salt, const OperationId& id, const Record& record,
-                const Labels& labels) {
+void append_put(std::string& out, std::uint32_t salt, const OperationId& id, const Record& record, const Labels& labels,
+                std::uint32_t chunks) {
   const auto flags = static_cast<std::uint8_t>(flags_of(record) | (labels.empty() ? 0 : has_labels));
   const bool previous = (flags & has_previous) != 0;
   append_frame(out, salt, [&](Writer to) {
@@ -296,7 +327,8 @@ void append_put(std::string& out, std::uint32_t salt, const OperationId& id, con
     }
     if ((flags & has_extra_part) != 0) {
       const std::uint32_t sum = crc32c(std::string_view(out).substr(begin));
-      to.number(std::uint8_t{sizeof sum}).number(sum);
+      to.number(static_cast<std::uint8_t>(extra_part_size(record) - 1)).number(sum);
+      if (record.body_kept == BodyKept::in_chunks) to.number(std::uint8_t{body_in_chunks}).number(chunks);
     }
     if (record.outcome != nullptr) to.bytes(*record.outcome);
   });
@@ -356,6 +388,7 @@ std::optional<Glance> glance(std::string_view payload) {
       if (!is_put(payload)) return std::nullopt;
       seen.kind = Kind::put;
       seen.state = State{static_cast<std::uint8_t>(payload[1])};
+      seen.body_kept = body_kept_of(payload);
       reader.number<std::uint64_t>();  // kind, state, flags, previous state, attempt
       seen.fence = Fence{reader.number<std::uint64_t>()};
       reader.time();  // started_at
@@ -413,7 +446,7 @@ Record decode_put(std::string_view payload) {
   if ((flags & has_previous) != 0) record.previous_started_at = reader.time();
   record.lease_until = (flags & has_lease) != 0 ? reader.time() : Time::min();
   record.forget_at = (flags & has_tombstone) != 0 ? reader.time() : record.expires_at;
-  if ((flags & body_not_kept) != 0) record.body_kept = BodyKept::no;
+  record.body_kept = body_kept_of(payload);
   if ((flags & has_outcome) != 0) {
     record.outcome = std::make_shared<const std::string>(payload.substr(parts_end(payload).value_or(payload.size())));
   }
@@ -424,12 +457,16 @@ bool has_whole_head(std::string_view beginning) {
   const auto seen = glance(beginning);
   if (!seen || seen->kind != Kind::put || (static_cast<std::uint8_t>(beginning[2]) & has_extra_part) == 0) return false;
   const std::size_t head = labels_end(beginning).value_or(beginning.size());
-  std::size_t at = head;
-  const auto extra = part_at(beginning, at);
+  const std::string_view extra = extra_part_of(beginning);
   std::uint32_t sum = 0;
-  if (!extra || extra->size() < sizeof sum) return false;
-  std::memcpy(&sum, extra->data(), sizeof sum);
+  if (extra.size() < sizeof sum) return false;
+  std::memcpy(&sum, extra.data(), sizeof sum);
   return crc32c(beginning.substr(0, head)) == sum;
+}
+
+std::uint32_t chunk_count(std::string_view payload) {
+  ONCE_ASSERT(is_put(payload));
+  return chunks_of(payload).value_or(0);
 }
 
 ChunkName chunk_name(const Glance& seen) {

@@ -22,9 +22,9 @@ using JournalId = Blob<16, struct JournalIdTag>;
 enum class SegmentNumber : std::uint32_t {};
 
 // The version of this program. 2 added labels to puts; 3 added the writer's version to headers, and skips frames that
-// later versions mark as optional; 4 added a checksum of the head of large puts; 5 added chunks. Earlier versions are
-// still read.
-inline constexpr std::uint32_t format_version = 5;
+// later versions mark as optional; 4 added a checksum of the head of large puts; 5 added chunks; 6 lets the body of a
+// success stay in them. Earlier versions are still read.
+inline constexpr std::uint32_t format_version = 6;
 // The earliest version that can read what this program writes. Version 3 skips what it does not know, so this program
 // can be rolled back to it. Raise this only for data that cannot be skipped.
 inline constexpr std::uint32_t version_needed = 3;
@@ -64,7 +64,7 @@ enum class Kind : std::uint8_t {
   remove = 2,  // the record is removed
   mark = 3,    // up to where this segment was known to be on disk when this was written
   // From here on: optional frames, which programs skip that do not know them.
-  chunk = 128,    // a part of a response that is still streaming
+  chunk = 128,    // a part of a response
   skipped = 129,  // and all above: of a later version
 };
 inline bool is_optional(std::uint8_t kind) {
@@ -88,9 +88,10 @@ struct Labels {
   bool empty() const { return tenant.empty() && route.empty(); }
 };
 
-// Frames are appended whole: length, checksum, payload, zeros up to the alignment.
+// Frames are appended whole: length, checksum, payload, zeros up to the alignment. `chunks`: how many there are of a
+// record whose body is in them.
 void append_put(std::string& out, std::uint32_t salt, const OperationId& id, const Record& record,
-                const Labels& labels = {});
+                const Labels& labels = {}, std::uint32_t chunks = 0);
 void append_remove(std::string& out, std::uint32_t salt, const OperationId& id, Fence fence);
 void append_mark(std::string& out, std::uint32_t salt, std::uint64_t durable_up_to, Time now);
 void append_chunk(std::string& out, std::uint32_t salt, const ChunkName& name, std::string_view bytes);
@@ -106,6 +107,8 @@ inline constexpr std::size_t largest_extra_part = 1 + 255;
 // without reading the outcome. The checksum takes this many bytes.
 inline constexpr std::size_t head_sum_from = std::size_t{64} << 10U;
 inline constexpr std::size_t head_sum_part = 1 + 4;
+// The same for a put whose body is in chunks, with a flag for that and their number.
+inline constexpr std::size_t in_chunks_part = head_sum_part + 1 + 4;
 // Of a chunk without its bytes.
 inline constexpr std::size_t chunk_head = 64;
 inline constexpr std::size_t remove_frame_size = frame_overhead + 48;
@@ -126,6 +129,7 @@ std::uint64_t frame_size(std::size_t payload_size);
 struct Glance {
   Kind kind;
   State state;                  // put
+  BodyKept body_kept;           // put
   OperationId id;               // put, remove, chunk
   Fence fence{0};               // put, remove, chunk
   Time expires_at;              // put
@@ -144,6 +148,8 @@ Record decode_put(std::string_view payload);
 // Whether the beginning of a payload is a put with a valid checksum of its head. Then everything except the outcome is
 // intact.
 bool has_whole_head(std::string_view beginning);
+// Of a put that glance() accepts and whose body is in chunks: how many these were when it was written. Else 0.
+std::uint32_t chunk_count(std::string_view payload);
 // Of a chunk that glance() accepts.
 ChunkName chunk_name(const Glance& seen);
 std::string_view chunk_bytes(std::string_view payload);

@@ -1,6 +1,7 @@
 #include "store/journal/index.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "store/journal/segment_log.hpp"
 #include "store/verbs.hpp"
@@ -55,11 +56,22 @@ void Index::add_chunk(SegmentLog& segments, Shard& shard, const OperationId& id,
   segments.count_chunk(place, 1);
 }
 
+void Index::add_chunks(SegmentLog& segments, Shard& shard, const OperationId& id, const Record& record,
+                       std::vector<Place> places) {
+  if (places.empty()) return;
+  for (const Place place : places) segments.count_chunk(place, 1);
+  const std::size_t before = shard.chunks.bytes();
+  shard.chunks.add_all(id, record, std::move(places));
+  chunk_bytes_.add(shard.chunks.bytes() - before);
+}
+
 void Index::keep_or_end_chunks(SegmentLog& segments, Shard& shard, const OperationId& id, const Record* record) {
   ChunkPlaces::List* list = shard.chunks.find(id);
   if (list == nullptr) return;
   if (record == nullptr || !list->is_of(*record)) return end_chunks(segments, shard, SlotTable::tag_of(id));
-  ChunkPlaces::keep(*list, *record);
+  const std::size_t before = shard.chunks.bytes();
+  shard.chunks.keep(*list, *record);
+  chunk_bytes_.subtract(before - shard.chunks.bytes());
 }
 
 void Index::end_chunks(SegmentLog& segments, Shard& shard, const SlotTable::Tag& tag) {

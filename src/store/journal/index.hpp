@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "base/clock.hpp"
 #include "base/synchronized.hpp"
@@ -51,6 +52,17 @@ class Index {
 
   // The next chunk of this record.
   void add_chunk(SegmentLog& segments, Shard& shard, const OperationId& id, const Record& record, Place place);
+  // All chunks of this record, which has none yet.
+  void add_chunks(SegmentLog& segments, Shard& shard, const OperationId& id, const Record& record,
+                  std::vector<Place> places);
+  std::uint32_t count_chunks(const OperationId& id, const Record& record) const {
+    return static_cast<std::uint32_t>(look(id)->chunks.count(id, record));
+  }
+  // A record that was read, and had this many chunks when it was written: its body is not kept if some are lost.
+  bool has_body(const OperationId& id, const Record& record, std::uint32_t chunks) const {
+    const bool in_chunks = record.state == State::succeeded && record.body_kept == BodyKept::in_chunks;
+    return !in_chunks || count_chunks(id, record) >= chunks;
+  }
   // The record has changed to this, or is gone (null): its chunks may end with that.
   void record_changed(SegmentLog& segments, Shard& shard, const OperationId& id, const Record* record) {
     if (!shard.chunks.empty()) keep_or_end_chunks(segments, shard, id, record);

@@ -96,6 +96,10 @@ Result<std::optional<KeyInfo>> JournalSearch::read_info(const Candidate& candida
   record.lease_until = core_.past_runs.lease(record.lease_until, at->from.address);
   if (at->live) record.lease_until = Time::max();
   if (forgotten(record, now)) return std::nullopt;
+  if (!expired(record, now) && !core_.index.has_body(seen->id, record, chunk_count(head->payload))) {
+    record.body_kept = BodyKept::no;
+    record.outcome = nullptr;
+  }
   KeyInfo info = info_of(seen->id, record, now);
   if (record.outcome != nullptr && info.state != State::tombstone) {
     info.outcome_bytes += head->size - head->payload.size();

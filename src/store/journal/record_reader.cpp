@@ -141,6 +141,7 @@ bool RecordReader::read_head(Read& read, FrameReader& reader) const {
   record.lease_until = past_runs_.lease(record.lease_until, read.from.address);
   record.outcome = nullptr;
   if (is_about_outcome(*read.op, record, clock_.now())) return false;
+  read.chunks = chunk_count(head->payload);
   read.record = std::move(record);
   read.lacks_outcome = true;
   return true;
@@ -155,6 +156,7 @@ void RecordReader::read(Read& read, std::string& buffer) const {
     return;
   }
   read.record = decode_put(*payload);
+  read.chunks = chunk_count(*payload);
   read.record->lease_until = past_runs_.lease(read.record->lease_until, read.from.address);
   if (!takes_labels(*read.op)) return;
   const Labels labels = labels_of(*payload);

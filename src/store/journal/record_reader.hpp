@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -42,6 +43,7 @@ struct Read {
   std::optional<Record> record{};  // empty: see `error`
   bool needs_outcome = false;      // its head is not enough
   bool lacks_outcome = false;      // only its head was read
+  std::uint32_t chunks = 0;        // that it had when it was written, if its body is in them
   std::string tenant{};
   std::string route{};
   std::string error{};

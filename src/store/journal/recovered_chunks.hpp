@@ -1,6 +1,7 @@
 // Chunks that recovery has met in the segments, of one shard. Segments are read in any order, so which of them count is
-// known at the end only: those of the claim that the newest record of their operation is about, if it is still open.
-// Most streams ended long ago; their chunks are dropped as soon as the end is met, so that only a few are in memory.
+// known at the end only: those of the claim that the newest record of their operation is about, if it may have any.
+// Chunks of a stream that was joined into its record are dropped as soon as its end is met, so they take no memory.
+// The others take 16 bytes each, and as much again while their list grows.
 #pragma once
 
 #include <algorithm>
@@ -21,26 +22,36 @@ class RecoveredChunks {
   bool empty() const { return all_.empty(); }
 
   void add(const ChunkName& name, Place place) {
-    all_[name.id].push_back({name.nonce, name.fence, name.number, place});
+    std::vector<Claim>& claims = all_[name.id];
+    auto claim = std::ranges::find_if(
+        claims, [&name](const Claim& each) { return each.nonce == name.nonce && each.fence == name.fence; });
+    if (claim == claims.end()) claim = claims.insert(claims.end(), {name.nonce, name.fence, {}});
+    claim->chunks.push_back({place, name.number});
   }
 
   // Whatever was appended before this place does not count: the operation ended there.
   void end_before(const OperationId& id, Place end) {
     const auto found = all_.find(id);
     if (found == all_.end()) return;
-    std::erase_if(found->second, [end](const Chunk& chunk) { return chunk.place < end; });
+    for (Claim& claim : found->second) {
+      std::erase_if(claim.chunks, [end](const Chunk& chunk) { return chunk.place < end; });
+    }
+    std::erase_if(found->second, [](const Claim& claim) { return claim.chunks.empty(); });
     if (found->second.empty()) all_.erase(found);
   }
 
   void for_each_id(auto&& visit) const {
-    for (const auto& [id, chunks] : all_) visit(id);
+    for (const auto& [id, claims] : all_) visit(id);
   }
 
-  // The chunks of this claim by number, up to the first one that is missing. Of two copies, the later one counts.
-  std::vector<Place> of(const OperationId& id, const Record& record) {
-    std::vector<Chunk>& chunks = all_[id];
-    std::erase_if(chunks,
-                  [&record](const Chunk& chunk) { return chunk.nonce != record.nonce || chunk.fence != record.fence; });
+  // Takes the chunks of this claim out by number, up to the first one that is missing. Of two copies, the later one
+  // counts.
+  std::vector<Place> take(const OperationId& id, const Record& record) {
+    std::vector<Chunk> chunks;
+    for (Claim& claim : all_[id]) {
+      if (claim.nonce == record.nonce && claim.fence == record.fence) chunks = std::move(claim.chunks);
+    }
+    all_.erase(id);
     std::ranges::sort(chunks, {}, [](const Chunk& chunk) { return std::tuple(chunk.number, chunk.place); });
     std::vector<Place> places;
     for (const Chunk& chunk : chunks) {
@@ -56,12 +67,15 @@ class RecoveredChunks {
 
  private:
   struct Chunk {
+    Place place;
+    std::uint32_t number = 0;
+  };
+  struct Claim {
     Nonce nonce;
     Fence fence{0};
-    std::uint32_t number = 0;
-    Place place;
+    std::vector<Chunk> chunks;
   };
-  std::unordered_map<OperationId, std::vector<Chunk>> all_;
+  std::unordered_map<OperationId, std::vector<Claim>> all_;
 };
 
 }  // namespace once::journal

@@ -36,7 +36,8 @@ std::unexpected<Error> damaged(const Damage& damage) {
 
 // Whether the record here, or its removal, has no chunks.
 bool ends_chunks(ExpirySecond expires, Place place) {
-  return expires == removed_already || !may_have_chunks(place.state(), BodyKept::yes);
+  const BodyKept kept = place.is_in_chunks() ? BodyKept::in_chunks : BodyKept::yes;
+  return expires == removed_already || !may_have_chunks(place.state(), kept);
 }
 
 // A record or chunk behind the last place that is known to be on disk.
@@ -210,7 +211,7 @@ class Reading {
     const Time ends = leased ? std::max(frame.seen.forget_at, lease_end) : frame.seen.forget_at;
     const ExpirySecond expires = removes ? removed_already : expiry_second(ends);
     const std::size_t shard = Index::number_of(frame.seen.id);
-    const Place place(ordinal(segment), frame.offset, frame.size, frame.seen.state);
+    const Place place(ordinal(segment), frame.offset, frame.size, frame.seen.state, frame.seen.body_kept);
     if (gathered[shard].add(frame.seen.id, expires, place)) put_into_index(shard, gathered[shard]);
   }
 
@@ -378,7 +379,8 @@ void Recovery::append_again(std::span<const std::string> payloads, std::span<Rec
     ONCE_ASSERT(seen.has_value());
     const std::uint64_t begin = segment.size();
     append_payload(segment, header.salt, payload);
-    const Place place(appender_.segments().ordinal(header.number), begin, segment.size() - begin, seen->state);
+    const Place place(appender_.segments().ordinal(header.number), begin, segment.size() - begin, seen->state,
+                      seen->body_kept);
     if (seen->kind == Kind::chunk) {
       chunks[Index::number_of(seen->id)].add(chunk_name(*seen), place);
       continue;
@@ -420,10 +422,11 @@ void Recovery::forget_removed_and_count() {
   }
 }
 
-// Of records that are open. Whether a chunk is of their claim, only the whole record says.
+// Of records that may have chunks. Whether a chunk is of their claim, only the whole record says.
 Result<void> Recovery::find_chunks(std::span<RecoveredChunks> recovered) {
   SegmentLog& segments = appender_.segments();
   std::string buffer;
+  std::uint64_t incomplete = 0;
   for (std::size_t number = 0; number < recovered.size(); ++number) {
     const auto shard = core_.index.change_at(appender_, number);
     std::vector<OperationId> ids;
@@ -440,11 +443,20 @@ Result<void> Recovery::find_chunks(std::span<RecoveredChunks> recovered) {
       Record record = decode_put(*payload);
       // As its slot: an owner outside of the process gets a moment.
       if (is_leased(record)) record.lease_until = std::max(record.lease_until, opened_at_ + lease_after_restart);
-      for (const Place place : recovered[number].of(id, record)) {
-        core_.index.add_chunk(segments, *shard, id, record, place);
+      if (record.state == State::succeeded && record.expires_at <= appender_.deletes_by()) continue;
+      std::vector<Place> places = recovered[number].take(id, record);
+      if (record.state == State::succeeded) {
+        const std::uint32_t count = chunk_count(*payload);
+        if (places.size() < count) ++incomplete;
+        places.resize(places.size() < count ? 0 : count);  // readers get the whole body or none
       }
+      core_.index.add_chunks(segments, *shard, id, record, std::move(places));
     }
     recovered[number] = RecoveredChunks();
+  }
+  if (incomplete > 0) {
+    core_.log.warn("responses have lost a part of their body and are answered as not kept",
+                   {{"responses", incomplete}});
   }
   return {};
 }

@@ -15,7 +15,7 @@ namespace once::journal {
 struct Shard {
   SlotTable slots;
   RecordTable hot;
-  ChunkPlaces chunks;          // of open records
+  ChunkPlaces chunks;
   RecordTable::Link claims;    // live, never evicted
   RecordTable::Link finished;  // least recently used first
   std::size_t cache_bytes = 0;
@@ -44,12 +44,12 @@ struct Shard {
   void forget(const OperationId& id) {
     if (RecordTable::Node* node = hot.find(id)) hot.remove(*node);
   }
-  // The record of this slot, which has only a part of the id.
-  void forget(const SlotTable::Slot& slot) {
+  // The record of a slot with this part of the id.
+  void forget(const SlotTable::Tag& tag) {
     OperationId id;
-    std::memcpy(id.bytes.data(), slot.tag.data(), slot.tag.size());
-    const auto is_same = [&slot](const RecordTable::Node& node) {
-      return std::memcmp(node.id.bytes.data(), slot.tag.data(), slot.tag.size()) == 0;
+    std::memcpy(id.bytes.data(), tag.data(), tag.size());
+    const auto is_same = [&tag](const RecordTable::Node& node) {
+      return std::memcmp(node.id.bytes.data(), tag.data(), tag.size()) == 0;
     };
     if (RecordTable::Node* node = hot.find(id, is_same)) hot.remove(*node);
   }

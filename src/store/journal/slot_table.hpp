@@ -22,13 +22,14 @@ namespace once::journal {
 enum class SegmentOrdinal : std::uint32_t {};
 
 // A place on disk: segment, offset, approximate size of the record, and its state, so that records in one state are
-// found without reading all. Later places compare greater.
+// found without reading all; and of a success, whether its body is in chunks. Later places compare greater.
 class Place {
  public:
   Place() = default;
-  Place(SegmentOrdinal segment, std::uint64_t offset, std::uint64_t frame_size, State state = State::started)
+  Place(SegmentOrdinal segment, std::uint64_t offset, std::uint64_t frame_size, State state = State::started,
+        BodyKept kept = BodyKept::yes)
       : bits_(std::uint64_t{std::to_underlying(segment)} << segment_shift | offset / frame_alignment << offset_shift |
-              size_class(frame_size) << size_shift | std::uint64_t{std::to_underlying(state)}) {}
+              size_class(frame_size) << size_shift | state_bits(state, kept)) {}
 
   bool empty() const { return bits_ == 0; }
   SegmentOrdinal segment() const { return SegmentOrdinal{static_cast<std::uint32_t>(bits_ >> segment_shift)}; }
@@ -44,7 +45,11 @@ class Place {
     const std::uint64_t size = bits_ >> size_shift;
     return (8 + (size & 7U)) << (size >> 3U & 31U);
   }
-  State state() const { return State{static_cast<std::uint8_t>(bits_ & state_mask)}; }
+  State state() const {
+    return is_in_chunks() ? State::succeeded : State{static_cast<std::uint8_t>(bits_ & state_mask)};
+  }
+  // A success whose body is in chunks.
+  bool is_in_chunks() const { return (bits_ & state_mask) == succeeded_in_chunks; }
   auto operator<=>(const Place&) const = default;
 
   static constexpr std::uint64_t largest_offset = (std::uint64_t{1} << 29U) * frame_alignment;
@@ -56,6 +61,15 @@ class Place {
   static constexpr unsigned segment_shift = 40;
   static constexpr std::uint64_t offset_mask = (std::uint64_t{1} << 29U) - 1;
   static constexpr std::uint64_t state_mask = (std::uint64_t{1} << size_shift) - 1;
+
+  // Beside the states.
+  static constexpr std::uint64_t succeeded_in_chunks = 5;
+  static_assert(succeeded_in_chunks > std::to_underlying(State::tombstone) && succeeded_in_chunks <= state_mask);
+
+  static std::uint64_t state_bits(State state, BodyKept kept) {
+    const bool in_chunks = state == State::succeeded && kept == BodyKept::in_chunks;
+    return in_chunks ? succeeded_in_chunks : std::uint64_t{std::to_underlying(state)};
+  }
 
   static std::uint64_t size_class(std::uint64_t size) {
     size = std::clamp<std::uint64_t>(size, 8, std::uint64_t{15} << 31U);

@@ -23,11 +23,14 @@ const auto nonce = counted_from<Nonce>(0x40);
 constexpr Time then{Duration(1'767'225'600'000)};
 
 constexpr std::string_view header_hex =
+    "4f4e43454a524e4c03000000a4e40f4fa0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
+    "290000000000000000a8da769b010600";
+constexpr std::string_view header_of_first_hex =
+    "4f4e43454a524e4c03000000a76764bda0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
+    "290000000000000000a8da769b010601";
+constexpr std::string_view header_of_version_5_hex =
     "4f4e43454a524e4c030000003d4ce87ba0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
     "290000000000000000a8da769b010500";
-constexpr std::string_view header_of_first_hex =
-    "4f4e43454a524e4c030000003ecf8389a0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
-    "290000000000000000a8da769b010501";
 constexpr std::string_view header_of_version_4_hex =
     "4f4e43454a524e4c030000004ad44a68a0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
     "290000000000000000a8da769b010400";
@@ -40,13 +43,13 @@ constexpr std::string_view header_of_version_2_hex =
 constexpr std::string_view header_of_version_1_hex =
     "4f4e43454a524e4c01000000332af16ba0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
     "290000000000000000a8da769b010000";
-// By version 6, one that version 5 can read and one that it cannot.
-constexpr std::string_view header_for_version_5_hex =
-    "4f4e43454a524e4c050000004b445d98a0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
-    "290000000000000000a8da769b010600";
+// By version 7, one that version 6 can read and one that it cannot.
 constexpr std::string_view header_for_version_6_hex =
-    "4f4e43454a524e4c06000000442f0271a0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
-    "290000000000000000a8da769b010600";
+    "4f4e43454a524e4c0600000033b7a062a0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
+    "290000000000000000a8da769b010700";
+constexpr std::string_view header_for_version_7_hex =
+    "4f4e43454a524e4c070000009943cec6a0a1a2a3a4a5a6a7a8a9aaabacadaeaf07000000000000000010000000000000"
+    "290000000000000000a8da769b010700";
 constexpr std::string_view put_hex =
     "7d000000988b957201010603020000002a00000000000000e8abda769b0100000004017c9b0100000001020304050607"
     "08090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f202122232425262728292a2b2c2d2e2f3031323334353637"
@@ -56,6 +59,11 @@ constexpr std::string_view large_put_hex =
     "7d000100c04769fe01014603020000002a00000000000000e8abda769b0100000004017c9b0100000001020304050607"
     "08090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f202122232425262728292a2b2c2d2e2f3031323334353637"
     "38393a3b3c3d3e3f404142434445464748494a4b4c4d4e4f7894da769b01000004d51846ff";
+// Its body is in 3 chunks.
+constexpr std::string_view put_in_chunks_hex =
+    "870000007254982601014703020000002a00000000000000e8abda769b0100000004017c9b0100000001020304050607"
+    "08090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f202122232425262728292a2b2c2d2e2f3031323334353637"
+    "38393a3b3c3d3e3f404142434445464748494a4b4c4d4e4f7894da769b01000009f393a7bd010300000068656c6c6f00";
 constexpr std::string_view leased_hex =
     "8000000011ec83e901000c03020000002a00000000000000e8abda769b0100000004017c9b0100000001020304050607"
     "08090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f202122232425262728292a2b2c2d2e2f3031323334353637"
@@ -126,7 +134,7 @@ TEST(JournalFormat, a_header_is_these_bytes) {
   EXPECT_EQ(read->last_fence, Fence{41});
   EXPECT_EQ(read->created_at, then);
   EXPECT_EQ(read->needs, 3U);
-  EXPECT_EQ(read->written_by, 5U);
+  EXPECT_EQ(read->written_by, 6U);
   EXPECT_EQ(read->salt, made.salt);
   for (const std::string_view hex : {header_of_version_1_hex, header_of_version_2_hex}) {
     const auto earlier = decode_header(*from_hex(hex));
@@ -148,18 +156,19 @@ TEST(JournalFormat, a_header_says_whether_a_process_began_with_it) {
 }
 
 TEST(JournalFormat, a_header_says_which_version_can_read_it) {
-  const auto later = decode_header(*from_hex(header_for_version_5_hex));
+  const auto later = decode_header(*from_hex(header_for_version_6_hex));
   ASSERT_TRUE(later.has_value());
-  EXPECT_EQ(later->written_by, 6U);
+  EXPECT_EQ(later->written_by, 7U);
   EXPECT_EQ(later->created_at, then);
-  const std::string newer = *from_hex(header_for_version_6_hex);
+  const std::string newer = *from_hex(header_for_version_7_hex);
   EXPECT_EQ(decode_header(newer).error(), HeaderFault::newer_version);
-  EXPECT_EQ(needed_version(newer), 6U);
-  EXPECT_TRUE(decode_header(newer, 6).has_value());
-  EXPECT_TRUE(decode_header(*from_hex(header_hex), 3).has_value()) << "version 3 can read what version 5 writes";
+  EXPECT_EQ(needed_version(newer), 7U);
+  EXPECT_TRUE(decode_header(newer, 7).has_value());
+  EXPECT_TRUE(decode_header(*from_hex(header_hex), 3).has_value()) << "version 3 can read what version 6 writes";
   EXPECT_EQ(decode_header(*from_hex(header_hex), 2).error(), HeaderFault::newer_version);
   EXPECT_EQ(decode_header(*from_hex(header_of_version_3_hex))->written_by, 3U);
   EXPECT_EQ(decode_header(*from_hex(header_of_version_4_hex))->written_by, 4U);
+  EXPECT_EQ(decode_header(*from_hex(header_of_version_5_hex))->written_by, 5U);
 }
 
 TEST(JournalFormat, what_a_later_version_marks_as_not_needed_is_skipped) {
@@ -208,6 +217,43 @@ TEST(JournalFormat, a_large_put_has_a_sum_of_its_head) {
     EXPECT_FALSE(has_whole_head(head)) << bit;
     head[bit / 8] = static_cast<char>(head[bit / 8] ^ 1 << bit % 8);
   }
+}
+
+TEST(JournalFormat, a_put_whose_body_is_in_chunks_is_these_bytes) {
+  Record kept = record();
+  kept.body_kept = BodyKept::in_chunks;
+  std::string out;
+  append_put(out, salt(), id, kept, {}, 3);
+  EXPECT_EQ(to_hex(out), put_in_chunks_hex);
+  EXPECT_EQ(out.size(), put_frame_size(kept));
+  const auto payload = decode_frame(out, salt());
+  ASSERT_TRUE(payload.has_value());
+  const auto seen = glance(*payload);
+  ASSERT_TRUE(seen.has_value());
+  EXPECT_EQ(seen->body_kept, BodyKept::in_chunks);
+  EXPECT_EQ(chunk_count(*payload), 3U);
+  EXPECT_TRUE(has_whole_head(*payload));
+  EXPECT_TRUE(JournalModel::same(decode_put(*payload), kept));
+  EXPECT_EQ(chunk_count(*decode_frame(*from_hex(put_hex), salt())), 0U);
+}
+
+// They take 4 bytes of the extra part for a sum, skip the rest, and go by the flag for a body that is not kept.
+TEST(JournalFormat, earlier_versions_read_a_body_in_chunks_as_not_kept) {
+  const std::string bytes = *from_hex(put_in_chunks_hex);
+  const std::string_view payload = *decode_frame(bytes, salt());
+  constexpr std::size_t extra_at = 120;
+  ASSERT_EQ(payload[extra_at], 9);
+  std::string as_they_see_it(payload);
+  EXPECT_EQ(as_they_see_it[2], 64 | 4 | 2 | 1);
+  as_they_see_it.replace(extra_at, 10, "\4" + std::string(payload.substr(extra_at + 1, 4)));
+  ASSERT_TRUE(glance(as_they_see_it).has_value());
+  EXPECT_EQ(glance(as_they_see_it)->body_kept, BodyKept::no);
+  EXPECT_EQ(decode_put(as_they_see_it).body_kept, BodyKept::no);
+  EXPECT_EQ(*decode_put(as_they_see_it).outcome, "hello");
+  EXPECT_TRUE(has_whole_head(as_they_see_it));
+  // Nor is a part of a later version taken for one that is about chunks.
+  as_they_see_it.replace(extra_at, 5, "\x0e" + std::string(payload.substr(extra_at + 1, 4)) + "\2something");
+  EXPECT_EQ(decode_put(as_they_see_it).body_kept, BodyKept::no);
 }
 
 TEST(JournalFormat, a_small_put_has_no_sum_of_its_head) {

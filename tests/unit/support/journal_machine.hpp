@@ -378,7 +378,9 @@ class JournalModel {
            std::to_string(std::to_underlying(record.attempt)) + ", fence " +
            std::to_string(std::to_underlying(record.fence)) + ", nonce " + to_hex(record.nonce).substr(0, 6) +
            ", outcome " + (record.outcome == nullptr ? "none" : std::to_string(record.outcome->size())) +
-           (record.body_kept == BodyKept::no ? ", not kept" : "") + (record.lease_until == Time::max() ? ", live" : "");
+           (record.body_kept == BodyKept::no ? ", not kept" : "") +
+           (record.body_kept == BodyKept::in_chunks ? ", in chunks" : "") +
+           (record.lease_until == Time::max() ? ", live" : "");
   }
   static std::string describe(const std::vector<May>& all) {
     std::string text;
@@ -450,6 +452,7 @@ class JournalWorkload {
       constexpr std::array states = {State::succeeded, State::succeeded, State::failed, State::unknown};
       op.final_state = states[draw_.below(states.size())];
       if (!draw_.one_in(4)) op.outcome = outcome_of(draw_.below(largest_outcome), draw_.next());
+      if (op.final_state == State::succeeded && draw_.one_in(3)) op.body_kept = BodyKept::in_chunks;
     }
     return op;
   }
