@@ -96,12 +96,16 @@ History::Fact History::after_write(const Key& key, const Op& op) const {
     case Verb::finish:
     case Verb::resolve:
       fact.state = state_of(op.final_state);
-      fact.outcome = op.body_kept == BodyKept::yes ? op.outcome : nullptr;
+      fact.outcome = op.body_kept == BodyKept::no ? nullptr : op.outcome;
+      fact.in_chunks = op.final_state == State::succeeded && op.body_kept == BodyKept::in_chunks;
       // A store without room says so.
-      if (op.record && op.record->body_kept == BodyKept::no) fact.outcome = nullptr;
+      if (op.record && op.record->body_kept == BodyKept::no) {
+        fact.outcome = nullptr;
+        fact.in_chunks = false;
+      }
       fact.expires_at = saturating_add(clock_->now(), op.terms.ttl);
       fact.resolved_by = op.verb == Verb::resolve ? std::optional(errand_of(op)) : std::nullopt;
-      if (fact.state != Fact::State::unknown) fact.chunks.clear();
+      if (!fact.has_chunks()) fact.drop_chunks();
       break;
     case Verb::claim:
     case Verb::append:
@@ -172,7 +176,7 @@ void History::shown_as_tombstone(Key& key) const {
 void History::check_replay(const Key& key, const Op& op) {
   const Fact& held = key.now;
   const bool kept = held.state == Fact::State::succeeded && !has_expired(held);
-  if (kept && op.record->body_kept == BodyKept::yes && gives(held, *op.record)) return;
+  if (kept && op.record->body_kept != BodyKept::no && gives(held, *op.record)) return;
   violated(fmt::format("key {}: claim {} was given another answer than the recorded one; it is {}", name(op.id),
                        short_hex(op.nonce), to_text(held)));
 }
@@ -231,7 +235,7 @@ void History::granted(Key& key, const Op& op) {
   // Whoever releases gives back the attempt before, and nobody owns that.
   if (key.before.state == Fact::State::started) key.before.state = Fact::State::unknown;
   key.before.nonce = Nonce();
-  key.before.chunks.clear();
+  key.before.drop_chunks();
   key.now = after_claim(op);
   key.perhaps.clear();
   if (key.before.state != Fact::State::none) {
@@ -290,6 +294,7 @@ void History::owner_ended() {
 // A replay from this record gives what was recorded.
 bool History::gives(const Fact& fact, const Record& record) {
   if (record.body_kept == BodyKept::no) return fact.outcome == nullptr;
+  if (fact.in_chunks != (record.body_kept == BodyKept::in_chunks)) return false;
   return fact.outcome && record.outcome && *fact.outcome == *record.outcome;
 }
 
@@ -314,7 +319,9 @@ void History::found_after_restart(const OperationId& id, const std::optional<Rec
   // One that was not answered may have been written without its body, for want of room.
   const bool no_body = record && record->state == State::succeeded && record->body_kept == BodyKept::no;
   for (Fact& fact : key.perhaps) {
-    if (no_body) fact.outcome = nullptr;
+    if (!no_body || fact.state != Fact::State::succeeded) continue;
+    fact.outcome = nullptr;
+    fact.drop_chunks();
   }
   if (!fits(key.now)) {
     const auto written = std::ranges::find_if(key.perhaps, fits);

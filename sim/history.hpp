@@ -145,10 +145,13 @@ class History {
     OutcomeBytes outcome{};                 // what a replay gives; null: it was not kept
     std::optional<unsigned> resolved_by{};  // an operator's errand
     bool aged = false;                   // the store keeps only a tombstone: a clock that is set back does not undo it
-    std::vector<OutcomeBytes> chunks{};  // of a response that streams
+    bool in_chunks = false;              // its body, and the outcome is the head alone
+    std::vector<OutcomeBytes> chunks{};  // of a response that streams, or has stayed in them
     OutcomeBytes perhaps_chunk{};        // the next one, if it was written although its append failed
 
     void append(const OutcomeBytes& chunk);
+    void drop_chunks();
+    bool has_chunks() const { return state == State::started || state == State::unknown || in_chunks; }
     Time forget_at() const { return saturating_add(expires_at, remembered); }
   };
   struct Version {

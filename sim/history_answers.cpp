@@ -40,7 +40,7 @@ void History::committed(const OperationId& id, const Record& record, unsigned ex
   key.now.nonce = nonce;
   key.now.expires_at = record.expires_at;
   key.now.outcome = record.outcome;
-  key.now.chunks.clear();
+  key.now.drop_chunks();
   is_recorded(key);
 }
 

@@ -14,6 +14,12 @@ void History::Fact::append(const OutcomeBytes& chunk) {
   perhaps_chunk = nullptr;
 }
 
+void History::Fact::drop_chunks() {
+  in_chunks = false;
+  chunks.clear();
+  perhaps_chunk = nullptr;
+}
+
 void History::appended(Key& key, const Op& op) {
   const std::string who = fmt::format("key {}: {}", name(op.id), short_hex(op.nonce));
   Fact& held = key.now;
@@ -41,10 +47,17 @@ void History::check_chunks(Key& key, const Op& op) {
   const std::string what = fmt::format("key {}: a read", name(op.id));
   if (!op.record || !may_have_chunks(*op.record)) {
     if (!op.chunks.empty()) violated(what + " gave chunks without a record that has any");
+    const bool succeeded = op.record && op.record->state == State::succeeded;
+    const bool certain = key.perhaps.empty() && key.now.state == Fact::State::succeeded;
+    if (succeeded && certain && !gives(key.now, *op.record)) {
+      violated(fmt::format("{} gave another outcome than the recorded one; it is {}", what, to_text(key.now)));
+    }
     return;
   }
+  const bool kept = op.record->state == State::succeeded;
   const auto fits = [&](const Fact& fact) {
-    return fact.nonce == op.record->nonce && fact.state == state_of(op.record->state);
+    const bool same = fact.nonce == op.record->nonce && fact.state == state_of(op.record->state);
+    return same && (!kept || gives(fact, *op.record));
   };
   const auto written = std::ranges::find_if(key.perhaps, fits);
   if (!fits(key.now) && written == key.perhaps.end()) {
@@ -63,6 +76,10 @@ void History::check_chunks(Key& key, const Op& op) {
     return violated(
         fmt::format("{} gave \"{}\" as chunk {}, which {} did not append", what, chunk, i, short_hex(held.nonce)));
   }
+  if (kept && held.perhaps_chunk && end == held.chunks.size()) {
+    const bool had_room = op.chunks.empty() || bytes + held.perhaps_chunk->size() <= op.chunk_bytes;
+    if (had_room) held.perhaps_chunk = nullptr;  // nothing more can come
+  }
   if (end >= held.chunks.size()) return;
   const bool full = !op.chunks.empty() && bytes + held.chunks[end]->size() > op.chunk_bytes;
   if (!full) violated(fmt::format("{} missed chunk {} of {}", what, end, short_hex(held.nonce)));
@@ -77,16 +94,14 @@ void History::told_chunks(const Op& op) {
   std::size_t& most = told_chunks_[nonce];
   most = std::max(most, there);
   const Fact& safe = keys_[op.id].safe.now;
-  const bool streams = safe.state == Fact::State::started || safe.state == Fact::State::unknown;
-  if (!only_acknowledged_counts_ || !streams || safe.nonce != nonce || there <= safe.chunks.size()) return;
+  if (!only_acknowledged_counts_ || !safe.has_chunks() || safe.nonce != nonce || there <= safe.chunks.size()) return;
   violated(fmt::format("key {}: {} chunks of {} were told before the replica had them", name(op.id), there,
                        short_hex(nonce)));
 }
 
 // As of outcomes, nothing is told that a failover could forget.
 void History::check_chunks_after_failover(const OperationId& id, const Fact& held) {
-  if (!only_acknowledged_counts_) return;
-  if (held.state != Fact::State::started && held.state != Fact::State::unknown) return;
+  if (!only_acknowledged_counts_ || !held.has_chunks()) return;
   const auto told = told_chunks_.find(held.nonce);
   if (told == told_chunks_.end() || told->second <= held.chunks.size()) return;
   violated(fmt::format("key {}: {} chunks of {} were told, and {} are left after the failover", name(id), told->second,

@@ -68,7 +68,8 @@ Task<void> Streams::run_owner(Work& work) {
   const auto fence = static_cast<std::uint64_t>(work.op.record->fence);
   const unsigned execution = ports_.history.executed(asked, work.nonce, fence);
   const std::uint64_t count = draw.between(1, 8);
-  for (std::uint32_t chunk = 0; chunk < count; ++chunk) {
+  std::uint32_t chunk = 0;
+  for (; chunk < count; ++chunk) {
     const Duration pause = draw.one_in(6) ? draw.below(work.slow) : draw.below(Duration(300ms));
     co_await sleep_for(ports_.home, pause);
     const Op renew{.verb = Verb::renew};
@@ -78,7 +79,7 @@ Task<void> Streams::run_owner(Work& work) {
     if (status == OpStatus::lost) co_return;
     if (status == OpStatus::failed) break;
   }
-  if (!cut_off_) co_await end(work, execution);
+  if (!cut_off_) co_await end(work, execution, chunk);
 }
 
 Task<OpStatus> Streams::append(Work& work, std::uint32_t chunk) {
@@ -94,16 +95,23 @@ Task<OpStatus> Streams::append(Work& work, std::uint32_t chunk) {
   co_return work.op.status;
 }
 
-Task<void> Streams::end(Work& work, unsigned execution) {
+Task<void> Streams::end(Work& work, unsigned execution, std::uint32_t chunks) {
   ports_.history.backend_told(execution, 200);
   const State state = ports_.world.draw.one_of({State::succeeded, State::failed, State::unknown, State::unknown});
-  const Op finish{.verb = Verb::finish, .final_state = state, .outcome = bytes("all of " + short_hex(work.nonce))};
+  // A long response stays in its chunks, and a short one is joined.
+  const bool kept = state == State::succeeded && ports_.world.draw.one_in(2);
+  const Op finish{.verb = Verb::finish,
+                  .final_state = state,
+                  .body_kept = kept ? BodyKept::in_chunks : BodyKept::yes,
+                  .outcome = bytes((kept ? "head of " : "all of ") + short_hex(work.nonce))};
   const Op release{.verb = Verb::release};
   const unsigned how = static_cast<unsigned>(ports_.world.draw.below(std::size_t{6}));
   const bool may_lapse = work.terms.lease != Duration::max();
   if (how == 0 && may_lapse) co_return;
   const Op& last = how == 1 ? release : finish;
   co_await ask(work, last);
+  // Somebody else ended it, and the owner does not know yet: nothing may be added to a body that was told.
+  if (kept && how != 1 && !cut_off_ && ports_.world.draw.one_in(3)) co_await append(work, chunks);
 }
 
 Task<void> Streams::run_reader(Work& work) {

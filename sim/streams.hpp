@@ -47,7 +47,8 @@ class Streams {
   Work& begin(unsigned stream);
   Task<void> run_owner(Work& work);
   Task<OpStatus> append(Work& work, std::uint32_t chunk);
-  Task<void> end(Work& work, unsigned execution);
+  // `chunks`: as many as it knows of.
+  Task<void> end(Work& work, unsigned execution, std::uint32_t chunks);
   Task<void> run_reader(Work& work);
   Task<void> ask(Work& work, Op op);
 

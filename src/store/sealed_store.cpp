@@ -40,8 +40,19 @@ std::string context_of(std::string_view header, const OperationId& id, const Non
   return context;
 }
 
-bool is_sealed(std::string_view outcome) {
-  return outcome.starts_with(sealed_version) || outcome.starts_with(shared_key_version);
+// The head of a body in chunks, from before there were keys.
+bool is_plain_head(const Record& record) {
+  return record.body_kept == BodyKept::in_chunks && record.outcome != nullptr &&
+         record.outcome->starts_with(shared_key_version);
+}
+
+bool is_sealed(const Record& record) {
+  if (record.outcome == nullptr || is_plain_head(record)) return false;
+  return record.outcome->starts_with(sealed_version) || record.outcome->starts_with(shared_key_version);
+}
+
+bool is_sealed_chunk(std::string_view bytes) {
+  return bytes.size() >= 2 && bytes[0] == sealed_version && bytes[1] == 0;
 }
 
 }  // namespace
@@ -96,7 +107,7 @@ std::optional<std::string> SealedStore::opened(const Op& op, const NamedKey& key
 }
 
 void SealedStore::open(Op& op) const {
-  if (!op.record || op.record->outcome == nullptr || !is_sealed(*op.record->outcome)) return;
+  if (!op.record || !is_sealed(*op.record)) return;
   const NamedKey* key = key_of(op.id, *op.record->outcome);
   std::optional<std::string> plain;
   if (key != nullptr) plain = opened(op, *key);
@@ -104,13 +115,16 @@ void SealedStore::open(Op& op) const {
   op.record->outcome = plain ? std::make_shared<const std::string>(*std::move(plain)) : nullptr;
 }
 
-// A reader must not take the rest for the whole, so one chunk that cannot be read fails the op.
+// A reader must not take the rest for the whole, so one chunk that cannot be read fails the op. Call it before open():
+// beside a plain head, chunks are plain too, whatever they begin with.
 void SealedStore::open_chunks(Op& op) const {
+  if (op.chunks.empty()) return;
+  const bool plain_head = is_plain_head(*op.record);
   std::uint32_t number = op.chunk;
   for (OutcomeBytes& chunk : op.chunks) {
     const std::uint32_t at = number++;
     const std::string_view bytes = *chunk;
-    if (!bytes.starts_with(sealed_version)) continue;
+    if (!is_sealed_chunk(bytes) || (plain_head && find_key(bytes) == nullptr)) continue;
     const NamedKey* key = key_of(op.id, bytes);
     std::optional<std::string> plain;
     if (key != nullptr) {
@@ -123,11 +137,15 @@ void SealedStore::open_chunks(Op& op) const {
   }
 }
 
-const SealedStore::NamedKey* SealedStore::key_of(const OperationId& id, std::string_view bytes) const {
+const SealedStore::NamedKey* SealedStore::find_key(std::string_view bytes) const {
   const std::string_view name = bytes.substr(std::min(key_name_at, bytes.size()), sizeof(KeyName));
   const auto key = std::ranges::find_if(
       keys_, [name](const NamedKey& each) { return name == std::string_view(each.name.data(), each.name.size()); });
-  if (key != keys_.end()) return &*key;
+  return key == keys_.end() ? nullptr : &*key;
+}
+
+const SealedStore::NamedKey* SealedStore::key_of(const OperationId& id, std::string_view bytes) const {
+  if (const NamedKey* key = find_key(bytes)) return key;
   log_unreadable(id, "its key is not in encryption.keys");
   return nullptr;
 }
@@ -173,19 +191,19 @@ void SealedStore::execute_until(std::chrono::nanoseconds until, std::span<Op* co
   for (std::size_t i = 0; i < batch.size(); ++i) {
     Op& op = *batch[i];
     const auto& [given, kept] = ops.outcomes[i];
+    open_chunks(op);
     if (given != nullptr && op.record && op.record->outcome == kept) {
       op.record->outcome = given;  // what was just written need not be opened
     } else {
       open(op);
     }
-    open_chunks(op);
   }
 }
 
 bool SealedStore::answer_at_once(Op& op) {
   if (!inner_.answer_at_once(op)) return false;
-  open(op);
   open_chunks(op);
+  open(op);
   return true;
 }
 

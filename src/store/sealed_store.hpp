@@ -13,11 +13,13 @@
 // one attempt and one fence, so an outcome opens neither in another row nor as that of another attempt.
 //
 // Chunks are sealed like outcomes. Their context also has their number, four bytes, little endian: none opens in
-// another one's place, or as an outcome.
+// another one's place, or as an outcome. Each says which key it was sealed with, so a body that stays in chunks opens
+// as long as the keys of all of them are there.
 //
 // Version 2, which is read and no longer written, has one cipher key for all operations, HMAC-SHA-256(key, "once
 // outcome key 1"), and the operation's id as its context. A plain outcome begins with 1 and is passed as it is:
-// backends that record their own outcome in SQL write it plainly, and so did this store before it had keys.
+// backends that record their own outcome in SQL write it plainly, and so did this store before it had keys. The plain
+// head of a body in chunks begins with 2, and nothing in chunks was ever sealed as version 2.
 #pragma once
 
 #include <array>
@@ -75,7 +77,9 @@ class SealedStore final : public Store {
   Aead::Nonce new_nonce();
   void open(Op& op) const;
   void open_chunks(Op& op) const;
-  // The key that sealed these bytes; null, and a line in the log, if it is not there.
+  // The key that sealed these bytes; null if it is not there.
+  const NamedKey* find_key(std::string_view bytes) const;
+  // The same, with a line in the log.
   const NamedKey* key_of(const OperationId& id, std::string_view bytes) const;
   std::optional<std::string> opened(const Op& op, const NamedKey& key) const;
   void log_unreadable(const OperationId& id, std::string_view why) const;

@@ -130,6 +130,24 @@ class Streaming : public testing::Test {
   void read(const std::vector<std::string>& texts, std::size_t most = 1000) {
     history_.store_acted(read_op(texts, most));
   }
+  // It ends, and its body stays in its chunks.
+  void keep() {
+    history_.backend_told(history_.executed({.operation = 1}, owner_, 1), 200);
+    record_.state = State::succeeded;
+    record_.body_kept = BodyKept::in_chunks;
+    record_.outcome = std::make_shared<const std::string>("final head");
+    const Op op{.verb = Verb::finish,
+                .id = id_,
+                .nonce = owner_,
+                .terms = {.ttl = 1h},
+                .body_kept = BodyKept::in_chunks,
+                .outcome = record_.outcome,
+                .status = OpStatus::done,
+                .record = record_};
+    history_.store_acted(op);
+    history_.acknowledged(id_);
+    ASSERT_FALSE(violated()) << history_.violations().front();
+  }
   bool violated() const { return !history_.violations().empty(); }
 
   const OperationId id_{{1}};
@@ -179,6 +197,37 @@ TEST_F(Streaming, is_read_whole) {
 TEST_F(Streaming, is_read_in_parts_that_fit) {
   read({"head"}, 5);
   EXPECT_FALSE(violated());
+}
+
+TEST_F(Streaming, that_stays_in_its_chunks_is_read_whole) {
+  keep();
+  read({"head", "one"});
+  read({"head"}, 5);
+  append(owner_, 2, "two", OpStatus::lost);
+  EXPECT_FALSE(violated());
+  read({"head"});
+  EXPECT_TRUE(violated());
+}
+
+TEST_F(Streaming, that_stays_in_its_chunks_is_not_appended_to) {
+  keep();
+  append(owner_, 2, "two");
+  EXPECT_TRUE(violated());
+}
+
+TEST_F(Streaming, that_stays_in_its_chunks_is_not_told_as_one_that_has_none) {
+  keep();
+  record_.body_kept = BodyKept::no;
+  record_.outcome = nullptr;
+  read({});
+  EXPECT_TRUE(violated());
+}
+
+TEST_F(Streaming, that_stays_in_its_chunks_loses_none_in_a_failover) {
+  keep();
+  history_.told(read_op({"head", "one"}), process_);
+  history_.failed_over(id_, record_, {std::make_shared<const std::string>("head")});
+  EXPECT_TRUE(violated());
 }
 
 TEST_F(Streaming, is_not_read_in_other_words) {

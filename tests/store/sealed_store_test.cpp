@@ -220,5 +220,71 @@ TEST_F(SealedStoreTest, what_was_changed_or_moved_to_another_operation_does_not_
   EXPECT_EQ(seen({new_}, op.id), nullptr);
 }
 
+// A body that stays in its chunks, the first of them sealed before keys were rotated.
+class SealedChunks : public SealedStoreTest {
+ protected:
+  void SetUp() override {
+    random_.fill(op_.id.bytes);
+    random_.fill(op_.nonce.bytes);
+    ASSERT_EQ(run(inner_, op_).verdict, Verdict::execute);
+  }
+  void append(Store& store, std::string_view bytes) {
+    op_.verb = Verb::append;
+    op_.outcome = std::make_shared<const std::string>(bytes);
+    ASSERT_EQ(run(store, op_).status, OpStatus::done);
+    ++op_.chunk;
+  }
+  void keep(Store& store, std::string_view head) {
+    op_.verb = Verb::finish;
+    op_.body_kept = BodyKept::in_chunks;
+    op_.outcome = std::make_shared<const std::string>(head);
+    ASSERT_EQ(run(store, op_).status, OpStatus::done);
+  }
+  Op read(const Secrets& secrets) {
+    return run_with(secrets, {.verb = Verb::read, .id = op_.id, .chunk_bytes = std::size_t{1} << 20U});
+  }
+  static std::vector<std::string> texts(const Op& op) {
+    std::vector<std::string> all;
+    for (const OutcomeBytes& chunk : op.chunks) all.push_back(*chunk);
+    return all;
+  }
+
+  Op op_{.verb = Verb::claim};
+};
+
+TEST_F(SealedChunks, of_two_keys_open_as_long_as_both_are_there) {
+  const Secrets before = {old_};
+  const Secrets both = {new_, old_};
+  SealedStore first(inner_, before, random_, log_);
+  SealedStore second(inner_, both, random_, log_);
+  append(first, "head");
+  append(first, "4242");
+  append(second, "one");
+  keep(second, "\2final head");
+  const Op op = read(both);
+  EXPECT_EQ(texts(op), (std::vector<std::string>{"head", "4242", "one"}));
+  EXPECT_EQ(*op.record->outcome, "\2final head");
+  EXPECT_EQ(op.record->body_kept, BodyKept::in_chunks);
+  EXPECT_EQ(read({new_}).status, OpStatus::failed) << "a reader must not take the rest for the whole";
+  const Op underneath = run(inner_, {.verb = Verb::read, .id = op_.id, .chunk_bytes = std::size_t{1} << 20U});
+  for (const std::string& text : texts(underneath)) EXPECT_FALSE(text.contains("4242"));
+  EXPECT_FALSE(underneath.record->outcome->contains("final head"));
+}
+
+// Its head begins as what version 2 has sealed, and its chunks with anything.
+TEST_F(SealedChunks, from_before_there_were_keys_are_passed_as_they_are) {
+  using namespace std::string_literals;
+  const std::string like_sealed = "\3\0 looks like a key, and is not"s;
+  append(inner_, "\1head");
+  append(inner_, like_sealed);
+  append(inner_, "\3");
+  keep(inner_, "\2\0final head"s);
+  const Op op = read({new_, old_});
+  ASSERT_EQ(op.status, OpStatus::done) << op.error;
+  EXPECT_EQ(texts(op), (std::vector<std::string>{"\1head", like_sealed, "\3"}));
+  ASSERT_NE(op.record->outcome, nullptr);
+  EXPECT_EQ(*op.record->outcome, "\2\0final head"s);
+}
+
 }  // namespace
 }  // namespace once::store

@@ -24,9 +24,11 @@ struct Mutant {
 
 constexpr Mutant mutants[] = {
     {"answer_over_committed", StoreKind::sql_transaction},
+    {"append_after_finish", StoreKind::sql},
     {"append_without_nonce"},
     {"caller_has_no_limit", std::nullopt, Layer::bytes},
     {"caller_not_in_id"},
+    {"chunks_dropped_at_finish", StoreKind::sql},
     {"chunks_not_waited_for", StoreKind::redis_wait},
     {"chunks_outlive_attempt"},
     {"claim_past_open_transaction", StoreKind::sql_transaction},
