@@ -82,7 +82,7 @@ struct Op {
   std::string_view tenant{};
   std::string_view route{};
 
-  // lookup: a request waits for this operation to end. A store that can notify other gateways notes it in the record.
+  // lookup, read: a request waits for its end or next chunk. A store that can notify other gateways notes it.
   Waits waits = Waits::no;
 
   // finish, resolve. body_kept says where the body of a succeeded outcome is; in chunks for a finish only. A store
@@ -162,7 +162,7 @@ class Store {
   virtual std::size_t part_of(const OperationId& /*id*/) const { return 0; }
   // Thread-safe. Answers the op if that needs neither a wait nor a change; false: call execute().
   virtual bool answer_at_once(Op& /*op*/) { return false; }
-  // Notifications about operations that a request of this process waits for (Waits) and another gateway has ended:
+  // Notifications that another gateway has ended, or appended to, what a request of this process waits for (Waits):
   // `told` is called on a thread of the store, perhaps late, twice or never. Call this once, before the first batch. A
   // store that is not shared never notifies.
   virtual void tell_ends(std::function<void(const OperationId&)> /*told*/) {}

@@ -141,6 +141,68 @@ TEST_F(RedisChunks, the_list_expires_with_its_record_and_never_before) {
   EXPECT_EQ(kept_list, kept);
 }
 
+// Also: the format, and what a version that does not know this one reads.
+TEST_F(RedisChunks, a_body_that_stays_in_the_list_is_marked_in_the_record) {
+  const Begun it = begin();
+  const Op end = caller_.finish_in_chunks(it.id, it.nonce, "final head");
+  ASSERT_EQ(end.status, OpStatus::done);
+  ASSERT_TRUE(end.record.has_value());
+  EXPECT_EQ(end.record->body_kept, BodyKept::in_chunks);
+  const std::string bytes = ask({"GET", key_of(it.id)});
+  std::string expected = packed(*end.record, "final head");
+  expected[3] = 1 | 4;
+  EXPECT_EQ(to_hex(bytes), to_hex(expected));
+  EXPECT_EQ(bytes[2], 2);
+  EXPECT_EQ(ask({"LRANGE", list_of(it.id), "1", "-1"}), "head\none\n");
+}
+
+TEST_F(RedisChunks, kept_chunks_go_when_the_record_expires_and_not_with_its_tombstone) {
+  const Begun it{.id = caller_.new_id(), .nonce = caller_.new_nonce()};
+  ClaimTerms remembered = Caller::usual;
+  remembered.tombstone = hours(100);
+  ASSERT_EQ(caller_.claim(it.id, it.nonce, remembered).verdict, Verdict::execute);
+  ASSERT_EQ(caller_.append(it.id, it.nonce, 0, "head").status, OpStatus::done);
+  ClaimTerms longer = Caller::usual;
+  longer.ttl = hours(20);
+  const Op end = caller_.finish_in_chunks(it.id, it.nonce, "final head", longer);
+  ASSERT_EQ(end.status, OpStatus::done);
+  const auto ms = [](Time time) { return time.time_since_epoch().count(); };
+  EXPECT_EQ(number({"PEXPIRETIME", list_of(it.id)}), ms(end.record->expires_at));
+  EXPECT_EQ(number({"PEXPIRETIME", key_of(it.id)}), ms(end.record->forget_at));
+  EXPECT_GT(end.record->forget_at, end.record->expires_at);
+}
+
+// A Redis that evicts keys may take the list alone.
+TEST_F(RedisChunks, a_success_whose_list_is_gone_is_told_without_chunks) {
+  const Begun it = begin();
+  ASSERT_EQ(caller_.finish_in_chunks(it.id, it.nonce, "final head").status, OpStatus::done);
+  ASSERT_EQ(ask({"DEL", list_of(it.id)}), "1");
+  const Op op = caller_.read(it.id);
+  EXPECT_EQ(op.status, OpStatus::done);
+  EXPECT_TRUE(op.chunks.empty());
+  ASSERT_TRUE(op.record.has_value());
+  EXPECT_EQ(op.record->body_kept, BodyKept::in_chunks);
+  EXPECT_EQ(*op.record->outcome, "final head");
+}
+
+TEST_F(RedisChunks, the_list_of_a_success_is_left_only_if_its_body_is_in_it) {
+  for (const BodyKept kept : {BodyKept::yes, BodyKept::no, BodyKept::in_chunks}) {
+    const Begun it = begin();
+    const Op end{.verb = Verb::finish,
+                 .id = it.id,
+                 .nonce = it.nonce,
+                 .terms = Caller::usual,
+                 .body_kept = kept,
+                 .outcome = std::make_shared<const std::string>("x")};
+    ASSERT_EQ(caller_.run(end).status, OpStatus::done);
+    EXPECT_EQ(has_list(it.id), kept == BodyKept::in_chunks);
+    ASSERT_EQ(
+        caller_.run({.verb = Verb::forget, .id = it.id, .nonce = it.nonce, .seen_state = State::succeeded}).status,
+        OpStatus::done);
+    EXPECT_FALSE(has_list(it.id));
+  }
+}
+
 // As by a server that was not allowed to remove it, or by a version that does not know of it.
 TEST_F(RedisChunks, a_list_that_was_left_behind_is_not_read_and_makes_room_for_the_next) {
   const Begun it = begin();

@@ -108,6 +108,20 @@ TEST_F(RedisFull, refuses_chunks_and_takes_the_outcome) {
   for (const Begun& it : silent) EXPECT_EQ(caller_.append(it.id, it.nonce, 0, "head").status, OpStatus::done);
 }
 
+TEST_F(RedisFull, takes_the_end_of_a_body_that_stays_in_chunks) {
+  const std::vector<Begun> begun = begin_some(caller_);
+  for (const Begun& it : begun) ASSERT_EQ(caller_.append(it.id, it.nonce, 0, "head").status, OpStatus::done);
+  fill_up();
+  for (const Begun& it : begun) {
+    const Op end = caller_.finish_in_chunks(it.id, it.nonce, "final head");
+    EXPECT_EQ(end.status, OpStatus::done) << end.error;
+    const Op op = caller_.read(it.id);
+    EXPECT_EQ(op.chunks.size(), 1U) << op.error;
+    ASSERT_TRUE(op.record.has_value());
+    EXPECT_EQ(op.record->body_kept, BodyKept::in_chunks);
+  }
+}
+
 TEST_F(RedisFull, takes_releases_and_what_operators_resolve_and_forget) {
   const std::vector<Begun> released = begin_some(caller_);
   const std::vector<Begun> resolved = begin_some(caller_);

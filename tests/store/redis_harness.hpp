@@ -142,6 +142,14 @@ class Caller {
                 .final_state = state,
                 .outcome = std::make_shared<const std::string>(std::move(value))});
   }
+  Op finish_in_chunks(const OperationId& id, const Nonce& nonce, std::string head, const ClaimTerms& terms = usual) {
+    return run({.verb = Verb::finish,
+                .id = id,
+                .nonce = nonce,
+                .terms = terms,
+                .body_kept = BodyKept::in_chunks,
+                .outcome = std::make_shared<const std::string>(std::move(head))});
+  }
   Op renew(const OperationId& id, const Nonce& nonce, const ClaimTerms& terms = usual) {
     return run({.verb = Verb::renew, .id = id, .nonce = nonce, .terms = terms});
   }
@@ -161,6 +169,9 @@ class Caller {
   }
   Op read(const OperationId& id, std::uint32_t from = 0, std::size_t bytes = std::size_t{1} << 20U) {
     return run({.verb = Verb::read, .id = id, .chunk = from, .chunk_bytes = bytes});
+  }
+  Op read_and_wait(const OperationId& id, std::uint32_t from) {
+    return run({.verb = Verb::read, .id = id, .waits = Waits::yes, .chunk = from, .chunk_bytes = 1000});
   }
 
   // As a gateway would: the same op again while the store cannot say.

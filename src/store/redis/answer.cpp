@@ -84,15 +84,15 @@ Read read_chunks(Op& op, const redisReply& reply) {
     if (reply.element[i]->type != REDIS_REPLY_STRING) return Read::nonsense;
   }
   const Read read = read_reply(op, *reply.element[0]);
-  if (read != Read::answered) return read == Read::refused ? read : Read::nonsense;
-  if (!op.record || !may_have_chunks(*op.record)) {
+  if (read == Read::refused) return read;
+  if ((read != Read::answered && read != Read::written) || !op.record || !may_have_chunks(*op.record)) {
     op.record.reset();
     return Read::nonsense;
   }
   for (std::size_t i = 1; i < reply.elements; ++i) {
     op.chunks.push_back(std::make_shared<const std::string>(text_of(*reply.element[i])));
   }
-  return Read::written;
+  return op.record->state == State::succeeded ? read : Read::written;
 }
 
 }  // namespace

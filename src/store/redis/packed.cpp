@@ -23,7 +23,8 @@ constexpr std::uint64_t never = std::uint64_t{1} << 52U;
 static_assert(static_cast<int>(State::started) == 0 && static_cast<int>(State::succeeded) == 1 &&
               static_cast<int>(State::failed) == 2 && static_cast<int>(State::unknown) == 3 &&
               static_cast<int>(State::tombstone) == 4);
-static_assert(static_cast<int>(BodyKept::yes) == 0 && static_cast<int>(BodyKept::no) == 1);
+static_assert(static_cast<int>(BodyKept::yes) == 0 && static_cast<int>(BodyKept::no) == 1 &&
+              static_cast<int>(BodyKept::in_chunks) == 2);
 static_assert(static_cast<int>(OnUnknown::retry) == 0 && static_cast<int>(OnUnknown::takeover) == 1 &&
               static_cast<int>(OnUnknown::hold) == 2);
 
@@ -57,6 +58,12 @@ bool is_version(std::uint64_t written) {
   return written >= oldest_version && written < versions_end;
 }
 
+// A value of a newer version is a body that this one cannot read.
+BodyKept kept_in(std::string_view packed) {
+  const std::uint64_t kept = read_number(packed, 2, 1) & 15U;
+  return kept <= static_cast<std::uint64_t>(BodyKept::in_chunks) ? static_cast<BodyKept>(kept) : BodyKept::no;
+}
+
 bool readable(std::string_view packed) {
   return is_version(read_number(packed, 0, 1)) && version_needed(packed) <= version;
 }
@@ -81,7 +88,7 @@ std::optional<Record> unpack_record(std::string_view packed) {
   if (state > last || before > last) return std::nullopt;
   Record record;
   record.state = static_cast<State>(state);
-  record.body_kept = (read_number(packed, 2, 1) & 15U) == 0 ? BodyKept::yes : BodyKept::no;
+  record.body_kept = kept_in(packed);
   record.expires_at = read_time(packed, 4);
   record.lease_until = read_time(packed, 12);
   record.forget_at = read_time(packed, 98);

@@ -129,11 +129,11 @@ if state == final then
 end
 if state ~= 0 and state ~= 3 then return struct.pack('>c1I8', 'L', us) end
 )lua";
-// An unknown outcome keeps its chunks, for as long as its record.
+// The chunks stay until the record expires if the outcome is unknown, or if the body of a success is kept in them.
 constexpr std::string_view finish_write = R"lua(
 forget = now + ttl + math.max(forget - expires, 0)
 expires = now + ttl
-local labels, keep_chunks_until = '', final == 3 and forget
+local labels, keep_chunks_until = '', (final == 3 or final == 1 and kept == 2) and expires
 if keep_chunks_until and flags % 8 >= 4 then has = has + 4 end
 if flags % 4 >= 2 then
   local tenant = string.byte(v, 107)
@@ -213,10 +213,11 @@ if confirm == 1 and state == 1 and waited ~= 2 then redis.call('GETEX', KEYS[1])
 constexpr std::string_view lookup_end = "return struct.pack('>c1I8', 'S', us) .. v";
 
 // How many chunks are asked for at once follows from the size of those before. Where replicas are waited for, chunks
-// that are about to be told need a write of this connection, as outcomes do.
+// that are about to be told need a write of this connection, as outcomes do. Those of a success come with its outcome:
+// replicas that have that have them too.
 constexpr std::string_view read_terms = "local waits, confirm, first, most = struct.unpack('>BBI4I8', ARGV[1])";
 constexpr std::string_view list_chunks = R"lua(
-if (state == 0 or state == 3) and redis.call('LINDEX', KEYS[2], 0) == string.sub(v, 51, 66) then
+if (state == 0 or state == 3 or state == 1 and old_kept % 16 == 2) and redis.call('LINDEX', KEYS[2], 0) == string.sub(v, 51, 66) then
   local answer, taken, at, step = {struct.pack('>c1I8', 'S', us) .. v}, 0, first + 1, 8
   while true do
     local some = redis.call('LRANGE', KEYS[2], at, at + step - 1)
@@ -230,19 +231,20 @@ if (state == 0 or state == 3) and redis.call('LINDEX', KEYS[2], 0) == string.sub
     step = math.max(1, math.min(256, math.floor((most - taken) * (at - first - 1) / math.max(taken, 1))))
   end
   if #answer > 1 then
-    if confirm == 1 then redis.call('PEXPIREAT', KEYS[2], math.max(struct.unpack('>I8', v, 99), lease_until)) end
+    if confirm == 1 and state ~= 1 then redis.call('PEXPIREAT', KEYS[2], math.max(struct.unpack('>I8', v, 99), lease_until)) end
     return answer
   end
 end
 )lua";
 
 // Written like a claim, not like an outcome: a full Redis refuses it. The expiry is written every time, also of a chunk
-// that is there already, because WAIT needs a write.
+// that is there already, because WAIT needs a write. Readers at other gateways are told of a new chunk as of an end.
 constexpr std::string_view chunk_terms = "local number, nonce = struct.unpack('>I4c16', ARGV[1])";
 constexpr std::string_view append = R"lua(
 if state ~= 0 then return struct.pack('>c1I8', 'L', us) end
 local appended_by = redis.call('LINDEX', KEYS[2], 0)
 local count = appended_by == nonce and redis.call('LLEN', KEYS[2]) - 1 or 0
+if count > number then waited = 0 end
 if count < number then return struct.pack('>c1I8', 'M', us) end
 if appended_by ~= nonce then
   if appended_by then redis.call('DEL', KEYS[2]) end
@@ -252,7 +254,6 @@ elseif count == number then
 end
 redis.call('PEXPIREAT', KEYS[2], math.max(forget, lease_until))
 if flags % 8 < 4 then redis.call('SETRANGE', KEYS[1], 3, string.char(flags + 4)) end
-return struct.pack('>c1I8', 'W', us)
 )lua";
 
 // After WAIT has said that the replicas have it, for on_replicas(). What cannot be marked is waited for again.
@@ -298,7 +299,7 @@ std::string script_of(Verb verb) {
       return script(read_value_as_owner,
                     {release_terms, owners_only, release, drop_chunks, tend_chunks, tell, written_end});
     case Verb::forget: return script(read_value, {forget, drop_chunks, tend_chunks, tell, written_end});
-    case Verb::append: return script(read_value, {chunk_terms, owners_only, append});
+    case Verb::append: return script(read_value, {chunk_terms, owners_only, append, tell, written_end});
     case Verb::lookup: return script(read_value, {lookup_terms, lookup, lookup_end});
     case Verb::read: return script(read_value, {read_terms, lookup, list_chunks, lookup_end});
   }
