@@ -63,17 +63,17 @@ TEST_F(PostgresSchema, a_newer_schema_is_used_if_it_says_that_this_program_can) 
   const OwnDatabase database;
   ASSERT_TRUE(postgres::apply_schema(database.url(), ServerSettings()).has_value());
   Sql sql(database.url());
-  sql("UPDATE once_schema SET revision = 6, version = 5; ALTER TABLE once_operations ADD COLUMN later text DEFAULT "
+  sql("UPDATE once_schema SET revision = 7, version = 6; ALTER TABLE once_operations ADD COLUMN later text DEFAULT "
       "'x'");
   const auto store = open(ServerSettings(), database.url());
   const Started it = started(*store);
   EXPECT_EQ(run(*store, finish_op(it.id, it.nonce)).status, OpStatus::done);
   EXPECT_EQ(*postgres::apply_schema(database.url(), ServerSettings()),
-            "schema revision 6 is there, newer than this program's 5, which can use it");
-  EXPECT_EQ(sql("SELECT revision FROM once_schema"), "6");
+            "schema revision 7 is there, newer than this program's 6, which can use it");
+  EXPECT_EQ(sql("SELECT revision FROM once_schema"), "7");
 
-  sql("UPDATE once_schema SET version = 6");
-  EXPECT_NE(error_of(database.url()).find("needs a program for revision 6 or newer; this one is for 5"),
+  sql("UPDATE once_schema SET version = 7");
+  EXPECT_NE(error_of(database.url()).find("needs a program for revision 7 or newer; this one is for 6"),
             std::string::npos);
   EXPECT_FALSE(postgres::apply_schema(database.url(), ServerSettings()).has_value());
 }
@@ -81,25 +81,61 @@ TEST_F(PostgresSchema, a_newer_schema_is_used_if_it_says_that_this_program_can) 
 TEST_F(PostgresSchema, an_older_schema_says_what_to_run) {
   const OwnDatabase database;
   Sql(database.url())(schema_1());
-  EXPECT_NE(error_of(database.url()).find("has revision 1, this program needs 5: run `once schema postgres --apply"),
+  EXPECT_NE(error_of(database.url()).find("has revision 1, this program needs 6: run `once schema postgres --apply"),
             std::string::npos);
 }
 
-// Revision 5 has once_chunks beside what was there; programs of revision 4 go on.
+// Revision 6 has a column more; programs of revision 5 go on.
 TEST_F(PostgresSchema, the_schema_of_the_revision_before_gets_what_is_new_and_keeps_its_rows) {
   const OwnDatabase database;
   Sql sql(database.url());
-  sql(schema_of(4));
-  EXPECT_EQ(sql("SELECT version, revision FROM once_schema", 2), "4|4");
+  sql(schema_of(5));
+  EXPECT_EQ(sql("SELECT version, revision FROM once_schema", 2), "5|5");
   sql("SELECT once_claim('acme', 'one', '', '30 s', '1 min', 'retry', '0')");
-  EXPECT_EQ(*postgres::apply_schema(database.url(), ServerSettings()), "schema brought from revision 4 to 5");
-  EXPECT_EQ(sql("SELECT version, revision FROM once_schema", 2), "4|5");
-  EXPECT_EQ(sql("SELECT count(*) FROM once_operations"), "1");
+  EXPECT_EQ(*postgres::apply_schema(database.url(), ServerSettings()), "schema brought from revision 5 to 6");
+  EXPECT_EQ(sql("SELECT version, revision FROM once_schema", 2), "5|6");
+  EXPECT_EQ(sql("SELECT count(*) FROM once_operations WHERE chunks_fence = 0"), "1");
   EXPECT_EQ(sql("SELECT once_sweep()"), "0");
   const auto store = open(ServerSettings(), database.url());
   const Started it = started(*store);
   EXPECT_EQ(append(*store, it, 0, "head"), OpStatus::done);
-  EXPECT_EQ(sql("SELECT count(*) FROM once_chunks"), "1");
+  ASSERT_EQ(run(*store, in_chunks(finish_op(it.id, it.nonce))).status, OpStatus::done);
+  EXPECT_EQ(sql("SELECT body_kept, chunks_fence = fence FROM " + it.row(), 2), "f|t") << "an older one: not kept";
+  EXPECT_EQ(sql("SELECT body_in_chunks FROM once_keys WHERE id = '" + to_hex(it.id) + "'"), "t");
+  EXPECT_EQ(chunks(*store, it), "head");
+
+  // As a program of revision 5 executes it again after it has expired, and keeps no body.
+  sql("UPDATE once_operations SET state = 0, body_kept = true, outcome = NULL, fence = fence + 1, nonce = '\\x" +
+      to_hex(new_nonce()) + "' WHERE id = '\\x" + to_hex(it.id) + "'");
+  sql("UPDATE once_operations SET state = 1, body_kept = false, outcome = 'x' WHERE id = '\\x" + to_hex(it.id) + "'");
+  EXPECT_EQ(run(*store, op(Verb::lookup, it.id, {})).record->body_kept, BodyKept::no);
+  EXPECT_EQ(sql("SELECT body_in_chunks FROM once_keys WHERE id = '" + to_hex(it.id) + "'"), "f");
+}
+
+// It needs the table for itself, and whoever comes after it waits for it.
+TEST_F(PostgresSchema, the_new_column_keeps_nobody_waiting_while_a_transaction_is_open) {
+  const OwnDatabase database;
+  Sql sql(database.url());
+  sql(schema_of(5));
+  schema_upgrade::Load load;
+  load.add([&] {
+    return [backend = std::make_shared<Sql>(database.url()), random = std::make_shared<SystemRandom>()] {
+      const std::string claim = (*backend)("SELECT claim FROM once_claim('acme', '" + to_hex(random->nonce()) + "')");
+      EXPECT_EQ(backend->state("SELECT once_finish('" + claim + "', 200, '{}', 'done')"), "none");
+    };
+  });
+  Sql slow(database.url());
+  slow("BEGIN; SELECT count(*) FROM once_operations");
+  std::optional<Result<std::string>> applied;
+  std::jthread upgrade([&] { applied = postgres::apply_schema(database.url(), ServerSettings()); });
+  sql.wait_for(
+      "EXISTS (SELECT FROM pg_stat_activity WHERE query LIKE 'ALTER TABLE once_operations ADD%' AND datname = "
+      "current_database())");
+  EXPECT_TRUE(load.goes_on());
+  slow("COMMIT");
+  upgrade.join();
+  ASSERT_TRUE(applied->has_value()) << applied->error().detail;
+  EXPECT_EQ(**applied, "schema brought from revision 5 to 6");
 }
 
 // An index that a broken connection left unfinished is made again.
@@ -110,7 +146,7 @@ TEST_F(PostgresSchema, an_upgrade_that_was_interrupted_is_completed) {
   sql("CREATE INDEX once_operations_unsettled ON once_operations (state, id) WHERE state IN (0, 2, 3)");
   sql("CREATE INDEX once_operations_open ON once_operations (state, id) WHERE (state IN (0, 2, 3)) IS TRUE");
   sql("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'once_operations_open'::regclass");
-  EXPECT_EQ(*postgres::apply_schema(database.url(), ServerSettings()), "schema brought from revision 1 to 5");
+  EXPECT_EQ(*postgres::apply_schema(database.url(), ServerSettings()), "schema brought from revision 1 to 6");
   EXPECT_EQ(sql("SELECT indexrelid::regclass, indisvalid FROM pg_index WHERE indrelid = 'once_operations'::regclass "
                 "ORDER BY indexrelid::regclass::text",
                 2),
@@ -152,7 +188,7 @@ TEST_F(PostgresSchema, two_versions_work_beside_each_other_through_an_upgrade) {
   slow("COMMIT");
   upgrade.join();
   ASSERT_TRUE(applied->has_value()) << applied->error().detail;
-  EXPECT_EQ(**applied, "schema brought from revision 1 to 5");
+  EXPECT_EQ(**applied, "schema brought from revision 1 to 6");
 
   {
     const auto store = open(ServerSettings(), database.url());
@@ -197,8 +233,8 @@ TEST_F(PostgresSchema, leases_move_beside_the_rows_when_older_programs_are_retir
   const OldGateway old(database.url());
 
   EXPECT_EQ(*postgres::apply_schema(database.url(), ServerSettings(), postgres::OlderPrograms::retired),
-            "schema revision 5 was there already; programs for older revisions cannot use it");
-  EXPECT_EQ(sql("SELECT version, revision FROM once_schema", 2), "5|5");
+            "schema revision 6 was there already; programs for older revisions cannot use it");
+  EXPECT_EQ(sql("SELECT version, revision FROM once_schema", 2), "6|6");
   renew_and_wait();
   EXPECT_EQ(in_row(), renewed);
   EXPECT_EQ(sql("SELECT waited, lease_until > statement_timestamp() FROM once_leases", 2), "t|t");
@@ -281,9 +317,10 @@ TEST_F(PostgresManyKeys, requests_find_their_rows_by_the_primary_key) {
   using postgres::Statement;
   for (const int rows : {0, 10'000}) {
     fill(rows);
-    for (const auto statement : {Statement::claim, Statement::seize, Statement::take, Statement::renew,
-                                 Statement::finish, Statement::release, Statement::forget, Statement::resolve,
-                                 Statement::wait, Statement::read, Statement::append, Statement::read_chunks}) {
+    for (const auto statement :
+         {Statement::claim, Statement::seize, Statement::take, Statement::renew, Statement::finish, Statement::release,
+          Statement::forget, Statement::resolve, Statement::wait, Statement::read, Statement::hold, Statement::append,
+          Statement::read_chunks}) {
       const std::string plan = plan_of(statement);
       for (const std::string_view line : split(plan, '\n')) {
         for (const std::string table : {"once_operations", "once_chunks"}) {

@@ -104,6 +104,33 @@ TEST_F(PostgresServer, the_end_of_what_somebody_waits_for_is_told_to_other_gatew
   EXPECT_EQ(waiting->stats().told, 3U);
 }
 
+TEST_F(PostgresServer, new_chunks_are_told_to_other_gateways_that_wait_for_them) {
+  Heard heard;
+  const auto waiting = open();
+  waiting->tell_ends([&](const OperationId& id) { heard.add(id); });
+  const auto other = open();
+  Sql sql;
+  sql.wait_for("(SELECT count(*) = 1 " + listeners + ")");
+  const Started it = started(*other);
+  const Started unread = started(*other);
+  for (const Started& each : {it, unread}) ASSERT_EQ(append(*other, each, 0, "head"), OpStatus::done);
+  EXPECT_EQ(chunks(*waiting, it), "head");
+  ASSERT_EQ(append(*other, it, 1, "nobody waits for this"), OpStatus::done);
+  Op read = with_waiter(op(Verb::read, it.id, {}));
+  read.chunk = 2;
+  EXPECT_EQ(run(*waiting, read).chunks.size(), 0U);
+  ASSERT_EQ(append(*other, unread, 1, "nor for this"), OpStatus::done);
+  ASSERT_EQ(append(*other, it, 2, "two"), OpStatus::done);
+  ASSERT_TRUE(heard.wait_for(1));
+  ASSERT_EQ(append(*other, it, 2, "two"), OpStatus::done) << "repeated: there is nothing new";
+  ASSERT_EQ(run(*other, op(Verb::renew, it.id, it.nonce)).status, OpStatus::done);
+  ASSERT_EQ(append(*other, it, 3, "three"), OpStatus::done);
+  ASSERT_TRUE(heard.wait_for(2));
+  ASSERT_EQ(run(*other, in_chunks(finish_op(it.id, it.nonce))).status, OpStatus::done);
+  ASSERT_TRUE(heard.wait_for(3));
+  EXPECT_EQ(heard.ids(), (std::vector{it.id, it.id, it.id}));
+}
+
 TEST_F(PostgresServer, who_waits_twice_writes_once) {
   const auto store = open();
   const Started it = started(*store);
@@ -284,13 +311,13 @@ TEST_F(PostgresServer, the_schema_may_be_applied_twice_and_by_many_at_once) {
       });
     }
   }
-  EXPECT_EQ(*postgres::apply_schema(database.url(), ServerSettings()), "schema revision 5 was there already");
+  EXPECT_EQ(*postgres::apply_schema(database.url(), ServerSettings()), "schema revision 6 was there already");
   Sql sql(database.url());
   const auto store = open(ServerSettings(), database.url());
   const Started it = started(*store);
   sql(postgres::schema_script());
   EXPECT_EQ(sql("SELECT count(*) FROM " + it.row()), "1");
-  EXPECT_EQ(sql("SELECT version, revision FROM once_schema", 2), "5|5");
+  EXPECT_EQ(sql("SELECT version, revision FROM once_schema", 2), "6|6");
   // Also for a connection whose plans are older than what the script replaced.
   EXPECT_EQ(run(*store, finish_op(it.id, it.nonce)).status, OpStatus::done);
 }
@@ -302,7 +329,7 @@ TEST_F(PostgresServer, a_schema_that_is_missing_or_of_another_version_is_said_cl
   EXPECT_EQ(error_of(database.url()), "opened");
   Sql sql(database.url());
   sql("UPDATE once_schema SET version = 99");
-  EXPECT_NE(error_of(database.url()).find("needs a program for revision 99 or newer; this one is for 5"),
+  EXPECT_NE(error_of(database.url()).find("needs a program for revision 99 or newer; this one is for 6"),
             std::string::npos);
   const auto applied = postgres::apply_schema(database.url(), ServerSettings());
   EXPECT_NE(applied.error().detail.find("newer"), std::string::npos);

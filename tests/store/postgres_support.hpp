@@ -118,6 +118,10 @@ class PostgresTest : public testing::Test {
     it.outcome = std::make_shared<const std::string>(std::move(value));
     return it;
   }
+  static Op in_chunks(Op finish) {
+    finish.body_kept = BodyKept::in_chunks;
+    return finish;
+  }
   static Op append_op(const OperationId& id, const Nonce& nonce, std::uint32_t number, std::string bytes) {
     Op it = op(Verb::append, id, nonce);
     it.chunk = number;

@@ -43,7 +43,13 @@ Statement write_of(Verb verb) {
 }
 
 bool answers_nothing(Statement statement) {
-  return statement == Statement::seize || statement == Statement::wait || statement == Statement::hurry;
+  return statement == Statement::seize || statement == Statement::wait || statement == Statement::hold ||
+         statement == Statement::hurry;
+}
+
+// Whether it holds the first chunk while it writes, which the first append has yet to bring.
+bool holds_chunks(const Op& op) {
+  return op.verb == Verb::append ? op.chunk > 0 : op.verb == Verb::finish && op.body_kept == BodyKept::in_chunks;
 }
 
 std::size_t outcome_bytes(const Op& op) {
@@ -65,9 +71,15 @@ struct Batch::Row {
   Record record{};
 };
 
+BodyKept kept_of(const Rows& rows, std::size_t row) {
+  if (rows.boolean(row, Column::body_kept)) return BodyKept::yes;
+  const bool in_chunks = rows.int8(row, Column::chunks_fence) == rows.int8(row, Column::fence);
+  return in_chunks ? BodyKept::in_chunks : BodyKept::no;
+}
+
 Record record_of(const Rows& rows, std::size_t row) {
   Record record{.state = static_cast<State>(rows.int2(row, Column::state)),
-                .body_kept = rows.boolean(row, Column::body_kept) ? BodyKept::yes : BodyKept::no,
+                .body_kept = kept_of(rows, row),
                 .attempt = Attempt{static_cast<std::uint32_t>(rows.int4(row, Column::attempt))},
                 .fence = Fence{static_cast<std::uint64_t>(rows.int8(row, Column::fence))},
                 .fingerprint = rows.blob<Fingerprint>(row, Column::fingerprint),
@@ -146,6 +158,10 @@ bool Batch::seizes(const Item& item) {
 }
 
 void Batch::plan() {
+  for (Item& item : items_) {
+    const bool writes = item.step == Step::first || item.step == Step::locked;
+    if (writes && holds_chunks(*item.op)) add(Statement::hold, item);
+  }
   // Before they are read: whoever ends an operation after this finds the note, who ended it before is found.
   for (Item& item : items_) {
     const bool looks = item.op->verb == Verb::lookup || item.op->verb == Verb::read;
@@ -180,6 +196,7 @@ void Batch::plan_alone() {
     }
     alone_ = true;
     sent_.push_back({.statement = Statement::hurry, .locked = Locked::wait, .items = {}, .bytes = 0});
+    if (holds_chunks(*item.op)) add(Statement::hold, item);
     if (seizes(item)) add(Statement::seize, item, Locked::wait);
     return add(write_of(item.op->verb), item, Locked::wait);
   }
@@ -236,6 +253,7 @@ void Batch::settle(Item& item, const Row& row, Statement statement) {
     case Statement::read_chunks: return settle_read(item, row);
     case Statement::seize:
     case Statement::wait:
+    case Statement::hold:
     case Statement::sweep:
     case Statement::hurry:
     case Statement::page:

@@ -65,6 +65,10 @@ Parameters Batch::parameters_of(const Sent& sent, const Connection& connection) 
   };
   array(Type::bytea, [](Element& value, const Item& item) { value.bytes(item.op->id.view()); });
   if (sent.statement == Statement::read || sent.statement == Statement::wait) return out;
+  if (sent.statement == Statement::hold) {
+    array(Type::bytea, [](Element& value, const Item& item) { value.bytes(item.op->nonce.view()); });
+    return out;
+  }
   if (sent.statement == Statement::append || sent.statement == Statement::read_chunks) {
     add_chunks(out, sent);
     return out;
@@ -94,8 +98,8 @@ Parameters Batch::parameters_of(const Sent& sent, const Connection& connection) 
     case Statement::finish:
     case Statement::resolve:
       array(Type::int2, [](Element& value, const Item& item) { value.state(item.op->final_state); });
-      array(Type::boolean,
-            [](Element& value, const Item& item) { value.boolean(item.op->body_kept == BodyKept::yes); });
+      array(Type::int2,
+            [](Element& value, const Item& item) { value.int2(static_cast<std::int16_t>(item.op->body_kept)); });
       array(Type::bytea,
             [](Element& value, const Item& item) { item.op->outcome ? value.bytes(*item.op->outcome) : value.null(); });
       array(Type::interval, [](Element& value, const Item& item) { value.length(item.op->terms.ttl); });
@@ -108,6 +112,7 @@ Parameters Batch::parameters_of(const Sent& sent, const Connection& connection) 
     case Statement::seize:
     case Statement::release:
     case Statement::read:
+    case Statement::hold:
     case Statement::append:
     case Statement::read_chunks:
     case Statement::wait:

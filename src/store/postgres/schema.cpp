@@ -19,9 +19,10 @@ constexpr Duration between_turns = std::chrono::milliseconds(100);
 // The lock is "once" in ASCII. Names are looked for in the schema that is current now, and nowhere else later.
 constexpr std::string_view head = R"sql(-- What Once needs in PostgreSQL, revision {0}. Safe to run again.
 --
--- If a large table of an older revision is in use, create its new index first, with
+-- If a large table of an older revision is in use, run these statements first, as `once schema postgres --apply URL` does:
 --   {1};
--- as `once schema postgres --apply URL` does. In this script, creating the index would block writes.
+--   {2};
+-- In this script, creating the index would block writes. The column is added at once, but waits for open transactions.
 BEGIN;
 SELECT pg_advisory_xact_lock(1869505381);
 SELECT set_config('search_path', format('%I, pg_temp', current_schema()), true);
@@ -42,6 +43,13 @@ END $body$;
 constexpr std::string_view new_index =
     "CREATE INDEX CONCURRENTLY IF NOT EXISTS once_operations_open ON once_operations (state, id) WHERE (state IN (0, "
     "2, 3)) IS TRUE";
+// Needs the table for itself, for a moment. Everybody else waits behind a statement that waits for that, so it must not
+// wait for long.
+constexpr std::string_view new_column =
+    "ALTER TABLE once_operations ADD COLUMN IF NOT EXISTS chunks_fence bigint NOT NULL DEFAULT 0";
+constexpr std::string_view do_not_wait_long = "SET lock_timeout = '100ms'";
+constexpr std::string_view wait_as_before = "RESET lock_timeout";
+constexpr std::string_view waited_too_long = "55P03";
 constexpr std::string_view interrupted_index =
     "SELECT 1 FROM pg_index WHERE indexrelid = to_regclass('once_operations_open') AND NOT indisvalid";
 
@@ -98,9 +106,26 @@ std::expected<void, Fault> exchange_indexes(Connection& connection, Wait wait) {
   return {};
 }
 
+std::expected<void, Fault> add_column(Connection& connection, Wait wait) {
+  if (const auto set = connection.query(std::string(do_not_wait_long), wait); !set) return std::unexpected(set.error());
+  while (true) {
+    const auto added = connection.query(std::string(new_column), wait);
+    if (added) break;
+    if (added.error().sqlstate != waited_too_long || monotonic_now() >= wait.until) {
+      return std::unexpected(added.error());
+    }
+    wait_for(-1, 0, {.until = monotonic_now() + between_turns});
+  }
+  if (const auto reset = connection.query(std::string(wait_as_before), wait); !reset) {
+    return std::unexpected(reset.error());
+  }
+  return {};
+}
+
 std::expected<void, Fault> bring_up_to_date(Connection& connection, const SchemaVersion& before, Wait wait) {
   if (before.revision != 0) {
     if (const auto exchanged = exchange_indexes(connection, wait); !exchanged) return exchanged;
+    if (const auto added = add_column(connection, wait); !added) return added;
   }
   const auto done = connection.query(schema_script(), wait);
   if (!done) return std::unexpected(done.error());
@@ -116,7 +141,7 @@ SchemaVersion version_of(const Rows& rows) {
 }
 
 std::string schema_script() {
-  std::string script = fmt::format(head, schema_version.revision, new_index);
+  std::string script = fmt::format(head, schema_version.revision, new_index, new_column);
   script += tables_sql();
   script += owner_functions_sql();
   script += claim_functions_sql();

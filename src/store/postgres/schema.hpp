@@ -12,7 +12,7 @@
 namespace once::postgres {
 
 // In an upgraded database, programs for older revisions still work until apply_schema() retires them.
-inline constexpr SchemaVersion schema_version = {.revision = 5, .oldest_program = 1};
+inline constexpr SchemaVersion schema_version = {.revision = 6, .oldest_program = 1};
 // If no older program than this is in use, leases are renewed in a table of their own, which older programs do not
 // read.
 inline constexpr std::uint64_t leases_aside_from = 3;

@@ -8,6 +8,7 @@ constexpr std::string_view tables = R"sql(
 -- One row per operation. It does not contain raw keys: an id is a keyed hash.
 CREATE TABLE IF NOT EXISTS once_operations (
   fence               bigint      NOT NULL,
+  chunks_fence        bigint      NOT NULL DEFAULT 0,    -- equal to fence: the body stays in once_chunks, see body_kept
   started_at          timestamptz NOT NULL,
   lease_until         timestamptz NOT NULL,
   expires_at          timestamptz NOT NULL,
@@ -20,7 +21,7 @@ CREATE TABLE IF NOT EXISTS once_operations (
   attempt             integer     NOT NULL,              -- 0: released, kept for a minute so that fences only grow
   state               smallint    NOT NULL,              -- 0 started, 1 succeeded, 2 failed, 3 unknown, 4 tombstone
   previous_state      smallint    NOT NULL DEFAULT 3,
-  body_kept           boolean     NOT NULL DEFAULT true,
+  body_kept           boolean     NOT NULL DEFAULT true,  -- in the outcome
   waited              boolean     NOT NULL DEFAULT false, -- a gateway waits for a notification; see once_leases
   id                  bytea       PRIMARY KEY,
   fingerprint         bytea       NOT NULL,
@@ -48,8 +49,9 @@ CREATE TABLE IF NOT EXISTS once_leases (
   id          bytea       PRIMARY KEY
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000);
 
--- Chunks of responses that are recorded while they stream. They are read while their operation is started or unknown
--- and still has their nonce; then the sweep removes them.
+-- Chunks of responses that are recorded while they stream. They are read while their operation still has their nonce
+-- and is started, unknown, or succeeded with its body in chunks; then the sweep removes them. Whoever appends to a
+-- response or ends it with its body in chunks locks the first one, so that an end is final.
 CREATE TABLE IF NOT EXISTS once_chunks (
   number bigint NOT NULL,                                -- from 0
   id     bytea  NOT NULL,
@@ -88,6 +90,10 @@ DO $body$ BEGIN
   IF (SELECT attstorage FROM pg_attribute WHERE attrelid = 'once_chunks'::regclass AND attname = 'bytes') <> 'e' THEN
     ALTER TABLE once_chunks ALTER COLUMN bytes SET STORAGE EXTERNAL;
   END IF;
+  -- Instant, however large the table is.
+  IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'once_operations'::regclass AND attname = 'chunks_fence') THEN
+    ALTER TABLE once_operations ADD COLUMN chunks_fence bigint NOT NULL DEFAULT 0;
+  END IF;
   IF to_regclass('once_operations_sweep') IS NULL THEN
     CREATE INDEX once_operations_sweep ON once_operations (sweep_at);
   END IF;
@@ -118,9 +124,10 @@ SELECT encode(id, 'hex') AS id,
        coalesce(expires_at + tombstone, 'infinity') <= statement_timestamp()
          AND (state <> 0 OR lease_until <= statement_timestamp()) AS expired,
        body_kept,
-       octet_length(outcome) AS outcome_bytes
+       octet_length(outcome) AS outcome_bytes,
+       NOT body_kept AND chunks_fence = fence AS body_in_chunks
 FROM (SELECT o.id, o.tenant, o.route, o.attempt, o.fence, o.state, o.started_at, o.expires_at, o.tombstone, o.body_kept,
-             o.outcome,
+             o.chunks_fence, o.outcome,
              CASE WHEN o.state = 0 THEN coalesce((SELECT l.lease_until FROM once_leases AS l
                                                   WHERE l.id = o.id AND l.fence = o.fence), o.lease_until)
                   END AS lease_until

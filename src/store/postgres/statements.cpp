@@ -18,7 +18,8 @@ constexpr std::string_view now = "statement_timestamp()::timestamptz(3)";
 // Microseconds, so that a fence is higher than any before it even when the row of that one is gone.
 constexpr std::string_view fence = "(date_part('epoch', statement_timestamp()) * 1000000)::bigint";
 constexpr std::string_view record =
-    "o.state, o.body_kept, o.attempt, o.fence, o.fingerprint, o.nonce, o.started_at, o.lease_until, o.expires_at, "
+    "o.state, o.body_kept, o.chunks_fence, o.attempt, o.fence, o.fingerprint, o.nonce, o.started_at, o.lease_until, "
+    "o.expires_at, "
     "coalesce(o.expires_at + o.tombstone, 'infinity') AS forget_at, o.previous_state, o.previous_started_at";
 // Renewals are beside the row. A subquery that is computed only where it counts: most rows have ended, and a join would
 // look for all of them.
@@ -37,10 +38,13 @@ constexpr std::string_view mine =
     "o.id = i.id AND (o.xmax = 0 OR $2::smallint > 0) AND o.id = ANY (CASE WHEN $2 = 1 THEN ARRAY(SELECT id "
     "FROM once_operations WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED) ELSE $1 END)";
 constexpr std::string_view not_expired = "(o.expires_at > {0} OR (o.state = 0 AND {1} > {0}))";
-// Only to those who wait: transactions that notify commit one after the other.
+// Only to those who wait: transactions that notify commit one after the other. A full queue would refuse the commit.
 constexpr std::string_view tell =
-    "CASE WHEN o.waited OR (SELECT l.waited FROM once_leases AS l WHERE l.id = o.id) "
-    "THEN pg_notify('once_ended', encode(o.id, 'hex')) END";
+    "CASE WHEN (o.waited OR (SELECT l.waited FROM once_leases AS l WHERE l.id = o.id)) "
+    "AND pg_notification_queue_usage() < 0.9 THEN pg_notify('once_ended', encode(o.id, 'hex')) END";
+// Whether chunks of this claim may be read. A fence, not a flag: programs of revision 5 do not clear it.
+constexpr std::string_view has_chunks =
+    "(o.state IN (0, 3) OR (o.state = 1 AND NOT o.body_kept AND o.chunks_fence = o.fence))";
 
 // A row is made only until $9: who sent what comes later does not wait for it any more (ServerClock). Such a claim gets
 // a row of its own without a record, for the clock in it.
@@ -120,12 +124,13 @@ WHERE o.id IN (SELECT id FROM beside UNION ALL SELECT id FROM inside))sql";
 
 constexpr std::string_view finish_sql = R"sql(
 UPDATE once_operations AS o
-SET state = i.state, body_kept = i.body_kept, outcome = i.outcome, ttl = i.ttl, expires_at = i.expires_at,
+SET state = i.state, body_kept = i.kept = 0, chunks_fence = CASE WHEN i.kept = 2 THEN o.fence ELSE 0 END,
+    outcome = i.outcome, ttl = i.ttl, expires_at = i.expires_at,
     sweep_at = CASE WHEN i.expires_at BETWEEN o.sweep_at - interval '1 hour' AND o.sweep_at + interval '1 hour'
                     THEN o.sweep_at ELSE i.expires_at END
 FROM (SELECT *, coalesce({now} + ttl, 'infinity') AS expires_at
-      FROM unnest($1::bytea[], $3::bytea[], $4::smallint[], $5::boolean[], $6::bytea[], $7::interval[]{seen_type})
-           AS each(id, nonce, state, body_kept, outcome, ttl{seen})) AS i
+      FROM unnest($1::bytea[], $3::bytea[], $4::smallint[], $5::smallint[], $6::bytea[], $7::interval[]{seen_type})
+           AS each(id, nonce, state, kept, outcome, ttl{seen})) AS i
 WHERE {mine} AND o.nonce = i.nonce AND {ends}
   AND {not_expired}
 RETURNING o.id, {now}, true, {record}, NULL::bytea, {tell})sql";
@@ -175,9 +180,15 @@ constexpr std::string_view read_sql = R"sql(
 SELECT i.id, {now}, false, {found}, o.outcome
 FROM unnest($1::bytea[]) AS i(id) LEFT JOIN (SELECT * FROM once_operations WHERE id = ANY ($1)) AS o ON o.id = i.id)sql";
 
-// Without a lock on the operation: one that ends after this has read it ends after the append. A lock would be one more
-// write to its row, and would wait for a backend that finishes the operation in a transaction of its own. Every id gets
-// a row: `made` is whether it is the owner's.
+// Before an append or an end that leaves the body in chunks, in a statement of its own: what follows sees whether the
+// other one has committed. Sorted, and the first lock of a transaction, so that none waits for another in a circle.
+constexpr std::string_view hold_sql = R"sql(
+SELECT c.number FROM once_chunks AS c, unnest($1::bytea[], $2::bytea[]) AS i(id, nonce)
+WHERE c.id = i.id AND c.id = ANY ($1) AND c.nonce = i.nonce AND c.number = 0 ORDER BY c.id FOR NO KEY UPDATE OF c)sql";
+
+// Without a lock on the operation: it would be one more write to its row, and would wait for a backend that finishes
+// the operation in a transaction of its own. `hold` keeps out the end that leaves the body in chunks. Every id gets a
+// row: `made` is whether it is the owner's.
 constexpr std::string_view append_sql = R"sql(
 WITH owned AS MATERIALIZED (
   SELECT o.id FROM once_operations AS o, unnest($1::bytea[], $2::bytea[]) AS i(id, nonce)
@@ -188,13 +199,16 @@ WITH owned AS MATERIALIZED (
   FROM unnest($1::bytea[], $2::bytea[], $3::bigint[], $4::bytea[]) AS i(id, nonce, number, bytes)
   WHERE i.id IN (SELECT id FROM owned) ORDER BY i.id
   ON CONFLICT (id, nonce, number) DO NOTHING
+  RETURNING id
 )
-SELECT i.id, {now}, i.id IN (SELECT id FROM owned), NULL::smallint FROM unnest($1) AS i(id))sql";
+SELECT i.id, {now}, i.id IN (SELECT id FROM owned), NULL::smallint,
+       (SELECT {tell} FROM once_operations AS o WHERE o.id = i.id AND o.id IN (SELECT id FROM added))
+FROM unnest($1) AS i(id))sql";
 
 // The record and its chunks as of one moment. The size of a chunk is known without reading it.
 constexpr std::string_view read_chunks_sql = R"sql(
 SELECT i.id, {now}, false, {found}, o.outcome,
-       CASE WHEN o.state IN (0, 3) THEN ARRAY(
+       CASE WHEN {has_chunks} THEN ARRAY(
          SELECT c.bytes
          FROM (SELECT c.number, c.bytes, sum(octet_length(c.bytes)) OVER (ORDER BY c.number) AS total
                FROM once_chunks AS c WHERE c.id = o.id AND c.nonce = o.nonce AND c.number >= i.first) AS c
@@ -205,8 +219,9 @@ LEFT JOIN (SELECT * FROM once_operations WHERE id = ANY ($1)) AS o ON o.id = i.i
 // What was released stays for a minute: no statement lasts that long, so none can still hold an older fence. What is to
 // be remembered becomes a tombstone, without its outcome, and is looked at once more when that is over. For the same
 // reason a lease has ended only a minute later: nobody can still be renewing it.
-// Chunks whose operation has ended, or has another owner, never count again. They are looked for from stream to stream,
-// not from chunk to chunk: there are few of the one and many of the other.
+// Chunks whose operation has ended without them, or has another owner, never count again. They are looked for from
+// stream to stream, not from chunk to chunk: there are few of the one and many of the other. From a random one on and
+// round to it again, but no further than 20,000: bodies that stay in chunks may be many more.
 constexpr std::string_view sweep_steps = R"sql(
 WITH RECURSIVE due AS MATERIALIZED (
   SELECT o.id, coalesce(o.expires_at + o.tombstone, 'infinity') AS forget_at FROM once_operations AS o
@@ -228,16 +243,24 @@ WITH RECURSIVE due AS MATERIALIZED (
     LIMIT $1::bigint FOR UPDATE SKIP LOCKED))
   RETURNING l.id
 ), streams AS (
-  (SELECT c.id, c.nonce FROM once_chunks AS c ORDER BY c.id, c.nonce LIMIT 1)
+  (SELECT f.id, f.nonce, f.id AS first_id, f.nonce AS first_nonce, 1 AS place FROM (
+    (SELECT c.id, c.nonce FROM once_chunks AS c WHERE c.id > (SELECT uuid_send(gen_random_uuid()))
+     ORDER BY c.id, c.nonce LIMIT 1)
+    UNION ALL
+    (SELECT c.id, c.nonce FROM once_chunks AS c ORDER BY c.id, c.nonce LIMIT 1)) AS f LIMIT 1)
   UNION ALL
-  SELECT next.id, next.nonce FROM streams AS s CROSS JOIN LATERAL (
-    SELECT c.id, c.nonce FROM once_chunks AS c WHERE (c.id, c.nonce) > (s.id, s.nonce) ORDER BY c.id, c.nonce LIMIT 1
-  ) AS next
+  SELECT next.id, next.nonce, s.first_id, s.first_nonce, s.place + 1 FROM streams AS s CROSS JOIN LATERAL (
+    SELECT n.id, n.nonce FROM (
+      (SELECT c.id, c.nonce FROM once_chunks AS c WHERE (c.id, c.nonce) > (s.id, s.nonce)
+       ORDER BY c.id, c.nonce LIMIT 1)
+      UNION ALL
+      (SELECT c.id, c.nonce FROM once_chunks AS c ORDER BY c.id, c.nonce LIMIT 1)) AS n LIMIT 1) AS next
+  WHERE s.place < 20000 AND (next.id, next.nonce) <> (s.first_id, s.first_nonce)
 ), dropped AS (
   DELETE FROM once_chunks AS c WHERE c.ctid = ANY (ARRAY(
     SELECT old.ctid FROM streams AS s CROSS JOIN LATERAL (
       SELECT c.ctid FROM once_chunks AS c WHERE c.id = s.id AND c.nonce = s.nonce FOR UPDATE SKIP LOCKED) AS old
-    WHERE (SELECT o.nonce = s.nonce AND o.state IN (0, 3) FROM once_operations AS o WHERE o.id = s.id) IS NOT TRUE
+    WHERE (SELECT o.nonce = s.nonce AND {has_chunks} FROM once_operations AS o WHERE o.id = s.id) IS NOT TRUE
     LIMIT $1::bigint))
   RETURNING c.number
 ))sql";
@@ -290,6 +313,7 @@ std::string_view template_of(Statement statement) {
     case Statement::forget: return forget_sql;
     case Statement::wait: return wait_sql;
     case Statement::read: return read_sql;
+    case Statement::hold: return hold_sql;
     case Statement::append: return append_sql;
     case Statement::read_chunks: return read_chunks_sql;
     case Statement::sweep: return sweep_sql;
@@ -330,6 +354,7 @@ const char* name_of(Statement statement) {
     case Statement::resolve: return "once_resolve";
     case Statement::wait: return "once_wait";
     case Statement::read: return "once_read";
+    case Statement::hold: return "once_hold";
     case Statement::append: return "once_append";
     case Statement::read_chunks: return "once_read_chunks";
     case Statement::sweep: return "once_sweep";
@@ -348,7 +373,7 @@ const char* name_of(Statement statement) {
 }
 
 std::string sweep_steps_sql() {
-  return fmt::format(sweep_steps, fmt::arg("now", now), fmt::arg("lease", lease));
+  return fmt::format(sweep_steps, fmt::arg("now", now), fmt::arg("lease", lease), fmt::arg("has_chunks", has_chunks));
 }
 
 std::string sql_of(Statement statement) {
@@ -356,13 +381,14 @@ std::string sql_of(Statement statement) {
   std::string found(record);
   found.replace(found.find(plain_lease), plain_lease.size(), fmt::format("{} AS lease_until", lease));
   const std::string ends = resolves ? fmt::format(operator_ends, fmt::arg("seized", seized)) : std::string(owner_ends);
-  return fmt::format(
-      fmt::runtime(template_of(statement)), fmt::arg("now", now), fmt::arg("fence", fence), fmt::arg("record", record),
-      fmt::arg("found", found), fmt::arg("lease", lease), fmt::arg("lapsed", fmt::format(lapsed, lease, now)),
-      fmt::arg("seized", seized), fmt::arg("aside", fmt::format(aside, leases_aside_from)), fmt::arg("mine", mine),
-      fmt::arg("not_expired", fmt::format(not_expired, now, lease)), fmt::arg("tell", tell), fmt::arg("ends", ends),
-      fmt::arg("state", state_of(statement)), fmt::arg("seen_type", resolves ? ", $8::smallint[]" : ""),
-      fmt::arg("seen", resolves ? ", seen" : ""), fmt::arg("sweep", sweep_steps_sql()));
+  return fmt::format(fmt::runtime(template_of(statement)), fmt::arg("now", now), fmt::arg("fence", fence),
+                     fmt::arg("record", record), fmt::arg("found", found), fmt::arg("lease", lease),
+                     fmt::arg("lapsed", fmt::format(lapsed, lease, now)), fmt::arg("seized", seized),
+                     fmt::arg("aside", fmt::format(aside, leases_aside_from)), fmt::arg("mine", mine),
+                     fmt::arg("not_expired", fmt::format(not_expired, now, lease)), fmt::arg("tell", tell),
+                     fmt::arg("ends", ends), fmt::arg("has_chunks", has_chunks), fmt::arg("state", state_of(statement)),
+                     fmt::arg("seen_type", resolves ? ", $8::smallint[]" : ""),
+                     fmt::arg("seen", resolves ? ", seen" : ""), fmt::arg("sweep", sweep_steps_sql()));
 }
 
 const std::string& text_of(Statement statement) {

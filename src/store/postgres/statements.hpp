@@ -25,8 +25,9 @@ enum class Statement : std::uint8_t {
   resolve,
   wait,  // notes that a request waits for these
   read,
+  hold,  // before an append, or an end that leaves the body in chunks
   append,
-  read_chunks,  // read, and the chunks of a response that is still streaming
+  read_chunks,  // read, and the chunks of the response
   sweep,
   hurry,  // later statements of the round wait only briefly for locks
   page,   // for operators: rows in the order of their ids, without outcomes
@@ -42,12 +43,12 @@ enum class Statement : std::uint8_t {
 };
 
 inline constexpr std::array all_statements = {
-    Statement::claim,        Statement::seize,         Statement::take,         Statement::renew,
-    Statement::finish,       Statement::release,       Statement::forget,       Statement::resolve,
-    Statement::wait,         Statement::read,          Statement::append,       Statement::read_chunks,
-    Statement::sweep,        Statement::hurry,         Statement::page,         Statement::count,
-    Statement::page_started, Statement::page_failed,   Statement::page_unknown, Statement::count_started,
-    Statement::count_failed, Statement::count_unknown, Statement::estimate};
+    Statement::claim,         Statement::seize,        Statement::take,          Statement::renew,
+    Statement::finish,        Statement::release,      Statement::forget,        Statement::resolve,
+    Statement::wait,          Statement::read,         Statement::hold,          Statement::append,
+    Statement::read_chunks,   Statement::sweep,        Statement::hurry,         Statement::page,
+    Statement::count,         Statement::page_started, Statement::page_failed,   Statement::page_unknown,
+    Statement::count_started, Statement::count_failed, Statement::count_unknown, Statement::estimate};
 
 // How a write treats rows that another transaction may hold: a backend locks a row until its own transaction ends,
 // which must not delay the rest of the batch.
@@ -66,8 +67,8 @@ const std::string& text_of(Statement statement);
 // `removed` those of them that are gone. The function once_sweep has the same.
 std::string sweep_steps_sql();
 
-// The columns that the statements return, in this order. `seize`, `wait`, `sweep`, `hurry`, `estimate` and the counts
-// do not return them; `append` returns the first ones; pages add tenant, route and the size of the outcome.
+// The columns that the statements return, in this order. `seize`, `wait`, `hold`, `sweep`, `hurry`, `estimate` and
+// the counts do not return them; `append` returns the first ones; pages add tenant, route and the size of the outcome.
 struct Column {
   enum : std::uint8_t {
     id,
@@ -75,6 +76,7 @@ struct Column {
     made,  // claim: the row was not there, and is now; append: the chunk is there
     state,
     body_kept,
+    chunks_fence,
     attempt,
     fence,
     fingerprint,

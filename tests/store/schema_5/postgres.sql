@@ -1,4 +1,4 @@
--- What Once needs in PostgreSQL, revision 4. Safe to run again.
+-- What Once needs in PostgreSQL, revision 5. Safe to run again.
 --
 -- If a large table of an older revision is in use, create its new index first, with
 --   CREATE INDEX CONCURRENTLY IF NOT EXISTS once_operations_open ON once_operations (state, id) WHERE (state IN (0, 2, 3)) IS TRUE;
@@ -13,8 +13,8 @@ DO $body$ BEGIN
   IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'once_schema'::regclass AND attname = 'revision') THEN
     ALTER TABLE once_schema ADD COLUMN revision integer NOT NULL DEFAULT 1;
   END IF;
-  IF (SELECT max(greatest(version, revision)) FROM once_schema) > 4 THEN
-    RAISE EXCEPTION 'the schema of Once in this database is newer than revision 4';
+  IF (SELECT max(greatest(version, revision)) FROM once_schema) > 5 THEN
+    RAISE EXCEPTION 'the schema of Once in this database is newer than revision 5';
   END IF;
 END $body$;
 
@@ -60,22 +60,35 @@ CREATE TABLE IF NOT EXISTS once_leases (
   waited      boolean     NOT NULL DEFAULT false,
   id          bytea       PRIMARY KEY
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000);
+
+-- Chunks of responses that are recorded while they stream. They are read while their operation is started or unknown
+-- and still has their nonce; then the sweep removes them.
+CREATE TABLE IF NOT EXISTS once_chunks (
+  number bigint NOT NULL,                                -- from 0
+  id     bytea  NOT NULL,
+  nonce  bytea  NOT NULL,
+  bytes  bytea  NOT NULL,
+  PRIMARY KEY (id, nonce, number)
+) WITH (autovacuum_vacuum_insert_threshold = -1, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 5000);
+
 DO $body$
 DECLARE
-  old pg_class := (SELECT c FROM pg_class AS c WHERE c.oid = 'once_operations'::regclass);
-  new pg_class := (SELECT c FROM pg_class AS c WHERE c.oid = 'once_leases'::regclass);
-  it  record;
+  old  pg_class := (SELECT c FROM pg_class AS c WHERE c.oid = 'once_operations'::regclass);
+  name text;
+  it   record;
 BEGIN
-  IF new.relowner <> old.relowner THEN
-    EXECUTE format('ALTER TABLE once_leases OWNER TO %I', pg_get_userbyid(old.relowner));
-  END IF;
-  -- Gateways get the same rights as on once_operations.
-  FOR it IN SELECT a.privilege_type AS right, a.grantee FROM aclexplode(old.relacl) AS a
-            WHERE a.grantee <> old.relowner AND a.privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE')
-              AND NOT has_table_privilege(CASE WHEN a.grantee = 0 THEN 'public' ELSE pg_get_userbyid(a.grantee) END,
-                                          'once_leases', a.privilege_type) LOOP
-    EXECUTE format('GRANT %s ON once_leases TO %s', it.right,
-                   CASE WHEN it.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(it.grantee)) END);
+  FOREACH name IN ARRAY ARRAY['once_leases', 'once_chunks'] LOOP
+    IF (SELECT relowner FROM pg_class WHERE oid = name::regclass) <> old.relowner THEN
+      EXECUTE format('ALTER TABLE %I OWNER TO %I', name, pg_get_userbyid(old.relowner));
+    END IF;
+    -- Gateways get the same rights as on once_operations.
+    FOR it IN SELECT a.privilege_type AS right, a.grantee FROM aclexplode(old.relacl) AS a
+              WHERE a.grantee <> old.relowner AND a.privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE')
+                AND NOT has_table_privilege(CASE WHEN a.grantee = 0 THEN 'public' ELSE pg_get_userbyid(a.grantee) END,
+                                            name, a.privilege_type) LOOP
+      EXECUTE format('GRANT %s ON %I TO %s', it.right, name,
+                     CASE WHEN it.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(it.grantee)) END);
+    END LOOP;
   END LOOP;
 END $body$;
 
@@ -84,6 +97,9 @@ DO $body$ BEGIN
   -- Responses are often already compressed or encrypted. Change this if yours are not.
   IF (SELECT attstorage FROM pg_attribute WHERE attrelid = 'once_operations'::regclass AND attname = 'outcome') <> 'e' THEN
     ALTER TABLE once_operations ALTER COLUMN outcome SET STORAGE EXTERNAL;
+  END IF;
+  IF (SELECT attstorage FROM pg_attribute WHERE attrelid = 'once_chunks'::regclass AND attname = 'bytes') <> 'e' THEN
+    ALTER TABLE once_chunks ALTER COLUMN bytes SET STORAGE EXTERNAL;
   END IF;
   IF to_regclass('once_operations_sweep') IS NULL THEN
     CREATE INDEX once_operations_sweep ON once_operations (sweep_at);
@@ -446,7 +462,7 @@ COMMENT ON FUNCTION once_claim(text, text, text, interval, interval, text, inter
 
 CREATE OR REPLACE FUNCTION once_sweep(max_rows integer DEFAULT 1000) RETURNS bigint
 LANGUAGE sql STRICT SECURITY DEFINER SET search_path FROM CURRENT AS $body$
-WITH due AS MATERIALIZED (
+WITH RECURSIVE due AS MATERIALIZED (
   SELECT o.id, coalesce(o.expires_at + o.tombstone, 'infinity') AS forget_at FROM once_operations AS o
   WHERE o.sweep_at <= statement_timestamp()::timestamptz(3) AND o.expires_at <= statement_timestamp()::timestamptz(3) AND (o.state <> 0 OR CASE WHEN o.state = 0 THEN coalesce((SELECT l.lease_until FROM once_leases AS l WHERE l.id = o.id AND l.fence = o.fence), o.lease_until) ELSE o.lease_until END <= statement_timestamp()::timestamptz(3) - interval '1 minute')
     AND (o.attempt > 0 OR o.expires_at <= statement_timestamp()::timestamptz(3) - interval '1 minute')
@@ -465,14 +481,27 @@ WITH due AS MATERIALIZED (
       AND (SELECT o.state FROM once_operations AS o WHERE o.id = l.id) IS DISTINCT FROM 0
     LIMIT $1::bigint FOR UPDATE SKIP LOCKED))
   RETURNING l.id
+), streams AS (
+  (SELECT c.id, c.nonce FROM once_chunks AS c ORDER BY c.id, c.nonce LIMIT 1)
+  UNION ALL
+  SELECT next.id, next.nonce FROM streams AS s CROSS JOIN LATERAL (
+    SELECT c.id, c.nonce FROM once_chunks AS c WHERE (c.id, c.nonce) > (s.id, s.nonce) ORDER BY c.id, c.nonce LIMIT 1
+  ) AS next
+), dropped AS (
+  DELETE FROM once_chunks AS c WHERE c.ctid = ANY (ARRAY(
+    SELECT old.ctid FROM streams AS s CROSS JOIN LATERAL (
+      SELECT c.ctid FROM once_chunks AS c WHERE c.id = s.id AND c.nonce = s.nonce FOR UPDATE SKIP LOCKED) AS old
+    WHERE (SELECT o.nonce = s.nonce AND o.state IN (0, 3) FROM once_operations AS o WHERE o.id = s.id) IS NOT TRUE
+    LIMIT $1::bigint))
+  RETURNING c.number
 )
-SELECT count(*) FROM due
+SELECT greatest((SELECT count(*) FROM due), (SELECT count(*) FROM dropped))
 $body$;
 COMMENT ON FUNCTION once_sweep(integer) IS
-  'Removes up to max_rows expired operations, or makes tombstones of those that are to be remembered, and returns how many that were. Fewer than max_rows: nothing is left for now. Rows that somebody holds are left for the next call. Commit it at once.';
+  'Removes up to max_rows expired operations, or makes tombstones of those that are to be remembered, and up to max_rows chunks of responses that have ended. Returns how many operations or chunks that were, whichever is more. Fewer than max_rows: nothing is left for now. Rows that somebody holds are left for the next call. Commit it at once.';
 
 -- Privileges, besides those of the schema's owner:
---   a gateway:  GRANT SELECT, INSERT, UPDATE, DELETE ON once_operations, once_leases TO gateway;
+--   a gateway:  GRANT SELECT, INSERT, UPDATE, DELETE ON once_operations, once_leases, once_chunks TO gateway;
 --               GRANT SELECT ON once_schema TO gateway;
 --   a backend:  GRANT EXECUTE ON FUNCTION once_finish(text, integer, jsonb, text),
 --                 once_finish(text, integer, jsonb, bytea), once_fail(text), once_renew(text, interval),
@@ -491,6 +520,6 @@ REVOKE ALL ON FUNCTION once_finish(text, integer, jsonb, text), once_finish(text
   once_encoded(integer, jsonb, bytea), once_recorded(text, smallint, bytea), once_part(text), once_integer(bytea, integer),
   once_headers(text), once_verdict(once_operations, bytea, text, interval, timestamptz) FROM PUBLIC;
 
-INSERT INTO once_schema (version, revision) SELECT coalesce(max(version), 4), 4 FROM once_schema
-ON CONFLICT (version) DO UPDATE SET revision = 4, applied_at = now();
+INSERT INTO once_schema (version, revision) SELECT coalesce(max(version), 5), 5 FROM once_schema
+ON CONFLICT (version) DO UPDATE SET revision = 5, applied_at = now();
 COMMIT;
