@@ -1,5 +1,7 @@
 // Chunks of streaming responses in MySQL: beside other transactions, what fits into a packet, and how they go when they
 // are of no more use.
+#include <thread>
+
 #include "tests/store/mysql_fixture.hpp"
 
 namespace once::mysql_test {
@@ -11,6 +13,30 @@ class MysqlChunks : public MysqlTest {
     Op end = finish_op(owner);
     end.final_state = state;
     ASSERT_EQ(run(end).status, OpStatus::done);
+  }
+  // Ends it with its body in chunks.
+  void keep(const Owner& owner) {
+    const Op end = run(in_chunks(finish_op(owner)));
+    ASSERT_EQ(end.status, OpStatus::done) << end.error;
+    EXPECT_EQ(end.record->body_kept, BodyKept::in_chunks);
+  }
+  // Runs it while another transaction has done this, which commits when it is waited for. A wait that the server gave
+  // up is begun again, as a gateway does.
+  Op run_beside(const std::string& transaction, const Op& op) {
+    EXPECT_EQ(other().run("BEGIN; " + transaction), 0U);
+    Op done;
+    std::jthread running([&] {
+      do done = run(op);
+      while (done.status == OpStatus::failed);
+    });
+    Session looking(contract::server_url());
+    const auto until = monotonic_now() + std::chrono::seconds(20);
+    while (looking.value("SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'") == "0" &&
+           monotonic_now() < until) {
+    }
+    EXPECT_EQ(other().run("COMMIT"), 0U);
+    running.join();
+    return done;
   }
   std::string rows(const Owner& owner) { return other().value("SELECT COUNT(*) FROM once_chunks " + owner.where()); }
   void sweep_all() {
@@ -88,6 +114,57 @@ TEST_F(MysqlChunks, go_with_the_sweep_after_what_they_belong_to) {
   contract::advance_server_clock(std::chrono::hours(25));
   sweep_all();
   EXPECT_EQ(other().value("SELECT COUNT(*) FROM once_chunks"), "0");
+}
+
+TEST_F(MysqlChunks, of_a_body_that_stays_in_them_go_when_its_operation_expires) {
+  const Owner kept = streaming(3);
+  keep(kept);
+  const Owner forgotten = streaming(3);
+  keep(forgotten);
+  Op forget = op_of(Verb::forget, forgotten);
+  forget.seen_state = State::succeeded;
+  ASSERT_EQ(run(forget).status, OpStatus::done);
+  const Owner remembered = new_owner();
+  Op claim = op_of(Verb::claim, remembered);
+  claim.terms.tombstone = std::chrono::hours(1000);
+  ASSERT_EQ(run(claim).verdict, Verdict::execute);
+  EXPECT_EQ(append(remembered, 0, "head"), OpStatus::done);
+  keep(remembered);
+
+  sweep_all();
+  EXPECT_EQ(chunks(kept), "0 1 2");
+  EXPECT_EQ(chunks(remembered), "head");
+  EXPECT_EQ(rows(forgotten), "0");
+
+  contract::advance_server_clock(std::chrono::hours(25));
+  EXPECT_EQ(chunks(kept), "");
+  sweep_all();
+  EXPECT_EQ(other().value("SELECT state FROM once_operations " + remembered.where()), "4");
+  for (const Owner& owner : {kept, remembered}) EXPECT_EQ(rows(owner), "0");
+}
+
+// Somebody at another gateway has stopped the response.
+TEST_F(MysqlChunks, are_not_appended_after_an_end_that_was_not_committed_yet) {
+  const Owner owner = streaming(2);
+  const Op late = run_beside("UPDATE once_chunks SET repeated = repeated + 1 " + owner.where() +
+                                 " AND number = 0; UPDATE once_operations SET state = 1, body_kept = 0, chunks_fence = "
+                                 "fence " +
+                                 owner.where(),
+                             append_op(owner, 2, "2"));
+  EXPECT_EQ(late.status, OpStatus::lost);
+  EXPECT_EQ(chunks(owner), "0 1");
+  EXPECT_EQ(rows(owner), "2");
+}
+
+TEST_F(MysqlChunks, that_are_being_appended_are_part_of_what_an_end_keeps) {
+  const Owner owner = streaming(2);
+  const Op end = run_beside(
+      fmt::format("UPDATE once_chunks SET repeated = repeated + 1 {0} AND number = 0; INSERT INTO once_chunks (id, "
+                  "nonce, number, size, bytes) VALUES (0x{1}, 0x{2}, 2, 1, '2')",
+                  owner.where(), to_hex(owner.id), to_hex(owner.nonce)),
+      in_chunks(finish_op(owner)));
+  EXPECT_EQ(end.status, OpStatus::done);
+  EXPECT_EQ(chunks(owner), "0 1 2");
 }
 
 TEST_F(MysqlChunks, are_swept_up_to_a_limit_also_within_one_response) {

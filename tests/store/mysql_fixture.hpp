@@ -132,6 +132,10 @@ class MysqlTest : public testing::Test {
     EXPECT_EQ(op.verdict, Verdict::execute);
     return owner;
   }
+  static Op in_chunks(Op finish) {
+    finish.body_kept = BodyKept::in_chunks;
+    return finish;
+  }
   static Op append_op(const Owner& owner, std::uint32_t number, std::string bytes) {
     Op op = op_of(Verb::append, owner);
     op.chunk = number;

@@ -69,7 +69,7 @@ TEST_F(MysqlUpgrade, a_newer_schema_is_used_if_it_says_that_this_program_can) {
   ASSERT_TRUE(mysql::apply_schema(url, ServerSettings()).has_value());
   Session session(url);
   ASSERT_EQ(
-      session.run("UPDATE once_schema SET revision = 5, version = 4; ALTER TABLE once_operations ADD COLUMN later "
+      session.run("UPDATE once_schema SET revision = 6, version = 5; ALTER TABLE once_operations ADD COLUMN later "
                   "INT NOT NULL DEFAULT 7"),
       0U);
   const auto store = opened(url);
@@ -77,57 +77,74 @@ TEST_F(MysqlUpgrade, a_newer_schema_is_used_if_it_says_that_this_program_can) {
   ASSERT_EQ(run_on(*store, op_of(Verb::claim, owner)).verdict, Verdict::execute);
   EXPECT_EQ(run_on(*store, finish_op(owner)).status, OpStatus::done);
   EXPECT_EQ(*mysql::apply_schema(url, ServerSettings()),
-            "schema revision 5 is there, newer than this program's 4, which can use it");
-  ASSERT_EQ(session.run("UPDATE once_schema SET version = 5"), 0U);
-  EXPECT_NE(why_not_open(url).find("needs a program for revision 5 or newer; this one is for 4"), std::string::npos);
+            "schema revision 6 is there, newer than this program's 5, which can use it");
+  ASSERT_EQ(session.run("UPDATE once_schema SET version = 6"), 0U);
+  EXPECT_NE(why_not_open(url).find("needs a program for revision 6 or newer; this one is for 5"), std::string::npos);
   EXPECT_FALSE(mysql::apply_schema(url, ServerSettings()).has_value());
 }
 
 TEST_F(MysqlUpgrade, an_older_schema_says_what_to_run) {
   EXPECT_NE(
-      why_not_open(old_database("once_older")).find("has revision 1, this program needs 4: run `once schema mysql"),
+      why_not_open(old_database("once_older")).find("has revision 1, this program needs 5: run `once schema mysql"),
       std::string::npos);
 }
 
-// Revision 4 has once_chunks beside what was there.
+// Revision 5 has a column more; programs of revision 4 go on.
 TEST_F(MysqlUpgrade, the_schema_of_the_revision_before_gets_what_is_new_and_keeps_its_rows) {
-  const std::string url = old_database("once_before", 3);
+  const std::string url = old_database("once_before", 4);
   Session session(url);
   ASSERT_EQ(session.run("CALL once_claim('acme', 'one', '', 30, 60, 'retry', 0)"), 0U);
-  EXPECT_EQ(*mysql::apply_schema(url, ServerSettings()), "schema brought from revision 3 to 4");
-  EXPECT_EQ(session.value("SELECT CONCAT_WS(' ', version, revision, procedures) FROM once_schema"), "1 4 4");
+  EXPECT_EQ(*mysql::apply_schema(url, ServerSettings()), "schema brought from revision 4 to 5");
+  EXPECT_EQ(session.value("SELECT CONCAT_WS(' ', version, revision, procedures) FROM once_schema"), "1 5 5");
   EXPECT_EQ(session.value("SELECT COUNT(*) FROM once_operations"), "1");
   EXPECT_EQ(session.value("CALL once_sweep(10)"), "0");
-  EXPECT_EQ(session.value("SELECT COUNT(*) FROM once_chunks"), "0");
-  EXPECT_EQ(*mysql::apply_schema(url, ServerSettings()), "schema revision 4 was there already");
+  EXPECT_EQ(session.value("SELECT COUNT(*) FROM once_operations WHERE chunks_fence = 0"), "1");
+  EXPECT_EQ(*mysql::apply_schema(url, ServerSettings()), "schema revision 5 was there already");
+
+  const auto store = opened(url);
+  const Owner owner = new_owner();
+  ASSERT_EQ(run_on(*store, op_of(Verb::claim, owner)).verdict, Verdict::execute);
+  ASSERT_EQ(run_on(*store, append_op(owner, 0, "head")).status, OpStatus::done);
+  ASSERT_EQ(run_on(*store, in_chunks(finish_op(owner))).status, OpStatus::done);
+  EXPECT_EQ(session.value("SELECT body_kept FROM once_operations " + owner.where()), "0") << "an older one: not kept";
+  const auto shown = [&] {
+    return session.value("SELECT body_in_chunks FROM once_keys WHERE id = '" + to_hex(owner.id) + "'");
+  };
+  EXPECT_EQ(shown(), "1");
+  EXPECT_EQ(run_on(*store, read_op(owner)).chunks.size(), 1U);
+  // As a program of revision 4 executes it again after it has expired, and keeps no body.
+  ASSERT_EQ(session.run("UPDATE once_operations SET fence = fence + 1, body_kept = 0, outcome = 'x' " + owner.where()),
+            0U);
+  EXPECT_EQ(run_on(*store, op_of(Verb::lookup, owner)).record->body_kept, BodyKept::no);
+  EXPECT_EQ(shown(), "0");
 }
 
 TEST_F(MysqlUpgrade, tables_without_procedures_get_them_later) {
   const std::string url = new_database("once_plain_first");
-  EXPECT_EQ(*mysql::apply_schema(url + "?procedures=off", ServerSettings()), "schema revision 4 made");
+  EXPECT_EQ(*mysql::apply_schema(url + "?procedures=off", ServerSettings()), "schema revision 5 made");
   Session session(url);
   EXPECT_NE(session.run("CALL once_sweep(10)"), 0U);
-  EXPECT_EQ(*mysql::apply_schema(url + "?procedures=off", ServerSettings()), "schema revision 4 was there already");
+  EXPECT_EQ(*mysql::apply_schema(url + "?procedures=off", ServerSettings()), "schema revision 5 was there already");
   EXPECT_EQ(*mysql::apply_schema(url, ServerSettings()),
-            "schema revision 4 was there already; its procedures were made");
+            "schema revision 5 was there already; its procedures were made");
   EXPECT_EQ(session.value("CALL once_sweep(10)"), "0");
-  EXPECT_EQ(*mysql::apply_schema(url, ServerSettings()), "schema revision 4 was there already");
+  EXPECT_EQ(*mysql::apply_schema(url, ServerSettings()), "schema revision 5 was there already");
 }
 
 // Somebody with more rights brings them up to date later.
 TEST_F(MysqlUpgrade, tables_are_brought_up_to_date_without_their_procedures) {
-  for (const int revision : {1, 3}) {
+  for (const int revision : {1, 4}) {
     const std::string url = old_database("once_tables_only", revision);
     EXPECT_EQ(
         *mysql::apply_schema(url + "?procedures=off", ServerSettings()),
-        fmt::format("schema brought from revision {0} to 4; its procedures are still those of revision {0}, since "
+        fmt::format("schema brought from revision {0} to 5; its procedures are still those of revision {0}, since "
                     "the URL has procedures=off",
                     revision));
     Session session(url);
-    EXPECT_EQ(session.run("CALL once_sweep(10)") == 0U, revision == 3);
+    EXPECT_EQ(session.run("CALL once_sweep(10)") == 0U, revision == 4);
     EXPECT_EQ(session.run("CALL once_claim('acme', 'one', '', 30, 60, 'retry', 0)"), 0U);
     EXPECT_EQ(*mysql::apply_schema(url, ServerSettings()),
-              "schema revision 4 was there already; its procedures were made");
+              "schema revision 5 was there already; its procedures were made");
     EXPECT_EQ(session.value("CALL once_sweep(10)"), "0");
   }
 }
@@ -173,7 +190,7 @@ TEST_F(MysqlUpgrade, two_versions_work_beside_each_other_through_an_upgrade) {
   ASSERT_EQ(slow.run("COMMIT"), 0U);
   upgrade.join();
   ASSERT_TRUE(applied->has_value()) << applied->error().detail;
-  EXPECT_EQ(**applied, "schema brought from revision 1 to 4");
+  EXPECT_EQ(**applied, "schema brought from revision 1 to 5");
   {
     const auto store = opened(url);
     OldGateway old(url);

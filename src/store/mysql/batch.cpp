@@ -267,6 +267,10 @@ Script Batch::writing(const Connection& connection) {
   Script script;
   if (changes && !in_transaction_) script.begin();
   if (!inserts.empty()) script.insert(inserts, claims_until());
+  for (const NewRow& finish : finishes) {
+    const Record& record = finish.row.record;
+    if (record.body_kept == BodyKept::in_chunks) script.hold_chunks(finish.row.id, record.nonce);
+  }
   if (!finishes.empty()) script.finish(finishes);
   finishes_ = {.statement = script.size() - 1, .count = finishes.size()};
   for (Item& item : items_) {
@@ -286,6 +290,7 @@ void Batch::write_item(Script& script, Item& item) const {
     case Change::replace: script.replace(item.written, item.was); break;
     case Change::remove: script.remove(item.op->id, item.was); break;
     case Change::append:
+      if (item.op->chunk > 0) script.hold_chunks(item.op->id, item.op->nonce);
       script.append({.id = item.op->id, .nonce = item.op->nonce, .number = item.op->chunk},
                     item.op->outcome ? std::string_view(*item.op->outcome) : std::string_view());
       break;

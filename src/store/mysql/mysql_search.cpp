@@ -21,9 +21,9 @@ constexpr std::size_t rows_per_count = 20'000;
 constexpr std::uint64_t most_counted = 200'000;
 // In this order, each by its index.
 constexpr std::array counted_states = {State::started, State::failed, State::unknown};
-constexpr std::size_t tenant_column = 15;
-constexpr std::size_t route_column = 16;
-constexpr std::size_t size_column = 17;
+constexpr std::size_t tenant_column = 16;
+constexpr std::size_t route_column = 17;
+constexpr std::size_t size_column = 18;
 
 Time clock_of(const RowView& row) {
   return Time(Duration(static_cast<Duration::rep>(parse_number(row[0].value_or("")).value_or(0) / 1000)));

@@ -44,9 +44,10 @@ SET NAMES utf8mb4;
 constexpr std::string_view operations_table = R"sql(CREATE TABLE IF NOT EXISTS once_operations (
   id                  BINARY(32)       NOT NULL,
   state               TINYINT UNSIGNED NOT NULL,            -- 0 started, 1 succeeded, 2 failed, 3 unknown, 4 tombstone
-  body_kept           TINYINT UNSIGNED NOT NULL DEFAULT 1,
+  body_kept           TINYINT UNSIGNED NOT NULL DEFAULT 1,  -- in the outcome
   attempt             INT UNSIGNED     NOT NULL,
   fence               BIGINT UNSIGNED  NOT NULL,
+  chunks_fence        BIGINT UNSIGNED  NOT NULL DEFAULT 0,  -- equal to fence: the body stays in once_chunks, see body_kept
   fingerprint         BINARY(32)       NOT NULL,
   nonce               BINARY(16)       NOT NULL,            -- of the owner; all zero: no owner
   started_at          BIGINT           NOT NULL,
@@ -65,14 +66,17 @@ constexpr std::string_view operations_table = R"sql(CREATE TABLE IF NOT EXISTS o
   KEY once_operations_state (state, started_at)             -- for operators: finds unsettled operations
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4)sql";
 
-// Chunks of responses that are recorded while they stream. They are read while their operation is started or unknown
-// and still has their nonce; then the sweep removes them.
+// Chunks of responses that are recorded while they stream. They are read while their operation still has their nonce
+// and is started, unknown, or succeeded with its body in chunks; then the sweep removes them. Whoever appends to a
+// response, or ends it with its body in chunks, changes the first one, so that an end is final: they wait for each
+// other, or at two nodes of a cluster only one of them commits.
 constexpr std::string_view chunks_table = R"sql(CREATE TABLE IF NOT EXISTS once_chunks (
   id       BINARY(32)   NOT NULL,
   nonce    BINARY(16)   NOT NULL,
   number   INT UNSIGNED NOT NULL,            -- from 0
   size     INT UNSIGNED NOT NULL,            -- of the bytes
-  repeated INT UNSIGNED NOT NULL DEFAULT 0,  -- counts repeated appends, so that each of them is a durable commit
+  repeated INT UNSIGNED NOT NULL DEFAULT 0,  -- counts repeated appends, so that each of them is a durable commit;
+                                             -- of the first chunk also later appends, and the end
   bytes    LONGBLOB     NOT NULL,
   PRIMARY KEY (id, nonce, number)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4)sql";
@@ -107,7 +111,11 @@ constexpr std::array upgrades = {
             "LOCK=NONE"},
     Upgrade{"(SELECT COUNT(*) FROM information_schema.statistics WHERE table_schema = DATABASE() AND table_name = "
             "'once_operations' AND index_name = 'once_operations_tenant') = 0",
-            "ALTER TABLE once_operations DROP INDEX once_operations_tenant, ALGORITHM=INPLACE, LOCK=NONE"}};
+            "ALTER TABLE once_operations DROP INDEX once_operations_tenant, ALGORITHM=INPLACE, LOCK=NONE"},
+    // Instant, however large the table is.
+    Upgrade{"(SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = "
+            "'once_operations' AND column_name = 'chunks_fence') = 1",
+            "ALTER TABLE once_operations ADD COLUMN chunks_fence BIGINT UNSIGNED NOT NULL DEFAULT 0"}};
 
 std::string text_of(const Upgrade& upgrade) {
   return fmt::format(
@@ -131,11 +139,12 @@ SELECT LOWER(HEX(id)) AS id,
        tombstone <= UNIX_TIMESTAMP() * 1000 - expires_at
          AND (state <> 0 OR lease_until <= UNIX_TIMESTAMP() * 1000) AS expired,
        body_kept,
-       LENGTH(outcome) AS outcome_bytes
+       LENGTH(outcome) AS outcome_bytes,
+       body_kept = 0 AND chunks_fence = fence AS body_in_chunks
 FROM once_operations)sql";
 
 std::vector<std::string_view> tables() {
-  return {operations_table, chunks_table, version_table, keys_view};
+  return {operations_table, chunks_table, version_table};
 }
 
 std::vector<Procedure> all_procedures() {
@@ -233,7 +242,7 @@ Connection::Ran create_tables(Connection& connection) {
     if (!needed) continue;
     if (auto ran = run_patiently(connection, std::string(upgrade.statement)); !ran) return ran;
   }
-  return {};
+  return run_patiently(connection, std::string(keys_view));
 }
 
 // Beside somebody at another node of a cluster, whom no lock keeps out, a procedure may be there already.
@@ -291,8 +300,11 @@ std::uint64_t procedures_of(const RowView& row) {
 std::string schema_script(Procedures procedures) {
   std::string script(procedures == Procedures::on ? heading : plain_heading);
   for (const std::string_view table : tables()) script.append("\n").append(table).append(";\n");
+  if (procedures == Procedures::on) {
+    for (const Upgrade& upgrade : upgrades) script.append("\n").append(text_of(upgrade)).append(";\n");
+  }
+  script.append("\n").append(keys_view).append(";\n");
   if (procedures == Procedures::off) return script.append("\n").append(set_version(procedures)).append(";\n");
-  for (const Upgrade& upgrade : upgrades) script.append("\n").append(text_of(upgrade)).append(";\n");
   script.append("\nDELIMITER $$\n");
   for (const Procedure& procedure : all_procedures()) {
     script.append("\n").append(drop(procedure)).append("$$\n").append(create(procedure)).append("$$\n");

@@ -13,7 +13,7 @@
 
 namespace once::mysql {
 
-inline constexpr SchemaVersion schema_version = {.revision = 4, .oldest_program = 1};
+inline constexpr SchemaVersion schema_version = {.revision = 5, .oldest_program = 1};
 inline constexpr std::string_view how_to_apply = "run `once schema mysql --apply URL` with the store's URL";
 
 class RowView;

@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::string_view columns =
     "id,state,body_kept,attempt,fence,fingerprint,nonce,started_at,lease_until,expires_at,ttl,tombstone,previous_state,"
-    "previous_started_at,outcome";
-constexpr std::size_t column_count = 15;
+    "previous_started_at,chunks_fence,outcome";
+constexpr std::size_t column_count = 16;
 constexpr const char* clock_us = "TIMESTAMPDIFF(MICROSECOND,'1970-01-01',SYSDATE(6))";
 constexpr std::size_t longest_label = 255;
 
@@ -101,6 +101,14 @@ std::uint64_t fence_of(const NewRow& written) {
   return static_cast<std::uint64_t>(written.row.record.fence);
 }
 
+// A fence, not a flag: programs of revision 4 do not clear it.
+std::uint64_t chunks_fence_of(const NewRow& written) {
+  return written.row.record.body_kept == BodyKept::in_chunks ? fence_of(written) : 0;
+}
+
+// The operation `o` has chunks that may be read, if they are its owner's.
+constexpr std::string_view has_chunks = "(o.state IN(0,3)OR(o.state=1 AND o.body_kept=0 AND o.chunks_fence=o.fence))";
+
 void append_values(std::string& out, const NewRow& written, std::string_view fence) {
   const Record& record = written.row.record;
   out.push_back('(');
@@ -111,9 +119,10 @@ void append_values(std::string& out, const NewRow& written, std::string_view fen
   append_hex_literal(out, record.fingerprint);
   out.push_back(',');
   append_hex_literal(out, record.nonce);
-  fmt::format_to(std::back_inserter(out), ",{},{},{},{},{},{},{},", ms(record.started_at), ms(record.lease_until),
+  fmt::format_to(std::back_inserter(out), ",{},{},{},{},{},{},{},{},", ms(record.started_at), ms(record.lease_until),
                  ms(record.expires_at), written.row.ttl.count(), written.row.tombstone.count(),
-                 static_cast<unsigned>(record.previous_state), ms(record.previous_started_at));
+                 static_cast<unsigned>(record.previous_state), ms(record.previous_started_at),
+                 chunks_fence_of(written));
   append_outcome(out, record);
   fmt::format_to(std::back_inserter(out), ",{},'", ms(record.expires_at));
   append_escaped(out, label(written.tenant));
@@ -150,23 +159,24 @@ std::optional<Row> read_row(const RowView& view) {
   int body_kept = 0;
   std::uint32_t attempt = 0;
   std::uint64_t fence = 0;
+  std::uint64_t chunks_fence = 0;
   Duration::rep ttl = 0;
   Duration::rep tombstone = 0;
-  const bool good = read_blob(view[0], row.id) && read_state(view[1], record.state) &&
-                    read_integer(view[2], body_kept) && read_integer(view[3], attempt) &&
-                    read_integer(view[4], fence) && read_blob(view[5], record.fingerprint) &&
-                    read_blob(view[6], record.nonce) && read_time(view[7], record.started_at) &&
-                    read_time(view[8], record.lease_until) && read_time(view[9], record.expires_at) &&
-                    read_integer(view[10], ttl) && read_integer(view[11], tombstone) &&
-                    read_state(view[12], record.previous_state) && read_time(view[13], record.previous_started_at);
+  const bool good =
+      read_blob(view[0], row.id) && read_state(view[1], record.state) && read_integer(view[2], body_kept) &&
+      read_integer(view[3], attempt) && read_integer(view[4], fence) && read_blob(view[5], record.fingerprint) &&
+      read_blob(view[6], record.nonce) && read_time(view[7], record.started_at) &&
+      read_time(view[8], record.lease_until) && read_time(view[9], record.expires_at) && read_integer(view[10], ttl) &&
+      read_integer(view[11], tombstone) && read_state(view[12], record.previous_state) &&
+      read_time(view[13], record.previous_started_at) && read_integer(view[14], chunks_fence);
   if (!good) return std::nullopt;
-  record.body_kept = body_kept != 0 ? BodyKept::yes : BodyKept::no;
+  record.body_kept = body_kept != 0 ? BodyKept::yes : chunks_fence == fence ? BodyKept::in_chunks : BodyKept::no;
   record.attempt = Attempt{attempt};
   record.fence = Fence{fence};
   row.ttl = Duration(ttl);
   row.tombstone = Duration(tombstone);
   record.forget_at = saturating_add(record.expires_at, row.tombstone);
-  if (const auto outcome = view[14]) record.outcome = std::make_shared<const std::string>(*outcome);
+  if (const auto outcome = view[15]) record.outcome = std::make_shared<const std::string>(*outcome);
   return row;
 }
 
@@ -268,7 +278,7 @@ void Script::finish(std::span<const NewRow> rows) {
                    column);
   };
   text_.append("ON DUPLICATE KEY UPDATE ");
-  for (const std::string_view column : {"body_kept", "expires_at", "sweep_at", "outcome"}) {
+  for (const std::string_view column : {"body_kept", "chunks_fence", "expires_at", "sweep_at", "outcome"}) {
     if_ours(column);
     text_.push_back(',');
   }
@@ -278,14 +288,14 @@ void Script::finish(std::span<const NewRow> rows) {
 void Script::replace(const NewRow& written, const SeenRow& was) {
   const Record& record = written.row.record;
   add(Part::change,
-      fmt::format("UPDATE once_operations SET state={},body_kept={},attempt={},fence={},started_at={},lease_until={},"
-                  "expires_at={},sweep_at={},ttl={},tombstone={},previous_state={},previous_started_at={}",
-                  static_cast<unsigned>(record.state), record.body_kept == BodyKept::yes ? 1 : 0,
-                  static_cast<std::uint32_t>(record.attempt), static_cast<std::uint64_t>(record.fence),
-                  ms(record.started_at), ms(record.lease_until), ms(record.expires_at),
-                  ms(written.sweep_at.value_or(record.expires_at)), written.row.ttl.count(),
-                  written.row.tombstone.count(), static_cast<unsigned>(record.previous_state),
-                  ms(record.previous_started_at)));
+      fmt::format(
+          "UPDATE once_operations SET state={},body_kept={},chunks_fence={},attempt={},fence={},started_at={},lease_"
+          "until={},expires_at={},sweep_at={},ttl={},tombstone={},previous_state={},previous_started_at={}",
+          static_cast<unsigned>(record.state), record.body_kept == BodyKept::yes ? 1 : 0, chunks_fence_of(written),
+          static_cast<std::uint32_t>(record.attempt), static_cast<std::uint64_t>(record.fence), ms(record.started_at),
+          ms(record.lease_until), ms(record.expires_at), ms(written.sweep_at.value_or(record.expires_at)),
+          written.row.ttl.count(), written.row.tombstone.count(), static_cast<unsigned>(record.previous_state),
+          ms(record.previous_started_at)));
   text_.append(",fingerprint=");
   append_hex_literal(text_, record.fingerprint);
   text_.append(",nonce=");
@@ -304,6 +314,15 @@ void Script::replace(const NewRow& written, const SeenRow& was) {
 void Script::remove(const OperationId& id, const SeenRow& was) {
   add(Part::change, "DELETE FROM once_operations");
   append_seen(id, was);
+}
+
+// The statements that follow see whether another one that held it has committed.
+void Script::hold_chunks(const OperationId& id, const Nonce& nonce) {
+  add(Part::change, "UPDATE once_chunks SET repeated=repeated+1 WHERE id=");
+  append_hex_literal(text_, id);
+  text_.append(" AND nonce=");
+  append_hex_literal(text_, nonce);
+  text_.append(" AND number=0");
 }
 
 void Script::append(const Chunk& chunk, std::string_view bytes) {
@@ -330,12 +349,17 @@ void Script::see_chunks(const OperationId& id, std::uint32_t first, std::size_t 
                  operation, first, most_bytes);
 }
 
-// From stream to stream, not from chunk to chunk: there are few of the one and many of the other.
+// From stream to stream, not from chunk to chunk: there are few of the one and many of the other. The first ones, and
+// as many from a random one on: bodies that stay in chunks may be more than can be looked at in one statement.
 void Script::see_orphans(std::size_t limit) {
   add(Part::chunks,
-      "SELECT STRAIGHT_JOIN c.id,c.nonce,c.number FROM(SELECT DISTINCT id,nonce FROM once_chunks FORCE INDEX(PRIMARY))"
-      "AS s LEFT JOIN once_operations AS o FORCE INDEX(PRIMARY) ON o.id=s.id AND o.nonce=s.nonce AND o.state IN(0,3)"
-      "JOIN once_chunks AS c FORCE INDEX(PRIMARY) ON c.id=s.id AND c.nonce=s.nonce WHERE o.id IS NULL LIMIT ");
+      "SELECT STRAIGHT_JOIN c.id,c.nonce,c.number FROM((SELECT DISTINCT id,nonce FROM once_chunks FORCE "
+      "INDEX(PRIMARY)LIMIT "
+      "10000)UNION(SELECT DISTINCT id,nonce FROM once_chunks FORCE INDEX(PRIMARY) WHERE "
+      "id>=UNHEX(MD5(UTC_TIMESTAMP(6)))LIMIT 10000))AS s LEFT JOIN once_operations AS o FORCE INDEX(PRIMARY) ON "
+      "o.id=s.id AND o.nonce=s.nonce AND ");
+  text_.append(has_chunks)
+      .append("JOIN once_chunks AS c FORCE INDEX(PRIMARY) ON c.id=s.id AND c.nonce=s.nonce WHERE o.id IS NULL LIMIT ");
   text_.append(fmt::to_string(limit));
 }
 

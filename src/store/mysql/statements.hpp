@@ -97,14 +97,17 @@ class Script {
   void renew(const Row& row, const SeenRow& was);
   void replace(const NewRow& written, const SeenRow& was);
   void remove(const OperationId& id, const SeenRow& was);
-  // If the row of the operation still has this owner, and is started. It locks nothing: an operation that ends after
-  // this has read it ends after the append. A chunk that is there already is marked, so that there is something to put
-  // on disk before this one is told, too. Counts none if the owner has changed.
+  // Before an append to a response that has a first chunk, and before an end that leaves the body in chunks: only one
+  // of them is at work.
+  void hold_chunks(const OperationId& id, const Nonce& nonce);
+  // If the row of the operation still has this owner, and is started. It does not lock that row, which a backend may
+  // hold until its transaction ends. A chunk that is there already is marked, so that there is something to put on disk
+  // before this one is told, too. Counts none if the owner has changed.
   void append(const Chunk& chunk, std::string_view bytes);
   // Chunks of the owner that the row has now, from this number on. Stops before the one that would exceed `most_bytes`,
   // but not before the first one.
   void see_chunks(const OperationId& id, std::uint32_t first, std::size_t most_bytes);
-  // Those that nobody reads any more: their operation has ended, or has another owner.
+  // Those that nobody reads any more: their operation has ended without them, or has another owner.
   void see_orphans(std::size_t limit);
   void remove_chunks(std::span<const Chunk> chunks);
   // A row that is gone again before anybody can see it, so that the commit has something to put on disk.

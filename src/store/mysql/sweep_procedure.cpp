@@ -41,8 +41,11 @@ BEGIN
       ORDER BY sweep_at LIMIT max_rows;
     DECLARE orphans CURSOR FOR
       SELECT STRAIGHT_JOIN c.id, c.nonce, c.number
-      FROM (SELECT DISTINCT id, nonce FROM once_chunks FORCE INDEX (PRIMARY)) AS s
-      LEFT JOIN once_operations AS o FORCE INDEX (PRIMARY) ON o.id = s.id AND o.nonce = s.nonce AND o.state IN (0, 3)
+      FROM ((SELECT DISTINCT id, nonce FROM once_chunks FORCE INDEX (PRIMARY) LIMIT 10000)
+            UNION (SELECT DISTINCT id, nonce FROM once_chunks FORCE INDEX (PRIMARY)
+                   WHERE id >= UNHEX(MD5(UTC_TIMESTAMP(6))) LIMIT 10000)) AS s
+      LEFT JOIN once_operations AS o FORCE INDEX (PRIMARY) ON o.id = s.id AND o.nonce = s.nonce
+        AND (o.state IN (0, 3) OR (o.state = 1 AND o.body_kept = 0 AND o.chunks_fence = o.fence))
       JOIN once_chunks AS c FORCE INDEX (PRIMARY) ON c.id = s.id AND c.nonce = s.nonce
       WHERE o.id IS NULL LIMIT max_rows;
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET no_more = TRUE;

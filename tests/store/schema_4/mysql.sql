@@ -2,7 +2,7 @@
 --
 -- Privileges. The user who runs this needs CREATE, ALTER, INDEX, CREATE VIEW, CREATE ROUTINE, ALTER ROUTINE, EXECUTE and
 -- the privileges of a gateway, because the procedures run with the rights of this user.
---   a gateway:  GRANT SELECT, INSERT, UPDATE, DELETE ON once_operations TO gateway;
+--   a gateway:  GRANT SELECT, INSERT, UPDATE, DELETE ON once_operations TO gateway; the same for once_chunks
 --               GRANT SELECT ON once_schema TO gateway;
 --   a backend:  GRANT EXECUTE ON PROCEDURE once_finish TO backend; the same for once_fail, once_renew, once_release
 --   a worker:   the same, and GRANT EXECUTE ON PROCEDURE once_claim TO worker;
@@ -34,6 +34,16 @@ CREATE TABLE IF NOT EXISTS once_operations (
   PRIMARY KEY (id),
   KEY once_operations_sweep (sweep_at),
   KEY once_operations_state (state, started_at)             -- for operators: finds unsettled operations
+) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4;
+
+CREATE TABLE IF NOT EXISTS once_chunks (
+  id       BINARY(32)   NOT NULL,
+  nonce    BINARY(16)   NOT NULL,
+  number   INT UNSIGNED NOT NULL,            -- from 0
+  size     INT UNSIGNED NOT NULL,            -- of the bytes
+  repeated INT UNSIGNED NOT NULL DEFAULT 0,  -- counts repeated appends, so that each of them is a durable commit
+  bytes    LONGBLOB     NOT NULL,
+  PRIMARY KEY (id, nonce, number)
 ) ENGINE=InnoDB ROW_FORMAT=DYNAMIC DEFAULT CHARSET=utf8mb4;
 
 CREATE TABLE IF NOT EXISTS once_schema (
@@ -548,10 +558,21 @@ BEGIN
     DECLARE no_more BOOLEAN DEFAULT FALSE;
     DECLARE due_id BINARY(32);
     DECLARE forgotten INT;
+    DECLARE dropped INT UNSIGNED DEFAULT 0;
+    DECLARE chunk_id BINARY(32);
+    DECLARE chunk_nonce BINARY(16);
+    DECLARE chunk_number INT UNSIGNED;
+    DECLARE free_number INT UNSIGNED;
     DECLARE due CURSOR FOR
       SELECT id FROM once_operations FORCE INDEX (once_operations_sweep)
       WHERE sweep_at <= at_ms AND expires_at <= at_ms AND (state <> 0 OR lease_until <= at_ms)
       ORDER BY sweep_at LIMIT max_rows;
+    DECLARE orphans CURSOR FOR
+      SELECT STRAIGHT_JOIN c.id, c.nonce, c.number
+      FROM (SELECT DISTINCT id, nonce FROM once_chunks FORCE INDEX (PRIMARY)) AS s
+      LEFT JOIN once_operations AS o FORCE INDEX (PRIMARY) ON o.id = s.id AND o.nonce = s.nonce AND o.state IN (0, 3)
+      JOIN once_chunks AS c FORCE INDEX (PRIMARY) ON c.id = s.id AND c.nonce = s.nonce
+      WHERE o.id IS NULL LIMIT max_rows;
     DECLARE CONTINUE HANDLER FOR NOT FOUND SET no_more = TRUE;
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
@@ -583,10 +604,29 @@ BEGIN
     END LOOP;
     CLOSE due;
     COMMIT;
-    SELECT swept;
+    START TRANSACTION;
+    SET no_more = FALSE;
+    OPEN orphans;
+    dropping: LOOP
+      FETCH orphans INTO chunk_id, chunk_nonce, chunk_number;
+      IF no_more THEN
+        LEAVE dropping;
+      END IF;
+      SET free_number = NULL;
+      SELECT number INTO free_number FROM once_chunks
+      WHERE id = chunk_id AND nonce = chunk_nonce AND number = chunk_number FOR UPDATE SKIP LOCKED;
+      SET no_more = FALSE;
+      IF free_number IS NOT NULL THEN
+        DELETE FROM once_chunks WHERE id = chunk_id AND nonce = chunk_nonce AND number = chunk_number;
+        SET dropped = dropped + 1;
+      END IF;
+    END LOOP;
+    CLOSE orphans;
+    COMMIT;
+    SELECT GREATEST(swept, dropped);
   END;
 END$$
 
 DELIMITER ;
 
-INSERT INTO once_schema (only_row, version, revision, procedures) VALUES (1, 1, 3, 3) ON DUPLICATE KEY UPDATE version = 1, revision = 3, procedures = VALUES(procedures);
+INSERT INTO once_schema (only_row, version, revision, procedures) VALUES (1, 1, 4, 4) ON DUPLICATE KEY UPDATE version = 1, revision = 4, procedures = VALUES(procedures);
