@@ -11,6 +11,11 @@ namespace once::base {
 namespace {
 
 constexpr std::size_t block_size = 64;
+constexpr std::size_t length_size = 8;  // of a part, before it
+
+void write_length(char* out, std::uint64_t size) {
+  for (std::size_t i = 0; i < length_size; ++i) out[i] = static_cast<char>(size >> (56 - 8 * i));
+}
 
 std::string_view as_view(const Digest& digest) {
   return {reinterpret_cast<const char*>(digest.data()), digest.size()};
@@ -34,15 +39,18 @@ std::string padded_key(std::string_view secret, char pad) {
 
 void Sha256::update_part(std::string_view part) {
   // Length and part together where they fit: a call costs more than the bytes of a short part.
-  constexpr std::size_t length_size = 8;
   std::array<char, 128> joined;
-  for (std::size_t i = 0; i < length_size; ++i) {
-    joined[i] = static_cast<char>(static_cast<std::uint64_t>(part.size()) >> (56 - 8 * i));
-  }
+  write_length(joined.data(), part.size());
   const bool fits = part.size() <= joined.size() - length_size;
   if (fits && !part.empty()) std::memcpy(joined.data() + length_size, part.data(), part.size());
   update(std::string_view(joined.data(), length_size + (fits ? part.size() : 0)));
   if (!fits) update(part);
+}
+
+void Sha256::begin_part(std::uint64_t size) {
+  std::array<char, length_size> length;
+  write_length(length.data(), size);
+  update({length.data(), length.size()});
 }
 
 Digest Sha256::digest() {

@@ -142,6 +142,11 @@ void check_policy(const Route& route, Findings& out) {
               fmt::format("lease ({}) must be shorter than ttl ({})", format_duration(policy.lease),
                           format_duration(policy.ttl)));
   }
+  if (policy.max_large_request != 0 && policy.max_large_request < policy.max_request_body) {
+    out.error(route, {"max_large_request", "max_request_body"},
+              fmt::format("max_large_request ({}) must be 0 or at least max_request_body ({})",
+                          format_size(policy.max_large_request), format_size(policy.max_request_body)));
+  }
   const bool json = policy.fingerprint.body == FingerprintPolicy::Body::json;
   if (!json && !policy.fingerprint.include.empty())
     out.error(route, {"fingerprint.include"}, "fingerprint.include needs fingerprint.body: json");

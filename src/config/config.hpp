@@ -73,6 +73,7 @@ struct Config {
   std::string audit_log;                                 // a file; empty: what operators do is on the log only
   Duration count_keys_every = std::chrono::seconds(15);  // 0: never
   Limits limits;                                         // without max_connections, which is the next
+  std::string spool_folder;                              // limits.spool_directory or its default, by prepare()
   std::size_t max_connections = 0;                       // 0: by the limit of file descriptors
   ClientTimeouts timeouts;
   PoolSettings pool;

@@ -228,6 +228,32 @@ Checked read_files(Config& config) {
   return out.take();
 }
 
+Checked check_spool(Config& config, const Environ& environ) {
+  Findings out(config);
+  const std::string& given = config.limits.spool_directory;
+  config.spool_folder = given;
+  if (given.empty()) config.spool_folder = environ("TMPDIR").value_or("");
+  if (config.spool_folder.empty()) config.spool_folder = "/var/tmp";
+  const bool used = std::ranges::any_of(
+      config.routes, [](const Route& route) { return route.policy.max_large_request > route.policy.max_request_body; });
+  if (!used) return out.take();
+  struct stat status{};
+  const bool folder = ::stat(config.spool_folder.c_str(), &status) == 0;
+  std::string why = folder ? why_not_in(config.spool_folder) : message_of(errno);
+  if (folder && !S_ISDIR(status.st_mode)) why = message_of(ENOTDIR);
+  if (why.empty()) return out.take();
+  if (!given.empty()) {
+    out.error({"limits.spool_directory"}, fmt::format("limits.spool_directory: {}: {}", given, why));
+  } else {
+    out.warning(
+        {"limits.spool_directory"},
+        fmt::format("{}: {}: keyed requests larger than max_request_body get 503; set limits.spool_directory to "
+                    "a folder that can be written, or max_large_request to 0",
+                    config.spool_folder, why));
+  }
+  return out.take();
+}
+
 Checked check_secrets(Config& config, const Environ& environ) {
   Findings out(config);
   take_secret(resolve_secret(config.admin_token, environ), "admin_token", config.admin_token_secret, out);

@@ -263,8 +263,13 @@ Settings<Policy> record_settings() {
           "Idempotency-Status: bypassed."),
       one<Policy>(
           "max_request_body", [](auto& p) -> auto& { return p.max_request_body; }, size_codec({one_kib, one_gib}),
-          "Keyed requests, and writes that conditional.if_match covers, are held in memory. Larger ones get 413. "
-          "Other requests stream and have no limit."),
+          "Keyed requests, and writes that conditional.if_match covers, are held in memory up to this size. Larger "
+          "ones with a key go to disk (max_large_request); others get 413. Requests without a key stream and have "
+          "no limit."),
+      one<Policy>(
+          "max_large_request", [](auto& p) -> auto& { return p.max_large_request; }, size_codec({0, one_tib}),
+          "Keyed requests larger than max_request_body are written to a file (limits.spool_directory) before they "
+          "are executed, up to this size. Larger ones get 413. At least max_request_body, or 0: none."),
       one<Policy>(
           "timeouts.connect", [](auto& p) -> auto& { return p.timeouts.connect; }, duration_codec({1ms, 5min}),
           "The time to connect to the backend."),

@@ -228,7 +228,7 @@ Checked check(Config& config) {
 
 Checked check_all(Config& config, const Environ& environ) {
   Checked all = check(config);
-  for (Checked part : {read_files(config), check_secrets(config, environ)}) {
+  for (Checked part : {read_files(config), check_spool(config, environ), check_secrets(config, environ)}) {
     std::ranges::move(part.errors, std::back_inserter(all.errors));
     std::ranges::move(part.warnings, std::back_inserter(all.warnings));
   }

@@ -30,7 +30,10 @@ StoreSettings store_settings(const Config& config);
 // that would be made is not made.
 Checked check_secrets(Config& config, const Environ& environ);
 
-// These three, as `once check` does.
+// Finds the folder for large requests, and whether it can be written.
+Checked check_spool(Config& config, const Environ& environ);
+
+// These four, as `once check` does.
 Checked check_all(Config& config, const Environ& environ);
 
 // The mistakes that were found as it was read, and those that the checks find in the rest of it; in the order of the

@@ -357,6 +357,14 @@ Settings<Config> limit_settings() {
           "replays that do not fit get 503 overloaded. Responses to be recorded may use a quarter more; one that "
           "still does not fit is recorded without its body."),
       one<Config>(
+          "limits.max_spool", [](auto& c) -> auto& { return c.limits.max_spool; }, size_codec({0, one_tib}),
+          "Disk space of the process for keyed requests larger than max_request_body. Requests that do not fit get "
+          "503 overloaded."),
+      one<Config>(
+          "limits.spool_directory", [](auto& c) -> auto& { return c.limits.spool_directory; }, optional_path_codec(),
+          "The folder for these requests, on a disk and not in memory. The files have no names, and the system "
+          "removes them when the process ends. Empty: the folder in the environment variable TMPDIR, or /var/tmp."),
+      one<Config>(
           "limits.min_rate", [](auto& c) -> auto& { return c.limits.min_rate; }, number_codec({0, 1'000'000}),
           "Bytes a second that a client must send or read on average, after a grace period of timeouts.body_idle. "
           "Only the time that Once waits for the client counts. 0: no limit."),

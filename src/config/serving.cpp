@@ -17,6 +17,7 @@ http::AddressSet addresses_of(const std::vector<std::string>& networks) {
 Limits limits_by_store(const Config& config) {
   Limits limits = config.limits;
   limits.address.tracked = limits.caller.tracked;
+  if (!config.spool_folder.empty()) limits.spool_directory = config.spool_folder;
   if (limits.address.stored_bytes != 0) return limits;
   const StoreType* const store = find_store(config.store);
   if (store != nullptr && store->capacity != nullptr) {

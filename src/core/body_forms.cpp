@@ -106,6 +106,12 @@ bool decode_form(std::string_view text, std::string& out) {
 
 }  // namespace
 
+std::optional<std::string> multipart_delimiter(Sha256& hash, std::string_view content_type) {
+  const auto boundary = boundary_of(content_type, hash);
+  if (!boundary) return std::nullopt;
+  return std::string("--").append(*boundary);
+}
+
 // Whatever looks like a delimiter must be one for every reader. So no section contains "--boundary" in any place, and
 // replacing the boundary changes no section.
 bool hash_multipart(Sha256& hash, std::string_view content_type, std::string_view body) {

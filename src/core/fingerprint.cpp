@@ -15,11 +15,16 @@ namespace {
 
 using Body = FingerprintPolicy::Body;
 
-constexpr std::string_view raw_domain = "once fingerprint 1 raw";
-constexpr std::string_view json_domain = "once fingerprint 1 json";
-constexpr std::string_view form_domain = "once fingerprint 1 form";
-constexpr std::string_view multipart_domain = "once fingerprint 1 multipart";
-constexpr std::string_view none_domain = "once fingerprint 1 none";
+std::string_view domain_of(FingerprintKind kind) {
+  switch (kind) {
+    case FingerprintKind::raw: return "once fingerprint 1 raw";
+    case FingerprintKind::json: return "once fingerprint 1 json";
+    case FingerprintKind::form: return "once fingerprint 1 form";
+    case FingerprintKind::multipart: return "once fingerprint 1 multipart";
+    case FingerprintKind::none: return "once fingerprint 1 none";
+  }
+  return "";
+}
 
 // RFC 6838 gives a type 255 characters at most; a longer one is no type anybody spells in two ways, and counts as
 // it stands. So the lower-cased copy fits on the stack.
@@ -55,33 +60,40 @@ bool is_json(std::string_view content_type) {
   return type.size() > suffix.size() && same_name(type.substr(type.size() - suffix.size()), suffix);
 }
 
+Sha256 begin_fingerprint(FingerprintKind kind, std::string_view method, std::string_view target,
+                         std::string_view content_type) {
+  Sha256 hash;
+  hash.update_part(domain_of(kind));
+  hash.update_part(method);
+  hash.update_part(target);
+  update_lower_case(hash, media_type(content_type));
+  return hash;
+}
+
+bool compares_parts(const FingerprintPolicy& policy, std::string_view content_type) {
+  return policy.body != Body::raw && policy.body != Body::none && is_multipart(content_type);
+}
+
 Fingerprint fingerprint(const FingerprintPolicy& policy, std::string_view method, std::string_view target,
                         std::string_view content_type, std::string_view body) {
-  const auto started = [&](std::string_view domain) {
-    Sha256 hash;
-    hash.update_part(domain);
-    hash.update_part(method);
-    hash.update_part(target);
-    update_lower_case(hash, media_type(content_type));
-    return hash;
-  };
-  if (policy.body == Body::none) return {started(none_domain).digest()};
-  if (policy.body != Body::raw && is_multipart(content_type)) {
-    Sha256 hash = started(multipart_domain);
+  const auto started = [&](FingerprintKind kind) { return begin_fingerprint(kind, method, target, content_type); };
+  if (policy.body == Body::none) return {started(FingerprintKind::none).digest()};
+  if (compares_parts(policy, content_type)) {
+    Sha256 hash = started(FingerprintKind::multipart);
     if (hash_multipart(hash, content_type, body)) return {hash.digest()};
   }
   if (policy.body == Body::form && is_form(content_type)) {
-    Sha256 hash = started(form_domain);
+    Sha256 hash = started(FingerprintKind::form);
     if (hash_form(hash, body)) return {hash.digest()};
   }
   if (policy.body == Body::json && is_json(content_type)) {
     if (const auto canonical = canonical_json(body, policy.include, policy.exclude)) {
-      Sha256 hash = started(json_domain);
+      Sha256 hash = started(FingerprintKind::json);
       hash.update_part(*canonical);
       return {hash.digest()};
     }
   }
-  Sha256 hash = started(raw_domain);
+  Sha256 hash = started(FingerprintKind::raw);
   hash.update_part(body);
   return {hash.digest()};
 }

@@ -5,9 +5,11 @@
 // domain tags carry a version, and each kind of body has its own tag.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "base/bytes.hpp"
+#include "base/sha256.hpp"
 #include "core/policy.hpp"
 
 namespace once::core {
@@ -17,6 +19,14 @@ namespace once::core {
 // (raw, JSON, form, multipart, none) never share a fingerprint. Raw and multipart bodies allocate nothing.
 Fingerprint fingerprint(const FingerprintPolicy& policy, std::string_view method, std::string_view target,
                         std::string_view content_type, std::string_view body);
+
+// Each kind of body has a tag of its own.
+enum class FingerprintKind : std::uint8_t { raw, json, form, multipart, none };
+// Everything but the body.
+Sha256 begin_fingerprint(FingerprintKind kind, std::string_view method, std::string_view target,
+                         std::string_view content_type);
+// Whether the policy compares this body part by part.
+bool compares_parts(const FingerprintPolicy& policy, std::string_view content_type);
 
 // Without its parameters.
 std::string_view media_type(std::string_view content_type);

@@ -182,7 +182,9 @@ struct Policy {
   Duration takeover_after = std::chrono::minutes(5);
   Duration wait_limit = std::chrono::seconds(30);  // in_flight: wait gives up after this, with a 409
   RecordPolicy record;
-  std::size_t max_request_body = 8U << 20U;  // keyed requests are held in memory; larger ones get 413
+  std::size_t max_request_body = 8U << 20U;  // keyed requests are held in memory; larger ones …
+  // … are put aside on disk up to this size; 0: none. Beyond it they get 413.
+  std::size_t max_large_request = std::size_t{1} << 30U;
   Timeouts timeouts;
   ConditionalPolicy conditional;
   CorsPolicy cors;

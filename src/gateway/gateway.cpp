@@ -37,6 +37,7 @@ Gateway::Gateway(const GatewaySettings& settings, const GatewayPorts& ports)
     : settings_(settings),
       ids_(settings.secret),
       faults_(ports.log),
+      spool_(spool_disk_, spool_threads_),
       shared_{.ids = ids_,
               .store = ports.store,
               .waiters = ports.waiters,
@@ -45,7 +46,8 @@ Gateway::Gateway(const GatewaySettings& settings, const GatewayPorts& ports)
               .access = ports.access,
               .faults = faults_,
               .errors_base = settings_.errors_base,
-              .connections = 0} {
+              .connections = 0,
+              .spool = &spool_} {
   settings_.secret = {};  // the ids keep what they need of it
 }
 

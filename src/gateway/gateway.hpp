@@ -19,6 +19,7 @@
 #include "gateway/generation.hpp"
 #include "gateway/metrics.hpp"
 #include "gateway/settings.hpp"
+#include "gateway/spool/spool_threads.hpp"
 #include "gateway/worker.hpp"
 #include "http/fault_log.hpp"
 #include "store/lane.hpp"
@@ -101,6 +102,8 @@ class Gateway {
   std::size_t body_bytes(HeldFor what) const {
     return shared_.usage.bytes_held_for[static_cast<std::size_t>(what)].load(std::memory_order_relaxed);
   }
+  // Bodies on disk.
+  const Spool& spool() const { return spool_; }
   // Of limits.max_body_memory, for the service beside the gateway. False: there is no more, and that is counted.
   bool take_memory(HeldFor what, std::size_t bytes);
   void give_back_memory(HeldFor what, std::size_t bytes) { shared_.usage.give_back(what, bytes); }
@@ -118,6 +121,8 @@ class Gateway {
   GatewaySettings settings_;
   OperationIds ids_;
   mutable http::FaultLog faults_;
+  SystemSpoolDisk spool_disk_;
+  Spool spool_;
   GatewayShared shared_;
   Metrics beside_;
   std::vector<std::shared_ptr<Generation>> generations_;  // the newest is last
@@ -129,6 +134,7 @@ class Gateway {
   std::vector<int> tls_listening_;
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<std::jthread> threads_;
+  SpoolThreads spool_threads_;  // last: they wake the workers
 };
 
 }  // namespace once::gateway

@@ -85,6 +85,7 @@ std::string_view name_of(Overload limit) {
   switch (limit) {
     case Overload::in_flight: return "in_flight";
     case Overload::body_memory: return "body_memory";
+    case Overload::spool: return "spool";
   }
   return "";
 }

@@ -80,8 +80,8 @@ enum class ClaimEnd : std::uint8_t {
 inline constexpr std::size_t claim_end_count = 6;
 std::string_view name_of(ClaimEnd settled);
 
-enum class Overload : std::uint8_t { in_flight, body_memory };
-inline constexpr std::size_t overload_count = 2;
+enum class Overload : std::uint8_t { in_flight, body_memory, spool };
+inline constexpr std::size_t overload_count = 3;
 std::string_view name_of(Overload limit);
 
 // Why a connection was closed that should have begun with a header of the PROXY protocol.

@@ -132,6 +132,8 @@ struct Limits {
   std::size_t max_connections_per_address = 0;            // 0: no limit
   std::size_t max_in_flight = 20'000;                     // requests with a key at work, in the whole process
   std::size_t max_body_memory = std::size_t{256} << 20U;  // their bodies, in the whole process
+  std::size_t max_spool = std::size_t{4} << 30U;          // on disk, larger bodies, in the whole process
+  std::string spool_directory;                            // where those are
   std::size_t min_rate = 100;  // bytes a second, of a client that sends or takes a message; 0: no limit
   std::size_t max_header_bytes = std::size_t{32} << 10U;
   std::size_t max_header_count = 100;

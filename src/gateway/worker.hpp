@@ -22,6 +22,7 @@
 #include "gateway/limits/told_outcomes.hpp"
 #include "gateway/limits/usage.hpp"
 #include "gateway/metrics.hpp"
+#include "gateway/spool/spool.hpp"
 #include "http/fault.hpp"
 #include "http/kernel_net.hpp"
 #include "http/loop.hpp"
@@ -60,6 +61,7 @@ struct GatewayShared {
   AddressTable addresses{};
   ToldOutcomes told{usage};
   LiveStreams streams{usage};
+  Spool* spool = nullptr;  // for bodies too large for memory; null: those are refused
 };
 
 enum class Over : std::uint8_t { plain, tls };

@@ -1,5 +1,6 @@
 // Lookups and stops by key. The request is identified as the operation that it is about would be: by that one's method
 // and path, its own caller and key. The fingerprint is not compared, so there must be a caller that the key belongs to.
+// The same goes for a retry whose client waits to be asked for a large body.
 #include <algorithm>
 #include <utility>
 
@@ -35,6 +36,12 @@ class AsOperation {
 
 bool may_be_asked_about(Method method) {
   return method == Method::post || method == Method::put || method == Method::patch || method == Method::delete_;
+}
+
+// Whether a key is enough to tell whose operation it is.
+bool is_looked_up_by_caller(const Policy& policy, const RequestIdentity& identity) {
+  const bool by_caller = std::ranges::find(policy.scope, ScopePart::caller) != policy.scope.end();
+  return by_caller && !identity.caller().empty();
 }
 
 std::unexpected<Problem> refused(ProblemKind kind, std::string detail) {
@@ -74,10 +81,9 @@ std::expected<OperationId, Problem> KeyedHandler::asked_about(RequestContext& re
   if (!key.given) {
     return refused(ProblemKind::key_required, std::string(field) + " needs the header " + policy->key.header + ".");
   }
-  const bool by_caller = std::ranges::find(policy->scope, ScopePart::caller) != policy->scope.end();
   const RequestIdentity identity(request.rules(), request.facts(), *policy);
   if (auto problem = identity.caller_problem()) return std::unexpected(*std::move(problem));
-  if (!by_caller || identity.caller().empty() || policy->mode == Mode::shadow) {
+  if (!is_looked_up_by_caller(*policy, identity) || policy->mode == Mode::shadow) {
     return refused(ProblemKind::caller_required, "A key is looked up by the caller that it belongs to.");
   }
   if (is_of_life(*policy, io_.head.method)) {
@@ -87,13 +93,33 @@ std::expected<OperationId, Problem> KeyedHandler::asked_about(RequestContext& re
   return identity.operation(key.given, {});
 }
 
-KeyedRequest KeyedHandler::request_about(RequestContext& request) {
+bool KeyedHandler::awaits_continue(const Policy& policy) const {
+  const http::Framing& framing = io_.head.framing;
+  const bool small = framing.kind == http::Framing::Kind::length && framing.length <= policy.max_request_body;
+  return io_.head.expects_continue && io_.buffer.empty() && !small;
+}
+
+Task<bool> KeyedHandler::replay_unread(RequestContext& request, const Key& key, const RequestIdentity& identity) {
+  const Policy& policy = *request.route.policy;
+  const auto operation = identity.operation(key, {});
+  if (!operation || !is_looked_up_by_caller(policy, identity) || is_of_life(policy, io_.head.method)) co_return false;
+  const KeyedRequest asked = request_about(request, *operation);
+  memory_.begin(request.settings().limits.max_body_memory);
+  const bool replayed = co_await exchange_.replay_recorded(asked, writer_.reply());
+  if (!replayed) co_return false;
+  request.operation = *operation;
+  request.close_unless_read();
+  co_await write_reply(request, nullptr);
+  co_return true;
+}
+
+KeyedRequest KeyedHandler::request_about(RequestContext& request, const OperationId& operation) {
   return {.policy = *request.route.policy,
           .backend = request.generation->backend(request.route.upstream),
           .counts = *request.counts,
           .head = io_.head,
           .body = {},
-          .id = *request.operation,
+          .id = operation,
           .fingerprint = {},
           .request_id = request.id(),
           .presence = &presence_,
@@ -108,7 +134,7 @@ Task<void> KeyedHandler::look_up(RequestContext& request, std::string& path) {
     co_return;
   }
   request.operation = *operation;
-  const KeyedRequest asked = request_about(request);
+  const KeyedRequest asked = request_about(request, *operation);
   memory_.begin(request.settings().limits.max_body_memory);
   co_await exchange_.look_up(asked, writer_.reply());
   co_await write_reply(request, nullptr);
@@ -122,7 +148,7 @@ Task<void> KeyedHandler::stop(RequestContext& request, std::string& path) {
     co_return;
   }
   request.operation = *operation;
-  const KeyedRequest asked = request_about(request);
+  const KeyedRequest asked = request_about(request, *operation);
   co_await exchange_.stop(asked, writer_.reply());
   co_await write_reply(request, nullptr);
 }

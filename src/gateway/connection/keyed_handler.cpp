@@ -41,13 +41,14 @@ Task<void> KeyedHandler::write_beside() {
 KeyedRequest KeyedHandler::keyed_request(RequestContext& request, Backend& backend, const RequestIdentity& identity) {
   const Policy& policy = *request.route.policy;
   const bool of_life = is_of_life(policy, io_.head.method);
+  SpooledBody* const large = reader_.large_body();
   return {.policy = policy,
           .backend = backend,
           .counts = *request.counts,
           .head = io_.head,
           .body = reader_.body(),
           .id = *request.operation,
-          .fingerprint = identity.fingerprint(reader_.body()),
+          .fingerprint = large != nullptr ? large->fingerprint() : identity.fingerprint(reader_.body()),
           .request_id = request.id(),
           .tenant = tenant_of(identity.caller(), shared_.ids, tenant_),
           .route = request.route.route,
@@ -56,7 +57,21 @@ KeyedRequest KeyedHandler::keyed_request(RequestContext& request, Backend& backe
           .origin = &request.origin,
           .presence = &presence_,
           .life = of_life ? std::optional(life_marker(shared_.ids, identity.host(), request.path)) : std::nullopt,
-          .use = &request.upstream_use};
+          .use = &request.upstream_use,
+          .large_body = large};
+}
+
+// A key is derived from a body in memory only.
+BodyBounds KeyedHandler::bounds_for(const Policy& policy, const std::optional<Key>& key,
+                                    const RequestIdentity& identity) const {
+  BodyBounds bounds{.in_memory = policy.max_request_body, .identity = &identity};
+  const bool larger = policy.max_large_request > policy.max_request_body && shared_.spool != nullptr;
+  if (larger && key) bounds.on_disk = policy.max_large_request;
+  if (larger && !key) {
+    bounds.refusal =
+        "The request body is too large for the gateway to derive a key from it. Send the request with a key.";
+  }
+  return bounds;
 }
 
 Task<void> KeyedHandler::answer(RequestContext& request, const std::optional<Key>& key) {
@@ -82,7 +97,12 @@ Task<void> KeyedHandler::answer(RequestContext& request, const std::optional<Key
     co_return;
   }
   bool whole = reader_.take_body_at_hand(policy.max_request_body);
-  if (!whole) whole = co_await reader_.read_body(request, policy.max_request_body);
+  if (!whole && key && awaits_continue(policy)) {
+    const bool replayed = co_await replay_unread(request, *key, identity);
+    if (replayed) co_return;
+  }
+  const BodyBounds bounds = bounds_for(policy, key, identity);
+  if (!whole) whole = co_await reader_.read_body(request, bounds);
   if (!whole) co_return;
   auto operation = identity.operation(key, reader_.body());
   if (!operation) {

@@ -41,11 +41,17 @@ class KeyedHandler final : private ReplyStart {
   void release_memory() { exchange_.release_memory(); }
 
  private:
+  BodyBounds bounds_for(const Policy& policy, const std::optional<Key>& key, const RequestIdentity& identity) const;
+  // The client sends a body that is, or may be, too large for memory only after 100 Continue.
+  bool awaits_continue(const Policy& policy) const;
+  // Its response is recorded, so the body is not asked for. False: nothing was answered.
+  Task<bool> replay_unread(RequestContext& request, const Key& key, const RequestIdentity& identity);
   KeyedRequest keyed_request(RequestContext& request, Backend& backend, const RequestIdentity& identity);
+  // A request for what is recorded, which executes nothing.
+  KeyedRequest request_about(RequestContext& request, const OperationId& operation);
   Task<void> refuse_caller(RequestContext& request, CallerTable::Refusal refusal);
   // The operation that a lookup or a stop is about, or why there is none. `field` names its method.
   std::expected<OperationId, Problem> asked_about(RequestContext& request, std::string_view field, std::string& path);
-  KeyedRequest request_about(RequestContext& request);
 
   // After the exchange. `write`: that to a resource, if it is one.
   Task<void> write_reply(RequestContext& request, ResourceWrite* write);

@@ -40,7 +40,9 @@ Task<void> ReplyWriter::refuse_overload(RequestContext& request, Overload limit)
   worker_.metrics().overloaded[static_cast<std::size_t>(limit)].add();
   Problem answer =
       problem(ProblemKind::overloaded,
-              "The gateway has reached its limit of concurrent requests or of memory for bodies. Retry later.");
+              limit == Overload::spool
+                  ? "The gateway has no room on its disk for this request body; nothing was executed. Retry later."
+                  : "The gateway has reached its limit of concurrent requests or of memory for bodies. Retry later.");
   answer.retry_after_seconds = 1;
   co_await write_problem(request, std::move(answer));
 }

@@ -1,9 +1,13 @@
 #include "gateway/connection/request_reader.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "gateway/exchange/answers.hpp"
 #include "gateway/identity/head_problem.hpp"
+#include "http/trace_context.hpp"
 
 namespace once::gateway {
 
@@ -103,20 +107,30 @@ bool RequestReader::take_body_at_hand(std::size_t limit) {
   return true;
 }
 
-Task<bool> RequestReader::read_body(RequestContext& request, std::size_t limit) {
-  const BodyRead read = co_await collect_body(request, limit);
+Task<bool> RequestReader::read_body(RequestContext& request, const BodyBounds& bounds) {
+  const BodyRead read = co_await collect_body(request, bounds);
   if (read == BodyRead::whole) co_return true;
-  co_await refuse_body(request, read);
+  drop_body();
+  co_await refuse_body(request, read, bounds);
   co_return false;
 }
 
-Task<RequestReader::BodyRead> RequestReader::collect_body(const RequestContext& request, std::size_t limit) {
-  const std::size_t most = request.settings().limits.max_body_memory;
-  const bool announced = io_.head.framing.kind == Framing::Kind::length;
-  if (announced && io_.head.framing.length > limit) co_return BodyRead::too_large;
-  const std::size_t expected = announced ? static_cast<std::size_t>(io_.head.framing.length) : 0;
+RequestReader::BodyRead RequestReader::judge_size(const RequestContext& request, const BodyBounds& bounds) {
+  const Limits& limits = request.settings().limits;
+  if (!announces()) return BodyRead::whole;
+  const std::uint64_t length = io_.head.framing.length;
+  if (length > std::max(bounds.in_memory, bounds.on_disk)) return BodyRead::too_large;
+  const bool in_memory = length <= bounds.in_memory;
+  const std::size_t expected = in_memory ? static_cast<std::size_t>(length) : spool_piece;
+  if (!held_.may_take(expected, limits.max_body_memory)) return BodyRead::no_room;
+  if (!in_memory && !worker_.shared().spool->may_take(length, limits.max_spool)) return BodyRead::no_disk;
+  return BodyRead::whole;
+}
+
+Task<RequestReader::BodyRead> RequestReader::collect_body(const RequestContext& request, const BodyBounds& bounds) {
   held_.clear();
-  if (!held_.may_take(expected, most)) co_return BodyRead::no_room;
+  const BodyRead judged = judge_size(request, bounds);
+  if (judged != BodyRead::whole) co_return judged;
   // The key is good and the size is right as far as it is known: only now is the client asked for the body.
   if (io_.head.expects_continue && io_.buffer.empty()) {
     const IoResult sent = co_await io_.socket.write_all("HTTP/1.1 100 Continue\r\n\r\n", io_.timeouts->body_idle);
@@ -129,24 +143,89 @@ Task<RequestReader::BodyRead> RequestReader::collect_body(const RequestContext& 
     reading_ = false;
     if (was_refused()) co_return BodyRead::stopping;
     switch (chunk.kind) {
-      case BodyChunk::Kind::data:
-        if (held_.size() + chunk.data.size() > limit) co_return BodyRead::too_large;
-        if (!held_.append(chunk.data, expected, most)) co_return BodyRead::no_room;
+      case BodyChunk::Kind::data: {
+        const BodyRead taken = co_await take_part(request, bounds, chunk.data);
+        if (taken != BodyRead::whole) co_return taken;
         break;
-      case BodyChunk::Kind::end: body_ = held_.view(); co_return BodyRead::whole;
+      }
+      case BodyChunk::Kind::end: {
+        const BodyRead ended = co_await end_body(request);
+        co_return ended;
+      }
       case BodyChunk::Kind::broken: co_return io_.sent_end ? BodyRead::gone : BodyRead::malformed;
       case BodyChunk::Kind::timed_out: co_return BodyRead::timed_out;
     }
   }
 }
 
-Task<void> RequestReader::refuse_body(RequestContext& request, BodyRead read) {
+// A body whose length is not announced is held in memory for as long as it fits.
+Task<RequestReader::BodyRead> RequestReader::take_part(const RequestContext& request, const BodyBounds& bounds,
+                                                       std::string_view data) {
+  const std::uint64_t size = held_.size() + data.size() + (spooled_ ? spooled_->size() : 0);
+  if (size > std::max(bounds.in_memory, bounds.on_disk)) co_return BodyRead::too_large;
+  const bool on_disk = spooled_ != nullptr || (announces() && io_.head.framing.length > bounds.in_memory);
+  const std::size_t most_held = on_disk ? spool_piece : bounds.in_memory;
+  if (held_.size() + data.size() > most_held) {
+    const BodyRead spooled = co_await spool_held(request, bounds);
+    if (spooled != BodyRead::whole) co_return spooled;
+  }
+  const bool in_memory = announces() && !on_disk;
+  const std::size_t expected = in_memory ? static_cast<std::size_t>(io_.head.framing.length) : 0;
+  const bool room = held_.append(data, expected, request.settings().limits.max_body_memory);
+  co_return room ? BodyRead::whole : BodyRead::no_room;
+}
+
+Task<RequestReader::BodyRead> RequestReader::spool_held(const RequestContext& request, const BodyBounds& bounds) {
+  const Limits& limits = request.settings().limits;
+  if (!spooled_) {
+    SpooledBody::Parts parts{.spool = *worker_.shared().spool,
+                             .home = worker_.loop(),
+                             .usage = worker_.shared().usage,
+                             .directory = limits.spool_directory,
+                             .most_on_disk = limits.max_spool,
+                             .most_in_memory = limits.max_body_memory};
+    const auto length = announces() ? std::optional(io_.head.framing.length) : std::nullopt;
+    spooled_ = std::make_unique<SpooledBody>(std::move(parts), bounds.identity->large_fingerprint(length));
+  }
+  const SpoolResult<void> written = co_await spooled_->write(held_.view());
+  if (!written) co_return spool_failed(request, written.error());
+  if (held_.size() > spool_piece) {
+    held_.release();
+  } else {
+    held_.reuse();
+  }
+  co_return BodyRead::whole;
+}
+
+Task<RequestReader::BodyRead> RequestReader::end_body(const RequestContext& request) {
+  if (!spooled_) {
+    body_ = held_.view();
+    co_return BodyRead::whole;
+  }
+  const SpoolResult<void> written = co_await spooled_->write(held_.view());
+  if (!written) co_return spool_failed(request, written.error());
+  held_.release();
+  if (!spooled_->take_memory()) co_return BodyRead::no_room;
+  const SpoolResult<void> finished = co_await spooled_->finish();
+  if (!finished) co_return spool_failed(request, finished.error());
+  co_return BodyRead::whole;
+}
+
+RequestReader::BodyRead RequestReader::spool_failed(const RequestContext& request, const SpoolError& error) {
+  worker_.shared().log.warn("large request body not stored on disk",
+                            {{"request", request.id()},
+                             {"directory", request.settings().limits.spool_directory},
+                             {"error", error.detail},
+                             {"trace", http::trace_id(io_.head)}});
+  return BodyRead::no_disk;
+}
+
+Task<void> RequestReader::refuse_body(RequestContext& request, BodyRead read, const BodyBounds& bounds) {
   switch (read) {
     case BodyRead::whole: break;
     case BodyRead::gone: request.keep = false; break;
     case BodyRead::too_large:
-      co_await writer_.write_problem(
-          request, problem(ProblemKind::body_too_large, "The request body is larger than this route accepts."));
+      co_await writer_.write_problem(request, problem(ProblemKind::body_too_large, std::string(bounds.refusal)));
       break;
     case BodyRead::malformed:
       co_await writer_.write_problem(request, problem(ProblemKind::bad_request, "The request body is malformed."));
@@ -155,6 +234,7 @@ Task<void> RequestReader::refuse_body(RequestContext& request, BodyRead read) {
       room_.make_room();
       co_await writer_.refuse_overload(request, Overload::body_memory);
       break;
+    case BodyRead::no_disk: co_await writer_.refuse_overload(request, Overload::spool); break;
     case BodyRead::stopping: co_await answer_unread(request); break;
     case BodyRead::timed_out:
       worker_.metrics().slow_clients.add();
@@ -181,6 +261,7 @@ Task<void> RequestReader::answer_unread(RequestContext& request) {
 void RequestReader::drop_body() {
   body_ = {};
   held_.clear();
+  spooled_.reset();
 }
 
 void RequestReader::refuse_unread() {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string_view>
 
 #include "base/task.hpp"
@@ -13,9 +14,19 @@
 #include "gateway/connection/request_context.hpp"
 #include "gateway/limits/response_memory.hpp"
 #include "gateway/limits/usage.hpp"
+#include "gateway/spool/spooled_body.hpp"
 #include "gateway/worker.hpp"
 
 namespace once::gateway {
+
+// How large a body may be, and where it is held.
+struct BodyBounds {
+  std::size_t in_memory;
+  // Larger ones go to the spool, up to this size; 0: none does.
+  std::size_t on_disk = 0;
+  const RequestIdentity* identity = nullptr;  // for their fingerprint
+  std::string_view refusal = "The request body is larger than this route accepts.";
+};
 
 class RequestReader {
  public:
@@ -34,9 +45,11 @@ class RequestReader {
   // read_body() has to see to it.
   bool take_body_at_hand(std::size_t limit);
   // False: the request is refused and answered, or the client is gone.
-  Task<bool> read_body(RequestContext& request, std::size_t limit);
+  Task<bool> read_body(RequestContext& request, const BodyBounds& bounds);
   // As one of these has read it; until drop_body().
   std::string_view body() const { return body_; }
+  // Instead, one that is not in memory. Null: it is.
+  SpooledBody* large_body() const { return spooled_.get(); }
 
   void drop_body();
   // Gives the memory of an idle connection back.
@@ -46,11 +59,18 @@ class RequestReader {
   void refuse_unread();
 
  private:
-  enum class BodyRead : std::uint8_t { whole, too_large, no_room, malformed, timed_out, stopping, gone };
+  enum class BodyRead : std::uint8_t { whole, too_large, no_room, no_disk, malformed, timed_out, stopping, gone };
 
   void forget_head();
-  Task<BodyRead> collect_body(const RequestContext& request, std::size_t limit);
-  Task<void> refuse_body(RequestContext& request, BodyRead read);
+  // Whether the body, as far as its size is known, would find room.
+  BodyRead judge_size(const RequestContext& request, const BodyBounds& bounds);
+  Task<BodyRead> collect_body(const RequestContext& request, const BodyBounds& bounds);
+  Task<BodyRead> take_part(const RequestContext& request, const BodyBounds& bounds, std::string_view data);
+  Task<BodyRead> end_body(const RequestContext& request);
+  Task<BodyRead> spool_held(const RequestContext& request, const BodyBounds& bounds);
+  BodyRead spool_failed(const RequestContext& request, const SpoolError& error);
+  bool announces() const { return io_.head.framing.kind == http::Framing::Kind::length; }
+  Task<void> refuse_body(RequestContext& request, BodyRead read, const BodyBounds& bounds);
   Task<void> refuse_head(RequestContext& request, Problem answer);
   // The gateway stops: neither head nor body will be read to the end.
   Task<void> answer_unread(RequestContext& request);
@@ -61,8 +81,9 @@ class RequestReader {
   ClientIo& io_;
   ReplyWriter& writer_;
   RoomMaker& room_;
-  HeldBody held_;  // the body, if it does not lie in the buffer as a whole
+  HeldBody held_;  // the body, if it does not lie in the buffer as a whole, or what of it goes to disk next
   std::string_view body_;
+  std::unique_ptr<SpooledBody> spooled_;
   bool reading_ = false;  // a head or a body, just now
   bool unread_refused_ = false;
 };

@@ -98,7 +98,8 @@ Task<std::optional<ProblemKind>> UnkeyedHandler::pass(RequestContext& request, P
 Task<void> UnkeyedHandler::answer_write(RequestContext& request, ResourceWrite& write) {
   const Policy& policy = *request.route.policy;
   bool whole = reader_.take_body_at_hand(policy.max_request_body);
-  if (!whole) whole = co_await reader_.read_body(request, policy.max_request_body);
+  const BodyBounds bounds{.in_memory = policy.max_request_body};
+  if (!whole) whole = co_await reader_.read_body(request, bounds);
   if (!whole) co_return;
   std::optional<Problem> refused = co_await write.begin();
   if (refused) {

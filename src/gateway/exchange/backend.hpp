@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
@@ -25,6 +26,17 @@ class InterimSink {
 
  protected:
   ~InterimSink() = default;
+};
+
+// The body of a request that is not in memory as a whole. It can be read again.
+class BodySource {
+ public:
+  virtual std::uint64_t size() const = 0;
+  // Some bytes from the offset on, which is within the body; good until the next call. None: they cannot be read.
+  virtual Task<std::optional<std::string_view>> read(std::uint64_t offset) = 0;
+
+ protected:
+  ~BodySource() = default;
 };
 
 // Whether the claim that a request is sent under still stands. Asked immediately before its first byte: waiting for a
@@ -61,6 +73,7 @@ struct BackendRequest {
   // A response that this records as it streams is handed over with its head (Delivery::streaming), and one that it
   // records and that is larger than `most_collected` with the part read so far. Null: none is.
   const RecordPolicy* streams_by = nullptr;
+  BodySource* large_body = nullptr;  // instead of `body`, unless it is null
 };
 
 struct BackendAnswer {

@@ -257,7 +257,8 @@ BackendRequest Exchange::to_backend(const SendPermit* permit) const {
           .room = ports_.memory,
           .permit = permit,
           .use = request_->use,
-          .streams_by = may_stream() ? &request_->policy.record : nullptr};
+          .streams_by = may_stream() ? &request_->policy.record : nullptr,
+          .large_body = request_->large_body};
 }
 
 // The claim was taken back, or is somebody else's.

@@ -52,7 +52,8 @@ struct KeyedRequest {
   Presence* presence = nullptr;                    // of its client, while it waits; null: taken to be there
   std::optional<OperationId> life = std::nullopt;  // the marker of the resource that the key dies with
   UpstreamUse* use = nullptr;
-  ReplyStart* streams = nullptr;  // null: its response is held back until it is whole
+  ReplyStart* streams = nullptr;     // null: its response is held back until it is whole
+  BodySource* large_body = nullptr;  // instead of `body`, unless it is null
 };
 
 class Exchange {
@@ -67,6 +68,8 @@ class Exchange {
   Task<void> look_up(const KeyedRequest& request, Reply& reply);
   // Ends a response that is streaming, where it is.
   Task<void> stop(const KeyedRequest& request, Reply& reply);
+  // False: no response is recorded for it that could be replayed, and the reply is not filled in.
+  Task<bool> replay_recorded(const KeyedRequest& request, Reply& reply);
   // Gives that space back.
   void release_memory();
 

@@ -23,6 +23,21 @@ Task<void> Exchange::look_up(const KeyedRequest& request, Reply& reply) {
   end();
 }
 
+Task<bool> Exchange::replay_recorded(const KeyedRequest& request, Reply& reply) {
+  begin(request, reply);
+  op_.verb = Verb::read;
+  op_.id = request.id;
+  op_.chunk = 0;
+  op_.chunk_bytes = 0;
+  co_await claimant_.ask(op_);
+  const bool known = op_.status != OpStatus::failed && op_.record.has_value() && op_.record->outcome != nullptr;
+  const bool replayable = known && op_.record->state == State::succeeded && op_.record->body_kept != BodyKept::no;
+  if (replayable) co_await reply_looked_up();
+  reply.known_key = replayable;
+  end();
+  co_return replayable;
+}
+
 Task<void> Exchange::reply_looked_up() {
   switch (op_.record->state) {
     case State::succeeded:

@@ -124,6 +124,11 @@ Fingerprint RequestIdentity::fingerprint(std::string_view body) const {
                            body);
 }
 
+LargeFingerprint RequestIdentity::large_fingerprint(std::optional<std::uint64_t> length) const {
+  const http::RequestHead& head = facts_.head;
+  return {policy_.fingerprint, head.method_text, head.target, head.find("Content-Type").value_or(""), length};
+}
+
 std::optional<TenantTag> RequestIdentity::limited_address() const {
   const ServingSettings& settings = rules_.settings;
   if (!settings.limits.address.any() || is_proven(policy_, scope_)) return std::nullopt;

@@ -15,6 +15,7 @@
 
 #include "base/clock.hpp"
 #include "core/key.hpp"
+#include "core/large_fingerprint.hpp"
 #include "core/operation.hpp"
 #include "core/policy.hpp"
 #include "core/problem.hpp"
@@ -93,6 +94,8 @@ class RequestIdentity {
   // The operation, once the body is here. The problem: no key can be derived from it.
   std::expected<OperationId, Problem> operation(const std::optional<Key>& given, std::string_view body) const;
   Fingerprint fingerprint(std::string_view body) const;
+  // Of a body that is not in memory. `length`: if it is known before the body comes.
+  LargeFingerprint large_fingerprint(std::optional<std::uint64_t> length) const;
   // The network whose quota (limits.address) a new key is charged to. nullopt: none, because the caller is proven or
   // nothing is limited.
   std::optional<TenantTag> limited_address() const;

@@ -82,6 +82,8 @@ class HeldBody {
   std::string_view view() const { return bytes_; }
   std::size_t size() const { return bytes_.size(); }
 
+  // For more of the same body.
+  void reuse() { bytes_.clear(); }
   // For the next body: large ones give their memory back.
   void clear();
   void release();

@@ -81,7 +81,21 @@ void hand_over(BackendAnswer& answer, UpstreamConnectionPtr connection, std::str
 // A body is announced as the client announced it: a POST without any stays without.
 Framing framing_for(const BackendRequest& request) {
   if (request.head.framing.kind == Framing::Kind::none) return {};
-  return {.kind = Framing::Kind::length, .length = request.body.size()};
+  const std::uint64_t large = request.large_body != nullptr ? request.large_body->size() : 0;
+  return {.kind = Framing::Kind::length, .length = std::max<std::uint64_t>(large, request.body.size())};
+}
+
+// The gateway cannot read the body that it has put aside.
+BackendAnswer body_unreadable(Delivery delivery) {
+  BackendAnswer answer;
+  answer.delivery = delivery;
+  answer.refused =
+      problem(ProblemKind::overloaded,
+              delivery == Delivery::not_sent
+                  ? "The gateway could not read the request body back from its disk; nothing was executed."
+                  : "The gateway could not read the rest of the request body back from its disk; it is unknown "
+                    "whether the request was executed.");
+  return answer;
 }
 
 }  // namespace
@@ -106,6 +120,12 @@ ForwardedHead HttpBackend::head_for(const UpstreamGroup::Turn& turn) const {
 Task<BackendAnswer> HttpBackend::send(const BackendRequest& request) {
   const Stopwatch stopwatch(request.use, loop_);
   UpstreamGroup::Turn turn;
+  std::string_view body = request.body;
+  if (request.large_body != nullptr) {
+    const auto first = co_await request.large_body->read(0);
+    if (!first) co_return body_unreadable(Delivery::not_sent);
+    body = *first;
+  }
   while (true) {
     UpstreamConnectionPtr connection = group_.take_rested(turn, keyed_idle_max_);
     if (!connection) connection = co_await group_.connect(turn, keyed_idle_max_, request.timeouts.connect);
@@ -125,16 +145,21 @@ Task<BackendAnswer> HttpBackend::send(const BackendRequest& request) {
     // What is recorded is the whole response, not the part that one client lacks.
     as.drop_resume = request.streams_by != nullptr && request.streams_by->stream != StreamRecording::off;
     write_forwarded_head(head, request.head, as);
-    const bool joined = request.body.size() <= http::small_body;
-    if (joined) head.append(request.body);
-    const std::string_view rest = joined ? std::string_view() : request.body;
+    const bool joined = body.size() <= http::small_body;
+    if (joined) head.append(body);
+    const std::string_view rest = joined ? std::string_view() : body;
     if (request.permit != nullptr && !request.permit->may_send()) co_return BackendAnswer();
-    const IoResult sent = co_await connection->socket().write_all(head, rest, request.timeouts.response);
+    IoResult sent = co_await connection->socket().write_all(head, rest, request.timeouts.response);
     if (sent.bytes == 0) {
       // Nothing went out: a fresh connection, or another server, may do better.
       connection.reset();
       if (!reused) group_.took_nothing(turn);
       continue;
+    }
+    if (sent.status == Io::ok && request.large_body != nullptr) {
+      const auto ended = co_await send_rest(request, connection->socket(), body.size());
+      if (!ended) co_return body_unreadable(Delivery::lost);
+      sent.status = *ended;
     }
     if (sent.status == Io::ok) connection->request_written();
     // A backend that stopped reading may have answered all the same.
@@ -145,6 +170,19 @@ Task<BackendAnswer> HttpBackend::send(const BackendRequest& request) {
     group_.served(turn, answer.head != nullptr ? served_with(answer.head->status) : Served::badly);
     co_return answer;
   }
+}
+
+// None: the body cannot be read.
+Task<std::optional<Io>> HttpBackend::send_rest(const BackendRequest& request, http::Socket& socket,
+                                               std::uint64_t offset) {
+  while (offset < request.large_body->size()) {
+    const auto piece = co_await request.large_body->read(offset);
+    if (!piece) co_return std::nullopt;
+    const IoResult sent = co_await socket.write_all(*piece, request.timeouts.response);
+    if (sent.status != Io::ok) co_return sent.status;
+    offset += piece->size();
+  }
+  co_return Io::ok;
 }
 
 Task<BackendAnswer> HttpBackend::receive(const BackendRequest& request, UpstreamConnectionPtr connection) {

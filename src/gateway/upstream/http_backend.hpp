@@ -23,6 +23,7 @@ class HttpBackend final : public Backend {
   ForwardedHead head_for(const UpstreamGroup::Turn& turn) const;
 
  private:
+  Task<std::optional<http::Io>> send_rest(const BackendRequest& request, http::Socket& socket, std::uint64_t offset);
   Task<BackendAnswer> receive(const BackendRequest& request, http::UpstreamConnectionPtr connection);
 
   http::Loop& loop_;

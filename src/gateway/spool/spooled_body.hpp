@@ -1,0 +1,73 @@
+// The body of one request in a file of the spool: written as it comes, compared, then read for the backend. Memory is
+// the caller's buffer while it is written, and one piece afterwards.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/executor.hpp"
+#include "base/task.hpp"
+#include "core/large_fingerprint.hpp"
+#include "gateway/exchange/backend.hpp"
+#include "gateway/limits/usage.hpp"
+#include "gateway/spool/spool.hpp"
+
+namespace once::gateway {
+
+// How much of it is in memory.
+inline constexpr std::size_t spool_piece = std::size_t{256} << 10U;
+
+// At most one call is under way at a time, and none when this ends.
+class SpooledBody final : public BodySource, private BodyBytes {
+ public:
+  struct Parts {
+    Spool& spool;
+    Executor& home;
+    Usage& usage;
+    std::string directory;
+    std::uint64_t most_on_disk;  // all files together
+    std::size_t most_in_memory;  // all bodies together
+  };
+
+  SpooledBody(Parts parts, LargeFingerprint fingerprint) : parts_(std::move(parts)), hash_(std::move(fingerprint)) {}
+  SpooledBody(const SpooledBody&) = delete;
+  SpooledBody& operator=(const SpooledBody&) = delete;
+  ~SpooledBody();
+
+  // The next bytes of it, which stay where they are until this returns.
+  Task<SpoolResult<void>> write(std::string_view bytes);
+  // Memory to read it again. False: there is none.
+  bool take_memory();
+  // The body is whole: computes the fingerprint.
+  Task<SpoolResult<void>> finish();
+  const Fingerprint& fingerprint() const { return fingerprint_; }
+
+  std::uint64_t size() const override { return size_; }
+  Task<std::optional<std::string_view>> read(std::uint64_t offset) override;
+  // What the system said when that failed.
+  const std::string& error() const { return error_; }
+
+ private:
+  std::optional<std::string_view> at(std::uint64_t offset, std::size_t least) override;
+  SpoolResult<void> write_now(std::string_view bytes);
+  SpoolResult<bool> compare_some();
+  SpoolError failed(SpoolError error);
+
+  Parts parts_;
+  LargeFingerprint hash_;
+  Fingerprint fingerprint_{};
+  std::unique_ptr<SpoolFile> file_;
+  std::uint64_t size_ = 0;
+  std::uint64_t taken_ = 0;  // of the spool
+  std::string piece_;        // of the file, from `piece_at_` on
+  std::uint64_t piece_at_ = 0;
+  std::size_t counted_ = 0;  // of the memory for bodies
+  std::size_t reads_ = 0;
+  std::string error_;
+};
+
+}  // namespace once::gateway
