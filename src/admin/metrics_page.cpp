@@ -226,6 +226,12 @@ void write_limits(Exposition& out, const Gateway& gateway) {
   for (std::size_t what = 0; what < held_for_count; ++what) {
     out.sample(fmt::format("what=\"{}\"", name_of(HeldFor(what))), gateway.body_bytes(HeldFor(what)));
   }
+  const Spool& spool = gateway.spool();
+  out.single("once_spool_bytes", "gauge", "Disk space used for large requests.", spool.bytes());
+  out.single("once_spool_bytes_limit", "gauge", "Limit of disk space for large requests.", limits.max_spool);
+  out.single("once_spooled_requests_total", "counter", "Keyed requests too large for memory that were put on disk.",
+             spool.files());
+  out.single("once_spool_failures_total", "counter", "Failures of the disk for large requests.", spool.failures());
   out.single("once_access_lines_left_out_total", "counter", "Access log lines that were dropped.",
              gateway.access_lines_left_out());
   out.single("once_callers", "gauge", "Callers that limits are counted for.", gateway.callers());

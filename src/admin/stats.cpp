@@ -157,6 +157,7 @@ std::vector<LimitUse> Stats::limit_uses(const Sample& now) const {
       {.name = "limits.max_in_flight", .used = now.in_flight, .limit = limits.max_in_flight},
       {.name = "limits.max_connections", .used = now.connections, .limit = limits.max_connections},
       {.name = "limits.max_body_memory", .used = sources_.gateway.body_bytes(), .limit = limits.max_body_memory},
+      {.name = "limits.max_spool", .used = sources_.gateway.spool().bytes(), .limit = limits.max_spool},
   };
   for (const StoreLimit& each : sources_.store.store().report().limits) {
     uses.push_back({.name = each.setting, .used = each.used, .limit = each.limit});

@@ -189,7 +189,7 @@ class Expecting(EndToEnd):
 
     def test_what_is_refused_is_refused_before_the_body_is_asked_for(self):
         backend = self.backend()
-        gateway = self.gateway(backend, "defaults.key.required=yes", "defaults.max_request_body=1KiB")
+        gateway = self.gateway(backend, "defaults.key.required=yes", "defaults.max_request_body=1KiB", "defaults.max_large_request=0")
         cases = (("a bad key", {"key": "a b", "fields": self.EXPECT}, 400), ("no key", {"fields": self.EXPECT}, 400),
                  ("too large", {"key": "k", "fields": [self.EXPECT[0], ("Content-Length", "2000")]}, 413))
         for name, request, status in cases:
@@ -273,7 +273,7 @@ class EarlyAnswers(EndToEnd):
 
     def test_a_body_that_is_too_large(self):
         backend = self.backend()
-        gateway = self.gateway(backend, "defaults.max_request_body=1KiB")
+        gateway = self.gateway(backend, "defaults.max_request_body=1KiB", "defaults.max_large_request=0")
         self.assertEqual(self.ask(gateway, {"Idempotency-Key": KEY}), (413, "close"))
         self.assertEqual(backend.received, b"")
         self.assertEqual(gateway.ask(key=KEY, body=b"{}").get("Idempotency-Status"), "executed")
@@ -296,7 +296,7 @@ class EarlyAnswers(EndToEnd):
     def test_a_client_that_never_ends_is_left(self):
         """The silence of a client that has got its answer is bounded, too."""
         clock = self.clock()
-        gateway = self.gateway(self.backend(), "defaults.max_request_body=1KiB", clock=clock)
+        gateway = self.gateway(self.backend(), "defaults.max_request_body=1KiB", "defaults.max_large_request=0", clock=clock)
         client = self.connect(gateway)
         client.send_request(fields=[("Content-Length", 1 << 30)], key=KEY)
         self.assertEqual(client.read_response().status, 413)

@@ -57,7 +57,7 @@ class Answers(EndToEnd):
 
     def test_a_request_that_is_refused_before_it_is_claimed(self):
         backend = self.backend()
-        gateway = self.gateway(backend, ORIGINS, "defaults.caller_missing=reject", "defaults.max_request_body=1KiB",
+        gateway = self.gateway(backend, ORIGINS, "defaults.caller_missing=reject", "defaults.max_request_body=1KiB", "defaults.max_large_request=0",
                                "defaults.conditional.if_match=required")
         alice = ("Authorization", "alice")
         self.assertEqual(gateway.ask(key="first", body=b"{}", fields=[*of(APP), alice]).status, 201)

@@ -248,7 +248,7 @@ class Stripe(EndToEnd):
     def test_every_problem_has_the_error_object(self):
         backend = self.backend()
         gateway = self.gateway(backend, "defaults.dialect=stripe", "defaults.key.required=yes", "defaults.caller_missing=reject",
-                               "defaults.max_request_body=1KiB", "defaults.conditional.if_match=required",
+                               "defaults.max_request_body=1KiB", "defaults.max_large_request=0", "defaults.conditional.if_match=required",
                                "limits.max_header_count=20", "limits.caller.new_keys=1", "limits.caller.new_keys_burst=1")
         caller = [("Authorization", "Bearer a")]
         self.assert_stripe_problem(gateway.ask(fields=caller), 400)

@@ -200,7 +200,7 @@ class SlowReaders(Timed):
 
 
 class Sizes(EndToEnd):
-    LIMIT = ("defaults.max_request_body=100000",)
+    LIMIT = ("defaults.max_request_body=100000", "defaults.max_large_request=0")
 
     def test_a_keyed_body_over_the_limit_is_refused_by_its_length_before_it_is_read(self):
         backend = self.backend()

@@ -90,6 +90,7 @@ CASES = {
     "OnceNearLimit:connections": near("once_connections_open", "once_connections_limit"),
     "OnceNearLimit:in_flight": near("once_in_flight", "once_in_flight_limit"),
     "OnceNearLimit:body_bytes": near("once_body_bytes", "once_body_bytes_limit"),
+    "OnceNearLimit:spool_bytes": near("once_spool_bytes", "once_spool_bytes_limit"),
     "OnceNearLimit:store_bytes": tuple([*of, stays("once_journal_disk_bytes", 1)] for of in near("once_store_bytes", "once_store_bytes_limit")),
     "OnceNearLimit:journal_disk": near("once_journal_disk_bytes", "once_journal_disk_bytes_limit"),
     "OnceNearLimit:store_queue": near("once_store_queue_depth", "once_store_queue_limit"),

@@ -66,7 +66,7 @@ class Sdks(EndToEnd):
     def test_stripe_gets_an_error_for_every_problem(self):
         """Without an error object stripe-node resolves its promise with the problem as if it were a charge."""
         backend = self.backend(lambda _, to: self.reply(to))
-        gateway = self.gateway(backend, "defaults.dialect=stripe", "defaults.max_request_body=1KiB")
+        gateway = self.gateway(backend, "defaults.dialect=stripe", "defaults.max_request_body=1KiB", "defaults.max_large_request=0")
         first = self.send(gateway, "stripe")
         self.assertTrue(first["ok"], first)
         self.assertRegex(first["requestId"], "^[0-9a-f]{32}$")
