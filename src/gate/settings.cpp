@@ -66,6 +66,10 @@ void leave_out_sockets(Config& config) {
   config.timeouts = usual.timeouts;
   config.pool = usual.pool;
   config.upgrades = usual.upgrades;
+  // The body of a request is in the caller's memory.
+  config.limits.spool_directory.clear();
+  config.defaults.max_large_request = 0;
+  for (Route& route : config.routes) route.policy.max_large_request = 0;
   name_upstreams(config);
 }
 

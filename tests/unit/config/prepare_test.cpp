@@ -165,6 +165,9 @@ const Case cases[] = {
    "once.yaml:2:40: record.refusals: a 2xx means that the work was done; its key would be free, and a retry would do it again\n", ""},
   {"upstreams: {a: http://a}\ndefaults: {record: {refusals: 2xx}}\nroutes: [{path: /x}, {path: /y}]",
    "once.yaml:2:31: record.refusals: a 2xx means that the work was done; its key would be free, and a retry would do it again\n", ""},
+  {"upstreams: {a: http://a}\ndefaults: {max_request_body: 2MiB, max_large_request: 1MiB}",
+   "once.yaml:2:55: max_large_request (1MiB) must be 0 or at least max_request_body (2MiB)\n", ""},
+  {"upstreams: {a: http://a}\nroutes: [{path: /x, max_large_request: 0}, {path: /y, max_large_request: 8MiB}]", "", ""},
   {"upstreams: {a: http://a}\ndefaults: {key: {header: content-type}}", "once.yaml:2:26: key.header: content-type already has a meaning in HTTP and cannot carry keys\n", ""},
   {"upstreams: {a: http://a}\ndefaults: {key: {header: Transfer-Encoding}}", "once.yaml:2:26: key.header: Transfer-Encoding already has a meaning in HTTP and cannot carry keys\n", ""},
   {"upstreams: {a: http://a}\ndefaults: {key: {header: Authorization}}", "once.yaml:2:26: key.header: Authorization already has a meaning in HTTP and cannot carry keys\n", ""},
@@ -286,6 +289,30 @@ TEST(ConfigCheck, every_file_that_a_setting_names_is_read_and_every_mistake_told
             "once.yaml:4:20: encryption.keys: cannot read the secret in /nowhere/old: No such file or directory\n");
   EXPECT_EQ(lines(check_secrets(config, nothing_set).errors),
             "once.yaml:2:14: admin_token: cannot read the secret in /nowhere/admin: No such file or directory\n");
+}
+
+TEST(ConfigCheck, the_folder_for_large_requests_must_be_one_that_can_be_written) {
+  const auto found = [](std::string_view yaml, const Environ& environ) {
+    Config config = parsed(yaml);
+    check(config);
+    const Checked checked = check_spool(config, environ);
+    return lines(checked.errors) + lines(checked.warnings) + config.spool_folder;
+  };
+  const auto tmpdir = [](std::string_view name) {
+    return name == "TMPDIR" ? std::optional<std::string>("/nowhere") : std::nullopt;
+  };
+  EXPECT_EQ(found("limits: {spool_directory: /nowhere}", nothing_set),
+            "once.yaml:1:27: limits.spool_directory: /nowhere: No such file or directory\n/nowhere");
+  EXPECT_EQ(found("limits: {spool_directory: /proc}", nothing_set),
+            "once.yaml:1:27: limits.spool_directory: /proc: Read-only file system\n/proc");
+  EXPECT_EQ(found("limits: {spool_directory: /dev/null}", nothing_set),
+            "once.yaml:1:27: limits.spool_directory: /dev/null: Not a directory\n/dev/null");
+  EXPECT_EQ(found("limits: {spool_directory: /nowhere}\ndefaults: {max_large_request: 0}", nothing_set), "/nowhere");
+  EXPECT_EQ(found("limits: {spool_directory: /tmp}", tmpdir), "/tmp");
+  EXPECT_EQ(found("defaults: {max_large_request: 0}", nothing_set), "/var/tmp");
+  EXPECT_EQ(found("defaults: {}", tmpdir),
+            "/nowhere: No such file or directory: keyed requests larger than max_request_body get 503; set "
+            "limits.spool_directory to a folder that can be written, or max_large_request to 0\n/nowhere");
 }
 
 std::string errors_of_files(std::string_view yaml) {

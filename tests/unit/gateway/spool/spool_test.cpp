@@ -1,0 +1,105 @@
+// The spool on a real disk, with its real threads.
+#include <atomic>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "gateway/spool/spool_threads.hpp"
+
+namespace once::gateway {
+namespace spool_test {
+
+class SpoolOnDisk : public testing::Test {
+ protected:
+  SpoolOnDisk() {
+    std::string pattern = std::filesystem::temp_directory_path() / "once-spool-test-XXXXXX";
+    folder_ = ::mkdtemp(pattern.data());
+  }
+  ~SpoolOnDisk() override { std::filesystem::remove_all(folder_); }
+
+  std::string folder_;
+  SystemSpoolDisk disk_;
+};
+
+TEST_F(SpoolOnDisk, gives_back_what_was_written_and_leaves_no_name) {
+  const auto file = disk_.create(folder_);
+  ASSERT_TRUE(file) << file.error().detail;
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+  EXPECT_TRUE((*file)->write_at(0, "hello "));
+  EXPECT_TRUE((*file)->write_at(6, "world"));
+  std::string got(20, '\0');
+  const auto size = (*file)->read_at(4, got);
+  ASSERT_TRUE(size);
+  EXPECT_EQ(got.substr(0, *size), "o world");
+}
+
+TEST_F(SpoolOnDisk, says_which_folder_is_missing) {
+  const auto file = disk_.create(folder_ + "/missing");
+  ASSERT_FALSE(file);
+  EXPECT_EQ(file.error().fault, SpoolFault::failed);
+  EXPECT_EQ(file.error().detail, folder_ + "/missing: No such file or directory");
+}
+
+TEST_F(SpoolOnDisk, counts_what_all_files_take) {
+  SpoolThreads threads;
+  Spool spool(disk_, threads);
+  EXPECT_TRUE(spool.may_take(100, 100));
+  EXPECT_TRUE(spool.take(60, 100));
+  EXPECT_FALSE(spool.take(41, 100));
+  EXPECT_FALSE(spool.may_take(41, 100));
+  EXPECT_FALSE(spool.may_take(0, 50)) << "a smaller limit after a reload";
+  EXPECT_TRUE(spool.take(40, 100));
+  EXPECT_EQ(spool.bytes(), 100U);
+}
+
+TEST_F(SpoolOnDisk, a_file_that_is_closed_gives_its_room_back) {
+  std::atomic<std::uint64_t> left = 1;
+  {
+    std::unique_ptr<Spool> spool;
+    {
+      SpoolThreads threads;
+      spool = std::make_unique<Spool>(disk_, threads);
+      auto file = disk_.create(folder_);
+      ASSERT_TRUE(file);
+      EXPECT_TRUE(spool->take(60, 100));
+      spool->close(*std::move(file), 60);
+      spool->close(nullptr, 0);
+    }
+    left = spool->bytes();
+  }
+  EXPECT_EQ(left, 0U);
+}
+
+class Counted final : public SpoolJob {
+ public:
+  explicit Counted(std::atomic<int>& count) : count_(count) {}
+  void execute() override { ++executed_; }
+  void executed() override { count_ += executed_; }
+
+ private:
+  std::atomic<int>& count_;
+  int executed_ = 0;
+};
+
+TEST(SpoolThreads, execute_every_job_of_every_thread) {
+  std::atomic<int> count = 0;
+  std::vector<std::vector<Counted>> jobs(4, std::vector<Counted>(100, Counted(count)));
+  {
+    SpoolThreads threads;
+    std::vector<std::thread> senders;
+    senders.reserve(jobs.size());
+    for (std::vector<Counted>& mine : jobs) {
+      senders.emplace_back([&threads, &mine] {
+        for (Counted& job : mine) threads.add(job);
+      });
+    }
+    for (std::thread& sender : senders) sender.join();
+  }
+  EXPECT_EQ(count, 400);
+}
+
+}  // namespace spool_test
+}  // namespace once::gateway
