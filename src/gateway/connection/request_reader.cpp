@@ -149,7 +149,7 @@ Task<RequestReader::BodyRead> RequestReader::collect_body(const RequestContext& 
         break;
       }
       case BodyChunk::Kind::end: {
-        const BodyRead ended = co_await end_body(request);
+        const BodyRead ended = co_await end_body(request, bounds);
         co_return ended;
       }
       case BodyChunk::Kind::broken: co_return io_.sent_end ? BodyRead::gone : BodyRead::malformed;
@@ -197,13 +197,14 @@ Task<RequestReader::BodyRead> RequestReader::spool_held(const RequestContext& re
   co_return BodyRead::whole;
 }
 
-Task<RequestReader::BodyRead> RequestReader::end_body(const RequestContext& request) {
-  if (!spooled_) {
+// Which size a body is compared as does not depend on how it was framed.
+Task<RequestReader::BodyRead> RequestReader::end_body(const RequestContext& request, const BodyBounds& bounds) {
+  if (!spooled_ && held_.size() <= bounds.in_memory) {
     body_ = held_.view();
     co_return BodyRead::whole;
   }
-  const SpoolResult<void> written = co_await spooled_->write(held_.view());
-  if (!written) co_return spool_failed(request, written.error());
+  const BodyRead spooled = co_await spool_held(request, bounds);
+  if (spooled != BodyRead::whole) co_return spooled;
   held_.release();
   if (!spooled_->take_memory()) co_return BodyRead::no_room;
   const SpoolResult<void> finished = co_await spooled_->finish();

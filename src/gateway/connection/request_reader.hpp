@@ -66,7 +66,7 @@ class RequestReader {
   BodyRead judge_size(const RequestContext& request, const BodyBounds& bounds);
   Task<BodyRead> collect_body(const RequestContext& request, const BodyBounds& bounds);
   Task<BodyRead> take_part(const RequestContext& request, const BodyBounds& bounds, std::string_view data);
-  Task<BodyRead> end_body(const RequestContext& request);
+  Task<BodyRead> end_body(const RequestContext& request, const BodyBounds& bounds);
   Task<BodyRead> spool_held(const RequestContext& request, const BodyBounds& bounds);
   BodyRead spool_failed(const RequestContext& request, const SpoolError& error);
   bool announces() const { return io_.head.framing.kind == http::Framing::Kind::length; }

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "gateway/spool/spool.hpp"
 
@@ -21,6 +22,12 @@ class SimSpool final : private SpoolDisk, private SpoolRunner {
   std::uint64_t fails_at = 0;  // the number of the call; 0: none
   SpoolFault fails_with = SpoolFault::failed;
   std::size_t open = 0;  // files
+  bool hangs = false;    // what is asked of it waits for go_on()
+
+  void go_on() {
+    hangs = false;
+    for (SpoolJob* job : std::exchange(waiting_, {})) add(*job);
+  }
 
  private:
   class File final : public SpoolFile {
@@ -51,12 +58,15 @@ class SimSpool final : private SpoolDisk, private SpoolRunner {
     return std::make_unique<File>(*this);
   }
   void add(SpoolJob& job) override {
+    if (hangs) return waiting_.push_back(&job);
     job.execute();
     job.executed();
   }
 
   bool fails() { return ++calls == fails_at; }
   SpoolError error() const { return {.fault = fails_with, .detail = "the disk fails"}; }
+
+  std::vector<SpoolJob*> waiting_;
 };
 
 }  // namespace once::sim

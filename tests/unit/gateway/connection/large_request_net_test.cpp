@@ -206,13 +206,40 @@ TEST(LargeRequest, survives_every_call_to_the_disk_that_fails) {
         world.disk.fails_with = fault;
         const Message answer = world.ask(request);
         EXPECT_EQ(answer.status, 503);
-        EXPECT_EQ(answer.field("Idempotency-Status"), began ? "unknown" : "");
+        const bool sent = began;
+        EXPECT_EQ(answer.field("Idempotency-Status"), sent ? "unknown" : "");
         EXPECT_EQ(world.stage.requests, 0U);
         EXPECT_EQ(world.disk.open, 0U);
-        EXPECT_EQ(world.status(request), began ? "unknown" : "executed");
+        EXPECT_EQ(world.status(request), sent ? "unknown" : "executed");
         world.finish();
       }
     }
+  }
+}
+
+// Others are served meanwhile, and whatever happened to the client or the gateway is found out afterwards.
+TEST(LargeRequest, waits_for_a_disk_that_hangs) {
+  const std::string request = announced(bytes(pieces));
+  enum class Meanwhile : std::uint8_t { nothing, client_leaves, gateway_stops };
+  for (const auto meanwhile : {Meanwhile::nothing, Meanwhile::client_leaves, Meanwhile::gateway_stops}) {
+    Spooling world;
+    world.disk.hangs = true;
+    StageClient& client = world.stage.client();
+    client.ask(request.substr(0, request.size() - 1));
+    world.stage.run(5min);
+    EXPECT_FALSE(client.over());
+    EXPECT_EQ(world.ask("GET /other HTTP/1.1\r\nHost: a\r\n\r\n").status, 200);
+    if (meanwhile == Meanwhile::client_leaves) client.peer->reset();
+    if (meanwhile == Meanwhile::gateway_stops) world.stage.gateway->drain({.limit = 1h, .unread_grace = 1s});
+    world.stage.run(5s);
+    world.disk.go_on();
+    if (meanwhile == Meanwhile::nothing) client.peer->send(request.substr(request.size() - 1));
+    world.stage.run(5s);
+    if (meanwhile == Meanwhile::nothing) EXPECT_EQ(client.response().field("Idempotency-Status"), "executed");
+    if (meanwhile == Meanwhile::gateway_stops) EXPECT_EQ(client.response().status, 503);
+    EXPECT_EQ(world.stage.requests, meanwhile == Meanwhile::nothing ? 2U : 1U);
+    EXPECT_EQ(world.disk.open, 0U);
+    world.finish();
   }
 }
 
