@@ -53,7 +53,12 @@ std::string malformed_answer(Draw& draw, const std::string& body) {
 }  // namespace
 
 ByteBackend::ByteBackend(Network& network, History& history, const Setup& setup)
-    : network_(network), world_(network.world()), history_(history), setup_(setup), servers_(setup.bytes.servers) {
+    : network_(network),
+      world_(network.world()),
+      history_(history),
+      setup_(setup),
+      streams_(history, setup),
+      servers_(setup.bytes.servers) {
   for (unsigned i = 0; i < servers_.size(); ++i) {
     network_.serve(Network::address(ip(i), port),
                    [this, i](std::unique_ptr<Peer> peer) { accept(std::move(peer), i); });
@@ -203,6 +208,10 @@ std::string ByteBackend::shaped(const Message& request, int status, const std::s
   }
   if (happens(setup_.bytes.interim) && request.has("Expect")) text += "HTTP/1.1 100 Continue\r\n\r\n";
   text += fmt::format("HTTP/1.1 {} Status\r\nX-Caller: {}\r\nContent-Type: text/plain\r\n", status, caller);
+  const std::size_t named = body.find(" execution=");
+  if (setup_.bytes.streams.any() && named != std::string::npos) {
+    text += fmt::format("{}: {}\r\n", execution_field, std::atoi(body.c_str() + named + 11));
+  }
   closes = happens(setup_.bytes.closes);
   if (closes && world_.draw.one_in(2)) text += "Connection: close\r\n";
   if (request.method == "HEAD") return text + fmt::format("Content-Length: {}\r\n\r\n", body.size());
@@ -255,10 +264,15 @@ void ByteBackend::serve(Connection& connection, const Message& request) {
   const Plan plan = draw_plan();
   if (!asked) world_.note(fmt::format("backend: {} {} passes", request.method, request.target));
   if (plan == Plan::hangs) return;
+  const StreamSetup& streams = setup_.bytes.streams;
+  if (asked && streams.any() && plan == Plan::answers && world_.draw.percent(streams.chance)) {
+    return stream(connection, request, *asked, number);
+  }
   const bool invalid = plan == Plan::answers && world_.draw.one_in(10);
   int status = invalid ? 400 : world_.draw.one_of({200, 201});
   if (plan == Plan::fails) status = world_.draw.one_of({500, 503, 429});
   const std::string body = body_for(request, asked, number);
+  if (asked) streams_.begins(number, {.asked = *asked, .body = body});
   bool closes = plan != Plan::answers && plan != Plan::fails;
   std::string text;
   switch (plan) {
@@ -369,8 +383,9 @@ ByteBackend::Received ByteBackend::gateway_received(std::uint64_t link, std::str
   Connection& of = connection(link);
   const std::uint64_t before = of.received.messages();
   of.received.feed(bytes);
-  // Its body is not kept: it counts before it is whole.
-  const bool oversize = of.received.in_body() && of.received.message().body.size() > setup_.bytes.max_body;
+  // Its body is not kept: it counts before it is whole. A stream is recorded when it ends, whatever its size.
+  const bool oversize = of.received.in_body() && of.received.message().body.size() > setup_.bytes.max_body &&
+                        !streams_.is_recorded_stream(of.received.message());
   if (oversize) told(of, of.received.message().status);
   const bool whole = of.received.messages() > before && !of.received.in_message();
   return whole && of.sent.in_message() ? Received::before_request : Received::nothing_new;
@@ -380,6 +395,7 @@ void ByteBackend::received_head(Connection& connection, const Message& response)
   if (response.status == 101) connection.sent.begin_tunnel();
   if (response.status >= 200) checked(connection, response.status);
   if (response.status < 200 || response.framing == Message::Framing::none) return;
+  if (streams_.is_recorded_stream(response)) return;
   const bool large = response.framing == Message::Framing::length && response.length > setup_.bytes.max_body;
   const bool no_room = setup_.bytes.memory_is_short() && (response.framing != Message::Framing::length ||
                                                           response.length > ToldOutcomes::largest_uncounted);

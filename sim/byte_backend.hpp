@@ -16,6 +16,7 @@
 #include "sim/history.hpp"
 #include "sim/message_reader.hpp"
 #include "sim/setup.hpp"
+#include "sim/stream_book.hpp"
 #include "sim/wires.hpp"
 
 namespace once::sim {
@@ -37,6 +38,7 @@ class ByteBackend {
 
   // No more faults from now on.
   void heal() { healed_ = true; }
+  StreamBook& streams() { return streams_; }
 
   // What a gateway does on its side of a connection.
   void gateway_sent(std::uint64_t link, const Executor& process, std::string_view bytes);
@@ -83,6 +85,16 @@ class ByteBackend {
     std::optional<Time> down_since;
   };
   enum class Plan : std::uint8_t { answers, fails, dies, truncates, hangs, malformed, switches };
+  // A response that is sent over a while. byte_backend_streams.cpp has these.
+  struct Streaming {
+    Message::Framing framing = Message::Framing::chunked;
+    std::string body;
+    std::size_t at = 0;    // sent
+    std::size_t stop = 0;  // so much of it is sent
+    Plan end = Plan::answers;
+    bool closes = false;
+    std::uint64_t serving = 0;
+  };
 
   Connection& connection(std::uint64_t link);
   void accept(std::unique_ptr<Peer> peer, unsigned server);
@@ -97,6 +109,11 @@ class ByteBackend {
   Plan draw_plan();
   std::string body_for(const Message& request, const std::optional<Asked>& asked, unsigned number);
   std::string shaped(const Message& request, int status, const std::string& body, bool& closes);
+  void stream(Connection& connection, const Message& request, const Asked& asked, unsigned number);
+  StreamBook::Script stream_script(const Message& request, const Asked& asked, unsigned number);
+  std::string stream_head(const Message& request, unsigned number, const Streaming& streaming);
+  void stream_on(Connection& connection, const std::shared_ptr<Streaming>& streaming);
+  void end_stream(Connection& connection, const Streaming& streaming);
   void answer(Connection& connection, std::string text, Plan plan, bool closes);
   void sent_head(Connection& connection, const Message& request);
   void received_head(Connection& connection, const Message& response);
@@ -112,6 +129,7 @@ class ByteBackend {
   World& world_;
   History& history_;
   const Setup& setup_;
+  StreamBook streams_;
   bool healed_ = false;
   std::map<std::uint64_t, Connection> connections_;
   std::map<std::string, unsigned> arrived_;  // unsafe requests without a key, by target

@@ -54,6 +54,7 @@ ByteClients::Connection* ByteClients::open() {
   connection.peer->on_bytes = [this, made](std::string_view bytes) {
     made->seen.feed(bytes);
     if (!made->seen.problem().empty()) wrong(*made, made->seen.problem());
+    if (!made->over && made->seen.in_body()) reads_part(*made);
   };
   connection.peer->on_end = [this, made] {
     made->ends_cleanly = true;
@@ -70,7 +71,12 @@ ByteClients::Connection* ByteClients::open() {
     const std::string foreign = foreign_token(bytes, caller);
     if (!foreign.empty()) wrong(*made, "a tunnel carries bytes of " + foreign);
   };
-  connection.sent.on_message = [made](const Message&) { made->sent_to.pop_front(); };
+  connection.sent.on_message = [this, made](const Message& response) {
+    look_at_sent(*made, response);
+    parts_.streams.sent_end(response);
+    made->owed.pop_front();
+    made->checked = 0;
+  };
   return made;
 }
 
@@ -96,9 +102,36 @@ void ByteClients::ended(Connection& connection) {
   // What was begun is looked at, too.
   if (connection.seen.in_body() && !connection.waiting.empty()) {
     check(connection, connection.seen.message(), connection.waiting.front().caller, false);
+    tell_part(connection);
   }
   connection.waiting.clear();
   connection.peer->close();
+}
+
+// It was cut off, and the client can tell.
+void ByteClients::tell_part(Connection& connection) {
+  const Waiting first = std::move(connection.waiting.front());
+  const Message& part = connection.seen.message();
+  if (!first.asked) return;
+  parts_.streams.seen(*first.asked, part);
+  if (parts_.streams.is_recorded_stream(part) && first.answered) first.answered(part, Came::part, first.form);
+}
+
+void ByteClients::reads_part(Connection& connection) {
+  if (connection.waiting.empty()) return;
+  Waiting& reader = connection.waiting.front();
+  const std::size_t size = connection.seen.message().body.size();
+  if (reader.stops_reading && size >= *reader.stops_reading) {
+    reader.stops_reading.reset();
+    connection.peer->set_reading(false);
+    Connection* const to = &connection;
+    world().after(world().draw.between(100ms, 20s), [to] {
+      if (!to->over) to->peer->set_reading(true);
+    });
+  }
+  if (!reader.leaves_at || size < *reader.leaves_at) return;
+  if (reader.asked) parts_.streams.seen(*reader.asked, connection.seen.message());
+  drop(connection, world().draw.one_in(2));
 }
 
 void ByteClients::drop(Connection& connection, bool resets) {
@@ -123,7 +156,7 @@ void ByteClients::check(Connection& connection, const Message& response, unsigne
   const bool unframed = response.framing == Message::Framing::until_close;
   const bool cut = unframed && (gateway_died_ || connection.peer->cut_off());
   const bool has_end = response.has(framed_field) && response.framing != Message::Framing::none && !cut;
-  if (whole && has_end && !response.body.ends_with(body_end)) {
+  if (whole && has_end && !parts_.streams.is_whole(response).value_or(response.body.ends_with(body_end))) {
     wrong(connection, "a part of a response looks like a whole one");
   }
 }
@@ -135,7 +168,8 @@ void ByteClients::answered(Connection& connection, const Message& response) {
   check(connection, response, first.caller, true);
   const bool closes = response.field("Connection") == "close";
   connection.last = connection.last || closes;
-  if (first.answered) first.answered(response);
+  if (first.asked) parts_.streams.seen(*first.asked, response);
+  if (first.answered) first.answered(response, Came::whole, first.form);
   // After the faults have ended, no client holds a connection that others need.
   const bool leaves = healed_ ? connection.waiting.empty() : closes && world().draw.one_in(2);
   if (leaves) drop(connection, false);
@@ -169,10 +203,22 @@ std::string ByteClients::framed(std::string head, std::string_view body, bool ol
 }
 
 void ByteClients::expect(Connection& connection, std::string_view method, unsigned caller, Answered answered) {
+  expect(connection, method, Waiting{.caller = caller, .answered = std::move(answered)}, {});
+}
+
+void ByteClients::expect(Connection& connection, std::string_view method, Waiting waiting, const Resume& resume) {
   connection.seen.expect(std::string(method));
   connection.sent.expect(std::string(method));
-  connection.waiting.push_back({.caller = caller, .answered = std::move(answered)});
-  connection.sent_to.push_back(caller);
+  connection.owed.push_back({.caller = waiting.caller, .resume = resume});
+  connection.waiting.push_back(std::move(waiting));
+}
+
+void ByteClients::read_as_drawn(Waiting& waiting) {
+  Draw& draw = world().draw;
+  const StreamSetup& setup = parts_.setup.bytes.streams;
+  const std::size_t most = std::max<std::size_t>(1000, setup.large_event);
+  if (happens(setup.leaves_reading)) waiting.leaves_at = draw.below(most);
+  if (happens(setup.stops_reading)) waiting.stops_reading = draw.below(most);
 }
 
 void ByteClients::ask(const Asked& asked, Answered answered) {
@@ -182,10 +228,22 @@ void ByteClients::ask(const Asked& asked, Answered answered) {
   const WireName name = wire_name(asked.operation, routes);
   const bool old = happens(parts_.setup.bytes.old);
   Manner manner = draw_manner();
-  const std::string text =
-      framed(keyed_head(asked, routes), keyed_body(name.key, asked.content), old, manner.waits_for_continue);
+  Waiting waiting{.caller = asked.caller, .answered = std::move(answered), .asked = asked};
+  Resume resume;
+  if (parts_.setup.bytes.streams.any()) {
+    if (happens(parts_.setup.bytes.streams.resumes)) resume = parts_.streams.draw_resume(asked, world().draw);
+    if (happens(parts_.setup.bytes.streams.lookups)) waiting.form = Form::lookup;
+    read_as_drawn(waiting);
+  }
+  std::string head = keyed_head(asked, routes) + resume.fields();
+  if (waiting.form == Form::lookup) {
+    head.replace(0, 4, "GET");
+    expect(*connection, "GET", std::move(waiting), resume);
+    return write(*connection, head + "Idempotency-Lookup: POST\r\n\r\n", manner);
+  }
+  const std::string text = framed(std::move(head), keyed_body(name.key, asked.content), old, manner.waits_for_continue);
   connection->last = connection->last || old;
-  expect(*connection, "POST", asked.caller, std::move(answered));
+  expect(*connection, "POST", std::move(waiting), resume);
   write(*connection, text, manner);
 }
 
@@ -344,7 +402,15 @@ void ByteClients::gateway_sent(std::uint64_t link, std::string_view bytes) {
   if (at == by_link_.end()) return;
   Connection& connection = *at->second;
   connection.sent.feed(bytes);
-  if (!connection.sent.problem().empty()) wrong(connection, "a gateway wrote " + connection.sent.problem());
+  if (!connection.sent.problem().empty()) return wrong(connection, "a gateway wrote " + connection.sent.problem());
+  if (connection.sent.in_body()) look_at_sent(connection, connection.sent.message());
+}
+
+// What is new of the body.
+void ByteClients::look_at_sent(Connection& connection, const Message& response) {
+  if (connection.owed.empty()) return;
+  parts_.streams.sent(response, connection.checked, connection.owed.front().resume);
+  connection.checked = response.body.size();
 }
 
 void ByteClients::gateway_closed(std::uint64_t link) {
@@ -361,6 +427,8 @@ std::size_t ByteClients::held_for_readers() const {
     if (response.length > parts_.setup.bytes.max_body) continue;  // not kept: it streams by
     const std::string status = response.field("Idempotency-Status");
     if (status != "executed" && status != "replayed") continue;
+    // Of a response that is recorded as it streams, a gateway holds what its readers have not got, in any pieces.
+    if (parts_.streams.is_recorded_stream(response)) continue;
     const std::size_t at = response.body.find("execution=");
     const std::size_t end = response.body.find("r", at);
     if (at == std::string::npos || end == std::string::npos) continue;

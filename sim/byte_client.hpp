@@ -17,6 +17,7 @@
 #include "sim/history.hpp"
 #include "sim/message_reader.hpp"
 #include "sim/setup.hpp"
+#include "sim/stream_book.hpp"
 #include "sim/wires.hpp"
 
 namespace once::sim {
@@ -27,6 +28,7 @@ class ByteClients {
     Network& network;
     History& history;
     const Setup& setup;
+    StreamBook& streams;
     http::Endpoint gateway;
     std::uint8_t number;  // of the gateway: clients of each have addresses of their own
     unsigned& strangers;  // so many there were so far, at all gateways
@@ -35,8 +37,12 @@ class ByteClients {
   ByteClients(const ByteClients&) = delete;
   ByteClients& operator=(const ByteClients&) = delete;
 
-  using Answered = std::function<void(const Message&)>;
-  // Calls back with a whole response, if there is one.
+  // How much of a response came before its connection ended.
+  enum class Came : std::uint8_t { whole, part };
+  // How a keyed request was made.
+  enum class Form : std::uint8_t { request, lookup };
+  using Answered = std::function<void(const Message&, Came, Form)>;
+  // Calls back with a response, if there is one. A part is told only of one that the client waited for.
   void ask(const Asked& asked, Answered answered);
   // A client without a key, with a malformed request, with an upgrade, or silent.
   void stranger();
@@ -59,6 +65,15 @@ class ByteClients {
   struct Waiting {
     unsigned caller = 0;
     Answered answered;
+    Form form = Form::request;
+    std::optional<Asked> asked;                // of a keyed request
+    std::optional<std::size_t> leaves_at;      // so many bytes of the body
+    std::optional<std::size_t> stops_reading;  // the same, for a while
+  };
+  // A response that the gateway has not written yet.
+  struct Owed {
+    unsigned caller = 0;
+    Resume resume;
   };
   struct Connection {
     std::uint64_t link = 0;
@@ -66,7 +81,8 @@ class ByteClients {
     MessageReader seen{MessageReader::Of::responses};  // by the client
     MessageReader sent{MessageReader::Of::responses};  // by the gateway
     std::deque<Waiting> waiting;
-    std::deque<unsigned> sent_to;  // callers of responses that the gateway has not written yet
+    std::deque<Owed> owed;
+    std::size_t checked = 0;  // bytes of the body that is being written
     bool sent_over = false;
     bool writing = false;  // a request is not all out yet
     bool last = false;     // nothing more is sent here
@@ -90,9 +106,14 @@ class ByteClients {
   void wrong(const Connection& connection, const std::string& what);
   void check(Connection& connection, const Message& response, unsigned caller, bool whole);
   void answered(Connection& connection, const Message& response);
+  void reads_part(Connection& connection);
+  void tell_part(Connection& connection);
+  void look_at_sent(Connection& connection, const Message& response);
   Manner draw_manner();
   std::string framed(std::string head, std::string_view body, bool old, bool& continues);
   void expect(Connection& connection, std::string_view method, unsigned caller, Answered answered);
+  void expect(Connection& connection, std::string_view method, Waiting waiting, const Resume& resume);
+  void read_as_drawn(Waiting& waiting);
   void write(Connection& connection, const std::string& text, const Manner& manner);
   void write_from(Connection& connection, const std::string& text, std::size_t at, const Manner& manner);
   void after_writing(Connection& connection, const Manner& manner);

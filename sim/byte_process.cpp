@@ -67,12 +67,14 @@ ByteProcess::ByteProcess(const Parts& parts, std::uint64_t seed)
       clients_({.network = parts.network,
                 .history = parts.history,
                 .setup = parts.setup,
+                .streams = parts.backend.streams(),
                 .gateway = address_of(parts.number),
                 .number = parts.number,
                 .strangers = parts.backend.strangers}),
       operators_clients_({.network = parts.network,
                           .history = parts.history,
                           .setup = parts.setup,
+                          .streams = parts.backend.streams(),
                           .gateway = service_address_of(parts.number),
                           .number = parts.number,
                           .strangers = parts.backend.strangers}) {
@@ -105,6 +107,12 @@ ServingSettings ByteProcess::settings() const {
     Route route{.path = fmt::format("/route/{}", i), .upstream = upstream.name, .policy = parts_.routes[i]};
     route.policy.record.max_body = setup.max_body;
     route.policy.timeouts.connect = 2s;
+    if (setup.streams.any()) {
+      route.policy.record.stream = setup.streams.recording[i];
+      route.policy.record.max_stream = setup.streams.max_stream;
+      route.policy.record.abandon_after = setup.streams.abandon_after;
+      route.policy.timeouts.stream_idle = setup.streams.idle;
+    }
     all.routes.push_back(route);
   }
   Route shadow{.path = std::string(shadow_route), .upstream = upstream.name, .policy = parts_.routes.front()};
@@ -211,12 +219,22 @@ void ByteProcess::look() {
 
 void ByteProcess::ask(const Asked& asked, std::function<void(const Answer&)> answered) {
   ONCE_ASSERT(alive_);
-  clients_.ask(asked, [this, asked, answered = std::move(answered)](const Message& response) {
-    if (alive_) tell(asked, response, answered);
+  clients_.ask(asked, [this, asked, answered = std::move(answered)](const Message& response, ByteClients::Came came,
+                                                                    ByteClients::Form form) {
+    if (came == ByteClients::Came::part) return tell_part(asked, response, answered);
+    if (alive_) tell(asked, response, form, answered);
   });
 }
 
-void ByteProcess::tell(const Asked& asked, const Message& response,
+void ByteProcess::tell_part(const Asked& asked, const Message& response,
+                            const std::function<void(const Answer&)>& answered) {
+  const std::string status = response.field("Idempotency-Status");
+  parts_.world.note(fmt::format("reply: operation {} of caller {}: {} {} cut off after {} bytes", asked.operation,
+                                asked.caller, response.status, status, response.body.size()));
+  answered({.asked = asked, .status = response.status, .idempotency_status = status, .code = "cut-off"});
+}
+
+void ByteProcess::tell(const Asked& asked, const Message& response, ByteClients::Form form,
                        const std::function<void(const Answer&)>& answered) {
   const std::size_t routes = parts_.routes.size();
   const WireName name = wire_name(asked.operation, routes);
@@ -234,7 +252,10 @@ void ByteProcess::tell(const Asked& asked, const Message& response,
                 .fingerprint = fingerprint(policy.fingerprint, head.method_text, head.target, "", body)};
   const bool problem = response.field("Content-Type") == "application/problem+json";
   if (problem) answer.code = code_in(response.body);
-  if (!problem) answer.body = response.body;
+  if (!problem) answer.body = parts_.backend.streams().with_beginning(response);
+  // Nobody compares what a lookup asks for: it gives what there is.
+  const auto given = parts_.backend.streams().asked_of(response);
+  if (form == ByteClients::Form::lookup && given) answer.asked.content = given->content;
   // Whatever is recorded of it is replayed as it was.
   if (!problem && !answer.body.starts_with("resolved=")) {
     answer.body +=
@@ -245,7 +266,10 @@ void ByteProcess::tell(const Asked& asked, const Message& response,
                                 answer.code.empty() ? answer.body.substr(0, 80) : answer.code));
   // What streams by is not kept. A response that its backend ended by closing may be a part: nobody can tell.
   const bool may_be_part = !problem && answer.idempotency_status == "executed" && !response.has(framed_field);
-  if (response.body.size() <= parts_.setup.bytes.max_body && !may_be_part) parts_.history.answered(answer);
+  const bool kept =
+      parts_.backend.streams().is_recorded_stream(response) || response.body.size() <= parts_.setup.bytes.max_body;
+  if (kept && !may_be_part) parts_.history.answered(answer);
+  answer.asked = asked;
   answered(answer);
 }
 

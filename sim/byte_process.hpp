@@ -53,7 +53,9 @@ class ByteProcess final : public GatewayProcess {
   void follow_half_written();
   void look();
   void check_left_over(std::string_view when);
-  void tell(const Asked& asked, const Message& response, const std::function<void(const Answer&)>& answered);
+  void tell(const Asked& asked, const Message& response, ByteClients::Form form,
+            const std::function<void(const Answer&)>& answered);
+  void tell_part(const Asked& asked, const Message& response, const std::function<void(const Answer&)>& answered);
 
   Parts parts_;
   ProcessExecutor executor_;  // of its operators; also who it is, for the model

@@ -1,5 +1,7 @@
 #include "sim/byte_setup.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace once::sim {
@@ -72,6 +74,47 @@ void draw_servers(Draw& draw, ByteSetup& setup) {
   setup.weather.refuses = setup.weather.stalls = setup.call_faults = setup.call_resets = setup.reloads = 0;
 }
 
+// From bits of its own, so that runs without streams are what they were before there were any.
+StreamSetup draw_stream_setup(std::uint64_t seed) {
+  Draw draw(seed ^ 0x57e4'0b17);
+  StreamSetup setup;
+  if (draw.one_in(2)) return setup;
+  setup.chance = static_cast<unsigned>(draw.between(30, 100));
+  setup.resumes = chance(draw, 90);
+  setup.lookups = chance(draw, 40);
+  setup.leaves_reading = chance(draw, 40);
+  setup.stops_reading = chance(draw, 40);
+  setup.breaks = chance(draw, 50);
+  setup.hangs = chance(draw, 15);
+  setup.large_event = draw.one_of({std::size_t{0}, std::size_t{0}, std::size_t{3000}, std::size_t{40'000}});
+  for (StreamRecording& recording : setup.recording) {
+    recording = draw.one_of({StreamRecording::automatic, StreamRecording::automatic, StreamRecording::automatic,
+                             StreamRecording::always, StreamRecording::off});
+  }
+  setup.max_stream = draw.one_of({std::size_t{500}, std::size_t{16} << 20U, std::size_t{16} << 20U});
+  setup.abandon_after = draw.one_of({Duration(0ms), Duration(0ms), Duration(500ms), Duration(3s)});
+  setup.idle = draw.one_of({Duration(3s), Duration(15s)});
+  return setup;
+}
+
+std::string_view recording_name(StreamRecording recording) {
+  switch (recording) {
+    case StreamRecording::automatic: return "auto";
+    case StreamRecording::always: return "always";
+    case StreamRecording::off: return "off";
+  }
+  return "";
+}
+
+std::string to_text(const StreamSetup& setup) {
+  return fmt::format(
+      "streams: {} % of keyed responses, {} % break off, {} % hang, events up to {} bytes; recorded: {}, {}, up to {} "
+      "bytes, abandoned after {} ms, idle {} ms; readers: {} % resume, {} % look up, {} % leave, {} % stop reading\n",
+      setup.chance, setup.breaks, setup.hangs, setup.large_event, recording_name(setup.recording[0]),
+      recording_name(setup.recording[1]), setup.max_stream, setup.abandon_after.count(), setup.idle.count(),
+      setup.resumes, setup.lookups, setup.leaves_reading, setup.stops_reading);
+}
+
 }  // namespace
 
 ByteSetup draw_byte_setup(std::uint64_t seed) {
@@ -105,6 +148,9 @@ ByteSetup draw_byte_setup(std::uint64_t seed) {
   if (draw.one_in(3)) setup.shadows = static_cast<unsigned>(draw.between(10, 60));
   if (draw.one_in(4)) setup.service_strangers = static_cast<unsigned>(draw.between(5, 40));
   draw_servers(draw, setup);
+  setup.streams = draw_stream_setup(seed);
+  // Each of them has room by itself.
+  if (setup.memory_is_short()) setup.streams.large_event = std::min<std::size_t>(setup.streams.large_event, 3000);
   return setup;
 }
 
@@ -143,6 +189,7 @@ std::string to_text(const ByteSetup& setup) {
   text += fmt::format("\na caller: {} in flight, {} new keys/s, {} bytes stored; an address: {} new keys/s (0: any)\n",
                       setup.limits.caller.in_flight, setup.limits.caller.new_keys, setup.limits.caller.stored_bytes,
                       setup.limits.address.new_keys);
+  if (setup.streams.any()) text += to_text(setup.streams);
   return text;
 }
 

@@ -2,16 +2,38 @@
 // responses, and the gateways' limits. Chances are percentages unless noted.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
 #include "base/clock.hpp"
+#include "core/policy.hpp"
 #include "gateway/settings.hpp"
 #include "sim/draw.hpp"
 #include "sim/wires.hpp"
 
 namespace once::sim {
+
+// Keyed responses that are event streams, and their readers.
+struct StreamSetup {
+  unsigned chance = 0;  // of a keyed request to be answered by one; 0: there are none in this run
+  unsigned resumes = 0;
+  unsigned lookups = 0;         // by the key alone
+  unsigned leaves_reading = 0;  // in the middle of a response
+  unsigned stops_reading = 0;   // for a while, the same
+  unsigned breaks = 0;          // backends: break off in the middle
+  unsigned hangs = 0;           // or say no more
+  std::size_t large_event = 0;  // of some events
+
+  // Of routes: the first, the second.
+  std::array<StreamRecording, 2> recording{};
+  std::size_t max_stream = std::size_t{16} << 20U;
+  Duration abandon_after{};
+  Duration idle{};  // timeouts.stream_idle
+
+  bool any() const { return chance > 0; }
+};
 
 struct ByteSetup {
   Weather weather;
@@ -55,6 +77,8 @@ struct ByteSetup {
   std::size_t large_body = 0;  // of some responses
 
   unsigned store_answers_late = 0;  // after seconds
+
+  StreamSetup streams;
 
   Limits limits;
   ClientTimeouts timeouts;

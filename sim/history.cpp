@@ -268,6 +268,8 @@ void History::wrote(Key& key, const Op& op) {
   const bool open =
       key.now.state == Fact::State::started || (op.verb == Verb::finish && key.now.state == Fact::State::unknown);
   if (!open) violated(fmt::format("key {}: {} wrote over what was recorded", name(op.id), short_hex(op.nonce)));
+  // It has ended by its own account, though its connection to the backend may still be open.
+  if (op.verb == Verb::finish) at_backend_.erase(sent_under);
   key.now = after_write(key, op);
   if (!only_acknowledged_counts_) is_recorded(key);
   changed(key);

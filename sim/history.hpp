@@ -110,6 +110,9 @@ class History {
   // It recorded that itself.
   void backend_failed(unsigned execution) { executions_[execution].recorded_failure = true; }
   void committed(const OperationId& id, const Record& record, unsigned execution);
+  // How many bytes of its body the store has, or had at some time. A recorded response counts as all.
+  std::size_t durable_of(unsigned execution) const;
+  bool has_recorded(unsigned execution) const { return recorded_.contains(executions_[execution].nonce); }
 
   // Operators. What one is shown is as it is, and a list has all that there is.
   void shown(const KeyInfo& info);
@@ -206,6 +209,7 @@ class History {
   void append_failed(Key& key, const Op& op);
   void check_chunks(Key& key, const Op& op);
   void told_chunks(const Op& op);
+  void is_durable(const Fact& held);
   void check_chunks_after_failover(const OperationId& id, const Fact& held);
   bool must_be_done(const Key& key, const Op& op) const;
   bool may_be(const Fact& fact, const Nonce& nonce, State state) const;
@@ -243,6 +247,7 @@ class History {
   std::map<Nonce, unsigned> recorded_;  // outcomes that the store said it has, with their generation
   std::map<std::pair<OperationId, unsigned>, std::string> told_;  // by generation
   std::map<Nonce, std::size_t> told_chunks_;                      // how many of each claim somebody relies on
+  std::map<Nonce, std::size_t> durable_;  // bytes of bodies in chunks, by the claim that was sent
   std::vector<Errand> errands_;
   std::set<Nonce> made_;  // claims that were given
   std::set<Nonce> told_failed_;

@@ -101,7 +101,8 @@ void History::nothing_is_left_behind() {
 
 void History::answered(const Answer& answer) {
   const bool ours = !answer.code.empty();
-  const bool gives_outcome = answer.idempotency_status == "executed" || answer.idempotency_status == "replayed";
+  const bool gives_outcome = answer.idempotency_status == "executed" || answer.idempotency_status == "replayed" ||
+                             answer.idempotency_status == "attached";
   if (ours || !gives_outcome) return;
   if (answer.idempotency_status == "replayed") ++replays_;
   unsigned number = 0;
@@ -163,7 +164,9 @@ void History::never_told_otherwise(const Answer& answer, unsigned generation) {
 
 void History::in_the_end(const Answer& answer, OnUnknown on_unknown) {
   const bool outcome = answer.code.empty() && answer.status < 500 && answer.status != 429;
-  const bool held = answer.code == "outcome-unknown" && on_unknown == OnUnknown::hold;
+  const bool unknown =
+      answer.code == "outcome-unknown" || (answer.code == "cut-off" && answer.idempotency_status == "unknown");
+  const bool held = unknown && on_unknown == OnUnknown::hold;
   if (outcome || held || answer.code == "response-not-kept" || answer.code == "key-mismatch" ||
       answer.code == "key-expired") {
     return;

@@ -34,7 +34,22 @@ void History::appended(Key& key, const Op& op) {
   if (op.chunk > held.chunks.size()) return violated(fmt::format("{} appended chunk {} after a gap", who, op.chunk));
   if (op.chunk < held.chunks.size()) return;
   held.append(op.outcome);
+  is_durable(held);
   changed(key);
+}
+
+// The first chunk is the head.
+void History::is_durable(const Fact& held) {
+  std::size_t bytes = 0;
+  for (std::size_t i = 1; i < held.chunks.size(); ++i) bytes += held.chunks[i]->size();
+  std::size_t& most = durable_[began_under(held.nonce)];
+  most = std::max(most, bytes);
+}
+
+std::size_t History::durable_of(unsigned execution) const {
+  if (has_recorded(execution)) return std::string::npos;
+  const auto found = durable_.find(executions_[execution].nonce);
+  return found == durable_.end() ? 0 : found->second;
 }
 
 void History::append_failed(Key& key, const Op& op) {
@@ -67,7 +82,10 @@ void History::check_chunks(Key& key, const Op& op) {
   Fact& held = fits(key.now) ? key.now : *written;
   const std::size_t end = op.chunk + op.chunks.size();
   chunks_read_ += op.chunks.size();
-  if (!op.chunks.empty() && end == held.chunks.size() + 1 && held.perhaps_chunk) held.append(held.perhaps_chunk);
+  if (!op.chunks.empty() && end == held.chunks.size() + 1 && held.perhaps_chunk) {
+    held.append(held.perhaps_chunk);
+    is_durable(held);
+  }
   std::size_t bytes = 0;
   for (std::size_t i = op.chunk; i < end; ++i) {
     const std::string& chunk = *op.chunks[i - op.chunk];

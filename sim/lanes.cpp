@@ -110,6 +110,7 @@ void SimLanes::cut_off() {
 
 void SimLanes::answer_the_dead(Op& op) {
   op.record.reset();
+  op.chunks.clear();
   op.error.clear();
   switch (op.verb) {
     case Verb::claim: return answer_failed(op, StoreFault::full, "the process is gone");

@@ -347,6 +347,8 @@ void Simulation::ask(Client& client, const Asked& asked) {
   }
   if (draw.percent(setup_.client_sends_twice)) again(draw.between(0ms, 100ms), asked);
   if (draw.percent(setup_.client_gives_up)) again(draw.between(10ms, 4s), asked);
+  // Others read along.
+  if (setup_.bytes.streams.any() && draw.percent(40)) again(draw.between(20ms, 5s), asked);
   GatewayProcess* process = any_alive();
   if (process == nullptr) return again(draw.between(50ms, 2s), asked);
   process->ask(asked, [this, &client](const Answer& answer) { answered(client, answer); });
@@ -440,6 +442,8 @@ Report Simulation::run() {
   }
   world_.run_until(world_.now() + most_last_asks * Duration(1s) + quiet);
   for (const auto& client : clients_) {
+    if (!client->has_answer) history_.violated(fmt::format("operation {} is not answered", client->asked.operation));
+    if (backend_ && client->last.code == "cut-off") backend_->streams().in_the_end(client->asked);
     history_.in_the_end(client->last, routes_[client->asked.operation % routes_.size()].on_unknown);
   }
   history_.nothing_is_left_behind();

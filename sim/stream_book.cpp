@@ -1,0 +1,197 @@
+#include "sim/stream_book.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "sim/byte_marks.hpp"
+
+namespace once::sim {
+
+namespace {
+
+constexpr std::string_view offset_field = "Idempotency-Offset";
+constexpr std::string_view attempt_field = "Idempotency-Attempt";
+
+std::optional<std::uint64_t> number_in(const Message& message, std::string_view field) {
+  const std::string text = message.field(field);
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+std::size_t offset_of(const Message& response) {
+  return static_cast<std::size_t>(number_in(response, offset_field).value_or(0));
+}
+
+// How many of its bytes the client has now.
+std::size_t upto(const Message& response) {
+  return offset_of(response) + response.body.size();
+}
+
+}  // namespace
+
+std::string Resume::fields() const {
+  std::string text;
+  if (offset) text += fmt::format("Idempotency-Offset: {}\r\n", *offset);
+  if (event) text += fmt::format("Last-Event-ID: {}\r\n", *event);
+  if (attempt) text += fmt::format("Idempotency-Attempt: {}\r\n", *attempt);
+  return text;
+}
+
+void StreamBook::begins(unsigned execution, Script script) {
+  streams_[execution] = {.script = std::move(script)};
+}
+
+const StreamBook::Stream* StreamBook::find(const Message& response) const {
+  const auto number = number_in(response, execution_field);
+  if (!number) return nullptr;
+  const auto found = streams_.find(static_cast<unsigned>(*number));
+  return found == streams_.end() ? nullptr : &found->second;
+}
+
+StreamBook::Stream* StreamBook::find(const Message& response) {
+  return const_cast<Stream*>(std::as_const(*this).find(response));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+}
+
+void StreamBook::wrong(const Message& response, const std::string& what) {
+  history_.violated(fmt::format("a reader of execution {} ({}): {}", response.field(execution_field),
+                                response.field("Idempotency-Status"), what));
+}
+
+bool StreamBook::is_recorded_stream(const Message& response) const {
+  const Stream* stream = find(response);
+  if (stream == nullptr || response.status >= 500 || response.status == 429) return false;
+  const std::size_t route = wire_name(stream->script.asked.operation, setup_.routes.size()).route;
+  const StreamRecording recording = setup_.bytes.streams.recording[route];
+  return recording == StreamRecording::always || (recording == StreamRecording::automatic && stream->script.is_stream);
+}
+
+// A stream that is larger than may be recorded, or for which there is no room, goes on without being recorded.
+bool StreamBook::may_be_unrecorded(const Stream& stream) const {
+  const bool large = stream.script.body.size() > setup_.bytes.streams.max_stream;
+  const bool disk_may_be_full = setup_.store == StoreKind::journal && setup_.journal.max_disk < std::size_t{1} << 20U;
+  return large || setup_.bytes.memory_is_short() || disk_may_be_full || setup_.disk_faults > 0;
+}
+
+void StreamBook::sent(const Message& response, std::size_t fresh, const Resume& asked_for) {
+  Stream* stream = find(response);
+  if (stream == nullptr) return;
+  if (fresh == 0) check_offset(*stream, response, asked_for);
+  ++parts_;
+  const std::string_view body = stream->script.body;
+  const std::size_t begin = std::min(offset_of(response) + fresh, body.size());
+  const std::string_view part = std::string_view(response.body).substr(fresh);
+  if (body.substr(begin, part.size()) != part) {
+    return wrong(response, fmt::format("got \"{}\" at {}, which is \"{}\"", part.substr(0, 60), begin,
+                                       body.substr(begin, std::min<std::size_t>(part.size(), 60))));
+  }
+  if (part.empty()) return;
+  stream->told = std::max(stream->told, begin + part.size());
+  if (is_recorded_stream(response) && !may_be_unrecorded(*stream)) {
+    check_durable(*stream, static_cast<unsigned>(*number_in(response, execution_field)), begin + part.size());
+  }
+}
+
+// Behind what its client has, or at the beginning.
+void StreamBook::check_offset(const Stream& stream, const Message& response, const Resume& asked_for) {
+  const auto told = number_in(response, offset_field);
+  const std::string status = response.field("Idempotency-Status");
+  if (told) {
+    ++resumed_;
+    const std::size_t size = stream.script.body.size();
+    const bool fits_offset =
+        asked_for.offset && (*told == *asked_for.offset || *told == std::min(*asked_for.offset, size));
+    const auto& events = stream.script.events;
+    const bool fits_event = !asked_for.offset && asked_for.event && *asked_for.event >= 1 &&
+                            *asked_for.event <= events.size() && *told == events[*asked_for.event - 1];
+    if (!fits_offset && !fits_event) wrong(response, fmt::format("was resumed at {}, which it did not ask for", *told));
+    return;
+  }
+  const bool recorded = status == "attached" || status == "replayed" || status == "unknown";
+  const auto attempt = number_in(response, attempt_field);
+  const bool same = !asked_for.attempt || !attempt || asked_for.attempt == attempt;
+  // Which attempt a replay is of, only the response of a stream says.
+  const bool may_be_another = asked_for.attempt && !attempt;
+  if (asked_for.offset.value_or(0) == 0 || !recorded || !same || may_be_another) return;
+  wrong(response, fmt::format("was not resumed at {}", *asked_for.offset));
+}
+
+void StreamBook::check_durable(const Stream& stream, unsigned execution, std::size_t upto) {
+  const std::size_t durable = history_.durable_of(execution);
+  if (upto <= durable) return;
+  history_.violated(fmt::format("execution {} of operation {}: {} bytes of its stream were sent, {} are durable",
+                                execution, stream.script.asked.operation, upto, durable));
+}
+
+void StreamBook::sent_end(const Message& response) {
+  const Stream* stream = find(response);
+  if (stream == nullptr || !is_recorded_stream(response)) return;
+  if (upto(response) < stream->script.body.size()) {
+    wrong(response,
+          fmt::format("its response ends in order after {} of {} bytes", upto(response), stream->script.body.size()));
+  }
+  const auto execution = static_cast<unsigned>(*number_in(response, execution_field));
+  if (!history_.has_recorded(execution)) wrong(response, "its response ends in order before it is recorded");
+}
+
+std::optional<bool> StreamBook::is_whole(const Message& response) const {
+  const Stream* stream = find(response);
+  if (stream == nullptr) return std::nullopt;
+  return upto(response) >= stream->script.body.size();
+}
+
+std::string StreamBook::with_beginning(const Message& response) const {
+  const Stream* stream = find(response);
+  if (stream == nullptr) return response.body;
+  return stream->script.body.substr(0, offset_of(response)) + response.body;
+}
+
+std::optional<Asked> StreamBook::asked_of(const Message& response) const {
+  const Stream* stream = find(response);
+  return stream == nullptr ? std::nullopt : std::optional(stream->script.asked);
+}
+
+void StreamBook::seen(const Asked& asked, const Message& response) {
+  const auto execution = number_in(response, execution_field);
+  if (!execution) return;
+  has_[{asked.operation, asked.caller}] = {.execution = static_cast<unsigned>(*execution),
+                                           .bytes = upto(response),
+                                           .attempt = number_in(response, attempt_field)};
+}
+
+Resume StreamBook::draw_resume(const Asked& asked, Draw& draw) const {
+  Resume resume;
+  const auto found = has_.find({asked.operation, asked.caller});
+  const Has has = found == has_.end() ? Has() : found->second;
+  const auto stream = streams_.find(has.execution);
+  if (found == has_.end() || stream == streams_.end()) return resume;
+  if (draw.one_in(3)) {
+    const auto& events = stream->second.script.events;
+    const auto behind = std::ranges::upper_bound(events, has.bytes);
+    resume.event = static_cast<unsigned>(behind - events.begin());
+    // One that there is not, yet or at all.
+    if (draw.one_in(8)) resume.event = *resume.event + 1;
+  } else {
+    resume.offset = draw.one_in(6) ? draw.below(has.bytes + 100) : has.bytes;
+  }
+  if (draw.one_in(3)) resume.attempt = has.attempt;
+  return resume;
+}
+
+void StreamBook::in_the_end(const Asked& asked) {
+  const auto has = has_.find({asked.operation, asked.caller});
+  if (has == has_.end()) return;
+  const auto found = streams_.find(has->second.execution);
+  if (found == streams_.end() || may_be_unrecorded(found->second)) return;
+  ++cut_off_;
+  const Stream& stream = found->second;
+  // A failover may have lost chunks that somebody was told.
+  if (setup_.store == StoreKind::redis || has->second.bytes >= stream.told) return;
+  history_.violated(fmt::format("execution {} of operation {}: {} bytes of its stream were sent, {} are left",
+                                has->first.first, has->second.execution, stream.told, has->second.bytes));
+}
+
+}  // namespace once::sim
