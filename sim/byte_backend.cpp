@@ -298,7 +298,8 @@ void ByteBackend::answer(Connection& connection, std::string text, Plan plan, bo
   const Duration takes = draw.between(0ms, healed_ ? 20ms : setup_.backend_takes);
   const bool resets = plan == Plan::dies ? draw.one_in(2) : plan == Plan::truncates && draw.one_in(3);
   const bool whole = plan == Plan::answers || plan == Plan::fails;
-  const bool more = whole && happens(setup_.bytes.says_more);
+  // Of a response that ends with its connection, they would be a part.
+  const bool more = whole && happens(setup_.bytes.says_more) && !(closes && setup_.bytes.streams.any());
   const std::size_t first =
       happens(setup_.bytes.answers_in_parts) && text.size() > 1 ? draw.between(1, text.size() - 1) : text.size();
   const Duration pause = first < text.size() ? draw.between(1ms, 4s) : 0ms;

@@ -268,7 +268,9 @@ void ByteProcess::tell(const Asked& asked, const Message& response, ByteClients:
   const bool may_be_part = !problem && answer.idempotency_status == "executed" && !response.has(framed_field);
   const bool kept =
       parts_.backend.streams().is_recorded_stream(response) || response.body.size() <= parts_.setup.bytes.max_body;
-  if (kept && !may_be_part) parts_.history.answered(answer);
+  // The rest of a response that no execution gave: what its client has is of another one.
+  const bool rest_of_another = !given && response.has("Idempotency-Offset");
+  if (kept && !may_be_part && !rest_of_another) parts_.history.answered(answer);
   answer.asked = asked;
   answered(answer);
 }

@@ -236,7 +236,10 @@ void History::granted(Key& key, const Op& op) {
   if (key.before.state == Fact::State::started) key.before.state = Fact::State::unknown;
   key.before.nonce = Nonce();
   key.before.drop_chunks();
+  std::vector<OutcomeBytes> earlier;
+  if (held.nonce == op.nonce) earlier = held.chunks;
   key.now = after_claim(op);
+  key.now.earlier = std::move(earlier);
   key.perhaps.clear();
   if (key.before.state != Fact::State::none) {
     key.before.expires_at = key.now.expires_at;
@@ -366,7 +369,7 @@ void History::failed_over(const OperationId& id, const std::optional<Record>& re
   const auto fits = [&](const Version& version) {
     if (!is_as(version.now, record)) return false;
     if (!record) return true;
-    if (version.now.chunks != chunks) return false;
+    if (version.now.chunks != chunks && (chunks.empty() || version.now.earlier != chunks)) return false;
     // Which of the renewals and releases it was, the times tell.
     return version.now.expires_at == record->expires_at &&
            (record->state != State::started || version.now.lease_until == record->lease_until);

@@ -147,10 +147,11 @@ class History {
     Duration remembered{};                  // after that
     OutcomeBytes outcome{};                 // what a replay gives; null: it was not kept
     std::optional<unsigned> resolved_by{};  // an operator's errand
-    bool aged = false;                   // the store keeps only a tombstone: a clock that is set back does not undo it
-    bool in_chunks = false;              // its body, and the outcome is the head alone
-    std::vector<OutcomeBytes> chunks{};  // of a response that streams, or has stayed in them
-    OutcomeBytes perhaps_chunk{};        // the next one, if it was written although its append failed
+    bool aged = false;                    // the store keeps only a tombstone: a clock that is set back does not undo it
+    bool in_chunks = false;               // its body, and the outcome is the head alone
+    std::vector<OutcomeBytes> chunks{};   // of a response that streams, or has stayed in them
+    OutcomeBytes perhaps_chunk{};         // the next one, if it was written although its append failed
+    std::vector<OutcomeBytes> earlier{};  // of the same claim, before it expired and arrived once more
 
     void append(const OutcomeBytes& chunk);
     void drop_chunks();

@@ -80,6 +80,7 @@ void History::check_chunks(Key& key, const Op& op) {
                                 short_hex(op.record->nonce), to_text(key.now)));
   }
   Fact& held = fits(key.now) ? key.now : *written;
+  if (held.chunks.empty() && !op.chunks.empty()) held.chunks = held.earlier;
   const std::size_t end = op.chunk + op.chunks.size();
   chunks_read_ += op.chunks.size();
   if (!op.chunks.empty() && end == held.chunks.size() + 1 && held.perhaps_chunk) {
@@ -121,7 +122,8 @@ void History::told_chunks(const Op& op) {
 void History::check_chunks_after_failover(const OperationId& id, const Fact& held) {
   if (!only_acknowledged_counts_ || !held.has_chunks()) return;
   const auto told = told_chunks_.find(held.nonce);
-  if (told == told_chunks_.end() || told->second <= held.chunks.size()) return;
+  // Of a claim that expired and arrived once more they need not be there.
+  if (told == told_chunks_.end() || told->second <= std::max(held.chunks.size(), held.earlier.size())) return;
   violated(fmt::format("key {}: {} chunks of {} were told, and {} are left after the failover", name(id), told->second,
                        short_hex(held.nonce), held.chunks.size()));
 }

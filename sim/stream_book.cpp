@@ -110,8 +110,9 @@ void StreamBook::check_offset(const Stream& stream, const Message& response, con
     if (!fits_offset && !fits_event) wrong(response, fmt::format("was resumed at {}, which it did not ask for", *told));
     return;
   }
-  const bool recorded = status == "attached" || status == "replayed" || status == "unknown";
   const auto attempt = number_in(response, attempt_field);
+  // A response that was executed just now and is not provably whole is unknown, too.
+  const bool recorded = status == "attached" || status == "replayed" || (status == "unknown" && attempt);
   const bool same = !asked_for.attempt || !attempt || asked_for.attempt == attempt;
   // Which attempt a replay is of, only the response of a stream says.
   const bool may_be_another = asked_for.attempt && !attempt;
