@@ -148,7 +148,8 @@ ByteSetup draw_byte_setup(std::uint64_t seed) {
   if (draw.one_in(3)) setup.shadows = static_cast<unsigned>(draw.between(10, 60));
   if (draw.one_in(4)) setup.service_strangers = static_cast<unsigned>(draw.between(5, 40));
   draw_servers(draw, setup);
-  setup.streams = draw_stream_setup(seed);
+  // What health checks say of a server is seen best when little else goes on.
+  if (!setup.checks_health() || !setup.reaches_servers()) setup.streams = draw_stream_setup(seed);
   // Each of them has room by itself.
   if (setup.memory_is_short()) setup.streams.large_event = std::min<std::size_t>(setup.streams.large_event, 3000);
   return setup;

@@ -455,7 +455,10 @@ Report Simulation::run() {
           .replays = history_.replays(),
           .crashes = crashes_,
           .chunks = history_.chunks_read(),
-          .by_hand = history_.operations_by_hand()};
+          .by_hand = history_.operations_by_hand(),
+          .parts = backend_ ? backend_->streams().parts() : 0,
+          .resumed = backend_ ? backend_->streams().resumed() : 0,
+          .cut_off = backend_ ? backend_->streams().cut_off() : 0};
 }
 
 }  // namespace

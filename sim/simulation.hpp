@@ -19,6 +19,11 @@ struct Report {
   std::uint64_t crashes = 0;
   std::uint64_t chunks = 0;   // of streams, as readers saw them
   std::uint64_t by_hand = 0;  // changes that operators made
+  // From bytes: parts of keyed responses that gateways sent, readers that were resumed, and streams that were left in
+  // the middle for good.
+  std::uint64_t parts = 0;
+  std::uint64_t resumed = 0;
+  std::uint64_t cut_off = 0;
 };
 
 enum class KeepTrace : std::uint8_t { no, yes };

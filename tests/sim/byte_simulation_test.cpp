@@ -28,44 +28,59 @@ TEST(ByteSimulation, seeds_keep_every_promise) {
     total.executions += report.executions;
     total.replays += report.replays;
     total.crashes += report.crashes;
+    total.chunks += report.chunks;
+    total.parts += report.parts;
+    total.resumed += report.resumed;
+    total.cut_off += report.cut_off;
   }
   // It is not that nothing happened.
   EXPECT_GT(total.executions, 300U);
   EXPECT_GT(total.replays, 300U);
   EXPECT_GT(total.crashes, 50U);
+  EXPECT_GT(total.chunks, 300U);
+  EXPECT_GT(total.parts, 1000U);
+  EXPECT_GT(total.resumed, 30U);
+  EXPECT_GT(total.cut_off, 3U);
 }
 
 // 648: a response that was cut off while its request was uploaded was ended in order. 2053: the model took a claim that
-// was sent for one whose request went out under the claim before it.
+// was sent for one whose request went out under the claim before it. 1229, 1615: the model took the chunks of a claim
+// that arrived once more, after it had expired, for those of another one.
 TEST(ByteSimulation, seeds_that_failed_keep_every_promise) {
-  for (const std::uint64_t seed : {648U, 2053U}) {
+  for (const std::uint64_t seed : {648U, 1229U, 1615U, 2053U}) {
     const Report report = simulate(seed, KeepTrace::no, std::nullopt, Layer::bytes);
     for (const std::string& violation : report.violations) ADD_FAILURE() << "seed " << seed << ": " << violation;
   }
 }
 
 TEST(ByteSimulation, every_kind_of_setup_is_drawn) {
-  std::array<unsigned, 18> drawn{};
+  std::array<unsigned, 24> drawn{};
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     const ByteSetup setup = draw_byte_setup(seed);
-    const std::array<bool, 18> has = {setup.weather.cuts > 0,
-                                      setup.weather.splits > 0,
-                                      setup.weather.capacity < 1000,
-                                      setup.workers > 1,
-                                      setup.pipelines > 0,
-                                      setup.reads_slowly > 0,
-                                      setup.answers_early > 0,
-                                      setup.malformed > 0,
-                                      setup.says_more > 0,
-                                      setup.memory_is_short(),
-                                      setup.call_faults > 0,
-                                      setup.old > 0,
-                                      setup.limits_callers(),
-                                      setup.reloads > 0,
-                                      setup.checks_health(),
-                                      setup.checks_health() && setup.reaches_servers(),
-                                      setup.shadows > 0,
-                                      setup.service_strangers > 0};
+    const std::array<bool, 24> has = {
+        setup.weather.cuts > 0,
+        setup.weather.splits > 0,
+        setup.weather.capacity < 1000,
+        setup.workers > 1,
+        setup.pipelines > 0,
+        setup.reads_slowly > 0,
+        setup.answers_early > 0,
+        setup.malformed > 0,
+        setup.says_more > 0,
+        setup.memory_is_short(),
+        setup.call_faults > 0,
+        setup.old > 0,
+        setup.limits_callers(),
+        setup.reloads > 0,
+        setup.checks_health(),
+        setup.checks_health() && setup.reaches_servers(),
+        setup.shadows > 0,
+        setup.service_strangers > 0,
+        setup.streams.any(),
+        setup.streams.resumes > 0,
+        setup.streams.lookups > 0,
+        setup.streams.large_event > 10'000,
+        setup.streams.any() && setup.streams.max_stream<1000, setup.streams.abandon_after> Duration::zero()};
     for (std::size_t i = 0; i < has.size(); ++i) drawn[i] += has[i] ? 1 : 0;
   }
   for (std::size_t i = 0; i < drawn.size(); ++i) EXPECT_GE(drawn[i], 8U) << i;
