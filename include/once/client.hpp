@@ -2,8 +2,8 @@
 // the same bytes, so a server that supports the key (Once, or an API with its own idempotency keys) does the work once,
 // even if requests or responses are lost. docs/client.md lists what is retried, and why.
 //
-// Do not use it for downloads of large files, for streams, or with a server that ignores the key: there a retry may do
-// the work twice.
+// send() collects the response; stream() gives it out as it comes and continues it on another connection if its own
+// breaks. Do not use them with a server that ignores the key: there a retry may do the work twice.
 //
 //   once::Client client;
 //   const auto result = client.send({.url = "https://api.example/payments", .body = R"({"amount": 4200})"});
@@ -99,6 +99,9 @@ enum class Happened : std::uint8_t {
   lost_after_sending,
   not_http,
   answer_too_large,
+  broken_off,     // a part that was recorded, with Idempotency-Status: unknown: the execution has ended early
+  new_attempt,    // of a stream: another execution, whose bytes do not continue those that were given
+  not_protected,  // of a stream: it was cut off, and did not say that its key was honoured
   // An answer came.
   success,            // 2xx
   redirect,           // 3xx: never followed
@@ -169,6 +172,50 @@ struct Result {
   std::string detail;            // for people
 };
 
+// Whether a response says Idempotency-Stopped: true. It ends early because its caller asked for that.
+enum class Stopped : std::uint8_t { no, yes };
+
+enum class Reading : std::uint8_t { go_on, leave };
+
+// What stream() gives to its caller, on the thread that called it.
+struct Reader {
+  // The head of the 2xx, once, with an empty body. Later responses only continue its body.
+  std::function<void(const Answer& head)> on_head;
+  // Every byte of the body, once and in order. `leave` ends the call as a stop request does.
+  std::function<Reading(std::string_view bytes)> on_bytes;
+};
+
+// How a stream ended. Continue with the same key, never with a new one.
+enum class StreamEnd : std::uint8_t {
+  whole,            // cleanly: all of it was given
+  not_begun,        // there was no 2xx: `result` is as that of send()
+  outcome_unknown,  // the execution broke off at the backend or the gateway, and may have taken effect
+  new_attempt,      // it was executed again: discard what was given, and read the new response with the same key
+  refused,          // a retry got another status: see the answer
+  not_protected,    // the response did not say that its key was honoured, so it was not retried
+  gave_up,          // no connection before the deadline, or retries_spent
+  left,             // the caller asked to stop. The server goes on
+};
+
+// "outcome-unknown" and so on: for people and logs.
+std::string_view name(StreamEnd end);
+
+struct StreamResult {
+  StreamEnd end = StreamEnd::not_begun;
+  Stopped stopped = Stopped::no;
+  std::uint64_t received = 0;  // where the next byte would be, from the beginning of the body
+  unsigned attempt = 0;        // which execution it was; 0: unsaid
+  // As that of send(), of the last try. If that was a 2xx, its answer has no body.
+  Result result;
+};
+
+struct StopResult {
+  // `yes`: the response ends here, and retries get what there is of it. `no` with a 2xx in `result`: it had ended
+  // before. Otherwise `result` says what is in the way.
+  Stopped stopped = Stopped::no;
+  Result result;
+};
+
 // Told after each try, on the thread that sends.
 struct TryReport {
   unsigned number = 0;  // 1 is the first
@@ -186,9 +233,9 @@ struct Watcher {
   std::function<void(const TryReport& report)> on_try;
 };
 
-// Safe to share: any number of threads may call send() at once. Each call blocks its thread until it ends, uses one
+// Safe to share: any number of threads may call it at once. Each call blocks its thread until it ends, uses one
 // connection per try and keeps none. What happens on the network or with the key file never throws; running out of
-// memory does, and so does what a Watcher throws.
+// memory does, and so does what a Watcher or a Reader throws.
 class Client {
  public:
   explicit Client(Options options = {});
@@ -198,6 +245,16 @@ class Client {
 
   // A stop request ends the wait or the try at once, with StopReason::cancelled.
   Result send(const Request& request, const Watcher& watcher = {}, std::stop_token stop = {}) const;
+
+  // As send(), for a response that may take long: every byte is given out once, as it comes. If the connection breaks,
+  // the same request is sent again for the rest; two executions are never mixed. try_timeout is the longest silence of
+  // a connection. max_retries and deadline count anew whenever something has come, and the whole has no limit.
+  StreamResult stream(const Request& request, const Reader& reader, const Watcher& watcher = {},
+                      std::stop_token stop = {}) const;
+
+  // Ends the execution of a request that streams, as the caller that sent it: same method, URL, key and headers; its
+  // body is not needed. Only for requests that went through Once: another server sees a DELETE of that URL.
+  StopResult stop(const Request& request, const Watcher& watcher = {}, std::stop_token stop = {}) const;
 
  private:
   std::unique_ptr<const Options> options_;

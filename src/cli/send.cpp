@@ -1,18 +1,15 @@
 // once send: curl for writes. One operation, one key, retried until it has an answer.
+#include "cli/send.hpp"
+
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <expected>
 #include <memory>
 #include <optional>
 #include <string>
 #include <system_error>
-#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
@@ -21,7 +18,6 @@
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/output.hpp"
-#include "core/reason.hpp"
 #include "once/client.hpp"
 
 namespace once::cli {
@@ -32,40 +28,6 @@ using client::StopReason;
 using client::Work;
 
 constexpr std::size_t most_data = std::size_t{64} << 20;
-
-enum ExitCode : std::uint8_t {
-  well = 0,
-  failed = 1,
-  wrong_usage = 2,
-  redirected = 3,
-  refused = 4,
-  server_failed = 5,
-  not_sent = 6,
-  not_known = 7,
-  by_signal = 128,
-};
-
-struct SendOptions {
-  std::string method;
-  std::string url;
-  std::string data;
-  std::vector<std::string> headers;
-  std::string key;
-  std::string key_file;
-  std::string key_header = "Idempotency-Key";
-  std::string deadline = "2m";
-  std::string timeout = "30s";
-  unsigned retries = 8;
-  bool retry_500 = false;
-  std::string ca_file;
-  bool include = false;
-  std::string output;
-  bool quiet = false;
-};
-
-std::string system_error_text() {
-  return std::generic_category().message(errno);
-}
 
 // -d: the data itself, @FILE or @- for standard input. Read once: every try sends the same bytes.
 std::expected<std::string, std::string> read_data(const std::string& data) {
@@ -133,7 +95,100 @@ std::string_view origin_text(client::KeyOrigin origin) {
   return {};
 }
 
-client::Watcher progress(const SendOptions& options) {
+int code_of_status(int status) {
+  if (status >= 500) return send_exit::server_failed;
+  if (status >= 400) return send_exit::refused;
+  return status >= 300 ? send_exit::redirected : send_exit::well;
+}
+
+void report_answer(const SendOptions& options, const client::Result& result) {
+  if (options.quiet) return;
+  const bool replayed = result.answer->replayed == client::Replayed::yes;
+  print_error(fmt::format("{} after {} {}{}", result.answer->status, result.tries, result.tries == 1 ? "try" : "tries",
+                          replayed ? ", replayed" : ""));
+}
+
+int send_whole(const Sending& sending, const SendOutput& output) {
+  const SendOptions& options = sending.options;
+  const Interruption interruption;
+  const client::Result result = sending.client.send(sending.request, send_progress(options), interruption.token());
+  if (result.stop_reason == StopReason::answered && result.work == Work::answered) {
+    report_answer(options, result);
+  } else {
+    explain_no_answer(options, result);
+  }
+  if (result.answer) warn_if_unprotected(options, *result.answer);
+  if (result.stop_reason == StopReason::cancelled) return send_exit::by_signal + interruption.signal();
+  if (result.answer && (!output.begin(*result.answer, options.include) ||
+                        output.write(result.answer->body, {}) < result.answer->body.size())) {
+    print_error(fmt::format("the response could not be written: {}", system_error_text()));
+    return send_exit::failed;
+  }
+  return send_exit_code(result);
+}
+
+int send(const SendOptions& options) {
+  auto data = read_data(options.stop ? std::string() : options.data);
+  if (!data) {
+    print_error(data.error());
+    return send_exit::failed;
+  }
+  auto request = request_of(options, *std::move(data));
+  auto settings = client_options(options);
+  if (!request || !settings) {
+    print_error(!request ? request.error() : settings.error());
+    return send_exit::wrong_usage;
+  }
+  const Sending sending{.options = options, .request = *std::move(request), .client = Client(*std::move(settings))};
+  if (options.stop) return send_stop(sending);
+  const auto output = SendOutput::open(options.output);
+  if (!output) {
+    print_error(output.error());
+    return send_exit::failed;
+  }
+  return options.stream ? send_stream(sending, *output) : send_whole(sending, *output);
+}
+
+void add_options(CLI::App& command, SendOptions& options) {
+  command.add_option("method", options.method, "POST, PATCH …")->required()->type_name("METHOD");
+  command.add_option("url", options.url, "http:// or https://")->required()->type_name("URL");
+  command.add_option("-d,--data", options.data, "The body: the text itself, @FILE, or @- for standard input")
+      ->type_name("DATA");
+  command.add_option("-H,--header", options.headers, "A header, \"Name: value\"; may be repeated")
+      ->type_name("HEADER")
+      ->allow_extra_args(false);
+  auto* key = command.add_option("--key", options.key, "The key; the default is a new one")->type_name("KEY");
+  command
+      .add_option("--key-file", options.key_file,
+                  "Keep the key in this file, one file per operation; the next run continues with the same key")
+      ->type_name("FILE")
+      ->excludes(key);
+  command.add_option("--key-header", options.key_header, "The key's header; the default is Idempotency-Key")
+      ->type_name("NAME");
+  command.add_option("--retries", options.retries, "Tries after the first; the default is 8")->type_name("N");
+  command.add_option("--deadline", options.deadline, "The limit for all tries together; the default is 2m")
+      ->type_name("TIME");
+  command.add_option("--timeout", options.timeout, "The limit for one try; the default is 30s")->type_name("TIME");
+  command.add_flag("--retry-500", options.retry_500, "Retry after a 500, too");
+  command.add_option("--cacert", options.ca_file, "Certificates to trust instead of the system's")->type_name("FILE");
+  command.add_flag("-i,--include", options.include, "Print the status and the headers before the body");
+  command.add_option("-o,--output", options.output, "Write the response to this file instead of standard output")
+      ->type_name("FILE");
+  command.add_flag("-q,--quiet", options.quiet, "Print only errors on standard error");
+  auto* stream = command.add_flag("--stream", options.stream,
+                                  "Write the body as it comes, and continue it if the connection breaks; --timeout is "
+                                  "then the longest silence");
+  command.add_flag("--stop-on-interrupt", options.stop_on_interrupt, "With --stream: Ctrl-C also stops the request")
+      ->needs(stream);
+  command
+      .add_flag("--stop", options.stop,
+                "Stop the request with this --key, method and URL, whose response streams through Once")
+      ->needs(key);
+}
+
+}  // namespace
+
+client::Watcher send_progress(const SendOptions& options) {
   if (options.quiet) return {};
   return {.on_key = [](std::string_view key,
                        client::KeyOrigin origin) { print_error(fmt::format("key {} ({})", key, origin_text(origin))); },
@@ -148,81 +203,10 @@ client::Watcher progress(const SendOptions& options) {
               }};
 }
 
-// Turns the signals that ask a command to end into a stop request. The thread that waits for them ends with it.
-class Interruption {
- public:
-  Interruption() {
-    ::sigemptyset(&signals_);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&signals_, signal);
-    ::pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
-    ::signal(SIGPIPE, SIG_IGN);  // a reader of our output that has gone is an error of the write
-    waiter_ = std::thread([this] {
-      int signal = 0;
-      while (::sigwait(&signals_, &signal) != 0) {
-      }
-      if (over_) return;
-      signal_ = signal;
-      stop_.request_stop();
-    });
-  }
-  ~Interruption() {
-    over_ = true;
-    ::pthread_kill(waiter_.native_handle(), SIGHUP);  // does nothing to a thread that has ended
-    waiter_.join();
-  }
-  Interruption(const Interruption&) = delete;
-  Interruption& operator=(const Interruption&) = delete;
-
-  std::stop_token token() const { return stop_.get_token(); }
-  int signal() const { return signal_; }
-
- private:
-  sigset_t signals_{};
-  std::stop_source stop_;
-  std::atomic<bool> over_ = false;
-  std::atomic<int> signal_ = 0;
-  std::thread waiter_;
-};
-
-// Opened before anything is sent, so that an answer is never lost to a name that cannot be written.
-class Output {
- public:
-  static std::expected<Output, std::string> open(const std::string& path) {
-    Descriptor file(path.empty() ? ::dup(STDOUT_FILENO) : ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666));
-    if (!file.open()) return std::unexpected(fmt::format("cannot write {}: {}", path, system_error_text()));
-    return Output(std::move(file), !path.empty());
-  }
-
-  bool write(const client::Answer& answer, bool include) const {
-    struct stat status{};
-    const bool plain = is_file_ && ::fstat(file_.get(), &status) == 0 && S_ISREG(status.st_mode);
-    if (plain && ::ftruncate(file_.get(), 0) != 0) return false;
-    std::string head;
-    if (include) {
-      head = fmt::format("HTTP/1.1 {} {}\r\n", answer.status, reason_phrase(answer.status));
-      for (const client::Header& header : answer.headers) head += fmt::format("{}: {}\r\n", header.name, header.value);
-      head += "\r\n";
-    }
-    return write_all(file_.get(), head) && write_all(file_.get(), answer.body);
-  }
-
- private:
-  Output(Descriptor file, bool is_file) : file_(std::move(file)), is_file_(is_file) {}
-
-  Descriptor file_;
-  bool is_file_;
-};
-
-int code_of_status(int status) {
-  if (status >= 500) return server_failed;
-  if (status >= 400) return refused;
-  return status >= 300 ? redirected : well;
-}
-
-int exit_code(const client::Result& result) {
+int send_exit_code(const client::Result& result) {
   switch (result.stop_reason) {
-    case StopReason::bad_request: return wrong_usage;
-    case StopReason::key_file: return failed;
+    case StopReason::bad_request: return send_exit::wrong_usage;
+    case StopReason::key_file: return send_exit::failed;
     case StopReason::answered:
       if (result.work == Work::answered) return code_of_status(result.answer->status);
       break;
@@ -231,22 +215,16 @@ int exit_code(const client::Result& result) {
     case StopReason::deadline:
     case StopReason::cancelled: break;
   }
-  return result.work == Work::not_sent ? not_sent : not_known;
+  return result.work == Work::not_sent ? send_exit::not_sent : send_exit::not_known;
 }
 
-void explain(const SendOptions& options, const client::Result& result) {
-  if (result.stop_reason == StopReason::answered && result.work == Work::answered) {
-    if (options.quiet) return;
-    const bool replayed = result.answer->replayed == client::Replayed::yes;
-    print_error(fmt::format("{} after {} {}{}", result.answer->status, result.tries,
-                            result.tries == 1 ? "try" : "tries", replayed ? ", replayed" : ""));
-    return;
-  }
+void explain_no_answer(const SendOptions& options, const client::Result& result) {
   if (!result.detail.empty()) print_error(result.detail);
   if (result.stop_reason == StopReason::bad_request || result.stop_reason == StopReason::key_file) return;
   const std::string again =
       options.key_file.empty() ? "--key " + result.key : fmt::format("--key-file {}", options.key_file);
-  if (result.happened == client::Happened::unknown_held || result.happened == client::Happened::said_not_to_retry) {
+  if (result.happened == client::Happened::unknown_held || result.happened == client::Happened::broken_off ||
+      result.happened == client::Happened::said_not_to_retry) {
     print_error(
         fmt::format("the outcome is unknown, and retries get the same response until the operator of the API has "
                     "resolved the key (`once keys`); then run the same command with {}",
@@ -276,66 +254,6 @@ void warn_if_unprotected(const SendOptions& options, const client::Answer& answe
   }
 }
 
-int send(const SendOptions& options) {
-  auto data = read_data(options.data);
-  if (!data) {
-    print_error(data.error());
-    return failed;
-  }
-  const auto request = request_of(options, *std::move(data));
-  const auto settings = client_options(options);
-  if (!request || !settings) {
-    print_error(!request ? request.error() : settings.error());
-    return wrong_usage;
-  }
-  const auto output = Output::open(options.output);
-  if (!output) {
-    print_error(output.error());
-    return failed;
-  }
-  const Interruption interruption;
-  const Client client(*settings);
-  const client::Result result = client.send(*request, progress(options), interruption.token());
-  explain(options, result);
-  if (result.answer) warn_if_unprotected(options, *result.answer);
-  if (result.stop_reason == StopReason::cancelled) return by_signal + interruption.signal();
-  if (result.answer && !output->write(*result.answer, options.include)) {
-    print_error(fmt::format("the response could not be written: {}", system_error_text()));
-    return failed;
-  }
-  return exit_code(result);
-}
-
-void add_options(CLI::App& command, SendOptions& options) {
-  command.add_option("method", options.method, "POST, PATCH …")->required()->type_name("METHOD");
-  command.add_option("url", options.url, "http:// or https://")->required()->type_name("URL");
-  command.add_option("-d,--data", options.data, "The body: the text itself, @FILE, or @- for standard input")
-      ->type_name("DATA");
-  command.add_option("-H,--header", options.headers, "A header, \"Name: value\"; may be repeated")
-      ->type_name("HEADER")
-      ->allow_extra_args(false);
-  auto* key = command.add_option("--key", options.key, "The key; the default is a new one")->type_name("KEY");
-  command
-      .add_option("--key-file", options.key_file,
-                  "Keep the key in this file, one file per operation; the next run continues with the same key")
-      ->type_name("FILE")
-      ->excludes(key);
-  command.add_option("--key-header", options.key_header, "The key's header; the default is Idempotency-Key")
-      ->type_name("NAME");
-  command.add_option("--retries", options.retries, "Tries after the first; the default is 8")->type_name("N");
-  command.add_option("--deadline", options.deadline, "The limit for all tries together; the default is 2m")
-      ->type_name("TIME");
-  command.add_option("--timeout", options.timeout, "The limit for one try; the default is 30s")->type_name("TIME");
-  command.add_flag("--retry-500", options.retry_500, "Retry after a 500, too");
-  command.add_option("--cacert", options.ca_file, "Certificates to trust instead of the system's")->type_name("FILE");
-  command.add_flag("-i,--include", options.include, "Print the status and the headers before the body");
-  command.add_option("-o,--output", options.output, "Write the response to this file instead of standard output")
-      ->type_name("FILE");
-  command.add_flag("-q,--quiet", options.quiet, "Print only errors on standard error");
-}
-
-}  // namespace
-
 Run add_send(CLI::App& app) {
   CLI::App* command = app.add_subcommand("send", "Send one request with a key and retry it until there is a response");
   const auto options = std::make_shared<SendOptions>();
@@ -354,6 +272,7 @@ Run add_send(CLI::App& app) {
       "            5 the server failed: the response is 5xx and not retryable\n"
       "            6 could not connect; nothing was sent\n"
       "            7 gave up, and the outcome is unknown: continue with the same key\n"
+      "            8 --stream: the request was executed again; discard the output and continue with the same key\n"
       "            130 interrupted (128 plus the signal's number); the key is printed");
   return [options] { return send(*options); };
 }

@@ -27,6 +27,17 @@ class SystemTimeline final : public Timeline {
   }
 };
 
+class SystemPorts {
+ public:
+  Ports ports() { return {.clock = clock_, .random = random_, .transport = transport_, .timeline = timeline_}; }
+
+ private:
+  SystemClock clock_;
+  SystemRandom random_;
+  CurlTransport transport_;
+  SystemTimeline timeline_;
+};
+
 }  // namespace
 
 std::string_view Answer::header(std::string_view name) const {
@@ -42,12 +53,20 @@ Client::Client(Client&& other) noexcept = default;
 Client& Client::operator=(Client&& other) noexcept = default;
 
 Result Client::send(const Request& request, const Watcher& watcher, std::stop_token stop) const {
-  const SystemClock clock;
-  SystemRandom random;
-  CurlTransport transport;
-  SystemTimeline timeline;
-  return run_operation({.options = *options_, .request = request, .watcher = watcher, .stop = stop},
-                       {.clock = clock, .random = random, .transport = transport, .timeline = timeline});
+  SystemPorts system;
+  return run_operation({.options = *options_, .request = request, .watcher = watcher, .stop = stop}, system.ports());
+}
+
+StreamResult Client::stream(const Request& request, const Reader& reader, const Watcher& watcher,
+                            std::stop_token stop) const {
+  SystemPorts system;
+  return run_stream({.options = *options_, .request = request, .watcher = watcher, .stop = stop}, reader,
+                    system.ports());
+}
+
+StopResult Client::stop(const Request& request, const Watcher& watcher, std::stop_token stop) const {
+  SystemPorts system;
+  return run_stop({.options = *options_, .request = request, .watcher = watcher, .stop = stop}, system.ports());
 }
 
 }  // namespace once::client

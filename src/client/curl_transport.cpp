@@ -6,10 +6,13 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <string_view>
+#include <utility>
 
 #include <curl/curl.h>
 
+#include "base/clock.hpp"
 #include "base/text.hpp"
 
 namespace once::client {
@@ -38,10 +41,28 @@ Handle made(Handle handle) {
 // What has come of an answer so far.
 struct Receiving {
   const Options& options;
-  Answer answer;
+  Receiver* receiver = nullptr;
+  Answer answer;  // its body: what the receiver has not got yet, if there is one
   std::size_t header_bytes = 0;
   bool head_complete = false;
+  bool head_given = false;
   bool too_large = false;
+  bool has_news = false;  // since the last look: something came
+
+  bool streams() const { return receiver != nullptr && answer.status >= 200 && answer.status < 300; }
+
+  // Gives the receiver what came. Not from inside of curl: a receiver may throw.
+  Reading give() {
+    if (!head_complete || !streams()) return Reading::go_on;
+    if (!head_given) {
+      head_given = true;
+      if (receiver->take_head(answer) == Reading::leave) return Reading::leave;
+    }
+    if (answer.body.empty()) return Reading::go_on;
+    const Reading reading = receiver->take_bytes(answer.body);
+    answer.body.clear();
+    return reading;
+  }
 };
 
 void begin_head(Receiving& receiving, std::string_view status_line) {
@@ -56,6 +77,7 @@ void begin_head(Receiving& receiving, std::string_view status_line) {
 std::size_t take_header(char* data, std::size_t size, std::size_t count, void* context) {
   auto& receiving = *static_cast<Receiving*>(context);
   const std::string_view line(data, size * count);
+  receiving.has_news = true;
   receiving.header_bytes += line.size();
   if (receiving.header_bytes > receiving.options.max_answer_headers) {
     receiving.too_large = true;
@@ -77,7 +99,8 @@ std::size_t take_header(char* data, std::size_t size, std::size_t count, void* c
 std::size_t take_body(char* data, std::size_t size, std::size_t count, void* context) {
   auto& receiving = *static_cast<Receiving*>(context);
   const std::size_t bytes = size * count;
-  if (bytes > receiving.options.max_answer_body - receiving.answer.body.size()) {
+  receiving.has_news = true;
+  if (!receiving.streams() && bytes > receiving.options.max_answer_body - receiving.answer.body.size()) {
     receiving.too_large = true;
     return 0;
   }
@@ -130,7 +153,7 @@ void set_options(CURL* easy, const Try& what) {
   if (what.proxies == Proxies::none) curl_easy_setopt(easy, CURLOPT_PROXY, "");
   // To curl zero means no limit, and too large a number is a mistake.
   const Duration timeout = std::clamp<Duration>(what.timeout, std::chrono::milliseconds(1), std::chrono::days(1));
-  curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, static_cast<long>(timeout.count()));
+  if (what.receiver == nullptr) curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, static_cast<long>(timeout.count()));
   const Duration connect = std::min(timeout, options.connect_timeout);
   curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(connect.count()));
   curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
@@ -147,22 +170,55 @@ void set_options(CURL* easy, const Try& what) {
   set_method(easy, what.request);
 }
 
-// Runs the transfer to its end; CURLE_ABORTED_BY_CALLBACK if a stop was requested.
-CURLcode run(CURL* easy, const std::stop_token& stop) {
-  constexpr int poll_milliseconds = 1000;  // an upper bound; curl's own timers and a stop wake it earlier
+// How long a connection may be silent. The time that the receiver takes does not count.
+class Silence {
+ public:
+  explicit Silence(Duration longest)
+      : longest_(std::clamp<Duration>(longest, std::chrono::milliseconds(1), std::chrono::days(1))) {
+    ended();
+  }
+
+  void ended() { until_ = monotonic_now() + longest_; }
+  std::chrono::milliseconds left() const {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until_ - monotonic_now());
+    return std::max(left, std::chrono::milliseconds(0));
+  }
+
+ private:
+  Duration longest_;
+  std::chrono::nanoseconds until_{};
+};
+
+// Runs the transfer until curl is done (nothing), or to the reason to leave it.
+std::optional<CURLcode> drive(CURLM* multi, Receiving& receiving, Duration timeout, const std::stop_token& stop) {
+  constexpr std::chrono::milliseconds longest_poll(1000);  // curl's own timers and a stop wake it earlier
+  Silence silence(timeout);
+  int running = 1;
+  while (!stop.stop_requested()) {
+    const CURLMcode performed = curl_multi_perform(multi, &running);
+    if (receiving.give() == Reading::leave) return CURLE_ABORTED_BY_CALLBACK;
+    if (performed != CURLM_OK || running == 0) return std::nullopt;
+    if (std::exchange(receiving.has_news, false)) silence.ended();
+    // Without a receiver curl itself limits the whole try.
+    const auto left = receiving.receiver == nullptr ? longest_poll : std::min(longest_poll, silence.left());
+    if (left.count() == 0) return CURLE_OPERATION_TIMEDOUT;
+    curl_multi_poll(multi, nullptr, 0, static_cast<int>(left.count()), nullptr);
+  }
+  return std::nullopt;
+}
+
+// CURLE_ABORTED_BY_CALLBACK if a stop was requested or the receiver has left.
+CURLcode run(CURL* easy, Receiving& receiving, Duration timeout, const std::stop_token& stop) {
   const Multi multi = made(Multi(curl_multi_init()));
   curl_multi_add_handle(multi.get(), easy);
   CURLcode code = CURLE_ABORTED_BY_CALLBACK;
   {
     const std::stop_callback wake(stop, [&multi] { curl_multi_wakeup(multi.get()); });
-    int running = 1;
-    while (!stop.stop_requested()) {
-      if (curl_multi_perform(multi.get(), &running) != CURLM_OK || running == 0) break;
-      curl_multi_poll(multi.get(), nullptr, 0, poll_milliseconds, nullptr);
-    }
+    const std::optional<CURLcode> left = drive(multi.get(), receiving, timeout, stop);
     int queued = 0;
-    const CURLMsg* message = curl_multi_info_read(multi.get(), &queued);
+    const CURLMsg* message = left ? nullptr : curl_multi_info_read(multi.get(), &queued);
     if (message != nullptr && message->msg == CURLMSG_DONE) code = message->data.result;
+    if (left) code = *left;
   }
   curl_multi_remove_handle(multi.get(), easy);
   return code;
@@ -207,7 +263,7 @@ CurlTransport::CurlTransport() {
 Tried CurlTransport::perform(const Try& what, const std::stop_token& stop) {
   const Easy easy = made(Easy(curl_easy_init()));
   const List headers = header_list(what);
-  Receiving receiving{.options = what.options};
+  Receiving receiving{.options = what.options, .receiver = what.receiver};
   std::array<char, CURL_ERROR_SIZE> error{};
   set_options(easy.get(), what);
   curl_easy_setopt(easy.get(), CURLOPT_HTTPHEADER, headers.get());
@@ -217,12 +273,14 @@ Tried CurlTransport::perform(const Try& what, const std::stop_token& stop) {
   curl_easy_setopt(easy.get(), CURLOPT_WRITEDATA, &receiving);
   curl_easy_setopt(easy.get(), CURLOPT_ERRORBUFFER, error.data());
 
-  const CURLcode code = run(easy.get(), stop);
+  const CURLcode code = run(easy.get(), receiving, what.timeout, stop);
   Tried tried{.happened = happened(code, receiving, was_sent(easy.get())), .answer = std::move(receiving.answer)};
   if (tried.happened == Happened::answer_too_large) {
     tried.answer.body.clear();
     tried.detail = "the response is larger than the limit";
   } else if (tried.happened != Happened::success) {
+    tried.answer.body.clear();
+    if (receiving.head_complete) tried.cut_off = std::move(tried.answer);
     tried.answer = {};
     if (code == CURLE_OK)
       tried.detail = "the connection was closed in the middle of the response";

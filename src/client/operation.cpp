@@ -13,6 +13,7 @@
 #include "client/key_file.hpp"
 #include "client/policy.hpp"
 #include "client/retry_after.hpp"
+#include "client/stream_body.hpp"
 #include "client/uuid.hpp"
 
 namespace once::client {
@@ -26,20 +27,21 @@ class Operation {
         request_(asked.request),
         watcher_(asked.watcher),
         stop_(asked.stop),
+        body_(asked.body),
         ports_(ports),
         key_file_(options_.key_file) {}
 
   Result run() {
     if (!prepare()) return std::move(result_);
-    const Duration began = ports_.timeline.now();
+    began_ = ports_.timeline.now();
     while (!stop_.stop_requested()) {
       // Whoever waits may wake up late.
-      const Duration left = std::max(options_.deadline - (ports_.timeline.now() - began), Duration(1));
+      const Duration left = std::max(time_left(), Duration(1));
       const std::optional<Duration> retry_after = one_try(left);
       const Next next = next_step(options_, {.happened = result_.happened,
-                                             .tries = result_.tries,
+                                             .tries = tries_in_vain_,
                                              .retry_after = retry_after,
-                                             .left = options_.deadline - (ports_.timeline.now() - began),
+                                             .left = time_left(),
                                              .chance = chance()});
       tell(next);
       if (next.verdict != Verdict::again) return ended(next.verdict, retry_after);
@@ -49,6 +51,8 @@ class Operation {
   }
 
  private:
+  Duration time_left() const { return options_.deadline - (ports_.timeline.now() - began_); }
+
   bool prepare() {
     result_.detail = mistake_in(options_, request_);
     if (result_.detail.empty()) result_.detail = ports_.transport.refusal(request_);
@@ -67,8 +71,6 @@ class Operation {
       return false;
     }
     result_.key = record_.key;
-    headers_ = request_.headers;
-    headers_.push_back({.name = options_.key_header, .value = record_.key});
     if (watcher_.on_key) watcher_.on_key(record_.key, origin_);
     return true;
   }
@@ -102,23 +104,42 @@ class Operation {
   // The answer's Retry-After.
   std::optional<Duration> one_try(Duration left) {
     ++result_.tries;
+    ++tries_in_vain_;
     sent_before_ = perhaps_sent_;
+    std::vector<Header> headers = body_ != nullptr ? body_->resuming(request_.headers) : request_.headers;
+    headers.push_back({.name = options_.key_header, .value = record_.key});
+    if (body_ != nullptr) body_->begin_try();
     Tried tried = ports_.transport.perform({.request = request_,
-                                            .headers = headers_,
+                                            .headers = headers,
                                             .options = options_,
-                                            .timeout = std::min(options_.try_timeout, left)},
+                                            .timeout = std::min(options_.try_timeout, left),
+                                            .receiver = body_},
                                            stop_);
     result_.happened = tried.happened;
     result_.detail = std::move(tried.detail);
     result_.answer.reset();
+    judge_part(tried);
     std::optional<Duration> retry_after;
-    if (tried.happened == Happened::success) {
+    if (result_.happened == Happened::success) {
       retry_after = parse_retry_after(tried.answer.header("Retry-After"), ports_.clock.now());
       result_.happened = classify_answer(tried.answer, retry_after);
     }
     if (tried.answer.status != 0) result_.answer = std::move(tried.answer);
     if (row_of(result_.happened).sent != Sent::nothing) perhaps_sent_ = true;
     return retry_after;
+  }
+
+  // What follows from a response that was not whole, or was given to the caller as it came.
+  void judge_part(const Tried& tried) {
+    const bool cut_off = tried.cut_off && tried.happened != Happened::cancelled;
+    // Only a part was recorded, and no retry gets more.
+    if (cut_off && tried.cut_off->header("Idempotency-Status") == "unknown") result_.happened = Happened::broken_off;
+    if (body_ == nullptr) return;
+    result_.happened = body_->judge(result_.happened);
+    if (result_.happened == Happened::new_attempt) result_.detail = body_->why();
+    if (!body_->take_progress(result_.happened)) return;
+    began_ = ports_.timeline.now();
+    tries_in_vain_ = 1;
   }
 
   static Happened classify_answer(Answer& answer, std::optional<Duration> retry_after) {
@@ -203,11 +224,13 @@ class Operation {
   const Request& request_;
   const Watcher& watcher_;
   const std::stop_token& stop_;
+  StreamBody* body_;
   Ports ports_;
   KeyFile key_file_;
   KeyRecord record_;
   KeyOrigin origin_ = KeyOrigin::made;
-  std::vector<Header> headers_;
+  Duration began_{};            // of the time for the deadline
+  unsigned tries_in_vain_ = 0;  // since then
   bool perhaps_sent_ = false;
   bool sent_before_ = false;  // before the last try
   Result result_;

@@ -12,6 +12,8 @@
 
 namespace once::client {
 
+class StreamBody;
+
 constexpr std::size_t longest_key = 256;  // of any dialect
 
 struct Ports {
@@ -26,11 +28,14 @@ struct Asked {
   const Request& request;
   const Watcher& watcher;
   const std::stop_token& stop;
+  StreamBody* body = nullptr;  // of a stream: it takes the body of a 2xx
 };
 
 // Why the request or the options make no sense; empty if they do.
 std::string mistake_in(const Options& options, const Request& request);
 
 Result run_operation(const Asked& asked, const Ports& ports);
+StreamResult run_stream(const Asked& asked, const Reader& reader, const Ports& ports);
+StopResult run_stop(const Asked& asked, const Ports& ports);
 
 }  // namespace once::client

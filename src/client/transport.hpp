@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.hpp"
@@ -14,19 +16,29 @@ namespace once::client {
 // Those of the environment (http_proxy, https_proxy, no_proxy), or none whatever it says.
 enum class Proxies : std::uint8_t { of_environment, none };
 
+// Takes the body of a 2xx as it comes. Called between two steps of the transfer, so it may throw.
+class Receiver {
+ public:
+  virtual ~Receiver() = default;
+  virtual Reading take_head(const Answer& head) = 0;
+  virtual Reading take_bytes(std::string_view bytes) = 0;
+};
+
 struct Try {
   const Request& request;
   const std::vector<Header>& headers;  // the request's and the key
   const Options& options;
-  Duration timeout;
+  Duration timeout;  // of the whole try; with a receiver, the longest silence
   Proxies proxies = Proxies::of_environment;
+  Receiver* receiver = nullptr;  // without one, the body is collected
 };
 
 struct Tried {
-  // If an answer came, `success` until it is classified.
+  // If an answer came, `success` until it is classified. `cancelled` if the receiver leaves, too.
   Happened happened = Happened::not_connected;
   Answer answer;
-  std::string detail;  // for people
+  std::optional<Answer> cut_off;  // the head of an answer that was not whole
+  std::string detail;             // for people
 };
 
 class Transport {

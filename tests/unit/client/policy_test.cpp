@@ -25,7 +25,8 @@ struct Expected {
 constexpr auto expectations = std::to_array<Expected>({
     {not_resolved, true, true},        {not_connected, true, true},       {not_trusted, false, false},
     {lost_before_sending, true, true}, {timed_out, true, true},           {lost_after_sending, true, true},
-    {not_http, false, false},          {answer_too_large, false, false},  {success, false, false},
+    {not_http, false, false},          {answer_too_large, false, false},  {broken_off, false, false},
+    {new_attempt, false, false},       {not_protected, false, false},     {success, false, false},
     {redirect, false, false},          {request_timeout, true, true},     {in_flight, true, true},
     {unknown_for_now, true, true},     {unknown_held, false, false},      {conflict, false, false},
     {mismatch, false, false},          {too_early, true, true},           {too_many_requests, true, true},

@@ -1,0 +1,191 @@
+// once send --stream and --stop.
+#include <chrono>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "base/text.hpp"
+#include "cli/output.hpp"
+#include "cli/send.hpp"
+
+namespace once::cli {
+
+namespace {
+
+using client::Stopped;
+using client::StreamEnd;
+using client::StreamResult;
+
+// What came of the output.
+struct Written {
+  std::uint64_t given = 0;    // bytes that came
+  std::uint64_t written = 0;  // of them
+  std::string error;
+};
+
+client::Reader writer(const Sending& sending, const SendOutput& output, const std::stop_token& stop, Written& written) {
+  return {.on_head =
+              [&](const client::Answer& head) {
+                warn_if_unprotected(sending.options, head);
+                if (!output.begin(head, sending.options.include)) written.error = system_error_text();
+              },
+          .on_bytes =
+              [&](std::string_view bytes) {
+                const std::size_t size = written.error.empty() ? output.write(bytes, stop) : 0;
+                written.given += bytes.size();
+                written.written += size;
+                if (size == bytes.size()) return client::Reading::go_on;
+                if (written.error.empty() && !stop.stop_requested()) written.error = system_error_text();
+                return client::Reading::leave;
+              }};
+}
+
+// The options with which the same command continues behind what was written; a file is written anew.
+std::string continuing(const SendOptions& options, const StreamResult& got, const Written& written) {
+  std::string text =
+      options.key_file.empty() ? "--key " + got.result.key : fmt::format("--key-file {}", options.key_file);
+  const std::uint64_t offset = got.received - written.given + written.written;
+  if (offset == 0 || !options.output.empty()) return text;
+  text += fmt::format(" -H 'Idempotency-Offset: {}'", offset);
+  if (got.attempt != 0) text += fmt::format(" -H 'Idempotency-Attempt: {}'", got.attempt);
+  return text;
+}
+
+bool is_stopped(const client::StopResult& got) {
+  return got.result.answer && got.result.answer->status / 100 == 2 &&
+         !got.result.answer->header("Idempotency-Stopped").empty();
+}
+
+void explain_left(const Sending& sending, const StreamResult& got, const Written& written) {
+  print_error(fmt::format(
+      "left; the request goes on at the server. To continue, run the same command with {}; to end it, with --key {} "
+      "--stop",
+      continuing(sending.options, got, written), got.result.key));
+}
+
+// Ctrl-C with --stop-on-interrupt. A second one ends this, too.
+void stop_interrupted(const Sending& sending, const StreamResult& got, const Written& written) {
+  const Interruption interruption;
+  client::Request request = sending.request;
+  request.key = got.result.key;
+  const client::StopResult stopped = sending.client.stop(request, {}, interruption.token());
+  if (!is_stopped(stopped)) {
+    print_error(fmt::format("could not be stopped: {}",
+                            stopped.result.detail.empty() ? name(stopped.result.happened) : stopped.result.detail));
+    explain_left(sending, got, written);
+  } else if (!sending.options.quiet) {
+    print_error(stopped.stopped == Stopped::yes ? "stopped" : "the response had ended already");
+  }
+}
+
+void explain_broken(const Sending& sending, const StreamResult& got, const Written& written) {
+  const client::Result& result = got.result;
+  const std::string again = continuing(sending.options, got, written);
+  switch (got.end) {
+    case StreamEnd::whole:
+      if (sending.options.quiet) return;
+      print_error(fmt::format("{} after {} {}, {} bytes{}", result.answer->status, result.tries,
+                              result.tries == 1 ? "try" : "tries", written.given,
+                              got.stopped == Stopped::yes ? ", stopped by its caller" : ""));
+      return;
+    case StreamEnd::new_attempt:
+      print_error(
+          fmt::format("{}: what was written so far does not continue. Discard it, and run the same command "
+                      "with --key {}",
+                      result.detail, result.key));
+      return;
+    case StreamEnd::not_protected:
+      print_error(
+          "the connection broke, and the response did not say that its key was honoured: a retry might execute the "
+          "request again");
+      return;
+    case StreamEnd::refused:
+      print_error(
+          fmt::format("the connection broke, and the retry was answered with {} {}; with another response, "
+                      "continue with {}",
+                      result.answer->status, name(result.happened), again));
+      return;
+    case StreamEnd::gave_up:
+      print_error(fmt::format("{}; to continue, run the same command with {}", result.detail, again));
+      return;
+    case StreamEnd::left: explain_left(sending, got, written); return;
+    case StreamEnd::outcome_unknown:
+    case StreamEnd::not_begun: explain_no_answer(sending.options, result); return;
+  }
+}
+
+int code_of_end(const StreamResult& got) {
+  switch (got.end) {
+    case StreamEnd::whole:
+    case StreamEnd::not_begun: return send_exit_code(got.result);
+    case StreamEnd::new_attempt: return send_exit::executed_again;
+    case StreamEnd::outcome_unknown:
+    case StreamEnd::refused:
+    case StreamEnd::not_protected:
+    case StreamEnd::gave_up:
+    case StreamEnd::left: break;
+  }
+  return send_exit::not_known;
+}
+
+// A response that is not 2xx is not given to the reader: it is the answer of the result.
+int write_other(const Sending& sending, const SendOutput& output, const client::Result& result) {
+  warn_if_unprotected(sending.options, *result.answer);
+  const std::string& body = result.answer->body;
+  if (output.begin(*result.answer, sending.options.include) && output.write(body, {}) == body.size()) return 0;
+  print_error(fmt::format("the response could not be written: {}", system_error_text()));
+  return send_exit::failed;
+}
+
+}  // namespace
+
+int send_stream(const Sending& sending, const SendOutput& output) {
+  Written written;
+  StreamResult got;
+  int signal = 0;
+  {
+    const Interruption interruption;
+    const std::stop_token stop = interruption.token();
+    got = sending.client.stream(sending.request, writer(sending, output, stop, written), send_progress(sending.options),
+                                stop);
+    signal = interruption.signal();
+  }
+  const bool interrupted = got.result.stop_reason == client::StopReason::cancelled && written.error.empty();
+  if (!written.error.empty()) print_error(fmt::format("the response could not be written: {}", written.error));
+  if (interrupted && sending.options.stop_on_interrupt && got.result.work != client::Work::not_sent) {
+    stop_interrupted(sending, got, written);
+  } else {
+    explain_broken(sending, got, written);
+  }
+  if (!written.error.empty()) return send_exit::failed;
+  if (interrupted) return send_exit::by_signal + signal;
+  if (got.end == StreamEnd::not_begun && got.result.answer) {
+    if (const int code = write_other(sending, output, got.result); code != 0) return code;
+  }
+  return code_of_end(got);
+}
+
+int send_stop(const Sending& sending) {
+  const Interruption interruption;
+  const client::StopResult got =
+      sending.client.stop(sending.request, send_progress(sending.options), interruption.token());
+  const client::Result& result = got.result;
+  if (result.stop_reason == client::StopReason::cancelled) return send_exit::by_signal + interruption.signal();
+  if (is_stopped(got)) {
+    if (sending.options.quiet) return 0;
+    print_error(got.stopped == Stopped::yes ? "stopped; the same command without --stop gets what came of the response"
+                                            : "the response had ended already");
+    return 0;
+  }
+  if (result.happened == client::Happened::success) {
+    print_error(
+        "the response does not say Idempotency-Stopped: this server does not support it, and took the request as a "
+        "DELETE");
+    return send_exit::not_known;
+  }
+  if (result.answer) print(result.answer->body);
+  print_error(result.detail.empty() ? fmt::format("not stopped: {}", name(result.happened)) : result.detail);
+  return send_exit_code(result);
+}
+
+}  // namespace once::cli

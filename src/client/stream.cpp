@@ -1,0 +1,73 @@
+// stream() and stop(): what the result of an operation means for a stream.
+#include <utility>
+
+#include "base/text.hpp"
+#include "client/operation.hpp"
+#include "client/stream_body.hpp"
+
+namespace once::client {
+
+namespace {
+
+bool is_held(const Result& result) {
+  return result.happened == Happened::broken_off || result.happened == Happened::unknown_held ||
+         (result.answer && result.answer->header("Idempotency-Status") == "unknown");
+}
+
+StreamEnd end_of(const Result& result, const StreamBody& body) {
+  if (result.happened == Happened::new_attempt) return StreamEnd::new_attempt;
+  if (!body.has_begun()) return StreamEnd::not_begun;
+  if (result.happened == Happened::success) return StreamEnd::whole;
+  if (result.happened == Happened::not_protected) return StreamEnd::not_protected;
+  if (result.stop_reason == StopReason::cancelled) return StreamEnd::left;
+  if (is_held(result)) return StreamEnd::outcome_unknown;
+  return result.stop_reason == StopReason::answered ? StreamEnd::refused : StreamEnd::gave_up;
+}
+
+}  // namespace
+
+std::string_view name(StreamEnd end) {
+  switch (end) {
+    case StreamEnd::whole: return "whole";
+    case StreamEnd::not_begun: return "not-begun";
+    case StreamEnd::outcome_unknown: return "outcome-unknown";
+    case StreamEnd::new_attempt: return "new-attempt";
+    case StreamEnd::refused: return "refused";
+    case StreamEnd::not_protected: return "not-protected";
+    case StreamEnd::gave_up: return "gave-up";
+    case StreamEnd::left: return "left";
+  }
+  return {};
+}
+
+StreamResult run_stream(const Asked& asked, const Reader& reader, const Ports& ports) {
+  StreamBody body(reader);
+  Result result = run_operation(
+      {.options = asked.options, .request = asked.request, .watcher = asked.watcher, .stop = asked.stop, .body = &body},
+      ports);
+  return {.end = end_of(result, body),
+          .stopped = body.stopped(),
+          .received = body.received(),
+          .attempt = body.attempt(),
+          .result = std::move(result)};
+}
+
+StopResult run_stop(const Asked& asked, const Ports& ports) {
+  const Request& operation = asked.request;
+  if (operation.key.empty()) {
+    return {.result = {.stop_reason = StopReason::bad_request, .detail = "the key of the request is needed"}};
+  }
+  Request request{.method = "DELETE", .url = operation.url, .key = operation.key};
+  for (const Header& header : operation.headers) {
+    if (!iequals(header.name, "Content-Type")) request.headers.push_back(header);  // there is no body
+  }
+  request.headers.push_back({.name = "Idempotency-Stop", .value = operation.method});
+  Options options = asked.options;
+  options.key_file.clear();  // it is the operation's
+  Result result =
+      run_operation({.options = options, .request = request, .watcher = asked.watcher, .stop = asked.stop}, ports);
+  const bool stopped = result.answer && iequals(result.answer->header("Idempotency-Stopped"), "true");
+  return {.stopped = stopped ? Stopped::yes : Stopped::no, .result = std::move(result)};
+}
+
+}  // namespace once::client
