@@ -95,12 +95,6 @@ std::string_view origin_text(client::KeyOrigin origin) {
   return {};
 }
 
-int code_of_status(int status) {
-  if (status >= 500) return send_exit::server_failed;
-  if (status >= 400) return send_exit::refused;
-  return status >= 300 ? send_exit::redirected : send_exit::well;
-}
-
 void report_answer(const SendOptions& options, const client::Result& result) {
   if (options.quiet) return;
   const bool replayed = result.answer->replayed == client::Replayed::yes;
@@ -203,12 +197,18 @@ client::Watcher send_progress(const SendOptions& options) {
               }};
 }
 
+int send_code_of_status(int status) {
+  if (status >= 500) return send_exit::server_failed;
+  if (status >= 400) return send_exit::refused;
+  return status >= 300 ? send_exit::redirected : send_exit::well;
+}
+
 int send_exit_code(const client::Result& result) {
   switch (result.stop_reason) {
     case StopReason::bad_request: return send_exit::wrong_usage;
     case StopReason::key_file: return send_exit::failed;
     case StopReason::answered:
-      if (result.work == Work::answered) return code_of_status(result.answer->status);
+      if (result.work == Work::answered) return send_code_of_status(result.answer->status);
       break;
     case StopReason::not_retried:
     case StopReason::retries_spent:

@@ -185,7 +185,11 @@ int send_stop(const Sending& sending) {
   }
   if (result.answer) print(result.answer->body);
   print_error(result.detail.empty() ? fmt::format("not stopped: {}", name(result.happened)) : result.detail);
-  return send_exit_code(result);
+  // A stop may be repeated, so an earlier try leaves nothing open.
+  const bool answered = result.stop_reason == client::StopReason::answered;
+  return answered && result.answer->header("Idempotency-Status") != "unknown"
+             ? send_code_of_status(result.answer->status)
+             : send_exit_code(result);
 }
 
 }  // namespace once::cli

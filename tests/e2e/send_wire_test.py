@@ -161,7 +161,7 @@ class OnTheWire(Send):
         page = (pathlib.Path(__file__).parents[2] / "docs/client.md").read_text()
         table = page.split("| exit code |")[1].split("\n\n")[0]
         codes = re.findall(r"^\| (\d+) \|", table, re.MULTILINE)
-        self.assertEqual(codes, ["0", "1", "2", "3", "4", "5", "6", "7", "130"])
+        self.assertEqual(codes, ["0", "1", "2", "3", "4", "5", "6", "7", "8", "130"])
         for code in codes:
             self.assertRegex(done.stdout, rf"(?m)(Exit codes:| ) +{code} \w")
 
