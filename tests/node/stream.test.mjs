@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { StreamBrokenError, streamOnce } from "once/fetch";
+import { NotStoppedError, StreamBrokenError, stopOnce, streamOnce } from "once/fetch";
 
 const encode = (text) => new TextEncoder().encode(text);
 const sizes = JSON.parse(process.env.ONCE_SIZES);
@@ -11,8 +11,9 @@ const pauses = { firstPauseMs: 1, longestPauseMs: 2 };
 /** A fetch() with these responses, one per call: a head, and chunks of which an Error cuts it off and a promise is waited for. */
 function scripted(...responses) {
   const calls = [];
-  const fetch = async (url, { headers, signal, body }) => {
-    calls.push({ offset: headers.get("Idempotency-Offset"), key: headers.get("Idempotency-Key"), body: body && new TextDecoder().decode(body) });
+  const fetch = async (url, { method, headers, signal, body }) => {
+    calls.push({ method, offset: headers.get("Idempotency-Offset"), attempt: headers.get("Idempotency-Attempt"), key: headers.get("Idempotency-Key"),
+      headers: Object.fromEntries(headers), body: body && new TextDecoder().decode(body) });
     const { status = 200, headers: fields = {}, chunks } = responses[calls.length - 1] ?? { chunks: new TypeError("refused") };
     if (chunks instanceof Error) throw chunks;
     const left = [...chunks];
@@ -26,7 +27,7 @@ function scripted(...responses) {
         else controller.enqueue(encode(chunk));
       },
     });
-    return new Response(stream, { status, headers: { "Idempotency-Status": "executed", ...fields } });
+    return new Response(status === 204 ? null : stream, { status, headers: { "Idempotency-Status": "executed", ...fields } });
   };
   return { fetch, calls };
 }
@@ -97,6 +98,33 @@ test("every attempt has the same key and bytes, and only the rest is asked for",
   assert.equal(new Set(script.calls.map(({ key, body }) => `${key} ${body}`)).size, 1);
 });
 
+test("a retry names the attempt that it has a part of", async () => {
+  const first = { "Idempotency-Attempt": "2", "Idempotency-Offset": "5" };
+  const script = scripted(
+    { headers: first, chunks: ["abc", cut()] },
+    { headers: { ...attached, ...first }, chunks: ["abcdef"] },
+  );
+  const { text, error } = await read(script, { ...post, headers: { "Last-Event-ID": "7", "Idempotency-Attempt": "1" } });
+  assert.deepEqual([text, error], ["abcdef", undefined]);
+  assert.deepEqual(script.calls.map(({ offset, attempt, headers }) => [offset, attempt, headers["last-event-id"]]),
+    [[null, "1", "7"], ["5", "2", undefined]]);
+});
+
+test("a page of another origin asks for the rest only if it is shown the attempt", async (context) => {
+  globalThis.location = { href: "http://page.test/", origin: "http://page.test" };
+  context.after(() => { delete globalThis.location; });
+  const long = "x".repeat(2000);
+  for (const [attempt, offset] of [["1", "976"], [undefined, null]]) {
+    const named = attempt === undefined ? {} : { "Idempotency-Attempt": attempt };
+    const rest = offset === null ? { headers: attached, chunks: [`${long}y`] }
+      : { headers: { ...attached, ...named, "Idempotency-Offset": offset }, chunks: [`${long.slice(976)}y`] };
+    const script = scripted({ headers: named, chunks: [long, cut()] }, rest);
+    const { text } = await read(script);
+    assert.equal(text, `${long}y`);
+    assert.equal(script.calls[1].offset, offset);
+  }
+});
+
 test("an encoded body is read again from its beginning: offsets count the bytes on the wire", async () => {
   const encoded = { "Content-Encoding": "gzip" };
   const script = scripted(
@@ -116,6 +144,7 @@ const brokenBy = {
     { headers: { "Idempotency-Status": "bypassed" }, chunks: ["abcdef"] },
     { headers: { ...attached, "Idempotency-Offset": "7" }, chunks: ["abcdef"] },
     { status: 201, headers: attached, chunks: ["abcdef"] },
+    { headers: { ...attached, "Idempotency-Attempt": "2" }, chunks: ["abcdef"] },
   ],
   "outcome-unknown": [
     { headers: { "Idempotency-Status": "unknown" }, chunks: ["abc", cut()] },
@@ -127,7 +156,7 @@ const brokenBy = {
 test("a stream that cannot be continued says why", async () => {
   for (const [reason, responses] of Object.entries(brokenBy)) {
     for (const response of responses) {
-      const { text, error, stream } = await read(scripted({ chunks: ["abc", cut()] }, response));
+      const { text, error, stream } = await read(scripted({ headers: { "Idempotency-Attempt": "1" }, chunks: ["abc", cut()] }, response));
       assert.ok(error instanceof StreamBrokenError, JSON.stringify(response));
       assert.deepEqual([error.reason, error.key, error.received, text], [reason, stream.key, 3, "abc"], JSON.stringify(response));
     }
@@ -170,6 +199,67 @@ test("a signal ends it at the head, in the body and between two connections", as
     firstPauseMs: 1e6, longestPauseMs: 1e6, deadlineMs: 1e7, onAttempt: () => setTimeout(() => paused.abort(new Error("enough")), 20) });
   assert.equal((await ended).error.message, "enough");
   assert.deepEqual([text, script.calls.length, between.calls.length], ["abc", 1, 1]);
+});
+
+const stopped = { status: 204, headers: { "Idempotency-Stopped": "true" }, chunks: [] };
+const never = () => new Promise(() => {});
+
+test("stop() asks as the caller did, and ends the loop wherever it is", async () => {
+  const init = { ...post, headers: { Authorization: "me", "Content-Type": "a/b", "Idempotency-Offset": "0" } };
+  const places = {
+    reading: scripted({ chunks: ["abc", never()] }, { status: 503, chunks: ["busy"] }, stopped),
+    paused: scripted({ chunks: ["abc", cut()] }, stopped),
+  };
+  for (const [place, script] of Object.entries(places)) {
+    const options = { fetch: script.fetch, ...pauses, ...(place === "paused" ? { firstPauseMs: 1e9, longestPauseMs: 1e9, deadlineMs: 1e10 } : {}) };
+    const stream = await streamOnce("http://api.test/chat", init, options);
+    assert.equal(stream.stopped, false);
+    let text = "";
+    for await (const bytes of stream) {
+      text += new TextDecoder().decode(bytes);
+      setTimeout(() => stream.stop().then((isStopped) => assert.equal(isStopped, true)), 10);
+    }
+    assert.deepEqual([text, stream.stopped], ["abc", true], place);
+    const stop = script.calls.find(({ method }) => method === "DELETE");
+    assert.deepEqual([stop.key, stop.body, stop.headers.authorization, stop.headers["idempotency-stop"]], [stream.key, undefined, "me", "POST"], place);
+    assert.deepEqual([stop.headers["content-type"], stop.headers["idempotency-offset"]], [undefined, undefined]);
+  }
+});
+
+test("a stop that comes too late, is refused or is not safe leaves the stream as it is", async () => {
+  const late = { status: 204, headers: { "Idempotency-Stopped": "false" }, chunks: [] };
+  const unknown = { status: 404, headers: { "Content-Type": "application/problem+json" }, chunks: ['{"code": "key-not-found"}'] };
+  const start = async (response, headers = {}) => {
+    let end;
+    const script = scripted({ headers, chunks: ["abc", new Promise((resolve) => { end = () => resolve("def"); })] }, response);
+    const stream = await streamOnce("http://api.test/chat", post, { fetch: script.fetch, ...pauses, warn: () => {} });
+    return { stream, end, script };
+  };
+  const first = await start(late);
+  assert.equal(await first.stream.stop(), false);
+  first.end();
+  assert.deepEqual([await first.stream.text(), first.stream.stopped], ["abcdef", false]);
+  const second = await start(unknown);
+  await assert.rejects(second.stream.stop(), (error) => error instanceof NotStoppedError && error.status === 404 && error.code === "key-not-found");
+  second.end();
+  assert.equal(await second.stream.text(), "abcdef");
+  const third = await start(stopped, { "Idempotency-Status": "bypassed" });
+  await assert.rejects(third.stream.stop(), NotStoppedError);
+  assert.equal(third.script.calls.length, 1);
+  third.stream.close();
+});
+
+test("stopOnce() needs a key and a server that says what it did", async () => {
+  const ignorant = scripted({ status: 204, headers: { "Idempotency-Status": "executed" }, chunks: [] });
+  await assert.rejects(stopOnce("http://api.test/", post, { key: "k", fetch: ignorant.fetch }), NotStoppedError);
+  await assert.rejects(stopOnce("http://api.test/", post, { fetch: ignorant.fetch }), TypeError);
+  assert.equal(await stopOnce("http://api.test/", { method: "patch" }, { key: "k", fetch: scripted(stopped).fetch }), true);
+});
+
+test("a stream that somebody else stopped ends cleanly and says so", async () => {
+  const said = { "Idempotency-Status": "replayed", "Idempotency-Stopped": "true" };
+  const { text, error, stream } = await read(scripted({ chunks: ["abc", cut()] }, { headers: said, chunks: ["abcd"] }));
+  assert.deepEqual([text, error, stream.stopped], ["abcd", undefined, true]);
 });
 
 test("it is read once, and leaving the loop closes the connection", async () => {

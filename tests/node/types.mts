@@ -6,7 +6,7 @@ import Fastify from "fastify";
 import { CUSTOMER_SAFE, Gate, Once, computeIdempotencyKey, hashText, withIdempotency, type Claim, type Result } from "once";
 import { once as protect } from "once/express";
 import { once as plugin } from "once/fastify";
-import { StreamBrokenError, fetchOnce, streamOnce, type OnceStream, type ServerSentEvent } from "once/fetch";
+import { NotStoppedError, StreamBrokenError, fetchOnce, stopOnce, streamOnce, type OnceStream, type ServerSentEvent } from "once/fetch";
 import { executionOf, once as handle } from "once/handler";
 
 const once = new Once({ url: "https://claims.example", token: "t", fetch: globalThis.fetch });
@@ -23,6 +23,10 @@ response.status.toFixed();
 const stream: OnceStream = await streamOnce("https://api.example/", { method: "POST", signal: AbortSignal.timeout(1) }, { idleTimeoutMs: 1, key: "k" });
 for await (const event of stream.events()) ((each: ServerSentEvent): string => each.id + each.event + each.data)(event);
 for await (const bytes of stream) bytes.byteLength.toFixed(stream.received);
+const isStopped: boolean = stream.stopped || await stream.stop({ signal: AbortSignal.timeout(1) });
+const isEnded: boolean = isStopped || await stopOnce("https://api.example/", { method: "POST" }, { key: "k", deadlineMs: 1 });
+const code = (error: unknown): string | undefined => error instanceof NotStoppedError && !isEnded ? error.code : undefined;
+code(stream.key);
 const reason = (error: unknown) => error instanceof StreamBrokenError && error.reason === "new-attempt" && error.key.length > 0;
 reason(stream.headers.get("Content-Type"));
 

@@ -23,6 +23,8 @@ def over_standard(take, url, **named):
         take.head(stream)
         for each in stream.events():
             take(each)
+            if take.stops:
+                take.stop_told = stream.stop()
 
 
 def over_requests(take, url, **named):
@@ -40,6 +42,8 @@ async def read_async(take, url, **named):
         take.head(stream)
         async for each in stream.events():
             take(each)
+            if take.stops:
+                take.stop_told = await stream.stop()
 
 
 def over_async(take, url, **named):
@@ -57,8 +61,10 @@ WAYS = (over_standard, over_requests, over_httpx, over_async, over_async_without
 class Reading(threading.Thread):
     """A client at work in the background."""
 
-    def __init__(self, way, url, **named):
+    def __init__(self, way, url, stops=False, **named):
         super().__init__(daemon=True)
+        self.stops = stops  # after the first event
+        self.stop_told = None
         self.events = []
         self.stream = None
         self.error = None
@@ -87,6 +93,11 @@ class Reading(threading.Thread):
         return self.error
 
 
+def said(status, *fields):
+    lines = "".join(f"{name}: {value}\r\n" for name, value in (("Idempotency-Status", status), *fields))
+    return HEAD[:-2] + lines.encode() + b"\r\n"
+
+
 def data(reading):
     return [each.data for each in reading.events]
 
@@ -95,7 +106,7 @@ def told(*numbers):
     return [f"event {number}" for number in numbers]
 
 
-class Streams(EndToEnd):
+class StreamTest(EndToEnd):
     def setUp(self):
         super().setUp()
         for name, value in (("_FIRST_PAUSE", 0.001), ("_LONGEST_PAUSE", 0.01)):
@@ -116,6 +127,8 @@ class Streams(EndToEnd):
             with self.subTest(way.__name__):
                 story(way)
 
+
+class Streams(StreamTest):
     def test_a_client_that_is_cut_off_at_every_event_gets_each_once(self):
         def story(way):
             self.start()
@@ -132,6 +145,7 @@ class Streams(EndToEnd):
             self.assertEqual(reading.stream.received, 6 * len(PADDING + event(0)))
             self.assertEqual(len(self.served.requests), 1)
             self.assertIn(b"idempotency-offset: ", self.proxy.requests[-1].lower())
+            self.assertIn(b"idempotency-attempt: 1\r\n", self.proxy.requests[-1].lower())
             self.assertGreaterEqual(len(self.proxy.requests), 6)
 
         self.each(story)
@@ -260,6 +274,23 @@ class Streams(EndToEnd):
 
         self.each(story)
 
+    def test_another_attempt_is_told_by_its_number(self):
+        """Even where its bytes are the same."""
+        def story(way):
+            def handler(request, connection):
+                attempt = 2 if request.get("Idempotency-Offset") else 1
+                connection.send(said("executed" if attempt == 1 else "attached", ("Idempotency-Attempt", attempt)))
+                connection.send(chunk(PADDING * 2 + event(0)) + (b"" if attempt == 1 else LAST))
+                connection.reset() if attempt == 1 else None
+
+            served = self.backend(handler)
+            error = Reading(way, served.origin, headers={"Last-Event-ID": "7"}).ended()
+            self.assertEqual((error.reason, len(served.requests)), ("new-attempt", 2))
+            self.assertEqual([(request.get("Idempotency-Attempt"), request.get("Last-Event-ID")) for request in served.requests],
+                             [(None, "7"), ("1", None)])
+
+        self.each(story)
+
     def test_a_server_that_ignores_keys_is_not_asked_again(self):
         def story(way):
             def handler(_, connection):
@@ -313,6 +344,80 @@ class Streams(EndToEnd):
         with once.stream(self.url, b"{}", key="k") as stream:
             self.assertEqual(stream.read(), event(0) + event(1))
         self.assertEqual(len(self.served.requests), 1)
+
+
+class Stoppable:
+    """A server whose stream goes on until it is stopped. As the gateway does, it then cuts its readers off, and replays what there is."""
+
+    def __init__(self, stop=(204, [("Idempotency-Stopped", "true")])):
+        self.stop = stop
+        self.stopped = threading.Event()
+        self.stops = []
+
+    def __call__(self, request, connection):
+        if request.method == "DELETE":
+            self.stops.append(request)
+            connection.reply(*self.stop)
+            self.stopped.set()
+        elif self.stopped.is_set():
+            connection.send(said("replayed", ("Idempotency-Stopped", "true")) + chunk(event(0) + event(1)) + LAST)
+        else:
+            connection.send(said("executed") + chunk(event(0)))
+            self.stopped.wait(DEADLINE)
+            connection.reset()
+
+
+class Stops(StreamTest):
+    def test_stop_ends_the_request_and_the_loop(self):
+        def story(way):
+            server = Stoppable()
+            reading = Reading(way, self.backend(server).origin, stops=True, headers={"Authorization": "me", "Content-Type": "a/b"})
+            self.assertIsNone(reading.ended())
+            self.assertEqual((reading.stop_told, reading.stream.stopped, data(reading)), (True, True, told(0)))
+            request, = server.stops
+            self.assertEqual([request.get(name) for name in ("Idempotency-Key", "Idempotency-Stop", "Authorization", "Content-Type")],
+                             [reading.stream.key, "POST", "me", None])
+            self.assertEqual(request.body, b"")
+
+        self.each(story)
+
+    def test_stop_of_another_thread_and_of_another_process(self):
+        for way in (over_standard, over_requests, over_httpx):
+            with self.subTest(way.__name__):
+                reading = Reading(way, self.backend(Stoppable()).origin)
+                reading.until(1)
+                self.assertTrue(reading.stream.stop())
+                self.assertIsNone(reading.ended())
+                self.assertTrue(reading.stream.stopped)
+        for stop in (once.stop_stream, lambda *args, **named: asyncio.run(once.stop_stream_async(*args, **named))):
+            origin = self.backend(Stoppable()).origin
+            reading = Reading(over_standard, origin, key="k")
+            reading.until(1)
+            self.assertTrue(stop(origin, key="k"))
+            self.assertIsNone(reading.ended())  # it gets the replay
+            self.assertEqual((reading.stream.stopped, data(reading)), (True, told(0, 1)))
+
+    def test_a_stop_that_comes_too_late_or_is_refused(self):
+        def story(way):
+            late = Stoppable((204, [("Idempotency-Stopped", "false")]))
+            reading = Reading(way, self.backend(late).origin, stops=True)
+            self.assertIsNone(reading.ended())
+            self.assertEqual((reading.stop_told, data(reading)), (False, told(0, 1)))
+            refusing = Stoppable((404, [("Content-Type", "application/problem+json")], b'{"code": "key-not-found"}'))
+            error = Reading(way, self.backend(refusing).origin, stops=True).ended()
+            self.assertIsInstance(error, once.NotStopped)
+            self.assertEqual((error.status, error.code), (404, "key-not-found"))
+            ignorant = Stoppable((204, []))
+            self.assertIsInstance(Reading(way, self.backend(ignorant).origin, stops=True).ended(), once.NotStopped)
+
+        self.each(story)
+
+    def test_a_server_that_ignores_keys_is_sent_no_delete(self):
+        served = self.backend(lambda _, connection: connection.send(HEAD + chunk(event(0)) + LAST))
+        with self.assertWarns(once.OnceWarning):
+            error = Reading(over_standard, served.origin, stops=True).ended()
+        self.assertIsInstance(error, once.NotStopped)
+        self.assertEqual(len(served.requests), 1)
 
 
 class Parser(unittest.TestCase):

@@ -132,11 +132,11 @@ export class Attempts {
   }
 
   /** Waits, longer each time. False, at once: the wait would end after the deadline. */
-  async pause(deadline: number, leastMs = 0): Promise<boolean> {
+  async pause(deadline: number, leastMs = 0, signal: AbortSignal | null | undefined = this.init.signal): Promise<boolean> {
     const wait = Math.max(leastMs, Math.random() * this.#pause);
     this.#pause = Math.min(this.#pause * 2, this.options.longestPauseMs ?? 10_000);
     if (Date.now() + wait >= deadline) return false;
-    await sleep(wait, this.init.signal).catch((error: unknown) => { throw this.withKey(error); });
+    await sleep(wait, signal).catch((error: unknown) => { throw this.withKey(error); });
     return true;
   }
 
@@ -175,6 +175,7 @@ export class Attempts {
 
   /** Refusals and errors may come from something in front of Once, so they say nothing about it. */
   #warnIfUnprotected(response: Response): void {
+    if (response.headers.has("Idempotency-Stopped")) return;
     const status = response.headers.get("Idempotency-Status");
     if (status !== "bypassed" && (status !== null || response.status >= 400 || response.status < 200)) return;
     const { origin } = new URL(response.url || this.url, globalThis.location?.href);

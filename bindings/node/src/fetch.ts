@@ -1,8 +1,10 @@
-// fetchOnce(): fetch() that retries with one Idempotency-Key; and streamOnce(). Both run in Node and in browsers and import nothing of Node.
+// fetchOnce(): fetch() that retries with one Idempotency-Key; streamOnce() and stopOnce(). They run in Node and in browsers and import nothing
+// of Node.
 import { Attempts, type AttemptOptions, type FetchOnceInit } from "./attempts.js";
 
 export { RETRIED, RETRIED_STATUSES, type Attempt, type AttemptOptions, type FetchOnceError, type FetchOnceInit } from "./attempts.js";
 export type { ServerSentEvent } from "./server_sent.js";
+export { NotStoppedError, stopOnce, type StopOnceOptions } from "./stop.js";
 export { StreamBrokenError, streamOnce, type OnceStream, type StreamBrokenReason, type StreamOnceOptions } from "./stream.js";
 
 export interface FetchOnceOptions extends AttemptOptions {

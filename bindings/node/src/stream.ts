@@ -2,6 +2,7 @@
 // stream continues behind the bytes that were read. Runs in browsers, too; docs/streams.md says what the gateway promises.
 import { Attempts, problemOf, type AttemptOptions, type FetchOnceInit } from "./attempts.js";
 import { parseEvents, type ServerSentEvent } from "./server_sent.js";
+import { NotStoppedError, stopOnce } from "./stop.js";
 
 /**
  * Why a stream ended before its end:
@@ -53,10 +54,14 @@ export interface OnceStream extends AsyncIterable<Uint8Array> {
   readonly headers: Headers;
   /** How far the body was read, in bytes from its beginning. */
   readonly received: number;
+  /** The request was stopped, by stop() or somebody else with its key: the body is what came of it. */
+  readonly stopped: boolean;
   events(): AsyncIterableIterator<ServerSentEvent>;
   text(): Promise<string>;
-  /** Closes the connection, for a caller that does not read the body. */
+  /** Closes the connection, for a caller that does not read the body. The request goes on at the backend. */
   close(): void;
+  /** Stops the request at the backend, and ends the loop that reads it. See stopOnce(). */
+  stop(options?: { signal?: AbortSignal | null }): Promise<boolean>;
 }
 
 /**
@@ -81,11 +86,17 @@ const COMPARED_BYTES = 1024;
 /** What a response says that belongs to an execution that had already begun. */
 const CONTINUES = ["attached", "replayed", "unknown"];
 
+function isProtected(headers: Headers): boolean {
+  const status = headers.get("Idempotency-Status") ?? "";
+  return status === "executed" || CONTINUES.includes(status);
+}
+
 class Stream implements OnceStream {
   readonly status: number;
   readonly ok: boolean;
   readonly headers: Headers;
   received: number;
+  stopped = false;
   #attempts: Attempts;
   #connection: Connection;
   #deadlineMs: number;
@@ -93,6 +104,10 @@ class Stream implements OnceStream {
   #hasProgress = true;
   #isRead = false;
   #tail: Uint8Array = new Uint8Array(0); // the last bytes that were read
+  #attempt: string | null = null; // which execution they are of, if it was said
+  #isStopped = false; // by this object
+  #endLoop!: () => void;
+  #loopEnd = new Promise<undefined>((resolve) => { this.#endLoop = () => resolve(undefined); });
 
   constructor(attempts: Attempts, connection: Connection, deadlineMs: number) {
     const { status, ok, headers } = connection.response;
@@ -103,6 +118,7 @@ class Stream implements OnceStream {
     this.#attempts = attempts;
     this.#connection = connection;
     this.#deadlineMs = deadlineMs;
+    this.#takeHead(headers);
   }
 
   get key(): string {
@@ -130,10 +146,30 @@ class Stream implements OnceStream {
     this.#connection.close();
   }
 
+  async stop({ signal = null }: { signal?: AbortSignal | null } = {}): Promise<boolean> {
+    const { url, init, headers, options, key } = this.#attempts;
+    // Another server would take it for a DELETE.
+    if (!isProtected(this.headers)) throw new NotStoppedError("the response did not say that its key was honoured: nothing was sent", key);
+    const isEndedHere = await stopOnce(url, { ...init, headers, signal }, { ...options, key, deadlineMs: this.#deadlineMs });
+    if (isEndedHere) {
+      this.stopped = true;
+      this.#isStopped = true;
+      this.#endLoop();
+      this.close();
+    }
+    return isEndedHere;
+  }
+
+  #takeHead(headers: Headers): void {
+    this.#attempt ??= headers.get("Idempotency-Attempt");
+    if (headers.get("Idempotency-Stopped") === "true") this.stopped = true;
+  }
+
   async *#chunks(): AsyncGenerator<Uint8Array, void, undefined> {
     try {
       for (;;) {
-        const chunk = await this.#next();
+        if (this.#isStopped) return;
+        const chunk = await Promise.race([this.#next(), this.#loopEnd]);
         if (chunk === undefined) return;
         if (chunk.length > 0) yield chunk;
       }
@@ -180,7 +216,7 @@ class Stream implements OnceStream {
     if (attempts.init.signal?.aborted) throw attempts.withKey(attempts.init.signal.reason);
     const status = response.headers.get("Idempotency-Status") ?? "";
     if (status === "unknown") throw this.#outcomeUnknown(error);
-    if (status !== "executed" && !CONTINUES.includes(status)) {
+    if (!isProtected(response.headers)) {
       throw this.#broken("not-protected", "the connection broke, and the response did not say that its key was honoured: it is unknown " +
         "whether the request was executed, and a retry could execute it again", { cause: error });
     }
@@ -190,30 +226,45 @@ class Stream implements OnceStream {
       attempts.resetPause();
     }
     this.#hasProgress = false;
-    if (!(await attempts.pause(this.#deadline))) throw this.#gaveUp(error);
-    const offset = this.#offset(response);
-    if (offset > 0) attempts.headers.set("Idempotency-Offset", String(offset));
     const connection = this.#connection.another();
     this.#connection = connection;
+    if (!(await attempts.pause(this.#deadline, 0, connection.signal))) throw this.#gaveUp(error);
+    this.#askForTheRest(response);
     const next = await attempts.until(this.#deadline, connection.signal).catch((failure: unknown) => {
       throw attempts.init.signal?.aborted ? failure : this.#gaveUp(failure);
     });
     if (!next.ok) throw await this.#refused(next);
     connection.begin(next);
     const said = next.headers.get("Idempotency-Status");
-    if (next.status !== this.status || !CONTINUES.includes(said ?? "") || connection.position > this.received) {
+    const attempt = next.headers.get("Idempotency-Attempt") ?? this.#attempt;
+    const isOther = this.#attempt !== null && attempt !== this.#attempt;
+    if (next.status !== this.status || !CONTINUES.includes(said ?? "") || connection.position > this.received || isOther) {
       connection.close();
+      if (isOther) throw this.#newAttempt(`attempt ${attempt} follows attempt ${this.#attempt}`);
       throw this.#newAttempt(`the retry was answered with ${next.status}, Idempotency-Status: ${said ?? "none"}`);
     }
+    this.#takeHead(next.headers);
   }
 
-  /** Where the next response should begin. Without an offset the whole is read again, and skipped. */
-  #offset({ headers, url }: Response): number {
+  #askForTheRest(response: Response): void {
+    const { headers } = this.#attempts;
+    const offset = this.#offset(response);
+    if (offset === undefined) return;
+    // An id of the caller's own would be looked for again, and may be found somewhere else now.
+    for (const name of ["Idempotency-Offset", "Idempotency-Attempt", "Last-Event-ID"]) headers.delete(name);
+    if (offset === 0) return;
+    headers.set("Idempotency-Offset", String(offset));
+    if (this.#attempt !== null) headers.set("Idempotency-Attempt", this.#attempt);
+  }
+
+  /** Where the next response should begin. undefined: where the first one did, and what is known of it is skipped. */
+  #offset({ headers, url }: Response): number | undefined {
     const page = globalThis.location?.href;
-    // A page of another origin may not be shown where the response begins.
-    const isReadable = page === undefined || new URL(url || this.#attempts.url, page).origin === globalThis.location.origin;
+    // A page of another origin may not be shown where the response begins. Where it is shown the attempt, it is shown that, too.
+    const isReadable = page === undefined || this.#attempt !== null ||
+      new URL(url || this.#attempts.url, page).origin === globalThis.location.origin;
     const isEncoded = !/^(identity)?$/i.test(headers.get("Content-Encoding") ?? "");
-    return isReadable && !isEncoded ? this.received - this.#tail.length : 0;
+    return isReadable && !isEncoded ? this.received - this.#tail.length : undefined;
   }
 
   #broken(reason: StreamBrokenReason, message: string, more: { cause?: unknown; status?: number; code?: string } = {}): StreamBrokenError {

@@ -5,6 +5,7 @@
 - `once.Guard` and `@once.idempotent`: work that is not a request
 - `once.send()` and `once.send_async()`: a request with one key, retried correctly
 - `once.stream()` and `once.stream_async()`: the same for a response that streams, continued if the connection breaks
+- `once.stop_stream()` and `once.stop_stream_async()`: end such a request at the backend
 - `once.ClaimsClient`: work that is done once with the claims API of a gateway
 """
 from once import wsgi
@@ -18,9 +19,11 @@ from once.results import Duration, OnceError, Result, hash_text
 from once.running import Claim, Idempotent
 from once.sending import Answer, NotAnswered, OnceWarning, send, send_async
 from once.server_sent import ServerSentEvent
+from once.stopping import NotStopped, stop_stream, stop_stream_async
 from once.streaming import AsyncStream, Stream, StreamBroken, stream, stream_async
 
 __version__ = "0.1.0"
 __all__ = ["Answer", "AsyncStream", "Claim", "ClaimsClient", "Duration", "Gate", "Guard", "Handle", "Idempotent", "Middleware",
-           "NotAnswered", "OnceError", "OnceWarning", "Passed", "Reply", "Request", "Result", "ServerSentEvent", "Stream", "StreamBroken",
-           "configure", "current_claim", "hash_text", "idempotent", "send", "send_async", "stream", "stream_async", "wsgi"]
+           "NotAnswered", "NotStopped", "OnceError", "OnceWarning", "Passed", "Reply", "Request", "Result", "ServerSentEvent", "Stream", "StreamBroken",
+           "configure", "current_claim", "hash_text", "idempotent", "send", "send_async", "stop_stream",
+           "stop_stream_async", "stream", "stream_async", "wsgi"]

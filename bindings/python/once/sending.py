@@ -123,12 +123,13 @@ class Request:
             raise TypeError(f"the body is bytes or str, not {type(body).__name__}: read it first, every try sends the same bytes")
         self.body = None if body is None else bytes(body)
         self.method = method
+        self.key_header = key_header
         self.fields = dict(headers or {})
         given = next((self.fields.pop(name) for name in list(self.fields) if name.lower() == key_header.lower()), None)
         self.key = key or given or str(uuid.uuid4())
         self.fields[key_header] = self.key
-        self._timeout = timeout
-        self._deadline = deadline
+        self.timeout = timeout
+        self.deadline = deadline
         self._until = time.monotonic() + deadline
         self._pause = _FIRST_PAUSE
         self._tries = 0
@@ -136,14 +137,16 @@ class Request:
         self._last: Reply | None = None  # of the last try, if it got one
         self._why = ""
 
-    def set_field(self, name: str, value: str) -> None:
-        self.fields = {other: kept for other, kept in self.fields.items() if other.lower() != name.lower()}
-        self.fields[name] = value
+    def set_fields(self, fields: Mapping[str, str | None]) -> None:
+        """Replaces these; None removes one."""
+        names = {name.lower() for name in fields}
+        self.fields = {name: value for name, value in self.fields.items() if name.lower() not in names}
+        self.fields.update({name: value for name, value in fields.items() if value is not None})
 
     def begin_try(self) -> float:
         """How long the try may be silent."""
         self._tries += 1
-        return max(0.001, min(self._timeout, self._until - time.monotonic()))
+        return max(0.001, min(self.timeout, self._until - time.monotonic()))
 
     def answered(self, reply: Reply) -> float | None:
         """Seconds to wait before the next try, or None: answer() has the result."""
@@ -174,7 +177,7 @@ class Request:
         progress."""
         self._last = None
         if progress:
-            self._until = time.monotonic() + self._deadline
+            self._until = time.monotonic() + self.deadline
             self._pause = _FIRST_PAUSE
         return self._wait(0.0)
 
@@ -186,6 +189,8 @@ class Request:
 
 
 def _warn_unprotected(url: urllib.parse.SplitResult, reply: Reply) -> None:
+    if reply.headers.get("Idempotency-Stopped") is not None:
+        return
     said = reply.headers.get("Idempotency-Status")
     origin = f"{url.scheme}://{url.netloc}"
     # Refusals and errors may come from something in front of the gateway.

@@ -17,6 +17,7 @@ from typing import Any, AsyncIterator, Generator, Iterator, Mapping, NamedTuple
 
 from once.sending import NotAnswered, Request, problem_of
 from once.server_sent import EventParser, ServerSentEvent
+from once.stopping import NotStopped, stop_over, stop_over_async, stop_request
 from once.transports import Failed, Reply, async_transport, sync_transport
 
 # A retry asks for the last bytes again and compares them: those of another execution would differ.
@@ -59,11 +60,13 @@ class _Body:
         self.status = 0
         self.headers: Any = {}
         self.received = 0
+        self.stopped = False
         if not any(name.lower() == "accept-encoding" for name in request.fields):
             request.fields["Accept-Encoding"] = "identity"  # offsets count the bytes on the wire
         self._position = 0  # in the stream, of the current answer
         self._status = ""
         self._tail = b""  # the last bytes that were read
+        self._attempt: str | None = None  # which execution they are of, if it was said
         self._progress = True
 
     def steps(self) -> Generator[_Step, Any, None]:
@@ -124,12 +127,18 @@ class _Body:
             self.received = self._position  # the caller may have asked for a later part
         elif status != self.status or self._status not in _CONTINUES or self._position > self.received:
             raise self._new_attempt(f"the retry was answered with {status}, Idempotency-Status: {self._status}")
+        attempt = headers.get("Idempotency-Attempt") or self._attempt
+        if self._attempt is not None and attempt != self._attempt:
+            raise self._new_attempt(f"attempt {attempt} follows attempt {self._attempt}")
+        self._attempt = attempt
+        if headers.get("Idempotency-Stopped") == "true":
+            self.stopped = True
 
     def _reattach(self, failure: Failed) -> Generator[_Step, Any, None]:
         yield _Step("close")
         if self._status == "unknown":
             raise self._outcome_unknown() from failure
-        if self._status not in ("executed", *_CONTINUES):
+        if not self.is_protected():
             raise self._broken("not-protected", "the connection broke, and the answer did not say that its key was honoured: it is unknown "
                                "whether the request was executed, and a retry could execute it again") from failure
         # A connection that was only silent was a good one.
@@ -139,12 +148,22 @@ class _Body:
             raise self._gave_up() from failure
         yield _Step("sleep", wait)
         offset = self.received - len(self._tail)
-        if offset > 0:
-            self.request.set_field("Idempotency-Offset", str(offset))
+        # An id of the caller's own would be looked for again, and may be found somewhere else now.
+        self.request.set_fields({"Idempotency-Offset": str(offset) if offset > 0 else None,
+                                 "Idempotency-Attempt": self._attempt if offset > 0 else None, "Last-Event-ID": None})
         try:
             yield from self._connect()
         except NotAnswered as error:
             raise self._gave_up() from error
+
+    def is_protected(self) -> bool:
+        return self._status in ("executed", *_CONTINUES)
+
+    def stop_request(self) -> Request:
+        request = self.request
+        if not self.is_protected():  # another server would take it for a DELETE
+            raise NotStopped("the answer did not say that its key was honoured: nothing was sent", request.key)
+        return stop_request(request.url, request.method, request.fields, request.key, request.key_header, request.timeout, request.deadline)
 
     def _unseen(self, part: bytes) -> bytes:
         start = self._position
@@ -191,6 +210,7 @@ class _Response:
         self._transport = transport
         self._opened: Any = None
         self._is_read = False
+        self._is_over = False  # because of stop()
 
     @property
     def key(self) -> str:
@@ -210,6 +230,18 @@ class _Response:
     def received(self) -> int:
         """How far the body was read, in bytes from its beginning."""
         return self._body.received
+
+    @property
+    def stopped(self) -> bool:
+        """The request was stopped, by stop() or somebody else with its key: the body is what came of it."""
+        return self._body.stopped
+
+    def _stop(self, is_ended_here: bool) -> bool:
+        if is_ended_here:
+            self._body.stopped = self._is_over = True
+            # The gateway cuts a reader off; the connections that can be interrupted need not wait for that.
+            getattr(self._opened, "interrupt", lambda: None)()
+        return is_ended_here
 
     def _arguments(self, timeout: float) -> tuple[Any, ...]:
         request = self._body.request
@@ -241,11 +273,15 @@ class Stream(_Response):
     def read(self) -> bytes:
         return b"".join(self)
 
+    def stop(self) -> bool:
+        """Stops the request at the backend, and ends the loop that reads it; any thread may call it. See stop_stream()."""
+        return self._stop(stop_over(self._transport, self._body.stop_request()))
+
     def _run(self, steps: Generator[_Step, Any, None]) -> Iterator[bytes]:
         value: Any = None
         failure: Failed | None = None
         try:
-            while True:
+            while not self._is_over:
                 try:
                     step = steps.send(value) if failure is None else steps.throw(failure)
                 except StopIteration:
@@ -297,11 +333,15 @@ class AsyncStream(_Response):
     async def read(self) -> bytes:
         return b"".join([part async for part in self])
 
+    async def stop(self) -> bool:
+        """Stops the request at the backend, and ends the loop that reads it; any task may call it. See stop_stream()."""
+        return self._stop(await stop_over_async(self._transport, self._body.stop_request()))
+
     async def _run(self, steps: Generator[_Step, Any, None]) -> AsyncIterator[bytes]:
         value: Any = None
         failure: Failed | None = None
         try:
-            while True:
+            while not self._is_over:
                 try:
                     step = steps.send(value) if failure is None else steps.throw(failure)
                 except StopIteration:

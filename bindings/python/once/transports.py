@@ -196,6 +196,9 @@ class _OpenInThread:
             if self._is_closed:
                 self._opened.close()
 
+    def interrupt(self) -> None:
+        self._opened.interrupt()
+
     async def close(self) -> None:
         self._is_closed = True
         self._opened.interrupt()
