@@ -3,6 +3,7 @@
 #include <atomic>
 #include <fstream>
 #include <iterator>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -12,7 +13,8 @@
 
 #include "tests/client/demo.hpp"
 
-int pay(const once::Client& client, const std::string& url);  // example.cpp
+int pay(const once::Client& client, const std::string& url);                              // example.cpp
+bool ask(const once::Client& client, const std::string& url, const std::string& prompt);  // stream_example.cpp
 
 namespace once::client {
 
@@ -151,16 +153,49 @@ TEST(ClientWithGateway, nothing_listens) {
   EXPECT_EQ(result.tries, 3U);
 }
 
-TEST(ClientWithGateway, example_of_the_page_pays) {
+TEST(ClientWithGateway, a_response_that_does_not_stream_can_be_read_as_one) {
+  const Demo demo;
+  std::string body;
+  std::vector<int> statuses;
+  const client::Reader reader{.on_head = [&](const client::Answer& head) { statuses.push_back(head.status); },
+                              .on_bytes =
+                                  [&](std::string_view bytes) {
+                                    body += bytes;
+                                    return client::Reading::go_on;
+                                  }};
+  const client::StreamResult got = Client().stream(payment(demo.payments()), reader);
+  EXPECT_EQ(got.end, client::StreamEnd::whole);
+  EXPECT_EQ(got.received, body.size());
+  EXPECT_EQ(statuses, std::vector<int>{201});
+  EXPECT_TRUE(body.contains(R"("amount":4200)")) << body;
+  EXPECT_TRUE(got.result.answer->body.empty());
+  EXPECT_EQ(payments_made(demo), 1);
+}
+
+TEST(ClientWithGateway, what_a_reader_throws_comes_out_of_the_call) {
+  const Demo demo;
+  const client::Reader reader{
+      .on_bytes = [](std::string_view bytes) -> client::Reading { throw std::runtime_error(std::string(bytes)); }};
+  EXPECT_THROW(Client().stream(payment(demo.payments()), reader), std::runtime_error);
+}
+
+std::string text_of(const std::string& file) {
+  std::ifstream stream(ONCE_SOURCE "/" + file);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+TEST(ClientWithGateway, examples_of_the_page_do_what_they_say) {
   const Demo demo;
   EXPECT_EQ(pay(Client(), demo.payments()), 201);
-  EXPECT_EQ(payments_made(demo), 1);
-  std::ifstream example_file(ONCE_SOURCE "/tests/client/example.cpp");
-  std::ifstream page_file(ONCE_SOURCE "/docs/client.md");
-  const std::string example(std::istreambuf_iterator<char>(example_file), {});
-  const std::string page(std::istreambuf_iterator<char>(page_file), {});
-  const std::string code = example.substr(example.find("#include"));
-  EXPECT_TRUE(page.contains("```cpp\n" + code + "```\n")) << "docs/client.md shows another program";
+  EXPECT_TRUE(ask(Client(), demo.payments(), R"({"amount": 1, "currency": "EUR"})"));
+  EXPECT_FALSE(ask(Client(), demo.payments(), "no payment"));
+  EXPECT_EQ(payments_made(demo), 2);
+  const std::string page = text_of("docs/client.md");
+  for (const char* file : {"tests/client/example.cpp", "tests/client/stream_example.cpp"}) {
+    const std::string example = text_of(file);
+    const std::string code = example.substr(example.find("#include"));
+    EXPECT_TRUE(page.contains("```cpp\n" + code + "```\n")) << "docs/client.md shows another program than " << file;
+  }
 }
 
 }  // namespace

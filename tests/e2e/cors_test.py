@@ -7,7 +7,7 @@ from wire import created, wait_until
 APP, OTHER, EVIL = "https://app.example", "https://other.example", "https://evil.example"
 ORIGINS = f"defaults.cors.origins=[{APP},{OTHER}]"
 OURS = {"idempotency-status", "idempotency-replayed", "original-request-id", "idempotency-expires", "x-request-id",
-        "retry-after", "etag"}
+        "retry-after", "etag", "idempotency-attempt", "idempotency-offset", "idempotency-stopped"}
 
 
 def of(origin):
@@ -72,6 +72,31 @@ class Answers(EndToEnd):
                 self.assertEqual(refused.code, code)
                 self.check(refused)
         self.assertEqual(len(backend.requests), 1)
+
+    def test_a_lookup_is_readable_by_the_origins_of_its_operation(self):
+        gateway = self.gateway(self.backend(), ORIGINS)
+        alice = ("Authorization", "alice")
+        self.assertEqual(gateway.ask(key="k", body=b"{}", fields=[*of(APP), alice]).status, 201)
+        for key, status in (("k", 201), ("none", 404)):
+            answer = gateway.ask("GET", key=key, fields=[*of(OTHER), alice, ("Idempotency-Lookup", "POST")])
+            self.assertEqual(answer.status, status)
+            self.check(answer, OTHER)
+
+    def test_a_stream_shows_its_attempt_and_a_preflight_allows_to_resume_it(self):
+        def stream(_, to):
+            to.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n")
+
+        gateway = self.gateway(self.backend(stream), ORIGINS, "defaults.record.stream=auto")
+        first = gateway.ask(key="k", body=b"{}", fields=of(APP))
+        self.assertEqual((first.get("Idempotency-Attempt"), first.body), ("1", b"hello"))
+        self.check(first)
+        wanted = "idempotency-key,idempotency-offset,idempotency-attempt,last-event-id"
+        preflight = gateway.ask("OPTIONS", fields=[*of(APP), ("Access-Control-Request-Method", "POST"),
+                                                   ("Access-Control-Request-Headers", wanted)])
+        self.assertEqual(preflight.get("Access-Control-Allow-Headers"), wanted.replace(",", ", "))
+        rest = gateway.ask(key="k", body=b"{}", fields=[*of(APP), ("Idempotency-Offset", "2")])
+        self.assertEqual((rest.get("Idempotency-Offset"), rest.body), ("2", b"llo"))
+        self.check(rest)
 
     def test_what_the_backend_says_is_replaced_and_what_it_exposes_kept(self):
         fields = [("Access-Control-Allow-Origin", "https://somebody.example"), ("Access-Control-Allow-Credentials", "true"),
@@ -155,6 +180,14 @@ routes:
         self.ask(gateway, APP, "POST")
         self.ask(gateway, APP, "DELETE")
         self.assertEqual(len(backend.requests), 2)
+        # A lookup and a stop are about a PUT or a POST: which one, only the request itself says.
+        for method, headers in (("GET", "idempotency-lookup"), ("DELETE", "idempotency-key, idempotency-stop")):
+            for origin in (APP, OTHER):
+                answer = self.ask(gateway, origin, method, headers)
+                self.assertEqual((answer.status, answer.get("Access-Control-Allow-Origin")), (204, origin))
+                self.assertEqual(answer.get("Access-Control-Allow-Methods"), method)
+        self.assertEqual(self.ask(gateway, EVIL, "DELETE", "idempotency-stop").status, 201)
+        self.assertEqual(len(backend.requests), 3)
 
 
 class Settings(EndToEnd):

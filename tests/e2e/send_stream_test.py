@@ -60,6 +60,8 @@ class BehindTheGateway(Streaming):
         self.script = handler or Script()
         self.served = self.backend(self.script)
         self.port = self.gateway(self.served, "defaults.record.stream=auto", *settings).port
+        if handler is None:
+            self.addCleanup(self.script.tell, False)  # before anybody waits for a stream that nobody ends
         self.proxy = CuttingProxy(self.port)
         self.addCleanup(self.proxy.stop)
 

@@ -199,9 +199,15 @@ Task<bool> Connection::answered_preflight(RequestContext& request) {
   const http::RequestHead& head = io_.head;
   const auto path = normalise_path(head.path, scratch_.path);
   if (!path) co_return false;
-  const Method method = parse_method(preflight_method(head));
-  const RoutedPolicy asked = request.generation->routes().find(method, *path, head.host);
-  if (asked.policy == nullptr || !CorsGrant(*asked.policy, head).allowed()) co_return false;
+  RoutedPolicy asked{};
+  bool allowed = false;
+  Method named{};
+  for (const Method method : preflight_routes(head, named)) {
+    if (allowed) break;
+    asked = request.generation->routes().find(method, *path, head.host);
+    allowed = asked.policy != nullptr && CorsGrant(*asked.policy, head).allowed();
+  }
+  if (!allowed) co_return false;
   request.take_route(asked);
   if (answer_preflight(*asked.policy, head, request.id(), writer_.reply()) == Preflight::malformed) {
     co_await writer_.write_problem(

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <span>
 #include <vector>
 
 #include "base/text.hpp"
@@ -14,13 +15,11 @@ namespace {
 
 constexpr std::string_view cors_prefix = "Access-Control-";
 // Fields that a script could not read otherwise, beside the route's replay header.
-constexpr std::array exposed_by_us = {std::string_view("Idempotency-Status"),
-                                      std::string_view("Original-Request-Id"),
-                                      std::string_view("Idempotency-Expires"),
-                                      std::string_view("X-Request-Id"),
-                                      std::string_view("Retry-After"),
-                                      std::string_view("X-Should-Retry"),
-                                      std::string_view("ETag")};
+constexpr std::array exposed_by_us = {std::string_view("Idempotency-Status"),  std::string_view("Original-Request-Id"),
+                                      std::string_view("Idempotency-Expires"), std::string_view("Idempotency-Attempt"),
+                                      std::string_view("Idempotency-Offset"),  std::string_view("Idempotency-Stopped"),
+                                      std::string_view("X-Request-Id"),        std::string_view("Retry-After"),
+                                      std::string_view("X-Should-Retry"),      std::string_view("ETag")};
 constexpr std::size_t most_asked_headers = 100;
 
 bool is_token(std::string_view text) {
@@ -44,6 +43,17 @@ std::string_view single(const http::RequestHead& head, std::string_view name) {
 void add_name(std::vector<std::string_view>& names, std::string_view name) {
   const bool listed = std::ranges::any_of(names, [name](std::string_view other) { return same_name(name, other); });
   if (!name.empty() && !listed) names.push_back(name);
+}
+
+// A lookup or a stop: the method of its operation is a value, and preflights name headers without their values.
+bool is_about_another_request(const http::RequestHead& head) {
+  for (const http::Field& field : head.fields) {
+    if (!same_name(field.name, "Access-Control-Request-Headers")) continue;
+    for (const std::string_view part : split(field.value, ',')) {
+      if (same_name(trim(part), "Idempotency-Lookup") || same_name(trim(part), "Idempotency-Stop")) return true;
+    }
+  }
+  return false;
 }
 
 void append_list(std::string& out, std::string_view field, const std::vector<std::string_view>& names) {
@@ -108,6 +118,13 @@ bool is_preflight(const http::RequestHead& head) {
 
 std::string_view preflight_method(const http::RequestHead& head) {
   return single(head, "Access-Control-Request-Method");
+}
+
+std::span<const Method> preflight_routes(const http::RequestHead& head, Method& asked) {
+  static constexpr std::array operations = {Method::post, Method::put, Method::patch, Method::delete_};
+  if (is_about_another_request(head)) return operations;
+  asked = parse_method(preflight_method(head));
+  return {&asked, 1};
 }
 
 Preflight answer_preflight(const Policy& policy, const http::RequestHead& head, std::string_view request_id,

@@ -4,6 +4,7 @@
 // replaced.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -37,6 +38,9 @@ class CorsGrant {
 bool is_preflight(const http::RequestHead& head);
 // What is asked for.
 std::string_view preflight_method(const http::RequestHead& head);
+// The methods whose routes may answer it: the one that is asked for, which is put into `asked`; or for a lookup and a
+// stop those of the operations that they may be about.
+std::span<const Method> preflight_routes(const http::RequestHead& head, Method& asked);
 
 enum class Preflight : std::uint8_t { answered, malformed };
 // Fills in the reply to a preflight of an allowed origin, but for what apply() adds.

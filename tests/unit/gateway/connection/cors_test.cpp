@@ -33,8 +33,8 @@ class Cors : public testing::Test {
 };
 
 const std::string ours =
-    "Access-Control-Expose-Headers: Idempotency-Status, Original-Request-Id, Idempotency-Expires, X-Request-Id, "
-    "Retry-After, X-Should-Retry, ETag, Idempotency-Replayed";
+    "Access-Control-Expose-Headers: Idempotency-Status, Original-Request-Id, Idempotency-Expires, Idempotency-Attempt, "
+    "Idempotency-Offset, Idempotency-Stopped, X-Request-Id, Retry-After, X-Should-Retry, ETag, Idempotency-Replayed";
 
 TEST_F(Cors, what_was_said_to_another_origin_is_replaced) {
   EXPECT_EQ(applied("Origin: https://app.example\r\n",
@@ -96,6 +96,21 @@ TEST_F(Cors, a_preflight_is_granted_what_it_asks_for_and_the_key) {
             "Access-Control-Allow-Methods: PUT\r\n"
             "Access-Control-Allow-Headers: content-type, x-tenant, Idempotency-Key\r\nAccess-Control-Max-Age: 600\r\n"
             "Vary: Origin, Access-Control-Request-Method, Access-Control-Request-Headers\r\nX-Request-Id: id\r\n");
+}
+
+TEST_F(Cors, a_preflight_of_a_lookup_or_a_stop_may_be_about_any_operation) {
+  const auto methods = [&](const std::string& method, const std::string& headers) {
+    const auto& head = request("Origin: https://app.example\r\nAccess-Control-Request-Method: " + method +
+                                   "\r\nAccess-Control-Request-Headers: " + headers + "\r\n",
+                               "OPTIONS");
+    Method asked{};
+    const auto found = preflight_routes(head, asked);
+    return std::vector<Method>(found.begin(), found.end());
+  };
+  const std::vector<Method> operations = {Method::post, Method::put, Method::patch, Method::delete_};
+  EXPECT_EQ(methods("GET", "idempotency-key,idempotency-lookup"), operations);
+  EXPECT_EQ(methods("DELETE", "Authorization, Idempotency-Stop"), operations);
+  EXPECT_EQ(methods("DELETE", "authorization"), std::vector<Method>{Method::delete_});
 }
 
 TEST_F(Cors, a_preflight_for_what_is_no_name_is_refused) {
