@@ -272,7 +272,7 @@ Run add_send(CLI::App& app) {
       "            5 the server failed: the response is 5xx and not retryable\n"
       "            6 could not connect; nothing was sent\n"
       "            7 gave up, and the outcome is unknown: continue with the same key\n"
-      "            8 --stream: the request was executed again; discard the output and continue with the same key\n"
+      "            8 executed again, with --stream: discard the output and continue with the same key\n"
       "            130 interrupted (128 plus the signal's number); the key is printed");
   return [options] { return send(*options); };
 }
