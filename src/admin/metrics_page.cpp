@@ -299,6 +299,8 @@ void write_claims(Exposition& out, const ClaimsMetrics& metrics, const FixedLimi
              metrics.connections_displaced.value());
   out.single("once_claims_bodies_refused_total", "counter", "Requests over claims.max_body.",
              metrics.bodies_refused.value());
+  out.single("once_claims_progress_refused_total", "counter", "Pieces of progress over claims.max_progress.",
+             metrics.progress_refused.value());
 }
 
 void write_descriptors(Exposition& out, const http::FaultLog& faults) {

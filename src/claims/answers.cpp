@@ -9,7 +9,7 @@
 #include "base/assert.hpp"
 #include "base/text.hpp"
 #include "claims/json_members.hpp"
-#include "claims/requests.hpp"
+#include "claims/progress.hpp"
 #include "core/fingerprint.hpp"
 #include "core/headers.hpp"
 #include "core/json_text.hpp"
@@ -87,6 +87,19 @@ void add_value(Object& object, const StoredResponse& response) {
   }
 }
 
+// The pieces that were read, and where the next one follows.
+void add_progress(Object& object, const Op& read, const ProgressPlace& place) {
+  std::string pieces = "[";
+  for (const OutcomeBytes& chunk : read.chunks) {
+    const auto piece = decode_piece(*chunk);
+    if (pieces.size() > 1) pieces += ',';
+    pieces += piece ? piece->data : "null";
+  }
+  pieces += ']';
+  object.number("fence", static_cast<std::uint64_t>(read.record->fence)).number("from", place.from);
+  object.number("next", place.from + read.chunks.size()).raw("progress", pieces);
+}
+
 std::string_view name_of_previous(State state) {
   return state == State::failed ? "failed" : "unknown";
 }
@@ -145,21 +158,23 @@ ClaimsAnswer ClaimsAnswers::claimed(const Op& claim, std::string_view handle) co
   ONCE_ASSERT(false);
 }
 
-ClaimsAnswer ClaimsAnswers::found(const Op& lookup) const {
+ClaimsAnswer ClaimsAnswers::state_of(const Op& lookup, const ProgressPlace* place) const {
   if (lookup.status == OpStatus::failed) return store_failed(lookup);
   if (!lookup.record) return Object("none").answer(ClaimsResult::none);
   const Record& record = *lookup.record;
   const std::uint64_t attempt = number_of(record.attempt);
   switch (record.state) {
     case State::started:
-      if (!owner_works(lookup)) return Object("unknown").number("attempt", attempt).answer(ClaimsResult::unknown);
-      return Object("in_progress")
-          .text("owner", "at_work")
-          .number("attempt", attempt)
-          .number("retry_after",
-                  seconds_until(std::min(record.lease_until, lookup.now + std::chrono::seconds(longest_retry_after)),
-                                lookup.now))
-          .answer(ClaimsResult::in_progress);
+    case State::unknown: {
+      const bool works = owner_works(lookup);
+      Object object(works ? "in_progress" : "unknown");
+      if (works) object.text("owner", "at_work");
+      object.number("attempt", attempt);
+      const Time soon = lookup.now + std::chrono::seconds(longest_retry_after);
+      if (works) object.number("retry_after", seconds_until(std::min(record.lease_until, soon), lookup.now));
+      if (place != nullptr) add_progress(object, lookup, *place);
+      return object.answer(works ? ClaimsResult::in_progress : ClaimsResult::unknown);
+    }
     case State::succeeded:
       if (record.body_kept == BodyKept::yes) return replayed(lookup);
       return problem(ProblemKind::response_not_kept, "The work succeeded, but its value was too large to store.",
@@ -169,7 +184,6 @@ ClaimsAnswer ClaimsAnswers::found(const Op& lookup) const {
           .number("attempt", attempt)
           .time("expires_at", record.expires_at)
           .answer(ClaimsResult::failed);
-    case State::unknown: return Object("unknown").number("attempt", attempt).answer(ClaimsResult::unknown);
     case State::tombstone: return Object("none").answer(ClaimsResult::none);
   }
   ONCE_ASSERT(false);
@@ -190,6 +204,15 @@ ClaimsAnswer ClaimsAnswers::replayed(const Op& op) const {
 
 ClaimsAnswer ClaimsAnswers::renewed(Time lease_until) const {
   return Object("renewed").time("lease_until", lease_until).answer(ClaimsResult::done);
+}
+
+ClaimsAnswer ClaimsAnswers::appended(std::uint32_t number) const {
+  return Object("appended").number("next", std::uint64_t{number} + 1).answer(ClaimsResult::done);
+}
+
+ClaimsAnswer ClaimsAnswers::too_much_progress() const {
+  return problem(ProblemKind::body_too_large, "The progress of one claim is limited by claims.max_progress.",
+                 ClaimsResult::invalid);
 }
 
 ClaimsAnswer ClaimsAnswers::succeeded(const Op& finish, std::string_view value) const {

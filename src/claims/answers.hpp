@@ -1,12 +1,14 @@
 // The responses of the claims API: a JSON object, or a problem document.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/clock.hpp"
 #include "claims/metrics.hpp"
+#include "claims/requests.hpp"
 #include "core/problem.hpp"
 #include "core/record.hpp"
 #include "http/service.hpp"
@@ -27,9 +29,13 @@ class ClaimsAnswers {
   // The result of a claim; `handle` is for one that was acquired.
   ClaimsAnswer claimed(const Op& claim, std::string_view handle) const;
   // The result of a lookup.
-  ClaimsAnswer found(const Op& lookup) const;
+  ClaimsAnswer found(const Op& lookup) const { return state_of(lookup, nullptr); }
+  // The same with the progress that was read from there on.
+  ClaimsAnswer followed(const Op& read, const ProgressPlace& place) const { return state_of(read, &place); }
 
   ClaimsAnswer renewed(Time lease_until) const;
+  ClaimsAnswer appended(std::uint32_t number) const;
+  ClaimsAnswer too_much_progress() const;
   // `value` is the owner's; if another value was recorded before, the response has that one.
   ClaimsAnswer succeeded(const Op& finish, std::string_view value) const;
   ClaimsAnswer failed(const Op& finish) const;
@@ -48,6 +54,7 @@ class ClaimsAnswers {
   http::ServiceResponse problem_response(ProblemKind kind, std::string detail) const;
 
  private:
+  ClaimsAnswer state_of(const Op& lookup, const ProgressPlace* place) const;
   ClaimsAnswer replayed(const Op& op) const;
   ClaimsAnswer problem(ProblemKind kind, std::string detail, ClaimsResult result) const;
 

@@ -4,6 +4,8 @@
 #include <memory>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "base/assert.hpp"
 #include "base/text.hpp"
 #include "gateway/limits/told_outcomes.hpp"
@@ -33,7 +35,13 @@ class HeldAnswer {
 
 // Of what the store found. Known before an answer is made of it, which takes as much again.
 std::size_t value_size(const Op& op) {
-  return op.record && op.record->outcome ? op.record->outcome->size() : 0;
+  std::size_t size = op.record && op.record->outcome ? op.record->outcome->size() : 0;
+  for (const OutcomeBytes& chunk : op.chunks) size += chunk->size();
+  return size;
+}
+
+std::string_view query_of(const http::RequestHead& head) {
+  return head.target.substr(std::min(head.path.size() + 1, head.target.size()));
 }
 
 Op op_of(const ClaimHandle& handle, Verb verb) {
@@ -81,7 +89,13 @@ Claims::Claims(const ClaimsSettings& settings, std::string_view secret, std::str
       identities_(secret),
       thread_(*this, &ports.gateway.faults(),
               {.max_body = settings.max_body, .max_connections = settings.max_connections}),
-      claimant_({.store = ports.store, .home = thread_.loop(), .clock = clock_, .random = random_}, *this) {}
+      claimant_({.store = ports.store, .home = thread_.loop(), .clock = clock_, .random = random_}, *this),
+      progress_({.store = ports.store,
+                 .waiters = ports.waiters,
+                 .home = thread_.loop(),
+                 .clock = clock_,
+                 .claimant = claimant_},
+                settings.max_progress) {}
 
 void Claims::begin_stop() {
   stopping_.store(true, std::memory_order_relaxed);
@@ -119,9 +133,11 @@ Claims::Route Claims::route_of(const http::RequestHead& head) {
   if (!path.starts_with(collection)) return {};
   path.remove_prefix(collection.size());
   if (path == "/lookup") return {.verb = ClaimsVerb::lookup, .allow = "POST", .handle = {}};
+  if (path == "/follow") return {.verb = ClaimsVerb::follow, .allow = "GET, POST", .handle = {}};
   const auto parts = split(path, '/');
   if (parts.size() != 3 || !parts[0].empty()) return {};
-  for (const ClaimsVerb verb : {ClaimsVerb::renew, ClaimsVerb::succeed, ClaimsVerb::fail, ClaimsVerb::release}) {
+  for (const ClaimsVerb verb :
+       {ClaimsVerb::renew, ClaimsVerb::progress, ClaimsVerb::succeed, ClaimsVerb::fail, ClaimsVerb::release}) {
     if (parts[2] == name_of(verb)) return {.verb = verb, .allow = "POST", .handle = parts[1]};
   }
   return {};
@@ -177,10 +193,15 @@ Task<ClaimsAnswer> Claims::answer(const ServiceRequest& request, Route route) {
     ClaimsAnswer found = co_await lookup(call);
     co_return found;
   }
+  if (route.verb == ClaimsVerb::follow) {
+    ClaimsAnswer followed = co_await follow(call);
+    co_return followed;
+  }
   const auto handle = identities_.read(*tenant, route.handle);
   if (!handle) co_return answers_.lost();
   ClaimsAnswer ended;
   if (route.verb == ClaimsVerb::renew) ended = co_await renew(call, *handle);
+  if (route.verb == ClaimsVerb::progress) ended = co_await progress(call, *handle);
   if (route.verb == ClaimsVerb::succeed) ended = co_await succeed(call, *handle);
   if (route.verb == ClaimsVerb::fail) ended = co_await fail(call, *handle);
   if (route.verb == ClaimsVerb::release) ended = co_await release(call, *handle);
@@ -249,9 +270,8 @@ void Claims::count_acquired(const Op& claim, ScopeMetrics& of_scope) {
 
 Task<ClaimsAnswer> Claims::lookup(Call call) {
   const http::RequestHead& head = call.request.head;
-  const std::string_view query = head.target.substr(std::min(head.path.size() + 1, head.target.size()));
   const auto asked = head.method == Method::post ? read_lookup(call.request.body, settings_.max_wait)
-                                                 : read_lookup_query(query, settings_.max_wait);
+                                                 : read_lookup_query(query_of(head), settings_.max_wait);
   if (!asked) co_return answers_.invalid(asked.error());
   Op op;
   op.id = identities_.operation(call.tenant, asked->scope, asked->kind, asked->key);
@@ -267,11 +287,36 @@ Task<ClaimsAnswer> Claims::lookup(Call call) {
   co_return found;
 }
 
-Task<WaitEnd> Claims::wait_for_owner(OwnerWait& owner, OperationId id, const bool& client_left, Op& seen) {
-  if (ports_.metrics.waiting.value() >= settings_.max_waiting) {
-    ports_.metrics.waits_refused.add();
-    co_return WaitEnd::limit;
+Task<ClaimsAnswer> Claims::follow(Call call) {
+  const http::RequestHead& head = call.request.head;
+  const auto asked = head.method == Method::post ? read_follow(call.request.body, settings_.max_wait)
+                                                 : read_follow_query(query_of(head), settings_.max_wait);
+  if (!asked) co_return answers_.invalid(asked.error());
+  const OperationId id = identities_.operation(call.tenant, asked->name.scope, asked->name.kind, asked->name.key);
+  ProgressPlace place = asked->place;
+  Op seen;
+  co_await progress_.read(id, place, seen);
+  const bool waits = seen.status == OpStatus::done && seen.chunks.empty() && owner_works(seen);
+  if (waits && asked->name.wait > Duration::zero() && may_wait()) {
+    const Poll poll(ports_.metrics);
+    Asker asker(call.request.client_left, stopping_);
+    co_await progress_.wait(id, asked->name.wait, asker, place, seen);
   }
+  std::shared_ptr<const void> held;
+  if (!hold(value_size(seen), held)) co_return answers_.no_memory();
+  ClaimsAnswer followed = answers_.followed(seen, place);
+  followed.response.held = std::move(held);
+  co_return followed;
+}
+
+bool Claims::may_wait() {
+  if (ports_.metrics.waiting.value() < settings_.max_waiting) return true;
+  ports_.metrics.waits_refused.add();
+  return false;
+}
+
+Task<WaitEnd> Claims::wait_for_owner(OwnerWait& owner, OperationId id, const bool& client_left, Op& seen) {
+  if (!may_wait()) co_return WaitEnd::limit;
   const Poll poll(ports_.metrics);
   Asker asker(client_left, stopping_);
   const WaitEnd end = co_await owner.wait(id, &asker, seen);
@@ -295,6 +340,25 @@ Task<ClaimsAnswer> Claims::renew(Call call, ClaimHandle handle) {
   co_await claimant_.ask(op);
   if (op.status != OpStatus::done) co_return answers_.not_done(op);
   co_return answers_.renewed(op.now + lease);
+}
+
+Task<ClaimsAnswer> Claims::progress(Call call, ClaimHandle handle) {
+  const auto asked = read_progress(call.request.body);
+  if (!asked) co_return answers_.invalid(asked.error());
+  Op op;
+  const Appended appended = co_await progress_.append(handle, *asked, op);
+  switch (appended) {
+    case Appended::done: co_return answers_.appended(asked->number);
+    case Appended::not_done: co_return answers_.not_done(op);
+    case Appended::gap:
+      co_return answers_.invalid(
+          fmt::format("Piece {} is missing. Pieces are numbered from 0, and appended one at a "
+                      "time.",
+                      asked->number - 1));
+    case Appended::too_much: break;
+  }
+  ports_.metrics.progress_refused.add();
+  co_return answers_.too_much_progress();
 }
 
 // Without a TTL of its own an outcome is kept for as long as the claim asked for, which its record knows.

@@ -17,6 +17,7 @@
 #include "claims/answers.hpp"
 #include "claims/identity.hpp"
 #include "claims/metrics.hpp"
+#include "claims/progress.hpp"
 #include "claims/requests.hpp"
 #include "claims/settings.hpp"
 #include "gateway/gateway.hpp"
@@ -85,7 +86,9 @@ class Claims final : public http::ServiceHandler, private ClaimantHost {
   Task<ClaimsAnswer> answer(const http::ServiceRequest& request, Route route);
   Task<ClaimsAnswer> claim(Call call);
   Task<ClaimsAnswer> lookup(Call call);
+  Task<ClaimsAnswer> follow(Call call);
   Task<ClaimsAnswer> renew(Call call, ClaimHandle handle);
+  Task<ClaimsAnswer> progress(Call call, ClaimHandle handle);
   Task<ClaimsAnswer> succeed(Call call, ClaimHandle handle);
   Task<ClaimsAnswer> fail(Call call, ClaimHandle handle);
   Task<ClaimsAnswer> release(Call call, ClaimHandle handle);
@@ -97,7 +100,8 @@ class Claims final : public http::ServiceHandler, private ClaimantHost {
 
   Task<void> finish(Op& op);
   OwnerWait owner_wait(Duration limit);
-  // Answered at once if too many wait already.
+  // False: too many wait already, so that the request is answered at once.
+  bool may_wait();
   Task<WaitEnd> wait_for_owner(OwnerWait& owner, OperationId id, const bool& client_left, Op& seen);
   void count_acquired(const Op& claim, ScopeMetrics& of_scope);
 
@@ -111,6 +115,7 @@ class Claims final : public http::ServiceHandler, private ClaimantHost {
   std::atomic<bool> stopping_ = false;
   http::ServiceThread thread_;
   Claimant claimant_;  // on that thread
+  Progress progress_;
 };
 
 // docs/openapi.json

@@ -8,7 +8,9 @@ std::string_view name_of(ClaimsVerb verb) {
   switch (verb) {
     case ClaimsVerb::claim: return "claim";
     case ClaimsVerb::lookup: return "lookup";
+    case ClaimsVerb::follow: return "follow";
     case ClaimsVerb::renew: return "renew";
+    case ClaimsVerb::progress: return "progress";
     case ClaimsVerb::succeed: return "succeed";
     case ClaimsVerb::fail: return "fail";
     case ClaimsVerb::release: return "release";
@@ -44,8 +46,10 @@ std::span<const ClaimsResult> results_of(ClaimsVerb verb) {
   static constexpr std::array of_other = {done, invalid};
   switch (verb) {
     case ClaimsVerb::claim: return of_claim;
-    case ClaimsVerb::lookup: return of_lookup;
+    case ClaimsVerb::lookup:
+    case ClaimsVerb::follow: return of_lookup;
     case ClaimsVerb::renew:
+    case ClaimsVerb::progress:
     case ClaimsVerb::succeed:
     case ClaimsVerb::fail:
     case ClaimsVerb::release: return of_owner;

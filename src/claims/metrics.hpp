@@ -15,8 +15,8 @@
 
 namespace once::claims {
 
-enum class ClaimsVerb : std::uint8_t { claim, lookup, renew, succeed, fail, release, other };
-inline constexpr std::size_t claims_verb_count = 7;
+enum class ClaimsVerb : std::uint8_t { claim, lookup, follow, renew, progress, succeed, fail, release, other };
+inline constexpr std::size_t claims_verb_count = 9;
 
 enum class ClaimsResult : std::uint8_t {
   acquired,
@@ -78,6 +78,7 @@ struct ClaimsMetrics {
   Counter connections_refused;
   Counter connections_displaced;  // closed without a request at work, to make room
   Counter bodies_refused;
+  Counter progress_refused;  // because claims.max_progress was reached
 
   void count(ClaimsVerb verb, ClaimsResult result) {
     requests[static_cast<std::size_t>(verb)][static_cast<std::size_t>(result)].add();

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <initializer_list>
+#include <map>
 #include <vector>
 
 #include <fmt/format.h>
@@ -21,6 +23,8 @@ using namespace std::chrono_literals;
 constexpr std::size_t longest_name = 255;
 constexpr Duration longest_ttl = 24h * 365;
 constexpr Duration longest_lease = 24h;
+constexpr std::uint64_t highest_number = 1'000'000'000;  // of a piece of progress
+constexpr std::uint64_t highest_fence = (std::uint64_t{1} << 63U) - 1;
 
 struct Limits {
   Duration least;
@@ -95,6 +99,15 @@ class Members {
                        format_duration(limits.most)));
     }
     return value;
+  }
+
+  // At most `most`.
+  std::optional<std::uint64_t> number(std::string_view name, std::uint64_t most) {
+    const auto value = raw(name);
+    if (!value) return std::nullopt;
+    const auto number = parse_number(*value);
+    if (!number || *number > most) fail(fmt::format("\"{}\" must be a whole number, at most {}.", name, most));
+    return number;
   }
 
   std::optional<std::string> canonical(std::string_view name) {
@@ -185,6 +198,45 @@ std::optional<std::string> decoded(std::string_view text) {
   return out;
 }
 
+using QueryParameters = std::map<std::string, std::string, std::less<>>;
+
+// nullopt: a parameter is not known, is there twice or is badly encoded.
+std::optional<QueryParameters> parameters_of(std::string_view query, std::initializer_list<std::string_view> known) {
+  QueryParameters parameters;
+  for (const std::string_view pair : split(query, '&')) {
+    if (pair.empty()) continue;
+    const std::size_t equals = std::min(pair.find('='), pair.size());
+    const std::string_view name = pair.substr(0, equals);
+    auto value = decoded(pair.substr(std::min(equals + 1, pair.size())));
+    if (!value || std::ranges::find(known, name) == known.end()) return std::nullopt;
+    if (!parameters.emplace(name, *std::move(value)).second) return std::nullopt;
+  }
+  return parameters;
+}
+
+Read<Named> name_in_query(const QueryParameters& given, Duration max_wait) {
+  const auto scope = given.find("scope");
+  const auto key = given.find("key");
+  if (scope == given.end() || key == given.end() || !is_name(scope->second) || !is_name(key->second)) {
+    return std::unexpected(fmt::format("scope and key are required, each of 1 to {} bytes.", longest_name));
+  }
+  Named name;
+  if (const auto wait = given.find("wait"); wait != given.end()) {
+    const auto limit = parse_duration(wait->second);
+    if (!limit) return std::unexpected("wait must be a duration such as 30s.");
+    name.wait = std::min(*limit, max_wait);
+  }
+  name.scope = scope->second;
+  name.key = key->second;
+  return name;
+}
+
+ProgressPlace place_of(std::optional<std::uint64_t> from, std::optional<std::uint64_t> fence) {
+  ProgressPlace place{.from = static_cast<std::uint32_t>(from.value_or(0))};
+  if (fence) place.fence = Fence{*fence};
+  return place;
+}
+
 }  // namespace
 
 Read<ClaimAsked> read_claim(std::string_view body, Duration max_wait) {
@@ -211,35 +263,34 @@ Read<Named> read_lookup(std::string_view body, Duration max_wait) {
 }
 
 Read<Named> read_lookup_query(std::string_view query, Duration max_wait) {
-  std::optional<std::string> scope;
-  std::optional<std::string> key;
-  std::optional<std::string> wait;
-  for (const std::string_view pair : split(query, '&')) {
-    if (pair.empty()) continue;
-    const std::size_t equals = std::min(pair.find('='), pair.size());
-    const std::string_view name = pair.substr(0, equals);
-    auto value = decoded(pair.substr(std::min(equals + 1, pair.size())));
-    std::optional<std::string>* const field = name == "scope"  ? &scope
-                                              : name == "key"  ? &key
-                                              : name == "wait" ? &wait
-                                                               : nullptr;
-    if (field == nullptr || *field || !value) {
-      return std::unexpected("The query parameters are scope, key and wait, each once and percent-encoded.");
-    }
-    *field = std::move(value);
+  const auto given = parameters_of(query, {"scope", "key", "wait"});
+  if (!given) {
+    return std::unexpected("The query parameters are scope, key and wait, each once and percent-encoded.");
   }
-  Named name;
-  if (!scope || !key || !is_name(*scope) || !is_name(*key)) {
-    return std::unexpected(fmt::format("scope and key are required, each of 1 to {} bytes.", longest_name));
+  return name_in_query(*given, max_wait);
+}
+
+Read<FollowAsked> read_follow(std::string_view body, Duration max_wait) {
+  Members members(body, {"scope", "key", "inputs", "wait", "from", "fence"});
+  FollowAsked asked;
+  asked.name = name_of_operation(members, max_wait);
+  asked.place = place_of(members.number("from", highest_number), members.number("fence", highest_fence));
+  return checked(members, std::move(asked));
+}
+
+Read<FollowAsked> read_follow_query(std::string_view query, Duration max_wait) {
+  const auto given = parameters_of(query, {"scope", "key", "wait", "from", "fence"});
+  if (!given) {
+    return std::unexpected("The query parameters are scope, key, wait, from and fence, each once and percent-encoded.");
   }
-  if (wait) {
-    const auto limit = parse_duration(*wait);
-    if (!limit) return std::unexpected("wait must be a duration such as 30s.");
-    name.wait = std::min(*limit, max_wait);
+  auto name = name_in_query(*given, max_wait);
+  if (!name) return std::unexpected(name.error());
+  const auto from = parse_number(given->contains("from") ? given->at("from") : "0");
+  const auto fence = given->contains("fence") ? parse_number(given->at("fence")) : std::nullopt;
+  if (!from || *from > highest_number || (given->contains("fence") && (!fence || *fence > highest_fence))) {
+    return std::unexpected("from and fence must be whole numbers.");
   }
-  name.scope = std::move(*scope);
-  name.key = std::move(*key);
-  return name;
+  return FollowAsked{.name = *std::move(name), .place = place_of(from, fence)};
 }
 
 Read<std::optional<Duration>> read_renew(std::string_view body) {
@@ -255,6 +306,18 @@ Read<SucceedAsked> read_succeed(std::string_view body) {
   if (!value) members.fail("\"value\" is missing; it may be any JSON value, including null.");
   asked.value = value.value_or("");
   asked.ttl = members.duration("ttl", {1s, longest_ttl});
+  return checked(members, asked);
+}
+
+Read<ProgressAsked> read_progress(std::string_view body) {
+  Members members(body, {"number", "data"});
+  ProgressAsked asked;
+  const auto number = members.number("number", highest_number);
+  const auto data = members.raw("data");
+  if (!number) members.fail("\"number\" is missing; the first piece of a claim has 0.");
+  if (!data) members.fail("\"data\" is missing; it may be any JSON value.");
+  asked.number = static_cast<std::uint32_t>(number.value_or(0));
+  asked.data = data.value_or("");
   return checked(members, asked);
 }
 

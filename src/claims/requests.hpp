@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <expected>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include "base/bytes.hpp"
 #include "claims/identity.hpp"
 #include "core/decision.hpp"
+#include "core/record.hpp"
 
 namespace once::claims {
 
@@ -41,13 +43,33 @@ struct SucceedAsked {
   std::optional<Duration> ttl;
 };
 
+// A piece of progress.
+struct ProgressAsked {
+  std::uint32_t number = 0;  // the first is 0
+  std::string_view data;     // a view of the body
+};
+
+// Where a client reads the progress of an operation.
+struct ProgressPlace {
+  std::uint32_t from = 0;
+  std::optional<Fence> fence = std::nullopt;  // of the claim whose pieces it has read
+};
+
+struct FollowAsked {
+  Named name;
+  ProgressPlace place;
+};
+
 // `wait` is cut to `max_wait`.
 Read<ClaimAsked> read_claim(std::string_view body, Duration max_wait);
 Read<Named> read_lookup(std::string_view body, Duration max_wait);
 Read<Named> read_lookup_query(std::string_view query, Duration max_wait);
+Read<FollowAsked> read_follow(std::string_view body, Duration max_wait);
+Read<FollowAsked> read_follow_query(std::string_view query, Duration max_wait);
 // Nothing: no lease was asked for.
 Read<std::optional<Duration>> read_renew(std::string_view body);
 Read<SucceedAsked> read_succeed(std::string_view body);
+Read<ProgressAsked> read_progress(std::string_view body);
 // The reason, or nothing.
 Read<std::string> read_fail(std::string_view body);
 Read<void> read_release(std::string_view body);

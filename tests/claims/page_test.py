@@ -43,12 +43,14 @@ class Page(ClaimsTest):
 
     def test_the_programs_run(self):
         self.start()
-        python, = blocks("python")
-        self.assertEqual(self.run_in_data([sys.executable, "-c", python]).strip(), "succeeded Once.")
-        program, = blocks("javascript")
+        python = [self.run_in_data([sys.executable, "-c", program]).splitlines() for program in blocks("python")]
+        self.assertEqual(python, [["succeeded Once."], ["1 0 {'percent': 40}", "imported"]])
         node_package.unpack(self.data)
-        (self.data / "program.mjs").write_text(program)
-        self.assertEqual(self.run_in_data([os.environ.get("NODE", "node"), "program.mjs"]).strip(), "succeeded Short.")
+        node = []
+        for program in blocks("javascript"):
+            (self.data / "program.mjs").write_text(program)
+            node.append(self.run_in_data([os.environ.get("NODE", "node"), "program.mjs"]).splitlines())
+        self.assertEqual(node, [["succeeded Short."], ["1 0 { percent: 40 }", "imported"]])
 
 
 if __name__ == "__main__":

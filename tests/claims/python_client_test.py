@@ -37,6 +37,7 @@ class VirtualTime:
     def __init__(self):
         self.now = 0.0
         self.Event = lambda: VirtualEvent(self)
+        self.Lock = threading.Lock
         self.Thread = unittest.mock.Mock()
 
     def monotonic(self):

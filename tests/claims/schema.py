@@ -61,6 +61,12 @@ def check_one_of(_, wanted, value, place):
     return [] if fitting == 1 else [f"{place} fits {fitting} of {len(wanted)}: {value!r}: {results}"]
 
 
+def check_items(_, wanted, value, place):
+    if not isinstance(value, list):
+        return []
+    return [text for index, each in enumerate(value) for text in mistakes(wanted, each, f"{place}[{index}]")]
+
+
 def check_pattern(_, wanted, value, place):
     return [] if isinstance(value, str) and re.search(wanted, value) else [f"{place} is not {wanted}: {value!r}"]
 
@@ -90,6 +96,7 @@ CHECKS = {
     "properties": check_properties,
     "additionalProperties": check_additional,
     "oneOf": check_one_of,
+    "items": check_items,
     "pattern": check_pattern,
     "minimum": check_minimum,
     "maximum": check_maximum,

@@ -2,13 +2,26 @@
 import datetime
 import ssl
 
-from once import (Answer, Claim, ClaimsClient, Guard, Middleware, Reply, Request, Result, ServerSentEvent, StreamBroken, hash_text,
-                  idempotent, send, send_async, stream, stream_async)
+from once import (Answer, Claim, ClaimsClient, Following, Guard, Middleware, Reply, Request, Result, ServerSentEvent, StreamBroken,
+                  hash_text, idempotent, send, send_async, stream, stream_async)
 
 once = ClaimsClient("https://claims.example", token="t", ca_file="ca.pem")
 result: Result = once.run(lambda: 1, scope="s", inputs={"text": hash_text("x")}, wait=datetime.timedelta(seconds=3))
 claim: Claim = once.claim(scope="s", key="k", ttl="24h")
 attempt: int = claim.attempt
+recorded: bool = claim.progress({"percent": 40})
+following: Following = once.follow(scope="s", inputs={"a": 1}, wait="1m")
+for piece in following:
+    numbered: tuple[int, int] = (piece.attempt, piece.number)
+ended: Result = following.result or result
+
+
+async def follow() -> bool:
+    async for piece in once.follow(scope="s", key="k"):
+        print(piece.data)
+    return await claim.progress_async("text")
+
+
 found = once.lookup(scope="s", key="k")
 status: str = found.status if found is not None else "none"
 

@@ -5,6 +5,7 @@ import { request as httpRequest } from "node:http";
 
 import { durationOf, milliseconds, type Duration } from "./duration.js";
 import { RETRIED_STATUSES } from "./fetch.js";
+import { Following, type FollowOptions } from "./following.js";
 import { refusePromises, refuseWhatJsonLoses, type Json } from "./json.js";
 import { randomNonce } from "./random.js";
 import { sleep } from "./timing.js";
@@ -14,6 +15,7 @@ import type { Claim, ClaimOptions, Result, RunOptions, Status, Work, WorkName } 
 
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 5000;
+const PATIENCE_FOR_PROGRESS_MS = 2000; // The work goes on without it.
 const REFUSALS = [400, 401, 404, 405, 413];
 
 /** The gateway refused a request as it stands: sending it again would not help. */
@@ -130,6 +132,26 @@ export class Once {
     }
   }
 
+  /**
+   * The progress of the work from its beginning, as its owner appends it. It ends when the work has ended or its owner is gone, or after
+   * `wait`. The pieces of work that has succeeded are gone; its value is in `result`.
+   */
+  follow(options: FollowOptions): Following {
+    const { scope, key, inputs, wait = "5m" } = options;
+    if ((key === undefined) === (inputs === undefined)) throw new TypeError("exactly one of key and inputs is needed");
+    refuseWhatJsonLoses({ inputs });
+    const read = async (place: object, waitsMs: number) => {
+      try {
+        const { status, json } = await this.ask("/v1/claims/follow", { scope, key, inputs, ...place, wait: durationOf(waitsMs) }, { waitsMs });
+        return { json: status === 200 ? json : {}, result: json.status === "none" ? null : (resultOf(status, json) as Result<Json>) };
+      } catch (error) {
+        if (isMistake(error)) throw error;
+        return { json: {}, result: unavailable(error) };
+      }
+    };
+    return new Following(() => this.checkTenant(options), read, milliseconds(wait));
+  }
+
   /** Throws rather than work in the name of another tenant than the one that was asked for. */
   private async checkTenant({ tenant }: { tenant?: string }): Promise<void> {
     if (tenant !== undefined && tenant !== this.tenant) {
@@ -194,6 +216,9 @@ export class RemoteClaim implements Claim {
   private readonly taken = new AbortController();
   private renewing = false;
   private timer?: ReturnType<typeof setTimeout>;
+  private appended = 0; // pieces of progress
+  private unanswered: Json[] = []; // the last one, if it got no response
+  private appending: Promise<unknown> = Promise.resolve();
 
   /** @internal */
   constructor(private readonly once: Once, private readonly lease: Duration, acquired: Answer["json"] | null, result: Result<unknown> | null) {
@@ -223,6 +248,38 @@ export class RemoteClaim implements Claim {
     }
     const recorded = "value" in json && !("encoding" in json) ? json.value : value;
     return (this.result = { status: "succeeded", data: recorded, cached: false, attempt: this.attempt });
+  }
+
+  async progress(data: Json): Promise<boolean> {
+    if (!this.acquired) throw new Error("this claim was not acquired");
+    refuseWhatJsonLoses({ data });
+    const added = this.appending.then(async () => {
+      // It may be there: sent again under its number before the next one, which would be taken for it.
+      for (const piece of [...this.unanswered, data]) {
+        if (!(await this.append(piece))) return false;
+      }
+      return true;
+    });
+    this.appending = added.catch(() => undefined);
+    return added;
+  }
+
+  private async append(data: Json): Promise<boolean> {
+    if (this.lost.aborted || !this.renewing) return false;
+    this.unanswered = [data];
+    try {
+      const piece = { number: this.appended, data };
+      const { status } = await this.once.ask(`/v1/claims/${this.handle}/progress`, piece, { patienceMs: PATIENCE_FOR_PROGRESS_MS });
+      this.unanswered = [];
+      if (status === 200) this.appended += 1;
+      else this.taken.abort();
+      return status === 200;
+    } catch (error) {
+      if (!(error instanceof OnceError)) return false;
+      this.unanswered = [];
+      if (error.status === 413) return false;
+      throw error;
+    }
   }
 
   // The claim is not failed: the work was done, and would be done again at once.

@@ -3,6 +3,7 @@ import "./random_node.js";
 
 export * from "./fetch.js";
 export { Once, OnceError, RemoteClaim, onceFromEnvironment, type OnceOptions } from "./claims.js";
+export { Following, type FollowOptions, type Piece } from "./following.js";
 export { cleanupExpiredKeys, gateFromEnvironment, withIdempotency } from "./environment.js";
 export { Gate, GateClaim } from "./gate.js";
 export type { Begun, Ending, GateOptions, GateRequest, GateResponse, Reply, Settled } from "./gate.js";

@@ -56,6 +56,10 @@ export class LocalClaim implements Claim {
     return (this.result = { ...resultOf<T>(outcome), cached: false, data: value, attempt: this.attempt });
   }
 
+  async progress(): Promise<boolean> {
+    return false;
+  }
+
   async fail(error?: unknown): Promise<Result<never>> {
     const outcome = await this.ask("fail");
     this.end();

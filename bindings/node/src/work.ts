@@ -84,6 +84,12 @@ export interface Claim {
   readonly handle?: string;
   readonly attempt?: number;
   readonly fence?: number;
+  /**
+   * Appends a piece of progress, any JSON, for those who follow the work with once.follow(). Returns false if it was not recorded, or may
+   * not have been: the claim is lost, the limit for progress is reached, or the gateway cannot be reached. The work can go on. Work in
+   * this process cannot be followed: always false.
+   */
+  progress(data: Json): Promise<boolean>;
   /** ttl: with the claims API only; otherwise it is an option of claim(). */
   succeed<T>(value: T, options?: { ttl?: Duration }): Promise<Result<T>>;
   fail(error?: unknown): Promise<Result<never>>;

@@ -18,6 +18,15 @@ As a decorator, and as a context manager:
             claim.value = do_import()    # recorded when the block ends; an exception fails the claim
     print(claim.result.value)
 
+An owner may report progress, which others read while it works:
+
+    claim.progress({"percent": 40})      # of a claim that is held
+
+    following = claims.follow(scope="imports", key="2026-03-01", wait="5m")
+    for piece in following:              # or: async for
+        print(piece.data)
+    print(following.result)
+
 The decorator turns an async function into an async function; there are also `await claims.run_async(work, ...)` and `async with`.
 While the work runs, a thread renews its lease. Results never raise for work that is in progress, failed or unknown, nor when the
 gateway cannot be reached. Mistakes in the program (a bad token, a bad argument) raise OnceError, TypeError or ValueError.
@@ -37,12 +46,14 @@ import urllib.parse
 from typing import Any
 
 from once import running
+from once.following import Following
 from once.results import Duration, OnceError, Result, duration_text, seconds
 from once.threads import in_thread
 
 RETRIED = (408, 425, 429, 502, 503, 504)
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
+_PATIENCE_FOR_PROGRESS = 2.0  # seconds; the work goes on without it
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -123,6 +134,16 @@ class ClaimsClient(running.Runner):
             return Result("unavailable", error=error)
         return None if status == 200 and answer["status"] == "none" else _result_of(status, answer)
 
+    def follow(self, *, scope: str, key: str | None = None, inputs: Any = None, wait: Duration = "5m") -> Following:
+        """The progress of the work from its beginning, as its owner appends it: an iterator, also for `async for`.
+
+        It ends when the work has ended or its owner is gone, or after `wait`. The pieces of work that has succeeded are gone; the
+        value is in `result`."""
+        if (key is None) == (inputs is None):
+            raise ValueError("say which piece of work it is with key= or inputs=, not with both")
+        name = {"key": key} if key is not None else {"inputs": inputs}
+        return Following(self._ask, _result_of, {"scope": scope, **name}, wait)
+
     def _ask(self, method, target, body, waits=0.0, patience=None, timeout=None):
         """(status, answer). Repeats what got no answer, or one that says to; raises OSError in the end."""
         timeout = self._timeout if timeout is None else min(timeout, self._timeout)
@@ -180,6 +201,9 @@ class Claim(running.Claim):
         self._lease = lease
         self.lost = threading.Event()  # set when another attempt took over: the work may stop
         self._ended = threading.Event()
+        self._appending = threading.Lock()
+        self._appended = 0  # pieces of progress
+        self._unanswered: list[Any] = []  # the last one, if it got no answer
         if acquired is not None:
             self.handle = acquired["claim"]
             self.attempt = acquired["attempt"]
@@ -213,6 +237,39 @@ class Claim(running.Claim):
         if self._end("release", {}) is not None:
             self.result = Result("released", attempt=self.attempt)
         return self.result
+
+    def progress(self, data: Any) -> bool:
+        if not self.acquired:
+            raise RuntimeError("this claim was not acquired")
+        json.dumps(data, allow_nan=False)  # a mistake of the program is told before anything is sent
+        with self._appending:
+            # It may be there: sent again under its number before the next one, which would be taken for it.
+            return all(self._append(piece) for piece in [*self._unanswered, data])
+
+    async def progress_async(self, data: Any) -> bool:
+        recorded: bool = await in_thread(self.progress, data)
+        return recorded
+
+    def _append(self, data):
+        if self.lost.is_set() or self._ended.is_set():
+            return False
+        self._unanswered = [data]
+        try:
+            status, _ = self._client._ask("POST", f"/v1/claims/{self.handle}/progress", {"number": self._appended, "data": data},
+                                        patience=_PATIENCE_FOR_PROGRESS)
+        except OSError:
+            return False
+        except OnceError as error:
+            self._unanswered = []
+            if error.status == 413:
+                return False
+            raise
+        self._unanswered = []
+        if status != 200:
+            self.lost.set()
+            return False
+        self._appended += 1
+        return True
 
     async def succeed_async(self, value: Any) -> Result:
         result: Result = await in_thread(self.succeed, value)

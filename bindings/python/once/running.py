@@ -40,6 +40,17 @@ class Claim(abc.ABC):
     def release(self) -> Result:
         """As if it had never been claimed: nothing was done."""
 
+    def progress(self, data: Any) -> bool:
+        """Appends a piece of progress, any JSON, for those who follow the work with ClaimsClient.follow().
+
+        False: it was not recorded, or may not have been, and the work can go on. The claim is lost, the limit for progress is
+        reached, or the gateway cannot be reached. Work of a Guard cannot be followed: always False."""
+        return False
+
+    async def progress_async(self, data: Any) -> bool:
+        """As progress()."""
+        return self.progress(data)
+
     @abc.abstractmethod
     async def succeed_async(self, value: Any) -> Result:
         """As succeed(). If the caller is cancelled, the value is still recorded."""
