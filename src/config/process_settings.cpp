@@ -56,7 +56,8 @@ Settings<Config> claims_settings() {
           "claims.max_body", [](auto& c) -> auto& { return c.claims.max_body; }, size_codec({one_kib, 64 * one_mib}),
           "The largest request to the claims API, and so the largest value it stores."),
       one<Config>(
-          "claims.max_progress", [](auto& c) -> auto& { return c.claims.max_progress; }, size_codec({0, 64 * one_mib}),
+          "claims.max_progress", [](auto& c) -> auto& { return c.claims.max_progress; },
+          size_codec({one_kib, 64 * one_mib}),
           "The progress of one claim in all: its bytes, and 128 more for each piece. Further pieces are refused."),
       one<Config>(
           "claims.max_connections", [](auto& c) -> auto& { return c.claims.max_connections; },

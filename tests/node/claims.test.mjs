@@ -203,6 +203,62 @@ test("a stale owner's result is refused", async () => {
   assert.equal((await once.lookup({ scope: "stale", key: "k" })).data, "fresh");
 });
 
+test("progress is followed until the value is there", async () => {
+  const work = { scope: "followed", key: "k" };
+  const claim = await once.claim({ ...work, lease: "1m" });
+  assert.deepEqual(await Promise.all([claim.progress({ percent: 10 }), claim.progress("half"), claim.progress(null)]), [true, true, true]);
+  const following = once.follow(work);
+  const seen = [];
+  for await (const { attempt, number, data } of following) {
+    seen.push([attempt, number, data]);
+    if (number === 2) await claim.progress("more");
+    if (number === 3) await claim.succeed("imported");
+  }
+  assert.deepEqual(seen, [[1, 0, { percent: 10 }], [1, 1, "half"], [1, 2, null], [1, 3, "more"]]);
+  assert.deepEqual([following.result.status, following.result.data, following.result.cached], ["succeeded", "imported", true]);
+  assert.equal(await claim.progress("late"), false);
+});
+
+test("work goes on without progress that is not recorded", async () => {
+  const work = { scope: "unfollowed", key: "k" };
+  const claim = await once.claim({ ...work, lease: "1m" });
+  assert.equal(await claim.progress("x".repeat(70_000)), false, "claims.max_body");
+  await assert.rejects(claim.progress(new Map()), TypeError);
+  const { ask } = once;
+  once.ask = async (...args) => { await ask.apply(once, args); throw new Error("cut off"); };
+  assert.equal(await claim.progress("a"), false);
+  delete once.ask;
+  assert.equal(await claim.progress("b"), true);
+  const pieces = [];
+  const following = once.follow({ ...work, wait: "0s" });
+  for await (const { data } of following) pieces.push(data);
+  assert.deepEqual([pieces, following.result.status], [["a", "b"], "in_progress"], "each once, in order");
+  await claim.release();
+  const nothing = once.follow(work);
+  for await (const piece of nothing) assert.fail(piece);
+  assert.equal(nothing.result, null);
+  assert.throws(() => once.follow({ scope: "s" }), TypeError);
+  const away = new Once({ url: "http://127.0.0.1:9", patienceMs: 0 }).follow(work);
+  for await (const piece of away) assert.fail(piece);
+  assert.equal(away.result.status, "unavailable");
+});
+
+test("a follower begins again with the next attempt", async () => {
+  const work = { scope: "refollowed", key: "k" };
+  const stale = await once.claim({ ...work, lease: "1m", onUnknown: "retry" });
+  await stale.progress("first");
+  const following = once.follow(work)[Symbol.asyncIterator]();
+  assert.equal((await following.next()).value.data, "first");
+  moveOn(61_000);
+  const fresh = await once.claim({ ...work, lease: "1m", onUnknown: "retry" });
+  assert.equal(await stale.progress("late"), false);
+  assert.equal(stale.lost.aborted, true);
+  await fresh.progress("second");
+  assert.deepEqual((await following.next()).value, { data: "second", number: 0, attempt: 2 });
+  await fresh.release();
+  await following.return();
+});
+
 test("tenants are apart, and mistakes throw", async () => {
   const call = (tenant) => withIdempotency({ tenant, scope: "tenants", key: "k", operation: () => tenant });
   assert.equal((await call("launchbase")).data, "launchbase");

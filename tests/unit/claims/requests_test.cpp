@@ -75,6 +75,38 @@ TEST(LookupQuery, is_percent_decoded) {
   }
 }
 
+TEST(ProgressRequest, has_a_number_and_any_json) {
+  const auto asked = read_progress(R"({"data": [1.0, "a"] ,"number":7})");
+  ASSERT_TRUE(asked.has_value()) << asked.error();
+  EXPECT_EQ(asked->number, 7U);
+  EXPECT_EQ(asked->data, R"([1.0, "a"])");
+  for (const char* bad :
+       {"", R"({"number":0})", R"({"data":0})", R"({"number":-1,"data":0})", R"({"number":1.0,"data":0})",
+        R"({"number":"1","data":0})", R"({"number":1000000001,"data":0})",
+        R"({"number":99999999999999999999,"data":0})", R"({"number":0,"data":0,"x":0})"}) {
+    EXPECT_FALSE(read_progress(bad).has_value()) << bad;
+  }
+}
+
+TEST(FollowRequest, begins_at_the_first_piece_unless_it_says_otherwise) {
+  const auto all = read_follow(R"({"scope":"s","key":"k"})", longest);
+  ASSERT_TRUE(all.has_value()) << all.error();
+  EXPECT_EQ(all->place.from, 0U);
+  EXPECT_FALSE(all->place.fence.has_value());
+  for (const auto& asked : {read_follow(R"({"scope":"s","key":"k","from":3,"fence":7,"wait":"1h"})", longest),
+                            read_follow_query("scope=s&key=k&from=3&fence=7&wait=1h", longest)}) {
+    ASSERT_TRUE(asked.has_value()) << asked.error();
+    EXPECT_EQ(asked->name.key, "k");
+    EXPECT_EQ(asked->name.wait, longest);
+    EXPECT_EQ(asked->place.from, 3U);
+    EXPECT_EQ(asked->place.fence, Fence{7});
+  }
+  for (const char* bad : {"scope=s&key=k&from=x", "scope=s&key=k&fence=", "scope=s&key=k&from=-1", "scope=s&from=1",
+                          "scope=s&key=k&from=1&from=1"}) {
+    EXPECT_FALSE(read_follow_query(bad, longest).has_value()) << bad;
+  }
+}
+
 TEST(OwnerRequests, take_an_empty_body_where_nothing_is_needed) {
   EXPECT_FALSE(read_renew("").value().has_value());
   EXPECT_EQ(read_renew(R"({"lease":"5s"})").value(), 5s);
