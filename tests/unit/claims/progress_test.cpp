@@ -30,7 +30,7 @@ constexpr std::size_t limit = 1000;
 
 Nonce nonce_of(int number) {
   Nonce nonce;
-  nonce.bytes.fill(static_cast<std::uint8_t>(number));
+  nonce.bytes.front() = static_cast<std::uint8_t>(number);  // its halves differ, as those of any drawn nonce
   return nonce;
 }
 
