@@ -78,15 +78,15 @@ class Progress(ClaimsTest):
     def test_work_goes_on_without_progress_that_is_not_recorded(self):
         once = self.client("claims.max_progress=1KiB")
         claim = once.claim(**TERMS)
-        self.assertTrue(claim.progress("x" * 800))
-        self.assertFalse(claim.progress("x" * 800))
+        self.assertTrue(claim.progress("x" * 700))
+        self.assertFalse(claim.progress("x" * 700))
         self.assertTrue(claim.progress("x"), "the limit is for the piece that is too much")
         for mistake in (object(), float("nan")):
             with self.assertRaises((TypeError, ValueError)):
                 claim.progress(mistake)
         self.assertFalse(claim.lost.is_set())
         following = once.follow(**WORK, wait=0)
-        self.assertEqual([len(piece.data) for piece in following], [800, 1])
+        self.assertEqual([len(piece.data) for piece in following], [700, 1])
         self.assertEqual(following.result.status, "in_progress")
         self.assertTrue(claim.succeed(1).ok)
         self.assertFalse(claim.progress("late"))
