@@ -12,6 +12,9 @@ from world import CLOCK, LEASE, OLDER, RESPONSE_TIMEOUT, drawn_step
 
 
 class Trouble:
+    calm = (0.05, 0.8)  # seconds that a gateway is well in between
+    calm_backend = (0.05, 0.8)
+
     def __init__(self, members, backend, store, seed):
         self.counts = collections.Counter()
         self.failures = []
@@ -22,10 +25,10 @@ class Trouble:
         self._backend = backend
         self._store = store
         # Where, what can go wrong there, what that is counted as, how long it is well in between, what a fault is done to.
-        troubles = [(member.name, self._gateway_faults(member), "", (0.05, 0.8), member) for member in members]
-        troubles.append(("backend", [self.backend_dies], "", (0.05, 0.8), None))
+        troubles = [(member.name, self._gateway_faults(member), "", self.calm, member) for member in members]
+        troubles.append(("backend", [self.backend_dies], "", self.calm_backend, None))
         if store.shared:
-            troubles.append((store.name, store.faults(), "store_", (0.5, 3.8), self._last))
+            troubles.append((store.name, self._store_faults(store), "store_", (0.5, 3.8), self._last))
         troubles = [(random.Random(f"{seed} trouble {each[0]}"), *each) for each in troubles]
         self._threads = [threading.Thread(target=self._run, args=each, daemon=True) for each in troubles]
         self._watchers = [threading.Thread(target=self._watch, args=(member,), daemon=True) for member in members]
@@ -53,6 +56,11 @@ class Trouble:
         on its way; trouble at a store may show when it is over."""
         spans = self._spans[execution.generation[0]] + self._spans[self._store.name]
         return any(begin < execution.replied + 0.5 and end > began - 0.5 - LEASE for begin, end in spans)
+
+    def between(self, gateway, began, ended):
+        """Whether there was trouble at this gateway or at the store."""
+        spans = self._spans[gateway] + self._spans[self._store.name]
+        return any(begin < ended + 0.5 and end > began - 0.5 - LEASE for begin, end in spans)
 
     def disk_was_full(self, member, asked):
         """While it was executed, or shortly before: room is looked for once a second. Journals are not shared."""
@@ -89,6 +97,9 @@ class Trouble:
 
     def _last(self, seconds):
         self._over.wait(seconds)
+
+    def _store_faults(self, store):
+        return store.faults()
 
     def _gateway_faults(self, member):
         if OLDER:  # what programs have withstood from the beginning

@@ -155,6 +155,7 @@ class Program:
 
 class Member:
     """One gateway, over all its lives: its store, its way to the backend and its clock stay."""
+    config = CONFIG
 
     def __init__(self, story, name, seed):
         self.name = name
@@ -174,7 +175,7 @@ class Member:
         if CLOCK:
             environment |= {"LD_PRELOAD": CLOCK, "ONCE_CLOCK_SKEW_FILE": str(self.clock.path)}
         self.gateway = Gateway("--upstream", f"http://127.0.0.1:{self.proxy.port}/{generation}", "--store",
-                               self.story.store.url(self.name), config=CONFIG + self.story.store.settings, env=environment,
+                               self.story.store.url(self.name), config=self.config + self.story.store.settings, env=environment,
                                binary=self.program.path if self.program else None).wait_listening()
         told = datetime.datetime.fromisoformat(self.gateway.log_lines()[-1]["time"]).timestamp()
         if abs(told - time.time() - self.clock.skew) > 60:
