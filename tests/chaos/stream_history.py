@@ -200,7 +200,9 @@ class History:
         if reading.code == "key-not-found" and (reading.way != "lookup" or seen):
             self._say("a key that was used is not found", *seen[:1], reading)
         # The head of a stream is recorded before it is told. With retry, a new attempt takes what came before it.
-        if reading.code == "outcome-unknown" and reading.status == 409 and operation.holds and seen:
+        # While the store is away, the record may be known to be there and not what it has.
+        held = reading.code == "outcome-unknown" and reading.status == 409 and operation.holds
+        if held and seen and not self._in_trouble(reading.gateway, reading.began, reading.ended):
             self._say("nothing is left of a stream that somebody saw", seen[0], reading)
 
     def check_all(self):

@@ -26,7 +26,7 @@ from world import LEASE, Member, adopt_orphans
 SEED = int(os.environ.get("ONCE_CHAOS_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 32)
 SECONDS = float(os.environ.get("ONCE_CHAOS_SECONDS", "10"))
 STORE = os.environ.get("ONCE_CHAOS_STORE", "journal")
-CALLERS = 6  # operations at a time
+CALLERS = 8  # operations at a time
 LEAST = 30  # operations
 MAX_STREAM = 256 << 10
 
@@ -76,12 +76,12 @@ class KilledBackend:
 
 class StreamTrouble(faults.Trouble):
     """Without full disks and full memory, where a stream may be recorded without its body."""
-    calm = (0.1, 1.5)
-    calm_backend = (0.3, 3.0)
+    calm = (0.1, 1.0)
+    calm_backend = (0.3, 2.5)
 
     def _gateway_faults(self, member):
-        return [self.killed, self.killed, self.killed, self.killed, self.killed_while_stopped, self.stopped_briefly,
-                self.stopped_for_long, self.ended, self.stalled, self.cut, self.refused]
+        return [*[self.killed] * 9, self.killed_while_stopped, self.stopped_briefly, self.stopped_for_long, self.ended,
+                self.stalled, self.cut, self.refused]
 
     def _store_faults(self, store):
         return [store.killed, store.paused, store.stalled, store.cut, store.refused, store.clock_stepped]
@@ -121,9 +121,9 @@ class StreamChaos(EndToEnd):
 
     def drawn_operation(self, drawn, caller):
         number = len(self.operations)
-        kind = drawn.choice(("short", "short", "short", "slow", "long", "long", "oversize"))
+        kind = drawn.choice(("short", "short", "slow", "slow", "slow", "long", "oversize"))
         events, size, pause = {"short": (drawn.randint(1, 40), drawn.randint(2, 300), drawn.choice((0, 0.002, 0.02))),
-                               "slow": (drawn.randint(20, 60), 50, 0.05),
+                               "slow": (drawn.randint(100, 400), 50, drawn.choice((0.003, 0.01))),
                                "long": (drawn.randint(40, 120), 1600, drawn.choice((0, 0.004, 0.01))),
                                "oversize": (drawn.randint(80, 120), 4000, drawn.choice((0, 0.004, 0.01)))}[kind]
         plan = Plan(f"op-{caller}-{number:06d}", events, size, pause, drawn.choice(("chunked", "chunked", "chunked", "length")),
