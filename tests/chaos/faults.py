@@ -58,9 +58,9 @@ class Trouble:
         return any(begin < execution.replied + 0.5 and end > began - 0.5 - LEASE for begin, end in spans)
 
     def between(self, gateway, began, ended):
-        """Whether there was trouble at this gateway or at the store."""
+        """Whether there was trouble at this gateway or at the store, or shortly before."""
         spans = self._spans[gateway] + self._spans[self._store.name]
-        return any(begin < ended + 0.5 and end > began - 0.5 - LEASE for begin, end in spans)
+        return any(begin < ended + 0.5 and end > began - 2 - LEASE for begin, end in spans)
 
     def disk_was_full(self, member, asked):
         """While it was executed, or shortly before: room is looked for once a second. Journals are not shared."""

@@ -155,7 +155,9 @@ class StreamChaos(EndToEnd):
             member = self.member_for(operation)
             reading = read(member.name, member.port, operation, Manner())
             self.history.add(reading)
-            return is_definite(reading) and reading
+            # Without its store for a moment, a gateway knows that there is a stream and not what was recorded of it.
+            gone = reading.code == "outcome-unknown" and self.history.seen(operation)
+            return is_definite(reading) and not gone and reading
 
         return wait_until(asked, 60, f"a definite answer for {operation.key} on {operation.route}")
 
@@ -184,6 +186,7 @@ class StreamChaos(EndToEnd):
         for caller in callers:
             caller.join(120)
         self.assertEqual((self.failures, self.trouble.failures), ([], []))
+        self.history.peace = True
         if not self.history.violations:
             self.audit()
             for member in self.members:
