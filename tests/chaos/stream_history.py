@@ -40,6 +40,7 @@ class Reading:
     end: str = "cut"
     ended: float = 0.0
     slow: bool = False
+    note: str = ""
     size: int = 0  # of the body, which is forgotten when it has been compared
     executions: set = dataclasses.field(default_factory=set)  # that it may be a reading of
 
@@ -59,8 +60,8 @@ class Reading:
     def __str__(self):
         told = {name: value for name, value in self.fields.items() if name.startswith(("idempotency", "x-execution"))}
         return (f"{self.operation.key} on {self.operation.route} by {self.way} {self.asked or ''} at gateway {self.gateway}: {self.status} {self.code} "
-                f"{told}, bytes {self.offset} to {self.offset + self.size} of {self.operation.plan.length()}, {self.end}, "
-                f"{self.began:.3f} to {self.ended:.3f}")
+                f"{told}, bytes {self.offset} to {self.offset + self.size} of {self.operation.plan.length()}, {self.end}{', slow' if self.slow else ''}, "
+                f"{self.began:.3f} to {self.ended:.3f}{self.note and chr(10)}{self.note}")
 
 
 class Notes:

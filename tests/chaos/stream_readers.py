@@ -5,13 +5,33 @@ import contextlib
 import json
 import random
 import socket
+import subprocess
 import threading
 import time
 
 from stream_history import Reading
-from wire import Client
+from wire import Client, Stream
 
 STUCK = 60.0  # seconds without a byte
+
+
+class SlowClient(Client):
+    """With so little room that the gateway cannot write ahead. It has to be small from the start: a window that shrinks later
+    stalls in the kernel."""
+
+    def __init__(self, port, timeout):
+        sock = socket.socket()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32 << 10)
+        sock.settimeout(timeout)
+        Stream.__init__(self, sock)
+        sock.connect(("127.0.0.1", port))
+
+
+def connection_state(client):
+    """What the kernel knows of it, at both ends."""
+    port = client.sock.getsockname()[1]
+    command = ["ss", "-tnaoiep", f"( sport = :{port} or dport = :{port} )"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
 class Manner:
@@ -67,13 +87,11 @@ def read(member, port, operation, manner):
     """A reading, or None if there was no connection."""
     reading = Reading(operation, member, manner.way, manner.asked, slow=manner.slow)
     try:
-        client = Client(port, STUCK)
+        client = (SlowClient if manner.slow else Client)(port, STUCK)
     except OSError:
         return None
     with contextlib.closing(client):
         try:
-            if manner.slow:
-                client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             request_for(client, operation, manner)
             first, fields, _ = client.read_head()
             reading.status = int(first.split()[1])
@@ -81,6 +99,7 @@ def read(member, port, operation, manner):
             reading.end = read_body(client, reading, manner)
         except TimeoutError:
             reading.end = "stuck"
+            reading.note = connection_state(client)
         except (OSError, EOFError):
             reading.end = "cut"
         if client.buffer and reading.end == "clean":

@@ -81,7 +81,7 @@ class StreamTrouble(faults.Trouble):
 
     def _gateway_faults(self, member):
         return [*[self.killed] * 9, self.killed_while_stopped, self.stopped_briefly, self.stopped_for_long, self.ended,
-                self.stalled, self.cut, self.refused]
+                self.handed_over, self.handed_over, self.stalled, self.cut, self.refused]
 
     def _store_faults(self, store):
         return [store.killed, store.paused, store.stalled, store.cut, store.refused, store.clock_stepped]
