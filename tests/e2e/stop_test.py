@@ -45,9 +45,6 @@ class Stops(EndToEnd):
     def read(self, gateway, **named):
         return Reader(self.connect(gateway), **named)
 
-    def retry(self, gateway, **named):
-        return self.read(gateway, **named).head()
-
     def begun(self, gateway, events=2):
         reader = self.read(gateway).head()
         for _ in range(events):
@@ -91,6 +88,19 @@ class Stops(EndToEnd):
             return
         gateway.kill()
         self.expect_replayed(self.gateway(self.served, *settings, env=env), prefix)
+
+    def test_a_stopped_stream_can_be_resumed_and_looked_up(self):
+        gateway = self.start()
+        self.begun(gateway)
+        self.assertEqual(stop(gateway).status, 204)
+        offset = str(len(event(0)))
+        fields = [("Idempotency-Key", "k"), ME, ("Content-Type", "application/json"), ("Idempotency-Offset", offset)]
+        rest = gateway.ask("POST", "/v1/chat", [*fields, ("Idempotency-Attempt", "1")], b'{"prompt": "hi"}')
+        self.assertEqual((rest.get("Idempotency-Offset"), rest.body), (offset, event(1)))
+        whole = gateway.ask("POST", "/v1/chat", [*fields, ("Idempotency-Attempt", "2")], b'{"prompt": "hi"}')
+        self.assertEqual((whole.get("Idempotency-Offset"), whole.body), (None, event(0) + event(1)))
+        found = gateway.ask("GET", "/v1/chat", [("Idempotency-Key", "k"), ME, ("Idempotency-Lookup", "POST")])
+        self.assertEqual((found.get("Idempotency-Stopped"), found.body), ("true", event(0) + event(1)))
 
     def test_a_silent_backend_is_let_go_at_once(self):
         gateway = self.start()
