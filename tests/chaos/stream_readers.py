@@ -24,7 +24,11 @@ class SlowClient(Client):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32 << 10)
         sock.settimeout(timeout)
         Stream.__init__(self, sock)
-        sock.connect(("127.0.0.1", port))
+        try:
+            sock.connect(("127.0.0.1", port))
+        except OSError:
+            sock.close()
+            raise
 
 
 def connection_state(client):
