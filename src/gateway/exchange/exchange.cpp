@@ -116,7 +116,7 @@ Task<void> Exchange::run(const KeyedRequest& request, Reply& reply) {
         break;
       case Verdict::held: {
         const Attached attached = co_await attach(Ending::unknown);
-        if (attached != Attached::yes) answers().held();
+        if (attached != Attached::yes) answer_unattached(attached);
         break;
       }
       case Verdict::gone: answers().expired(); break;

@@ -109,11 +109,13 @@ class Exchange {
   StreamReaderPorts reader_ports() const;
   void reply_with_stream(const OutcomeBytes& head, http::ResponseSourcePtr body, Ending ending);
   enum class Attached : std::uint8_t {
-    yes,       // the reply gives the stream of the operation
-    no,        // it has none, or none any more
-    too_late,  // it has one whose beginning is gone, or cannot be read now
+    yes,         // the reply gives the stream of the operation
+    no,          // it has none, or none any more
+    too_late,    // it has one whose beginning is gone
+    unreadable,  // the store did not say
   };
   Task<Attached> attach(Ending ending);
+  void answer_unattached(Attached attached);
   bool has_part_of_this() const;
   Task<std::uint64_t> find_resume(const StoredResponse& head);
   std::uint64_t resumed_at(const StoredResponse& head, std::string_view body) const;

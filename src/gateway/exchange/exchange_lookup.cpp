@@ -59,7 +59,7 @@ Task<void> Exchange::reply_looked_up() {
       if (works) {
         answers().in_flight();
       } else {
-        answers().held();
+        answer_unattached(attached);
       }
       break;
     }

@@ -286,7 +286,7 @@ Task<Exchange::Attached> Exchange::attach(Ending ending) {
   } else {
     Op read{.verb = Verb::read, .id = request_->id};
     co_await ports_.store.run(read, ports_.home);
-    if (read.status != OpStatus::done) co_return Attached::too_late;
+    if (read.status != OpStatus::done) co_return Attached::unreadable;
     if (read.chunks.empty()) co_return Attached::no;
     head = read.chunks.front();
     nonce = read.record->nonce;
@@ -295,7 +295,7 @@ Task<Exchange::Attached> Exchange::attach(Ending ending) {
   const auto response = decode(*head);
   if (!response) {
     ports_.log.error("recorded outcome cannot be read", {{"operation", to_hex(prefix_of(request_->id))}});
-    co_return Attached::too_late;
+    co_return Attached::unreadable;
   }
   unstored_fields_.assign("Date: ");
   append_http_date(unstored_fields_, ports_.clock.now());
@@ -307,6 +307,15 @@ Task<Exchange::Attached> Exchange::attach(Ending ending) {
   reply_with_stream(head, std::move(body), ending);
   reply_->reads_store = true;  // of a stream of this process, what is not held any more
   co_return Attached::yes;
+}
+
+// Its outcome is unknown. There may be a part of it that the store could not give just now: a retry will.
+void Exchange::answer_unattached(Attached attached) {
+  if (attached == Attached::unreadable) {
+    answers().store_fault(StoreFault::unavailable);
+  } else {
+    answers().held();
+  }
 }
 
 // A part of another attempt is of no use: that one had other bytes.

@@ -195,6 +195,21 @@ TEST_P(ExchangeStream, a_stream_that_breaks_off_is_unknown_and_keeps_its_prefix)
   EXPECT_EQ(world.backend.executions(), 2U);
 }
 
+TEST_P(ExchangeStream, a_prefix_that_the_store_cannot_give_just_now_is_worth_a_retry) {
+  BackendScript script = three_parts();
+  script.ends_with = Kind::broken;
+  world.backend.then(script);
+  world.ask(streaming);
+  world.executor.run_to_the_end();
+  world.policy.on_unknown = OnUnknown::hold;
+  world.store.fail_when([](const Op& op, std::size_t) { return op.verb == Verb::read ? Fault::before : Fault::none; });
+  EXPECT_EQ(world.ask(streaming).code(), "store-unavailable");
+  world.store.heal();
+  const Call& again = world.ask(streaming);
+  world.executor.run_to_the_end();
+  EXPECT_EQ(again.told(), all_three);
+}
+
 TEST_P(ExchangeStream, readers_of_a_new_attempt_see_only_that) {
   BackendScript cut = three_parts();
   cut.ends_with = Kind::broken;
