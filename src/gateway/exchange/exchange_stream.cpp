@@ -87,6 +87,7 @@ StreamRecorderPorts Exchange::recorder_ports() {
           .home = ports_.home,
           .clock = ports_.clock,
           .metrics = ports_.metrics,
+          .lease = shared_ ? &lease_ : nullptr,
           .most_memory = ports_.memory != nullptr ? ports_.memory->most_for_response() : unlimited,
           .readers = ports_.streams->readers()};
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -44,7 +45,11 @@ class LiveStream {
   // Of the newest claim: another one may have been handed to its execution.
   Nonce nonce() const;
 
+  // Somebody has ended the record. The owner finds that out when it appends, or soon if its backend is silent.
+  void ask_owner_to_look() { owner_should_look_.store(true, std::memory_order_relaxed); }
+
   // By the owner.
+  bool should_look() { return owner_should_look_.exchange(false, std::memory_order_relaxed); }
   void hand_over(const Nonce& nonce);
   // The encoded response without its body.
   void begin(OutcomeBytes head);
@@ -123,6 +128,7 @@ class LiveStream {
   const Attempt attempt_;
   Usage& usage_;
 
+  std::atomic<bool> owner_should_look_ = false;
   mutable std::mutex mutex_;
   Nonce nonce_;
   struct Held {

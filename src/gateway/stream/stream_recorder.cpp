@@ -92,8 +92,21 @@ Task<BodyChunk> StreamRecorder::next(http::ResponseSource& source) {
     const Duration part = std::min(limits_.silence - waited, longest_wait);
     const BodyChunk chunk = co_await source.next(part);
     waited += part;
+    if (chunk.kind == BodyChunk::Kind::timed_out) co_await look_for_end();
     if (chunk.kind != BodyChunk::Kind::timed_out || failed_ || waited >= limits_.silence) co_return chunk;
   }
+}
+
+// An outcome that somebody else has recorded for this claim, such as that of a caller who stops it, ends the stream.
+Task<void> StreamRecorder::look_for_end() {
+  const bool doubtful = ports_.lease != nullptr && !ports_.lease->may_send();
+  if (appending_ || (!live_.should_look() && !doubtful)) co_return;
+  Op seen{.verb = Verb::lookup, .id = append_.id};
+  co_await ports_.claimant.ask(seen);
+  if (seen.status != OpStatus::done) live_.ask_owner_to_look();
+  if (appending_ || standing_of(seen, append_.nonce) != Standing::succeeded) co_return;
+  append_.status = OpStatus::lost;
+  failed_ = true;
 }
 
 // Asked when something has come: a backend that is silent ends by itself.

@@ -15,6 +15,7 @@
 #include "base/executor.hpp"
 #include "base/sha256.hpp"
 #include "base/task.hpp"
+#include "gateway/exchange/backend.hpp"
 #include "gateway/metrics.hpp"
 #include "gateway/stream/live_stream.hpp"
 #include "http/upstream.hpp"
@@ -39,6 +40,7 @@ struct StreamRecorderPorts {
   Executor& home;
   const Clock& clock;
   Metrics& metrics;
+  const SendPermit* lease;  // whether the claim stands, as far as is known; null: it does
   std::size_t most_memory;  // that all bodies of the process may take; without room nothing of the stream is held
   Waiters& readers;
 };
@@ -92,6 +94,7 @@ class StreamRecorder {
   Task<void> wait_for_readers();
   bool is_abandoned();
   Task<http::BodyChunk> next(http::ResponseSource& source);
+  Task<void> look_for_end();
 
   struct AppenderIdle;
 

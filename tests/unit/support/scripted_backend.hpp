@@ -2,6 +2,7 @@
 // leaves a line in the trace when it arrives ("send: attempt 1").
 #pragma once
 
+#include <algorithm>
 #include <coroutine>
 #include <deque>
 #include <list>
@@ -76,9 +77,13 @@ class ScriptedResponse final : public http::ResponseSource {
     ONCE_ASSERT(result.parsed == http::Parsed::complete);
   }
 
-  Task<http::BodyChunk> next(Duration) override {
+  Task<http::BodyChunk> next(Duration limit) override {
     using Kind = http::BodyChunk::Kind;
-    if (script_.each > Duration::zero()) co_await sleep_for(executor_, script_.each);
+    const Duration wait = std::min(script_.each - waited_, limit);
+    if (wait > Duration::zero()) co_await sleep_for(executor_, wait);
+    waited_ += wait;
+    if (waited_ < script_.each) co_return http::BodyChunk{.kind = Kind::timed_out, .data = {}};
+    waited_ = Duration::zero();
     if (next_ == script_.rest.size()) co_return http::BodyChunk{.kind = script_.ends_with, .data = {}};
     co_return http::BodyChunk{.kind = Kind::data, .data = script_.rest[next_++]};
   }
@@ -94,6 +99,7 @@ class ScriptedResponse final : public http::ResponseSource {
   VirtualExecutor& executor_;
   http::ResponseHead head_;
   std::size_t next_ = 0;
+  Duration waited_{};  // for the next part
 };
 
 class ScriptedBackend final : public Backend {

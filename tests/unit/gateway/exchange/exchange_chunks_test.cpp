@@ -352,5 +352,24 @@ TEST_P(ExchangeChunks, a_stream_that_was_stopped_is_cut_off_and_replayed_to_wher
   EXPECT_FALSE(again.reply().streamed_length);
 }
 
+TEST_P(ExchangeChunks, a_stop_is_noticed_while_the_backend_is_silent) {
+  world.backend.then(streams({"one", "two"}, 1min));
+  const Call& owner = world.send(streaming);
+  world.executor.advance(61s);
+  StoredResponse stopped = stream_head;
+  stopped.in_chunks.emplace();
+  const auto record = world.record();
+  Op finish{.verb = Verb::finish, .id = operation(1), .nonce = record->nonce};
+  finish.body_kept = BodyKept::in_chunks;
+  finish.outcome = std::make_shared<const std::string>(encode(stopped));
+  world.store.run_inside(finish);
+  // Here it is said; another gateway's owner finds its lease gone.
+  if (GetParam().shared == Shared::no) world.gateway.ports().streams->find(operation(1))->ask_owner_to_look();
+  world.executor.advance(GetParam().shared == Shared::no ? Duration(2s) : world.policy.lease / 3 + 2s);
+  EXPECT_EQ(owner.told(), "one");
+  EXPECT_EQ(owner.stream_end(), Kind::broken);
+  EXPECT_EQ(world.gateway.metrics.streams_stopped.value(), 1U);
+}
+
 }  // namespace exchange_chunks_test
 }  // namespace once::gateway

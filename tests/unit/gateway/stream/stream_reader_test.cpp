@@ -1,5 +1,4 @@
 // A reader of a stream, at its own speed: from memory while its next chunk is held, from the store otherwise.
-#include "core/outcome.hpp"
 #include "gateway/stream/stream_reader.hpp"
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/outcome.hpp"
 #include "tests/unit/support/faulty_store.hpp"
 #include "tests/unit/support/virtual_time.hpp"
 
