@@ -256,6 +256,11 @@ Settings<Policy> record_settings() {
       list<Policy>(
           "record.drop_headers", [](auto& p) -> auto& { return p.record.drop_headers; }, header_name_codec(), "",
           "Response headers that are not recorded, in addition to hop-by-hop headers, Set-Cookie and Date."),
+  };
+}
+
+Settings<Policy> request_settings() {
+  return {
       one<Policy>(
           "store_down", [](auto& p) -> auto& { return p.store_down; },
           choice_codec<StoreDown>({{"reject", StoreDown::reject}, {"bypass", StoreDown::bypass}}),
@@ -356,7 +361,8 @@ Settings<Policy> wording_settings() {
 const Settings<Policy>& policy_settings() {
   static const Settings<Policy> table = [] {
     Settings<Policy> all = key_settings();
-    for (auto* part : {execution_settings, record_settings, conditional_settings, cors_settings, wording_settings}) {
+    for (auto* part : {execution_settings, record_settings, request_settings, conditional_settings, cors_settings,
+                       wording_settings}) {
       for (Setting<Policy>& setting : part()) all.push_back(std::move(setting));
     }
     return all;
