@@ -80,6 +80,37 @@ TEST_F(MysqlSweepProcedure, removes_chunks_of_responses_that_have_ended_up_to_it
   EXPECT_EQ(chunks(running), "0 1");
 }
 
+TEST_F(MysqlSweepProcedure, keeps_bodies_that_stay_in_chunks_until_they_expire) {
+  while (other().value("CALL once_sweep(1000)") != "0") {
+  }
+  const Owner kept = streaming(3);
+  ASSERT_EQ(run(in_chunks(finish_op(kept))).status, OpStatus::done);
+  const Owner by_backend = streaming(2);
+  ASSERT_EQ(other().run("CALL once_finish('" + by_backend.claim() + "', 200, '{}', 'all of it')"), 0U);
+  EXPECT_EQ(lookup(by_backend).record->body_kept, BodyKept::yes);
+  EXPECT_EQ(chunks(by_backend), "");
+  EXPECT_EQ(other().value("CALL once_sweep(100)"), "2");
+  EXPECT_EQ(chunks(kept), "0 1 2");
+  contract::advance_server_clock(std::chrono::hours(25));
+  EXPECT_EQ(other().value("CALL once_sweep(100)"), "3");
+  EXPECT_EQ(other().value("SELECT COUNT(*) FROM once_chunks " + kept.where()), "0");
+}
+
+TEST_F(MysqlSweepProcedure, workers_are_told_that_a_body_in_chunks_is_not_kept) {
+  const std::string claim = "CALL once_claim('acme', 'streamed', '', 30, 60, 'retry', 0)";
+  ASSERT_EQ(other().run(claim), 0U);
+  const std::string text = other().rows().front().at(1).value_or("");
+  Owner owner;
+  const std::string id = from_hex(text.substr(0, 64)).value_or("");
+  const std::string nonce = from_hex(text.substr(65)).value_or("");
+  std::ranges::copy(id, owner.id.bytes.begin());
+  std::ranges::copy(nonce, owner.nonce.bytes.begin());
+  EXPECT_EQ(append(owner, 0, "head"), OpStatus::done);
+  ASSERT_EQ(run(in_chunks(finish_op(owner))).status, OpStatus::done);
+  ASSERT_EQ(other().run(claim), 0U);
+  EXPECT_EQ(other().rows().front().at(0).value_or(""), "not_kept");
+}
+
 // It would have to commit what the caller has not decided upon yet.
 TEST_F(MysqlSweepProcedure, refuses_to_run_in_a_transaction_and_leaves_it_alone) {
   const Owner expired = finished();

@@ -184,8 +184,8 @@ TEST_F(PostgresChunks, are_not_told_to_workers) {
   const auto bytes = [](const std::string& hex) { return from_hex(hex).value_or(""); };
   const std::string id = bytes(claim.substr(0, 64));
   const std::string nonce = bytes(claim.substr(65));
-  std::copy(id.begin(), id.end(), it.id.bytes.begin());
-  std::copy(nonce.begin(), nonce.end(), it.nonce.bytes.begin());
+  std::ranges::copy(id, it.id.bytes.begin());
+  std::ranges::copy(nonce, it.nonce.bytes.begin());
   EXPECT_EQ(append(*store_, it, 0, "head"), OpStatus::done);
   keep(it);
   EXPECT_EQ(sql("SELECT verdict, body IS NULL FROM once_claim('acme', 'streamed')", 2), "not_kept|t");

@@ -466,26 +466,6 @@ TEST_F(RedisSingle, a_lookup_that_tells_no_new_outcome_does_not_wait_for_replica
   EXPECT_NE(waits(), before);
 }
 
-TEST_F(RedisSingle, kept_chunks_are_told_when_the_replicas_have_them_or_had_them) {
-  const auto store = open_store(contract::server_url(), {.wait_replicas = 1, .wait_timeout = milliseconds(20)});
-  Caller caller(*store);
-  const OperationId id = caller_.new_id();
-  const Nonce nonce = caller_.new_nonce();
-  ASSERT_EQ(caller_.claim(id, nonce).verdict, Verdict::execute);
-  ASSERT_EQ(caller_.append(id, nonce, 0, "head").status, OpStatus::done);
-  ASSERT_EQ(caller_.finish_in_chunks(id, nonce, "final head").status, OpStatus::done);
-  const Op early = caller.read(id);
-  EXPECT_EQ(early.status, OpStatus::failed) << "told chunks that a failover could forget";
-  EXPECT_TRUE(early.chunks.empty());
-  // As after a WAIT that said so.
-  ASSERT_EQ(peer_.ask({"EVAL", "return redis.call('SETRANGE', KEYS[1], 20, '\2')", "1", key_of(id)}), "116");
-  const std::string before = peer_.info("commandstats", "cmdstat_wait");
-  const Op op = caller.read(id);
-  EXPECT_EQ(op.status, OpStatus::done) << op.error;
-  EXPECT_EQ(op.chunks.size(), 1U);
-  EXPECT_EQ(peer_.info("commandstats", "cmdstat_wait"), before);
-}
-
 class Ends {
  public:
   void tell(const OperationId& id) {
@@ -546,35 +526,6 @@ TEST_F(RedisSingle, who_waits_is_told_of_the_end_and_nobody_else) {
   waiter.lookup(later, Waits::yes);
   worker.finish(later, nonce, "x", State::unknown);
   EXPECT_TRUE(ends.await(later));
-}
-
-TEST_F(RedisSingle, who_reads_a_stream_is_told_of_new_chunks_and_of_its_end) {
-  const std::string url = url_with("prefix=told_chunks:");
-  Ends ends;
-  const auto waiting = open_store(url);
-  waiting->tell_ends([&](const OperationId& id) { ends.tell(id); });
-  const auto working = open_store(url);
-  Caller reader(*waiting);
-  Caller worker(*working);
-  ASSERT_TRUE(eventually([&] { return peer_.ask({"PUBSUB", "NUMSUB", "told_chunks:ended"}).contains("\n1\n"); }));
-  const auto told = [&](std::uint64_t times) { return eventually([&] { return waiting->stats().told == times; }); };
-  const OperationId id = worker.new_id();
-  const Nonce nonce = worker.new_nonce();
-  worker.claim(id, nonce);
-  ASSERT_EQ(worker.append(id, nonce, 0, "head").status, OpStatus::done);
-  ASSERT_EQ(reader.read(id).chunks.size(), 1U);
-  ASSERT_EQ(worker.append(id, nonce, 1, "nobody waits for this").status, OpStatus::done);
-  EXPECT_TRUE(reader.read_and_wait(id, 2).chunks.empty());
-  ASSERT_EQ(worker.append(id, nonce, 2, "two").status, OpStatus::done);
-  EXPECT_TRUE(ends.await(id));
-  EXPECT_TRUE(told(1));
-  ASSERT_EQ(worker.append(id, nonce, 2, "two").status, OpStatus::done) << "repeated: there is nothing new";
-  ASSERT_EQ(worker.renew(id, nonce).status, OpStatus::done);
-  ASSERT_EQ(worker.append(id, nonce, 3, "three").status, OpStatus::done);
-  EXPECT_TRUE(told(2));
-  ASSERT_EQ(worker.finish_in_chunks(id, nonce, "final head").status, OpStatus::done);
-  EXPECT_TRUE(told(3));
-  EXPECT_EQ(reader.read(id).chunks.size(), 4U);
 }
 
 // What a store warns of when it is opened.

@@ -221,7 +221,7 @@ LEFT JOIN (SELECT * FROM once_operations WHERE id = ANY ($1)) AS o ON o.id = i.i
 // reason a lease has ended only a minute later: nobody can still be renewing it.
 // Chunks whose operation has ended without them, or has another owner, never count again. They are looked for from
 // stream to stream, not from chunk to chunk: there are few of the one and many of the other. From a random one on and
-// round to it again, but no further than 20,000: bodies that stay in chunks may be many more.
+// round to it again, but no further than 10,000: bodies that stay in chunks may be many more.
 constexpr std::string_view sweep_steps = R"sql(
 WITH RECURSIVE due AS MATERIALIZED (
   SELECT o.id, coalesce(o.expires_at + o.tombstone, 'infinity') AS forget_at FROM once_operations AS o
@@ -255,7 +255,7 @@ WITH RECURSIVE due AS MATERIALIZED (
        ORDER BY c.id, c.nonce LIMIT 1)
       UNION ALL
       (SELECT c.id, c.nonce FROM once_chunks AS c ORDER BY c.id, c.nonce LIMIT 1)) AS n LIMIT 1) AS next
-  WHERE s.place < 20000 AND (next.id, next.nonce) <> (s.first_id, s.first_nonce)
+  WHERE s.place < 10000 AND (next.id, next.nonce) <> (s.first_id, s.first_nonce)
 ), dropped AS (
   DELETE FROM once_chunks AS c WHERE c.ctid = ANY (ARRAY(
     SELECT old.ctid FROM streams AS s CROSS JOIN LATERAL (
