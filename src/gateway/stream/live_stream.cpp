@@ -191,6 +191,7 @@ void LiveStreams::stop(const OperationId& id) {
   const std::shared_ptr<LiveStream> stream = find(id);
   if (!stream) return;
   stream->end(StreamState::cut);
+  stream->ask_owner_to_look();
   readers_.notify(id);
 }
 
