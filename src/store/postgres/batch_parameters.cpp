@@ -52,6 +52,10 @@ std::int64_t int8_of(std::size_t value) {
   return static_cast<std::int64_t>(std::min<std::size_t>(value, std::numeric_limits<std::int64_t>::max()));
 }
 
+bool is_of_chunks(Statement statement) {
+  return statement == Statement::hold || statement == Statement::append || statement == Statement::read_chunks;
+}
+
 }  // namespace
 
 Parameters Batch::parameters_of(const Sent& sent, const Connection& connection) const {
@@ -64,15 +68,9 @@ Parameters Batch::parameters_of(const Sent& sent, const Connection& connection) 
     array(Type::text, [&](Element& value, const Item& item) { value.bytes(label(item.op->route, unicode)); });
   };
   array(Type::bytea, [](Element& value, const Item& item) { value.bytes(item.op->id.view()); });
-  if (sent.statement == Statement::read || sent.statement == Statement::wait) return out;
-  if (sent.statement == Statement::hold) {
-    array(Type::bytea, [](Element& value, const Item& item) { value.bytes(item.op->nonce.view()); });
-    return out;
-  }
-  if (sent.statement == Statement::append || sent.statement == Statement::read_chunks) {
-    add_chunks(out, sent);
-    return out;
-  }
+  const bool of_chunks = is_of_chunks(sent.statement);
+  if (of_chunks) add_chunks(out, sent);
+  if (of_chunks || sent.statement == Statement::read || sent.statement == Statement::wait) return out;
   if (sent.statement != Statement::claim) out.int2(static_cast<std::int16_t>(sent.locked));
   if (sent.statement == Statement::seize) {
     array(Type::bytea, [](Element& value, const Item& item) {
@@ -134,7 +132,9 @@ Parameters Batch::parameters_of(const Sent& sent, const Connection& connection) 
 void Batch::add_chunks(Parameters& out, const Sent& sent) {
   const auto array = [&](Type type, auto&& write) { out.array(type, sent.items, write); };
   const bool appends = sent.statement == Statement::append;
-  if (appends) array(Type::bytea, [](Element& value, const Item& item) { value.bytes(item.op->nonce.view()); });
+  const bool owned = appends || sent.statement == Statement::hold;
+  if (owned) array(Type::bytea, [](Element& value, const Item& item) { value.bytes(item.op->nonce.view()); });
+  if (sent.statement == Statement::hold) return;
   array(Type::int8, [](Element& value, const Item& item) { value.int8(item.op->chunk); });
   if (appends) {
     array(Type::bytea, [](Element& value, const Item& item) {
