@@ -195,7 +195,9 @@ void History::check_gone(Key& key, const Op& op) {
 void History::check_grant(const Key& key, const Op& op, bool live) {
   const Fact& held = key.now;
   const std::string who = fmt::format("key {}: claim {}", name(op.id), short_hex(op.nonce));
-  if (live_owners_are_left_alone_ && at_backend_.contains(began_under(held.nonce))) {
+  // One that has recorded how it ended works no more, though its connection to the backend may still be open.
+  const bool unfinished = held.state == Fact::State::started;
+  if (live_owners_are_left_alone_ && unfinished && at_backend_.contains(began_under(held.nonce))) {
     violated(who + " was given while the owner is at work and can reach the store");
   }
   if (held.nonce == op.nonce || held.nonce == released_nonce(op.nonce)) {
@@ -271,8 +273,6 @@ void History::wrote(Key& key, const Op& op) {
   const bool open =
       key.now.state == Fact::State::started || (op.verb == Verb::finish && key.now.state == Fact::State::unknown);
   if (!open) violated(fmt::format("key {}: {} wrote over what was recorded", name(op.id), short_hex(op.nonce)));
-  // It has ended by its own account, though its connection to the backend may still be open.
-  if (op.verb == Verb::finish) at_backend_.erase(sent_under);
   key.now = after_write(key, op);
   if (!only_acknowledged_counts_) is_recorded(key);
   changed(key);

@@ -69,7 +69,7 @@ class ReaderOfAStream : public testing::Test {
   World world_{1, false};
   SkewedClock clock_{world_, Duration()};
   History history_{world_};
-  Setup setup_;
+  sim::Setup setup_;
   StreamBook book_{history_, setup_};
   Op claim_;
   unsigned execution_ = 0;
