@@ -33,7 +33,8 @@ Task<bool> ResponseMemory::take(std::size_t bytes) {
 
 Task<std::optional<ReadRoom>> ResponseMemory::room_to_read(std::size_t bytes) {
   Duration waited{};
-  while (!usage_.take(HeldFor::replay, bytes, most_)) {
+  // It is little, and a client that was told a part already would be cut off: it may take what responses may.
+  while (!usage_.take(HeldFor::replay, bytes, most_for_response())) {
     if (waited >= longest_wait_for_room) {
       metrics_.overloaded[static_cast<std::size_t>(Overload::body_memory)].add();
       co_return std::nullopt;
