@@ -195,9 +195,7 @@ void History::check_gone(Key& key, const Op& op) {
 void History::check_grant(const Key& key, const Op& op, bool live) {
   const Fact& held = key.now;
   const std::string who = fmt::format("key {}: claim {}", name(op.id), short_hex(op.nonce));
-  // One that has recorded how it ended works no more, though its connection to the backend may still be open.
-  const bool unfinished = held.state == Fact::State::started;
-  if (live_owners_are_left_alone_ && unfinished && at_backend_.contains(began_under(held.nonce))) {
+  if (live_owners_are_left_alone_ && at_backend_.contains(began_under(held.nonce))) {
     violated(who + " was given while the owner is at work and can reach the store");
   }
   if (held.nonce == op.nonce || held.nonce == released_nonce(op.nonce)) {

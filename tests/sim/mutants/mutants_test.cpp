@@ -21,9 +21,6 @@ using Shows = bool (*)(const Setup&);
 bool has_streams(const Setup& setup) {
   return setup.bytes.streams.any();
 }
-bool has_streams_at_several(const Setup& setup) {
-  return has_streams(setup) && setup.gateways > 1;
-}
 bool checks_health(const Setup& setup) {
   return setup.bytes.checks_health() && setup.bytes.reaches_servers();
 }
@@ -63,7 +60,7 @@ constexpr Mutant mutants[] = {
     {"lease_not_renewed"},
     {"mismatch_ignored"},
     {"operator_ends_live_claim"},
-    {"reader_follows_next_attempt", std::nullopt, Layer::bytes, has_streams_at_several},
+    {"reader_follows_next_attempt", std::nullopt, Layer::bytes, has_streams},
     {"recovery_frees_claims", StoreKind::journal},
     {"recovery_skips_checksums", StoreKind::journal},
     {"refused_body_is_next", std::nullopt, Layer::bytes},
