@@ -252,9 +252,10 @@ void ByteProcess::tell(const Asked& asked, const Message& response, ByteClients:
                 .fingerprint = fingerprint(policy.fingerprint, head.method_text, head.target, "", body)};
   const bool problem = response.field("Content-Type") == "application/problem+json";
   if (problem) answer.code = code_in(response.body);
-  if (!problem) answer.body = parts_.backend.streams().with_beginning(response);
+  const StreamBook& streams = parts_.backend.streams();
+  if (!problem) answer.body = streams.with_beginning(response);
   // Nobody compares what a lookup asks for: it gives what there is.
-  const auto given = parts_.backend.streams().asked_of(response);
+  const auto given = streams.asked_of(response);
   if (form == ByteClients::Form::lookup && given) answer.asked.content = given->content;
   // Whatever is recorded of it is replayed as it was.
   if (!problem && !answer.body.starts_with("resolved=")) {
@@ -266,11 +267,13 @@ void ByteProcess::tell(const Asked& asked, const Message& response, ByteClients:
                                 answer.code.empty() ? answer.body.substr(0, 80) : answer.code));
   // What streams by is not kept. A response that its backend ended by closing may be a part: nobody can tell.
   const bool may_be_part = !problem && answer.idempotency_status == "executed" && !response.has(framed_field);
-  const bool kept =
-      parts_.backend.streams().is_recorded_stream(response) || response.body.size() <= parts_.setup.bytes.max_body;
-  // The rest of a response that no execution gave: what its client has is of another one.
-  const bool rest_of_another = !given && response.has("Idempotency-Offset");
-  if (kept && !may_be_part && !rest_of_another) parts_.history.answered(answer);
+  const bool kept = streams.is_recorded_stream(response) || response.body.size() <= parts_.setup.bytes.max_body;
+  // What no execution gave: the rest of it may follow what its client has of another one, and a lookup compares
+  // nothing.
+  const bool anything = !given && (response.has("Idempotency-Offset") || form == ByteClients::Form::lookup);
+  // Without chunks, a stream whose connection was cut behind its last byte looks as if it had ended.
+  const bool until_close = response.framing == Message::Framing::until_close && streams.is_recorded_stream(response);
+  if (kept && !may_be_part && !anything && !until_close) parts_.history.answered(answer);
   answer.asked = asked;
   answered(answer);
 }

@@ -237,7 +237,10 @@ void History::granted(Key& key, const Op& op) {
   key.before.nonce = Nonce();
   key.before.drop_chunks();
   std::vector<OutcomeBytes> earlier;
-  if (held.nonce == op.nonce) earlier = held.chunks;
+  if (held.nonce == op.nonce) {
+    earlier = held.chunks;
+    told_chunks_.erase(op.nonce);
+  }
   key.now = after_claim(op);
   key.now.earlier = std::move(earlier);
   key.perhaps.clear();
